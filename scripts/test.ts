@@ -1,0 +1,137 @@
+/**
+ * `npm test`: everything that has to hold, in the order in which it is cheapest to learn that it does not.
+ *
+ * `npm test -- lint core` runs only the stages named. A failing stage does not stop the ones after it,
+ * so one run tells everything. The last line counts tests, and one for each stage that is no test run.
+ */
+import { spawn } from "node:child_process";
+import { globSync } from "node:fs";
+import { availableParallelism } from "node:os";
+
+interface Stage {
+  readonly name: string;
+  readonly about: string;
+  readonly command: readonly [string, ...string[]];
+  /** The test files of a test run. A run without any would pass for nothing, so it fails. */
+  readonly tests?: readonly string[];
+}
+
+interface Outcome {
+  readonly name: string;
+  readonly seconds: number;
+  readonly passed: number;
+  readonly failed: number;
+}
+
+/** About half a minute of simulation. `npm run sim -- --seeds N` runs as many as you like. */
+const simulationSeeds = 300;
+
+const tests = globSync("test/**/*.test.ts").toSorted();
+const runTests = ["--test", "--test-reporter=spec", `--test-concurrency=${String(availableParallelism())}`];
+
+const stages: readonly Stage[] = [
+  { name: "format", about: "the format (oxfmt)", command: ["npm", "run", "--silent", "format:check"] },
+  { name: "lint", about: "lint, type-aware (oxlint)", command: ["npm", "run", "--silent", "lint"] },
+  {
+    name: "types",
+    about: "types, for Node and for browsers (tsc)",
+    command: ["npm", "run", "--silent", "typecheck"],
+  },
+  {
+    name: "core",
+    about: "tests of the core, which must cover 100 % of its lines and 95 % of its branches",
+    command: [
+      "node",
+      "--import=./scripts/load-core.ts",
+      "--experimental-test-coverage",
+      "--test-coverage-include=src/core/**",
+      "--test-coverage-lines=100",
+      "--test-coverage-branches=95",
+      ...runTests,
+    ],
+    tests: tests.filter((path) => path.startsWith("test/core/")),
+  },
+  {
+    name: "unit",
+    about: "all other tests",
+    command: ["node", ...runTests],
+    tests: tests.filter((path) => !path.startsWith("test/core/")),
+  },
+  {
+    name: "sim",
+    about: `simulation, ${String(simulationSeeds)} seeds`,
+    command: ["npm", "run", "--silent", "sim", "--", "--seeds", String(simulationSeeds)],
+  },
+  {
+    name: "mutants",
+    about: "simulation of planted bugs, each of which must be caught",
+    command: ["npm", "run", "--silent", "sim:mutants"],
+  },
+];
+
+/** Runs a command, shows what it prints as it comes, and returns its exit code and standard output. */
+async function run(command: string, args: readonly string[]): Promise<{ code: number; output: string }> {
+  const child = spawn(command, args, { stdio: ["ignore", "pipe", "inherit"] });
+  let output = "";
+  child.stdout.setEncoding("utf8");
+  child.stdout.on("data", (text: string) => {
+    output += text;
+    process.stdout.write(text);
+  });
+  return new Promise((resolve, reject) => {
+    child.once("error", reject);
+    child.once("close", (code) => {
+      resolve({ code: code ?? 1, output });
+    });
+  });
+}
+
+/** A number of the summary that node's test runner prints. */
+function counted(output: string, what: "pass" | "fail" | "cancelled"): number {
+  return Number(new RegExp(`^ℹ ${what} (\\d+)$`, "m").exec(output)?.[1] ?? 0);
+}
+
+async function runStage({ name, about, command, tests }: Stage): Promise<Outcome> {
+  console.log(`\n== ${name}: ${about}`);
+  const began = performance.now();
+  const outcome = (passed: number, failed: number): Outcome => {
+    return { name, seconds: (performance.now() - began) / 1000, passed, failed };
+  };
+  if (tests?.length === 0) {
+    console.log("there are no such tests");
+    return outcome(0, 1);
+  }
+  const [program, ...args] = command;
+  const { code, output } = await run(program, [...args, ...(tests ?? [])]);
+  if (tests === undefined) return code === 0 ? outcome(1, 0) : outcome(0, 1);
+  // A run may fail without a failing test: coverage below its bound, a file that does not load.
+  const failed = counted(output, "fail") + counted(output, "cancelled");
+  return outcome(counted(output, "pass"), code === 0 ? failed : Math.max(1, failed));
+}
+
+const wanted = process.argv.slice(2);
+const unknown = wanted.filter((name) => !stages.some((stage) => stage.name === name));
+if (unknown.length > 0) {
+  console.error(
+    `no such stage: ${unknown.join(", ")}; there are ${stages.map(({ name }) => name).join(", ")}`,
+  );
+  process.exit(2);
+}
+
+console.log(`Node ${process.version}`);
+const outcomes: Outcome[] = [];
+for (const stage of stages) {
+  if (wanted.length === 0 || wanted.includes(stage.name)) outcomes.push(await runStage(stage));
+}
+
+console.log("");
+for (const { name, seconds, passed, failed } of outcomes) {
+  const verdict = failed === 0 ? "ok" : "FAILED";
+  console.log(
+    `${name.padEnd(8)} ${seconds.toFixed(1).padStart(6)} s  ${verdict}  ${String(passed)} passed, ${String(failed)} failed`,
+  );
+}
+const total = (which: "passed" | "failed"): number =>
+  outcomes.reduce((sum, outcome) => sum + outcome[which], 0);
+console.log(`\n${String(total("passed"))} passed, ${String(total("failed"))} failed`);
+process.exitCode = total("failed") === 0 ? 0 : 1;

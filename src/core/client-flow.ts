@@ -1,0 +1,156 @@
+/**
+ * How the client's machine drives its parts within one step.
+ *
+ * A `Flow` is the step's own scratch: the state so far and the orders so far. Each function here
+ * feeds one part and turns what that part wants into orders, so that the routing in
+ * `client-stream.ts` reads as what happens, not as plumbing. Nothing of a flow outlives its step.
+ */
+import * as cursor from "./cursor.ts";
+import type { Effect, Failure, RecordOrder, State } from "./client-state.ts";
+import type { Outcome } from "./journal.ts";
+import * as outbox from "./outbox.ts";
+import * as retry from "./retry.ts";
+import * as stall from "./stall.ts";
+import * as stop from "./stop.ts";
+import * as tools from "./tool-journal.ts";
+
+export interface Flow {
+  state: State;
+  readonly effects: Effect[];
+}
+
+export function flow(state: State): Flow {
+  return { state, effects: [] };
+}
+
+/** Asks for a record; what depends on it waits until it comes back as durable. */
+export function order(at: Flow, record: RecordOrder): void {
+  at.state = { ...at.state, pending: [...at.state.pending, record] };
+  at.effects.push({ kind: "record", order: record });
+}
+
+/** The stream is over for this client. Without an outcome the journal can be resumed later. */
+export function finish(at: Flow, outcome: Outcome | undefined, failure: Failure | undefined): void {
+  if (at.state.phase === "stopped") return;
+  stepStop(at, { kind: "ended" });
+  stepTools(at, { kind: "aborted" });
+  if (outcome !== undefined) order(at, { kind: "ended", outcome });
+  if (at.state.phase === "connecting" || at.state.phase === "attached")
+    at.effects.push({ kind: "disconnect" });
+  at.state = { ...at.state, phase: "stopped", wakeAtMs: undefined, outcome, failure };
+  at.effects.push({ kind: "stopped" });
+}
+
+export function stepOutbox(
+  at: Flow,
+  input: outbox.Input,
+  said: { readonly isClose: boolean; readonly execId: string | undefined } = {
+    isClose: false,
+    execId: undefined,
+  },
+): void {
+  const [next, effects] = outbox.step(at.state.outbox, input);
+  at.state = { ...at.state, outbox: next };
+  for (const effect of effects) {
+    switch (effect.kind) {
+      case "journal":
+        order(at, { kind: "said", seqno: effect.seqno, isClose: said.isClose, execId: said.execId });
+        break;
+      case "transmit":
+        at.effects.push({ kind: "send_chunk", seqno: effect.seqno, writerEpoch: at.state.writerEpoch });
+        break;
+      case "release":
+        at.effects.push(effect);
+        break;
+      case "fail":
+        finish(at, "lost", effect);
+        break;
+    }
+  }
+  releaseUnackable(at);
+}
+
+/** A degraded server never acks (D5): what has been sent needs no room any more. */
+function releaseUnackable(at: Flow): void {
+  const { degraded, outbox: box } = at.state;
+  if (!degraded || box.sent <= box.acked) return;
+  stepOutbox(at, { kind: "ack", nextSeqno: box.sent });
+  stepTools(at, { kind: "acked", nextSeqno: box.sent });
+}
+
+/** What became of an event or a heartbeat: taken, a gap, or nothing new. */
+export function stepCursor(at: Flow, input: cursor.Input): cursor.Effect | undefined {
+  const [next, [effect]] = cursor.step(at.state.cursor, input);
+  at.state = { ...at.state, cursor: next };
+  if (effect?.kind === "take") at.effects.push({ kind: "deliver", eventId: effect.eventId, end: effect.end });
+  return effect;
+}
+
+export function stepStop(at: Flow, input: stop.Input): void {
+  const [next, effects] = stop.step(at.state.stop, input);
+  at.state = { ...at.state, stop: next };
+  for (const effect of effects) {
+    if (effect.kind === "journal") order(at, { kind: "abort" });
+    else at.effects.push({ kind: "send_abort" });
+  }
+}
+
+export function stepTools(at: Flow, input: tools.Input): void {
+  const [next, effects] = tools.step(at.state.tools, input);
+  at.state = { ...at.state, tools: next };
+  for (const effect of effects) {
+    switch (effect.kind) {
+      case "record":
+        order(at, { kind: "exec", execId: effect.execId, phase: effect.phase });
+        break;
+      case "conflict":
+        order(at, { kind: "exec_conflict", execId: effect.execId, argsHash: effect.argsHash });
+        break;
+      case "ask":
+      case "run":
+      case "report":
+        stepStall(at, { kind: "taken_up", id: effect.execId });
+        at.effects.push({ kind: "tool", effect });
+        break;
+      case "cancel":
+      case "stop_leftover":
+        at.effects.push({ kind: "tool", effect });
+        break;
+    }
+  }
+}
+
+/** The clock that ran out twice, if one did: the connection is to be given up. */
+export function stepStall(
+  at: Flow,
+  input: stall.Input,
+): Extract<stall.Effect, { kind: "reconnect" }> | undefined {
+  const [next, effects] = stall.step(at.state.stall, input);
+  at.state = { ...at.state, stall: next };
+  for (const effect of effects) {
+    if (effect.kind === "report")
+      at.effects.push({ kind: "stalled", clock: effect.clock, stuck: effect.stuck });
+    if (effect.kind === "probe") at.effects.push(heartbeat(at.state));
+    if (effect.kind === "reconnect") return effect;
+  }
+  return undefined;
+}
+
+export function stepRetry(at: Flow, input: retry.Input): retry.Effect | undefined {
+  const [next, [effect]] = retry.step(at.state.retry, input);
+  at.state = { ...at.state, retry: next };
+  return effect;
+}
+
+export function heartbeat(state: State): Effect {
+  return { kind: "send_heartbeat", runningExecIds: tools.runningExecIds(state.tools) };
+}
+
+/** The server owes us something while a chunk is unacknowledged, or while it is not waiting for us. */
+export function updateOwed(at: Flow, nowMs: number): void {
+  const { outbox: box, tools: book } = at.state;
+  const waitsForUs = [...book.entries.values()].some(
+    (entry) => entry.phase !== "done" && entry.phase !== "acked",
+  );
+  stepStall(at, { kind: "owed", owed: box.acked < box.sent || !waitsForUs, nowMs });
+}

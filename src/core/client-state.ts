@@ -1,0 +1,169 @@
+/**
+ * What one client knows of one stream, and what it can ask its driver to do.
+ *
+ * The parts are machines of their own; `client-stream.ts` puts them together. Records are asked for
+ * in order and become durable in order, so `pending` is a queue: what comes off its front is on disk.
+ */
+import type { ErrorCode } from "../protocol/errors.ts";
+import type { AttachFrame, EndReason, Role } from "../protocol/frames.ts";
+import * as cursor from "./cursor.ts";
+import type { Outcome, Recovered } from "./journal.ts";
+import * as outbox from "./outbox.ts";
+import * as retry from "./retry.ts";
+import * as stall from "./stall.ts";
+import * as stop from "./stop.ts";
+import * as tools from "./tool-journal.ts";
+
+export interface Options {
+  readonly retry: retry.Options;
+  readonly stall: stall.Options;
+  /** How often the client tells the server that it is there. */
+  readonly heartbeatIntervalMs: number;
+  /** How long a connection may take to its welcome. */
+  readonly attachTimeoutMs: number;
+  /** Auto-resume only: how old a stream may be, by the server's clock. */
+  readonly windowMs: number;
+  /** Whether a new stream may run without durability when the server's store is down. */
+  readonly allowDegraded: boolean;
+}
+
+export interface Beginning {
+  readonly role: Role;
+  readonly journal: Recovered;
+  /** The idempotency key was drawn a moment ago and nothing has been sent under it. */
+  readonly fresh: boolean;
+  /** Found at start rather than asked for: the window applies. */
+  readonly autoResume: boolean;
+  readonly nowMs: number;
+}
+
+/** A journal record, without the bodies that the driver adds. */
+export type RecordOrder =
+  | {
+      readonly kind: "said";
+      readonly seqno: number;
+      readonly isClose: boolean;
+      readonly execId: string | undefined;
+    }
+  | { readonly kind: "attached"; readonly serverTimeMs: number }
+  | { readonly kind: "degraded" }
+  | { readonly kind: "acked"; readonly nextSeqno: number }
+  | { readonly kind: "snapshot"; readonly cursor: number }
+  | { readonly kind: "exec"; readonly execId: string; readonly phase: "received" | "approved" | "started" }
+  | { readonly kind: "exec_conflict"; readonly execId: string; readonly argsHash: string }
+  | { readonly kind: "abort" }
+  | { readonly kind: "ended"; readonly outcome: Outcome };
+
+export interface Failure {
+  readonly code: ErrorCode;
+  readonly message: string;
+}
+
+export interface State {
+  readonly options: Options;
+  readonly role: Role;
+  readonly journalId: string;
+  readonly takesOver: boolean;
+  readonly fresh: boolean;
+  readonly autoResume: boolean;
+  /** Undefined until the server has welcomed this journal once: from then on it is resumed, never opened. */
+  readonly serverTimeMs: number | undefined;
+  readonly phase: "connecting" | "attached" | "waiting" | "asking" | "stopped";
+  /** Counts connections; frames of an older one are ignored. */
+  readonly connection: number;
+  /** How many chunks travelled inside this connection's attach: 0 or 1. */
+  readonly inlineSent: number;
+  /** When the driver must tick: the phase says what for. */
+  readonly wakeAtMs: number | undefined;
+  readonly wasLive: boolean;
+  readonly degraded: boolean;
+  readonly writerEpoch: number;
+  readonly isClosed: boolean;
+  readonly pending: readonly RecordOrder[];
+  readonly outcome: Outcome | undefined;
+  readonly failure: Failure | undefined;
+  readonly outbox: outbox.State;
+  readonly cursor: cursor.State;
+  readonly stop: stop.State;
+  readonly retry: retry.State;
+  readonly stall: stall.State;
+  readonly tools: tools.State;
+}
+
+export type Effect =
+  | { readonly kind: "record"; readonly order: RecordOrder }
+  | {
+      readonly kind: "connect";
+      readonly connection: number;
+      readonly attach: Omit<AttachFrame, "firstChunk">;
+      readonly inline: boolean;
+    }
+  | { readonly kind: "disconnect" }
+  | { readonly kind: "send_chunk"; readonly seqno: number; readonly writerEpoch: number }
+  | { readonly kind: "send_abort" }
+  | { readonly kind: "send_heartbeat"; readonly runningExecIds: readonly string[] }
+  /** Hand the event in hand to the application. */
+  | { readonly kind: "deliver"; readonly eventId: number; readonly end: EndReason | undefined }
+  | { readonly kind: "release"; readonly below: number }
+  | { readonly kind: "tool"; readonly effect: Exclude<tools.Effect, { kind: "record" | "conflict" }> }
+  | { readonly kind: "ask_credentials" }
+  | { readonly kind: "stalled"; readonly clock: stall.Clock; readonly stuck: string }
+  /** The stream is over for this client; nothing follows. */
+  | { readonly kind: "stopped" };
+
+export type Step = readonly [State, readonly Effect[]];
+
+export const DEFAULTS: Options = {
+  retry: retry.DEFAULTS,
+  stall: stall.DEFAULTS,
+  heartbeatIntervalMs: 5_000,
+  attachTimeoutMs: 10_000,
+  windowMs: 7_200_000,
+  allowDegraded: true,
+};
+
+export function init(options: Options, beginning: Beginning): State {
+  const { journal, role, fresh, autoResume, nowMs } = beginning;
+  const unackedBytes = journal.unacked.map((chunk) => chunk.body.length);
+  return {
+    options,
+    role,
+    journalId: journal.journalId,
+    takesOver: journal.takesOver,
+    fresh,
+    autoResume,
+    serverTimeMs: journal.serverTimeMs,
+    phase: "waiting",
+    connection: 0,
+    inlineSent: 0,
+    wakeAtMs: nowMs,
+    wasLive: false,
+    degraded: false,
+    writerEpoch: 0,
+    isClosed: journal.isClosed,
+    pending: [],
+    outcome: undefined,
+    failure: undefined,
+    outbox: outbox.init({ numbered: journal.numbered, acked: journal.acked, unackedBytes }),
+    cursor: cursor.init(journal.snapshot?.cursor ?? 0),
+    stop: stop.init(journal.abortWanted),
+    retry: retry.init(options.retry, nowMs),
+    stall: stall.init(options.stall),
+    tools: tools.init([...journal.execs.values()].map(({ entry }) => entry)),
+  };
+}
+
+/** What a user interface shows. */
+export type LiveState = "connecting" | "live" | "reconnecting" | "stalled" | "degraded" | "fenced" | "ended";
+
+export function liveState(state: State): LiveState {
+  if (state.phase === "stopped") return state.outcome === "fenced" ? "fenced" : "ended";
+  if (state.phase !== "attached") return state.wasLive ? "reconnecting" : "connecting";
+  if (state.stall.stalled !== undefined) return "stalled";
+  return state.degraded ? "degraded" : "live";
+}
+
+/** Whether the application may say something of this size now. */
+export function maySpeak(state: State, bytes: number): boolean {
+  return state.phase !== "stopped" && !state.isClosed && outbox.hasRoom(state.outbox, bytes);
+}

@@ -1,0 +1,387 @@
+/**
+ * Everything a client decides about one stream: connect, send, follow, stop, run tools, give up.
+ *
+ * The parts decide for themselves; this machine routes what happens to them and turns what they
+ * want into orders for the driver. Frames of an older connection are ignored, so a dead connection
+ * can neither steal a chunk nor deliver an event.
+ *
+ * Invariant: nothing is sent, run or skipped before the record that allows it is on disk (A5, B3, C2).
+ */
+import type { ErrorCode } from "../protocol/errors.ts";
+import { REMEDY_OF } from "../protocol/errors.ts";
+import type { ServerFrame, WelcomeFrame } from "../protocol/frames.ts";
+import { PROTOCOL_VERSION } from "../protocol/limits.ts";
+import { assert, unreachable } from "./assert.ts";
+import { isWithinWindow } from "./auto-resume.ts";
+import {
+  type Flow,
+  finish,
+  flow,
+  heartbeat,
+  order,
+  stepCursor,
+  stepOutbox,
+  stepRetry,
+  stepStall,
+  stepStop,
+  stepTools,
+  updateOwed,
+} from "./client-flow.ts";
+import { maySpeak, type State, type Step } from "./client-state.ts";
+import type { Outcome } from "./journal.ts";
+import type * as tools from "./tool-journal.ts";
+
+export type Input =
+  /** A chunk or, with no bytes, the close. */
+  | { readonly kind: "say"; readonly bytes: number; readonly isClose: boolean; readonly nowMs: number }
+  /** The result of an exec, of a run or of our own. */
+  | { readonly kind: "answer"; readonly execId: string; readonly bytes: number; readonly nowMs: number }
+  /** So many of the oldest pending records are on disk. */
+  | { readonly kind: "recorded"; readonly count: number; readonly nowMs: number }
+  | { readonly kind: "record_failed"; readonly message: string }
+  | {
+      readonly kind: "frame";
+      readonly connection: number;
+      readonly frame: ServerFrame;
+      readonly nowMs: number;
+      readonly random: number;
+    }
+  | {
+      readonly kind: "lost";
+      readonly connection: number;
+      readonly code: ErrorCode;
+      readonly message: string;
+      readonly retryAfterMs: number | undefined;
+      readonly nowMs: number;
+      readonly random: number;
+    }
+  | { readonly kind: "tick"; readonly nowMs: number; readonly random: number }
+  /** The network came back or the page became visible: do not wait out the delay. */
+  | { readonly kind: "wake"; readonly nowMs: number }
+  | { readonly kind: "credentials"; readonly nowMs: number }
+  | { readonly kind: "abort"; readonly nowMs: number }
+  | {
+      readonly kind: "exec";
+      readonly input: Extract<tools.Input, { kind: "requested" | "approved" | "denied" }>;
+      readonly nowMs: number;
+    }
+  | { readonly kind: "snapshot"; readonly through: number }
+  /** Leave without ending anything: the journal stays and can be resumed. */
+  | { readonly kind: "leave" };
+
+export function step(state: State, input: Input): Step {
+  if (state.phase === "stopped") return [state, []];
+  const at = flow(state);
+  route(at, input);
+  if ("nowMs" in input) updateOwed(at, input.nowMs);
+  return [at.state, at.effects];
+}
+
+function route(at: Flow, input: Input): void {
+  switch (input.kind) {
+    case "say":
+      say(at, input.bytes, input.isClose, undefined);
+      return;
+    case "answer":
+      say(at, input.bytes, false, input.execId);
+      return;
+    case "recorded":
+      recorded(at, input.count, input.nowMs);
+      return;
+    case "record_failed":
+      finish(at, undefined, {
+        code: "unavailable",
+        message: `this client's journal failed: ${input.message}`,
+      });
+      return;
+    case "frame":
+      if (input.connection === at.state.connection) received(at, input);
+      return;
+    case "lost":
+      if (input.connection === at.state.connection) lost(at, input);
+      return;
+    case "tick":
+      tick(at, input.nowMs, input.random);
+      return;
+    case "wake":
+      if (at.state.phase === "waiting") connect(at, input.nowMs);
+      return;
+    case "credentials":
+      if (at.state.phase === "asking") connect(at, input.nowMs);
+      return;
+    case "abort":
+      stepStop(at, { kind: "wanted" });
+      return;
+    case "exec":
+      exec(at, input.input, input.nowMs);
+      return;
+    case "snapshot":
+      assert(input.through <= at.state.cursor.taken, "a snapshot covers only what was received");
+      order(at, { kind: "snapshot", cursor: input.through });
+      return;
+    case "leave":
+      finish(at, undefined, undefined);
+      return;
+    default:
+      unreachable(input);
+  }
+}
+
+function say(at: Flow, bytes: number, isClose: boolean, execId: string | undefined): void {
+  assert(maySpeak(at.state, bytes), "the driver waits for room");
+  const seqno = at.state.outbox.next;
+  at.state = { ...at.state, isClosed: isClose };
+  stepOutbox(at, { kind: "submit", bytes }, { isClose, execId });
+  if (execId !== undefined) stepTools(at, { kind: "answered", execId, seqno });
+}
+
+function recorded(at: Flow, count: number, nowMs: number): void {
+  assert(count <= at.state.pending.length, "only what was ordered is recorded");
+  const done = at.state.pending.slice(0, count);
+  at.state = { ...at.state, pending: at.state.pending.slice(count) };
+  for (const one of done) {
+    if (one.kind === "said") stepOutbox(at, { kind: "journaled", next: one.seqno + 1 });
+    if (one.kind === "exec") stepTools(at, { kind: "recorded", execId: one.execId, phase: one.phase, nowMs });
+    if (one.kind === "abort") stepStop(at, { kind: "journaled" });
+  }
+}
+
+function exec(at: Flow, input: Extract<Input, { kind: "exec" }>["input"], nowMs: number): void {
+  // A client that has closed cannot answer, and a reader must not (D2).
+  if (at.state.role !== "writer" || at.state.isClosed) return;
+  if (input.kind === "requested" && !at.state.tools.entries.has(input.execId)) {
+    stepStall(at, { kind: "asked", id: input.execId, nowMs });
+  }
+  stepTools(at, input);
+}
+
+function connect(at: Flow, nowMs: number): void {
+  const { state } = at;
+  const connection = state.connection + 1;
+  const isKnown = state.serverTimeMs !== undefined;
+  // Only the very first attempt may carry chunk 0, and may be answered without durability (A5, D5).
+  const inline = state.fresh && state.outbox.next > 0;
+  at.state = {
+    ...state,
+    connection,
+    phase: "connecting",
+    fresh: false,
+    inlineSent: inline ? 1 : 0,
+    wakeAtMs: nowMs + state.options.attachTimeoutMs,
+  };
+  at.effects.push({
+    kind: "connect",
+    connection,
+    inline,
+    attach: {
+      kind: "attach",
+      protocolVersion: PROTOCOL_VERSION,
+      mode: isKnown || state.takesOver || state.role === "reader" ? "resume" : "open",
+      role: state.role,
+      eventId: state.cursor.taken,
+      journalId: state.journalId,
+      fresh: state.fresh,
+    },
+  });
+}
+
+function received(at: Flow, input: Extract<Input, { kind: "frame" }>): void {
+  const { frame, nowMs, random } = input;
+  if (frame.kind === "error") {
+    const { code, message, retryAfterMs } = frame;
+    lost(at, { code, message, retryAfterMs, nowMs, random });
+    return;
+  }
+  if (frame.kind === "welcome") {
+    if (at.state.phase === "connecting") welcome(at, frame, nowMs, random);
+    return;
+  }
+  if (at.state.phase !== "attached") return;
+  stepStall(at, { kind: "heard", nowMs });
+  switch (frame.kind) {
+    case "event":
+      if (at.state.degraded) {
+        at.effects.push({ kind: "deliver", eventId: 0, end: frame.end });
+        progress(at, nowMs);
+        if (frame.end !== undefined) finish(at, frame.end, undefined);
+      } else {
+        follow(
+          at,
+          { kind: "event", eventId: frame.eventId, covers: frame.covers, end: frame.end },
+          nowMs,
+          random,
+        );
+      }
+      return;
+    case "ack":
+      acknowledged(at, frame.seqno + 1, nowMs);
+      return;
+    case "heartbeat":
+      acknowledged(at, frame.nextSeqno, nowMs);
+      stepStop(at, { kind: "told", aborted: frame.aborted });
+      if (frame.aborted) stepTools(at, { kind: "aborted" });
+      if (!at.state.degraded) follow(at, { kind: "heartbeat", eventHead: frame.eventHead }, nowMs, random);
+      return;
+    case "durability_lost":
+      // The connection ends with `unavailable` right after; that decides.
+      return;
+    default:
+      unreachable(frame);
+  }
+}
+
+function follow(at: Flow, input: Parameters<typeof stepCursor>[1], nowMs: number, random: number): void {
+  const outcome = stepCursor(at, input);
+  if (outcome?.kind === "gap") {
+    lost(at, { code: "event_gap", message: outcome.message, retryAfterMs: undefined, nowMs, random });
+  } else if (outcome?.kind === "take") {
+    progress(at, nowMs);
+    if (outcome.end !== undefined) finish(at, outcome.end, undefined);
+  }
+}
+
+function acknowledged(at: Flow, nextSeqno: number, nowMs: number): void {
+  const before = at.state.outbox.acked;
+  if (at.state.degraded || nextSeqno <= before) return;
+  stepOutbox(at, { kind: "ack", nextSeqno });
+  if (at.state.outbox.acked === before) return;
+  order(at, { kind: "acked", nextSeqno });
+  stepTools(at, { kind: "acked", nextSeqno });
+  progress(at, nowMs);
+}
+
+function welcome(at: Flow, frame: WelcomeFrame, nowMs: number, random: number): void {
+  const { options, autoResume, serverTimeMs } = at.state;
+  if (frame.degraded && !options.allowDegraded) {
+    lost(at, {
+      code: "unavailable",
+      message: "the server has no store and this client wants one",
+      retryAfterMs: undefined,
+      nowMs,
+      random,
+    });
+    return;
+  }
+  if (
+    autoResume &&
+    !at.state.wasLive &&
+    !isWithinWindow(serverTimeMs, frame.serverTimeMs, options.windowMs)
+  ) {
+    finish(at, "aborted", { code: "stream_gone", message: "this stream is too old to resume by itself" });
+    return;
+  }
+  at.state = {
+    ...at.state,
+    phase: "attached",
+    wasLive: true,
+    degraded: frame.degraded,
+    writerEpoch: frame.writerEpoch,
+    serverTimeMs: frame.serverTimeMs,
+    wakeAtMs: nowMs + options.heartbeatIntervalMs,
+  };
+  order(at, frame.degraded ? { kind: "degraded" } : { kind: "attached", serverTimeMs: frame.serverTimeMs });
+  stepStall(at, { kind: "attached", heartbeatIntervalMs: frame.heartbeatIntervalMs, nowMs });
+  stepStop(at, { kind: "told", aborted: frame.aborted });
+  stepStop(at, { kind: "attached" });
+  if (at.state.role === "writer") {
+    greetWriter(at, frame, nowMs);
+  }
+}
+
+function greetWriter(at: Flow, frame: WelcomeFrame, nowMs: number): void {
+  const before = at.state.outbox.acked;
+  const wasNumbered = at.state.outbox.numbered;
+  stepOutbox(at, { kind: "welcome", nextSeqno: frame.nextSeqno, inline: at.state.inlineSent });
+  if (wasNumbered && at.state.outbox.acked > before) {
+    order(at, { kind: "acked", nextSeqno: at.state.outbox.acked });
+    stepTools(at, { kind: "acked", nextSeqno: at.state.outbox.acked });
+  }
+  if (frame.aborted) stepTools(at, { kind: "aborted" });
+  stepTools(at, { kind: "attached", sinceEvent: frame.writerSinceEvent, nowMs });
+}
+
+type Loss = Omit<Extract<Input, { kind: "lost" }>, "kind" | "connection">;
+
+function lost(at: Flow, loss: Loss): void {
+  if (at.state.phase === "stopped" || at.state.phase === "waiting" || at.state.phase === "asking") return;
+  at.effects.push({ kind: "disconnect" });
+  stepOutbox(at, { kind: "detached" });
+  stepStop(at, { kind: "detached" });
+  stepStall(at, { kind: "detached" });
+  // A degraded stream lives on its one connection (D5).
+  if (at.state.degraded) {
+    finish(at, "lost", {
+      code: "connection_lost",
+      message: "the connection broke, and this stream had no durability",
+    });
+    return;
+  }
+  const decision = stepRetry(at, { kind: "failed", ...loss });
+  switch (decision?.kind) {
+    case "connect":
+      at.state = { ...at.state, phase: "waiting", wakeAtMs: decision.atMs };
+      return;
+    case "ask":
+      at.state = { ...at.state, phase: "asking", wakeAtMs: undefined };
+      at.effects.push({ kind: "ask_credentials" });
+      return;
+    case "give_up":
+      finish(at, outcomeOf(decision.code), decision);
+      return;
+    case undefined:
+      return;
+  }
+}
+
+/** What a final error means for the journal. Undefined: nothing is decided, it can be resumed later. */
+function outcomeOf(code: ErrorCode): Outcome | undefined {
+  if (code === "fenced") return "fenced";
+  if (code === "unsupported_version") return undefined;
+  const remedy = REMEDY_OF[code];
+  return remedy === "stop" || remedy === "restart" ? "lost" : undefined;
+}
+
+function tick(at: Flow, nowMs: number, random: number): void {
+  const { phase, wakeAtMs } = at.state;
+  if (wakeAtMs === undefined || nowMs < wakeAtMs) return;
+  switch (phase) {
+    case "waiting":
+      connect(at, nowMs);
+      return;
+    case "connecting":
+      lost(at, {
+        code: "connection_lost",
+        message: "no welcome came",
+        retryAfterMs: undefined,
+        nowMs,
+        random,
+      });
+      return;
+    case "attached": {
+      at.state = { ...at.state, wakeAtMs: nowMs + at.state.options.heartbeatIntervalMs };
+      const verdict = stepStall(at, { kind: "tick", nowMs });
+      if (verdict === undefined) {
+        at.effects.push(heartbeat(at.state));
+      } else {
+        lost(at, {
+          code: "connection_lost",
+          message: `stalled: ${verdict.stuck}`,
+          retryAfterMs: undefined,
+          nowMs,
+          random,
+        });
+      }
+      return;
+    }
+    case "asking":
+    case "stopped":
+      return;
+    default:
+      unreachable(phase);
+  }
+}
+
+function progress(at: Flow, nowMs: number): void {
+  stepStall(at, { kind: "progress", nowMs });
+  stepRetry(at, { kind: "progress", nowMs });
+}

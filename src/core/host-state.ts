@@ -1,0 +1,209 @@
+/**
+ * What a host knows of one stream it runs, and what can be done to that knowledge.
+ *
+ * `hosted-stream.ts` says when; this file says how: staging, committing one at a time, connections
+ * and their senders. See there for the invariant.
+ */
+import type { ErrorCode } from "../protocol/errors.ts";
+import type { Durability, EndReason, Role, ServerFrame } from "../protocol/frames.ts";
+import { PROTOCOL_VERSION } from "../protocol/limits.ts";
+import { assert } from "./assert.ts";
+import * as inbox from "./inbox.ts";
+import * as life from "./life.ts";
+import * as retention from "./retention.ts";
+import * as sender from "./sender.ts";
+import {
+  applyCommit,
+  type CommitShape,
+  type StateChange,
+  type StreamState,
+  writerEpochOf,
+} from "./stream-state.ts";
+
+export interface Options {
+  readonly sender: sender.Options;
+  readonly retention: retention.Options;
+  readonly heartbeatIntervalMs: number;
+  /** A client that says nothing for this long is gone: four of its heartbeats. */
+  readonly clientSilenceMs: number;
+  /** How long the application may take to say its last word after an abort. */
+  readonly abortGraceMs: number;
+}
+
+export const DEFAULTS: Options = {
+  sender: sender.DEFAULTS,
+  retention: retention.DEFAULTS,
+  heartbeatIntervalMs: 5_000,
+  clientSilenceMs: 20_000,
+  abortGraceMs: 5_000,
+};
+
+/** One connection. Its sender exists once it has been welcomed. */
+export interface Attached {
+  readonly role: Role;
+  readonly journalId: string;
+  readonly writerEpoch: number;
+  readonly eventId: number;
+  readonly resumed: boolean;
+  readonly heardMs: number;
+  readonly sender: sender.State | undefined;
+}
+
+export interface State {
+  readonly options: Options;
+  readonly durability: Durability;
+  readonly durable: StreamState;
+  readonly staged: StreamState;
+  /** Staged and not yet part of a commit. */
+  readonly waiting: CommitShape;
+  readonly inFlight: CommitShape | undefined;
+  readonly inbox: inbox.State;
+  readonly life: life.State;
+  readonly attached: ReadonlyMap<number, Attached>;
+  readonly graceUntilMs: number | undefined;
+  /** This host has stopped: nothing may happen any more. */
+  readonly dropped: boolean;
+}
+
+export type Effect =
+  /** The chunk in hand is accepted: keep its body for the commit, give it to the application. */
+  | { readonly kind: "stage_chunk"; readonly seqno: number; readonly isClose: boolean }
+  | { readonly kind: "stage_event"; readonly end: EndReason | undefined }
+  | { readonly kind: "refuse_event" }
+  | { readonly kind: "commit"; readonly expected: StreamState; readonly shape: CommitShape }
+  | { readonly kind: "send"; readonly connection: number; readonly frame: ServerFrame }
+  | { readonly kind: "read"; readonly connection: number; readonly from: number }
+  | { readonly kind: "disconnect"; readonly connection: number }
+  | { readonly kind: "tell_takeover"; readonly sinceSeqno: number; readonly sinceEvent: number }
+  | { readonly kind: "tell_abort" }
+  | { readonly kind: "dropped" };
+
+export type Step = readonly [State, readonly Effect[]];
+
+const NOTHING: CommitShape = { chunkCount: 0, eventCount: 0, change: {} };
+
+export function init(
+  options: Options,
+  durability: Durability,
+  stored: StreamState,
+  macs: readonly Uint8Array[],
+): State {
+  return {
+    options,
+    durability,
+    durable: stored,
+    staged: stored,
+    waiting: NOTHING,
+    inFlight: undefined,
+    inbox: inbox.init(stored.nextSeqno, macs, stored.closed),
+    life: life.init(stored.aborted, stored.end),
+    attached: new Map(),
+    // A host that finds a stream aborted and not ended owes it an end.
+    graceUntilMs: stored.aborted && stored.end === undefined ? 0 : undefined,
+    dropped: false,
+  };
+}
+
+export function hasWriter(state: State): boolean {
+  return [...state.attached.values()].some((one) => one.role === "writer");
+}
+
+/** Welcomes every connection whose writer epoch is durable by now. */
+export function welcomeReady(state: State, nowMs: number): Step {
+  let next = state;
+  const effects: Effect[] = [];
+  for (const [connection, one] of state.attached) {
+    if (one.sender !== undefined || one.writerEpoch > writerEpochOf(state.durable)) continue;
+    effects.push({ kind: "send", connection, frame: welcomeFrame(state, one, nowMs) });
+    const [sending, reads] = sender.init(state.options.sender, one.eventId, state.durable.eventHead);
+    next = put(next, connection, { ...one, sender: sending });
+    for (const read of reads) effects.push(senderEffect(connection, read));
+  }
+  return [next, effects];
+}
+
+function welcomeFrame(state: State, one: Attached, nowMs: number): ServerFrame {
+  const { durable, options } = state;
+  return {
+    kind: "welcome",
+    message: durable.end === undefined ? "attached" : "attached to a stream that has ended",
+    degraded: false,
+    nextSeqno: durable.nextSeqno,
+    eventHead: durable.eventHead,
+    eventFloor: durable.eventFloor,
+    writerEpoch: one.writerEpoch,
+    writerSinceEvent: durable.writers.at(-1)?.sinceEvent ?? 0,
+    durability: state.durability,
+    retentionLeftMs: retention.retentionLeftMs(options.retention, durable.activityMs, nowMs),
+    heartbeatIntervalMs: options.heartbeatIntervalMs,
+    serverTimeMs: nowMs,
+    aborted: durable.aborted,
+    protocolVersion: PROTOCOL_VERSION,
+    resumed: one.resumed,
+  };
+}
+
+export function senderStep(state: State, connection: number, input: sender.Input): Step {
+  const one = state.attached.get(connection);
+  if (one?.sender === undefined) return [state, []];
+  const [next, effects] = sender.step(one.sender, input);
+  const moved = put(state, connection, { ...one, sender: next });
+  const cut = effects.find((effect) => effect.kind === "cut");
+  if (cut !== undefined) return refuse(moved, connection, cut.code, cut.message);
+  return [moved, effects.map((effect) => senderEffect(connection, effect))];
+}
+
+function senderEffect(connection: number, effect: sender.Effect): Effect {
+  assert(effect.kind === "read", "a cut is handled where the connection is");
+  return { kind: "read", connection, from: effect.from };
+}
+
+export function refuse(state: State, connection: number, code: ErrorCode, message: string): Step {
+  const error: ServerFrame = { kind: "error", code, message, retryAfterMs: undefined };
+  return [
+    detach(state, connection),
+    [
+      { kind: "send", connection, frame: error },
+      { kind: "disconnect", connection },
+    ],
+  ];
+}
+
+export function heard(state: State, connection: number, nowMs: number): State {
+  const one = state.attached.get(connection);
+  return one === undefined ? state : put(state, connection, { ...one, heardMs: nowMs });
+}
+
+export function detach(state: State, connection: number): State {
+  const attached = new Map(state.attached);
+  attached.delete(connection);
+  return { ...state, attached };
+}
+
+export function put(state: State, connection: number, one: Attached): State {
+  return { ...state, attached: new Map(state.attached).set(connection, one) };
+}
+
+export function stage(state: State, chunkCount: number, eventCount: number, change: StateChange): State {
+  const { waiting } = state;
+  const staged = applyCommit(state.staged, { chunkCount, eventCount, change }, state.staged.activityMs);
+  return {
+    ...state,
+    staged,
+    waiting: {
+      chunkCount: waiting.chunkCount + chunkCount,
+      eventCount: waiting.eventCount + eventCount,
+      change: { ...waiting.change, ...change },
+    },
+  };
+}
+
+/** At most one commit is in flight; everything staged meanwhile shares the next. */
+export function commitNext(state: State, effects: readonly Effect[]): Step {
+  const { waiting } = state;
+  const isEmpty =
+    waiting.chunkCount === 0 && waiting.eventCount === 0 && Object.keys(waiting.change).length === 0;
+  if (isEmpty || state.inFlight !== undefined) return [state, effects];
+  const commit: Effect = { kind: "commit", expected: state.durable, shape: waiting };
+  return [{ ...state, inFlight: waiting, waiting: NOTHING }, [...effects, commit]];
+}

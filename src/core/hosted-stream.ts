@@ -1,0 +1,291 @@
+/**
+ * Everything a server decides about one stream while it runs it.
+ *
+ * Chunks, events, new writers and aborts are *staged* at once, in order, and leave in commits, one
+ * at a time; acks, welcomes of new writers and events go out only for what is durable. A connection
+ * is an entry here and nothing more: it comes and goes and changes no log (B2).
+ *
+ * Invariant: durable + in flight + waiting = staged, and nothing beyond `durable` has been told to
+ * anybody (A3, B2, D1).
+ */
+import type { ErrorCode } from "../protocol/errors.ts";
+import type { AttachFrame, EndReason } from "../protocol/frames.ts";
+import { assert, unreachable } from "./assert.ts";
+import { admit } from "./attach.ts";
+import {
+  commitNext,
+  detach,
+  type Effect,
+  hasWriter,
+  heard,
+  put,
+  refuse,
+  senderStep,
+  stage,
+  type State,
+  type Step,
+  welcomeReady,
+} from "./host-state.ts";
+import * as inbox from "./inbox.ts";
+import * as life from "./life.ts";
+import type * as sender from "./sender.ts";
+import { applyCommit, writerEpochOf } from "./stream-state.ts";
+
+export type Input =
+  | {
+      readonly kind: "attach";
+      readonly connection: number;
+      readonly frame: AttachFrame;
+      readonly firstMac: Uint8Array | undefined;
+      readonly resumed: boolean;
+      readonly nowMs: number;
+    }
+  | {
+      readonly kind: "chunk";
+      readonly connection: number;
+      readonly seqno: number;
+      readonly writerEpoch: number;
+      readonly mac: Uint8Array;
+      readonly isClose: boolean;
+      readonly nowMs: number;
+    }
+  | { readonly kind: "abort"; readonly connection: number; readonly nowMs: number }
+  | { readonly kind: "heartbeat"; readonly connection: number; readonly nowMs: number }
+  | { readonly kind: "closed"; readonly connection: number }
+  | { readonly kind: "sender"; readonly connection: number; readonly input: sender.Input }
+  | {
+      readonly kind: "refuse";
+      readonly connection: number;
+      readonly code: ErrorCode;
+      readonly message: string;
+    }
+  | { readonly kind: "emit" }
+  | { readonly kind: "end"; readonly reason: EndReason }
+  | { readonly kind: "trim"; readonly eventFloor: number }
+  | { readonly kind: "committed"; readonly nowMs: number }
+  /** `durability_lost`: the store failed; `moved`: another host runs the stream; `shutdown`: we stop. */
+  | { readonly kind: "drop"; readonly reason: "durability_lost" | "moved" | "shutdown" }
+  | { readonly kind: "tick"; readonly nowMs: number };
+
+export function step(state: State, input: Input): Step {
+  if (state.dropped) return [state, []];
+  switch (input.kind) {
+    case "attach":
+      return attach(state, input);
+    case "chunk":
+      return chunk(heard(state, input.connection, input.nowMs), input);
+    case "abort": {
+      const [moved, effects] = lifeStep(heard(state, input.connection, input.nowMs), { kind: "abort" });
+      const isNew = effects.length > 0;
+      return commitNext(
+        isNew ? { ...moved, graceUntilMs: input.nowMs + state.options.abortGraceMs } : moved,
+        effects,
+      );
+    }
+    case "heartbeat":
+      return [heard(state, input.connection, input.nowMs), []];
+    case "closed":
+      return [detach(state, input.connection), []];
+    case "sender":
+      return senderStep(state, input.connection, input.input);
+    case "refuse":
+      return refuse(state, input.connection, input.code, input.message);
+    case "emit":
+      return commitNext(...lifeStep(state, { kind: "emit" }));
+    case "end":
+      return commitNext(...lifeStep(state, { kind: "end", reason: input.reason }));
+    case "trim": {
+      const eventFloor = Math.min(
+        Math.max(input.eventFloor, state.staged.eventFloor),
+        state.durable.eventHead + 1,
+      );
+      return commitNext(stage(state, 0, 0, { eventFloor }), []);
+    }
+    case "committed":
+      return committed(state, input.nowMs);
+    case "drop":
+      return drop(state, input.reason);
+    case "tick":
+      return tick(state, input.nowMs);
+    default:
+      return unreachable(input);
+  }
+}
+
+function attach(state: State, input: Extract<Input, { kind: "attach" }>): Step {
+  const { connection, frame, nowMs } = input;
+  const replaced = [...state.attached].filter(
+    ([, one]) => frame.role === "writer" && one.role === "writer" && one.journalId === frame.journalId,
+  );
+  const others = state.attached.size - replaced.length;
+  const admission = admit(frame, state.staged, state.durable.eventHead, others);
+  if (admission.kind === "refuse") return refuse(state, connection, admission.code, admission.message);
+
+  let next = replaced.reduce((left, [old]) => detach(left, old), state);
+  const effects: Effect[] = replaced.map(([old]) => ({ kind: "disconnect", connection: old }));
+  if (admission.kind === "new_writer") {
+    if (admission.isTakeover)
+      effects.push({
+        kind: "tell_takeover",
+        sinceSeqno: next.staged.nextSeqno,
+        sinceEvent: next.staged.eventHead,
+      });
+    next = stage(next, 0, 0, { writers: admission.writers });
+  }
+  const writerEpoch = frame.role === "writer" ? writerEpochOf(next.staged) : 0;
+  const { role, journalId, eventId } = frame;
+  const { resumed } = input;
+  next = put(next, connection, {
+    role,
+    journalId,
+    writerEpoch,
+    eventId,
+    resumed,
+    heardMs: nowMs,
+    sender: undefined,
+  });
+  if (input.firstMac !== undefined) {
+    const [taken, more] = chunk(next, {
+      connection,
+      seqno: 0,
+      writerEpoch,
+      mac: input.firstMac,
+      isClose: false,
+    });
+    next = taken;
+    effects.push(...more);
+  }
+  const [welcomed, greetings] = welcomeReady(next, nowMs);
+  return commitNext(welcomed, [...effects, ...greetings]);
+}
+
+function chunk(state: State, input: Omit<Extract<Input, { kind: "chunk" }>, "kind" | "nowMs">): Step {
+  const { connection } = input;
+  const one = state.attached.get(connection);
+  if (one === undefined) return [state, []];
+  if (one.role !== "writer") return refuse(state, connection, "invalid_frame", "a reader has nothing to say");
+  if (input.writerEpoch !== writerEpochOf(state.staged)) {
+    return refuse(state, connection, "fenced", "another client has taken this stream over");
+  }
+  // The end event is on its way to this client; an error now would only cut it off from it.
+  if (state.staged.end !== undefined) return [state, []];
+  const [next, effects] = inbox.step(state.inbox, { ...input, kind: "chunk" });
+  let result: Step = [{ ...state, inbox: next }, []];
+  for (const effect of effects) {
+    const [now, done] = result;
+    switch (effect.kind) {
+      case "accept": {
+        const staged = stage(now, 1, 0, effect.isClose ? { closed: true } : {});
+        result = [staged, [...done, { kind: "stage_chunk", seqno: effect.seqno, isClose: effect.isClose }]];
+        break;
+      }
+      case "ack":
+        result = [now, [...done, { kind: "send", connection, frame: { kind: "ack", seqno: effect.seqno } }]];
+        break;
+      case "refuse":
+        result = refuse(now, connection, effect.code, effect.message);
+        break;
+    }
+  }
+  return commitNext(...result);
+}
+
+function lifeStep(state: State, input: life.Input): Step {
+  const [next, effects] = life.step(state.life, input);
+  let staged: State = { ...state, life: next };
+  const out: Effect[] = [];
+  for (const effect of effects) {
+    switch (effect.kind) {
+      case "record_abort":
+        staged = stage(staged, 0, 0, { aborted: true });
+        out.push({ kind: "tell_abort" });
+        break;
+      case "record_event":
+        staged = stage(staged, 0, 1, {});
+        out.push({ kind: "stage_event", end: undefined });
+        break;
+      case "record_end":
+        staged = stage(staged, 0, 1, { end: effect.reason });
+        out.push({ kind: "stage_event", end: effect.reason });
+        break;
+      case "refuse":
+        out.push({ kind: "refuse_event" });
+        break;
+    }
+  }
+  return [staged, out];
+}
+
+function committed(state: State, nowMs: number): Step {
+  const { inFlight } = state;
+  assert(inFlight !== undefined, "only a commit in flight is committed");
+  const durable = applyCommit(state.durable, inFlight, nowMs);
+  const [box, acks] = inbox.step(state.inbox, { kind: "committed", nextSeqno: durable.nextSeqno });
+  let next: State = { ...state, durable, inFlight: undefined, inbox: box };
+  const effects: Effect[] = [];
+  for (const [connection, one] of state.attached) {
+    if (one.sender === undefined) continue;
+    let result: Step;
+    if (one.role === "writer" && one.writerEpoch < writerEpochOf(durable)) {
+      result = refuse(next, connection, "fenced", "another client has taken this stream over");
+    } else if (one.sender.cursor + 1 < durable.eventFloor) {
+      result = refuse(next, connection, "events_gone", `events before ${durable.eventFloor} are gone`);
+    } else {
+      for (const ack of acks)
+        if (ack.kind === "ack" && one.role === "writer")
+          effects.push({ kind: "send", connection, frame: ack });
+      result = senderStep(next, connection, { kind: "head", eventHead: durable.eventHead });
+    }
+    next = result[0];
+    effects.push(...result[1]);
+  }
+  const [welcomed, greetings] = welcomeReady(next, nowMs);
+  return commitNext(welcomed, [...effects, ...greetings]);
+}
+
+function tick(state: State, nowMs: number): Step {
+  let next = state;
+  const effects: Effect[] = [];
+  for (const [connection, one] of state.attached) {
+    if (nowMs - one.heardMs > state.options.clientSilenceMs) {
+      next = detach(next, connection);
+      effects.push({ kind: "disconnect", connection });
+    } else if (one.sender !== undefined) {
+      const { nextSeqno, aborted } = state.durable;
+      const eventHead = one.sender.cursor;
+      effects.push({ kind: "send", connection, frame: { kind: "heartbeat", nextSeqno, eventHead, aborted } });
+      const [ticked, more] = senderStep(next, connection, { kind: "tick", nowMs });
+      next = ticked;
+      effects.push(...more);
+    }
+  }
+  if (next.graceUntilMs !== undefined && nowMs >= next.graceUntilMs) {
+    const [ended, more] = lifeStep({ ...next, graceUntilMs: undefined }, { kind: "grace_over" });
+    next = ended;
+    effects.push(...more);
+  }
+  // An attached writer counts as activity; a quarter of the retention time is precise enough.
+  const isStale = nowMs - next.durable.activityMs > state.options.retention.retentionMs / 4;
+  if (isStale && hasWriter(next) && next.inFlight === undefined) next = stage(next, 0, 0, { touched: true });
+  return commitNext(next, effects);
+}
+
+function drop(state: State, reason: Extract<Input, { kind: "drop" }>["reason"]): Step {
+  const messages = {
+    durability_lost: "the store failed; nothing acknowledged is lost, come back later",
+    moved: "another node runs this stream now",
+    shutdown: "this server is shutting down; come back",
+  };
+  const effects: Effect[] = [];
+  for (const [connection, one] of state.attached) {
+    if (reason === "durability_lost" && one.sender !== undefined) {
+      effects.push({
+        kind: "send",
+        connection,
+        frame: { kind: "durability_lost", head: state.durable.eventHead },
+      });
+    }
+    effects.push(...refuse(state, connection, "unavailable", messages[reason])[1]);
+  }
+  return [{ ...state, attached: new Map(), dropped: true }, [...effects, { kind: "dropped" }]];
+}

@@ -1,0 +1,89 @@
+/**
+ * The chunks a server has accepted on one stream: dedupe, conflict, gap, ack.
+ *
+ * The next seqno is accepted; a lower one is compared by content MAC and acknowledged again or
+ * refused; a higher one is a gap. An ack leaves only for what is durable, so a duplicate of a chunk
+ * whose commit is still in flight is answered by that commit.
+ *
+ * Only the newest MACs are kept: a client never has more than `unackedChunksMax` chunks open, so an
+ * older duplicate cannot be a playback and is refused rather than acked unseen (A2, F2).
+ *
+ * Invariant: durable <= next, and the accepted seqnos are 0, 1, ... next - 1, each once (A1).
+ */
+import type { ErrorCode } from "../protocol/errors.ts";
+import { LIMITS } from "../protocol/limits.ts";
+import { assert, unreachable } from "./assert.ts";
+
+export interface State {
+  /** The seqno to accept next; everything below is accepted. */
+  readonly next: number;
+  /** Everything below survives a crash. */
+  readonly durable: number;
+  /** The content MACs of the newest accepted chunks, the last one belonging to `next - 1`. */
+  readonly macs: readonly Uint8Array[];
+  /** A close has been accepted: nothing may follow. */
+  readonly closed: boolean;
+}
+
+export type Input =
+  | { readonly kind: "chunk"; readonly seqno: number; readonly mac: Uint8Array; readonly isClose: boolean }
+  /** Everything below `nextSeqno` is durable. */
+  | { readonly kind: "committed"; readonly nextSeqno: number };
+
+export type Effect =
+  | { readonly kind: "accept"; readonly seqno: number; readonly isClose: boolean }
+  | { readonly kind: "ack"; readonly seqno: number }
+  | { readonly kind: "refuse"; readonly code: ErrorCode; readonly message: string };
+
+/** `macs` are those of the last chunks in the store, at most `unackedChunksMax`. */
+export function init(nextSeqno: number, macs: readonly Uint8Array[], closed: boolean): State {
+  assert(macs.length === Math.min(nextSeqno, LIMITS.unackedChunksMax), "the newest MACs are all there");
+  return { next: nextSeqno, durable: nextSeqno, macs, closed };
+}
+
+export function step(state: State, input: Input): readonly [State, readonly Effect[]] {
+  assert(state.durable <= state.next, "only what was accepted is durable");
+  switch (input.kind) {
+    case "chunk":
+      if (input.seqno > state.next) {
+        return refuse(state, "seqno_gap", `chunk ${input.seqno} came, ${state.next} was expected`);
+      }
+      return input.seqno < state.next ? repeated(state, input.seqno, input.mac) : accept(state, input);
+    case "committed":
+      assert(input.nextSeqno <= state.next, "only accepted chunks are committed");
+      if (input.nextSeqno <= state.durable) return [state, []];
+      return [{ ...state, durable: input.nextSeqno }, [{ kind: "ack", seqno: input.nextSeqno - 1 }]];
+    default:
+      return unreachable(input);
+  }
+}
+
+function accept(state: State, chunk: Extract<Input, { kind: "chunk" }>): readonly [State, readonly Effect[]] {
+  if (state.closed) return refuse(state, "stream_ended", "nothing may follow a close");
+  const { seqno, mac, isClose } = chunk;
+  const macs = [...state.macs.slice(-(LIMITS.unackedChunksMax - 1)), mac];
+  return [{ ...state, next: seqno + 1, macs, closed: isClose }, [{ kind: "accept", seqno, isClose }]];
+}
+
+function repeated(state: State, seqno: number, mac: Uint8Array): readonly [State, readonly Effect[]] {
+  const known = state.macs[state.macs.length - (state.next - seqno)];
+  if (known === undefined) {
+    return refuse(
+      state,
+      "seqno_conflict",
+      `chunk ${seqno} is older than any chunk that can be unacknowledged`,
+    );
+  }
+  if (!sameBytes(known, mac)) {
+    return refuse(state, "seqno_conflict", `chunk ${seqno} came again with other content`);
+  }
+  return [state, state.durable > seqno ? [{ kind: "ack", seqno: state.durable - 1 }] : []];
+}
+
+function refuse(state: State, code: ErrorCode, message: string): readonly [State, readonly Effect[]] {
+  return [state, [{ kind: "refuse", code, message }]];
+}
+
+function sameBytes(a: Uint8Array, b: Uint8Array): boolean {
+  return a.length === b.length && a.every((byte, at) => byte === b[at]);
+}

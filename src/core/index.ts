@@ -1,0 +1,22 @@
+/** The protocol as pure machines: what the server, the client and the simulator all run. */
+export * as attach from "./attach.ts";
+export * as autoResume from "./auto-resume.ts";
+export * as budget from "./budget.ts";
+export * as clientState from "./client-state.ts";
+export * as clientStream from "./client-stream.ts";
+export * as cursor from "./cursor.ts";
+export * as execLedger from "./exec-ledger.ts";
+export * as hostState from "./host-state.ts";
+export * as hostedStream from "./hosted-stream.ts";
+export * as inbox from "./inbox.ts";
+export * as journal from "./journal.ts";
+export * as life from "./life.ts";
+export * as outbox from "./outbox.ts";
+export * as retention from "./retention.ts";
+export * as retry from "./retry.ts";
+export * as sender from "./sender.ts";
+export * as stall from "./stall.ts";
+export * as stop from "./stop.ts";
+export * as streamState from "./stream-state.ts";
+export * as toolJournal from "./tool-journal.ts";
+export { AssertionFailed } from "./assert.ts";

@@ -1,0 +1,113 @@
+/**
+ * What to do when a connection failed, and when.
+ *
+ * The closed error table decides what; full jitter under a cap decides when; a budget bounds how
+ * often in the long run, so that ten thousand clients coming back do not become a storm. Delays
+ * grow until something really moved: a server that welcomes and hangs up at once earns no reset.
+ *
+ * Invariant: attempts within any span are bounded by the budget, and no error of remedy `stop` is
+ * ever retried (F3).
+ */
+import { type ErrorCode, REMEDY_OF } from "../protocol/errors.ts";
+import { assert, unreachable } from "./assert.ts";
+import * as budget from "./budget.ts";
+
+export interface Options {
+  /** The first delay is drawn from 0 to this. */
+  readonly baseMs: number;
+  /** No delay is drawn from more than this: a returning network is noticed within half of it on average. */
+  readonly capMs: number;
+  readonly budget: budget.Options;
+  /** Without any progress for this long the client gives up; the journal stays. */
+  readonly giveUpAfterMs: number;
+}
+
+export const DEFAULTS: Options = {
+  baseMs: 500,
+  capMs: 30_000,
+  budget: { burst: 20, refillMs: 10_000 },
+  giveUpAfterMs: 7_200_000,
+};
+
+/** So many failures in a row come before giving up, however much time has passed. */
+const FAILURES_MIN = 5;
+
+export interface State {
+  readonly options: Options;
+  readonly failures: number;
+  readonly budget: budget.State;
+  readonly progressMs: number;
+  /** The credentials callback has been asked since the last progress. */
+  readonly asked: boolean;
+}
+
+export type Input =
+  | {
+      readonly kind: "failed";
+      readonly code: ErrorCode;
+      readonly message: string;
+      readonly retryAfterMs: number | undefined;
+      readonly nowMs: number;
+      /** Jitter, at least 0 and below 1. */
+      readonly random: number;
+    }
+  /** An event was taken or a chunk acknowledged. */
+  | { readonly kind: "progress"; readonly nowMs: number };
+
+export type Effect =
+  | { readonly kind: "connect"; readonly atMs: number }
+  | { readonly kind: "ask"; readonly code: ErrorCode; readonly message: string }
+  | { readonly kind: "give_up"; readonly code: ErrorCode; readonly message: string };
+
+export function init(options: Options, nowMs: number): State {
+  return {
+    options,
+    failures: 0,
+    budget: budget.init(options.budget, nowMs),
+    progressMs: nowMs,
+    asked: false,
+  };
+}
+
+export function step(state: State, input: Input): readonly [State, readonly Effect[]] {
+  switch (input.kind) {
+    case "progress":
+      return [{ ...state, failures: 0, progressMs: input.nowMs, asked: false }, []];
+    case "failed":
+      return failed(state, input);
+    default:
+      return unreachable(input);
+  }
+}
+
+function failed(
+  state: State,
+  failure: Extract<Input, { kind: "failed" }>,
+): readonly [State, readonly Effect[]] {
+  assert(failure.random >= 0 && failure.random < 1, "jitter lies within 0 and 1");
+  const { code, message, nowMs } = failure;
+  const giveUp: Effect = { kind: "give_up", code, message };
+  switch (REMEDY_OF[code]) {
+    case "stop":
+    case "restart":
+      return [state, [giveUp]];
+    case "ask":
+      return state.asked ? [state, [giveUp]] : [{ ...state, asked: true }, [{ kind: "ask", code, message }]];
+    case "reconnect":
+    case "retry": {
+      // A machine that slept for hours deserves a few tries before the time counts against it.
+      const isOver = nowMs - state.progressMs > state.options.giveUpAfterMs && state.failures >= FAILURES_MIN;
+      if (isOver) return [state, [giveUp]];
+      const [left, { waitMs }] = budget.spend(state.budget, nowMs);
+      const bound = backoffBoundMs(state.options, state.failures);
+      const delayMs = Math.max(waitMs, failure.retryAfterMs ?? 0) + failure.random * bound;
+      const retried = { ...state, failures: state.failures + 1, budget: left };
+      return [retried, [{ kind: "connect", atMs: nowMs + Math.ceil(delayMs) }]];
+    }
+  }
+}
+
+/** The upper end of the jitter after so many failures in a row. */
+export function backoffBoundMs(options: Options, failures: number): number {
+  return Math.min(options.capMs, options.baseMs * 2 ** Math.min(failures, 30));
+}

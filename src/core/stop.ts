@@ -1,0 +1,57 @@
+/**
+ * The client's wish to stop a turn, from the button to the server's word that it is recorded.
+ *
+ * The wish goes into the journal first, then onto every connection until a welcome or a heartbeat
+ * says `aborted`. It names one stream by the connection it travels on, so a late one cannot reach a
+ * later turn.
+ *
+ * Invariant: a recorded wish is repeated at each attach until it is confirmed or moot (D3).
+ */
+import { unreachable } from "./assert.ts";
+
+export interface State {
+  readonly wish: "none" | "journaling" | "journaled";
+  /** The server has it, or the stream ended before. */
+  readonly settled: boolean;
+  readonly attached: boolean;
+}
+
+export type Input =
+  | { readonly kind: "wanted" }
+  | { readonly kind: "journaled" }
+  /** A welcome or a heartbeat. */
+  | { readonly kind: "told"; readonly aborted: boolean }
+  | { readonly kind: "attached" }
+  | { readonly kind: "detached" }
+  | { readonly kind: "ended" };
+
+export type Effect = { readonly kind: "journal" } | { readonly kind: "send" };
+
+export function init(journaled: boolean): State {
+  return { wish: journaled ? "journaled" : "none", settled: false, attached: false };
+}
+
+export function step(state: State, input: Input): readonly [State, readonly Effect[]] {
+  switch (input.kind) {
+    case "wanted":
+      if (state.wish !== "none" || state.settled) return [state, []];
+      return [{ ...state, wish: "journaling" }, [{ kind: "journal" }]];
+    case "journaled":
+      return send({ ...state, wish: "journaled" });
+    case "told":
+      return [{ ...state, settled: state.settled || input.aborted }, []];
+    case "attached":
+      return send({ ...state, attached: true });
+    case "detached":
+      return [{ ...state, attached: false }, []];
+    case "ended":
+      return [{ ...state, settled: true }, []];
+    default:
+      return unreachable(input);
+  }
+}
+
+function send(state: State): readonly [State, readonly Effect[]] {
+  const isDue = state.wish === "journaled" && state.attached && !state.settled;
+  return [state, isDue ? [{ kind: "send" }] : []];
+}

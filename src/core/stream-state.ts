@@ -1,0 +1,101 @@
+/**
+ * What a store keeps of one stream besides the bodies: who owns it, where both logs stand, how far
+ * its life has gone.
+ *
+ * The state changes only by commits, and `applyCommit` is the one place that says how: the store
+ * uses it for what is durable, the host for what it has staged, so the two cannot drift apart.
+ *
+ * Invariant: heads, floors and epochs never fall, and a life never goes back (A1, B1, D1, D6).
+ */
+import type { EndReason } from "../protocol/frames.ts";
+import { assert } from "./assert.ts";
+
+/** A stream belongs to a principal: the same idempotency key of another one is another stream (D4). */
+export interface StreamName {
+  readonly principal: string;
+  readonly idempotencyKey: string;
+}
+
+/** One client that has written, and where the logs stood when it began (D2). */
+export interface Writer {
+  readonly journalId: string;
+  readonly sinceSeqno: number;
+  readonly sinceEvent: number;
+}
+
+export interface StreamState {
+  /** Tells the right stream key from a wrong one without storing it (E1). */
+  readonly keyCheck: Uint8Array;
+  readonly createdMs: number;
+  readonly activityMs: number;
+  readonly hostEpoch: number;
+  /** All writers so far; the last one may write, and its writer epoch is the length of this list. */
+  readonly writers: readonly Writer[];
+  readonly nextSeqno: number;
+  /** The client has said that `nextSeqno - 1` was its last word. */
+  readonly closed: boolean;
+  readonly eventHead: number;
+  readonly eventFloor: number;
+  readonly aborted: boolean;
+  readonly end: EndReason | undefined;
+}
+
+/** What a commit may change besides adding to the logs. */
+export interface StateChange {
+  readonly writers?: readonly Writer[];
+  readonly closed?: true;
+  readonly aborted?: true;
+  readonly end?: EndReason;
+  readonly eventFloor?: number;
+  /** Nothing but the time of the last activity. */
+  readonly touched?: true;
+}
+
+/** The shape of a commit, without bodies. */
+export interface CommitShape {
+  readonly chunkCount: number;
+  readonly eventCount: number;
+  readonly change: StateChange;
+}
+
+export function newStreamState(keyCheck: Uint8Array, nowMs: number, hostEpoch: number): StreamState {
+  return {
+    keyCheck,
+    createdMs: nowMs,
+    activityMs: nowMs,
+    hostEpoch,
+    writers: [],
+    nextSeqno: 0,
+    closed: false,
+    eventHead: 0,
+    eventFloor: 1,
+    aborted: false,
+    end: undefined,
+  };
+}
+
+export function applyCommit(state: StreamState, shape: CommitShape, nowMs: number): StreamState {
+  const { change } = shape;
+  assert(shape.eventCount === 0 || state.end === undefined, "no event follows the end");
+  assert(shape.chunkCount === 0 || !state.closed, "no chunk follows the close");
+  assert(change.eventFloor === undefined || change.eventFloor >= state.eventFloor, "a floor never falls");
+  assert(
+    change.writers === undefined || change.writers.length >= state.writers.length,
+    "an epoch never falls",
+  );
+  return {
+    ...state,
+    activityMs: Math.max(state.activityMs, nowMs),
+    writers: change.writers ?? state.writers,
+    nextSeqno: state.nextSeqno + shape.chunkCount,
+    closed: state.closed || change.closed === true,
+    eventHead: state.eventHead + shape.eventCount,
+    eventFloor: change.eventFloor ?? state.eventFloor,
+    aborted: state.aborted || change.aborted === true,
+    end: state.end ?? change.end,
+  };
+}
+
+export function writerEpochOf(state: StreamState): number {
+  return state.writers.length;
+}

@@ -1,0 +1,54 @@
+/**
+ * What a transport is: one pair of mirror functions.
+ *
+ * A client *connects* and gets a wire to write client frames to, handing over a handler for what
+ * comes back; a server *accepts* and gets a wire to write server frames to, handing back a handler
+ * for what comes in. Joining the two is a whole transport (`memory.ts`), so everything above can be
+ * tested without a network and no side has a second code path.
+ *
+ * A transport keeps order within a connection and promises nothing else: frames may be lost with
+ * the connection at any point, and a closed connection means no more than that (B6).
+ */
+import type { HoldfastError } from "../protocol/errors.ts";
+import type { ClientFrame, ServerFrame } from "../protocol/frames.ts";
+
+/** The sending half of a connection. */
+export interface Wire<Frame> {
+  /**
+   * Hands frames over, in order, in one piece. Returns how many bytes now wait unsent: the sender
+   * must pause above its bound and go on at `drained`.
+   */
+  write(frames: readonly Frame[]): number;
+  /** Ends the connection after what was written. Calling it twice, or after `closed`, does nothing. */
+  end(): void;
+}
+
+/** The receiving half of a connection. No call comes after `closed`. */
+export interface Handler<Frame> {
+  received(frame: Frame): void;
+  /** What waited unsent is on its way; only called when something waited. */
+  drained(): void;
+  /** The connection is over, from whichever side; the reason is set when there was one. */
+  closed(reason: HoldfastError | undefined): void;
+}
+
+/** What every connection says before its first frame (the headers of DESIGN section 6). */
+export interface ConnectionMeta {
+  readonly idempotencyKey: string;
+  readonly streamKey: Uint8Array;
+}
+
+/** The same, as a server sees it once the API key has been checked. */
+export interface AcceptedMeta extends ConnectionMeta {
+  readonly principal: string;
+}
+
+export interface ClientMeta extends ConnectionMeta {
+  /** The API key; undefined where the transport already knows the principal. */
+  readonly credentials: string | undefined;
+}
+
+/** Never throws: a connection that cannot be made is one that closes. `closed` is not called before it returned. */
+export type Connect = (meta: ClientMeta, handler: Handler<ServerFrame>) => Wire<ClientFrame>;
+
+export type Accept = (meta: AcceptedMeta, wire: Wire<ServerFrame>) => Handler<ClientFrame>;

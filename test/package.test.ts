@@ -1,0 +1,164 @@
+/**
+ * The package as somebody gets it who installs it: packed, unpacked into an empty project, imported
+ * and type-checked through every entry point, once as Node sees it and once as a browser does.
+ */
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { delimiter, dirname, join } from "node:path";
+import { after, before, test } from "node:test";
+import { field, fieldsOf, parseManifest } from "./tidy/repository.ts";
+
+const root = join(import.meta.dirname, "..");
+const installed = join(root, "node_modules");
+const manifestText = readFileSync(join(root, "package.json"), "utf8");
+const packMs = 120_000;
+
+/** Entry points that need Node. All others must work in a browser. */
+const nodeOnly = new Set(["holdfast/server", "holdfast/store", "holdfast/sealing/node"]);
+
+const entries = entryPoints();
+const names = entries.map(({ name }) => name);
+const browserNames = names.filter((name) => !nodeOnly.has(name));
+
+let work: string;
+
+/** An entry point as package.json names it, its files relative to the package. */
+interface Entry {
+  readonly name: string;
+  readonly types: string;
+  readonly code: string;
+}
+
+before(
+  async () => {
+    work = mkdtempSync(join(tmpdir(), "holdfast-package-"));
+    // `npm pack` builds first: prepack runs the build.
+    await run("npm", ["pack", "--silent", "--pack-destination", work], root);
+    const tarball = readdirSync(work).find((file) => file.endsWith(".tgz"));
+    assert.ok(tarball !== undefined, "npm pack made no tarball");
+    await run("tar", ["-xzf", tarball], work);
+  },
+  { timeout: packMs },
+);
+
+after(() => {
+  rmSync(work, { recursive: true, force: true });
+});
+
+test("the tarball holds what package.json promises, and neither tests nor sources", () => {
+  const files = readdirSync(join(work, "package"), { recursive: true, encoding: "utf8" });
+  assert.ok(entries.length > 0);
+  for (const { name, types, code } of entries) {
+    assert.ok(files.includes(types), `${name} has no ${types}`);
+    assert.ok(files.includes(code), `${name} has no ${code}`);
+  }
+  assert.ok(files.includes("LICENSE") && files.includes("README.md"));
+  assert.deepEqual(
+    files.filter((file) => /(?:^|\/)tests?(?:\/|\.)/.test(file) || /(?<!\.d)\.ts$/.test(file)),
+    [],
+  );
+});
+
+test("every entry point can be imported", async () => {
+  const consumer = makeConsumer("runtime", []);
+  writeFileSync(
+    join(consumer, "main.js"),
+    names.map((name) => `console.log(Object.keys(await import("${name}")).length);`).join("\n"),
+  );
+  const counts = (await run(process.execPath, ["main.js"], consumer)).trim().split("\n").map(Number);
+  assert.equal(counts.length, names.length);
+  assert.ok(
+    counts.some((count) => count > 0),
+    "no entry point exports anything",
+  );
+});
+
+test("what is not an entry point cannot be imported", async () => {
+  const consumer = makeConsumer("private", []);
+  writeFileSync(join(consumer, "main.js"), 'await import("holdfast/dist/core/index.js");');
+  await assert.rejects(run(process.execPath, ["main.js"], consumer), /ERR_PACKAGE_PATH_NOT_EXPORTED/);
+});
+
+test("every entry point type-checks in a strict Node project", async () => {
+  const consumer = makeConsumer("node", ["@types/node", "undici-types"]);
+  await typecheck(consumer, names, { lib: ["es2025"], types: ["node"] });
+});
+
+test("the browser's entry points type-check without Node's types", async () => {
+  const consumer = makeConsumer("browser", []);
+  await typecheck(consumer, browserNames, { lib: ["es2025", "dom"], types: [] });
+});
+
+test("the type check sees a name that an entry point lacks", async () => {
+  const consumer = makeConsumer("wrong", []);
+  writeFileSync(join(consumer, "main.ts"), 'import { nothingOfThisName } from "holdfast/protocol";\n');
+  await assert.rejects(tsc(consumer, { lib: ["es2025", "dom"], types: [] }), /nothingOfThisName/);
+});
+
+/** An empty project with the package and its dependencies, far from our own `node_modules`. */
+function makeConsumer(name: string, developmentPackages: readonly string[]): string {
+  const consumer = join(work, name);
+  const modules = join(consumer, "node_modules");
+  mkdirSync(modules, { recursive: true });
+  writeFileSync(join(consumer, "package.json"), '{ "type": "module", "private": true }\n');
+  cpSync(join(work, "package"), join(modules, "holdfast"), { recursive: true });
+  const { dependencies } = parseManifest(manifestText);
+  for (const dependency of [...Object.keys(dependencies), ...developmentPackages]) {
+    mkdirSync(dirname(join(modules, dependency)), { recursive: true });
+    cpSync(join(installed, dependency), join(modules, dependency), { recursive: true });
+  }
+  return consumer;
+}
+
+/** Imports each entry point as a whole, so that every declaration behind it is checked. */
+async function typecheck(consumer: string, imported: readonly string[], options: Options): Promise<void> {
+  const lines = imported.map((name, index) => `import * as entry${String(index)} from "${name}";`);
+  const uses = imported.map((_, index) => `entry${String(index)}`).join(", ");
+  writeFileSync(join(consumer, "main.ts"), `${lines.join("\n")}\nexport const entries = [${uses}];\n`);
+  await tsc(consumer, options);
+}
+
+interface Options {
+  readonly lib: readonly string[];
+  readonly types: readonly string[];
+}
+
+/** Strict, and without `skipLibCheck`: an error in our declarations is an error. */
+async function tsc(consumer: string, { lib, types }: Options): Promise<void> {
+  const compilerOptions = {
+    module: "nodenext",
+    target: "es2025",
+    strict: true,
+    exactOptionalPropertyTypes: true,
+    noUncheckedIndexedAccess: true,
+    skipLibCheck: false,
+    noEmit: true,
+    lib,
+    types,
+  };
+  writeFileSync(join(consumer, "tsconfig.json"), JSON.stringify({ compilerOptions, files: ["main.ts"] }));
+  await run(process.execPath, [join(installed, "typescript/bin/tsc"), "-p", "."], consumer);
+}
+
+/** Runs a command with our own Node first in the path. What it printed is in the error when it fails. */
+async function run(command: string, args: readonly string[], cwd: string): Promise<string> {
+  const env = { ...process.env, PATH: `${join(installed, ".bin")}${delimiter}${process.env["PATH"] ?? ""}` };
+  return new Promise((resolve, reject) => {
+    execFile(command, args, { cwd, env }, (error, stdout, stderr) => {
+      if (error === null) resolve(stdout);
+      else reject(new Error(`${command} ${args.join(" ")} failed:\n${stdout}\n${stderr}`));
+    });
+  });
+}
+
+function entryPoints(): Entry[] {
+  return fieldsOf(field(JSON.parse(manifestText), "exports"))
+    .filter(([path]) => path !== "./package.json")
+    .map(([path, target]) => ({
+      name: path.replace(/^\./, "holdfast"),
+      types: String(field(target, "types")).slice("./".length),
+      code: String(field(target, "default")).slice("./".length),
+    }));
+}

@@ -1,0 +1,139 @@
+/**
+ * Who may import whom: the table of the architecture, and the rules that read imports.
+ *
+ * The table is the design. `gateway` cannot go around durability because it cannot name `server`;
+ * `core` stays pure because nothing that does I/O is within its reach.
+ */
+import { builtinModules } from "node:module";
+import { posix } from "node:path";
+import { violation, type Source, type Violation } from "./source.ts";
+
+export interface Import {
+  /** Undefined when the path is computed. */
+  readonly specifier: string | undefined;
+  readonly typeOnly: boolean;
+  readonly position: number;
+}
+
+interface Reach {
+  readonly may: readonly string[];
+  /** Folders of which only types may be imported. */
+  readonly types?: readonly string[];
+}
+
+/** Folder by folder, what it may import of ours besides itself. `cli` wires everything. */
+export const importTable: Readonly<Record<string, Reach | "anything">> = {
+  protocol: { may: [] },
+  core: { may: ["protocol"] },
+  store: { may: ["core", "protocol"] },
+  sealing: { may: ["protocol"] },
+  transport: { may: ["protocol"] },
+  client: { may: ["core", "protocol", "sealing", "transport"] },
+  "client-node": { may: ["client", "store", "protocol"] },
+  tools: { may: ["protocol"], types: ["client"] },
+  server: { may: ["core", "protocol", "sealing", "store", "transport"] },
+  agent: { may: ["core", "protocol"] },
+  gateway: { may: ["client", "protocol"], types: ["store"] },
+  cli: "anything",
+  web: { may: ["client"] },
+};
+
+const statement =
+  /(?<=^|[;{}\n]\s*)(?:import|export)\s+(?<type>type\s+(?!from\b))?(?:[\w$*\s,]|\{[^{}]*\})*?\bfrom\s*(?<quote>["'])/g;
+const sideEffect = /(?<![.\w$])import\s*(?<quote>["'])/g;
+const dynamic = /(?<![.\w$])import\s*\(\s*(?<quote>["'`])?/g;
+
+/** Every import of a file: `import`, `import type`, `export ... from`, `import("...")`. */
+export function importsOf(file: Source): Import[] {
+  const found: Import[] = [];
+  for (const pattern of [statement, sideEffect, dynamic]) {
+    for (const match of file.code.matchAll(pattern)) {
+      const quote = match.groups?.["quote"];
+      const begin = match.index + match[0].length;
+      const end = quote === undefined ? -1 : file.code.indexOf(quote, begin);
+      const literal = end === -1 ? undefined : file.text.slice(begin, end);
+      found.push({
+        specifier: literal?.includes("${") === true ? undefined : literal,
+        typeOnly: match.groups?.["type"] !== undefined,
+        position: match.index,
+      });
+    }
+  }
+  return found.toSorted((a, b) => a.position - b.position);
+}
+
+/** `src/core/outbox.ts` lies in `core`, `web/page.ts` in `web`, a test nowhere. */
+function folderOf(path: string): string | undefined {
+  const [top, second, ...rest] = path.split("/");
+  if (top === "web") return "web";
+  return top === "src" && rest.length > 0 ? second : undefined;
+}
+
+/** The file of ours that an import names, also when it goes through our own package name. */
+function ownTarget(from: string, specifier: string): string | undefined {
+  if (specifier.startsWith(".")) return posix.join(posix.dirname(from), specifier);
+  if (specifier === "holdfast" || specifier.startsWith("holdfast/")) {
+    return `src/${specifier.slice("holdfast/".length)}/index.ts`;
+  }
+  return undefined;
+}
+
+/** Imports follow the table, and lead to nothing outside of `src/` and `web/`. */
+export function checkImportTable(file: Source): Violation[] {
+  const folder = folderOf(file.path);
+  const inTree = file.path.startsWith("src/") || file.path.startsWith("web/");
+  if (!inTree) return [];
+  const reach = folder === undefined ? undefined : importTable[folder];
+  if (folder === undefined || reach === undefined) {
+    return [violation(file, 0, `lies in no folder of the import table`)];
+  }
+  return importsOf(file).flatMap(({ specifier, typeOnly, position }) => {
+    if (specifier === undefined) return [violation(file, position, "imports a computed path")];
+    const target = ownTarget(file.path, specifier);
+    if (target === undefined) return [];
+    const to = folderOf(target);
+    if (to === undefined) return [violation(file, position, `${folder} imports ${target}, outside of src/`)];
+    if (to === folder || reach === "anything" || reach.may.includes(to)) return [];
+    if (reach.types?.includes(to) === true) {
+      return typeOnly ? [] : [violation(file, position, `${folder} may import only types of ${to}`)];
+    }
+    return [violation(file, position, `${folder} may not import ${to}`)];
+  });
+}
+
+const builtins = new Set(builtinModules);
+const browserFolders = new Set(["client", "core", "protocol", "transport", "sealing", "web"]);
+const nodeFile = /^src\/(?:sealing|transport)\/node(?:-[\w-]+)?\.ts$/;
+
+/** Whether a file must run in a browser: its folder does, and it is no `node.ts` or `node-*.ts`. */
+export function isBrowserCode(path: string): boolean {
+  const folder = folderOf(path);
+  return folder !== undefined && browserFolders.has(folder) && !nodeFile.test(path);
+}
+
+/** Browser code imports no Node module, and no file that may. */
+export function checkBrowserImports(file: Source): Violation[] {
+  if (!isBrowserCode(file.path)) return [];
+  return importsOf(file).flatMap(({ specifier, position }) => {
+    if (specifier === undefined) return [];
+    const target = ownTarget(file.path, specifier);
+    const isNode = specifier.startsWith("node:") || builtins.has(specifier);
+    return isNode || (target !== undefined && nodeFile.test(target))
+      ? [violation(file, position, `browser code imports ${specifier}`)]
+      : [];
+  });
+}
+
+/** What is published needs only what is installed with it. */
+export function checkPackages(file: Source, dependencies: readonly string[]): Violation[] {
+  if (!file.path.startsWith("src/")) return [];
+  return importsOf(file).flatMap(({ specifier, position }) => {
+    if (specifier === undefined || ownTarget(file.path, specifier) !== undefined) return [];
+    if (specifier.startsWith("node:")) return [];
+    const parts = specifier.split("/");
+    const name = parts.slice(0, specifier.startsWith("@") ? 2 : 1).join("/");
+    return dependencies.includes(name)
+      ? []
+      : [violation(file, position, `imports ${name}, which is no dependency of the package`)];
+  });
+}
