@@ -6,6 +6,7 @@
  */
 import type { ErrorCode } from "../protocol/errors.ts";
 import type { AttachFrame, EndReason, Role } from "../protocol/frames.ts";
+import { WINDOW_MS } from "./auto-resume.ts";
 import * as cursor from "./cursor.ts";
 import type { Outcome, Recovered } from "./journal.ts";
 import * as outbox from "./outbox.ts";
@@ -23,6 +24,8 @@ export interface Options {
   readonly attachTimeoutMs: number;
   /** Auto-resume only: how old a stream may be, by the server's clock. */
   readonly windowMs: number;
+  /** Off: plain streaming, where a broken connection is the end (the seeds' `idempotent_agentic_composer`). */
+  readonly reliable: boolean;
   /** Whether a new stream may run without durability when the server's store is down. */
   readonly allowDegraded: boolean;
 }
@@ -118,7 +121,8 @@ export const DEFAULTS: Options = {
   stall: stall.DEFAULTS,
   heartbeatIntervalMs: 5_000,
   attachTimeoutMs: 10_000,
-  windowMs: 7_200_000,
+  windowMs: WINDOW_MS,
+  reliable: true,
   allowDegraded: true,
 };
 

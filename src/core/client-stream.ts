@@ -66,6 +66,8 @@ export type Input =
       readonly nowMs: number;
     }
   | { readonly kind: "snapshot"; readonly through: number }
+  /** The application does not keep up: let go of the connection until `wake` (F2). */
+  | { readonly kind: "hold" }
   /** Leave without ending anything: the journal stays and can be resumed. */
   | { readonly kind: "leave" };
 
@@ -118,6 +120,11 @@ function route(at: Flow, input: Input): void {
     case "snapshot":
       assert(input.through <= at.state.cursor.taken, "a snapshot covers only what was received");
       order(at, { kind: "snapshot", cursor: input.through });
+      return;
+    case "hold":
+      if (at.state.phase !== "attached" || at.state.degraded) return;
+      detached(at);
+      at.state = { ...at.state, phase: "waiting", wakeAtMs: undefined };
       return;
     case "leave":
       finish(at, undefined, undefined);
@@ -304,12 +311,9 @@ type Loss = Omit<Extract<Input, { kind: "lost" }>, "kind" | "connection">;
 
 function lost(at: Flow, loss: Loss): void {
   if (at.state.phase === "stopped" || at.state.phase === "waiting" || at.state.phase === "asking") return;
-  at.effects.push({ kind: "disconnect" });
-  stepOutbox(at, { kind: "detached" });
-  stepStop(at, { kind: "detached" });
-  stepStall(at, { kind: "detached" });
-  // A degraded stream lives on its one connection (D5).
-  if (at.state.degraded) {
+  detached(at);
+  // A degraded stream lives on its one connection (D5), and so does one that was not to be reliable.
+  if (at.state.degraded || !at.state.options.reliable) {
     finish(at, "lost", {
       code: "connection_lost",
       message: "the connection broke, and this stream had no durability",
@@ -331,6 +335,13 @@ function lost(at: Flow, loss: Loss): void {
     case undefined:
       return;
   }
+}
+
+function detached(at: Flow): void {
+  at.effects.push({ kind: "disconnect" });
+  stepOutbox(at, { kind: "detached" });
+  stepStop(at, { kind: "detached" });
+  stepStall(at, { kind: "detached" });
 }
 
 /** What a final error means for the journal. Undefined: nothing is decided, it can be resumed later. */

@@ -63,8 +63,8 @@ export type Input =
   | { readonly kind: "end"; readonly reason: EndReason }
   | { readonly kind: "trim"; readonly eventFloor: number }
   | { readonly kind: "committed"; readonly nowMs: number }
-  /** `durability_lost`: the store failed; `moved`: another host runs the stream; `shutdown`: we stop. */
-  | { readonly kind: "drop"; readonly reason: "durability_lost" | "moved" | "shutdown" }
+  /** `durability_lost`: the store failed; `moved`: another host runs the stream; `shutdown`: we stop; `bug`: ours. */
+  | { readonly kind: "drop"; readonly reason: "durability_lost" | "moved" | "shutdown" | "bug" }
   | { readonly kind: "tick"; readonly nowMs: number };
 
 export function step(state: State, input: Input): Step {
@@ -275,6 +275,7 @@ function drop(state: State, reason: Extract<Input, { kind: "drop" }>["reason"]):
     durability_lost: "the store failed; nothing acknowledged is lost, come back later",
     moved: "another node runs this stream now",
     shutdown: "this server is shutting down; come back",
+    bug: "this server made a mistake; the stream's work has ended here",
   };
   const effects: Effect[] = [];
   for (const [connection, one] of state.attached) {
@@ -285,7 +286,9 @@ function drop(state: State, reason: Extract<Input, { kind: "drop" }>["reason"]):
         frame: { kind: "durability_lost", head: state.durable.eventHead },
       });
     }
-    effects.push(...refuse(state, connection, "unavailable", messages[reason])[1]);
+    effects.push(
+      ...refuse(state, connection, reason === "bug" ? "stream_failed" : "unavailable", messages[reason])[1],
+    );
   }
   return [{ ...state, attached: new Map(), dropped: true }, [...effects, { kind: "dropped" }]];
 }

@@ -27,3 +27,32 @@ export function systemEnvironment(): Environment {
     randomBytes: (length) => crypto.getRandomValues(new Uint8Array(length)),
   };
 }
+
+/**
+ * Time that never goes back, over a wall clock that may.
+ *
+ * Machines measure spans: a clock set back by an hour must not stop a stall clock for an hour. When a
+ * timer is due, its moment has come, whatever the wall says.
+ */
+export class SteadyClock {
+  readonly #environment: Environment;
+  #reachedMs: number;
+
+  constructor(environment: Environment) {
+    this.#environment = environment;
+    this.#reachedMs = environment.now();
+  }
+
+  now(): number {
+    this.#reachedMs = Math.max(this.#reachedMs, this.#environment.now());
+    return this.#reachedMs;
+  }
+
+  after(delayMs: number, run: () => void): () => void {
+    const dueMs = this.now() + delayMs;
+    return this.#environment.after(delayMs, () => {
+      this.#reachedMs = Math.max(this.#reachedMs, dueMs);
+      run();
+    });
+  }
+}

@@ -1,0 +1,10 @@
+/** The client of Holdfast streams, for Node and browsers alike. */
+export { inspect, restoreStatus, type Status } from "../core/auto-resume.ts";
+export type { LiveState, Options as StreamOptions } from "../core/client-state.ts";
+export type { Outcome } from "../core/journal.ts";
+export { Client, type ClientOptions, type OpenOptions, type ResumeReport } from "./client.ts";
+export type { StreamEvent } from "./event-queue.ts";
+export type { JournalStore } from "./journal-store.ts";
+export { memoryJournalStore } from "./memory-journal-store.ts";
+export type { ClientStream, StreamStatus } from "./stream.ts";
+export type { Approval, ToolPolicy, Tools } from "./tools.ts";

@@ -1,0 +1,150 @@
+/**
+ * Journal records as bytes: `core/journal.ts` says what they mean, `journal.proto` how they look.
+ *
+ * Whatever does not decode into exactly one known record is damage and is refused, never skipped.
+ */
+import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import type { JournalRecord, Outcome } from "../core/journal.ts";
+import { HoldfastError } from "../protocol/errors.ts";
+import {
+  JournalOutcome,
+  type JournalRecord as Message,
+  JournalRecordSchema,
+} from "../protocol/gen/holdfast/storage/v1/journal_pb.ts";
+
+const OUTCOMES: Readonly<Record<Outcome, JournalOutcome>> = {
+  completed: JournalOutcome.COMPLETED,
+  aborted: JournalOutcome.ABORTED,
+  failed: JournalOutcome.FAILED,
+  fenced: JournalOutcome.FENCED,
+  lost: JournalOutcome.LOST,
+};
+
+export function encodeJournalRecord(record: JournalRecord): Uint8Array {
+  return toBinary(JournalRecordSchema, messageOf(record));
+}
+
+function messageOf(record: JournalRecord): Message {
+  switch (record.kind) {
+    case "opened":
+      return create(JournalRecordSchema, {
+        record: { case: "opened", value: { ...rest(record), createdMs: BigInt(record.createdMs) } },
+      });
+    case "base":
+      return create(JournalRecordSchema, { record: { case: "base", value: rest(record) } });
+    case "attached": {
+      const serverTimeMs = BigInt(Math.round(record.serverTimeMs));
+      return create(JournalRecordSchema, { record: { case: "attached", value: { serverTimeMs } } });
+    }
+    case "degraded":
+      return create(JournalRecordSchema, { record: { case: "degraded", value: {} } });
+    case "said": {
+      const { seqno, isClose, body, execId } = record;
+      const value = { seqno, isClose, body, ...(execId === undefined ? {} : { execId }) };
+      return create(JournalRecordSchema, { record: { case: "said", value } });
+    }
+    case "acked":
+      return create(JournalRecordSchema, { record: { case: "acked", value: rest(record) } });
+    case "snapshot": {
+      const value = { cursor: BigInt(record.cursor), state: record.state };
+      return create(JournalRecordSchema, { record: { case: "snapshot", value } });
+    }
+    case "exec_received": {
+      const value = { ...rest(record), eventId: BigInt(record.eventId) };
+      return create(JournalRecordSchema, { record: { case: "execReceived", value } });
+    }
+    case "exec_approved": {
+      const value = { ...rest(record), untilMs: BigInt(Math.round(record.untilMs)) };
+      return create(JournalRecordSchema, { record: { case: "execApproved", value } });
+    }
+    case "exec_started":
+      return create(JournalRecordSchema, { record: { case: "execStarted", value: rest(record) } });
+    case "exec_acked":
+      return create(JournalRecordSchema, { record: { case: "execAcked", value: rest(record) } });
+    case "exec_conflict":
+      return create(JournalRecordSchema, { record: { case: "execConflict", value: rest(record) } });
+    case "abort":
+      return create(JournalRecordSchema, { record: { case: "abort", value: {} } });
+    case "ended":
+      return create(JournalRecordSchema, {
+        record: { case: "ended", value: { outcome: OUTCOMES[record.outcome] } },
+      });
+  }
+}
+
+function rest<Fields extends { readonly kind: string }>(record: Fields): Omit<Fields, "kind"> {
+  const { kind: _, ...fields } = record;
+  return fields;
+}
+
+export function decodeJournalRecord(bytes: Uint8Array): JournalRecord {
+  let message: Message;
+  try {
+    message = fromBinary(JournalRecordSchema, bytes);
+  } catch (cause) {
+    throw damaged("a record does not parse", cause);
+  }
+  const { record } = message;
+  switch (record.case) {
+    case "opened": {
+      const { journalId, takesOver, createdMs } = record.value;
+      return { kind: "opened", journalId, takesOver, createdMs: Number(createdMs) };
+    }
+    case "base":
+      return { kind: "base", nextSeqno: record.value.nextSeqno, isClosed: record.value.isClosed };
+    case "attached":
+      return { kind: "attached", serverTimeMs: Number(record.value.serverTimeMs) };
+    case "degraded":
+      return { kind: "degraded" };
+    case "said": {
+      const { seqno, isClose, body, execId } = record.value;
+      return { kind: "said", seqno, isClose, body, execId };
+    }
+    case "acked":
+      return { kind: "acked", nextSeqno: record.value.nextSeqno };
+    case "snapshot":
+      return { kind: "snapshot", cursor: Number(record.value.cursor), state: record.value.state };
+    case "execReceived": {
+      const { execId, eventId, argsHash, repeatable, needsApproval, request } = record.value;
+      const id = Number(eventId);
+      return { kind: "exec_received", execId, eventId: id, argsHash, repeatable, needsApproval, request };
+    }
+    case "execApproved": {
+      const { execId, argsHash, untilMs } = record.value;
+      return { kind: "exec_approved", execId, argsHash, untilMs: Number(untilMs) };
+    }
+    case "execStarted":
+      return { kind: "exec_started", execId: record.value.execId };
+    case "execAcked":
+      return { kind: "exec_acked", execId: record.value.execId, seqno: record.value.seqno };
+    case "execConflict":
+      return { kind: "exec_conflict", execId: record.value.execId, argsHash: record.value.argsHash };
+    case "abort":
+      return { kind: "abort" };
+    case "ended":
+      return { kind: "ended", outcome: outcomeOf(record.value.outcome) };
+    case undefined:
+      throw damaged("a record says nothing known", undefined);
+  }
+}
+
+function outcomeOf(outcome: JournalOutcome): Outcome {
+  switch (outcome) {
+    case JournalOutcome.COMPLETED:
+      return "completed";
+    case JournalOutcome.ABORTED:
+      return "aborted";
+    case JournalOutcome.FAILED:
+      return "failed";
+    case JournalOutcome.FENCED:
+      return "fenced";
+    case JournalOutcome.LOST:
+      return "lost";
+    default:
+      throw damaged("an end of no known kind", undefined);
+  }
+}
+
+function damaged(what: string, cause: unknown): HoldfastError {
+  return new HoldfastError("stream_failed", `this journal is damaged: ${what}`, { cause });
+}

@@ -1,0 +1,118 @@
+/**
+ * One stream's journal: typed records above, sealed bytes below.
+ *
+ * Appends go to disk one at a time, and whatever is asked for meanwhile shares the next sync. Each
+ * record is sealed under its place in the list, so records can be neither moved nor left out.
+ * Grown long, the journal is folded and written anew, shorter.
+ */
+import { AssertionFailed } from "../core/assert.ts";
+import { compact, type JournalRecord, recover, type Recovered } from "../core/journal.ts";
+import { HoldfastError } from "../protocol/errors.ts";
+import type { Sealer } from "../sealing/index.ts";
+import { decodeJournalRecord, encodeJournalRecord } from "./journal-codec.ts";
+import type { JournalStore } from "./journal-store.ts";
+
+/** A journal this long is folded: about a thousand tool calls or acks. */
+const COMPACT_RECORDS = 2_000;
+
+export class JournalFile {
+  readonly #store: JournalStore;
+  readonly #sealer: Sealer;
+  readonly #idempotencyKey: string;
+  readonly #onWritten: (count: number) => void;
+  readonly #onFailed: (error: HoldfastError) => void;
+  #queue: JournalRecord[] = [];
+  #isWriting = false;
+  #hasFailed = false;
+  #length: number;
+
+  constructor(
+    store: JournalStore,
+    sealer: Sealer,
+    idempotencyKey: string,
+    length: number,
+    on: { readonly written: (count: number) => void; readonly failed: (error: HoldfastError) => void },
+  ) {
+    this.#store = store;
+    this.#sealer = sealer;
+    this.#idempotencyKey = idempotencyKey;
+    this.#length = length;
+    this.#onWritten = on.written;
+    this.#onFailed = on.failed;
+  }
+
+  /** `written` is called with the number of records once they are synced, in order. */
+  append(record: JournalRecord): void {
+    this.#queue.push(record);
+    if (!this.#isWriting && !this.#hasFailed) void this.#write();
+  }
+
+  async #write(): Promise<void> {
+    this.#isWriting = true;
+    while (this.#queue.length > 0 && !this.#hasFailed) {
+      const batch = this.#queue;
+      this.#queue = [];
+      try {
+        await this.#store.append(this.#idempotencyKey, await this.#sealAll(batch, this.#length));
+        this.#length += batch.length;
+        this.#onWritten(batch.length);
+        if (this.#length >= COMPACT_RECORDS) await this.#compact();
+      } catch (cause) {
+        // Nothing is retried on a disk that failed; what was not synced is not promised (F5).
+        this.#hasFailed = true;
+        this.#onFailed(
+          cause instanceof HoldfastError ? cause : new HoldfastError("unavailable", String(cause), { cause }),
+        );
+      }
+    }
+    this.#isWriting = false;
+  }
+
+  async #compact(): Promise<void> {
+    const read = await readJournal(this.#store, this.#sealer, this.#idempotencyKey);
+    if (read.journal === undefined) return;
+    const records = compact(read.journal);
+    if (records.length > this.#length / 2) return;
+    await this.#store.replace(this.#idempotencyKey, await this.#sealAll(records, 0));
+    this.#length = records.length;
+  }
+
+  async #sealAll(records: readonly JournalRecord[], first: number): Promise<readonly Uint8Array[]> {
+    const sealed: Uint8Array[] = [];
+    for (const [at, record] of records.entries()) {
+      sealed.push(
+        await this.#sealer.seal(labelOf(this.#idempotencyKey, first + at), encodeJournalRecord(record)),
+      );
+    }
+    return sealed;
+  }
+}
+
+export interface JournalContents {
+  readonly journal: Recovered | undefined;
+  /** How many records there are: where the next one goes. */
+  readonly length: number;
+}
+
+/** Rejects with `stream_failed` when anything about the journal is not as it was written. */
+export async function readJournal(
+  store: JournalStore,
+  sealer: Sealer,
+  idempotencyKey: string,
+): Promise<JournalContents> {
+  const sealed = await store.read(idempotencyKey);
+  const records: JournalRecord[] = [];
+  for (const [at, bytes] of sealed.entries()) {
+    records.push(decodeJournalRecord(await sealer.open(labelOf(idempotencyKey, at), bytes)));
+  }
+  try {
+    return { journal: recover(records), length: records.length };
+  } catch (cause) {
+    if (!(cause instanceof AssertionFailed)) throw cause;
+    throw new HoldfastError("stream_failed", `this journal is damaged: ${cause.message}`, { cause });
+  }
+}
+
+function labelOf(idempotencyKey: string, at: number) {
+  return { stream: idempotencyKey, direction: "journal", first: at, count: 1, kind: "record" } as const;
+}

@@ -1,0 +1,399 @@
+/**
+ * The driver of one stream on the client: feeds the machine in `core/client-stream.ts` and carries
+ * out what it orders. It decides nothing.
+ *
+ * Steps never nest: what happens while one is being carried out waits its turn. Bodies live here,
+ * by number; the machine sees only the numbers.
+ */
+import { assert } from "../core/assert.ts";
+import * as client from "../core/client-state.ts";
+import { type Input, step } from "../core/client-stream.ts";
+import type { JournalRecord, Outcome, Recovered } from "../core/journal.ts";
+import { HoldfastError } from "../protocol/errors.ts";
+import { readExec } from "../protocol/exec-codec.ts";
+import type { ClientFrame, EventFrame, Role, ServerFrame } from "../protocol/frames.ts";
+import { LIMITS } from "../protocol/limits.ts";
+import type { Sealer } from "../sealing/index.ts";
+import { type Environment, SteadyClock } from "../transport/environment.ts";
+import type { Connect, Wire } from "../transport/transport.ts";
+import { EventQueue, type StreamEvent } from "./event-queue.ts";
+import { JournalFile } from "./journal-file.ts";
+import type { JournalStore } from "./journal-store.ts";
+import { type Saying, Speech } from "./speech.ts";
+import { ToolRunner } from "./tool-runner.ts";
+import type { Tools } from "./tools.ts";
+
+export interface StreamContext {
+  readonly connect: Connect;
+  readonly journals: JournalStore;
+  readonly journalSealer: Sealer;
+  readonly environment: Environment;
+  readonly options: client.Options;
+  readonly tools: Tools | undefined;
+  /** Asked before the first connection, and once more when the server refuses what it gave. */
+  readonly credentials: () => Promise<string | undefined>;
+  readonly onBug: (bug: unknown) => void;
+}
+
+export interface StreamBeginning {
+  readonly idempotencyKey: string;
+  readonly streamKey: Uint8Array;
+  readonly role: Role;
+  readonly journal: Recovered;
+  readonly journalLength: number;
+  readonly fresh: boolean;
+  readonly autoResume: boolean;
+}
+
+/** What a user interface shows. */
+export interface StreamStatus {
+  readonly state: client.LiveState;
+  readonly isReconnecting: boolean;
+  /** What stands still, while `state` is "stalled". */
+  readonly stuck: string | undefined;
+  readonly failure: client.Failure | undefined;
+}
+
+export class ClientStream {
+  readonly idempotencyKey: string;
+  /** What the application made of the events before `cursor`, as it last said. */
+  readonly restored: { readonly cursor: number; readonly state: Uint8Array } | undefined;
+  readonly #context: StreamContext;
+  readonly #streamKey: Uint8Array;
+  readonly #clock: SteadyClock;
+  readonly #journal: JournalFile;
+  readonly #events: EventQueue;
+  readonly #tools: ToolRunner | undefined;
+  readonly #speech: Speech;
+  readonly #inputs: { readonly input: Input; readonly event?: EventFrame }[] = [];
+  readonly #listeners = new Set<(status: StreamStatus) => void>();
+  readonly #ended = Promise.withResolvers<Outcome | undefined>();
+  #state: client.State;
+  #wire: Wire<ClientFrame> | undefined;
+  #credentials: string | undefined;
+  #isStepping = false;
+  #snapshots: Uint8Array[] = [];
+  /** Records written before the machine began to order any. */
+  #ownRecords = 0;
+  #status: StreamStatus;
+  #stuck: string | undefined;
+  #timer: { readonly atMs: number; readonly cancel: () => void } | undefined;
+
+  constructor(context: StreamContext, beginning: StreamBeginning) {
+    const { journal, idempotencyKey, role, fresh, autoResume } = beginning;
+    this.idempotencyKey = idempotencyKey;
+    this.restored = journal.snapshot;
+    this.#context = context;
+    this.#streamKey = beginning.streamKey;
+    this.#clock = new SteadyClock(context.environment);
+    this.#state = client.init(context.options, {
+      role,
+      journal,
+      fresh,
+      autoResume,
+      nowMs: this.#clock.now(),
+    });
+    this.#status = this.#currentStatus();
+    this.#speech = new Speech(journal.unacked);
+    this.#events = new EventQueue(() => this.#put({ kind: "wake", nowMs: this.#clock.now() }));
+    this.#journal = new JournalFile(
+      context.journals,
+      context.journalSealer,
+      idempotencyKey,
+      beginning.journalLength,
+      {
+        written: (count) => this.#written(count),
+        failed: (error) => this.#put({ kind: "record_failed", message: error.message }),
+      },
+    );
+    if (beginning.journalLength === 0) {
+      const { journalId, takesOver, createdMs } = journal;
+      this.#ownRecords = 1;
+      this.#journal.append({ kind: "opened", journalId, takesOver, createdMs });
+    }
+    if (context.tools !== undefined && role === "writer") {
+      this.#tools = new ToolRunner(context.tools, journal, {
+        answer: (execId, body) => void this.#say({ body, isClose: false, execId }),
+        input: (input) => this.#put({ kind: "exec", input, nowMs: this.#clock.now() }),
+      });
+    }
+  }
+
+  /** Begins to connect; a first chunk travels with the very first frame. */
+  async start(first: Uint8Array | undefined): Promise<void> {
+    if (first !== undefined) void this.send(first);
+    this.#credentials = await this.#context.credentials();
+    this.#tick();
+  }
+
+  /** Resolves with the chunk's seqno once it is on this client's disk; from then on it will arrive. */
+  send(body: Uint8Array): Promise<number> {
+    return this.#say({ body, isClose: false, execId: undefined });
+  }
+
+  /** Says that nothing more will be said. */
+  async close(): Promise<void> {
+    await this.#say({ body: new Uint8Array(), isClose: true, execId: undefined });
+  }
+
+  /** Stops the turn: recorded here at once, repeated until the server has recorded it too. */
+  abort(): void {
+    this.#put({ kind: "abort", nowMs: this.#clock.now() });
+  }
+
+  /** Lets go of the stream without ending it; it can be resumed. */
+  leave(): void {
+    this.#put({ kind: "leave" });
+  }
+
+  /** Tries again at once instead of waiting: the network came back, the page became visible. */
+  wake(): void {
+    this.#put({ kind: "wake", nowMs: this.#clock.now() });
+  }
+
+  /** Keeps what the application made of the events up to `through`: a restart goes on from there (B3). */
+  snapshot(through: number, state: Uint8Array): void {
+    this.#snapshots.push(state);
+    this.#put({ kind: "snapshot", through });
+  }
+
+  get events(): AsyncIterableIterator<StreamEvent> {
+    return this.#events;
+  }
+
+  get status(): StreamStatus {
+    return this.#status;
+  }
+
+  /** How the stream ended for this client; undefined when it was left or given up and can be resumed. */
+  get ended(): Promise<Outcome | undefined> {
+    return this.#ended.promise;
+  }
+
+  /** Calls back at every change; returns how to stop it. */
+  watch(listener: (status: StreamStatus) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  #say(saying: Saying): Promise<number> {
+    const said = this.#speech.say(saying);
+    this.#speak();
+    return said;
+  }
+
+  /** Says what waits, as far as there is room. */
+  #speak(): void {
+    if (this.#isStepping) return;
+    for (let next = this.#speech.next; next !== undefined; next = this.#speech.next) {
+      if (this.#state.phase === "stopped" || this.#state.isClosed) {
+        this.#speech.refuseAll(
+          new HoldfastError("stream_ended", "nothing can be said on this stream any more"),
+        );
+        return;
+      }
+      const { isClose, execId } = next;
+      const bytes = next.body.length;
+      if (!client.maySpeak(this.#state, bytes)) return;
+      this.#speech.number(this.#state.outbox.next);
+      const nowMs = this.#clock.now();
+      this.#put(
+        execId === undefined
+          ? { kind: "say", bytes, isClose, nowMs }
+          : { kind: "answer", execId, bytes, nowMs },
+      );
+    }
+  }
+
+  #written(count: number): void {
+    const own = Math.min(this.#ownRecords, count);
+    this.#ownRecords -= own;
+    if (count > own) this.#put({ kind: "recorded", count: count - own, nowMs: this.#clock.now() });
+  }
+
+  #put(input: Input, event?: EventFrame): void {
+    this.#inputs.push(event === undefined ? { input } : { input, event });
+    if (this.#isStepping) return;
+    this.#isStepping = true;
+    for (let next = this.#inputs.shift(); next !== undefined; next = this.#inputs.shift()) {
+      this.#step(next.input, next.event);
+    }
+    this.#isStepping = false;
+    this.#afterSteps();
+  }
+
+  #step(input: Input, event: EventFrame | undefined): void {
+    try {
+      const [next, effects] = step(this.#state, input);
+      this.#state = next;
+      for (const effect of effects) this.#carryOut(effect, event);
+    } catch (bug) {
+      this.#context.onBug(bug);
+      if (input.kind !== "leave") this.#inputs.push({ input: { kind: "leave" } });
+    }
+  }
+
+  #afterSteps(): void {
+    this.#speech.journaled(this.#state.outbox.journaled);
+    this.#arm();
+    this.#speak();
+    this.#publish();
+  }
+
+  #carryOut(effect: client.Effect, event: EventFrame | undefined): void {
+    switch (effect.kind) {
+      case "record":
+        this.#journal.append(this.#recordOf(effect.order));
+        return;
+      case "connect":
+        this.#connect(effect);
+        return;
+      case "disconnect":
+        this.#wire?.end();
+        this.#wire = undefined;
+        return;
+      case "send_chunk":
+        this.#wire?.write([this.#speech.frameOf(effect.seqno, effect.writerEpoch)]);
+        return;
+      case "send_abort":
+        this.#wire?.write([{ kind: "abort" }]);
+        return;
+      case "send_heartbeat":
+        this.#wire?.write([{ kind: "heartbeat", runningExecIds: effect.runningExecIds }]);
+        return;
+      case "deliver":
+        assert(event !== undefined, "an event is delivered with its body");
+        this.#deliver(event);
+        return;
+      case "release":
+        this.#speech.release(effect.below);
+        return;
+      case "tool":
+        this.#tools?.carryOut(effect.effect);
+        return;
+      case "ask_credentials":
+        void this.#askCredentials();
+        return;
+      case "stalled":
+        this.#stuck = effect.stuck;
+        return;
+      case "stopped":
+        this.#stopped();
+        return;
+    }
+  }
+
+  #connect(effect: Extract<client.Effect, { kind: "connect" }>): void {
+    const { connection } = effect;
+    const meta = {
+      idempotencyKey: this.idempotencyKey,
+      streamKey: this.#streamKey,
+      credentials: this.#credentials,
+    };
+    this.#wire = this.#context.connect(meta, {
+      received: (frame) => this.#received(connection, frame),
+      drained: () => undefined,
+      closed: (reason) => this.#closed(connection, reason),
+    });
+    const firstChunk = effect.inline ? this.#speech.bodyOf(0) : undefined;
+    this.#wire.write([{ ...effect.attach, firstChunk }]);
+  }
+
+  #received(connection: number, frame: ServerFrame): void {
+    const input = {
+      kind: "frame",
+      connection,
+      frame,
+      nowMs: this.#clock.now(),
+      random: this.#random(),
+    } as const;
+    this.#put(input, frame.kind === "event" ? frame : undefined);
+  }
+
+  #closed(connection: number, reason: HoldfastError | undefined): void {
+    const { code = "connection_lost", message = "the connection ended", retryAfterMs } = reason ?? {};
+    const nowMs = this.#clock.now();
+    this.#put({ kind: "lost", connection, code, message, retryAfterMs, nowMs, random: this.#random() });
+  }
+
+  #deliver({ eventId, body, covers, end }: EventFrame): void {
+    this.#events.push({ eventId, body, covers, end });
+    // The request is in the machine before anything later is: a snapshot cannot pass it (C4).
+    const exec = this.#tools === undefined ? undefined : readExec(body);
+    if (exec !== undefined) this.#tools?.requested(exec, eventId, body);
+    if (this.#events.bytes > LIMITS.sendQueueBytesMax) this.#put({ kind: "hold" });
+  }
+
+  #recordOf(order: client.RecordOrder): JournalRecord {
+    switch (order.kind) {
+      case "said":
+        return { ...order, body: this.#speech.bodyOf(order.seqno) };
+      case "snapshot": {
+        const state = this.#snapshots.shift();
+        assert(state !== undefined, "a snapshot comes with its state");
+        return { ...order, state };
+      }
+      case "exec": {
+        const entry = this.#state.tools.entries.get(order.execId);
+        assert(entry !== undefined && this.#tools !== undefined, "an exec is known before it is recorded");
+        return this.#tools.recordOf(entry, order.phase);
+      }
+      case "attached":
+      case "degraded":
+      case "acked":
+      case "exec_conflict":
+      case "abort":
+      case "ended":
+        return order;
+    }
+  }
+
+  async #askCredentials(): Promise<void> {
+    this.#credentials = await this.#context.credentials();
+    this.#put({ kind: "credentials", nowMs: this.#clock.now() });
+  }
+
+  #tick(): void {
+    this.#put({ kind: "tick", nowMs: this.#clock.now(), random: this.#random() });
+  }
+
+  #arm(): void {
+    const { wakeAtMs } = this.#state;
+    if (this.#timer?.atMs === wakeAtMs) return;
+    this.#timer?.cancel();
+    this.#timer = undefined;
+    if (wakeAtMs === undefined) return;
+    const cancel = this.#clock.after(Math.max(0, wakeAtMs - this.#clock.now()), () => {
+      this.#timer = undefined;
+      this.#tick();
+    });
+    this.#timer = { atMs: wakeAtMs, cancel };
+  }
+
+  #random(): number {
+    return this.#context.environment.random();
+  }
+
+  #stopped(): void {
+    const { failure, outcome } = this.#state;
+    const error = failure === undefined ? undefined : new HoldfastError(failure.code, failure.message);
+    this.#events.finish(error);
+    this.#speech.refuseAll(
+      new HoldfastError("stream_ended", "the stream is over for this client", { cause: error }),
+    );
+    this.#ended.resolve(outcome);
+  }
+
+  #currentStatus(): StreamStatus {
+    const state = client.liveState(this.#state);
+    const stuck = state === "stalled" ? this.#stuck : undefined;
+    return { state, isReconnecting: state === "reconnecting", stuck, failure: this.#state.failure };
+  }
+
+  #publish(): void {
+    const status = this.#currentStatus();
+    if (status.state === this.#status.state && status.stuck === this.#status.stuck) return;
+    this.#status = status;
+    for (const listener of this.#listeners) listener(status);
+  }
+}

@@ -1,0 +1,137 @@
+/**
+ * Carries out what the tool journal orders: asks, runs, cancels, reports.
+ *
+ * It starts nothing by itself. A run that this process has begun is known here until its result is
+ * handed over, so cancelling finds it.
+ */
+import { sha256 } from "@noble/hashes/sha2.js";
+import { bytesToHex } from "@noble/hashes/utils.js";
+import type { JournalRecord, Recovered } from "../core/journal.ts";
+import type * as tools from "../core/tool-journal.ts";
+import {
+  type ExecRequest,
+  readExec,
+  writeExecAborted,
+  writeExecError,
+  writeExecRejected,
+  writeExecUnknown,
+} from "../protocol/exec-codec.ts";
+import { assert } from "../core/assert.ts";
+import type { Tools } from "./tools.ts";
+
+export interface RunnerOutputs {
+  /** The encoded result of an exec, to be said once there is room. */
+  answer(execId: string, body: Uint8Array): void;
+  input(input: Extract<tools.Input, { kind: "requested" | "approved" | "denied" }>): void;
+}
+
+interface KnownExec {
+  readonly exec: ExecRequest;
+  /** The event that carried the request, for the journal. */
+  readonly message: Uint8Array;
+  readonly argsHash: string;
+}
+
+export class ToolRunner {
+  readonly #tools: Tools;
+  readonly #outputs: RunnerOutputs;
+  readonly #execs = new Map<string, KnownExec>();
+  readonly #running = new Map<string, AbortController>();
+
+  constructor(tools: Tools, journal: Recovered, outputs: RunnerOutputs) {
+    this.#tools = tools;
+    this.#outputs = outputs;
+    for (const { request } of journal.execs.values()) {
+      // A settled exec is kept without its request: nobody will run it again.
+      const exec = request.length === 0 ? undefined : readExec(request);
+      if (exec !== undefined) this.#know(exec, request);
+    }
+  }
+
+  requested(exec: ExecRequest, eventId: number, message: Uint8Array): void {
+    const { repeatable, needsApproval } = this.#tools.policy(exec);
+    const { execId } = exec;
+    const argsHash = bytesToHex(sha256(exec.args));
+    if (!this.#execs.has(execId)) this.#execs.set(execId, { exec, message, argsHash });
+    this.#outputs.input({ kind: "requested", execId, eventId, argsHash, repeatable, needsApproval });
+  }
+
+  recordOf(entry: tools.Entry, phase: "received" | "approved" | "started"): JournalRecord {
+    const { execId, eventId, argsHash, repeatable, needsApproval } = entry;
+    switch (phase) {
+      case "received": {
+        const request = this.#known(execId).message;
+        return { kind: "exec_received", execId, eventId, argsHash, repeatable, needsApproval, request };
+      }
+      case "approved":
+        return { kind: "exec_approved", execId, argsHash, untilMs: entry.approvedUntilMs };
+      case "started":
+        return { kind: "exec_started", execId };
+    }
+  }
+
+  carryOut(effect: Exclude<tools.Effect, { kind: "record" | "conflict" }>): void {
+    const { exec, argsHash } = this.#known(effect.execId);
+    switch (effect.kind) {
+      case "ask":
+        void this.#ask(exec, argsHash);
+        return;
+      case "run":
+        void this.#run(exec);
+        return;
+      case "cancel":
+        this.#running.get(effect.execId)?.abort();
+        return;
+      case "stop_leftover":
+        this.#tools.stopLeftover(exec);
+        return;
+      case "report":
+        this.#outputs.answer(effect.execId, REPORTS[effect.outcome](exec));
+        return;
+    }
+  }
+
+  async #ask(exec: ExecRequest, argsHash: string): Promise<void> {
+    const { execId } = exec;
+    let approval;
+    try {
+      approval = await this.#tools.approve(exec);
+    } catch {
+      // Who cannot be asked has not said yes.
+      approval = { allowed: false, untilMs: 0 };
+    }
+    if (approval.allowed)
+      this.#outputs.input({ kind: "approved", execId, argsHash, untilMs: approval.untilMs });
+    else this.#outputs.input({ kind: "denied", execId });
+  }
+
+  async #run(exec: ExecRequest): Promise<void> {
+    const controller = new AbortController();
+    this.#running.set(exec.execId, controller);
+    let body: Uint8Array;
+    try {
+      body = await this.#tools.run(exec, controller.signal);
+    } catch (cause) {
+      body = writeExecError(exec, cause instanceof Error ? cause.message : String(cause));
+    }
+    this.#running.delete(exec.execId);
+    this.#outputs.answer(exec.execId, body);
+  }
+
+  #know(exec: ExecRequest, message: Uint8Array): void {
+    this.#execs.set(exec.execId, { exec, message, argsHash: bytesToHex(sha256(exec.args)) });
+  }
+
+  #known(execId: string): KnownExec {
+    const known = this.#execs.get(execId);
+    assert(known !== undefined, "an exec is known before anything happens to it");
+    return known;
+  }
+}
+
+const REPORTS: Readonly<Record<tools.OwnOutcome, (exec: ExecRequest) => Uint8Array>> = {
+  unknown: (exec) =>
+    writeExecUnknown(exec, "the client stopped while this ran; whether it took effect is not known"),
+  denied: (exec) => writeExecRejected(exec, "denied"),
+  aborted: (exec) => writeExecAborted(exec, "the turn was stopped before this ran"),
+};

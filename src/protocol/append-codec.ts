@@ -1,0 +1,97 @@
+/**
+ * The unary call of the split transport: several client frames in one request, and its answer.
+ */
+import { create, toBinary } from "@bufbuild/protobuf";
+import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
+import { HoldfastError, errorCodeFromWire, errorCodeToWire } from "./errors.ts";
+import { checkName, checkSize, checkUint32, invalidFrame } from "./frame-check.ts";
+import { clientFrameOf, encodeClientFrame, parse } from "./frame-codec.ts";
+import type { ClientFrame } from "./frames.ts";
+import { AppendRequestSchema, AppendResponseSchema } from "./gen/holdfast/v1/stream_pb.ts";
+import { LIMITS } from "./limits.ts";
+
+export interface Append {
+  readonly idempotencyKey: string;
+  /** Anything but an attach. */
+  readonly frames: readonly ClientFrame[];
+  /** Ties the append to its Attach call, for routing and logs; never an identity. */
+  readonly connectionTag: string;
+}
+
+export function encodeAppend(append: Append): Uint8Array {
+  checkAppend(append);
+  const writer = new BinaryWriter();
+  writer.tag(1, WireType.LengthDelimited).string(append.idempotencyKey);
+  for (const frame of append.frames) {
+    // Only an abort must name its stream again; the others mean the append's.
+    const frameKey = frame.kind === "abort" ? append.idempotencyKey : "";
+    writer.tag(2, WireType.LengthDelimited).bytes(encodeClientFrame(frame, frameKey));
+  }
+  if (append.connectionTag !== "") {
+    writer.tag(3, WireType.LengthDelimited).string(append.connectionTag);
+  }
+  return writer.finish();
+}
+
+export function decodeAppend(bytes: Uint8Array): Append {
+  checkSize(bytes.byteLength, LIMITS.unackedBytesMax + LIMITS.frameOverheadBytesMax, "the append");
+  const { idempotencyKey, frames, connectionTag } = parse(AppendRequestSchema, bytes);
+  const append = {
+    idempotencyKey,
+    connectionTag,
+    frames: frames.map((frame) => ownFrame(frame, idempotencyKey)),
+  };
+  checkAppend(append);
+  return append;
+}
+
+function ownFrame(message: Parameters<typeof clientFrameOf>[0], streamName: string): ClientFrame {
+  const { frame, idempotencyKey } = clientFrameOf(message);
+  if (idempotencyKey !== "" && idempotencyKey !== streamName) {
+    throw invalidFrame("a frame of an append names another stream");
+  }
+  return frame;
+}
+
+function checkAppend(append: Append): void {
+  checkName(append.idempotencyKey, LIMITS.idempotencyKeyBytesMax, "idempotency_key", true);
+  checkName(append.connectionTag, LIMITS.journalIdBytesMax, "connection_tag", false);
+  if (append.frames.length > LIMITS.appendFramesMax) {
+    throw invalidFrame(
+      `an append has ${append.frames.length} frames, at most ${LIMITS.appendFramesMax} are allowed`,
+    );
+  }
+  if (append.frames.some((frame) => frame.kind === "attach")) {
+    throw invalidFrame("an attach cannot be appended");
+  }
+}
+
+/** How an append went: where the durable log stood, or why nothing was taken over. */
+export type AppendOutcome = { readonly nextSeqno: number | undefined } | { readonly error: HoldfastError };
+
+export function encodeAppendOutcome(outcome: AppendOutcome): Uint8Array {
+  if ("error" in outcome) {
+    const { code, message, retryAfterMs } = outcome.error;
+    const error = {
+      code: errorCodeToWire(code),
+      message: message.slice(0, LIMITS.messageCharsMax),
+      ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    };
+    return toBinary(AppendResponseSchema, create(AppendResponseSchema, { error }));
+  }
+  const { nextSeqno } = outcome;
+  if (nextSeqno === undefined) {
+    return toBinary(AppendResponseSchema, create(AppendResponseSchema));
+  }
+  checkUint32(nextSeqno, "next_seqno");
+  return toBinary(AppendResponseSchema, create(AppendResponseSchema, { nextSeqno }));
+}
+
+export function decodeAppendOutcome(bytes: Uint8Array): AppendOutcome {
+  const { error, nextSeqno } = parse(AppendResponseSchema, bytes);
+  if (error === undefined) {
+    return { nextSeqno };
+  }
+  const { retryAfterMs } = error;
+  return { error: new HoldfastError(errorCodeFromWire(error.code), error.message, { retryAfterMs }) };
+}

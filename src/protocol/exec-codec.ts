@@ -1,0 +1,234 @@
+/**
+ * The little that the reliable client must know of agent messages: which of them ask for an exec, and
+ * how to report the outcomes that no tool reports (C1): denied, failed, aborted, unknown.
+ *
+ * Requests are read without decoding them: the bytes of the request itself are what is hashed, so an
+ * exec id that comes again with other arguments is noticed whatever the difference is (C5).
+ */
+import { create, toBinary } from "@bufbuild/protobuf";
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import { BinaryReader, WireType } from "@bufbuild/protobuf/wire";
+import { HoldfastError } from "./errors.ts";
+import { checkName, invalidFrame } from "./frame-check.ts";
+import { AgentClientMessageSchema } from "./gen/holdfast/v1/agent_pb.ts";
+import { ExecThrowCode } from "./gen/holdfast/v1/exec_pb.ts";
+import type { ExecClientMessageSchema } from "./gen/holdfast/v1/exec_pb.ts";
+import { LIMITS } from "./limits.ts";
+
+type KnownKind = "shell" | "write" | "delete" | "grep" | "read" | "ls" | "mcp" | "shell_stream" | "subagent";
+
+/** The fields of ExecServerMessage.message; a result has the same number. */
+const KIND_OF_FIELD: ReadonlyMap<number, KnownKind> = new Map([
+  [2, "shell"],
+  [3, "write"],
+  [4, "delete"],
+  [5, "grep"],
+  [7, "read"],
+  [8, "ls"],
+  [11, "mcp"],
+  [14, "shell_stream"],
+  [28, "subagent"],
+]);
+
+/** `unrecognized`: asked by a newer server. It is answered with a throw, never ignored. */
+export type ExecKindName = KnownKind | "unrecognized";
+
+/** What a reply repeats of its request; a tool journal keeps it. */
+export interface ExecRef {
+  readonly id: number;
+  /** The identity, unique within the stream (A8). */
+  readonly execId: string;
+  /** The provider's, for display. May repeat across steps. */
+  readonly toolCallId: string;
+  readonly kind: ExecKindName;
+}
+
+export interface ExecRequest extends ExecRef {
+  /** The kind, or for mcp the name under which the client declared the tool. */
+  readonly tool: string;
+  /** The encoded ExecServerMessage as it came, a view: for hashing, and for `fromBinary`. */
+  readonly args: Uint8Array;
+}
+
+/** Undefined when the event is no exec request. Throws `invalid_frame` when it is one that cannot be read. */
+export function readExec(message: Uint8Array): ExecRequest | undefined {
+  try {
+    const args = execField(message);
+    return args === undefined ? undefined : readRequest(args);
+  } catch (cause) {
+    throw cause instanceof HoldfastError ? cause : invalidFrame("the agent message cannot be read", cause);
+  }
+}
+
+const EXEC_SERVER_MESSAGE = 2;
+const AGENT_SERVER_CASES: ReadonlySet<number> = new Set([1, 2, 3, 4, 5, 7]);
+
+/** Other messages cost one tag and one skip. */
+function execField(message: Uint8Array): Uint8Array | undefined {
+  const reader = new BinaryReader(message);
+  let exec: Uint8Array | undefined;
+  let cases = 0;
+  while (reader.pos < reader.len) {
+    const [field, wireType] = reader.tag();
+    if (AGENT_SERVER_CASES.has(field)) cases++;
+    if (field === EXEC_SERVER_MESSAGE && wireType === WireType.LengthDelimited) {
+      exec = reader.bytes();
+    } else {
+      reader.skip(wireType, field);
+    }
+  }
+  if (exec !== undefined && cases > 1) {
+    // Parsers merge or drop in such a case; two of them might not agree on what is to be run.
+    throw invalidFrame("an exec request shares its message with something else");
+  }
+  return exec;
+}
+
+function readRequest(args: Uint8Array): ExecRequest {
+  const reader = new BinaryReader(args);
+  let id: number | undefined;
+  let execId: string | undefined;
+  let toolCallId: string | undefined;
+  let kind: KnownKind | undefined;
+  let tool = "";
+  while (reader.pos < reader.len) {
+    const [field, wireType] = reader.tag();
+    const isBytes = wireType === WireType.LengthDelimited;
+    const kindHere = isBytes ? KIND_OF_FIELD.get(field) : undefined;
+    if (kindHere !== undefined) {
+      once(kind);
+      kind = kindHere;
+      const body = reader.bytes();
+      tool = kind === "mcp" ? mcpName(body) : kind;
+    } else if (isBytes && field === 15) {
+      once(execId);
+      execId = reader.string(true);
+    } else if (isBytes && field === 16) {
+      once(toolCallId);
+      toolCallId = reader.string(true);
+    } else if (wireType === WireType.Varint && field === 1) {
+      once(id);
+      id = reader.uint32();
+    } else {
+      reader.skip(wireType, field);
+    }
+  }
+  checkName(execId ?? "", LIMITS.execIdBytesMax, "exec_id", true);
+  return {
+    id: id ?? 0,
+    execId: execId ?? "",
+    toolCallId: toolCallId ?? "",
+    kind: kind ?? "unrecognized",
+    tool: kind === undefined ? "unrecognized" : tool,
+    args,
+  };
+}
+
+/** As above: of two values parsers take the last one or merge them, and two parsers might not agree. */
+function once(value: unknown): void {
+  if (value !== undefined) {
+    throw invalidFrame("an exec request says something twice");
+  }
+}
+
+function mcpName(args: Uint8Array): string {
+  const reader = new BinaryReader(args);
+  let name = "";
+  while (reader.pos < reader.len) {
+    const [field, wireType] = reader.tag();
+    if (field === 1 && wireType === WireType.LengthDelimited) {
+      name = reader.string(true);
+    } else {
+      reader.skip(wireType, field);
+    }
+  }
+  return name;
+}
+
+/** Started, and nobody knows how it ended (C2). `startedAtMs` 0 = not known. */
+export function writeExecUnknown(exec: ExecRef, detail: string, startedAtMs = 0): Uint8Array {
+  return writeOutcome(exec, { case: "unknown", value: { detail, startedAtMs: BigInt(startedAtMs) } });
+}
+
+/** The user or a policy said no; it did not run. */
+export function writeExecRejected(exec: ExecRef, reason: string): Uint8Array {
+  return writeOutcome(exec, { case: "rejected", value: { reason } });
+}
+
+export function writeExecAborted(exec: ExecRef, detail: string): Uint8Array {
+  return writeOutcome(exec, { case: "aborted", value: { detail } });
+}
+
+/** It was tried and failed, and the tool itself could not say so. */
+export function writeExecError(exec: ExecRef, message: string): Uint8Array {
+  return writeOutcome(exec, { case: "error", value: { message } });
+}
+
+export type ExecThrowReason = "unknown_kind" | "invalid_args" | "args_changed" | "internal";
+
+const THROW_CODE: Readonly<Record<ExecThrowReason, ExecThrowCode>> = Object.freeze({
+  unknown_kind: ExecThrowCode.UNKNOWN_KIND,
+  invalid_args: ExecThrowCode.INVALID_ARGS,
+  args_changed: ExecThrowCode.ARGS_CHANGED,
+  internal: ExecThrowCode.INTERNAL,
+});
+
+/** The client cannot make sense of the request; terminal, like an outcome. */
+export function writeExecThrow(exec: ExecRef, reason: ExecThrowReason, error: string): Uint8Array {
+  const value = { id: exec.id, execId: exec.execId, error, code: THROW_CODE[reason] };
+  return encode({ case: "execClientControlMessage", value: { message: { case: "throw", value } } });
+}
+
+/** Follows the terminal reply of every exec. */
+export function writeExecStreamClose(exec: ExecRef): Uint8Array {
+  const value = { id: exec.id, execId: exec.execId };
+  return encode({ case: "execClientControlMessage", value: { message: { case: "streamClose", value } } });
+}
+
+/** The outcomes that every kind of result shares, under the same numbers. */
+type Outcome =
+  | { case: "unknown"; value: { detail: string; startedAtMs: bigint } }
+  | { case: "rejected"; value: { reason: string } }
+  | { case: "aborted"; value: { detail: string } }
+  | { case: "error"; value: { message: string } };
+
+function writeOutcome(exec: ExecRef, outcome: Outcome): Uint8Array {
+  if (exec.kind === "unrecognized") {
+    // There is no result of a kind that we do not know; a throw ends the exec all the same.
+    return writeExecThrow(exec, "unknown_kind", "this client does not know this kind of exec");
+  }
+  const { id, execId, toolCallId } = exec;
+  const value = { id, execId, toolCallId, message: resultOf(exec.kind, outcome) };
+  return encode({ case: "execClientMessage", value });
+}
+
+type ResultInit = NonNullable<MessageInitShape<typeof ExecClientMessageSchema>["message"]>;
+
+function resultOf(kind: KnownKind, result: Outcome): ResultInit {
+  switch (kind) {
+    case "shell":
+      return { case: "shellResult", value: { result } };
+    case "write":
+      return { case: "writeResult", value: { result } };
+    case "delete":
+      return { case: "deleteResult", value: { result } };
+    case "grep":
+      return { case: "grepResult", value: { result } };
+    case "read":
+      return { case: "readResult", value: { result } };
+    case "ls":
+      return { case: "lsResult", value: { result } };
+    case "mcp":
+      return { case: "mcpResult", value: { result } };
+    case "shell_stream":
+      return { case: "shellStreamResult", value: { result } };
+    case "subagent":
+      return { case: "subagentResult", value: { result } };
+  }
+}
+
+function encode(
+  message: NonNullable<MessageInitShape<typeof AgentClientMessageSchema>["message"]>,
+): Uint8Array {
+  return toBinary(AgentClientMessageSchema, create(AgentClientMessageSchema, { message }));
+}

@@ -1,0 +1,306 @@
+/**
+ * Frames to bytes and back: the messages of `stream.proto`.
+ *
+ * Nothing from the wire is trusted: whatever is malformed, unknown or out of range becomes a
+ * HoldfastError that says what is wrong, and never a frame. Bodies are views into the bytes that were
+ * given, so a caller that reuses its buffers copies first.
+ */
+import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import type { DescMessage, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
+import { errorCodeFromWire, errorCodeToWire } from "./errors.ts";
+import type { HoldfastError } from "./errors.ts";
+import { checkClientFrame, checkServerFrame, checkSize, invalidFrame, parseEventId } from "./frame-check.ts";
+import type {
+  AttachFrame,
+  ClientFrame,
+  Durability,
+  EndReason,
+  EventFrame,
+  ServerFrame,
+  WelcomeFrame,
+} from "./frames.ts";
+import type {
+  Attach,
+  ServerChunk,
+  StreamRequest,
+  StreamResponse,
+  WelcomeMessage,
+} from "./gen/holdfast/v1/stream_pb.ts";
+import {
+  AttachMode,
+  EndReason as WireEndReason,
+  Durability as WireDurability,
+  Role as WireRole,
+  StreamRequestSchema,
+  StreamResponseSchema,
+} from "./gen/holdfast/v1/stream_pb.ts";
+import { encodeChunk, encodeEvent } from "./hot-frames.ts";
+import { LIMITS } from "./limits.ts";
+
+export interface AddressedClientFrame {
+  readonly frame: ClientFrame;
+  /** Empty = the connection's. */
+  readonly idempotencyKey: string;
+}
+
+const MODE_TO_WIRE = { open: AttachMode.OPEN, resume: AttachMode.RESUME } as const;
+const ROLE_TO_WIRE = { writer: WireRole.WRITER, reader: WireRole.READER } as const;
+const DURABILITY_TO_WIRE = {
+  none: WireDurability.NONE,
+  fsync: WireDurability.FSYNC,
+  quorum: WireDurability.QUORUM,
+} as const;
+const END_TO_WIRE = {
+  completed: WireEndReason.COMPLETED,
+  aborted: WireEndReason.ABORTED,
+  failed: WireEndReason.FAILED,
+} as const;
+
+export function encodeClientFrame(frame: ClientFrame, idempotencyKey: string): Uint8Array {
+  checkClientFrame(frame, idempotencyKey);
+  if (frame.kind === "chunk") {
+    return encodeChunk(frame.body, idempotencyKey, frame.seqno, frame.writerEpoch);
+  }
+  return toBinary(StreamRequestSchema, create(StreamRequestSchema, { ...clientInit(frame), idempotencyKey }));
+}
+
+function clientInit(
+  frame: Exclude<ClientFrame, { kind: "chunk" }>,
+): MessageInitShape<typeof StreamRequestSchema> {
+  switch (frame.kind) {
+    case "attach":
+      return { request: { case: "attach", value: attachInit(frame) } };
+    case "close":
+      return { request: { case: "close", value: {} }, seqno: frame.seqno, writerEpoch: frame.writerEpoch };
+    case "abort":
+      return { request: { case: "abort", value: {} } };
+    case "heartbeat":
+      return { request: { case: "heartbeat", value: { runningExecIds: [...frame.runningExecIds] } } };
+  }
+}
+
+function attachInit(frame: AttachFrame) {
+  return {
+    protocolVersion: frame.protocolVersion,
+    mode: MODE_TO_WIRE[frame.mode],
+    role: ROLE_TO_WIRE[frame.role],
+    eventId: String(frame.eventId),
+    journalId: frame.journalId,
+    fresh: frame.fresh,
+    ...(frame.firstChunk === undefined ? {} : { firstChunk: frame.firstChunk }),
+  };
+}
+
+export function decodeClientFrame(bytes: Uint8Array): AddressedClientFrame {
+  checkSize(bytes.byteLength, LIMITS.chunkBytesMax + LIMITS.frameOverheadBytesMax, "the frame");
+  return clientFrameOf(parse(StreamRequestSchema, bytes));
+}
+
+/** For requests that were parsed as part of another message (AppendRequest). */
+export function clientFrameOf(message: StreamRequest): AddressedClientFrame {
+  const frame = readClientFrame(message);
+  checkClientFrame(frame, message.idempotencyKey);
+  return { frame, idempotencyKey: message.idempotencyKey };
+}
+
+function readClientFrame(message: StreamRequest): ClientFrame {
+  const request = message.request;
+  switch (request.case) {
+    case "clientChunk":
+      return { kind: "chunk", ...position(message, "a chunk"), body: request.value };
+    case "close":
+      return { kind: "close", ...position(message, "a close") };
+    case "abort":
+      return { kind: "abort" };
+    case "heartbeat":
+      return { kind: "heartbeat", runningExecIds: request.value.runningExecIds };
+    case "attach":
+      return readAttach(request.value);
+    case undefined:
+      throw unknownCase(message);
+  }
+}
+
+/** Both must be present: reading an absent seqno as 0 would turn a mistake into a conflict. */
+function position(message: StreamRequest, what: string): { seqno: number; writerEpoch: number } {
+  const { seqno, writerEpoch } = message;
+  if (seqno === undefined || writerEpoch === undefined) {
+    throw invalidFrame(`${what} needs a seqno and a writer_epoch`);
+  }
+  return { seqno, writerEpoch };
+}
+
+function readAttach(attach: Attach): AttachFrame {
+  return {
+    kind: "attach",
+    protocolVersion: attach.protocolVersion,
+    mode: fromWire(MODE_TO_WIRE, attach.mode, "attach mode"),
+    role: fromWire(ROLE_TO_WIRE, attach.role, "role"),
+    eventId: parseEventId(attach.eventId, "event_id"),
+    journalId: attach.journalId,
+    fresh: attach.fresh,
+    firstChunk: attach.firstChunk,
+  };
+}
+
+export function encodeServerFrame(frame: ServerFrame): Uint8Array {
+  checkServerFrame(frame);
+  if (frame.kind === "event") {
+    const end = frame.end === undefined ? WireEndReason.UNSPECIFIED : END_TO_WIRE[frame.end];
+    const eventId = frame.eventId === 0 ? "" : String(frame.eventId);
+    return encodeEvent(eventId, frame.body, frame.covers === 1 ? 0 : frame.covers, end);
+  }
+  return toBinary(StreamResponseSchema, create(StreamResponseSchema, { response: serverInit(frame) }));
+}
+
+type ResponseInit = NonNullable<MessageInitShape<typeof StreamResponseSchema>["response"]>;
+
+function serverInit(frame: Exclude<ServerFrame, EventFrame>): ResponseInit {
+  switch (frame.kind) {
+    case "welcome":
+      return { case: "welcomeMessage", value: welcomeInit(frame) };
+    case "ack":
+      return { case: "seqnoAck", value: frame.seqno };
+    case "heartbeat": {
+      const { nextSeqno, aborted } = frame;
+      return { case: "heartbeat", value: { nextSeqno, aborted, eventHead: String(frame.eventHead) } };
+    }
+    case "error": {
+      const retry = frame.retryAfterMs === undefined ? {} : { retryAfterMs: frame.retryAfterMs };
+      return {
+        case: "error",
+        value: { code: errorCodeToWire(frame.code), message: cut(frame.message), ...retry },
+      };
+    }
+    case "durability_lost":
+      return { case: "durabilityLost", value: { head: String(frame.head) } };
+  }
+}
+
+function welcomeInit(frame: WelcomeFrame) {
+  return {
+    message: cut(frame.message),
+    isDegradedMode: frame.degraded,
+    nextSeqno: frame.nextSeqno,
+    eventHead: String(frame.eventHead),
+    eventFloor: String(frame.eventFloor),
+    writerEpoch: frame.writerEpoch,
+    durability: DURABILITY_TO_WIRE[frame.durability],
+    retentionLeftMs: BigInt(frame.retentionLeftMs),
+    heartbeatIntervalMs: frame.heartbeatIntervalMs,
+    serverTimeMs: BigInt(frame.serverTimeMs),
+    aborted: frame.aborted,
+    protocolVersion: frame.protocolVersion,
+    resumed: frame.resumed,
+    writerSinceEvent: String(frame.writerSinceEvent),
+  };
+}
+
+export function decodeServerFrame(bytes: Uint8Array): ServerFrame {
+  checkSize(bytes.byteLength, LIMITS.eventBytesMax + LIMITS.frameOverheadBytesMax, "the frame");
+  const frame = readServerFrame(parse(StreamResponseSchema, bytes));
+  checkServerFrame(frame);
+  return frame;
+}
+
+function readServerFrame(message: StreamResponse): ServerFrame {
+  const response = message.response;
+  switch (response.case) {
+    case "serverChunk":
+      return readEvent(response.value);
+    case "welcomeMessage":
+      return readWelcome(response.value);
+    case "seqnoAck":
+      return { kind: "ack", seqno: response.value };
+    case "heartbeat": {
+      const { nextSeqno, eventHead, aborted } = response.value;
+      return { kind: "heartbeat", nextSeqno, eventHead: parseEventId(eventHead, "event_head"), aborted };
+    }
+    case "error": {
+      const { code, message: text, retryAfterMs } = response.value;
+      return { kind: "error", code: errorCodeFromWire(code), message: text, retryAfterMs };
+    }
+    case "durabilityLost":
+      return { kind: "durability_lost", head: parseEventId(response.value.head, "head") };
+    case undefined:
+      throw unknownCase(message);
+  }
+}
+
+function readEvent(chunk: ServerChunk): EventFrame {
+  const end: EndReason | undefined =
+    chunk.end === WireEndReason.UNSPECIFIED ? undefined : fromWire(END_TO_WIRE, chunk.end, "end reason");
+  return {
+    kind: "event",
+    eventId: chunk.eventId === "" ? 0 : parseNumberedEvent(chunk.eventId),
+    body: chunk.message,
+    covers: chunk.covers === 0 ? 1 : chunk.covers,
+    end,
+  };
+}
+
+/** "0" means "nothing yet", so no event carries it; one without an id has none at all. */
+function parseNumberedEvent(text: string): number {
+  const eventId = parseEventId(text, "event_id");
+  if (eventId === 0) {
+    throw invalidFrame('an event cannot have the id "0"');
+  }
+  return eventId;
+}
+
+function readWelcome(welcome: WelcomeMessage): WelcomeFrame {
+  const durability: Durability = fromWire(DURABILITY_TO_WIRE, welcome.durability, "durability");
+  return {
+    kind: "welcome",
+    message: welcome.message,
+    degraded: welcome.isDegradedMode,
+    nextSeqno: welcome.nextSeqno,
+    eventHead: parseEventId(welcome.eventHead, "event_head"),
+    eventFloor: parseEventId(welcome.eventFloor, "event_floor"),
+    writerEpoch: welcome.writerEpoch,
+    writerSinceEvent: parseEventId(welcome.writerSinceEvent, "writer_since_event"),
+    durability,
+    // Values beyond 2^53 lose digits here and are refused by the check that follows.
+    retentionLeftMs: Number(welcome.retentionLeftMs),
+    heartbeatIntervalMs: welcome.heartbeatIntervalMs,
+    serverTimeMs: Number(welcome.serverTimeMs),
+    aborted: welcome.aborted,
+    protocolVersion: welcome.protocolVersion,
+    resumed: welcome.resumed,
+  };
+}
+
+export function parse<Desc extends DescMessage>(schema: Desc, bytes: Uint8Array): MessageShape<Desc> {
+  try {
+    return fromBinary(schema, bytes);
+  } catch (cause) {
+    throw invalidFrame(
+      `not a ${schema.typeName}: ${cause instanceof Error ? cause.message : "unreadable"}`,
+      cause,
+    );
+  }
+}
+
+function fromWire<Name extends string>(
+  table: Readonly<Record<Name, number>>,
+  value: number,
+  what: string,
+): Name {
+  for (const name in table) {
+    if (table[name] === value) {
+      return name;
+    }
+  }
+  throw invalidFrame(`unknown ${what} ${value}`);
+}
+
+function unknownCase(message: StreamRequest | StreamResponse): HoldfastError {
+  const fields = (message.$unknown ?? []).map((field) => field.no);
+  return fields.length === 0
+    ? invalidFrame("the frame is empty")
+    : invalidFrame(`unknown kind of frame: field ${fields.slice(0, 8).join(", ")}`);
+}
+
+function cut(text: string): string {
+  return text.length <= LIMITS.messageCharsMax ? text : `${text.slice(0, LIMITS.messageCharsMax - 1)}…`;
+}

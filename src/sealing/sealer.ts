@@ -1,0 +1,89 @@
+/**
+ * What sealing is, for those who use it: no crypto here, only the promises.
+ *
+ * A sealer turns plaintext and a label into one self-describing byte string that opens only under
+ * the same key and the same label. A record moved to another stream, direction or number therefore
+ * does not open, and a store can neither read nor reorder what it keeps.
+ *
+ * `node.ts` seals synchronously, `web.ts` by promises; both build the same bytes, so what one sealed
+ * the other opens.
+ *
+ * Invariant: no (key, nonce) is used twice, whatever crashes and restarts do (E3), and no key and no
+ * plaintext shows in an error or in a printed sealer (E4).
+ */
+
+/** What is sealed. Each has its own key, so equal counters in two of them never meet. */
+export type SealedDirection = "chunks" | "events" | "journal" | "blob";
+
+/** Where a record belongs. Not stored with it: whoever opens a record must know what it asked for. */
+export interface SealedLabel {
+  readonly stream: string;
+  readonly direction: SealedDirection;
+  /** The number of the record's first entry. */
+  readonly first: number;
+  /** How many entries it holds. */
+  readonly count: number;
+  readonly kind: string;
+}
+
+/** What a content MAC tells apart besides the number: a close takes a seqno but is no chunk. */
+export type ContentKind = "chunk" | "close";
+
+/** The MAC of one chunk under its stream's key: equal content of equal number, and nothing else, is equal (A2). */
+export type ContentMac = (
+  seqno: number,
+  kind: ContentKind,
+  body: Uint8Array,
+) => Uint8Array | Promise<Uint8Array>;
+
+/** Synchronous on Node, a promise in browsers: `await` serves both. */
+export interface Sealer {
+  seal(label: SealedLabel, plaintext: Uint8Array): Uint8Array | Promise<Uint8Array>;
+  /** Fails with `stream_failed` on another key, another label or any changed byte; it does not tell which. */
+  open(label: SealedLabel, sealed: Uint8Array): Uint8Array | Promise<Uint8Array>;
+}
+
+export interface SyncSealer extends Sealer {
+  /** The record may be a view of a pooled buffer: whoever keeps one for long keeps a copy. */
+  seal(label: SealedLabel, plaintext: Uint8Array): Uint8Array;
+  open(label: SealedLabel, sealed: Uint8Array): Uint8Array;
+}
+
+/**
+ * Everything that is done with keys. `HomeKey` is raw bytes, or whatever else the platform can hold
+ * one in without letting it out.
+ */
+export interface Sealing<HomeKey = Uint8Array> {
+  /** Seals and opens a stream's logs. Every call draws its own incarnation: keep the sealer, not the stream key. */
+  readonly sealer: (streamKey: Uint8Array) => Sealer;
+  /** The same for what a client or gateway keeps under its home key: journals, blobs, tables. */
+  readonly homeSealer: (homeKey: HomeKey) => Sealer;
+  /** What a server stores to recognise a stream key without having it (E1). Compare with `equal`. */
+  readonly keyCheck: (streamKey: Uint8Array) => Uint8Array | Promise<Uint8Array>;
+  /** Prepared once per stream, since deriving its key costs more than the MAC. */
+  readonly contentMac: (streamKey: Uint8Array) => ContentMac;
+  readonly deriveStreamKey: (homeKey: HomeKey, idempotencyKey: string) => Uint8Array | Promise<Uint8Array>;
+  /** A subagent's stream key: a repeated exec finds the child that it started before. */
+  readonly deriveChildStreamKey: (
+    parentStreamKey: Uint8Array,
+    execId: string,
+  ) => Uint8Array | Promise<Uint8Array>;
+  /** In constant time for equal lengths; false, not an error, for unequal ones. */
+  readonly equal: (a: Uint8Array, b: Uint8Array) => boolean;
+}
+
+export interface SyncSealing<HomeKey = Uint8Array> extends Sealing<HomeKey> {
+  readonly sealer: (streamKey: Uint8Array) => SyncSealer;
+  readonly homeSealer: (homeKey: HomeKey) => SyncSealer;
+  readonly keyCheck: (streamKey: Uint8Array) => Uint8Array;
+  readonly contentMac: (
+    streamKey: Uint8Array,
+  ) => (seqno: number, kind: ContentKind, body: Uint8Array) => Uint8Array;
+  readonly deriveStreamKey: (homeKey: HomeKey, idempotencyKey: string) => Uint8Array;
+  readonly deriveChildStreamKey: (parentStreamKey: Uint8Array, execId: string) => Uint8Array;
+}
+
+export interface SealingOptions {
+  /** Where incarnations come from; the platform's secure source by default. Simulations give a seeded one. */
+  readonly randomBytes?: (n: number) => Uint8Array;
+}

@@ -1,0 +1,147 @@
+/**
+ * Sealing over WebCrypto, for browsers; the mirror of `node.ts`, by promises. Byte for byte the same
+ * records.
+ *
+ * Whatever a caller hands over is copied, and its counter taken, before the first `await`: bytes that
+ * change meanwhile are not sealed half, and two seals at the same time never share a nonce (E3).
+ *
+ * A home key may be a non-extractable CryptoKey (`importHomeKey`), which IndexedDB can keep: a script
+ * in the page can then use it but not carry it away.
+ */
+import { KeyCache } from "./key-cache.ts";
+import {
+  checkKey,
+  CONTENT_MAC_BYTES,
+  contentMacHead,
+  equalConstantTime,
+  INFO_CONTENT_MAC,
+  INFO_HOME_SEALING,
+  INFO_KEY_CHECK,
+  INFO_SEALING,
+  infoChildStreamKey,
+  infoStreamKey,
+  KEY_BYTES,
+  KEY_CHECK_BYTES,
+  NO_SALT,
+} from "./keys.ts";
+import {
+  check,
+  counterAfter,
+  drawIncarnation,
+  hasRecordShape,
+  HEADER_BYTES,
+  incarnationOf,
+  labelEncoder,
+  nonceOf,
+  refused,
+  SEALED_OVERHEAD_BYTES,
+  writeHeader,
+} from "./record.ts";
+import type { SealedDirection, Sealer, Sealing, SealingOptions } from "./sealer.ts";
+import {
+  gcmOpen,
+  gcmSeal,
+  hkdf,
+  hmac,
+  importGcmKey,
+  importHkdfKey,
+  importHmacKey,
+  type WebKey,
+} from "./web-crypto.ts";
+
+export type { WebKey } from "./web-crypto.ts";
+
+/** What a browser client keeps its home key as. The bytes may be thrown away afterwards. */
+export async function importHomeKey(bytes: Uint8Array): Promise<WebKey> {
+  checkKey(bytes);
+  return importHkdfKey(new Uint8Array(bytes));
+}
+
+export function webSealing(options: SealingOptions = {}): Sealing<Uint8Array | WebKey> {
+  const randomBytes = options.randomBytes ?? secureRandomBytes;
+  return {
+    sealer: (streamKey) => createSealer(hkdfKey(streamKey), drawIncarnation(randomBytes)),
+    homeSealer: (homeKey) => {
+      const key = hkdfKey(homeKey);
+      const base = once(async () =>
+        importHkdfKey(await hkdf(await key(), NO_SALT, INFO_HOME_SEALING, KEY_BYTES)),
+      );
+      return createSealer(base, drawIncarnation(randomBytes));
+    },
+    keyCheck: async (streamKey) => hkdf(await hkdfKey(streamKey)(), NO_SALT, INFO_KEY_CHECK, KEY_CHECK_BYTES),
+    contentMac: (streamKey) => {
+      const key = hkdfKey(streamKey);
+      const macKey = once(async () =>
+        importHmacKey(await hkdf(await key(), NO_SALT, INFO_CONTENT_MAC, KEY_BYTES)),
+      );
+      return async (seqno, kind, body) => {
+        const head = contentMacHead(seqno, kind);
+        const kept = new Uint8Array(body);
+        return (await hmac(await macKey(), head, kept)).slice(0, CONTENT_MAC_BYTES);
+      };
+    },
+    deriveStreamKey: async (homeKey, idempotencyKey) =>
+      hkdf(await hkdfKey(homeKey)(), NO_SALT, infoStreamKey(idempotencyKey), KEY_BYTES),
+    deriveChildStreamKey: async (parentStreamKey, execId) =>
+      hkdf(await hkdfKey(parentStreamKey)(), NO_SALT, infoChildStreamKey(execId), KEY_BYTES),
+    equal: equalConstantTime,
+  };
+}
+
+function secureRandomBytes(n: number): Uint8Array {
+  return crypto.getRandomValues(new Uint8Array(n));
+}
+
+/** Checked and copied now, imported at the first use: an unused sealer leaves no promise behind. */
+function hkdfKey(key: Uint8Array | WebKey): () => Promise<WebKey> {
+  if (key instanceof Uint8Array) {
+    checkKey(key);
+    const kept = new Uint8Array(key);
+    return once(() => importHkdfKey(kept));
+  }
+  check(
+    key.algorithm.name === "HKDF" && key.usages.includes("deriveBits"),
+    "a home key must be an HKDF key that may derive bits",
+  );
+  return () => Promise.resolve(key);
+}
+
+function once<T>(make: () => Promise<T>): () => Promise<T> {
+  let made: Promise<T> | undefined;
+  return () => (made ??= make());
+}
+
+function createSealer(base: () => Promise<WebKey>, incarnation: Uint8Array): Sealer {
+  const keys = new KeyCache(async (salt, direction) => {
+    const bytes = await hkdf(await base(), salt, INFO_SEALING[direction], KEY_BYTES);
+    return importGcmKey(bytes);
+  });
+  const counters = new Map<SealedDirection, number>();
+  const encodeLabel = labelEncoder();
+
+  return {
+    async seal(label, plaintext) {
+      const aad = new Uint8Array(encodeLabel(label));
+      const counter = counters.get(label.direction) ?? 0;
+      counters.set(label.direction, counterAfter(counter));
+      const record = new Uint8Array(SEALED_OVERHEAD_BYTES + plaintext.length);
+      writeHeader(record, incarnation, counter);
+      const kept = new Uint8Array(plaintext);
+      const key = await keys.get(incarnation, label.direction);
+      record.set(await gcmSeal(key, nonceOf(record), aad, kept), HEADER_BYTES);
+      return record;
+    },
+    async open(label, sealed) {
+      const aad = new Uint8Array(encodeLabel(label));
+      if (!hasRecordShape(sealed)) throw refused(label);
+      const nonce = nonceOf(sealed);
+      const kept = new Uint8Array(sealed.subarray(HEADER_BYTES));
+      const key = await keys.get(incarnationOf(sealed), label.direction);
+      try {
+        return await gcmOpen(key, nonce, aad, kept);
+      } catch (cause) {
+        throw refused(label, cause);
+      }
+    },
+  };
+}

@@ -1,0 +1,166 @@
+/**
+ * One run of the application on one stream: from the start, or from a restart, until the end.
+ *
+ * Stands between the application's promises and the host's steps: events go down as they are
+ * emitted, and their promises resolve when they are durable. When this host loses the stream,
+ * everything the application waits for fails, and nothing it says is heard.
+ */
+import type { StreamName, StreamState } from "../core/stream-state.ts";
+import { HoldfastError } from "../protocol/errors.ts";
+import { LIMITS } from "../protocol/limits.ts";
+import type { Application, ApplicationStream, ClientInput, PastEvent } from "./application.ts";
+import { InputFeed } from "./input-feed.ts";
+import type { LogReader } from "./stream-logs.ts";
+
+/** An event on its way into the log, with whoever waits for it. */
+export interface PendingEvent {
+  readonly body: Uint8Array;
+  readonly durable: (eventId: number) => void;
+  readonly refused: (code: "stream_ended" | "unavailable") => void;
+}
+
+export interface RunHost {
+  emit(event: PendingEvent): void;
+  end(event: PendingEvent, reason: "completed" | "failed"): void;
+  onBug(bug: unknown): void;
+}
+
+const MESSAGES = {
+  stream_ended: "the stream is aborted or has ended",
+  unavailable: "this host no longer runs the stream",
+};
+
+export class ApplicationRun {
+  readonly #name: StreamName;
+  readonly #logs: LogReader;
+  readonly #host: RunHost;
+  readonly #feed: InputFeed;
+  readonly #stored: StreamState;
+  readonly #abort = new AbortController();
+  #waiting: { readonly event: PendingEvent; readonly eventId: number }[] = [];
+  #waitingBytes = 0;
+  #hasEnded = false;
+  #isLost = false;
+  #isRunning = false;
+
+  constructor(name: StreamName, logs: LogReader, stored: StreamState, host: RunHost) {
+    this.#name = name;
+    this.#logs = logs;
+    this.#host = host;
+    this.#stored = stored;
+    this.#feed = new InputFeed(logs, stored.writers, stored.nextSeqno);
+    if (stored.aborted) this.abort();
+  }
+
+  start(application: Application): void {
+    if (this.#stored.end === undefined) void this.#run(application);
+  }
+
+  get isRunning(): boolean {
+    return this.#isRunning;
+  }
+
+  push(input: ClientInput): void {
+    this.#feed.push(input);
+  }
+
+  abort(): void {
+    this.#abort.abort(new HoldfastError("stream_ended", MESSAGES.stream_ended));
+    this.#feed.finish();
+  }
+
+  /** The end is durable: there is nothing left to read. */
+  finish(): void {
+    this.#feed.finish();
+  }
+
+  lose(): void {
+    this.#isLost = true;
+    this.#abort.abort(new HoldfastError("unavailable", MESSAGES.unavailable));
+    this.#feed.finish();
+    for (const { event } of this.#waiting) event.refused("unavailable");
+    this.#waiting = [];
+  }
+
+  accepted(event: PendingEvent, eventId: number): void {
+    this.#waiting.push({ event, eventId });
+  }
+
+  /** Events up to this one are durable. */
+  durable(eventHead: number): void {
+    const after = this.#waiting.findIndex(({ eventId }) => eventId > eventHead);
+    const done = this.#waiting.splice(0, after === -1 ? this.#waiting.length : after);
+    for (const { event, eventId } of done) event.durable(eventId);
+  }
+
+  async #run(application: Application): Promise<void> {
+    this.#isRunning = true;
+    let reason: "completed" | "failed" = "completed";
+    try {
+      await application(this.#stream());
+    } catch (cause) {
+      reason = "failed";
+      const isExpected = this.#abort.signal.aborted || cause instanceof HoldfastError;
+      if (!isExpected) this.#host.onBug(cause);
+    }
+    this.#isRunning = false;
+    if (!this.#hasEnded && !this.#isLost) void unwatched(this.#send(new Uint8Array(), reason));
+  }
+
+  #stream(): ApplicationStream {
+    return {
+      principal: this.#name.principal,
+      idempotencyKey: this.#name.idempotencyKey,
+      pastInputs: this.#feed.pastInputs,
+      inputs: this.#feed,
+      past: () => this.#past(),
+      emit: (body) => unwatched(this.#send(body, undefined)),
+      end: (body, reason = "completed") => unwatched(this.#send(body, reason)),
+      signal: this.#abort.signal,
+    };
+  }
+
+  async #send(body: Uint8Array, end: "completed" | "failed" | undefined): Promise<number> {
+    if (body.length > LIMITS.eventBytesMax) {
+      throw new HoldfastError(
+        "too_large",
+        `an event has at most ${LIMITS.eventBytesMax} bytes; put the rest in a blob`,
+      );
+    }
+    if (this.#waitingBytes > LIMITS.sendQueueBytesMax) {
+      throw new HoldfastError("overloaded", "too many events wait for the store; await emit");
+    }
+    this.#waitingBytes += body.length;
+    if (end !== undefined) this.#hasEnded = true;
+    const { promise, resolve, reject } = Promise.withResolvers<number>();
+    const event = {
+      body,
+      durable: resolve,
+      refused: (code: keyof typeof MESSAGES) => reject(new HoldfastError(code, MESSAGES[code])),
+    };
+    if (end === undefined) this.#host.emit(event);
+    else this.#host.end(event, end);
+    try {
+      return await promise;
+    } finally {
+      this.#waitingBytes -= body.length;
+    }
+  }
+
+  async *#past(): AsyncGenerator<PastEvent> {
+    let next = this.#stored.eventFloor;
+    while (next <= this.#stored.eventHead) {
+      for (const { eventId, body } of await this.#logs.readEvents(next)) {
+        if (eventId > this.#stored.eventHead) return;
+        yield { eventId, body };
+        next = eventId + 1;
+      }
+    }
+  }
+}
+
+/** An application that does not await an event must not bring the process down when it fails. */
+function unwatched<Value>(promise: Promise<Value>): Promise<Value> {
+  promise.catch(() => undefined);
+  return promise;
+}

@@ -1,0 +1,45 @@
+/**
+ * What runs on a stream: a function that receives what the client says and emits events.
+ *
+ * The host calls it when a stream begins and again after every restart, with both logs from their
+ * beginning: an application that folds them first and acts afterwards needs no second code path for
+ * recovery. What it emits is durable before anybody sees it, and in order.
+ */
+import type { EndReason } from "../protocol/frames.ts";
+
+/** What comes from the client's side, in log order. */
+export type ClientInput =
+  | { readonly kind: "chunk"; readonly seqno: number; readonly body: Uint8Array }
+  /** Another client writes from here on: execs up to `sinceEvent` that have no result will get none (D2). */
+  | { readonly kind: "takeover"; readonly sinceSeqno: number; readonly sinceEvent: number }
+  /** The client has said everything. */
+  | { readonly kind: "close"; readonly seqno: number };
+
+export interface PastEvent {
+  readonly eventId: number;
+  readonly body: Uint8Array;
+}
+
+export interface ApplicationStream {
+  readonly principal: string;
+  readonly idempotencyKey: string;
+  /** How many inputs the logs already held when this run began: after so many, everything is new. */
+  readonly pastInputs: number;
+  /** Everything the client has said and will say, from the beginning of the log. */
+  readonly inputs: AsyncIterable<ClientInput>;
+  /** The events that were in the log when this run began. */
+  past(): AsyncIterable<PastEvent>;
+  /**
+   * Logs an event. It is accepted, in order, when this returns; the promise resolves with its id once
+   * it is durable, and rejects with `stream_ended` after an abort or end, with `unavailable` when this
+   * host has lost the stream. Not awaiting it batches events into one commit.
+   */
+  emit(body: Uint8Array): Promise<number>;
+  /** The last event. After an abort the reason recorded is `aborted`. */
+  end(body: Uint8Array, reason?: Exclude<EndReason, "aborted">): Promise<number>;
+  /** Fires on abort, and when this host no longer runs the stream: stop, in both cases. */
+  readonly signal: AbortSignal;
+}
+
+/** Returning without `end` ends the stream as completed; throwing ends it as failed. */
+export type Application = (stream: ApplicationStream) => Promise<void>;

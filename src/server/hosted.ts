@@ -1,0 +1,319 @@
+/**
+ * The driver of one stream on the server: feeds the machine in `core/hosted-stream.ts` and carries
+ * out what it orders. It decides nothing.
+ *
+ * All frames that one step has for a connection leave in one write. A failed assertion is our own
+ * bug: it ends this stream's work with `stream_failed` and leaves every other stream alone.
+ */
+import { assert } from "../core/assert.ts";
+import * as host from "../core/host-state.ts";
+import { type Input, step } from "../core/hosted-stream.ts";
+import type { CommitShape, StreamName, StreamState } from "../core/stream-state.ts";
+import { HoldfastError } from "../protocol/errors.ts";
+import type { AttachFrame, ClientFrame, ServerFrame } from "../protocol/frames.ts";
+import type { SyncSealing } from "../sealing/index.ts";
+import type { StreamStore } from "../store/stream-store.ts";
+import type { Environment } from "../transport/environment.ts";
+import type { Wire } from "../transport/transport.ts";
+import type { Application } from "./application.ts";
+import { ApplicationRun, type PendingEvent } from "./application-run.ts";
+import { eventFrame, inputOf, joinedFrames } from "./log-views.ts";
+import { type LoggedChunk, type LoggedEvent, StreamLogs } from "./stream-logs.ts";
+
+export interface HostContext {
+  readonly store: StreamStore;
+  readonly sealing: SyncSealing;
+  readonly environment: Environment;
+  readonly application: Application;
+  readonly options: host.Options;
+  /** Called with every bug: a failed assertion or anything else that should be impossible. */
+  readonly onBug: (bug: unknown) => void;
+}
+
+/** An input with the body it is about; bodies never enter the machine. */
+interface Item {
+  readonly input: Input;
+  readonly chunk?: { readonly body: Uint8Array; readonly mac: Uint8Array };
+  readonly event?: PendingEvent;
+}
+
+export class HostedStream {
+  readonly name: StreamName;
+  readonly #context: HostContext;
+  readonly #logs: StreamLogs;
+  readonly #contentMac: (seqno: number, kind: "chunk" | "close", body: Uint8Array) => Uint8Array;
+  readonly #run: ApplicationRun;
+  readonly #onDropped: () => void;
+  readonly #wires = new Map<number, Wire<ServerFrame>>();
+  readonly #outgoing = new Map<number, ServerFrame[]>();
+  /** Inputs that came while a step was being carried out: steps never nest. */
+  readonly #items: Item[] = [];
+  #isStepping = false;
+  #state: host.State;
+  #waitingChunks: LoggedChunk[] = [];
+  #waitingEvents: LoggedEvent[] = [];
+
+  constructor(
+    context: HostContext,
+    name: StreamName,
+    streamKey: Uint8Array,
+    stored: StreamState,
+    macs: readonly Uint8Array[],
+    onDropped: () => void,
+  ) {
+    this.name = name;
+    this.#context = context;
+    this.#logs = new StreamLogs(context.store, name, context.sealing.sealer(streamKey));
+    this.#contentMac = context.sealing.contentMac(streamKey);
+    this.#onDropped = onDropped;
+    this.#state = host.init(context.options, context.store.durability, stored, macs);
+    this.#run = new ApplicationRun(name, this.#logs, stored, {
+      emit: (event) => this.#put({ input: { kind: "emit" }, event }),
+      end: (event, reason) => this.#put({ input: { kind: "end", reason }, event }),
+      onBug: context.onBug,
+    });
+    this.#run.start(context.application);
+  }
+
+  /** What is durable, for the keeper of all streams. */
+  get durable(): StreamState {
+    return this.#state.durable;
+  }
+
+  get hasWriter(): boolean {
+    return host.hasWriter(this.#state);
+  }
+
+  /** Nobody is attached, nothing runs, nothing waits to be stored: forgetting it loses nothing. */
+  get isIdle(): boolean {
+    const { attached, inFlight } = this.#state;
+    return attached.size === 0 && inFlight === undefined && !this.#run.isRunning;
+  }
+
+  get isDropped(): boolean {
+    return this.#state.dropped;
+  }
+
+  attach(connection: number, wire: Wire<ServerFrame>, frame: AttachFrame, resumed: boolean): void {
+    this.#wires.set(connection, wire);
+    const nowMs = this.#now();
+    const body = frame.firstChunk;
+    if (body === undefined) {
+      this.#put({ input: { kind: "attach", connection, frame, firstMac: undefined, resumed, nowMs } });
+    } else {
+      const mac = this.#contentMac(0, "chunk", body);
+      this.#put({
+        input: { kind: "attach", connection, frame, firstMac: mac, resumed, nowMs },
+        chunk: { body, mac },
+      });
+    }
+  }
+
+  received(connection: number, frame: ClientFrame): void {
+    const nowMs = this.#now();
+    switch (frame.kind) {
+      case "chunk":
+      case "close": {
+        const { kind, seqno, writerEpoch } = frame;
+        const body = kind === "chunk" ? frame.body : new Uint8Array();
+        const mac = this.#contentMac(seqno, kind, body);
+        const isClose = kind === "close";
+        this.#put({
+          input: { kind: "chunk", connection, seqno, writerEpoch, mac, isClose, nowMs },
+          chunk: { body, mac },
+        });
+        return;
+      }
+      case "abort":
+      case "heartbeat":
+        this.#put({ input: { kind: frame.kind, connection, nowMs } });
+        return;
+      case "attach":
+        this.#refuse(connection, new HoldfastError("invalid_frame", "a connection attaches once"));
+        return;
+    }
+  }
+
+  drained(connection: number): void {
+    this.#put({ input: { kind: "sender", connection, input: { kind: "drained" } } });
+  }
+
+  closed(connection: number): void {
+    this.#wires.delete(connection);
+    this.#put({ input: { kind: "closed", connection } });
+  }
+
+  tick(): void {
+    this.#put({ input: { kind: "tick", nowMs: this.#now() } });
+  }
+
+  /** Forgets events before `eventFloor`; a client that needs them is told so. */
+  trim(eventFloor: number): void {
+    this.#put({ input: { kind: "trim", eventFloor } });
+  }
+
+  drop(reason: "durability_lost" | "moved" | "shutdown" | "bug"): void {
+    this.#put({ input: { kind: "drop", reason } });
+  }
+
+  #now(): number {
+    return this.#context.environment.now();
+  }
+
+  #put(item: Item): void {
+    this.#items.push(item);
+    if (this.#isStepping) return;
+    this.#isStepping = true;
+    for (let next = this.#items.shift(); next !== undefined; next = this.#items.shift()) this.#step(next);
+    this.#isStepping = false;
+    this.#flush();
+  }
+
+  #step(item: Item): void {
+    try {
+      const [next, effects] = step(this.#state, item.input);
+      const wasDropped = this.#state.dropped;
+      this.#state = next;
+      if (wasDropped) item.event?.refused("unavailable");
+      for (const effect of effects) this.#carryOut(effect, item);
+    } catch (bug) {
+      this.#context.onBug(bug);
+      if (item.input.kind !== "drop") this.drop("bug");
+    }
+  }
+
+  #carryOut(effect: host.Effect, item: Item): void {
+    switch (effect.kind) {
+      case "stage_chunk": {
+        assert(item.chunk !== undefined, "a chunk is staged with its body");
+        const chunk = { ...item.chunk, seqno: effect.seqno, isClose: effect.isClose };
+        this.#waitingChunks.push(chunk);
+        this.#run.push(inputOf(chunk));
+        return;
+      }
+      case "stage_event": {
+        // Each step stages one event at most, so the staged head is its id.
+        const eventId = this.#state.staged.eventHead;
+        this.#waitingEvents.push({ eventId, body: item.event?.body ?? new Uint8Array(), end: effect.end });
+        if (item.event !== undefined) this.#run.accepted(item.event, eventId);
+        return;
+      }
+      case "refuse_event":
+        item.event?.refused("stream_ended");
+        return;
+      case "commit":
+        void this.#commit(effect.expected, effect.shape);
+        return;
+      case "send":
+        this.#queue(effect.connection, [effect.frame]);
+        return;
+      case "read":
+        this.#read(effect.connection, effect.from);
+        return;
+      case "disconnect":
+        this.#flush();
+        this.#wires.get(effect.connection)?.end();
+        this.#wires.delete(effect.connection);
+        return;
+      case "tell_takeover":
+        this.#run.push({ kind: "takeover", sinceSeqno: effect.sinceSeqno, sinceEvent: effect.sinceEvent });
+        return;
+      case "tell_abort":
+        this.#run.abort();
+        return;
+      case "dropped":
+        this.#run.lose();
+        this.#onDropped();
+        return;
+    }
+  }
+
+  async #commit(expected: StreamState, shape: CommitShape): Promise<void> {
+    const chunks = this.#waitingChunks.splice(0, shape.chunkCount);
+    const events = this.#waitingEvents.splice(0, shape.eventCount);
+    assert(
+      chunks.length === shape.chunkCount && events.length === shape.eventCount,
+      "a commit has its bodies",
+    );
+    const { hostEpoch, nextSeqno, eventHead } = expected;
+    try {
+      const result = await this.#context.store.commit({
+        name: this.name,
+        expected: { hostEpoch, nextSeqno, eventHead },
+        chunks: chunks.length === 0 ? undefined : this.#logs.sealChunks(nextSeqno, chunks),
+        events: events.length === 0 ? undefined : this.#logs.sealEvents(eventHead + 1, events),
+        change: shape.change,
+      });
+      if (result.kind === "conflict") {
+        this.drop("moved");
+        return;
+      }
+    } catch {
+      // Whatever the store says, it has not promised anything: stop at the durable head (D5, F5).
+      this.drop("durability_lost");
+      return;
+    }
+    if (this.#state.dropped) return;
+    this.#logs.remember(events);
+    this.#put({ input: { kind: "committed", nowMs: this.#now() } });
+    this.#run.durable(this.#state.durable.eventHead);
+    if (this.#state.durable.end !== undefined) this.#run.finish();
+  }
+
+  #read(connection: number, from: number): void {
+    const recent = this.#logs.recent(from);
+    if (recent === undefined) void this.#readStored(connection, from);
+    else this.#deliver(connection, recent.map(eventFrame));
+  }
+
+  async #readStored(connection: number, from: number): Promise<void> {
+    try {
+      const events = await this.#logs.readEvents(from);
+      // The store may already have a commit that this host has not been told of.
+      const { eventHead } = this.#state.durable;
+      this.#deliver(connection, joinedFrames(events.filter(({ eventId }) => eventId <= eventHead)));
+    } catch (cause) {
+      const known = cause instanceof HoldfastError ? cause : undefined;
+      this.#refuse(
+        connection,
+        known ?? new HoldfastError("unavailable", "the log could not be read", { cause }),
+      );
+    }
+  }
+
+  #deliver(connection: number, frames: readonly ServerFrame[]): void {
+    const last = frames.at(-1);
+    const wire = this.#wires.get(connection);
+    if (wire === undefined || this.#state.dropped) return;
+    assert(last?.kind === "event", "what is durable can be read");
+    this.#queue(connection, frames);
+    const waitingBytes = this.#write(connection, wire);
+    const input = { kind: "written", through: last.eventId, waitingBytes, nowMs: this.#now() } as const;
+    this.#put({ input: { kind: "sender", connection, input } });
+  }
+
+  #refuse(connection: number, { code, message }: HoldfastError): void {
+    this.#put({ input: { kind: "refuse", connection, code, message } });
+  }
+
+  #queue(connection: number, frames: readonly ServerFrame[]): void {
+    const queued = this.#outgoing.get(connection);
+    if (queued === undefined) this.#outgoing.set(connection, [...frames]);
+    else queued.push(...frames);
+  }
+
+  #write(connection: number, wire: Wire<ServerFrame>): number {
+    const frames = this.#outgoing.get(connection) ?? [];
+    this.#outgoing.delete(connection);
+    return wire.write(frames);
+  }
+
+  /** All frames that a step had for a connection leave in one write. */
+  #flush(): void {
+    for (const connection of this.#outgoing.keys()) {
+      const wire = this.#wires.get(connection);
+      if (wire === undefined) this.#outgoing.delete(connection);
+      else this.#write(connection, wire);
+    }
+  }
+}

@@ -1,0 +1,240 @@
+/**
+ * Keeps the streams that this node runs, and finds or makes the one a connection asks for.
+ *
+ * A wrong stream key, another principal's stream and no stream are one answer, given before anything
+ * else happens, and only so often (D4, E1, E2). Two connections that ask for the same stream at the
+ * same time wait for each other, so that it is claimed once.
+ */
+import { findStream, type Found } from "../core/attach.ts";
+import * as budget from "../core/budget.ts";
+import { isExpired } from "../core/retention.ts";
+import type { StreamName, StreamState } from "../core/stream-state.ts";
+import { HoldfastError } from "../protocol/errors.ts";
+import type { AttachFrame } from "../protocol/frames.ts";
+import { LIMITS } from "../protocol/limits.ts";
+import type { Absent, Gone, HostLease, Live } from "../store/stream-store.ts";
+import type { AcceptedMeta } from "../transport/transport.ts";
+import { type HostContext, HostedStream } from "./hosted.ts";
+
+export type FoundStream =
+  | { readonly kind: "hosted"; readonly hosted: HostedStream; readonly resumed: boolean }
+  | { readonly kind: "degraded" };
+
+/** How often a stream may be asked for in vain: slow enough to make guessing pointless. */
+const VAIN_ATTEMPTS: budget.Options = { burst: 10, refillMs: 5_000 };
+const VAIN_STREAMS_MAX = 10_000;
+
+/** A stream that another node runs: it may well give it up soon. */
+const HELD_RETRY_MS = 500;
+
+export class Keeper {
+  readonly #context: HostContext;
+  readonly #lease: HostLease;
+  readonly #hosted = new Map<string, HostedStream>();
+  readonly #opening = new Map<string, Promise<unknown>>();
+  readonly #vain = new Map<string, budget.State>();
+  #renewedMs = 0;
+
+  constructor(context: HostContext, lease: HostLease) {
+    this.#context = context;
+    this.#lease = lease;
+  }
+
+  hostedStreams(): Iterable<HostedStream> {
+    return this.#hosted.values();
+  }
+
+  get(name: StreamName): HostedStream | undefined {
+    return this.#hosted.get(idOf(name));
+  }
+
+  /** Rejects with the reason why not. */
+  async find(meta: AcceptedMeta, attach: AttachFrame): Promise<FoundStream> {
+    const id = idOf(meta);
+    for (;;) {
+      const hosted = this.#hosted.get(id);
+      if (hosted !== undefined && !hosted.isDropped) {
+        const found = { kind: "live", state: hosted.durable } as const;
+        this.#decide(meta, attach, found, 0);
+        return { kind: "hosted", hosted, resumed: true };
+      }
+      const opening = this.#opening.get(id);
+      if (opening === undefined) break;
+      await opening;
+    }
+    const attempt = this.#open(meta, attach);
+    // Whoever waits only wants to know when it is over, not how it ended.
+    const over = attempt.then(
+      () => undefined,
+      () => undefined,
+    );
+    this.#opening.set(id, over);
+    try {
+      return await attempt;
+    } finally {
+      this.#opening.delete(id);
+    }
+  }
+
+  async #open(meta: AcceptedMeta, attach: AttachFrame): Promise<FoundStream> {
+    const { store, sealing } = this.#context;
+    const name = { principal: meta.principal, idempotencyKey: meta.idempotencyKey };
+    for (;;) {
+      let stored: Live | Gone | Absent | undefined;
+      let openStreams = 0;
+      try {
+        stored = await store.load(name);
+        if (stored.kind === "absent") openStreams = await store.countOpen(name.principal);
+      } catch {
+        stored = undefined;
+      }
+      switch (this.#decide(meta, attach, stored, openStreams)) {
+        case "degrade":
+          return { kind: "degraded" };
+        case "create": {
+          const keyCheck = sealing.keyCheck(meta.streamKey);
+          const made = await store.create({ name, keyCheck, host: this.#lease });
+          if (made.kind === "committed") return this.#host(meta, made.state, false);
+          break;
+        }
+        case "go_on": {
+          const claimed = await store.claim(name, this.#lease);
+          if (claimed.kind === "held") {
+            throw new HoldfastError("unavailable", "another node runs this stream", {
+              retryAfterMs: HELD_RETRY_MS,
+            });
+          }
+          if (claimed.kind === "live") return this.#host(meta, claimed.state, true);
+          break;
+        }
+      }
+      // Somebody else made, expired or forgot it in between: look again.
+    }
+  }
+
+  #decide(
+    meta: AcceptedMeta,
+    attach: AttachFrame,
+    stored: Live | Gone | Absent | undefined,
+    openStreams: number,
+  ): "create" | "go_on" | "degrade" {
+    this.#checkVain(meta);
+    const finding = findStream(attach, this.#compare(meta.streamKey, stored), openStreams);
+    if (finding.kind !== "refuse") return finding.kind;
+    if (finding.code === "not_found") this.#countVain(meta);
+    throw new HoldfastError(finding.code, finding.message);
+  }
+
+  /** Compares a key in every case, so that the time taken tells nothing (E1). */
+  #compare(streamKey: Uint8Array, stored: Live | Gone | Absent | undefined): Found {
+    const { sealing } = this.#context;
+    const presented = sealing.keyCheck(streamKey);
+    const kept =
+      stored?.kind === "live" ? stored.state.keyCheck : stored?.kind === "gone" ? stored.keyCheck : presented;
+    const keyMatches = sealing.equal(presented, kept);
+    if (stored === undefined) return { kind: "store_down" };
+    return stored.kind === "absent" ? { kind: "absent" } : { kind: stored.kind, keyMatches };
+  }
+
+  #checkVain(meta: AcceptedMeta): void {
+    const known = this.#vain.get(idOf(meta));
+    if (known === undefined) return;
+    const [, { waitMs }] = budget.spend(known, this.#context.environment.now());
+    if (waitMs > 0)
+      throw new HoldfastError("overloaded", "asked for in vain too often", { retryAfterMs: waitMs });
+  }
+
+  #countVain(meta: AcceptedMeta): void {
+    const id = idOf(meta);
+    const nowMs = this.#context.environment.now();
+    const [next] = budget.spend(this.#vain.get(id) ?? budget.init(VAIN_ATTEMPTS, nowMs), nowMs);
+    this.#vain.delete(id);
+    this.#vain.set(id, next);
+    const oldest = this.#vain.keys().next();
+    if (this.#vain.size > VAIN_STREAMS_MAX && oldest.done !== true) this.#vain.delete(oldest.value);
+  }
+
+  async #host(meta: AcceptedMeta, state: StreamState, resumed: boolean): Promise<FoundStream> {
+    const name = { principal: meta.principal, idempotencyKey: meta.idempotencyKey };
+    const macs = await this.#readMacs(name, state.nextSeqno);
+    const id = idOf(name);
+    const hosted = new HostedStream(this.#context, name, meta.streamKey, state, macs, () => {
+      if (this.#hosted.get(id) === hosted) this.#hosted.delete(id);
+    });
+    this.#hosted.set(id, hosted);
+    return { kind: "hosted", hosted, resumed };
+  }
+
+  async #readMacs(name: StreamName, nextSeqno: number): Promise<readonly Uint8Array[]> {
+    const first = Math.max(0, nextSeqno - LIMITS.unackedChunksMax);
+    const macs: Uint8Array[] = [];
+    for (let seqno = first; seqno < nextSeqno; seqno = first + macs.length) {
+      for (const batch of await this.#context.store.readChunks(name, seqno, LIMITS.unackedBytesMax)) {
+        macs.push(...batch.macs.slice(Math.max(0, first + macs.length - batch.first)));
+      }
+    }
+    return macs.slice(0, nextSeqno - first);
+  }
+
+  /** Regular upkeep: heartbeats, leases, letting go of what nobody needs. */
+  tick(): void {
+    const nowMs = this.#context.environment.now();
+    const isRenewalDue = nowMs - this.#renewedMs >= this.#lease.leaseMs / 3 || nowMs < this.#renewedMs;
+    if (isRenewalDue) this.#renewedMs = nowMs;
+    for (const hosted of this.#hosted.values()) {
+      hosted.tick();
+      if (hosted.isIdle) this.#letGo(hosted);
+      else if (isRenewalDue) void this.#renew(hosted);
+    }
+  }
+
+  #letGo(hosted: HostedStream): void {
+    hosted.drop("shutdown");
+    // Not giving it back costs the next node a wait, nothing else.
+    this.#context.store.release(hosted.name, hosted.durable.hostEpoch).catch(() => undefined);
+  }
+
+  async #renew(hosted: HostedStream): Promise<void> {
+    try {
+      const isOurs = await this.#context.store.renew(
+        hosted.name,
+        hosted.durable.hostEpoch,
+        this.#lease.leaseMs,
+      );
+      if (!isOurs) hosted.drop("moved");
+    } catch {
+      // The next commit finds out whether the store is gone for good.
+    }
+  }
+
+  /** Replaces streams by tombstones when their time is over (A7, D7). */
+  async sweep(): Promise<void> {
+    const { store, environment, options } = this.#context;
+    const { retentionMs, tombstoneMs } = options.retention;
+    const nowMs = environment.now();
+    for (const name of await store.listIdle(nowMs - retentionMs, SWEEP_COUNT_MAX)) {
+      const hosted = this.get(name);
+      const stored = await store.load(name);
+      const hasWriter = hosted?.hasWriter ?? false;
+      if (stored.kind !== "live" || !isExpired(options.retention, stored.state.activityMs, hasWriter, nowMs))
+        continue;
+      const expired = await store.expire(name, stored.state.activityMs);
+      if (expired.kind === "gone") hosted?.drop("moved");
+    }
+    await store.forgetGone(nowMs - tombstoneMs);
+  }
+
+  async shutdown(): Promise<void> {
+    const all = [...this.#hosted.values()];
+    for (const hosted of all) hosted.drop("shutdown");
+    const { store } = this.#context;
+    await Promise.allSettled(all.map((hosted) => store.release(hosted.name, hosted.durable.hostEpoch)));
+  }
+}
+
+/** So many streams at most in one sweep; the next one goes on. */
+const SWEEP_COUNT_MAX = 1_000;
+
+function idOf(name: StreamName): string {
+  return JSON.stringify([name.principal, name.idempotencyKey]);
+}

@@ -1,0 +1,124 @@
+/**
+ * The two logs of one stream as the host reads and writes them: sealed below, plain above.
+ *
+ * Recent events stay in memory, so that live delivery needs neither the store nor the cipher; it is
+ * the same read all the same, from wherever the cursor stands (B2).
+ */
+import type { StreamName } from "../core/stream-state.ts";
+import type { EndReason } from "../protocol/frames.ts";
+import type { SyncSealer } from "../sealing/index.ts";
+import type { Batch, ChunkBatch, StreamStore } from "../store/stream-store.ts";
+import { type LogEntry, packEntries, unpackEntries } from "./entries.ts";
+
+export interface LoggedEvent {
+  readonly eventId: number;
+  readonly body: Uint8Array;
+  readonly end: EndReason | undefined;
+}
+
+export interface LoggedChunk {
+  readonly seqno: number;
+  readonly body: Uint8Array;
+  readonly isClose: boolean;
+  readonly mac: Uint8Array;
+}
+
+/** The reading half: all that an application's run needs. */
+export interface LogReader {
+  /** Durable events from `from` on, as many as one read gives; at least one when there is any. */
+  readEvents(from: number): Promise<readonly LoggedEvent[]>;
+  readChunks(from: number): Promise<readonly LoggedChunk[]>;
+}
+
+/** Enough for a burst between two commits; more is read from the store. */
+const TAIL_BYTES_MAX = 256 * 1024;
+
+/** One read of the store: some commits' worth. */
+const READ_BYTES = 256 * 1024;
+
+export class StreamLogs implements LogReader {
+  readonly #store: StreamStore;
+  readonly #name: StreamName;
+  readonly #label: string;
+  readonly #sealer: SyncSealer;
+  #tail: LoggedEvent[] = [];
+  #tailBytes = 0;
+
+  constructor(store: StreamStore, name: StreamName, sealer: SyncSealer) {
+    this.#store = store;
+    this.#name = name;
+    this.#sealer = sealer;
+    this.#label = JSON.stringify([name.principal, name.idempotencyKey]);
+  }
+
+  sealChunks(first: number, chunks: readonly LoggedChunk[]): ChunkBatch {
+    const entries = chunks.map(({ body, isClose }): LogEntry => ({
+      mark: isClose ? "close" : "plain",
+      body,
+    }));
+    return { ...this.#seal("chunks", first, entries), macs: chunks.map(({ mac }) => mac) };
+  }
+
+  sealEvents(first: number, events: readonly LoggedEvent[]): Batch {
+    const entries = events.map(({ body, end }): LogEntry => ({ mark: end ?? "plain", body }));
+    return this.#seal("events", first, entries);
+  }
+
+  /** Called once the events are durable, before anybody is told. */
+  remember(events: readonly LoggedEvent[]): void {
+    for (const event of events) {
+      this.#tail.push(event);
+      this.#tailBytes += event.body.length;
+    }
+    let dropped = 0;
+    while (this.#tailBytes > TAIL_BYTES_MAX && dropped < this.#tail.length - 1) {
+      this.#tailBytes -= this.#tail[dropped]?.body.length ?? 0;
+      dropped++;
+    }
+    if (dropped > 0) this.#tail = this.#tail.slice(dropped);
+  }
+
+  /** The recent events from `from` on, or undefined when they are no longer in memory. */
+  recent(from: number): readonly LoggedEvent[] | undefined {
+    const first = this.#tail[0];
+    return first !== undefined && first.eventId <= from ? this.#tail.slice(from - first.eventId) : undefined;
+  }
+
+  async readEvents(from: number): Promise<readonly LoggedEvent[]> {
+    const batches = await this.#store.readEvents(this.#name, from, READ_BYTES);
+    return batches.flatMap((batch) => this.#openEvents(batch)).filter(({ eventId }) => eventId >= from);
+  }
+
+  async readChunks(from: number): Promise<readonly LoggedChunk[]> {
+    const batches = await this.#store.readChunks(this.#name, from, READ_BYTES);
+    return batches.flatMap((batch) => this.#openChunks(batch)).filter(({ seqno }) => seqno >= from);
+  }
+
+  #openEvents(batch: Batch): readonly LoggedEvent[] {
+    return this.#open("events", batch).map(({ mark, body }, at) => ({
+      eventId: batch.first + at,
+      body,
+      end: mark === "plain" || mark === "close" ? undefined : mark,
+    }));
+  }
+
+  #openChunks(batch: ChunkBatch): readonly LoggedChunk[] {
+    return this.#open("chunks", batch).map(({ mark, body }, at) => ({
+      seqno: batch.first + at,
+      body,
+      isClose: mark === "close",
+      mac: batch.macs[at] ?? new Uint8Array(),
+    }));
+  }
+
+  #seal(direction: "chunks" | "events", first: number, entries: readonly LogEntry[]): Batch {
+    const count = entries.length;
+    const label = { stream: this.#label, direction, first, count, kind: "batch" };
+    return { first, count, sealed: this.#sealer.seal(label, packEntries(entries)) };
+  }
+
+  #open(direction: "chunks" | "events", { first, count, sealed }: Batch): readonly LogEntry[] {
+    const label = { stream: this.#label, direction, first, count, kind: "batch" };
+    return unpackEntries(this.#sealer.open(label, sealed), count);
+  }
+}

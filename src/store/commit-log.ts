@@ -1,0 +1,29 @@
+/**
+ * The disk under a store: an append-only list of records, each synced whole.
+ *
+ * One record is one group commit and holds the entries of every stream in it; the index over it
+ * lives in memory and is rebuilt by `scan` (DESIGN section 7: about eight times the throughput of a
+ * row per event). Whatever can do these five things can carry every store we have.
+ *
+ * A record is there whole after a crash or not at all; `scan` refuses a damaged one (`stream_failed`)
+ * unless it is the torn tail of an append that was never acknowledged. After a failed append the
+ * log is dead: every call rejects, nothing is retried on it (F5).
+ */
+import type { Durability } from "../protocol/frames.ts";
+
+export interface LogRow {
+  readonly row: number;
+  readonly record: Uint8Array;
+}
+
+export interface CommitLog {
+  readonly durability: Durability;
+  /** All rows in order. Called once, before the first append. */
+  scan(): AsyncIterable<LogRow>;
+  /** Resolves with the row's number once it is durable. The caller waits for one before the next. */
+  append(record: Uint8Array): Promise<number>;
+  read(row: number): Promise<Uint8Array>;
+  /** Gives the rows' space back. May be lost in a crash: rows dropped twice are no error. */
+  drop(rows: readonly number[]): Promise<void>;
+  close(): Promise<void>;
+}

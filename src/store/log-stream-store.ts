@@ -1,0 +1,347 @@
+/**
+ * The stream store over a commit log.
+ *
+ * Operations wait in a queue; at most one append is in flight, and whatever waits when it returns
+ * goes into the next one together. So with no load a commit starts at once, under load commits batch
+ * by themselves, and no timer is ever involved. Only after the append has resolved does the index
+ * change, the promise resolve and a watcher wake: nothing is visible that is not durable (A3, B2).
+ *
+ * Tombstones are written apart from commits, in records of their own: a tombstone is kept for weeks,
+ * and would keep the bodies beside it on the disk as long.
+ *
+ * After a failed append nothing is known about the disk: every operation of that group and every
+ * later call is refused with `unavailable`, until the store is opened anew (F5).
+ */
+import type { StreamName } from "../core/stream-state.ts";
+import { HoldfastError } from "../protocol/errors.ts";
+import type { Durability } from "../protocol/frames.ts";
+import type { CommitLog } from "./commit-log.ts";
+import type { GroupRecord } from "./commit-record.ts";
+import { RecordEncoder } from "./commit-record.ts";
+import { EventTail } from "./event-tail.ts";
+import type { Verdict } from "./group.ts";
+import { Group, live } from "./group.ts";
+import { rebuildIndex } from "./rebuild.ts";
+import { RowReader } from "./row-reader.ts";
+import type { Slot, StreamIndex } from "./stream-index.ts";
+import { nameKey } from "./stream-index.ts";
+import type {
+  Absent,
+  Batch,
+  ChunkBatch,
+  Commit,
+  Committed,
+  Conflict,
+  Creation,
+  Gone,
+  Held,
+  HostLease,
+  Live,
+  StreamStore,
+} from "./stream-store.ts";
+import { Watchers } from "./watchers.ts";
+
+export interface LogStreamStoreOptions {
+  /** The clock of leases and retention, in milliseconds (D7). */
+  readonly now: () => number;
+}
+
+/** Bounds a record, so that a burst becomes several rows and not one that no buffer can hold. */
+const GROUP_BYTES_MAX = 8 * 1024 * 1024;
+/** Live readers are a few commits behind the head; this is some seconds of a busy server. */
+const TAIL_BYTES_MAX = 16 * 1024 * 1024;
+/** Enough rows that clients returning after a restart share their reads. */
+const READ_BYTES_MAX = 16 * 1024 * 1024;
+
+/** An operation that waits for its group. */
+interface Waiting {
+  readonly bytes: number;
+  /** Judges the operation; returns how to answer it after the append, or undefined when it has been answered. */
+  judge(group: Group): (() => void) | undefined;
+  reject(error: Error): void;
+}
+
+export async function openLogStreamStore(
+  log: CommitLog,
+  options: LogStreamStoreOptions,
+): Promise<StreamStore> {
+  return new LogStreamStore(log, await rebuildIndex(log), options.now);
+}
+
+class LogStreamStore implements StreamStore {
+  readonly durability: Durability;
+  readonly #log: CommitLog;
+  readonly #index: StreamIndex;
+  readonly #now: () => number;
+  readonly #encoder = new RecordEncoder();
+  readonly #tail = new EventTail(TAIL_BYTES_MAX);
+  readonly #rows: RowReader;
+  readonly #watchers = new Watchers();
+  #commits: Waiting[] = [];
+  #housekeeping: Waiting[] = [];
+  #pumping: Promise<void> | undefined;
+  #closing: Promise<void> | undefined;
+  #failure: HoldfastError | undefined;
+
+  constructor(log: CommitLog, index: StreamIndex, now: () => number) {
+    this.durability = log.durability;
+    this.#log = log;
+    this.#index = index;
+    this.#now = now;
+    this.#rows = new RowReader(log, READ_BYTES_MAX);
+  }
+
+  async load(name: StreamName): Promise<Live | Gone | Absent> {
+    this.#assertUsable();
+    const view = this.#index.find(nameKey(name))?.view ?? { kind: "absent" };
+    return view.kind === "live" ? live(view) : view;
+  }
+
+  create(creation: Creation): Promise<Live | Gone | Committed> {
+    return this.#submit(this.#commits, 0, (group) => group.create(creation));
+  }
+
+  claim(name: StreamName, host: HostLease): Promise<Live | Gone | Absent | Held> {
+    return this.#submit(this.#commits, 0, (group) => group.claim(name, host));
+  }
+
+  renew(name: StreamName, hostEpoch: number, leaseMs: number): Promise<boolean> {
+    return this.#submit(this.#commits, 0, (group) => group.renew(name, hostEpoch, leaseMs));
+  }
+
+  async release(name: StreamName, hostEpoch: number): Promise<void> {
+    await this.#submit(this.#commits, 0, (group) => group.release(name, hostEpoch));
+  }
+
+  commit(commit: Commit): Promise<Committed | Conflict> {
+    const bytes = (commit.chunks?.sealed.byteLength ?? 0) + (commit.events?.sealed.byteLength ?? 0);
+    return this.#submit(this.#commits, bytes, (group) => group.commit(commit));
+  }
+
+  expire(name: StreamName, activityMs: number): Promise<Gone | Conflict> {
+    return this.#submit(this.#housekeeping, 0, (group) => group.expire(name, activityMs));
+  }
+
+  forgetGone(beforeMs: number): Promise<number> {
+    return this.#submit(this.#housekeeping, 0, (group) => group.forgetGone(beforeMs));
+  }
+
+  async readEvents(name: StreamName, from: number, bytesMax: number): Promise<readonly Batch[]> {
+    const slot = this.#slotToRead(name);
+    if (slot?.view.kind !== "live") return [];
+    const { eventFloor } = slot.view.state;
+    if (from < eventFloor) {
+      throw new HoldfastError("events_gone", `event ${from} is gone; the oldest is ${eventFloor}`);
+    }
+    const recent = this.#tail.read(slot.number, from, bytesMax);
+    if (recent.length > 0) return recent;
+    return this.#readRows(slot, from, bytesMax, "events");
+  }
+
+  async readChunks(name: StreamName, from: number, bytesMax: number): Promise<readonly ChunkBatch[]> {
+    const slot = this.#slotToRead(name);
+    if (slot?.view.kind !== "live") return [];
+    return this.#readRows(slot, from, bytesMax, "chunks");
+  }
+
+  watch(name: StreamName, wake: () => void): () => void {
+    return this.#watchers.add(nameKey(name), wake);
+  }
+
+  async countOpen(principal: string): Promise<number> {
+    this.#assertUsable();
+    return this.#index.countOpen(principal);
+  }
+
+  async listIdle(beforeMs: number, countMax: number): Promise<readonly StreamName[]> {
+    this.#assertUsable();
+    return this.#index
+      .idleSince(beforeMs)
+      .slice(0, countMax)
+      .map(({ name }) => name);
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#finish();
+    return this.#closing;
+  }
+
+  /** What was accepted before is still answered. */
+  async #finish(): Promise<void> {
+    await this.#pumping;
+    this.#watchers.wakeAll();
+    this.#watchers.clear();
+    await this.#log.close();
+  }
+
+  #slotToRead(name: StreamName): Slot | undefined {
+    this.#assertUsable();
+    return this.#index.find(nameKey(name));
+  }
+
+  #assertUsable(): void {
+    const refusal = this.#refusal();
+    if (refusal !== undefined) throw refusal;
+  }
+
+  #refusal(): HoldfastError | undefined {
+    if (this.#failure !== undefined) {
+      return new HoldfastError("unavailable", this.#failure.message, { cause: this.#failure.cause });
+    }
+    if (this.#closing !== undefined) return new HoldfastError("unavailable", "the store is closed");
+    return undefined;
+  }
+
+  #submit<T>(queue: Waiting[], bytes: number, judge: (group: Group) => Verdict<T>): Promise<T> {
+    const refusal = this.#refusal();
+    if (refusal !== undefined) return Promise.reject(refusal);
+    const { promise, resolve, reject } = Promise.withResolvers<T>();
+    queue.push({
+      bytes,
+      judge: (group) => {
+        const { answer, settled } = judge(group);
+        if (!settled) return () => resolve(answer);
+        resolve(answer);
+        return undefined;
+      },
+      reject,
+    });
+    this.#pumping ??= this.#pump();
+    return promise;
+  }
+
+  /** One group after the other until nothing waits. Never rejects: a failure answers whoever waits. */
+  async #pump(): Promise<void> {
+    // Whatever is submitted in the same turn of the event loop shares the first group.
+    await Promise.resolve();
+    try {
+      while (this.#commits.length > 0 || this.#housekeeping.length > 0) {
+        await this.#commitGroup(this.#commits);
+        await this.#commitGroup(this.#housekeeping);
+      }
+    } catch (error) {
+      this.#fail(error);
+    }
+    this.#pumping = undefined;
+  }
+
+  async #commitGroup(queue: Waiting[]): Promise<void> {
+    if (queue.length === 0) return;
+    const group = new Group(this.#index, this.#now());
+    const waiting = takeGroup(queue);
+    const staged: { readonly op: Waiting; readonly answer: () => void }[] = [];
+    for (const op of waiting) {
+      try {
+        const answer = op.judge(group);
+        if (answer !== undefined) staged.push({ op, answer });
+      } catch (error) {
+        op.reject(asError(error));
+      }
+    }
+    const record = group.record();
+    if (record === undefined) return;
+    try {
+      this.#apply(await this.#log.append(this.#encoder.encode(record)), record);
+    } catch (error) {
+      this.#fail(error);
+      for (const { op } of staged) op.reject(this.#refusal() ?? asError(error));
+      return;
+    }
+    for (const { answer } of staged) answer();
+    this.#watchers.wake(group.changed);
+    const freed = this.#index.takeFreed();
+    if (freed.length > 0) await this.#log.drop(freed);
+  }
+
+  #apply(row: number, record: GroupRecord): void {
+    this.#index.apply(row, record);
+    for (const { stream, events, tombstone } of record.entries) {
+      if (events !== undefined) this.#tail.add(stream, events);
+      if (tombstone !== undefined) this.#tail.forget(stream);
+    }
+  }
+
+  #fail(cause: unknown): void {
+    this.#failure ??= new HoldfastError(
+      "unavailable",
+      "the commit log failed; the store must be opened anew",
+      { cause },
+    );
+    for (const op of [...this.#commits.splice(0), ...this.#housekeeping.splice(0)]) {
+      op.reject(this.#refusal() ?? this.#failure);
+    }
+    // Readers that wait for the next event must learn that none will come (D5).
+    this.#watchers.wakeAll();
+  }
+
+  /** Reads batch by batch; a stream that goes away meanwhile ends the reading, it does not fail it. */
+  async #readRows(slot: Slot, from: number, bytesMax: number, log: "events"): Promise<readonly Batch[]>;
+  async #readRows(slot: Slot, from: number, bytesMax: number, log: "chunks"): Promise<readonly ChunkBatch[]>;
+  async #readRows(
+    slot: Slot,
+    from: number,
+    bytesMax: number,
+    log: "events" | "chunks",
+  ): Promise<readonly Batch[]> {
+    const batches: Batch[] = [];
+    let bytes = 0;
+    let next = from;
+    for (;;) {
+      const segment = slot[log].find(next);
+      if (segment === undefined) return batches;
+      const batch = await this.#readBatch(slot, segment.row, segment.first, log);
+      if (batch === undefined) return batches;
+      bytes += batch.sealed.byteLength;
+      if (batches.length > 0 && bytes > bytesMax) return batches;
+      batches.push(batch);
+      if (bytes >= bytesMax) return batches;
+      next = segment.first + segment.count;
+    }
+  }
+
+  async #readBatch(
+    slot: Slot,
+    row: number,
+    first: number,
+    log: "events" | "chunks",
+  ): Promise<Batch | undefined> {
+    try {
+      for (const entry of await this.#rows.entriesOf(slot.number, row)) {
+        const batch = entry[log];
+        if (batch?.first === first) return ownCopy(batch);
+      }
+    } catch (error) {
+      if (slot[log].find(first) === undefined) return undefined;
+      if (error instanceof RangeError) throw damaged(row, error);
+      throw new HoldfastError("unavailable", `row ${row} could not be read`, { cause: error });
+    }
+    throw damaged(row, undefined);
+  }
+}
+
+function damaged(row: number, cause: unknown): HoldfastError {
+  return new HoldfastError("stream_failed", `row ${row} of the commit log is damaged`, { cause });
+}
+
+/** A batch read from a row is a view into it, and would keep the whole row in memory. */
+function ownCopy(batch: Batch | ChunkBatch): Batch {
+  const sealed = batch.sealed.slice();
+  if (!("macs" in batch)) return { ...batch, sealed };
+  const chunks: ChunkBatch = { ...batch, sealed, macs: batch.macs.map((mac) => mac.slice()) };
+  return chunks;
+}
+
+function takeGroup(queue: Waiting[]): readonly Waiting[] {
+  let bytes = 0;
+  const end = queue.findIndex((op, at) => {
+    bytes += op.bytes;
+    return at > 0 && bytes > GROUP_BYTES_MAX;
+  });
+  return queue.splice(0, end === -1 ? queue.length : end);
+}
+
+function asError(error: unknown): Error {
+  return error instanceof Error
+    ? error
+    : new Error("something that is not an error was thrown", { cause: error });
+}

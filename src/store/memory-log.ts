@@ -1,0 +1,87 @@
+/**
+ * A commit log in memory: the disk of tests, of the simulator and of a server that keeps nothing.
+ *
+ * The rows outlive the handle, as files outlive a process: `reopened` gives a new handle on the same
+ * rows, so a restart can be played through without a disk.
+ */
+import type { Durability } from "../protocol/frames.ts";
+import { HoldfastError } from "../protocol/errors.ts";
+import type { CommitLog, LogRow } from "./commit-log.ts";
+import { openLogStreamStore } from "./log-stream-store.ts";
+import type { StreamStore } from "./stream-store.ts";
+
+export interface MemoryLogOptions {
+  /** What the log claims to survive; anything but "none" is for tests. */
+  readonly durability?: Durability;
+}
+
+interface Rows {
+  readonly records: Map<number, Uint8Array>;
+  next: number;
+}
+
+export class MemoryLog implements CommitLog {
+  readonly durability: Durability;
+  readonly #rows: Rows;
+  #closed = false;
+
+  constructor(options: MemoryLogOptions = {}, rows: Rows = { records: new Map(), next: 1 }) {
+    this.durability = options.durability ?? "none";
+    this.#rows = rows;
+  }
+
+  /** The same rows under a new handle. */
+  reopened(): MemoryLog {
+    return new MemoryLog({ durability: this.durability }, this.#rows);
+  }
+
+  get rowCount(): number {
+    return this.#rows.records.size;
+  }
+
+  /** How many records have been appended, dropped ones included. */
+  get appendCount(): number {
+    return this.#rows.next - 1;
+  }
+
+  async *scan(): AsyncIterable<LogRow> {
+    this.#assertOpen();
+    for (const [row, record] of this.#rows.records) yield { row, record };
+  }
+
+  async append(record: Uint8Array): Promise<number> {
+    this.#assertOpen();
+    const row = this.#rows.next++;
+    this.#rows.records.set(row, record);
+    return row;
+  }
+
+  async read(row: number): Promise<Uint8Array> {
+    this.#assertOpen();
+    const record = this.#rows.records.get(row);
+    if (record === undefined) throw new HoldfastError("unavailable", `the log has no row ${row}`);
+    return record;
+  }
+
+  async drop(rows: readonly number[]): Promise<void> {
+    this.#assertOpen();
+    for (const row of rows) this.#rows.records.delete(row);
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+  }
+
+  #assertOpen(): void {
+    if (this.#closed) throw new HoldfastError("unavailable", "the log is closed");
+  }
+}
+
+export interface MemoryStreamStoreOptions {
+  /** The clock of leases and retention, in milliseconds. */
+  readonly now: () => number;
+}
+
+export function memoryStreamStore(options: MemoryStreamStoreOptions): Promise<StreamStore> {
+  return openLogStreamStore(new MemoryLog(), options);
+}

@@ -1,0 +1,257 @@
+/**
+ * What is durable, in memory: for each stream its state, its lease and where its batches lie.
+ *
+ * The index changes in one way only, by the record of a group commit that is durable (`apply`), and
+ * the same call rebuilds it from the log. So what a restart finds is what was there before, and
+ * nothing is in the index that is not on the disk (A3, B2).
+ *
+ * Invariant: a row is pinned while it holds the last state of a stream, a batch that can still be
+ * read, a tombstone, or the list of forgotten numbers; everything else in it may go.
+ */
+import { assert } from "../core/assert.ts";
+import type { StreamName } from "../core/stream-state.ts";
+import { applyCommit } from "../core/stream-state.ts";
+import type { GroupRecord, StreamEntry } from "./commit-record.ts";
+import type { NumberRange } from "./number-ranges.ts";
+import { hasNumber } from "./number-ranges.ts";
+import { RowPins } from "./row-pins.ts";
+import { SegmentList } from "./segment-list.ts";
+import type { Lease, StreamMeta } from "./stream-meta.ts";
+import type { Absent, Gone, Live } from "./stream-store.ts";
+
+/** A live stream together with its lease. */
+export interface Running extends Live {
+  readonly lease: Lease;
+}
+
+export type View = Running | Gone | Absent;
+
+/** One stream, under the number it was created with. */
+export interface Slot {
+  readonly number: number;
+  /** Undefined while a rebuild has met entries of the stream but not yet its state. */
+  name: StreamName | undefined;
+  view: View;
+  chunks: SegmentList;
+  events: SegmentList;
+  /** The row of the last restated state, or of the tombstone. */
+  viewRow: number | undefined;
+}
+
+const ABSENT: Absent = { kind: "absent" };
+/** Shared by all tombstones, which are many and have no batches. */
+const NO_SEGMENTS = new SegmentList();
+
+/** Principals may hold any character, so the length keeps the two parts apart. */
+export function nameKey({ principal, idempotencyKey }: StreamName): string {
+  return `${principal.length}:${principal}${idempotencyKey}`;
+}
+
+/** A commit renews the lease to what its claim asked for, and never shortens it. */
+export function renewedByCommit(lease: Lease, nowMs: number): Lease {
+  return { ...lease, untilMs: Math.max(lease.untilMs, nowMs + lease.leaseMs) };
+}
+
+export class StreamIndex {
+  readonly #byNumber = new Map<number, Slot>();
+  readonly #byName = new Map<string, Slot>();
+  readonly #openOf = new Map<string, number>();
+  readonly #gone = new Set<Slot>();
+  readonly #pins = new RowPins();
+  #forgotten: readonly NumberRange[] = [];
+  #forgottenRow: number | undefined;
+  #nextNumber = 1;
+
+  get nextNumber(): number {
+    return this.#nextNumber;
+  }
+
+  get forgotten(): readonly NumberRange[] {
+    return this.#forgotten;
+  }
+
+  find(key: string): Slot | undefined {
+    return this.#byName.get(key);
+  }
+
+  slotOf(number: number): Slot | undefined {
+    return this.#byNumber.get(number);
+  }
+
+  countOpen(principal: string): number {
+    return this.#openOf.get(principal) ?? 0;
+  }
+
+  tombstones(): Iterable<Slot> {
+    return this.#gone;
+  }
+
+  idleSince(beforeMs: number): readonly { name: StreamName; activityMs: number }[] {
+    const idle: { name: StreamName; activityMs: number }[] = [];
+    for (const { name, view } of this.#byName.values()) {
+      if (name === undefined || view.kind !== "live" || view.state.activityMs >= beforeMs) continue;
+      idle.push({ name, activityMs: view.state.activityMs });
+    }
+    return idle.toSorted((a, b) => a.activityMs - b.activityMs);
+  }
+
+  /** The rows that nothing needs any more, told once. */
+  takeFreed(): readonly number[] {
+    return this.#pins.takeFreed();
+  }
+
+  isNeeded(row: number): boolean {
+    return this.#pins.isPinned(row);
+  }
+
+  /** Keeps a row for ever: the one that names the format. */
+  keep(row: number): void {
+    this.#pins.pin(row);
+  }
+
+  apply(row: number, record: GroupRecord): void {
+    for (const entry of record.entries) this.#applyEntry(row, entry, record.timeMs);
+    if (record.forgotten !== undefined) this.#forget(row, record.forgotten);
+  }
+
+  /**
+   * Ends a rebuild: entries of forgotten streams go, and every other stream must be whole. Returns what
+   * is wrong with the first one that is not.
+   */
+  findDamage(): string | undefined {
+    for (const slot of this.#byNumber.values()) {
+      if (hasNumber(this.#forgotten, slot.number)) {
+        this.#remove(slot);
+        continue;
+      }
+      const damage = this.#damageOf(slot);
+      if (damage !== undefined) return `stream number ${slot.number}: ${damage}`;
+    }
+    return undefined;
+  }
+
+  #damageOf(slot: Slot): string | undefined {
+    const { view, name } = slot;
+    if (view.kind === "absent" || name === undefined) return "there are entries of it, but no state";
+    if (this.#byName.get(nameKey(name)) !== slot) return "another stream has the same name";
+    if (view.kind === "gone") return undefined;
+    const { state } = view;
+    if (!slot.chunks.isDense(0, state.nextSeqno)) {
+      return `its chunks are not dense up to seqno ${state.nextSeqno - 1}`;
+    }
+    if (!slot.events.isDense(state.eventFloor, state.eventHead + 1)) {
+      return `its events are not dense from ${state.eventFloor} to ${state.eventHead}`;
+    }
+    return undefined;
+  }
+
+  #applyEntry(row: number, entry: StreamEntry, timeMs: number): void {
+    const slot = this.#slotAt(entry.stream);
+    assert(slot.view.kind !== "gone", "nothing follows a tombstone");
+    const { chunks, events, meta, tombstone } = entry;
+    if (chunks !== undefined) {
+      slot.chunks.push(chunks.first, chunks.count, row);
+      this.#pins.pin(row);
+    }
+    if (events !== undefined) {
+      slot.events.push(events.first, events.count, row);
+      this.#pins.pin(row);
+    }
+    if (tombstone !== undefined) {
+      this.#letGoOfRows(slot);
+      this.#setView(slot, tombstone.name, {
+        kind: "gone",
+        keyCheck: tombstone.keyCheck,
+        goneMs: tombstone.goneMs,
+      });
+      this.#gone.add(slot);
+      this.#restatedAt(slot, row);
+    } else if (meta !== undefined) {
+      this.#restate(slot, meta, row);
+    } else if (slot.view.kind === "live" && slot.name !== undefined) {
+      const shape = { chunkCount: chunks?.count ?? 0, eventCount: events?.count ?? 0, change: {} };
+      const state = applyCommit(slot.view.state, shape, timeMs);
+      // No change of life in a light entry, so the principal's count of open streams stays.
+      slot.view = { kind: "live", state, lease: renewedByCommit(slot.view.lease, timeMs) };
+    }
+  }
+
+  #restate(slot: Slot, { name, state, lease }: StreamMeta, row: number): void {
+    this.#setView(slot, name, { kind: "live", state, lease });
+    this.#restatedAt(slot, row);
+    if (state.eventFloor > 1) {
+      for (const freed of slot.events.dropBelow(state.eventFloor)) this.#pins.unpin(freed);
+    }
+  }
+
+  #restatedAt(slot: Slot, row: number): void {
+    this.#pins.pin(row);
+    if (slot.viewRow !== undefined) this.#pins.unpin(slot.viewRow);
+    slot.viewRow = row;
+  }
+
+  #forget(row: number, forgotten: readonly NumberRange[]): void {
+    this.#forgotten = forgotten;
+    this.#pins.pin(row);
+    if (this.#forgottenRow !== undefined) this.#pins.unpin(this.#forgottenRow);
+    this.#forgottenRow = row;
+    this.#nextNumber = Math.max(this.#nextNumber, (forgotten.at(-1)?.last ?? 0) + 1);
+    for (const slot of this.#gone) {
+      if (hasNumber(forgotten, slot.number)) this.#remove(slot);
+    }
+  }
+
+  #slotAt(number: number): Slot {
+    const known = this.#byNumber.get(number);
+    if (known !== undefined) return known;
+    const slot: Slot = {
+      number,
+      name: undefined,
+      view: ABSENT,
+      chunks: new SegmentList(),
+      events: new SegmentList(),
+      viewRow: undefined,
+    };
+    this.#byNumber.set(number, slot);
+    this.#nextNumber = Math.max(this.#nextNumber, number + 1);
+    return slot;
+  }
+
+  #setView(slot: Slot, name: StreamName, view: View): void {
+    const opened = Number(isOpen(view)) - Number(isOpen(slot.view));
+    if (opened !== 0) {
+      const count = this.countOpen(name.principal) + opened;
+      if (count === 0) this.#openOf.delete(name.principal);
+      else this.#openOf.set(name.principal, count);
+    }
+    if (slot.name === undefined) {
+      slot.name = name;
+      this.#byName.set(nameKey(name), slot);
+    }
+    slot.view = view;
+  }
+
+  #letGoOfRows(slot: Slot): void {
+    for (const freed of slot.chunks.dropBelow(Infinity)) this.#pins.unpin(freed);
+    for (const freed of slot.events.dropBelow(Infinity)) this.#pins.unpin(freed);
+    slot.chunks = NO_SEGMENTS;
+    slot.events = NO_SEGMENTS;
+  }
+
+  #remove(slot: Slot): void {
+    this.#letGoOfRows(slot);
+    if (slot.viewRow !== undefined) this.#pins.unpin(slot.viewRow);
+    slot.viewRow = undefined;
+    if (slot.name !== undefined) {
+      const key = nameKey(slot.name);
+      this.#setView(slot, slot.name, ABSENT);
+      if (this.#byName.get(key) === slot) this.#byName.delete(key);
+    }
+    this.#gone.delete(slot);
+    this.#byNumber.delete(slot.number);
+  }
+}
+
+function isOpen(view: View): boolean {
+  return view.kind === "live" && view.state.end === undefined;
+}

@@ -1,0 +1,138 @@
+/**
+ * What the commit log says about a stream besides its bodies, as values and as bytes.
+ *
+ * A state is always restated whole, never as a difference, so the last one is enough and every row
+ * before it may go. Generated messages do the encoding: this is not the hot path.
+ */
+import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import type { StreamName, StreamState } from "../core/stream-state.ts";
+import type { EndReason } from "../protocol/frames.ts";
+import {
+  ForgottenStreamsSchema,
+  StreamEnd,
+  StreamMetaSchema,
+  TombstoneSchema,
+} from "../protocol/gen/holdfast/storage/v1/commit_pb.ts";
+import type { NumberRange } from "./number-ranges.ts";
+
+/** Who runs a stream and until when. */
+export interface Lease {
+  readonly hostId: string;
+  /** What a commit prolongs the lease to; 0 once it was given back. */
+  readonly leaseMs: number;
+  readonly untilMs: number;
+}
+
+export interface StreamMeta {
+  readonly name: StreamName;
+  readonly state: StreamState;
+  readonly lease: Lease;
+}
+
+export interface Tombstone {
+  readonly name: StreamName;
+  readonly keyCheck: Uint8Array;
+  readonly goneMs: number;
+}
+
+const END_TO_WIRE: Readonly<Record<EndReason, StreamEnd>> = {
+  completed: StreamEnd.COMPLETED,
+  aborted: StreamEnd.ABORTED,
+  failed: StreamEnd.FAILED,
+};
+
+function endFromWire(end: StreamEnd): EndReason | undefined {
+  switch (end) {
+    case StreamEnd.UNSPECIFIED:
+      return undefined;
+    case StreamEnd.COMPLETED:
+      return "completed";
+    case StreamEnd.ABORTED:
+      return "aborted";
+    case StreamEnd.FAILED:
+      return "failed";
+    default:
+      throw new RangeError(`unknown end of a stream: ${end}`);
+  }
+}
+
+export function encodeMeta({ name, state, lease }: StreamMeta): Uint8Array {
+  return toBinary(
+    StreamMetaSchema,
+    create(StreamMetaSchema, {
+      principal: name.principal,
+      idempotencyKey: name.idempotencyKey,
+      keyCheck: state.keyCheck,
+      createdMs: BigInt(state.createdMs),
+      activityMs: BigInt(state.activityMs),
+      hostEpoch: state.hostEpoch,
+      writers: [...state.writers],
+      nextSeqno: state.nextSeqno,
+      closed: state.closed,
+      eventHead: state.eventHead,
+      eventFloor: state.eventFloor,
+      aborted: state.aborted,
+      end: state.end === undefined ? StreamEnd.UNSPECIFIED : END_TO_WIRE[state.end],
+      lease: { hostId: lease.hostId, leaseMs: BigInt(lease.leaseMs), untilMs: BigInt(lease.untilMs) },
+    }),
+  );
+}
+
+export function decodeMeta(bytes: Uint8Array): StreamMeta {
+  const meta = fromBinary(StreamMetaSchema, bytes);
+  if (meta.lease === undefined) throw new RangeError("a state without a lease");
+  return {
+    name: { principal: meta.principal, idempotencyKey: meta.idempotencyKey },
+    state: {
+      keyCheck: meta.keyCheck.slice(),
+      createdMs: Number(meta.createdMs),
+      activityMs: Number(meta.activityMs),
+      hostEpoch: meta.hostEpoch,
+      writers: meta.writers.map(({ journalId, sinceSeqno, sinceEvent }) => ({
+        journalId,
+        sinceSeqno,
+        sinceEvent,
+      })),
+      nextSeqno: meta.nextSeqno,
+      closed: meta.closed,
+      eventHead: meta.eventHead,
+      eventFloor: meta.eventFloor,
+      aborted: meta.aborted,
+      end: endFromWire(meta.end),
+    },
+    lease: {
+      hostId: meta.lease.hostId,
+      leaseMs: Number(meta.lease.leaseMs),
+      untilMs: Number(meta.lease.untilMs),
+    },
+  };
+}
+
+export function encodeTombstone({ name, keyCheck, goneMs }: Tombstone): Uint8Array {
+  const { principal, idempotencyKey } = name;
+  return toBinary(
+    TombstoneSchema,
+    create(TombstoneSchema, { principal, idempotencyKey, keyCheck, goneMs: BigInt(goneMs) }),
+  );
+}
+
+export function decodeTombstone(bytes: Uint8Array): Tombstone {
+  const { principal, idempotencyKey, keyCheck, goneMs } = fromBinary(TombstoneSchema, bytes);
+  return { name: { principal, idempotencyKey }, keyCheck: keyCheck.slice(), goneMs: Number(goneMs) };
+}
+
+export function encodeForgotten(ranges: readonly NumberRange[]): Uint8Array {
+  return toBinary(
+    ForgottenStreamsSchema,
+    create(ForgottenStreamsSchema, {
+      ranges: ranges.map(({ first, last }) => ({ first: BigInt(first), last: BigInt(last) })),
+    }),
+  );
+}
+
+export function decodeForgotten(bytes: Uint8Array): readonly NumberRange[] {
+  return fromBinary(ForgottenStreamsSchema, bytes).ranges.map(({ first, last }) => ({
+    first: Number(first),
+    last: Number(last),
+  }));
+}

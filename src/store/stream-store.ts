@@ -1,0 +1,133 @@
+/**
+ * Where streams live: two logs and a state per stream, behind compare-and-swap.
+ *
+ * Made for an embedded database and for one shared by many nodes alike. Every change is a commit:
+ * chunks, dedupe state, events and life in one atomic record (A4), accepted only if the caller
+ * still knows the heads and owns the host epoch (D1), resolved only once it is as durable as
+ * `durability` says (A3). Bodies are sealed before they come here; a store never sees plaintext.
+ *
+ * A store that failed to sync stays failed: every later call is refused with `unavailable` until it
+ * is opened anew (F5).
+ */
+import type { StateChange, StreamName, StreamState } from "../core/stream-state.ts";
+import type { Durability } from "../protocol/frames.ts";
+
+/** Neighbouring entries of one log, sealed together: `count` of them from number `first` on. */
+export interface Batch {
+  readonly first: number;
+  readonly count: number;
+  readonly sealed: Uint8Array;
+}
+
+/** Chunks carry their content MACs beside the sealed bodies: the dedupe state of A2 and A4. */
+export interface ChunkBatch extends Batch {
+  readonly macs: readonly Uint8Array[];
+}
+
+/** What the caller believes; the commit happens only if it is true. */
+export interface Expected {
+  readonly hostEpoch: number;
+  readonly nextSeqno: number;
+  readonly eventHead: number;
+}
+
+export interface Commit {
+  readonly name: StreamName;
+  readonly expected: Expected;
+  readonly chunks: ChunkBatch | undefined;
+  readonly events: Batch | undefined;
+  readonly change: StateChange;
+}
+
+/** A stream that may be opened: `create` makes it with this host as its first. */
+export interface Creation {
+  readonly name: StreamName;
+  readonly keyCheck: Uint8Array;
+  readonly host: HostLease;
+}
+
+/** One node's right to run a stream: until when is judged by the store's clock (D7). */
+export interface HostLease {
+  readonly hostId: string;
+  readonly leaseMs: number;
+}
+
+export interface Live {
+  readonly kind: "live";
+  readonly state: StreamState;
+}
+
+/** A tombstone: the stream was here and is not any more (A7). */
+export interface Gone {
+  readonly kind: "gone";
+  readonly keyCheck: Uint8Array;
+  readonly goneMs: number;
+}
+
+export interface Absent {
+  readonly kind: "absent";
+}
+
+/** Another node runs the stream. */
+export interface Held {
+  readonly kind: "held";
+  readonly hostId: string;
+  readonly leaseLeftMs: number;
+}
+
+/** What was expected is not so: the state as it really is, if the stream still lives. */
+export interface Conflict {
+  readonly kind: "conflict";
+  readonly state: StreamState | undefined;
+}
+
+export interface Committed {
+  readonly kind: "committed";
+  readonly state: StreamState;
+}
+
+export interface StreamStore {
+  /** What a resolved commit survives. */
+  readonly durability: Durability;
+
+  load(name: StreamName): Promise<Live | Gone | Absent>;
+
+  /** Makes the stream if it is absent, at host epoch 1; otherwise tells what is there. */
+  create(creation: Creation): Promise<Live | Gone | Committed>;
+
+  /**
+   * Makes `host` the one that runs the stream, raising the host epoch, unless another node's lease
+   * still runs. The same node claiming again raises the epoch as well: it has lost its memory.
+   */
+  claim(name: StreamName, host: HostLease): Promise<Live | Gone | Absent | Held>;
+
+  /** Prolongs the lease; false when the host epoch is no longer the caller's. */
+  renew(name: StreamName, hostEpoch: number, leaseMs: number): Promise<boolean>;
+
+  /** Gives the lease back so that another node need not wait for it to run out. */
+  release(name: StreamName, hostEpoch: number): Promise<void>;
+
+  /** Commits from all streams that wait at the same time share one sync. Renews the lease as `claim` set it. */
+  commit(commit: Commit): Promise<Committed | Conflict>;
+
+  /** The batches that hold events `from`, `from + 1`, ... up to about `bytesMax`, at least one when there is any. */
+  readEvents(name: StreamName, from: number, bytesMax: number): Promise<readonly Batch[]>;
+  readChunks(name: StreamName, from: number, bytesMax: number): Promise<readonly ChunkBatch[]>;
+
+  /** Calls `wake` after commits to the stream, by whichever node. Returns how to stop it. */
+  watch(name: StreamName, wake: () => void): () => void;
+
+  /** How many streams of a principal live and have not ended. */
+  countOpen(principal: string): Promise<number>;
+
+  /** Live streams without activity since `beforeMs`, oldest first. */
+  listIdle(beforeMs: number, countMax: number): Promise<readonly StreamName[]>;
+
+  /** Replaces the stream by a tombstone and gives its space back, if nothing happened since `activityMs`. */
+  expire(name: StreamName, activityMs: number): Promise<Gone | Conflict>;
+
+  /** Forgets tombstones older than `beforeMs`; returns how many. */
+  forgetGone(beforeMs: number): Promise<number>;
+
+  close(): Promise<void>;
+}

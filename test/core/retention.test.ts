@@ -1,0 +1,68 @@
+/**
+ * How long streams stay, and what a starting client does with the journals it finds.
+ */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { inspect, isWithinWindow, restoreStatus, WINDOW_MS } from "../../src/core/auto-resume.ts";
+import { type JournalRecord, type Outcome, recover } from "../../src/core/journal.ts";
+import * as retention from "../../src/core/retention.ts";
+
+const options: retention.Options = { retentionMs: 1_000, tombstoneMs: 5_000 };
+
+test("A7: a stream goes when nothing happened for longer than its time", () => {
+  assert.equal(retention.isExpired(options, 500, false, 1_500), false);
+  assert.equal(retention.isExpired(options, 500, false, 1_501), true);
+});
+
+test("F1: a stream with a writer attached never expires", () => {
+  assert.equal(retention.isExpired(options, 500, true, 1e12), false);
+});
+
+test("D7: the time left counts from the last activity and is never negative", () => {
+  assert.equal(retention.retentionLeftMs(options, 500, 600), 900);
+  assert.equal(retention.retentionLeftMs(options, 500, 9_999), 0);
+});
+
+const opened: JournalRecord = { kind: "opened", journalId: "laptop", takesOver: false, createdMs: 0 };
+const found = (...records: readonly JournalRecord[]): string => inspect(recover([opened, ...records])).kind;
+const ended = (outcome: Outcome): JournalRecord => ({ kind: "ended", outcome });
+
+test("a stream that was generating is resumed", () => {
+  assert.equal(found({ kind: "attached", serverTimeMs: 5 }), "resume");
+  assert.equal(found(), "resume");
+});
+
+test("D3: a stream whose abort was wanted and not yet confirmed is resumed, to say it again", () => {
+  assert.equal(found({ kind: "abort" }), "resume");
+});
+
+test("orphaned and ended journals are cleared", () => {
+  assert.equal(inspect(undefined).kind, "clear");
+  for (const outcome of ["completed", "aborted", "failed"] as const)
+    assert.equal(found(ended(outcome)), "clear");
+});
+
+test("damaged, fenced and lost journals are evidence and are kept", () => {
+  assert.equal(inspect("damaged").kind, "keep");
+  assert.equal(found(ended("fenced")), "keep");
+  assert.equal(found(ended("lost")), "keep");
+});
+
+test("D5: a degraded stream ended with its connection and must not be opened again", () => {
+  assert.equal(found({ kind: "degraded" }), "mark_aborted");
+});
+
+test("D6: only a generating status is corrected, and only when there is nothing to resume", () => {
+  assert.equal(restoreStatus("generating", "resume"), "generating");
+  assert.equal(restoreStatus("generating", "clear"), "aborted");
+  assert.equal(restoreStatus("generating", "keep"), "aborted");
+  assert.equal(restoreStatus("generating", "mark_aborted"), "aborted");
+  assert.equal(restoreStatus("completed", "clear"), "completed");
+  assert.equal(restoreStatus("failed", "keep"), "failed");
+});
+
+test("D7: the window is judged by two times of the server's clock", () => {
+  assert.equal(isWithinWindow(100, 100 + WINDOW_MS, WINDOW_MS), true);
+  assert.equal(isWithinWindow(100, 101 + WINDOW_MS, WINDOW_MS), false);
+  assert.equal(isWithinWindow(undefined, 1e15, WINDOW_MS), true);
+});

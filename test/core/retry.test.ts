@@ -1,0 +1,122 @@
+/**
+ * What a client does about a failure, and when it tries again.
+ */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import * as fc from "fast-check";
+import { AssertionFailed } from "../../src/core/assert.ts";
+import * as retry from "../../src/core/retry.ts";
+import type { ErrorCode } from "../../src/protocol/errors.ts";
+import { last, run } from "./run.ts";
+
+const options: retry.Options = {
+  baseMs: 100,
+  capMs: 1_000,
+  budget: { burst: 10, refillMs: 5_000 },
+  giveUpAfterMs: 60_000,
+};
+const start = retry.init(options, 0);
+
+function failed(code: ErrorCode, nowMs = 0, random = 0.5, retryAfterMs?: number): retry.Input {
+  return { kind: "failed", code, message: "it broke", retryAfterMs, nowMs, random };
+}
+
+function wanted(effects: readonly retry.Effect[]): readonly string[] {
+  return effects.map((effect) => (effect.kind === "connect" ? `at ${String(effect.atMs)}` : effect.kind));
+}
+
+for (const code of ["seqno_conflict", "fenced", "not_found", "invalid_frame", "stream_gone"] as const) {
+  test(`F3: ${code} is never tried again`, () => {
+    assert.deepEqual(wanted(retry.step(start, failed(code))[1]), ["give_up"]);
+  });
+}
+
+for (const code of ["connection_lost", "event_gap", "unavailable", "overloaded", "internal"] as const) {
+  test(`F3: ${code} is tried again after a jittered delay`, () => {
+    assert.deepEqual(wanted(retry.step(start, failed(code, 1_000, 0.5))[1]), ["at 1050"]);
+  });
+}
+
+test("F3: the jitter is full: from at once to the bound, which doubles up to the cap", () => {
+  const delays = (random: number): readonly string[] =>
+    wanted(
+      run(
+        retry.step,
+        start,
+        Array.from({ length: 6 }, () => failed("internal", 0, random)),
+      )[1],
+    );
+  assert.deepEqual(delays(0), ["at 0", "at 0", "at 0", "at 0", "at 0", "at 0"]);
+  assert.deepEqual(delays(0.999), ["at 100", "at 200", "at 400", "at 800", "at 999", "at 999"]);
+});
+
+test("F3: every delay lies between the server's retryAfter and that plus the bound, while the budget lasts", () => {
+  const draw = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
+  fc.assert(
+    fc.property(fc.nat(9), draw, fc.nat(50_000), (failures, random, retryAfterMs) => {
+      const before = Array.from({ length: failures }, () => failed("internal"));
+      const [, [effect]] = last(retry.step, start, [
+        ...before,
+        failed("overloaded", 0, random, retryAfterMs),
+      ]);
+      assert.equal(effect?.kind, "connect");
+      const bound = Math.min(options.capMs, options.baseMs * 2 ** failures);
+      assert.ok(effect.atMs >= retryAfterMs && effect.atMs <= retryAfterMs + bound);
+      assert.equal(retry.backoffBoundMs(options, failures), bound);
+    }),
+  );
+});
+
+test("F3: the bound stays at the cap after any number of failures", () => {
+  assert.equal(retry.backoffBoundMs(options, 1e9), options.capMs);
+});
+
+test("F3: beyond the budget an attempt waits for its token, however lucky the jitter", () => {
+  const failures = Array.from({ length: 12 }, () => failed("connection_lost", 0, 0));
+  assert.deepEqual(wanted(run(retry.step, start, failures)[1]).slice(-3), ["at 0", "at 5000", "at 10000"]);
+});
+
+test("F3: delays shrink again only after something really moved", () => {
+  const moved: retry.Input = { kind: "progress", nowMs: 0 };
+  const [, without] = last(retry.step, start, [failed("internal"), failed("internal"), failed("internal")]);
+  assert.deepEqual(wanted(without), ["at 200"]);
+  const [, after] = last(retry.step, start, [
+    failed("internal"),
+    failed("internal"),
+    moved,
+    failed("internal"),
+  ]);
+  assert.deepEqual(wanted(after), ["at 50"]);
+});
+
+test("the credentials are asked for once, and again only after progress", () => {
+  const unauthenticated = failed("unauthenticated");
+  assert.deepEqual(wanted(run(retry.step, start, [unauthenticated, unauthenticated])[1]), ["ask", "give_up"]);
+  const [, effects] = last(retry.step, start, [
+    unauthenticated,
+    { kind: "progress", nowMs: 5 },
+    unauthenticated,
+  ]);
+  assert.deepEqual(wanted(effects), ["ask"]);
+});
+
+test("F1: without progress for long enough the client gives up", () => {
+  const fails = (nowMs: number): retry.Input => failed("connection_lost", nowMs);
+  const early = [1, 2, 3, 4, 5].map(fails);
+  assert.deepEqual(wanted(last(retry.step, start, [...early, fails(60_000)])[1]), ["at 60500"]);
+  assert.deepEqual(wanted(last(retry.step, start, [...early, fails(60_001)])[1]), ["give_up"]);
+});
+
+test("a machine that slept for hours gets some tries before the time counts against it", () => {
+  const fails = Array.from({ length: 6 }, () => failed("connection_lost", 9_999_999, 0));
+  const [, effects] = run(retry.step, start, fails);
+  assert.deepEqual(
+    effects.map(({ kind }) => kind),
+    ["connect", "connect", "connect", "connect", "connect", "give_up"],
+  );
+});
+
+test("jitter outside of 0 to 1 is our own bug", () => {
+  assert.throws(() => retry.step(start, failed("internal", 0, 1)), AssertionFailed);
+  assert.throws(() => retry.step(start, failed("internal", 0, -0.1)), AssertionFailed);
+});

@@ -1,0 +1,66 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { create, toBinary } from "@bufbuild/protobuf";
+import * as fc from "fast-check";
+import {
+  decodeAppend,
+  decodeAppendOutcome,
+  encodeAppend,
+  encodeAppendOutcome,
+} from "../../src/protocol/append-codec.ts";
+import { HoldfastError } from "../../src/protocol/errors.ts";
+import { AppendRequestSchema } from "../../src/protocol/gen/holdfast/v1/stream_pb.ts";
+import { appendableFrame, idempotencyKey, record } from "./arbitraries.ts";
+import { clientFrames } from "./fixtures/stream-messages.ts";
+
+const refused = { name: "HoldfastError", code: "invalid_frame" };
+
+test("every append comes back as it was", () => {
+  const append = record({
+    idempotencyKey,
+    frames: fc.array(appendableFrame, { maxLength: 5 }),
+    connectionTag: fc.constantFrom("", "tag-1"),
+  });
+  fc.assert(fc.property(append, (each) => assert.deepEqual(decodeAppend(encodeAppend(each)), each)));
+});
+
+test("an attach cannot be appended", () => {
+  const frames = Object.values(clientFrames).filter((frame) => frame.kind === "attach");
+  assert.throws(() => encodeAppend({ idempotencyKey: "key", frames, connectionTag: "" }), refused);
+});
+
+test("D3: a frame that means another stream than its append is refused", () => {
+  const message = create(AppendRequestSchema, {
+    idempotencyKey: "key",
+    frames: [{ request: { case: "abort", value: {} }, idempotencyKey: "later" }],
+  });
+  assert.throws(() => decodeAppend(toBinary(AppendRequestSchema, message)), refused);
+});
+
+test("arbitrary bytes are an append or a HoldfastError, nothing else", () => {
+  fc.assert(
+    fc.property(fc.uint8Array({ maxLength: 200 }), (bytes) => {
+      for (const decode of [decodeAppend, decodeAppendOutcome]) {
+        try {
+          decode(bytes);
+        } catch (error) {
+          assert.ok(error instanceof HoldfastError, String(error));
+        }
+      }
+    }),
+    { numRuns: 1000 },
+  );
+});
+
+test("the answer tells where the log stood, or why nothing was taken over", () => {
+  assert.deepEqual(decodeAppendOutcome(encodeAppendOutcome({ nextSeqno: 0 })), { nextSeqno: 0 });
+  assert.deepEqual(decodeAppendOutcome(encodeAppendOutcome({ nextSeqno: undefined })), {
+    nextSeqno: undefined,
+  });
+  const error = new HoldfastError("overloaded", "too many", { retryAfterMs: 250 });
+  const outcome = decodeAppendOutcome(encodeAppendOutcome({ error }));
+  assert.ok("error" in outcome);
+  assert.equal(outcome.error.code, "overloaded");
+  assert.equal(outcome.error.message, "too many");
+  assert.equal(outcome.error.retryAfterMs, 250);
+});

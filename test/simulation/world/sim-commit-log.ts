@@ -1,0 +1,63 @@
+/**
+ * A `CommitLog` on the simulated disk.
+ *
+ * One idea: each record is one checksummed row of a file, so a torn tail is cut and anything else
+ * that does not check out is refused, with nothing changed.
+ *
+ * Invariant: `append` resolves only when the row is durable; after one failed append every call
+ * rejects with `unavailable` for ever (F5).
+ */
+import { HoldfastError } from "../../../src/protocol/errors.ts";
+import type { Durability } from "../../../src/protocol/frames.ts";
+import type { CommitLog, LogRow } from "../../../src/store/commit-log.ts";
+import { decodeRecord } from "./disk-frame.ts";
+import { appending, changing, readRows, refuse, submit, submitRead } from "./disk-operations.ts";
+import type { DiskHandle, SimDisk } from "./disk.ts";
+
+export class SimCommitLog implements CommitLog {
+  readonly durability: Durability = "fsync";
+  readonly #disk: SimDisk;
+  readonly #handle: DiskHandle;
+  readonly #fileName: string;
+
+  constructor(disk: SimDisk, handle: DiskHandle, fileName: string) {
+    this.#disk = disk;
+    this.#handle = handle;
+    this.#fileName = fileName;
+  }
+
+  async *scan(): AsyncGenerator<LogRow> {
+    yield* await submitRead(this.#disk, this.#fileName, this.#handle, (file) => readRows(this.#disk, file));
+  }
+
+  append(record: Uint8Array): Promise<number> {
+    let appended = 0;
+    const work = appending(record, (row) => {
+      appended = row;
+    });
+    return submit(this.#disk, "disk.append", this.#fileName, this.#handle, work, () => appended);
+  }
+
+  read(row: number): Promise<Uint8Array> {
+    return submitRead(this.#disk, this.#fileName, this.#handle, (file) => {
+      const bytes = file.rows.get(row);
+      const record = bytes === undefined ? "damaged" : decodeRecord(row, bytes);
+      return typeof record === "string" ? refuse(this.#disk, row) : record;
+    });
+  }
+
+  drop(rows: readonly number[]): Promise<void> {
+    const gone = [...rows];
+    const work = changing((file) => {
+      for (const row of gone) file.rows.delete(row);
+    }, false);
+    return submit(this.#disk, "disk.drop", this.#fileName, this.#handle, work, nothing);
+  }
+
+  close(): Promise<void> {
+    this.#handle.failure ??= new HoldfastError("unavailable", "the log is closed");
+    return Promise.resolve();
+  }
+}
+
+function nothing(): void {}
