@@ -44,7 +44,9 @@ export class Speech {
         ),
       );
     } else {
-      this.#waiting.push({ ...saying, resolve, reject });
+      // A close waits for the results of execs, so those must not wait behind it.
+      const close = saying.execId === undefined ? -1 : this.#waiting.findIndex(({ isClose }) => isClose);
+      this.#waiting.splice(close === -1 ? this.#waiting.length : close, 0, { ...saying, resolve, reject });
     }
     return promise;
   }

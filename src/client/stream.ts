@@ -194,7 +194,7 @@ export class ClientStream {
       }
       const { isClose, execId } = next;
       const bytes = next.body.length;
-      if (!client.maySpeak(this.#state, bytes)) return;
+      if (!client.maySpeak(this.#state, bytes, isClose)) return;
       this.#speech.number(this.#state.outbox.next);
       const nowMs = this.#clock.now();
       this.#put(

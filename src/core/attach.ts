@@ -44,14 +44,14 @@ export function findStream(attach: AttachFrame, found: Found, openStreams: numbe
   switch (found.kind) {
     case "store_down":
       // Only a first attempt with a freshly drawn idempotency key is surely new (D5).
-      if (attach.fresh && attach.mode === "open") return { kind: "degrade" };
+      if (attach.fresh && attach.mode === "open" && attach.role === "writer") return { kind: "degrade" };
       return refuse("unavailable", "the store is down; this stream waits for it");
     case "absent":
-      if (attach.mode === "resume") return NOT_FOUND;
+      if (attach.mode === "resume" || attach.role === "reader") return NOT_FOUND;
       if (openStreams >= LIMITS.openStreamsPerPrincipalMax) {
         return refuse("overloaded", `${openStreams} streams are open; end some first`);
       }
-      return attach.role === "writer" ? { kind: "create" } : NOT_FOUND;
+      return { kind: "create" };
     case "gone":
       return found.keyMatches
         ? refuse("stream_gone", "this stream was kept for its time and is gone")
@@ -69,34 +69,41 @@ export type Admission =
   | Refusal;
 
 /**
- * `state` is what this connection would build on, staged commits included; `durableHead` is the last
- * event anybody can have seen; `attached` counts the connections that this one does not replace.
+ * `staged` is what this connection would build on, `durable` what anybody can know of: a fence or a
+ * floor that is not durable yet is nothing to refuse by, since it may never come. `readers` counts
+ * the readers that are attached.
  */
 export function admit(
   attach: AttachFrame,
-  state: StreamState,
-  durableHead: number,
-  attached: number,
+  staged: StreamState,
+  durable: StreamState,
+  readers: number,
 ): Admission {
-  if (attach.eventId > durableHead) {
-    return refuse("event_ahead", `event ${attach.eventId} was never sent; the log ends at ${durableHead}`);
+  if (attach.eventId > durable.eventHead) {
+    return refuse(
+      "event_ahead",
+      `event ${attach.eventId} was never sent; the log ends at ${durable.eventHead}`,
+    );
   }
-  if (attach.eventId + 1 < state.eventFloor) {
-    return refuse("events_gone", `events before ${state.eventFloor} are gone`);
+  if (attach.eventId + 1 < durable.eventFloor) {
+    return refuse("events_gone", `events before ${durable.eventFloor} are gone`);
   }
-  if (attached >= LIMITS.readersPerStreamMax) {
-    return refuse("overloaded", `${attached} connections are attached to this stream already`);
+  if (attach.role === "reader") {
+    if (readers < LIMITS.readersPerStreamMax) return { kind: "join" };
+    return refuse("overloaded", `${readers} readers are attached to this stream already`);
   }
-  const newest = state.writers.at(-1);
-  if (attach.role === "reader" || newest?.journalId === attach.journalId) return { kind: "join" };
-  if (state.writers.some((writer) => writer.journalId === attach.journalId)) {
+  const newest = staged.writers.at(-1);
+  if (newest?.journalId === attach.journalId) return { kind: "join" };
+  if (staged.writers.some((writer) => writer.journalId === attach.journalId)) {
+    const isDurable = staged.writers.length === durable.writers.length;
+    if (!isDurable) return refuse("unavailable", "another client is about to take this stream over");
     return refuse("fenced", "another client has taken this stream over");
   }
-  if (state.writers.length >= LIMITS.writersPerStreamMax) {
+  if (staged.writers.length >= LIMITS.writersPerStreamMax) {
     return refuse("overloaded", "this stream has been taken over too often");
   }
-  const writer = { journalId: attach.journalId, sinceSeqno: state.nextSeqno, sinceEvent: state.eventHead };
-  return { kind: "new_writer", writers: [...state.writers, writer], isTakeover: newest !== undefined };
+  const writer = { journalId: attach.journalId, sinceSeqno: staged.nextSeqno, sinceEvent: staged.eventHead };
+  return { kind: "new_writer", writers: [...staged.writers, writer], isTakeover: newest !== undefined };
 }
 
 const NOT_FOUND: Refusal = refuse("not_found", "no such stream, or not with this stream key");

@@ -30,5 +30,8 @@ export function spend(state: State, nowMs: number): readonly [State, { readonly 
   // A clock that jumped back refills nothing, and must not take away either.
   const passed = Math.max(0, nowMs - state.atMs);
   const tokens = Math.min(burst, state.tokens + passed / refillMs) - 1;
-  return [{ ...state, tokens, atMs: nowMs }, { waitMs: tokens >= 0 ? 0 : Math.ceil(-tokens * refillMs) }];
+  return [
+    { ...state, tokens, atMs: Math.max(state.atMs, nowMs) },
+    { waitMs: tokens >= 0 ? 0 : Math.ceil(-tokens * refillMs) },
+  ];
 }

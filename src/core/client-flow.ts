@@ -148,9 +148,9 @@ export function heartbeat(state: State): Effect {
 
 /** The server owes us something while a chunk is unacknowledged, or while it is not waiting for us. */
 export function updateOwed(at: Flow, nowMs: number): void {
-  const { outbox: box, tools: book } = at.state;
-  const waitsForUs = [...book.entries.values()].some(
-    (entry) => entry.phase !== "done" && entry.phase !== "acked",
-  );
-  stepStall(at, { kind: "owed", owed: box.acked < box.sent || !waitsForUs, nowMs });
+  const { outbox: box, role } = at.state;
+  const isUnacked = box.acked < box.sent;
+  // Whoever has said nothing is owed nothing; a reader cannot tell what the writer is waiting for.
+  const isAnswerDue = role === "writer" && box.next > 0 && !tools.hasOpen(at.state.tools);
+  stepStall(at, { kind: "owed", owed: isUnacked || isAnswerDue, nowMs });
 }

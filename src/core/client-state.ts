@@ -71,9 +71,13 @@ export interface State {
   readonly autoResume: boolean;
   /** Undefined until the server has welcomed this journal once: from then on it is resumed, never opened. */
   readonly serverTimeMs: number | undefined;
+  /** When `serverTimeMs` was so, by this client's clock. */
+  readonly serverTimeAtMs: number;
   readonly phase: "connecting" | "attached" | "waiting" | "asking" | "stopped";
   /** Counts connections; frames of an older one are ignored. */
   readonly connection: number;
+  /** This connection's attach was the first under its idempotency key: only then may the answer be degraded. */
+  readonly attachedFresh: boolean;
   /** How many chunks travelled inside this connection's attach: 0 or 1. */
   readonly inlineSent: number;
   /** When the driver must tick: the phase says what for. */
@@ -82,6 +86,8 @@ export interface State {
   readonly degraded: boolean;
   readonly writerEpoch: number;
   readonly isClosed: boolean;
+  /** The cursor of the last snapshot. */
+  readonly snapshotAt: number;
   readonly pending: readonly RecordOrder[];
   readonly outcome: Outcome | undefined;
   readonly failure: Failure | undefined;
@@ -137,14 +143,17 @@ export function init(options: Options, beginning: Beginning): State {
     fresh,
     autoResume,
     serverTimeMs: journal.serverTimeMs,
+    serverTimeAtMs: nowMs,
     phase: "waiting",
     connection: 0,
+    attachedFresh: false,
     inlineSent: 0,
     wakeAtMs: nowMs,
     wasLive: false,
     degraded: false,
     writerEpoch: 0,
     isClosed: journal.isClosed,
+    snapshotAt: journal.snapshot?.cursor ?? 0,
     pending: [],
     outcome: undefined,
     failure: undefined,
@@ -153,7 +162,10 @@ export function init(options: Options, beginning: Beginning): State {
     stop: stop.init(journal.abortWanted),
     retry: retry.init(options.retry, nowMs),
     stall: stall.init(options.stall),
-    tools: tools.init([...journal.execs.values()].map(({ entry }) => entry)),
+    tools: tools.init(
+      [...journal.execs.values()].map(({ entry }) => entry),
+      journal.abortWanted,
+    ),
   };
 }
 
@@ -167,7 +179,8 @@ export function liveState(state: State): LiveState {
   return state.degraded ? "degraded" : "live";
 }
 
-/** Whether the application may say something of this size now. */
-export function maySpeak(state: State, bytes: number): boolean {
-  return state.phase !== "stopped" && !state.isClosed && outbox.hasRoom(state.outbox, bytes);
+/** Whether something of this size may be said now. A close waits until every exec has its result (C1). */
+export function maySpeak(state: State, bytes: number, isClose: boolean): boolean {
+  if (state.phase === "stopped" || state.isClosed || state.role === "reader") return false;
+  return outbox.hasRoom(state.outbox, bytes) && !(isClose && tools.hasOpen(state.tools));
 }

@@ -8,11 +8,9 @@
  * Invariant: nothing is sent, run or skipped before the record that allows it is on disk (A5, B3, C2).
  */
 import type { ErrorCode } from "../protocol/errors.ts";
-import { REMEDY_OF } from "../protocol/errors.ts";
-import type { ServerFrame, WelcomeFrame } from "../protocol/frames.ts";
-import { PROTOCOL_VERSION } from "../protocol/limits.ts";
+import type { ServerFrame } from "../protocol/frames.ts";
 import { assert, unreachable } from "./assert.ts";
-import { isWithinWindow } from "./auto-resume.ts";
+import { connect, detached, keepServerTime, type Loss, lost, wake, welcome } from "./client-connection.ts";
 import {
   type Flow,
   finish,
@@ -28,7 +26,6 @@ import {
   updateOwed,
 } from "./client-flow.ts";
 import { maySpeak, type State, type Step } from "./client-state.ts";
-import type { Outcome } from "./journal.ts";
 import type * as tools from "./tool-journal.ts";
 
 export type Input =
@@ -46,15 +43,7 @@ export type Input =
       readonly nowMs: number;
       readonly random: number;
     }
-  | {
-      readonly kind: "lost";
-      readonly connection: number;
-      readonly code: ErrorCode;
-      readonly message: string;
-      readonly retryAfterMs: number | undefined;
-      readonly nowMs: number;
-      readonly random: number;
-    }
+  | ({ readonly kind: "lost"; readonly connection: number } & Loss)
   | { readonly kind: "tick"; readonly nowMs: number; readonly random: number }
   /** The network came back or the page became visible: do not wait out the delay. */
   | { readonly kind: "wake"; readonly nowMs: number }
@@ -106,25 +95,27 @@ function route(at: Flow, input: Input): void {
       tick(at, input.nowMs, input.random);
       return;
     case "wake":
-      if (at.state.phase === "waiting") connect(at, input.nowMs);
+      wake(at, input.nowMs);
       return;
     case "credentials":
       if (at.state.phase === "asking") connect(at, input.nowMs);
       return;
     case "abort":
       stepStop(at, { kind: "wanted" });
+      stepTools(at, { kind: "aborted" });
       return;
     case "exec":
       exec(at, input.input, input.nowMs);
       return;
     case "snapshot":
       assert(input.through <= at.state.cursor.taken, "a snapshot covers only what was received");
+      assert(input.through >= at.state.snapshotAt, "a snapshot never goes back");
+      at.state = { ...at.state, snapshotAt: input.through };
       order(at, { kind: "snapshot", cursor: input.through });
       return;
     case "hold":
       if (at.state.phase !== "attached" || at.state.degraded) return;
       detached(at);
-      at.state = { ...at.state, phase: "waiting", wakeAtMs: undefined };
       return;
     case "leave":
       finish(at, undefined, undefined);
@@ -135,7 +126,7 @@ function route(at: Flow, input: Input): void {
 }
 
 function say(at: Flow, bytes: number, isClose: boolean, execId: string | undefined): void {
-  assert(maySpeak(at.state, bytes), "the driver waits for room");
+  assert(maySpeak(at.state, bytes, isClose), "the driver waits for room");
   const seqno = at.state.outbox.next;
   at.state = { ...at.state, isClosed: isClose };
   stepOutbox(at, { kind: "submit", bytes }, { isClose, execId });
@@ -156,40 +147,10 @@ function recorded(at: Flow, count: number, nowMs: number): void {
 function exec(at: Flow, input: Extract<Input, { kind: "exec" }>["input"], nowMs: number): void {
   // A client that has closed cannot answer, and a reader must not (D2).
   if (at.state.role !== "writer" || at.state.isClosed) return;
-  if (input.kind === "requested" && !at.state.tools.entries.has(input.execId)) {
-    stepStall(at, { kind: "asked", id: input.execId, nowMs });
-  }
+  const isNew = !at.state.tools.entries.has(input.execId);
   stepTools(at, input);
-}
-
-function connect(at: Flow, nowMs: number): void {
-  const { state } = at;
-  const connection = state.connection + 1;
-  const isKnown = state.serverTimeMs !== undefined;
-  // Only the very first attempt may carry chunk 0, and may be answered without durability (A5, D5).
-  const inline = state.fresh && state.outbox.next > 0;
-  at.state = {
-    ...state,
-    connection,
-    phase: "connecting",
-    fresh: false,
-    inlineSent: inline ? 1 : 0,
-    wakeAtMs: nowMs + state.options.attachTimeoutMs,
-  };
-  at.effects.push({
-    kind: "connect",
-    connection,
-    inline,
-    attach: {
-      kind: "attach",
-      protocolVersion: PROTOCOL_VERSION,
-      mode: isKnown || state.takesOver || state.role === "reader" ? "resume" : "open",
-      role: state.role,
-      eventId: state.cursor.taken,
-      journalId: state.journalId,
-      fresh: state.fresh,
-    },
-  });
+  const isKnown = at.state.tools.entries.has(input.execId);
+  if (isNew && isKnown) stepStall(at, { kind: "asked", id: input.execId, nowMs });
 }
 
 function received(at: Flow, input: Extract<Input, { kind: "frame" }>): void {
@@ -249,107 +210,12 @@ function follow(at: Flow, input: Parameters<typeof stepCursor>[1], nowMs: number
 
 function acknowledged(at: Flow, nextSeqno: number, nowMs: number): void {
   const before = at.state.outbox.acked;
-  if (at.state.degraded || nextSeqno <= before) return;
+  if (at.state.role === "reader" || at.state.degraded || nextSeqno <= before) return;
   stepOutbox(at, { kind: "ack", nextSeqno });
   if (at.state.outbox.acked === before) return;
   order(at, { kind: "acked", nextSeqno });
   stepTools(at, { kind: "acked", nextSeqno });
   progress(at, nowMs);
-}
-
-function welcome(at: Flow, frame: WelcomeFrame, nowMs: number, random: number): void {
-  const { options, autoResume, serverTimeMs } = at.state;
-  if (frame.degraded && !options.allowDegraded) {
-    lost(at, {
-      code: "unavailable",
-      message: "the server has no store and this client wants one",
-      retryAfterMs: undefined,
-      nowMs,
-      random,
-    });
-    return;
-  }
-  if (
-    autoResume &&
-    !at.state.wasLive &&
-    !isWithinWindow(serverTimeMs, frame.serverTimeMs, options.windowMs)
-  ) {
-    finish(at, "aborted", { code: "stream_gone", message: "this stream is too old to resume by itself" });
-    return;
-  }
-  at.state = {
-    ...at.state,
-    phase: "attached",
-    wasLive: true,
-    degraded: frame.degraded,
-    writerEpoch: frame.writerEpoch,
-    serverTimeMs: frame.serverTimeMs,
-    wakeAtMs: nowMs + options.heartbeatIntervalMs,
-  };
-  order(at, frame.degraded ? { kind: "degraded" } : { kind: "attached", serverTimeMs: frame.serverTimeMs });
-  stepStall(at, { kind: "attached", heartbeatIntervalMs: frame.heartbeatIntervalMs, nowMs });
-  stepStop(at, { kind: "told", aborted: frame.aborted });
-  stepStop(at, { kind: "attached" });
-  if (at.state.role === "writer") {
-    greetWriter(at, frame, nowMs);
-  }
-}
-
-function greetWriter(at: Flow, frame: WelcomeFrame, nowMs: number): void {
-  const before = at.state.outbox.acked;
-  const wasNumbered = at.state.outbox.numbered;
-  stepOutbox(at, { kind: "welcome", nextSeqno: frame.nextSeqno, inline: at.state.inlineSent });
-  if (wasNumbered && at.state.outbox.acked > before) {
-    order(at, { kind: "acked", nextSeqno: at.state.outbox.acked });
-    stepTools(at, { kind: "acked", nextSeqno: at.state.outbox.acked });
-  }
-  if (frame.aborted) stepTools(at, { kind: "aborted" });
-  stepTools(at, { kind: "attached", sinceEvent: frame.writerSinceEvent, nowMs });
-}
-
-type Loss = Omit<Extract<Input, { kind: "lost" }>, "kind" | "connection">;
-
-function lost(at: Flow, loss: Loss): void {
-  if (at.state.phase === "stopped" || at.state.phase === "waiting" || at.state.phase === "asking") return;
-  detached(at);
-  // A degraded stream lives on its one connection (D5), and so does one that was not to be reliable.
-  if (at.state.degraded || !at.state.options.reliable) {
-    finish(at, "lost", {
-      code: "connection_lost",
-      message: "the connection broke, and this stream had no durability",
-    });
-    return;
-  }
-  const decision = stepRetry(at, { kind: "failed", ...loss });
-  switch (decision?.kind) {
-    case "connect":
-      at.state = { ...at.state, phase: "waiting", wakeAtMs: decision.atMs };
-      return;
-    case "ask":
-      at.state = { ...at.state, phase: "asking", wakeAtMs: undefined };
-      at.effects.push({ kind: "ask_credentials" });
-      return;
-    case "give_up":
-      finish(at, outcomeOf(decision.code), decision);
-      return;
-    case undefined:
-      return;
-  }
-}
-
-function detached(at: Flow): void {
-  at.effects.push({ kind: "disconnect" });
-  stepOutbox(at, { kind: "detached" });
-  stepStop(at, { kind: "detached" });
-  stepStall(at, { kind: "detached" });
-}
-
-/** What a final error means for the journal. Undefined: nothing is decided, it can be resumed later. */
-function outcomeOf(code: ErrorCode): Outcome | undefined {
-  if (code === "fenced") return "fenced";
-  if (code === "unsupported_version") return undefined;
-  const remedy = REMEDY_OF[code];
-  return remedy === "stop" || remedy === "restart" ? "lost" : undefined;
 }
 
 function tick(at: Flow, nowMs: number, random: number): void {
@@ -372,7 +238,9 @@ function tick(at: Flow, nowMs: number, random: number): void {
       at.state = { ...at.state, wakeAtMs: nowMs + at.state.options.heartbeatIntervalMs };
       const verdict = stepStall(at, { kind: "tick", nowMs });
       if (verdict === undefined) {
-        at.effects.push(heartbeat(at.state));
+        keepServerTime(at, nowMs);
+        // A probe is a heartbeat too.
+        if (!at.effects.some(({ kind }) => kind === "send_heartbeat")) at.effects.push(heartbeat(at.state));
       } else {
         lost(at, {
           code: "connection_lost",

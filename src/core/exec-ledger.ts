@@ -1,9 +1,11 @@
 /**
  * The server's book of a turn's steps and execs, kept from the event log and the client's chunks.
  *
- * It is fed the same way live and after a crash: one input per logged event, per accepted result,
- * per takeover, in log order. So a restarted host knows what was finished (not run again), what was
- * asked (not asked again) and what was cut off (the step is restarted, and says so).
+ * The two logs have no common order, so the book does not need one: whether a result counts follows
+ * from numbers alone (the exec's event id, the result's seqno, where takeovers happened). A host
+ * that lives through a turn and one that reads it back afterwards, chunks first, come to the same
+ * book: what was finished is not run again, what was asked is not asked again, and a step that was
+ * cut off is restarted, and says so.
  *
  * Execs are issued only once the model's output of their step is complete in the log: such a step
  * never calls the model again, so no restart can roll back an effect (C0).
@@ -23,8 +25,17 @@ export interface State {
   /** The step under way: its model output is not complete yet. */
   readonly open: { readonly restarts: number; readonly sinceEvent: number } | undefined;
   readonly execs: ReadonlyMap<string, { readonly stage: ExecStage; readonly eventId: number }>;
-  /** Results that came for an exec that already had its outcome. */
+  /** The first result that came for each exec id, by seqno. */
+  readonly results: ReadonlyMap<string, number>;
+  readonly takeovers: readonly Takeover[];
+  /** Results that came too late or twice. */
   readonly ignored: number;
+}
+
+/** Execs issued up to `sinceEvent` are answered before `sinceSeqno`, or never (D2). */
+export interface Takeover {
+  readonly sinceSeqno: number;
+  readonly sinceEvent: number;
 }
 
 export type Input =
@@ -34,29 +45,31 @@ export type Input =
   | { readonly kind: "step_completed"; readonly execIds: readonly string[] }
   | { readonly kind: "exec_issued"; readonly execId: string; readonly eventId: number }
   /** A client's terminal result. */
-  | { readonly kind: "result"; readonly execId: string }
-  /** Another client writes from here on; what was issued up to this event and is unanswered will stay so (D2). */
-  | { readonly kind: "takeover"; readonly sinceEvent: number }
-  /** The logs have been read to their end after a restart: what is to be done? */
+  | { readonly kind: "result"; readonly execId: string; readonly seqno: number }
+  | { readonly kind: "takeover"; readonly takeover: Takeover }
+  /** Both logs have been read to their end after a restart: what is to be done? */
   | { readonly kind: "recovered" };
 
 export type Effect =
   | { readonly kind: "issue"; readonly execId: string }
-  /** The exec has its outcome; `counted` is false for a second one, which changes nothing. */
   | { readonly kind: "settled"; readonly execId: string; readonly outcome: "answered" | "unknown" }
   | { readonly kind: "restart_step"; readonly rollbackTo: number }
   | { readonly kind: "fail_turn"; readonly message: string };
 
+type Step = readonly [State, readonly Effect[]];
+
 export function init(): State {
-  return { steps: 0, open: undefined, execs: new Map(), ignored: 0 };
+  return { steps: 0, open: undefined, execs: new Map(), results: new Map(), takeovers: [], ignored: 0 };
 }
 
 /** True when every exec has its outcome, so that the next step may begin. */
 export function isReadyForStep(state: State): boolean {
+  const isTerminal = ({ stage }: { readonly stage: ExecStage }): boolean =>
+    stage === "answered" || stage === "unknown";
   return state.open === undefined && [...state.execs.values()].every(isTerminal);
 }
 
-export function step(state: State, input: Input): readonly [State, readonly Effect[]] {
+export function step(state: State, input: Input): Step {
   switch (input.kind) {
     case "step_started":
       assert(isReadyForStep(state), "a step begins when nothing is open");
@@ -77,11 +90,11 @@ export function step(state: State, input: Input): readonly [State, readonly Effe
     }
     case "exec_issued":
       assert(state.execs.get(input.execId)?.stage === "planned", "an exec is issued once, after its step");
-      return [put(state, input.execId, "issued", input.eventId), []];
+      return settle(put(state, input.execId, "issued", input.eventId), input.execId);
     case "result":
-      return settle(state, input.execId, "answered");
+      return result(state, input.execId, input.seqno);
     case "takeover":
-      return takeover(state, input.sinceEvent);
+      return takeover(state, input.takeover);
     case "recovered":
       return recovered(state);
     default:
@@ -89,40 +102,44 @@ export function step(state: State, input: Input): readonly [State, readonly Effe
   }
 }
 
-function settle(
-  state: State,
-  execId: string,
-  outcome: "answered" | "unknown",
-): readonly [State, readonly Effect[]] {
-  const exec = state.execs.get(execId);
-  if (exec?.stage !== "issued") return [{ ...state, ignored: state.ignored + 1 }, []];
-  return [put(state, execId, outcome, exec.eventId), [{ kind: "settled", execId, outcome }]];
+function result(state: State, execId: string, seqno: number): Step {
+  const stage = state.execs.get(execId)?.stage;
+  const isLate = state.results.has(execId) || stage === "answered" || stage === "unknown";
+  if (isLate) return [{ ...state, ignored: state.ignored + 1 }, []];
+  return settle({ ...state, results: new Map(state.results).set(execId, seqno) }, execId);
 }
 
-function takeover(state: State, sinceEvent: number): readonly [State, readonly Effect[]] {
-  let next = state;
+function takeover(state: State, next: Takeover): Step {
+  let settled: State = { ...state, takeovers: [...state.takeovers, next] };
   const effects: Effect[] = [];
-  for (const [execId, exec] of state.execs) {
-    if (exec.stage !== "issued" || exec.eventId > sinceEvent) continue;
-    const [settled, more] = settle(next, execId, "unknown");
-    next = settled;
+  for (const execId of state.execs.keys()) {
+    const [moved, more] = settle(settled, execId);
+    settled = moved;
     effects.push(...more);
   }
-  return [next, effects];
+  return [settled, effects];
 }
 
-function recovered(state: State): readonly [State, readonly Effect[]] {
+/** Gives an issued exec its outcome, if its fate is known: from numbers, whatever came first. */
+function settle(state: State, execId: string): Step {
+  const exec = state.execs.get(execId);
+  if (exec?.stage !== "issued") return [state, []];
+  const seqno = state.results.get(execId);
+  const end = state.takeovers.find(({ sinceEvent }) => sinceEvent >= exec.eventId);
+  const isInTime = seqno !== undefined && (end === undefined || seqno < end.sinceSeqno);
+  if (!isInTime && end === undefined) return [state, []];
+  const outcome = isInTime ? "answered" : "unknown";
+  const ignored = state.ignored + (seqno !== undefined && !isInTime ? 1 : 0);
+  return [{ ...put(state, execId, outcome, exec.eventId), ignored }, [{ kind: "settled", execId, outcome }]];
+}
+
+function recovered(state: State): Step {
   const planned = [...state.execs].filter(([, exec]) => exec.stage === "planned");
-  const issue = planned.map(([execId]): Effect => ({ kind: "issue", execId }));
-  if (state.open === undefined) return [state, issue];
+  if (state.open === undefined) return [state, planned.map(([execId]) => ({ kind: "issue", execId }))];
   if (state.open.restarts >= STEP_RESTARTS_MAX) {
     return [state, [{ kind: "fail_turn", message: `a step was cut off ${STEP_RESTARTS_MAX + 1} times` }]];
   }
   return [state, [{ kind: "restart_step", rollbackTo: state.open.sinceEvent }]];
-}
-
-function isTerminal(exec: { readonly stage: ExecStage }): boolean {
-  return exec.stage === "answered" || exec.stage === "unknown";
 }
 
 function put(state: State, execId: string, stage: ExecStage, eventId: number): State {

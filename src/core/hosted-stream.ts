@@ -46,6 +46,7 @@ export type Input =
       readonly seqno: number;
       readonly writerEpoch: number;
       readonly mac: Uint8Array;
+      readonly bytes: number;
       readonly isClose: boolean;
       readonly nowMs: number;
     }
@@ -99,6 +100,7 @@ export function step(state: State, input: Input): Step {
         Math.max(input.eventFloor, state.staged.eventFloor),
         state.durable.eventHead + 1,
       );
+      if (eventFloor === state.staged.eventFloor) return [state, []];
       return commitNext(stage(state, 0, 0, { eventFloor }), []);
     }
     case "committed":
@@ -117,8 +119,8 @@ function attach(state: State, input: Extract<Input, { kind: "attach" }>): Step {
   const replaced = [...state.attached].filter(
     ([, one]) => frame.role === "writer" && one.role === "writer" && one.journalId === frame.journalId,
   );
-  const others = state.attached.size - replaced.length;
-  const admission = admit(frame, state.staged, state.durable.eventHead, others);
+  const readers = [...state.attached.values()].filter((one) => one.role === "reader").length;
+  const admission = admit(frame, state.staged, state.durable, readers);
   if (admission.kind === "refuse") return refuse(state, connection, admission.code, admission.message);
 
   let next = replaced.reduce((left, [old]) => detach(left, old), state);
@@ -144,19 +146,13 @@ function attach(state: State, input: Extract<Input, { kind: "attach" }>): Step {
     heardMs: nowMs,
     sender: undefined,
   });
-  if (input.firstMac !== undefined) {
-    const [taken, more] = chunk(next, {
-      connection,
-      seqno: 0,
-      writerEpoch,
-      mac: input.firstMac,
-      isClose: false,
-    });
-    next = taken;
-    effects.push(...more);
-  }
   const [welcomed, greetings] = welcomeReady(next, nowMs);
-  return commitNext(welcomed, [...effects, ...greetings]);
+  effects.push(...greetings);
+  const { firstMac: mac } = input;
+  if (mac === undefined) return commitNext(welcomed, effects);
+  const bytes = frame.firstChunk?.length ?? 0;
+  const [taken, more] = chunk(welcomed, { connection, seqno: 0, writerEpoch, mac, bytes, isClose: false });
+  return commitNext(taken, [...effects, ...more]);
 }
 
 function chunk(state: State, input: Omit<Extract<Input, { kind: "chunk" }>, "kind" | "nowMs">): Step {
@@ -164,9 +160,10 @@ function chunk(state: State, input: Omit<Extract<Input, { kind: "chunk" }>, "kin
   const one = state.attached.get(connection);
   if (one === undefined) return [state, []];
   if (one.role !== "writer") return refuse(state, connection, "invalid_frame", "a reader has nothing to say");
-  if (input.writerEpoch !== writerEpochOf(state.staged)) {
-    return refuse(state, connection, "fenced", "another client has taken this stream over");
-  }
+  const isOwnEpoch = input.writerEpoch === one.writerEpoch;
+  if (!isOwnEpoch || one.writerEpoch < writerEpochOf(state.durable)) return fence(state, connection);
+  // A takeover is on its way into the store: its commit fences this writer, or fails and takes us all along.
+  if (one.writerEpoch < writerEpochOf(state.staged)) return [state, []];
   // The end event is on its way to this client; an error now would only cut it off from it.
   if (state.staged.end !== undefined) return [state, []];
   const [next, effects] = inbox.step(state.inbox, { ...input, kind: "chunk" });
@@ -221,26 +218,42 @@ function committed(state: State, nowMs: number): Step {
   assert(inFlight !== undefined, "only a commit in flight is committed");
   const durable = applyCommit(state.durable, inFlight, nowMs);
   const [box, acks] = inbox.step(state.inbox, { kind: "committed", nextSeqno: durable.nextSeqno });
-  let next: State = { ...state, durable, inFlight: undefined, inbox: box };
-  const effects: Effect[] = [];
-  for (const [connection, one] of state.attached) {
+  const [weeded, effects] = weedOut({ ...state, durable, inFlight: undefined, inbox: box });
+  let next = weeded;
+  const told: Effect[] = [...effects];
+  for (const [connection, one] of weeded.attached) {
     if (one.sender === undefined) continue;
-    let result: Step;
-    if (one.role === "writer" && one.writerEpoch < writerEpochOf(durable)) {
-      result = refuse(next, connection, "fenced", "another client has taken this stream over");
-    } else if (one.sender.cursor + 1 < durable.eventFloor) {
-      result = refuse(next, connection, "events_gone", `events before ${durable.eventFloor} are gone`);
-    } else {
-      for (const ack of acks)
-        if (ack.kind === "ack" && one.role === "writer")
-          effects.push({ kind: "send", connection, frame: ack });
-      result = senderStep(next, connection, { kind: "head", eventHead: durable.eventHead });
+    for (const ack of acks) {
+      if (ack.kind === "ack" && one.role === "writer") told.push({ kind: "send", connection, frame: ack });
     }
-    next = result[0];
-    effects.push(...result[1]);
+    const [sending, reads] = senderStep(next, connection, { kind: "head", eventHead: durable.eventHead });
+    next = sending;
+    told.push(...reads);
   }
   const [welcomed, greetings] = welcomeReady(next, nowMs);
-  return commitNext(welcomed, [...effects, ...greetings]);
+  return commitNext(welcomed, [...told, ...greetings]);
+}
+
+/** Turns away whoever a commit has left behind: overtaken writers, readers of events that are gone. */
+function weedOut(state: State): Step {
+  let next = state;
+  const effects: Effect[] = [];
+  const { eventFloor } = state.durable;
+  for (const [connection, one] of state.attached) {
+    const position = one.sender?.cursor ?? one.eventId;
+    const isOvertaken = one.role === "writer" && one.writerEpoch < writerEpochOf(state.durable);
+    if (!isOvertaken && position + 1 >= eventFloor) continue;
+    const [left, refusal] = isOvertaken
+      ? fence(next, connection)
+      : refuse(next, connection, "events_gone", `events before ${eventFloor} are gone`);
+    next = left;
+    effects.push(...refusal);
+  }
+  return [next, effects];
+}
+
+function fence(state: State, connection: number): Step {
+  return refuse(state, connection, "fenced", "another client has taken this stream over");
 }
 
 function tick(state: State, nowMs: number): Step {

@@ -21,12 +21,20 @@ export interface State {
   readonly durable: number;
   /** The content MACs of the newest accepted chunks, the last one belonging to `next - 1`. */
   readonly macs: readonly Uint8Array[];
+  /** The sizes of the chunks that are accepted and not yet durable. */
+  readonly undurableBytes: readonly number[];
   /** A close has been accepted: nothing may follow. */
   readonly closed: boolean;
 }
 
 export type Input =
-  | { readonly kind: "chunk"; readonly seqno: number; readonly mac: Uint8Array; readonly isClose: boolean }
+  | {
+      readonly kind: "chunk";
+      readonly seqno: number;
+      readonly mac: Uint8Array;
+      readonly bytes: number;
+      readonly isClose: boolean;
+    }
   /** Everything below `nextSeqno` is durable. */
   | { readonly kind: "committed"; readonly nextSeqno: number };
 
@@ -38,7 +46,7 @@ export type Effect =
 /** `macs` are those of the last chunks in the store, at most `unackedChunksMax`. */
 export function init(nextSeqno: number, macs: readonly Uint8Array[], closed: boolean): State {
   assert(macs.length === Math.min(nextSeqno, LIMITS.unackedChunksMax), "the newest MACs are all there");
-  return { next: nextSeqno, durable: nextSeqno, macs, closed };
+  return { next: nextSeqno, durable: nextSeqno, macs, undurableBytes: [], closed };
 }
 
 export function step(state: State, input: Input): readonly [State, readonly Effect[]] {
@@ -49,10 +57,15 @@ export function step(state: State, input: Input): readonly [State, readonly Effe
         return refuse(state, "seqno_gap", `chunk ${input.seqno} came, ${state.next} was expected`);
       }
       return input.seqno < state.next ? repeated(state, input.seqno, input.mac) : accept(state, input);
-    case "committed":
+    case "committed": {
       assert(input.nextSeqno <= state.next, "only accepted chunks are committed");
       if (input.nextSeqno <= state.durable) return [state, []];
-      return [{ ...state, durable: input.nextSeqno }, [{ kind: "ack", seqno: input.nextSeqno - 1 }]];
+      const undurableBytes = state.undurableBytes.slice(input.nextSeqno - state.durable);
+      return [
+        { ...state, durable: input.nextSeqno, undurableBytes },
+        [{ kind: "ack", seqno: input.nextSeqno - 1 }],
+      ];
+    }
     default:
       return unreachable(input);
   }
@@ -60,9 +73,18 @@ export function step(state: State, input: Input): readonly [State, readonly Effe
 
 function accept(state: State, chunk: Extract<Input, { kind: "chunk" }>): readonly [State, readonly Effect[]] {
   if (state.closed) return refuse(state, "stream_ended", "nothing may follow a close");
-  const { seqno, mac, isClose } = chunk;
+  const { seqno, mac, bytes, isClose } = chunk;
+  const waiting = state.undurableBytes.reduce((sum, size) => sum + size, 0);
+  const isFull =
+    state.undurableBytes.length >= LIMITS.unackedChunksMax ||
+    (waiting > 0 && waiting + bytes > LIMITS.unackedBytesMax);
+  if (isFull) return refuse(state, "too_large", "more is unacknowledged than a client may have open");
+  const undurableBytes = [...state.undurableBytes, bytes];
   const macs = [...state.macs.slice(-(LIMITS.unackedChunksMax - 1)), mac];
-  return [{ ...state, next: seqno + 1, macs, closed: isClose }, [{ kind: "accept", seqno, isClose }]];
+  return [
+    { ...state, next: seqno + 1, macs, undurableBytes, closed: isClose },
+    [{ kind: "accept", seqno, isClose }],
+  ];
 }
 
 function repeated(state: State, seqno: number, mac: Uint8Array): readonly [State, readonly Effect[]] {

@@ -87,6 +87,8 @@ export interface Recovered {
   readonly isClosed: boolean;
   readonly snapshot: { readonly cursor: number; readonly state: Uint8Array } | undefined;
   readonly execs: ReadonlyMap<string, RecoveredExec>;
+  /** Requests that came with other arguments than the ones we know (C5). */
+  readonly conflicts: readonly { readonly execId: string; readonly argsHash: string }[];
   readonly abortWanted: boolean;
   readonly outcome: Outcome | undefined;
 }
@@ -119,6 +121,7 @@ function opened(record: Extract<JournalRecord, { kind: "opened" }>): Recovered {
     isClosed: false,
     snapshot: undefined,
     execs: new Map(),
+    conflicts: [],
     abortWanted: false,
     outcome: undefined,
   };
@@ -143,13 +146,13 @@ function fold(journal: Recovered, record: Exclude<JournalRecord, { kind: "opened
     case "exec_received": {
       assert(!journal.execs.has(record.execId), "an exec is received once");
       const { kind: _, request, ...known } = record;
-      const entry: Entry = {
-        ...known,
-        phase: "received",
+      const nothing = {
         approvedUntilMs: 0,
-        inHand: false,
+        hand: "empty",
+        mayHaveRun: false,
         resultSeqno: undefined,
-      };
+      } as const;
+      const entry: Entry = { ...known, ...nothing, phase: "received" };
       return putExec(journal, { entry, request });
     }
     case "exec_approved":
@@ -159,7 +162,10 @@ function fold(journal: Recovered, record: Exclude<JournalRecord, { kind: "opened
     case "exec_acked":
       return moveExec(journal, record.execId, { phase: "acked", resultSeqno: record.seqno });
     case "exec_conflict":
-      return journal;
+      return {
+        ...journal,
+        conflicts: [...journal.conflicts, { execId: record.execId, argsHash: record.argsHash }],
+      };
     case "abort":
       return { ...journal, abortWanted: true };
     case "ended":
@@ -222,6 +228,7 @@ export function compact(journal: Recovered): readonly JournalRecord[] {
   for (const chunk of journal.unacked)
     records.push({ kind: "said", ...chunk, execId: execOf(journal, chunk.seqno) });
   if (journal.snapshot !== undefined) records.push({ kind: "snapshot", ...journal.snapshot });
+  for (const conflict of journal.conflicts) records.push({ kind: "exec_conflict", ...conflict });
   if (journal.abortWanted) records.push({ kind: "abort" });
   if (journal.outcome !== undefined) records.push({ kind: "ended", outcome: journal.outcome });
   return records;

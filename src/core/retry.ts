@@ -37,7 +37,9 @@ export interface State {
   readonly failures: number;
   readonly budget: budget.State;
   readonly progressMs: number;
-  /** The credentials callback has been asked since the last progress. */
+  /** The server does not want to see us before. */
+  readonly notBeforeMs: number;
+  /** The credentials callback has been asked since the last welcome. */
   readonly asked: boolean;
 }
 
@@ -52,7 +54,11 @@ export type Input =
       readonly random: number;
     }
   /** An event was taken or a chunk acknowledged. */
-  | { readonly kind: "progress"; readonly nowMs: number };
+  | { readonly kind: "progress"; readonly nowMs: number }
+  /** The connection works, though nothing has moved yet: delays stay, the clock for giving up starts anew. */
+  | { readonly kind: "welcomed"; readonly nowMs: number }
+  /** Something says that it may work now: as soon as budget and server allow. */
+  | { readonly kind: "wake"; readonly nowMs: number };
 
 export type Effect =
   | { readonly kind: "connect"; readonly atMs: number }
@@ -65,6 +71,7 @@ export function init(options: Options, nowMs: number): State {
     failures: 0,
     budget: budget.init(options.budget, nowMs),
     progressMs: nowMs,
+    notBeforeMs: nowMs,
     asked: false,
   };
 }
@@ -72,7 +79,11 @@ export function init(options: Options, nowMs: number): State {
 export function step(state: State, input: Input): readonly [State, readonly Effect[]] {
   switch (input.kind) {
     case "progress":
-      return [{ ...state, failures: 0, progressMs: input.nowMs, asked: false }, []];
+      return [{ ...state, failures: 0, progressMs: input.nowMs }, []];
+    case "welcomed":
+      return [{ ...state, progressMs: input.nowMs, asked: false }, []];
+    case "wake":
+      return wake(state, input.nowMs);
     case "failed":
       return failed(state, input);
     default:
@@ -100,11 +111,22 @@ function failed(
       if (isOver) return [state, [giveUp]];
       const [left, { waitMs }] = budget.spend(state.budget, nowMs);
       const bound = backoffBoundMs(state.options, state.failures);
-      const delayMs = Math.max(waitMs, failure.retryAfterMs ?? 0) + failure.random * bound;
-      const retried = { ...state, failures: state.failures + 1, budget: left };
-      return [retried, [{ kind: "connect", atMs: nowMs + Math.ceil(delayMs) }]];
+      const notBeforeMs = nowMs + Math.max(waitMs, failure.retryAfterMs ?? 0);
+      const atMs = Math.ceil(notBeforeMs + failure.random * bound);
+      return [
+        { ...state, failures: state.failures + 1, budget: left, notBeforeMs },
+        [{ kind: "connect", atMs }],
+      ];
     }
   }
+}
+
+/** An early attempt costs a token like any other; without one it has to wait for it. */
+function wake(state: State, nowMs: number): readonly [State, readonly Effect[]] {
+  if (nowMs < state.notBeforeMs) return [state, [{ kind: "connect", atMs: state.notBeforeMs }]];
+  const [left, { waitMs }] = budget.spend(state.budget, nowMs);
+  const notBeforeMs = nowMs + waitMs;
+  return [{ ...state, budget: left, notBeforeMs }, [{ kind: "connect", atMs: notBeforeMs }]];
 }
 
 /** The upper end of the jitter after so many failures in a row. */

@@ -112,11 +112,8 @@ export function step(state: State, input: Input): readonly [State, readonly Effe
       if (state.unanswered.some((request) => request.id === input.id)) return [state, []];
       return [{ ...state, unanswered: [...state.unanswered, { id: input.id, sinceMs: input.nowMs }] }, []];
     }
-    case "taken_up": {
-      const unanswered = state.unanswered.filter((request) => request.id !== input.id);
-      const taken = { ...state, unanswered };
-      return state.stalled === "unanswered" && unanswered.length === 0 ? recovered(taken) : [taken, []];
-    }
+    case "taken_up":
+      return [{ ...state, unanswered: state.unanswered.filter((request) => request.id !== input.id) }, []];
     case "tick":
       return state.attached ? tick(state, input.nowMs) : [state, []];
     default:
@@ -126,7 +123,7 @@ export function step(state: State, input: Input): readonly [State, readonly Effe
 
 function tick(state: State, nowMs: number): readonly [State, readonly Effect[]] {
   const overdue = findOverdue(state, nowMs);
-  if (overdue === undefined) return [state, []];
+  if (overdue === undefined) return recovered(state);
   const { clock, stuck, limitMs, sinceMs } = overdue;
   if (nowMs - sinceMs > 2 * limitMs) {
     return [{ ...state, attached: false, stalled: clock }, [{ kind: "reconnect", clock, stuck }]];

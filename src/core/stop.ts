@@ -39,7 +39,8 @@ export function step(state: State, input: Input): readonly [State, readonly Effe
     case "journaled":
       return send({ ...state, wish: "journaled" });
     case "told":
-      return [{ ...state, settled: state.settled || input.aborted }, []];
+      // A heartbeat that knows nothing of it betrays an abort that was lost on a live connection.
+      return send({ ...state, settled: state.settled || input.aborted });
     case "attached":
       return send({ ...state, attached: true });
     case "detached":

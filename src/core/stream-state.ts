@@ -78,7 +78,10 @@ export function applyCommit(state: StreamState, shape: CommitShape, nowMs: numbe
   const { change } = shape;
   assert(shape.eventCount === 0 || state.end === undefined, "no event follows the end");
   assert(shape.chunkCount === 0 || !state.closed, "no chunk follows the close");
-  assert(change.eventFloor === undefined || change.eventFloor >= state.eventFloor, "a floor never falls");
+  assert(change.end === undefined || shape.eventCount > 0, "the end is an event");
+  const floorMax = state.eventHead + shape.eventCount + 1;
+  const eventFloor = change.eventFloor ?? state.eventFloor;
+  assert(eventFloor >= state.eventFloor && eventFloor <= floorMax, "a floor rises, up to the head");
   assert(
     change.writers === undefined || change.writers.length >= state.writers.length,
     "an epoch never falls",
@@ -90,7 +93,7 @@ export function applyCommit(state: StreamState, shape: CommitShape, nowMs: numbe
     nextSeqno: state.nextSeqno + shape.chunkCount,
     closed: state.closed || change.closed === true,
     eventHead: state.eventHead + shape.eventCount,
-    eventFloor: change.eventFloor ?? state.eventFloor,
+    eventFloor,
     aborted: state.aborted || change.aborted === true,
     end: state.end ?? change.end,
   };

@@ -8,14 +8,19 @@
  * what is there (B3, C3).
  *
  * Invariant: at most one run per exec that is not repeatable, exactly one result per exec, phases
- * only move forward (C1 to C7).
+ * only move forward (C1 to C7). What is in hand decides which inputs count: a second click, a late
+ * denial, a repeated record find the hand elsewhere and change nothing.
  */
 import { assert, unreachable } from "./assert.ts";
 
 export type Phase = "received" | "approved" | "started" | "done" | "acked";
+type RecordedPhase = Extract<Phase, "received" | "approved" | "started">;
 
 /** What becomes of an exec that is not, or not again, carried out here. */
 export type OwnOutcome = "unknown" | "denied" | "aborted";
+
+/** What this process does about an exec right now. After a crash every hand is empty. */
+export type Hand = "empty" | "writing" | "asking" | "running" | "reporting";
 
 export interface Entry {
   readonly execId: string;
@@ -23,19 +28,20 @@ export interface Entry {
   readonly argsHash: string;
   readonly repeatable: boolean;
   readonly needsApproval: boolean;
-  /** The last phase that is on disk; undefined while `received` is being written. */
+  /** The last phase that was reached; undefined while `received` is being written. */
   readonly phase: Phase | undefined;
-  /** The approval's own end; an approval that ran out is asked for again (C7). */
+  /** The approval's own end; one that ran out is asked for again (C7). */
   readonly approvedUntilMs: number;
-  /** Somebody in this process works on it: it is written, asked for, run or reported. */
-  readonly inHand: boolean;
+  readonly hand: Hand;
+  /** A run of an earlier process may have taken effect. */
+  readonly mayHaveRun: boolean;
   /** The seqno of the chunk that carries the result. */
   readonly resultSeqno: number | undefined;
 }
 
 export interface State {
   readonly entries: ReadonlyMap<string, Entry>;
-  /** Set while this client is attached as the writer: only then may it act (D2). */
+  /** Set once this client has been welcomed as the writer: only then may it act (D2). */
   readonly mayAct: boolean;
   readonly aborted: boolean;
   /** Execs up to this event were another writer's. */
@@ -55,7 +61,7 @@ export type Input =
   | {
       readonly kind: "recorded";
       readonly execId: string;
-      readonly phase: "received" | "approved" | "started";
+      readonly phase: RecordedPhase;
       readonly nowMs: number;
     }
   | {
@@ -73,7 +79,7 @@ export type Input =
   | { readonly kind: "aborted" };
 
 export type Effect =
-  | { readonly kind: "record"; readonly execId: string; readonly phase: "received" | "approved" | "started" }
+  | { readonly kind: "record"; readonly execId: string; readonly phase: RecordedPhase }
   | { readonly kind: "ask"; readonly execId: string }
   | { readonly kind: "run"; readonly execId: string }
   | { readonly kind: "cancel"; readonly execId: string }
@@ -83,42 +89,40 @@ export type Effect =
   /** The same exec id came with other arguments (C5). */
   | { readonly kind: "conflict"; readonly execId: string; readonly argsHash: string };
 
-export function init(recovered: Iterable<Entry>): State {
+type Step = readonly [State, readonly Effect[]];
+
+export function init(recovered: Iterable<Entry>, aborted: boolean): State {
   const entries = new Map([...recovered].map((entry) => [entry.execId, entry]));
-  return { entries, mayAct: false, aborted: false, sinceEvent: 0 };
+  return { entries, mayAct: false, aborted, sinceEvent: 0 };
 }
 
-export function step(state: State, input: Input): readonly [State, readonly Effect[]] {
+export function step(state: State, input: Input): Step {
   switch (input.kind) {
     case "requested":
       return requested(state, input);
     case "recorded":
       return recorded(state, input.execId, input.phase, input.nowMs);
     case "approved": {
-      const entry = entryOf(state, input.execId);
-      if (entry.argsHash !== input.argsHash || entry.phase !== "received") return [state, []];
-      const approved = put(state, { ...entry, approvedUntilMs: input.untilMs });
-      return [approved, [{ kind: "record", execId: entry.execId, phase: "approved" }]];
+      const entry = state.entries.get(input.execId);
+      if (entry?.hand !== "asking" || entry.argsHash !== input.argsHash) return [state, []];
+      return write(state, { ...entry, approvedUntilMs: input.untilMs }, "approved");
     }
     case "denied": {
-      const entry = entryOf(state, input.execId);
-      if (entry.phase !== "received") return [state, []];
-      return [state, [{ kind: "report", execId: entry.execId, outcome: "denied" }]];
+      const entry = state.entries.get(input.execId);
+      return entry?.hand === "asking" ? report(state, entry, "denied") : [state, []];
     }
     case "answered": {
       const entry = entryOf(state, input.execId);
       assert(entry.resultSeqno === undefined, "an exec has one result");
-      return [put(state, { ...entry, phase: "done", resultSeqno: input.seqno, inHand: false }), []];
+      assert(entry.hand === "running" || entry.hand === "reporting", "a result comes from a run or a report");
+      return [put(state, { ...entry, phase: "done", resultSeqno: input.seqno, hand: "empty" }), []];
     }
     case "acked":
       return [acked(state, input.nextSeqno), []];
     case "attached":
       return attached({ ...state, mayAct: true, sinceEvent: input.sinceEvent }, input.nowMs);
     case "aborted": {
-      const running = [...state.entries.values()].filter(
-        (entry) => entry.phase === "started" && entry.inHand,
-      );
-      const cancels = running.map(({ execId }): Effect => ({ kind: "cancel", execId }));
+      const cancels = runningExecIds(state).map((execId): Effect => ({ kind: "cancel", execId }));
       return [{ ...state, aborted: true }, state.aborted ? [] : cancels];
     }
     default:
@@ -128,18 +132,17 @@ export function step(state: State, input: Input): readonly [State, readonly Effe
 
 /** The execs that somebody here is carrying out: what a client's heartbeat names. */
 export function runningExecIds(state: State): readonly string[] {
-  return [...state.entries.values()].filter(isRunning).map((entry) => entry.execId);
+  return [...state.entries.values()].filter(({ hand }) => hand === "running").map(({ execId }) => execId);
 }
 
-/** Whether the entry can go: its result is acknowledged, and the caller knows that the stream ended (C6). */
-export function isSettled(state: State): boolean {
-  return [...state.entries.values()].every((entry) => entry.phase === "acked");
+/** Whether an exec of this writer still has no result. */
+export function hasOpen(state: State): boolean {
+  return [...state.entries.values()].some(
+    (entry) => entry.resultSeqno === undefined && entry.eventId > state.sinceEvent,
+  );
 }
 
-function requested(
-  state: State,
-  input: Extract<Input, { kind: "requested" }>,
-): readonly [State, readonly Effect[]] {
+function requested(state: State, input: Extract<Input, { kind: "requested" }>): Step {
   const { kind: _, ...request } = input;
   const known = state.entries.get(request.execId);
   if (known !== undefined) {
@@ -148,51 +151,43 @@ function requested(
   }
   // An exec from before this writer's time is answered for us, as unknown (D2).
   if (request.eventId <= state.sinceEvent) return [state, []];
-  const entry: Entry = {
-    ...request,
+  const nothing = {
     phase: undefined,
     approvedUntilMs: 0,
-    inHand: true,
+    hand: "empty",
+    mayHaveRun: false,
     resultSeqno: undefined,
-  };
-  return [put(state, entry), [{ kind: "record", execId: request.execId, phase: "received" }]];
+  } as const;
+  return write(state, { ...request, ...nothing }, "received");
 }
 
-function recorded(
-  state: State,
-  execId: string,
-  phase: Phase,
-  nowMs: number,
-): readonly [State, readonly Effect[]] {
+function recorded(state: State, execId: string, phase: RecordedPhase, nowMs: number): Step {
   const entry = { ...entryOf(state, execId), phase };
-  const written = put(state, entry);
-  if (phase === "started") return run(written, entry);
-  return proceed(written, entry, nowMs);
-}
-
-function run(state: State, entry: Entry): readonly [State, readonly Effect[]] {
-  // The abort came while `started` was being written: it has not run, so that is what we say.
-  if (state.aborted) return [state, [{ kind: "report", execId: entry.execId, outcome: "aborted" }]];
-  return [state, [{ kind: "run", execId: entry.execId }]];
+  assert(
+    entry.hand === "writing" && entry.resultSeqno === undefined,
+    "a record that was asked for is recorded",
+  );
+  if (phase !== "started") return proceed(state, entry, nowMs);
+  // The abort came while `started` was being written: this process has not run it.
+  if (state.aborted) return report(state, entry, entry.mayHaveRun ? "unknown" : "aborted");
+  return [put(state, { ...entry, hand: "running" }), [{ kind: "run", execId }]];
 }
 
 /** The next thing for an exec that has not started. */
-function proceed(state: State, entry: Entry, nowMs: number): readonly [State, readonly Effect[]] {
-  const { execId } = entry;
-  if (!state.mayAct) return [put(state, { ...entry, inHand: false }), []];
-  const taken = put(state, { ...entry, inHand: true });
-  if (state.aborted) return [taken, [{ kind: "report", execId, outcome: "aborted" }]];
-  const isApproved = !entry.needsApproval || (entry.phase === "approved" && nowMs < entry.approvedUntilMs);
-  if (isApproved) return [taken, [{ kind: "record", execId, phase: "started" }]];
-  return [put(taken, { ...entry, phase: "received", inHand: true }), [{ kind: "ask", execId }]];
+function proceed(state: State, entry: Entry, nowMs: number): Step {
+  if (!state.mayAct) return [put(state, { ...entry, hand: "empty" }), []];
+  if (state.aborted) return report(state, entry, "aborted");
+  const isApproved = entry.phase === "approved" && nowMs < entry.approvedUntilMs;
+  if (isApproved || !entry.needsApproval) return write(state, entry, "started");
+  return [put(state, { ...entry, hand: "asking" }), [{ kind: "ask", execId: entry.execId }]];
 }
 
 /** After a welcome: take up whatever nobody here works on. After a crash that is everything. */
-function attached(state: State, nowMs: number): readonly [State, readonly Effect[]] {
+function attached(state: State, nowMs: number): Step {
   let next = state;
   const effects: Effect[] = [];
   for (const entry of state.entries.values()) {
-    if (entry.inHand || entry.eventId <= state.sinceEvent) continue;
+    if (entry.hand !== "empty" || entry.eventId <= state.sinceEvent) continue;
     const [moved, more] = takeUp(next, entry, nowMs);
     next = moved;
     effects.push(...more);
@@ -200,23 +195,31 @@ function attached(state: State, nowMs: number): readonly [State, readonly Effect
   return [next, effects];
 }
 
-function takeUp(state: State, entry: Entry, nowMs: number): readonly [State, readonly Effect[]] {
-  const { execId } = entry;
+function takeUp(state: State, entry: Entry, nowMs: number): Step {
   switch (entry.phase) {
     case "received":
     case "approved":
       return proceed(state, entry, nowMs);
     case "started": {
-      const taken = put(state, { ...entry, inHand: true });
-      const stop: Effect = { kind: "stop_leftover", execId };
-      if (!entry.repeatable) return [taken, [stop, { kind: "report", execId, outcome: "unknown" }]];
-      return [taken, [stop, { kind: "record", execId, phase: "started" }]];
+      // An approval is used once (C7), so a tool that needs one does not run a second time under it.
+      const mayRunAgain = entry.repeatable && !entry.needsApproval && !state.aborted;
+      const ran = { ...entry, mayHaveRun: true };
+      const [next, effects] = mayRunAgain ? write(state, ran, "started") : report(state, ran, "unknown");
+      return [next, [{ kind: "stop_leftover", execId: entry.execId }, ...effects]];
     }
     case "done":
     case "acked":
     case undefined:
       return [state, []];
   }
+}
+
+function write(state: State, entry: Entry, phase: RecordedPhase): Step {
+  return [put(state, { ...entry, hand: "writing" }), [{ kind: "record", execId: entry.execId, phase }]];
+}
+
+function report(state: State, entry: Entry, outcome: OwnOutcome): Step {
+  return [put(state, { ...entry, hand: "reporting" }), [{ kind: "report", execId: entry.execId, outcome }]];
 }
 
 function acked(state: State, nextSeqno: number): State {
@@ -227,10 +230,6 @@ function acked(state: State, nextSeqno: number): State {
     if (isAcked) next = put(next, { ...entry, phase: "acked" });
   }
   return next;
-}
-
-function isRunning(entry: Entry): boolean {
-  return entry.phase === "started" && entry.inHand;
 }
 
 function entryOf(state: State, execId: string): Entry {

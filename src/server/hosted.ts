@@ -119,7 +119,7 @@ export class HostedStream {
         const mac = this.#contentMac(seqno, kind, body);
         const isClose = kind === "close";
         this.#put({
-          input: { kind: "chunk", connection, seqno, writerEpoch, mac, isClose, nowMs },
+          input: { kind: "chunk", connection, seqno, writerEpoch, mac, bytes: body.length, isClose, nowMs },
           chunk: { body, mac },
         });
         return;

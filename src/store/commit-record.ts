@@ -103,10 +103,11 @@ function writeEntry(writer: BinaryWriter, entry: StreamEntry): void {
   }
 }
 
-function writeBatch(writer: BinaryWriter, batch: Batch): void {
-  writer.uint32(varint(BATCH.first)).uint32(batch.first);
-  writer.uint32(varint(BATCH.count)).uint32(batch.count);
-  writer.uint32(bytes(BATCH.sealed)).bytes(batch.sealed);
+/** Zeros and empty bytes are left out, as proto3 does: the same record is always the same bytes. */
+function writeBatch(writer: BinaryWriter, { first, count, sealed }: Batch): void {
+  if (first !== 0) writer.uint32(varint(BATCH.first)).uint32(first);
+  writer.uint32(varint(BATCH.count)).uint32(count);
+  if (sealed.byteLength > 0) writer.uint32(bytes(BATCH.sealed)).bytes(sealed);
 }
 
 /** A uint64 whose common case does not go through bigint. */

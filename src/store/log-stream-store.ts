@@ -248,7 +248,7 @@ class LogStreamStore implements StreamStore {
       return;
     }
     for (const { answer } of staged) answer();
-    this.#watchers.wake(group.changed);
+
     const freed = this.#index.takeFreed();
     if (freed.length > 0) await this.#log.drop(freed);
   }

@@ -10,9 +10,9 @@ import type { JournalStore } from "../../src/client/journal-store.ts";
 export interface JournalStoreUnderTest {
   readonly store: JournalStore;
   /** The same journals through a new store, as after a restart of the process. */
-  reopen(): JournalStore;
+  readonly reopen: () => JournalStore;
   /** Lets the store work until the promise is settled. */
-  settle<T>(promise: Promise<T>): Promise<T>;
+  readonly settle: <T>(promise: Promise<T>) => Promise<T>;
   /** Changes a stored record behind the store's back; left out where there is no medium to damage. */
   readonly damage?: (idempotencyKey: string) => void;
 }

@@ -84,7 +84,7 @@ export async function readAll<B extends Batch>(
   read: (from: number) => Promise<readonly B[]>,
 ): Promise<readonly B[]> {
   const all: B[] = [];
-  for (let next = from; ; ) {
+  for (let next = from; ;) {
     const page = await read(next);
     if (page.length === 0) return all;
     for (const batch of page) {

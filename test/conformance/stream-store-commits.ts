@@ -48,7 +48,10 @@ export function streamStoreCommits(storeName: string, opened: Opened): void {
       const results = await Promise.all(
         Array.from({ length: 8 }, (_, at) => (at % 2 === 0 ? store : peer).create(creation)),
       );
-      assert.deepEqual(results.map(({ kind }) => kind).toSorted(), ["committed", ...Array(7).fill("live")]);
+      assert.deepEqual(results.map(({ kind }) => kind).toSorted(), [
+        "committed",
+        ...Array.from({ length: 7 }, () => "live"),
+      ]);
     });
 
     test("D4: the same idempotency key of two principals is two streams", async (t) => {
@@ -161,7 +164,10 @@ export function streamStoreCommits(storeName: string, opened: Opened): void {
       );
       assert.ok(results.every(isCommitted));
       if (appends === undefined || before === undefined) return;
-      assert.ok(appends() - before < names.length, `${appends() - before} appends for ${names.length} streams`);
+      assert.ok(
+        appends() - before < names.length,
+        `${appends() - before} appends for ${names.length} streams`,
+      );
     });
 
     test("D6: what has been recorded stays, and a later commit adds to it", async (t) => {

@@ -135,7 +135,9 @@ export function streamStoreLife(storeName: string, opened: Opened): void {
       const names = Array.from({ length: 40 }, (_, at) => streamName(`s${at}`));
       const states = await Promise.all(names.map((name) => created(store, name)));
       clock.advance(1000);
-      const results = await Promise.all(names.map((name, at) => store.expire(name, states[at]?.activityMs ?? 0)));
+      const results = await Promise.all(
+        names.map((name, at) => store.expire(name, states[at]?.activityMs ?? 0)),
+      );
       assert.ok(results.every(({ kind }) => kind === "gone"));
       clock.advance(1);
       const counts = await Promise.all([1, 2].map(() => store.forgetGone(Number.MAX_SAFE_INTEGER)));

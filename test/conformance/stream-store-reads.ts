@@ -181,7 +181,10 @@ export function streamStoreReads(storeName: string, opened: Opened): void {
       }
       const [a, b, c, d] = names;
       assert.ok(a !== undefined && b !== undefined && c !== undefined && d !== undefined);
-      states.set("b", await grown(store, b, states.get("b") ?? assert.fail(), { change: { end: "completed" } }));
+      states.set(
+        "b",
+        await grown(store, b, states.get("b") ?? assert.fail(), { change: { end: "completed" } }),
+      );
       clock.advance(HOST.leaseMs);
       const claimed = await store.claim(c, OTHER_HOST);
       assert.ok(claimed.kind === "live");
@@ -192,8 +195,8 @@ export function streamStoreReads(storeName: string, opened: Opened): void {
       const again = await reopen();
       t.after(() => again.close());
       for (const name of names) {
-        const expected = name === d ? gone : { kind: "live", state: states.get(name.idempotencyKey) };
-        assert.deepEqual(await again.load(name), expected);
+        const state = states.get(name.idempotencyKey);
+        assert.deepEqual(await again.load(name), name === d ? gone : { kind: "live", state });
       }
       assert.equal(await again.countOpen("alice"), 3);
       assert.equal((await again.claim(c, HOST)).kind, "held");

@@ -229,7 +229,11 @@ function tableBatches(storeName: string, opened: OpenedTables): void {
       const again = await reopen();
       t.after(() => again.close());
       assert.equal((await again.get(at("a")))?.version, version);
-      assert.deepEqual(await again.acquire("l", "you", 1000), { kind: "held", holder: "me", leaseLeftMs: 600 });
+      assert.deepEqual(await again.acquire("l", "you", 1000), {
+        kind: "held",
+        holder: "me",
+        leaseLeftMs: 600,
+      });
       assert.ok((await again.put(at("b"), bytes("2"))) > lease.token);
       clock.advance(600);
       assert.equal(await again.get(at("a")), undefined);

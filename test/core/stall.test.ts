@@ -42,7 +42,7 @@ test("B7: heartbeats are never progress: an answer that is owed and does not com
     "report no_progress: the answer",
     "probe",
   ]);
-  assert.deepEqual(said([owed(true, 0), tick(1_001), heard(2_000), tick(2_001)]), [
+  assert.deepEqual(said([owed(true, 0), heard(1_000), tick(1_001), heard(2_000), tick(2_001)]), [
     "reconnect no_progress: the answer",
   ]);
 });

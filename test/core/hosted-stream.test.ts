@@ -1,0 +1,283 @@
+/**
+ * A server's stream: staging, committing, acknowledging, sending, ending.
+ */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { AssertionFailed } from "../../src/core/assert.ts";
+import { type Input, step } from "../../src/core/hosted-stream.ts";
+import { LIMITS } from "../../src/protocol/limits.ts";
+import {
+  abort,
+  after,
+  attach,
+  chunk,
+  closed,
+  committed,
+  emit,
+  end,
+  heartbeat,
+  host,
+  hosted,
+  macOf,
+  OPTIONS,
+  read,
+  stateAfter,
+  through,
+  tick,
+  words,
+  written,
+} from "./host.ts";
+import { only, run } from "./run.ts";
+
+test("A3: a chunk is acknowledged when its commit is durable", () => {
+  assert.deepEqual(after(hosted, chunk(1, 0)), ["stage chunk 0", "commit"]);
+  assert.deepEqual(after(hosted, chunk(1, 0), committed()), ["1: ack 0"]);
+});
+
+test("B2: an event is read to connections only when it is durable", () => {
+  assert.deepEqual(after(hosted, emit), ["stage_event", "commit"]);
+  assert.deepEqual(after(hosted, emit, committed()), ["1: read 1"]);
+});
+
+test("one commit is in flight at a time, and everything staged meanwhile shares the next", () => {
+  const [, effects] = run(step, hosted, [emit, chunk(1, 0), emit, chunk(1, 1), committed()]);
+  const commits = only(effects, "commit");
+  assert.deepEqual(
+    commits.map(({ shape }) => [shape.chunkCount, shape.eventCount]),
+    [
+      [0, 1],
+      [2, 2],
+    ],
+  );
+  assert.deepEqual(
+    commits.map(({ expected }) => [expected.nextSeqno, expected.eventHead]),
+    [
+      [0, 0],
+      [0, 1],
+    ],
+  );
+});
+
+test("A3: an ack covers what its commit covered and not what was staged meanwhile", () => {
+  const inFlight = [chunk(1, 0), chunk(1, 1), committed()];
+  assert.deepEqual(after(hosted, ...inFlight), ["1: ack 0", "commit"]);
+  assert.deepEqual(after(hosted, ...inFlight, committed()), ["1: ack 1"]);
+});
+
+test("A2: a duplicate is acknowledged again once durable, a different one is a conflict that ends the connection", () => {
+  assert.deepEqual(after(hosted, chunk(1, 0), chunk(1, 0)), []);
+  assert.deepEqual(after(hosted, chunk(1, 0), committed(), chunk(1, 0)), ["1: ack 0"]);
+  assert.deepEqual(after(hosted, chunk(1, 0), chunk(1, 0, { content: 9 })), [
+    "1: seqno_conflict",
+    "1: disconnect",
+  ]);
+});
+
+test("A1: a gap ends the connection, and nothing behind it is kept", () => {
+  assert.deepEqual(after(hosted, chunk(1, 1)), ["1: seqno_gap", "1: disconnect"]);
+  assert.deepEqual(after(hosted, chunk(1, 1), chunk(1, 0)), []);
+});
+
+test("A5: an inline chunk 0 and the new writer are one commit, and the welcome acknowledges both", () => {
+  const opening: Input = { ...attach(1, "laptop"), kind: "attach", firstMac: macOf(0) } as const;
+  const [state, effects] = run(step, host(), [opening]);
+  assert.deepEqual(words(effects), ["stage chunk 0", "commit"]);
+  assert.equal(only(effects, "commit")[0]?.shape.change.writers?.length, 1);
+  const [welcomeSent] = only(run(step, state, [committed()])[1], "send");
+  assert.ok(welcomeSent?.frame.kind === "welcome");
+  assert.equal(welcomeSent.frame.nextSeqno, 1);
+});
+
+test("the welcome is the first frame, also when an inline chunk 0 comes a second time", () => {
+  const opening: Input = { ...attach(2, "laptop"), kind: "attach", firstMac: macOf(0) } as const;
+  const frames = after(hosted, chunk(1, 0), committed(), opening).filter((one) => one.startsWith("2: "));
+  assert.equal(frames[0], "2: welcome");
+});
+
+test("A6: a welcome says what is durable, not what is staged", () => {
+  const [, effects] = run(step, hosted, [chunk(1, 0), committed(), chunk(1, 1), emit, attach(2, "laptop")]);
+  const frame = only(effects, "send").at(-1)?.frame;
+  assert.ok(frame?.kind === "welcome");
+  assert.deepEqual([frame.nextSeqno, frame.eventHead, frame.degraded], [1, 0, false]);
+});
+
+test("B8: a reader resumes at its cursor + 1 and goes on live, each connection by itself", () => {
+  const three = stateAfter(host({ eventHead: 3 }), read(1, 1), read(2, 3));
+  assert.deepEqual(after(host({ eventHead: 3 }), read(1, 1)), ["1: welcome", "1: read 2"]);
+  assert.deepEqual(after(three, emit, committed()), ["2: read 4"]);
+  assert.deepEqual(after(three, emit, committed(), written(1, 3)), ["1: read 4"]);
+});
+
+test("what was read for a connection that is gone is nobody's", () => {
+  assert.deepEqual(after(host({ eventHead: 3 }), read(1), closed(1), written(1, 3)), []);
+});
+
+test("E8: a reader that is too slow is cut, and the others go on", () => {
+  const both = stateAfter(host({ eventHead: 3 }), read(1), read(2));
+  assert.deepEqual(after(both, written(1, 1, LIMITS.sendQueueBytesMax + 1)), [
+    "1: overloaded",
+    "1: disconnect",
+  ]);
+  const blocked = stateAfter(
+    both,
+    written(1, 1, LIMITS.sendQueueBytesMax),
+    heartbeat(1, 30_001),
+    heartbeat(2, 30_001),
+  );
+  assert.deepEqual(after(blocked, tick(30_001)), [
+    "1: heartbeat",
+    "1: overloaded",
+    "1: disconnect",
+    "2: heartbeat",
+  ]);
+});
+
+test("B5: below the floor is gone, ahead of the head was never sent, neither is clamped", () => {
+  const trimmed = host({ eventHead: 9, eventFloor: 5 });
+  assert.deepEqual(after(trimmed, read(1, 3)), ["1: events_gone", "1: disconnect"]);
+  assert.deepEqual(after(trimmed, read(1, 10)), ["1: event_ahead", "1: disconnect"]);
+  assert.deepEqual(after(trimmed, read(1, 4)), ["1: welcome", "1: read 5"]);
+});
+
+const trim = (eventFloor: number): Input => ({ kind: "trim", eventFloor });
+
+test("B5: a trim cuts readers off that have not got that far, and only those", () => {
+  const readers = stateAfter(host({ eventHead: 9 }), read(1, 2), read(2, 8));
+  assert.deepEqual(after(readers, trim(6), committed()), ["1: events_gone", "1: disconnect"]);
+});
+
+test("B5: a new writer that waits for its welcome is not led below a floor that rose meanwhile", () => {
+  const effects = after(
+    host({ eventHead: 9 }),
+    attach(1, "laptop", { eventId: 2 }),
+    trim(6),
+    committed(),
+    committed(),
+  );
+  assert.ok(!effects.includes("1: read 3"), effects.join(", "));
+});
+
+test("B5: a trim never takes what is not durable, and never lowers the floor", () => {
+  const floors = (...inputs: readonly Input[]): number =>
+    stateAfter(host({ eventHead: 9, eventFloor: 4 }), ...inputs).staged.eventFloor;
+  assert.equal(floors(emit, trim(99)), 10);
+  assert.equal(floors(trim(2)), 4);
+});
+
+test("D3: an abort is recorded, the application told, and every event after it refused", () => {
+  assert.deepEqual(after(hosted, abort(1)), ["tell_abort", "commit"]);
+  assert.deepEqual(after(hosted, abort(1), abort(1)), []);
+  assert.deepEqual(after(hosted, abort(1), emit), ["refuse_event"]);
+  const [, effects] = run(step, hosted, [abort(1), end]);
+  assert.deepEqual(only(effects, "stage_event"), [{ kind: "stage_event", end: "aborted" }]);
+});
+
+test("D3: heartbeats and welcomes say aborted once it is durable", () => {
+  const said = (...inputs: readonly Input[]): readonly boolean[] =>
+    only(run(step, hosted, inputs)[1], "send").flatMap(({ frame }) =>
+      frame.kind === "heartbeat" || frame.kind === "welcome" ? [frame.aborted] : [],
+    );
+  assert.deepEqual(said(abort(1), tick(1), committed(), tick(2), read(2)), [false, true, true]);
+});
+
+test("D3: any attached client may abort, a reader too", () => {
+  assert.deepEqual(after(hosted, read(2), abort(2)), ["tell_abort", "commit"]);
+});
+
+test("F1: an application that does not end after an abort is ended after its grace", () => {
+  const aborted = stateAfter(hosted, abort(1, 100), committed());
+  const due = 100 + OPTIONS.abortGraceMs;
+  assert.ok(!after(aborted, tick(due - 1)).includes("stage_event"));
+  assert.deepEqual(after(aborted, tick(due)), ["1: heartbeat", "stage_event", "commit"]);
+  assert.ok(!after(aborted, end, committed(), tick(due)).includes("stage_event"));
+});
+
+test("F1: a host that finds a stream aborted and not ended ends it at its first tick", () => {
+  assert.deepEqual(after(host({ aborted: true }), tick(0)), ["stage_event", "commit"]);
+  assert.deepEqual(after(host({ aborted: true, end: "aborted", eventHead: 1 }), tick(0)), []);
+});
+
+test("B6: after the end there are no events, and a late chunk does not cut its sender off from the end", () => {
+  const ended = stateAfter(hosted, end);
+  assert.deepEqual(after(ended, emit), ["refuse_event"]);
+  assert.deepEqual(after(ended, end), ["refuse_event"]);
+  assert.deepEqual(after(ended, chunk(1, 0)), []);
+  assert.deepEqual(after(ended, committed()), ["1: read 1"]);
+});
+
+test("A1: nothing follows a close", () => {
+  const closing: Input = {
+    kind: "chunk",
+    connection: 1,
+    seqno: 0,
+    writerEpoch: 1,
+    mac: macOf(0),
+    isClose: true,
+    nowMs: 0,
+  };
+  const [state, effects] = run(step, hosted, [closing]);
+  assert.equal(only(effects, "commit")[0]?.shape.change.closed, true);
+  assert.deepEqual(words(run(step, state, [chunk(1, 1)])[1]), ["1: stream_ended", "1: disconnect"]);
+});
+
+test("a client that says nothing for too long is gone; its heartbeats and chunks keep it", () => {
+  const late = OPTIONS.clientSilenceMs + 1;
+  assert.deepEqual(after(hosted, tick(late)), ["1: disconnect"]);
+  assert.deepEqual(after(hosted, heartbeat(1, 1), tick(late)), ["1: heartbeat"]);
+  assert.deepEqual(after(hosted, heartbeat(7, 1)), []);
+});
+
+test("B7: a heartbeat names the last event handed to this connection, not the head", () => {
+  const [, effects] = run(step, host({ eventHead: 3 }), [read(1), written(1, 2), tick(1)]);
+  const frame = only(effects, "send").at(-1)?.frame;
+  assert.ok(frame?.kind === "heartbeat");
+  assert.equal(frame.eventHead, 2);
+});
+
+test("D7: an attached writer counts as activity, a reader does not", () => {
+  const quarter = OPTIONS.retention.retentionMs / 4;
+  const kept = stateAfter(hosted, heartbeat(1, quarter + 1));
+  assert.deepEqual(after(kept, tick(quarter)), ["1: heartbeat"]);
+  assert.deepEqual(after(kept, tick(quarter + 1)), ["1: heartbeat", "commit"]);
+  assert.equal(stateAfter(kept, tick(quarter + 1), committed(quarter + 1)).durable.activityMs, quarter + 1);
+  assert.deepEqual(after(host(), read(1), heartbeat(1, quarter + 1), tick(quarter + 1)), ["1: heartbeat"]);
+});
+
+test("D5, F5: when the store fails nothing undurable is told, everybody hears where the log ends, and it is over", () => {
+  const [state, effects] = run(step, hosted, [chunk(1, 0), { kind: "drop", reason: "durability_lost" }]);
+  assert.deepEqual(words(effects).slice(2), [
+    "1: durability_lost",
+    "1: unavailable",
+    "1: disconnect",
+    "dropped",
+  ]);
+  for (const late of [committed(), emit, chunk(1, 1), tick(9), read(2)])
+    assert.deepEqual(step(state, late), [state, []]);
+});
+
+test("D5: a connection that was not yet welcomed hears only that the server is unavailable", () => {
+  assert.deepEqual(after(host(), attach(1, "laptop"), { kind: "drop", reason: "durability_lost" }), [
+    "1: unavailable",
+    "1: disconnect",
+    "dropped",
+  ]);
+});
+
+test("a host that moved or shuts down sends its clients away to come back; its own bug fails the stream", () => {
+  for (const [reason, code] of [
+    ["moved", "unavailable"],
+    ["shutdown", "unavailable"],
+    ["bug", "stream_failed"],
+  ] as const) {
+    assert.deepEqual(after(hosted, { kind: "drop", reason }), [`1: ${code}`, "1: disconnect", "dropped"]);
+  }
+});
+
+test("the transport may refuse a connection for a frame that the machine never saw", () => {
+  const refuse: Input = { kind: "refuse", connection: 1, code: "too_large", message: "too large" };
+  assert.deepEqual(after(hosted, refuse), ["1: too_large", "1: disconnect"]);
+});
+
+test("a commit that nobody asked for is our own bug", () => {
+  assert.throws(() => step(hosted, committed()), AssertionFailed);
+});

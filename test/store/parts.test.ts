@@ -1,0 +1,222 @@
+/** The small parts under the log store, each against something plain or generated. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import * as fc from "fast-check";
+import { CommitRecordSchema, StreamEnd } from "../../src/protocol/gen/holdfast/storage/v1/commit_pb.ts";
+import { RecordEncoder, decodeRecord, entriesOf } from "../../src/store/commit-record.ts";
+import type { GroupRecord } from "../../src/store/commit-record.ts";
+import { EventTail } from "../../src/store/event-tail.ts";
+import { byCodePoint } from "../../src/store/key-order.ts";
+import { addNumbers, hasNumber } from "../../src/store/number-ranges.ts";
+import { RowPins } from "../../src/store/row-pins.ts";
+import type { Segment } from "../../src/store/segment-list.ts";
+import { SegmentList } from "../../src/store/segment-list.ts";
+import { KEY_CHECK, chunksFrom, eventsFrom } from "../conformance/stream-fixtures.ts";
+
+const RECORD: GroupRecord = {
+  timeMs: 1_700_000_000_123,
+  entries: [
+    {
+      stream: 1,
+      chunks: chunksFrom(0, 2),
+      events: eventsFrom(1, 300),
+      meta: undefined,
+      tombstone: undefined,
+    },
+    {
+      stream: 2 ** 40,
+      chunks: undefined,
+      events: undefined,
+      meta: {
+        name: { principal: "alice", idempotencyKey: "ключ" },
+        state: {
+          keyCheck: KEY_CHECK,
+          createdMs: 1_700_000_000_000,
+          activityMs: 1_700_000_000_100,
+          hostEpoch: 3,
+          writers: [
+            { journalId: "one", sinceSeqno: 0, sinceEvent: 0 },
+            { journalId: "two", sinceSeqno: 4, sinceEvent: 9 },
+          ],
+          nextSeqno: 7,
+          closed: true,
+          eventHead: 12,
+          eventFloor: 2,
+          aborted: true,
+          end: "failed",
+        },
+        lease: { hostId: "h", leaseMs: 1000, untilMs: 1_700_000_001_000 },
+      },
+      tombstone: undefined,
+    },
+    {
+      stream: 3,
+      chunks: undefined,
+      events: undefined,
+      meta: undefined,
+      tombstone: {
+        name: { principal: "bob", idempotencyKey: "k" },
+        keyCheck: KEY_CHECK,
+        goneMs: 1_700_000_000_123,
+      },
+    },
+  ],
+  forgotten: [
+    { first: 1, last: 5 },
+    { first: 9, last: 2 ** 40 },
+  ],
+};
+
+test("a record decodes to what was encoded, and one stream's entries can be picked from it", () => {
+  const bytes = new RecordEncoder().encode(RECORD);
+  assert.deepEqual(decodeRecord(bytes), RECORD);
+  for (const entry of RECORD.entries) assert.deepEqual(entriesOf(bytes, entry.stream), [entry]);
+  assert.deepEqual(entriesOf(bytes, 77), []);
+});
+
+test("the hand-written codec and the generated one agree byte for byte", () => {
+  const bytes = new RecordEncoder().encode(RECORD);
+  const message = fromBinary(CommitRecordSchema, bytes);
+  assert.deepEqual(toBinary(CommitRecordSchema, message), bytes);
+  assert.equal(message.entries[1]?.meta?.end, StreamEnd.FAILED);
+  assert.equal(message.entries[1]?.stream, 2n ** 40n);
+  const rebuilt = create(CommitRecordSchema, {
+    timeMs: 5n,
+    entries: [{ stream: 4n, events: eventsFrom(3, 2) }],
+  });
+  assert.deepEqual(decodeRecord(toBinary(CommitRecordSchema, rebuilt)).entries[0]?.events, eventsFrom(3, 2));
+});
+
+test("a field that this format does not have is refused, not skipped", () => {
+  const bytes = new RecordEncoder().encode(RECORD);
+  assert.throws(() => decodeRecord(Uint8Array.from([...bytes, 0x7a, 0x00])), /unknown field 15/);
+  assert.throws(() => decodeRecord(bytes.subarray(0, bytes.length - 1)));
+});
+
+test("a packed list of segments is the list that was pushed, through any lookups and drops", () => {
+  const step = fc.record({
+    gap: fc.nat(3),
+    count: fc.integer({ min: 1, max: 300 }),
+    rows: fc.oneof(fc.nat(3), fc.nat(2 ** 40)),
+    dropTo: fc.option(fc.nat(100), { freq: 20 }),
+  });
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 400, size: "max" }), (steps) => {
+      const list = new SegmentList();
+      let plain: Segment[] = [];
+      let end = 0;
+      let row = 0;
+      for (const { gap, count, rows, dropTo } of steps) {
+        row += rows;
+        list.push(end + gap, count, row);
+        plain.push({ first: end + gap, count, row });
+        end += gap + count;
+        if (dropTo === null) continue;
+        const floor = Math.floor((end * dropTo) / 100);
+        const dropped = plain.filter((segment) => segment.first + segment.count <= floor);
+        plain = plain.slice(dropped.length);
+        assert.deepEqual(
+          list.dropBelow(floor),
+          dropped.map((segment) => segment.row),
+        );
+      }
+      assert.deepEqual(Array.from({ [Symbol.iterator]: () => list[Symbol.iterator]() }), plain);
+      for (let number = 0; number <= end; number += Math.max(1, Math.floor(end / 50))) {
+        const holds = plain.find(({ first, count }) => first <= number && number < first + count);
+        assert.deepEqual(list.find(number), holds);
+      }
+      const from = plain[0]?.first ?? end;
+      const dense = plain.every(({ first }, at) => {
+        const before = plain[at - 1];
+        return before === undefined || before.first + before.count === first;
+      });
+      assert.equal(list.isDense(from, end), dense);
+      assert.equal(list.isDense(from, end + 1), false);
+    }),
+  );
+});
+
+test("F2: a million batches of one stream cost a few megabytes", () => {
+  const list = new SegmentList();
+  for (let at = 0; at < 200; at++) list.push(at + 1, 1, at * 3 + 1000);
+  const started = process.memoryUsage().arrayBuffers;
+  for (let at = 200; at < 1_000_000; at++) list.push(at + 1, 1, at * 3 + 1000);
+  assert.ok(process.memoryUsage().arrayBuffers - started < 16_000_000);
+  assert.deepEqual(list.find(777_777), { first: 777_777, count: 1, row: 777_776 * 3 + 1000 });
+});
+
+test("segments that overlap or go back in rows are a bug", () => {
+  const list = new SegmentList();
+  list.push(1, 5, 10);
+  assert.throws(() => list.push(5, 1, 11), /overlap/);
+  assert.throws(() => list.push(6, 1, 9), /in order/);
+});
+
+test("a row is free when its last pin goes, and only then", () => {
+  fc.assert(
+    fc.property(fc.array(fc.tuple(fc.nat(600), fc.boolean()), { maxLength: 500, size: "max" }), (steps) => {
+      const pins = new RowPins();
+      const plain = new Map<number, number>();
+      const freed = new Set<number>();
+      for (const [row, isPin] of steps) {
+        const count = plain.get(row) ?? 0;
+        if (isPin) {
+          pins.pin(row);
+          plain.set(row, count + 1);
+          freed.delete(row);
+        } else if (count > 0) {
+          pins.unpin(row);
+          plain.set(row, count - 1);
+          if (count === 1) freed.add(row);
+        } else {
+          assert.throws(() => pins.unpin(row), /pinned/);
+        }
+        assert.equal(pins.isPinned(row), (plain.get(row) ?? 0) > 0);
+      }
+      assert.deepEqual(new Set(pins.takeFreed()), freed);
+      assert.deepEqual(pins.takeFreed(), []);
+    }),
+  );
+});
+
+test("ranges hold exactly the numbers that were added, and do not touch each other", () => {
+  fc.assert(
+    fc.property(fc.array(fc.array(fc.integer({ min: 1, max: 60 })), { maxLength: 6 }), (additions) => {
+      let ranges = addNumbers([], []);
+      for (const numbers of additions) ranges = addNumbers(ranges, numbers);
+      const plain = new Set(additions.flat());
+      for (let number = 0; number <= 62; number++) assert.equal(hasNumber(ranges, number), plain.has(number));
+      for (const [at, range] of ranges.entries()) {
+        assert.ok(range.first <= range.last && range.first > (ranges[at - 1]?.last ?? -1) + 1);
+      }
+    }),
+  );
+});
+
+test("keys are ordered as their UTF-8 bytes are", () => {
+  fc.assert(
+    fc.property(fc.string({ unit: "binary" }), fc.string({ unit: "binary" }), (a, b) => {
+      assert.equal(Math.sign(byCodePoint(a, b)), Buffer.compare(Buffer.from(a), Buffer.from(b)));
+    }),
+  );
+});
+
+test("F2: the tail holds the youngest batches within its bound, the rest must be read", () => {
+  const tail = new EventTail(10_000);
+  for (let at = 1; at <= 100; at++) {
+    tail.add(1, { first: at * 2 - 1, count: 2, sealed: new Uint8Array(100) });
+    tail.add(2, { first: at, count: 1, sealed: new Uint8Array(100) });
+  }
+  assert.deepEqual(tail.read(1, 1, 1000), []);
+  const last = tail.read(1, 200, 1000);
+  assert.deepEqual(
+    last.map(({ first }) => first),
+    [199],
+  );
+  assert.equal(tail.read(2, 90, 250).length, 2);
+  assert.equal(tail.read(2, 90, 1).length, 1);
+  assert.deepEqual(tail.read(2, 101, 1000), []);
+  tail.forget(2);
+  assert.deepEqual(tail.read(2, 100, 1000), []);
+});

@@ -1,0 +1,86 @@
+/**
+ * A commit log whose appends a test holds, lets go and makes fail.
+ *
+ * It keeps its rows in a real memory log; only the moment and the outcome of an append are the test's.
+ */
+import assert from "node:assert/strict";
+import type { CommitLog, LogRow } from "../../src/store/index.ts";
+import { MemoryLog } from "../../src/store/index.ts";
+
+interface Append {
+  readonly record: Uint8Array;
+  readonly answer: PromiseWithResolvers<number>;
+}
+
+export class ScriptedLog implements CommitLog {
+  readonly durability = "fsync";
+  readonly rows: MemoryLog;
+  readonly dropped: number[] = [];
+  /** While true, appends wait for `finish` or `fail`. */
+  holding = false;
+  readonly #held: Append[] = [];
+
+  constructor(rows: MemoryLog = new MemoryLog()) {
+    this.rows = rows;
+  }
+
+  get heldCount(): number {
+    return this.#held.length;
+  }
+
+  /** Lets the oldest held append become durable. */
+  async finish(): Promise<void> {
+    const { record, answer } = this.#held.shift() ?? assert.fail("no append is held");
+    answer.resolve(await this.rows.append(record));
+    await turn();
+  }
+
+  /** Lets the oldest held append fail. */
+  async fail(error: Error): Promise<void> {
+    const { answer } = this.#held.shift() ?? assert.fail("no append is held");
+    answer.reject(error);
+    await turn();
+  }
+
+  scan(): AsyncIterable<LogRow> {
+    return this.rows.scan();
+  }
+
+  append(record: Uint8Array): Promise<number> {
+    if (!this.holding) return this.rows.append(record);
+    const answer = Promise.withResolvers<number>();
+    this.#held.push({ record, answer });
+    return answer.promise;
+  }
+
+  read(row: number): Promise<Uint8Array> {
+    return this.rows.read(row);
+  }
+
+  async drop(rows: readonly number[]): Promise<void> {
+    this.dropped.push(...rows);
+    await this.rows.drop(rows);
+  }
+
+  close(): Promise<void> {
+    return this.rows.close();
+  }
+}
+
+/** Everything that can happen without another event has happened. */
+export function turn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
+
+export type Progress = "waiting" | "resolved" | "rejected";
+
+/** How far a promise has come. */
+export async function progressOf(promise: Promise<unknown>): Promise<Progress> {
+  let progress: Progress = "waiting";
+  promise.then(
+    () => (progress = "resolved"),
+    () => (progress = "rejected"),
+  );
+  await turn();
+  return progress;
+}
