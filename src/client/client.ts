@@ -31,6 +31,8 @@ export interface ClientOptions<HomeKey = Uint8Array> {
   /** What this client carries out for the server. Without it execs are events like any other. */
   readonly tools?: Tools;
   readonly stream?: Partial<client.Options>;
+  /** A journal this long is folded and written anew, shorter. */
+  readonly journalRecordsMax?: number;
   /** How many streams resume at the same time: one that is stuck must not block the rest. */
   readonly resumesMax?: number;
   readonly onBug?: (bug: unknown) => void;
@@ -54,11 +56,16 @@ export interface OpenOptions {
 
 const RESUMES_MAX = 4;
 
+/** About a thousand tool calls or acks. */
+const JOURNAL_RECORDS_MAX = 2_000;
+
 export class Client<HomeKey = Uint8Array> {
   readonly #options: ClientOptions<HomeKey>;
   readonly #environment: Environment;
   readonly #journals: JournalStore;
   readonly #context: StreamContext;
+  /** One writer per stream: two would share a journal. */
+  readonly #writing = new Set<string>();
 
   constructor(options: ClientOptions<HomeKey>) {
     this.#options = options;
@@ -71,6 +78,7 @@ export class Client<HomeKey = Uint8Array> {
       environment: this.#environment,
       options: { ...client.DEFAULTS, ...options.stream },
       tools: options.tools,
+      journalRecordsMax: options.journalRecordsMax ?? JOURNAL_RECORDS_MAX,
       credentials: options.credentials ?? (async () => undefined),
       onBug: options.onBug ?? (() => undefined),
     };
@@ -97,8 +105,10 @@ export class Client<HomeKey = Uint8Array> {
   /** Becomes the writer of a stream that another client began: that one is fenced (D2). */
   async takeOver(idempotencyKey: string): Promise<ClientStream> {
     checkName(idempotencyKey);
-    const { length } = await this.#read(idempotencyKey);
-    if (length > 0) await this.#journals.remove(idempotencyKey);
+    const { journal } = await this.#read(idempotencyKey);
+    if (journal !== undefined && journal.outcome === undefined) {
+      throw new HoldfastError("seqno_conflict", "this stream has a journal here already: resume it");
+    }
     return this.#begin(
       idempotencyKey,
       "writer",
@@ -124,8 +134,11 @@ export class Client<HomeKey = Uint8Array> {
     );
   }
 
-  /** At start: resumes every stream that was cut off, clears what is orphaned, tells what needs a look. */
-  async resumeAll(): Promise<ResumeReport> {
+  /**
+   * At start: resumes every stream that was cut off, clears what is orphaned, tells what needs a look.
+   * `onResumed` gets each stream at once; the report comes when all of them are live or known not to be.
+   */
+  async resumeAll(onResumed: (stream: ClientStream) => void = () => undefined): Promise<ResumeReport> {
     const report = {
       resumed: new Array<ClientStream>(),
       cleared: new Array<string>(),
@@ -135,13 +148,17 @@ export class Client<HomeKey = Uint8Array> {
     const waiting = [...(await this.#journals.list())];
     const worker = async (): Promise<void> => {
       for (let next = waiting.shift(); next !== undefined; next = waiting.shift())
-        await this.#restore(next, report);
+        await this.#restore(next, report, onResumed);
     };
     await Promise.all(Array.from({ length: this.#options.resumesMax ?? RESUMES_MAX }, worker));
     return report;
   }
 
-  async #restore(idempotencyKey: string, report: Mutable<ResumeReport>): Promise<void> {
+  async #restore(
+    idempotencyKey: string,
+    report: Mutable<ResumeReport>,
+    onResumed: (stream: ClientStream) => void,
+  ): Promise<void> {
     let journal: Recovered | undefined | "damaged";
     let reason = "it is damaged";
     try {
@@ -156,6 +173,7 @@ export class Client<HomeKey = Uint8Array> {
       case "resume": {
         const stream = await this.#resume(idempotencyKey, true);
         report.resumed.push(stream);
+        onResumed(stream);
         await settled(stream);
         return;
       }
@@ -198,13 +216,24 @@ export class Client<HomeKey = Uint8Array> {
     autoResume: boolean,
     first: Uint8Array | undefined,
   ): Promise<ClientStream> {
-    const streamKey = await this.#options.sealing.deriveStreamKey(this.#options.homeKey, idempotencyKey);
-    // A reader has nothing to keep.
+    // A reader has nothing to keep, and there may be many.
     const context = role === "writer" ? this.#context : { ...this.#context, journals: memoryJournalStore() };
-    const beginning = { idempotencyKey, streamKey, role, journal, journalLength, fresh, autoResume };
-    const stream = new ClientStream(context, beginning);
-    await stream.start(first);
-    return stream;
+    const isTaken = role === "writer" && this.#writing.has(idempotencyKey);
+    if (isTaken) throw new HoldfastError("fenced", "this client writes to that stream already");
+    if (role === "writer") this.#writing.add(idempotencyKey);
+    try {
+      // A journal that ended is of no more use; a new one begins at its first record.
+      if (role === "writer" && journalLength === 0) await this.#journals.remove(idempotencyKey);
+      const streamKey = await this.#options.sealing.deriveStreamKey(this.#options.homeKey, idempotencyKey);
+      const beginning = { idempotencyKey, streamKey, role, journal, journalLength, fresh, autoResume };
+      const stream = new ClientStream(context, beginning);
+      await stream.start(first);
+      void stream.ended.then(() => this.#writing.delete(idempotencyKey));
+      return stream;
+    } catch (cause) {
+      this.#writing.delete(idempotencyKey);
+      throw cause;
+    }
   }
 }
 

@@ -12,16 +12,21 @@ import type { Sealer } from "../sealing/index.ts";
 import { decodeJournalRecord, encodeJournalRecord } from "./journal-codec.ts";
 import type { JournalStore } from "./journal-store.ts";
 
-/** A journal this long is folded: about a thousand tool calls or acks. */
-const COMPACT_RECORDS = 2_000;
+export interface JournalFileOptions {
+  /** So many records are synced, in order. */
+  readonly written: (count: number) => void;
+  readonly failed: (error: HoldfastError) => void;
+  /** A journal this long is folded. */
+  readonly recordsMax: number;
+}
 
 export class JournalFile {
   readonly #store: JournalStore;
   readonly #sealer: Sealer;
   readonly #idempotencyKey: string;
-  readonly #onWritten: (count: number) => void;
-  readonly #onFailed: (error: HoldfastError) => void;
+  readonly #options: JournalFileOptions;
   #queue: JournalRecord[] = [];
+  #isHeld = true;
   #isWriting = false;
   #hasFailed = false;
   #length: number;
@@ -31,20 +36,28 @@ export class JournalFile {
     sealer: Sealer,
     idempotencyKey: string,
     length: number,
-    on: { readonly written: (count: number) => void; readonly failed: (error: HoldfastError) => void },
+    options: JournalFileOptions,
   ) {
     this.#store = store;
     this.#sealer = sealer;
     this.#idempotencyKey = idempotencyKey;
     this.#length = length;
-    this.#onWritten = on.written;
-    this.#onFailed = on.failed;
+    this.#options = options;
   }
 
   /** `written` is called with the number of records once they are synced, in order. */
   append(record: JournalRecord): void {
     this.#queue.push(record);
-    if (!this.#isWriting && !this.#hasFailed) void this.#write();
+    if (!this.#isHeld && !this.#isWriting && !this.#hasFailed) void this.#write();
+  }
+
+  /**
+   * Begins to write. Until then records only gather, so that the opening and the first chunk are one
+   * append: a crash keeps both or neither, and no seqno is used twice (A5).
+   */
+  release(): void {
+    this.#isHeld = false;
+    void this.#write();
   }
 
   async #write(): Promise<void> {
@@ -55,12 +68,12 @@ export class JournalFile {
       try {
         await this.#store.append(this.#idempotencyKey, await this.#sealAll(batch, this.#length));
         this.#length += batch.length;
-        this.#onWritten(batch.length);
-        if (this.#length >= COMPACT_RECORDS) await this.#compact();
+        this.#options.written(batch.length);
+        if (this.#length >= this.#options.recordsMax) await this.#compact();
       } catch (cause) {
         // Nothing is retried on a disk that failed; what was not synced is not promised (F5).
         this.#hasFailed = true;
-        this.#onFailed(
+        this.#options.failed(
           cause instanceof HoldfastError ? cause : new HoldfastError("unavailable", String(cause), { cause }),
         );
       }

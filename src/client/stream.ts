@@ -30,6 +30,7 @@ export interface StreamContext {
   readonly environment: Environment;
   readonly options: client.Options;
   readonly tools: Tools | undefined;
+  readonly journalRecordsMax: number;
   /** Asked before the first connection, and once more when the server refuses what it gave. */
   readonly credentials: () => Promise<string | undefined>;
   readonly onBug: (bug: unknown) => void;
@@ -104,6 +105,7 @@ export class ClientStream {
       {
         written: (count) => this.#written(count),
         failed: (error) => this.#put({ kind: "record_failed", message: error.message }),
+        recordsMax: context.journalRecordsMax,
       },
     );
     if (beginning.journalLength === 0) {
@@ -122,6 +124,7 @@ export class ClientStream {
   /** Begins to connect; a first chunk travels with the very first frame. */
   async start(first: Uint8Array | undefined): Promise<void> {
     if (first !== undefined) void this.send(first);
+    this.#journal.release();
     this.#credentials = await this.#context.credentials();
     this.#tick();
   }

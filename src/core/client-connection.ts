@@ -127,7 +127,7 @@ export function lost(at: Flow, loss: Loss): void {
     });
     return;
   }
-  const decision = stepRetry(at, { kind: "failed", ...loss });
+  const decision = stepRetry(at, { ...loss, kind: "failed" });
   switch (decision?.kind) {
     case "connect":
       at.state = { ...at.state, phase: "waiting", wakeAtMs: decision.atMs };

@@ -7,7 +7,6 @@
  *
  * Invariant: nothing is sent, run or skipped before the record that allows it is on disk (A5, B3, C2).
  */
-import type { ErrorCode } from "../protocol/errors.ts";
 import type { ServerFrame } from "../protocol/frames.ts";
 import { assert, unreachable } from "./assert.ts";
 import { connect, detached, keepServerTime, type Loss, lost, wake, welcome } from "./client-connection.ts";

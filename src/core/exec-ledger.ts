@@ -41,8 +41,10 @@ export interface Takeover {
 export type Input =
   | { readonly kind: "step_started"; readonly eventId: number }
   | { readonly kind: "step_restarted"; readonly eventId: number }
-  /** The model's output is complete; these are the execs it asks for, in order. */
-  | { readonly kind: "step_completed"; readonly execIds: readonly string[] }
+  /** The model's output asks for this exec. It may still be rolled back. */
+  | { readonly kind: "exec_planned"; readonly execId: string }
+  /** The model's output is complete. */
+  | { readonly kind: "step_completed" }
   | { readonly kind: "exec_issued"; readonly execId: string; readonly eventId: number }
   /** A client's terminal result. */
   | { readonly kind: "result"; readonly execId: string; readonly seqno: number }
@@ -76,20 +78,20 @@ export function step(state: State, input: Input): Step {
       return [{ ...state, steps: state.steps + 1, open: { restarts: 0, sinceEvent: input.eventId } }, []];
     case "step_restarted": {
       assert(state.open !== undefined, "only an unfinished step is restarted");
-      return [{ ...state, open: { restarts: state.open.restarts + 1, sinceEvent: input.eventId } }, []];
+      const execs = new Map([...state.execs].filter(([, exec]) => exec.stage !== "planned"));
+      return [
+        { ...state, execs, open: { restarts: state.open.restarts + 1, sinceEvent: input.eventId } },
+        [],
+      ];
     }
-    case "step_completed": {
+    case "exec_planned":
+      assert(state.open !== undefined && !state.execs.has(input.execId), "an open step plans each exec once");
+      return [put(state, input.execId, "planned", 0), []];
+    case "step_completed":
       assert(state.open !== undefined, "only an open step is completed");
-      const execs = new Map(state.execs);
-      for (const execId of input.execIds) {
-        assert(!execs.has(execId), "an exec id is minted once");
-        execs.set(execId, { stage: "planned", eventId: 0 });
-      }
-      const effects = input.execIds.map((execId): Effect => ({ kind: "issue", execId }));
-      return [{ ...state, open: undefined, execs }, effects];
-    }
+      return [{ ...state, open: undefined }, issuePlanned(state)];
     case "exec_issued":
-      assert(state.execs.get(input.execId)?.stage === "planned", "an exec is issued once, after its step");
+      assert(state.execs.get(input.execId)?.stage === "planned", "an exec is issued once, as planned");
       return settle(put(state, input.execId, "issued", input.eventId), input.execId);
     case "result":
       return result(state, input.execId, input.seqno);
@@ -134,12 +136,16 @@ function settle(state: State, execId: string): Step {
 }
 
 function recovered(state: State): Step {
-  const planned = [...state.execs].filter(([, exec]) => exec.stage === "planned");
-  if (state.open === undefined) return [state, planned.map(([execId]) => ({ kind: "issue", execId }))];
+  if (state.open === undefined) return [state, issuePlanned(state)];
   if (state.open.restarts >= STEP_RESTARTS_MAX) {
     return [state, [{ kind: "fail_turn", message: `a step was cut off ${STEP_RESTARTS_MAX + 1} times` }]];
   }
   return [state, [{ kind: "restart_step", rollbackTo: state.open.sinceEvent }]];
+}
+
+function issuePlanned(state: State): readonly Effect[] {
+  const planned = [...state.execs].filter(([, exec]) => exec.stage === "planned");
+  return planned.map(([execId]) => ({ kind: "issue", execId }));
 }
 
 function put(state: State, execId: string, stage: ExecStage, eventId: number): State {

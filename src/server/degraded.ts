@@ -56,9 +56,7 @@ export class DegradedStream {
         this.#live({ kind: "abort" }, undefined);
         return;
       case "heartbeat":
-        return;
       case "attach":
-        this.#refuse("a connection attaches once");
         return;
     }
   }

@@ -129,7 +129,7 @@ export class HostedStream {
         this.#put({ input: { kind: frame.kind, connection, nowMs } });
         return;
       case "attach":
-        this.#refuse(connection, new HoldfastError("invalid_frame", "a connection attaches once"));
+        // Repeated on the way: the connection is attached, and once is enough.
         return;
     }
   }

@@ -71,10 +71,6 @@ export class EventTail {
     return found;
   }
 
-  forget(stream: number): void {
-    this.#byStream.delete(stream);
-  }
-
   #evict(): void {
     const oldest = this.#queue.shift();
     if (oldest === undefined) return;

@@ -137,7 +137,6 @@ export class Group {
     const shape = { chunkCount: chunks?.count ?? 0, eventCount: events?.count ?? 0, change };
     const state = applyCommit(before, shape, this.#nowMs);
     assert(state.nextSeqno <= NUMBER_MAX && state.eventHead < NUMBER_MAX, "a log has at most 2^32 entries");
-    assert(state.eventFloor <= state.eventHead + 1, "a floor is not above what comes next");
     const after: Running = { kind: "live", state, lease: renewedByCommit(view.lease, this.#nowMs) };
     // A light entry needs a batch: batches pin its row, and with it the activity that it stands for.
     if ((chunks ?? events) !== undefined && isNoChange(change)) {

@@ -53,13 +53,40 @@ const TAIL_BYTES_MAX = 16 * 1024 * 1024;
 /** Enough rows that clients returning after a restart share their reads. */
 const READ_BYTES_MAX = 16 * 1024 * 1024;
 
-/** An operation that waits for its group. */
-interface Waiting {
+/** An operation that waits for its group. A class, because there is one for every commit. */
+class Operation<T> {
   readonly bytes: number;
-  /** Judges the operation; returns how to answer it after the append, or undefined when it has been answered. */
-  judge(group: Group): (() => void) | undefined;
-  reject(error: Error): void;
+  readonly reject: (error: Error) => void;
+  readonly #judge: (group: Group) => Verdict<T>;
+  readonly #resolve: (answer: T) => void;
+  #verdict: Verdict<T> | undefined;
+
+  constructor(
+    bytes: number,
+    judge: (group: Group) => Verdict<T>,
+    resolve: (answer: T) => void,
+    reject: (error: Error) => void,
+  ) {
+    this.bytes = bytes;
+    this.reject = reject;
+    this.#judge = judge;
+    this.#resolve = resolve;
+  }
+
+  /** True when the answer must wait for the append; else it has been given. */
+  judge(group: Group): boolean {
+    this.#verdict = this.#judge(group);
+    if (this.#verdict.settled) this.answer();
+    return !this.#verdict.settled;
+  }
+
+  answer(): void {
+    if (this.#verdict !== undefined) this.#resolve(this.#verdict.answer);
+  }
 }
+
+/** An operation without regard to what it answers. */
+type Waiting = Pick<Operation<unknown>, "bytes" | "judge" | "answer" | "reject">;
 
 export async function openLogStreamStore(
   log: CommitLog,
@@ -195,19 +222,10 @@ class LogStreamStore implements StreamStore {
   #submit<T>(queue: Waiting[], bytes: number, judge: (group: Group) => Verdict<T>): Promise<T> {
     const refusal = this.#refusal();
     if (refusal !== undefined) return Promise.reject(refusal);
-    const { promise, resolve, reject } = Promise.withResolvers<T>();
-    queue.push({
-      bytes,
-      judge: (group) => {
-        const { answer, settled } = judge(group);
-        if (!settled) return () => resolve(answer);
-        resolve(answer);
-        return undefined;
-      },
-      reject,
+    return new Promise((resolve, reject) => {
+      queue.push(new Operation(bytes, judge, resolve, reject));
+      this.#pumping ??= this.#pump();
     });
-    this.#pumping ??= this.#pump();
-    return promise;
   }
 
   /** One group after the other until nothing waits. Never rejects: a failure answers whoever waits. */
@@ -229,11 +247,10 @@ class LogStreamStore implements StreamStore {
     if (queue.length === 0) return;
     const group = new Group(this.#index, this.#now());
     const waiting = takeGroup(queue);
-    const staged: { readonly op: Waiting; readonly answer: () => void }[] = [];
+    const staged: Waiting[] = [];
     for (const op of waiting) {
       try {
-        const answer = op.judge(group);
-        if (answer !== undefined) staged.push({ op, answer });
+        if (op.judge(group)) staged.push(op);
       } catch (error) {
         op.reject(asError(error));
       }
@@ -244,20 +261,19 @@ class LogStreamStore implements StreamStore {
       this.#apply(await this.#log.append(this.#encoder.encode(record)), record);
     } catch (error) {
       this.#fail(error);
-      for (const { op } of staged) op.reject(this.#refusal() ?? asError(error));
+      for (const op of staged) op.reject(this.#refusal() ?? asError(error));
       return;
     }
-    for (const { answer } of staged) answer();
-
+    for (const op of staged) op.answer();
+    this.#watchers.wake(group.changed);
     const freed = this.#index.takeFreed();
     if (freed.length > 0) await this.#log.drop(freed);
   }
 
   #apply(row: number, record: GroupRecord): void {
     this.#index.apply(row, record);
-    for (const { stream, events, tombstone } of record.entries) {
+    for (const { stream, events } of record.entries) {
       if (events !== undefined) this.#tail.add(stream, events);
-      if (tombstone !== undefined) this.#tail.forget(stream);
     }
   }
 
@@ -312,6 +328,7 @@ class LogStreamStore implements StreamStore {
       }
     } catch (error) {
       if (slot[log].find(first) === undefined) return undefined;
+      if (error instanceof HoldfastError) throw error;
       if (error instanceof RangeError) throw damaged(row, error);
       throw new HoldfastError("unavailable", `row ${row} could not be read`, { cause: error });
     }

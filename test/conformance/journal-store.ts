@@ -9,7 +9,7 @@ import type { JournalStore } from "../../src/client/journal-store.ts";
 
 export interface JournalStoreUnderTest {
   readonly store: JournalStore;
-  /** The same journals through a new store, as after a restart of the process. */
+  /** The same journals through a new store, as after a restart of the process; the one before is over. */
   readonly reopen: () => JournalStore;
   /** Lets the store work until the promise is settled. */
   readonly settle: <T>(promise: Promise<T>) => Promise<T>;
@@ -92,10 +92,11 @@ export function journalStoreConformance(name: string, make: () => JournalStoreUn
       await settle(store.append("other", [B]));
       await settle(store.remove("k"));
       await settle(store.remove("never there"));
-      assert.deepEqual(await settle(reopen().read("k")), []);
-      assert.deepEqual(await settle(reopen().list()), ["other"]);
-      await settle(store.append("k", [C]));
-      assert.deepEqual(await settle(store.read("k")), [C]);
+      const reopened = reopen();
+      assert.deepEqual(await settle(reopened.read("k")), []);
+      assert.deepEqual(await settle(reopened.list()), ["other"]);
+      await settle(reopened.append("k", [C]));
+      assert.deepEqual(await settle(reopened.read("k")), [C]);
     });
 
     test("nobody shares bytes with the journal", async () => {
@@ -125,9 +126,10 @@ export function journalStoreConformance(name: string, make: () => JournalStoreUn
         await settle(store.append("intact", [C]));
         damage?.("k");
         await assert.rejects(settle(store.read("k")), { code: "stream_failed" });
-        await assert.rejects(settle(reopen().read("k")), { code: "stream_failed" });
-        assert.deepEqual(await settle(store.read("intact")), [C]);
-        assert.ok((await settle(store.list())).includes("k"), "it is still there to be reported");
+        const reopened = reopen();
+        await assert.rejects(settle(reopened.read("k")), { code: "stream_failed" });
+        assert.deepEqual(await settle(reopened.read("intact")), [C]);
+        assert.ok((await settle(reopened.list())).includes("k"), "it is still there to be reported");
       });
     }
   });

@@ -1,11 +1,29 @@
 /**
- * What the tests of stream stores say to them: names, hosts, batches, commits.
+ * What the tests of stream stores are given and what they say: a store with its clock, names, batches.
  *
  * Bodies are derived from their numbers, so whatever comes back can be checked for being the right one.
  */
 import assert from "node:assert/strict";
+import type { TestContext } from "node:test";
 import type { StreamName, StreamState } from "../../src/core/stream-state.ts";
 import type { Batch, ChunkBatch, Commit, Committed, StreamStore } from "../../src/store/index.ts";
+
+export interface StreamStoreHarness {
+  readonly store: StreamStore;
+  /** Another node's handle on the same streams. */
+  readonly peer?: StreamStore;
+  /** The store as it is after its process was killed and started again. The old handle is not used any more. */
+  readonly reopen?: () => Promise<StreamStore>;
+  /** The store's clock. */
+  readonly clock: { advance(ms: number): void };
+  /** How many synced writes there have been, where the store tells. */
+  readonly appends?: () => number;
+}
+
+export type OpenStreamStore = () => Promise<StreamStoreHarness>;
+
+/** Opens a store for one test and closes it afterwards. */
+export type Opened = (t: TestContext) => Promise<StreamStoreHarness>;
 
 export const HOST = { hostId: "host-a", leaseMs: 10_000 };
 export const OTHER_HOST = { hostId: "host-b", leaseMs: 10_000 };

@@ -16,7 +16,7 @@ import {
   stateOf,
   streamName,
 } from "./stream-fixtures.ts";
-import type { Opened } from "./stream-store.ts";
+import type { Opened } from "./stream-fixtures.ts";
 
 export function streamStoreCommits(storeName: string, opened: Opened): void {
   suite(`${storeName}: commits`, () => {

@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { HoldfastError } from "../../src/protocol/errors.ts";
 import { HOST, KEY_CHECK, created, growth, grown, streamName } from "./stream-fixtures.ts";
-import type { Opened } from "./stream-store.ts";
+import type { Opened } from "./stream-fixtures.ts";
 
 export function streamStoreLife(storeName: string, opened: Opened): void {
   suite(`${storeName}: expiry`, () => {

@@ -3,8 +3,8 @@
  */
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import type { OpenedTables } from "./table-store.ts";
-import { at, bytes } from "./table-store.ts";
+import type { OpenedTables } from "./table-fixtures.ts";
+import { at, bytes } from "./table-fixtures.ts";
 
 export function tableStoreLeases(storeName: string, opened: OpenedTables): void {
   suite(`${storeName}: leases`, () => {

@@ -281,6 +281,17 @@ export function transportConformance(name: string, make: (accept: Accept) => Tra
       },
     );
 
+    mirrored("a connection that is cut twice, or while it ends, closes once", async (pair, near, far) => {
+      near.send(0, 1);
+      near.wire.end();
+      pair.transport.cut();
+      pair.transport.cut();
+      await pair.transport.settle();
+      pair.transport.cut();
+      await pair.transport.settle();
+      assert.ok(near.end() !== undefined && far.end() !== undefined);
+    });
+
     mirrored("a receiver may end the connection from inside received", async (pair, near, far) => {
       far.onFrame(() => far.wire.end());
       near.send(0, 1);

@@ -59,10 +59,12 @@ test("D5: only a stream that is surely new may open while the store is down; any
   assert.equal(find(open, storeDown), "unavailable");
   assert.equal(find(resume, storeDown), "unavailable");
   assert.equal(find({ ...resume, fresh: true }, storeDown), "unavailable");
+  assert.equal(find({ ...open, role: "reader", fresh: true }, storeDown), "unavailable");
 });
 
 test("D2: a reader makes no stream", () => {
   assert.equal(find({ ...open, role: "reader" }, absent), "not_found");
+  assert.equal(find({ ...open, role: "reader" }, absent, LIMITS.openStreamsPerPrincipalMax), "not_found");
   assert.equal(find(reader, live), "go_on");
 });
 
@@ -85,8 +87,8 @@ const stream: StreamState = {
   writers: [writer("laptop")],
 };
 
-function admitted(attach: AttachFrame, state = stream, durableHead = 9, attached = 0): string {
-  const admission = admit(attach, state, durableHead, attached);
+function admitted(attach: AttachFrame, staged = stream, durable = staged, readers = 0): string {
+  const admission = admit(attach, staged, durable, readers);
   return admission.kind === "refuse" ? admission.code : admission.kind;
 }
 
@@ -100,20 +102,21 @@ test("B5: a client may stand anywhere from just below the floor to the durable h
 });
 
 test("B2: an event that is staged and not durable cannot have been seen", () => {
-  assert.equal(admitted(at(9), stream, 8), "event_ahead");
+  assert.equal(admitted(at(9), stream, { ...stream, eventHead: 8 }), "event_ahead");
 });
 
 test("D1: the newest writer comes back without changing anything", () => {
-  assert.deepEqual(admit(at(5), stream, 9, 0), { kind: "join" });
+  assert.deepEqual(admit(at(5), stream, stream, 0), { kind: "join" });
 });
 
 test("D2: the first writer is no takeover", () => {
-  const admission = admit(at(5), { ...stream, writers: [] }, 9, 0);
+  const unwritten = { ...stream, writers: [] };
+  const admission = admit(at(5), unwritten, unwritten, 0);
   assert.equal(admission.kind === "new_writer" && admission.isTakeover, false);
 });
 
 test("D2: another journal takes over from where both logs stand", () => {
-  assert.deepEqual(admit({ ...at(5), journalId: "phone" }, stream, 9, 0), {
+  assert.deepEqual(admit({ ...at(5), journalId: "phone" }, stream, stream, 0), {
     kind: "new_writer",
     isTakeover: true,
     writers: [writer("laptop"), { journalId: "phone", sinceSeqno: 4, sinceEvent: 9 }],
@@ -126,13 +129,23 @@ test("D1: a journal that was taken over from is fenced for good", () => {
   assert.equal(admitted({ ...at(5), role: "reader" }, taken), "join");
 });
 
+test("D1: a takeover that is not durable yet fences nobody, it only asks to come back", () => {
+  const staged = { ...stream, writers: [writer("laptop"), writer("phone")] };
+  assert.equal(admitted(at(5), staged, stream), "unavailable");
+});
+
+test("B5: a floor that is not durable yet refuses nobody", () => {
+  assert.equal(admitted(at(2), { ...stream, eventFloor: 8 }, stream), "join");
+});
+
 test("D2: a reader with any journal takes nothing over", () => {
   assert.equal(admitted({ ...at(5), role: "reader", journalId: "phone" }), "join");
 });
 
-test("E8: 16 may be attached, the 17th is refused", () => {
-  assert.equal(admitted({ ...reader, eventId: 5 }, stream, 9, LIMITS.readersPerStreamMax - 1), "join");
-  assert.equal(admitted({ ...reader, eventId: 5 }, stream, 9, LIMITS.readersPerStreamMax), "overloaded");
+test("E8: 16 readers may be attached, the 17th is refused, the writer never", () => {
+  assert.equal(admitted({ ...reader, eventId: 5 }, stream, stream, LIMITS.readersPerStreamMax - 1), "join");
+  assert.equal(admitted({ ...reader, eventId: 5 }, stream, stream, LIMITS.readersPerStreamMax), "overloaded");
+  assert.equal(admitted(at(5), stream, stream, LIMITS.readersPerStreamMax), "join");
 });
 
 test("E8: two devices that fight over a stream end at 256 takeovers", () => {

@@ -141,22 +141,23 @@ test("nothing follows stopped, even when a welcome is what ended it", () => {
 
 test("D2: a takeover speaks only after its first welcome, and goes on from there", () => {
   const taking = client({ takesOver: true });
-  assert.equal(maySpeak(taking, 1), false);
+  assert.equal(maySpeak(taking, 1, false), false);
   const live = stateAfter(taking, tick(), welcome({ nextSeqno: 7 }));
   assert.deepEqual(after(live, say, recorded(2)), ["send 7"]);
 });
 
 test("E8: whoever has 256 chunks open, has closed or has stopped may not speak", () => {
   const full = stateAfter(client(), ...Array.from({ length: LIMITS.unackedChunksMax }, () => say));
-  assert.equal(maySpeak(full, 1), false);
+  assert.equal(maySpeak(full, 1, false), false);
   assert.throws(() => step(full, say), AssertionFailed);
-  assert.equal(maySpeak(stateAfter(client(), close), 0), false);
-  assert.equal(maySpeak(stateAfter(client(), { kind: "leave" }), 1), false);
-  assert.equal(maySpeak(client({ records: [said(0, true)] }), 1), false);
+  assert.throws(() => stateAfter(client(), close, say), AssertionFailed);
+  assert.equal(maySpeak(stateAfter(client(), close), 0, false), false);
+  assert.equal(maySpeak(stateAfter(client(), { kind: "leave" }), 1, false), false);
+  assert.equal(maySpeak(client({ records: [said(0, true)] }), 1, false), false);
 });
 
 test("D2: a reader has nothing to say", () => {
-  assert.equal(maySpeak(attached({ role: "reader" }), 1), false);
+  assert.equal(maySpeak(attached({ role: "reader" }), 1, false), false);
 });
 
 test("B1: events are delivered in order, repetitions dropped", () => {
@@ -235,6 +236,13 @@ test("leaving ends nothing: the journal gets no outcome and can be resumed", () 
   const [state, effects] = run(step, attached(), [{ kind: "leave" }]);
   assert.deepEqual(only(effects, "record"), []);
   assert.deepEqual([state.outcome, state.phase], [undefined, "stopped"]);
+});
+
+test("leaving lets go of a connection that is there, and of none that is not", () => {
+  const connecting = stateAfter(client(), tick());
+  assert.deepEqual(after(connecting, { kind: "leave" }), ["disconnect", "stopped"]);
+  assert.deepEqual(after(attached(), { kind: "leave" }), ["disconnect", "stopped"]);
+  assert.deepEqual(after(attached(), lost(), { kind: "leave" }), ["stopped"]);
 });
 
 test("F5: a journal that fails stops the client without deciding anything about the stream", () => {

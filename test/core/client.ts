@@ -18,8 +18,6 @@ export const OPTIONS: clientState.Options = {
   stall: { heartbeatsMissedMax: 3, progressMs: 60_000, unansweredMs: 30_000 },
 };
 
-const opened: JournalRecord = { kind: "opened", journalId: "laptop", takesOver: false, createdMs: 0 };
-
 export interface Start extends Partial<Omit<clientState.Beginning, "journal">> {
   readonly records?: readonly JournalRecord[];
   readonly takesOver?: boolean;
@@ -28,7 +26,7 @@ export interface Start extends Partial<Omit<clientState.Beginning, "journal">> {
 
 /** A client that has just been started from what is on its disk. */
 export function client({ records = [], takesOver = false, options, ...rest }: Start = {}): State {
-  const journal = recover([{ ...opened, takesOver }, ...records]);
+  const journal = recover([{ kind: "opened", journalId: "laptop", takesOver, createdMs: 0 }, ...records]);
   assert.ok(journal !== undefined);
   const beginning = { role: "writer", fresh: false, autoResume: false, nowMs: 0, ...rest } as const;
   return clientState.init({ ...OPTIONS, ...options }, { ...beginning, journal });
@@ -65,14 +63,14 @@ export const heartbeat = (nextSeqno: number, eventHead: number, aborted = false,
   frame({ kind: "heartbeat", nextSeqno, eventHead, aborted }, 1, nowMs);
 export const refused = (code: ErrorCode, connection = 1, nowMs = 0): Input =>
   frame({ kind: "error", code, message: "no", retryAfterMs: undefined }, connection, nowMs);
-export const lost = (connection = 1, nowMs = 0): Input => ({
+export const lost = (connection = 1, nowMs = 0, random = 0): Input => ({
   kind: "lost",
   connection,
   code: "connection_lost",
   message: "cut",
   retryAfterMs: undefined,
   nowMs,
-  random: 0,
+  random,
 });
 export const say: Input = { kind: "say", bytes: 10, isClose: false, nowMs: 0 };
 export const close: Input = { kind: "say", bytes: 0, isClose: true, nowMs: 0 };
@@ -111,7 +109,11 @@ export const received = (eventId = 1): JournalRecord => ({
 
 /** Connected, welcomed, and every record so far on disk. */
 export function attached(start: Start = {}, more: Partial<WelcomeFrame> = {}): State {
-  const [state] = run(step, client(start), [tick(), welcome(more)]);
+  return onDisk(run(step, client(start), [tick(), welcome(more)])[0]);
+}
+
+/** The same with everything that was ordered on disk. */
+export function onDisk(state: State): State {
   return run(step, state, [recorded(state.pending.length)])[0];
 }
 

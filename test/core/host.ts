@@ -24,7 +24,12 @@ export function host(stored: Partial<StreamState> = {}): State {
   return hostState.init(OPTIONS, "fsync", state, macs);
 }
 
-export function attach(connection: number, journalId: string, more: Partial<AttachFrame> = {}): Input {
+export function attach(
+  connection: number,
+  journalId: string,
+  more: Partial<AttachFrame> = {},
+  firstMac?: Uint8Array,
+): Input {
   const frame: AttachFrame = {
     kind: "attach",
     protocolVersion: PROTOCOL_VERSION,
@@ -36,8 +41,11 @@ export function attach(connection: number, journalId: string, more: Partial<Atta
     firstChunk: undefined,
     ...more,
   };
-  return { kind: "attach", connection, frame, firstMac: undefined, resumed: true, nowMs: 0 };
+  return { kind: "attach", connection, frame, firstMac, resumed: true, nowMs: 0 };
 }
+/** A fresh stream's first attach, chunk 0 inside. */
+export const opening = (connection: number, journalId: string): Input =>
+  attach(connection, journalId, { mode: "open", fresh: true, firstChunk: Uint8Array.of(0) }, macOf(0));
 export const read = (connection: number, eventId = 0): Input =>
   attach(connection, "reader", { role: "reader", eventId });
 export function chunk(
@@ -46,7 +54,8 @@ export function chunk(
   more: { content?: number; writerEpoch?: number } = {},
 ): Input {
   const { content = seqno, writerEpoch = 1 } = more;
-  return { kind: "chunk", connection, seqno, writerEpoch, mac: macOf(content), isClose: false, nowMs: 0 };
+  const mac = macOf(content);
+  return { kind: "chunk", connection, seqno, writerEpoch, mac, bytes: 1, isClose: false, nowMs: 0 };
 }
 export const committed = (nowMs = 0): Input => ({ kind: "committed", nowMs });
 export const emit: Input = { kind: "emit" };

@@ -10,13 +10,18 @@ import { last, run } from "./run.ts";
 
 const empty = inbox.init(0, [], false);
 const macOf = (content: number): Uint8Array => Uint8Array.of(content, content >> 8, 7);
-const chunk = (seqno: number, content = seqno, isClose = false): inbox.Input => ({
+const chunk = (seqno: number, content = seqno, isClose = false, bytes = 1): inbox.Input => ({
   kind: "chunk",
   seqno,
   mac: macOf(content),
+  bytes,
   isClose,
 });
 const committed = (nextSeqno: number): inbox.Input => ({ kind: "committed", nextSeqno });
+
+/** So many chunks, each committed before the next. */
+const durably = (count: number): readonly inbox.Input[] =>
+  Array.from({ length: count }, (_, seqno) => [chunk(seqno), committed(seqno + 1)]).flat();
 
 function told(effects: readonly inbox.Effect[]): readonly string[] {
   return effects.map((effect) =>
@@ -57,7 +62,7 @@ for (const [what, mac] of [
   ["a MAC of another length", Uint8Array.of(0)],
 ] as const) {
   test(`A2: the same seqno with ${what} is a conflict, durable or not`, () => {
-    const other: inbox.Input = { kind: "chunk", seqno: 0, mac, isClose: false };
+    const other: inbox.Input = { kind: "chunk", seqno: 0, mac, bytes: 1, isClose: false };
     const [, early] = last(inbox.step, empty, [chunk(0), other]);
     assert.deepEqual(told(early), ["seqno_conflict"]);
     const [, late] = last(inbox.step, empty, [chunk(0), committed(1), other]);
@@ -74,16 +79,31 @@ test("A4: a restarted server knows the contents of the last chunks from its stor
 
 test("A2: the oldest chunk that can be unacknowledged is compared, an older one is refused, not acked unseen", () => {
   const count = LIMITS.unackedChunksMax + 1;
-  const chunks = Array.from({ length: count }, (_, seqno) => chunk(seqno));
-  const [full] = run(inbox.step, empty, [...chunks, committed(count)]);
+  const [full] = run(inbox.step, empty, durably(count));
   assert.deepEqual(told(inbox.step(full, chunk(1))[1]), [`ack ${String(count - 1)}`]);
   assert.deepEqual(told(inbox.step(full, chunk(0))[1]), ["seqno_conflict"]);
 });
 
 test("F2: however many chunks came, only the newest MACs are kept", () => {
-  const chunks = Array.from({ length: 3 * LIMITS.unackedChunksMax }, (_, seqno) => chunk(seqno));
-  const [state] = run(inbox.step, empty, chunks);
+  const [state] = run(inbox.step, empty, durably(3 * LIMITS.unackedChunksMax));
   assert.equal(state.macs.length, LIMITS.unackedChunksMax);
+});
+
+test("E8, F2: a client may have 256 chunks open, and is refused with the 257th until a commit is durable", () => {
+  const chunks = Array.from({ length: LIMITS.unackedChunksMax }, (_, seqno) => chunk(seqno));
+  const [full, effects] = run(inbox.step, empty, chunks);
+  assert.equal(effects.length, LIMITS.unackedChunksMax);
+  const next = chunk(LIMITS.unackedChunksMax);
+  assert.deepEqual(told(inbox.step(full, next)[1]), ["too_large"]);
+  assert.deepEqual(told(last(inbox.step, full, [committed(1), next])[1]), ["accept 256"]);
+});
+
+test("E8, F2: a client may have 8 MiB open, and is refused with the next byte until a commit is durable", () => {
+  const half = LIMITS.unackedBytesMax / 2;
+  const [full, effects] = run(inbox.step, empty, [chunk(0, 0, false, half), chunk(1, 1, false, half)]);
+  assert.deepEqual(told(effects), ["accept 0", "accept 1"]);
+  assert.deepEqual(told(inbox.step(full, chunk(2))[1]), ["too_large"]);
+  assert.deepEqual(told(last(inbox.step, full, [committed(1), chunk(2)])[1]), ["accept 2"]);
 });
 
 test("nothing follows a close, but the close itself may come again", () => {

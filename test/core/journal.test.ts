@@ -92,15 +92,19 @@ test("D6: the first outcome stays", () => {
   assert.equal(journal.outcome, "fenced");
 });
 
-test("C5: a recorded conflict changes nothing about the exec", () => {
+test("C5: a conflict is remembered and changes nothing about the exec", () => {
   const conflict: JournalRecord = { kind: "exec_conflict", execId: "x", argsHash: "other" };
-  assert.deepEqual(recovering(received("x"), conflict), recovering(received("x")));
+  const journal = recovering(received("x"), conflict);
+  assert.deepEqual(journal.conflicts, [{ execId: "x", argsHash: "other" }]);
+  assert.deepEqual(journal.execs, recovering(received("x")).execs);
 });
 
 const damaged: Readonly<Record<string, readonly JournalRecord[]>> = {
   "a record before the opening": [said(0)],
   "a second opening": [opened, opened],
   "a gap in what was said": [opened, said(0), said(2)],
+  "a first chunk that is not number 0": [opened, said(1)],
+  "a gap after everything was acknowledged": [opened, said(0), acked(1), said(2)],
   "a seqno used twice": [opened, said(0), said(0)],
   "an ack of what was not said": [opened, said(0), acked(2)],
   "an ack before the numbering is known": [takingOver, acked(0)],

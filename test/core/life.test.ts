@@ -85,6 +85,13 @@ test("D3: an abort is repeated at each attach until a welcome or a heartbeat say
   assert.deepEqual(run(stop.step, asking, [detached, told(true), attached])[1], []);
 });
 
+test("D3: a heartbeat that knows nothing of the abort betrays that it was lost, and it is sent again", () => {
+  const sent = [attached, wanted, journaled];
+  assert.deepEqual(kinds(last(stop.step, idle, [...sent, told(false)])[1]), ["send"]);
+  assert.deepEqual(last(stop.step, idle, [...sent, told(true)])[1], []);
+  assert.deepEqual(last(stop.step, idle, [attached, told(false)])[1], []);
+});
+
 test("D3: a client that crashed after the wish was on disk sends it when it is back", () => {
   assert.deepEqual(kinds(run(stop.step, stop.init(true), [attached])[1]), ["send"]);
 });

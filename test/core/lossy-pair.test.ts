@@ -81,7 +81,7 @@ class Pair {
     const frame = this.toServer.shift();
     if (frame === undefined) return;
     const { seqno, content } = frame;
-    this.feedServer({ kind: "chunk", seqno, mac: macOf(content), isClose: false }, content);
+    this.feedServer({ kind: "chunk", seqno, mac: macOf(content), bytes: 1, isClose: false }, content);
   }
 
   commit(): void {

@@ -52,13 +52,18 @@ test("D5: a degraded stream ended with its connection and must not be opened aga
   assert.equal(found({ kind: "degraded" }), "mark_aborted");
 });
 
-test("D6: only a generating status is corrected, and only when there is nothing to resume", () => {
-  assert.equal(restoreStatus("generating", "resume"), "generating");
-  assert.equal(restoreStatus("generating", "clear"), "aborted");
-  assert.equal(restoreStatus("generating", "keep"), "aborted");
-  assert.equal(restoreStatus("generating", "mark_aborted"), "aborted");
-  assert.equal(restoreStatus("completed", "clear"), "completed");
-  assert.equal(restoreStatus("failed", "keep"), "failed");
+test("D6: a generating status with nothing to resume becomes what the journal says, else aborted", () => {
+  const completed = inspect(recover([opened, ended("completed")]));
+  assert.equal(restoreStatus("generating", { kind: "resume" }), "generating");
+  assert.equal(restoreStatus("generating", completed), "completed");
+  assert.equal(restoreStatus("generating", inspect(undefined)), "aborted");
+  assert.equal(restoreStatus("generating", inspect("damaged")), "aborted");
+  assert.equal(restoreStatus("generating", { kind: "mark_aborted" }), "aborted");
+});
+
+test("D6: a status that is final is not touched", () => {
+  assert.equal(restoreStatus("aborted", inspect(recover([opened, ended("completed")]))), "aborted");
+  assert.equal(restoreStatus("failed", inspect("damaged")), "failed");
 });
 
 test("D7: the window is judged by two times of the server's clock", () => {

@@ -89,15 +89,62 @@ test("F3: delays shrink again only after something really moved", () => {
   assert.deepEqual(wanted(after), ["at 50"]);
 });
 
-test("the credentials are asked for once, and again only after progress", () => {
+const welcomed = (nowMs: number): retry.Input => ({ kind: "welcomed", nowMs });
+const wake = (nowMs: number): retry.Input => ({ kind: "wake", nowMs });
+
+test("the credentials are asked for once, and again only after they have worked", () => {
   const unauthenticated = failed("unauthenticated");
   assert.deepEqual(wanted(run(retry.step, start, [unauthenticated, unauthenticated])[1]), ["ask", "give_up"]);
-  const [, effects] = last(retry.step, start, [
-    unauthenticated,
-    { kind: "progress", nowMs: 5 },
-    unauthenticated,
+  assert.deepEqual(wanted(last(retry.step, start, [unauthenticated, welcomed(5), unauthenticated])[1]), [
+    "ask",
   ]);
-  assert.deepEqual(wanted(effects), ["ask"]);
+});
+
+test("F3: a server that welcomes and hangs up at once earns no shorter delay", () => {
+  const inputs = [failed("internal"), welcomed(0), failed("internal"), welcomed(0), failed("internal")];
+  assert.deepEqual(wanted(last(retry.step, start, inputs)[1]), ["at 200"]);
+});
+
+test("F1: a connection that worked until now is no reason to give up, however quiet it was", () => {
+  const quiet = [1, 2, 3, 4, 5].map((nowMs) => failed("connection_lost", nowMs));
+  const [, effects] = last(retry.step, start, [
+    ...quiet,
+    welcomed(100_000),
+    failed("connection_lost", 100_001),
+  ]);
+  assert.equal(effects[0]?.kind, "connect");
+});
+
+test("F3: a wake does not wait out the jitter", () => {
+  assert.deepEqual(wanted(last(retry.step, start, [failed("internal", 0, 0.9), wake(1)])[1]), ["at 1"]);
+});
+
+test("F3: a wake does not come before the server wants to see us", () => {
+  const busy = failed("overloaded", 0, 0, 5_000);
+  assert.deepEqual(wanted(last(retry.step, start, [busy, wake(10)])[1]), ["at 5000"]);
+  assert.deepEqual(wanted(last(retry.step, start, [busy, wake(10), wake(5_000)])[1]), ["at 5000"]);
+});
+
+test("F3: a network that flaps, waking the client each time, stays within the budget and runs into no debt", () => {
+  let state = start;
+  let attempts = 0;
+  let nextMs = Number.POSITIVE_INFINITY;
+  for (let nowMs = 0; nowMs < 50_000; nowMs += 10) {
+    let effects: readonly retry.Effect[];
+    [state, effects] = retry.step(state, wake(nowMs));
+    const [woken] = effects;
+    assert.ok(woken?.kind === "connect");
+    nextMs = Math.min(nextMs, woken.atMs);
+    if (nextMs > nowMs) continue;
+    attempts++;
+    [state, effects] = retry.step(state, failed("connection_lost", nowMs, 0));
+    const [planned] = effects;
+    assert.ok(planned?.kind === "connect");
+    nextMs = planned.atMs;
+  }
+  const { burst, refillMs } = options.budget;
+  assert.ok(attempts <= burst + 50_000 / refillMs, `${String(attempts)} attempts`);
+  assert.ok(attempts >= 50_000 / refillMs / 2, `${String(attempts)} attempts`);
 });
 
 test("F1: without progress for long enough the client gives up", () => {

@@ -80,13 +80,28 @@ test("F4: a request that somebody works on is not stuck, however long it takes",
 test("F4: a reported request that is taken up ends the stall; progress elsewhere does not", () => {
   const reported = [asked("exec-1", 0), heard(500), tick(501)];
   assert.deepEqual(said([...reported, progress(510)]), []);
-  assert.deepEqual(said([...reported, takenUp("exec-1")]), ["recovered"]);
-  assert.deepEqual(said([...reported, asked("exec-2", 505), takenUp("exec-1")]), []);
+  assert.deepEqual(said([...reported, takenUp("exec-1"), tick(502)]), ["recovered"]);
+});
+
+test("F4: a younger request does not inherit the stall of an older one, and is named when its own time is over", () => {
+  const taken = [asked("exec-1", 0), asked("exec-2", 300), heard(500), tick(501), takenUp("exec-1")];
+  assert.deepEqual(said([...taken, tick(502)]), ["recovered"]);
+  assert.deepEqual(said([...taken, tick(502), heard(800), tick(801)]), [
+    "report unanswered: exec-2",
+    "probe",
+  ]);
 });
 
 test("F4: nothing runs out while detached, and an attach starts every clock anew", () => {
   assert.deepEqual(said([asked("exec-1", 0), detached, tick(99_000)]), []);
   assert.deepEqual(said([asked("exec-1", 0), owed(true, 0), detached, attached(99_000), tick(99_001)]), []);
+});
+
+test("F4: nothing runs out before the first attach", () => {
+  assert.deepEqual(
+    run(stall.step, stall.init(options), [owed(true, 0), asked("exec-1", 0), tick(99_000)])[1],
+    [],
+  );
 });
 
 test("F4: a new connection ends the stall of the one before", () => {

@@ -43,17 +43,20 @@ test("D1: every writer raises the epoch, and none is ever taken away", () => {
   assert.throws(() => applyCommit(taken, commit(0, 0, { writers: writers(1) }), 100), AssertionFailed);
 });
 
-test("B5: a floor rises and never falls", () => {
+test("B5: a floor rises, never falls, and never passes the next event", () => {
   const trimmed = applyCommit(applyCommit(fresh, commit(0, 9), 100), commit(0, 0, { eventFloor: 5 }), 100);
   assert.equal(trimmed.eventFloor, 5);
   assert.equal(applyCommit(trimmed, commit(0, 1), 100).eventFloor, 5);
   assert.throws(() => applyCommit(trimmed, commit(0, 0, { eventFloor: 4 }), 100), AssertionFailed);
+  assert.equal(applyCommit(trimmed, commit(0, 1, { eventFloor: 11 }), 100).eventFloor, 11);
+  assert.throws(() => applyCommit(trimmed, commit(0, 1, { eventFloor: 12 }), 100), AssertionFailed);
 });
 
-test("B6: no event follows the end, and the first end stays", () => {
+test("B6: the end is an event, no event follows it, and it stays", () => {
   const ended = applyCommit(fresh, commit(0, 1, { end: "completed" }), 100);
   assert.throws(() => applyCommit(ended, commit(0, 1), 100), AssertionFailed);
-  assert.equal(applyCommit(ended, commit(0, 0, { end: "aborted" }), 100).end, "completed");
+  assert.equal(applyCommit(ended, commit(0, 0, { aborted: true }), 100).end, "completed");
+  assert.throws(() => applyCommit(fresh, commit(0, 0, { end: "completed" }), 100), AssertionFailed);
 });
 
 test("A1: no chunk follows the close", () => {

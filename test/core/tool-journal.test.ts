@@ -31,7 +31,7 @@ const acked = (nextSeqno: number): tools.Input => ({ kind: "acked", nextSeqno })
 const attached = (nowMs = 0, sinceEvent = 0): tools.Input => ({ kind: "attached", sinceEvent, nowMs });
 const aborted: tools.Input = { kind: "aborted" };
 
-const [live] = run(tools.step, tools.init([]), [attached()]);
+const [live] = run(tools.step, tools.init([], false), [attached()]);
 
 function wanted(effects: readonly tools.Effect[]): readonly string[] {
   return effects.map((effect) => {
@@ -51,10 +51,11 @@ function restartedAt(phase: tools.Phase, request: Requested, more: readonly tool
     ...known,
     phase,
     approvedUntilMs: phase === "received" ? 0 : 1_000,
-    inHand: false,
+    hand: "empty",
+    mayHaveRun: false,
     resultSeqno: phase === "done" || phase === "acked" ? 3 : undefined,
   };
-  return wanted(run(tools.step, tools.init([entry]), more)[1]);
+  return wanted(run(tools.step, tools.init([entry], false), more)[1]);
 }
 
 test("C2: a tool runs only after received and started are on disk, in this order", () => {
@@ -168,13 +169,13 @@ test("C3: a reconnect takes up nothing that is in hand already", () => {
 });
 
 test("D2: nobody acts before the server has welcomed this client as the writer", () => {
-  const [unattached, effects] = run(tools.step, tools.init([]), [shell, recorded("received")]);
+  const [unattached, effects] = run(tools.step, tools.init([], false), [shell, recorded("received")]);
   assert.deepEqual(wanted(effects), ["record received"]);
   assert.deepEqual(wanted(tools.step(unattached, attached())[1]), ["record started"]);
 });
 
 test("D2: execs from before this writer's time are not its business", () => {
-  const [taken] = run(tools.step, tools.init([]), [attached(0, 5)]);
+  const [taken] = run(tools.step, tools.init([], false), [attached(0, 5)]);
   assert.deepEqual(tools.step(taken, shell)[1], []);
   assert.deepEqual(wanted(tools.step(taken, { ...shell, eventId: 6 })[1]), ["record received"]);
   assert.deepEqual(restartedAt("received", shell, [attached(0, 5)]), []);
@@ -192,8 +193,12 @@ test("D3: after an abort nothing starts any more, and what runs is stopped, once
 });
 
 test("C1, D3: a repeatable tool that may have run before the crash is unknown after an abort, not aborted", () => {
-  const effects = restartedAt("started", repeatable, [aborted, attached(), recorded("started")]);
-  assert.ok(!effects.includes("report aborted") && !effects.includes("run"), effects.join(", "));
+  assert.deepEqual(restartedAt("started", repeatable, [aborted, attached()]), [
+    "stop_leftover",
+    "report unknown",
+  ]);
+  const pending = restartedAt("started", repeatable, [attached(), aborted, recorded("started")]);
+  assert.deepEqual(pending, ["stop_leftover", "record started", "report unknown"]);
 });
 
 test("C1: an exec has one result", () => {
@@ -201,12 +206,13 @@ test("C1: an exec has one result", () => {
   assert.throws(() => tools.step(done, answered(4)), AssertionFailed);
 });
 
-test("C6: an entry is settled when its result is acknowledged, not before", () => {
+test("C6: an exec is open until it has its result, and acknowledged only when that is", () => {
   const [running] = run(tools.step, live, [shell, recorded("received"), recorded("started")]);
-  assert.equal(tools.isSettled(running), false);
+  assert.equal(tools.hasOpen(running), true);
   const [done] = run(tools.step, running, [answered(3), acked(3)]);
-  assert.equal(tools.isSettled(done), false);
-  assert.equal(tools.isSettled(tools.step(done, acked(4))[0]), true);
+  assert.equal(tools.hasOpen(done), false);
+  assert.equal(done.entries.get("x1")?.phase, "done");
+  assert.equal(tools.step(done, acked(4))[0].entries.get("x1")?.phase, "acked");
 });
 
 test("C6: parallel tools do not forget each other's results", () => {
@@ -225,4 +231,20 @@ test("C6: parallel tools do not forget each other's results", () => {
 test("what was never requested cannot happen", () => {
   assert.throws(() => tools.step(live, answered()), AssertionFailed);
   assert.throws(() => tools.step(live, recorded("received")), AssertionFailed);
+  const [asking] = run(tools.step, live, [dangerous, recorded("received")]);
+  assert.throws(() => tools.step(asking, recorded("approved")), AssertionFailed);
+  assert.throws(() => tools.step(asking, answered()), AssertionFailed);
+});
+
+test("a click that comes too late, for an exec nobody knows or nobody asks about, is harmless", () => {
+  assert.deepEqual(through(approved(), denied), []);
+  assert.deepEqual(after(shell, recorded("received"), denied), []);
+  assert.deepEqual(after(shell, recorded("received"), recorded("started"), approved()), []);
+});
+
+test("D3: a client that wanted to abort before its crash starts nothing when it is back", () => {
+  const { kind: _, ...known } = shell;
+  const nothing = { approvedUntilMs: 0, hand: "empty", mayHaveRun: false, resultSeqno: undefined } as const;
+  const wanting = tools.init([{ ...known, ...nothing, phase: "received" }], true);
+  assert.deepEqual(wanted(tools.step(wanting, attached())[1]), ["report aborted"]);
 });

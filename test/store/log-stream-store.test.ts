@@ -193,6 +193,12 @@ test("A7: the rows of an expired stream are given back, except what others need"
   await again.forgetGone(clock.now());
   await turn();
   assert.equal(log.rows.rowCount, 2, "the format and the forgotten numbers are all that is left");
+  const third = await created(again, streamName("third"));
+  await again.expire(streamName("third"), third.activityMs);
+  clock.advance(1);
+  assert.equal(await again.forgetGone(clock.now()), 1);
+  await turn();
+  assert.equal(log.rows.rowCount, 2, "the older list of forgotten numbers went as well");
 });
 
 test("F2: renewals and risen floors do not make the log grow", async () => {
@@ -212,13 +218,32 @@ test("F2: renewals and risen floors do not make the log grow", async () => {
 });
 
 test("a stream that expires while it is read ends the reading and does not fail it", async () => {
-  const log = new ScriptedLog();
   const clock = new ManualClock();
-  const first = await openLogStreamStore(log, clock);
-  let state = await created(first, NAME);
-  for (let at = 0; at < 5; at++) state = await grown(first, NAME, state, { events: 1 });
-  const store = await openLogStreamStore(new ScriptedLog(log.rows.reopened()), clock);
+  const log = new ScriptedLog();
+  const before = await openLogStreamStore(log, clock);
+  let state = await created(before, NAME);
+  for (let at = 0; at < 5; at++) state = await grown(before, NAME, state, { events: 1 });
+  const reopened = new ScriptedLog(log.rows.reopened());
+  const store = await openLogStreamStore(reopened, clock);
+  const gate = Promise.withResolvers<void>();
+  reopened.reading = gate.promise;
   const reading = store.readEvents(NAME, 1, 1_000_000);
   await store.expire(NAME, state.activityMs);
-  assert.ok((await reading).length <= 5);
+  gate.resolve();
+  assert.deepEqual(await reading, []);
+});
+
+test("a row that cannot be read fails that reading and leaves the store usable", async () => {
+  const clock = new ManualClock();
+  const log = new ScriptedLog();
+  const before = await openLogStreamStore(log, clock);
+  const state = await grown(before, NAME, await created(before, NAME), { events: 1 });
+  const reopened = new ScriptedLog(log.rows.reopened());
+  const store = await openLogStreamStore(reopened, clock);
+  const failing = Promise.reject(new Error("bad sector"));
+  reopened.reading = failing;
+  await assert.rejects(store.readEvents(NAME, 1, 1000), isUnavailable);
+  reopened.reading = Promise.resolve();
+  assert.deepEqual(await store.readEvents(NAME, 1, 1000), [eventsFrom(1, 1)]);
+  await grown(store, NAME, state, { events: 1 });
 });

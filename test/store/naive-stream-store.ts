@@ -102,6 +102,7 @@ export class NaiveStreamStore {
     const eventHead = state.eventHead + (events?.count ?? 0);
     const eventFloor = change.eventFloor ?? state.eventFloor;
     if (events !== undefined && state.end !== undefined) return "refused";
+    if (events === undefined && change.end !== undefined) return "refused";
     if (chunks !== undefined && state.closed) return "refused";
     if (eventFloor < state.eventFloor || eventFloor > eventHead + 1) return "refused";
     found.state = {

@@ -45,6 +45,18 @@ test("B1: a batch that is there twice is refused", async () => {
   await assert.rejects(openLogStreamStore(log, new ManualClock()), isRefusal("stream_failed", /row 7/));
 });
 
+test("A7: an entry after the tombstone of its stream is refused", async () => {
+  const log = await filledLog();
+  const event = await log.read(5);
+  const store = await openLogStreamStore(log, new ManualClock());
+  assert.equal((await store.expire(NAME, Number.MAX_SAFE_INTEGER)).kind, "gone");
+  await log.append(event);
+  await assert.rejects(
+    openLogStreamStore(log.reopened(), new ManualClock()),
+    isRefusal("stream_failed", /tombstone/),
+  );
+});
+
 test("a record that cannot be decoded is refused, and the row is named", async () => {
   const log = await filledLog();
   for (const record of [Uint8Array.of(), Uint8Array.of(255, 255), (await log.read(5)).subarray(0, 40)]) {

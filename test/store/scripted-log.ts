@@ -18,6 +18,8 @@ export class ScriptedLog implements CommitLog {
   readonly dropped: number[] = [];
   /** While true, appends wait for `finish` or `fail`. */
   holding = false;
+  /** What every read waits for. */
+  reading: Promise<void> = Promise.resolve();
   readonly #held: Append[] = [];
 
   constructor(rows: MemoryLog = new MemoryLog()) {
@@ -53,7 +55,8 @@ export class ScriptedLog implements CommitLog {
     return answer.promise;
   }
 
-  read(row: number): Promise<Uint8Array> {
+  async read(row: number): Promise<Uint8Array> {
+    await this.reading;
     return this.rows.read(row);
   }
 

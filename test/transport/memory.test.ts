@@ -90,6 +90,35 @@ test("a frame can be made to arrive twice, in either direction", async () => {
   assert.deepEqual(acks, [0, 0, 1, 2, 2]);
 });
 
+test("what is under way is lost when its receiver cuts the connection, and the writer has nothing to wait for", async () => {
+  const seqnos: number[] = [];
+  const acks: number[] = [];
+  const serve = ackingServer(seqnos);
+  const transport = memoryTransport(
+    (meta, wire) => {
+      const handler = serve(meta, wire);
+      const cut = (): void => {
+        for (const connection of transport.connections) connection.cut();
+      };
+      return {
+        ...handler,
+        received(frame) {
+          handler.received(frame);
+          cut();
+        },
+      };
+    },
+    { principalOf },
+  );
+  const wire = transport.connect(META, ackReader(acks));
+  wire.write([chunk(0), chunk(1)]);
+  wire.write([chunk(2)]);
+  await turn();
+  assert.deepEqual(seqnos, [0]);
+  assert.deepEqual(acks, []);
+  assert.equal(wire.write([chunk(3)]), 0);
+});
+
 test("a delay holds frames back by the given environment's clock and keeps their order when it changes", async () => {
   const world = new World(1);
   const process = new SimProcess(world, "both");

@@ -59,7 +59,7 @@ export class SimConnection {
     this.client = new End(network, this, client, "client", (frame) => {
       if (this.recording !== undefined && this.recording.length < GHOST_FRAMES_MAX)
         this.recording.push(frame);
-      return network.recodeClient(frame);
+      return network.recodeClient(frame, meta.idempotencyKey);
     });
     this.server = new End(network, this, server, "server", (frame) => network.recodeServer(frame));
     this.client.peer = this.server;

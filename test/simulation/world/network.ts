@@ -174,8 +174,8 @@ export class SimNetwork {
     else if (connection.id > newest) this.#newest.set(connection.stream, connection.id);
   }
 
-  recodeClient(frame: ClientFrame): ClientFrame {
-    return this.#codec ? decodeClientFrame(encodeClientFrame(frame, "")).frame : frame;
+  recodeClient(frame: ClientFrame, idempotencyKey: string): ClientFrame {
+    return this.#codec ? decodeClientFrame(encodeClientFrame(frame, idempotencyKey)).frame : frame;
   }
 
   recodeServer(frame: ServerFrame): ServerFrame {

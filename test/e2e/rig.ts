@@ -1,0 +1,174 @@
+/**
+ * A server and clients in one process, all of production parts: memory transport, memory log, Node
+ * sealing. What can be done to them from outside is what happens to real ones: the network is cut,
+ * the server is restarted or killed, a client's process dies.
+ */
+import assert from "node:assert/strict";
+import type { TestContext } from "node:test";
+import { Client, type ClientOptions, type ClientStream, type StreamEvent } from "../../src/client/index.ts";
+import { retry } from "../../src/core/index.ts";
+import { nodeSealing } from "../../src/sealing/node.ts";
+import { type Application, createServer, type Server } from "../../src/server/index.ts";
+import { MemoryLog, openLogStreamStore, type StreamStore } from "../../src/store/index.ts";
+import { type Accept, type Connect, memoryTransport } from "../../src/transport/index.ts";
+
+export const HOME_KEY = new Uint8Array(32).fill(7);
+export const PRINCIPAL = "alice";
+
+/** Soon enough for a test; the budget lets it cut a connection as often as it likes. */
+const SOON = { ...retry.DEFAULTS, baseMs: 2, capMs: 10, budget: { burst: 10_000, refillMs: 1 } };
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+export const bytes = (text: string): Uint8Array => encoder.encode(text);
+export const text = (body: Uint8Array): string => decoder.decode(body);
+
+/** Lets everything that waits have its turn. */
+export const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+export async function until(isSo: () => boolean, what: string): Promise<void> {
+  for (let turns = 0; !isSo(); turns++) {
+    assert.ok(turns < 5_000, `it never happened: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 1));
+  }
+}
+
+/** Everything that a stream still says. */
+export async function rest(stream: ClientStream): Promise<readonly StreamEvent[]> {
+  const events: StreamEvent[] = [];
+  for await (const event of stream.events) events.push(event);
+  return events;
+}
+
+export const words = (events: readonly StreamEvent[]): readonly string[] =>
+  events.map(({ body }) => text(body));
+export const ids = (events: readonly StreamEvent[]): readonly number[] =>
+  events.map(({ eventId }) => eventId);
+export const upTo = (count: number): readonly number[] => Array.from({ length: count }, (_, at) => at + 1);
+
+/** A client as a process that can die: from then on it reaches nobody. */
+export interface ClientProcess {
+  readonly client: Client;
+  kill(): void;
+}
+
+export class Rig {
+  readonly bugs: unknown[] = [];
+  connects = 0;
+  readonly #application: Application;
+  readonly #transport;
+  readonly #streams: ClientStream[] = [];
+  #log = new MemoryLog({ durability: "fsync" });
+  #store: StreamStore | undefined;
+  #server: Server | undefined;
+
+  private constructor(application: Application) {
+    this.#application = application;
+    const accept: Accept = (meta, wire) => {
+      this.connects++;
+      return this.#running.accept(meta, wire);
+    };
+    this.#transport = memoryTransport(accept, { principalOf: (credentials) => credentials ?? PRINCIPAL });
+  }
+
+  /** Ends with the test, which fails for any bug that the server or a client has met. */
+  static async start(t: TestContext, application: Application): Promise<Rig> {
+    const rig = new Rig(application);
+    await rig.#begin();
+    t.after(async () => {
+      for (const stream of rig.#streams) stream.leave();
+      await rig.#running.shutdown();
+      assert.deepEqual(rig.bugs, []);
+    });
+    return rig;
+  }
+
+  get #running(): Server {
+    assert.ok(this.#server !== undefined, "the server runs");
+    return this.#server;
+  }
+
+  async #begin(): Promise<void> {
+    const now = (): number => Date.now();
+    this.#store = await openLogStreamStore(this.#log, { now });
+    this.#server = createServer({
+      store: this.#store,
+      sealing: nodeSealing(),
+      application: this.#application,
+      onBug: (bug) => void (console.error(bug), this.bugs.push(bug)),
+    });
+  }
+
+  cut(): void {
+    for (const connection of this.#transport.connections) connection.cut();
+  }
+
+  /** The next frame to each client arrives twice. */
+  stutter(): void {
+    for (const connection of this.#transport.connections) connection.duplicateNext("to_client");
+  }
+
+  /** In good order: clients are told, leases given back. */
+  async restart(): Promise<void> {
+    await this.#running.shutdown();
+    this.#log = this.#log.reopened();
+    await this.#begin();
+  }
+
+  /** Nobody is told, and the old process does not get another word onto the disk. */
+  async crash(): Promise<void> {
+    const dead = this.#running;
+    await this.#log.close();
+    this.#log = this.#log.reopened();
+    this.cut();
+    await this.#begin();
+    await dead.shutdown();
+  }
+
+  /** The store refuses everything until the server is restarted. */
+  async loseStore(): Promise<void> {
+    await this.#store?.close();
+  }
+
+  client(options: Partial<ClientOptions> = {}): Client {
+    return this.process(options).client;
+  }
+
+  process(options: Partial<ClientOptions> = {}): ClientProcess {
+    let isDead = false;
+    const wires = new Set<{ end(): void }>();
+    const connect: Connect = (meta, handler) => {
+      if (isDead) return { write: () => 0, end: () => undefined };
+      const wire = this.#transport.connect(meta, {
+        received: (frame) => {
+          if (!isDead) handler.received(frame);
+        },
+        drained: () => handler.drained(),
+        closed: (reason) => {
+          if (!isDead) handler.closed(reason);
+        },
+      });
+      wires.add(wire);
+      return wire;
+    };
+    const client = new Client({
+      connect,
+      sealing: nodeSealing(),
+      homeKey: HOME_KEY,
+      stream: { retry: SOON, ...options.stream },
+      onBug: (bug) => void (console.error(bug), this.bugs.push(bug)),
+      ...options,
+    });
+    const kill = (): void => {
+      isDead = true;
+      for (const wire of wires) wire.end();
+    };
+    return { client, kill };
+  }
+
+  /** Is let go of when the test ends. */
+  own(stream: ClientStream): ClientStream {
+    this.#streams.push(stream);
+    return stream;
+  }
+}

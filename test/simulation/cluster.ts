@@ -1,0 +1,197 @@
+/**
+ * The servers: one node with its store inside, or two nodes that share a database process.
+ *
+ * A supervisor starts again whatever died or whose store failed, as an operator's would. A damaged
+ * log must be refused untouched; the operator then heals it, and the start is tried again.
+ */
+import { HoldfastError } from "../../src/protocol/errors.ts";
+import { nodeSealing } from "../../src/sealing/node.ts";
+import { createServer, type Server } from "../../src/server/index.ts";
+import { openLogStreamStore } from "../../src/store/index.ts";
+import type { StreamStore } from "../../src/store/stream-store.ts";
+import type { Accept } from "../../src/transport/transport.ts";
+import { simulatedAgent } from "./agent.ts";
+import { flakyStore, type StoreFaults } from "./flaky-store.ts";
+import { type Random, SimDisk, type SimNetwork, SimProcess, type World } from "./world/index.ts";
+
+export interface ClusterOptions {
+  readonly shared: boolean;
+  readonly retentionMs: number;
+  readonly pauseBytes: number;
+  readonly slowReaderMs: number;
+  /** Wraps what listens, for the checks. */
+  readonly observe: (accept: Accept) => Accept;
+}
+
+const RESTART_MS_MAX = 4_000;
+const LEASE_MS = 10_000;
+
+export class Cluster {
+  readonly disk: SimDisk;
+  readonly nodes: Node[];
+  readonly faults: StoreFaults = { downUntilMs: 0, replyLost: 0, delayMsMax: 3 };
+  readonly #world: World;
+  readonly #network: SimNetwork;
+  readonly #options: ClusterOptions;
+  readonly #random: Random;
+  readonly #database: Database | undefined;
+
+  constructor(world: World, network: SimNetwork, options: ClusterOptions) {
+    this.#world = world;
+    this.#network = network;
+    this.#options = options;
+    this.#random = world.random.fork("cluster");
+    this.disk = new SimDisk(world, "server disk");
+    this.#database = options.shared ? new Database(world, this.disk, this.#random) : undefined;
+    const names = options.shared ? ["node-a", "node-b"] : ["server"];
+    this.nodes = names.map((name) => new Node(name, new SimProcess(world, name)));
+  }
+
+  start(): void {
+    this.#database?.boot();
+    for (const node of this.nodes) this.#boot(node);
+  }
+
+  pickNode(): string {
+    return this.#random.pick(this.nodes).name;
+  }
+
+  /** The processes that chaos may kill, pause and confuse. */
+  get processes(): readonly SimProcess[] {
+    const all = this.nodes.map((node) => node.process);
+    return this.#database === undefined ? all : [...all, this.#database.process];
+  }
+
+  trim(principal: string, idempotencyKey: string, eventFloor: number): void {
+    for (const node of this.nodes) node.server?.trim({ principal, idempotencyKey }, eventFloor);
+  }
+
+  #boot(node: Node): void {
+    const process = node.process.restart();
+    node.process = process;
+    node.server = undefined;
+    process.onCrash(() => this.#world.enqueue(this.#random.int(RESTART_MS_MAX), () => this.#boot(node)));
+    this.#start(node, process).catch((cause: unknown) => this.#startFailed(process, cause));
+  }
+
+  async #start(node: Node, process: SimProcess): Promise<void> {
+    const own = this.#database === undefined ? await openStore(this.disk, process) : undefined;
+    const store = flakyStore({
+      world: this.#world,
+      random: this.#random,
+      faults: this.faults,
+      process,
+      target: () => (own === undefined ? this.#database?.target : { process, store: own }),
+      onFailure: () => this.#storeFailed(process),
+    });
+    const { retentionMs, pauseBytes, slowReaderMs } = this.#options;
+    const server = createServer({
+      store,
+      sealing: nodeSealing({ randomBytes: (length) => process.env.randomBytes(length) }),
+      application: simulatedAgent(process),
+      environment: process.env,
+      hostId: node.name,
+      leaseMs: LEASE_MS,
+      sweepIntervalMs: 20_000,
+      host: {
+        retention: { retentionMs, tombstoneMs: 100 * retentionMs },
+        sender: { pauseBytes, slowReaderMs },
+      },
+      onBug: (bug) => this.#world.fail(bug),
+    });
+    node.server = server;
+    this.#network.listen(node.name, process, this.#options.observe(server.accept));
+  }
+
+  #startFailed(process: SimProcess, cause: unknown): void {
+    const isDamage = cause instanceof HoldfastError && cause.code === "stream_failed";
+    if (!isDamage && !(cause instanceof HoldfastError)) {
+      this.#world.fail(cause);
+      return;
+    }
+    if (isDamage) {
+      this.#world.hit("sometimes.damage_refused");
+      this.disk.heal();
+    }
+    process.crash();
+  }
+
+  /** An embedded store that failed stays failed: the supervisor starts the process anew (F5). */
+  #storeFailed(process: SimProcess): void {
+    if (this.#database !== undefined) return;
+    this.#world.hit("sometimes.store_failed");
+    this.#world.enqueue(this.#random.int(RESTART_MS_MAX), () => process.crash());
+  }
+}
+
+class Node {
+  readonly name: string;
+  process: SimProcess;
+  server: Server | undefined;
+
+  constructor(name: string, process: SimProcess) {
+    this.name = name;
+    this.process = process;
+  }
+}
+
+/** The shared database: a process of its own around the same store. */
+class Database {
+  process: SimProcess;
+  #store: StreamStore | undefined;
+  readonly #world: World;
+  readonly #disk: SimDisk;
+  readonly #random: Random;
+
+  constructor(world: World, disk: SimDisk, random: Random) {
+    this.#world = world;
+    this.#disk = disk;
+    this.#random = random;
+    this.process = new SimProcess(world, "database");
+  }
+
+  get target(): { readonly process: SimProcess; readonly store: StreamStore } | undefined {
+    return this.#store === undefined ? undefined : { process: this.process, store: this.#store };
+  }
+
+  boot(): void {
+    const process = this.process.restart();
+    this.process = process;
+    this.#store = undefined;
+    process.onCrash(() => {
+      this.#store = undefined;
+      this.#world.enqueue(this.#random.int(RESTART_MS_MAX), () => this.boot());
+    });
+    openStore(this.#disk, process).then(
+      (store) => {
+        this.#store = failing(store, () =>
+          this.#world.enqueue(this.#random.int(RESTART_MS_MAX), () => process.crash()),
+        );
+      },
+      (cause: unknown) => {
+        if (!(cause instanceof HoldfastError)) return this.#world.fail(cause);
+        if (cause.code === "stream_failed") this.#disk.heal();
+        return process.crash();
+      },
+    );
+  }
+}
+
+/** Notices that a store failed for good. */
+function failing(store: StreamStore, onFailure: () => void): StreamStore {
+  return new Proxy(store, {
+    get(target, property) {
+      const value: unknown = Reflect.get(target, property, target);
+      if (typeof value !== "function") return value;
+      return (...args: unknown[]): unknown => {
+        const result: unknown = Reflect.apply(value, target, args);
+        if (result instanceof Promise) result.catch(onFailure);
+        return result;
+      };
+    },
+  });
+}
+
+async function openStore(disk: SimDisk, process: SimProcess): Promise<StreamStore> {
+  return openLogStreamStore(disk.openCommitLog(process), { now: () => process.env.now() });
+}

@@ -1,0 +1,275 @@
+/**
+ * A user's machine: a disk, and one life of the client after the other.
+ *
+ * Does what users do, opens, speaks, stops, takes over from another device, watches from a second
+ * tab, and checks everything that the client hands to the application.
+ */
+import { Client, type ClientStream, type StreamEvent } from "../../src/client/index.ts";
+import type { StreamOptions } from "../../src/client/index.ts";
+import type { ExecRequest } from "../../src/protocol/exec-codec.ts";
+import { HoldfastError } from "../../src/protocol/errors.ts";
+import { nodeSealing } from "../../src/sealing/node.ts";
+import { encodeWords } from "./agent-messages.ts";
+import { checkSameAsLog } from "./frame-checks.ts";
+import type { Ledger } from "./ledger.ts";
+import { fail } from "./log-checks.ts";
+import { digestOfEvents, foldEvent } from "./reading.ts";
+import { RetryChecks } from "./retry-checks.ts";
+import { ToolFloor } from "./sim-tools.ts";
+import type { Truth } from "./truth.ts";
+import { type Random, SimDisk, type SimNetwork, SimProcess, type World } from "./world/index.ts";
+
+export interface DeviceContext {
+  readonly world: World;
+  readonly network: SimNetwork;
+  readonly truth: Truth;
+  readonly ledger: Ledger;
+  readonly homeKey: Uint8Array;
+  readonly principal: string;
+  readonly stream: Partial<StreamOptions>;
+  /** Where a connection goes: one of the nodes. */
+  readonly pickNode: () => string | undefined;
+}
+
+/** One stream as this life of the client has it. */
+interface Held {
+  readonly stream: ClientStream;
+  readonly role: "writer" | "reader";
+  readonly tag: string;
+  isOver: boolean;
+}
+
+export class Device {
+  readonly name: string;
+  readonly disk: SimDisk;
+  process: SimProcess;
+  readonly #context: DeviceContext;
+  readonly #random: Random;
+  readonly #tools: ToolFloor;
+  /** Which journal a stream's words come from on this device; survives crashes like the journal. */
+  readonly #tags = new Map<string, string>();
+  readonly #indexes = new Map<string, number>();
+  #held = new Map<string, Held>();
+  #client: Client | undefined;
+  #journals = 0;
+
+  constructor(context: DeviceContext, name: string) {
+    this.#context = context;
+    this.name = name;
+    this.disk = new SimDisk(context.world, `disk of ${name}`);
+    this.#random = context.world.random.fork(`device ${name}`);
+    this.#tools = new ToolFloor(context.world, context.ledger, name);
+    this.process = new SimProcess(context.world, name);
+  }
+
+  /** Starts a new life of the client and goes on with what it finds. */
+  boot(): void {
+    const { world, network, homeKey, principal } = this.#context;
+    this.process = this.process.restart();
+    this.#held = new Map();
+    const process = this.process;
+    const retries = new RetryChecks(world);
+    const connect = network.connectFrom(process, this.#context.pickNode);
+    this.#client = new Client({
+      connect: (meta, handler) => {
+        retries.connecting(meta.idempotencyKey);
+        return connect(meta, handler);
+      },
+      sealing: nodeSealing({ randomBytes: (length) => process.env.randomBytes(length) }),
+      homeKey,
+      journals: this.disk.openJournalStore(process),
+      environment: process.env,
+      credentials: () => Promise.resolve(principal),
+      tools: this.#tools.toolsOf(process, (exec) => this.#ownerOf(exec)),
+      stream: this.#context.stream,
+      journalRecordsMax: 25,
+      onBug: (bug) => world.fail(bug),
+    });
+    const onResumed = (stream: ClientStream): void => {
+      world.trace(this.name, "resumes", stream.idempotencyKey);
+      world.hit("sometimes.auto_resumed");
+      this.#hold(stream, "writer", this.#tags.get(stream.idempotencyKey) ?? "?");
+    };
+    this.#spawn(process, async (client) => {
+      const report = await client.resumeAll(onResumed);
+      for (const { reason } of report.kept)
+        world.hit(reason.includes("damaged") ? "sometimes.journal_damaged" : "sometimes.journal_kept");
+      if (report.aborted.length > 0) world.hit("sometimes.marked_aborted");
+    });
+  }
+
+  openStream(endless: boolean): void {
+    const { ledger } = this.#context;
+    this.#spawn(this.process, async (client) => {
+      const tag = `${this.name}.${this.#journals++}`;
+      const stream = await client.open({ first: encodeWords(tag, 0, endless) });
+      this.#indexes.set(tag, 1);
+      this.#tags.set(stream.idempotencyKey, tag);
+      ledger.opened(stream.idempotencyKey, endless);
+      this.#hold(stream, "writer", tag);
+    });
+  }
+
+  takeOver(idempotencyKey: string): void {
+    if (this.#held.has(idempotencyKey)) return;
+    this.#spawn(this.process, async (client) => {
+      const tag = `${this.name}.${this.#journals++}`;
+      this.#indexes.set(tag, 0);
+      this.#tags.set(idempotencyKey, tag);
+      this.#hold(await client.takeOver(idempotencyKey), "writer", tag);
+    });
+  }
+
+  follow(idempotencyKey: string): void {
+    if (this.#held.has(idempotencyKey)) return;
+    this.#spawn(this.process, async (client) => {
+      this.#hold(await client.follow(idempotencyKey), "reader", "");
+    });
+  }
+
+  /** Says something on one of the streams it writes. */
+  speak(): void {
+    const held = this.#pick("writer");
+    if (held === undefined) return;
+    const { tag, stream } = held;
+    const index = this.#indexes.get(tag) ?? 0;
+    this.#indexes.set(tag, index + 1);
+    void stream.send(encodeWords(tag, index, false)).then(
+      () => this.#context.ledger.promised(tag, index),
+      () => undefined,
+    );
+  }
+
+  close(): void {
+    const held = this.#pick("writer");
+    if (held !== undefined) void held.stream.close().catch(() => undefined);
+  }
+
+  abort(idempotencyKey?: string): void {
+    const held = idempotencyKey === undefined ? this.#pick(undefined) : this.#held.get(idempotencyKey);
+    if (held === undefined || held.isOver) return;
+    this.#context.world.trace(this.name, "aborts", held.stream.idempotencyKey);
+    this.#context.ledger.abortWanted(held.stream.idempotencyKey);
+    held.stream.abort();
+  }
+
+  wake(): void {
+    this.#pick(undefined)?.stream.wake();
+  }
+
+  /** The streams that this life holds and that are not over for it. */
+  get open(): readonly ClientStream[] {
+    return [...this.#held.values()].filter(({ isOver }) => !isOver).map(({ stream }) => stream);
+  }
+
+  holds(idempotencyKey: string): boolean {
+    return this.#held.get(idempotencyKey)?.isOver === false;
+  }
+
+  #hold(stream: ClientStream, role: Held["role"], tag: string): void {
+    const held = { stream, role, tag, isOver: false };
+    this.#held.set(stream.idempotencyKey, held);
+    stream.watch(({ state }) => {
+      this.#context.world.trace(this.name, state, stream.idempotencyKey);
+      if (state === "stalled") this.#context.world.hit("sometimes.stalled");
+    });
+    void this.#consume(held).catch((cause: unknown) => this.#context.world.fail(cause));
+  }
+
+  /** Reads as an application does, now and then slowly, and keeps snapshots. */
+  async #consume(held: Held): Promise<void> {
+    const { stream } = held;
+    const { world, truth, principal } = this.#context;
+    const process = this.process;
+    let cursor = stream.restored?.cursor ?? 0;
+    let digest = stream.restored === undefined ? 0 : Number(Buffer.from(stream.restored.state).toString());
+    if (stream.restored !== undefined) {
+      world.hit("sometimes.snapshot_restored");
+      const log = truth.of(principal, stream.idempotencyKey);
+      if (log !== undefined && digestOfEvents(log, cursor) !== digest) {
+        fail("B3", `a snapshot at ${cursor} does not cover what came before it`);
+      }
+    }
+    try {
+      for await (const event of stream.events) {
+        cursor = this.#check(stream, event, cursor);
+        digest = foldEvent(digest, event.body);
+        if (this.#random.chance(0.05)) await pause(process, this.#random.int(2_000));
+        const mayKeep = held.role === "writer" && event.eventId > 0 && event.end === undefined;
+        if (mayKeep && this.#random.chance(0.15)) stream.snapshot(cursor, Buffer.from(String(digest)));
+      }
+    } catch (cause) {
+      if (!(cause instanceof HoldfastError)) throw cause;
+      this.#checkFailure(held, cause);
+    }
+    await stream.ended;
+    held.isOver = true;
+  }
+
+  #check(stream: ClientStream, event: StreamEvent, cursor: number): number {
+    if (event.eventId === 0) return 0;
+    const first = event.eventId - event.covers + 1;
+    if (first !== cursor + 1) fail("B1", `${this.name} got event ${first} after ${cursor}`);
+    const log = this.#context.truth.of(this.#context.principal, stream.idempotencyKey);
+    if (log === undefined) fail("B2", `${this.name} got an event of a stream that is not there`);
+    checkSameAsLog(log, event.eventId, event.covers, event.body);
+    return event.eventId;
+  }
+
+  /** Whether a final error is one that an honest client may meet. */
+  #checkFailure({ stream, role }: Held, { code, message }: HoldfastError): void {
+    const { world, truth, principal } = this.#context;
+    const log = truth.of(principal, stream.idempotencyKey);
+    world.trace(this.name, "gives up", stream.idempotencyKey, code);
+    world.hit(`sometimes.failed.${code}`);
+    switch (code) {
+      case "fenced":
+        if ((log?.state.writers.length ?? 0) < 2) fail("D1", "a client was fenced and nobody took over");
+        return;
+      case "stream_gone":
+        if (message.includes("too old")) return;
+        if (log !== undefined && !log.isGone) fail("A7", "a stream is said to be gone and is there");
+        return;
+      case "not_found":
+        if (log !== undefined && !log.isGone) fail("D4", "a stream is said not to be there and is");
+        return;
+      case "events_gone":
+        if ((log?.state.eventFloor ?? 1) <= 1) fail("B5", "events are said to be gone and are there");
+        return;
+      case "connection_lost":
+      case "unavailable":
+      case "overloaded":
+        return;
+      default:
+        fail(code === "seqno_conflict" ? "A5" : "F1", `an honest ${role} failed with ${code}: ${message}`);
+    }
+  }
+
+  #pick(role: Held["role"] | undefined): Held | undefined {
+    const open = [...this.#held.values()].filter(
+      (held) => !held.isOver && (role === undefined || held.role === role),
+    );
+    return open.length === 0 ? undefined : this.#random.pick(open);
+  }
+
+  /** Exec ids are unique in the whole simulation, so the stream can be found by them. */
+  #ownerOf(exec: ExecRequest): string {
+    return this.#context.ledger.streamOf(exec.execId);
+  }
+
+  #spawn(process: SimProcess, run: (client: Client) => Promise<void>): void {
+    const client = this.#client;
+    if (client === undefined || !process.alive) return;
+    run(client).catch((cause: unknown) => {
+      // A disk that failed under the client: it cannot open anything until the next life.
+      if (cause instanceof HoldfastError) this.#context.world.hit(`sometimes.refused.${cause.code}`);
+      else this.#context.world.fail(cause);
+    });
+  }
+}
+
+function pause(process: SimProcess, delayMs: number): Promise<void> {
+  return new Promise((resolve) => {
+    process.env.after(delayMs, resolve);
+  });
+}

@@ -1,0 +1,97 @@
+/**
+ * A store as a server sees it: sometimes away, and with a shared database sometimes silent after the
+ * work was done.
+ *
+ * The last is the nasty one: the commit is durable and the node is told that it failed (D5 must hold
+ * in both directions: never promise too much, never do it twice).
+ */
+import { HoldfastError } from "../../src/protocol/errors.ts";
+import type { StreamStore } from "../../src/store/stream-store.ts";
+import type { Random, SimProcess, World } from "./world/index.ts";
+
+export interface StoreFaults {
+  /** Every call is refused until then. */
+  downUntilMs: number;
+  /** How likely the reply of a call gets lost; only between processes. */
+  replyLost: number;
+  /** How long a call to another process takes at most, each way. */
+  delayMsMax: number;
+}
+
+export interface FlakyStoreContext {
+  readonly world: World;
+  readonly random: Random;
+  readonly faults: StoreFaults;
+  /** The process that calls. */
+  readonly process: SimProcess;
+  /** The process that the store lives in, and the store, as long as both are there. */
+  readonly target: () => { readonly process: SimProcess; readonly store: StreamStore } | undefined;
+  /** A call failed because the store itself did. */
+  readonly onFailure: () => void;
+}
+
+export function flakyStore(context: FlakyStoreContext): StreamStore {
+  const call = <Result>(run: (store: StreamStore) => Promise<Result>): Promise<Result> =>
+    callStore(context, run);
+  return {
+    durability: "fsync",
+    load: (name) => call((store) => store.load(name)),
+    create: (creation) => call((store) => store.create(creation)),
+    claim: (name, host) => call((store) => store.claim(name, host)),
+    renew: (name, hostEpoch, leaseMs) => call((store) => store.renew(name, hostEpoch, leaseMs)),
+    release: (name, hostEpoch) => call((store) => store.release(name, hostEpoch)),
+    commit: (commit) => call((store) => store.commit(commit)),
+    readEvents: (name, from, bytesMax) => call((store) => store.readEvents(name, from, bytesMax)),
+    readChunks: (name, from, bytesMax) => call((store) => store.readChunks(name, from, bytesMax)),
+    watch: () => () => undefined,
+    countOpen: (principal) => call((store) => store.countOpen(principal)),
+    listIdle: (beforeMs, countMax) => call((store) => store.listIdle(beforeMs, countMax)),
+    expire: (name, activityMs) => call((store) => store.expire(name, activityMs)),
+    forgetGone: (beforeMs) => call((store) => store.forgetGone(beforeMs)),
+    close: () => Promise.resolve(),
+  };
+}
+
+function callStore<Result>(
+  context: FlakyStoreContext,
+  run: (store: StreamStore) => Promise<Result>,
+): Promise<Result> {
+  const { world, random, faults, process } = context;
+  const down = new HoldfastError("unavailable", "the store does not answer");
+  if (world.nowMs < faults.downUntilMs) {
+    world.hit("store.down");
+    return Promise.reject(down);
+  }
+  const target = context.target();
+  if (target === undefined) return Promise.reject(down);
+  const isRemote = target.process !== process;
+  if (!isRemote) return run(target.store).catch((cause: unknown) => refuse(context, cause));
+
+  return new Promise((resolve, reject) => {
+    const reply = (answer: () => void): void => {
+      world.enqueue(random.int(faults.delayMsMax + 1), answer, undefined, process);
+    };
+    const request = (): void => {
+      run(target.store).then(
+        (result) => {
+          if (!random.chance(faults.replyLost)) return reply(() => resolve(result));
+          world.hit("store.reply_lost");
+          return reply(() => reject(down));
+        },
+        (cause: unknown) => reply(() => reject(failureOf(context, cause))),
+      );
+    };
+    world.enqueue(random.int(faults.delayMsMax + 1), request, undefined, target.process);
+    // A database that died with the request says nothing: the caller gives up after a while.
+    target.process.onCrash(() => reply(() => reject(down)));
+  });
+}
+
+function refuse(context: FlakyStoreContext, cause: unknown): never {
+  throw failureOf(context, cause);
+}
+
+function failureOf(context: FlakyStoreContext, cause: unknown): unknown {
+  if (cause instanceof HoldfastError && cause.code === "unavailable") context.onFailure();
+  return cause;
+}

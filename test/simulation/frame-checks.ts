@@ -1,0 +1,191 @@
+/**
+ * Checks of what a server tells anybody: nothing before it is durable, nothing but the log, nothing
+ * to strangers (A3, B1, B2, B4, B7, D4, D5, E1, E2).
+ *
+ * Wraps the production `Accept`: every frame is looked at as it leaves the server.
+ */
+import type { ClientFrame, ServerFrame } from "../../src/protocol/frames.ts";
+import type { Accept, AcceptedMeta, Handler, Wire } from "../../src/transport/transport.ts";
+import { decodeTurnEvent } from "./agent-messages.ts";
+import type { Ledger } from "./ledger.ts";
+import { fail } from "./log-checks.ts";
+import type { Truth, TrueStream } from "./truth.ts";
+import type { World } from "./world/index.ts";
+
+export interface FrameCheckContext {
+  readonly world: World;
+  readonly truth: Truth;
+  readonly ledger: Ledger;
+  /** Whether this connection has the right principal and stream key. */
+  readonly isRightful: (meta: AcceptedMeta) => boolean;
+  /** What waits unsent for one reader is bounded by this (F2). */
+  readonly waitingBytesMax: number;
+}
+
+export function checkedAccept(context: FrameCheckContext, accept: Accept): Accept {
+  return (meta, wire) => {
+    const checks = new ConnectionChecks(context, meta);
+    const handler = accept(meta, {
+      write(frames) {
+        for (const frame of frames) checks.sent(frame);
+        const waiting = wire.write(frames);
+        if (waiting > context.waitingBytesMax) fail("F2", `${waiting} bytes wait for one reader`);
+        return waiting;
+      },
+      end: () => wire.end(),
+    } satisfies Wire<ServerFrame>);
+    return {
+      received(frame) {
+        checks.received(frame);
+        handler.received(frame);
+      },
+      drained: () => handler.drained(),
+      closed: (reason) => handler.closed(reason),
+    } satisfies Handler<ClientFrame>;
+  };
+}
+
+class ConnectionChecks {
+  readonly #context: FrameCheckContext;
+  readonly #meta: AcceptedMeta;
+  readonly #isRightful: boolean;
+  #cursor: number | undefined;
+  #isDegraded = false;
+  #isWelcomed = false;
+  #nextSeqno = 0;
+
+  constructor(context: FrameCheckContext, meta: AcceptedMeta) {
+    this.#context = context;
+    this.#meta = meta;
+    this.#isRightful = context.isRightful(meta);
+  }
+
+  received(frame: ClientFrame): void {
+    if (frame.kind === "attach") this.#cursor ??= frame.eventId;
+    const isPlayback = frame.kind === "chunk" && frame.seqno < (this.#stream()?.chunks.length ?? 0);
+    if (isPlayback) this.#context.world.hit("sometimes.playback");
+  }
+
+  sent(frame: ServerFrame): void {
+    if (!this.#isRightful) {
+      const isRefusal =
+        frame.kind === "error" && ["not_found", "overloaded", "unavailable"].includes(frame.code);
+      if (!isRefusal) fail("E1", `a stranger got a ${frame.kind}`);
+      this.#context.world.hit("sometimes.stranger_refused");
+      return;
+    }
+    if (!this.#isWelcomed && frame.kind !== "welcome" && frame.kind !== "error") {
+      fail("B1", `a ${frame.kind} came before the welcome`);
+    }
+    switch (frame.kind) {
+      case "welcome":
+        this.#welcome(frame);
+        return;
+      case "event":
+        this.#event(frame);
+        return;
+      case "ack":
+        if (this.#isDegraded) fail("D5", "a degraded stream was acknowledged");
+        this.#acked(frame.seqno + 1);
+        return;
+      case "heartbeat":
+        if (this.#isDegraded) return;
+        this.#acked(frame.nextSeqno);
+        if (frame.eventHead !== this.#cursor)
+          fail("B7", `a heartbeat names ${frame.eventHead}, sent ${this.#cursor}`);
+        if (frame.aborted && this.#stream()?.state.aborted !== true)
+          fail("D3", "an abort was told before it was durable");
+        return;
+      case "error":
+        this.#error(frame.code, frame.message);
+        return;
+      case "durability_lost":
+        this.#context.world.hit("sometimes.durability_lost");
+        if (frame.head > (this.#stream()?.events.length ?? 0)) fail("D5", "a lost head is ahead of the log");
+        return;
+    }
+  }
+
+  #welcome(frame: Extract<ServerFrame, { kind: "welcome" }>): void {
+    this.#isWelcomed = true;
+    if (frame.degraded) {
+      this.#isDegraded = true;
+      this.#context.world.hit("sometimes.degraded");
+      this.#context.ledger.degraded(this.#meta.idempotencyKey);
+      if (frame.durability !== "none" || frame.nextSeqno !== 0)
+        fail("D5", "a degraded welcome promises something");
+      return;
+    }
+    const stream = this.#stream();
+    if (stream === undefined || stream.isGone) fail("A7", "a stream that is not there was welcomed");
+    if (frame.eventHead > stream.events.length) fail("B2", "a welcome names an event that is not durable");
+    if (frame.writerEpoch > stream.state.writers.length) fail("D1", "a writer epoch is not durable");
+    if (frame.aborted && !stream.state.aborted) fail("D3", "an abort was told before it was durable");
+    this.#acked(frame.nextSeqno);
+  }
+
+  #acked(nextSeqno: number): void {
+    const durable = this.#stream()?.chunks.length ?? 0;
+    if (nextSeqno > durable) fail("A3", `${nextSeqno} chunks were acknowledged, ${durable} are durable`);
+    if (nextSeqno < this.#nextSeqno) fail("A6", "an ack went back");
+    this.#nextSeqno = nextSeqno;
+  }
+
+  #event(frame: Extract<ServerFrame, { kind: "event" }>): void {
+    if (this.#isDegraded) {
+      if (frame.eventId !== 0) fail("D5", "an event of a degraded stream has an id");
+      return;
+    }
+    const stream = this.#stream();
+    const first = frame.eventId - frame.covers + 1;
+    if (first !== (this.#cursor ?? 0) + 1) fail("B1", `event ${first} was sent after ${this.#cursor}`);
+    this.#cursor = frame.eventId;
+    if (stream === undefined || frame.eventId > stream.events.length) {
+      fail("B2", `event ${frame.eventId} was sent before it was durable`);
+    }
+    checkSameAsLog(stream, frame.eventId, frame.covers, frame.body);
+    if (frame.covers > 1) this.#context.world.hit("sometimes.joined_delta");
+    const end = stream.events[frame.eventId - 1]?.mark;
+    if ((frame.end ?? "plain") !== end) fail("B6", "the end is not where the log has it");
+  }
+
+  #error(code: string, message: string): void {
+    const { world } = this.#context;
+    if (
+      code === "seqno_conflict" ||
+      code === "invalid_frame" ||
+      code === "stream_failed" ||
+      code === "event_ahead"
+    ) {
+      fail(code === "seqno_conflict" ? "A2" : "B5", `an honest client was refused: ${code}, ${message}`);
+    }
+    if (code === "fenced") world.hit("sometimes.fenced");
+    if (code === "stream_gone") world.hit("sometimes.tombstone_answered");
+    if (code === "events_gone") world.hit("sometimes.events_gone");
+    if (code === "overloaded") world.hit("sometimes.slow_reader_cut");
+    if (code === "seqno_gap") world.hit("sometimes.seqno_gap");
+  }
+
+  #stream(): TrueStream | undefined {
+    return this.#context.truth.of(this.#meta.principal, this.#meta.idempotencyKey);
+  }
+}
+
+/** B4: one event is the log's bytes; a joined delta is the log's text. */
+export function checkSameAsLog(stream: TrueStream, eventId: number, covers: number, body: Uint8Array): void {
+  const logged = stream.events.slice(eventId - covers, eventId);
+  if (logged.length !== covers) fail("B2", `event ${eventId} is not in the log`);
+  if (covers === 1) {
+    if (Buffer.compare(Buffer.from(logged[0]?.body ?? []), Buffer.from(body)) !== 0) {
+      fail("B4", `event ${eventId} is not what the log has`);
+    }
+    return;
+  }
+  const text = logged.map((entry) => textOf(entry.body)).join("");
+  if (text !== textOf(body)) fail("B4", `the joined events up to ${eventId} are not what the log has`);
+}
+
+export function textOf(body: Uint8Array): string {
+  const event = decodeTurnEvent(body);
+  return event.kind === "text" ? event.text : fail("B4", "something else than text was joined");
+}

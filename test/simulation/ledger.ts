@@ -1,0 +1,106 @@
+/**
+ * What the outside world knows: what users wanted, what was promised to them, what tools really did.
+ *
+ * It survives every crash, because it is nobody's memory: a promise that was resolved has been made,
+ * an effect that happened has happened.
+ */
+import { fail } from "./log-checks.ts";
+import type { World } from "./world/index.ts";
+
+interface Effects {
+  count: number;
+  readonly repeatable: boolean;
+  /** How the exec ended according to a durable result. */
+  outcome: string | undefined;
+}
+
+export class Ledger {
+  readonly #world: World;
+  readonly #promised = new Set<string>();
+  readonly #abortWanted = new Set<string>();
+  readonly #opened = new Map<string, boolean>();
+  readonly #streamOf = new Map<string, string>();
+  readonly #degraded = new Set<string>();
+  readonly #effects = new Map<string, Effects>();
+
+  constructor(world: World) {
+    this.#world = world;
+  }
+
+  /** `send` resolved: the words are on the client's disk and will arrive, if the journal lives. */
+  promised(tag: string, index: number): void {
+    this.#promised.add(`${tag}/${index}`);
+  }
+
+  isPromised(tag: string, index: number): boolean {
+    return this.#promised.has(`${tag}/${index}`);
+  }
+
+  abortWanted(idempotencyKey: string): void {
+    this.#abortWanted.add(idempotencyKey);
+  }
+
+  isAbortWanted(idempotencyKey: string): boolean {
+    return this.#abortWanted.has(idempotencyKey);
+  }
+
+  /** A stream was opened; an endless one answers until it is aborted. */
+  opened(idempotencyKey: string, endless: boolean): void {
+    this.#opened.set(idempotencyKey, endless);
+  }
+
+  get streams(): ReadonlyMap<string, boolean> {
+    return this.#opened;
+  }
+
+  /** A server has run this stream without its store. What a proxy repeats of it later is an echo that nobody hears. */
+  degraded(idempotencyKey: string): void {
+    this.#degraded.add(idempotencyKey);
+  }
+
+  isEcho(idempotencyKey: string): boolean {
+    return this.#degraded.has(idempotencyKey);
+  }
+
+  /** The stream that issued an exec. */
+  issued(execId: string, idempotencyKey: string): void {
+    this.#streamOf.set(execId, idempotencyKey);
+  }
+
+  streamOf(execId: string): string {
+    return this.#streamOf.get(execId) ?? fail("B2", `exec ${execId} reached a client before it was in a log`);
+  }
+
+  /** A tool takes effect, now. */
+  effect(idempotencyKey: string, execId: string, repeatable: boolean): void {
+    const effects = this.#of(idempotencyKey, execId, repeatable);
+    effects.count++;
+    this.#world.trace("outside", "effect of", execId, effects.count);
+    if (effects.count > 1 && !repeatable) fail("C1", `exec ${execId} took effect ${effects.count} times`);
+    if (effects.count > 1) this.#world.hit("sometimes.repeatable_again");
+    this.#check(execId, effects);
+  }
+
+  checkOutcome(idempotencyKey: string, execId: string, outcome: string): void {
+    const effects = this.#of(idempotencyKey, execId, false);
+    effects.outcome = outcome;
+    this.#check(execId, effects);
+  }
+
+  #check(execId: string, { outcome, count }: Effects): void {
+    if (outcome === "success" && count === 0)
+      fail("C1", `exec ${execId} is said to be done and had no effect`);
+    const mustNotHaveRun = outcome === "rejected" || outcome === "aborted";
+    if (mustNotHaveRun && count > 0) fail("C1", `exec ${execId} is said to be ${outcome} and took effect`);
+  }
+
+  #of(idempotencyKey: string, execId: string, repeatable: boolean): Effects {
+    const id = `${idempotencyKey}/${execId}`;
+    let effects = this.#effects.get(id);
+    if (effects === undefined) {
+      effects = { count: 0, repeatable, outcome: undefined };
+      this.#effects.set(id, effects);
+    }
+    return effects;
+  }
+}

@@ -1,0 +1,111 @@
+/**
+ * `npm run sim -- --seeds N [--seed S] [--trace]`: runs the production code in the deterministic
+ * world, seed after seed, and says what it met.
+ */
+import { parseArgs } from "node:util";
+import { ALL_KINDS, runSeed, type SeedResult } from "./scenario.ts";
+import { Counters, WorldFailure } from "./world/index.ts";
+
+const HELP = `npm run sim -- [options]
+  --seeds N     how many seeds to run (default 100)
+  --from S      the first seed (default 1)
+  --seed S      one seed only, twice, and check that both runs are identical
+  --trace       print every line of the trace (with --seed)
+  --seconds T   stop after T seconds instead of after N seeds
+  --help        this text`;
+
+const { values } = parseArgs({
+  options: {
+    seeds: { type: "string", default: "100" },
+    from: { type: "string", default: "1" },
+    seed: { type: "string" },
+    seconds: { type: "string" },
+    trace: { type: "boolean", default: false },
+    help: { type: "boolean", default: false },
+  },
+});
+
+if (values.help) {
+  print(HELP);
+} else if (values.seed !== undefined) {
+  await runOne(Number(values.seed), values.trace);
+} else {
+  await runMany(Number(values.from), Number(values.seeds), values.seconds);
+}
+
+async function runOne(seed: number, isTraced: boolean): Promise<void> {
+  const first = await attempt(seed, isTraced ? print : undefined);
+  if (first === undefined) return;
+  const second = await attempt(seed, undefined);
+  if (first.traceHash !== second?.traceHash) {
+    print(`seed ${seed} does not replay: ${first.traceHash} and ${second?.traceHash}`);
+    process.exitCode = 1;
+    return;
+  }
+  print(`seed ${seed}: ${first.steps} steps, trace ${first.traceHash}, replayed to the same trace`);
+}
+
+async function runMany(from: number, count: number, seconds: string | undefined): Promise<void> {
+  const counters = new Counters();
+  counters.expect(ALL_KINDS);
+  const startMs = performance.now();
+  const endMs = seconds === undefined ? Number.POSITIVE_INFINITY : startMs + Number(seconds) * 1_000;
+  const seedsMax = seconds === undefined ? count : Number.POSITIVE_INFINITY;
+  let seeds = 0;
+  let steps = 0;
+  let simulatedMs = 0;
+  let shownMs = startMs;
+  for (; seeds < seedsMax && performance.now() < endMs; seeds++) {
+    const result = await attempt(from + seeds, undefined);
+    if (result === undefined) return;
+    steps += result.steps;
+    simulatedMs += result.simulatedMs;
+    counters.merge(result.hits);
+    if (performance.now() - shownMs > 10_000) {
+      shownMs = performance.now();
+      print(`... ${seeds + 1} seeds, ${steps.toLocaleString("en")} steps`);
+    }
+  }
+  const elapsed = (performance.now() - startMs) / 1_000;
+  printHits(counters);
+  const perSecond = Math.round(steps / elapsed).toLocaleString("en");
+  const hours = Math.round(simulatedMs / 3_600_000).toLocaleString("en");
+  print(
+    `${seeds} seeds, ${steps.toLocaleString("en")} steps, ${perSecond} steps/s, ${hours} simulated hours, no violation`,
+  );
+  const missed = counters.neverHit();
+  // A handful of seeds cannot meet everything; a campaign must.
+  if (missed.length > 0 && seeds >= CAMPAIGN_SEEDS) {
+    print(`never hit: ${missed.join(", ")}`);
+    process.exitCode = 1;
+  }
+}
+
+const CAMPAIGN_SEEDS = 1_000;
+
+async function attempt(
+  seed: number,
+  trace: ((line: string) => void) | undefined,
+): Promise<SeedResult | undefined> {
+  try {
+    return await runSeed(seed, trace);
+  } catch (failure) {
+    process.exitCode = 1;
+    if (!(failure instanceof WorldFailure)) throw failure;
+    print(failure.lines.slice(-60).join("\n"));
+    const cause = failure.cause instanceof Error ? (failure.cause.stack ?? "") : "";
+    print(`\n${cause}\n\nVIOLATION ${failure.message}`);
+    print(`replay with: npm run sim -- --seed ${seed} --trace`);
+    return undefined;
+  }
+}
+
+function printHits(counters: Counters): void {
+  const hits = Object.entries(counters.toJSON());
+  const width = Math.max(...hits.map(([kind]) => kind.length));
+  for (const [kind, count] of hits) print(`${kind.padEnd(width)} ${count.toLocaleString("en").padStart(12)}`);
+}
+
+function print(line: string): void {
+  process.stdout.write(`${line}\n`);
+}

@@ -1,0 +1,29 @@
+/**
+ * F3: how often one client of one stream connects. Counted per life of the client, since a restart
+ * starts with a full budget.
+ */
+import { DEFAULTS } from "../../src/core/retry.ts";
+import { fail } from "./log-checks.ts";
+import type { World } from "./world/index.ts";
+
+const WINDOW_MS = 60_000;
+
+/** The first connect of a stream is no retry. */
+const CONNECTS_MAX = 1 + DEFAULTS.budget.burst + Math.ceil(WINDOW_MS / DEFAULTS.budget.refillMs) + 1;
+
+export class RetryChecks {
+  readonly #world: World;
+  readonly #connects = new Map<string, number[]>();
+
+  constructor(world: World) {
+    this.#world = world;
+  }
+
+  connecting(idempotencyKey: string): void {
+    const { nowMs } = this.#world;
+    const recent = (this.#connects.get(idempotencyKey) ?? []).filter((atMs) => nowMs - atMs < WINDOW_MS);
+    recent.push(nowMs);
+    this.#connects.set(idempotencyKey, recent);
+    if (recent.length > CONNECTS_MAX) fail("F3", `${recent.length} connects of one stream within a minute`);
+  }
+}

@@ -1,0 +1,211 @@
+/**
+ * One seed: a world is made, things go wrong for some minutes, then everything gets well and must
+ * come to an end.
+ */
+import type { StreamOptions } from "../../src/client/index.ts";
+import { nodeSealing } from "../../src/sealing/node.ts";
+import { Chaos, CHAOS_KINDS } from "./chaos.ts";
+import { Cluster } from "./cluster.ts";
+import { Device } from "./device.ts";
+import { checkedAccept } from "./frame-checks.ts";
+import { fail, LogChecks } from "./log-checks.ts";
+import { Ledger } from "./ledger.ts";
+import { Strangers } from "./strangers.ts";
+import { Truth } from "./truth.ts";
+import { DISK_KINDS, NETWORK_KINDS, PROCESS_KINDS, SimNetwork, World, WorldFailure } from "./world/index.ts";
+
+export const PRINCIPAL = "user";
+const RETENTION_MS = 600_000;
+/** Long enough for every retry, lease, stall clock and for the retention time. */
+const CALM_MS_MAX = 3_600_000;
+/** A run that needs more is going round in circles. */
+const CALM_STEPS_MAX = 100_000;
+
+/** Conditions that a campaign must have met, or it proved less than it seems to. */
+export const SOMETIMES: readonly string[] = [
+  "sometimes.aborted",
+  "sometimes.approval_denied",
+  "sometimes.auto_resumed",
+  "sometimes.damage_refused",
+  "sometimes.degraded",
+  "sometimes.durability_lost",
+  "sometimes.events_gone",
+  "sometimes.expired",
+  "sometimes.fenced",
+  "sometimes.host_changed",
+  "sometimes.joined_delta",
+  "sometimes.journal_damaged",
+  "sometimes.leftover_still_running",
+  "sometimes.marked_aborted",
+  "sometimes.playback",
+  "sometimes.repeatable_again",
+  "sometimes.seqno_gap",
+  "sometimes.slow_reader_cut",
+  "sometimes.snapshot_restored",
+  "sometimes.stalled",
+  "sometimes.step_restarted",
+  "sometimes.store_failed",
+  "sometimes.stranger_refused",
+  "sometimes.takeover",
+  "sometimes.takeover_with_open_exec",
+  "sometimes.tombstone_answered",
+  "sometimes.turn_failed",
+  "sometimes.unknown_reported",
+  "store.down",
+  "store.reply_lost",
+];
+
+export const ALL_KINDS: readonly string[] = [
+  ...NETWORK_KINDS,
+  ...DISK_KINDS,
+  ...PROCESS_KINDS,
+  ...CHAOS_KINDS,
+  ...SOMETIMES,
+];
+
+export interface SeedResult {
+  readonly steps: number;
+  readonly simulatedMs: number;
+  readonly traceHash: string;
+  readonly hits: Readonly<Record<string, number>>;
+}
+
+/** Rejects with `WorldFailure` when an invariant is broken. */
+export async function runSeed(seed: number, print?: (line: string) => void): Promise<SeedResult> {
+  const world = new World(seed, { print });
+  const simulation = new Simulation(world);
+  await simulation.run();
+  const { steps, nowMs: simulatedMs, traceHash, counters } = world;
+  return { steps, simulatedMs, traceHash, hits: counters.toJSON() };
+}
+
+class Simulation {
+  readonly #world: World;
+  readonly #truth: Truth;
+  readonly #ledger: Ledger;
+  readonly #cluster: Cluster;
+  readonly #devices: readonly Device[];
+  readonly #chaos: Chaos;
+  readonly #logChecks: LogChecks;
+
+  constructor(world: World) {
+    this.#world = world;
+    const random = world.random.fork("scenario");
+    const homeKey = random.bytes(32);
+    const sealing = nodeSealing();
+    const keys = new Map<string, Uint8Array>();
+    const streamKeyOf = (idempotencyKey: string): Uint8Array => {
+      const known = keys.get(idempotencyKey) ?? sealing.deriveStreamKey(homeKey, idempotencyKey);
+      keys.set(idempotencyKey, known);
+      return known;
+    };
+    const network = new SimNetwork(world, { codec: random.chance(0.2) });
+    this.#ledger = new Ledger(world);
+    this.#logChecks = new LogChecks(world, this.#ledger);
+    const pauseBytes = 200 + random.int(2_000);
+    this.#cluster = new Cluster(world, network, {
+      shared: random.chance(0.4),
+      retentionMs: RETENTION_MS,
+      pauseBytes,
+      slowReaderMs: 20_000,
+      observe: (accept) =>
+        checkedAccept(
+          {
+            world,
+            truth: this.#truth,
+            ledger: this.#ledger,
+            isRightful: (meta) =>
+              meta.principal === PRINCIPAL && sealing.equal(meta.streamKey, streamKeyOf(meta.idempotencyKey)),
+            waitingBytesMax: 1_000_000,
+          },
+          accept,
+        ),
+    });
+    this.#truth = new Truth(this.#cluster.disk, streamKeyOf, this.#logChecks);
+    const stream: Partial<StreamOptions> = { allowDegraded: random.chance(0.8) };
+    const context = {
+      world,
+      network,
+      truth: this.#truth,
+      ledger: this.#ledger,
+      homeKey,
+      principal: PRINCIPAL,
+      stream,
+      pickNode: () => this.#cluster.pickNode(),
+    };
+    this.#devices = ["laptop", "phone"].map((name) => new Device(context, name));
+    const strangers = new Strangers({ ...context, streamKeyOf });
+    this.#chaos = new Chaos({ ...context, cluster: this.#cluster, devices: this.#devices, strangers });
+    world.afterStep(() => this.#truth.refresh());
+  }
+
+  async run(): Promise<void> {
+    this.#cluster.start();
+    for (const device of this.#devices) this.#keepAlive(device);
+    this.#devices[0]?.openStream(false);
+    this.#chaos.start();
+    const random = this.#world.random.fork("length");
+    await this.#world.run({ untilMs: 60_000 + random.int(240_000) });
+    this.#chaos.stop();
+    const calmMs = this.#world.nowMs;
+    this.#world.enqueue(10_000, () => this.#stopEndless());
+    await this.#world.run({ untilMs: calmMs + CALM_MS_MAX, stepsMax: CALM_STEPS_MAX, stop: () => this.#isDone() });
+    try {
+      this.#checkEnd();
+    } catch (cause) {
+      throw new WorldFailure(this.#world, cause);
+    }
+  }
+
+  /** A device that died is switched on again. */
+  #keepAlive(device: Device): void {
+    device.boot();
+    const random = this.#world.random.fork(`restarts of ${device.name}`);
+    const watch = (): void => {
+      device.process.onCrash(() =>
+        this.#world.enqueue(random.int(20_000), () => {
+          device.boot();
+          watch();
+        }),
+      );
+    };
+    watch();
+  }
+
+  /** Endless answers go on until somebody stops them: somebody does. */
+  #stopEndless(): void {
+    for (const idempotencyKey of this.#ledger.streams.keys()) {
+      const stream = this.#truth.of(PRINCIPAL, idempotencyKey);
+      if (stream === undefined || stream.isGone || stream.state.end !== undefined) continue;
+      if (this.#ledger.streams.get(idempotencyKey) !== true) continue;
+      const holder = this.#devices.find((device) => device.holds(idempotencyKey)) ?? this.#devices[0];
+      if (holder?.holds(idempotencyKey) === false) holder.follow(idempotencyKey);
+      this.#world.enqueue(2_000, () => holder?.abort(idempotencyKey));
+    }
+    if (!this.#isDone()) this.#world.enqueue(60_000, () => this.#stopEndless());
+  }
+
+  #isDone(): boolean {
+    for (const stream of this.#truth.streams) {
+      if (stream.state.end === undefined && !stream.isGone) return false;
+    }
+    return this.#devices.every((device) => device.open.length === 0);
+  }
+
+  /** F1: when faults stop, everything comes to an end. */
+  #checkEnd(): void {
+    for (const stream of this.#truth.streams) {
+      if (stream.state.end !== undefined || stream.isGone) continue;
+      const waiting = this.#logChecks.openExecs(stream).join(", ");
+      fail(
+        "F1",
+        `stream ${stream.name.idempotencyKey} never ends; execs without a result: ${waiting || "none"}`,
+      );
+    }
+    for (const device of this.#devices) {
+      for (const { idempotencyKey, status } of device.open) {
+        fail("F1", `${device.name} never leaves ${idempotencyKey}: ${status.state} ${status.stuck ?? ""}`);
+      }
+    }
+  }
+}

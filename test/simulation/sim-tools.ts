@@ -1,0 +1,80 @@
+/**
+ * The tools of a simulated device: they take time, run outside the client's process, and leave their
+ * effects in the outside world, where a crash of the client neither stops nor undoes them.
+ */
+import type { ExecRequest } from "../../src/protocol/exec-codec.ts";
+import type { Approval, Tools } from "../../src/client/index.ts";
+import { encodeSuccess, type ToolName } from "./agent-messages.ts";
+import type { Ledger } from "./ledger.ts";
+import type { Random, SimProcess, World } from "./world/index.ts";
+
+/** What runs on a device, whichever life of the client started it. */
+export class ToolFloor {
+  readonly #world: World;
+  readonly #ledger: Ledger;
+  readonly #random: Random;
+  /** How to stop each run that has not taken effect yet. */
+  readonly #running = new Map<string, () => void>();
+
+  constructor(world: World, ledger: Ledger, name: string) {
+    this.#world = world;
+    this.#ledger = ledger;
+    this.#random = world.random.fork(`tools ${name}`);
+  }
+
+  /** The tools as one life of the client sees them, for one stream. */
+  toolsOf(process: SimProcess, idempotencyKeyOf: (exec: ExecRequest) => string): Tools {
+    return {
+      policy: (exec) => ({ repeatable: exec.tool === "read", needsApproval: exec.tool === "write" }),
+      approve: (exec) => this.#approve(process, exec),
+      run: (exec, signal) => this.#run(process, idempotencyKeyOf(exec), exec, signal),
+      stopLeftover: (exec) => this.#stop(exec.execId),
+    };
+  }
+
+  #approve(process: SimProcess, exec: ExecRequest): Promise<Approval> {
+    const delayMs = this.#random.chance(0.3) ? this.#random.int(20_000) : this.#random.int(300);
+    const allowed = this.#random.chance(0.8);
+    const lifeMs = this.#random.chance(0.3) ? 50 : 60_000;
+    this.#world.trace(process.name, "asks the user about", exec.execId);
+    return new Promise((resolve) => {
+      process.env.after(delayMs, () => resolve({ allowed, untilMs: process.env.now() + lifeMs }));
+    });
+  }
+
+  #run(
+    process: SimProcess,
+    idempotencyKey: string,
+    exec: ExecRequest,
+    signal: AbortSignal,
+  ): Promise<Uint8Array> {
+    const { execId } = exec;
+    const isLong = this.#random.chance(0.3);
+    const beforeMs = this.#random.int(isLong ? 30_000 : 200);
+    const afterMs = this.#random.int(isLong ? 10_000 : 200);
+    this.#world.trace(process.name, "runs", exec.tool, execId);
+    if (this.#running.has(execId)) this.#world.hit("sometimes.leftover_still_running");
+    return new Promise((resolve, reject) => {
+      const cancel = this.#world.schedule(beforeMs, () => {
+        this.#running.delete(execId);
+        // A violation inside a timer of the outside world must end the run, not vanish in a promise.
+        this.#ledger.effect(idempotencyKey, execId, exec.tool === "read");
+        process.env.after(afterMs, () => resolve(encodeSuccess(execId, toolName(exec.tool))));
+      });
+      this.#running.set(execId, cancel);
+      signal.addEventListener("abort", () => {
+        this.#stop(execId);
+        process.env.after(1, () => reject(new Error("stopped")));
+      });
+    });
+  }
+
+  #stop(execId: string): void {
+    this.#running.get(execId)?.();
+    this.#running.delete(execId);
+  }
+}
+
+function toolName(tool: string): ToolName {
+  return tool === "read" || tool === "write" ? tool : "shell";
+}
