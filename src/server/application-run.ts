@@ -22,6 +22,8 @@ export interface PendingEvent {
 export interface RunHost {
   emit(event: PendingEvent): void;
   end(event: PendingEvent, reason: "completed" | "failed"): void;
+  /** The logs cannot be read: this host cannot go on, which is no fault of the application. */
+  unreadable(): void;
   onBug(bug: unknown): void;
 }
 
@@ -45,10 +47,10 @@ export class ApplicationRun {
 
   constructor(name: StreamName, logs: LogReader, stored: StreamState, host: RunHost) {
     this.#name = name;
-    this.#logs = logs;
+    this.#logs = guarded(logs, () => host.unreadable());
     this.#host = host;
     this.#stored = stored;
-    this.#feed = new InputFeed(logs, stored.writers, stored.nextSeqno);
+    this.#feed = new InputFeed(this.#logs, stored.writers, stored.nextSeqno);
     if (stored.aborted) this.abort();
   }
 
@@ -163,4 +165,17 @@ export class ApplicationRun {
 function unwatched<Value>(promise: Promise<Value>): Promise<Value> {
   promise.catch(() => undefined);
   return promise;
+}
+
+/** A failed read is told to the host before the application hears of it. */
+function guarded(logs: LogReader, onFailure: () => void): LogReader {
+  const guard = <Value>(reading: Promise<Value>): Promise<Value> =>
+    reading.catch((cause: unknown) => {
+      onFailure();
+      throw cause;
+    });
+  return {
+    readEvents: (from) => guard(logs.readEvents(from)),
+    readChunks: (from) => guard(logs.readChunks(from)),
+  };
 }

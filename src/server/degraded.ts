@@ -36,6 +36,7 @@ export class DegradedStream {
     this.#run = new ApplicationRun(name, NO_LOGS, newStreamState(new Uint8Array(), 0, 0), {
       emit: (event) => this.#live({ kind: "emit" }, event),
       end: (event, reason) => this.#live({ kind: "end", reason }, event),
+      unreadable: () => undefined,
       onBug: context.onBug,
     });
     wire.write([this.#welcome()]);

@@ -70,6 +70,7 @@ export class HostedStream {
     this.#run = new ApplicationRun(name, this.#logs, stored, {
       emit: (event) => this.#put({ input: { kind: "emit" }, event }),
       end: (event, reason) => this.#put({ input: { kind: "end", reason }, event }),
+      unreadable: () => this.drop("durability_lost"),
       onBug: context.onBug,
     });
     this.#run.start(context.application);
@@ -273,11 +274,8 @@ export class HostedStream {
       const { eventHead } = this.#state.durable;
       this.#deliver(connection, joinedFrames(events.filter(({ eventId }) => eventId <= eventHead)));
     } catch (cause) {
-      const known = cause instanceof HoldfastError ? cause : undefined;
-      this.#refuse(
-        connection,
-        known ?? new HoldfastError("unavailable", "the log could not be read", { cause }),
-      );
+      // Damage here is ours to mend: the client keeps its state and comes back.
+      this.#refuse(connection, new HoldfastError("unavailable", "the log cannot be read", { cause }));
     }
   }
 

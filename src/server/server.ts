@@ -170,11 +170,9 @@ class ServerConnection implements Handler<ClientFrame> {
       }
       for (const early of this.#early ?? []) this.#target.received(early);
     } catch (cause) {
-      this.refuse(
-        cause instanceof HoldfastError
-          ? cause
-          : new HoldfastError("unavailable", "the store failed", { cause }),
-      );
+      // What a damaged or failed store says is no verdict on the stream: the client comes back.
+      const isVerdict = cause instanceof HoldfastError && cause.code !== "stream_failed";
+      this.refuse(isVerdict ? cause : new HoldfastError("unavailable", "the store failed", { cause }));
     }
   }
 

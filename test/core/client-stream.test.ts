@@ -92,6 +92,12 @@ test("A5: what is said while live leaves when its record is on disk", () => {
   assert.deepEqual(after(attached(), say, say, recorded(1)), ["send 0"]);
 });
 
+test("A5: what comes onto disk between two connections waits for the next", () => {
+  assert.deepEqual(after(attached(), lost(), say, recorded(1)), []);
+  const back = [lost(), say, recorded(1), tick(1_000), welcome({}, 2)];
+  assert.deepEqual(after(attached(), ...back), ["record attached", "send 0"]);
+});
+
 test("A1: chunks leave with the writer epoch of the welcome", () => {
   const [, effects] = run(step, attached({}, { writerEpoch: 4 }), [say, recorded(1)]);
   assert.equal(only(effects, "send_chunk")[0]?.writerEpoch, 4);

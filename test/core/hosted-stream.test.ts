@@ -211,6 +211,13 @@ test("B6: after the end there are no events, and a late chunk does not cut its s
   assert.deepEqual(after(ended, committed()), ["1: read 1"]);
 });
 
+test("B6: whoever attaches to a stream that has ended is welcomed and gets what is left of it, the end included", () => {
+  const ended = host({ eventHead: 3, end: "completed" });
+  assert.deepEqual(after(ended, read(1, 2)), ["1: welcome", "1: read 3"]);
+  const frame = only(run(step, ended, [read(1, 2)])[1], "send")[0]?.frame;
+  assert.ok(frame?.kind === "welcome" && frame.message !== "attached");
+});
+
 test("A1: nothing follows a close", () => {
   const closing: Input = {
     kind: "chunk",

@@ -6,7 +6,7 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type ClientStream, memoryJournalStore } from "../../src/client/index.ts";
+import { type Client, type ClientStream, memoryJournalStore } from "../../src/client/index.ts";
 import { HoldfastError } from "../../src/protocol/errors.ts";
 import { joinTextDeltas } from "../../src/protocol/joined-delta.ts";
 import { LIMITS } from "../../src/protocol/limits.ts";
@@ -190,6 +190,7 @@ test("D1, D2: a takeover fences the client before, and numbering goes on", async
   const second = rig.own(await rig.client().takeOver(first.idempotencyKey));
   assert.equal(await first.ended, "fenced");
   assert.equal(first.status.state, "fenced");
+  await turn();
   await assert.rejects(phone.resume(first.idempotencyKey), refusedWith("fenced"));
   assert.equal(await second.send(bytes("from the laptop")), 1);
   await second.close();
@@ -248,12 +249,12 @@ test("B3: resumeAll goes on from the last snapshot after the client's process di
 test("D4, E1, E2: a wrong stream key, another principal and no stream at all get one and the same answer", async (t) => {
   const rig = await Rig.start(t, echoing);
   const { idempotencyKey } = rig.own(await rig.client().open({ first: bytes("secret") }));
-  const wrongKey = rig.client({ homeKey: new Uint8Array(32).fill(8) });
+  const wrongKey = (): Client => rig.client({ homeKey: new Uint8Array(32).fill(8) });
   const stranger = rig.client({ credentials: async () => "mallory" });
   const answers = [
-    await failureOf(await wrongKey.follow(idempotencyKey)),
-    await failureOf(await wrongKey.takeOver(idempotencyKey)),
-    await failureOf(await wrongKey.open({ idempotencyKey })),
+    await failureOf(await wrongKey().follow(idempotencyKey)),
+    await failureOf(await wrongKey().takeOver(idempotencyKey)),
+    await failureOf(await wrongKey().open({ idempotencyKey })),
     await failureOf(await stranger.follow(idempotencyKey)),
     await failureOf(await rig.client().follow("no-such-stream")),
   ];

@@ -95,7 +95,7 @@ export class Rig {
       store: this.#store,
       sealing: nodeSealing(),
       application: this.#application,
-      onBug: (bug) => void (console.error(bug), this.bugs.push(bug)),
+      onBug: (bug) => this.bugs.push(bug),
     });
   }
 
@@ -156,7 +156,7 @@ export class Rig {
       sealing: nodeSealing(),
       homeKey: HOME_KEY,
       stream: { retry: SOON, ...options.stream },
-      onBug: (bug) => void (console.error(bug), this.bugs.push(bug)),
+      onBug: (bug) => this.bugs.push(bug),
       ...options,
     });
     const kill = (): void => {

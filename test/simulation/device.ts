@@ -43,6 +43,7 @@ export class Device {
   readonly name: string;
   readonly disk: SimDisk;
   process: SimProcess;
+  hasFailedDisk = false;
   readonly #context: DeviceContext;
   readonly #random: Random;
   readonly #tools: ToolFloor;
@@ -67,6 +68,7 @@ export class Device {
     const { world, network, homeKey, principal } = this.#context;
     this.process = this.process.restart();
     this.#held = new Map();
+    this.hasFailedDisk = false;
     const process = this.process;
     const retries = new RetryChecks(world);
     const connect = network.connectFrom(process, this.#context.pickNode);
@@ -111,7 +113,7 @@ export class Device {
   }
 
   takeOver(idempotencyKey: string): void {
-    if (this.#held.has(idempotencyKey)) return;
+    if (this.holds(idempotencyKey)) return;
     this.#spawn(this.process, async (client) => {
       const tag = `${this.name}.${this.#journals++}`;
       this.#indexes.set(tag, 0);
@@ -121,7 +123,7 @@ export class Device {
   }
 
   follow(idempotencyKey: string): void {
-    if (this.#held.has(idempotencyKey)) return;
+    if (this.holds(idempotencyKey)) return;
     this.#spawn(this.process, async (client) => {
       this.#hold(await client.follow(idempotencyKey), "reader", "");
     });
@@ -236,8 +238,11 @@ export class Device {
       case "events_gone":
         if ((log?.state.eventFloor ?? 1) <= 1) fail("B5", "events are said to be gone and are there");
         return;
-      case "connection_lost":
       case "unavailable":
+        // Its disk failed under it, and stays so until the program is started again.
+        if (message.includes("journal")) this.hasFailedDisk = true;
+        return;
+      case "connection_lost":
       case "overloaded":
         return;
       default:

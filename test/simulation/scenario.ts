@@ -4,6 +4,7 @@
  */
 import type { StreamOptions } from "../../src/client/index.ts";
 import { nodeSealing } from "../../src/sealing/node.ts";
+import { decodeSaying } from "./agent-messages.ts";
 import { Chaos, CHAOS_KINDS } from "./chaos.ts";
 import { Cluster } from "./cluster.ts";
 import { Device } from "./device.ts";
@@ -148,6 +149,8 @@ class Simulation {
     await this.#world.run({ untilMs: 60_000 + random.int(240_000) });
     this.#chaos.stop();
     const calmMs = this.#world.nowMs;
+    // A user whose program says that its disk failed starts it again.
+    for (const device of this.#devices) if (device.hasFailedDisk) device.process.crash();
     this.#world.enqueue(10_000, () => this.#stopEndless());
     await this.#world.run({ untilMs: calmMs + CALM_MS_MAX, stepsMax: CALM_STEPS_MAX, stop: () => this.#isDone() });
     try {
@@ -174,10 +177,11 @@ class Simulation {
 
   /** Endless answers go on until somebody stops them: somebody does. */
   #stopEndless(): void {
-    for (const idempotencyKey of this.#ledger.streams.keys()) {
-      const stream = this.#truth.of(PRINCIPAL, idempotencyKey);
-      if (stream === undefined || stream.isGone || stream.state.end !== undefined) continue;
-      if (this.#ledger.streams.get(idempotencyKey) !== true) continue;
+    for (const { name, state, isGone, chunks } of this.#truth.streams) {
+      const [first] = chunks;
+      const said = first === undefined ? undefined : decodeSaying(first.body);
+      if (isGone || state.end !== undefined || said?.kind !== "words" || !said.endless) continue;
+      const { idempotencyKey } = name;
       const holder = this.#devices.find((device) => device.holds(idempotencyKey)) ?? this.#devices[0];
       if (holder?.holds(idempotencyKey) === false) holder.follow(idempotencyKey);
       this.#world.enqueue(2_000, () => holder?.abort(idempotencyKey));

@@ -66,8 +66,7 @@ export class Truth {
     const version = this.#disk.version();
     if (version === this.#version) return;
     this.#version = version;
-    for (const { row, record } of this.#disk.durableRows()) {
-      if (row <= this.#lastRow) continue;
+    for (const { row, record } of this.#disk.durableRows("commits", this.#lastRow)) {
       this.#lastRow = row;
       if (decodeFormat(record) !== undefined) continue;
       const group = decodeRecord(record);

@@ -119,11 +119,13 @@ export class SimDisk {
     return new SimJournalStore(this, this.#open(process));
   }
 
-  /** The intact durable rows of a commit log right now, for checkers: no process, no delay, no effect. */
-  durableRows(fileName = "commits"): readonly LogRow[] {
+  /** The intact durable rows of a commit log right now, those after row `after`: for checkers, without delay or effect. */
+  durableRows(fileName = "commits", after = 0): readonly LogRow[] {
     const rows: LogRow[] = [];
-    for (const [row, bytes] of this.files.get(fileName)?.rows ?? []) {
-      const record = decodeRecord(row, bytes);
+    const file = this.files.get(fileName);
+    for (let row = after + 1; row < (file?.nextRow ?? 0); row++) {
+      const bytes = file?.rows.get(row);
+      const record = bytes === undefined ? "" : decodeRecord(row, bytes);
       if (typeof record !== "string") rows.push({ row, record });
     }
     return rows;
