@@ -134,6 +134,13 @@ export class Client<HomeKey = Uint8Array> {
     );
   }
 
+  /** Stops the turn of a stream that this client is not attached to: the wish goes out with the attach (D3). */
+  async abort(idempotencyKey: string): Promise<ClientStream> {
+    checkName(idempotencyKey);
+    const journal = { ...newJournal(this.#environment, false), abortWanted: true };
+    return this.#begin(idempotencyKey, "reader", journal, 0, false, false, undefined);
+  }
+
   /**
    * At start: resumes every stream that was cut off, clears what is orphaned, tells what needs a look.
    * `onResumed` gets each stream at once; the report comes when all of them are live or known not to be.

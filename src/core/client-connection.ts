@@ -18,6 +18,7 @@ import {
   stepTools,
 } from "./client-flow.ts";
 import type { Outcome } from "./journal.ts";
+import * as stop from "./stop.ts";
 
 /** Why a connection is over, as the peer, the transport or a clock says. */
 export interface Loss {
@@ -57,6 +58,7 @@ export function connect(at: Flow, nowMs: number): void {
       eventId: state.cursor.taken,
       journalId: state.journalId,
       fresh: state.fresh,
+      abort: stop.isDue(state.stop),
     },
   });
 }
@@ -88,6 +90,7 @@ export function welcome(at: Flow, frame: WelcomeFrame, nowMs: number, random: nu
     wasLive: true,
     degraded: frame.degraded,
     writerEpoch: frame.writerEpoch,
+    isClosed: at.state.isClosed || frame.closed,
     serverTimeMs: frame.serverTimeMs,
     serverTimeAtMs: nowMs,
     wakeAtMs: nowMs + options.heartbeatIntervalMs,

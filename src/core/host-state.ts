@@ -140,6 +140,7 @@ function welcomeFrame(state: State, one: Attached, nowMs: number): ServerFrame {
     aborted: durable.aborted,
     protocolVersion: PROTOCOL_VERSION,
     resumed: one.resumed,
+    closed: durable.closed,
   };
 }
 

@@ -71,18 +71,15 @@ export type Input =
 export function step(state: State, input: Input): Step {
   if (state.dropped) return [state, []];
   switch (input.kind) {
-    case "attach":
-      return attach(state, input);
+    case "attach": {
+      const [aborted, effects] = input.frame.abort ? abort(state, input.nowMs) : [state, []];
+      const [attached, more] = attach(aborted, input);
+      return commitNext(attached, [...effects, ...more]);
+    }
     case "chunk":
       return chunk(heard(state, input.connection, input.nowMs), input);
-    case "abort": {
-      const [moved, effects] = lifeStep(heard(state, input.connection, input.nowMs), { kind: "abort" });
-      const isNew = effects.length > 0;
-      return commitNext(
-        isNew ? { ...moved, graceUntilMs: input.nowMs + state.options.abortGraceMs } : moved,
-        effects,
-      );
-    }
+    case "abort":
+      return commitNext(...abort(heard(state, input.connection, input.nowMs), input.nowMs));
     case "heartbeat":
       return [heard(state, input.connection, input.nowMs), []];
     case "closed":
@@ -100,7 +97,9 @@ export function step(state: State, input: Input): Step {
         Math.max(input.eventFloor, state.staged.eventFloor),
         state.durable.eventHead + 1,
       );
-      if (eventFloor === state.staged.eventFloor) return [state, []];
+      // While a turn runs its application may have to be rebuilt from the whole log.
+      const isRunning = state.staged.end === undefined;
+      if (isRunning || eventFloor === state.staged.eventFloor) return [state, []];
       return commitNext(stage(state, 0, 0, { eventFloor }), []);
     }
     case "committed":
@@ -112,6 +111,12 @@ export function step(state: State, input: Input): Step {
     default:
       return unreachable(input);
   }
+}
+
+function abort(state: State, nowMs: number): Step {
+  const [moved, effects] = lifeStep(state, { kind: "abort" });
+  if (effects.length === 0) return [moved, []];
+  return [{ ...moved, graceUntilMs: nowMs + state.options.abortGraceMs }, effects];
 }
 
 function attach(state: State, input: Extract<Input, { kind: "attach" }>): Step {

@@ -1,8 +1,8 @@
 /**
  * The client's wish to stop a turn, from the button to the server's word that it is recorded.
  *
- * The wish goes into the journal first, then onto every connection until a welcome or a heartbeat
- * says `aborted`. It names one stream by the connection it travels on, so a late one cannot reach a
+ * The wish goes into the journal first, then into every attach and onto every connection until a
+ * welcome or a heartbeat says `aborted`. It names one stream by the connection it travels on, so a late one cannot reach a
  * later turn.
  *
  * Invariant: a recorded wish is repeated at each attach until it is confirmed or moot (D3).
@@ -52,7 +52,11 @@ export function step(state: State, input: Input): readonly [State, readonly Effe
   }
 }
 
+/** Whether an attach must carry the wish: it is on disk, and nobody has confirmed it. */
+export function isDue(state: State): boolean {
+  return state.wish === "journaled" && !state.settled;
+}
+
 function send(state: State): readonly [State, readonly Effect[]] {
-  const isDue = state.wish === "journaled" && state.attached && !state.settled;
-  return [state, isDue ? [{ kind: "send" }] : []];
+  return [state, state.attached && isDue(state) ? [{ kind: "send" }] : []];
 }

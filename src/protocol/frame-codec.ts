@@ -87,6 +87,7 @@ function attachInit(frame: AttachFrame) {
     eventId: String(frame.eventId),
     journalId: frame.journalId,
     fresh: frame.fresh,
+    abort: frame.abort,
     ...(frame.firstChunk === undefined ? {} : { firstChunk: frame.firstChunk }),
   };
 }
@@ -139,6 +140,7 @@ function readAttach(attach: Attach): AttachFrame {
     eventId: parseEventId(attach.eventId, "event_id"),
     journalId: attach.journalId,
     fresh: attach.fresh,
+    abort: attach.abort,
     firstChunk: attach.firstChunk,
   };
 }
@@ -192,6 +194,7 @@ function welcomeInit(frame: WelcomeFrame) {
     aborted: frame.aborted,
     protocolVersion: frame.protocolVersion,
     resumed: frame.resumed,
+    closed: frame.closed,
     writerSinceEvent: String(frame.writerSinceEvent),
   };
 }
@@ -267,6 +270,7 @@ function readWelcome(welcome: WelcomeMessage): WelcomeFrame {
     aborted: welcome.aborted,
     protocolVersion: welcome.protocolVersion,
     resumed: welcome.resumed,
+    closed: welcome.closed,
   };
 }
 

@@ -29,6 +29,8 @@ export interface AttachFrame {
    * whose store is down could not tell a new stream from an existing one (D5).
    */
   readonly fresh: boolean;
+  /** The user has stopped the turn: recorded first, whatever becomes of the attach (D3). */
+  readonly abort: boolean;
   /** Chunk 0, inline, only together with `fresh` (A5). */
   readonly firstChunk: Uint8Array | undefined;
 }
@@ -81,6 +83,8 @@ export interface WelcomeFrame {
   readonly protocolVersion: number;
   /** True when the stream existed before this attach. */
   readonly resumed: boolean;
+  /** The client's side has said its last word, perhaps through a writer before this one. */
+  readonly closed: boolean;
 }
 
 export interface EventFrame {

@@ -116,7 +116,7 @@ export class DegradedStream {
   }
 
   #welcome(): ServerFrame {
-    const { environment, options } = this.#context;
+    const { clock, options } = this.#context;
     return {
       kind: "welcome",
       message: "the store is down: this stream has no durability and cannot be resumed",
@@ -129,10 +129,11 @@ export class DegradedStream {
       durability: "none",
       retentionLeftMs: 0,
       heartbeatIntervalMs: options.heartbeatIntervalMs,
-      serverTimeMs: environment.now(),
+      serverTimeMs: clock.now(),
       aborted: false,
       protocolVersion: PROTOCOL_VERSION,
       resumed: false,
+      closed: false,
     };
   }
 

@@ -13,7 +13,7 @@ import { HoldfastError } from "../protocol/errors.ts";
 import type { AttachFrame, ClientFrame, ServerFrame } from "../protocol/frames.ts";
 import type { SyncSealing } from "../sealing/index.ts";
 import type { StreamStore } from "../store/stream-store.ts";
-import type { Environment } from "../transport/environment.ts";
+import type { Environment, SteadyClock } from "../transport/environment.ts";
 import type { Wire } from "../transport/transport.ts";
 import type { Application } from "./application.ts";
 import { ApplicationRun, type PendingEvent } from "./application-run.ts";
@@ -24,6 +24,7 @@ export interface HostContext {
   readonly store: StreamStore;
   readonly sealing: SyncSealing;
   readonly environment: Environment;
+  readonly clock: SteadyClock;
   readonly application: Application;
   readonly options: host.Options;
   /** Called with every bug: a failed assertion or anything else that should be impossible. */
@@ -49,6 +50,8 @@ export class HostedStream {
   /** Inputs that came while a step was being carried out: steps never nest. */
   readonly #items: Item[] = [];
   #isStepping = false;
+  /** When the store last said that this host runs the stream. */
+  #confirmedMs: number;
   #state: host.State;
   #waitingChunks: LoggedChunk[] = [];
   #waitingEvents: LoggedEvent[] = [];
@@ -66,6 +69,7 @@ export class HostedStream {
     this.#logs = new StreamLogs(context.store, name, context.sealing.sealer(streamKey));
     this.#contentMac = context.sealing.contentMac(streamKey);
     this.#onDropped = onDropped;
+    this.#confirmedMs = context.clock.now();
     this.#state = host.init(context.options, context.store.durability, stored, macs);
     this.#run = new ApplicationRun(name, this.#logs, stored, {
       emit: (event) => this.#put({ input: { kind: "emit" }, event }),
@@ -89,6 +93,16 @@ export class HostedStream {
   get isIdle(): boolean {
     const { attached, inFlight } = this.#state;
     return attached.size === 0 && inFlight === undefined && !this.#run.isRunning;
+  }
+
+  /** For how long nobody has confirmed that this host still runs the stream. */
+  get unconfirmedMs(): number {
+    return this.#now() - this.#confirmedMs;
+  }
+
+  /** The store says that this host runs the stream. */
+  confirmed(): void {
+    this.#confirmedMs = this.#now();
   }
 
   get isDropped(): boolean {
@@ -148,7 +162,7 @@ export class HostedStream {
     this.#put({ input: { kind: "tick", nowMs: this.#now() } });
   }
 
-  /** Forgets events before `eventFloor`; a client that needs them is told so. */
+  /** Forgets events before `eventFloor` once the stream has ended; a client that needs them is told so. */
   trim(eventFloor: number): void {
     this.#put({ input: { kind: "trim", eventFloor } });
   }
@@ -158,7 +172,7 @@ export class HostedStream {
   }
 
   #now(): number {
-    return this.#context.environment.now();
+    return this.#context.clock.now();
   }
 
   #put(item: Item): void {
@@ -255,6 +269,7 @@ export class HostedStream {
       return;
     }
     if (this.#state.dropped) return;
+    this.#confirmedMs = this.#now();
     this.#logs.remember(events);
     this.#put({ input: { kind: "committed", nowMs: this.#now() } });
     this.#run.durable(this.#state.durable.eventHead);

@@ -54,6 +54,11 @@ export class Keeper {
     for (;;) {
       const hosted = this.#hosted.get(id);
       if (hosted !== undefined && !hosted.isDropped) {
+        if (hosted.unconfirmedMs > this.#lease.leaseMs / 2) {
+          // A host that slept may have lost the stream: it must not judge by what it remembers (D1).
+          if (await this.#renew(hosted)) continue;
+          throw new HoldfastError("unavailable", "this node may have lost the stream; come back");
+        }
         const found = { kind: "live", state: hosted.durable } as const;
         this.#decide(meta, attach, found, 0);
         return { kind: "hosted", hosted, resumed: true };
@@ -139,14 +144,14 @@ export class Keeper {
   #checkVain(meta: AcceptedMeta): void {
     const known = this.#vain.get(idOf(meta));
     if (known === undefined) return;
-    const [, { waitMs }] = budget.spend(known, this.#context.environment.now());
+    const [, { waitMs }] = budget.spend(known, this.#context.clock.now());
     if (waitMs > 0)
       throw new HoldfastError("overloaded", "asked for in vain too often", { retryAfterMs: waitMs });
   }
 
   #countVain(meta: AcceptedMeta): void {
     const id = idOf(meta);
-    const nowMs = this.#context.environment.now();
+    const nowMs = this.#context.clock.now();
     const [next] = budget.spend(this.#vain.get(id) ?? budget.init(VAIN_ATTEMPTS, nowMs), nowMs);
     this.#vain.delete(id);
     this.#vain.set(id, next);
@@ -178,8 +183,8 @@ export class Keeper {
 
   /** Regular upkeep: heartbeats, leases, letting go of what nobody needs. */
   tick(): void {
-    const nowMs = this.#context.environment.now();
-    const isRenewalDue = nowMs - this.#renewedMs >= this.#lease.leaseMs / 3 || nowMs < this.#renewedMs;
+    const nowMs = this.#context.clock.now();
+    const isRenewalDue = nowMs - this.#renewedMs >= this.#lease.leaseMs / 3;
     if (isRenewalDue) this.#renewedMs = nowMs;
     for (const hosted of this.#hosted.values()) {
       hosted.tick();
@@ -194,16 +199,20 @@ export class Keeper {
     this.#context.store.release(hosted.name, hosted.durable.hostEpoch).catch(() => undefined);
   }
 
-  async #renew(hosted: HostedStream): Promise<void> {
+  /** Whether the store confirmed that this host runs the stream. */
+  async #renew(hosted: HostedStream): Promise<boolean> {
     try {
       const isOurs = await this.#context.store.renew(
         hosted.name,
         hosted.durable.hostEpoch,
         this.#lease.leaseMs,
       );
-      if (!isOurs) hosted.drop("moved");
+      if (isOurs) hosted.confirmed();
+      else hosted.drop("moved");
+      return isOurs;
     } catch {
       // The next commit finds out whether the store is gone for good.
+      return false;
     }
   }
 

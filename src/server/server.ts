@@ -10,7 +10,7 @@ import { HoldfastError } from "../protocol/errors.ts";
 import type { AttachFrame, ClientFrame, ServerFrame } from "../protocol/frames.ts";
 import type { SyncSealing } from "../sealing/index.ts";
 import type { StreamStore } from "../store/stream-store.ts";
-import { type Environment, systemEnvironment } from "../transport/environment.ts";
+import { type Environment, SteadyClock, systemEnvironment } from "../transport/environment.ts";
 import type { Accept, AcceptedMeta, Handler, Wire } from "../transport/transport.ts";
 import type { Application } from "./application.ts";
 import { DegradedStream } from "./degraded.ts";
@@ -35,7 +35,7 @@ export interface ServerOptions {
 export interface Server {
   /** The server's half of any transport. */
   readonly accept: Accept;
-  /** Forgets the events of a stream that this node runs before `eventFloor`. */
+  /** Forgets events before `eventFloor` of a stream that has ended and that this node still has in hand. */
   trim(name: StreamName, eventFloor: number): void;
   /** Tells everybody to come back, gives the leases back, stops. Nothing acknowledged is lost. */
   shutdown(): Promise<void>;
@@ -50,6 +50,7 @@ export function createServer(options: ServerOptions): Server {
     store: options.store,
     sealing: options.sealing,
     environment,
+    clock: new SteadyClock(environment),
     application: options.application,
     options: { ...host.DEFAULTS, ...options.host },
     onBug: options.onBug ?? (() => undefined),

@@ -7,6 +7,8 @@
 export interface Environment {
   /** Milliseconds since the epoch, by this process's own clock. */
   now(): number;
+  /** Milliseconds since some moment; never set, never goes back. */
+  monotonic(): number;
   /** Calls `run` once after `delayMs`; returns how to cancel it. */
   after(delayMs: number, run: () => void): () => void;
   /** At least 0 and below 1; spreads retries. Not for secrets. */
@@ -19,6 +21,7 @@ export interface Environment {
 export function systemEnvironment(): Environment {
   return {
     now: () => Date.now(),
+    monotonic: () => performance.now(),
     after(delayMs, run) {
       const timer = setTimeout(run, delayMs);
       return () => clearTimeout(timer);
@@ -29,30 +32,25 @@ export function systemEnvironment(): Environment {
 }
 
 /**
- * Time that never goes back, over a wall clock that may.
+ * Wall time as of the start, and from then on only spans: what machines are given as `nowMs`.
  *
- * Machines measure spans: a clock set back by an hour must not stop a stall clock for an hour. When a
- * timer is due, its moment has come, whatever the wall says.
+ * A clock set back by an hour must not stop a stall clock for an hour, and one set forward must not
+ * make a host believe that it still has its lease.
  */
 export class SteadyClock {
   readonly #environment: Environment;
-  #reachedMs: number;
+  readonly #offsetMs: number;
 
   constructor(environment: Environment) {
     this.#environment = environment;
-    this.#reachedMs = environment.now();
+    this.#offsetMs = environment.now() - environment.monotonic();
   }
 
   now(): number {
-    this.#reachedMs = Math.max(this.#reachedMs, this.#environment.now());
-    return this.#reachedMs;
+    return Math.round(this.#offsetMs + this.#environment.monotonic());
   }
 
   after(delayMs: number, run: () => void): () => void {
-    const dueMs = this.now() + delayMs;
-    return this.#environment.after(delayMs, () => {
-      this.#reachedMs = Math.max(this.#reachedMs, dueMs);
-      run();
-    });
+    return this.#environment.after(delayMs, run);
   }
 }

@@ -16,6 +16,7 @@ const open: AttachFrame = {
   eventId: 0,
   journalId: "laptop",
   fresh: false,
+  abort: false,
   firstChunk: undefined,
 };
 const resume: AttachFrame = { ...open, mode: "resume" };

@@ -72,6 +72,13 @@ test("F3: the server's retryAfter is respected, by the clock and by a wake", () 
   assert.deepEqual(after(waiting, { kind: "wake", nowMs: 10 }, tick(7_000)), ["connect"]);
 });
 
+test("F3: a wake that has to wait for the server does not wait for the jitter as well", () => {
+  const loss = { code: "overloaded", message: "busy", retryAfterMs: 7_000, nowMs: 0, random: 0.99 } as const;
+  const waiting = stateAfter(attached(), { kind: "lost", connection: 1, ...loss });
+  assert.deepEqual(after(waiting, tick(7_000)), []);
+  assert.deepEqual(after(waiting, { kind: "wake", nowMs: 10 }, tick(7_000)), ["connect"]);
+});
+
 test("F3: a wake cuts the waiting short, and is nothing while connected", () => {
   const waiting = stateAfter(attached(), lost(1, 0, 0.99));
   assert.deepEqual(after(waiting, tick(5)), []);
@@ -129,6 +136,8 @@ test("F4: heartbeats without progress end the connection while an answer is due,
   const spoken = stateAfter(attached(), say, recorded(1), ack(0));
   const alive = heartbeat(1, 0, false, 120_000);
   assert.deepEqual(after(spoken, alive, tick(120_001)), ["disconnect"]);
+  const moving = stateAfter(spoken, event(1, undefined, 1, 90_000), heartbeat(1, 1, false, 120_000));
+  assert.deepEqual(after(moving, tick(120_001)), ["send_heartbeat"]);
   assert.deepEqual(after(attached(), heartbeat(0, 0, false, 120_000), tick(120_001)), ["send_heartbeat"]);
 });
 

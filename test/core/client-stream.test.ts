@@ -152,6 +152,11 @@ test("D2: a takeover speaks only after its first welcome, and goes on from there
   assert.deepEqual(after(live, say, recorded(2)), ["send 7"]);
 });
 
+test("D2: a takeover of a stream whose client side has closed cannot speak either", () => {
+  const live = stateAfter(client({ takesOver: true }), tick(), welcome({ nextSeqno: 7, closed: true }));
+  assert.equal(maySpeak(live, 1, false), false);
+});
+
 test("E8: whoever has 256 chunks open, has closed or has stopped may not speak", () => {
   const full = stateAfter(client(), ...Array.from({ length: LIMITS.unackedChunksMax }, () => say));
   assert.equal(maySpeak(full, 1, false), false);
@@ -225,6 +230,7 @@ test("B3: a snapshot covers only what was received, and never goes back", () => 
   const snapshot = (through: number): Input => ({ kind: "snapshot", through });
   const live = stateAfter(attached(), event(1), event(2));
   assert.deepEqual(after(live, snapshot(2)), ["record snapshot"]);
+  assert.deepEqual(after(live, snapshot(2), snapshot(2)), ["record snapshot"]);
   assert.throws(() => step(live, snapshot(3)), AssertionFailed);
   assert.throws(() => stateAfter(live, snapshot(2), snapshot(1)), AssertionFailed);
 });

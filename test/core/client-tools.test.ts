@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { AssertionFailed } from "../../src/core/assert.ts";
 import { maySpeak } from "../../src/core/client-state.ts";
-import { step } from "../../src/core/client-stream.ts";
+import { type Input, step } from "../../src/core/client-stream.ts";
 import type { JournalRecord } from "../../src/core/journal.ts";
 import {
   abort,
@@ -160,6 +160,15 @@ test("D3: an abort is repeated at each attach and after each heartbeat that does
   assert.deepEqual(after(aborting, lost(), tick(1_000), welcome({}, 2)), ["record attached", "send_abort"]);
   assert.deepEqual(after(aborting, heartbeat(0, 0, true), heartbeat(0, 0, true)), []);
   assert.deepEqual(after(aborting, lost(), tick(1_000), welcome({ aborted: true }, 2)), ["record attached"]);
+});
+
+test("D3: an attach carries the abort once it is on disk, until the server has confirmed it", () => {
+  const carried = (...inputs: readonly Input[]): unknown =>
+    only(run(step, attached(), [...inputs, lost(), tick(1_000)])[1], "connect")[0]?.attach.abort;
+  assert.equal(carried(), false);
+  assert.equal(carried(abort), false);
+  assert.equal(carried(abort, recorded(1)), true);
+  assert.equal(carried(abort, recorded(1), heartbeat(0, 0, true)), false);
 });
 
 test("D3: somebody else's abort stops our tools too", () => {

@@ -46,6 +46,7 @@ export const welcomeFrame: WelcomeFrame = {
   heartbeatIntervalMs: 5_000,
   serverTimeMs: 1_000,
   aborted: false,
+  closed: false,
   protocolVersion: 1,
   resumed: true,
 };

@@ -38,6 +38,7 @@ export function attach(
     eventId: 0,
     journalId,
     fresh: false,
+    abort: false,
     firstChunk: undefined,
     ...more,
   };

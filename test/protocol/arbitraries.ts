@@ -38,6 +38,7 @@ const attach = record({
   eventId: safeInteger,
   journalId: name(1, LIMITS.journalIdBytesMax),
   fresh: fc.constant(false),
+  abort: fc.boolean(),
   firstChunk: fc.constant(undefined),
 });
 
@@ -49,6 +50,7 @@ const freshAttach = record({
   eventId: fc.constant(0),
   journalId: name(1, LIMITS.journalIdBytesMax),
   fresh: fc.constant(true),
+  abort: fc.boolean(),
   firstChunk: fc.option(body, { nil: undefined }),
 });
 
@@ -101,6 +103,7 @@ export const serverFrame: fc.Arbitrary<ServerFrame> = fc.oneof(
     aborted: fc.boolean(),
     protocolVersion: uint32,
     resumed: fc.boolean(),
+    closed: fc.boolean(),
   }),
   record({ kind: fc.constant("ack" as const), seqno: uint32 }),
   record({

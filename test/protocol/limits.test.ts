@@ -73,6 +73,7 @@ test("E8: a first chunk at the limit passes, one byte more is too large", () => 
     eventId: 0,
     journalId: "j",
     fresh: true,
+    abort: false,
     firstChunk: new Uint8Array(size),
   });
   assert.equal(
@@ -128,6 +129,7 @@ test("E8: names at the limit pass, one character more is refused", () => {
     eventId: 0,
     journalId,
     fresh: false,
+    abort: false,
     firstChunk: undefined,
   });
   const beat = (execId: string): ClientFrame => ({ kind: "heartbeat", runningExecIds: [execId] });

@@ -116,9 +116,10 @@ export class Device {
     if (this.holds(idempotencyKey)) return;
     this.#spawn(this.process, async (client) => {
       const tag = `${this.name}.${this.#journals++}`;
+      const stream = await client.takeOver(idempotencyKey);
       this.#indexes.set(tag, 0);
       this.#tags.set(idempotencyKey, tag);
-      this.#hold(await client.takeOver(idempotencyKey), "writer", tag);
+      this.#hold(stream, "writer", tag);
     });
   }
 
@@ -126,6 +127,18 @@ export class Device {
     if (this.holds(idempotencyKey)) return;
     this.#spawn(this.process, async (client) => {
       this.#hold(await client.follow(idempotencyKey), "reader", "");
+    });
+  }
+
+  /** Stops a stream that it does not hold. */
+  abortFromOutside(idempotencyKey: string): void {
+    if (this.holds(idempotencyKey)) {
+      this.abort(idempotencyKey);
+      return;
+    }
+    this.#context.ledger.abortWanted(idempotencyKey);
+    this.#spawn(this.process, async (client) => {
+      this.#hold(await client.abort(idempotencyKey), "reader", "");
     });
   }
 

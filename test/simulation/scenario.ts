@@ -152,7 +152,11 @@ class Simulation {
     // A user whose program says that its disk failed starts it again.
     for (const device of this.#devices) if (device.hasFailedDisk) device.process.crash();
     this.#world.enqueue(10_000, () => this.#stopEndless());
-    await this.#world.run({ untilMs: calmMs + CALM_MS_MAX, stepsMax: CALM_STEPS_MAX, stop: () => this.#isDone() });
+    await this.#world.run({
+      untilMs: calmMs + CALM_MS_MAX,
+      stepsMax: CALM_STEPS_MAX,
+      stop: () => this.#isDone(),
+    });
     try {
       this.#checkEnd();
     } catch (cause) {
@@ -183,8 +187,12 @@ class Simulation {
       if (isGone || state.end !== undefined || said?.kind !== "words" || !said.endless) continue;
       const { idempotencyKey } = name;
       const holder = this.#devices.find((device) => device.holds(idempotencyKey)) ?? this.#devices[0];
-      if (holder?.holds(idempotencyKey) === false) holder.follow(idempotencyKey);
-      this.#world.enqueue(2_000, () => holder?.abort(idempotencyKey));
+      holder?.abortFromOutside(idempotencyKey);
+    }
+    for (const device of this.#devices) {
+      for (const { idempotencyKey, status } of device.open) {
+        if (status.state === "degraded") device.abort(idempotencyKey);
+      }
     }
     if (!this.#isDone()) this.#world.enqueue(60_000, () => this.#stopEndless());
   }

@@ -57,6 +57,7 @@ export class Strangers {
       eventId: 0,
       journalId: "stranger",
       fresh: false,
+      abort: false,
       firstChunk: undefined,
     };
   }

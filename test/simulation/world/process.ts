@@ -83,6 +83,7 @@ export class SimProcess implements Owner {
     const random = this.#random.fork("env");
     this.env = {
       now: () => EPOCH_MS + Math.floor(world.nowMs * (1 + this.clock.drift)) + this.clock.skewMs,
+      monotonic: () => world.nowMs * (1 + this.clock.drift),
       after: (delayMs, run) => this.effect("timer", () => this.#startTimer(delayMs, run), ignore),
       random: () => random.float(),
       randomBytes: (length) => random.bytes(length),
