@@ -8,6 +8,7 @@ import { inspect, type Status } from "../core/auto-resume.ts";
 import * as client from "../core/client-state.ts";
 import { recover, type Recovered } from "../core/journal.ts";
 import { HoldfastError } from "../protocol/errors.ts";
+import { checkName } from "../protocol/frame-check.ts";
 import type { Role } from "../protocol/frames.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import type { Sealing } from "../sealing/index.ts";
@@ -84,10 +85,10 @@ export class Client<HomeKey = Uint8Array> {
     };
   }
 
-  /** Begins a stream. With a name that has a journal here, goes on with that one. */
+  /** Begins a stream. A name that has a journal here already is refused: resume it. */
   async open({ first, idempotencyKey }: OpenOptions = {}): Promise<ClientStream> {
     const name = idempotencyKey ?? hex(this.#environment.randomBytes(16));
-    checkName(name);
+    checkName(name, LIMITS.idempotencyKeyBytesMax, "an idempotency key", true);
     const known = idempotencyKey === undefined ? undefined : await this.#read(name);
     if (known?.journal !== undefined) {
       throw new HoldfastError("seqno_conflict", "this stream has a journal here already: resume it");
@@ -104,7 +105,7 @@ export class Client<HomeKey = Uint8Array> {
 
   /** Becomes the writer of a stream that another client began: that one is fenced (D2). */
   async takeOver(idempotencyKey: string): Promise<ClientStream> {
-    checkName(idempotencyKey);
+    checkName(idempotencyKey, LIMITS.idempotencyKeyBytesMax, "an idempotency key", true);
     const { journal } = await this.#read(idempotencyKey);
     if (journal !== undefined && journal.outcome === undefined) {
       throw new HoldfastError("seqno_conflict", "this stream has a journal here already: resume it");
@@ -122,7 +123,7 @@ export class Client<HomeKey = Uint8Array> {
 
   /** Follows a stream without writing to it; its tools are somebody else's. */
   async follow(idempotencyKey: string): Promise<ClientStream> {
-    checkName(idempotencyKey);
+    checkName(idempotencyKey, LIMITS.idempotencyKeyBytesMax, "an idempotency key", true);
     return this.#begin(
       idempotencyKey,
       "reader",
@@ -136,7 +137,7 @@ export class Client<HomeKey = Uint8Array> {
 
   /** Stops the turn of a stream that this client is not attached to: the wish goes out with the attach (D3). */
   async abort(idempotencyKey: string): Promise<ClientStream> {
-    checkName(idempotencyKey);
+    checkName(idempotencyKey, LIMITS.idempotencyKeyBytesMax, "an idempotency key", true);
     const journal = { ...newJournal(this.#environment, false), abortWanted: true };
     return this.#begin(idempotencyKey, "reader", journal, 0, false, false, undefined);
   }
@@ -268,16 +269,6 @@ function newJournal(environment: Environment, takesOver: boolean): Recovered {
   const opened = recover([{ kind: "opened", journalId, takesOver, createdMs: environment.now() }]);
   if (opened === undefined) throw new Error("an opened journal is there");
   return opened;
-}
-
-function checkName(idempotencyKey: string): void {
-  const bytes = new TextEncoder().encode(idempotencyKey).length;
-  if (bytes === 0 || bytes > LIMITS.idempotencyKeyBytesMax) {
-    throw new HoldfastError(
-      "invalid_frame",
-      `an idempotency key has 1 to ${LIMITS.idempotencyKeyBytesMax} bytes`,
-    );
-  }
 }
 
 function hex(bytes: Uint8Array): string {

@@ -6,5 +6,6 @@ export { Client, type ClientOptions, type OpenOptions, type ResumeReport } from 
 export type { StreamEvent } from "./event-queue.ts";
 export type { JournalStore } from "./journal-store.ts";
 export { memoryJournalStore } from "./memory-journal-store.ts";
-export type { ClientStream, StreamStatus } from "./stream.ts";
+export type { StreamStatus } from "./status.ts";
+export type { ClientStream } from "./stream.ts";
 export type { Approval, ToolPolicy, Tools } from "./tools.ts";

@@ -28,6 +28,7 @@ export class JournalFile {
   #queue: JournalRecord[] = [];
   #isHeld = true;
   #isWriting = false;
+  #writing: Promise<void> = Promise.resolve();
   #hasFailed = false;
   #length: number;
 
@@ -48,7 +49,7 @@ export class JournalFile {
   /** `written` is called with the number of records once they are synced, in order. */
   append(record: JournalRecord): void {
     this.#queue.push(record);
-    if (!this.#isHeld && !this.#isWriting && !this.#hasFailed) void this.#write();
+    if (!this.#isHeld && !this.#isWriting && !this.#hasFailed) this.#writing = this.#write();
   }
 
   /**
@@ -57,7 +58,12 @@ export class JournalFile {
    */
   release(): void {
     this.#isHeld = false;
-    void this.#write();
+    this.#writing = this.#write();
+  }
+
+  /** Resolves when nothing is being written any more. */
+  async quiet(): Promise<void> {
+    await this.#writing;
   }
 
   async #write(): Promise<void> {

@@ -20,6 +20,7 @@ import { EventQueue, type StreamEvent } from "./event-queue.ts";
 import { JournalFile } from "./journal-file.ts";
 import type { JournalStore } from "./journal-store.ts";
 import { type Saying, Speech } from "./speech.ts";
+import { StatusBoard, type StreamStatus } from "./status.ts";
 import { ToolRunner } from "./tool-runner.ts";
 import type { Tools } from "./tools.ts";
 
@@ -46,15 +47,6 @@ export interface StreamBeginning {
   readonly autoResume: boolean;
 }
 
-/** What a user interface shows. */
-export interface StreamStatus {
-  readonly state: client.LiveState;
-  readonly isReconnecting: boolean;
-  /** What stands still, while `state` is "stalled". */
-  readonly stuck: string | undefined;
-  readonly failure: client.Failure | undefined;
-}
-
 export class ClientStream {
   readonly idempotencyKey: string;
   /** What the application made of the events before `cursor`, as it last said. */
@@ -67,7 +59,7 @@ export class ClientStream {
   readonly #tools: ToolRunner | undefined;
   readonly #speech: Speech;
   readonly #inputs: { readonly input: Input; readonly event?: EventFrame }[] = [];
-  readonly #listeners = new Set<(status: StreamStatus) => void>();
+  readonly #board: StatusBoard;
   readonly #ended = Promise.withResolvers<Outcome | undefined>();
   #state: client.State;
   #wire: Wire<ClientFrame> | undefined;
@@ -76,8 +68,6 @@ export class ClientStream {
   #snapshots: Uint8Array[] = [];
   /** Records written before the machine began to order any. */
   #ownRecords = 0;
-  #status: StreamStatus;
-  #stuck: string | undefined;
   #timer: { readonly atMs: number; readonly cancel: () => void } | undefined;
 
   constructor(context: StreamContext, beginning: StreamBeginning) {
@@ -94,7 +84,7 @@ export class ClientStream {
       autoResume,
       nowMs: this.#clock.now(),
     });
-    this.#status = this.#currentStatus();
+    this.#board = new StatusBoard(this.#state);
     this.#speech = new Speech(journal.unacked);
     this.#events = new EventQueue(() => this.#put({ kind: "wake", nowMs: this.#clock.now() }));
     this.#journal = new JournalFile(
@@ -165,18 +155,17 @@ export class ClientStream {
   }
 
   get status(): StreamStatus {
-    return this.#status;
+    return this.#board.status;
   }
 
-  /** How the stream ended for this client; undefined when it was left or given up and can be resumed. */
+  /** How it ended for this client, once its journal is quiet; undefined when it can be resumed. */
   get ended(): Promise<Outcome | undefined> {
     return this.#ended.promise;
   }
 
   /** Calls back at every change; returns how to stop it. */
   watch(listener: (status: StreamStatus) => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
+    return this.#board.watch(listener);
   }
 
   #say(saying: Saying): Promise<number> {
@@ -229,18 +218,31 @@ export class ClientStream {
     try {
       const [next, effects] = step(this.#state, input);
       this.#state = next;
-      for (const effect of effects) this.#carryOut(effect, event);
+      for (const effect of effects) this.#attempt(() => this.#carryOut(effect, event));
     } catch (bug) {
-      this.#context.onBug(bug);
-      if (input.kind !== "leave") this.#inputs.push({ input: { kind: "leave" } });
+      this.#failed(bug);
     }
+  }
+
+  /** One failing order must not swallow the next ones: the last may be `stopped`. */
+  #attempt(run: () => void): void {
+    try {
+      run();
+    } catch (bug) {
+      this.#failed(bug);
+    }
+  }
+
+  #failed(bug: unknown): void {
+    this.#context.onBug(bug);
+    this.#inputs.push({ input: { kind: "leave" } });
   }
 
   #afterSteps(): void {
     this.#speech.journaled(this.#state.outbox.journaled);
     this.#arm();
     this.#speak();
-    this.#publish();
+    this.#board.publish(this.#state);
   }
 
   #carryOut(effect: client.Effect, event: EventFrame | undefined): void {
@@ -278,7 +280,7 @@ export class ClientStream {
         void this.#askCredentials();
         return;
       case "stalled":
-        this.#stuck = effect.stuck;
+        this.#board.stuck = effect.stuck;
         return;
       case "stopped":
         this.#stopped();
@@ -322,9 +324,19 @@ export class ClientStream {
   #deliver({ eventId, body, covers, end }: EventFrame): void {
     this.#events.push({ eventId, body, covers, end });
     // The request is in the machine before anything later is: a snapshot cannot pass it (C4).
-    const exec = this.#tools === undefined ? undefined : readExec(body);
-    if (exec !== undefined) this.#tools?.requested(exec, eventId, body);
+    if (this.#tools !== undefined && end === undefined) this.#lookForExec(this.#tools, eventId, body);
     if (this.#events.bytes > LIMITS.sendQueueBytesMax) this.#put({ kind: "hold" });
+  }
+
+  #lookForExec(tools: ToolRunner, eventId: number, body: Uint8Array): void {
+    try {
+      const exec = readExec(body);
+      if (exec !== undefined) tools.requested(exec, eventId, body);
+    } catch (cause) {
+      // It may have been an exec: going on as if it were none would leave it without an answer.
+      const message = cause instanceof Error ? cause.message : String(cause);
+      this.#closed(this.#state.connection, new HoldfastError("invalid_frame", message, { cause }));
+    }
   }
 
   #recordOf(order: client.RecordOrder): JournalRecord {
@@ -384,19 +396,6 @@ export class ClientStream {
     this.#speech.refuseAll(
       new HoldfastError("stream_ended", "the stream is over for this client", { cause: error }),
     );
-    this.#ended.resolve(outcome);
-  }
-
-  #currentStatus(): StreamStatus {
-    const state = client.liveState(this.#state);
-    const stuck = state === "stalled" ? this.#stuck : undefined;
-    return { state, isReconnecting: state === "reconnecting", stuck, failure: this.#state.failure };
-  }
-
-  #publish(): void {
-    const status = this.#currentStatus();
-    if (status.state === this.#status.state && status.stuck === this.#status.stuck) return;
-    this.#status = status;
-    for (const listener of this.#listeners) listener(status);
+    void this.#journal.quiet().then(() => this.#ended.resolve(outcome));
   }
 }

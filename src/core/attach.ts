@@ -102,8 +102,14 @@ export function admit(
   if (staged.writers.length >= LIMITS.writersPerStreamMax) {
     return refuse("overloaded", "this stream has been taken over too often");
   }
-  const writer = { journalId: attach.journalId, sinceSeqno: staged.nextSeqno, sinceEvent: staged.eventHead };
-  return { kind: "new_writer", writers: [...staged.writers, writer], isTakeover: newest !== undefined };
+  // Before the first writer there was nobody whose execs could be left unanswered.
+  const isTakeover = newest !== undefined;
+  const writer = {
+    journalId: attach.journalId,
+    sinceSeqno: isTakeover ? staged.nextSeqno : 0,
+    sinceEvent: isTakeover ? staged.eventHead : 0,
+  };
+  return { kind: "new_writer", writers: [...staged.writers, writer], isTakeover };
 }
 
 const NOT_FOUND: Refusal = refuse("not_found", "no such stream, or not with this stream key");

@@ -8,6 +8,8 @@ import type { WelcomeFrame } from "../protocol/frames.ts";
 import { PROTOCOL_VERSION } from "../protocol/limits.ts";
 import { isWithinWindow } from "./auto-resume.ts";
 import {
+  decideRetry,
+  earlierRetryMs,
   finish,
   type Flow,
   order,
@@ -109,7 +111,7 @@ function greetWriter(at: Flow, frame: WelcomeFrame, nowMs: number): void {
   const before = at.state.outbox.acked;
   const wasNumbered = at.state.outbox.numbered;
   stepOutbox(at, { kind: "welcome", nextSeqno: frame.nextSeqno, inline: at.state.inlineSent });
-  if (wasNumbered && at.state.outbox.acked > before) {
+  if (wasNumbered && !frame.degraded && at.state.outbox.acked > before) {
     order(at, { kind: "acked", nextSeqno: at.state.outbox.acked });
     stepTools(at, { kind: "acked", nextSeqno: at.state.outbox.acked });
   }
@@ -120,29 +122,27 @@ function greetWriter(at: Flow, frame: WelcomeFrame, nowMs: number): void {
 }
 
 export function lost(at: Flow, loss: Loss): void {
-  if (at.state.phase === "stopped" || at.state.phase === "waiting" || at.state.phase === "asking") return;
+  if (at.state.phase !== "connecting" && at.state.phase !== "attached") return;
   detached(at);
-  // A degraded stream lives on its one connection (D5), and so does one that was not to be reliable.
-  if (at.state.degraded || !at.state.options.reliable) {
-    finish(at, "lost", {
-      code: "connection_lost",
-      message: "the connection broke, and this stream had no durability",
-    });
-    return;
-  }
-  const decision = stepRetry(at, { ...loss, kind: "failed" });
-  switch (decision?.kind) {
+  const decision = decideRetry(at, loss);
+  switch (decision.kind) {
     case "connect":
-      at.state = { ...at.state, phase: "waiting", wakeAtMs: decision.atMs };
+      if (at.state.degraded || !at.state.options.reliable) {
+        // A degraded stream lives on its one connection (D5), and so does one that was not to be reliable.
+        finish(at, "lost", {
+          code: loss.code,
+          message: "the connection broke, and this stream cannot be resumed",
+        });
+      } else {
+        at.state = { ...at.state, wakeAtMs: decision.atMs };
+      }
       return;
     case "ask":
-      at.state = { ...at.state, phase: "asking", wakeAtMs: undefined };
+      at.state = { ...at.state, phase: "asking" };
       at.effects.push({ kind: "ask_credentials" });
       return;
     case "give_up":
       finish(at, outcomeOf(decision.code), decision);
-      return;
-    case undefined:
       return;
   }
 }
@@ -175,8 +175,7 @@ export function keepServerTime(at: Flow, nowMs: number): void {
 
 export function wake(at: Flow, nowMs: number): void {
   if (at.state.phase !== "waiting") return;
-  const decision = stepRetry(at, { kind: "wake", nowMs });
-  if (decision?.kind !== "connect") return;
-  if (decision.atMs <= nowMs) connect(at, nowMs);
-  else at.state = { ...at.state, wakeAtMs: Math.min(at.state.wakeAtMs ?? decision.atMs, decision.atMs) };
+  const atMs = earlierRetryMs(at, nowMs);
+  if (atMs <= nowMs) connect(at, nowMs);
+  else at.state = { ...at.state, wakeAtMs: Math.min(at.state.wakeAtMs ?? atMs, atMs) };
 }

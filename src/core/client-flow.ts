@@ -5,6 +5,7 @@
  * feeds one part and turns what that part wants into orders, so that the routing in
  * `client-stream.ts` reads as what happens, not as plumbing. Nothing of a flow outlives its step.
  */
+import { assert } from "./assert.ts";
 import * as cursor from "./cursor.ts";
 import type { Effect, Failure, RecordOrder, State } from "./client-state.ts";
 import type { Outcome } from "./journal.ts";
@@ -31,8 +32,6 @@ export function order(at: Flow, record: RecordOrder): void {
 
 /** The stream is over for this client. Without an outcome the journal can be resumed later. */
 export function finish(at: Flow, outcome: Outcome | undefined, failure: Failure | undefined): void {
-  if (at.state.phase === "stopped") return;
-  stepStop(at, { kind: "ended" });
   stepTools(at, { kind: "aborted" });
   if (outcome !== undefined) order(at, { kind: "ended", outcome });
   if (at.state.phase === "connecting" || at.state.phase === "attached")
@@ -44,16 +43,14 @@ export function finish(at: Flow, outcome: Outcome | undefined, failure: Failure 
 export function stepOutbox(
   at: Flow,
   input: outbox.Input,
-  said: { readonly isClose: boolean; readonly execId: string | undefined } = {
-    isClose: false,
-    execId: undefined,
-  },
+  said?: { readonly isClose: boolean; readonly execId: string | undefined },
 ): void {
   const [next, effects] = outbox.step(at.state.outbox, input);
   at.state = { ...at.state, outbox: next };
   for (const effect of effects) {
     switch (effect.kind) {
       case "journal":
+        assert(said !== undefined, "what is submitted is known");
         order(at, { kind: "said", seqno: effect.seqno, isClose: said.isClose, execId: said.execId });
         break;
       case "transmit":
@@ -136,10 +133,28 @@ export function stepStall(
   return undefined;
 }
 
-export function stepRetry(at: Flow, input: retry.Input): retry.Effect | undefined {
-  const [next, [effect]] = retry.step(at.state.retry, input);
+export function stepRetry(at: Flow, input: Extract<retry.Input, { kind: "progress" | "welcomed" }>): void {
+  const [next] = retry.step(at.state.retry, input);
   at.state = { ...at.state, retry: next };
-  return effect;
+}
+
+/** What to do about a lost connection. */
+export function decideRetry(
+  at: Flow,
+  loss: Omit<Extract<retry.Input, { kind: "failed" }>, "kind">,
+): retry.Effect {
+  const [next, [decision]] = retry.step(at.state.retry, { ...loss, kind: "failed" });
+  assert(decision !== undefined, "a loss is decided");
+  at.state = { ...at.state, retry: next };
+  return decision;
+}
+
+/** When a connection may be tried that somebody has good hopes for. */
+export function earlierRetryMs(at: Flow, nowMs: number): number {
+  const [next, [decision]] = retry.step(at.state.retry, { kind: "wake", nowMs });
+  assert(decision?.kind === "connect", "a wish to connect is granted, now or later");
+  at.state = { ...at.state, retry: next };
+  return decision.atMs;
 }
 
 export function heartbeat(state: State): Effect {

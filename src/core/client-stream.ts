@@ -251,11 +251,8 @@ function tick(at: Flow, nowMs: number, random: number): void {
       }
       return;
     }
-    case "asking":
-    case "stopped":
-      return;
     default:
-      unreachable(phase);
+      assert(false, `nobody sleeps while ${phase}`);
   }
 }
 

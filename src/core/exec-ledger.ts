@@ -91,6 +91,7 @@ export function step(state: State, input: Input): Step {
       assert(state.open !== undefined, "only an open step is completed");
       return [{ ...state, open: undefined }, issuePlanned(state)];
     case "exec_issued":
+      assert(state.open === undefined, "an exec is issued when its step is complete");
       assert(state.execs.get(input.execId)?.stage === "planned", "an exec is issued once, as planned");
       return settle(put(state, input.execId, "issued", input.eventId), input.execId);
     case "result":

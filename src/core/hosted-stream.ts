@@ -95,9 +95,9 @@ export function step(state: State, input: Input): Step {
     case "trim": {
       const eventFloor = Math.min(
         Math.max(input.eventFloor, state.staged.eventFloor),
-        state.durable.eventHead + 1,
+        state.durable.eventHead,
       );
-      // While a turn runs its application may have to be rebuilt from the whole log.
+      // The end stays for whoever comes late (B6). While a turn runs its application may have to be rebuilt from the whole log.
       const isRunning = state.staged.end === undefined;
       if (isRunning || eventFloor === state.staged.eventFloor) return [state, []];
       return commitNext(stage(state, 0, 0, { eventFloor }), []);

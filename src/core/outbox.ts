@@ -96,7 +96,7 @@ function welcome(state: State, nextSeqno: number, inline: number): readonly [Sta
     ];
   }
   const [acked, released] = acknowledge(state, nextSeqno);
-  if (acked === state && nextSeqno > state.next) return [state, released];
+  if (nextSeqno > state.next) return [state, released];
   const [sending, sends] = transmit({ ...acked, attached: true, sent: Math.max(nextSeqno, inline) });
   return [sending, [...released, ...sends]];
 }

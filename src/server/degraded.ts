@@ -110,7 +110,7 @@ export class DegradedStream {
   }
 
   #refuse(message: string): void {
-    this.#wire.write([{ kind: "error", code: "invalid_frame", message, retryAfterMs: undefined }]);
+    this.#wire.write([{ kind: "error", code: "seqno_gap", message, retryAfterMs: undefined }]);
     this.#wire.end();
     this.closed();
   }

@@ -50,7 +50,7 @@ export class HostedStream {
   /** Inputs that came while a step was being carried out: steps never nest. */
   readonly #items: Item[] = [];
   #isStepping = false;
-  /** When the store last said that this host runs the stream. */
+  /** The last moment for which the store has said that this host ran the stream: when it was asked, not when it answered. */
   #confirmedMs: number;
   #state: host.State;
   #waitingChunks: LoggedChunk[] = [];
@@ -62,6 +62,7 @@ export class HostedStream {
     streamKey: Uint8Array,
     stored: StreamState,
     macs: readonly Uint8Array[],
+    claimedMs: number,
     onDropped: () => void,
   ) {
     this.name = name;
@@ -69,7 +70,7 @@ export class HostedStream {
     this.#logs = new StreamLogs(context.store, name, context.sealing.sealer(streamKey));
     this.#contentMac = context.sealing.contentMac(streamKey);
     this.#onDropped = onDropped;
-    this.#confirmedMs = context.clock.now();
+    this.#confirmedMs = claimedMs;
     this.#state = host.init(context.options, context.store.durability, stored, macs);
     this.#run = new ApplicationRun(name, this.#logs, stored, {
       emit: (event) => this.#put({ input: { kind: "emit" }, event }),
@@ -100,9 +101,9 @@ export class HostedStream {
     return this.#now() - this.#confirmedMs;
   }
 
-  /** The store says that this host runs the stream. */
-  confirmed(): void {
-    this.#confirmedMs = this.#now();
+  /** The store says that this host ran the stream when it was asked. */
+  confirmed(askedMs: number): void {
+    this.#confirmedMs = Math.max(this.#confirmedMs, askedMs);
   }
 
   get isDropped(): boolean {
@@ -251,6 +252,7 @@ export class HostedStream {
       "a commit has its bodies",
     );
     const { hostEpoch, nextSeqno, eventHead } = expected;
+    const askedMs = this.#now();
     try {
       const result = await this.#context.store.commit({
         name: this.name,
@@ -269,7 +271,7 @@ export class HostedStream {
       return;
     }
     if (this.#state.dropped) return;
-    this.#confirmedMs = this.#now();
+    this.confirmed(askedMs);
     this.#logs.remember(events);
     this.#put({ input: { kind: "committed", nowMs: this.#now() } });
     this.#run.durable(this.#state.durable.eventHead);

@@ -85,6 +85,7 @@ export class Keeper {
     const { store, sealing } = this.#context;
     const name = { principal: meta.principal, idempotencyKey: meta.idempotencyKey };
     for (;;) {
+      const askedMs = this.#context.clock.now();
       let stored: Live | Gone | Absent | undefined;
       let openStreams = 0;
       try {
@@ -99,7 +100,7 @@ export class Keeper {
         case "create": {
           const keyCheck = sealing.keyCheck(meta.streamKey);
           const made = await store.create({ name, keyCheck, host: this.#lease });
-          if (made.kind === "committed") return this.#host(meta, made.state, false);
+          if (made.kind === "committed") return this.#host(meta, made.state, askedMs, false);
           break;
         }
         case "go_on": {
@@ -109,7 +110,7 @@ export class Keeper {
               retryAfterMs: HELD_RETRY_MS,
             });
           }
-          if (claimed.kind === "live") return this.#host(meta, claimed.state, true);
+          if (claimed.kind === "live") return this.#host(meta, claimed.state, askedMs, true);
           break;
         }
       }
@@ -159,11 +160,16 @@ export class Keeper {
     if (this.#vain.size > VAIN_STREAMS_MAX && oldest.done !== true) this.#vain.delete(oldest.value);
   }
 
-  async #host(meta: AcceptedMeta, state: StreamState, resumed: boolean): Promise<FoundStream> {
+  async #host(
+    meta: AcceptedMeta,
+    state: StreamState,
+    claimedMs: number,
+    resumed: boolean,
+  ): Promise<FoundStream> {
     const name = { principal: meta.principal, idempotencyKey: meta.idempotencyKey };
     const macs = await this.#readMacs(name, state.nextSeqno);
     const id = idOf(name);
-    const hosted = new HostedStream(this.#context, name, meta.streamKey, state, macs, () => {
+    const hosted = new HostedStream(this.#context, name, meta.streamKey, state, macs, claimedMs, () => {
       if (this.#hosted.get(id) === hosted) this.#hosted.delete(id);
     });
     this.#hosted.set(id, hosted);
@@ -201,13 +207,14 @@ export class Keeper {
 
   /** Whether the store confirmed that this host runs the stream. */
   async #renew(hosted: HostedStream): Promise<boolean> {
+    const askedMs = this.#context.clock.now();
     try {
       const isOurs = await this.#context.store.renew(
         hosted.name,
         hosted.durable.hostEpoch,
         this.#lease.leaseMs,
       );
-      if (isOurs) hosted.confirmed();
+      if (isOurs) hosted.confirmed(askedMs);
       else hosted.drop("moved");
       return isOurs;
     } catch {

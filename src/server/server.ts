@@ -59,6 +59,7 @@ export function createServer(options: ServerOptions): Server {
     hostId: options.hostId ?? "local",
     leaseMs: options.leaseMs ?? 15_000,
   });
+  const timers = new Set<() => void>();
   let isStopped = false;
   let connections = 0;
 
@@ -69,11 +70,12 @@ export function createServer(options: ServerOptions): Server {
   });
 
   function repeat(intervalMs: number, run: () => void): void {
-    environment.after(intervalMs, () => {
-      if (isStopped) return;
-      run();
+    const cancel = environment.after(intervalMs, () => {
+      timers.delete(cancel);
       repeat(intervalMs, run);
+      run();
     });
+    timers.add(cancel);
   }
 
   return {
@@ -86,6 +88,7 @@ export function createServer(options: ServerOptions): Server {
     trim: (name, eventFloor) => keeper.get(name)?.trim(eventFloor),
     shutdown: async () => {
       isStopped = true;
+      for (const cancel of timers) cancel();
       await keeper.shutdown();
     },
   };

@@ -184,7 +184,9 @@ class Simulation {
     for (const { name, state, isGone, chunks } of this.#truth.streams) {
       const [first] = chunks;
       const said = first === undefined ? undefined : decodeSaying(first.body);
-      if (isGone || state.end !== undefined || said?.kind !== "words" || !said.endless) continue;
+      // Nor does an agent begin that nobody has told anything: its user gives up on it.
+      const isEndless = said === undefined || (said.kind === "words" && said.endless);
+      if (isGone || state.end !== undefined || !isEndless) continue;
       const { idempotencyKey } = name;
       const holder = this.#devices.find((device) => device.holds(idempotencyKey)) ?? this.#devices[0];
       holder?.abortFromOutside(idempotencyKey);
