@@ -25,9 +25,9 @@ const PROGRAM_MS = 60_000;
 
 async function run(program: string, args: readonly string[], cwd: string): Promise<string> {
   const bin = join(repository, "node_modules/.bin");
-  const env = { ...process.env, PATH: `${bin}${delimiter}${process.env["PATH"] ?? ""}` };
-  // Set for the children of a test run; a program of a document is no test.
-  delete env["NODE_TEST_CONTEXT"];
+  const path = `${bin}${delimiter}${process.env["PATH"] ?? ""}`;
+  // The last is set for the children of a test run; a program of a document is no test.
+  const env = { ...process.env, PATH: path, NODE_TEST_CONTEXT: undefined };
   return new Promise((resolve, reject) => {
     execFile(program, args, { cwd, env, timeout: PROGRAM_MS }, (error, stdout, stderr) => {
       if (error === null) resolve(stdout);
@@ -148,3 +148,32 @@ test("every file that a document names is there", () => {
   }
   assert.ok(named > 50, `only ${named} files are named`);
 });
+
+/** Rows of the tables of invariants: `| A1 | what holds | enforced in | checked by |`. */
+const INVARIANT_ROW = /^\|\s*(?<number>[A-F]\d)\s*\|.*\|(?<checks>[^|]*)\|$/gm;
+
+test("what is said to check an invariant names its number", () => {
+  const guarantees = documents.find(({ path }) => path === "docs/GUARANTEES.md")?.text ?? "";
+  const simulator = globSync("test/simulation/**/*.ts", { cwd: repository })
+    .map((path) => readFileSync(join(repository, path), "utf8"))
+    .join("\n");
+  const numbers = new Set<string>();
+  for (const { groups } of guarantees.matchAll(INVARIANT_ROW)) {
+    const { number = "", checks = "" } = groups ?? {};
+    numbers.add(number);
+    const simulated = /simulator(?: \((?<by>[A-F]\d)\))?/.exec(checks);
+    const by = simulated?.groups?.["by"] ?? number;
+    assert.ok(simulated === null || names(simulator, by), `the simulator does not name ${by}`);
+    for (const file of filesNamedIn(checks)) {
+      assert.ok(
+        names(readFileSync(join(repository, file), "utf8"), number),
+        `${file} does not name ${number}`,
+      );
+    }
+  }
+  assert.equal(numbers.size, 44);
+});
+
+function names(text: string, number: string): boolean {
+  return new RegExp(`\\b${number}\\b`).test(text);
+}

@@ -66,6 +66,7 @@ export class ClientStream {
   #credentials: string | undefined;
   #isStepping = false;
   #snapshots: Uint8Array[] = [];
+  #aborting: { readonly resolve: () => void; readonly reject: (error: HoldfastError) => void }[] = [];
   /** Records written before the machine began to order any. */
   #ownRecords = 0;
   #timer: { readonly atMs: number; readonly cancel: () => void } | undefined;
@@ -129,9 +130,17 @@ export class ClientStream {
     await this.#say({ body: new Uint8Array(), isClose: true, execId: undefined });
   }
 
-  /** Stops the turn: recorded here at once, repeated until the server has recorded it too. */
-  abort(): void {
+  /**
+   * Stops the turn. Resolves once the wish cannot be lost any more: a writer has it on disk, a reader
+   * has the server's word. It is repeated until the server has recorded it. Rejects when the stream was
+   * given up before that.
+   */
+  abort(): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    promise.catch(() => undefined);
+    this.#aborting.push({ resolve, reject });
     this.#put({ kind: "abort", nowMs: this.#clock.now() });
+    return promise;
   }
 
   /** Lets go of the stream without ending it; it can be resumed. */
@@ -240,9 +249,17 @@ export class ClientStream {
 
   #afterSteps(): void {
     this.#speech.journaled(this.#state.outbox.journaled);
+    this.#settleAborts();
     this.#arm();
     this.#speak();
     this.#board.publish(this.#state);
+  }
+
+  #settleAborts(): void {
+    const isSafe = client.isAbortSafe(this.#state);
+    if (!isSafe && this.#state.phase !== "stopped") return;
+    const lost = new HoldfastError("unavailable", "the stream was given up before the abort was recorded");
+    for (const { resolve, reject } of this.#aborting.splice(0)) (isSafe ? resolve : reject)(lost);
   }
 
   #carryOut(effect: client.Effect, event: EventFrame | undefined): void {

@@ -94,7 +94,10 @@ export function admit(
   }
   const newest = staged.writers.at(-1);
   if (newest?.journalId === attach.journalId) return { kind: "join" };
-  if (staged.writers.some((writer) => writer.journalId === attach.journalId)) {
+  // Whoever opens numbers its chunks from 0: with a writer before it, it came too late. To take over is
+  // a wish of its own, and says "resume".
+  const wasWriter = staged.writers.some((writer) => writer.journalId === attach.journalId);
+  if (wasWriter || (newest !== undefined && attach.mode === "open")) {
     const isDurable = staged.writers.length === durable.writers.length;
     if (!isDurable) return refuse("unavailable", "another client is about to take this stream over");
     return refuse("fenced", "another client has taken this stream over");

@@ -130,7 +130,7 @@ export function lost(at: Flow, loss: Loss): void {
       if (at.state.degraded || !at.state.options.reliable) {
         // A degraded stream lives on its one connection (D5), and so does one that was not to be reliable.
         finish(at, "lost", {
-          code: loss.code,
+          code: "connection_lost",
           message: "the connection broke, and this stream cannot be resumed",
         });
       } else {

@@ -179,6 +179,12 @@ export function liveState(state: State): LiveState {
   return state.degraded ? "degraded" : "live";
 }
 
+/** Whether a wish to stop can no longer be lost: it is on disk, or the server has it, or the stream has ended. */
+export function isAbortSafe(state: State): boolean {
+  const isJournaled = state.role === "writer" && state.stop.wish === "journaled";
+  return isJournaled || state.stop.settled || state.outcome !== undefined;
+}
+
 /** Whether something of this size may be said now. A close waits until every exec has its result (C1). */
 export function maySpeak(state: State, bytes: number, isClose: boolean): boolean {
   if (state.phase === "stopped" || state.isClosed || state.role === "reader") return false;

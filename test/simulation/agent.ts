@@ -9,16 +9,18 @@ import * as ledger from "../../src/core/exec-ledger.ts";
 import type { ApplicationStream, ClientInput } from "../../src/server/application.ts";
 import type { Application } from "../../src/server/index.ts";
 import { decodeSaying, decodeTurnEvent, encodeTurnEvent, type TurnEvent } from "./agent-messages.ts";
+import type { Ledger } from "./ledger.ts";
 import type { SimProcess } from "./world/index.ts";
 
 const TOOLS = ["shell", "read", "write"] as const;
 
-export function simulatedAgent(process: SimProcess): Application {
-  return (stream) => new Turn(process, stream).run();
+export function simulatedAgent(process: SimProcess, ledger: Ledger): Application {
+  return (stream) => new Turn(process, ledger, stream).run();
 }
 
 class Turn {
   readonly #process: SimProcess;
+  readonly #outside: Ledger;
   readonly #stream: ApplicationStream;
   #book = ledger.init();
   #hasEnded = false;
@@ -28,8 +30,9 @@ class Turn {
   #inputs: AsyncIterator<ClientInput> | undefined;
   #pending: Promise<IteratorResult<ClientInput>> | undefined;
 
-  constructor(process: SimProcess, stream: ApplicationStream) {
+  constructor(process: SimProcess, outside: Ledger, stream: ApplicationStream) {
     this.#process = process;
+    this.#outside = outside;
     this.#stream = stream;
   }
 
@@ -87,6 +90,7 @@ class Turn {
         case "issue": {
           const { execId } = effect;
           // Tool and arguments follow from the id, as they would from the logged tool call.
+          this.#outside.issued(execId, this.#stream.idempotencyKey);
           const tool = TOOLS[execId.length % TOOLS.length] ?? "shell";
           await this.#emit({ kind: "exec", execId, tool, args: `work ${execId}` });
           break;

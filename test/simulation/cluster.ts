@@ -11,6 +11,7 @@ import { openLogStreamStore } from "../../src/store/index.ts";
 import type { StreamStore } from "../../src/store/stream-store.ts";
 import type { Accept } from "../../src/transport/transport.ts";
 import { simulatedAgent } from "./agent.ts";
+import type { Ledger } from "./ledger.ts";
 import { flakyStore, type StoreFaults } from "./flaky-store.ts";
 import { type Random, SimDisk, type SimNetwork, SimProcess, type World } from "./world/index.ts";
 
@@ -18,6 +19,7 @@ export interface ClusterOptions {
   readonly shared: boolean;
   readonly retentionMs: number;
   readonly pauseBytes: number;
+  readonly ledger: Ledger;
   readonly slowReaderMs: number;
   /** Wraps what listens, for the checks. */
   readonly observe: (accept: Accept) => Accept;
@@ -88,7 +90,7 @@ export class Cluster {
     const server = createServer({
       store,
       sealing: nodeSealing({ randomBytes: (length) => process.env.randomBytes(length) }),
-      application: simulatedAgent(process),
+      application: simulatedAgent(process, this.#options.ledger),
       environment: process.env,
       hostId: node.name,
       leaseMs: LEASE_MS,

@@ -52,6 +52,9 @@ class ConnectionChecks {
   #cursor: number | undefined;
   #isDegraded = false;
   #isWelcomed = false;
+  #isFresh = false;
+  /** It has sent other content under a seqno that is taken. */
+  #isForged = false;
   #nextSeqno = 0;
 
   constructor(context: FrameCheckContext, meta: AcceptedMeta) {
@@ -61,9 +64,14 @@ class ConnectionChecks {
   }
 
   received(frame: ClientFrame): void {
-    if (frame.kind === "attach") this.#cursor ??= frame.eventId;
-    const isPlayback = frame.kind === "chunk" && frame.seqno < (this.#stream()?.chunks.length ?? 0);
-    if (isPlayback) this.#context.world.hit("sometimes.playback");
+    if (frame.kind === "attach") {
+      this.#cursor ??= frame.eventId;
+      this.#isFresh = frame.fresh;
+    }
+    const logged = frame.kind === "chunk" ? this.#stream()?.chunks[frame.seqno] : undefined;
+    if (frame.kind !== "chunk" || logged === undefined) return;
+    this.#context.world.hit("sometimes.playback");
+    this.#isForged = Buffer.compare(Buffer.from(frame.body), Buffer.from(logged.body)) !== 0;
   }
 
   sent(frame: ServerFrame): void {
@@ -86,6 +94,7 @@ class ConnectionChecks {
         return;
       case "ack":
         if (this.#isDegraded) fail("D5", "a degraded stream was acknowledged");
+        if (this.#isForged) fail("A2", "other content under a taken seqno was acknowledged");
         this.#acked(frame.seqno + 1);
         return;
       case "heartbeat":
@@ -112,6 +121,9 @@ class ConnectionChecks {
       this.#isDegraded = true;
       this.#context.world.hit("sometimes.degraded");
       this.#context.ledger.degraded(this.#meta.idempotencyKey);
+      const existing = this.#stream();
+      if (existing !== undefined && !existing.isGone && !this.#isFresh)
+        fail("D5", "an existing stream was run without its store");
       if (frame.durability !== "none" || frame.nextSeqno !== 0)
         fail("D5", "a degraded welcome promises something");
       return;
@@ -151,6 +163,10 @@ class ConnectionChecks {
 
   #error(code: string, message: string): void {
     const { world } = this.#context;
+    if (code === "seqno_conflict" && this.#isForged) {
+      world.hit("sometimes.forgery_refused");
+      return;
+    }
     if (
       code === "seqno_conflict" ||
       code === "invalid_frame" ||

@@ -18,9 +18,11 @@ export class Ledger {
   readonly #world: World;
   readonly #promised = new Set<string>();
   readonly #abortWanted = new Set<string>();
+  readonly #abortPromised = new Set<string>();
   readonly #opened = new Map<string, boolean>();
   readonly #streamOf = new Map<string, string>();
   readonly #degraded = new Set<string>();
+  readonly #ran = new Set<string>();
   readonly #effects = new Map<string, Effects>();
 
   constructor(world: World) {
@@ -38,6 +40,15 @@ export class Ledger {
 
   abortWanted(idempotencyKey: string): void {
     this.#abortWanted.add(idempotencyKey);
+  }
+
+  /** The client said that the wish to stop cannot be lost any more. */
+  abortPromised(idempotencyKey: string): void {
+    this.#abortPromised.add(idempotencyKey);
+  }
+
+  isAbortPromised(idempotencyKey: string): boolean {
+    return this.#abortPromised.has(idempotencyKey);
   }
 
   isAbortWanted(idempotencyKey: string): boolean {
@@ -58,6 +69,15 @@ export class Ledger {
     this.#degraded.add(idempotencyKey);
   }
 
+  /** A device has begun to carry out an exec of this stream. */
+  ran(device: string, idempotencyKey: string): void {
+    this.#ran.add(`${device} ${idempotencyKey}`);
+  }
+
+  hasRun(device: string, idempotencyKey: string): boolean {
+    return this.#ran.has(`${device} ${idempotencyKey}`);
+  }
+
   isEcho(idempotencyKey: string): boolean {
     return this.#degraded.has(idempotencyKey);
   }
@@ -68,7 +88,7 @@ export class Ledger {
   }
 
   streamOf(execId: string): string {
-    return this.#streamOf.get(execId) ?? fail("B2", `exec ${execId} reached a client before it was in a log`);
+    return this.#streamOf.get(execId) ?? fail("A8", `exec ${execId} was never issued`);
   }
 
   /** A tool takes effect, now. */

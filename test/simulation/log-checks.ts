@@ -20,6 +20,7 @@ interface Seen {
   readonly planned: Set<string>;
   readonly issued: Set<string>;
   isStepOpen: boolean;
+  stepRestarts: number;
 }
 
 export class LogChecks implements TruthListener {
@@ -90,10 +91,12 @@ export class LogChecks implements TruthListener {
       case "step_started":
         if (seen.isStepOpen) fail("C0", "a step began within a step");
         seen.isStepOpen = true;
+        seen.stepRestarts = 0;
         break;
       case "step_restarted":
         if (!seen.isStepOpen) fail("C0", "a finished step was restarted");
         this.#world.hit("sometimes.step_restarted");
+        if (++seen.stepRestarts > 3) fail("F1", "a step was restarted more than three times");
         seen.planned.clear();
         break;
       case "step_completed":
@@ -107,7 +110,6 @@ export class LogChecks implements TruthListener {
         if (!seen.planned.has(turn.execId)) fail("C0", `exec ${turn.execId} was rolled back and issued`);
         if (seen.issued.has(turn.execId)) fail("A8", `exec ${turn.execId} was issued twice`);
         seen.issued.add(turn.execId);
-        this.#ledger.issued(turn.execId, stream.name.idempotencyKey);
         break;
       case "text":
       case "exec_settled":
@@ -164,6 +166,7 @@ export class LogChecks implements TruthListener {
         planned: new Set(),
         issued: new Set(),
         isStepOpen: false,
+        stepRestarts: 0,
       };
       this.#seen.set(id, seen);
     }

@@ -33,6 +33,7 @@ export const SOMETIMES: readonly string[] = [
   "sometimes.events_gone",
   "sometimes.expired",
   "sometimes.fenced",
+  "sometimes.forgery_refused",
   "sometimes.host_changed",
   "sometimes.joined_delta",
   "sometimes.journal_damaged",
@@ -108,6 +109,7 @@ class Simulation {
       shared: random.chance(0.4),
       retentionMs: RETENTION_MS,
       pauseBytes,
+      ledger: this.#ledger,
       slowReaderMs: 20_000,
       observe: (accept) =>
         checkedAccept(
@@ -183,11 +185,16 @@ class Simulation {
   #stopEndless(): void {
     for (const { name, state, isGone, chunks } of this.#truth.streams) {
       const [first] = chunks;
+      if (first?.mark === "close") continue;
       const said = first === undefined ? undefined : decodeSaying(first.body);
       // Nor does an agent begin that nobody has told anything: its user gives up on it.
       const isEndless = said === undefined || (said.kind === "words" && said.endless);
       if (isGone || state.end !== undefined || !isEndless) continue;
       const { idempotencyKey } = name;
+      // An abort that was promised must arrive by itself; a journal with a flipped bit may have lost it.
+      const isPromised =
+        this.#ledger.isAbortPromised(idempotencyKey) && this.#world.counters.of("disk.bit_flip") === 0;
+      if (isPromised) continue;
       const holder = this.#devices.find((device) => device.holds(idempotencyKey)) ?? this.#devices[0];
       holder?.abortFromOutside(idempotencyKey);
     }

@@ -8,6 +8,9 @@ import { encodeSuccess, type ToolName } from "./agent-messages.ts";
 import type { Ledger } from "./ledger.ts";
 import type { Random, SimProcess, World } from "./world/index.ts";
 
+/** Between the decision to run and the run lies a sync of the journal, which may be slow; clocks may have jumped. */
+const SLACK_MS = 15_000;
+
 /** What runs on a device, whichever life of the client started it. */
 export class ToolFloor {
   readonly #world: World;
@@ -15,6 +18,8 @@ export class ToolFloor {
   readonly #random: Random;
   /** How to stop each run that has not taken effect yet. */
   readonly #running = new Map<string, () => void>();
+  /** In the world's time. */
+  readonly #approvedUntilMs = new Map<string, number>();
 
   constructor(world: World, ledger: Ledger, name: string) {
     this.#world = world;
@@ -38,7 +43,10 @@ export class ToolFloor {
     const lifeMs = this.#random.chance(0.3) ? 50 : 60_000;
     this.#world.trace(process.name, "asks the user about", exec.execId);
     return new Promise((resolve) => {
-      process.env.after(delayMs, () => resolve({ allowed, untilMs: process.env.now() + lifeMs }));
+      process.env.after(delayMs, () => {
+        this.#approvedUntilMs.set(exec.execId, this.#world.nowMs + lifeMs);
+        resolve({ allowed, untilMs: process.env.now() + lifeMs });
+      });
     });
   }
 
@@ -53,6 +61,8 @@ export class ToolFloor {
     const beforeMs = this.#random.int(isLong ? 30_000 : 200);
     const afterMs = this.#random.int(isLong ? 10_000 : 200);
     this.#world.trace(process.name, "runs", exec.tool, execId);
+    this.#checkApproval(exec);
+    this.#ledger.ran(process.name, idempotencyKey);
     if (this.#running.has(execId)) this.#world.hit("sometimes.leftover_still_running");
     return new Promise((resolve, reject) => {
       const cancel = this.#world.schedule(beforeMs, () => {
@@ -67,6 +77,15 @@ export class ToolFloor {
         process.env.after(1, () => reject(new Error("stopped")));
       });
     });
+  }
+
+  /** C7: what needs an approval runs under one that has not run out (but for slow disks in between). */
+  #checkApproval({ tool, execId }: ExecRequest): void {
+    if (tool !== "write") return;
+    const untilMs = this.#approvedUntilMs.get(execId) ?? Number.NEGATIVE_INFINITY;
+    if (this.#world.nowMs - untilMs > SLACK_MS) {
+      this.#world.fail(new Error(`C7: exec ${execId} ran without a valid approval`));
+    }
   }
 
   #stop(execId: string): void {

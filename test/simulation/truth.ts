@@ -21,6 +21,8 @@ export interface TrueStream {
   isGone: boolean;
   readonly chunks: LogEntry[];
   readonly events: LogEntry[];
+  /** In the world's time. */
+  readonly beganMs: number;
   /** The event head when the abort became durable. */
   abortedAt: number | undefined;
 }
@@ -113,6 +115,7 @@ export class Truth {
       isGone: false,
       chunks: [],
       events: [],
+      beganMs: this.#disk.world.nowMs,
       abortedAt: undefined,
     };
     this.#byNumber.set(entry.stream, stream);
