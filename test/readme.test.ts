@@ -64,12 +64,13 @@ for (const { path, text } of documents) {
 
 function configOf(file: string): unknown {
   const installed = join(repository, "node_modules");
-  const own = [...entryPoints].map(([name, source]) => [name, [source]]);
+  const paths: Record<string, string[]> = { "*": [join(installed, "*")] };
+  for (const [name, source] of entryPoints) paths[name] = [source];
   return {
     extends: join(repository, "tsconfig.json"),
     compilerOptions: {
       typeRoots: [join(installed, "@types")],
-      paths: { ...Object.fromEntries(own), "*": [join(installed, "*")] },
+      paths,
     },
     include: [file],
   };

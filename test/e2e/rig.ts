@@ -10,7 +10,13 @@ import { retry } from "../../src/core/index.ts";
 import { nodeSealing } from "../../src/sealing/node.ts";
 import { type Application, createServer, type Server } from "../../src/server/index.ts";
 import { MemoryLog, openLogStreamStore, type StreamStore } from "../../src/store/index.ts";
-import { type Accept, type Connect, memoryTransport } from "../../src/transport/index.ts";
+import {
+  type Accept,
+  type Connect,
+  type Environment,
+  memoryTransport,
+  systemEnvironment,
+} from "../../src/transport/index.ts";
 
 export const HOME_KEY = new Uint8Array(32).fill(7);
 export const PRINCIPAL = "alice";
@@ -28,8 +34,8 @@ export const turn = (): Promise<void> => new Promise((resolve) => setImmediate(r
 
 export async function until(isSo: () => boolean, what: string): Promise<void> {
   for (let turns = 0; !isSo(); turns++) {
-    assert.ok(turns < 5_000, `it never happened: ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 1));
+    assert.ok(turns < 1_000_000, `it never happened: ${what}`);
+    await new Promise((resolve) => setImmediate(resolve));
   }
 }
 
@@ -137,6 +143,16 @@ export class Rig {
   process(options: Partial<ClientOptions> = {}): ClientProcess {
     let isDead = false;
     const wires = new Set<{ end(): void }>();
+    const timers = new Set<() => void>();
+    const environment: Environment = {
+      ...systemEnvironment(),
+      after(delayMs, run) {
+        if (isDead) return () => undefined;
+        const cancel = systemEnvironment().after(delayMs, run);
+        timers.add(cancel);
+        return cancel;
+      },
+    };
     const connect: Connect = (meta, handler) => {
       if (isDead) return { write: () => 0, end: () => undefined };
       const wire = this.#transport.connect(meta, {
@@ -155,6 +171,7 @@ export class Rig {
       connect,
       sealing: nodeSealing(),
       homeKey: HOME_KEY,
+      environment,
       stream: { retry: SOON, ...options.stream },
       onBug: (bug) => this.bugs.push(bug),
       ...options,
@@ -162,6 +179,7 @@ export class Rig {
     const kill = (): void => {
       isDead = true;
       for (const wire of wires) wire.end();
+      for (const cancel of timers) cancel();
     };
     return { client, kill };
   }

@@ -1,0 +1,336 @@
+/** Planted bugs in the server, the store and the sealing. */
+import type { Mutant } from "./table.ts";
+
+const HOSTED = "src/core/hosted-stream.ts";
+const HOST_STATE = "src/core/host-state.ts";
+const DRIVER = "src/server/hosted.ts";
+const KEEPER = "src/server/keeper.ts";
+const ATTACH = "src/core/attach.ts";
+const LEDGER = "src/core/exec-ledger.ts";
+const INBOX = "src/core/inbox.ts";
+const LIFE = "src/core/life.ts";
+
+export const SERVER_MUTANTS: readonly Mutant[] = [
+  {
+    name: "a chunk is acked when it is accepted, not when it is durable",
+    breaks: "A3",
+    patches: [
+      {
+        file: HOSTED,
+        from: `[...done, { kind: "stage_chunk", seqno: effect.seqno, isClose: effect.isClose }]];`,
+        to: `[...done, { kind: "stage_chunk", seqno: effect.seqno, isClose: effect.isClose }, { kind: "send", connection, frame: { kind: "ack", seqno: effect.seqno } }]];`,
+      },
+    ],
+  },
+  {
+    name: "everybody is told before the store has synced",
+    breaks: "A3",
+    patches: [
+      {
+        file: DRIVER,
+        from: "const result = await this.#context.store.commit({",
+        to: 'const result: { kind: string } = await { kind: "committed" }; void this.#context.store.commit({',
+      },
+    ],
+  },
+  {
+    name: "a failed sync is taken for a success",
+    breaks: "F5",
+    patches: [
+      {
+        file: DRIVER,
+        from: `this.drop("durability_lost");
+      return;
+    }
+    if (this.#state.dropped) return;`,
+        to: `}
+    if (this.#state.dropped) return;`,
+      },
+    ],
+  },
+  {
+    name: "a welcome promises chunks that are only staged",
+    breaks: "A3",
+    patches: [
+      { file: HOST_STATE, from: "nextSeqno: durable.nextSeqno,", to: "nextSeqno: state.staged.nextSeqno," },
+    ],
+  },
+  {
+    name: "a welcome forgets what was acked",
+    breaks: "A6",
+    patches: [{ file: HOST_STATE, from: "nextSeqno: durable.nextSeqno,", to: "nextSeqno: 0," }],
+  },
+  {
+    name: "other content under a taken seqno is acked",
+    breaks: "A2",
+    patches: [{ file: INBOX, from: "if (!sameBytes(known, mac)) {", to: "if (known === mac && false) {" }],
+  },
+  {
+    name: "a gap in the seqnos is accepted",
+    breaks: "A1",
+    patches: [
+      { file: INBOX, from: "if (input.seqno > state.next) {", to: "if (input.seqno > state.next + 1) {" },
+    ],
+  },
+  {
+    name: "a repeated chunk is accepted again",
+    breaks: "A1",
+    patches: [
+      {
+        file: INBOX,
+        from: "return input.seqno < state.next ? repeated(state, input.seqno, input.mac) : accept(state, input);",
+        to: "return accept(state, { ...input, seqno: state.next });",
+      },
+    ],
+  },
+  {
+    name: "an event is sent twice where replay meets live",
+    breaks: "B1",
+    patches: [
+      {
+        file: HOST_STATE,
+        from: "sender.init(state.options.sender, one.eventId, state.durable.eventHead);",
+        to: "sender.init(state.options.sender, Math.max(0, one.eventId - 1), state.durable.eventHead);",
+      },
+    ],
+  },
+  {
+    name: "an event is skipped where replay meets live",
+    breaks: "B1",
+    patches: [
+      {
+        file: "src/core/sender.ts",
+        from: `[{ kind: "read", from: state.cursor + 1 }]`,
+        to: `[{ kind: "read", from: Math.min(state.cursor + 2, state.head) }]`,
+      },
+    ],
+  },
+  {
+    name: "a joined delta loses its first text",
+    breaks: "B4",
+    patches: [
+      {
+        file: "src/server/log-views.ts",
+        from: "joinTextDeltas(run.map((event) => event.body));",
+        to: "joinTextDeltas(run.slice(1).map((event) => event.body));",
+      },
+    ],
+  },
+  {
+    name: "an exec is issued before its step is complete",
+    breaks: "C0",
+    patches: [
+      {
+        file: LEDGER,
+        from: `return [put(state, input.execId, "planned", 0), []];`,
+        to: `return [put(state, input.execId, "planned", 0), [{ kind: "issue", execId: input.execId }]];`,
+      },
+      {
+        file: LEDGER,
+        from: `assert(state.open === undefined, "an exec is issued when its step is complete");`,
+        to: "",
+      },
+    ],
+  },
+  {
+    name: "a finished step is run again after a restart",
+    breaks: "C0",
+    patches: [
+      {
+        file: LEDGER,
+        from: "if (state.open === undefined) return [state, issuePlanned(state)];",
+        to: 'if (state.open === undefined) return [state, state.steps > 0 ? [{ kind: "restart_step", rollbackTo: 1 }] : []];',
+      },
+    ],
+  },
+  {
+    name: "execs that were planned and not issued are forgotten by a restart",
+    breaks: "F1",
+    patches: [
+      {
+        file: LEDGER,
+        from: "if (state.open === undefined) return [state, issuePlanned(state)];",
+        to: "if (state.open === undefined) return [state, []];",
+      },
+    ],
+  },
+  {
+    name: "a step restarts without end",
+    breaks: "F1",
+    patches: [
+      {
+        file: LEDGER,
+        from: "export const STEP_RESTARTS_MAX = 3;",
+        to: "export const STEP_RESTARTS_MAX = 999;",
+      },
+    ],
+  },
+  {
+    name: "a takeover leaves unanswered execs waiting",
+    breaks: "D2",
+    patches: [
+      {
+        file: LEDGER,
+        from: "const end = state.takeovers.find(({ sinceEvent }) => sinceEvent >= exec.eventId);",
+        to: "const end = state.takeovers.find(({ sinceEvent }) => sinceEvent >= Number.MAX_SAFE_INTEGER);",
+      },
+    ],
+  },
+  {
+    name: "a fenced writer is still heard",
+    breaks: "D1",
+    patches: [
+      {
+        file: HOSTED,
+        from: "if (!isOwnEpoch || one.writerEpoch < writerEpochOf(state.durable)) return fence(state, connection);",
+        to: "",
+      },
+      {
+        file: HOSTED,
+        from: "if (one.writerEpoch < writerEpochOf(state.staged)) return [state, []];",
+        to: "",
+      },
+      {
+        file: HOSTED,
+        from: `const isOvertaken = one.role === "writer" && one.writerEpoch < writerEpochOf(state.durable);`,
+        to: "const isOvertaken = false;",
+      },
+    ],
+  },
+  {
+    name: "a fenced journal takes the stream back by itself",
+    breaks: "D1",
+    patches: [
+      {
+        file: ATTACH,
+        from: "const wasWriter = staged.writers.some((writer) => writer.journalId === attach.journalId);",
+        to: "const wasWriter = false;",
+      },
+    ],
+  },
+  {
+    name: "a new writer is welcomed before its epoch is durable",
+    breaks: "D1",
+    patches: [
+      {
+        file: HOST_STATE,
+        from: "if (one.sender !== undefined || one.writerEpoch > writerEpochOf(state.durable)) continue;",
+        to: "if (one.sender !== undefined) continue;",
+      },
+    ],
+  },
+  {
+    name: "a commit of an older host is accepted",
+    breaks: "D1",
+    patches: [{ file: "src/store/group.ts", from: "before.hostEpoch !== expected.hostEpoch ||", to: "" }],
+  },
+  {
+    name: "a host that slept judges by what it remembers",
+    breaks: "D1",
+    patches: [
+      {
+        file: KEEPER,
+        from: "if (hosted.unconfirmedMs > this.#lease.leaseMs / 2) {",
+        to: "if (hosted.unconfirmedMs > Number.MAX_SAFE_INTEGER) {",
+      },
+    ],
+  },
+  {
+    name: "a late answer of the store counts as fresh",
+    breaks: "D1",
+    patches: [{ file: DRIVER, from: "this.confirmed(askedMs);", to: "this.confirmed(this.#now());" }],
+  },
+  {
+    name: "model output goes on after an abort",
+    breaks: "D3",
+    patches: [
+      {
+        file: LIFE,
+        from: `kind: state.aborted || state.end !== undefined ? "refuse" : "record_event"`,
+        to: `kind: state.end !== undefined ? "refuse" : "record_event"`,
+      },
+    ],
+  },
+  {
+    name: "an abort is not recorded",
+    breaks: "D3",
+    patches: [{ file: HOSTED, from: "staged = stage(staged, 0, 0, { aborted: true });", to: "" }],
+  },
+  {
+    name: "a turn is aborted that nobody wanted to stop",
+    breaks: "D3",
+    patches: [
+      {
+        file: HOSTED,
+        from: `return [heard(state, input.connection, input.nowMs), []];`,
+        to: `return input.nowMs % 7 === 0 ? commitNext(...abort(heard(state, input.connection, input.nowMs), input.nowMs)) : [heard(state, input.connection, input.nowMs), []];`,
+      },
+    ],
+  },
+  {
+    name: "an existing stream runs without its store",
+    breaks: "D5",
+    patches: [
+      {
+        file: ATTACH,
+        from: `if (attach.fresh && attach.mode === "open" && attach.role === "writer") return { kind: "degrade" };`,
+        to: `if (attach.role === "writer") return { kind: "degrade" };`,
+      },
+    ],
+  },
+  {
+    name: "a degraded stream is acknowledged",
+    breaks: "D5",
+    patches: [
+      {
+        file: "src/server/degraded.ts",
+        from: "this.#nextSeqno++;",
+        to: 'this.#nextSeqno++; this.#wire.write([{ kind: "ack", seqno }]);',
+      },
+    ],
+  },
+  {
+    name: "tombstones are forgotten at once",
+    breaks: "A7",
+    patches: [
+      {
+        file: KEEPER,
+        from: "await store.forgetGone(nowMs - tombstoneMs);",
+        to: "await store.forgetGone(nowMs + 1);",
+      },
+    ],
+  },
+  {
+    name: "a wrong stream key is let in",
+    breaks: "E1",
+    patches: [
+      {
+        file: ATTACH,
+        from: `return found.keyMatches ? { kind: "go_on" } : NOT_FOUND;`,
+        to: `return { kind: "go_on" };`,
+      },
+    ],
+  },
+  {
+    name: "another principal's stream is found",
+    breaks: "E2",
+    patches: [
+      {
+        file: KEEPER,
+        from: "return JSON.stringify([name.principal, name.idempotencyKey]);",
+        to: "return JSON.stringify([name.idempotencyKey]);",
+      },
+    ],
+  },
+  {
+    name: "every process seals under the same incarnation",
+    breaks: "E3",
+    patches: [
+      {
+        file: "src/sealing/node.ts",
+        from: "sealer: (streamKey) => createSealer(imported(streamKey), drawIncarnation(randomBytes)),",
+        to: "sealer: (streamKey) => createSealer(imported(streamKey), new Uint8Array(16)),",
+      },
+    ],
+  },
+];

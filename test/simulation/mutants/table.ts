@@ -1,0 +1,24 @@
+/**
+ * The planted bugs: each breaks one rule of the production code, and the simulator must notice.
+ *
+ * Their text follows the source to the letter; `test/simulation/mutants.test.ts` fails when it does
+ * not, and `docs/GUARANTEES.md` shows the list.
+ */
+import { CLIENT_MUTANTS } from "./table-client.ts";
+import { SERVER_MUTANTS } from "./table-server.ts";
+
+export interface Patch {
+  readonly file: string;
+  /** Must be in the file exactly once. */
+  readonly from: string;
+  readonly to: string;
+}
+
+export interface Mutant {
+  readonly name: string;
+  /** The invariant it breaks. */
+  readonly breaks: string;
+  readonly patches: readonly Patch[];
+}
+
+export const MUTANTS: readonly Mutant[] = [...SERVER_MUTANTS, ...CLIENT_MUTANTS];
