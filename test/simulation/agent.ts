@@ -21,6 +21,8 @@ export function simulatedAgent(process: SimProcess, ledger: Ledger): Application
 class Turn {
   readonly #process: SimProcess;
   readonly #outside: Ledger;
+  /** Some models are slow: then a step lives through more than one crash. */
+  readonly #pace: number;
   readonly #stream: ApplicationStream;
   #book = ledger.init();
   #hasEnded = false;
@@ -33,6 +35,7 @@ class Turn {
   constructor(process: SimProcess, outside: Ledger, stream: ApplicationStream) {
     this.#process = process;
     this.#outside = outside;
+    this.#pace = process.world.seed % 8 === 0 ? 15 : 1;
     this.#stream = stream;
   }
 
@@ -71,7 +74,7 @@ class Turn {
     const deltas = Math.floor(env.random() * 6);
     const calls = this.#isEndless ? 0 : Math.floor(env.random() * 3);
     for (let at = 0; at < deltas + calls && !this.#isOver(); at++) {
-      await this.#sleep(env.random() < 0.2 ? 3_000 * env.random() : 50 * env.random());
+      await this.#sleep(this.#pace * (env.random() < 0.2 ? 3_000 * env.random() : 50 * env.random()));
       if (at < deltas) this.#emitSoon({ kind: "text", text: `${Math.floor(env.random() * 1_000)} ` });
       else await this.#emit({ kind: "exec_planned", execId: this.#mint(step) });
     }

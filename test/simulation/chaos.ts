@@ -185,7 +185,7 @@ export class Chaos {
       slowWriter: some(0.2),
     });
     cluster.faults.replyLost = some(0.05);
-    cluster.faults.delayMsMax = 1 + random.int(20);
+    cluster.faults.delayMsMax = 1 + random.int(random.chance(0.3) ? 1_500 : 20);
     for (const disk of [cluster.disk, ...devices.map((device) => device.disk)]) {
       disk.faults.latencyMsMax = 1 + random.int(20);
       disk.faults.slow = some(0.05);

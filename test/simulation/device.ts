@@ -123,6 +123,7 @@ export class Device {
     this.#spawn(this.process, async (client) => {
       const tag = `${this.name}.${this.#journals++}`;
       const stream = await client.takeOver(idempotencyKey);
+      this.#context.ledger.beginsAnew(this.name, idempotencyKey);
       this.#indexes.set(tag, 0);
       this.#tags.set(idempotencyKey, tag);
       this.#hold(stream, "writer", tag);

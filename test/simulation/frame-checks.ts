@@ -27,9 +27,11 @@ export function checkedAccept(context: FrameCheckContext, accept: Accept): Accep
     const checks = new ConnectionChecks(context, meta);
     const handler = accept(meta, {
       write(frames) {
-        for (const frame of frames) checks.sent(frame);
+        for (const frame of frames) watched(context.world, () => checks.sent(frame));
         const waiting = wire.write(frames);
-        if (waiting > context.waitingBytesMax) fail("F2", `${waiting} bytes wait for one reader`);
+        watched(context.world, () => {
+          if (waiting > context.waitingBytesMax) fail("F2", `${waiting} bytes wait for one reader`);
+        });
         return waiting;
       },
       end: () => wire.end(),
@@ -43,6 +45,16 @@ export function checkedAccept(context: FrameCheckContext, accept: Accept): Accep
       closed: (reason) => handler.closed(reason),
     } satisfies Handler<ClientFrame>;
   };
+}
+
+/** Production code may catch what a check throws; the world must hear of it all the same. */
+function watched(world: World, check: () => void): void {
+  try {
+    check();
+  } catch (violation) {
+    world.fail(violation);
+    throw violation;
+  }
 }
 
 class ConnectionChecks {

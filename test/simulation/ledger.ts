@@ -74,6 +74,11 @@ export class Ledger {
     this.#ran.add(`${device} ${idempotencyKey}`);
   }
 
+  /** A new journal of the device has nothing to do with what its old one ran. */
+  beginsAnew(device: string, idempotencyKey: string): void {
+    this.#ran.delete(`${device} ${idempotencyKey}`);
+  }
+
   hasRun(device: string, idempotencyKey: string): boolean {
     return this.#ran.has(`${device} ${idempotencyKey}`);
   }

@@ -88,6 +88,7 @@ class Simulation {
   readonly #cluster: Cluster;
   readonly #devices: readonly Device[];
   readonly #chaos: Chaos;
+  readonly #strangers: Strangers;
   readonly #logChecks: LogChecks;
 
   constructor(world: World) {
@@ -137,8 +138,13 @@ class Simulation {
       pickNode: () => this.#cluster.pickNode(),
     };
     this.#devices = ["laptop", "phone"].map((name) => new Device(context, name));
-    const strangers = new Strangers({ ...context, streamKeyOf });
-    this.#chaos = new Chaos({ ...context, cluster: this.#cluster, devices: this.#devices, strangers });
+    this.#strangers = new Strangers({ ...context, streamKeyOf });
+    this.#chaos = new Chaos({
+      ...context,
+      cluster: this.#cluster,
+      devices: this.#devices,
+      strangers: this.#strangers,
+    });
     world.afterStep(() => this.#truth.refresh());
   }
 
@@ -159,11 +165,21 @@ class Simulation {
       stepsMax: CALM_STEPS_MAX,
       stop: () => this.#isDone(),
     });
+    await this.#comeLate();
     try {
       this.#checkEnd();
     } catch (cause) {
       throw new WorldFailure(this.#world, cause);
     }
+  }
+
+  /** Whoever asks for a stream after its time must hear that it is gone, and not get a new one (A7). */
+  async #comeLate(): Promise<void> {
+    const gone = [...this.#truth.streams].filter(({ isGone }) => isGone);
+    if (gone.length === 0) return;
+    await this.#world.run({ untilMs: this.#world.nowMs + 60_000 });
+    for (const { name } of gone) this.#strangers.comeLate(name.idempotencyKey);
+    await this.#world.run({ untilMs: this.#world.nowMs + 10_000 });
   }
 
   /** A device that died is switched on again. */
@@ -191,10 +207,7 @@ class Simulation {
       const isEndless = said === undefined || (said.kind === "words" && said.endless);
       if (isGone || state.end !== undefined || !isEndless) continue;
       const { idempotencyKey } = name;
-      // An abort that was promised must arrive by itself; a journal with a flipped bit may have lost it.
-      const isPromised =
-        this.#ledger.isAbortPromised(idempotencyKey) && this.#world.counters.of("disk.bit_flip") === 0;
-      if (isPromised) continue;
+      if (this.#mustStopByItself(idempotencyKey)) continue;
       const holder = this.#devices.find((device) => device.holds(idempotencyKey)) ?? this.#devices[0];
       holder?.abortFromOutside(idempotencyKey);
     }
@@ -204,6 +217,12 @@ class Simulation {
       }
     }
     if (!this.#isDone()) this.#world.enqueue(60_000, () => this.#stopEndless());
+  }
+
+  /** An abort that was promised must arrive; but a flipped bit may cost a journal, and nobody hears an echo. */
+  #mustStopByItself(idempotencyKey: string): boolean {
+    const isPromised = this.#ledger.isAbortPromised(idempotencyKey) && !this.#ledger.isEcho(idempotencyKey);
+    return isPromised && this.#world.counters.of("disk.bit_flip") === 0;
   }
 
   #isDone(): boolean {

@@ -44,7 +44,7 @@ export class ToolFloor {
     this.#world.trace(process.name, "asks the user about", exec.execId);
     return new Promise((resolve) => {
       process.env.after(delayMs, () => {
-        this.#approvedUntilMs.set(exec.execId, this.#world.nowMs + lifeMs);
+        if (allowed) this.#approvedUntilMs.set(exec.execId, this.#world.nowMs + lifeMs);
         resolve({ allowed, untilMs: process.env.now() + lifeMs });
       });
     });

@@ -29,23 +29,28 @@ export class Strangers {
     this.#process = new SimProcess(context.world, "stranger");
   }
 
-  /** Comes to a stream that somebody else opened, in one of the wrong ways or too late. */
+  /** Comes to a stream that somebody else opened, in one of the wrong ways. */
   knock(random: Random): void {
     const keys = [...this.#context.ledger.streams.keys()];
     if (keys.length === 0) return;
     const idempotencyKey = random.pick(keys);
-    const way = random.pick(["principal", "key", "latecomer", "forger"] as const);
+    const way = random.pick(["principal", "key", "forger"] as const);
     if (way === "forger") this.#forge(idempotencyKey);
     else this.#visit(idempotencyKey, way);
   }
 
-  #visit(idempotencyKey: string, way: "principal" | "key" | "latecomer"): void {
-    const right = this.#context.streamKeyOf(idempotencyKey);
+  /** Opens a stream whose time is over, with the right key. */
+  comeLate(idempotencyKey: string): void {
+    this.#visit(idempotencyKey, "late");
+  }
+
+  #visit(idempotencyKey: string, way: "principal" | "key" | "late"): void {
+    const { principal, streamKeyOf } = this.#context;
+    const right = streamKeyOf(idempotencyKey);
     const streamKey = way === "key" ? right.map((byte) => byte ^ 1) : right;
-    const credentials = way === "principal" ? "somebody else" : this.#context.principal;
+    const credentials = way === "principal" ? "somebody else" : principal;
     const wire = this.#connect({ idempotencyKey, streamKey, credentials }, () => wire.end());
-    const isLate = way === "latecomer";
-    wire.write([this.#attach(isLate ? "open" : "resume", isLate ? "reader" : "writer", "stranger")]);
+    wire.write([this.#attach(way === "late" ? "open" : "resume", "writer", "stranger")]);
   }
 
   /** A broken copy of the writer: says something else under a seqno that is taken. */

@@ -125,7 +125,7 @@ export const CLIENT_MUTANTS: readonly Mutant[] = [
       {
         file: "src/client/stream.ts",
         from: "this.#lookForExec(this.#tools, eventId, body);",
-        to: "{ const tools = this.#tools; this.#context.environment.after(500, () => this.#lookForExec(tools, eventId, body)); }",
+        to: "{ const tools = this.#tools; this.#context.environment.after(5_000, () => this.#lookForExec(tools, eventId, body)); }",
       },
     ],
   },

@@ -220,9 +220,17 @@ export const SERVER_MUTANTS: readonly Mutant[] = [
     ],
   },
   {
-    name: "a commit of an older host is accepted",
+    name: "a commit is accepted whatever the store holds",
     breaks: "D1",
-    patches: [{ file: "src/store/group.ts", from: "before.hostEpoch !== expected.hostEpoch ||", to: "" }],
+    patches: [
+      {
+        file: "src/store/group.ts",
+        from: `before.hostEpoch !== expected.hostEpoch ||
+      before.nextSeqno !== expected.nextSeqno ||
+      before.eventHead !== expected.eventHead`,
+        to: "false",
+      },
+    ],
   },
   {
     name: "a host that slept judges by what it remembers",
@@ -252,9 +260,15 @@ export const SERVER_MUTANTS: readonly Mutant[] = [
     ],
   },
   {
-    name: "an abort is not recorded",
+    name: "an abort is heard and not recorded",
     breaks: "D3",
-    patches: [{ file: HOSTED, from: "staged = stage(staged, 0, 0, { aborted: true });", to: "" }],
+    patches: [
+      {
+        file: LIFE,
+        from: `return [{ ...state, aborted: true }, [{ kind: "record_abort" }]];`,
+        to: "return [state, []];",
+      },
+    ],
   },
   {
     name: "a turn is aborted that nobody wanted to stop",
