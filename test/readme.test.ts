@@ -114,6 +114,12 @@ test("the README's simulation runs, with fewer seeds", async () => {
   assert.match(output, /\bsteps\b/);
 });
 
+test("the README's hunt for planted bugs knows its options", async () => {
+  assert.ok(commands.some(({ command }) => command === "npm run sim:mutants"));
+  const output = await run("npm", ["run", "--silent", "sim:mutants", "--", "--help"], repository);
+  assert.match(output, /--seeds N/);
+});
+
 const examples = globSync("examples/*.ts", { cwd: repository });
 
 for (const example of examples) {

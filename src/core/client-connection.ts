@@ -39,9 +39,11 @@ export function connect(at: Flow, nowMs: number): void {
   // Only the very first attempt may carry chunk 0, and may be answered without durability (A5, D5).
   const isCloseFirst = state.isClosed && state.outbox.next === 1;
   const inline = state.fresh && state.outbox.next > 0 && !isCloseFirst;
+  const abort = stop.isDue(state.stop);
   at.state = {
     ...state,
     connection,
+    attachedAbort: abort,
     phase: "connecting",
     fresh: false,
     attachedFresh: state.fresh,
@@ -60,7 +62,7 @@ export function connect(at: Flow, nowMs: number): void {
       eventId: state.cursor.taken,
       journalId: state.journalId,
       fresh: state.fresh,
-      abort: stop.isDue(state.stop),
+      abort,
     },
   });
 }
@@ -142,7 +144,10 @@ export function lost(at: Flow, loss: Loss): void {
       at.effects.push({ kind: "ask_credentials" });
       return;
     case "give_up":
-      finish(at, outcomeOf(decision.code), decision);
+      // Whatever else is over, a recorded wish to stop must have reached the server (D3).
+      if (stop.isDue(at.state.stop) && !at.state.attachedAbort)
+        at.state = { ...at.state, wakeAtMs: loss.nowMs };
+      else finish(at, outcomeOf(decision.code), decision);
       return;
   }
 }

@@ -80,6 +80,8 @@ export interface State {
   readonly attachedFresh: boolean;
   /** How many chunks travelled inside this connection's attach: 0 or 1. */
   readonly inlineSent: number;
+  /** This connection's attach carried the wish to stop. */
+  readonly attachedAbort: boolean;
   /** When the driver must tick: the phase says what for. */
   readonly wakeAtMs: number | undefined;
   readonly wasLive: boolean;
@@ -148,6 +150,7 @@ export function init(options: Options, beginning: Beginning): State {
     connection: 0,
     attachedFresh: false,
     inlineSent: 0,
+    attachedAbort: false,
     wakeAtMs: nowMs,
     wasLive: false,
     degraded: false,

@@ -126,7 +126,12 @@ function attach(state: State, input: Extract<Input, { kind: "attach" }>): Step {
   );
   const readers = [...state.attached.values()].filter((one) => one.role === "reader").length;
   const admission = admit(frame, state.staged, state.durable, readers);
-  if (admission.kind === "refuse") return refuse(state, connection, admission.code, admission.message);
+  if (admission.kind === "refuse") {
+    // A client that is turned away for good does not come back to see whether its abort was recorded.
+    const isPending = frame.abort && state.staged.aborted && !state.durable.aborted;
+    if (isPending) return refuse(state, connection, "unavailable", "the abort is being recorded; come back");
+    return refuse(state, connection, admission.code, admission.message);
+  }
 
   let next = replaced.reduce((left, [old]) => detach(left, old), state);
   const effects: Effect[] = replaced.map(([old]) => ({ kind: "disconnect", connection: old }));

@@ -183,3 +183,27 @@ test("D2: a client that takes over does not run what was asked of the one before
   assert.equal(await lastWord(taken), "takeover after event 1");
   assert.deepEqual(second.runs, []);
 });
+
+test("C4: an exec that was asked before the first writer came is run all the same", async (t) => {
+  const rig = await Rig.start(t, async (stream) => {
+    await stream.emit(request("exec-1"));
+    for await (const input of stream.inputs) {
+      if (input.kind === "chunk" && outcomeOf(input.body) !== undefined) return;
+    }
+  });
+  const tools = deployments(async (exec) => success(exec));
+  const stream = rig.own(await rig.client({ tools }).open({ first: bytes("go") }));
+  assert.equal((await rest(stream)).at(-1)?.end, "completed");
+  assert.deepEqual(tools.runs, ["exec-1"]);
+});
+
+test("C1: an event that a client with tools cannot read stops it with a reason", async (t) => {
+  const rig = await Rig.start(t, async (stream) => {
+    await stream.emit(bytes("this is no agent message"));
+    for await (const _ of stream.inputs) await turn();
+  });
+  const tools = deployments(never);
+  const stream = rig.own(await rig.client({ tools }).open({ first: bytes("go") }));
+  await assert.rejects(rest(stream), { code: "invalid_frame" });
+  assert.equal(stream.status.state, "ended");
+});

@@ -34,8 +34,8 @@ export const turn = (): Promise<void> => new Promise((resolve) => setImmediate(r
 
 export async function until(isSo: () => boolean, what: string): Promise<void> {
   for (let turns = 0; !isSo(); turns++) {
-    assert.ok(turns < 1_000_000, `it never happened: ${what}`);
-    await new Promise((resolve) => setImmediate(resolve));
+    assert.ok(turns < 5_000, `it never happened: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 1));
   }
 }
 
