@@ -17,7 +17,8 @@ import type { Connect } from "../transport/transport.ts";
 import { type JournalContents, readJournal } from "./journal-file.ts";
 import type { JournalStore } from "./journal-store.ts";
 import { memoryJournalStore } from "./memory-journal-store.ts";
-import { ClientStream, type StreamContext } from "./stream.ts";
+import type { StreamContext } from "./stream-context.ts";
+import { ClientStream } from "./stream.ts";
 import type { Tools } from "./tools.ts";
 
 export interface ClientOptions<HomeKey = Uint8Array> {

@@ -8,44 +8,20 @@
 import { assert } from "../core/assert.ts";
 import * as client from "../core/client-state.ts";
 import { type Input, step } from "../core/client-stream.ts";
-import type { JournalRecord, Outcome, Recovered } from "../core/journal.ts";
+import type { JournalRecord, Outcome } from "../core/journal.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import { readExec } from "../protocol/exec-codec.ts";
-import type { ClientFrame, EventFrame, Role, ServerFrame } from "../protocol/frames.ts";
+import type { ClientFrame, EventFrame, ServerFrame } from "../protocol/frames.ts";
 import { LIMITS } from "../protocol/limits.ts";
-import type { Sealer } from "../sealing/index.ts";
-import { type Environment, SteadyClock } from "../transport/environment.ts";
-import type { Connect, Wire } from "../transport/transport.ts";
+import { SteadyClock } from "../transport/environment.ts";
+import type { Wire } from "../transport/transport.ts";
+import { Alarm } from "./alarm.ts";
 import { EventQueue, type StreamEvent } from "./event-queue.ts";
 import { JournalFile } from "./journal-file.ts";
-import type { JournalStore } from "./journal-store.ts";
 import { type Saying, Speech } from "./speech.ts";
+import type { StreamBeginning, StreamContext } from "./stream-context.ts";
 import { StatusBoard, type StreamStatus } from "./status.ts";
 import { ToolRunner } from "./tool-runner.ts";
-import type { Tools } from "./tools.ts";
-
-export interface StreamContext {
-  readonly connect: Connect;
-  readonly journals: JournalStore;
-  readonly journalSealer: Sealer;
-  readonly environment: Environment;
-  readonly options: client.Options;
-  readonly tools: Tools | undefined;
-  readonly journalRecordsMax: number;
-  /** Asked before the first connection, and once more when the server refuses what it gave. */
-  readonly credentials: () => Promise<string | undefined>;
-  readonly onBug: (bug: unknown) => void;
-}
-
-export interface StreamBeginning {
-  readonly idempotencyKey: string;
-  readonly streamKey: Uint8Array;
-  readonly role: Role;
-  readonly journal: Recovered;
-  readonly journalLength: number;
-  readonly fresh: boolean;
-  readonly autoResume: boolean;
-}
 
 export class ClientStream {
   readonly idempotencyKey: string;
@@ -60,6 +36,7 @@ export class ClientStream {
   readonly #speech: Speech;
   readonly #inputs: { readonly input: Input; readonly event?: EventFrame }[] = [];
   readonly #board: StatusBoard;
+  readonly #alarm: Alarm;
   readonly #ended = Promise.withResolvers<Outcome | undefined>();
   #state: client.State;
   #wire: Wire<ClientFrame> | undefined;
@@ -69,7 +46,6 @@ export class ClientStream {
   #aborting: { readonly resolve: () => void; readonly reject: (error: HoldfastError) => void }[] = [];
   /** Records written before the machine began to order any. */
   #ownRecords = 0;
-  #timer: { readonly atMs: number; readonly cancel: () => void } | undefined;
 
   constructor(context: StreamContext, beginning: StreamBeginning) {
     const { journal, idempotencyKey, role, fresh, autoResume } = beginning;
@@ -86,6 +62,7 @@ export class ClientStream {
       nowMs: this.#clock.now(),
     });
     this.#board = new StatusBoard(this.#state);
+    this.#alarm = new Alarm(this.#clock, () => this.#tick());
     this.#speech = new Speech(journal.unacked);
     this.#events = new EventQueue(() => this.#put({ kind: "wake", nowMs: this.#clock.now() }));
     this.#journal = new JournalFile(
@@ -250,7 +227,7 @@ export class ClientStream {
   #afterSteps(): void {
     this.#speech.journaled(this.#state.outbox.journaled);
     this.#settleAborts();
-    this.#arm();
+    this.#alarm.set(this.#state.wakeAtMs);
     this.#speak();
     this.#board.publish(this.#state);
   }
@@ -387,19 +364,6 @@ export class ClientStream {
 
   #tick(): void {
     this.#put({ kind: "tick", nowMs: this.#clock.now(), random: this.#random() });
-  }
-
-  #arm(): void {
-    const { wakeAtMs } = this.#state;
-    if (this.#timer?.atMs === wakeAtMs) return;
-    this.#timer?.cancel();
-    this.#timer = undefined;
-    if (wakeAtMs === undefined) return;
-    const cancel = this.#clock.after(Math.max(0, wakeAtMs - this.#clock.now()), () => {
-      this.#timer = undefined;
-      this.#tick();
-    });
-    this.#timer = { atMs: wakeAtMs, cancel };
   }
 
   #random(): number {

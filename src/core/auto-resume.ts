@@ -7,7 +7,7 @@
  */
 import type { Recovered } from "./journal.ts";
 
-/** The seeds' `retry_lookback_window_ms`. */
+/** How far back a starting client looks for streams to resume (`retryLookbackWindowMs`): two hours. */
 export const WINDOW_MS = 7_200_000;
 
 export type Finding =

@@ -24,7 +24,7 @@ export interface Options {
   readonly attachTimeoutMs: number;
   /** Auto-resume only: how old a stream may be, by the server's clock. */
   readonly windowMs: number;
-  /** Off: plain streaming, where a broken connection is the end (the seeds' `idempotent_agentic_composer`). */
+  /** Off: plain streaming, where a broken connection is the end. */
   readonly reliable: boolean;
   /** Whether a new stream may run without durability when the server's store is down. */
   readonly allowDegraded: boolean;

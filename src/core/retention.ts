@@ -5,7 +5,7 @@
  * is a tombstone, so that a late client hears "gone" and never gets a new stream by mistake (A7).
  */
 export interface Options {
-  /** The seeds' lookback window: long enough for a closed laptop over lunch. */
+  /** As long as a client looks back by default: long enough for a closed laptop over lunch. */
   readonly retentionMs: number;
   /** How long a tombstone answers `stream_gone`. */
   readonly tombstoneMs: number;

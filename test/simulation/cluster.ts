@@ -164,18 +164,17 @@ class Database {
       this.#store = undefined;
       this.#world.enqueue(this.#random.int(RESTART_MS_MAX), () => this.boot());
     });
-    openStore(this.#disk, process).then(
-      (store) => {
-        this.#store = failing(store, () =>
-          this.#world.enqueue(this.#random.int(RESTART_MS_MAX), () => process.crash()),
-        );
-      },
-      (cause: unknown) => {
-        if (!(cause instanceof HoldfastError)) return this.#world.fail(cause);
-        if (cause.code === "stream_failed") this.#disk.heal();
-        return process.crash();
-      },
-    );
+    this.#open(process).catch((cause: unknown) => {
+      if (cause instanceof HoldfastError && cause.code === "stream_failed") this.#disk.heal();
+      if (cause instanceof HoldfastError) process.crash();
+      else this.#world.fail(cause);
+    });
+  }
+
+  async #open(process: SimProcess): Promise<void> {
+    const store = await openStore(this.#disk, process);
+    const restart = (): void => this.#world.enqueue(this.#random.int(RESTART_MS_MAX), () => process.crash());
+    this.#store = failing(store, restart);
   }
 }
 

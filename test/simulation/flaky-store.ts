@@ -91,7 +91,7 @@ function refuse(context: FlakyStoreContext, cause: unknown): never {
   throw failureOf(context, cause);
 }
 
-function failureOf(context: FlakyStoreContext, cause: unknown): unknown {
+function failureOf(context: FlakyStoreContext, cause: unknown): Error {
   if (cause instanceof HoldfastError && cause.code === "unavailable") context.onFailure();
-  return cause;
+  return cause instanceof Error ? cause : new Error(String(cause));
 }

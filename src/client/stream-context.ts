@@ -1,0 +1,34 @@
+/**
+ * What a stream's driver is given: the client's side of the world, and where this stream begins.
+ */
+import type { Options } from "../core/client-state.ts";
+import type { Recovered } from "../core/journal.ts";
+import type { Role } from "../protocol/frames.ts";
+import type { Sealer } from "../sealing/index.ts";
+import type { Environment } from "../transport/environment.ts";
+import type { Connect } from "../transport/transport.ts";
+import type { JournalStore } from "./journal-store.ts";
+import type { Tools } from "./tools.ts";
+
+export interface StreamContext {
+  readonly connect: Connect;
+  readonly journals: JournalStore;
+  readonly journalSealer: Sealer;
+  readonly environment: Environment;
+  readonly options: Options;
+  readonly tools: Tools | undefined;
+  readonly journalRecordsMax: number;
+  /** Asked before the first connection, and once more when the server refuses what it gave. */
+  readonly credentials: () => Promise<string | undefined>;
+  readonly onBug: (bug: unknown) => void;
+}
+
+export interface StreamBeginning {
+  readonly idempotencyKey: string;
+  readonly streamKey: Uint8Array;
+  readonly role: Role;
+  readonly journal: Recovered;
+  readonly journalLength: number;
+  readonly fresh: boolean;
+  readonly autoResume: boolean;
+}
