@@ -24,7 +24,7 @@ interface Outcome {
 }
 
 /** About half a minute of simulation. `npm run sim -- --seeds N` runs as many as you like. */
-const simulationSeeds = 300;
+const simulationSeeds = 800;
 
 const tests = globSync("test/**/*.test.ts").toSorted();
 const runTests = ["--test", "--test-reporter=spec", `--test-concurrency=${String(availableParallelism())}`];

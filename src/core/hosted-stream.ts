@@ -93,9 +93,9 @@ export function step(state: State, input: Input): Step {
     case "end":
       return commitNext(...lifeStep(state, { kind: "end", reason: input.reason }));
     case "trim": {
-      const eventFloor = Math.min(
-        Math.max(input.eventFloor, state.staged.eventFloor),
-        state.durable.eventHead,
+      const eventFloor = Math.max(
+        state.staged.eventFloor,
+        Math.min(input.eventFloor, state.durable.eventHead),
       );
       // The end stays for whoever comes late (B6). While a turn runs its application may have to be rebuilt from the whole log.
       const isRunning = state.staged.end === undefined;

@@ -62,6 +62,11 @@ export class ApplicationRun {
     return this.#isRunning;
   }
 
+  /** What the client said and the application has not read. */
+  get unreadBytes(): number {
+    return this.#feed.unreadBytes;
+  }
+
   push(input: ClientInput): void {
     this.#feed.push(input);
   }

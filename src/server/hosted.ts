@@ -11,6 +11,7 @@ import { type Input, step } from "../core/hosted-stream.ts";
 import type { CommitShape, StreamName, StreamState } from "../core/stream-state.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import type { AttachFrame, ClientFrame, ServerFrame } from "../protocol/frames.ts";
+import { LIMITS } from "../protocol/limits.ts";
 import type { SyncSealing } from "../sealing/index.ts";
 import type { StreamStore } from "../store/stream-store.ts";
 import type { Environment, SteadyClock } from "../transport/environment.ts";
@@ -134,6 +135,14 @@ export class HostedStream {
         const body = kind === "chunk" ? frame.body : new Uint8Array();
         const mac = this.#contentMac(seqno, kind, body);
         const isClose = kind === "close";
+        if (this.#run.unreadBytes > LIMITS.bodyBytesMax) {
+          const slow = new HoldfastError(
+            "overloaded",
+            "the application does not read what was said; come back",
+          );
+          this.#refuse(connection, slow);
+          return;
+        }
         this.#put({
           input: { kind: "chunk", connection, seqno, writerEpoch, mac, bytes: body.length, isClose, nowMs },
           chunk: { body, mac },

@@ -14,7 +14,8 @@ export class InputFeed implements AsyncIterable<ClientInput> {
   readonly #logs: LogReader;
   readonly #takeovers: readonly Writer[];
   readonly #pastChunks: number;
-  #live: ClientInput[] = [];
+  readonly #live: ClientInput[] = [];
+  #unreadBytes = 0;
   #wake: (() => void) | undefined;
   #isOver = false;
 
@@ -25,8 +26,14 @@ export class InputFeed implements AsyncIterable<ClientInput> {
     this.pastInputs = nextSeqno + this.#takeovers.length;
   }
 
+  /** What has come live and the application has not read yet. */
+  get unreadBytes(): number {
+    return this.#unreadBytes;
+  }
+
   push(input: ClientInput): void {
     this.#live.push(input);
+    this.#unreadBytes += sizeOf(input);
     this.#wake?.();
   }
 
@@ -39,10 +46,12 @@ export class InputFeed implements AsyncIterable<ClientInput> {
   async *[Symbol.asyncIterator](): AsyncGenerator<ClientInput> {
     yield* this.#past();
     for (;;) {
-      const batch = this.#live;
-      this.#live = [];
-      yield* batch;
-      if (this.#live.length > 0) continue;
+      const next = this.#live.shift();
+      if (next !== undefined) {
+        this.#unreadBytes -= sizeOf(next);
+        yield next;
+        continue;
+      }
       if (this.#isOver) return;
       await new Promise<void>((resolve) => {
         this.#wake = resolve;
@@ -72,3 +81,10 @@ export class InputFeed implements AsyncIterable<ClientInput> {
     yield* takeoversBefore(seqno);
   }
 }
+
+/** Empty inputs cost something too. */
+function sizeOf(input: ClientInput): number {
+  return INPUT_BYTES + (input.kind === "chunk" ? input.body.length : 0);
+}
+
+const INPUT_BYTES = 64;

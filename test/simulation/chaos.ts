@@ -46,6 +46,16 @@ const FAULT_ACTS: Readonly<Record<string, Act>> = {
   crashServer: ({ cluster }, random) => crash(random.pick(cluster.processes), random),
   crashClient: ({ devices }, random) => crash(random.pick(devices).process, random),
   pauseServer: ({ cluster }, random) => random.pick(cluster.processes).pause(1_000 + random.int(40_000)),
+  sleepingHost: ({ cluster, network, world }, random) => {
+    // Longer than its lease, with a commit under way, while its clients are made to go elsewhere and back.
+    const { process } = random.pick(cluster.nodes);
+    process.pause(20_000 + random.int(20_000));
+    for (const afterMs of [500, 14_000, 18_000]) {
+      world.enqueue(afterMs, () => {
+        for (const connection of network.connections) if (random.chance(0.7)) connection.cut();
+      });
+    }
+  },
   pauseClient: ({ devices }, random) => random.pick(devices).process.pause(1_000 + random.int(60_000)),
   jumpClock: ({ cluster, devices }, random) => {
     const process = random.chance(0.5) ? random.pick(cluster.processes) : random.pick(devices).process;
@@ -183,6 +193,7 @@ export class Chaos {
       ghost: some(0.3),
       slowReader: some(0.5),
       slowWriter: some(0.2),
+      slowBytesPerMsMax: random.chance(0.5) ? 0.2 : 20,
     });
     cluster.faults.replyLost = some(0.05);
     cluster.faults.delayMsMax = 1 + random.int(random.chance(0.3) ? 1_500 : 20);

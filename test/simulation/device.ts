@@ -81,10 +81,11 @@ export class Device {
       homeKey,
       journals: this.disk.openJournalStore(process),
       environment: process.env,
-      credentials: () => Promise.resolve(principal),
+      // Tokens run out: the first one asked for may be refused.
+      credentials: () => Promise.resolve(this.#random.chance(0.05) ? undefined : principal),
       tools: this.#tools.toolsOf(process, (exec) => this.#ownerOf(exec)),
       stream: this.#context.stream,
-      journalRecordsMax: 25,
+      journalRecordsMax: 10,
       onBug: (bug) => world.fail(bug),
     });
     const onResumed = (stream: ClientStream): void => {
@@ -273,6 +274,7 @@ export class Device {
         // Its disk failed under it, and stays so until the program is started again.
         if (message.includes("journal")) this.hasFailedDisk = true;
         return;
+      case "unauthenticated":
       case "connection_lost":
       case "overloaded":
         return;

@@ -37,7 +37,7 @@ export const SOMETIMES: readonly string[] = [
   "sometimes.host_changed",
   "sometimes.joined_delta",
   "sometimes.journal_damaged",
-  "sometimes.leftover_still_running",
+  "sometimes.leftover_stopped",
   "sometimes.marked_aborted",
   "sometimes.playback",
   "sometimes.repeatable_again",
@@ -105,13 +105,13 @@ class Simulation {
     const network = new SimNetwork(world, { codec: random.chance(0.2) });
     this.#ledger = new Ledger(world);
     this.#logChecks = new LogChecks(world, this.#ledger);
-    const pauseBytes = 200 + random.int(2_000);
+    const pauseBytes = 50 + random.int(800);
     this.#cluster = new Cluster(world, network, {
       shared: random.chance(0.4),
       retentionMs: RETENTION_MS,
       pauseBytes,
       ledger: this.#ledger,
-      slowReaderMs: 20_000,
+      slowReaderMs: 3_000,
       observe: (accept) =>
         checkedAccept(
           {

@@ -33,7 +33,10 @@ export class ToolFloor {
       policy: (exec) => ({ repeatable: exec.tool === "read", needsApproval: exec.tool === "write" }),
       approve: (exec) => this.#approve(process, exec),
       run: (exec, signal) => this.#run(process, idempotencyKeyOf(exec), exec, signal),
-      stopLeftover: (exec) => this.#stop(exec.execId),
+      stopLeftover: (exec) => {
+        if (this.#running.has(exec.execId)) this.#world.hit("sometimes.leftover_stopped");
+        this.#stop(exec.execId);
+      },
     };
   }
 
@@ -63,7 +66,6 @@ export class ToolFloor {
     this.#world.trace(process.name, "runs", exec.tool, execId);
     this.#checkApproval(exec);
     this.#ledger.ran(process.name, idempotencyKey);
-    if (this.#running.has(execId)) this.#world.hit("sometimes.leftover_still_running");
     return new Promise((resolve, reject) => {
       const cancel = this.#world.schedule(beforeMs, () => {
         this.#running.delete(execId);

@@ -1,60 +1,70 @@
 /**
- * `npm run sim:mutants [-- --seeds N] [--only TEXT] [--json FILE]`: plants each bug and looks which
- * seed of the simulator notices it first. A bug that survives all seeds fails the run.
+ * `npm run sim:mutants [-- --seeds N] [--only TEXT] [--record]`: plants each bug and looks which seed
+ * of the simulator notices it. A bug that survives all seeds fails the run.
  */
 import { spawn } from "node:child_process";
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { parseArgs } from "node:util";
+import { caughtFile, guaranteesFile, type Caught, readCaught, withTable } from "./record.ts";
 import { type Mutant, MUTANTS } from "./table.ts";
 
 const HELP = `npm run sim:mutants -- [options]
   --seeds N     so many seeds may a planted bug survive at most (default 1000)
   --only TEXT   only bugs whose name or invariant contains TEXT
-  --json FILE   write the results
+  --fresh       do not begin with the seed that noticed the bug last time
+  --record      keep the seeds for next time and put the table into docs/GUARANTEES.md
   --help        this text`;
 
 const { values } = parseArgs({
   options: {
     seeds: { type: "string", default: "1000" },
     only: { type: "string", default: "" },
-    json: { type: "string" },
+    fresh: { type: "boolean", default: false },
+    record: { type: "boolean", default: false },
     help: { type: "boolean", default: false },
   },
 });
-
-interface Catch {
-  readonly mutant: Mutant;
-  /** Undefined: it survived. */
-  readonly seed: number | undefined;
-  readonly by: string;
-}
 
 if (values.help) print(HELP);
 else await main(Number(values.seeds));
 
 async function main(seeds: number): Promise<void> {
+  const known = readCaught();
+  const caught = new Map<string, Caught>();
   const waiting = MUTANTS.filter(({ name, breaks }) => `${breaks} ${name}`.includes(values.only));
-  const catches: Catch[] = [];
+  const count = waiting.length;
   const worker = async (): Promise<void> => {
     for (let mutant = waiting.shift(); mutant !== undefined; mutant = waiting.shift()) {
-      const caught = await hunt(mutant, seeds);
-      catches.push(caught);
-      const where = caught.seed === undefined ? "SURVIVED" : `seed ${caught.seed}`;
-      print(`${mutant.breaks.padEnd(3)} ${where.padEnd(10)} ${mutant.name}\n               ${caught.by}`);
+      const first = values.fresh ? 0 : (known.get(mutant.name)?.seed ?? 0);
+      const found = await hunt(mutant, first, seeds);
+      if (found !== undefined) caught.set(mutant.name, found);
+      const where = found === undefined ? "SURVIVED" : `seed ${found.seed}`;
+      print(
+        `${mutant.breaks.padEnd(3)} ${where.padEnd(10)} ${mutant.name}\n               ${found?.by ?? ""}`,
+      );
     }
   };
   await Promise.all(Array.from({ length: availableParallelism() }, worker));
-  const survivors = catches.filter(({ seed }) => seed === undefined);
-  print(`${catches.length - survivors.length} passed, ${survivors.length} failed`);
-  if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(catches, undefined, 2)}\n`);
-  if (survivors.length > 0) process.exitCode = 1;
+  print(`${caught.size} passed, ${count - caught.size} failed`);
+  if (caught.size < count) process.exitCode = 1;
+  if (values.record) record(new Map([...known, ...caught]));
 }
 
-function hunt(mutant: Mutant, seeds: number): Promise<Catch> {
+function record(caught: ReadonlyMap<string, Caught>): void {
+  const kept = MUTANTS.flatMap(({ name }) => {
+    const one = caught.get(name);
+    return one === undefined ? [] : [[name, one] as const];
+  });
+  writeFileSync(caughtFile, `${JSON.stringify(Object.fromEntries(kept), undefined, 2)}\n`);
+  writeFileSync(guaranteesFile, withTable(readFileSync(guaranteesFile, "utf8"), new Map(kept)));
+  print("recorded");
+}
+
+function hunt(mutant: Mutant, first: number, seeds: number): Promise<Caught | undefined> {
   const plant = new URL("plant.ts", import.meta.url).href;
   const hunter = new URL("hunt.ts", import.meta.url).pathname;
-  const child = spawn(process.execPath, ["--import", plant, hunter, String(seeds)], {
+  const child = spawn(process.execPath, ["--import", plant, hunter, String(first), String(seeds)], {
     env: { ...process.env, HOLDFAST_MUTANT: mutant.name },
     stdio: ["ignore", "pipe", "pipe"],
   });
@@ -66,7 +76,7 @@ function hunt(mutant: Mutant, seeds: number): Promise<Catch> {
     child.on("close", (code) => {
       if (code !== 0) return reject(new Error(`the hunt for "${mutant.name}" broke off: ${output.err}`));
       const [seed = "", by = ""] = output.out.trim().split("\t");
-      return resolve({ mutant, seed: seed === "none" ? undefined : Number(seed), by });
+      return resolve(seed === "none" ? undefined : { seed: Number(seed), by });
     });
   });
 }

@@ -251,8 +251,10 @@ export class SimNetwork {
   /** Draws what this connection suffers for its whole life. */
   #afflict(connection: SimConnection, address: string | undefined): void {
     const { faults, random } = this;
-    if (random.chance(faults.slowReader)) connection.slow("server", 1 + random.int(faults.slowBytesPerMsMax));
-    if (random.chance(faults.slowWriter)) connection.slow("client", 1 + random.int(faults.slowBytesPerMsMax));
+    if (random.chance(faults.slowReader))
+      connection.slow("server", 0.02 + random.float() * faults.slowBytesPerMsMax);
+    if (random.chance(faults.slowWriter))
+      connection.slow("client", 0.02 + random.float() * faults.slowBytesPerMsMax);
     if (!random.chance(faults.ghost)) return;
     connection.recording = [];
     this.world.enqueue(random.int(faults.ghostDelayMsMax + 1), () => this.#haunt(connection, address));

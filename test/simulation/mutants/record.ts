@@ -1,0 +1,65 @@
+/**
+ * Which seed noticed which planted bug, kept for next time, and as the table that users read.
+ */
+import { existsSync, readFileSync } from "node:fs";
+import { MUTANTS } from "./table.ts";
+
+export const caughtFile = new URL("caught.json", import.meta.url);
+export const guaranteesFile = new URL("../../../docs/GUARANTEES.md", import.meta.url);
+
+export interface Caught {
+  readonly seed: number;
+  /** What the simulator said. */
+  readonly by: string;
+}
+
+export function readCaught(): ReadonlyMap<string, Caught> {
+  if (!existsSync(caughtFile)) return new Map();
+  const kept: unknown = JSON.parse(readFileSync(caughtFile, "utf8"));
+  if (typeof kept !== "object" || kept === null) return new Map();
+  return new Map(Object.entries(kept).filter((entry): entry is [string, Caught] => isCaught(entry[1])));
+}
+
+function isCaught(value: unknown): value is Caught {
+  return typeof value === "object" && value !== null && "seed" in value && "by" in value;
+}
+
+const BEGIN = "<!-- mutants:begin -->";
+const END = "<!-- mutants:end -->";
+
+/** The document with the table between its marks. */
+export function withTable(document: string, caught: ReadonlyMap<string, Caught>): string {
+  const [before, rest] = document.split(BEGIN);
+  const after = rest?.split(END)[1];
+  if (before === undefined || after === undefined) throw new Error(`the document needs ${BEGIN} and ${END}`);
+  return `${before}${BEGIN}\n\n${tableOf(caught)}\n\n${END}${after}`;
+}
+
+export function tableOf(caught: ReadonlyMap<string, Caught>): string {
+  const rows = MUTANTS.map(({ name, breaks }) => {
+    const one = caught.get(name);
+    return [
+      breaks,
+      name,
+      one === undefined ? "" : String(one.seed),
+      one === undefined ? "" : shortOf(one.by),
+    ];
+  });
+  const table = [["breaks", "planted bug", "seed", "noticed as"], ...rows];
+  const widths = [0, 1, 2, 3].map((column) => Math.max(...table.map((row) => row[column]?.length ?? 0), 3));
+  const line = (row: readonly string[]): string =>
+    `| ${widths.map((width, column) => (row[column] ?? "").padEnd(width)).join(" | ")} |`;
+  const [head = [], ...body] = table;
+  return [line(head), `| ${widths.map((width) => "-".repeat(width)).join(" | ")} |`, ...body.map(line)].join(
+    "\n",
+  );
+}
+
+/** Without the ids, which say nothing to a reader. */
+function shortOf(by: string): string {
+  return by
+    .replaceAll(/[0-9a-f]{32}/g, "…")
+    .replaceAll(/\be\d+\.[a-z0-9]+\.\d+/g, "…")
+    .replaceAll(/(…, )+…/g, "…")
+    .replaceAll("|", "/");
+}

@@ -1,0 +1,43 @@
+/**
+ * The simulator itself: it replays, it names what it found, and every planted bug fits the source.
+ */
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+import { guaranteesFile, readCaught, tableOf } from "./mutants/record.ts";
+import { MUTANTS } from "./mutants/table.ts";
+import { runSeed } from "./scenario.ts";
+
+const root = new URL("../../", import.meta.url);
+
+test("a seed replays to the identical trace, and another seed does not", async () => {
+  const [first, again, other] = [await runSeed(7), await runSeed(7), await runSeed(8)];
+  assert.equal(first.traceHash, again.traceHash);
+  assert.equal(first.steps, again.steps);
+  assert.notEqual(first.traceHash, other.traceHash);
+});
+
+test("every planted bug fits the source exactly once", () => {
+  for (const { name, patches } of MUTANTS) {
+    assert.ok(patches.length > 0, name);
+    for (const { file, from, to } of patches) {
+      const count = readFileSync(new URL(file, root), "utf8").split(from).length - 1;
+      assert.equal(count, 1, `${name}: ${file} has ${count} places that read: ${from}`);
+      assert.notEqual(from, to, name);
+    }
+  }
+});
+
+test("there are at least 30 planted bugs, each with a name of its own, and each has been caught", () => {
+  const names = new Set(MUTANTS.map(({ name }) => name));
+  assert.equal(names.size, MUTANTS.length);
+  assert.ok(names.size >= 30);
+  const caught = readCaught();
+  for (const name of names)
+    assert.ok(caught.has(name), `nobody has caught "${name}" yet: npm run sim:mutants -- --record`);
+});
+
+test("the guarantees show the planted bugs as they were caught", () => {
+  const document = readFileSync(guaranteesFile, "utf8");
+  assert.ok(document.includes(tableOf(readCaught())), "run npm run sim:mutants -- --record");
+});
