@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { AssertionFailed } from "../../src/core/assert.ts";
-import { maySpeak } from "../../src/core/client-state.ts";
+import { isAbortSafe, maySpeak } from "../../src/core/client-state.ts";
 import { type Input, step } from "../../src/core/client-stream.ts";
 import type { JournalRecord } from "../../src/core/journal.ts";
 import {
@@ -23,6 +23,7 @@ import {
   lost,
   received,
   recorded,
+  refused,
   say,
   stateAfter,
   through,
@@ -152,6 +153,27 @@ test("D3: an abort that was on disk before a crash is sent first thing, and star
 test("D3: an abort while a recovered exec is about to start is aborted, not unknown: it has never run", () => {
   const restarted = client({ records: [welcomedBefore, received()] });
   assert.deepEqual(after(restarted, tick(), welcome(), abort, recorded(2)), ["report aborted"]);
+});
+
+test("D3: an abort cannot be lost once a writer has it on disk, a reader the server's word, or the stream has ended", () => {
+  assert.equal(isAbortSafe(stateAfter(attached(), abort)), false);
+  assert.equal(isAbortSafe(stateAfter(attached(), abort, recorded(1))), true);
+  const reader = attached({ role: "reader" });
+  assert.equal(isAbortSafe(stateAfter(reader, abort, recorded(1))), false);
+  assert.equal(isAbortSafe(stateAfter(reader, abort, recorded(1), heartbeat(0, 0, true))), true);
+  assert.equal(isAbortSafe(stateAfter(attached(), event(1, "completed"))), true);
+});
+
+test("D3: a client that is turned away for good first lets its abort reach the server, once", () => {
+  const offline = stateAfter(attached(), lost(), tick(1_000), abort, recorded(1));
+  const again = stateAfter(offline, refused("fenced", 2, 1_000));
+  assert.equal(again.phase, "waiting");
+  const [, effects] = run(step, again, [tick(1_000)]);
+  assert.deepEqual(
+    only(effects, "connect").map(({ attach }) => attach.abort),
+    [true],
+  );
+  assert.equal(stateAfter(again, tick(1_000), refused("fenced", 3, 1_000)).outcome, "fenced");
 });
 
 test("D3: an abort is repeated at each attach and after each heartbeat that does not know it, until one does", () => {

@@ -43,7 +43,8 @@ export class ToolFloor {
   #approve(process: SimProcess, exec: ExecRequest): Promise<Approval> {
     const delayMs = this.#random.chance(0.3) ? this.#random.int(20_000) : this.#random.int(300);
     const allowed = this.#random.chance(0.8);
-    const lifeMs = this.#random.chance(0.3) ? 50 : 60_000;
+    // Some run out before the journal has them, some have run out when they come.
+    const lifeMs = this.#random.chance(0.3) ? this.#random.pick([50, -60_000]) : 60_000;
     this.#world.trace(process.name, "asks the user about", exec.execId);
     return new Promise((resolve) => {
       process.env.after(delayMs, () => {
@@ -85,8 +86,9 @@ export class ToolFloor {
   #checkApproval({ tool, execId }: ExecRequest): void {
     if (tool !== "write") return;
     const untilMs = this.#approvedUntilMs.get(execId) ?? Number.NEGATIVE_INFINITY;
-    // An approval ends by the device's own clock: where that was set back, it ends later.
-    const isJudged = this.#world.counters.of("process.clock_jump") === 0;
+    // An approval ends by the device's own clock, and one that was valid at the decision is used after a pause.
+    const { counters } = this.#world;
+    const isJudged = counters.of("process.clock_jump") === 0 && counters.of("process.pause") === 0;
     if (isJudged && this.#world.nowMs - untilMs > SLACK_MS) {
       this.#world.fail(new Error(`C7: exec ${execId} ran without a valid approval`));
     }
