@@ -46,10 +46,11 @@ const FAULT_ACTS: Readonly<Record<string, Act>> = {
   crashServer: ({ cluster }, random) => crash(random.pick(cluster.processes), random),
   crashClient: ({ devices }, random) => crash(random.pick(devices).process, random),
   pauseServer: ({ cluster }, random) => random.pick(cluster.processes).pause(1_000 + random.int(40_000)),
-  sleepingHost: ({ cluster, network, world }, random) => {
+  sleepingHost: ({ cluster, devices, network, world }, random) => {
     // Longer than its lease, with a commit under way, while its clients are made to go elsewhere and back.
+    for (const device of devices) device.speak();
     const { process } = random.pick(cluster.nodes);
-    process.pause(20_000 + random.int(20_000));
+    world.enqueue(random.int(200), () => process.pause(20_000 + random.int(20_000)));
     for (const afterMs of [500, 14_000, 18_000]) {
       world.enqueue(afterMs, () => {
         for (const connection of network.connections) if (random.chance(0.7)) connection.cut();
@@ -158,6 +159,16 @@ export class Chaos {
       disk.stopFaults();
     }
     cluster.disk.heal();
+    this.#loseOneMore();
+  }
+
+  /** The very last fault: a frame that nothing after it betrays, on connections that live on. */
+  #loseOneMore(): void {
+    const { network, world } = this.#context;
+    if (!this.#random.chance(0.5)) return;
+    world.enqueue(this.#random.int(5_000), () => {
+      for (const connection of network.connections) connection.loseNext("client");
+    });
   }
 
   #next(): void {

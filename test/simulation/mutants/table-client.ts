@@ -92,13 +92,13 @@ export const CLIENT_MUTANTS: readonly Mutant[] = [
     ],
   },
   {
-    name: "a request that comes again starts a second run",
+    name: "a request that comes again while it is in hand starts anew",
     breaks: "C3",
     patches: [
       {
         file: TOOLS,
         from: "if (known !== undefined) {",
-        to: `if (known !== undefined && known.hand !== "running") {`,
+        to: `if (known !== undefined && known.hand === "empty") {`,
       },
     ],
   },
