@@ -42,7 +42,10 @@ function withoutSpaceAtLineEnds(output: string): string {
 
 for (const { path, text } of documents) {
   const blocks = blocksOf(text);
-  const program = blocks.filter(({ language }) => language === "ts").map((block) => block.text);
+  const program = blocks
+    .filter(({ language }) => language === "ts")
+    .toSorted((a, b) => Number(b.runsFirst) - Number(a.runsFirst))
+    .map((block) => block.text);
   if (program.length === 0) continue;
 
   test(`the program of ${path} runs, prints what is said, and type-checks`, async (t) => {

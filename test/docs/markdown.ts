@@ -5,21 +5,32 @@ export interface Block {
   readonly language: string;
   readonly text: string;
   readonly line: number;
+  /** Explained after what it makes possible, and marked so. */
+  readonly runsFirst: boolean;
 }
+
+const RUNS_FIRST = "<!-- runs first -->";
 
 export function blocksOf(markdown: string): readonly Block[] {
   const blocks: Block[] = [];
-  let open: { language: string; line: number; lines: string[] } | undefined;
+  let open: { language: string; line: number; lines: string[]; runsFirst: boolean } | undefined;
+  let before = "";
   for (const [at, line] of markdown.split("\n").entries()) {
     const fence = /^```(?<language>\w*)$/.exec(line);
     if (open !== undefined && fence !== null) {
-      blocks.push({ language: open.language, line: open.line, text: open.lines.join("\n") });
+      blocks.push({ ...open, text: open.lines.join("\n") });
       open = undefined;
     } else if (open !== undefined) {
       open.lines.push(line);
     } else if (fence !== null) {
-      open = { language: fence.groups?.["language"] ?? "", line: at + 1, lines: [] };
+      open = {
+        language: fence.groups?.["language"] ?? "",
+        line: at + 1,
+        lines: [],
+        runsFirst: before === RUNS_FIRST,
+      };
     }
+    if (line !== "") before = line;
   }
   return blocks;
 }
