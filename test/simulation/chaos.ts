@@ -159,11 +159,10 @@ export class Chaos {
       disk.stopFaults();
     }
     cluster.disk.heal();
-    this.#loseOneMore();
   }
 
   /** The very last fault: a frame that nothing after it betrays, on connections that live on. */
-  #loseOneMore(): void {
+  loseOneMore(): void {
     const { network, world } = this.#context;
     if (!this.#random.chance(0.5)) return;
     world.enqueue(this.#random.int(5_000), () => {

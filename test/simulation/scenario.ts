@@ -13,7 +13,15 @@ import { fail, LogChecks } from "./log-checks.ts";
 import { Ledger } from "./ledger.ts";
 import { Strangers } from "./strangers.ts";
 import { Truth } from "./truth.ts";
-import { DISK_KINDS, NETWORK_KINDS, PROCESS_KINDS, SimNetwork, World, WorldFailure } from "./world/index.ts";
+import {
+  type CrashWhen,
+  DISK_KINDS,
+  NETWORK_KINDS,
+  PROCESS_KINDS,
+  SimNetwork,
+  World,
+  WorldFailure,
+} from "./world/index.ts";
 
 export const PRINCIPAL = "user";
 const RETENTION_MS = 600_000;
@@ -81,6 +89,22 @@ export async function runSeed(seed: number, print?: (line: string) => void): Pro
   return { steps, simulatedMs, traceHash, hits: counters.toJSON() };
 }
 
+/** One crash in a world where nothing else goes wrong. */
+export interface CrashPlan {
+  readonly who: "server" | "client";
+  /** The number of the call that leaves the process: 1 is its first. */
+  readonly effect: number;
+  readonly when: CrashWhen;
+}
+
+/** Runs one turn with tools, with one crash or none; tells how many crash points each process had. */
+export async function runOneCrash(
+  seed: number,
+  plan?: CrashPlan,
+): Promise<Readonly<Record<CrashPlan["who"], number>>> {
+  return new Simulation(new World(seed), true).runOneCrash(plan);
+}
+
 class Simulation {
   readonly #world: World;
   readonly #truth: Truth;
@@ -91,7 +115,7 @@ class Simulation {
   readonly #strangers: Strangers;
   readonly #logChecks: LogChecks;
 
-  constructor(world: World) {
+  constructor(world: World, isCalm = false) {
     this.#world = world;
     const random = world.random.fork("scenario");
     const homeKey = random.bytes(32);
@@ -107,7 +131,7 @@ class Simulation {
     this.#logChecks = new LogChecks(world, this.#ledger);
     const pauseBytes = 50 + random.int(800);
     this.#cluster = new Cluster(world, network, {
-      shared: random.chance(0.4),
+      shared: random.chance(0.4) && !isCalm,
       retentionMs: RETENTION_MS,
       pauseBytes,
       ledger: this.#ledger,
@@ -145,7 +169,23 @@ class Simulation {
       devices: this.#devices,
       strangers: this.#strangers,
     });
+    if (isCalm) this.#chaos.stop();
     world.afterStep(() => this.#truth.refresh());
+  }
+
+  async runOneCrash(plan: CrashPlan | undefined): Promise<Readonly<Record<CrashPlan["who"], number>>> {
+    const device = this.#devices[0];
+    if (device === undefined) throw new Error("there is a device");
+    this.#cluster.start();
+    this.#keepAlive(device);
+    const [server] = this.#cluster.processes;
+    const { process: client } = device;
+    if (plan !== undefined) (plan.who === "server" ? server : client)?.crashAtEffect(plan.effect, plan.when);
+    // The server first: a client that finds none would only wait.
+    await this.#world.run({ untilMs: 100 });
+    if (device.process.alive) device.openStream(false);
+    await this.#comeToAnEnd();
+    return { server: server?.effects ?? 0, client: client.effects };
   }
 
   async run(): Promise<void> {
@@ -156,12 +196,16 @@ class Simulation {
     const random = this.#world.random.fork("length");
     await this.#world.run({ untilMs: 60_000 + random.int(240_000) });
     this.#chaos.stop();
-    const calmMs = this.#world.nowMs;
+    this.#chaos.loseOneMore();
     // A user whose program says that its disk failed starts it again.
     for (const device of this.#devices) if (device.hasFailedDisk) device.process.crash();
     this.#world.enqueue(10_000, () => this.#stopEndless());
+    await this.#comeToAnEnd();
+  }
+
+  async #comeToAnEnd(): Promise<void> {
     await this.#world.run({
-      untilMs: calmMs + CALM_MS_MAX,
+      untilMs: this.#world.nowMs + CALM_MS_MAX,
       stepsMax: CALM_STEPS_MAX,
       stop: () => this.#isDone(),
     });
