@@ -2,11 +2,11 @@
  * The client: opens streams, goes on with them, and finds at start what was cut off.
  *
  * Every stream has a journal; with persistence off the journal lives in memory and a restart
- * forgets. The stream key is derived from the home key, so none is stored (DESIGN section 8).
+ * forgets. The stream key is derived from the home key, so none is stored.
  */
-import { inspect, type Status } from "../core/auto-resume.ts";
+import { inspect } from "../core/auto-resume.ts";
 import * as client from "../core/client-state.ts";
-import { recover, type Recovered } from "../core/journal.ts";
+import { type Outcome, recover, type Recovered } from "../core/journal.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import { checkName } from "../protocol/frame-check.ts";
 import type { Role } from "../protocol/frames.ts";
@@ -14,10 +14,11 @@ import { LIMITS } from "../protocol/limits.ts";
 import type { Sealing } from "../sealing/index.ts";
 import { type Environment, systemEnvironment } from "../transport/environment.ts";
 import type { Connect } from "../transport/transport.ts";
-import { type JournalContents, readJournal } from "./journal-file.ts";
+import { appendRecord, type JournalContents, readJournal } from "./journal-file.ts";
 import type { JournalStore } from "./journal-store.ts";
 import { memoryJournalStore } from "./memory-journal-store.ts";
 import type { StreamContext } from "./stream-context.ts";
+import { checkChunkSize } from "./speech.ts";
 import { ClientStream } from "./stream.ts";
 import type { Tools } from "./tools.ts";
 
@@ -66,7 +67,7 @@ export class Client<HomeKey = Uint8Array> {
   readonly #environment: Environment;
   readonly #journals: JournalStore;
   readonly #context: StreamContext;
-  /** One writer per stream: two would share a journal. */
+  /** The streams that somebody here writes to, or is about to. */
   readonly #writing = new Set<string>();
 
   constructor(options: ClientOptions<HomeKey>) {
@@ -82,21 +83,20 @@ export class Client<HomeKey = Uint8Array> {
       tools: options.tools,
       journalRecordsMax: options.journalRecordsMax ?? JOURNAL_RECORDS_MAX,
       credentials: options.credentials ?? (async () => undefined),
-      onBug: options.onBug ?? (() => undefined),
+      onBug: options.onBug ?? report,
     };
   }
 
   /** Begins a stream. A name that has a journal here already is refused: resume it. */
   async open({ first, idempotencyKey }: OpenOptions = {}): Promise<ClientStream> {
-    const name = idempotencyKey ?? hex(this.#environment.randomBytes(16));
-    checkName(name, LIMITS.idempotencyKeyBytesMax, "an idempotency key", true);
-    const known = idempotencyKey === undefined ? undefined : await this.#read(name);
-    if (known?.journal !== undefined) {
-      throw new HoldfastError("seqno_conflict", "this stream has a journal here already: resume it");
-    }
+    checkChunkSize(first);
     // Only a name that nobody can have used before may be opened without durability (D5).
     const fresh = idempotencyKey === undefined;
-    return this.#begin(name, "writer", newJournal(this.#environment, false), 0, fresh, false, first);
+    const name = idempotencyKey ?? hex(this.#environment.randomBytes(16));
+    return this.#asWriter(name, async () => {
+      if (!fresh) await this.#makeRoom(name);
+      return this.#begin(name, "writer", { journal: newJournal(this.#environment, false), fresh }, first);
+    });
   }
 
   /** Goes on with a stream of this client's own journals. */
@@ -106,46 +106,34 @@ export class Client<HomeKey = Uint8Array> {
 
   /** Becomes the writer of a stream that another client began: that one is fenced (D2). */
   async takeOver(idempotencyKey: string): Promise<ClientStream> {
-    checkName(idempotencyKey, LIMITS.idempotencyKeyBytesMax, "an idempotency key", true);
-    const { journal } = await this.#read(idempotencyKey);
-    if (journal !== undefined && journal.outcome === undefined) {
-      throw new HoldfastError("seqno_conflict", "this stream has a journal here already: resume it");
-    }
-    return this.#begin(
-      idempotencyKey,
-      "writer",
-      newJournal(this.#environment, true),
-      0,
-      false,
-      false,
-      undefined,
-    );
+    return this.#asWriter(idempotencyKey, async () => {
+      await this.#makeRoom(idempotencyKey);
+      return this.#begin(idempotencyKey, "writer", { journal: newJournal(this.#environment, true) });
+    });
   }
 
   /** Follows a stream without writing to it; its tools are somebody else's. */
   async follow(idempotencyKey: string): Promise<ClientStream> {
-    checkName(idempotencyKey, LIMITS.idempotencyKeyBytesMax, "an idempotency key", true);
-    return this.#begin(
-      idempotencyKey,
-      "reader",
-      newJournal(this.#environment, false),
-      0,
-      false,
-      false,
-      undefined,
-    );
+    checkStreamName(idempotencyKey);
+    return this.#begin(idempotencyKey, "reader", { journal: newJournal(this.#environment, false) });
   }
 
   /** Stops the turn of a stream that this client is not attached to: the wish goes out with the attach (D3). */
   async abort(idempotencyKey: string): Promise<ClientStream> {
-    checkName(idempotencyKey, LIMITS.idempotencyKeyBytesMax, "an idempotency key", true);
+    checkStreamName(idempotencyKey);
     const journal = { ...newJournal(this.#environment, false), abortWanted: true };
-    return this.#begin(idempotencyKey, "reader", journal, 0, false, false, undefined);
+    return this.#begin(idempotencyKey, "reader", { journal });
+  }
+
+  /** Removes the journal of a stream that is over for this client; an open one is refused. */
+  async forget(idempotencyKey: string): Promise<void> {
+    await this.#asWriter(idempotencyKey, async () => this.#makeRoom(idempotencyKey));
+    this.#writing.delete(idempotencyKey);
   }
 
   /**
    * At start: resumes every stream that was cut off, clears what is orphaned, tells what needs a look.
-   * `onResumed` gets each stream at once; the report comes when all of them are live or known not to be.
+   * `onResumed` gets each stream at once; the report comes when each is live, over, or had its try.
    */
   async resumeAll(onResumed: (stream: ClientStream) => void = () => undefined): Promise<ResumeReport> {
     const report = {
@@ -154,10 +142,11 @@ export class Client<HomeKey = Uint8Array> {
       aborted: new Array<string>(),
       kept: new Array<{ readonly idempotencyKey: string; readonly reason: string }>(),
     };
-    const waiting = [...(await this.#journals.list())];
+    const waiting = (await this.#journals.list()).filter((name) => !this.#writing.has(name));
     const worker = async (): Promise<void> => {
-      for (let next = waiting.shift(); next !== undefined; next = waiting.shift())
+      for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
         await this.#restore(next, report, onResumed);
+      }
     };
     await Promise.all(Array.from({ length: this.#options.resumesMax ?? RESUMES_MAX }, worker));
     return report;
@@ -168,101 +157,137 @@ export class Client<HomeKey = Uint8Array> {
     report: Mutable<ResumeReport>,
     onResumed: (stream: ClientStream) => void,
   ): Promise<void> {
-    let journal: Recovered | undefined | "damaged";
-    let reason = "it is damaged";
     try {
-      journal = (await this.#read(idempotencyKey)).journal;
-      if (journal?.outcome !== undefined) reason = `it ended as ${journal.outcome}`;
-    } catch (cause) {
-      if (!(cause instanceof HoldfastError) || cause.code !== "stream_failed") throw cause;
-      journal = "damaged";
-      reason = cause.message;
-    }
-    switch (inspect(journal).kind) {
-      case "resume": {
-        const stream = await this.#resume(idempotencyKey, true);
-        report.resumed.push(stream);
-        onResumed(stream);
-        await settled(stream);
-        return;
+      const { journal, length } = await this.#read(idempotencyKey);
+      switch (inspect(journal).kind) {
+        case "resume": {
+          const stream = await this.#resume(idempotencyKey, true);
+          report.resumed.push(stream);
+          onResumed(stream);
+          await settled(stream, this.#environment, this.#context.options.attachTimeoutMs);
+          return;
+        }
+        case "clear":
+          await this.forget(idempotencyKey);
+          report.cleared.push(idempotencyKey);
+          return;
+        case "mark_aborted": {
+          // Told once: the next start finds it ended.
+          const ended = { kind: "ended", outcome: "aborted" } as const;
+          await appendRecord(this.#journals, this.#context.journalSealer, idempotencyKey, length, ended);
+          report.aborted.push(idempotencyKey);
+          return;
+        }
+        case "keep":
+          report.kept.push({ idempotencyKey, reason: `it ended as ${journal?.outcome}` });
+          return;
       }
-      case "clear":
-        await this.#journals.remove(idempotencyKey);
-        report.cleared.push(idempotencyKey);
-        return;
-      case "mark_aborted":
-        report.aborted.push(idempotencyKey);
-        return;
-      case "keep":
-        report.kept.push({ idempotencyKey, reason });
-        return;
+    } catch (cause) {
+      // One journal that cannot be read or resumed must not keep the others from it.
+      const reason = cause instanceof Error ? cause.message : String(cause);
+      report.kept.push({ idempotencyKey, reason });
     }
   }
 
   async #resume(idempotencyKey: string, autoResume: boolean): Promise<ClientStream> {
-    const { journal, length } = await this.#read(idempotencyKey);
-    if (journal === undefined)
-      throw new HoldfastError("not_found", "this client has no journal of that stream");
-    if (journal.outcome !== undefined) {
-      const code = journal.outcome === "fenced" ? "fenced" : "stream_ended";
-      throw new HoldfastError(code, `this stream ended here as ${journal.outcome}`);
-    }
-    if (journal.degraded)
-      throw new HoldfastError("stream_ended", "this stream had no durability and cannot be resumed");
-    return this.#begin(idempotencyKey, "writer", journal, length, false, autoResume, undefined);
+    return this.#asWriter(idempotencyKey, async () => {
+      const { journal, length } = await this.#read(idempotencyKey);
+      if (journal === undefined) {
+        throw new HoldfastError("not_found", "this client has no journal of that stream");
+      }
+      if (journal.outcome !== undefined) {
+        const code = journal.outcome === "fenced" ? "fenced" : "stream_ended";
+        throw new HoldfastError(code, `this stream ended here as ${journal.outcome}`);
+      }
+      if (journal.degraded) {
+        throw new HoldfastError("stream_ended", "this stream had no durability and cannot be resumed");
+      }
+      return this.#begin(idempotencyKey, "writer", { journal, length, autoResume });
+    });
   }
 
   #read(idempotencyKey: string): Promise<JournalContents> {
     return readJournal(this.#journals, this.#context.journalSealer, idempotencyKey);
   }
 
-  async #begin(
-    idempotencyKey: string,
-    role: Role,
-    journal: Recovered,
-    journalLength: number,
-    fresh: boolean,
-    autoResume: boolean,
-    first: Uint8Array | undefined,
-  ): Promise<ClientStream> {
-    // A reader has nothing to keep, and there may be many.
-    const context = role === "writer" ? this.#context : { ...this.#context, journals: memoryJournalStore() };
-    const isTaken = role === "writer" && this.#writing.has(idempotencyKey);
-    if (isTaken) throw new HoldfastError("fenced", "this client writes to that stream already");
-    if (role === "writer") this.#writing.add(idempotencyKey);
+  /** A new journal may take the place of one that ended, never of one that can still be resumed. */
+  async #makeRoom(idempotencyKey: string): Promise<void> {
+    const { journal } = await this.#read(idempotencyKey);
+    if (journal !== undefined && journal.outcome === undefined) {
+      throw new HoldfastError("seqno_conflict", "this stream has a journal here already: resume it");
+    }
+    await this.#journals.remove(idempotencyKey);
+  }
+
+  /** One writer per stream, from before its journal is looked at until it is quiet: two would share it. */
+  async #asWriter<Result>(idempotencyKey: string, run: () => Promise<Result>): Promise<Result> {
+    checkStreamName(idempotencyKey);
+    if (this.#writing.has(idempotencyKey)) {
+      throw new HoldfastError("fenced", "this client writes to that stream already");
+    }
+    this.#writing.add(idempotencyKey);
     try {
-      // A journal that ended is of no more use; a new one begins at its first record.
-      if (role === "writer" && journalLength === 0) await this.#journals.remove(idempotencyKey);
-      const streamKey = await this.#options.sealing.deriveStreamKey(this.#options.homeKey, idempotencyKey);
-      const beginning = { idempotencyKey, streamKey, role, journal, journalLength, fresh, autoResume };
-      const stream = new ClientStream(context, beginning);
-      await stream.start(first);
-      void stream.ended.then(() => this.#writing.delete(idempotencyKey));
-      return stream;
+      return await run();
     } catch (cause) {
       this.#writing.delete(idempotencyKey);
       throw cause;
     }
   }
+
+  async #begin(idempotencyKey: string, role: Role, begin: Begin, first?: Uint8Array): Promise<ClientStream> {
+    const { journal, length = 0, fresh = false, autoResume = false } = begin;
+    // A reader has nothing to keep, and there may be many.
+    const context = role === "writer" ? this.#context : { ...this.#context, journals: memoryJournalStore() };
+    const streamKey = await this.#options.sealing.deriveStreamKey(this.#options.homeKey, idempotencyKey);
+    const beginning = { idempotencyKey, streamKey, role, journal, journalLength: length, fresh, autoResume };
+    const stream = new ClientStream(context, beginning);
+    await stream.start(first);
+    if (role === "writer") void stream.ended.then((outcome) => this.#ended(idempotencyKey, outcome));
+    return stream;
+  }
+
+  async #ended(idempotencyKey: string, outcome: Outcome | undefined): Promise<void> {
+    // Journals in memory serve nobody once their stream has ended; those on disk tell the next start how it did.
+    const isOver = outcome === "completed" || outcome === "aborted" || outcome === "failed";
+    if (isOver && this.#options.journals === undefined) await this.#journals.remove(idempotencyKey);
+    this.#writing.delete(idempotencyKey);
+  }
+}
+
+/** Where a stream begins; what is left out is as for a new one. */
+interface Begin {
+  readonly journal: Recovered;
+  readonly length?: number;
+  readonly fresh?: boolean;
+  readonly autoResume?: boolean;
 }
 
 type Mutable<Report> = {
   [Key in keyof Report]: Report[Key] extends readonly (infer One)[] ? One[] : Report[Key];
 };
 
-export type { Status };
-
-/** A resumed stream lets the next one begin once it is live, or known not to be. */
-async function settled(stream: ClientStream): Promise<void> {
+/** A resumed stream lets the next one begin once it is live, known not to be, or has had its try. */
+async function settled(stream: ClientStream, environment: Environment, tryMs: number): Promise<void> {
   const isSettled = (): boolean => stream.status.state !== "connecting";
   if (isSettled()) return;
-  await new Promise<void>((resolve) => {
-    const stop = stream.watch(() => {
-      if (!isSettled()) return;
-      stop();
-      resolve();
-    });
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const unwatch = stream.watch(() => {
+    if (isSettled()) resolve();
   });
+  const cancel = environment.after(tryMs, resolve);
+  await promise;
+  unwatch();
+  cancel();
+}
+
+function checkStreamName(idempotencyKey: string): void {
+  checkName(idempotencyKey, LIMITS.idempotencyKeyBytesMax, "an idempotency key", true);
+}
+
+/** Nobody listens for bugs: where the platform has a place for them, they go there. */
+function report(bug: unknown): void {
+  const reporter: unknown = Reflect.get(globalThis, "reportError");
+  if (typeof reporter === "function") Reflect.apply(reporter, globalThis, [bug]);
 }
 
 function newJournal(environment: Environment, takesOver: boolean): Recovered {

@@ -31,6 +31,7 @@ export class JournalFile {
   #writing: Promise<void> = Promise.resolve();
   #hasFailed = false;
   #length: number;
+  #compactAt: number;
 
   constructor(
     store: JournalStore,
@@ -44,6 +45,7 @@ export class JournalFile {
     this.#idempotencyKey = idempotencyKey;
     this.#length = length;
     this.#options = options;
+    this.#compactAt = options.recordsMax;
   }
 
   /** `written` is called with the number of records once they are synced, in order. */
@@ -75,7 +77,7 @@ export class JournalFile {
         await this.#store.append(this.#idempotencyKey, await this.#sealAll(batch, this.#length));
         this.#length += batch.length;
         this.#options.written(batch.length);
-        if (this.#length >= this.#options.recordsMax) await this.#compact();
+        if (this.#length >= this.#compactAt) await this.#compact();
       } catch (cause) {
         // Nothing is retried on a disk that failed; what was not synced is not promised (F5).
         this.#hasFailed = true;
@@ -91,6 +93,8 @@ export class JournalFile {
     const read = await readJournal(this.#store, this.#sealer, this.#idempotencyKey);
     if (read.journal === undefined) return;
     const records = compact(read.journal);
+    // What helps little is not tried again before the journal has doubled.
+    this.#compactAt = Math.max(this.#options.recordsMax, 2 * records.length);
     if (records.length > this.#length / 2) return;
     await this.#store.replace(this.#idempotencyKey, await this.#sealAll(records, 0));
     this.#length = records.length;
@@ -130,6 +134,18 @@ export async function readJournal(
     if (!(cause instanceof AssertionFailed)) throw cause;
     throw new HoldfastError("stream_failed", `this journal is damaged: ${cause.message}`, { cause });
   }
+}
+
+/** Adds a record to a journal that nobody holds open. */
+export async function appendRecord(
+  store: JournalStore,
+  sealer: Sealer,
+  idempotencyKey: string,
+  at: number,
+  record: JournalRecord,
+): Promise<void> {
+  const sealed = await sealer.seal(labelOf(idempotencyKey, at), encodeJournalRecord(record));
+  await store.append(idempotencyKey, [sealed]);
 }
 
 function labelOf(idempotencyKey: string, at: number) {

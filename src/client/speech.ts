@@ -34,20 +34,19 @@ export class Speech {
 
   /** Resolves with the seqno once the journal has it. Nobody has to wait for it. */
   say(saying: Saying): Promise<number> {
+    checkChunkSize(saying.body);
     const { promise, resolve, reject } = Promise.withResolvers<number>();
     promise.catch(() => undefined);
-    if (saying.body.length > LIMITS.chunkBytesMax) {
-      reject(
-        new HoldfastError(
-          "too_large",
-          `a chunk has at most ${LIMITS.chunkBytesMax} bytes; put the rest in a blob`,
-        ),
-      );
-    } else {
-      // A close waits for the results of execs, so those must not wait behind it.
-      const close = saying.execId === undefined ? -1 : this.#waiting.findIndex(({ isClose }) => isClose);
-      this.#waiting.splice(close === -1 ? this.#waiting.length : close, 0, { ...saying, resolve, reject });
-    }
+    // A copy: whoever said it may use the buffer again, and playback must be the same bytes (A2).
+    const body = saying.body.slice();
+    // A close waits for the results of execs, so those must not wait behind it.
+    const close = saying.execId === undefined ? -1 : this.#waiting.findIndex(({ isClose }) => isClose);
+    this.#waiting.splice(close === -1 ? this.#waiting.length : close, 0, {
+      ...saying,
+      body,
+      resolve,
+      reject,
+    });
     return promise;
   }
 
@@ -101,4 +100,13 @@ export class Speech {
       ? { kind: "close", seqno, writerEpoch }
       : { kind: "chunk", seqno, writerEpoch, body };
   }
+}
+
+/** Refused before anything happens: a stream whose first chunk cannot be said must not begin. */
+export function checkChunkSize(body: Uint8Array | undefined): void {
+  if (body === undefined || body.length <= LIMITS.chunkBytesMax) return;
+  throw new HoldfastError(
+    "too_large",
+    `a chunk has at most ${LIMITS.chunkBytesMax} bytes; put the rest in a blob`,
+  );
 }

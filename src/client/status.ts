@@ -17,7 +17,10 @@ export class StatusBoard {
   /** What the stall clocks named last. */
   stuck: string | undefined;
 
-  constructor(state: State) {
+  readonly #onBug: (bug: unknown) => void;
+
+  constructor(state: State, onBug: (bug: unknown) => void) {
+    this.#onBug = onBug;
     this.#status = this.#read(state);
   }
 
@@ -35,7 +38,16 @@ export class StatusBoard {
     const status = this.#read(state);
     if (status.state === this.#status.state && status.stuck === this.#status.stuck) return;
     this.#status = status;
-    for (const listener of this.#listeners) listener(status);
+    for (const listener of this.#listeners) this.#tell(listener, status);
+  }
+
+  /** A listener that fails is its own affair, not the stream's. */
+  #tell(listener: (status: StreamStatus) => void, status: StreamStatus): void {
+    try {
+      listener(status);
+    } catch (bug) {
+      this.#onBug(bug);
+    }
   }
 
   #read(from: State): StreamStatus {

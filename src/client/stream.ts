@@ -10,7 +10,6 @@ import * as client from "../core/client-state.ts";
 import { type Input, step } from "../core/client-stream.ts";
 import type { JournalRecord, Outcome } from "../core/journal.ts";
 import { HoldfastError } from "../protocol/errors.ts";
-import { readExec } from "../protocol/exec-codec.ts";
 import type { ClientFrame, EventFrame, ServerFrame } from "../protocol/frames.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import { SteadyClock } from "../transport/environment.ts";
@@ -61,10 +60,10 @@ export class ClientStream {
       autoResume,
       nowMs: this.#clock.now(),
     });
-    this.#board = new StatusBoard(this.#state);
+    this.#board = new StatusBoard(this.#state, context.onBug);
     this.#alarm = new Alarm(this.#clock, () => this.#tick());
     this.#speech = new Speech(journal.unacked);
-    this.#events = new EventQueue(() => this.#put({ kind: "wake", nowMs: this.#clock.now() }));
+    this.#events = new EventQueue(() => this.#put({ kind: "drained", nowMs: this.#clock.now() }));
     this.#journal = new JournalFile(
       context.journals,
       context.journalSealer,
@@ -83,7 +82,7 @@ export class ClientStream {
     }
     if (context.tools !== undefined && role === "writer") {
       this.#tools = new ToolRunner(context.tools, journal, {
-        answer: (execId, body) => void this.#say({ body, isClose: false, execId }),
+        answer: (execId, body) => void this.#say({ body, isClose: false, execId }).catch(() => undefined),
         input: (input) => this.#put({ kind: "exec", input, nowMs: this.#clock.now() }),
       });
     }
@@ -91,19 +90,24 @@ export class ClientStream {
 
   /** Begins to connect; a first chunk travels with the very first frame. */
   async start(first: Uint8Array | undefined): Promise<void> {
+    // Nothing happens before there are credentials: without them the stream would begin as somebody else's.
+    this.#credentials = await this.#context.credentials();
     if (first !== undefined) void this.send(first);
     this.#journal.release();
-    this.#credentials = await this.#context.credentials();
     this.#tick();
   }
 
   /** Resolves with the chunk's seqno once it is on this client's disk; from then on it will arrive. */
   send(body: Uint8Array): Promise<number> {
-    return this.#say({ body, isClose: false, execId: undefined });
+    const said = this.#say({ body, isClose: false, execId: undefined });
+    // Nobody has to wait for it.
+    said.catch(() => undefined);
+    return said;
   }
 
   /** Says that nothing more will be said. */
   async close(): Promise<void> {
+    if (this.#state.phase === "stopped") return;
     await this.#say({ body: new Uint8Array(), isClose: true, execId: undefined });
   }
 
@@ -132,6 +136,11 @@ export class ClientStream {
 
   /** Keeps what the application made of the events up to `through`: a restart goes on from there (B3). */
   snapshot(through: number, state: Uint8Array): void {
+    if (through > this.#state.cursor.taken || through < this.#state.snapshotAt) {
+      throw new RangeError(
+        `a snapshot covers events that were received and never goes back, unlike ${through}`,
+      );
+    }
     this.#snapshots.push(state);
     this.#put({ kind: "snapshot", through });
   }
@@ -154,7 +163,10 @@ export class ClientStream {
     return this.#board.watch(listener);
   }
 
-  #say(saying: Saying): Promise<number> {
+  async #say(saying: Saying): Promise<number> {
+    if (this.#state.role === "reader") {
+      throw new HoldfastError("invalid_frame", "a reader cannot say anything: take the stream over first");
+    }
     const said = this.#speech.say(saying);
     this.#speak();
     return said;
@@ -304,7 +316,7 @@ export class ClientStream {
       connection,
       frame,
       nowMs: this.#clock.now(),
-      random: this.#random(),
+      random: this.#context.environment.random(),
     } as const;
     this.#put(input, frame.kind === "event" ? frame : undefined);
   }
@@ -312,25 +324,23 @@ export class ClientStream {
   #closed(connection: number, reason: HoldfastError | undefined): void {
     const { code = "connection_lost", message = "the connection ended", retryAfterMs } = reason ?? {};
     const nowMs = this.#clock.now();
-    this.#put({ kind: "lost", connection, code, message, retryAfterMs, nowMs, random: this.#random() });
+    this.#put({
+      kind: "lost",
+      connection,
+      code,
+      message,
+      retryAfterMs,
+      nowMs,
+      random: this.#context.environment.random(),
+    });
   }
 
   #deliver({ eventId, body, covers, end }: EventFrame): void {
     this.#events.push({ eventId, body, covers, end });
     // The request is in the machine before anything later is: a snapshot cannot pass it (C4).
-    if (this.#tools !== undefined && end === undefined) this.#lookForExec(this.#tools, eventId, body);
+    const unreadable = end === undefined ? this.#tools?.lookAt(body, eventId) : undefined;
+    if (unreadable !== undefined) this.#closed(this.#state.connection, unreadable);
     if (this.#events.bytes > LIMITS.sendQueueBytesMax) this.#put({ kind: "hold" });
-  }
-
-  #lookForExec(tools: ToolRunner, eventId: number, body: Uint8Array): void {
-    try {
-      const exec = readExec(body);
-      if (exec !== undefined) tools.requested(exec, eventId, body);
-    } catch (cause) {
-      // It may have been an exec: going on as if it were none would leave it without an answer.
-      const message = cause instanceof Error ? cause.message : String(cause);
-      this.#closed(this.#state.connection, new HoldfastError("invalid_frame", message, { cause }));
-    }
   }
 
   #recordOf(order: client.RecordOrder): JournalRecord {
@@ -358,16 +368,17 @@ export class ClientStream {
   }
 
   async #askCredentials(): Promise<void> {
-    this.#credentials = await this.#context.credentials();
-    this.#put({ kind: "credentials", nowMs: this.#clock.now() });
+    try {
+      this.#credentials = await this.#context.credentials();
+      this.#put({ kind: "credentials", nowMs: this.#clock.now() });
+    } catch (cause) {
+      const message = cause instanceof Error ? cause.message : String(cause);
+      this.#put({ kind: "no_credentials", message });
+    }
   }
 
   #tick(): void {
-    this.#put({ kind: "tick", nowMs: this.#clock.now(), random: this.#random() });
-  }
-
-  #random(): number {
-    return this.#context.environment.random();
+    this.#put({ kind: "tick", nowMs: this.#clock.now(), random: this.#context.environment.random() });
   }
 
   #stopped(): void {
@@ -375,7 +386,13 @@ export class ClientStream {
     const error = failure === undefined ? undefined : new HoldfastError(failure.code, failure.message);
     this.#events.finish(error);
     this.#speech.refuseAll(
-      new HoldfastError("stream_ended", "the stream is over for this client", { cause: error }),
+      new HoldfastError(
+        "stream_ended",
+        "the stream is over for this client; what was said last may or may not arrive",
+        {
+          cause: error,
+        },
+      ),
     );
     void this.#journal.quiet().then(() => this.#ended.resolve(outcome));
   }

@@ -6,6 +6,7 @@
  */
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex } from "@noble/hashes/utils.js";
+import { assert } from "../core/assert.ts";
 import type { JournalRecord, Recovered } from "../core/journal.ts";
 import type * as tools from "../core/tool-journal.ts";
 import {
@@ -16,8 +17,12 @@ import {
   writeExecRejected,
   writeExecUnknown,
 } from "../protocol/exec-codec.ts";
-import { assert } from "../core/assert.ts";
+import { HoldfastError } from "../protocol/errors.ts";
+import { LIMITS } from "../protocol/limits.ts";
 import type { Tools } from "./tools.ts";
+
+/** Enough to say what went wrong. */
+const MESSAGE_CHARS_MAX = 10_000;
 
 export interface RunnerOutputs {
   /** The encoded result of an exec, to be said once there is room. */
@@ -48,7 +53,21 @@ export class ToolRunner {
     }
   }
 
-  requested(exec: ExecRequest, eventId: number, message: Uint8Array): void {
+  /** Takes the event for what it is, or says why it cannot be read. */
+  lookAt(message: Uint8Array, eventId: number): HoldfastError | undefined {
+    try {
+      const exec = readExec(message);
+      if (exec !== undefined) this.#requested(exec, eventId, message);
+      return undefined;
+    } catch (cause) {
+      // It may have been an exec: going on as if it were none would leave it without an answer.
+      return cause instanceof HoldfastError
+        ? cause
+        : new HoldfastError("invalid_frame", String(cause), { cause });
+    }
+  }
+
+  #requested(exec: ExecRequest, eventId: number, message: Uint8Array): void {
     const { repeatable, needsApproval } = this.#tools.policy(exec);
     const { execId } = exec;
     const argsHash = bytesToHex(sha256(exec.args));
@@ -112,9 +131,17 @@ export class ToolRunner {
     try {
       body = await this.#tools.run(exec, controller.signal);
     } catch (cause) {
-      body = writeExecError(exec, cause instanceof Error ? cause.message : String(cause));
+      const message = cause instanceof Error ? cause.message : String(cause);
+      body = writeExecError(exec, message.slice(0, MESSAGE_CHARS_MAX));
     }
     this.#running.delete(exec.execId);
+    // Every exec has an outcome (C1): one that is too large to send is an error that says so.
+    if (body.length > LIMITS.chunkBytesMax) {
+      body = writeExecError(
+        exec,
+        `the result has ${body.length} bytes, at most ${LIMITS.chunkBytesMax} can be sent`,
+      );
+    }
     this.#outputs.answer(exec.execId, body);
   }
 

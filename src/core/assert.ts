@@ -14,5 +14,8 @@ export function assert(condition: boolean, rule: string): asserts condition {
 
 /** For the `default` of a switch that must be exhaustive. */
 export function unreachable(value: never): never {
-  throw new AssertionFailed(`unreachable: ${JSON.stringify(value)}`);
+  // Only what kind it is: a frame has a body, and a body is nobody's business here (E4).
+  const shown: unknown = value;
+  const isTagged = typeof shown === "object" && shown !== null && "kind" in shown;
+  throw new AssertionFailed(`unreachable: ${String(isTagged ? shown.kind : typeof shown)}`);
 }

@@ -83,7 +83,7 @@ export function welcome(at: Flow, frame: WelcomeFrame, nowMs: number, random: nu
   if (
     autoResume &&
     !at.state.wasLive &&
-    !isWithinWindow(serverTimeMs, frame.serverTimeMs, options.windowMs)
+    !isWithinWindow(serverTimeMs, frame.serverTimeMs, options.retryLookbackWindowMs)
   ) {
     finish(at, "aborted", { code: "stream_gone", message: "this stream is too old to resume by itself" });
     return;
@@ -172,14 +172,14 @@ function outcomeOf(code: ErrorCode): Outcome | undefined {
 export function keepServerTime(at: Flow, nowMs: number): void {
   const { serverTimeMs, serverTimeAtMs, options, degraded } = at.state;
   const passedMs = nowMs - serverTimeAtMs;
-  if (serverTimeMs === undefined || degraded || passedMs < options.windowMs / 12) return;
+  if (serverTimeMs === undefined || degraded || passedMs < options.retryLookbackWindowMs / 12) return;
   const estimate = serverTimeMs + passedMs;
   at.state = { ...at.state, serverTimeMs: estimate, serverTimeAtMs: nowMs };
   order(at, { kind: "attached", serverTimeMs: estimate });
 }
 
 export function wake(at: Flow, nowMs: number): void {
-  if (at.state.phase !== "waiting") return;
+  if (at.state.phase !== "waiting" || at.state.isHeld) return;
   const atMs = earlierRetryMs(at, nowMs);
   if (atMs <= nowMs) connect(at, nowMs);
   else at.state = { ...at.state, wakeAtMs: Math.min(at.state.wakeAtMs ?? atMs, atMs) };

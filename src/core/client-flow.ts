@@ -5,6 +5,7 @@
  * feeds one part and turns what that part wants into orders, so that the routing in
  * `client-stream.ts` reads as what happens, not as plumbing. Nothing of a flow outlives its step.
  */
+import { LIMITS } from "../protocol/limits.ts";
 import { assert } from "./assert.ts";
 import * as cursor from "./cursor.ts";
 import type { Effect, Failure, RecordOrder, State } from "./client-state.ts";
@@ -158,7 +159,10 @@ export function earlierRetryMs(at: Flow, nowMs: number): number {
 }
 
 export function heartbeat(state: State): Effect {
-  return { kind: "send_heartbeat", runningExecIds: tools.runningExecIds(state.tools) };
+  return {
+    kind: "send_heartbeat",
+    runningExecIds: tools.runningExecIds(state.tools).slice(0, LIMITS.runningExecsMax),
+  };
 }
 
 /** The server owes us something while a chunk is unacknowledged, or while it is not waiting for us. */

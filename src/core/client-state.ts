@@ -23,7 +23,7 @@ export interface Options {
   /** How long a connection may take to its welcome. */
   readonly attachTimeoutMs: number;
   /** Auto-resume only: how old a stream may be, by the server's clock. */
-  readonly windowMs: number;
+  readonly retryLookbackWindowMs: number;
   /** Off: plain streaming, where a broken connection is the end. */
   readonly reliable: boolean;
   /** Whether a new stream may run without durability when the server's store is down. */
@@ -85,6 +85,8 @@ export interface State {
   /** When the driver must tick: the phase says what for. */
   readonly wakeAtMs: number | undefined;
   readonly wasLive: boolean;
+  /** The connection was let go because the application does not keep up. */
+  readonly isHeld: boolean;
   readonly degraded: boolean;
   readonly writerEpoch: number;
   readonly isClosed: boolean;
@@ -129,7 +131,7 @@ export const DEFAULTS: Options = {
   stall: stall.DEFAULTS,
   heartbeatIntervalMs: 5_000,
   attachTimeoutMs: 10_000,
-  windowMs: WINDOW_MS,
+  retryLookbackWindowMs: WINDOW_MS,
   reliable: true,
   allowDegraded: true,
 };
@@ -153,6 +155,7 @@ export function init(options: Options, beginning: Beginning): State {
     attachedAbort: false,
     wakeAtMs: nowMs,
     wasLive: false,
+    isHeld: false,
     degraded: false,
     writerEpoch: 0,
     isClosed: journal.isClosed,

@@ -47,6 +47,8 @@ export type Input =
   /** The network came back or the page became visible: do not wait out the delay. */
   | { readonly kind: "wake"; readonly nowMs: number }
   | { readonly kind: "credentials"; readonly nowMs: number }
+  /** There are none to be had. */
+  | { readonly kind: "no_credentials"; readonly message: string }
   | { readonly kind: "abort"; readonly nowMs: number }
   | {
       readonly kind: "exec";
@@ -54,8 +56,10 @@ export type Input =
       readonly nowMs: number;
     }
   | { readonly kind: "snapshot"; readonly through: number }
-  /** The application does not keep up: let go of the connection until `wake` (F2). */
+  /** The application does not keep up: let go of the connection until it has (F2). */
   | { readonly kind: "hold" }
+  /** The application has read everything. */
+  | { readonly kind: "drained"; readonly nowMs: number }
   /** Leave without ending anything: the journal stays and can be resumed. */
   | { readonly kind: "leave" };
 
@@ -99,9 +103,14 @@ function route(at: Flow, input: Input): void {
     case "credentials":
       if (at.state.phase === "asking") connect(at, input.nowMs);
       return;
+    case "no_credentials":
+      finish(at, undefined, { code: "unauthenticated", message: input.message });
+      return;
     case "abort":
       stepStop(at, { kind: "wanted" });
       stepTools(at, { kind: "aborted" });
+      // A wish to stop does not wait until the application has read (D3).
+      unhold(at, input.nowMs);
       return;
     case "exec":
       exec(at, input.input, input.nowMs);
@@ -115,6 +124,10 @@ function route(at: Flow, input: Input): void {
     case "hold":
       if (at.state.phase !== "attached" || at.state.degraded) return;
       detached(at);
+      at.state = { ...at.state, isHeld: true };
+      return;
+    case "drained":
+      unhold(at, input.nowMs);
       return;
     case "leave":
       finish(at, undefined, undefined);
@@ -254,6 +267,12 @@ function tick(at: Flow, nowMs: number, random: number): void {
     default:
       assert(false, `nobody sleeps while ${phase}`);
   }
+}
+
+function unhold(at: Flow, nowMs: number): void {
+  if (!at.state.isHeld) return;
+  at.state = { ...at.state, isHeld: false };
+  wake(at, nowMs);
 }
 
 function progress(at: Flow, nowMs: number): void {

@@ -2,7 +2,7 @@
  * The two frames that streams are made of, written by hand.
  *
  * Chunks and events are nearly all of the traffic, and the generated encoder takes 3.3 us for one of
- * 150 bytes (measured here): a quarter of a core at the 71 k events/s of DESIGN section 7. Here the size is known before the first byte is
+ * 150 bytes (measured here): a quarter of a core at 71 k events/s. Here the size is known before the first byte is
  * written, so it is one allocation and one copy. The bytes are exactly those of the generated encoder
  * (a test holds the two together), because A2 compares bytes.
  */

@@ -42,6 +42,7 @@ export class ApplicationRun {
   #waiting: { readonly event: PendingEvent; readonly eventId: number }[] = [];
   #waitingBytes = 0;
   #hasEnded = false;
+  #overflow: HoldfastError | undefined;
   #isLost = false;
   #isRunning = false;
 
@@ -111,6 +112,11 @@ export class ApplicationRun {
       if (!isExpected) this.#host.onBug(cause);
     }
     this.#isRunning = false;
+    if (this.#overflow !== undefined) {
+      // An event is missing from the log, and an application that did not wait for it cannot know.
+      reason = "failed";
+      this.#host.onBug(this.#overflow);
+    }
     if (!this.#hasEnded && !this.#isLost) void unwatched(this.#send(new Uint8Array(), reason));
   }
 
@@ -134,14 +140,18 @@ export class ApplicationRun {
         `an event has at most ${LIMITS.eventBytesMax} bytes; put the rest in a blob`,
       );
     }
-    if (this.#waitingBytes > LIMITS.sendQueueBytesMax) {
-      throw new HoldfastError("overloaded", "too many events wait for the store; await emit");
+    // The end always fits: without it a stream would never be over (F1).
+    if (end === undefined && this.#waitingBytes > LIMITS.sendQueueBytesMax) {
+      const lost = new HoldfastError("overloaded", "too many events wait for the store: await emit");
+      this.#overflow ??= lost;
+      throw lost;
     }
     this.#waitingBytes += body.length;
     if (end !== undefined) this.#hasEnded = true;
     const { promise, resolve, reject } = Promise.withResolvers<number>();
     const event = {
-      body,
+      // A copy: the application may use its buffer again, and readers get what was logged (B4).
+      body: body.slice(),
       durable: resolve,
       refused: (code: keyof typeof MESSAGES) => reject(new HoldfastError(code, MESSAGES[code])),
     };

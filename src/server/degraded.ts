@@ -6,8 +6,9 @@
  */
 import * as life from "../core/life.ts";
 import { newStreamState, type StreamName } from "../core/stream-state.ts";
+import type { ErrorCode } from "../protocol/errors.ts";
 import type { ClientFrame, ServerFrame } from "../protocol/frames.ts";
-import { PROTOCOL_VERSION } from "../protocol/limits.ts";
+import { LIMITS, PROTOCOL_VERSION } from "../protocol/limits.ts";
 import type { Wire } from "../transport/transport.ts";
 import { ApplicationRun, type PendingEvent } from "./application-run.ts";
 import type { HostContext } from "./hosted.ts";
@@ -22,6 +23,7 @@ export class DegradedStream {
   readonly #run: ApplicationRun;
   readonly #stopTicking: () => void;
   #life = life.init(false, undefined);
+  #isClosed = false;
   #nextSeqno = 0;
   #emitted = 0;
 
@@ -63,6 +65,7 @@ export class DegradedStream {
   }
 
   closed(): void {
+    this.#isClosed = true;
     this.#stopTicking();
     this.#run.lose();
   }
@@ -70,7 +73,11 @@ export class DegradedStream {
   #say(seqno: number, body: Uint8Array | undefined): void {
     if (seqno < this.#nextSeqno) return;
     if (seqno > this.#nextSeqno) {
-      this.#refuse(`chunk ${seqno} came, ${this.#nextSeqno} was expected`);
+      this.#refuse("seqno_gap", `chunk ${seqno} came, ${this.#nextSeqno} was expected`);
+      return;
+    }
+    if (this.#run.unreadBytes > LIMITS.bodyBytesMax) {
+      this.#refuse("overloaded", "the application does not read what was said");
       return;
     }
     this.#nextSeqno++;
@@ -78,6 +85,10 @@ export class DegradedStream {
   }
 
   #live(input: life.Input, event: PendingEvent | undefined): void {
+    if (this.#isClosed) {
+      event?.refused("unavailable");
+      return;
+    }
     const [next, effects] = life.step(this.#life, input);
     this.#life = next;
     for (const effect of effects) {
@@ -105,12 +116,14 @@ export class DegradedStream {
 
   #send(event: PendingEvent | undefined, end: life.State["end"]): void {
     const body = event?.body ?? new Uint8Array();
-    this.#wire.write([{ kind: "event", eventId: 0, body, covers: 1, end }]);
+    const waitingBytes = this.#wire.write([{ kind: "event", eventId: 0, body, covers: 1, end }]);
     event?.durable(++this.#emitted);
+    // Nothing is kept that could be sent later: a reader that does not read ends this stream (F2).
+    if (waitingBytes > LIMITS.sendQueueBytesMax) this.#refuse("overloaded", "this reader is too far behind");
   }
 
-  #refuse(message: string): void {
-    this.#wire.write([{ kind: "error", code: "seqno_gap", message, retryAfterMs: undefined }]);
+  #refuse(code: ErrorCode, message: string): void {
+    this.#wire.write([{ kind: "error", code, message, retryAfterMs: undefined }]);
     this.#wire.end();
     this.closed();
   }

@@ -1,8 +1,7 @@
 /**
  * How the entries of one commit become one plaintext to seal, and back.
  *
- * Sealing a stream's entries together costs one seal per commit instead of one per event (DESIGN
- * section 7). Per entry: a mark, a length, the body.
+ * Sealing a stream's entries together costs one seal per commit instead of one per event. Per entry: a mark, a length, the body.
  */
 import { assert } from "../core/assert.ts";
 import type { EndReason } from "../protocol/frames.ts";

@@ -202,9 +202,15 @@ export class HostedStream {
       if (wasDropped) item.event?.refused("unavailable");
       for (const effect of effects) this.#carryOut(effect, item);
     } catch (bug) {
-      this.#context.onBug(bug);
-      if (item.input.kind !== "drop") this.drop("bug");
+      item.event?.refused("unavailable");
+      if (item.input.kind === "drop") this.#context.onBug(bug);
+      else this.#failed(bug);
     }
+  }
+
+  #failed(bug: unknown): void {
+    this.#context.onBug(bug);
+    this.drop("bug");
   }
 
   #carryOut(effect: host.Effect, item: Item): void {
@@ -227,7 +233,7 @@ export class HostedStream {
         item.event?.refused("stream_ended");
         return;
       case "commit":
-        void this.#commit(effect.expected, effect.shape);
+        this.#commit(effect.expected, effect.shape).catch((bug: unknown) => this.#failed(bug));
         return;
       case "send":
         this.#queue(effect.connection, [effect.frame]);

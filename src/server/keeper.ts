@@ -15,6 +15,7 @@ import { LIMITS } from "../protocol/limits.ts";
 import type { Absent, Gone, HostLease, Live } from "../store/stream-store.ts";
 import type { AcceptedMeta } from "../transport/transport.ts";
 import { type HostContext, HostedStream } from "./hosted.ts";
+import { present } from "./stream-logs.ts";
 
 export type FoundStream =
   | { readonly kind: "hosted"; readonly hosted: HostedStream; readonly resumed: boolean }
@@ -33,7 +34,10 @@ export class Keeper {
   readonly #hosted = new Map<string, HostedStream>();
   readonly #opening = new Map<string, Promise<unknown>>();
   readonly #vain = new Map<string, budget.State>();
+  /** How many opens of each principal are under way. */
+  readonly #making = new Map<string, number>();
   #renewedMs = 0;
+  #isStopped = false;
 
   constructor(context: HostContext, lease: HostLease) {
     this.#context = context;
@@ -82,15 +86,33 @@ export class Keeper {
   }
 
   async #open(meta: AcceptedMeta, attach: AttachFrame): Promise<FoundStream> {
-    const { store, sealing } = this.#context;
     const name = { principal: meta.principal, idempotencyKey: meta.idempotencyKey };
+    // Those that are being made count as well: a hundred at the same time must not become two hundred (E8).
+    const others = this.#making.get(name.principal) ?? 0;
+    this.#making.set(name.principal, others + 1);
+    try {
+      return await this.#openCounted(meta, name, attach, others);
+    } finally {
+      const left = (this.#making.get(name.principal) ?? 1) - 1;
+      if (left === 0) this.#making.delete(name.principal);
+      else this.#making.set(name.principal, left);
+    }
+  }
+
+  async #openCounted(
+    meta: AcceptedMeta,
+    name: StreamName,
+    attach: AttachFrame,
+    others: number,
+  ): Promise<FoundStream> {
+    const { store, sealing } = this.#context;
     for (;;) {
       const askedMs = this.#context.clock.now();
       let stored: Live | Gone | Absent | undefined;
       let openStreams = 0;
       try {
         stored = await store.load(name);
-        if (stored.kind === "absent") openStreams = await store.countOpen(name.principal);
+        if (stored.kind === "absent") openStreams = others + (await store.countOpen(name.principal));
       } catch {
         stored = undefined;
       }
@@ -168,6 +190,10 @@ export class Keeper {
   ): Promise<FoundStream> {
     const name = { principal: meta.principal, idempotencyKey: meta.idempotencyKey };
     const macs = await this.#readMacs(name, state.nextSeqno);
+    if (this.#isStopped) {
+      this.#context.store.release(name, state.hostEpoch).catch(() => undefined);
+      throw new HoldfastError("unavailable", "this server is shutting down; come back");
+    }
     const id = idOf(name);
     const hosted = new HostedStream(this.#context, name, meta.streamKey, state, macs, claimedMs, () => {
       if (this.#hosted.get(id) === hosted) this.#hosted.delete(id);
@@ -180,7 +206,9 @@ export class Keeper {
     const first = Math.max(0, nextSeqno - LIMITS.unackedChunksMax);
     const macs: Uint8Array[] = [];
     for (let seqno = first; seqno < nextSeqno; seqno = first + macs.length) {
-      for (const batch of await this.#context.store.readChunks(name, seqno, LIMITS.unackedBytesMax)) {
+      for (const batch of present(
+        await this.#context.store.readChunks(name, seqno, LIMITS.unackedBytesMax),
+      )) {
         macs.push(...batch.macs.slice(Math.max(0, first + macs.length - batch.first)));
       }
     }
@@ -241,6 +269,7 @@ export class Keeper {
   }
 
   async shutdown(): Promise<void> {
+    this.#isStopped = true;
     const all = [...this.#hosted.values()];
     for (const hosted of all) hosted.drop("shutdown");
     const { store } = this.#context;

@@ -5,6 +5,7 @@
  * the same read all the same, from wherever the cursor stands (B2).
  */
 import type { StreamName } from "../core/stream-state.ts";
+import { HoldfastError } from "../protocol/errors.ts";
 import type { EndReason } from "../protocol/frames.ts";
 import type { SyncSealer } from "../sealing/index.ts";
 import type { Batch, ChunkBatch, StreamStore } from "../store/stream-store.ts";
@@ -25,7 +26,7 @@ export interface LoggedChunk {
 
 /** The reading half: all that an application's run needs. */
 export interface LogReader {
-  /** Durable events from `from` on, as many as one read gives; at least one when there is any. */
+  /** Durable events from `from` on, as many as one read gives; rejects when there is none. */
   readEvents(from: number): Promise<readonly LoggedEvent[]>;
   readChunks(from: number): Promise<readonly LoggedChunk[]>;
 }
@@ -85,12 +86,12 @@ export class StreamLogs implements LogReader {
   }
 
   async readEvents(from: number): Promise<readonly LoggedEvent[]> {
-    const batches = await this.#store.readEvents(this.#name, from, READ_BYTES);
+    const batches = present(await this.#store.readEvents(this.#name, from, READ_BYTES));
     return batches.flatMap((batch) => this.#openEvents(batch)).filter(({ eventId }) => eventId >= from);
   }
 
   async readChunks(from: number): Promise<readonly LoggedChunk[]> {
-    const batches = await this.#store.readChunks(this.#name, from, READ_BYTES);
+    const batches = present(await this.#store.readChunks(this.#name, from, READ_BYTES));
     return batches.flatMap((batch) => this.#openChunks(batch)).filter(({ seqno }) => seqno >= from);
   }
 
@@ -121,4 +122,10 @@ export class StreamLogs implements LogReader {
     const label = { stream: this.#label, direction, first, count, kind: "batch" };
     return unpackEntries(this.#sealer.open(label, sealed), count);
   }
+}
+
+/** Who reads knows that there is something: nothing means that the stream is gone, not that one may ask again at once. */
+export function present<Read>(batches: readonly Read[]): readonly Read[] {
+  if (batches.length === 0) throw new HoldfastError("unavailable", "the log is not there any more");
+  return batches;
 }

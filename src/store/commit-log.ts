@@ -2,7 +2,7 @@
  * The disk under a store: an append-only list of records, each synced whole.
  *
  * One record is one group commit and holds the entries of every stream in it; the index over it
- * lives in memory and is rebuilt by `scan` (DESIGN section 7: about eight times the throughput of a
+ * lives in memory and is rebuilt by `scan` (measured: about eight times the throughput of a
  * row per event). Whatever can do these five things can carry every store we have.
  *
  * A record is there whole after a crash or not at all; `scan` refuses a damaged one (`stream_failed`)

@@ -34,20 +34,31 @@ export function systemEnvironment(): Environment {
 /**
  * Wall time as of the start, and from then on only spans: what machines are given as `nowMs`.
  *
- * A clock set back by an hour must not stop a stall clock for an hour, and one set forward must not
- * make a host believe that it still has its lease.
+ * A clock set back by an hour must not stop a stall clock for an hour, so spans are the monotonic
+ * clock's. But that one stands still while a machine is suspended, and a host that slept must not
+ * believe that it still has its lease: where the wall has moved further, the wall counts. One that
+ * was merely set forward makes somebody look again early, which is harmless.
  */
 export class SteadyClock {
   readonly #environment: Environment;
-  readonly #offsetMs: number;
+  #monotonicMs: number;
+  #wallMs: number;
+  #reachedMs: number;
 
   constructor(environment: Environment) {
     this.#environment = environment;
-    this.#offsetMs = environment.now() - environment.monotonic();
+    this.#monotonicMs = environment.monotonic();
+    this.#wallMs = environment.now();
+    this.#reachedMs = this.#wallMs;
   }
 
   now(): number {
-    return Math.round(this.#offsetMs + this.#environment.monotonic());
+    const monotonicMs = this.#environment.monotonic();
+    const wallMs = this.#environment.now();
+    this.#reachedMs += Math.max(monotonicMs - this.#monotonicMs, wallMs - this.#wallMs);
+    this.#monotonicMs = monotonicMs;
+    this.#wallMs = wallMs;
+    return Math.round(this.#reachedMs);
   }
 
   after(delayMs: number, run: () => void): () => void {

@@ -94,7 +94,7 @@ export function memoryTransport(accept: Accept, options: MemoryTransportOptions)
     // The server meets the connection in a turn of its own, ahead of whatever the client writes now.
     queueMicrotask(() => {
       if (!server.open) return;
-      const principal = options.principalOf(meta.credentials);
+      const principal = principalOf(options, meta.credentials);
       if (principal === undefined) {
         return loseBoth(new HoldfastError("unauthenticated", "the credentials were not accepted"));
       }
@@ -183,5 +183,14 @@ class End<In extends ClientFrame | ServerFrame, Out extends ClientFrame | Server
     this.open = false;
     this.onClosed();
     this.handler?.closed(reason);
+  }
+}
+
+/** Credentials that nobody can make sense of are no credentials. */
+function principalOf(options: MemoryTransportOptions, credentials: string | undefined): string | undefined {
+  try {
+    return options.principalOf(credentials);
+  } catch {
+    return undefined;
   }
 }

@@ -32,7 +32,7 @@ export interface Handler<Frame> {
   closed(reason: HoldfastError | undefined): void;
 }
 
-/** What every connection says before its first frame (the headers of DESIGN section 6). */
+/** What every connection says before its first frame (the headers of `docs/PROTOCOL.md`). */
 export interface ConnectionMeta {
   readonly idempotencyKey: string;
   readonly streamKey: Uint8Array;

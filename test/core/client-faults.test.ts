@@ -231,7 +231,7 @@ test("a stream that was not to be reliable still says why it was refused", () =>
 });
 
 const old = { records: [welcomedBefore], autoResume: true };
-const late = 500 + OPTIONS.windowMs + 1;
+const late = 500 + OPTIONS.retryLookbackWindowMs + 1;
 
 test("D7: a journal found at start is resumed only within the window, by the server's clock", () => {
   assert.equal(ending(client(old), tick(), welcome({ serverTimeMs: late })), "aborted");

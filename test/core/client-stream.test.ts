@@ -235,13 +235,34 @@ test("B3: a snapshot covers only what was received, and never goes back", () => 
   assert.throws(() => stateAfter(live, snapshot(2), snapshot(1)), AssertionFailed);
 });
 
-test("F2: an application that does not keep up lets go of the connection until it wakes", () => {
+test("F2: an application that does not keep up lets go of the connection until it has read everything", () => {
   const held = stateAfter(attached(), event(1), { kind: "hold" });
   assert.deepEqual(after(attached(), { kind: "hold" }), ["disconnect"]);
   assert.deepEqual(after(held, tick(1e9)), []);
-  const [, effects] = run(step, held, [{ kind: "wake", nowMs: 5 }]);
+  assert.deepEqual(after(held, { kind: "wake", nowMs: 5 }), []);
+  const [, effects] = run(step, held, [{ kind: "drained", nowMs: 5 }]);
   assert.equal(only(effects, "connect")[0]?.attach.eventId, 1);
   assert.deepEqual(after(client(), { kind: "hold" }), []);
+  assert.deepEqual(after(attached(), { kind: "drained", nowMs: 5 }), []);
+});
+
+test("F3: reading everything while a connection is being waited for does not cut the waiting short", () => {
+  assert.deepEqual(after(attached(), lost(1, 0, 0.5), { kind: "drained", nowMs: 1 }), []);
+});
+
+test("D3: an abort does not wait until a slow application has read", () => {
+  const held = stateAfter(attached(), event(1), { kind: "hold" });
+  const [, effects] = run(step, held, [{ kind: "abort", nowMs: 5 }]);
+  assert.equal(only(effects, "connect").length, 1);
+});
+
+test("credentials that are not to be had stop the client, and the journal can be resumed", () => {
+  const asking = stateAfter(client(), tick(), refused("unauthenticated"));
+  const stopped = stateAfter(asking, { kind: "no_credentials", message: "locked" });
+  assert.deepEqual(
+    [stopped.phase, stopped.outcome, stopped.failure?.code],
+    ["stopped", undefined, "unauthenticated"],
+  );
 });
 
 test("leaving ends nothing: the journal gets no outcome and can be resumed", () => {

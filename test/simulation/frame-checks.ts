@@ -89,7 +89,8 @@ class ConnectionChecks {
   sent(frame: ServerFrame): void {
     if (!this.#isRightful) {
       const isRefusal =
-        frame.kind === "error" && ["not_found", "overloaded", "unavailable"].includes(frame.code);
+        frame.kind === "error" &&
+        ["not_found", "overloaded", "unavailable", "connection_lost"].includes(frame.code);
       if (!isRefusal) fail("E1", `a stranger got a ${frame.kind}`);
       this.#context.world.hit("sometimes.stranger_refused");
       return;

@@ -2,7 +2,7 @@
  * `npm run sim -- --seeds N [--seed S] [--trace]`: runs the production code in the deterministic
  * world, seed after seed, and says what it met.
  */
-import { parseArgs } from "node:util";
+import { parse, whole } from "./arguments.ts";
 import { ALL_KINDS, runSeed, type SeedResult } from "./scenario.ts";
 import { Counters, WorldFailure } from "./world/index.ts";
 
@@ -17,8 +17,8 @@ const HELP = `npm run sim -- [options]
 /** A handful of seeds cannot meet everything; a campaign of so many must. */
 const CAMPAIGN_SEEDS = 1_000;
 
-const { values } = parseArgs({
-  options: {
+const values = parse(
+  {
     seeds: { type: "string", default: "100" },
     from: { type: "string", default: "1" },
     seed: { type: "string" },
@@ -26,14 +26,16 @@ const { values } = parseArgs({
     trace: { type: "boolean", default: false },
     help: { type: "boolean", default: false },
   },
-});
+  HELP,
+);
 
 if (values.help) {
   print(HELP);
 } else if (values.seed !== undefined) {
-  await runOne(Number(values.seed), values.trace);
+  await runOne(whole(values.seed, "seed", 0, HELP), values.trace);
 } else {
-  await runMany(Number(values.from), Number(values.seeds), values.seconds);
+  const seconds = values.seconds === undefined ? undefined : whole(values.seconds, "seconds", 1, HELP);
+  await runMany(whole(values.from, "from", 0, HELP), whole(values.seeds, "seeds", 1, HELP), seconds);
 }
 
 async function runOne(seed: number, isTraced: boolean): Promise<void> {
@@ -48,11 +50,11 @@ async function runOne(seed: number, isTraced: boolean): Promise<void> {
   print(`seed ${seed}: ${first.steps} steps, trace ${first.traceHash}, replayed to the same trace`);
 }
 
-async function runMany(from: number, count: number, seconds: string | undefined): Promise<void> {
+async function runMany(from: number, count: number, seconds: number | undefined): Promise<void> {
   const counters = new Counters();
   counters.expect(ALL_KINDS);
   const startMs = performance.now();
-  const endMs = seconds === undefined ? Number.POSITIVE_INFINITY : startMs + Number(seconds) * 1_000;
+  const endMs = seconds === undefined ? Number.POSITIVE_INFINITY : startMs + seconds * 1_000;
   const seedsMax = seconds === undefined ? count : Number.POSITIVE_INFINITY;
   let seeds = 0;
   let steps = 0;

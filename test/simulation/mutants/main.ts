@@ -5,7 +5,7 @@
 import { spawn } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
-import { parseArgs } from "node:util";
+import { parse, refuse, whole } from "../arguments.ts";
 import { caughtFile, guaranteesFile, type Caught, readCaught, withTable } from "./record.ts";
 import { type Mutant, MUTANTS } from "./table.ts";
 
@@ -16,24 +16,27 @@ const HELP = `npm run sim:mutants -- [options]
   --record      keep the seeds for next time and put the table into docs/GUARANTEES.md
   --help        this text`;
 
-const { values } = parseArgs({
-  options: {
+const values = parse(
+  {
     seeds: { type: "string", default: "1000" },
     only: { type: "string", default: "" },
     fresh: { type: "boolean", default: false },
     record: { type: "boolean", default: false },
     help: { type: "boolean", default: false },
   },
-});
+  HELP,
+);
 
 if (values.help) print(HELP);
-else await main(Number(values.seeds));
+else await main(whole(values.seeds, "seeds", 1, HELP));
 
 async function main(seeds: number): Promise<void> {
   const known = readCaught();
   const caught = new Map<string, Caught>();
   const waiting = MUTANTS.filter(({ name, breaks }) => `${breaks} ${name}`.includes(values.only));
   const count = waiting.length;
+  if (count === 0) refuse(`no planted bug has "${values.only}" in its name or invariant`, HELP);
+  print("Each of these must be noticed; the line below it is what the simulator said.");
   const worker = async (): Promise<void> => {
     for (let mutant = waiting.shift(); mutant !== undefined; mutant = waiting.shift()) {
       const first = values.fresh ? 0 : (known.get(mutant.name)?.seed ?? 0);

@@ -124,8 +124,8 @@ export const CLIENT_MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: "src/client/stream.ts",
-        from: "this.#lookForExec(this.#tools, eventId, body);",
-        to: "{ const tools = this.#tools; this.#context.environment.after(5_000, () => this.#lookForExec(tools, eventId, body)); }",
+        from: "const unreadable = end === undefined ? this.#tools?.lookAt(body, eventId) : undefined;",
+        to: "const unreadable = undefined; if (end === undefined) this.#context.environment.after(5_000, () => this.#tools?.lookAt(body, eventId));",
       },
     ],
   },

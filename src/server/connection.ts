@@ -1,0 +1,153 @@
+/**
+ * One connection as the server meets it: from its first frame to the stream that it attaches to.
+ *
+ * Whatever it says before its attach has been decided waits in a short queue. A connection that says
+ * nothing, or something malformed, is refused before anything else happens.
+ */
+import { HoldfastError } from "../protocol/errors.ts";
+import { checkClientFrame, invalidFrame } from "../protocol/frame-check.ts";
+import type { AttachFrame, ClientFrame, ServerFrame } from "../protocol/frames.ts";
+import { KEY_BYTES } from "../sealing/index.ts";
+import type { AcceptedMeta, Handler, Wire } from "../transport/transport.ts";
+import { DegradedStream } from "./degraded.ts";
+import type { HostContext } from "./hosted.ts";
+import type { Keeper } from "./keeper.ts";
+
+/** A client has nothing to say between its attach and its welcome but heartbeats and an abort. */
+const EARLY_FRAMES_MAX = 16;
+
+/** An honest client attaches with its first frame. */
+const ATTACH_TIMEOUT_MS = 10_000;
+
+/** Where the frames of a connection go once its attach has been decided. */
+interface Target {
+  received(frame: ClientFrame): void;
+  drained(): void;
+  closed(): void;
+}
+
+export class ServerConnection implements Handler<ClientFrame> {
+  readonly #context: HostContext;
+  readonly #keeper: Keeper;
+  readonly #meta: AcceptedMeta;
+  readonly #wire: Wire<ServerFrame>;
+  readonly #number: number;
+  #target: Target | undefined;
+  #early: ClientFrame[] | undefined;
+  #isClosed = false;
+  #isHosted = false;
+  readonly #cancelTimeout: () => void;
+  /** Called when nothing will come of this connection any more. */
+  onOver: () => void = () => undefined;
+
+  constructor(
+    context: HostContext,
+    keeper: Keeper,
+    meta: AcceptedMeta,
+    wire: Wire<ServerFrame>,
+    number: number,
+  ) {
+    this.#context = context;
+    this.#keeper = keeper;
+    this.#meta = meta;
+    this.#wire = wire;
+    this.#number = number;
+    this.#cancelTimeout = context.environment.after(ATTACH_TIMEOUT_MS, () => {
+      if (this.#early === undefined) this.refuse(new HoldfastError("connection_lost", "no attach came"));
+    });
+  }
+
+  received(frame: ClientFrame): void {
+    if (this.#isClosed) return;
+    try {
+      // A transport with a codec has checked this already; one without has not (E8).
+      checkClientFrame(frame, this.#meta.idempotencyKey);
+      this.#take(frame);
+    } catch (cause) {
+      if (!(cause instanceof HoldfastError)) throw cause;
+      this.refuse(cause);
+    }
+  }
+
+  #take(frame: ClientFrame): void {
+    if (this.#target !== undefined) {
+      this.#target.received(frame);
+    } else if (this.#early !== undefined) {
+      this.#early.push(frame);
+      if (this.#early.length > EARLY_FRAMES_MAX)
+        this.refuse(new HoldfastError("invalid_frame", "wait for the welcome"));
+    } else if (frame.kind === "attach") {
+      checkStreamKey(this.#meta.streamKey);
+      this.#early = [];
+      void this.#attach(frame);
+    } else {
+      this.refuse(new HoldfastError("invalid_frame", "a connection begins with an attach"));
+    }
+  }
+
+  drained(): void {
+    this.#target?.drained();
+  }
+
+  closed(): void {
+    if (!this.#isClosed) this.#over();
+    this.#target?.closed();
+  }
+
+  /** Tells a client to come back, unless its stream has told it already. */
+  shutdown(): void {
+    if (this.#isHosted) return;
+    this.refuse(new HoldfastError("unavailable", "this server is shutting down; come back"));
+    this.#target?.closed();
+  }
+
+  #over(): void {
+    this.#isClosed = true;
+    this.#cancelTimeout();
+    this.onOver();
+  }
+
+  async #attach(frame: AttachFrame): Promise<void> {
+    try {
+      const found = await this.#keeper.find(this.#meta, frame);
+      if (this.#isClosed) return;
+      const name = { principal: this.#meta.principal, idempotencyKey: this.#meta.idempotencyKey };
+      if (found.kind === "degraded") {
+        const stream = new DegradedStream(this.#context, name, this.#wire, frame.firstChunk);
+        this.#target = {
+          received: (next) => stream.received(next),
+          drained: () => undefined,
+          closed: () => stream.closed(),
+        };
+      } else {
+        const { hosted, resumed } = found;
+        if (hosted.isDropped) throw new HoldfastError("unavailable", "the stream has just moved; come back");
+        this.#target = {
+          received: (next) => hosted.received(this.#number, next),
+          drained: () => hosted.drained(this.#number),
+          closed: () => hosted.closed(this.#number),
+        };
+        this.#isHosted = true;
+        hosted.attach(this.#number, this.#wire, frame, resumed);
+      }
+      for (const early of this.#early?.splice(0) ?? []) this.#target.received(early);
+    } catch (cause) {
+      // What a damaged or failed store says is no verdict on the stream: the client comes back.
+      const isVerdict = cause instanceof HoldfastError && cause.code !== "stream_failed";
+      this.refuse(isVerdict ? cause : new HoldfastError("unavailable", "the store failed", { cause }));
+    }
+  }
+
+  refuse(error: HoldfastError): void {
+    if (this.#isClosed) return;
+    this.#over();
+    this.#wire.write([
+      { kind: "error", code: error.code, message: error.message, retryAfterMs: error.retryAfterMs },
+    ]);
+    this.#wire.end();
+  }
+}
+
+function checkStreamKey(streamKey: Uint8Array): void {
+  if (streamKey.length !== KEY_BYTES) throw invalidFrame(`a stream key has ${KEY_BYTES} bytes`);
+}
