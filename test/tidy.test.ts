@@ -250,7 +250,7 @@ test("traces of a machine, download addresses and unexplained dependencies are f
     ['"', "root", ".npmrc"],
     ["", "home", "ada", "x"],
   ].map((parts) => parts.join("/"));
-  traces.push(["https:", "", "registry.npmjs" + ".org", "x"].join("/"));
+  traces.push(["https:", "", ["registry", "npmjs", "org"].join("."), "x"].join("/"));
   assert.deepEqual(linesOf(checkMachineTraces, "docs/a.md", traces.join("\n")), [1, 2, 3, 4]);
   assert.deepEqual(linesOf(checkMachineTraces, "docs/a.md", "src/work/a ./root/b /workspace /homes/a"), []);
   assert.deepEqual(linesOf(checkLockFile, "package-lock.json", '{\n "resolved": "https:"\n}'), [2]);

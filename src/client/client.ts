@@ -69,6 +69,7 @@ export class Client<HomeKey = Uint8Array> {
   readonly #context: StreamContext;
   /** The streams that somebody here writes to, or is about to. */
   readonly #writing = new Set<string>();
+  readonly #streams = new Set<ClientStream>();
 
   constructor(options: ClientOptions<HomeKey>) {
     this.#options = options;
@@ -129,6 +130,13 @@ export class Client<HomeKey = Uint8Array> {
   async forget(idempotencyKey: string): Promise<void> {
     await this.#asWriter(idempotencyKey, async () => this.#makeRoom(idempotencyKey));
     this.#writing.delete(idempotencyKey);
+  }
+
+  /** Leaves all streams; resolves when their journals are quiet. They can be resumed. */
+  async close(): Promise<void> {
+    const streams = [...this.#streams];
+    for (const stream of streams) stream.leave();
+    await Promise.all(streams.map((stream) => stream.ended));
   }
 
   /**
@@ -242,11 +250,15 @@ export class Client<HomeKey = Uint8Array> {
     const beginning = { idempotencyKey, streamKey, role, journal, journalLength: length, fresh, autoResume };
     const stream = new ClientStream(context, beginning);
     await stream.start(first);
-    if (role === "writer") void stream.ended.then((outcome) => this.#ended(idempotencyKey, outcome));
+    this.#streams.add(stream);
+    void stream.ended.then((outcome) => this.#ended(stream, role, outcome));
     return stream;
   }
 
-  async #ended(idempotencyKey: string, outcome: Outcome | undefined): Promise<void> {
+  async #ended(stream: ClientStream, role: Role, outcome: Outcome | undefined): Promise<void> {
+    this.#streams.delete(stream);
+    if (role === "reader") return;
+    const { idempotencyKey } = stream;
     // Journals in memory serve nobody once their stream has ended; those on disk tell the next start how it did.
     const isOver = outcome === "completed" || outcome === "aborted" || outcome === "failed";
     if (isOver && this.#options.journals === undefined) await this.#journals.remove(idempotencyKey);

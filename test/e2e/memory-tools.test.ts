@@ -124,7 +124,7 @@ test("C1, C3: tools that run longer than a connection run once, and each result 
     }
     return success(exec);
   });
-  const stream = rig.own(await rig.client({ tools }).open({ first: bytes("go") }));
+  const stream = await rig.client({ tools }).open({ first: bytes("go") });
   assert.equal(await lastWord(stream), "exec-1 success, exec-2 success");
   assert.deepEqual(tools.runs.toSorted(), ["exec-1", "exec-2"]);
   assert.ok(rig.connects > 1);
@@ -136,7 +136,7 @@ test("C3: a server that was restarted while the tool ran does not make it run ag
     await rig.crash();
     return success(exec);
   });
-  const stream = rig.own(await rig.client({ tools }).open({ first: bytes("go") }));
+  const stream = await rig.client({ tools }).open({ first: bytes("go") });
   assert.equal(await lastWord(stream), "exec-1 success");
   assert.deepEqual(tools.runs, ["exec-1"]);
 });
@@ -154,7 +154,7 @@ test("C2: a client that died while a tool ran reports unknown and does not run i
   const { resumed } = await rig.client({ journals, tools: after }).resumeAll();
   const [stream] = resumed;
   assert.ok(stream !== undefined);
-  assert.equal(await lastWord(rig.own(stream)), "exec-1 unknown");
+  assert.equal(await lastWord(stream), "exec-1 unknown");
   assert.deepEqual([after.runs, after.leftovers], [[], ["exec-1"]]);
 });
 
@@ -166,7 +166,7 @@ test("C1: a tool that throws is an error, one that is not allowed is rejected an
   const refused = deployments(never, true);
   const outcomes: string[] = [];
   for (const tools of [failing, refused]) {
-    const stream = rig.own(await rig.client({ tools }).open({ first: bytes("go") }));
+    const stream = await rig.client({ tools }).open({ first: bytes("go") });
     outcomes.push(await lastWord(stream));
   }
   assert.deepEqual(outcomes, ["exec-1 error", "exec-1 rejected"]);
@@ -177,9 +177,9 @@ test("D2: a client that takes over does not run what was asked of the one before
   const rig = await Rig.start(t, asking("exec-1"));
   const first = deployments(never);
   const second = deployments(async (exec) => success(exec));
-  const stream = rig.own(await rig.client({ tools: first }).open({ first: bytes("go") }));
+  const stream = await rig.client({ tools: first }).open({ first: bytes("go") });
   await until(() => first.runs.length === 1, "the tool runs");
-  const taken = rig.own(await rig.client({ tools: second }).takeOver(stream.idempotencyKey));
+  const taken = await rig.client({ tools: second }).takeOver(stream.idempotencyKey);
   assert.equal(await lastWord(taken), "takeover after event 1");
   assert.deepEqual(second.runs, []);
 });
@@ -192,7 +192,7 @@ test("C4: an exec that was asked before the first writer came is run all the sam
     }
   });
   const tools = deployments(async (exec) => success(exec));
-  const stream = rig.own(await rig.client({ tools }).open({ first: bytes("go") }));
+  const stream = await rig.client({ tools }).open({ first: bytes("go") });
   assert.equal((await rest(stream)).at(-1)?.end, "completed");
   assert.deepEqual(tools.runs, ["exec-1"]);
 });
@@ -203,7 +203,7 @@ test("C1: an event that a client with tools cannot read stops it with a reason",
     for await (const _ of stream.inputs) await turn();
   });
   const tools = deployments(never);
-  const stream = rig.own(await rig.client({ tools }).open({ first: bytes("go") }));
+  const stream = await rig.client({ tools }).open({ first: bytes("go") });
   await assert.rejects(rest(stream), { code: "invalid_frame" });
   assert.equal(stream.status.state, "ended");
 });

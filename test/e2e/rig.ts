@@ -63,7 +63,7 @@ export class Rig {
   connects = 0;
   readonly #application: Application;
   readonly #transport;
-  readonly #streams: ClientStream[] = [];
+  readonly #clients: Client[] = [];
   #log = new MemoryLog({ durability: "fsync" });
   #store: StreamStore | undefined;
   #server: Server | undefined;
@@ -82,7 +82,7 @@ export class Rig {
     const rig = new Rig(application);
     await rig.#begin();
     t.after(async () => {
-      for (const stream of rig.#streams) stream.leave();
+      await Promise.all(rig.#clients.map((client) => client.close()));
       await rig.#running.shutdown();
       assert.deepEqual(rig.bugs, []);
     });
@@ -176,17 +176,12 @@ export class Rig {
       onBug: (bug) => this.bugs.push(bug),
       ...options,
     });
+    this.#clients.push(client);
     const kill = (): void => {
       isDead = true;
       for (const wire of wires) wire.end();
       for (const cancel of timers) cancel();
     };
     return { client, kill };
-  }
-
-  /** Is let go of when the test ends. */
-  own(stream: ClientStream): ClientStream {
-    this.#streams.push(stream);
-    return stream;
   }
 }

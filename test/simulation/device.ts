@@ -231,6 +231,8 @@ export class Device {
     }
     const outcome = await stream.ended;
     held.isOver = true;
+    const isForgotten = held.role === "writer" && outcome !== undefined && this.#random.chance(0.5);
+    if (isForgotten) this.#spawn(process, (client) => client.forget(stream.idempotencyKey));
     const end = truth.of(principal, stream.idempotencyKey)?.state.end;
     const isVerdict = outcome === "completed" || outcome === "failed";
     if (isVerdict && cursor > 0 && end !== outcome)

@@ -96,7 +96,7 @@ class ConnectionChecks {
       return;
     }
     if (!this.#isWelcomed && frame.kind !== "welcome" && frame.kind !== "error") {
-      fail("B1", `a ${frame.kind} came before the welcome`);
+      fail("B1", `something came before the welcome: ${frame.kind}`);
     }
     switch (frame.kind) {
       case "welcome":

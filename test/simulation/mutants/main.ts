@@ -36,7 +36,6 @@ async function main(seeds: number): Promise<void> {
   const waiting = MUTANTS.filter(({ name, breaks }) => `${breaks} ${name}`.includes(values.only));
   const count = waiting.length;
   if (count === 0) refuse(`no planted bug has "${values.only}" in its name or invariant`, HELP);
-  print("Each of these must be noticed; the line below it is what the simulator said.");
   const worker = async (): Promise<void> => {
     for (let mutant = waiting.shift(); mutant !== undefined; mutant = waiting.shift()) {
       const first = values.fresh ? 0 : (known.get(mutant.name)?.seed ?? 0);
@@ -77,11 +76,24 @@ function hunt(mutant: Mutant, first: number, seeds: number): Promise<Caught | un
   return new Promise((resolve, reject) => {
     child.on("error", reject);
     child.on("close", (code) => {
-      if (code !== 0) return reject(new Error(`the hunt for "${mutant.name}" broke off: ${output.err}`));
+      if (code !== 0) {
+        // Most likely its text is no longer in the source: one verdict less, and the others go on.
+        print(`${mutant.breaks.padEnd(3)} ${mutant.name}\n    FAILED to plant it: ${reasonOf(output.err)}`);
+        return resolve(undefined);
+      }
       const [seed = "", by = ""] = output.out.trim().split("\t");
       return resolve(seed === "none" ? undefined : { seed: Number(seed), by });
     });
   });
+}
+
+function reasonOf(error: string): string {
+  return (
+    error
+      .split("\n")
+      .find((line) => line.startsWith("Error: "))
+      ?.slice(7) ?? error
+  );
 }
 
 function print(line: string): void {

@@ -1,0 +1,183 @@
+/**
+ * Rough use of the public interface: reused buffers, two at once, too much, too late, wrong calls.
+ *
+ * Each of these hung, lost something or took the process down once.
+ */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { type ClientStream, memoryJournalStore, type Tools } from "../../src/client/index.ts";
+import { type ErrorCode, HoldfastError } from "../../src/protocol/errors.ts";
+import { LIMITS } from "../../src/protocol/limits.ts";
+import type { Application } from "../../src/server/index.ts";
+import { execRequest, outcomeOf } from "./exec-messages.ts";
+import { bytes, rest, Rig, text, turn, until, words } from "./rig.ts";
+
+const repeating: Application = async (stream) => {
+  let done = 0;
+  for await (const _ of stream.past()) done++;
+  for await (const input of stream.inputs) {
+    if (input.kind === "close") break;
+    if (input.kind === "chunk" && input.seqno >= done) await stream.emit(input.body);
+  }
+};
+
+const refusedWith = (code: ErrorCode) => (error: unknown) =>
+  error instanceof HoldfastError && error.code === code;
+
+/** Long enough for what must not happen to happen. */
+const aWhile = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 30));
+
+async function nextWord(stream: ClientStream): Promise<string> {
+  const next = await stream.events.next();
+  return next.done === true ? "" : text(next.value.body);
+}
+
+test("A5: a client that was fenced and takes the stream back begins a new journal, which the next life can read", async (t) => {
+  const rig = await Rig.start(t, repeating);
+  const journals = memoryJournalStore();
+  const laptop = rig.process({ journals });
+  const first = await laptop.client.open({ first: bytes("0") });
+  assert.equal(await nextWord(first), "0");
+  const phone = await rig.client().takeOver(first.idempotencyKey);
+  assert.equal(await first.ended, "fenced");
+  const back = await laptop.client.takeOver(first.idempotencyKey);
+  await back.send(bytes("1"));
+  assert.equal(await phone.ended, "fenced");
+  laptop.kill();
+
+  const { resumed, kept } = await rig.client({ journals }).resumeAll();
+  assert.deepEqual(kept, []);
+  await resumed[0]?.close();
+  assert.deepEqual(words(await rest(resumed[0] ?? back)), ["0", "1", ""]);
+});
+
+test("a journal that is folded again and again can still be resumed", async (t) => {
+  const rig = await Rig.start(t, repeating);
+  const journals = memoryJournalStore();
+  const laptop = rig.process({ journals, journalRecordsMax: 6 });
+  const stream = await laptop.client.open({ first: bytes("0") });
+  for (let at = 1; at <= 40; at++) {
+    await stream.send(bytes(String(at)));
+    await stream.events.next();
+  }
+  laptop.kill();
+  const { resumed } = await rig.client({ journals }).resumeAll();
+  await resumed[0]?.close();
+  assert.equal((await rest(resumed[0] ?? stream)).length, 42);
+});
+
+test("B4: an application may use its buffer again after emit, a client after send", async (t) => {
+  const shared = bytes("a");
+  const rig = await Rig.start(t, async (stream) => {
+    await stream.emit(shared);
+    shared.set(bytes("b"));
+    await stream.emit(shared);
+    for await (const input of stream.inputs) if (input.kind === "chunk") await stream.emit(input.body);
+  });
+  const client = rig.client();
+  const said = bytes("c");
+  const stream = await client.open({ first: said });
+  said.set(bytes("d"));
+  assert.deepEqual([await nextWord(stream), await nextWord(stream), await nextWord(stream)], ["a", "b", "c"]);
+  const reader = await client.follow(stream.idempotencyKey);
+  assert.deepEqual([await nextWord(reader), await nextWord(reader)], ["a", "b"]);
+});
+
+test("D2: a reader that leaves does not free the writer's journal for a second writer", async (t) => {
+  const rig = await Rig.start(t, repeating);
+  const client = rig.client();
+  const stream = await client.open({ first: bytes("0") });
+  const reader = await client.follow(stream.idempotencyKey);
+  reader.leave();
+  await reader.ended;
+  await turn();
+  await assert.rejects(client.resume(stream.idempotencyKey), refusedWith("fenced"));
+  await assert.rejects(reader.send(bytes("1")), refusedWith("invalid_frame"));
+});
+
+test("E8: a first chunk that is too large is refused before anything begins", async (t) => {
+  const rig = await Rig.start(t, repeating);
+  const first = new Uint8Array(LIMITS.chunkBytesMax + 1);
+  await assert.rejects(rig.client().open({ first }), refusedWith("too_large"));
+  assert.equal(rig.connects, 0);
+});
+
+test("E8: a hundred open streams are the limit, also when they are opened at the same time", async (t) => {
+  const rig = await Rig.start(t, repeating);
+  const client = rig.client();
+  const count = LIMITS.openStreamsPerPrincipalMax + 30;
+  const streams = await Promise.all(Array.from({ length: count }, () => client.open({ first: bytes("0") })));
+  await aWhile();
+  const live = streams.filter(({ status }) => status.state === "live").length;
+  assert.ok(live <= LIMITS.openStreamsPerPrincipalMax, `${live} streams are open`);
+});
+
+test("F1: an application that does not wait for its events loses some, is told so, and still ends", async (t) => {
+  const rig = await Rig.start(t, async (stream) => {
+    for (let at = 0; at < 30; at++) void stream.emit(new Uint8Array(LIMITS.eventBytesMax));
+  });
+  const stream = await rig.client().open({ first: bytes("go") });
+  const events = await rest(stream);
+  assert.equal(events.at(-1)?.end, "failed");
+  assert.ok(refusedWith("overloaded")(rig.bugs.pop()));
+});
+
+test("the credentials are there before the first connection, and one that fails begins nothing", async (t) => {
+  const rig = await Rig.start(t, repeating);
+  const journals = memoryJournalStore();
+  const locked = rig.client({ journals, credentials: () => Promise.reject(new Error("locked")) });
+  await assert.rejects(locked.open({ first: bytes("0") }), /locked/);
+  await aWhile();
+  assert.deepEqual([rig.connects, await journals.list()], [0, []]);
+});
+
+test("C1: a result that is too large to send becomes an error that says so", async (t) => {
+  const { promise: outcome, resolve } = Promise.withResolvers<string>();
+  const rig = await Rig.start(t, async (stream) => {
+    await stream.emit(execRequest);
+    for await (const input of stream.inputs) {
+      if (input.kind === "chunk" && input.seqno > 0) return resolve(outcomeOf(input.body));
+    }
+  });
+  const tools: Tools = {
+    policy: () => ({ repeatable: false, needsApproval: false }),
+    approve: () => Promise.resolve({ allowed: true, untilMs: 0 }),
+    run: () => Promise.resolve(new Uint8Array(LIMITS.chunkBytesMax + 1)),
+    stopLeftover: () => undefined,
+  };
+  const stream = await rig.client({ tools }).open({ first: bytes("go") });
+  assert.equal(await outcome, "error");
+  await stream.ended;
+});
+
+test("a wrong snapshot is the caller's mistake and leaves the stream alone", async (t) => {
+  const rig = await Rig.start(t, repeating);
+  const stream = await rig.client().open({ first: bytes("0") });
+  await stream.events.next();
+  assert.throws(() => stream.snapshot(50, bytes("")), RangeError);
+  stream.snapshot(1, bytes(""));
+  assert.throws(() => stream.snapshot(0, bytes("")), RangeError);
+  assert.equal(stream.status.state, "live");
+});
+
+test("several may read one stream's events: each goes to one of them, and all of them end", async (t) => {
+  const rig = await Rig.start(t, repeating);
+  const stream = await rig.client().open({ first: bytes("0") });
+  const readers = [rest(stream), rest(stream)];
+  await stream.send(bytes("1"));
+  await stream.close();
+  const events = (await Promise.all(readers)).flat();
+  assert.deepEqual(words(events).toSorted(), ["", "0", "1"]);
+});
+
+test("a listener that throws is reported and disturbs nobody", async (t) => {
+  const rig = await Rig.start(t, repeating);
+  const stream = await rig.client().open({ first: bytes("0") });
+  stream.watch(() => {
+    throw new Error("not my day");
+  });
+  await until(() => stream.status.state === "live", "live");
+  stream.leave();
+  await stream.ended;
+  assert.ok(rig.bugs.splice(0).every((bug) => bug instanceof Error && bug.message === "not my day"));
+});
