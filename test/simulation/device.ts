@@ -101,10 +101,19 @@ export class Device {
     };
     this.#spawn(process, async (client) => {
       const report = await client.resumeAll(onResumed);
-      for (const { reason } of report.kept)
-        world.hit(reason.includes("damaged") ? "sometimes.journal_damaged" : "sometimes.journal_kept");
+      for (const { reason } of report.kept) this.#checkKept(reason);
       if (report.aborted.length > 0) world.hit("sometimes.marked_aborted");
     });
+  }
+
+  /** A journal that cannot be read any more must have been damaged by somebody. */
+  #checkKept(reason: string): void {
+    const { world } = this.#context;
+    const isDamaged = /damaged|does not open/.test(reason);
+    world.hit(isDamaged ? "sometimes.journal_damaged" : "sometimes.journal_kept");
+    if (isDamaged && world.counters.of("disk.bit_flip") === 0) {
+      world.fail(new Error(`A5: a journal cannot be read, and nothing has damaged it: ${reason}`));
+    }
   }
 
   openStream(endless: boolean): void {

@@ -41,10 +41,8 @@ async function main(seeds: number): Promise<void> {
       const first = values.fresh ? 0 : (known.get(mutant.name)?.seed ?? 0);
       const found = await hunt(mutant, first, seeds);
       if (found !== undefined) caught.set(mutant.name, found);
-      const where = found === undefined ? "SURVIVED" : `seed ${found.seed}`;
-      print(
-        `${mutant.breaks.padEnd(3)} ${where.padEnd(10)} ${mutant.name}\n               ${found?.by ?? ""}`,
-      );
+      const verdict = found === undefined ? "SURVIVED" : `caught by seed ${found.seed}: ${found.by}`;
+      print(`${mutant.breaks.padEnd(3)} ${mutant.name}\n    ${verdict}`);
     }
   };
   await Promise.all(Array.from({ length: availableParallelism() }, worker));

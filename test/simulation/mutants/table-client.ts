@@ -26,6 +26,25 @@ export const CLIENT_MUTANTS: readonly Mutant[] = [
     patches: [{ file: "src/client/journal-file.ts", from: "#isHeld = true;", to: "#isHeld = false;" }],
   },
   {
+    name: "a new journal is written behind the one before",
+    breaks: "A5",
+    patches: [
+      {
+        file: "src/client/client.ts",
+        from: `already: resume it");
+    }
+    await this.#journals.remove(idempotencyKey);`,
+        to: `already: resume it");
+    }`,
+      },
+    ],
+  },
+  {
+    name: "a journal that was folded goes on with its old numbers",
+    breaks: "A5",
+    patches: [{ file: "src/client/journal-file.ts", from: "this.#length = records.length;", to: "" }],
+  },
+  {
     name: "a seqno is used again after a restart",
     breaks: "A5",
     patches: [
