@@ -1,6 +1,7 @@
 /**
  * What a user interface shows of a stream, and who wants to know when it changes.
  */
+import type { Durability } from "../protocol/frames.ts";
 import { type Failure, type LiveState, liveState, type State } from "../core/client-state.ts";
 
 export interface StreamStatus {
@@ -9,11 +10,15 @@ export interface StreamStatus {
   /** What stands still, while `state` is "stalled". */
   readonly stuck: string | undefined;
   readonly failure: Failure | undefined;
+  /** What acknowledged chunks survive; undefined before the first welcome. */
+  readonly durability: Durability | undefined;
+  /** Chunks that were said and are not acknowledged; once the stream is fenced or lost, they are dead. */
+  readonly unacknowledged: number;
 }
 
 export class StatusBoard {
   readonly #listeners = new Set<(status: StreamStatus) => void>();
-  #status: StreamStatus;
+  #told: StreamStatus;
   /** What the stall clocks named last. */
   stuck: string | undefined;
 
@@ -21,11 +26,7 @@ export class StatusBoard {
 
   constructor(state: State, onBug: (bug: unknown) => void) {
     this.#onBug = onBug;
-    this.#status = this.#read(state);
-  }
-
-  get status(): StreamStatus {
-    return this.#status;
+    this.#told = this.read(state);
   }
 
   watch(listener: (status: StreamStatus) => void): () => void {
@@ -35,9 +36,9 @@ export class StatusBoard {
 
   /** Tells everybody, if there is anything new. */
   publish(state: State): void {
-    const status = this.#read(state);
-    if (status.state === this.#status.state && status.stuck === this.#status.stuck) return;
-    this.#status = status;
+    const status = this.read(state);
+    if (status.state === this.#told.state && status.stuck === this.#told.stuck) return;
+    this.#told = status;
     for (const listener of this.#listeners) this.#tell(listener, status);
   }
 
@@ -50,9 +51,11 @@ export class StatusBoard {
     }
   }
 
-  #read(from: State): StreamStatus {
+  read(from: State): StreamStatus {
     const state = liveState(from);
     const stuck = state === "stalled" ? this.stuck : undefined;
-    return { state, isReconnecting: state === "reconnecting", stuck, failure: from.failure };
+    const { failure, durability, outbox } = from;
+    const unacknowledged = outbox.next - outbox.acked;
+    return { state, isReconnecting: state === "reconnecting", stuck, failure, durability, unacknowledged };
   }
 }

@@ -150,7 +150,7 @@ export class ClientStream {
   }
 
   get status(): StreamStatus {
-    return this.#board.status;
+    return this.#board.read(this.#state);
   }
 
   /** How it ended for this client, once its journal is quiet; undefined when it can be resumed. */

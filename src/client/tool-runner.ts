@@ -15,6 +15,7 @@ import {
   writeExecAborted,
   writeExecError,
   writeExecRejected,
+  writeExecThrow,
   writeExecUnknown,
 } from "../protocol/exec-codec.ts";
 import { HoldfastError } from "../protocol/errors.ts";
@@ -68,7 +69,7 @@ export class ToolRunner {
   }
 
   #requested(exec: ExecRequest, eventId: number, message: Uint8Array): void {
-    const { repeatable, needsApproval } = this.#tools.policy(exec);
+    const { repeatable, needsApproval } = isKnownKind(exec) ? this.#tools.policy(exec) : HARMLESS;
     const { execId } = exec;
     const argsHash = bytesToHex(sha256(exec.args));
     if (!this.#execs.has(execId)) this.#execs.set(execId, { exec, message, argsHash });
@@ -129,7 +130,9 @@ export class ToolRunner {
     this.#running.set(exec.execId, controller);
     let body: Uint8Array;
     try {
-      body = await this.#tools.run(exec, controller.signal);
+      body = isKnownKind(exec)
+        ? await this.#tools.run(exec, controller.signal)
+        : writeExecThrow(exec, "unknown_kind", "this client does not know this kind of exec");
     } catch (cause) {
       const message = cause instanceof Error ? cause.message : String(cause);
       body = writeExecError(exec, message.slice(0, MESSAGE_CHARS_MAX));
@@ -155,6 +158,13 @@ export class ToolRunner {
     return known;
   }
 }
+
+/** What a newer server asks and this client cannot do: answered, never ignored, and nothing is run for it. */
+function isKnownKind(exec: ExecRequest): boolean {
+  return exec.kind !== "unrecognized";
+}
+
+const HARMLESS = { repeatable: true, needsApproval: false };
 
 const REPORTS: Readonly<Record<tools.OwnOutcome, (exec: ExecRequest) => Uint8Array>> = {
   unknown: (exec) =>

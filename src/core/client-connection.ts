@@ -93,6 +93,7 @@ export function welcome(at: Flow, frame: WelcomeFrame, nowMs: number, random: nu
     phase: "attached",
     wasLive: true,
     degraded: frame.degraded,
+    durability: frame.durability,
     writerEpoch: frame.writerEpoch,
     isClosed: at.state.isClosed || frame.closed,
     serverTimeMs: frame.serverTimeMs,

@@ -5,7 +5,7 @@
  * in order and become durable in order, so `pending` is a queue: what comes off its front is on disk.
  */
 import type { ErrorCode } from "../protocol/errors.ts";
-import type { AttachFrame, EndReason, Role } from "../protocol/frames.ts";
+import type { AttachFrame, Durability, EndReason, Role } from "../protocol/frames.ts";
 import { WINDOW_MS } from "./auto-resume.ts";
 import * as cursor from "./cursor.ts";
 import type { Outcome, Recovered } from "./journal.ts";
@@ -88,6 +88,8 @@ export interface State {
   /** The connection was let go because the application does not keep up. */
   readonly isHeld: boolean;
   readonly degraded: boolean;
+  /** What an ack survives, as the last welcome said. */
+  readonly durability: Durability | undefined;
   readonly writerEpoch: number;
   readonly isClosed: boolean;
   /** The cursor of the last snapshot. */
@@ -157,6 +159,7 @@ export function init(options: Options, beginning: Beginning): State {
     wasLive: false,
     isHeld: false,
     degraded: false,
+    durability: undefined,
     writerEpoch: 0,
     isClosed: journal.isClosed,
     snapshotAt: journal.snapshot?.cursor ?? 0,
@@ -188,7 +191,9 @@ export function liveState(state: State): LiveState {
 /** Whether a wish to stop can no longer be lost: it is on disk, or the server has it, or the stream has ended. */
 export function isAbortSafe(state: State): boolean {
   const isJournaled = state.role === "writer" && state.stop.wish === "journaled";
-  return isJournaled || state.stop.settled || state.outcome !== undefined;
+  // Over for this client only: what is fenced or lost here may well go on elsewhere.
+  const hasEnded = state.outcome !== undefined && state.outcome !== "fenced" && state.outcome !== "lost";
+  return isJournaled || state.stop.settled || hasEnded;
 }
 
 /** Whether something of this size may be said now. A close waits until every exec has its result (C1). */

@@ -162,6 +162,7 @@ test("D3: an abort cannot be lost once a writer has it on disk, a reader the ser
   assert.equal(isAbortSafe(stateAfter(reader, abort, recorded(1))), false);
   assert.equal(isAbortSafe(stateAfter(reader, abort, recorded(1), heartbeat(0, 0, true))), true);
   assert.equal(isAbortSafe(stateAfter(attached(), event(1, "completed"))), true);
+  assert.equal(isAbortSafe(stateAfter(attached(), refused("fenced"), abort)), false);
 });
 
 test("D3: a client that is turned away for good first lets its abort reach the server, once", () => {

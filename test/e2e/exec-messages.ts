@@ -17,3 +17,20 @@ export function outcomeOf(body: Uint8Array): string {
   if (message.case !== "execClientMessage" || message.value.message.case === undefined) return "nothing";
   return message.value.message.value.result.case ?? "nothing";
 }
+
+/** An exec request of a kind that does not exist yet: field 60, with a body that nobody knows. */
+export const unknownRequest = wrap([0x7a, 6, ...ascii("exec-2"), 0xe2, 3, 1, 0]);
+
+export function answerKindOf(body: Uint8Array): string {
+  const { message } = fromBinary(AgentClientMessageSchema, body);
+  return message.case === "execClientControlMessage" ? (message.value.message.case ?? "nothing") : "nothing";
+}
+
+/** As `exec_server_message`, field 2 of an AgentServerMessage. */
+function wrap(request: readonly number[]): Uint8Array {
+  return Uint8Array.from([0x12, request.length, ...request]);
+}
+
+function ascii(text: string): readonly number[] {
+  return [...new TextEncoder().encode(text)];
+}

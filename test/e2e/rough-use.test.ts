@@ -9,7 +9,7 @@ import { type ClientStream, memoryJournalStore, type Tools } from "../../src/cli
 import { type ErrorCode, HoldfastError } from "../../src/protocol/errors.ts";
 import { LIMITS } from "../../src/protocol/limits.ts";
 import type { Application } from "../../src/server/index.ts";
-import { execRequest, outcomeOf } from "./exec-messages.ts";
+import { answerKindOf, execRequest, outcomeOf, unknownRequest } from "./exec-messages.ts";
 import { bytes, rest, Rig, text, turn, until, words } from "./rig.ts";
 
 const repeating: Application = async (stream) => {
@@ -180,4 +180,31 @@ test("a listener that throws is reported and disturbs nobody", async (t) => {
   stream.leave();
   await stream.ended;
   assert.ok(rig.bugs.splice(0).every((bug) => bug instanceof Error && bug.message === "not my day"));
+});
+
+test("an exec of a kind that this client does not know is answered with a throw, and no tool is asked", async (t) => {
+  const { promise: answer, resolve } = Promise.withResolvers<string>();
+  const rig = await Rig.start(t, async (stream) => {
+    await stream.emit(unknownRequest);
+    for await (const input of stream.inputs) {
+      if (input.kind === "chunk" && input.seqno > 0) return resolve(answerKindOf(input.body));
+    }
+  });
+  const never = (): never => assert.fail("nobody asks a tool");
+  const tools: Tools = { policy: never, approve: never, run: never, stopLeftover: never };
+  const stream = await rig.client({ tools }).open({ first: bytes("go") });
+  assert.equal(await answer, "throw");
+  assert.equal(stream.status.durability, "fsync");
+  await stream.ended;
+});
+
+test("D2: a fenced client says how many of its chunks are dead", async (t) => {
+  const rig = await Rig.start(t, repeating);
+  const laptop = rig.client();
+  const stream = await laptop.open({ first: bytes("0") });
+  await stream.events.next();
+  assert.equal(stream.status.unacknowledged, 0);
+  await rig.client().takeOver(stream.idempotencyKey);
+  await stream.ended;
+  assert.deepEqual([stream.status.state, stream.status.unacknowledged], ["fenced", 0]);
 });
