@@ -19,6 +19,9 @@ export type TurnEvent =
   | { readonly kind: "exec_settled"; readonly execId: string }
   | { readonly kind: "turn_ended" };
 
+/** How the arguments begin of a request that repeats an exec id and must not be carried out. */
+export const FORGED = "something else for";
+
 /** One tool of each policy: no repetition, repeatable, with approval. */
 export type ToolName = "shell" | "read" | "write";
 

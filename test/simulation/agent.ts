@@ -8,7 +8,7 @@
 import * as ledger from "../../src/core/exec-ledger.ts";
 import type { ApplicationStream, ClientInput } from "../../src/server/application.ts";
 import type { Application } from "../../src/server/index.ts";
-import { decodeSaying, decodeTurnEvent, encodeTurnEvent, type TurnEvent } from "./agent-messages.ts";
+import { decodeSaying, decodeTurnEvent, encodeTurnEvent, FORGED, type TurnEvent } from "./agent-messages.ts";
 import type { Ledger } from "./ledger.ts";
 import type { SimProcess } from "./world/index.ts";
 
@@ -96,6 +96,9 @@ class Turn {
           this.#outside.issued(execId, this.#stream.idempotencyKey);
           const tool = TOOLS[execId.length % TOOLS.length] ?? "shell";
           await this.#emit({ kind: "exec", execId, tool, args: `work ${execId}` });
+          // A server gone wrong: the same exec id with other arguments. Nobody may carry that out (C5).
+          const isConfused = this.#process.env.random() < 0.03;
+          if (isConfused) this.#emitSoon({ kind: "exec", execId, tool, args: `${FORGED} ${execId}` });
           break;
         }
         case "settled":
@@ -130,6 +133,7 @@ class Turn {
       case "step_completed":
         return this.#feed({ kind: "step_completed" });
       case "exec":
+        if (event.args.startsWith(FORGED)) return [];
         return this.#feed({ kind: "exec_issued", execId: event.execId, eventId });
       case "turn_ended":
         this.#hasEnded = true;

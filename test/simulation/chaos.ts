@@ -49,8 +49,7 @@ const FAULT_ACTS: Readonly<Record<string, Act>> = {
   sleepingHost: ({ cluster, devices, network, world }, random) => {
     // Longer than its lease, with a commit under way, while its clients are made to go elsewhere and back.
     for (const device of devices) device.speak();
-    const { process } = random.pick(cluster.nodes);
-    world.enqueue(random.int(200), () => process.pause(20_000 + random.int(20_000)));
+    cluster.faults.sleepAtCommitMs = 20_000 + random.int(20_000);
     for (const afterMs of [500, 14_000, 18_000]) {
       world.enqueue(afterMs, () => {
         for (const connection of network.connections) if (random.chance(0.7)) connection.cut();
@@ -108,6 +107,7 @@ const FAULT_ACTS: Readonly<Record<string, Act>> = {
     const keys = [...ledger.streams.keys()];
     if (keys.length > 0) random.pick(devices).follow(random.pick(keys));
   },
+  secondTab: ({ devices }, random) => random.pick(devices).openTab(),
   strangers: ({ strangers }, random) => strangers.knock(random),
   trim: ({ cluster, truth, principal, ledger }, random) => {
     const keys = [...ledger.streams.keys()];
@@ -126,7 +126,9 @@ export const CHAOS_KINDS: readonly string[] = Object.keys(FAULT_ACTS).map((name)
 
 /** Dies now, or in the middle of what it does next. */
 function crash(process: SimProcess, random: Random): void {
-  if (random.chance(0.4)) process.crash();
+  if (random.chance(0.15))
+    process.crashAtKind(random.pick(["disk.replace", "disk.remove", "disk.drop"] as const));
+  else if (random.chance(0.4)) process.crash();
   else process.crashAtEffect(1 + random.int(30));
 }
 
@@ -146,6 +148,14 @@ export class Chaos {
 
   start(): void {
     this.#next();
+    const { cluster, world } = this.#context;
+    // The rarest of all faults needs a shared database, and is worth more than chance would give it.
+    if (cluster.nodes.length < 2) return;
+    for (let times = this.#random.int(4); times > 0; times--) {
+      world.enqueue(this.#random.int(150_000), () => {
+        if (this.#isOn) FAULT_ACTS["sleepingHost"]?.(this.#context, this.#random);
+      });
+    }
   }
 
   /** The world gets well: nothing new goes wrong, and what is dead is started. */
@@ -155,6 +165,7 @@ export class Chaos {
     network.stopFaults();
     cluster.faults.downUntilMs = 0;
     cluster.faults.replyLost = 0;
+    cluster.faults.sleepAtCommitMs = 0;
     for (const disk of [cluster.disk, ...devices.map((device) => device.disk)]) {
       disk.stopFaults();
     }

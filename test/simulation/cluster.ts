@@ -31,7 +31,7 @@ const LEASE_MS = 10_000;
 export class Cluster {
   readonly disk: SimDisk;
   readonly nodes: Node[];
-  readonly faults: StoreFaults = { downUntilMs: 0, replyLost: 0, delayMsMax: 3 };
+  readonly faults: StoreFaults = { downUntilMs: 0, replyLost: 0, delayMsMax: 3, sleepAtCommitMs: 0 };
   readonly #world: World;
   readonly #network: SimNetwork;
   readonly #options: ClusterOptions;

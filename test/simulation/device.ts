@@ -51,6 +51,7 @@ export class Device {
   readonly #tags = new Map<string, string>();
   readonly #indexes = new Map<string, number>();
   #held = new Map<string, Held>();
+  #tabs: Held[] = [];
   #client: Client | undefined;
   #journals = 0;
 
@@ -68,13 +69,15 @@ export class Device {
     const { world, network, homeKey, principal, truth } = this.#context;
     this.process = this.process.restart();
     this.#held = new Map();
+    this.#tabs = [];
     this.hasFailedDisk = false;
     const process = this.process;
     const retries = new RetryChecks(world);
     const connect = network.connectFrom(process, this.#context.pickNode);
     this.#client = new Client({
       connect: (meta, handler) => {
-        retries.connecting(meta.idempotencyKey);
+        const tabs = this.#tabs.filter(({ stream }) => stream.idempotencyKey === meta.idempotencyKey);
+        retries.connecting(meta.idempotencyKey, tabs.length);
         return connect(meta, handler);
       },
       sealing: nodeSealing({ randomBytes: (length) => process.env.randomBytes(length) }),
@@ -85,7 +88,7 @@ export class Device {
       credentials: () => Promise.resolve(this.#random.chance(0.05) ? undefined : principal),
       tools: this.#tools.toolsOf(process, (exec) => this.#ownerOf(exec)),
       stream: this.#context.stream,
-      journalRecordsMax: 10,
+      journalRecordsMax: 5,
       onBug: (bug) => world.fail(bug),
     });
     const onResumed = (stream: ClientStream): void => {
@@ -147,6 +150,19 @@ export class Device {
     });
   }
 
+  /** A second tab of the same device: it shares everything and attaches as a reader. */
+  openTab(): void {
+    const held = this.#pick("writer");
+    if (held === undefined) return;
+    this.#spawn(this.process, async (client) => {
+      const stream = await client.follow(held.stream.idempotencyKey);
+      const tab: Held = { stream, role: "reader", tag: "", isOver: false };
+      this.#tabs.push(tab);
+      this.#context.world.hit("sometimes.second_tab");
+      this.#consume(tab).catch((cause: unknown) => this.#context.world.fail(cause));
+    });
+  }
+
   /** Stops a stream that it does not hold. */
   abortFromOutside(idempotencyKey: string): void {
     if (this.holds(idempotencyKey)) {
@@ -195,7 +211,9 @@ export class Device {
 
   /** The streams that this life holds and that are not over for it. */
   get open(): readonly ClientStream[] {
-    return [...this.#held.values()].filter(({ isOver }) => !isOver).map(({ stream }) => stream);
+    return [...this.#held.values(), ...this.#tabs]
+      .filter(({ isOver }) => !isOver)
+      .map(({ stream }) => stream);
   }
 
   holds(idempotencyKey: string): boolean {

@@ -16,6 +16,8 @@ export interface StoreFaults {
   replyLost: number;
   /** How long a call to another process takes at most, each way. */
   delayMsMax: number;
+  /** The node that commits next falls asleep for so long, with its commit under way. */
+  sleepAtCommitMs: number;
 }
 
 export interface FlakyStoreContext {
@@ -40,7 +42,13 @@ export function flakyStore(context: FlakyStoreContext): StreamStore {
     claim: (name, host) => call((store) => store.claim(name, host)),
     renew: (name, hostEpoch, leaseMs) => call((store) => store.renew(name, hostEpoch, leaseMs)),
     release: (name, hostEpoch) => call((store) => store.release(name, hostEpoch)),
-    commit: (commit) => call((store) => store.commit(commit)),
+    commit: (commit) => {
+      const committed = call((store) => store.commit(commit));
+      const { faults, process } = context;
+      if (faults.sleepAtCommitMs > 0) process.pause(faults.sleepAtCommitMs);
+      faults.sleepAtCommitMs = 0;
+      return committed;
+    },
     readEvents: (name, from, bytesMax) => call((store) => store.readEvents(name, from, bytesMax)),
     readChunks: (name, from, bytesMax) => call((store) => store.readChunks(name, from, bytesMax)),
     watch: () => () => undefined,

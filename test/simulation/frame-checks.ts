@@ -65,8 +65,8 @@ class ConnectionChecks {
   #isDegraded = false;
   #isWelcomed = false;
   #isFresh = false;
-  /** It has sent other content under a seqno that is taken. */
-  #isForged = false;
+  /** Under this seqno, which is taken, it has sent other content. */
+  #forgedSeqno: number | undefined;
   #nextSeqno = 0;
 
   constructor(context: FrameCheckContext, meta: AcceptedMeta) {
@@ -83,7 +83,8 @@ class ConnectionChecks {
     const logged = frame.kind === "chunk" ? this.#stream()?.chunks[frame.seqno] : undefined;
     if (frame.kind !== "chunk" || logged === undefined) return;
     this.#context.world.hit("sometimes.playback");
-    this.#isForged = Buffer.compare(Buffer.from(frame.body), Buffer.from(logged.body)) !== 0;
+    const isForged = Buffer.compare(Buffer.from(frame.body), Buffer.from(logged.body)) !== 0;
+    this.#forgedSeqno = isForged ? frame.seqno : undefined;
   }
 
   sent(frame: ServerFrame): void {
@@ -107,7 +108,9 @@ class ConnectionChecks {
         return;
       case "ack":
         if (this.#isDegraded) fail("D5", "a degraded stream was acknowledged");
-        if (this.#isForged) fail("A2", "other content under a taken seqno was acknowledged");
+        if (frame.seqno >= (this.#forgedSeqno ?? Number.POSITIVE_INFINITY)) {
+          fail("A2", "other content under a taken seqno was acknowledged");
+        }
         this.#acked(frame.seqno + 1);
         return;
       case "heartbeat":
@@ -176,7 +179,7 @@ class ConnectionChecks {
 
   #error(code: string, message: string): void {
     const { world } = this.#context;
-    if (code === "seqno_conflict" && this.#isForged) {
+    if (code === "seqno_conflict" && this.#forgedSeqno !== undefined) {
       world.hit("sometimes.forgery_refused");
       return;
     }

@@ -5,7 +5,7 @@
  */
 import type { StreamState } from "../../src/core/stream-state.ts";
 import type { LogEntry } from "../../src/server/entries.ts";
-import { decodeSaying, decodeTurnEvent } from "./agent-messages.ts";
+import { decodeSaying, decodeTurnEvent, FORGED } from "./agent-messages.ts";
 import type { Ledger } from "./ledger.ts";
 import { nameId, type TruthListener, type TrueStream } from "./truth.ts";
 import type { World } from "./world/index.ts";
@@ -106,6 +106,10 @@ export class LogChecks implements TruthListener {
         seen.planned.add(turn.execId);
         break;
       case "exec":
+        if (turn.args.startsWith(FORGED)) {
+          this.#world.hit("sometimes.exec_conflict");
+          break;
+        }
         if (seen.isStepOpen) fail("C0", `exec ${turn.execId} was issued before its step was complete`);
         if (!seen.planned.has(turn.execId)) fail("C0", `exec ${turn.execId} was rolled back and issued`);
         if (seen.issued.has(turn.execId)) fail("A8", `exec ${turn.execId} was issued twice`);

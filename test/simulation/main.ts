@@ -15,7 +15,7 @@ const HELP = `npm run sim -- [options]
   --help        this text`;
 
 /** A handful of seeds cannot meet everything; a campaign of so many must. */
-const CAMPAIGN_SEEDS = 1_000;
+const CAMPAIGN_SEEDS = 2_000;
 
 const values = parse(
   {

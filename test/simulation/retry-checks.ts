@@ -19,11 +19,13 @@ export class RetryChecks {
     this.#world = world;
   }
 
-  connecting(idempotencyKey: string): void {
+  /** `tabs`: how many of this client's streams share the name; each has a budget of its own. */
+  connecting(idempotencyKey: string, tabs: number): void {
     const { nowMs } = this.#world;
     const recent = (this.#connects.get(idempotencyKey) ?? []).filter((atMs) => nowMs - atMs < WINDOW_MS);
     recent.push(nowMs);
     this.#connects.set(idempotencyKey, recent);
-    if (recent.length > CONNECTS_MAX) fail("F3", `${recent.length} connects of one stream within a minute`);
+    if (recent.length > CONNECTS_MAX * (1 + tabs))
+      fail("F3", `${recent.length} connects of one stream within a minute`);
   }
 }

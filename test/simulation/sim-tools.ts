@@ -4,7 +4,7 @@
  */
 import type { ExecRequest } from "../../src/protocol/exec-codec.ts";
 import type { Approval, Tools } from "../../src/client/index.ts";
-import { encodeSuccess, type ToolName } from "./agent-messages.ts";
+import { encodeSuccess, FORGED, type ToolName } from "./agent-messages.ts";
 import type { Ledger } from "./ledger.ts";
 import type { Random, SimProcess, World } from "./world/index.ts";
 
@@ -66,6 +66,9 @@ export class ToolFloor {
     const afterMs = this.#random.int(isLong ? 10_000 : 200);
     this.#world.trace(process.name, "runs", exec.tool, execId);
     this.#checkApproval(exec);
+    if (Buffer.from(exec.args).includes(FORGED)) {
+      this.#world.fail(new Error(`C5: exec ${execId} ran with other arguments than it was first asked with`));
+    }
     this.#ledger.ran(process.name, idempotencyKey);
     return new Promise((resolve, reject) => {
       const cancel = this.#world.schedule(beforeMs, () => {

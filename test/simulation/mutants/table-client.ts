@@ -149,6 +149,18 @@ export const CLIENT_MUTANTS: readonly Mutant[] = [
     ],
   },
   {
+    name: "an exec id that comes with other arguments is carried out",
+    breaks: "C5",
+    patches: [
+      {
+        file: TOOLS,
+        from: "if (known.argsHash === request.argsHash) return [state, []];",
+        to: `if (known.argsHash === request.argsHash) return [state, []];
+    if (known.hand === "empty") return write(state, { ...known, ...request }, "started");`,
+      },
+    ],
+  },
+  {
     name: "compaction forgets execs whose results are acked",
     breaks: "C6",
     patches: [

@@ -71,6 +71,7 @@ export class SimProcess implements Owner {
   readonly #crashHooks = new Set<() => void>();
   readonly #backlog: Held[] = [];
   #crashAt = -1;
+  #crashKind: EffectKind | undefined;
   #crashWhen: CrashWhen = "before";
   #pausedUntilMs = 0;
 
@@ -100,7 +101,7 @@ export class SimProcess implements Owner {
   effect<T>(kind: EffectKind, perform: () => T, dead: T): T {
     if (!this.alive) return dead;
     this.effects++;
-    if (this.effects !== this.#crashAt) return perform();
+    if (this.effects !== this.#crashAt && kind !== this.#crashKind) return perform();
 
     this.world.hit(`crash.${this.#crashWhen}.${kind}`);
     this.world.trace(this.name, `dies ${this.#crashWhen}`, kind);
@@ -117,6 +118,12 @@ export class SimProcess implements Owner {
   crashAtEffect(n: number, when?: CrashWhen): void {
     this.#crashAt = this.effects + n;
     this.#crashWhen = when ?? (this.#random.chance(0.5) ? "before" : "after");
+  }
+
+  /** The next effect of this kind kills the process: for kinds that counting would hardly ever meet. */
+  crashAtKind(kind: EffectKind): void {
+    this.#crashKind = kind;
+    this.#crashWhen = this.#random.chance(0.5) ? "before" : "after";
   }
 
   crash(): void {
