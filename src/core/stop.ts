@@ -11,7 +11,7 @@ import { unreachable } from "./assert.ts";
 
 export interface State {
   readonly wish: "none" | "journaling" | "journaled";
-  /** The server has it, or the stream ended before. */
+  /** The server has it. */
   readonly settled: boolean;
   readonly attached: boolean;
 }
@@ -22,8 +22,7 @@ export type Input =
   /** A welcome or a heartbeat. */
   | { readonly kind: "told"; readonly aborted: boolean }
   | { readonly kind: "attached" }
-  | { readonly kind: "detached" }
-  | { readonly kind: "ended" };
+  | { readonly kind: "detached" };
 
 export type Effect = { readonly kind: "journal" } | { readonly kind: "send" };
 
@@ -45,8 +44,6 @@ export function step(state: State, input: Input): readonly [State, readonly Effe
       return send({ ...state, attached: true });
     case "detached":
       return [{ ...state, attached: false }, []];
-    case "ended":
-      return [{ ...state, settled: true }, []];
     default:
       return unreachable(input);
   }
