@@ -10,12 +10,19 @@ import type { ClientFrame } from "./frames.ts";
 import { AppendRequestSchema, AppendResponseSchema } from "./gen/holdfast/v1/stream_pb.ts";
 import { LIMITS } from "./limits.ts";
 
+/** All that may wait for its ack, and the heads of that many frames. */
+export const APPEND_BYTES_MAX = LIMITS.unackedBytesMax + LIMITS.frameOverheadBytesMax;
+
 export interface Append {
   readonly idempotencyKey: string;
-  /** Anything but an attach. */
+  /** Anything but an attach; with a listener, an attach and then anything else. */
   readonly frames: readonly ClientFrame[];
-  /** Ties the append to its Attach call, for routing and logs; never an identity. */
+  /** Ties the append to its connection, for routing and logs; never an identity. */
   readonly connectionTag: string;
+  /** Begins a connection whose frames come through this listener; empty = goes on with one. */
+  readonly listener: string;
+  /** Ends the connection after these frames. */
+  readonly detach: boolean;
 }
 
 export function encodeAppend(append: Append): Uint8Array {
@@ -23,22 +30,31 @@ export function encodeAppend(append: Append): Uint8Array {
   const writer = new BinaryWriter();
   writer.tag(1, WireType.LengthDelimited).string(append.idempotencyKey);
   for (const frame of append.frames) {
-    // Only an abort must name its stream again; the others mean the append's.
-    const frameKey = frame.kind === "abort" ? append.idempotencyKey : "";
+    // Only these must name their stream again; the others mean the append's.
+    const isNamed = frame.kind === "abort" || frame.kind === "attach";
+    const frameKey = isNamed ? append.idempotencyKey : "";
     writer.tag(2, WireType.LengthDelimited).bytes(encodeClientFrame(frame, frameKey));
   }
   if (append.connectionTag !== "") {
     writer.tag(3, WireType.LengthDelimited).string(append.connectionTag);
   }
+  if (append.listener !== "") {
+    writer.tag(4, WireType.LengthDelimited).string(append.listener);
+  }
+  if (append.detach) {
+    writer.tag(5, WireType.Varint).bool(true);
+  }
   return writer.finish();
 }
 
 export function decodeAppend(bytes: Uint8Array): Append {
-  checkSize(bytes.byteLength, LIMITS.unackedBytesMax + LIMITS.frameOverheadBytesMax, "the append");
-  const { idempotencyKey, frames, connectionTag } = parse(AppendRequestSchema, bytes);
+  checkSize(bytes.byteLength, APPEND_BYTES_MAX, "the append");
+  const { idempotencyKey, frames, connectionTag, listener, detach } = parse(AppendRequestSchema, bytes);
   const append = {
     idempotencyKey,
     connectionTag,
+    listener,
+    detach,
     frames: frames.map((frame) => ownFrame(frame, idempotencyKey)),
   };
   checkAppend(append);
@@ -61,8 +77,16 @@ function checkAppend(append: Append): void {
       `an append has ${append.frames.length} frames, at most ${LIMITS.appendFramesMax} are allowed`,
     );
   }
-  if (append.frames.some((frame) => frame.kind === "attach")) {
-    throw invalidFrame("an attach cannot be appended");
+  const isJoining = append.listener !== "";
+  checkName(append.listener, LIMITS.journalIdBytesMax, "listener", false);
+  if (isJoining) {
+    checkName(append.connectionTag, LIMITS.journalIdBytesMax, "connection_tag", true);
+    if (append.frames[0]?.kind !== "attach") {
+      throw invalidFrame("an append that names a listener begins with an attach");
+    }
+  }
+  if (append.frames.some((frame, at) => frame.kind === "attach" && !(isJoining && at === 0))) {
+    throw invalidFrame("an attach cannot be appended, except as the first frame with a listener");
   }
 }
 

@@ -36,6 +36,7 @@ import {
 } from "./gen/holdfast/v1/stream_pb.ts";
 import { encodeChunk, encodeEvent } from "./hot-frames.ts";
 import { LIMITS } from "./limits.ts";
+import { SharedEvent } from "./shared-event.ts";
 
 export interface AddressedClientFrame {
   readonly frame: ClientFrame;
@@ -146,13 +147,23 @@ function readAttach(attach: Attach): AttachFrame {
 }
 
 export function encodeServerFrame(frame: ServerFrame): Uint8Array {
+  if (frame instanceof SharedEvent) return frame.encoded(encodeShared);
   checkServerFrame(frame);
-  if (frame.kind === "event") {
-    const end = frame.end === undefined ? WireEndReason.UNSPECIFIED : END_TO_WIRE[frame.end];
-    const eventId = frame.eventId === 0 ? "" : String(frame.eventId);
-    return encodeEvent(eventId, frame.body, frame.covers === 1 ? 0 : frame.covers, end);
-  }
+  if (frame.kind === "event") return encodeEventFrame(frame);
   return toBinary(StreamResponseSchema, create(StreamResponseSchema, { response: serverInit(frame) }));
+}
+
+function encodeEventFrame(frame: EventFrame): Uint8Array {
+  const end = frame.end === undefined ? WireEndReason.UNSPECIFIED : END_TO_WIRE[frame.end];
+  const eventId = frame.eventId === 0 ? "" : String(frame.eventId);
+  return encodeEvent(eventId, frame.body, frame.covers === 1 ? 0 : frame.covers, end);
+}
+
+function encodeShared(frame: SharedEvent): { bytes: Uint8Array; bodyAt: number } {
+  checkServerFrame(frame);
+  const bytes = encodeEventFrame(frame);
+  // Only the end follows the body: a tag and a one-byte number.
+  return { bytes, bodyAt: bytes.length - frame.body.length - (frame.end === undefined ? 0 : 2) };
 }
 
 type ResponseInit = NonNullable<MessageInitShape<typeof StreamResponseSchema>["response"]>;
@@ -201,7 +212,12 @@ function welcomeInit(frame: WelcomeFrame) {
 
 export function decodeServerFrame(bytes: Uint8Array): ServerFrame {
   checkSize(bytes.byteLength, LIMITS.eventBytesMax + LIMITS.frameOverheadBytesMax, "the frame");
-  const frame = readServerFrame(parse(StreamResponseSchema, bytes));
+  return serverFrameOf(parse(StreamResponseSchema, bytes));
+}
+
+/** For responses that were parsed as part of another message (ListenResponse). */
+export function serverFrameOf(message: StreamResponse): ServerFrame {
+  const frame = readServerFrame(message);
   checkServerFrame(frame);
   return frame;
 }

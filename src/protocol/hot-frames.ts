@@ -13,7 +13,7 @@ const VARINT = 0;
 const tag = (field: number, wireType: number): number => (field << 3) | wireType;
 
 /** Grows a message of a size computed beforehand; fields must be written in order of their numbers. */
-class FieldWriter {
+export class FieldWriter {
   readonly bytes: Uint8Array;
   #at = 0;
 
@@ -62,7 +62,7 @@ export function varintSize(value: number): number {
   return value < 0x1000_0000 ? 4 : 5;
 }
 
-const fieldSize = (byteCount: number): number => 1 + varintSize(byteCount) + byteCount;
+export const fieldSize = (byteCount: number): number => 1 + varintSize(byteCount) + byteCount;
 
 /** A StreamRequest with a client_chunk. The name must be ASCII, which the frame check has seen to. */
 export function encodeChunk(

@@ -7,4 +7,6 @@ export type { AddressedClientFrame } from "./frame-codec.ts";
 export type * from "./frames.ts";
 export * from "./joined-delta.ts";
 export * from "./limits.ts";
+export * from "./listen-codec.ts";
 export * from "./messages.ts";
+export { SharedEvent } from "./shared-event.ts";

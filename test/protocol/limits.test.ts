@@ -175,6 +175,8 @@ test("E8: an append holds everything that may be unacked, and not one frame more
   const append = (count: number, size: number) => ({
     idempotencyKey: "key",
     connectionTag: "",
+    listener: "",
+    detach: false,
     frames: Array.from({ length: count }, () => chunk(size)),
   });
   const largest = append(LIMITS.unackedChunksMax, LIMITS.unackedBytesMax / LIMITS.unackedChunksMax);

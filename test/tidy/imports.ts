@@ -29,7 +29,7 @@ export const importTable: Readonly<Record<string, Reach | "anything">> = {
   sealing: { may: ["protocol"] },
   transport: { may: ["protocol"] },
   client: { may: ["core", "protocol", "sealing", "transport"] },
-  "client-node": { may: ["client", "store", "protocol"] },
+  "client-node": { may: ["client", "store", "protocol", "sealing", "transport"] },
   tools: { may: ["protocol"], types: ["client"] },
   server: { may: ["core", "protocol", "sealing", "store", "transport"] },
   agent: { may: ["core", "protocol"] },
@@ -103,7 +103,7 @@ export function checkImportTable(file: Source): Violation[] {
 
 const builtins = new Set(builtinModules);
 const browserFolders = new Set(["client", "core", "protocol", "transport", "sealing", "web"]);
-const nodeFile = /^src\/(?:sealing|transport)\/node(?:-[\w-]+)?\.ts$/;
+const nodeFile = /^src\/(?:sealing|transport)\/(?:node(?:-[\w-]+)?\.ts$|node\/)/;
 
 /** Whether a file must run in a browser: its folder does, and it is no `node.ts` or `node-*.ts`. */
 export function isBrowserCode(path: string): boolean {

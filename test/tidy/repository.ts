@@ -24,22 +24,27 @@ export function checkLockFile(file: Source): Violation[] {
 export interface Manifest {
   readonly dependencies: Readonly<Record<string, string>>;
   readonly devDependencies: Readonly<Record<string, string>>;
+  /** Installed where they can be; whoever imports one must do without. */
+  readonly optionalDependencies: Readonly<Record<string, string>>;
 }
 
 /** Each dependency is pinned to one version and has its reason in `docs/decisions/`. */
 export function checkDependencies(manifest: Source, decisions: string): Violation[] {
-  const { dependencies, devDependencies } = parseManifest(manifest.text);
-  return Object.entries({ ...dependencies, ...devDependencies }).flatMap(([name, version]) => {
-    const line = manifest.text.split("\n").findIndex((text) => text.includes(`"${name}": "${version}"`)) + 1;
-    const found: Violation[] = [];
-    if (!/^\d+\.\d+\.\d+(?:-[\w.]+)?$/.test(version)) {
-      found.push({ path: manifest.path, line, message: `${name} is not pinned: ${version}` });
-    }
-    if (!decisions.includes(`\`${name}\``)) {
-      found.push({ path: manifest.path, line, message: `${name} has no reason in docs/decisions/` });
-    }
-    return found;
-  });
+  const { dependencies, devDependencies, optionalDependencies } = parseManifest(manifest.text);
+  return Object.entries({ ...dependencies, ...devDependencies, ...optionalDependencies }).flatMap(
+    ([name, version]) => {
+      const line =
+        manifest.text.split("\n").findIndex((text) => text.includes(`"${name}": "${version}"`)) + 1;
+      const found: Violation[] = [];
+      if (!/^\d+\.\d+\.\d+(?:-[\w.]+)?$/.test(version)) {
+        found.push({ path: manifest.path, line, message: `${name} is not pinned: ${version}` });
+      }
+      if (!decisions.includes(`\`${name}\``)) {
+        found.push({ path: manifest.path, line, message: `${name} has no reason in docs/decisions/` });
+      }
+      return found;
+    },
+  );
 }
 
 export function parseManifest(text: string): Manifest {
@@ -47,6 +52,7 @@ export function parseManifest(text: string): Manifest {
   return {
     dependencies: versionsIn(manifest, "dependencies"),
     devDependencies: versionsIn(manifest, "devDependencies"),
+    optionalDependencies: versionsIn(manifest, "optionalDependencies"),
   };
 }
 

@@ -12,7 +12,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file holdfast/v1/stream.proto.
  */
 export const file_holdfast_v1_stream: GenFile = /*@__PURE__*/
-  fileDesc("Chhob2xkZmFzdC92MS9zdHJlYW0ucHJvdG8SC2hvbGRmYXN0LnYxIrkCCg1TdHJlYW1SZXF1ZXN0EhYKDGNsaWVudF9jaHVuaxgBIAEoDEgAEiMKBWFib3J0GAIgASgLMhIuaG9sZGZhc3QudjEuQWJvcnRIABIjCgVjbG9zZRgDIAEoCzISLmhvbGRmYXN0LnYxLkNsb3NlSAASJQoGYXR0YWNoGAcgASgLMhMuaG9sZGZhc3QudjEuQXR0YWNoSAASMQoJaGVhcnRiZWF0GAggASgLMhwuaG9sZGZhc3QudjEuQ2xpZW50SGVhcnRiZWF0SAASFwoPaWRlbXBvdGVuY3lfa2V5GAQgASgJEhIKBXNlcW5vGAUgASgNSAGIAQESGQoMd3JpdGVyX2Vwb2NoGAYgASgNSAKIAQFCCQoHcmVxdWVzdEIICgZfc2Vxbm9CDwoNX3dyaXRlcl9lcG9jaCLYAQoGQXR0YWNoEhgKEHByb3RvY29sX3ZlcnNpb24YASABKA0SJQoEbW9kZRgCIAEoDjIXLmhvbGRmYXN0LnYxLkF0dGFjaE1vZGUSHwoEcm9sZRgDIAEoDjIRLmhvbGRmYXN0LnYxLlJvbGUSEAoIZXZlbnRfaWQYBCABKAkSEgoKam91cm5hbF9pZBgFIAEoCRIYCgtmaXJzdF9jaHVuaxgGIAEoDEgAiAEBEg0KBWZyZXNoGAcgASgIEg0KBWFib3J0GAggASgIQg4KDF9maXJzdF9jaHVuayIHCgVBYm9ydCIHCgVDbG9zZSIrCg9DbGllbnRIZWFydGJlYXQSGAoQcnVubmluZ19leGVjX2lkcxgBIAMoCSKxAgoOU3RyZWFtUmVzcG9uc2USMAoMc2VydmVyX2NodW5rGAEgASgLMhguaG9sZGZhc3QudjEuU2VydmVyQ2h1bmtIABI2Cg93ZWxjb21lX21lc3NhZ2UYAyABKAsyGy5ob2xkZmFzdC52MS5XZWxjb21lTWVzc2FnZUgAEhMKCXNlcW5vX2FjaxgEIAEoDUgAEjEKCWhlYXJ0YmVhdBgFIAEoCzIcLmhvbGRmYXN0LnYxLlNlcnZlckhlYXJ0YmVhdEgAEiMKBWVycm9yGAYgASgLMhIuaG9sZGZhc3QudjEuRXJyb3JIABI2Cg9kdXJhYmlsaXR5X2xvc3QYByABKAsyGy5ob2xkZmFzdC52MS5EdXJhYmlsaXR5TG9zdEgAQgoKCHJlc3BvbnNlSgQIAhADImUKC1NlcnZlckNodW5rEhAKCGV2ZW50X2lkGAEgASgJEg8KB21lc3NhZ2UYAiABKAwSDgoGY292ZXJzGAMgASgNEiMKA2VuZBgEIAEoDjIWLmhvbGRmYXN0LnYxLkVuZFJlYXNvbiL1AgoOV2VsY29tZU1lc3NhZ2USDwoHbWVzc2FnZRgBIAEoCRIYChBpc19kZWdyYWRlZF9tb2RlGAIgASgIEhIKCm5leHRfc2Vxbm8YAyABKA0SEgoKZXZlbnRfaGVhZBgEIAEoCRITCgtldmVudF9mbG9vchgFIAEoCRIUCgx3cml0ZXJfZXBvY2gYBiABKA0SKwoKZHVyYWJpbGl0eRgHIAEoDjIXLmhvbGRmYXN0LnYxLkR1cmFiaWxpdHkSGQoRcmV0ZW50aW9uX2xlZnRfbXMYCCABKAQSHQoVaGVhcnRiZWF0X2ludGVydmFsX21zGAkgASgNEhYKDnNlcnZlcl90aW1lX21zGAogASgEEg8KB2Fib3J0ZWQYCyABKAgSGAoQcHJvdG9jb2xfdmVyc2lvbhgMIAEoDRIPCgdyZXN1bWVkGA0gASgIEhoKEndyaXRlcl9zaW5jZV9ldmVudBgOIAEoCRIOCgZjbG9zZWQYDyABKAgiSgoPU2VydmVySGVhcnRiZWF0EhIKCm5leHRfc2Vxbm8YASABKA0SEgoKZXZlbnRfaGVhZBgCIAEoCRIPCgdhYm9ydGVkGAMgASgIIh4KDkR1cmFiaWxpdHlMb3N0EgwKBGhlYWQYASABKAkibAoNQXBwZW5kUmVxdWVzdBIXCg9pZGVtcG90ZW5jeV9rZXkYASABKAkSKgoGZnJhbWVzGAIgAygLMhouaG9sZGZhc3QudjEuU3RyZWFtUmVxdWVzdBIWCg5jb25uZWN0aW9uX3RhZxgDIAEoCSJqCg5BcHBlbmRSZXNwb25zZRImCgVlcnJvchgBIAEoCzISLmhvbGRmYXN0LnYxLkVycm9ySACIAQESFwoKbmV4dF9zZXFubxgCIAEoDUgBiAEBQggKBl9lcnJvckINCgtfbmV4dF9zZXFubypXCgpBdHRhY2hNb2RlEhsKF0FUVEFDSF9NT0RFX1VOU1BFQ0lGSUVEEAASFAoQQVRUQUNIX01PREVfT1BFThABEhYKEkFUVEFDSF9NT0RFX1JFU1VNRRACKj4KBFJvbGUSFAoQUk9MRV9VTlNQRUNJRklFRBAAEg8KC1JPTEVfV1JJVEVSEAESDwoLUk9MRV9SRUFERVIQAipwCglFbmRSZWFzb24SGgoWRU5EX1JFQVNPTl9VTlNQRUNJRklFRBAAEhgKFEVORF9SRUFTT05fQ09NUExFVEVEEAESFgoSRU5EX1JFQVNPTl9BQk9SVEVEEAISFQoRRU5EX1JFQVNPTl9GQUlMRUQQAypqCgpEdXJhYmlsaXR5EhoKFkRVUkFCSUxJVFlfVU5TUEVDSUZJRUQQABITCg9EVVJBQklMSVRZX05PTkUQARIUChBEVVJBQklMSVRZX0ZTWU5DEAISFQoRRFVSQUJJTElUWV9RVU9SVU0QAzLeAQoNU3RyZWFtU2VydmljZRJFCgZTdHJlYW0SGi5ob2xkZmFzdC52MS5TdHJlYW1SZXF1ZXN0GhsuaG9sZGZhc3QudjEuU3RyZWFtUmVzcG9uc2UoATABEkMKBkF0dGFjaBIaLmhvbGRmYXN0LnYxLlN0cmVhbVJlcXVlc3QaGy5ob2xkZmFzdC52MS5TdHJlYW1SZXNwb25zZTABEkEKBkFwcGVuZBIaLmhvbGRmYXN0LnYxLkFwcGVuZFJlcXVlc3QaGy5ob2xkZmFzdC52MS5BcHBlbmRSZXNwb25zZWIGcHJvdG8z", [file_holdfast_v1_errors]);
+  fileDesc("Chhob2xkZmFzdC92MS9zdHJlYW0ucHJvdG8SC2hvbGRmYXN0LnYxIrkCCg1TdHJlYW1SZXF1ZXN0EhYKDGNsaWVudF9jaHVuaxgBIAEoDEgAEiMKBWFib3J0GAIgASgLMhIuaG9sZGZhc3QudjEuQWJvcnRIABIjCgVjbG9zZRgDIAEoCzISLmhvbGRmYXN0LnYxLkNsb3NlSAASJQoGYXR0YWNoGAcgASgLMhMuaG9sZGZhc3QudjEuQXR0YWNoSAASMQoJaGVhcnRiZWF0GAggASgLMhwuaG9sZGZhc3QudjEuQ2xpZW50SGVhcnRiZWF0SAASFwoPaWRlbXBvdGVuY3lfa2V5GAQgASgJEhIKBXNlcW5vGAUgASgNSAGIAQESGQoMd3JpdGVyX2Vwb2NoGAYgASgNSAKIAQFCCQoHcmVxdWVzdEIICgZfc2Vxbm9CDwoNX3dyaXRlcl9lcG9jaCLYAQoGQXR0YWNoEhgKEHByb3RvY29sX3ZlcnNpb24YASABKA0SJQoEbW9kZRgCIAEoDjIXLmhvbGRmYXN0LnYxLkF0dGFjaE1vZGUSHwoEcm9sZRgDIAEoDjIRLmhvbGRmYXN0LnYxLlJvbGUSEAoIZXZlbnRfaWQYBCABKAkSEgoKam91cm5hbF9pZBgFIAEoCRIYCgtmaXJzdF9jaHVuaxgGIAEoDEgAiAEBEg0KBWZyZXNoGAcgASgIEg0KBWFib3J0GAggASgIQg4KDF9maXJzdF9jaHVuayIHCgVBYm9ydCIHCgVDbG9zZSIrCg9DbGllbnRIZWFydGJlYXQSGAoQcnVubmluZ19leGVjX2lkcxgBIAMoCSKxAgoOU3RyZWFtUmVzcG9uc2USMAoMc2VydmVyX2NodW5rGAEgASgLMhguaG9sZGZhc3QudjEuU2VydmVyQ2h1bmtIABI2Cg93ZWxjb21lX21lc3NhZ2UYAyABKAsyGy5ob2xkZmFzdC52MS5XZWxjb21lTWVzc2FnZUgAEhMKCXNlcW5vX2FjaxgEIAEoDUgAEjEKCWhlYXJ0YmVhdBgFIAEoCzIcLmhvbGRmYXN0LnYxLlNlcnZlckhlYXJ0YmVhdEgAEiMKBWVycm9yGAYgASgLMhIuaG9sZGZhc3QudjEuRXJyb3JIABI2Cg9kdXJhYmlsaXR5X2xvc3QYByABKAsyGy5ob2xkZmFzdC52MS5EdXJhYmlsaXR5TG9zdEgAQgoKCHJlc3BvbnNlSgQIAhADImUKC1NlcnZlckNodW5rEhAKCGV2ZW50X2lkGAEgASgJEg8KB21lc3NhZ2UYAiABKAwSDgoGY292ZXJzGAMgASgNEiMKA2VuZBgEIAEoDjIWLmhvbGRmYXN0LnYxLkVuZFJlYXNvbiL1AgoOV2VsY29tZU1lc3NhZ2USDwoHbWVzc2FnZRgBIAEoCRIYChBpc19kZWdyYWRlZF9tb2RlGAIgASgIEhIKCm5leHRfc2Vxbm8YAyABKA0SEgoKZXZlbnRfaGVhZBgEIAEoCRITCgtldmVudF9mbG9vchgFIAEoCRIUCgx3cml0ZXJfZXBvY2gYBiABKA0SKwoKZHVyYWJpbGl0eRgHIAEoDjIXLmhvbGRmYXN0LnYxLkR1cmFiaWxpdHkSGQoRcmV0ZW50aW9uX2xlZnRfbXMYCCABKAQSHQoVaGVhcnRiZWF0X2ludGVydmFsX21zGAkgASgNEhYKDnNlcnZlcl90aW1lX21zGAogASgEEg8KB2Fib3J0ZWQYCyABKAgSGAoQcHJvdG9jb2xfdmVyc2lvbhgMIAEoDRIPCgdyZXN1bWVkGA0gASgIEhoKEndyaXRlcl9zaW5jZV9ldmVudBgOIAEoCRIOCgZjbG9zZWQYDyABKAgiSgoPU2VydmVySGVhcnRiZWF0EhIKCm5leHRfc2Vxbm8YASABKA0SEgoKZXZlbnRfaGVhZBgCIAEoCRIPCgdhYm9ydGVkGAMgASgIIh4KDkR1cmFiaWxpdHlMb3N0EgwKBGhlYWQYASABKAkijgEKDUFwcGVuZFJlcXVlc3QSFwoPaWRlbXBvdGVuY3lfa2V5GAEgASgJEioKBmZyYW1lcxgCIAMoCzIaLmhvbGRmYXN0LnYxLlN0cmVhbVJlcXVlc3QSFgoOY29ubmVjdGlvbl90YWcYAyABKAkSEAoIbGlzdGVuZXIYBCABKAkSDgoGZGV0YWNoGAUgASgIImoKDkFwcGVuZFJlc3BvbnNlEiYKBWVycm9yGAEgASgLMhIuaG9sZGZhc3QudjEuRXJyb3JIAIgBARIXCgpuZXh0X3NlcW5vGAIgASgNSAGIAQFCCAoGX2Vycm9yQg0KC19uZXh0X3NlcW5vIiEKDUxpc3RlblJlcXVlc3QSEAoIbGlzdGVuZXIYASABKAkiZQoOTGlzdGVuUmVzcG9uc2USFgoOY29ubmVjdGlvbl90YWcYASABKAkSKwoGZnJhbWVzGAIgAygLMhsuaG9sZGZhc3QudjEuU3RyZWFtUmVzcG9uc2USDgoGY2xvc2VkGAMgASgIKlcKCkF0dGFjaE1vZGUSGwoXQVRUQUNIX01PREVfVU5TUEVDSUZJRUQQABIUChBBVFRBQ0hfTU9ERV9PUEVOEAESFgoSQVRUQUNIX01PREVfUkVTVU1FEAIqPgoEUm9sZRIUChBST0xFX1VOU1BFQ0lGSUVEEAASDwoLUk9MRV9XUklURVIQARIPCgtST0xFX1JFQURFUhACKnAKCUVuZFJlYXNvbhIaChZFTkRfUkVBU09OX1VOU1BFQ0lGSUVEEAASGAoURU5EX1JFQVNPTl9DT01QTEVURUQQARIWChJFTkRfUkVBU09OX0FCT1JURUQQAhIVChFFTkRfUkVBU09OX0ZBSUxFRBADKmoKCkR1cmFiaWxpdHkSGgoWRFVSQUJJTElUWV9VTlNQRUNJRklFRBAAEhMKD0RVUkFCSUxJVFlfTk9ORRABEhQKEERVUkFCSUxJVFlfRlNZTkMQAhIVChFEVVJBQklMSVRZX1FVT1JVTRADMqMCCg1TdHJlYW1TZXJ2aWNlEkUKBlN0cmVhbRIaLmhvbGRmYXN0LnYxLlN0cmVhbVJlcXVlc3QaGy5ob2xkZmFzdC52MS5TdHJlYW1SZXNwb25zZSgBMAESQwoGQXR0YWNoEhouaG9sZGZhc3QudjEuU3RyZWFtUmVxdWVzdBobLmhvbGRmYXN0LnYxLlN0cmVhbVJlc3BvbnNlMAESQQoGQXBwZW5kEhouaG9sZGZhc3QudjEuQXBwZW5kUmVxdWVzdBobLmhvbGRmYXN0LnYxLkFwcGVuZFJlc3BvbnNlEkMKBkxpc3RlbhIaLmhvbGRmYXN0LnYxLkxpc3RlblJlcXVlc3QaGy5ob2xkZmFzdC52MS5MaXN0ZW5SZXNwb25zZTABYgZwcm90bzM", [file_holdfast_v1_errors]);
 
 /**
  * One frame from the client.
@@ -524,19 +524,34 @@ export type AppendRequest = Message<"holdfast.v1.AppendRequest"> & {
   idempotencyKey: string;
 
   /**
-   * Anything but an attach.
+   * Anything but an attach; with `listener` the first one is an attach.
    *
    * @generated from field: repeated holdfast.v1.StreamRequest frames = 2;
    */
   frames: StreamRequest[];
 
   /**
-   * Ties this append to the Attach call of the same client (its request id header). A tag for routing
-   * and logs, never an identity: the writer epoch decides who may write.
+   * Ties this append to the Attach call of the same client (its header x-holdfast-connection) or to
+   * the append that joined a listener: drawn at random, visible ASCII, at most 64 bytes. A tag for
+   * routing and logs, never an identity: the writer epoch decides who may write.
    *
    * @generated from field: string connection_tag = 3;
    */
   connectionTag: string;
+
+  /**
+   * Begins a connection whose frames come through this listener of the same principal.
+   *
+   * @generated from field: string listener = 4;
+   */
+  listener: string;
+
+  /**
+   * Ends the connection after these frames: a detach, nothing more.
+   *
+   * @generated from field: bool detach = 5;
+   */
+  detach: boolean;
 };
 
 /**
@@ -553,7 +568,7 @@ export const AppendRequestSchema: GenMessage<AppendRequest> = /*@__PURE__*/
  */
 export type AppendResponse = Message<"holdfast.v1.AppendResponse"> & {
   /**
-   * Nothing of the request was taken over.
+   * Not all of the request was taken over. CONNECTION_LOST: nothing is attached under this tag.
    *
    * @generated from field: optional holdfast.v1.Error error = 1;
    */
@@ -573,6 +588,60 @@ export type AppendResponse = Message<"holdfast.v1.AppendResponse"> & {
  */
 export const AppendResponseSchema: GenMessage<AppendResponse> = /*@__PURE__*/
   messageDesc(file_holdfast_v1_stream, 11);
+
+/**
+ * Begins a listener.
+ *
+ * @generated from message holdfast.v1.ListenRequest
+ */
+export type ListenRequest = Message<"holdfast.v1.ListenRequest"> & {
+  /**
+   * Drawn at random by the client: visible ASCII, at most 64 bytes. Only its principal can join it.
+   *
+   * @generated from field: string listener = 1;
+   */
+  listener: string;
+};
+
+/**
+ * Describes the message holdfast.v1.ListenRequest.
+ * Use `create(ListenRequestSchema)` to create a new message.
+ */
+export const ListenRequestSchema: GenMessage<ListenRequest> = /*@__PURE__*/
+  messageDesc(file_holdfast_v1_stream, 12);
+
+/**
+ * Frames for one of the connections of a listener; the first one, without any, says that it is there.
+ *
+ * @generated from message holdfast.v1.ListenResponse
+ */
+export type ListenResponse = Message<"holdfast.v1.ListenResponse"> & {
+  /**
+   * As in the Append that began the connection; empty = none, a sign of life.
+   *
+   * @generated from field: string connection_tag = 1;
+   */
+  connectionTag: string;
+
+  /**
+   * @generated from field: repeated holdfast.v1.StreamResponse frames = 2;
+   */
+  frames: StreamResponse[];
+
+  /**
+   * Nothing more comes for this connection.
+   *
+   * @generated from field: bool closed = 3;
+   */
+  closed: boolean;
+};
+
+/**
+ * Describes the message holdfast.v1.ListenResponse.
+ * Use `create(ListenResponseSchema)` to create a new message.
+ */
+export const ListenResponseSchema: GenMessage<ListenResponse> = /*@__PURE__*/
+  messageDesc(file_holdfast_v1_stream, 13);
 
 /**
  * What to do about a stream that exists, or does not.
@@ -793,8 +862,8 @@ export const StreamService: GenService<{
   },
   /**
    * The sending half for HTTP/1.1 and browsers. Several may be in flight and arrive in any order: the
-   * server orders chunks by seqno. It answers when the frames were taken over, not when they are
-   * durable; acks come through Attach.
+   * server orders chunks by seqno. It answers once every chunk and close in it is durable (a client as
+   * small as curl needs no more), or with the reason why not; acks come through Attach as well.
    *
    * @generated from rpc holdfast.v1.StreamService.Append
    */
@@ -802,6 +871,19 @@ export const StreamService: GenService<{
     methodKind: "unary";
     input: typeof AppendRequestSchema;
     output: typeof AppendResponseSchema;
+  },
+  /**
+   * One receiving half for many streams: browsers open at most six HTTP/1.1 connections to an origin,
+   * so a page with many streams holds one Listen open instead of many Attach calls. A stream joins
+   * by an Append that names the listener and begins with an attach. When the listener breaks, every
+   * connection that joined it has broken. The headers that name a stream are not sent with it.
+   *
+   * @generated from rpc holdfast.v1.StreamService.Listen
+   */
+  listen: {
+    methodKind: "server_streaming";
+    input: typeof ListenRequestSchema;
+    output: typeof ListenResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_holdfast_v1_stream, 0);

@@ -9,6 +9,11 @@
 // needed bodies may be dropped with its row. A reader of the log therefore may meet entries of a
 // stream before its first surviving state; they belong to it, or to a stream that is gone.
 //
+// A third kind moves a stream: when it has ended, or when it keeps rows that hold little else, its batches
+// are written once more, together, into the body of a new row, and its state is restated there. From then on
+// the rows where they were first written are not needed for them. Until the new row is durable the old ones
+// are, so a crash at any moment leaves one whole copy or two.
+//
 // The hot messages (CommitRecord, StreamEntry, ChunkBatch, EventBatch) are written by hand in
 // src/store/commit-record.ts, in field order; a test holds that code against the generated one.
 
@@ -24,7 +29,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file holdfast/storage/v1/commit.proto.
  */
 export const file_holdfast_storage_v1_commit: GenFile = /*@__PURE__*/
-  fileDesc("CiBob2xkZmFzdC9zdG9yYWdlL3YxL2NvbW1pdC5wcm90bxITaG9sZGZhc3Quc3RvcmFnZS52MSKkAQoMQ29tbWl0UmVjb3JkEhYKDmZvcm1hdF92ZXJzaW9uGAEgASgNEg8KB3RpbWVfbXMYAiABKAQSMQoHZW50cmllcxgDIAMoCzIgLmhvbGRmYXN0LnN0b3JhZ2UudjEuU3RyZWFtRW50cnkSOAoJZm9yZ290dGVuGAQgASgLMiUuaG9sZGZhc3Quc3RvcmFnZS52MS5Gb3Jnb3R0ZW5TdHJlYW1zIuEBCgtTdHJlYW1FbnRyeRIOCgZzdHJlYW0YASABKAQSLwoGY2h1bmtzGAIgASgLMh8uaG9sZGZhc3Quc3RvcmFnZS52MS5DaHVua0JhdGNoEi8KBmV2ZW50cxgDIAEoCzIfLmhvbGRmYXN0LnN0b3JhZ2UudjEuRXZlbnRCYXRjaBItCgRtZXRhGAQgASgLMh8uaG9sZGZhc3Quc3RvcmFnZS52MS5TdHJlYW1NZXRhEjEKCXRvbWJzdG9uZRgFIAEoCzIeLmhvbGRmYXN0LnN0b3JhZ2UudjEuVG9tYnN0b25lIkgKCkNodW5rQmF0Y2gSDQoFZmlyc3QYASABKA0SDQoFY291bnQYAiABKA0SDgoGc2VhbGVkGAMgASgMEgwKBG1hY3MYBCADKAwiOgoKRXZlbnRCYXRjaBINCgVmaXJzdBgBIAEoDRINCgVjb3VudBgCIAEoDRIOCgZzZWFsZWQYAyABKAwi7AIKClN0cmVhbU1ldGESEQoJcHJpbmNpcGFsGAEgASgJEhcKD2lkZW1wb3RlbmN5X2tleRgCIAEoCRIRCglrZXlfY2hlY2sYAyABKAwSEgoKY3JlYXRlZF9tcxgEIAEoBBITCgthY3Rpdml0eV9tcxgFIAEoBBISCgpob3N0X2Vwb2NoGAYgASgNEiwKB3dyaXRlcnMYByADKAsyGy5ob2xkZmFzdC5zdG9yYWdlLnYxLldyaXRlchISCgpuZXh0X3NlcW5vGAggASgNEg4KBmNsb3NlZBgJIAEoCBISCgpldmVudF9oZWFkGAogASgNEhMKC2V2ZW50X2Zsb29yGAsgASgNEg8KB2Fib3J0ZWQYDCABKAgSKwoDZW5kGA0gASgOMh4uaG9sZGZhc3Quc3RvcmFnZS52MS5TdHJlYW1FbmQSKQoFbGVhc2UYDiABKAsyGi5ob2xkZmFzdC5zdG9yYWdlLnYxLkxlYXNlIkYKBldyaXRlchISCgpqb3VybmFsX2lkGAEgASgJEhMKC3NpbmNlX3NlcW5vGAIgASgNEhMKC3NpbmNlX2V2ZW50GAMgASgNIjwKBUxlYXNlEg8KB2hvc3RfaWQYASABKAkSEAoIbGVhc2VfbXMYAiABKAQSEAoIdW50aWxfbXMYAyABKAQiWwoJVG9tYnN0b25lEhEKCXByaW5jaXBhbBgBIAEoCRIXCg9pZGVtcG90ZW5jeV9rZXkYAiABKAkSEQoJa2V5X2NoZWNrGAMgASgMEg8KB2dvbmVfbXMYBCABKAQiRAoQRm9yZ290dGVuU3RyZWFtcxIwCgZyYW5nZXMYASADKAsyIC5ob2xkZmFzdC5zdG9yYWdlLnYxLk51bWJlclJhbmdlIioKC051bWJlclJhbmdlEg0KBWZpcnN0GAEgASgEEgwKBGxhc3QYAiABKAQqcAoJU3RyZWFtRW5kEhoKFlNUUkVBTV9FTkRfVU5TUEVDSUZJRUQQABIYChRTVFJFQU1fRU5EX0NPTVBMRVRFRBABEhYKElNUUkVBTV9FTkRfQUJPUlRFRBACEhUKEVNUUkVBTV9FTkRfRkFJTEVEEANiBnByb3RvMw");
+  fileDesc("CiBob2xkZmFzdC9zdG9yYWdlL3YxL2NvbW1pdC5wcm90bxITaG9sZGZhc3Quc3RvcmFnZS52MSKkAQoMQ29tbWl0UmVjb3JkEhYKDmZvcm1hdF92ZXJzaW9uGAEgASgNEg8KB3RpbWVfbXMYAiABKAQSMQoHZW50cmllcxgDIAMoCzIgLmhvbGRmYXN0LnN0b3JhZ2UudjEuU3RyZWFtRW50cnkSOAoJZm9yZ290dGVuGAQgASgLMiUuaG9sZGZhc3Quc3RvcmFnZS52MS5Gb3Jnb3R0ZW5TdHJlYW1zIpACCgtTdHJlYW1FbnRyeRIOCgZzdHJlYW0YASABKAQSLwoGY2h1bmtzGAIgASgLMh8uaG9sZGZhc3Quc3RvcmFnZS52MS5DaHVua0JhdGNoEi8KBmV2ZW50cxgDIAEoCzIfLmhvbGRmYXN0LnN0b3JhZ2UudjEuRXZlbnRCYXRjaBItCgRtZXRhGAQgASgLMh8uaG9sZGZhc3Quc3RvcmFnZS52MS5TdHJlYW1NZXRhEjEKCXRvbWJzdG9uZRgFIAEoCzIeLmhvbGRmYXN0LnN0b3JhZ2UudjEuVG9tYnN0b25lEi0KBW1vdmVkGAYgASgLMh4uaG9sZGZhc3Quc3RvcmFnZS52MS5Nb3ZlZExvZ3MijQEKCU1vdmVkTG9ncxIUCgxjaHVua3NfZmlyc3QYASABKA0SFAoMY2h1bmtzX2NvdW50GAIgASgNEhQKDGV2ZW50c19maXJzdBgDIAEoDRIUCgxldmVudHNfY291bnQYBCABKA0SEwoLYm9keV9vZmZzZXQYBSABKAQSEwoLYm9keV9sZW5ndGgYBiABKAQicAoMTW92ZWRCYXRjaGVzEi8KBmNodW5rcxgBIAMoCzIfLmhvbGRmYXN0LnN0b3JhZ2UudjEuQ2h1bmtCYXRjaBIvCgZldmVudHMYAiADKAsyHy5ob2xkZmFzdC5zdG9yYWdlLnYxLkV2ZW50QmF0Y2giSAoKQ2h1bmtCYXRjaBINCgVmaXJzdBgBIAEoDRINCgVjb3VudBgCIAEoDRIOCgZzZWFsZWQYAyABKAwSDAoEbWFjcxgEIAMoDCI6CgpFdmVudEJhdGNoEg0KBWZpcnN0GAEgASgNEg0KBWNvdW50GAIgASgNEg4KBnNlYWxlZBgDIAEoDCLsAgoKU3RyZWFtTWV0YRIRCglwcmluY2lwYWwYASABKAkSFwoPaWRlbXBvdGVuY3lfa2V5GAIgASgJEhEKCWtleV9jaGVjaxgDIAEoDBISCgpjcmVhdGVkX21zGAQgASgEEhMKC2FjdGl2aXR5X21zGAUgASgEEhIKCmhvc3RfZXBvY2gYBiABKA0SLAoHd3JpdGVycxgHIAMoCzIbLmhvbGRmYXN0LnN0b3JhZ2UudjEuV3JpdGVyEhIKCm5leHRfc2Vxbm8YCCABKA0SDgoGY2xvc2VkGAkgASgIEhIKCmV2ZW50X2hlYWQYCiABKA0SEwoLZXZlbnRfZmxvb3IYCyABKA0SDwoHYWJvcnRlZBgMIAEoCBIrCgNlbmQYDSABKA4yHi5ob2xkZmFzdC5zdG9yYWdlLnYxLlN0cmVhbUVuZBIpCgVsZWFzZRgOIAEoCzIaLmhvbGRmYXN0LnN0b3JhZ2UudjEuTGVhc2UiRgoGV3JpdGVyEhIKCmpvdXJuYWxfaWQYASABKAkSEwoLc2luY2Vfc2Vxbm8YAiABKA0SEwoLc2luY2VfZXZlbnQYAyABKA0iPAoFTGVhc2USDwoHaG9zdF9pZBgBIAEoCRIQCghsZWFzZV9tcxgCIAEoBBIQCgh1bnRpbF9tcxgDIAEoBCJbCglUb21ic3RvbmUSEQoJcHJpbmNpcGFsGAEgASgJEhcKD2lkZW1wb3RlbmN5X2tleRgCIAEoCRIRCglrZXlfY2hlY2sYAyABKAwSDwoHZ29uZV9tcxgEIAEoBCJEChBGb3Jnb3R0ZW5TdHJlYW1zEjAKBnJhbmdlcxgBIAMoCzIgLmhvbGRmYXN0LnN0b3JhZ2UudjEuTnVtYmVyUmFuZ2UiKgoLTnVtYmVyUmFuZ2USDQoFZmlyc3QYASABKAQSDAoEbGFzdBgCIAEoBCpwCglTdHJlYW1FbmQSGgoWU1RSRUFNX0VORF9VTlNQRUNJRklFRBAAEhgKFFNUUkVBTV9FTkRfQ09NUExFVEVEEAESFgoSU1RSRUFNX0VORF9BQk9SVEVEEAISFQoRU1RSRUFNX0VORF9GQUlMRUQQA2IGcHJvdG8z");
 
 /**
  * One row of the commit log.
@@ -110,6 +115,13 @@ export type StreamEntry = Message<"holdfast.storage.v1.StreamEntry"> & {
    * @generated from field: holdfast.storage.v1.Tombstone tombstone = 5;
    */
   tombstone?: Tombstone | undefined;
+
+  /**
+   * Batches of earlier entries that now lie in this row's body. Comes with the whole state.
+   *
+   * @generated from field: holdfast.storage.v1.MovedLogs moved = 6;
+   */
+  moved?: MovedLogs | undefined;
 };
 
 /**
@@ -118,6 +130,91 @@ export type StreamEntry = Message<"holdfast.storage.v1.StreamEntry"> & {
  */
 export const StreamEntrySchema: GenMessage<StreamEntry> = /*@__PURE__*/
   messageDesc(file_holdfast_storage_v1_commit, 1);
+
+/**
+ * Which part of a stream's logs lies in the row's body, and where. The body is apart from the record, so
+ * that a start need not read it.
+ *
+ * @generated from message holdfast.storage.v1.MovedLogs
+ */
+export type MovedLogs = Message<"holdfast.storage.v1.MovedLogs"> & {
+  /**
+   * The seqno of the first moved chunk.
+   *
+   * @generated from field: uint32 chunks_first = 1;
+   */
+  chunksFirst: number;
+
+  /**
+   * How many; 0 when no chunk was moved.
+   *
+   * @generated from field: uint32 chunks_count = 2;
+   */
+  chunksCount: number;
+
+  /**
+   * The event id of the first moved event.
+   *
+   * @generated from field: uint32 events_first = 3;
+   */
+  eventsFirst: number;
+
+  /**
+   * How many; 0 when no event was moved.
+   *
+   * @generated from field: uint32 events_count = 4;
+   */
+  eventsCount: number;
+
+  /**
+   * Where the stream's MovedBatches begin in the body.
+   *
+   * @generated from field: uint64 body_offset = 5;
+   */
+  bodyOffset: bigint;
+
+  /**
+   * How many bytes they have.
+   *
+   * @generated from field: uint64 body_length = 6;
+   */
+  bodyLength: bigint;
+};
+
+/**
+ * Describes the message holdfast.storage.v1.MovedLogs.
+ * Use `create(MovedLogsSchema)` to create a new message.
+ */
+export const MovedLogsSchema: GenMessage<MovedLogs> = /*@__PURE__*/
+  messageDesc(file_holdfast_storage_v1_commit, 2);
+
+/**
+ * One stream's part of a body: its batches as they were first written.
+ *
+ * @generated from message holdfast.storage.v1.MovedBatches
+ */
+export type MovedBatches = Message<"holdfast.storage.v1.MovedBatches"> & {
+  /**
+   * In the order of their seqnos, dense.
+   *
+   * @generated from field: repeated holdfast.storage.v1.ChunkBatch chunks = 1;
+   */
+  chunks: ChunkBatch[];
+
+  /**
+   * In the order of their event ids, dense.
+   *
+   * @generated from field: repeated holdfast.storage.v1.EventBatch events = 2;
+   */
+  events: EventBatch[];
+};
+
+/**
+ * Describes the message holdfast.storage.v1.MovedBatches.
+ * Use `create(MovedBatchesSchema)` to create a new message.
+ */
+export const MovedBatchesSchema: GenMessage<MovedBatches> = /*@__PURE__*/
+  messageDesc(file_holdfast_storage_v1_commit, 3);
 
 /**
  * Chunks sealed together, with the content MAC of each (invariants A2, A4).
@@ -159,7 +256,7 @@ export type ChunkBatch = Message<"holdfast.storage.v1.ChunkBatch"> & {
  * Use `create(ChunkBatchSchema)` to create a new message.
  */
 export const ChunkBatchSchema: GenMessage<ChunkBatch> = /*@__PURE__*/
-  messageDesc(file_holdfast_storage_v1_commit, 2);
+  messageDesc(file_holdfast_storage_v1_commit, 4);
 
 /**
  * Events sealed together.
@@ -194,7 +291,7 @@ export type EventBatch = Message<"holdfast.storage.v1.EventBatch"> & {
  * Use `create(EventBatchSchema)` to create a new message.
  */
 export const EventBatchSchema: GenMessage<EventBatch> = /*@__PURE__*/
-  messageDesc(file_holdfast_storage_v1_commit, 3);
+  messageDesc(file_holdfast_storage_v1_commit, 5);
 
 /**
  * Everything that the store knows about a live stream besides its bodies.
@@ -306,7 +403,7 @@ export type StreamMeta = Message<"holdfast.storage.v1.StreamMeta"> & {
  * Use `create(StreamMetaSchema)` to create a new message.
  */
 export const StreamMetaSchema: GenMessage<StreamMeta> = /*@__PURE__*/
-  messageDesc(file_holdfast_storage_v1_commit, 4);
+  messageDesc(file_holdfast_storage_v1_commit, 6);
 
 /**
  * One client that has written.
@@ -341,7 +438,7 @@ export type Writer = Message<"holdfast.storage.v1.Writer"> & {
  * Use `create(WriterSchema)` to create a new message.
  */
 export const WriterSchema: GenMessage<Writer> = /*@__PURE__*/
-  messageDesc(file_holdfast_storage_v1_commit, 5);
+  messageDesc(file_holdfast_storage_v1_commit, 7);
 
 /**
  * One node's right to run a stream.
@@ -376,7 +473,7 @@ export type Lease = Message<"holdfast.storage.v1.Lease"> & {
  * Use `create(LeaseSchema)` to create a new message.
  */
 export const LeaseSchema: GenMessage<Lease> = /*@__PURE__*/
-  messageDesc(file_holdfast_storage_v1_commit, 6);
+  messageDesc(file_holdfast_storage_v1_commit, 8);
 
 /**
  * A stream was here and is not any more (invariant A7).
@@ -418,7 +515,7 @@ export type Tombstone = Message<"holdfast.storage.v1.Tombstone"> & {
  * Use `create(TombstoneSchema)` to create a new message.
  */
 export const TombstoneSchema: GenMessage<Tombstone> = /*@__PURE__*/
-  messageDesc(file_holdfast_storage_v1_commit, 7);
+  messageDesc(file_holdfast_storage_v1_commit, 9);
 
 /**
  * The numbers of streams whose tombstones were forgotten. Rows that other streams still need may
@@ -440,7 +537,7 @@ export type ForgottenStreams = Message<"holdfast.storage.v1.ForgottenStreams"> &
  * Use `create(ForgottenStreamsSchema)` to create a new message.
  */
 export const ForgottenStreamsSchema: GenMessage<ForgottenStreams> = /*@__PURE__*/
-  messageDesc(file_holdfast_storage_v1_commit, 8);
+  messageDesc(file_holdfast_storage_v1_commit, 10);
 
 /**
  * All numbers from first to last, both included.
@@ -468,7 +565,7 @@ export type NumberRange = Message<"holdfast.storage.v1.NumberRange"> & {
  * Use `create(NumberRangeSchema)` to create a new message.
  */
 export const NumberRangeSchema: GenMessage<NumberRange> = /*@__PURE__*/
-  messageDesc(file_holdfast_storage_v1_commit, 9);
+  messageDesc(file_holdfast_storage_v1_commit, 11);
 
 /**
  * Why a stream ended.
