@@ -3,7 +3,10 @@
  *
  * One record is one group commit and holds the entries of every stream in it; the index over it
  * lives in memory and is rebuilt by `scan` (measured: about eight times the throughput of a
- * row per event). Whatever can do these five things can carry every store we have.
+ * row per event). Whatever can do these six things can carry every store we have.
+ *
+ * A row may have a body besides its record: bytes that `scan` passes over, for what a start need not read.
+ * Both are durable together.
  *
  * A record is there whole after a crash or not at all; `scan` refuses a damaged one (`stream_failed`)
  * unless it is the torn tail of an append that was never acknowledged. After a failed append the
@@ -20,9 +23,14 @@ export interface CommitLog {
   readonly durability: Durability;
   /** All rows in order. Called once, before the first append. */
   scan(): AsyncIterable<LogRow>;
-  /** Resolves with the row's number once it is durable. The caller waits for one before the next. */
-  append(record: Uint8Array): Promise<number>;
+  /**
+   * Resolves with the row's number once it is durable. The caller waits for one before the next. The bytes
+   * belong to the log from then on.
+   */
+  append(record: Uint8Array, body?: Uint8Array): Promise<number>;
   read(row: number): Promise<Uint8Array>;
+  /** Empty when the row has none. */
+  readBody(row: number): Promise<Uint8Array>;
   /** Gives the rows' space back. May be lost in a crash: rows dropped twice are no error. */
   drop(rows: readonly number[]): Promise<void>;
   close(): Promise<void>;

@@ -7,7 +7,17 @@
  *
  * Bodies that come out of a record are views into it; whoever keeps one longer copies it.
  */
-import { BinaryReader, BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
+import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
+import {
+  lengthDelimited,
+  readBatch,
+  refuseField,
+  varint,
+  writeChunkBatch,
+  writeEventBatch,
+} from "./batch-codec.ts";
+import type { MovedLogs } from "./moved-logs.ts";
+import { decodeMovedLogs, encodeMovedLogs } from "./moved-logs.ts";
 import type { NumberRange } from "./number-ranges.ts";
 import type { StreamMeta, Tombstone } from "./stream-meta.ts";
 import {
@@ -34,6 +44,8 @@ export interface StreamEntry {
   readonly events: Batch | undefined;
   readonly meta: StreamMeta | undefined;
   readonly tombstone: Tombstone | undefined;
+  /** Batches of earlier entries that now lie in the body of this row. */
+  readonly moved: MovedLogs | undefined;
 }
 
 export interface GroupRecord {
@@ -44,12 +56,8 @@ export interface GroupRecord {
 }
 
 const RECORD = { formatVersion: 1, timeMs: 2, entries: 3, forgotten: 4 } as const;
-const ENTRY = { stream: 1, chunks: 2, events: 3, meta: 4, tombstone: 5 } as const;
-const BATCH = { first: 1, count: 2, sealed: 3, macs: 4 } as const;
+const ENTRY = { stream: 1, chunks: 2, events: 3, meta: 4, tombstone: 5, moved: 6 } as const;
 
-const varint = (field: number): number => (field << 3) | WireType.Varint;
-const bytes = (field: number): number => (field << 3) | WireType.LengthDelimited;
-const NO_BYTES = new Uint8Array(0);
 const UINT32_MAX = 0xffff_ffff;
 
 export function encodeFormat(record: FormatRecord): Uint8Array {
@@ -72,12 +80,12 @@ export class RecordEncoder {
     writer.uint32(varint(RECORD.timeMs));
     writeNumber(writer, record.timeMs);
     for (const entry of record.entries) {
-      writer.uint32(bytes(RECORD.entries)).fork();
+      writer.uint32(lengthDelimited(RECORD.entries)).fork();
       writeEntry(writer, entry);
       writer.join();
     }
     if (record.forgotten !== undefined) {
-      writer.uint32(bytes(RECORD.forgotten)).bytes(encodeForgotten(record.forgotten));
+      writer.uint32(lengthDelimited(RECORD.forgotten)).bytes(encodeForgotten(record.forgotten));
     }
     return writer.finish();
   }
@@ -87,27 +95,22 @@ function writeEntry(writer: BinaryWriter, entry: StreamEntry): void {
   writer.uint32(varint(ENTRY.stream));
   writeNumber(writer, entry.stream);
   if (entry.chunks !== undefined) {
-    writer.uint32(bytes(ENTRY.chunks)).fork();
-    writeBatch(writer, entry.chunks);
-    for (const mac of entry.chunks.macs) writer.uint32(bytes(BATCH.macs)).bytes(mac);
+    writer.uint32(lengthDelimited(ENTRY.chunks)).fork();
+    writeChunkBatch(writer, entry.chunks);
     writer.join();
   }
   if (entry.events !== undefined) {
-    writer.uint32(bytes(ENTRY.events)).fork();
-    writeBatch(writer, entry.events);
+    writer.uint32(lengthDelimited(ENTRY.events)).fork();
+    writeEventBatch(writer, entry.events);
     writer.join();
   }
-  if (entry.meta !== undefined) writer.uint32(bytes(ENTRY.meta)).bytes(encodeMeta(entry.meta));
+  if (entry.meta !== undefined) writer.uint32(lengthDelimited(ENTRY.meta)).bytes(encodeMeta(entry.meta));
   if (entry.tombstone !== undefined) {
-    writer.uint32(bytes(ENTRY.tombstone)).bytes(encodeTombstone(entry.tombstone));
+    writer.uint32(lengthDelimited(ENTRY.tombstone)).bytes(encodeTombstone(entry.tombstone));
   }
-}
-
-/** Zeros and empty bytes are left out, as proto3 does: the same record is always the same bytes. */
-function writeBatch(writer: BinaryWriter, { first, count, sealed }: Batch): void {
-  if (first !== 0) writer.uint32(varint(BATCH.first)).uint32(first);
-  writer.uint32(varint(BATCH.count)).uint32(count);
-  if (sealed.byteLength > 0) writer.uint32(bytes(BATCH.sealed)).bytes(sealed);
+  if (entry.moved !== undefined) {
+    writer.uint32(lengthDelimited(ENTRY.moved)).bytes(encodeMovedLogs(entry.moved));
+  }
 }
 
 /** A uint64 whose common case does not go through bigint. */
@@ -127,16 +130,16 @@ export function decodeRecord(record: Uint8Array): GroupRecord {
       case varint(RECORD.timeMs):
         timeMs = Number(reader.uint64());
         break;
-      case bytes(RECORD.entries): {
+      case lengthDelimited(RECORD.entries): {
         const end = reader.uint32() + reader.pos;
         entries.push(readEntry(reader, end));
         break;
       }
-      case bytes(RECORD.forgotten):
+      case lengthDelimited(RECORD.forgotten):
         forgotten = decodeForgotten(reader.bytes());
         break;
       default:
-        refuse(tag);
+        refuseField(tag);
     }
   }
   if (reader.pos !== reader.len) throw new RangeError("the record is cut off");
@@ -150,7 +153,7 @@ export function entriesOf(record: Uint8Array, stream: number): readonly StreamEn
   const reader = new BinaryReader(record);
   while (reader.pos < reader.len) {
     const tag = reader.uint32();
-    if (tag !== bytes(RECORD.entries)) {
+    if (tag !== lengthDelimited(RECORD.entries)) {
       reader.skip(tag & 7);
       continue;
     }
@@ -173,68 +176,38 @@ function readEntry(reader: BinaryReader, end: number): StreamEntry {
   let events: Batch | undefined;
   let meta: StreamMeta | undefined;
   let tombstone: Tombstone | undefined;
+  let moved: MovedLogs | undefined;
   while (reader.pos < end) {
     const tag = reader.uint32();
     switch (tag) {
       case varint(ENTRY.stream):
         stream = readNumber(reader);
         break;
-      case bytes(ENTRY.chunks):
+      case lengthDelimited(ENTRY.chunks):
         chunks = readBatch(reader);
         break;
-      case bytes(ENTRY.events): {
+      case lengthDelimited(ENTRY.events): {
         const { first, count, sealed } = readBatch(reader);
         events = { first, count, sealed };
         break;
       }
-      case bytes(ENTRY.meta):
+      case lengthDelimited(ENTRY.meta):
         meta = decodeMeta(reader.bytes());
         break;
-      case bytes(ENTRY.tombstone):
+      case lengthDelimited(ENTRY.tombstone):
         tombstone = decodeTombstone(reader.bytes());
         break;
+      case lengthDelimited(ENTRY.moved):
+        moved = decodeMovedLogs(reader.bytes());
+        break;
       default:
-        refuse(tag);
+        refuseField(tag);
     }
   }
   if (reader.pos !== end) throw new RangeError("an entry runs over its end");
-  return { stream, chunks, events, meta, tombstone };
-}
-
-function readBatch(reader: BinaryReader): ChunkBatch {
-  const end = reader.uint32() + reader.pos;
-  let first = 0;
-  let count = 0;
-  let sealed: Uint8Array = NO_BYTES;
-  const macs: Uint8Array[] = [];
-  while (reader.pos < end) {
-    const tag = reader.uint32();
-    switch (tag) {
-      case varint(BATCH.first):
-        first = reader.uint32();
-        break;
-      case varint(BATCH.count):
-        count = reader.uint32();
-        break;
-      case bytes(BATCH.sealed):
-        sealed = reader.bytes();
-        break;
-      case bytes(BATCH.macs):
-        macs.push(reader.bytes());
-        break;
-      default:
-        refuse(tag);
-    }
-  }
-  if (reader.pos !== end) throw new RangeError("a batch runs over its end");
-  return { first, count, sealed, macs };
+  return { stream, chunks, events, meta, tombstone, moved };
 }
 
 function readNumber(reader: BinaryReader): number {
   return Number(reader.uint64());
-}
-
-/** A field that this format does not have would be lost when a state is restated: the record is not ours. */
-function refuse(tag: number): never {
-  throw new RangeError(`unknown field ${tag >>> 3} of wire type ${tag & 7}`);
 }

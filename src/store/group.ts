@@ -13,6 +13,8 @@ import { assert } from "../core/assert.ts";
 import type { StateChange, StreamName } from "../core/stream-state.ts";
 import { applyCommit, newStreamState } from "../core/stream-state.ts";
 import type { GroupRecord, StreamEntry } from "./commit-record.ts";
+import type { MovedBatches } from "./moved-logs.ts";
+import { encodeMovedBatches, rangeOf } from "./moved-logs.ts";
 import type { NumberRange } from "./number-ranges.ts";
 import { addNumbers } from "./number-ranges.ts";
 import type { Running, StreamIndex, View } from "./stream-index.ts";
@@ -43,6 +45,13 @@ interface Staged {
   readonly view: View;
 }
 
+/** One stream's batches that are to be moved. */
+export interface Move {
+  readonly name: StreamName;
+  readonly number: number;
+  readonly batches: MovedBatches;
+}
+
 interface Logs {
   readonly chunks: ChunkBatch | undefined;
   readonly events: Batch | undefined;
@@ -59,6 +68,8 @@ export class Group {
   readonly #staged = new Map<string, Staged>();
   readonly #entries: StreamEntry[] = [];
   readonly #changed = new Set<string>();
+  readonly #bodies: Uint8Array[] = [];
+  #bodyBytes = 0;
   #forgotten: readonly NumberRange[] | undefined;
   #created = 0;
 
@@ -179,6 +190,41 @@ export class Group {
     return { answer: numbers.length, settled: this.#forgotten === undefined };
   }
 
+  /** Writes the batches of a stream once more, into this group's body, and restates it. False when it is gone. */
+  move({ name, number, batches }: Move): Verdict<boolean> {
+    const key = nameKey(name);
+    const at = this.#at(key);
+    if (at.view.kind !== "live" || at.number !== number) return this.#verdict(key, false);
+    const { state, lease } = at.view;
+    // What the floor has passed meanwhile is gone.
+    const events = rangeOf(batches.events);
+    const isPassed = events.first + events.count <= state.eventFloor;
+    const kept = isPassed ? { ...batches, events: [] } : batches;
+    const body = encodeMovedBatches(kept);
+    const moved = {
+      chunks: rangeOf(kept.chunks),
+      events: rangeOf(kept.events),
+      bodyOffset: this.#bodyBytes,
+      bodyLength: body.byteLength,
+    };
+    this.#bodies.push(body);
+    this.#bodyBytes += body.byteLength;
+    this.#stage(key, number, at.view, { ...NO_ENTRY, stream: number, meta: { name, state, lease }, moved });
+    return this.#verdict(key, true);
+  }
+
+  /** What goes beside the record; undefined when nothing was moved. */
+  body(): Uint8Array | undefined {
+    if (this.#bodyBytes === 0) return undefined;
+    const body = new Uint8Array(this.#bodyBytes);
+    let filled = 0;
+    for (const part of this.#bodies) {
+      body.set(part, filled);
+      filled += part.byteLength;
+    }
+    return body;
+  }
+
   #changeLease(name: StreamName, hostEpoch: number, next: (lease: Lease) => Lease): Verdict<boolean> {
     const key = nameKey(name);
     const { number, view } = this.#at(key);
@@ -196,7 +242,7 @@ export class Group {
 
   #restate(name: StreamName, key: string, number: number, view: Running, { chunks, events }: Logs): void {
     const meta = { name, state: view.state, lease: view.lease };
-    this.#stage(key, number, view, { stream: number, chunks, events, meta, tombstone: undefined });
+    this.#stage(key, number, view, { ...NO_ENTRY, stream: number, chunks, events, meta });
   }
 
   #stage(key: string, number: number, view: View, entry: StreamEntry): void {
@@ -214,7 +260,13 @@ export class Group {
   }
 }
 
-const NO_ENTRY = { chunks: undefined, events: undefined, meta: undefined, tombstone: undefined } as const;
+const NO_ENTRY = {
+  chunks: undefined,
+  events: undefined,
+  meta: undefined,
+  tombstone: undefined,
+  moved: undefined,
+} as const;
 
 export function live(view: Running): Live {
   return { kind: "live", state: view.state };

@@ -26,6 +26,15 @@ export { MemoryLog, memoryStreamStore } from "./memory-log.ts";
 export type { MemoryTableStoreOptions } from "./memory-table-store.ts";
 export { memoryTableStore } from "./memory-table-store.ts";
 export type {
+  FileLock,
+  LockOptions,
+  ScanProgress,
+  SqliteDatabase,
+  SqliteOptions,
+  SqliteStore,
+} from "./sqlite/index.ts";
+export { DATABASE_FILE, lockFile, openSqlite, openSqliteReadOnly, openSqliteStore } from "./sqlite/index.ts";
+export type {
   Absent,
   Batch,
   ChunkBatch,

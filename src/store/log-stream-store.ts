@@ -15,14 +15,16 @@
 import type { StreamName } from "../core/stream-state.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import type { Durability } from "../protocol/frames.ts";
+import { BatchReader } from "./batch-reader.ts";
 import type { CommitLog } from "./commit-log.ts";
 import type { GroupRecord } from "./commit-record.ts";
 import { RecordEncoder } from "./commit-record.ts";
 import { EventTail } from "./event-tail.ts";
 import type { Verdict } from "./group.ts";
 import { Group, live } from "./group.ts";
+import type { MoveGroup } from "./mover.ts";
+import { candidatesToMove, collectMoves, movedEntries } from "./mover.ts";
 import { rebuildIndex } from "./rebuild.ts";
-import { RowReader } from "./row-reader.ts";
 import type { Slot, StreamIndex } from "./stream-index.ts";
 import { nameKey } from "./stream-index.ts";
 import type {
@@ -48,6 +50,11 @@ export interface LogStreamStoreOptions {
 
 /** Bounds a record, so that a burst becomes several rows and not one that no buffer can hold. */
 const GROUP_BYTES_MAX = 8 * 1024 * 1024;
+/**
+ * With ten thousand streams in one group everything in it was alive at every garbage collection, and half
+ * the time went into copying it; in groups of this size it dies young. A larger group saves no syncs worth having.
+ */
+const GROUP_OPERATIONS_MAX = 1_024;
 /** Live readers are a few commits behind the head; this is some seconds of a busy server. */
 const TAIL_BYTES_MAX = 16 * 1024 * 1024;
 /** Enough rows that clients returning after a restart share their reads. */
@@ -102,10 +109,12 @@ class LogStreamStore implements StreamStore {
   readonly #now: () => number;
   readonly #encoder = new RecordEncoder();
   readonly #tail = new EventTail(TAIL_BYTES_MAX);
-  readonly #rows: RowReader;
+  readonly #reader: BatchReader;
   readonly #watchers = new Watchers();
   #commits: Waiting[] = [];
   #housekeeping: Waiting[] = [];
+  #moves: Waiting[] = [];
+  #tidying: Promise<void> | undefined;
   #pumping: Promise<void> | undefined;
   #closing: Promise<void> | undefined;
   #failure: HoldfastError | undefined;
@@ -115,7 +124,7 @@ class LogStreamStore implements StreamStore {
     this.#log = log;
     this.#index = index;
     this.#now = now;
-    this.#rows = new RowReader(log, READ_BYTES_MAX);
+    this.#reader = new BatchReader(log, READ_BYTES_MAX);
   }
 
   async load(name: StreamName): Promise<Live | Gone | Absent> {
@@ -162,13 +171,13 @@ class LogStreamStore implements StreamStore {
     }
     const recent = this.#tail.read(slot.number, from, bytesMax);
     if (recent.length > 0) return recent;
-    return this.#readRows(slot, from, bytesMax, "events");
+    return this.#reader.events(slot, from, bytesMax);
   }
 
   async readChunks(name: StreamName, from: number, bytesMax: number): Promise<readonly ChunkBatch[]> {
     const slot = this.#slotToRead(name);
     if (slot?.view.kind !== "live") return [];
-    return this.#readRows(slot, from, bytesMax, "chunks");
+    return this.#reader.chunks(slot, from, bytesMax);
   }
 
   watch(name: StreamName, wake: () => void): () => void {
@@ -188,6 +197,12 @@ class LogStreamStore implements StreamStore {
       .map(({ name }) => name);
   }
 
+  /** One at a time; whoever asks meanwhile waits for the one under way. */
+  tidy(quietSinceMs: number): Promise<void> {
+    this.#tidying ??= this.#tidy(quietSinceMs).finally(() => (this.#tidying = undefined));
+    return this.#tidying;
+  }
+
   close(): Promise<void> {
     this.#closing ??= this.#finish();
     return this.#closing;
@@ -199,6 +214,24 @@ class LogStreamStore implements StreamStore {
     this.#watchers.wakeAll();
     this.#watchers.clear();
     await this.#log.close();
+  }
+
+  /** Commits go on between two records of it: whoever waits for a sync waits for one of them at most. */
+  async #tidy(quietSinceMs: number): Promise<void> {
+    this.#assertUsable();
+    for (;;) {
+      const candidates = candidatesToMove(this.#index, quietSinceMs);
+      const movedBefore = movedEntries(candidates);
+      if (candidates.length > 0) {
+        for (const group of await collectMoves(this.#log, candidates)) await this.#move(group);
+      }
+      // What cannot be moved now would be found again and again.
+      if (movedEntries(candidates) === movedBefore) return;
+    }
+  }
+
+  async #move(group: MoveGroup): Promise<void> {
+    await Promise.all(group.map((move) => this.#submit(this.#moves, 0, (judged) => judged.move(move))));
   }
 
   #slotToRead(name: StreamName): Slot | undefined {
@@ -233,9 +266,10 @@ class LogStreamStore implements StreamStore {
     // Whatever is submitted in the same turn of the event loop shares the first group.
     await Promise.resolve();
     try {
-      while (this.#commits.length > 0 || this.#housekeeping.length > 0) {
+      while (this.#commits.length > 0 || this.#housekeeping.length > 0 || this.#moves.length > 0) {
         await this.#commitGroup(this.#commits);
         await this.#commitGroup(this.#housekeeping);
+        await this.#commitGroup(this.#moves);
       }
     } catch (error) {
       this.#fail(error);
@@ -258,7 +292,7 @@ class LogStreamStore implements StreamStore {
     const record = group.record();
     if (record === undefined) return;
     try {
-      this.#apply(await this.#log.append(this.#encoder.encode(record)), record);
+      this.#apply(await this.#log.append(this.#encoder.encode(record), group.body()), record);
     } catch (error) {
       this.#fail(error);
       for (const op of staged) op.reject(this.#refusal() ?? asError(error));
@@ -278,81 +312,22 @@ class LogStreamStore implements StreamStore {
   }
 
   #fail(cause: unknown): void {
-    this.#failure ??= new HoldfastError(
-      "unavailable",
-      "the commit log failed; the store must be opened anew",
-      { cause },
-    );
-    for (const op of [...this.#commits.splice(0), ...this.#housekeeping.splice(0)]) {
-      op.reject(this.#refusal() ?? this.#failure);
+    // A log of ours says what to do about it.
+    const why = cause instanceof HoldfastError ? cause.message : "the commit log failed";
+    this.#failure ??= new HoldfastError("unavailable", `${why}; the store must be opened anew`, { cause });
+    for (const queue of [this.#commits, this.#housekeeping, this.#moves]) {
+      for (const op of queue.splice(0)) op.reject(this.#refusal() ?? this.#failure);
     }
     // Readers that wait for the next event must learn that none will come (D5).
     this.#watchers.wakeAll();
   }
-
-  /** Reads batch by batch; a stream that goes away meanwhile ends the reading, it does not fail it. */
-  async #readRows(slot: Slot, from: number, bytesMax: number, log: "events"): Promise<readonly Batch[]>;
-  async #readRows(slot: Slot, from: number, bytesMax: number, log: "chunks"): Promise<readonly ChunkBatch[]>;
-  async #readRows(
-    slot: Slot,
-    from: number,
-    bytesMax: number,
-    log: "events" | "chunks",
-  ): Promise<readonly Batch[]> {
-    const batches: Batch[] = [];
-    let bytes = 0;
-    let next = from;
-    for (;;) {
-      const segment = slot[log].find(next);
-      if (segment === undefined) return batches;
-      const batch = await this.#readBatch(slot, segment.row, segment.first, log);
-      if (batch === undefined) return batches;
-      bytes += batch.sealed.byteLength;
-      if (batches.length > 0 && bytes > bytesMax) return batches;
-      batches.push(batch);
-      if (bytes >= bytesMax) return batches;
-      next = segment.first + segment.count;
-    }
-  }
-
-  async #readBatch(
-    slot: Slot,
-    row: number,
-    first: number,
-    log: "events" | "chunks",
-  ): Promise<Batch | undefined> {
-    try {
-      for (const entry of await this.#rows.entriesOf(slot.number, row)) {
-        const batch = entry[log];
-        if (batch?.first === first) return ownCopy(batch);
-      }
-    } catch (error) {
-      if (slot[log].find(first) === undefined) return undefined;
-      if (error instanceof HoldfastError) throw error;
-      if (error instanceof RangeError) throw damaged(row, error);
-      throw new HoldfastError("unavailable", `row ${row} could not be read`, { cause: error });
-    }
-    throw damaged(row, undefined);
-  }
-}
-
-function damaged(row: number, cause: unknown): HoldfastError {
-  return new HoldfastError("stream_failed", `row ${row} of the commit log is damaged`, { cause });
-}
-
-/** A batch read from a row is a view into it, and would keep the whole row in memory. */
-function ownCopy(batch: Batch | ChunkBatch): Batch {
-  const sealed = batch.sealed.slice();
-  if (!("macs" in batch)) return { ...batch, sealed };
-  const chunks: ChunkBatch = { ...batch, sealed, macs: batch.macs.map((mac) => mac.slice()) };
-  return chunks;
 }
 
 function takeGroup(queue: Waiting[]): readonly Waiting[] {
   let bytes = 0;
   const end = queue.findIndex((op, at) => {
     bytes += op.bytes;
-    return at > 0 && bytes > GROUP_BYTES_MAX;
+    return at >= GROUP_OPERATIONS_MAX || (at > 0 && bytes > GROUP_BYTES_MAX);
   });
   return queue.splice(0, end === -1 ? queue.length : end);
 }

@@ -15,57 +15,75 @@ export interface MemoryLogOptions {
   readonly durability?: Durability;
 }
 
-interface Rows {
+/** What outlives a handle. */
+export interface Rows {
   readonly records: Map<number, Uint8Array>;
+  /** Of the rows that have one. */
+  readonly bodies: Map<number, Uint8Array>;
   next: number;
 }
 
+const NO_BYTES = new Uint8Array(0);
+
 export class MemoryLog implements CommitLog {
   readonly durability: Durability;
-  readonly #rows: Rows;
+  readonly rows: Rows;
   #closed = false;
 
-  constructor(options: MemoryLogOptions = {}, rows: Rows = { records: new Map(), next: 1 }) {
+  constructor(
+    options: MemoryLogOptions = {},
+    rows: Rows = { records: new Map(), bodies: new Map(), next: 1 },
+  ) {
     this.durability = options.durability ?? "none";
-    this.#rows = rows;
+    this.rows = rows;
   }
 
   /** The same rows under a new handle. */
   reopened(): MemoryLog {
-    return new MemoryLog({ durability: this.durability }, this.#rows);
+    return new MemoryLog({ durability: this.durability }, this.rows);
   }
 
   get rowCount(): number {
-    return this.#rows.records.size;
+    return this.rows.records.size;
   }
 
   /** How many records have been appended, dropped ones included. */
   get appendCount(): number {
-    return this.#rows.next - 1;
+    return this.rows.next - 1;
   }
 
   async *scan(): AsyncIterable<LogRow> {
     this.#assertOpen();
-    for (const [row, record] of this.#rows.records) yield { row, record };
+    for (const [row, record] of this.rows.records) yield { row, record };
   }
 
-  async append(record: Uint8Array): Promise<number> {
+  async append(record: Uint8Array, body?: Uint8Array): Promise<number> {
     this.#assertOpen();
-    const row = this.#rows.next++;
-    this.#rows.records.set(row, record);
+    const row = this.rows.next++;
+    this.rows.records.set(row, record);
+    if (body !== undefined) this.rows.bodies.set(row, body);
     return row;
   }
 
   async read(row: number): Promise<Uint8Array> {
     this.#assertOpen();
-    const record = this.#rows.records.get(row);
-    if (record === undefined) throw new HoldfastError("unavailable", `the log has no row ${row}`);
+    const record = this.rows.records.get(row);
+    if (record === undefined) throw noRow(row);
     return record;
+  }
+
+  async readBody(row: number): Promise<Uint8Array> {
+    this.#assertOpen();
+    if (!this.rows.records.has(row)) throw noRow(row);
+    return this.rows.bodies.get(row) ?? NO_BYTES;
   }
 
   async drop(rows: readonly number[]): Promise<void> {
     this.#assertOpen();
-    for (const row of rows) this.#rows.records.delete(row);
+    for (const row of rows) {
+      this.rows.records.delete(row);
+      this.rows.bodies.delete(row);
+    }
   }
 
   async close(): Promise<void> {
@@ -75,6 +93,10 @@ export class MemoryLog implements CommitLog {
   #assertOpen(): void {
     if (this.#closed) throw new HoldfastError("unavailable", "the log is closed");
   }
+}
+
+function noRow(row: number): HoldfastError {
+  return new HoldfastError("unavailable", `the log has no row ${row}`);
 }
 
 export interface MemoryStreamStoreOptions {

@@ -12,6 +12,8 @@ const ROWS_PER_BLOCK = 256;
 
 interface Block {
   readonly pins: Uint32Array;
+  /** The most pins that each row has had. */
+  readonly most: Uint32Array;
   pinnedRows: number;
 }
 
@@ -23,13 +25,18 @@ export class RowPins {
     const number = Math.floor(row / ROWS_PER_BLOCK);
     let block = this.#blocks.get(number);
     if (block === undefined) {
-      block = { pins: new Uint32Array(ROWS_PER_BLOCK), pinnedRows: 0 };
+      block = {
+        pins: new Uint32Array(ROWS_PER_BLOCK),
+        most: new Uint32Array(ROWS_PER_BLOCK),
+        pinnedRows: 0,
+      };
       this.#blocks.set(number, block);
     }
     const at = row % ROWS_PER_BLOCK;
     const pins = block.pins[at] ?? 0;
     if (pins === 0) block.pinnedRows += 1;
     block.pins[at] = pins + 1;
+    block.most[at] = Math.max(block.most[at] ?? 0, pins + 1);
   }
 
   unpin(row: number): void {
@@ -47,6 +54,14 @@ export class RowPins {
 
   isPinned(row: number): boolean {
     return (this.#blocks.get(Math.floor(row / ROWS_PER_BLOCK))?.pins[row % ROWS_PER_BLOCK] ?? 0) > 0;
+  }
+
+  /** True when most of what was once needed in a pinned row is not any more. */
+  isSparse(row: number): boolean {
+    const block = this.#blocks.get(Math.floor(row / ROWS_PER_BLOCK));
+    const at = row % ROWS_PER_BLOCK;
+    const pins = block?.pins[at] ?? 0;
+    return pins > 0 && pins * 2 <= (block?.most[at] ?? 0);
   }
 
   /** The rows that lost their last pin since the last call, and have not got a new one. */

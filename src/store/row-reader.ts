@@ -14,7 +14,7 @@ const ROWS_MAX = 256;
 export class RowReader {
   readonly #log: CommitLog;
   readonly #bytesMax: number;
-  /** In the order of their last use. */
+  /** Records by their row, bodies by its negative, in the order of their last use. */
   readonly #kept = new Map<number, Uint8Array>();
   readonly #reading = new Map<number, Promise<Uint8Array>>();
   #bytes = 0;
@@ -25,29 +25,38 @@ export class RowReader {
   }
 
   async entriesOf(stream: number, row: number): Promise<readonly StreamEntry[]> {
-    return entriesOf(await this.#record(row), stream);
+    return entriesOf(await this.#read(row, () => this.#log.read(row)), stream);
   }
 
-  async #record(row: number): Promise<Uint8Array> {
-    const kept = this.#kept.get(row);
+  /** Whoever asks for the row soon joins this read; a failure is theirs to meet. */
+  prefetch(row: number): void {
+    if (!this.#kept.has(row)) this.#read(row, () => this.#log.read(row)).catch(() => undefined);
+  }
+
+  bodyOf(row: number): Promise<Uint8Array> {
+    return this.#read(-row, () => this.#log.readBody(row));
+  }
+
+  async #read(key: number, readNow: () => Promise<Uint8Array>): Promise<Uint8Array> {
+    const kept = this.#kept.get(key);
     if (kept !== undefined) {
-      this.#kept.delete(row);
-      this.#kept.set(row, kept);
+      this.#kept.delete(key);
+      this.#kept.set(key, kept);
       return kept;
     }
-    const reading = this.#reading.get(row);
+    const reading = this.#reading.get(key);
     if (reading !== undefined) return reading;
-    const read = this.#log.read(row).finally(() => this.#reading.delete(row));
-    this.#reading.set(row, read);
-    const record = await read;
-    this.#keep(row, record);
-    return record;
+    const read = readNow().finally(() => this.#reading.delete(key));
+    this.#reading.set(key, read);
+    const bytes = await read;
+    this.#keep(key, bytes);
+    return bytes;
   }
 
-  #keep(row: number, record: Uint8Array): void {
-    if (record.byteLength > this.#bytesMax) return;
-    this.#kept.set(row, record);
-    this.#bytes += record.byteLength;
+  #keep(key: number, bytes: Uint8Array): void {
+    if (bytes.byteLength > this.#bytesMax) return;
+    this.#kept.set(key, bytes);
+    this.#bytes += bytes.byteLength;
     for (const [oldest, { byteLength }] of this.#kept) {
       if (this.#bytes <= this.#bytesMax && this.#kept.size <= ROWS_MAX) return;
       this.#kept.delete(oldest);

@@ -5,8 +5,8 @@
  * (gap to the one before, count, distance of the rows), and every 64th is an anchor from which a
  * lookup begins. Numbers only, never bodies (F2).
  *
- * Invariant: batches are in order and never overlap, in numbers and in rows; gaps are possible, and
- * `isDense` tells them.
+ * Invariant: batches are in order of their numbers and never overlap; gaps are possible, and `isDense` tells
+ * them. Rows rise with the numbers, except where batches were moved into a later row.
  */
 import { assert } from "../core/assert.ts";
 
@@ -50,14 +50,13 @@ export class SegmentList {
   push(first: number, count: number, row: number): void {
     assert(count >= 1, "a batch is not empty");
     assert(first >= this.#end, "batches of a log do not overlap");
-    assert(row >= this.#row, "rows of a log come in order");
     if (this.#pushed % SEGMENTS_PER_ANCHOR === 0) {
       this.#anchors.push({ end: this.#end, row: this.#row, offset: this.#used });
     }
     this.#reserve(SEGMENT_BYTES_MAX);
     this.#write(first - this.#end);
     this.#write(count);
-    this.#write(row - this.#row);
+    this.#write(zigzag(row - this.#row));
     this.#pushed += 1;
     this.#end = first + count;
     this.#row = row;
@@ -68,6 +67,14 @@ export class SegmentList {
     for (const segment of this.#from(this.#anchorBefore(number))) {
       if (number < segment.first) return undefined;
       if (number < segment.first + segment.count) return segment;
+    }
+    return undefined;
+  }
+
+  /** The segments from the one that holds `number` on. */
+  *from(number: number): Generator<Segment, undefined> {
+    for (const segment of this.#from(this.#anchorBefore(number))) {
+      if (number < segment.first + segment.count) yield segment;
     }
     return undefined;
   }
@@ -100,6 +107,55 @@ export class SegmentList {
     }
     if (rows.length > 0) this.#giveBack();
     return rows;
+  }
+
+  /**
+   * All numbers from `first` on, `count` of them, lie in `row` now: one segment in the place of those that it
+   * covers, or in a gap. Returns the rows of those that went.
+   */
+  replace(first: number, count: number, row: number): readonly number[] {
+    const end = first + count;
+    const before: Segment[] = [];
+    const rows: number[] = [];
+    let next: Segment | undefined;
+    let { offset } = this.#start;
+    for (const segment of this) {
+      offset = this.#offsetAfter(offset);
+      const segmentEnd = segment.first + segment.count;
+      next = segment.first >= end ? segment : undefined;
+      if (next !== undefined) break;
+      if (segmentEnd <= first) {
+        before.push(segment);
+        continue;
+      }
+      assert(segment.first >= first && segmentEnd <= end, "whole batches are moved");
+      rows.push(segment.row);
+    }
+    this.#rewrite([...before, { first, count, row }, ...(next === undefined ? [] : [next])], offset);
+    return rows;
+  }
+
+  /** These segments, then the bytes from `offset` on as they are: they follow the last of them. */
+  #rewrite(segments: readonly Segment[], offset: number): void {
+    const rest = this.#bytes.slice(offset, this.#used);
+    const anchors = this.#anchors.filter((anchor) => anchor.offset >= offset);
+    const [end, row] = [this.#end, this.#row];
+    this.#start = START;
+    this.#anchors = [];
+    this.#bytes = NO_BYTES;
+    this.#used = 0;
+    this.#pushed = 0;
+    this.#end = 0;
+    this.#row = 0;
+    for (const segment of segments) this.push(segment.first, segment.count, segment.row);
+    if (rest.length === 0) return;
+    const shift = this.#used - offset;
+    for (const anchor of anchors) this.#anchors.push({ ...anchor, offset: anchor.offset + shift });
+    this.#reserve(rest.length);
+    this.#bytes.set(rest, this.#used);
+    this.#used += rest.length;
+    this.#end = end;
+    this.#row = row;
   }
 
   #offsetAfter(offset: number): number {
@@ -135,7 +191,7 @@ export class SegmentList {
     while (offset < this.#used) {
       const first = end + read();
       const count = read();
-      row += read();
+      row += unzigzag(read());
       end = first + count;
       yield { first, count, row };
     }
@@ -168,4 +224,13 @@ export class SegmentList {
     }
     this.#bytes[this.#used++] = value;
   }
+}
+
+/** A move leads to a later row, and the batch after it back: small numbers of both signs. */
+function zigzag(difference: number): number {
+  return difference >= 0 ? difference * 2 : -difference * 2 - 1;
+}
+
+function unzigzag(code: number): number {
+  return code % 2 === 0 ? code / 2 : -(code + 1) / 2;
 }

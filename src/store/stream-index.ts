@@ -14,6 +14,8 @@ import { applyCommit } from "../core/stream-state.ts";
 import type { GroupRecord, StreamEntry } from "./commit-record.ts";
 import type { NumberRange } from "./number-ranges.ts";
 import { hasNumber } from "./number-ranges.ts";
+import type { MovedLogs } from "./moved-logs.ts";
+import { RowAges } from "./row-ages.ts";
 import { RowPins } from "./row-pins.ts";
 import { SegmentList } from "./segment-list.ts";
 import type { Lease, StreamMeta } from "./stream-meta.ts";
@@ -36,6 +38,9 @@ export interface Slot {
   events: SegmentList;
   /** The row of the last restated state, or of the tombstone. */
   viewRow: number | undefined;
+  /** Chunks and events below these numbers were moved. */
+  movedChunks: number;
+  movedEvents: number;
 }
 
 const ABSENT: Absent = { kind: "absent" };
@@ -58,6 +63,7 @@ export class StreamIndex {
   readonly #openOf = new Map<string, number>();
   readonly #gone = new Set<Slot>();
   readonly #pins = new RowPins();
+  readonly #ages = new RowAges();
   #forgotten: readonly NumberRange[] = [];
   #forgottenRow: number | undefined;
   #nextNumber = 1;
@@ -76,6 +82,11 @@ export class StreamIndex {
 
   slotOf(number: number): Slot | undefined {
     return this.#byNumber.get(number);
+  }
+
+  /** Every stream in order of creation, gone ones too. */
+  slots(): Iterable<Slot> {
+    return this.#byNumber.values();
   }
 
   countOpen(principal: string): number {
@@ -109,7 +120,18 @@ export class StreamIndex {
     this.#pins.pin(row);
   }
 
+  /** The last row that was written before `timeMs`, as far as is known. */
+  lastRowBefore(timeMs: number): number {
+    return this.#ages.lastBefore(timeMs);
+  }
+
+  /** True when a row that is needed holds mostly what is not. */
+  isSparse(row: number): boolean {
+    return this.#pins.isSparse(row);
+  }
+
   apply(row: number, record: GroupRecord): void {
+    this.#ages.add(row, record.timeMs);
     for (const entry of record.entries) this.#applyEntry(row, entry, record.timeMs);
     if (record.forgotten !== undefined) this.#forget(row, record.forgotten);
   }
@@ -148,7 +170,8 @@ export class StreamIndex {
   #applyEntry(row: number, entry: StreamEntry, timeMs: number): void {
     const slot = this.#slotAt(entry.stream);
     assert(slot.view.kind !== "gone", "nothing follows a tombstone");
-    const { chunks, events, meta, tombstone } = entry;
+    const { chunks, events, meta, tombstone, moved } = entry;
+    if (moved !== undefined) this.#move(slot, row, moved);
     if (chunks !== undefined) {
       slot.chunks.push(chunks.first, chunks.count, row);
       this.#pins.pin(row);
@@ -174,6 +197,19 @@ export class StreamIndex {
       // No change of life in a light entry, so the principal's count of open streams stays.
       slot.view = { kind: "live", state, lease: renewedByCommit(slot.view.lease, timeMs) };
     }
+  }
+
+  #move(slot: Slot, row: number, { chunks, events }: MovedLogs): void {
+    for (const [list, { first, count }] of [
+      [slot.chunks, chunks],
+      [slot.events, events],
+    ] as const) {
+      if (count === 0) continue;
+      this.#pins.pin(row);
+      for (const freed of list.replace(first, count, row)) this.#pins.unpin(freed);
+    }
+    slot.movedChunks = Math.max(slot.movedChunks, chunks.first + chunks.count);
+    slot.movedEvents = Math.max(slot.movedEvents, events.first + events.count);
   }
 
   #restate(slot: Slot, { name, state, lease }: StreamMeta, row: number): void {
@@ -211,6 +247,8 @@ export class StreamIndex {
       chunks: new SegmentList(),
       events: new SegmentList(),
       viewRow: undefined,
+      movedChunks: 0,
+      movedEvents: 1,
     };
     this.#byNumber.set(number, slot);
     this.#nextNumber = Math.max(this.#nextNumber, number + 1);

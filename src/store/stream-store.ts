@@ -129,5 +129,11 @@ export interface StreamStore {
   /** Forgets tombstones older than `beforeMs`; returns how many. */
   forgetGone(beforeMs: number): Promise<number>;
 
+  /**
+   * Brings streams that ended and have been quiet since `quietSinceMs`, and the old parts of others, to where
+   * they cost least. Nothing that anybody can see changes; a store without such a place does nothing.
+   */
+  tidy(quietSinceMs: number): Promise<void>;
+
   close(): Promise<void>;
 }

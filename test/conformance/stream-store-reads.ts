@@ -243,6 +243,36 @@ export function streamStoreReads(storeName: string, opened: Opened): void {
       assert.equal((await again.readEvents(streamName("e"), 1, 10_000)).length, 6);
     });
 
+    test("B4: tidying changes nothing that can be seen, before a restart or after it", async (t) => {
+      const { store, reopen, clock } = await opened(t);
+      const [ended, running] = [streamName("ended"), streamName("running")];
+      const states = await Promise.all([created(store, ended), created(store, running)]);
+      let [one, two] = states;
+      for (let at = 0; at < 12; at++) {
+        [one, two] = await Promise.all([
+          grown(store, ended, one, { events: 3, chunks: at % 3 }),
+          grown(store, running, two, { events: 2, chunks: 1 }),
+        ]);
+      }
+      one = await grown(store, ended, one, { events: 1, change: { end: "completed" } });
+      clock.advance(100_000);
+      const look = async (from: StreamStore, name: typeof ended): Promise<unknown> => [
+        await from.load(name),
+        await readAll(1, (event) => from.readEvents(name, event, 100)),
+        await readAll(0, (seqno) => from.readChunks(name, seqno, 100)),
+      ];
+      const before = [await look(store, ended), await look(store, running)];
+      await store.tidy(Number.MAX_SAFE_INTEGER);
+      assert.deepEqual([await look(store, ended), await look(store, running)], before);
+      await store.tidy(Number.MAX_SAFE_INTEGER);
+      const again = await reopen?.();
+      if (again === undefined) return;
+      t.after(() => again.close());
+      assert.deepEqual([await look(again, ended), await look(again, running)], before);
+      await grown(again, running, two, { events: 1, chunks: 1 });
+      assert.equal((await again.expire(ended, one.activityMs)).kind, "gone");
+    });
+
     test("A7: tombstones and their absence survive a restart", async (t) => {
       const { store, reopen, clock } = await opened(t);
       if (reopen === undefined) return t.diagnostic("this store does not outlive its process");

@@ -6,7 +6,7 @@
  * Invariant checked throughout: a handler hears `closed` exactly once, and nothing after it.
  */
 import assert from "node:assert/strict";
-import { describe, test } from "node:test";
+import { describe, test, type TestContext } from "node:test";
 import type { HoldfastError } from "../../src/protocol/errors.ts";
 import type { ClientFrame, ServerFrame } from "../../src/protocol/frames.ts";
 import type {
@@ -95,15 +95,19 @@ function event(eventId: number, bytes = 3): ServerFrame {
 
 const range = (from: number, count: number): number[] => Array.from({ length: count }, (_, i) => from + i);
 
-export function transportConformance(name: string, make: (accept: Accept) => TransportUnderTest): void {
-  async function connected(): Promise<Pair> {
+export function transportConformance(
+  name: string,
+  /** Whatever it opens it closes after the test. */
+  make: (accept: Accept, t: TestContext) => TransportUnderTest | Promise<TransportUnderTest>,
+): void {
+  async function connected(t: TestContext): Promise<Pair> {
     const server = new Recorder<ClientFrame>();
     const client = new Recorder<ServerFrame>();
     const accepts: { meta: AcceptedMeta; wire: Wire<ServerFrame> }[] = [];
-    const transport = make((meta, wire) => {
+    const transport = await make((meta, wire) => {
       accepts.push({ meta, wire });
       return server;
-    });
+    }, t);
     const toServer = transport.connect(META, client);
     await transport.settle();
     const [accept, ...others] = accepts;
@@ -114,8 +118,8 @@ export function transportConformance(name: string, make: (accept: Accept) => Tra
   /** The same rule, once from each side. */
   function mirrored(rule: string, check: (pair: Pair, near: Side, far: Side) => Promise<void>): void {
     for (const side of ["client", "server"] as const) {
-      test(`${rule} (${side} side)`, async () => {
-        const pair = await connected();
+      test(`${rule} (${side} side)`, async (t) => {
+        const pair = await connected(t);
         const sides = { client: clientSide(pair), server: serverSide(pair) };
         await check(pair, sides[side], sides[side === "client" ? "server" : "client"]);
       });
@@ -123,8 +127,8 @@ export function transportConformance(name: string, make: (accept: Accept) => Tra
   }
 
   describe(`${name} is a transport`, () => {
-    test("the server learns the stream, its key and the principal, never the credentials", async () => {
-      const { accepted } = await connected();
+    test("the server learns the stream, its key and the principal, never the credentials", async (t) => {
+      const { accepted } = await connected(t);
       assert.deepEqual(accepted, {
         idempotencyKey: META.idempotencyKey,
         streamKey: META.streamKey,
@@ -132,21 +136,21 @@ export function transportConformance(name: string, make: (accept: Accept) => Tra
       });
     });
 
-    test("nobody is called before connect has returned", () => {
+    test("nobody is called before connect has returned", async (t) => {
       const client = new Recorder<ServerFrame>();
       let accepted = false;
-      const transport = make(() => {
+      const transport = await make(() => {
         accepted = true;
         return new Recorder<ClientFrame>();
-      });
+      }, t);
       transport.connect(META, client).write([chunk(0)]);
       assert.equal(accepted, false);
       assert.deepEqual(client.calls, []);
     });
 
-    test("frames written before the server has met the connection arrive", async () => {
+    test("frames written before the server has met the connection arrive", async (t) => {
       const server = new Recorder<ClientFrame>();
-      const transport = make(() => server);
+      const transport = await make(() => server, t);
       const wire = transport.connect(META, new Recorder<ServerFrame>());
       wire.write([chunk(0), chunk(1)]);
       wire.write([chunk(2)]);
@@ -154,13 +158,13 @@ export function transportConformance(name: string, make: (accept: Accept) => Tra
       assert.deepEqual(server.frames, [chunk(0), chunk(1), chunk(2)]);
     });
 
-    test("a principal that is not known hears unauthenticated, and the server hears nothing", async () => {
+    test("a principal that is not known hears unauthenticated, and the server hears nothing", async (t) => {
       const client = new Recorder<ServerFrame>();
       let accepted = false;
-      const transport = make(() => {
+      const transport = await make(() => {
         accepted = true;
         return new Recorder<ClientFrame>();
-      });
+      }, t);
       const wire = transport.connect({ ...META, credentials: undefined }, client);
       wire.write([chunk(0)]);
       await transport.settle();
@@ -171,13 +175,13 @@ export function transportConformance(name: string, make: (accept: Accept) => Tra
       await transport.settle();
     });
 
-    test("two connections do not mix", async () => {
+    test("two connections do not mix", async (t) => {
       const servers = new Map<string, Recorder<ClientFrame>>();
-      const transport = make(({ idempotencyKey }) => {
+      const transport = await make(({ idempotencyKey }) => {
         const server = new Recorder<ClientFrame>();
         servers.set(idempotencyKey, server);
         return server;
-      });
+      }, t);
       const connect = (idempotencyKey: string): Wire<ClientFrame> =>
         transport.connect({ ...META, idempotencyKey }, new Recorder<ServerFrame>());
       const [a, b] = [connect("a"), connect("b")];
@@ -255,8 +259,8 @@ export function transportConformance(name: string, make: (accept: Accept) => Tra
       assert.deepEqual(near.numbers(), []);
     });
 
-    test("both sides may end at the same time", async () => {
-      const { transport, client, server, toClient, toServer } = await connected();
+    test("both sides may end at the same time", async (t) => {
+      const { transport, client, server, toClient, toServer } = await connected(t);
       toServer.end();
       toClient.end();
       await transport.settle();

@@ -2,7 +2,7 @@
  * Random histories against the naive store, with restarts in between: every answer must be the same.
  *
  * Operations of one round are submitted together and share group commits; the naive store takes them
- * one by one in the same order. A third of the restarts find every row that was ever dropped again.
+ * one by one in the same order, and knows nothing of tidying. A third of the restarts find every row that was ever dropped again.
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -39,6 +39,7 @@ type Round =
   | { readonly kind: "advance"; readonly ms: number }
   | { readonly kind: "expire"; readonly name: StreamName; readonly late: boolean }
   | { readonly kind: "forget"; readonly backMs: number }
+  | { readonly kind: "tidy"; readonly backMs: number; readonly meanwhile: readonly Operation[] }
   | { readonly kind: "restart"; readonly dropsLost: boolean };
 
 const name = fc.constantFrom(...NAMES);
@@ -82,6 +83,16 @@ const round: fc.Arbitrary<Round> = fc.oneof(
     }),
   },
   { weight: 4, arbitrary: fc.record({ kind: fc.constant("advance"), ms: fc.integer({ min: -5, max: 40 }) }) },
+  // Long enough that rows are told apart by their age.
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant("advance"), ms: fc.constant(12_000) }) },
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      kind: fc.constant("tidy"),
+      backMs: fc.integer({ min: -20, max: 20 }),
+      meanwhile: fc.array(operation, { maxLength: 4 }),
+    }),
+  },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant("expire"), name, late: fc.boolean() }) },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant("forget"), backMs: fc.nat(30) }) },
   { weight: 3, arbitrary: fc.record({ kind: fc.constant("restart"), dropsLost: fc.boolean() }) },
@@ -89,23 +100,22 @@ const round: fc.Arbitrary<Round> = fc.oneof(
 
 /** A memory log that remembers what was dropped, and can find it again. */
 class Disk {
-  readonly #all = new Map<number, Uint8Array>();
+  readonly #all: { readonly record: Uint8Array; readonly body: Uint8Array | undefined }[] = [];
   #log = new MemoryLog();
 
   open(): CommitLog {
     const log = this.#log.reopened();
     const append = log.append.bind(log);
-    log.append = async (record) => {
-      const row = await append(record);
-      this.#all.set(row, record);
-      return row;
+    log.append = (record, body) => {
+      this.#all.push({ record, body });
+      return append(record, body);
     };
     return log;
   }
 
   async loseDrops(): Promise<void> {
     this.#log = new MemoryLog();
-    for (const record of this.#all.values()) await this.#log.append(record);
+    for (const { record, body } of this.#all) await this.#log.append(record, body);
   }
 }
 
@@ -144,6 +154,12 @@ class Run {
         const beforeMs = this.#naive.nowMs - next.backMs;
         const expected = this.#naive.forgetGone(beforeMs);
         assert.equal(await this.#opened().forgetGone(beforeMs), expected);
+        break;
+      }
+      case "tidy": {
+        const tidied = this.#opened().tidy(this.#naive.nowMs - next.backMs);
+        await this.#work(next.meanwhile);
+        await tidied;
         break;
       }
       case "restart":

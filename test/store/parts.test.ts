@@ -3,11 +3,16 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import * as fc from "fast-check";
-import { CommitRecordSchema, StreamEnd } from "../../src/protocol/gen/holdfast/storage/v1/commit_pb.ts";
+import {
+  CommitRecordSchema,
+  MovedBatchesSchema,
+  StreamEnd,
+} from "../../src/protocol/gen/holdfast/storage/v1/commit_pb.ts";
 import { RecordEncoder, decodeRecord, entriesOf } from "../../src/store/commit-record.ts";
 import type { GroupRecord } from "../../src/store/commit-record.ts";
 import { EventTail } from "../../src/store/event-tail.ts";
 import { byCodePoint } from "../../src/store/key-order.ts";
+import { decodeMovedBatches, encodeMovedBatches } from "../../src/store/moved-logs.ts";
 import { addNumbers, hasNumber } from "../../src/store/number-ranges.ts";
 import { RowPins } from "../../src/store/row-pins.ts";
 import type { Segment } from "../../src/store/segment-list.ts";
@@ -23,6 +28,7 @@ const RECORD: GroupRecord = {
       events: eventsFrom(1, 300),
       meta: undefined,
       tombstone: undefined,
+      moved: undefined,
     },
     {
       stream: 2 ** 40,
@@ -49,6 +55,12 @@ const RECORD: GroupRecord = {
         lease: { hostId: "h", leaseMs: 1000, untilMs: 1_700_000_001_000 },
       },
       tombstone: undefined,
+      moved: {
+        chunks: { first: 0, count: 7 },
+        events: { first: 2, count: 11 },
+        bodyOffset: 300,
+        bodyLength: 2 ** 33,
+      },
     },
     {
       stream: 3,
@@ -60,6 +72,7 @@ const RECORD: GroupRecord = {
         keyCheck: KEY_CHECK,
         goneMs: 1_700_000_000_123,
       },
+      moved: undefined,
     },
   ],
   forgotten: [
@@ -146,11 +159,97 @@ test("F2: a million batches of one stream cost a few megabytes", () => {
   assert.deepEqual(list.find(777_777), { first: 777_777, count: 1, row: 777_776 * 3 + 1000 });
 });
 
-test("segments that overlap or go back in rows are a bug", () => {
+test("segments that overlap are a bug, and so is a move of half a batch", () => {
   const list = new SegmentList();
   list.push(1, 5, 10);
   assert.throws(() => list.push(5, 1, 11), /overlap/);
-  assert.throws(() => list.push(6, 1, 9), /in order/);
+  assert.throws(() => list.replace(2, 4, 11), /whole batches/);
+  assert.throws(() => list.replace(0, 2, 11), /whole batches/);
+});
+
+test("a run of segments is replaced by one, wherever it lies, and the others stay", () => {
+  const step = fc.record({
+    count: fc.integer({ min: 1, max: 5 }),
+    rows: fc.oneof(fc.nat(3), fc.nat(2 ** 40)),
+  });
+  const move = fc.record({ from: fc.nat(100), to: fc.nat(100) });
+  fc.assert(
+    fc.property(
+      fc.array(step, { minLength: 1, maxLength: 300, size: "max" }),
+      fc.array(move, { maxLength: 5 }),
+      fc.nat(100),
+      (steps, moves, floorPart) => {
+        const list = new SegmentList();
+        let plain: Segment[] = [];
+        let end = 1;
+        let row = 0;
+        const push = (count: number): void => {
+          list.push(end, count, row);
+          plain.push({ first: end, count, row });
+          end += count;
+        };
+        for (const { count, rows } of steps) {
+          row += rows;
+          push(count);
+        }
+        const floor = Math.floor((end * floorPart) / 100);
+        list.dropBelow(floor);
+        plain = plain.filter(({ first, count }) => first + count > floor);
+        for (const { from, to } of moves) {
+          const low = Math.floor((Math.min(from, to) * plain.length) / 101);
+          const run = plain.slice(low, Math.floor((Math.max(from, to) * plain.length) / 101) + 1);
+          const [head] = run;
+          if (head === undefined) continue;
+          row += 1;
+          const moved = { first: head.first, count: run.reduce((sum, { count }) => sum + count, 0), row };
+          assert.deepEqual(
+            list.replace(moved.first, moved.count, row),
+            run.map((segment) => segment.row),
+          );
+          plain = plain.toSpliced(low, run.length, moved);
+        }
+        push(3);
+        assert.deepEqual(Array.from({ [Symbol.iterator]: () => list[Symbol.iterator]() }), plain);
+        for (const segment of plain) {
+          assert.deepEqual(list.find(segment.first), segment);
+          assert.deepEqual(list.find(segment.first + segment.count - 1), segment);
+          assert.deepEqual(list.from(segment.first).next().value, segment);
+        }
+      },
+    ),
+  );
+});
+
+test("a segment fills the gap that dropped rows left", () => {
+  const list = new SegmentList();
+  list.push(501, 10, 90);
+  assert.deepEqual(list.replace(1, 500, 1000), []);
+  list.push(511, 1, 1001);
+  assert.equal(list.isDense(1, 512), true);
+  assert.deepEqual(list.find(500), { first: 1, count: 500, row: 1000 });
+  assert.deepEqual(list.find(511), { first: 511, count: 1, row: 1001 });
+});
+
+test("moved batches decode to what was encoded, and agree with the generated code", () => {
+  const batches = {
+    chunks: [chunksFrom(0, 2), chunksFrom(2, 1)],
+    events: [eventsFrom(1, 300), eventsFrom(301, 1)],
+  };
+  const bytes = encodeMovedBatches(batches);
+  assert.deepEqual(decodeMovedBatches(bytes), batches);
+  assert.deepEqual(toBinary(MovedBatchesSchema, fromBinary(MovedBatchesSchema, bytes)), bytes);
+  assert.throws(() => decodeMovedBatches(bytes.subarray(0, -1)));
+});
+
+test("a row is sparse when half of what was needed in it is not any more", () => {
+  const pins = new RowPins();
+  for (let at = 0; at < 5; at++) pins.pin(7);
+  pins.unpin(7);
+  pins.unpin(7);
+  assert.equal(pins.isSparse(7), false);
+  pins.unpin(7);
+  assert.equal(pins.isSparse(7), true);
+  assert.equal(pins.isSparse(8), false);
 });
 
 test("a row is free when its last pin goes, and only then", () => {

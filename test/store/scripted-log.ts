@@ -9,6 +9,7 @@ import { MemoryLog } from "../../src/store/index.ts";
 
 interface Append {
   readonly record: Uint8Array;
+  readonly body: Uint8Array | undefined;
   readonly answer: PromiseWithResolvers<number>;
 }
 
@@ -32,8 +33,8 @@ export class ScriptedLog implements CommitLog {
 
   /** Lets the oldest held append become durable. */
   async finish(): Promise<void> {
-    const { record, answer } = this.#held.shift() ?? assert.fail("no append is held");
-    answer.resolve(await this.rows.append(record));
+    const { record, body, answer } = this.#held.shift() ?? assert.fail("no append is held");
+    answer.resolve(await this.rows.append(record, body));
     await turn();
   }
 
@@ -48,16 +49,21 @@ export class ScriptedLog implements CommitLog {
     return this.rows.scan();
   }
 
-  append(record: Uint8Array): Promise<number> {
-    if (!this.holding) return this.rows.append(record);
+  append(record: Uint8Array, body?: Uint8Array): Promise<number> {
+    if (!this.holding) return this.rows.append(record, body);
     const answer = Promise.withResolvers<number>();
-    this.#held.push({ record, answer });
+    this.#held.push({ record, body, answer });
     return answer.promise;
   }
 
   async read(row: number): Promise<Uint8Array> {
     await this.reading;
     return this.rows.read(row);
+  }
+
+  async readBody(row: number): Promise<Uint8Array> {
+    await this.reading;
+    return this.rows.readBody(row);
   }
 
   async drop(rows: readonly number[]): Promise<void> {

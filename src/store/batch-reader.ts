@@ -1,0 +1,137 @@
+/**
+ * Batches of one stream, read from the rows that the index names.
+ *
+ * While a row is being read its stream may go away, or be moved into another row and the old one
+ * dropped. The first ends the reading, the second makes it look again; neither is damage.
+ */
+import { HoldfastError } from "../protocol/errors.ts";
+import type { StreamEntry } from "./commit-record.ts";
+import type { CommitLog } from "./commit-log.ts";
+import { decodeMovedBatches } from "./moved-logs.ts";
+import { RowReader } from "./row-reader.ts";
+import type { Segment, SegmentList } from "./segment-list.ts";
+import type { Slot } from "./stream-index.ts";
+import type { Batch, ChunkBatch } from "./stream-store.ts";
+
+const ROWS_AHEAD_MAX = 8;
+
+export class BatchReader {
+  readonly #rows: RowReader;
+
+  constructor(log: CommitLog, bytesMax: number) {
+    this.#rows = new RowReader(log, bytesMax);
+  }
+
+  /** From the batch that holds `from` on, up to about `bytesMax`, at least one when there is any. */
+  events(slot: Slot, from: number, bytesMax: number): Promise<readonly Batch[]> {
+    return read(from, bytesMax, (number, ahead) => {
+      this.#readAhead(slot.events, number, ahead);
+      return this.#at(slot, "events", number, eventsIn);
+    });
+  }
+
+  chunks(slot: Slot, from: number, bytesMax: number): Promise<readonly ChunkBatch[]> {
+    return read(from, bytesMax, (number, ahead) => {
+      this.#readAhead(slot.chunks, number, ahead);
+      return this.#at(slot, "chunks", number, chunksIn);
+    });
+  }
+
+  /** Begins to read the next rows, so that the log works while we decode. */
+  #readAhead(list: SegmentList, number: number, count: number): void {
+    let left = count;
+    for (const { row } of list.from(number)) {
+      if (left <= 0) return;
+      left -= 1;
+      this.#rows.prefetch(row);
+    }
+  }
+
+  /** The batches of the segment that holds `number`; none when there is no such segment. */
+  async #at<B extends Batch>(
+    slot: Slot,
+    log: "events" | "chunks",
+    number: number,
+    batchesIn: (entry: StreamEntry, body: Uint8Array | undefined) => readonly B[],
+  ): Promise<readonly B[]> {
+    for (;;) {
+      const segment = slot[log].find(number);
+      if (segment === undefined) return [];
+      const { row } = segment;
+      const isStillThere = (): boolean => slot[log].find(number)?.row === row;
+      try {
+        const batches = await this.#inRow(slot.number, segment, batchesIn);
+        if (batches.length > 0) return batches;
+      } catch (error) {
+        if (!isStillThere()) continue;
+        if (error instanceof HoldfastError) throw error;
+        if (error instanceof RangeError) throw damaged(row, error);
+        throw new HoldfastError("unavailable", `row ${row} could not be read`, { cause: error });
+      }
+      if (isStillThere()) throw damaged(row, undefined);
+    }
+  }
+
+  async #inRow<B extends Batch>(
+    stream: number,
+    { row, first, count }: Segment,
+    batchesIn: (entry: StreamEntry, body: Uint8Array | undefined) => readonly B[],
+  ): Promise<readonly B[]> {
+    for (const entry of await this.#rows.entriesOf(stream, row)) {
+      const { moved } = entry;
+      const body = moved === undefined ? undefined : await this.#rows.bodyOf(row);
+      const batches = batchesIn(entry, body?.subarray(moved?.bodyOffset, bodyEnd(moved)));
+      const inside = batches.filter((batch) => batch.first >= first && batch.first < first + count);
+      if (inside.length > 0) return inside;
+    }
+    return [];
+  }
+}
+
+async function read<B extends Batch>(
+  from: number,
+  bytesMax: number,
+  batchesAt: (number: number, ahead: number) => Promise<readonly B[]>,
+): Promise<readonly B[]> {
+  const found: B[] = [];
+  let bytes = 0;
+  for (let next = from; ;) {
+    // Whoever has taken little so far may not want much more.
+    const batches = await batchesAt(next, Math.min(found.length, ROWS_AHEAD_MAX));
+    if (batches.length === 0) return found;
+    for (const batch of batches) {
+      if (batch.first + batch.count <= next) continue;
+      bytes += batch.sealed.byteLength;
+      if (found.length > 0 && bytes > bytesMax) return found;
+      found.push(ownCopy(batch));
+      if (bytes >= bytesMax) return found;
+      next = batch.first + batch.count;
+    }
+  }
+}
+
+function eventsIn(entry: StreamEntry, body: Uint8Array | undefined): readonly Batch[] {
+  if (body !== undefined) return decodeMovedBatches(body).events;
+  return entry.events === undefined ? [] : [entry.events];
+}
+
+function chunksIn(entry: StreamEntry, body: Uint8Array | undefined): readonly ChunkBatch[] {
+  if (body !== undefined) return decodeMovedBatches(body).chunks;
+  return entry.chunks === undefined ? [] : [entry.chunks];
+}
+
+function bodyEnd(moved: StreamEntry["moved"]): number | undefined {
+  return moved === undefined ? undefined : moved.bodyOffset + moved.bodyLength;
+}
+
+function damaged(row: number, cause: unknown): HoldfastError {
+  return new HoldfastError("stream_failed", `row ${row} of the commit log is damaged`, { cause });
+}
+
+/** A batch read from a row is a view into it, and would keep the whole row in memory. */
+export function ownCopy<B extends Batch>(batch: B): B {
+  const copy = { ...batch, sealed: batch.sealed.slice() };
+  return "macs" in copy && Array.isArray(copy.macs)
+    ? { ...copy, macs: copy.macs.map((mac: Uint8Array) => mac.slice()) }
+    : copy;
+}

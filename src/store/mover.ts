@@ -1,0 +1,204 @@
+/**
+ * Which streams are to be moved out of the rows they were written to, and their batches.
+ *
+ * A row holds entries of every stream that was busy at the time. A stream that has ended is read as a
+ * whole or not at all, so its batches belong together, and a start should not have to read them. A stream
+ * that lives long keeps rows that hold mostly what others have left behind. Both are written once more, in
+ * rows of their own; after that the old rows lose a pin.
+ *
+ * The rows are read once, in order, for all streams together: neighbours in time share their rows. So what has
+ * been collected of a stream at any moment is the next part of its logs, and may be moved as it is.
+ */
+import type { CommitLog } from "./commit-log.ts";
+import { decodeRecord } from "./commit-record.ts";
+import { ownCopy } from "./batch-reader.ts";
+import type { Move } from "./group.ts";
+import type { SegmentList } from "./segment-list.ts";
+import type { Slot, StreamIndex } from "./stream-index.ts";
+import type { Batch, ChunkBatch } from "./stream-store.ts";
+
+/** Rows of other streams are small beside it; a commit that waits for such a record waits a millisecond. */
+const RECORD_BYTES_MAX = 256 * 1024;
+/** What is held in memory between reading and writing. */
+const ROUND_BYTES_MAX = 16 * 1024 * 1024;
+const ROUND_STREAMS_MAX = 4_096;
+
+/** A stream that is to be moved, as far as it lies in rows up to `lastRow`. */
+export interface Candidate {
+  readonly slot: Slot;
+  readonly lastRow: number;
+}
+
+interface Cursor extends Candidate {
+  readonly chunks: ChunkBatch[];
+  readonly events: Batch[];
+  nextChunk: number | undefined;
+  nextEvent: number | undefined;
+}
+
+/** What becomes one record. */
+export type MoveGroup = readonly Move[];
+
+/** Ended streams without activity since `quietSinceMs`, and others that keep old rows for little. */
+export function candidatesToMove(index: StreamIndex, quietSinceMs: number): readonly Candidate[] {
+  const oldRow = index.lastRowBefore(quietSinceMs);
+  const found: Candidate[] = [];
+  for (const slot of index.slots()) {
+    if (slot.view.kind !== "live" || slot.name === undefined) continue;
+    const { end, activityMs } = slot.view.state;
+    const isQuiet = end !== undefined && activityMs < quietSinceMs;
+    const [chunkRow, eventRow] = [chunkToMove(slot)?.row, eventToMove(slot)?.row];
+    const isOut = chunkRow === undefined && eventRow === undefined;
+    const keepsOldRow = [chunkRow, eventRow, slot.viewRow].some(
+      (row) => row !== undefined && row <= oldRow && index.isSparse(row),
+    );
+    if (isQuiet && !isOut) found.push({ slot, lastRow: Infinity });
+    else if (keepsOldRow) found.push({ slot, lastRow: oldRow });
+    if (found.length >= ROUND_STREAMS_MAX) break;
+  }
+  return found;
+}
+
+/** Rises when something of them is moved. */
+export function movedEntries(candidates: readonly Candidate[]): number {
+  return candidates.reduce((sum, { slot }) => sum + slot.movedChunks + slot.movedEvents, 0);
+}
+
+/** Reads what lies in the old rows, up to a bound of memory. */
+export async function collectMoves(
+  log: CommitLog,
+  candidates: readonly Candidate[],
+): Promise<readonly MoveGroup[]> {
+  const cursors = new Map(candidates.map((candidate) => [candidate.slot.number, cursorOf(candidate)]));
+  let bytes = 0;
+  for (const row of rowsOf(cursors.values())) {
+    if (bytes >= ROUND_BYTES_MAX) break;
+    const record = await readIfThere(log, row);
+    if (record === undefined) continue;
+    for (const { stream, chunks, events } of decodeRecord(record).entries) {
+      const cursor = cursors.get(stream);
+      if (cursor === undefined || row > cursor.lastRow) continue;
+      if (chunks !== undefined && chunks.first === cursor.nextChunk) {
+        cursor.chunks.push(ownCopy(chunks));
+        cursor.nextChunk = chunks.first + chunks.count;
+        bytes += chunks.sealed.byteLength;
+      }
+      if (events !== undefined && events.first === cursor.nextEvent) {
+        cursor.events.push(ownCopy(events));
+        cursor.nextEvent = events.first + events.count;
+        bytes += events.sealed.byteLength;
+      }
+    }
+  }
+  return groupsOf([...cursors.values()]);
+}
+
+function chunkToMove({ chunks, movedChunks }: Slot): ReturnType<SegmentList["find"]> {
+  return chunks.find(movedChunks);
+}
+
+function eventToMove({ events, movedEvents, view }: Slot): ReturnType<SegmentList["find"]> {
+  return events.find(Math.max(movedEvents, view.kind === "live" ? view.state.eventFloor : 0));
+}
+
+function cursorOf({ slot, lastRow }: Candidate): Cursor {
+  return {
+    slot,
+    lastRow,
+    chunks: [],
+    events: [],
+    nextChunk: chunkToMove(slot)?.first,
+    nextEvent: eventToMove(slot)?.first,
+  };
+}
+
+function rowsOf(cursors: Iterable<Cursor>): readonly number[] {
+  const rows = new Set<number>();
+  for (const { slot, lastRow, nextChunk, nextEvent } of cursors) {
+    for (const [list, from] of [
+      [slot.chunks, nextChunk],
+      [slot.events, nextEvent],
+    ] as const) {
+      if (from === undefined) continue;
+      for (const segment of list.from(from)) {
+        if (segment.row > lastRow) break;
+        rows.add(segment.row);
+      }
+    }
+  }
+  return [...rows].toSorted((a, b) => a - b);
+}
+
+/** A stream that went away meanwhile took its rows along; what was collected before is still right. */
+async function readIfThere(log: CommitLog, row: number): Promise<Uint8Array | undefined> {
+  try {
+    return await log.read(row);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Streams that have ended will go at about the same time and may share a row; one that lives has its own. */
+function groupsOf(cursors: readonly Cursor[]): readonly MoveGroup[] {
+  const groups: Move[][] = [];
+  let shared: Move[] = [];
+  let sharedBytes = 0;
+  for (const cursor of cursors) {
+    const isLive = cursor.slot.view.kind === "live" && cursor.slot.view.state.end === undefined;
+    for (const move of movesOf(cursor)) {
+      const bytes = bytesOf(move);
+      if (isLive || bytes >= RECORD_BYTES_MAX) {
+        groups.push([move]);
+        continue;
+      }
+      if (sharedBytes + bytes > RECORD_BYTES_MAX) {
+        groups.push(shared);
+        shared = [];
+        sharedBytes = 0;
+      }
+      shared.push(move);
+      sharedBytes += bytes;
+    }
+  }
+  if (shared.length > 0) groups.push(shared);
+  return groups;
+}
+
+/** One stream in pieces of a bounded size; one without batches is restated only. */
+function movesOf({ slot, chunks, events }: Cursor): readonly Move[] {
+  const { name, number } = slot;
+  if (name === undefined) return [];
+  const pieces = [
+    ...piecesOf(chunks).map((piece) => ({ chunks: piece, events: [] })),
+    ...piecesOf(events).map((piece) => ({ chunks: [], events: piece })),
+  ];
+  const [first, second, ...rest] = pieces;
+  // The few chunks of an ordinary stream go with its events.
+  const joined =
+    first !== undefined && second !== undefined && second.chunks.length === 0 && first.events.length === 0
+      ? [{ chunks: first.chunks, events: second.events }, ...rest]
+      : pieces;
+  return (joined.length === 0 ? [{ chunks: [], events: [] }] : joined).map((batches) => ({
+    name,
+    number,
+    batches,
+  }));
+}
+
+function piecesOf<B extends Batch>(batches: readonly B[]): readonly (readonly B[])[] {
+  const pieces: B[][] = [];
+  let bytes = Infinity;
+  for (const batch of batches) {
+    if (bytes + batch.sealed.byteLength > RECORD_BYTES_MAX) {
+      pieces.push([]);
+      bytes = 0;
+    }
+    pieces.at(-1)?.push(batch);
+    bytes += batch.sealed.byteLength;
+  }
+  return pieces;
+}
+
+function bytesOf({ batches: { chunks, events } }: Move): number {
+  return [...chunks, ...events].reduce((sum, { sealed }) => sum + sealed.byteLength, 0);
+}

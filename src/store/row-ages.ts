@@ -1,0 +1,31 @@
+/**
+ * About how old a row is: now and then, the last row and the time of its record.
+ *
+ * Filled by durable records only, so a restart knows it again. One entry in a while is enough: nobody
+ * needs to know it to the second.
+ */
+const INTERVAL_MS = 10_000;
+/** A day's worth; what is older than the oldest entry counts as unknown. */
+const ENTRIES_MAX = 8_640;
+
+interface Age {
+  readonly row: number;
+  readonly timeMs: number;
+}
+
+export class RowAges {
+  #ages: Age[] = [];
+
+  add(row: number, timeMs: number): void {
+    const last = this.#ages.at(-1);
+    // A clock that was set back tells nothing until it has caught up.
+    if (last !== undefined && timeMs < last.timeMs + INTERVAL_MS) return;
+    this.#ages.push({ row, timeMs });
+    if (this.#ages.length > ENTRIES_MAX * 2) this.#ages = this.#ages.slice(-ENTRIES_MAX);
+  }
+
+  /** The last row known to have been written before `timeMs`; 0 when there is none. */
+  lastBefore(timeMs: number): number {
+    return this.#ages.findLast((age) => age.timeMs < timeMs)?.row ?? 0;
+  }
+}

@@ -1,0 +1,94 @@
+/**
+ * The embedded database: one file, one thread, one group commit for everything that a process keeps.
+ *
+ * Opening checks and changes nothing that was there. Writing begins with the first write, or with
+ * `beginWriting` once the caller has read the log and found it whole; so a database that is refused, for
+ * whatever reason and by whoever reads it, is afterwards what it was before.
+ *
+ * One process owns the file at a time; the lock beside it says so (D1).
+ */
+import { mkdirSync } from "node:fs";
+import { dirname, join } from "node:path";
+import type { BlobStore } from "../blob-store.ts";
+import type { CommitLog } from "../commit-log.ts";
+import { openLogStreamStore } from "../log-stream-store.ts";
+import type { StreamStore } from "../stream-store.ts";
+import type { TableStore } from "../table-store.ts";
+import { SqliteBlobs } from "./sqlite-blobs.ts";
+import type { ScanProgress } from "./sqlite-log.ts";
+import { SqliteLog } from "./sqlite-log.ts";
+import { SqliteTables } from "./sqlite-tables.ts";
+import { startThread } from "./thread.ts";
+
+export interface SqliteOptions {
+  /** The clock of leases and expiry, in milliseconds (D7). */
+  readonly now: () => number;
+  /** Told now and then while the commit log is read at start. */
+  readonly onProgress?: (progress: ScanProgress) => void;
+}
+
+/** The three parts share one file and one thread: closing any of them closes all. */
+export interface SqliteDatabase {
+  readonly log: CommitLog;
+  readonly tables: TableStore;
+  readonly blobs: BlobStore;
+  /** Fails now instead of at the first write when the file may not be written. */
+  beginWriting(): Promise<void>;
+  close(): Promise<void>;
+}
+
+export interface SqliteStore {
+  readonly streams: StreamStore;
+  readonly tables: TableStore;
+  readonly blobs: BlobStore;
+  close(): Promise<void>;
+}
+
+/** The database's name in a data directory. */
+export const DATABASE_FILE = "holdfast.db";
+
+/** Makes the file and its folder when they are not there. Rejects with `unavailable` while another process has it. */
+export function openSqlite(path: string, options: SqliteOptions): Promise<SqliteDatabase> {
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  return open(path, options, "own");
+}
+
+/** For looking only: changes nothing, also beside a process that writes. Every write is refused. */
+export function openSqliteReadOnly(path: string, options: SqliteOptions): Promise<SqliteDatabase> {
+  return open(path, options, "look");
+}
+
+/** Streams, tables and blobs of a data directory, ready for use. */
+export async function openSqliteStore(dataDir: string, options: SqliteOptions): Promise<SqliteStore> {
+  const database = await openSqlite(join(dataDir, DATABASE_FILE), options);
+  const { log, tables, blobs } = database;
+  try {
+    const streams = await openLogStreamStore(log, options);
+    await database.beginWriting();
+    const close = async (): Promise<void> => {
+      await streams.close();
+      await database.close();
+    };
+    return { streams, tables, blobs, close };
+  } catch (error) {
+    await database.close();
+    throw error;
+  }
+}
+
+async function open(path: string, options: SqliteOptions, mode: "own" | "look"): Promise<SqliteDatabase> {
+  const { now, onProgress } = options;
+  const thread = await startThread({ path, lockPath: lockPathOf(path), mode });
+  return {
+    log: new SqliteLog(thread, onProgress),
+    tables: new SqliteTables(thread, now),
+    blobs: new SqliteBlobs(thread, now),
+    beginWriting: () => thread.call("beginWriting", undefined),
+    close: () => thread.close(),
+  };
+}
+
+/** `holdfast.db` is locked by `holdfast.lock`. */
+export function lockPathOf(path: string): string {
+  return path.endsWith(".db") ? `${path.slice(0, -3)}.lock` : `${path}.lock`;
+}

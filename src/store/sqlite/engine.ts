@@ -1,0 +1,256 @@
+/**
+ * The database within its thread: first looked at, then written, one transaction per group.
+ *
+ * A group is whatever requests wait at the same time: appends, batches, blobs of everybody in the
+ * process. They share one transaction and one sync, and are answered after it (A3). What a request
+ * expects is judged before it writes, so a refused one changes nothing for the others.
+ *
+ * A write or a sync that fails ends the engine: nothing is known about the disk then, nothing is tried
+ * again on this handle, and every later request is refused (F5).
+ */
+import { rmSync } from "node:fs";
+import type { DatabaseSync } from "node:sqlite";
+import { HoldfastError } from "../../protocol/errors.ts";
+import { BlobRows } from "./blob-rows.ts";
+import type { Answer, Ask, ReadCalls, Request, ThreadStart, WriteCalls } from "./calls.ts";
+import { checkTables, createDatabase, openBeside, openUnwritten, openWriting } from "./connection.ts";
+import { Counter } from "./counter.ts";
+import { checkFile, damagedFile, fileBytes } from "./file-check.ts";
+import type { FileLock } from "./lock.ts";
+import { lockFile } from "./lock.ts";
+import { LogRows } from "./log-rows.ts";
+import { sqliteCode, writeFailure } from "./sqlite-error.ts";
+import { FileSpace } from "./file-space.ts";
+import { TableRows } from "./table-rows.ts";
+import { WriteAheadLog } from "./write-ahead-log.ts";
+
+type WriteKind = keyof WriteCalls;
+type ReadKind = keyof ReadCalls;
+type Handlers<C> = { readonly [K in keyof C & (WriteKind | ReadKind)]: (ask: Ask<K>) => Answer<K> };
+
+export interface Parts {
+  readonly database: DatabaseSync;
+  readonly house: House;
+  readonly counter: Counter;
+  readonly blobs: BlobRows;
+  readonly writes: Handlers<WriteCalls>;
+  readonly reads: Handlers<ReadCalls>;
+}
+
+/** What housekeeping works on. */
+export interface House {
+  readonly log: WriteAheadLog;
+  readonly space: FileSpace;
+}
+
+/** What became of one request of a group. */
+export interface Served {
+  readonly request: Request;
+  readonly value: unknown;
+}
+
+export class Engine {
+  readonly #path: string;
+  readonly #mode: ThreadStart["mode"];
+  readonly #lock: FileLock | undefined;
+  /** The index of a write-ahead log that only our looking made. */
+  readonly #madeIndex: boolean;
+  #parts: Parts;
+  #isWriting = false;
+  #failure: HoldfastError | undefined;
+
+  constructor({ path, lockPath, mode }: ThreadStart) {
+    this.#path = path;
+    this.#mode = mode;
+    // Reading a file that this process has open would drop SQLite's locks on it: look at the lock first.
+    const isLocked = fileBytes(lockPath) !== undefined;
+    if (!isLocked && fileBytes(path) !== undefined) checkFile(path);
+    if (!isLocked && fileBytes(path) === undefined && mode === "look") throw missing(path);
+    this.#lock = mode === "own" ? lockFile(lockPath) : shareIfFree(lockPath, isLocked);
+    this.#madeIndex = isIndexMissing(path);
+    try {
+      this.#parts = partsOf(this.#openFirst(mode, isLocked));
+    } catch (error) {
+      this.#lock?.release();
+      throw error;
+    }
+  }
+
+  get isWriting(): boolean {
+    return this.#isWriting;
+  }
+
+  beginWriting(): void {
+    this.#assertUsable();
+    if (this.#isWriting) return;
+    if (this.#mode === "look") {
+      throw new HoldfastError("unavailable", "the database was opened for looking only; nothing was written");
+    }
+    this.#parts.database.close();
+    const parts = partsOf(openWriting(this.#path));
+    this.#parts = parts;
+    this.#isWriting = true;
+    this.#transaction(() => parts.blobs.removeUnnamed());
+  }
+
+  /** All in one transaction, synced when this returns. */
+  write(requests: readonly Request<WriteKind>[]): readonly Served[] {
+    this.beginWriting();
+    const { writes } = this.#parts;
+    return this.#transaction(() => requests.map((request) => ({ request, value: run(writes, request) })));
+  }
+
+  read<K extends ReadKind>(request: Request<K>): Answer<K> {
+    this.#assertUsable();
+    try {
+      return run(this.#parts.reads, request);
+    } catch (error) {
+      if (error instanceof HoldfastError) throw error;
+      if (isDamage(error)) throw damagedFile(this.#path, reasonOf(error), error);
+      throw new HoldfastError("unavailable", `the database could not be read: ${reasonOf(error)}`, {
+        cause: error,
+      });
+    }
+  }
+
+  /** Work that no request waits for. A failure counts as that of a commit. */
+  keepHouse(work: (house: House) => void): void {
+    if (this.#failure !== undefined || !this.#isWriting) return;
+    try {
+      work(this.#parts.house);
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  /** Nothing is known about the disk any more: every later request is refused (F5). */
+  fail(cause: unknown): HoldfastError {
+    this.#failure ??= new HoldfastError("unavailable", writeFailure(cause), { cause });
+    return this.#failure;
+  }
+
+  close(): void {
+    this.#failure ??= new HoldfastError("unavailable", "the database is closed");
+    this.#parts.database.close();
+    if (this.#madeIndex && !this.#isWriting) rmSync(`${this.#path}-shm`, { force: true });
+    this.#lock?.release();
+  }
+
+  #openFirst(mode: ThreadStart["mode"], isLocked: boolean): DatabaseSync {
+    if (mode === "look" && this.#lock === undefined && isLocked) return openBeside(this.#path);
+    if (fileBytes(this.#path) === undefined) {
+      if (mode === "look") throw missing(this.#path);
+      createDatabase(this.#path);
+    }
+    if (isLocked) checkFile(this.#path);
+    return this.#openUnwritten();
+  }
+
+  #openUnwritten(): DatabaseSync {
+    let database: DatabaseSync | undefined;
+    try {
+      database = openUnwritten(this.#path);
+      checkTables(database, this.#path);
+      return database;
+    } catch (error) {
+      database?.close();
+      if (this.#madeIndex) rmSync(`${this.#path}-shm`, { force: true });
+      throw isDamage(error) ? damagedFile(this.#path, reasonOf(error), error) : error;
+    }
+  }
+
+  #transaction<T>(work: () => T): T {
+    const { database, counter } = this.#parts;
+    try {
+      database.exec("BEGIN IMMEDIATE");
+      const result = work();
+      counter.save();
+      database.exec("COMMIT");
+      return result;
+    } catch (error) {
+      throw this.fail(error);
+    }
+  }
+
+  #assertUsable(): void {
+    if (this.#failure !== undefined) throw this.#failure;
+  }
+}
+
+export function run<C, K extends keyof C & (WriteKind | ReadKind)>(
+  handlers: Handlers<C>,
+  request: Request<K>,
+): Answer<K> {
+  return handlers[request.kind](request.ask);
+}
+
+export function partsOf(database: DatabaseSync): Parts {
+  const counter = new Counter(database);
+  const log = new LogRows(database);
+  const tables = new TableRows(database, counter);
+  const blobs = new BlobRows(database, counter);
+  return {
+    database,
+    house: { log: new WriteAheadLog(database), space: new FileSpace(database) },
+    counter,
+    blobs,
+    writes: {
+      append: ({ record, body }) => log.append(record, body),
+      drop: ({ rows }) => log.drop(rows),
+      batch: ({ writes, fences, nowMs }) => tables.batch(writes, fences, nowMs),
+      deleteRow: (ask) => tables.delete(ask),
+      acquire: (ask) => tables.acquire(ask),
+      renew: (ask) => tables.renew(ask),
+      release: (ask) => tables.release(ask),
+      sweep: ({ countMax, nowMs }) => tables.sweep(countMax, nowMs),
+      putPart: (ask) => blobs.putPart(ask),
+      nameBlob: (ask) => blobs.name(ask),
+      dropUpload: ({ upload }) => blobs.dropUpload(upload),
+      deleteBlob: ({ space, id }) => blobs.delete(space, id),
+      clearSpace: ({ space }) => blobs.clear(space),
+    },
+    reads: {
+      scan: ({ after, bytesMax }) => log.page(after, bytesMax),
+      logSize: () => log.size(),
+      read: ({ row }) => log.read(row),
+      readBody: ({ row }) => log.readBody(row),
+      getRow: (ask) => tables.get(ask),
+      listRows: ({ table, prefix, page, nowMs }) => tables.list(table, prefix, page, nowMs),
+      findBlob: ({ space, id }) => blobs.find(space, id),
+      readPart: ({ upload, part }) => blobs.readPart(upload, part),
+      listBlobs: ({ space, page }) => blobs.list(space, page),
+      listSpaces: ({ page }) => blobs.listSpaces(page),
+    },
+  };
+}
+
+/** Somebody who only looks stands aside for nobody, but keeps an owner from starting under its eyes. */
+function shareIfFree(lockPath: string, isLocked: boolean): FileLock | undefined {
+  if (!isLocked) return undefined;
+  try {
+    return lockFile(lockPath, { shared: true });
+  } catch {
+    return undefined;
+  }
+}
+
+function isIndexMissing(path: string): boolean {
+  return (fileBytes(`${path}-wal`) ?? 0) > 0 && fileBytes(`${path}-shm`) === undefined;
+}
+
+function missing(path: string): HoldfastError {
+  return new HoldfastError(
+    "not_found",
+    `there is no database at ${path}; name the data directory of a server`,
+  );
+}
+
+/** SQLITE_CORRUPT and SQLITE_NOTADB. */
+function isDamage(error: unknown): boolean {
+  const code = sqliteCode(error);
+  return code === 11 || code === 26;
+}
+
+function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,74 @@
+/**
+ * Is this file ours, and may we touch it? Answered from its first bytes, before SQLite opens it.
+ *
+ * SQLite's own opening is not harmless: it may replay or delete what lies beside the file. So a file
+ * of another program, of a newer format, or cut short is refused here, with nothing opened and nothing
+ * changed. The numbers in the header are right at every moment: a database is made under another name and
+ * renamed when it is whole.
+ */
+import { closeSync, fstatSync, openSync, readSync, statSync } from "node:fs";
+import { HoldfastError } from "../../protocol/errors.ts";
+import { APPLICATION_ID, DATABASE_FORMAT } from "./schema.ts";
+
+const HEADER_BYTES = 100;
+const MAGIC = "SQLite format 3\0";
+/** Where the header of a SQLite file has what we look at. */
+const AT = { pageBytes: 16, changes: 24, pages: 28, userVersion: 60, applicationId: 68, pagesValidFor: 92 };
+
+export function fileBytes(path: string): number | undefined {
+  return statSync(path, { throwIfNoEntry: false })?.size;
+}
+
+/** Throws unless the file is a database of ours that this version knows. */
+export function checkFile(path: string): void {
+  const { header, bytes } = readHeader(path);
+  if (header.byteLength < HEADER_BYTES || header.toString("latin1", 0, MAGIC.length) !== MAGIC) {
+    throw new HoldfastError(
+      "stream_failed",
+      `${path} is not a database; nothing was changed. Move it away, or name another data directory`,
+    );
+  }
+  if (header.readUInt32BE(AT.applicationId) !== APPLICATION_ID) {
+    throw new HoldfastError(
+      "stream_failed",
+      `${path} is the database of another program; nothing was changed. Name another data directory`,
+    );
+  }
+  const format = header.readUInt32BE(AT.userVersion);
+  if (format > DATABASE_FORMAT) {
+    throw new HoldfastError(
+      "unsupported_version",
+      `${path} has format ${format}, written by a newer Holdfast; this one knows formats up to ${DATABASE_FORMAT}. Nothing was changed. Install the newer version`,
+    );
+  }
+  if (!isWhole(path, header, bytes)) {
+    throw damagedFile(path, `it has ${bytes} bytes, fewer than its header says`);
+  }
+}
+
+export function damagedFile(path: string, why: string, cause?: unknown): HoldfastError {
+  return new HoldfastError(
+    "stream_failed",
+    `${path} is damaged: ${why}. Nothing was changed. Restore the data directory from a backup`,
+    { cause },
+  );
+}
+
+function readHeader(path: string): { readonly header: Buffer; readonly bytes: number } {
+  const file = openSync(path, "r");
+  try {
+    const header = Buffer.alloc(HEADER_BYTES);
+    const read = readSync(file, header, 0, HEADER_BYTES, 0);
+    return { header: header.subarray(0, read), bytes: fstatSync(file).size };
+  } finally {
+    closeSync(file);
+  }
+}
+
+/** With a write-ahead log beside it, the file may rightly be behind its header. */
+function isWhole(path: string, header: Buffer, bytes: number): boolean {
+  if ((fileBytes(`${path}-wal`) ?? 0) > 0) return true;
+  if (header.readUInt32BE(AT.changes) !== header.readUInt32BE(AT.pagesValidFor)) return true;
+  const pageBytes = header.readUInt16BE(AT.pageBytes) === 1 ? 65_536 : header.readUInt16BE(AT.pageBytes);
+  return bytes >= header.readUInt32BE(AT.pages) * pageBytes;
+}

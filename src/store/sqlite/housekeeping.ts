@@ -1,0 +1,110 @@
+/**
+ * What a database needs besides its commits: the write-ahead log moved and cut, free pages given back.
+ *
+ * None of it may hold up a commit for long. The bulk of a log is moved by a second thread beside the
+ * writer; only the small rest that came meanwhile is moved between two commits, so that the log can begin
+ * anew. Pages are given back in small steps, mostly in idle moments: a busy database uses them again.
+ *
+ * A failure here is a failure of the disk, and ends the engine as a failed commit does (F5).
+ */
+import { Worker } from "node:worker_threads";
+import type { Moved } from "./checkpointer.ts";
+import type { Engine } from "./engine.ts";
+
+/** Moved when it has grown to this: 8 MiB. Longer logs cost disk, shorter ones cost syncs. */
+const MOVE_PAGES = 2048;
+/** What the writer moves by itself: a millisecond or two. */
+const REST_PAGES = 256;
+/** However busy it is, the log does not grow beyond this: 256 MiB. */
+const PAGES_MAX = 65_536;
+/** Nothing asked for so long is an idle moment. */
+const IDLE_MS = 200;
+/** Pages given back in one step: about a millisecond. */
+const VACUUM_STEP_PAGES = 256;
+/** Between two steps requests are served. */
+const STEP_PAUSE_MS = 5;
+/** Fewer free pages than this are kept for the next commits. */
+const FREE_PAGES_KEPT = 256;
+
+export class Housekeeping {
+  readonly #engine: Engine;
+  readonly #path: string;
+  #checkpointer: Worker | undefined;
+  #isMoving = false;
+  #isClosed = false;
+  #lastCommitMs = 0;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(engine: Engine, path: string) {
+    this.#engine = engine;
+    this.#path = path;
+  }
+
+  /** After every turn that wrote. */
+  afterCommit(): void {
+    if (this.#isClosed) return;
+    this.#engine.keepHouse(({ log }) => {
+      const { pages, movedPages } = log.length();
+      const rest = pages - movedPages;
+      if (pages > PAGES_MAX || (pages > MOVE_PAGES && rest <= REST_PAGES && rest > 0)) log.move();
+      else if (rest > MOVE_PAGES) this.#moveBeside();
+    });
+    this.#lastCommitMs = performance.now();
+    this.#timer ??= setTimeout(() => this.#tick(), IDLE_MS).unref();
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    clearTimeout(this.#timer);
+    const checkpointer = this.#checkpointer;
+    if (checkpointer === undefined) return;
+    const ended = new Promise<void>((resolve) => void checkpointer.once("exit", () => resolve()));
+    checkpointer.postMessage("close", []);
+    await ended;
+  }
+
+  #tick(): void {
+    this.#timer = undefined;
+    if (this.#isClosed) return;
+    const quietMs = performance.now() - this.#lastCommitMs;
+    const nextMs =
+      quietMs < IDLE_MS ? IDLE_MS - quietMs : this.#isMoreAfterStep() ? STEP_PAUSE_MS : undefined;
+    if (nextMs !== undefined) this.#timer = setTimeout(() => this.#tick(), nextMs).unref();
+  }
+
+  /** One step in an idle moment; true when there is another one to do. */
+  #isMoreAfterStep(): boolean {
+    let isMore = false;
+    this.#engine.keepHouse(({ log, space }) => {
+      if (space.freePages() > FREE_PAGES_KEPT) space.giveBack(VACUUM_STEP_PAGES);
+      isMore = space.freePages() > FREE_PAGES_KEPT;
+      const { pages, movedPages } = log.length();
+      if (pages - movedPages > MOVE_PAGES) this.#moveBeside();
+      else if (!isMore && !this.#isMoving && pages > 0) log.truncate();
+    });
+    return isMore || this.#isMoving;
+  }
+
+  #moveBeside(): void {
+    if (this.#isMoving) return;
+    this.#isMoving = true;
+    this.#checkpointer ??= this.#startCheckpointer();
+    this.#checkpointer.postMessage("move", []);
+  }
+
+  #startCheckpointer(): Worker {
+    const file = import.meta.url.endsWith(".ts") ? "./checkpointer.ts" : "./checkpointer.js";
+    const worker = new Worker(new URL(file, import.meta.url), {
+      workerData: this.#path,
+      name: "holdfast log",
+    });
+    worker.unref();
+    worker.on("error", (error) => this.#engine.fail(error));
+    worker.on("exit", () => (this.#checkpointer = undefined));
+    worker.on("message", ({ error }: Moved) => {
+      this.#isMoving = false;
+      if (error !== undefined) this.#engine.fail(new Error(error));
+    });
+    return worker;
+  }
+}

@@ -1,0 +1,177 @@
+/**
+ * A database that several processes write, within the thread of one of them: journals of the clients
+ * that work in one directory.
+ *
+ * Each process has its own connection and commits its own groups; SQLite lets one of them write at a
+ * time. Nothing is remembered between two transactions, not even the counter: another process may have
+ * drawn from it. A process that owns a database alone, such as a server, and those that share one keep
+ * each other out by the lock file.
+ *
+ * The database file is never opened by other means than SQLite: closing it would drop the locks that a
+ * second client in this process holds on it.
+ */
+import { chmodSync, closeSync, openSync } from "node:fs";
+import { DatabaseSync } from "node:sqlite";
+import { HoldfastError } from "../../protocol/errors.ts";
+import type { Answer, ReadCalls, Request, WriteCalls } from "./calls.ts";
+import { checkTables, createDatabase, openWriting } from "./connection.ts";
+import { type Parts, partsOf, run, type Served } from "./engine.ts";
+import { damagedFile, fileBytes } from "./file-check.ts";
+import { type FileLock, lockFile } from "./lock.ts";
+import { APPLICATION_ID, DATABASE_FORMAT } from "./schema.ts";
+import { sqliteCode, writeFailure } from "./sqlite-error.ts";
+
+/** Another process that writes is done in milliseconds; a disk under load may make it seconds. */
+const WRITE_WAIT_MS = 10_000;
+/** Making a database takes milliseconds; whoever has it for longer owns it alone. */
+const OWNER_WAIT_MS = 3_000;
+const POLL_MS = 50;
+const BUSY = 5;
+const CHECKPOINT_PAGES = 1_000;
+
+export class SharedEngine {
+  readonly #path: string;
+  readonly #lock: FileLock;
+  readonly #parts: Parts;
+  #failure: HoldfastError | undefined;
+
+  constructor(path: string, lockPath: string) {
+    this.#path = path;
+    makeTogether(path, lockPath);
+    this.#lock = lockFile(lockPath, { shared: true, waitMs: OWNER_WAIT_MS });
+    try {
+      this.#parts = partsOf(openShared(path));
+    } catch (error) {
+      this.#lock.release();
+      throw error;
+    }
+  }
+
+  /** There is nothing to begin: what one process looks at, another one writes. */
+  beginWriting(): void {
+    if (this.#failure !== undefined) throw this.#failure;
+  }
+
+  /** All in one transaction, synced when this returns. */
+  write(requests: readonly Request<keyof WriteCalls>[]): readonly Served[] {
+    if (this.#failure !== undefined) throw this.#failure;
+    const { database, counter, writes } = this.#parts;
+    this.#begin();
+    try {
+      counter.reload();
+      const served = requests.map((request) => ({ request, value: run(writes, request) }));
+      counter.save();
+      database.exec("COMMIT");
+      return served;
+    } catch (error) {
+      // Nothing is known about the disk now, and nothing is tried again on this handle (F5).
+      this.#failure = new HoldfastError("unavailable", writeFailure(error), { cause: error });
+      throw this.#failure;
+    }
+  }
+
+  read<K extends keyof ReadCalls>(request: Request<K>): Answer<K> {
+    if (this.#failure !== undefined) throw this.#failure;
+    try {
+      return run(this.#parts.reads, request);
+    } catch (error) {
+      if (error instanceof HoldfastError) throw error;
+      throw damagedFile(this.#path, error instanceof Error ? error.message : String(error), error);
+    }
+  }
+
+  close(): void {
+    this.#failure ??= new HoldfastError("unavailable", "the database is closed");
+    this.#parts.database.close();
+    this.#lock.release();
+  }
+
+  /** Waits for other processes; that one of them is slow says nothing about the disk. */
+  #begin(): void {
+    try {
+      this.#parts.database.exec("BEGIN IMMEDIATE");
+    } catch (error) {
+      if (sqliteCode(error) !== BUSY) {
+        this.#failure = new HoldfastError("unavailable", writeFailure(error), { cause: error });
+        throw this.#failure;
+      }
+      throw new HoldfastError("unavailable", `another process keeps ${this.#path} busy; try again`, {
+        cause: error,
+      });
+    }
+  }
+}
+
+/** Of several processes that start at once, one makes the database. */
+function makeTogether(path: string, lockPath: string): void {
+  try {
+    closeSync(openSync(lockPath, "wx", 0o600));
+  } catch (error) {
+    if (!(error instanceof Error && "code" in error && error.code === "EEXIST")) throw error;
+  }
+  for (let waitedMs = 0; fileBytes(path) === undefined; waitedMs += POLL_MS) {
+    const lock = lockOrSee(path, lockPath, waitedMs);
+    if (lock === undefined) continue;
+    try {
+      if (fileBytes(path) === undefined) createDatabase(path);
+      // The files that SQLite puts beside it get the same mode.
+      chmodSync(path, 0o600);
+    } finally {
+      lock.release();
+    }
+  }
+}
+
+/** Undefined when somebody else has the lock, who may be making the database. */
+function lockOrSee(path: string, lockPath: string, waitedMs: number): FileLock | undefined {
+  try {
+    return lockFile(lockPath, { waitMs: POLL_MS });
+  } catch (error) {
+    if (waitedMs >= OWNER_WAIT_MS && fileBytes(path) === undefined) throw error;
+    return undefined;
+  }
+}
+
+function openShared(path: string): DatabaseSync {
+  checkHeader(path);
+  const database = openWriting(path);
+  try {
+    checkTables(database, path);
+    database.exec(`PRAGMA busy_timeout = ${WRITE_WAIT_MS}; PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES}`);
+    return database;
+  } catch (error) {
+    database.close();
+    throw error;
+  }
+}
+
+/** Whose file it is, and how old, before anything of it may change. */
+function checkHeader(path: string): void {
+  const { applicationId, format } = readHeader(path);
+  if (applicationId !== APPLICATION_ID) {
+    throw new HoldfastError(
+      "stream_failed",
+      `${path} is the database of another program; nothing was changed. Name another directory`,
+    );
+  }
+  if (format !== DATABASE_FORMAT) {
+    throw new HoldfastError(
+      "unsupported_version",
+      `${path} has format ${format}, and this version of Holdfast knows ${DATABASE_FORMAT}; nothing was changed. Install the version that wrote it`,
+    );
+  }
+}
+
+function readHeader(path: string): { readonly applicationId: number; readonly format: number } {
+  const database = new DatabaseSync(path, { readOnly: true, timeout: WRITE_WAIT_MS });
+  try {
+    return {
+      applicationId: Number(database.prepare("PRAGMA application_id").get()?.["application_id"]),
+      format: Number(database.prepare("PRAGMA user_version").get()?.["user_version"]),
+    };
+  } catch (error) {
+    throw damagedFile(path, error instanceof Error ? error.message : String(error), error);
+  } finally {
+    database.close();
+  }
+}

@@ -1,0 +1,107 @@
+/**
+ * The event loop's end of the database's thread: requests out, promises answered.
+ *
+ * A thread that dies takes every pending request with it, as a failed disk would: they are refused, and
+ * so is every later one (F5).
+ */
+import { Worker } from "node:worker_threads";
+import { HoldfastError, isErrorCode } from "../../protocol/errors.ts";
+import type { Answer, Ask, CallKind, Opening, Reply, Request, ThreadStart, WireFailure } from "./calls.ts";
+
+interface Pending {
+  // Each takes the answer of its own kind; see `Reply`.
+  readonly resolve: (value: never) => void;
+  readonly reject: (error: Error) => void;
+}
+
+/** The source runs as it is, and so does the build: the thread's file has the ending that this one has. */
+function workerFile(): URL {
+  return new URL(import.meta.url.endsWith(".ts") ? "./worker.ts" : "./worker.js", import.meta.url);
+}
+
+export async function startThread(start: ThreadStart): Promise<Thread> {
+  const worker = new Worker(workerFile(), { workerData: start, name: "holdfast database" });
+  const opening = await new Promise<Opening>((resolve, reject) => {
+    worker.once("message", resolve);
+    worker.once("error", reject);
+    worker.once("exit", () =>
+      reject(
+        new HoldfastError("unavailable", "the database's thread ended before it had opened the database"),
+      ),
+    );
+  });
+  if (opening.kind === "open") return new Thread(worker);
+  await worker.terminate();
+  throw errorOf(opening.failure);
+}
+
+export class Thread {
+  readonly #worker: Worker;
+  readonly #pending = new Map<number, Pending>();
+  #lastId = 0;
+  #failure: HoldfastError | undefined;
+  #closing: Promise<void> | undefined;
+
+  constructor(worker: Worker) {
+    this.#worker = worker;
+    worker.on("message", (replies: readonly Reply[]) => {
+      for (const reply of replies) this.#settle(reply);
+    });
+    worker.on("error", (error: Error) => this.#fail(error));
+    worker.on("exit", () => this.#fail(undefined));
+    // Only what somebody waits for keeps the process alive.
+    worker.unref();
+  }
+
+  call<K extends CallKind>(kind: K, ask: Ask<K>, transfer: readonly ArrayBuffer[] = []): Promise<Answer<K>> {
+    if (this.#closing !== undefined) return Promise.reject(closed());
+    return this.#call(kind, ask, transfer);
+  }
+
+  /** What was asked before is still answered. */
+  close(): Promise<void> {
+    this.#closing ??= this.#finish();
+    return this.#closing;
+  }
+
+  async #finish(): Promise<void> {
+    if (this.#failure === undefined) await this.#call("close", undefined, []);
+    this.#failure ??= closed();
+    await this.#worker.terminate();
+  }
+
+  #call<K extends CallKind>(kind: K, ask: Ask<K>, transfer: readonly ArrayBuffer[]): Promise<Answer<K>> {
+    if (this.#failure !== undefined) return Promise.reject(this.#failure);
+    return new Promise((resolve, reject) => {
+      this.#lastId += 1;
+      const request: Request<K> = { id: this.#lastId, kind, ask };
+      if (this.#pending.size === 0) this.#worker.ref();
+      this.#pending.set(request.id, { resolve, reject });
+      this.#worker.postMessage(request, transfer);
+    });
+  }
+
+  #settle(reply: Reply): void {
+    const pending = this.#pending.get(reply.id);
+    this.#pending.delete(reply.id);
+    if (this.#pending.size === 0) this.#worker.unref();
+    if (reply.kind === "answer") pending?.resolve(reply.value);
+    else pending?.reject(errorOf(reply.failure));
+  }
+
+  #fail(cause: Error | undefined): void {
+    this.#failure ??= new HoldfastError("unavailable", "the database's thread ended; open the store anew", {
+      cause,
+    });
+    for (const { reject } of this.#pending.values()) reject(this.#failure);
+    this.#pending.clear();
+  }
+}
+
+function closed(): HoldfastError {
+  return new HoldfastError("unavailable", "the database is closed");
+}
+
+function errorOf({ code, message, cause }: WireFailure): HoldfastError {
+  return new HoldfastError(code !== undefined && isErrorCode(code) ? code : "internal", message, { cause });
+}
