@@ -1,0 +1,24 @@
+/**
+ * The names that client and server agree on: paths and headers.
+ */
+export const STREAM_SERVICE_PATH = "/holdfast.v1.StreamService/";
+
+export const METHODS = Object.freeze(["Stream", "Attach", "Append", "Listen"] as const);
+export type Method = (typeof METHODS)[number];
+
+export const HEADERS = Object.freeze({
+  idempotencyKey: "x-idempotency-key",
+  eventId: "x-idempotency-event-id",
+  streamKey: "x-idempotent-encryption-key",
+  connectionTag: "x-holdfast-connection",
+  protocolVersion: "connect-protocol-version",
+} as const);
+
+export const CONNECT_PROTOCOL_VERSION = "1";
+
+/** Undefined when it is no path of ours. */
+export function methodOf(path: string): Method | undefined {
+  if (!path.startsWith(STREAM_SERVICE_PATH)) return undefined;
+  const name = path.slice(STREAM_SERVICE_PATH.length);
+  return METHODS.find((method) => method === name);
+}

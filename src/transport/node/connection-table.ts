@@ -1,0 +1,36 @@
+/**
+ * Where appends find their connection: by principal, stream and tag.
+ *
+ * The principal is part of the name, so nobody reaches another's connection, whatever tag is sent (E2).
+ */
+import { HoldfastError } from "../../protocol/errors.ts";
+import type { SplitConnection } from "./split-connection.ts";
+
+export class ConnectionTable {
+  readonly #connections = new Map<string, SplitConnection>();
+
+  get size(): number {
+    return this.#connections.size;
+  }
+
+  /** A tag that is used again means that the client has given up the connection before. */
+  add(connection: SplitConnection): void {
+    const name = nameOf(connection.meta.principal, connection.meta.idempotencyKey, connection.tag);
+    const before = this.#connections.get(name);
+    this.#connections.set(name, connection);
+    before?.refuse(new HoldfastError("connection_lost", "another connection has begun under this tag"));
+  }
+
+  remove(connection: SplitConnection): void {
+    const name = nameOf(connection.meta.principal, connection.meta.idempotencyKey, connection.tag);
+    if (this.#connections.get(name) === connection) this.#connections.delete(name);
+  }
+
+  find(principal: string, idempotencyKey: string, tag: string): SplitConnection | undefined {
+    return this.#connections.get(nameOf(principal, idempotencyKey, tag));
+  }
+}
+
+function nameOf(principal: string, idempotencyKey: string, tag: string): string {
+  return JSON.stringify([principal, idempotencyKey, tag]);
+}

@@ -1,0 +1,108 @@
+/**
+ * An exchange over HTTP/1.1: `node:http`.
+ */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Exchange, ExchangeListener, ResponseHeaders } from "./exchange.ts";
+
+export class Http1Exchange implements Exchange {
+  readonly httpVersion = 1;
+  readonly isSecure: boolean;
+  readonly method: string;
+  readonly path: string;
+  readonly query: string;
+  readonly host: string;
+  readonly remoteAddress: string;
+  readonly #request: IncomingMessage;
+  readonly #response: ServerResponse;
+  /** Asked when the head of the response leaves: a port that is closing keeps no connection alive. */
+  readonly #isLast: () => boolean;
+
+  constructor(request: IncomingMessage, response: ServerResponse, isLast: () => boolean) {
+    const target = request.url ?? "/";
+    const mark = target.indexOf("?");
+    this.isSecure = "encrypted" in request.socket;
+    this.method = request.method ?? "GET";
+    this.path = mark === -1 ? target : target.slice(0, mark);
+    this.query = mark === -1 ? "" : target.slice(mark + 1);
+    this.host = onlyHost(request.rawHeaders);
+    this.remoteAddress = request.socket.remoteAddress ?? "";
+    this.#request = request;
+    this.#response = response;
+    this.#isLast = isLast;
+    // A broken connection is told by `close`; without these the error itself would end the process.
+    request.on("error", () => undefined);
+    response.on("error", () => undefined);
+  }
+
+  header(name: string): string | undefined {
+    const value = this.#request.headers[name];
+    return Array.isArray(value) ? value.join(", ") : value;
+  }
+
+  listen(listener: ExchangeListener): void {
+    this.#request.on("data", (piece: Uint8Array) => listener.received(piece));
+    this.#request.on("end", () => listener.ended());
+    this.#response.on("drain", () => {
+      if (!this.#response.closed) listener.drained();
+    });
+    let isClosed = false;
+    const close = (): void => {
+      if (isClosed) return;
+      isClosed = true;
+      listener.closed();
+    };
+    this.#response.on("close", close);
+    // A listener that comes too late would otherwise wait for ever.
+    if (this.#response.closed) queueMicrotask(close);
+  }
+
+  pause(): void {
+    this.#request.pause();
+  }
+
+  resume(): void {
+    this.#request.resume();
+  }
+
+  get hasResponded(): boolean {
+    return this.#response.headersSent;
+  }
+
+  respond(status: number, headers: ResponseHeaders): void {
+    if (this.#response.headersSent || this.#response.destroyed) return;
+    for (const [name, value] of Object.entries(headers)) this.#response.setHeader(name, value);
+    if (this.#isLast()) this.#response.setHeader("connection", "close");
+    this.#response.writeHead(status);
+    // Otherwise the head would wait for the first piece of the body, which may be an event of tomorrow.
+    this.#response.flushHeaders();
+  }
+
+  write(bytes: Uint8Array): number {
+    const response = this.#response;
+    if (response.writableEnded || response.destroyed) return 0;
+    response.write(bytes);
+    return response.writableNeedDrain ? response.writableLength : 0;
+  }
+
+  end(last?: Uint8Array): void {
+    const response = this.#response;
+    if (response.writableEnded || response.destroyed) return;
+    if (last === undefined) response.end();
+    else response.end(last);
+  }
+
+  destroy(): void {
+    this.#response.destroy();
+  }
+}
+
+/** Empty when there is none, or more than one: then nobody can tell which is meant, and proxies disagree. */
+function onlyHost(rawHeaders: readonly string[]): string {
+  let host: string | undefined;
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    if (rawHeaders[at]?.toLowerCase() !== "host") continue;
+    if (host !== undefined) return "";
+    host = rawHeaders[at + 1];
+  }
+  return host ?? "";
+}

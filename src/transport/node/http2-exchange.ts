@@ -1,0 +1,106 @@
+/**
+ * An exchange over HTTP/2: one stream of `node:http2`'s core API.
+ *
+ * Not its compatibility API, which puts two more objects and their events between an event of ours and
+ * the socket.
+ */
+import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from "node:http2";
+import type { Exchange, ExchangeListener, ResponseHeaders } from "./exchange.ts";
+
+export class Http2Exchange implements Exchange {
+  readonly httpVersion = 2;
+  readonly isSecure: boolean;
+  readonly method: string;
+  readonly path: string;
+  readonly query: string;
+  readonly host: string;
+  readonly remoteAddress: string;
+  readonly #stream: ServerHttp2Stream;
+  readonly #headers: IncomingHttpHeaders;
+
+  constructor(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, peer: Peer) {
+    const target = text(headers[":path"]) ?? "/";
+    const mark = target.indexOf("?");
+    this.isSecure = peer.isSecure;
+    this.remoteAddress = peer.remoteAddress;
+    this.method = text(headers[":method"]) ?? "GET";
+    this.path = mark === -1 ? target : target.slice(0, mark);
+    this.query = mark === -1 ? "" : target.slice(mark + 1);
+    this.host = text(headers[":authority"]) ?? text(headers["host"]) ?? "";
+    this.#stream = stream;
+    this.#headers = headers;
+    // A broken stream is told by `close`; without this the error itself would end the process.
+    stream.on("error", () => undefined);
+  }
+
+  header(name: string): string | undefined {
+    return text(this.#headers[name]);
+  }
+
+  listen(listener: ExchangeListener): void {
+    const stream = this.#stream;
+    stream.on("data", (piece: Uint8Array) => listener.received(piece));
+    stream.on("end", () => listener.ended());
+    // An empty body ends by itself, before anybody has listened: that end is not told a second time.
+    if (stream.readableEnded) queueMicrotask(() => listener.ended());
+    stream.on("drain", () => {
+      if (!stream.destroyed) listener.drained();
+    });
+    let isClosed = false;
+    const close = (): void => {
+      if (isClosed) return;
+      isClosed = true;
+      listener.closed();
+    };
+    stream.on("close", close);
+    // A listener that comes too late would otherwise wait for ever.
+    if (stream.destroyed) queueMicrotask(close);
+  }
+
+  pause(): void {
+    this.#stream.pause();
+  }
+
+  resume(): void {
+    this.#stream.resume();
+  }
+
+  get hasResponded(): boolean {
+    return this.#stream.headersSent;
+  }
+
+  respond(status: number, headers: ResponseHeaders): void {
+    if (this.#stream.headersSent || this.#stream.destroyed) return;
+    this.#stream.respond({ ...headers, ":status": status });
+  }
+
+  write(bytes: Uint8Array): number {
+    const stream = this.#stream;
+    if (stream.writableEnded || stream.destroyed) return 0;
+    stream.write(bytes);
+    return stream.writableNeedDrain ? stream.writableLength : 0;
+  }
+
+  end(last?: Uint8Array): void {
+    const stream = this.#stream;
+    if (stream.writableEnded || stream.destroyed) return;
+    if (last === undefined) stream.end();
+    else stream.end(last);
+  }
+
+  destroy(): void {
+    // After a complete response this says "I need no more of your request", before it "this is broken".
+    const code = this.#stream.writableFinished ? constants.NGHTTP2_NO_ERROR : constants.NGHTTP2_CANCEL;
+    this.#stream.close(code);
+  }
+}
+
+/** The other end of the connection, read once for all its streams. */
+export interface Peer {
+  readonly isSecure: boolean;
+  readonly remoteAddress: string;
+}
+
+function text(value: string | string[] | undefined): string | undefined {
+  return Array.isArray(value) ? value.join(", ") : value;
+}

@@ -1,0 +1,110 @@
+/**
+ * The HTTP/2 connections of a port: their settings, their pings, their end.
+ *
+ * One timer serves them all. Each round, a connection that has not answered the ping before is cut, and
+ * one that has had no stream for a while is asked to leave.
+ */
+import type { Socket } from "node:net";
+import type { IncomingHttpHeaders, ServerHttp2Session, ServerHttp2Stream, ServerOptions } from "node:http2";
+import type { Exchange } from "./exchange.ts";
+import { Http2Exchange } from "./http2-exchange.ts";
+import type { PortLimits } from "./port-limits.ts";
+
+/** Room for the largest frame of a client (1 MiB and its head), so that it never waits for a window in its middle. */
+const STREAM_WINDOW_BYTES = 2 * 1024 * 1024;
+/** Many streams share a connection: one that is not read must not stop the others. */
+const CONNECTION_WINDOW_BYTES = 16 * 1024 * 1024;
+
+interface Kept {
+  streamCount: number;
+  isAwaited: boolean;
+  idleSinceMs: number;
+}
+
+export class SessionKeeper {
+  readonly options: ServerOptions;
+  readonly #limits: PortLimits;
+  readonly #handle: (exchange: Exchange) => void;
+  readonly #sessions = new Map<ServerHttp2Session, Kept>();
+  readonly #timer: NodeJS.Timeout;
+
+  constructor(limits: PortLimits, handle: (exchange: Exchange) => void) {
+    this.#limits = limits;
+    this.#handle = handle;
+    this.options = {
+      settings: {
+        initialWindowSize: STREAM_WINDOW_BYTES,
+        maxConcurrentStreams: limits.streamsPerConnectionMax,
+        maxHeaderListSize: limits.headerBytesMax,
+        enablePush: false,
+      },
+      // In MB, and counted against what waits to be sent as well: the bounds are those of our senders.
+      maxSessionMemory: 1024,
+      // Floods of malformed frames and of streams that are opened only to be reset end the connection.
+      maxSessionInvalidFrames: 100,
+      maxSessionRejectedStreams: 100,
+      streamResetBurst: 1_000,
+      streamResetRate: 100,
+    };
+    this.#timer = setInterval(() => this.#round(), limits.pingIntervalMs);
+    this.#timer.unref();
+  }
+
+  keep(session: ServerHttp2Session, socket: Socket): void {
+    const kept: Kept = { streamCount: 0, isAwaited: false, idleSinceMs: performance.now() };
+    this.#sessions.set(session, kept);
+    const peer = { isSecure: "encrypted" in socket, remoteAddress: socket.remoteAddress ?? "" };
+    session.setLocalWindowSize(CONNECTION_WINDOW_BYTES);
+    session.on("stream", (stream: ServerHttp2Stream, headers: IncomingHttpHeaders) => {
+      kept.streamCount++;
+      stream.on("close", () => {
+        kept.streamCount--;
+        kept.idleSinceMs = performance.now();
+      });
+      // What the settings ask for is advice: Node itself takes ten times as much.
+      if (headerBytes(headers) > this.#limits.headerBytesMax) {
+        stream.on("error", () => undefined);
+        stream.respond({ ":status": 431 }, { endStream: true });
+        stream.close();
+        return;
+      }
+      this.#handle(new Http2Exchange(stream, headers, peer));
+    });
+    // What is wrong with a connection is told to its streams by their end.
+    session.on("error", () => undefined);
+    session.on("close", () => this.#sessions.delete(session));
+    // HTTP/2 knows no half-open connections: a peer that has hung up takes its streams along at once.
+    socket.on("end", () => session.destroy());
+  }
+
+  /** Says GOAWAY: streams that are open may end, new ones go elsewhere. */
+  close(): void {
+    clearInterval(this.#timer);
+    for (const session of this.#sessions.keys()) session.close();
+  }
+
+  #round(): void {
+    const nowMs = performance.now();
+    for (const [session, kept] of this.#sessions) {
+      if (kept.isAwaited) session.destroy();
+      else if (kept.streamCount === 0 && nowMs - kept.idleSinceMs > this.#limits.idleTimeoutMs)
+        session.close();
+      else this.#ping(session, kept);
+    }
+  }
+
+  #ping(session: ServerHttp2Session, kept: Kept): void {
+    // One that is closing is asked too: it waits for its streams, and its peer may be gone.
+    if (session.destroyed) return;
+    kept.isAwaited = true;
+    session.ping(() => {
+      kept.isAwaited = false;
+    });
+  }
+}
+
+function headerBytes(headers: IncomingHttpHeaders): number {
+  let byteCount = 0;
+  for (const name in headers) byteCount += name.length + (headers[name]?.length ?? 0);
+  return byteCount;
+}

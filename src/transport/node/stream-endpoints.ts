@@ -1,0 +1,94 @@
+/**
+ * The server's half of every HTTP transport: the calls of `StreamService`, served on exchanges whose
+ * principal is known.
+ *
+ * Whoever owns the port authenticates and limits, then hands the exchange over. Nothing that a client sends
+ * makes these throw; what does is a bug, told to `onBug`, and costs that exchange only.
+ */
+import { HoldfastError } from "../../protocol/errors.ts";
+import type { Accept } from "../transport.ts";
+import { type Method, methodOf } from "../connect/calls.ts";
+import { serveAppend } from "./append-call.ts";
+import { AttachCall } from "./attach-call.ts";
+import type { CallContext } from "./call-context.ts";
+import { asRefusal, HeadRefusal, readFormat, readMeta } from "./call-head.ts";
+import { ConnectionTable } from "./connection-table.ts";
+import type { Exchange } from "./exchange.ts";
+import { Listener } from "./listener.ts";
+import { ListenerTable } from "./listener-table.ts";
+import { refuse } from "./refuse.ts";
+import { StreamCall } from "./stream-call.ts";
+
+export interface StreamEndpointsOptions {
+  readonly accept: Accept;
+  readonly onBug?: (bug: unknown) => void;
+}
+
+export interface StreamEndpoints {
+  /** Whether a path is one of ours. */
+  handles(path: string): boolean;
+  /** Serves a call of this principal, refusing what is malformed. Never throws. */
+  handle(exchange: Exchange, principal: string): void;
+  /** Connections of the split transport, for metrics. */
+  readonly splitCount: number;
+  readonly listenerCount: number;
+  /** Ends every listener, for a server that shuts down: one without connections would wait for ever. */
+  close(): void;
+}
+
+export function streamEndpoints({
+  accept,
+  onBug = () => undefined,
+}: StreamEndpointsOptions): StreamEndpoints {
+  const connections = new ConnectionTable();
+  const listeners = new ListenerTable();
+  const context: CallContext = { accept, connections, listeners, onBug };
+
+  function serve(exchange: Exchange, principal: string, method: Method): void {
+    const format = readFormat(exchange, method === "Append" ? "unary" : "stream");
+    if (format instanceof HeadRefusal) return refuse(exchange, format.error, format.status);
+    if (method === "Stream" && exchange.httpVersion === 1) {
+      const { error, status } = new HeadRefusal(505, "Stream needs HTTP/2; use Attach and Append");
+      return refuse(exchange, error, status);
+    }
+    if (method === "Listen") {
+      return exchange.listen(new Listener(exchange, principal, format, context));
+    }
+    const meta = readMeta(exchange, principal);
+    switch (method) {
+      case "Stream":
+        return exchange.listen(new StreamCall(exchange, meta, format, context));
+      case "Attach":
+        return exchange.listen(new AttachCall(exchange, meta, format, context));
+      case "Append":
+        serveAppend(exchange, meta, format, context).catch((cause: unknown) => failed(exchange, cause));
+        return;
+    }
+  }
+
+  function failed(exchange: Exchange, cause: unknown): void {
+    const error = asRefusal(cause, onBug);
+    if (exchange.hasResponded) exchange.destroy();
+    else refuse(exchange, error);
+  }
+
+  return {
+    handles: (path) => methodOf(path) !== undefined,
+    handle(exchange, principal) {
+      const method = methodOf(exchange.path);
+      try {
+        if (method === undefined) refuse(exchange, new HoldfastError("not_found", "there is no such call"));
+        else serve(exchange, principal, method);
+      } catch (cause) {
+        failed(exchange, cause);
+      }
+    },
+    get splitCount() {
+      return connections.size;
+    },
+    get listenerCount() {
+      return listeners.size;
+    },
+    close: () => listeners.close(),
+  };
+}
