@@ -133,35 +133,36 @@ export class ApplicationRun {
     };
   }
 
-  async #send(body: Uint8Array, end: "completed" | "failed" | undefined): Promise<number> {
+  /** No async function: there is one call for every event, and each promise in it would be paid for. */
+  #send(body: Uint8Array, end: "completed" | "failed" | undefined): Promise<number> {
     if (body.length > LIMITS.eventBytesMax) {
-      throw new HoldfastError(
-        "too_large",
-        `an event has at most ${LIMITS.eventBytesMax} bytes; put the rest in a blob`,
-      );
+      const message = `an event has at most ${LIMITS.eventBytesMax} bytes; put the rest in a blob`;
+      return Promise.reject(new HoldfastError("too_large", message));
     }
     // The end always fits: without it a stream would never be over (F1).
     if (end === undefined && this.#waitingBytes > LIMITS.sendQueueBytesMax) {
       const lost = new HoldfastError("overloaded", "too many events wait for the store: await emit");
       this.#overflow ??= lost;
-      throw lost;
+      return Promise.reject(lost);
     }
     this.#waitingBytes += body.length;
     if (end !== undefined) this.#hasEnded = true;
-    const { promise, resolve, reject } = Promise.withResolvers<number>();
-    const event = {
-      // A copy: the application may use its buffer again, and readers get what was logged (B4).
-      body: body.slice(),
-      durable: resolve,
-      refused: (code: keyof typeof MESSAGES) => reject(new HoldfastError(code, MESSAGES[code])),
-    };
-    if (end === undefined) this.#host.emit(event);
-    else this.#host.end(event, end);
-    try {
-      return await promise;
-    } finally {
-      this.#waitingBytes -= body.length;
-    }
+    return new Promise((resolve, reject) => {
+      const event: PendingEvent = {
+        // A copy: the application may use its buffer again, and readers get what was logged (B4).
+        body: body.slice(),
+        durable: (eventId) => {
+          this.#waitingBytes -= body.length;
+          resolve(eventId);
+        },
+        refused: (code) => {
+          this.#waitingBytes -= body.length;
+          reject(new HoldfastError(code, MESSAGES[code]));
+        },
+      };
+      if (end === undefined) this.#host.emit(event);
+      else this.#host.end(event, end);
+    });
   }
 
   async *#past(): AsyncGenerator<PastEvent> {

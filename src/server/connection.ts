@@ -141,6 +141,7 @@ export class ServerConnection implements Handler<ClientFrame> {
   refuse(error: HoldfastError): void {
     if (this.#isClosed) return;
     this.#over();
+    this.#context.counters.refusals[error.code]++;
     this.#wire.write([
       { kind: "error", code: error.code, message: error.message, retryAfterMs: error.retryAfterMs },
     ]);
@@ -148,6 +149,6 @@ export class ServerConnection implements Handler<ClientFrame> {
   }
 }
 
-function checkStreamKey(streamKey: Uint8Array): void {
+export function checkStreamKey(streamKey: Uint8Array): void {
   if (streamKey.length !== KEY_BYTES) throw invalidFrame(`a stream key has ${KEY_BYTES} bytes`);
 }

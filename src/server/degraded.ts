@@ -11,6 +11,7 @@ import type { ClientFrame, ServerFrame } from "../protocol/frames.ts";
 import { LIMITS, PROTOCOL_VERSION } from "../protocol/limits.ts";
 import type { Wire } from "../transport/transport.ts";
 import { ApplicationRun, type PendingEvent } from "./application-run.ts";
+import { countFrame } from "./counters.ts";
 import type { HostContext } from "./hosted.ts";
 import type { LogReader } from "./stream-logs.ts";
 
@@ -41,7 +42,9 @@ export class DegradedStream {
       unreadable: () => undefined,
       onBug: context.onBug,
     });
-    wire.write([this.#welcome()]);
+    const welcome = this.#welcome();
+    countFrame(context.counters, welcome);
+    wire.write([welcome]);
     this.#stopTicking = this.#tickEvery(context.options.heartbeatIntervalMs);
     this.#run.start(context.application);
     if (firstChunk !== undefined) this.#say(0, firstChunk);
@@ -123,6 +126,7 @@ export class DegradedStream {
   }
 
   #refuse(code: ErrorCode, message: string): void {
+    this.#context.counters.refusals[code]++;
     this.#wire.write([{ kind: "error", code, message, retryAfterMs: undefined }]);
     this.#wire.end();
     this.closed();

@@ -15,18 +15,26 @@ export interface LogEntry {
 const MARKS: readonly LogEntry["mark"][] = ["plain", "close", "completed", "aborted", "failed"];
 const HEAD_BYTES = 5;
 
+/** Good until the next call: whoever seals it makes a copy anyway, and a fresh buffer costs a third of a small seal. */
 export function packEntries(entries: readonly LogEntry[]): Uint8Array {
-  const packed = new Uint8Array(entries.reduce((sum, entry) => sum + HEAD_BYTES + entry.body.length, 0));
-  const view = new DataView(packed.buffer);
+  let bytes = 0;
+  for (const { body } of entries) bytes += HEAD_BYTES + body.length;
+  if (scratch.length < bytes) scratch = Buffer.allocUnsafeSlow(bytes);
   let at = 0;
   for (const { mark, body } of entries) {
-    packed[at] = MARKS.indexOf(mark);
-    view.setUint32(at + 1, body.length);
-    packed.set(body, at + HEAD_BYTES);
+    scratch[at] = MARKS.indexOf(mark);
+    scratch.writeUInt32BE(body.length, at + 1);
+    scratch.set(body, at + HEAD_BYTES);
     at += HEAD_BYTES + body.length;
   }
+  const packed = scratch.subarray(0, bytes);
+  if (bytes > SCRATCH_BYTES) scratch = Buffer.allocUnsafeSlow(SCRATCH_BYTES);
   return packed;
 }
+
+/** Most commits of a stream fit; for a large one the buffer grows, and shrinks again. */
+const SCRATCH_BYTES = 64 * 1024;
+let scratch = Buffer.allocUnsafeSlow(SCRATCH_BYTES);
 
 /** The bytes come out of an authenticated seal: whatever does not parse is our own bug. */
 export function unpackEntries(packed: Uint8Array, count: number): readonly LogEntry[] {

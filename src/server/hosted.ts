@@ -18,7 +18,8 @@ import type { Environment, SteadyClock } from "../transport/environment.ts";
 import type { Wire } from "../transport/transport.ts";
 import type { Application } from "./application.ts";
 import { ApplicationRun, type PendingEvent } from "./application-run.ts";
-import { eventFrame, inputOf, joinedFrames } from "./log-views.ts";
+import { countFrame, type ServerCounters } from "./counters.ts";
+import { inputOf, joinedFrames } from "./log-views.ts";
 import { type LoggedChunk, type LoggedEvent, StreamLogs } from "./stream-logs.ts";
 
 export interface HostContext {
@@ -28,6 +29,7 @@ export interface HostContext {
   readonly clock: SteadyClock;
   readonly application: Application;
   readonly options: host.Options;
+  readonly counters: ServerCounters;
   /** Called with every bug: a failed assertion or anything else that should be impossible. */
   readonly onBug: (bug: unknown) => void;
 }
@@ -236,6 +238,7 @@ export class HostedStream {
         this.#commit(effect.expected, effect.shape).catch((bug: unknown) => this.#failed(bug));
         return;
       case "send":
+        countFrame(this.#context.counters, effect.frame);
         this.#queue(effect.connection, [effect.frame]);
         return;
       case "read":
@@ -267,6 +270,7 @@ export class HostedStream {
       "a commit has its bodies",
     );
     const { hostEpoch, nextSeqno, eventHead } = expected;
+    const { counters } = this.#context;
     const askedMs = this.#now();
     try {
       const result = await this.#context.store.commit({
@@ -281,14 +285,20 @@ export class HostedStream {
         return;
       }
     } catch {
+      counters.storeFailures++;
       // Whatever the store says, it has not promised anything: stop at the durable head (D5, F5).
       this.drop("durability_lost");
       return;
     }
     if (this.#state.dropped) return;
+    const nowMs = this.#now();
+    counters.commits++;
+    counters.commitSeconds.add((nowMs - askedMs) / 1000);
+    counters.chunksCommitted += chunks.length;
+    counters.eventsCommitted += events.length;
     this.confirmed(askedMs);
     this.#logs.remember(events);
-    this.#put({ input: { kind: "committed", nowMs: this.#now() } });
+    this.#put({ input: { kind: "committed", nowMs } });
     this.#run.durable(this.#state.durable.eventHead);
     if (this.#state.durable.end !== undefined) this.#run.finish();
   }
@@ -296,10 +306,11 @@ export class HostedStream {
   #read(connection: number, from: number): void {
     const recent = this.#logs.recent(from);
     if (recent === undefined) void this.#readStored(connection, from);
-    else this.#deliver(connection, recent.map(eventFrame));
+    else this.#deliver(connection, recent);
   }
 
   async #readStored(connection: number, from: number): Promise<void> {
+    this.#context.counters.replays++;
     try {
       const events = await this.#logs.readEvents(from);
       // The store may already have a commit that this host has not been told of.
@@ -316,8 +327,10 @@ export class HostedStream {
     const wire = this.#wires.get(connection);
     if (wire === undefined || this.#state.dropped) return;
     assert(last?.kind === "event", "what is durable can be read");
-    this.#queue(connection, frames);
-    const waitingBytes = this.#write(connection, wire);
+    // Mostly nothing waits before them, and they need not be copied to stand behind it.
+    const isFirst = !this.#outgoing.has(connection);
+    if (!isFirst) this.#queue(connection, frames);
+    const waitingBytes = isFirst ? wire.write(frames) : this.#write(connection, wire);
     const input = { kind: "written", through: last.eventId, waitingBytes, nowMs: this.#now() } as const;
     this.#put({ input: { kind: "sender", connection, input } });
   }

@@ -11,10 +11,12 @@ import { isExpired } from "../core/retention.ts";
 import type { StreamName, StreamState } from "../core/stream-state.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import type { AttachFrame } from "../protocol/frames.ts";
-import { LIMITS } from "../protocol/limits.ts";
+import { LIMITS, PROTOCOL_VERSION } from "../protocol/limits.ts";
+import type { BlobStore } from "../store/blob-store.ts";
 import type { Absent, Gone, HostLease, Live } from "../store/stream-store.ts";
 import type { AcceptedMeta } from "../transport/transport.ts";
 import { type HostContext, HostedStream } from "./hosted.ts";
+import { blobSpace, clearOrphans } from "./stream-blobs.ts";
 import { present } from "./stream-logs.ts";
 
 export type FoundStream =
@@ -24,6 +26,19 @@ export type FoundStream =
 /** How often a stream may be asked for in vain: slow enough to make guessing pointless. */
 const VAIN_ATTEMPTS: budget.Options = { burst: 10, refillMs: 5_000 };
 const VAIN_STREAMS_MAX = 10_000;
+
+/** What a request beside the stream is judged by: it goes where a reader might go on, and makes nothing. */
+const GO_ON: AttachFrame = Object.freeze({
+  kind: "attach",
+  protocolVersion: PROTOCOL_VERSION,
+  mode: "resume",
+  role: "reader",
+  eventId: 0,
+  journalId: "",
+  firstChunk: undefined,
+  fresh: false,
+  abort: false,
+});
 
 /** A stream that another node runs: it may well give it up soon. */
 const HELD_RETRY_MS = 500;
@@ -36,16 +51,23 @@ export class Keeper {
   readonly #vain = new Map<string, budget.State>();
   /** How many opens of each principal are under way. */
   readonly #making = new Map<string, number>();
+  readonly #blobs: BlobStore | undefined;
+  #hasOrphans = true;
   #renewedMs = 0;
   #isStopped = false;
 
-  constructor(context: HostContext, lease: HostLease) {
+  constructor(context: HostContext, lease: HostLease, blobs?: BlobStore) {
     this.#context = context;
     this.#lease = lease;
+    this.#blobs = blobs;
   }
 
   hostedStreams(): Iterable<HostedStream> {
     return this.#hosted.values();
+  }
+
+  get hostedCount(): number {
+    return this.#hosted.size;
   }
 
   get(name: StreamName): HostedStream | undefined {
@@ -85,6 +107,21 @@ export class Keeper {
     }
   }
 
+  /** Whether this principal with this stream key may touch this stream: rejects as an attach would. */
+  async check(meta: AcceptedMeta): Promise<void> {
+    this.#decide(meta, GO_ON, await this.#load(meta), 0);
+  }
+
+  /** Undefined when the store is down. */
+  async #load(name: StreamName): Promise<Live | Gone | Absent | undefined> {
+    try {
+      return await this.#context.store.load(name);
+    } catch {
+      this.#context.counters.storeFailures++;
+      return undefined;
+    }
+  }
+
   async #open(meta: AcceptedMeta, attach: AttachFrame): Promise<FoundStream> {
     const name = { principal: meta.principal, idempotencyKey: meta.idempotencyKey };
     // Those that are being made count as well: a hundred at the same time must not become two hundred (E8).
@@ -114,6 +151,7 @@ export class Keeper {
         stored = await store.load(name);
         if (stored.kind === "absent") openStreams = others + (await store.countOpen(name.principal));
       } catch {
+        this.#context.counters.storeFailures++;
         stored = undefined;
       }
       switch (this.#decide(meta, attach, stored, openStreams)) {
@@ -263,9 +301,16 @@ export class Keeper {
       if (stored.kind !== "live" || !isExpired(options.retention, stored.state.activityMs, hasWriter, nowMs))
         continue;
       const expired = await store.expire(name, stored.state.activityMs);
-      if (expired.kind === "gone") hosted?.drop("moved");
+      if (expired.kind !== "gone") continue;
+      this.#context.counters.expired++;
+      hosted?.drop("moved");
+      await this.#blobs?.clear(blobSpace(name));
     }
     await store.forgetGone(nowMs - tombstoneMs);
+    await store.tidy(nowMs - QUIET_MS);
+    if (this.#blobs === undefined || !this.#hasOrphans) return;
+    await clearOrphans(this.#blobs, async (name) => (await store.load(name)).kind === "live");
+    this.#hasOrphans = false;
   }
 
   async shutdown(): Promise<void> {
@@ -277,6 +322,8 @@ export class Keeper {
   }
 }
 
+/** Clients that come back for an ended stream do so soon; after that it is moved to its final place. */
+const QUIET_MS = 60_000;
 /** So many streams at most in one sweep; the next one goes on. */
 const SWEEP_COUNT_MAX = 1_000;
 

@@ -14,7 +14,7 @@ export function inputOf({ seqno, body, isClose }: Omit<LoggedChunk, "mac">): Cli
   return isClose ? { kind: "close", seqno } : { kind: "chunk", seqno, body };
 }
 
-export function eventFrame({ eventId, body, end }: LoggedEvent): EventFrame {
+function eventFrame({ eventId, body, end }: LoggedEvent): EventFrame {
   return { kind: "event", eventId, body, covers: 1, end };
 }
 

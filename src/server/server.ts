@@ -6,18 +6,25 @@
 import * as host from "../core/host-state.ts";
 import type { StreamName } from "../core/stream-state.ts";
 import type { SyncSealing } from "../sealing/index.ts";
+import type { BlobStore } from "../store/blob-store.ts";
 import type { StreamStore } from "../store/stream-store.ts";
 import { type Environment, SteadyClock, systemEnvironment } from "../transport/environment.ts";
 import type { Accept } from "../transport/transport.ts";
 import type { Application } from "./application.ts";
+import { newServerCounters, type ServerCounters } from "./counters.ts";
 import type { HostContext } from "./hosted.ts";
 import { Keeper } from "./keeper.ts";
-import { ServerConnection } from "./connection.ts";
+import { checkStreamKey, ServerConnection } from "./connection.ts";
+import { type StreamBlobs, streamBlobs } from "./stream-blobs.ts";
 
 export interface ServerOptions {
   readonly store: StreamStore;
   readonly sealing: SyncSealing;
   readonly application: Application;
+  /** Where the blobs of streams lie. Without it this server has no blobs. */
+  readonly blobs?: BlobStore;
+  /** To be shared with whoever counts for the same server, the store's log for one. */
+  readonly counters?: ServerCounters;
   readonly environment?: Environment;
   readonly host?: Partial<host.Options>;
   /** Names this node among those that share the store. */
@@ -33,6 +40,12 @@ export interface ServerOptions {
 export interface Server {
   /** The server's half of any transport. */
   readonly accept: Accept;
+  readonly blobs: StreamBlobs | undefined;
+  readonly counters: ServerCounters;
+  /** How many streams this node has in hand. */
+  readonly hostedCount: number;
+  /** Rejects when the store cannot be used. */
+  probe(): Promise<void>;
   /** Forgets events before `eventFloor` of a stream that has ended and that this node still has in hand. */
   trim(name: StreamName, eventFloor: number): void;
   /** Tells everybody to come back, gives the leases back, stops. Nothing acknowledged is lost. */
@@ -41,6 +54,8 @@ export interface Server {
 
 export function createServer(options: ServerOptions): Server {
   const environment = options.environment ?? systemEnvironment();
+  const counters = options.counters ?? newServerCounters();
+  const onBug = options.onBug ?? warn;
   const context: HostContext = {
     store: options.store,
     sealing: options.sealing,
@@ -48,12 +63,15 @@ export function createServer(options: ServerOptions): Server {
     clock: new SteadyClock(environment),
     application: options.application,
     options: { ...host.DEFAULTS, ...options.host },
-    onBug: options.onBug ?? warn,
+    counters,
+    onBug: (bug) => {
+      counters.bugs++;
+      onBug(bug);
+    },
   };
-  const keeper = new Keeper(context, {
-    hostId: options.hostId ?? "local",
-    leaseMs: options.leaseMs ?? 15_000,
-  });
+  const lease = { hostId: options.hostId ?? "local", leaseMs: options.leaseMs ?? 15_000 };
+  const keeper = new Keeper(context, lease, options.blobs);
+  const { blobs } = options;
   const timers = new Set<() => void>();
   let isStopped = false;
   const connections = new Set<ServerConnection>();
@@ -81,6 +99,22 @@ export function createServer(options: ServerOptions): Server {
       else connections.add(connection);
       connection.onOver = () => connections.delete(connection);
       return connection;
+    },
+    blobs:
+      blobs === undefined
+        ? undefined
+        : streamBlobs(blobs, options.sealing, (meta) => {
+            // A stream key of another length would be an assertion of the sealing.
+            checkStreamKey(meta.streamKey);
+            return keeper.check(meta);
+          }),
+    counters,
+    get hostedCount() {
+      return keeper.hostedCount;
+    },
+    probe: async () => {
+      // A failed store refuses every call, whichever stream it is about (F5).
+      await options.store.countOpen("");
     },
     trim: (name, eventFloor) => keeper.get(name)?.trim(eventFloor),
     shutdown: async () => {

@@ -7,6 +7,7 @@
 import type { StreamName } from "../core/stream-state.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import type { EndReason } from "../protocol/frames.ts";
+import { SharedEvent } from "../protocol/shared-event.ts";
 import type { SyncSealer } from "../sealing/index.ts";
 import type { Batch, ChunkBatch, StreamStore } from "../store/stream-store.ts";
 import { type LogEntry, packEntries, unpackEntries } from "./entries.ts";
@@ -31,8 +32,17 @@ export interface LogReader {
   readChunks(from: number): Promise<readonly LoggedChunk[]>;
 }
 
-/** Enough for a burst between two commits; more is read from the store. */
+/**
+ * Enough for a reader who is a commit or two behind; more is read from the store. Kept small, because a thousand busy streams have a
+ * thousand of these, and whatever stays this long is work for the garbage collector.
+ */
+const TAIL_BYTES = 32 * 1024;
+
+/** Of the youngest commit more is kept: those who follow live are about to ask for it. */
 const TAIL_BYTES_MAX = 256 * 1024;
+
+/** An event's objects around its body. */
+const EVENT_HEAD_BYTES = 100;
 
 /** One read of the store: some commits' worth. */
 const READ_BYTES = 256 * 1024;
@@ -42,7 +52,7 @@ export class StreamLogs implements LogReader {
   readonly #name: StreamName;
   readonly #label: string;
   readonly #sealer: SyncSealer;
-  #tail: LoggedEvent[] = [];
+  #tail: SharedEvent[] = [];
   #tailBytes = 0;
 
   constructor(store: StreamStore, name: StreamName, sealer: SyncSealer) {
@@ -67,20 +77,27 @@ export class StreamLogs implements LogReader {
 
   /** Called once the events are durable, before anybody is told. */
   remember(events: readonly LoggedEvent[]): void {
-    for (const event of events) {
-      this.#tail.push(event);
-      this.#tailBytes += event.body.length;
+    for (const { eventId, body, end } of events) {
+      this.#tail.push(new SharedEvent(eventId, body, end));
+      this.#tailBytes += EVENT_HEAD_BYTES + body.length;
     }
+    // Now and then, not at every commit: each time what is left is copied.
+    if (this.#tailBytes > 2 * TAIL_BYTES) this.#trimTail(this.#tail.length - events.length);
+  }
+
+  #trimTail(olderCount: number): void {
     let dropped = 0;
-    while (this.#tailBytes > TAIL_BYTES_MAX && dropped < this.#tail.length - 1) {
-      this.#tailBytes -= this.#tail[dropped]?.body.length ?? 0;
+    for (const { body } of this.#tail) {
+      const bound = dropped < olderCount ? TAIL_BYTES : TAIL_BYTES_MAX;
+      if (this.#tailBytes <= bound || dropped === this.#tail.length - 1) break;
+      this.#tailBytes -= EVENT_HEAD_BYTES + body.length;
       dropped++;
     }
     if (dropped > 0) this.#tail = this.#tail.slice(dropped);
   }
 
   /** The recent events from `from` on, or undefined when they are no longer in memory. */
-  recent(from: number): readonly LoggedEvent[] | undefined {
+  recent(from: number): readonly SharedEvent[] | undefined {
     const first = this.#tail[0];
     return first !== undefined && first.eventId <= from ? this.#tail.slice(from - first.eventId) : undefined;
   }

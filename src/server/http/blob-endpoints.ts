@@ -1,0 +1,209 @@
+/**
+ * `BlobService`: Put and Get, in Connect's format.
+ *
+ * A transfer is a header and pieces; a Put is answered once the blob is durable. The order of checks is that of streams:
+ * nothing is said about a stream, and no memory is given, before its stream key has been checked (E1, E2).
+ */
+import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { HoldfastError } from "../../protocol/errors.ts";
+import { checkSize, invalidFrame } from "../../protocol/frame-check.ts";
+import {
+  type BlobHeader,
+  BlobHeaderSchema,
+  type GetRequest,
+  GetRequestSchema,
+  type GetResponse,
+  GetResponseSchema,
+  type PutRequest,
+  PutRequestSchema,
+  PutResponseSchema,
+} from "../../protocol/gen/holdfast/v1/blob_pb.ts";
+import { LIMITS } from "../../protocol/limits.ts";
+import { HEADERS } from "../../transport/connect/calls.ts";
+import { envelopes } from "../../transport/connect/envelopes.ts";
+import {
+  contentType,
+  type Format,
+  formatOf,
+  fromWireFormat,
+  toWireFormat,
+} from "../../transport/connect/formats.ts";
+import { readMeta } from "../../transport/node/call-head.ts";
+import type { Exchange } from "../../transport/node/exchange.ts";
+import type { AcceptedMeta } from "../../transport/transport.ts";
+import type { ServerCounters } from "../counters.ts";
+import type { StreamBlobs } from "../stream-blobs.ts";
+import { type BlobLimits, PIECE_BYTES_MAX } from "./blob-limits.ts";
+import type { ByteBudget } from "./byte-budget.ts";
+import type { HttpCounters } from "./http-counters.ts";
+import { Transfer } from "./transfer.ts";
+
+export interface BlobEndpointsOptions {
+  readonly blobs: StreamBlobs;
+  readonly memory: ByteBudget;
+  readonly limits: BlobLimits;
+  readonly http: HttpCounters;
+  readonly counters: ServerCounters;
+  readonly onBug: (bug: unknown) => void;
+}
+
+type BlobCall = (exchange: Exchange, principal: string) => void;
+
+export interface BlobEndpoints {
+  readonly blob_put: BlobCall;
+  readonly blob_get: BlobCall;
+}
+
+/** One call: who makes it, for which stream, in which format. */
+interface Asked {
+  readonly transfer: Transfer;
+  readonly format: Format;
+  readonly meta: AcceptedMeta;
+}
+
+/** A piece, its field's head, and in JSON a third more. */
+const MESSAGE_BYTES_MAX = 2 * PIECE_BYTES_MAX;
+const BLOB_ID_BYTES = 32;
+
+export function blobEndpoints(options: BlobEndpointsOptions): BlobEndpoints {
+  const { blobs, memory, limits, http } = options;
+
+  async function put(asked: Asked): Promise<void> {
+    const { meta, transfer, format } = asked;
+    const header = await readHeader(asked);
+    await blobs.check(meta);
+    const reservation = await memory.reserve(meta.principal, header.sizeBytes);
+    try {
+      const bytes = await readPieces(asked, header.sizeBytes);
+      const { existed } = await blobs.put(meta, hexOf(header.blobId), bytes);
+      http.blobBytesIn += bytes.length;
+      const answer = toBinary(
+        PutResponseSchema,
+        create(PutResponseSchema, { blobId: header.blobId, existed }),
+      );
+      await transfer.write(envelopes([toWireFormat(format, PutResponseSchema, answer)]));
+    } finally {
+      reservation.release();
+    }
+  }
+
+  async function get({ meta, transfer, format }: Asked): Promise<void> {
+    const request = await readOne(transfer, format);
+    checkStream(request.idempotencyKey, meta);
+    checkBlobId(request.blobId);
+    await blobs.check(meta);
+    const reservation = await memory.reserve(meta.principal, LIMITS.blobBytesMax);
+    try {
+      const bytes = await blobs.get(meta, hexOf(request.blobId));
+      reservation.shrinkTo(bytes.length);
+      const header = { blobId: request.blobId, sizeBytes: bytes.length };
+      await transfer.write(encodePart(format, { case: "header", value: create(BlobHeaderSchema, header) }));
+      for (let at = 0; at < bytes.length; at += PIECE_BYTES_MAX) {
+        const value = bytes.subarray(at, at + PIECE_BYTES_MAX);
+        await transfer.write(encodePart(format, { case: "data", value }));
+        http.blobBytesOut += value.length;
+      }
+    } finally {
+      reservation.release();
+    }
+  }
+
+  function begin(exchange: Exchange, principal: string, run: (asked: Asked) => Promise<void>): void {
+    const format = formatOf(exchange.header("content-type"), "stream") ?? "proto";
+    const type = contentType(format, "stream");
+    const { stallMs, totalMs } = limits;
+    const bounds = { messageBytesMax: MESSAGE_BYTES_MAX, stallMs, totalMs };
+    const transfer = new Transfer({ exchange, contentType: type, ...bounds });
+    const work = async (): Promise<void> => run({ transfer, format, meta: readMeta(exchange, principal) });
+    work().then(
+      () => transfer.finish(),
+      (cause: unknown) => transfer.finish(verdictOf(cause, options)),
+    );
+  }
+
+  return {
+    blob_put: (exchange, principal) => begin(exchange, principal, put),
+    blob_get: (exchange, principal) => begin(exchange, principal, get),
+  };
+}
+
+/** What the client is told. Damage in the store is no verdict on the client's request, and a bug none on anything. */
+function verdictOf(cause: unknown, { counters, onBug }: BlobEndpointsOptions): HoldfastError {
+  if (!(cause instanceof HoldfastError)) onBug(cause);
+  const error =
+    cause instanceof HoldfastError
+      ? cause
+      : new HoldfastError("internal", "this server made a mistake; try again");
+  counters.refusals[error.code]++;
+  return error;
+}
+
+async function readHeader({ meta, transfer, format }: Asked): Promise<BlobHeader> {
+  const message = await transfer.read();
+  const part = message === undefined ? undefined : decodePart(format, message);
+  if (part?.case !== "header") throw invalidFrame("a blob begins with its header");
+  const header = part.value;
+  checkStream(header.idempotencyKey, meta);
+  checkBlobId(header.blobId);
+  checkSize(header.sizeBytes, LIMITS.blobBytesMax, "a blob");
+  return header;
+}
+
+async function readPieces({ transfer, format }: Asked, sizeBytes: number): Promise<Uint8Array> {
+  // Not from the pool, and not filled: the memory is taken when the bytes come.
+  const bytes = Buffer.allocUnsafeSlow(sizeBytes);
+  let filled = 0;
+  for (;;) {
+    const message = await transfer.read();
+    if (message === undefined) break;
+    const part = decodePart(format, message);
+    if (part?.case !== "data") throw invalidFrame("after its header a blob has only data");
+    const piece = part.value;
+    checkSize(piece.length, PIECE_BYTES_MAX, "a piece of a blob");
+    if (filled + piece.length > sizeBytes) throw invalidFrame("the blob is larger than its header says");
+    bytes.set(piece, filled);
+    filled += piece.length;
+  }
+  if (filled < sizeBytes) throw invalidFrame("the blob is smaller than its header says");
+  return bytes;
+}
+
+async function readOne(transfer: Transfer, format: Format): Promise<GetRequest> {
+  const message = await transfer.read();
+  if (message === undefined) throw invalidFrame("the request is empty");
+  const binary = fromWireFormat(format, GetRequestSchema, message);
+  if ((await transfer.read()) !== undefined) throw invalidFrame("a Get is one message");
+  return decoded(() => fromBinary(GetRequestSchema, binary));
+}
+
+function decodePart(format: Format, message: Uint8Array): PutRequest["part"] {
+  const binary = fromWireFormat(format, PutRequestSchema, message);
+  return decoded(() => fromBinary(PutRequestSchema, binary)).part;
+}
+
+function encodePart(format: Format, part: GetResponse["part"]): Uint8Array {
+  const message = toBinary(GetResponseSchema, create(GetResponseSchema, { part }));
+  return envelopes([toWireFormat(format, GetResponseSchema, message)]);
+}
+
+function decoded<Result>(decode: () => Result): Result {
+  try {
+    return decode();
+  } catch (cause) {
+    throw invalidFrame("a message cannot be decoded", cause);
+  }
+}
+
+function checkStream(idempotencyKey: string, meta: AcceptedMeta): void {
+  if (idempotencyKey !== meta.idempotencyKey) {
+    throw invalidFrame(`idempotency_key is not that of the header ${HEADERS.idempotencyKey}`);
+  }
+}
+
+function checkBlobId(blobId: Uint8Array): void {
+  if (blobId.length !== BLOB_ID_BYTES) throw invalidFrame(`a blob id has ${BLOB_ID_BYTES} bytes`);
+}
+
+function hexOf(blobId: Uint8Array): string {
+  return Buffer.from(blobId).toString("hex");
+}

@@ -1,0 +1,188 @@
+/**
+ * Each request's way: Host and Origin, route, sign-in, handler; and one line in the log at its end.
+ *
+ * The order matters. What comes through a foreign page is refused before anything is looked at (E7), and nothing of a
+ * stream is touched before the principal is known.
+ */
+import type { Logger } from "pino";
+import { type ErrorCode, HoldfastError } from "../../protocol/errors.ts";
+import { HeadRefusal, readFormat } from "../../transport/node/call-head.ts";
+import type { Exchange, ResponseHeaders } from "../../transport/node/exchange.ts";
+import type { ServerCounters } from "../counters.ts";
+import { logBug, logRequest, streamHash } from "./access-log.ts";
+import {
+  answer,
+  answerEmpty,
+  answerJson,
+  answerError,
+  discardBody,
+  PAGE_HEADERS,
+  SECURITY_HEADERS,
+} from "./answers.ts";
+import { addTo, type HttpCounters, type RequestKind } from "./http-counters.ts";
+import type { Metrics } from "./metrics.ts";
+import { ObservedExchange } from "./observed-exchange.ts";
+import { type Judge, PREFLIGHT_HEADERS } from "./origin.ts";
+import { NOTICE, type Route, ROUTES, SERVED_PATHS } from "./routes.ts";
+import type { SignIn } from "./sign-in.ts";
+
+/** A call of one of the services, of a principal that is known. */
+export type Call = (exchange: Exchange, principal: string) => void;
+
+export interface EdgeOptions {
+  readonly judge: Judge;
+  readonly signIn: SignIn;
+  readonly calls: Readonly<Partial<Record<RequestKind, Call>>>;
+  readonly metrics: () => Metrics;
+  /** Whether `/metrics` is shown without an API key. */
+  readonly hasOpenMetrics: boolean;
+  /** Why this server should not be sent anything; undefined when it should. */
+  readonly unreadyReason: () => Promise<string | undefined>;
+  /** From then on no call begins: it would only be waited for. */
+  readonly isStopped: () => boolean;
+  readonly logger: Logger;
+  readonly http: HttpCounters;
+  readonly counters: ServerCounters;
+}
+
+/** What is known of a request while it is under way. */
+interface Pass {
+  readonly kind: RequestKind;
+  readonly exchange: ObservedExchange;
+  principal: string | undefined;
+  error: ErrorCode | "foreign" | undefined;
+}
+
+export function createEdge(options: EdgeOptions): (exchange: Exchange) => void {
+  const { logger, http, counters } = options;
+  let requestCount = 0;
+
+  function begin(exchange: Exchange, kind: RequestKind, headers: ResponseHeaders): Pass {
+    const beganMs = performance.now();
+    const requestId = (++requestCount).toString(36);
+    const observed = new ObservedExchange(exchange, headers, http, () => {
+      addTo(http.open, kind, -1);
+      addTo(http.done, `${kind} ${observed.status}`, 1);
+      const { principal, error } = pass;
+      const idempotencyKey = exchange.header("x-idempotency-key");
+      const isNamed = principal !== undefined && idempotencyKey !== undefined;
+      logRequest(logger, {
+        requestId,
+        kind,
+        method: exchange.method.slice(0, METHOD_CHARS_MAX),
+        remote: exchange.remoteAddress,
+        http: exchange.httpVersion,
+        principal,
+        stream: isNamed ? streamHash(principal, idempotencyKey) : undefined,
+        status: observed.status,
+        error,
+        durationMs: Math.round(performance.now() - beganMs),
+        bytesIn: observed.bytesIn,
+        bytesOut: observed.bytesOut,
+      });
+    });
+    const pass: Pass = { kind, exchange: observed, principal: undefined, error: undefined };
+    addTo(http.open, kind, 1);
+    return pass;
+  }
+
+  async function serve(pass: Pass, route: Route): Promise<void> {
+    const { exchange } = pass;
+    switch (route.kind) {
+      case "page":
+        answer(exchange, 200, PAGE_HEADERS, NOTICE);
+        return;
+      case "health":
+        answerJson(exchange, 200, { status: "alive" });
+        return;
+      case "ready": {
+        const reason = await options.unreadyReason();
+        if (reason === undefined) answerJson(exchange, 200, { status: "ready" });
+        else answerJson(exchange, 503, { status: "not ready", reason }, { "retry-after": "1" });
+        return;
+      }
+      case "metrics": {
+        if (!options.hasOpenMetrics) await signIn(pass);
+        const metrics = options.metrics();
+        answer(exchange, 200, { "content-type": metrics.contentType }, await metrics.text());
+        return;
+      }
+      default: {
+        const format = readFormat(exchange, route.call ?? "unary");
+        if (format instanceof HeadRefusal) {
+          refuse(pass, format.error, format.status);
+          return;
+        }
+        const principal = await signIn(pass);
+        if (options.isStopped()) {
+          throw new HoldfastError("unavailable", "this server is shutting down; come back");
+        }
+        const call = options.calls[route.kind];
+        if (call === undefined) throw new HoldfastError("not_found", "this server keeps no blobs");
+        call(exchange, principal);
+        // Refused by its headers: nobody reads the rest.
+        if (exchange.hasResponded) discardBody(exchange);
+      }
+    }
+  }
+
+  async function signIn(pass: Pass): Promise<string> {
+    const { exchange } = pass;
+    const authorization = exchange.header("authorization");
+    const principal = await options.signIn.principalOf(authorization, exchange.remoteAddress);
+    pass.principal = principal;
+    return principal;
+  }
+
+  function refuse(pass: Pass, cause: unknown, status?: number): void {
+    const isVerdict = cause instanceof HoldfastError;
+    if (!isVerdict) {
+      counters.bugs++;
+      logBug(logger, cause);
+    }
+    const error = isVerdict ? cause : new HoldfastError("internal", "this server made a mistake; try again");
+    pass.error = error.code;
+    counters.refusals[error.code]++;
+    answerError(pass.exchange, error, status);
+  }
+
+  return (exchange) => {
+    const judgement = options.judge({
+      isSecure: exchange.isSecure,
+      method: exchange.method,
+      path: exchange.path,
+      host: exchange.host,
+      header: (name) => exchange.header(name),
+    });
+    const route = ROUTES.get(exchange.path);
+    if (judgement.kind === "refused") {
+      http.foreign++;
+      const pass = begin(exchange, route?.kind ?? "other", SECURITY_HEADERS);
+      pass.error = "foreign";
+      answerJson(pass.exchange, 403, { code: "permission_denied", message: judgement.reason });
+      return;
+    }
+    const { corsOrigin } = judgement;
+    const headers =
+      corsOrigin === undefined
+        ? SECURITY_HEADERS
+        : { ...SECURITY_HEADERS, "access-control-allow-origin": corsOrigin };
+    if (exchange.method === "OPTIONS" && corsOrigin !== undefined) {
+      answerEmpty(begin(exchange, "preflight", headers).exchange, 204, PREFLIGHT_HEADERS);
+      return;
+    }
+    const pass = begin(exchange, route?.kind ?? "other", headers);
+    if (route === undefined) {
+      const message = "nothing is served under this path";
+      answerJson(pass.exchange, 404, { code: "not_found", message, served: SERVED_PATHS });
+    } else if (!route.methods.includes(exchange.method)) {
+      const message = `use ${route.methods.join(" or ")}`;
+      answerJson(pass.exchange, 405, { code: "unimplemented", message }, { allow: route.methods.join(", ") });
+    } else {
+      serve(pass, route).catch((cause: unknown) => refuse(pass, cause));
+    }
+  };
+}
+
+/** Longer ones are not methods of anybody. */
+const METHOD_CHARS_MAX = 16;

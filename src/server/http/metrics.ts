@@ -1,0 +1,175 @@
+/**
+ * What `/metrics` shows: the plain numbers of the server and of this edge, in Prometheus' format.
+ *
+ * Everything is collected when somebody asks. Labels come from closed sets: no stream, no principal and nothing that a client
+ * chose can become one (E4), and their number is bounded (F2). `docs/OPERATIONS.md` has the table.
+ */
+import { readdirSync } from "node:fs";
+import { monitorEventLoopDelay } from "node:perf_hooks";
+import { Counter, Gauge, Registry } from "prom-client";
+import type { Tally } from "../counters.ts";
+import type { Server } from "../server.ts";
+import type { HttpCounters } from "./http-counters.ts";
+import { TallyHistogram } from "./tally-histogram.ts";
+
+export interface MetricSources {
+  readonly server: Pick<Server, "counters" | "hostedCount">;
+  readonly http: HttpCounters;
+  readonly failedSignIns: () => number;
+  readonly sockets: () => number;
+  readonly blobBytesHeld: () => number;
+}
+
+export interface Metrics {
+  readonly contentType: string;
+  text(): Promise<string>;
+  /** Stops measuring. */
+  close(): void;
+}
+
+/** A value, or one for each value of the labels. */
+type Read = () => number | Iterable<readonly [Readonly<Record<string, string>>, number]>;
+
+export function createMetrics(sources: MetricSources): Metrics {
+  const registry = new Registry();
+  const loop = monitorEventLoopDelay({ resolution: 20 });
+  loop.enable();
+  const make = { counter: counterOf(registry), gauge: gaugeOf(registry) };
+  addStreams(make, registry, sources);
+  addHttp(make, sources);
+  addProcess(make, loop);
+  return { contentType: registry.contentType, text: () => registry.metrics(), close: () => loop.disable() };
+}
+
+type Make = (name: string, help: string, read: Read, labelNames?: readonly string[]) => void;
+type Makers = Readonly<Record<"counter" | "gauge", Make>>;
+
+function counterOf(registry: Registry): Make {
+  return (name, help, read, labelNames = []) => {
+    const metric = new Counter({
+      name,
+      help,
+      labelNames: [...labelNames],
+      registers: [],
+      collect() {
+        this.reset();
+        const values = read();
+        if (typeof values === "number") this.inc(values);
+        else for (const [labels, value] of values) this.inc(labels, value);
+      },
+    });
+    registry.registerMetric(metric);
+  };
+}
+
+function gaugeOf(registry: Registry): Make {
+  return (name, help, read, labelNames = []) => {
+    const metric = new Gauge({
+      name,
+      help,
+      labelNames: [...labelNames],
+      registers: [],
+      collect() {
+        const values = read();
+        if (typeof values === "number") this.set(values);
+        else for (const [labels, value] of values) this.set(labels, value);
+      },
+    });
+    registry.registerMetric(metric);
+  };
+}
+
+function addStreams({ counter, gauge }: Makers, registry: Registry, { server, http }: MetricSources): void {
+  const { counters } = server;
+  gauge("holdfast_streams_hosted", "Streams that this node has in hand.", () => server.hostedCount);
+  gauge("holdfast_connections", "Connections of streams that are open.", () => http.connectionsOpen);
+  const outcomes = ["opened", "resumed", "degraded"] as const;
+  counter(
+    "holdfast_attaches_total",
+    "Attaches that were welcomed, by what they found.",
+    () => outcomes.map((outcome) => [{ outcome }, counters[outcome]] as const),
+    ["outcome"],
+  );
+  counter(
+    "holdfast_refusals_total",
+    "Connections and requests that were refused, by error code.",
+    () => Object.entries(counters.refusals).map(([code, count]) => [{ code }, count] as const),
+    ["code"],
+  );
+  counter("holdfast_chunks_committed_total", "Chunks made durable.", () => counters.chunksCommitted);
+  counter("holdfast_events_committed_total", "Events made durable.", () => counters.eventsCommitted);
+  counter("holdfast_acks_total", "Acks sent.", () => counters.acks);
+  counter(
+    "holdfast_replays_total",
+    "Reads of the store for readers that are behind.",
+    () => counters.replays,
+  );
+  counter("holdfast_commits_total", "Commits of single streams.", () => counters.commits);
+  const { commitSeconds, appendSeconds, appendBytes } = counters;
+  const histogram = (name: string, help: string, tally: Tally): void =>
+    registry.registerMetric(new TallyHistogram(name, help, tally));
+  histogram("holdfast_commit_seconds", "From a commit to its durability.", commitSeconds);
+  histogram("holdfast_append_seconds", "One append of the log, synced.", appendSeconds);
+  histogram("holdfast_append_bytes", "Bytes of one append of the log.", appendBytes);
+  counter("holdfast_store_failures_total", "Calls that the store has refused.", () => counters.storeFailures);
+  counter("holdfast_expired_total", "Streams that became tombstones.", () => counters.expired);
+  counter("holdfast_bugs_total", "Failed assertions, and what the application threw.", () => counters.bugs);
+}
+
+function addHttp({ counter, gauge }: Makers, sources: MetricSources): void {
+  const { http } = sources;
+  gauge("holdfast_http_sockets", "Open sockets.", sources.sockets);
+  gauge(
+    "holdfast_http_requests_open",
+    "Requests under way, by kind.",
+    () => [...http.open].map(([kind, count]) => [{ kind }, count] as const),
+    ["kind"],
+  );
+  counter(
+    "holdfast_http_requests_total",
+    "Requests that are over, by kind and status; 0 was never answered.",
+    () => [...http.done].map(([name, count]) => [statusLabels(name), count] as const),
+    ["kind", "status"],
+  );
+  counter("holdfast_http_foreign_total", "Requests refused for their Host or Origin.", () => http.foreign);
+  counter("holdfast_sign_in_failures_total", "Requests without a valid API key.", sources.failedSignIns);
+  counter("holdfast_http_received_bytes_total", "Bytes of requests' bodies.", () => http.bytesIn);
+  counter("holdfast_http_sent_bytes_total", "Bytes of responses' bodies.", () => http.bytesOut);
+  counter("holdfast_blob_received_bytes_total", "Bytes of blobs that were stored.", () => http.blobBytesIn);
+  counter("holdfast_blob_sent_bytes_total", "Bytes of blobs that were fetched.", () => http.blobBytesOut);
+  gauge("holdfast_blob_held_bytes", "Memory reserved for blobs under way.", sources.blobBytesHeld);
+}
+
+function statusLabels(name: string): Readonly<Record<string, string>> {
+  const [kind = "", status = ""] = name.split(" ");
+  return { kind, status };
+}
+
+const NANOSECONDS = 1e9;
+
+function addProcess({ counter, gauge }: Makers, loop: ReturnType<typeof monitorEventLoopDelay>): void {
+  gauge(
+    "holdfast_event_loop_lag_max_seconds",
+    "Longest delay of the event loop since the last scrape.",
+    () => {
+      const max = loop.max / NANOSECONDS;
+      loop.reset();
+      return max;
+    },
+  );
+  const memory = "Memory of the process.";
+  gauge("process_resident_memory_bytes", memory, () => process.memoryUsage.rss());
+  gauge("process_open_fds", "Open file descriptors; 0 where the system does not tell.", openDescriptors);
+  counter("process_cpu_seconds_total", "Time on a processor.", () => {
+    const { user, system } = process.cpuUsage();
+    return (user + system) / 1e6;
+  });
+}
+
+function openDescriptors(): number {
+  try {
+    return readdirSync("/proc/self/fd").length;
+  } catch {
+    return 0;
+  }
+}

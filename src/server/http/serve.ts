@@ -1,0 +1,172 @@
+/**
+ * A server of streams on a port: HTTP/1.1 and HTTP/2, in clear or by TLS.
+ *
+ * Puts the parts of this folder around the transport's endpoints. `docs/OPERATIONS.md` tells operators what they see of it.
+ */
+import type { Logger } from "pino";
+import { pino } from "pino";
+import type * as budget from "../../core/budget.ts";
+import { openPort } from "../../transport/node/port.ts";
+import type { PortLimits } from "../../transport/node/port-limits.ts";
+import { streamEndpoints } from "../../transport/node/stream-endpoints.ts";
+import type { Server } from "../server.ts";
+import { logBug, loggedAccept } from "./access-log.ts";
+import { blobEndpoints } from "./blob-endpoints.ts";
+import { BLOB_DEFAULTS, type BlobLimits } from "./blob-limits.ts";
+import { ByteBudget } from "./byte-budget.ts";
+import { type Call, createEdge } from "./edge.ts";
+import { newHttpCounters, type RequestKind } from "./http-counters.ts";
+import { createMetrics, type Metrics } from "./metrics.ts";
+import { isLoopbackName, originJudge } from "./origin.ts";
+import { type Authenticate, FAILED_SIGN_INS, SignIn } from "./sign-in.ts";
+
+export interface HttpOptions {
+  readonly server: Server;
+  readonly authenticate: Authenticate;
+  /** Default: loopback. */
+  readonly host?: string;
+  /** 0 or absent: any free one. */
+  readonly port?: number;
+  /** PEM. Absent: in clear. */
+  readonly tls?: { readonly cert: string; readonly key: string };
+  /** Names besides those of loopback that this server is reached by. The host it is bound to is one. */
+  readonly allowedHosts?: readonly string[];
+  /** Origins of other sites' pages that may use this server. */
+  readonly allowedOrigins?: readonly string[];
+  /** Absent: says nothing. */
+  readonly logger?: Logger;
+  /** One more reason why this server should not be sent anything; undefined when there is none. */
+  readonly unreadyReason?: () => Promise<string | undefined>;
+  readonly portLimits?: Partial<PortLimits>;
+  readonly blobLimits?: Partial<BlobLimits>;
+  readonly failedSignIns?: budget.Options;
+}
+
+export interface HttpServer {
+  readonly host: string;
+  readonly port: number;
+  readonly url: string;
+  /**
+   * In this order: `/ready` says no, for `noticeMs`; nobody new is let in; clients are told to come back; what is under way ends,
+   * for at most `drainMs`; whoever is left is hung up on. Nothing acknowledged is lost. The store stays open: it is not ours.
+   */
+  close(options?: CloseOptions): Promise<void>;
+}
+
+export interface CloseOptions {
+  /** Default: 5 s. */
+  readonly drainMs?: number;
+  /** Where a load balancer asks `/ready` now and then: a little more than its interval. Default: 0. */
+  readonly noticeMs?: number;
+}
+
+const DRAIN_MS = 5_000;
+
+/** A store that takes longer to answer than this is not usable. */
+const PROBE_MS = 2_000;
+
+export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
+  const { server } = options;
+  const logger = options.logger ?? pino({ enabled: false });
+  const host = options.host ?? "127.0.0.1";
+  const http = newHttpCounters();
+  const blobLimits = { ...BLOB_DEFAULTS, ...options.blobLimits };
+  const blobMemory = new ByteBudget(blobLimits.heldBytesMax, blobLimits.waitingMax);
+  const signIn = new SignIn(options.authenticate, options.failedSignIns ?? FAILED_SIGN_INS);
+  const onBug = (bug: unknown): void => {
+    server.counters.bugs++;
+    logBug(logger, bug);
+  };
+  let isClosing = false;
+  let isStopped = false;
+
+  const streams = streamEndpoints({ accept: loggedAccept(server.accept, logger, http), onBug });
+  const streamCall: Call = (exchange, principal) => streams.handle(exchange, principal);
+  const calls: Partial<Record<RequestKind, Call>> = {
+    stream: streamCall,
+    attach: streamCall,
+    append: streamCall,
+    listen: streamCall,
+  };
+  if (server.blobs !== undefined) {
+    const sources = { blobs: server.blobs, memory: blobMemory, limits: blobLimits, http };
+    Object.assign(calls, blobEndpoints({ ...sources, counters: server.counters, onBug }));
+  }
+
+  async function unreadyReason(): Promise<string | undefined> {
+    if (isClosing) return "shutting down";
+    if (!(await isAnswering(server))) return "the store cannot be used";
+    return options.unreadyReason?.();
+  }
+
+  const edge = createEdge({
+    judge: originJudge({
+      allowedHosts: [...(options.allowedHosts ?? []), ...boundName(host)],
+      allowedOrigins: options.allowedOrigins ?? [],
+    }),
+    signIn,
+    calls,
+    metrics: () => metrics,
+    hasOpenMetrics: isLoopbackName(host),
+    unreadyReason,
+    isStopped: () => isStopped,
+    logger,
+    http,
+    counters: server.counters,
+  });
+  const port = await openPort({ ...portOptions(options), handle: edge, onBug });
+  const metrics: Metrics = createMetrics({
+    server,
+    http,
+    failedSignIns: () => signIn.failureCount,
+    sockets: () => port.connectionCount,
+    blobBytesHeld: () => blobMemory.heldBytes,
+  });
+
+  async function close({ drainMs = DRAIN_MS, noticeMs = 0 }: CloseOptions = {}): Promise<void> {
+    if (isClosing) return;
+    isClosing = true;
+    logger.info("shutting down");
+    if (noticeMs > 0) await new Promise((resolve) => setTimeout(resolve, noticeMs));
+    isStopped = true;
+    // Both at once: a connection that is told to come back ends by itself, and that is what the port waits for.
+    const told = server.shutdown().then(() => streams.close());
+    await Promise.all([told, port.close(drainMs)]);
+    metrics.close();
+    logger.info("shut down");
+  }
+
+  logger.info({ url: port.url, tls: options.tls !== undefined }, "listening");
+  return { host: port.host, port: port.port, url: port.url, close };
+}
+
+function portOptions(options: HttpOptions): Omit<Parameters<typeof openPort>[0], "handle"> {
+  const { host, port, tls, portLimits } = options;
+  return {
+    ...(host === undefined ? {} : { host }),
+    ...(port === undefined ? {} : { port }),
+    ...(tls === undefined ? {} : { tls }),
+    ...(portLimits === undefined ? {} : { limits: portLimits }),
+  };
+}
+
+/** A server that is bound to one address goes by it; one that is bound to all of them does not say by which. */
+function boundName(host: string): readonly string[] {
+  if (host === "" || host === "0.0.0.0" || host === "::") return [];
+  return [host.includes(":") ? `[${host}]` : host];
+}
+
+/** Whether the store answers, and soon. */
+async function isAnswering(server: Server): Promise<boolean> {
+  const { promise, resolve } = Promise.withResolvers<boolean>();
+  const timer = setTimeout(() => resolve(false), PROBE_MS);
+  server.probe().then(
+    () => resolve(true),
+    () => resolve(false),
+  );
+  try {
+    return await promise;
+  } finally {
+    clearTimeout(timer);
+  }
+}

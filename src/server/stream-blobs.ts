@@ -1,0 +1,101 @@
+/**
+ * The blobs of streams: who may touch them, under which key they lie, and when they go.
+ *
+ * A blob belongs to one stream of one principal and is sealed with that stream's key, so it is asked for as the stream
+ * is: a wrong stream key, another principal's stream and no stream are the same `not_found` (E1, E2). When the
+ * stream becomes a tombstone its blobs go with it.
+ */
+import type { StreamName } from "../core/stream-state.ts";
+import { HoldfastError } from "../protocol/errors.ts";
+import type { SyncSealing } from "../sealing/index.ts";
+import type { BlobName, BlobPut, BlobSealer, BlobStore } from "../store/blob-store.ts";
+import type { AcceptedMeta } from "../transport/transport.ts";
+
+export interface StreamBlobs {
+  /** Whether the stream is there and this stream key is its own; rejects with the reason why not. */
+  check(meta: AcceptedMeta): Promise<void>;
+  /** Resolves once the blob is durable. The id is the SHA-256 of the bytes, or it is refused (E5). */
+  put(meta: AcceptedMeta, id: string, bytes: Uint8Array): Promise<BlobPut>;
+  /** Rejects with `not_found` when the stream has no such blob. */
+  get(meta: AcceptedMeta, id: string): Promise<Uint8Array>;
+}
+
+/** Asks as an attach would: the keeper's `check`. */
+type Check = (meta: AcceptedMeta) => Promise<void>;
+
+export function streamBlobs(blobs: BlobStore, sealing: SyncSealing, check: Check): StreamBlobs {
+  const sealerOf = (meta: AcceptedMeta): BlobSealer => blobSealer(sealing, meta.streamKey);
+  return {
+    check,
+    put: async (meta, id, bytes) => {
+      await check(meta);
+      const space = blobSpace(meta);
+      const put = await blobs.put({ space, id }, bytes, sealerOf(meta));
+      try {
+        // It may have expired meanwhile: then this blob came after the clearing.
+        await check(meta);
+      } catch (cause) {
+        if (cause instanceof HoldfastError && cause.code === "stream_gone") await blobs.clear(space);
+        throw cause;
+      }
+      return put;
+    },
+    get: async (meta, id) => {
+      await check(meta);
+      const found = await blobs.get({ space: blobSpace(meta), id }, sealerOf(meta));
+      if (found.kind === "miss") throw new HoldfastError("not_found", "this stream has no such blob");
+      return found.bytes;
+    },
+  };
+}
+
+/** A sealer for each call: it draws its own incarnation, so no nonce repeats (E3). */
+function blobSealer(sealing: SyncSealing, streamKey: Uint8Array): BlobSealer {
+  const sealer = sealing.sealer(streamKey);
+  const label = ({ space, id }: BlobName) =>
+    ({ stream: space, direction: "blob", first: 0, count: 1, kind: id }) as const;
+  return {
+    seal: (name, bytes) => sealer.seal(label(name), bytes),
+    open: (name, sealed) => sealer.open(label(name), sealed),
+  };
+}
+
+/** Both parts have bounds of their own; JSON keeps them apart whatever they hold. */
+export function blobSpace(name: StreamName): string {
+  return JSON.stringify([name.principal, name.idempotencyKey]);
+}
+
+/** The stream that a space belongs to; undefined for a space that is none of ours. */
+function streamOf(space: string): StreamName | undefined {
+  if (!space.startsWith("[")) return undefined;
+  try {
+    const parts: unknown = JSON.parse(space);
+    if (!Array.isArray(parts) || parts.length !== 2) return undefined;
+    const [principal, idempotencyKey] = parts.map((part: unknown) => part);
+    if (typeof principal !== "string" || typeof idempotencyKey !== "string") return undefined;
+    return { principal, idempotencyKey };
+  } catch {
+    return undefined;
+  }
+}
+
+const ORPHANS_PAGE = 1_000;
+
+/**
+ * Clears the spaces of streams that are not there any more. A crash between a stream's expiry and the clearing of its
+ * blobs leaves such a space; looking once after each start finds them all.
+ */
+export async function clearOrphans(
+  blobs: BlobStore,
+  isLive: (name: StreamName) => Promise<boolean>,
+): Promise<void> {
+  for (let after: string | undefined; ;) {
+    const spaces = await blobs.listSpaces({ after, countMax: ORPHANS_PAGE });
+    for (const space of spaces) {
+      const name = streamOf(space);
+      if (name !== undefined && !(await isLive(name))) await blobs.clear(space);
+    }
+    after = spaces.at(-1);
+    if (after === undefined || spaces.length < ORPHANS_PAGE) return;
+  }
+}
