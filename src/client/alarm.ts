@@ -24,4 +24,11 @@ export class Alarm {
     });
     this.#set = { atMs, cancel };
   }
+
+  /** For other moments at which something runs: a browser lets the timers of a hidden tab wait for a minute. */
+  ringIfDue(): void {
+    if (this.#set === undefined || this.#set.atMs > this.#clock.now()) return;
+    this.set(undefined);
+    this.#ring();
+  }
 }

@@ -21,6 +21,7 @@ import type { StreamContext } from "./stream-context.ts";
 import { checkChunkSize } from "./speech.ts";
 import { ClientStream } from "./stream.ts";
 import type { Tools } from "./tools.ts";
+import type { WriterLocks } from "./writer-locks.ts";
 
 export interface ClientOptions<HomeKey = Uint8Array> {
   readonly connect: Connect;
@@ -29,6 +30,8 @@ export interface ClientOptions<HomeKey = Uint8Array> {
   readonly homeKey: HomeKey;
   /** Where journals are kept. Without it they live in memory: nothing survives a restart (persistence off). */
   readonly journals?: JournalStore;
+  /** Needed where several processes or tabs share `journals`: at most one of them writes to a stream. */
+  readonly writerLocks?: WriterLocks;
   readonly environment?: Environment;
   readonly credentials?: () => Promise<string | undefined>;
   /** What this client carries out for the server. Without it execs are events like any other. */
@@ -47,6 +50,8 @@ export interface ResumeReport {
   readonly cleared: readonly string[];
   /** Were generating, and nothing is left to go on from: their status is "aborted". */
   readonly aborted: readonly string[];
+  /** Another process or tab writes to them: they can be followed here. */
+  readonly elsewhere: readonly { readonly idempotencyKey: string; readonly holder: string }[];
   /** Left as they are: damaged, fenced or lost; somebody should look. */
   readonly kept: readonly { readonly idempotencyKey: string; readonly reason: string }[];
 }
@@ -67,8 +72,8 @@ export class Client<HomeKey = Uint8Array> {
   readonly #environment: Environment;
   readonly #journals: JournalStore;
   readonly #context: StreamContext;
-  /** The streams that somebody here writes to, or is about to. */
-  readonly #writing = new Set<string>();
+  /** The streams that somebody here writes to, or is about to, and how to give their locks back. */
+  readonly #writing = new Map<string, () => void>();
   readonly #streams = new Set<ClientStream>();
 
   constructor(options: ClientOptions<HomeKey>) {
@@ -102,7 +107,9 @@ export class Client<HomeKey = Uint8Array> {
 
   /** Goes on with a stream of this client's own journals. */
   async resume(idempotencyKey: string): Promise<ClientStream> {
-    return this.#resume(idempotencyKey, false);
+    return this.#asWriter(idempotencyKey, async () =>
+      this.#resumeFrom(idempotencyKey, await this.#read(idempotencyKey), false),
+    );
   }
 
   /** Becomes the writer of a stream that another client began: that one is fenced (D2). */
@@ -129,7 +136,12 @@ export class Client<HomeKey = Uint8Array> {
   /** Removes the journal of a stream that is over for this client; an open one is refused. */
   async forget(idempotencyKey: string): Promise<void> {
     await this.#asWriter(idempotencyKey, async () => this.#makeRoom(idempotencyKey));
-    this.#writing.delete(idempotencyKey);
+    this.#release(idempotencyKey);
+  }
+
+  /** Streams that wait try again at once: the network came back, somebody looks at the page. */
+  wake(): void {
+    for (const stream of this.#streams) stream.wake();
   }
 
   /** Leaves all streams; resolves when their journals are quiet. They can be resumed. */
@@ -148,6 +160,7 @@ export class Client<HomeKey = Uint8Array> {
       resumed: new Array<ClientStream>(),
       cleared: new Array<string>(),
       aborted: new Array<string>(),
+      elsewhere: new Array<{ readonly idempotencyKey: string; readonly holder: string }>(),
       kept: new Array<{ readonly idempotencyKey: string; readonly reason: string }>(),
     };
     const waiting = (await this.#journals.list()).filter((name) => !this.#writing.has(name));
@@ -166,30 +179,21 @@ export class Client<HomeKey = Uint8Array> {
     onResumed: (stream: ClientStream) => void,
   ): Promise<void> {
     try {
-      const { journal, length } = await this.#read(idempotencyKey);
-      switch (inspect(journal).kind) {
-        case "resume": {
-          const stream = await this.#resume(idempotencyKey, true);
-          report.resumed.push(stream);
-          onResumed(stream);
-          await settled(stream, this.#environment, this.#context.options.attachTimeoutMs);
-          return;
-        }
-        case "clear":
-          await this.forget(idempotencyKey);
-          report.cleared.push(idempotencyKey);
-          return;
-        case "mark_aborted": {
-          // Told once: the next start finds it ended.
-          const ended = { kind: "ended", outcome: "aborted" } as const;
-          await appendRecord(this.#journals, this.#context.journalSealer, idempotencyKey, length, ended);
-          report.aborted.push(idempotencyKey);
-          return;
-        }
-        case "keep":
-          report.kept.push({ idempotencyKey, reason: `it ended as ${journal?.outcome}` });
-          return;
+      const holder = await this.#lock(idempotencyKey);
+      if (holder !== undefined) {
+        report.elsewhere.push({ idempotencyKey, holder });
+        return;
       }
+      let stream;
+      try {
+        stream = await this.#found(idempotencyKey, report);
+      } finally {
+        if (stream === undefined) this.#release(idempotencyKey);
+      }
+      if (stream === undefined) return;
+      report.resumed.push(stream);
+      onResumed(stream);
+      await settled(stream, this.#environment, this.#context.options.attachTimeoutMs);
     } catch (cause) {
       // One journal that cannot be read or resumed must not keep the others from it.
       const reason = cause instanceof Error ? cause.message : String(cause);
@@ -197,21 +201,51 @@ export class Client<HomeKey = Uint8Array> {
     }
   }
 
-  async #resume(idempotencyKey: string, autoResume: boolean): Promise<ClientStream> {
-    return this.#asWriter(idempotencyKey, async () => {
-      const { journal, length } = await this.#read(idempotencyKey);
-      if (journal === undefined) {
-        throw new HoldfastError("not_found", "this client has no journal of that stream");
+  /** Does what is to be done about a journal found at start; the stream, when it is to be resumed. */
+  async #found(idempotencyKey: string, report: Mutable<ResumeReport>): Promise<ClientStream | undefined> {
+    const contents = await this.#read(idempotencyKey);
+    switch (inspect(contents.journal).kind) {
+      case "resume":
+        return this.#resumeFrom(idempotencyKey, contents, true);
+      case "clear":
+        await this.#makeRoom(idempotencyKey);
+        report.cleared.push(idempotencyKey);
+        return undefined;
+      case "mark_aborted": {
+        // Told once: the next start finds it ended.
+        const ended = { kind: "ended", outcome: "aborted" } as const;
+        await appendRecord(
+          this.#journals,
+          this.#context.journalSealer,
+          idempotencyKey,
+          contents.length,
+          ended,
+        );
+        report.aborted.push(idempotencyKey);
+        return undefined;
       }
-      if (journal.outcome !== undefined) {
-        const code = journal.outcome === "fenced" ? "fenced" : "stream_ended";
-        throw new HoldfastError(code, `this stream ended here as ${journal.outcome}`);
-      }
-      if (journal.degraded) {
-        throw new HoldfastError("stream_ended", "this stream had no durability and cannot be resumed");
-      }
-      return this.#begin(idempotencyKey, "writer", { journal, length, autoResume });
-    });
+      case "keep":
+        report.kept.push({ idempotencyKey, reason: `it ended as ${contents.journal?.outcome}` });
+        return undefined;
+    }
+  }
+
+  #resumeFrom(
+    idempotencyKey: string,
+    { journal, length }: JournalContents,
+    autoResume: boolean,
+  ): Promise<ClientStream> {
+    if (journal === undefined) {
+      throw new HoldfastError("not_found", "this client has no journal of that stream");
+    }
+    if (journal.outcome !== undefined) {
+      const code = journal.outcome === "fenced" ? "fenced" : "stream_ended";
+      throw new HoldfastError(code, `this stream ended here as ${journal.outcome}`);
+    }
+    if (journal.degraded) {
+      throw new HoldfastError("stream_ended", "this stream had no durability and cannot be resumed");
+    }
+    return this.#begin(idempotencyKey, "writer", { journal, length, autoResume });
   }
 
   #read(idempotencyKey: string): Promise<JournalContents> {
@@ -230,16 +264,42 @@ export class Client<HomeKey = Uint8Array> {
   /** One writer per stream, from before its journal is looked at until it is quiet: two would share it. */
   async #asWriter<Result>(idempotencyKey: string, run: () => Promise<Result>): Promise<Result> {
     checkStreamName(idempotencyKey);
-    if (this.#writing.has(idempotencyKey)) {
-      throw new HoldfastError("fenced", "this client writes to that stream already");
+    const holder = await this.#lock(idempotencyKey);
+    if (holder !== undefined) {
+      throw new HoldfastError("fenced", `${holder} writes to that stream already: follow it instead`);
     }
-    this.#writing.add(idempotencyKey);
     try {
       return await run();
+    } catch (cause) {
+      this.#release(idempotencyKey);
+      throw cause;
+    }
+  }
+
+  /** Who has it; undefined when it is ours now. */
+  async #lock(idempotencyKey: string): Promise<string | undefined> {
+    if (this.#writing.has(idempotencyKey)) return "this client";
+    this.#writing.set(idempotencyKey, () => undefined);
+    const locks = this.#options.writerLocks;
+    if (locks === undefined) return undefined;
+    try {
+      const lock = await locks.acquire(idempotencyKey);
+      if (lock.kind === "acquired") {
+        this.#writing.set(idempotencyKey, lock.release);
+        return undefined;
+      }
+      this.#writing.delete(idempotencyKey);
+      return lock.holder;
     } catch (cause) {
       this.#writing.delete(idempotencyKey);
       throw cause;
     }
+  }
+
+  #release(idempotencyKey: string): void {
+    const release = this.#writing.get(idempotencyKey);
+    this.#writing.delete(idempotencyKey);
+    release?.();
   }
 
   async #begin(idempotencyKey: string, role: Role, begin: Begin, first?: Uint8Array): Promise<ClientStream> {
@@ -262,7 +322,7 @@ export class Client<HomeKey = Uint8Array> {
     // Journals in memory serve nobody once their stream has ended; those on disk tell the next start how it did.
     const isOver = outcome === "completed" || outcome === "aborted" || outcome === "failed";
     if (isOver && this.#options.journals === undefined) await this.#journals.remove(idempotencyKey);
-    this.#writing.delete(idempotencyKey);
+    this.#release(idempotencyKey);
   }
 }
 

@@ -1,6 +1,10 @@
 /** The client of Holdfast streams, for Node and browsers alike. */
 export { inspect, restoreStatus, type Status } from "../core/auto-resume.ts";
-export type { LiveState, Options as StreamOptions } from "../core/client-state.ts";
+export {
+  DEFAULTS as STREAM_DEFAULTS,
+  type LiveState,
+  type Options as StreamOptions,
+} from "../core/client-state.ts";
 export type { Outcome } from "../core/journal.ts";
 export { Client, type ClientOptions, type OpenOptions, type ResumeReport } from "./client.ts";
 export type { StreamEvent } from "./event-queue.ts";
@@ -9,3 +13,4 @@ export { memoryJournalStore } from "./memory-journal-store.ts";
 export type { StreamStatus } from "./status.ts";
 export type { ClientStream } from "./stream.ts";
 export type { Approval, ToolPolicy, Tools } from "./tools.ts";
+export type { WriterLock, WriterLocks } from "./writer-locks.ts";

@@ -319,6 +319,7 @@ export class ClientStream {
       random: this.#context.environment.random(),
     } as const;
     this.#put(input, frame.kind === "event" ? frame : undefined);
+    this.#alarm.ringIfDue();
   }
 
   #closed(connection: number, reason: HoldfastError | undefined): void {

@@ -1,5 +1,5 @@
 import { memoryJournalStore } from "../../src/client/memory-journal-store.ts";
-import { journalStoreConformance } from "../conformance/journal-store.ts";
+import { journalStoreConformance, type JournalStoreUnderTest } from "../conformance/journal-store.ts";
 import { SimDisk, SimJournalStore, SimProcess, World } from "../simulation/world/index.ts";
 
 journalStoreConformance("the memory journal store", () => {
@@ -7,7 +7,7 @@ journalStoreConformance("the memory journal store", () => {
   return { store, reopen: () => store, settle: (promise) => promise };
 });
 
-journalStoreConformance("the simulated journal store", () => {
+const simulated = (): JournalStoreUnderTest => {
   const world = new World(1);
   const disk = new SimDisk(world, "disk");
   let process = new SimProcess(world, "client");
@@ -27,4 +27,6 @@ journalStoreConformance("the simulated journal store", () => {
       disk.flipBit(SimJournalStore.fileOf(idempotencyKey));
     },
   };
-});
+};
+
+journalStoreConformance("the simulated journal store", simulated, { damageable: true });

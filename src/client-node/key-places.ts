@@ -1,0 +1,95 @@
+/**
+ * The places where a home key may be kept between two starts: the keyring, or a file apart from the data.
+ *
+ * A place tells apart that it has no key and that it cannot be asked, since only the first allows to
+ * make one.
+ */
+import { join } from "node:path";
+import { HoldfastError } from "../protocol/errors.ts";
+import { KEY_BYTES } from "../sealing/index.ts";
+import type { Keyring } from "./keyring.ts";
+import { makePrivateDirectory, readPrivateFile, writeOnce } from "./private-files.ts";
+
+export type KeyFound =
+  | { readonly kind: "found"; readonly homeKey: Uint8Array }
+  | { readonly kind: "none" }
+  | { readonly kind: "unavailable"; readonly reason: string };
+
+export type KeyKept = { readonly kind: "written" } | { readonly kind: "refused"; readonly reason: string };
+
+export interface KeyPlace {
+  /** For people. */
+  readonly name: string;
+  read(): Promise<KeyFound>;
+  write(homeKey: Uint8Array): Promise<KeyKept>;
+}
+
+/** Exactly 32 bytes; says what it should have been, never what it was (E4). */
+export function parseHomeKey(text: string, from: string): Uint8Array {
+  const trimmed = text.trim();
+  const homeKey = new Uint8Array(Buffer.from(trimmed, "base64url"));
+  const isExact = Buffer.from(homeKey).toString("base64url") === trimmed.replace(/=+$/, "");
+  if (!isExact || homeKey.length !== KEY_BYTES) {
+    throw new HoldfastError(
+      "invalid_frame",
+      `${from} must be ${KEY_BYTES} bytes in base64url (43 characters); it is something else. ` +
+        `Make one with: node -p "crypto.randomBytes(32).toString('base64url')"`,
+    );
+  }
+  return homeKey;
+}
+
+export function keyringPlace(keyring: Keyring, scopeId: string): KeyPlace {
+  return {
+    name: "the system's keyring",
+    async read() {
+      const answer = await keyring.read(scopeId);
+      if (answer.kind === "found") {
+        return {
+          kind: "found",
+          homeKey: parseHomeKey(answer.secret, "the home key in the system's keyring"),
+        };
+      }
+      return answer.kind === "written" ? { kind: "none" } : answer;
+    },
+    async write(homeKey) {
+      const text = Buffer.from(homeKey).toString("base64url");
+      const written = await keyring.write(scopeId, text);
+      if (written.kind !== "written") return { kind: "refused", reason: reasonOf(written) };
+      // Believed only when it comes back.
+      const kept = await keyring.read(scopeId);
+      if (kept.kind === "found" && kept.secret === text) return { kind: "written" };
+      return { kind: "refused", reason: "it does not give back what it was given" };
+    },
+  };
+}
+
+function reasonOf(answer: { readonly kind: string; readonly reason?: string }): string {
+  return answer.reason ?? answer.kind;
+}
+
+export function filePlace(directory: string, scopeId: string, onNotice: (message: string) => void): KeyPlace {
+  const path = join(directory, scopeId);
+  return {
+    name: path,
+    async read() {
+      const found = readPrivateFile(path);
+      if (found === undefined) return { kind: "none" };
+      if (found.wasOpen) {
+        onNotice(
+          `The home key in ${path} could be read by other users; it is closed to them now. If they may have read it, remove the scope's directory and this file.`,
+        );
+      }
+      return { kind: "found", homeKey: parseHomeKey(found.text, `the home key in ${path}`) };
+    },
+    async write(homeKey) {
+      makePrivateDirectory(directory);
+      const isNew = writeOnce(path, `${Buffer.from(homeKey).toString("base64url")}\n`);
+      if (!isNew) return { kind: "refused", reason: "there is a key already" };
+      onNotice(
+        `The home key is kept in the file ${path} (mode 0600), because there is no system keyring to keep it. Who can read that file and the data can read the streams.`,
+      );
+      return { kind: "written" };
+    },
+  };
+}

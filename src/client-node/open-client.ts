@@ -1,0 +1,93 @@
+/**
+ * The front door for Node: settings in, a client with journals, keys and a transport out.
+ */
+import { randomBytes } from "node:crypto";
+import { Client, type ClientOptions, type ClientStream, type ResumeReport } from "../client/index.ts";
+import { KEY_BYTES } from "../sealing/index.ts";
+import { nodeSealing } from "../sealing/node.ts";
+import { fetchConnect } from "../transport/fetch-transport.ts";
+import { http2Connect } from "../transport/node/http2-client.ts";
+import type { Connect } from "../transport/transport.ts";
+import { type Journals, openJournals } from "./journals.ts";
+import { type NodeClientOptions, settle, type Settings } from "./options.ts";
+
+/** A client that owns its transport and its journals. */
+export class NodeClient extends Client {
+  /** Where the journals lie; undefined with persistence off. */
+  readonly directory: string | undefined;
+  readonly #journals: Journals | undefined;
+  readonly #release: () => Promise<void>;
+  #closing: Promise<void> | undefined;
+
+  constructor(options: ClientOptions, journals: Journals | undefined, release: () => Promise<void>) {
+    super(options);
+    this.directory = journals?.directory;
+    this.#journals = journals;
+    this.#release = release;
+  }
+
+  /** As in `Client`; streams of another server are kept, since this one would not know them. */
+  override async resumeAll(onResumed?: (stream: ClientStream) => void): Promise<ResumeReport> {
+    const foreign = (await this.#journals?.store.listForeign()) ?? [];
+    const report = await super.resumeAll(onResumed);
+    const kept = foreign.map(({ idempotencyKey, server }) => ({
+      idempotencyKey,
+      reason: `its stream is at ${server}: go on with it there, or resume it by name if that server has moved here`,
+    }));
+    return { ...report, kept: [...report.kept, ...kept] };
+  }
+
+  /** Leaves all streams, then gives back connections, database and locks. The streams can be resumed. */
+  override close(): Promise<void> {
+    this.#closing ??= super.close().then(this.#release);
+    return this.#closing;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+}
+
+export async function openClient(options: NodeClientOptions = {}): Promise<NodeClient> {
+  const settings = settle(options);
+  const { persistence, stream, credentials, onBug } = settings;
+  const sealing = nodeSealing();
+  const server = options.connect === undefined ? addressOf(settings.url) : "";
+  const journals = persistence ? await openJournals({ ...settings, server, sealing }) : undefined;
+  const transport = transportOf(options.connect, settings);
+  const clientOptions: ClientOptions = {
+    connect: transport.connect,
+    sealing,
+    // Without journals nothing outlives this process, so neither need the key.
+    homeKey: journals?.homeKey ?? settings.homeKey ?? new Uint8Array(randomBytes(KEY_BYTES)),
+    credentials,
+    stream,
+    onBug,
+    ...(options.tools === undefined ? {} : { tools: options.tools }),
+    ...(options.resumesMax === undefined ? {} : { resumesMax: options.resumesMax }),
+    ...(journals === undefined ? {} : { journals: journals.store, writerLocks: journals.writerLocks }),
+  };
+  return new NodeClient(clientOptions, journals, () => releaseAll(transport, journals));
+}
+
+/** One spelling per server. */
+function addressOf(url: string): string {
+  const { origin, pathname } = new URL(url);
+  return origin + pathname.replace(/\/+$/, "");
+}
+
+interface Transport {
+  readonly connect: Connect;
+  close(): void | Promise<void>;
+}
+
+function transportOf(own: Connect | undefined, { url, transport, ca }: Settings): Transport {
+  if (own !== undefined) return { connect: own, close: () => undefined };
+  if (transport === "fetch") return fetchConnect({ url });
+  return http2Connect({ url, ...(ca === undefined ? {} : { ca }) });
+}
+
+async function releaseAll(transport: Transport, journals: Journals | undefined): Promise<void> {
+  await transport.close();
+  await journals?.close();
+}

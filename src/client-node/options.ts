@@ -1,0 +1,167 @@
+/**
+ * What a Node client can be told, with units, defaults and the reason for each; checked once.
+ *
+ * The switches have the meaning they have in the design that this one follows; the names there are in
+ * parentheses. Ours default to on.
+ */
+import type { StreamOptions, Tools } from "../client/index.ts";
+import { HoldfastError } from "../protocol/errors.ts";
+import { KEY_BYTES } from "../sealing/index.ts";
+import type { Connect } from "../transport/transport.ts";
+import { parseHomeKey } from "./key-places.ts";
+import type { ScopeName } from "./scope.ts";
+
+export type TransportName = "http2" | "fetch";
+
+export interface NodeClientOptions {
+  /** Where the server is. Default: `HOLDFAST_URL`, else this machine, port 4600. */
+  readonly url?: string | undefined;
+  /** Authenticates; a function is asked again when the server refuses what it gave. Default: `HOLDFAST_API_KEY`. */
+  readonly apiKey?: string | (() => Promise<string | undefined>) | undefined;
+  /**
+   * `workspace`: journals in `.holdfast/` of the working directory, so that two projects never see each other's
+   * streams. `application`: in the user's data directory. Default: `workspace`.
+   */
+  readonly scope?: ScopeName | undefined;
+  /** The workspace instead of the working directory; in the application scope, the data directory itself. */
+  readonly directory?: string | undefined;
+  /** 32 bytes. Default: `HOLDFAST_HOME_KEY` (base64url), else the keyring, else a file apart from the data. */
+  readonly homeKey?: Uint8Array | undefined;
+  /** Whether the system's keyring is asked for the home key. Default: true. */
+  readonly keyring?: boolean | undefined;
+  /**
+   * Journals on disk (`persist_idempotent_stream_state`). Off: they live in memory, nothing is written anywhere
+   * and a restart forgets. Default: true.
+   */
+  readonly persistence?: boolean | undefined;
+  /**
+   * Streams that go on after a break (`idempotent_agentic_composer`). Off: plain streaming, where a broken
+   * connection is the end. Default: true.
+   */
+  readonly reliable?: boolean | undefined;
+  /**
+   * How old a stream may be, by the server's clock, for `resumeAll` to go on with it
+   * (`idempotent_stream_config.retry_lookback_window_ms`). Default: 7,200,000, two hours: as long as a server keeps one.
+   */
+  readonly retryLookbackWindowMs?: number | undefined;
+  /** Whether a new stream may run without durability while the server's store is down. Default: true. */
+  readonly allowDegraded?: boolean | undefined;
+  /** What this client carries out for the server. Default: nothing; execs are events like any other. */
+  readonly tools?: Tools | undefined;
+  /** `http2`: one two-way call per stream. `fetch`: a server stream and appends, where only HTTP/1.1 gets through. Default: `http2`. */
+  readonly transport?: TransportName | undefined;
+  /** PEM of a certificate authority to trust instead of the system's; `http2` only. */
+  readonly ca?: string | undefined;
+  /** A transport of your own; `url` and `transport` then mean nothing. */
+  readonly connect?: Connect | undefined;
+  /** Retry, stall clocks and heartbeats, in detail. The switches above win. */
+  readonly stream?: Partial<StreamOptions> | undefined;
+  /** How many streams resume at the same time. Default: 4. */
+  readonly resumesMax?: number | undefined;
+  /** What people should know once, such as where the home key lies. Default: a process warning. */
+  readonly onNotice?: ((message: string) => void) | undefined;
+  /** Told of failed assertions and of listeners that throw. Default: a process warning. */
+  readonly onBug?: ((bug: unknown) => void) | undefined;
+}
+
+/** The port that `holdfast serve` listens on when nothing else is said. */
+export const DEFAULT_URL = "http://127.0.0.1:4600";
+
+/** Everything decided. */
+export interface Settings {
+  readonly url: string;
+  readonly credentials: () => Promise<string | undefined>;
+  readonly scope: ScopeName;
+  readonly directory: string | undefined;
+  readonly homeKey: Uint8Array | undefined;
+  readonly keyring: boolean;
+  readonly persistence: boolean;
+  readonly transport: TransportName;
+  readonly ca: string | undefined;
+  readonly stream: Partial<StreamOptions>;
+  readonly onNotice: (message: string) => void;
+  readonly onBug: (bug: unknown) => void;
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+export function settle(options: NodeClientOptions, environment: Environment = process.env): Settings {
+  const { apiKey = nonEmpty(environment["HOLDFAST_API_KEY"]) } = options;
+  return {
+    url: checkUrl(options.url ?? nonEmpty(environment["HOLDFAST_URL"]) ?? DEFAULT_URL),
+    credentials: typeof apiKey === "function" ? apiKey : async () => apiKey,
+    scope: oneOf("scope", options.scope ?? "workspace", ["workspace", "application"]),
+    directory: options.directory,
+    homeKey: homeKeyOf(options.homeKey, nonEmpty(environment["HOLDFAST_HOME_KEY"])),
+    keyring: flag("keyring", options.keyring),
+    persistence: flag("persistence", options.persistence),
+    transport: oneOf("transport", options.transport ?? "http2", ["http2", "fetch"]),
+    ca: options.ca,
+    stream: streamOptions(options),
+    onNotice: options.onNotice ?? ((message) => process.emitWarning(message, { code: "HOLDFAST_NOTICE" })),
+    onBug: options.onBug ?? warn,
+  };
+}
+
+function streamOptions(options: NodeClientOptions): Partial<StreamOptions> {
+  const { retryLookbackWindowMs: windowMs, resumesMax, stream = {} } = options;
+  checkWhole("retryLookbackWindowMs", windowMs, 0);
+  checkWhole("resumesMax", resumesMax, 1);
+  return {
+    ...stream,
+    ...(options.reliable === undefined ? {} : { reliable: flag("reliable", options.reliable) }),
+    ...(options.allowDegraded === undefined
+      ? {}
+      : { allowDegraded: flag("allowDegraded", options.allowDegraded) }),
+    ...(windowMs === undefined ? {} : { retryLookbackWindowMs: windowMs }),
+  };
+}
+
+function homeKeyOf(option: Uint8Array | undefined, environment: string | undefined): Uint8Array | undefined {
+  if (option === undefined) {
+    return environment === undefined ? undefined : parseHomeKey(environment, "HOLDFAST_HOME_KEY");
+  }
+  if (!(option instanceof Uint8Array) || option.length !== KEY_BYTES) {
+    throw invalid(`homeKey must be a Uint8Array of ${KEY_BYTES} bytes`);
+  }
+  return option;
+}
+
+function checkUrl(text: string): string {
+  const url = URL.parse(text);
+  if (url === null || (url.protocol !== "http:" && url.protocol !== "https:")) {
+    throw invalid(`url must begin with http:// or https://, unlike ${JSON.stringify(text.slice(0, 100))}`);
+  }
+  if (url.username !== "" || url.password !== "") {
+    throw invalid("url must not hold a user or password: give the API key as apiKey");
+  }
+  return text;
+}
+
+function oneOf<Choice extends string>(name: string, value: Choice, choices: readonly Choice[]): Choice {
+  if (choices.includes(value)) return value;
+  throw invalid(`${name} must be one of ${choices.join(", ")}, not ${JSON.stringify(value)}`);
+}
+
+function flag(name: string, value: boolean | undefined): boolean {
+  if (value === undefined || typeof value === "boolean") return value ?? true;
+  throw invalid(`${name} must be true or false`);
+}
+
+function checkWhole(name: string, value: number | undefined, least: number): void {
+  if (value === undefined || (Number.isSafeInteger(value) && value >= least)) return;
+  throw invalid(`${name} must be a whole number, at least ${least}`);
+}
+
+function invalid(message: string): HoldfastError {
+  return new HoldfastError("invalid_frame", message);
+}
+
+/** An empty variable is one that is not set. */
+function nonEmpty(value: string | undefined): string | undefined {
+  return value === "" ? undefined : value;
+}
+
+function warn(bug: unknown): void {
+  process.emitWarning(bug instanceof Error ? bug : String(bug), { code: "HOLDFAST_BUG" });
+}

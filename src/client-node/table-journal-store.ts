@@ -1,0 +1,290 @@
+/**
+ * Journals in a `TableStore`, shared by all processes that use the same scope.
+ *
+ * An append is one batch: the records, and a head that says how many there are now. The head is
+ * written only over the version that was last seen, so a process that lost a journal to another one
+ * cannot add to it any more: it is told `fenced`, and nothing was written. That is what keeps a journal
+ * whole. Who may take one is a matter of `owner`: the head names the process that writes, and another
+ * one takes over only when that process is gone.
+ *
+ * Invariant: a head of n records stands beside exactly the rows 0 to n - 1, since both change in one
+ * batch. Anything else is damage, and refuses the whole journal: a skipped record would run tools again.
+ */
+import type { JournalStore } from "../client/journal-store.ts";
+import { HoldfastError } from "../protocol/errors.ts";
+import { NO_ROW, type TableRow, type TableStore, type TableWrite } from "../store/table-store.ts";
+import {
+  damaged,
+  decodeHead,
+  decodeRecord,
+  encodeHead,
+  encodeRecord,
+  type Head,
+  headKey,
+  HEADS,
+  idempotencyKeyOf,
+  recordKey,
+  recordPrefix,
+  RECORDS,
+} from "./journal-rows.ts";
+
+/** This process among those that share the journals. */
+export interface Owner {
+  readonly id: string;
+  /** Whether the process of that id may still write. */
+  isAlive(id: string): boolean;
+  /** How people know the process of that id. */
+  nameOf(id: string): string;
+}
+
+export interface TableJournalStoreOptions {
+  readonly tables: TableStore;
+  /** Left out where one process alone has the tables: then nobody owns a journal. */
+  readonly owner?: Owner;
+  /** The server that this client talks to. Left out: streams of any server are taken for its own. */
+  readonly server?: string;
+}
+
+/** A journal of a stream that lies at another server. */
+export interface ForeignJournal {
+  readonly idempotencyKey: string;
+  readonly server: string;
+}
+
+/** A head as this process saw it last. */
+interface SeenHead extends Head {
+  readonly version: number;
+}
+
+export type Claim =
+  | { readonly kind: "claimed" }
+  /** Another process writes this journal; `holder` is how people know it. */
+  | { readonly kind: "held"; readonly holder: string };
+
+const PAGE_ROWS = 256;
+
+export class TableJournalStore implements JournalStore {
+  readonly #tables: TableStore;
+  readonly #owner: Owner | undefined;
+  readonly #server: string;
+  /** The journals that this process has claimed. */
+  readonly #claimed = new Map<string, SeenHead>();
+  /** The last thing that happens to each journal: one at a time, in order. */
+  readonly #queues = new Map<string, Promise<unknown>>();
+
+  constructor({ tables, owner, server = "" }: TableJournalStoreOptions) {
+    this.#tables = tables;
+    this.#owner = owner;
+    this.#server = server;
+  }
+
+  async list(): Promise<readonly string[]> {
+    const listed = await this.#list();
+    return listed
+      .filter(({ server }) => !this.#isForeign(server))
+      .map(({ idempotencyKey }) => idempotencyKey);
+  }
+
+  /**
+   * The journals that `list` leaves out. Another server does not know their streams, and would have them
+   * closed as lost; claiming one makes it this server's.
+   */
+  async listForeign(): Promise<readonly ForeignJournal[]> {
+    return (await this.#list()).filter(({ server }) => this.#isForeign(server));
+  }
+
+  read(idempotencyKey: string): Promise<readonly Uint8Array[]> {
+    return this.#inOrder(idempotencyKey, () => this.#read(idempotencyKey));
+  }
+
+  append(idempotencyKey: string, records: readonly Uint8Array[]): Promise<void> {
+    // Encoding copies: from here on the caller may do with its bytes what it likes.
+    const values = records.map(encodeRecord);
+    if (values.length === 0) return Promise.resolve();
+    return this.#inOrder(idempotencyKey, async () => {
+      const head = await this.#ownHead(idempotencyKey);
+      await this.#write(
+        idempotencyKey,
+        head,
+        head.records + values.length,
+        puts(idempotencyKey, head, values),
+      );
+    });
+  }
+
+  replace(idempotencyKey: string, records: readonly Uint8Array[]): Promise<void> {
+    const values = records.map(encodeRecord);
+    return this.#inOrder(idempotencyKey, async () => {
+      const head = await this.#ownHead(idempotencyKey);
+      if (values.length === 0 && head.version === NO_ROW) return;
+      const writes = puts(idempotencyKey, { records: 0 }, values);
+      for (let place = values.length; place < head.records; place++) {
+        writes.push({ kind: "delete", ...recordKey(idempotencyKey, place) });
+      }
+      await this.#write(idempotencyKey, head, values.length, writes);
+    });
+  }
+
+  remove(idempotencyKey: string): Promise<void> {
+    return this.replace(idempotencyKey, []);
+  }
+
+  /**
+   * Takes a journal for this process. One that does not exist costs no write: the first append makes
+   * it, and of two processes that make it at the same time one is told `fenced`.
+   */
+  claim(idempotencyKey: string): Promise<Claim> {
+    return this.#inOrder(idempotencyKey, async () => {
+      const head = await this.#head(idempotencyKey);
+      const holder = this.#holderOf(head);
+      if (holder !== undefined) return { kind: "held", holder };
+      this.#claimed.set(idempotencyKey, head);
+      if (this.#owner === undefined || head.records === 0) return { kind: "claimed" };
+      try {
+        await this.#write(idempotencyKey, head, head.records, []);
+      } catch (cause) {
+        this.#claimed.delete(idempotencyKey);
+        throw cause;
+      }
+      return { kind: "claimed" };
+    });
+  }
+
+  /** Lets other processes have the journal. What cannot be written is free when this process ends. */
+  release(idempotencyKey: string): Promise<void> {
+    return this.#inOrder(idempotencyKey, async () => {
+      const head = this.#claimed.get(idempotencyKey);
+      this.#claimed.delete(idempotencyKey);
+      if (head === undefined || head.owner === "") return;
+      const value = encodeHead({ ...head, owner: "" });
+      await this.#tables.compareAndSwap(headKey(idempotencyKey), head.version, value);
+    });
+  }
+
+  /** Resolves when nothing that was asked for before is still under way. */
+  async quiet(): Promise<void> {
+    await Promise.allSettled(this.#queues.values());
+  }
+
+  async #list(): Promise<readonly ForeignJournal[]> {
+    await this.quiet();
+    const listed: ForeignJournal[] = [];
+    for await (const row of this.#rows(HEADS, "")) {
+      const idempotencyKey = idempotencyKeyOf(row.key);
+      const head = tryDecodeHead(idempotencyKey, row);
+      // A damaged head is listed as well: somebody should look.
+      if (head === undefined || head.records > 0) listed.push({ idempotencyKey, server: head?.server ?? "" });
+    }
+    return listed;
+  }
+
+  #isForeign(server: string): boolean {
+    return server !== "" && this.#server !== "" && server !== this.#server;
+  }
+
+  async #read(idempotencyKey: string): Promise<readonly Uint8Array[]> {
+    for (;;) {
+      const before = await this.#head(idempotencyKey);
+      const rows: TableRow[] = [];
+      for await (const row of this.#rows(RECORDS, recordPrefix(idempotencyKey))) rows.push(row);
+      const after = await this.#head(idempotencyKey);
+      // Another process wrote between two pages: what was read is no journal.
+      if (before.version !== after.version) continue;
+      if (
+        rows.length !== before.records ||
+        rows.some(({ key }, place) => !isAt(idempotencyKey, place, key))
+      ) {
+        throw damaged(idempotencyKey, `its ${before.records} records are not all there`);
+      }
+      return rows.map(({ value }) => decodeRecord(idempotencyKey, value));
+    }
+  }
+
+  async *#rows(table: string, prefix: string): AsyncGenerator<TableRow> {
+    for (let after: string | undefined; ;) {
+      const page = await this.#tables.list(table, prefix, { after, countMax: PAGE_ROWS });
+      yield* page;
+      after = page.at(-1)?.key;
+      if (page.length < PAGE_ROWS || after === undefined) return;
+    }
+  }
+
+  async #head(idempotencyKey: string): Promise<SeenHead> {
+    const row = await this.#tables.get(headKey(idempotencyKey));
+    if (row === undefined) return { records: 0, owner: "", server: "", version: NO_ROW };
+    return { ...decodeHead(idempotencyKey, row.value), version: row.version };
+  }
+
+  /** The head to write over: as last seen of a claimed journal, or as it is now. */
+  async #ownHead(idempotencyKey: string): Promise<SeenHead> {
+    const claimed = this.#claimed.get(idempotencyKey);
+    if (claimed !== undefined) return claimed;
+    const head = await this.#head(idempotencyKey);
+    const holder = this.#holderOf(head);
+    if (holder !== undefined) throw fenced(idempotencyKey, holder);
+    return head;
+  }
+
+  /** The name of another process that writes this journal now. */
+  #holderOf({ owner }: Head): string | undefined {
+    if (this.#owner === undefined || owner === "" || owner === this.#owner.id) return undefined;
+    return this.#owner.isAlive(owner) ? this.#owner.nameOf(owner) : undefined;
+  }
+
+  async #write(
+    idempotencyKey: string,
+    seen: SeenHead,
+    records: number,
+    writes: readonly TableWrite[],
+  ): Promise<void> {
+    const isClaimed = this.#claimed.has(idempotencyKey);
+    const owner = isClaimed && records > 0 ? (this.#owner?.id ?? "") : "";
+    const next = { records, owner, server: this.#server === "" ? seen.server : this.#server };
+    const at = { ...headKey(idempotencyKey), expectedVersion: seen.version };
+    const head: TableWrite =
+      records === 0 ? { kind: "delete", ...at } : { kind: "put", ...at, value: encodeHead(next) };
+    const result = await this.#tables.batch([head, ...writes]);
+    if (result.kind !== "written") throw fenced(idempotencyKey, "another process");
+    if (!isClaimed) return;
+    const version = records === 0 ? NO_ROW : result.version;
+    this.#claimed.set(idempotencyKey, { ...next, version });
+  }
+
+  async #inOrder<Result>(idempotencyKey: string, run: () => Promise<Result>): Promise<Result> {
+    const before = this.#queues.get(idempotencyKey);
+    const turn = before === undefined ? run() : before.then(run, run);
+    this.#queues.set(idempotencyKey, turn);
+    try {
+      return await turn;
+    } finally {
+      if (this.#queues.get(idempotencyKey) === turn) this.#queues.delete(idempotencyKey);
+    }
+  }
+}
+
+function puts(
+  idempotencyKey: string,
+  { records }: { readonly records: number },
+  values: readonly Uint8Array[],
+): TableWrite[] {
+  return values.map((value, at) => ({ kind: "put", ...recordKey(idempotencyKey, records + at), value }));
+}
+
+function isAt(idempotencyKey: string, place: number, key: string): boolean {
+  return recordKey(idempotencyKey, place).key === key;
+}
+
+function tryDecodeHead(idempotencyKey: string, row: TableRow): Head | undefined {
+  try {
+    return decodeHead(idempotencyKey, row.value);
+  } catch {
+    return undefined;
+  }
+}
+
+function fenced(idempotencyKey: string, holder: string): HoldfastError {
+  return new HoldfastError(
+    "fenced",
+    `${holder} writes to the stream ${idempotencyKey}: stop it there, or follow the stream here as a reader`,
+  );
+}

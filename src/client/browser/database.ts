@@ -1,0 +1,177 @@
+/**
+ * One IndexedDB database per scope: journals, their records, and the home key.
+ *
+ * Its version is the format version. A database written by newer code is refused and left alone; when
+ * newer code in another tab wants to change the format, this tab lets go of the database and says so,
+ * instead of keeping the user's newest tab waiting.
+ *
+ * Every change is one transaction with strict durability: it is on the disk when it is reported (A5).
+ * A database that was taken away stays away until the page is loaded anew: writing on into an empty one
+ * would leave a journal without its beginning.
+ */
+import { HoldfastError } from "../../protocol/errors.ts";
+import type { Database, DatabaseFactory, DatabaseRequest, Transaction } from "./platform.ts";
+
+export const FORMAT_VERSION = 1;
+
+/** Per idempotency key, how many records its journal has. */
+export const JOURNALS = "journals";
+/** Sealed records under [idempotency key, place]. */
+export const RECORDS = "records";
+/** The home key. */
+export const KEYS = "keys";
+
+const STORES = [JOURNALS, RECORDS, KEYS];
+
+export class BrowserDatabase {
+  readonly #factory: DatabaseFactory;
+  readonly #name: string;
+  #opening: Promise<Database> | undefined;
+  #isOver: HoldfastError | undefined;
+
+  constructor(factory: DatabaseFactory, name: string) {
+    this.#factory = factory;
+    this.#name = name;
+  }
+
+  /** Reads in one transaction: nothing changes while `run` looks. */
+  async read<Result>(run: (transaction: Transaction) => Promise<Result>): Promise<Result> {
+    const database = await this.#open();
+    return this.#transact(() => database.transaction(STORES, "readonly"), run);
+  }
+
+  /** All or nothing, and on the disk when it resolves. Changes happen in the order of these calls. */
+  async change<Result>(run: (transaction: Transaction) => Promise<Result>): Promise<Result> {
+    const database = await this.#open();
+    return this.#transact(() => database.transaction(STORES, "readwrite", { durability: "strict" }), run);
+  }
+
+  close(): void {
+    this.#end(new HoldfastError("unavailable", "this client was closed"));
+  }
+
+  async #transact<Result>(
+    begin: () => Transaction,
+    run: (transaction: Transaction) => Promise<Result>,
+  ): Promise<Result> {
+    let transaction: Transaction;
+    try {
+      transaction = begin();
+    } catch (cause) {
+      throw this.#isOver ?? failed(cause);
+    }
+    const completed = completion(transaction);
+    // Awaited below, when `run` has not failed before.
+    completed.catch(() => undefined);
+    try {
+      const result = await run(transaction);
+      await completed;
+      return result;
+    } catch (cause) {
+      abort(transaction);
+      throw cause instanceof HoldfastError ? cause : failed(cause);
+    }
+  }
+
+  #open(): Promise<Database> {
+    if (this.#isOver !== undefined) return Promise.reject(this.#isOver);
+    this.#opening ??= this.#request();
+    return this.#opening;
+  }
+
+  async #request(): Promise<Database> {
+    try {
+      const database = await open(this.#factory, this.#name);
+      database.addEventListener("versionchange", () =>
+        this.#end(
+          new HoldfastError("unavailable", "another tab runs a newer version of this page: reload this one"),
+        ),
+      );
+      database.addEventListener("close", () =>
+        this.#end(
+          new HoldfastError("unavailable", "the browser took this page's storage away: reload the page"),
+        ),
+      );
+      if (this.#isOver === undefined) return database;
+      database.close();
+      throw this.#isOver;
+    } catch (cause) {
+      // Whoever calls next may find the reason gone.
+      this.#opening = undefined;
+      throw cause;
+    }
+  }
+
+  #end(reason: HoldfastError): void {
+    if (this.#isOver !== undefined) return;
+    this.#isOver = reason;
+    this.#opening?.then(
+      (database) => database.close(),
+      () => undefined,
+    );
+  }
+}
+
+function open(factory: DatabaseFactory, name: string): Promise<Database> {
+  return new Promise((resolve, reject) => {
+    const request = factory.open(name, FORMAT_VERSION);
+    let isRefused = false;
+    request.addEventListener("upgradeneeded", () => {
+      for (const store of STORES) request.result.createObjectStore(store);
+    });
+    request.addEventListener("blocked", () => {
+      isRefused = true;
+      const message = "another tab keeps an older version of this page's storage open: close that tab";
+      reject(new HoldfastError("unavailable", message));
+    });
+    request.addEventListener("success", () => {
+      if (isRefused) request.result.close();
+      else resolve(request.result);
+    });
+    request.addEventListener("error", () => reject(notOpened(request.error)));
+  });
+}
+
+function notOpened(cause: unknown): HoldfastError {
+  if (nameOf(cause) === "VersionError") {
+    const message =
+      "the storage of this page was written by a newer version of it: reload the page, or clear its storage";
+    return new HoldfastError("unsupported_version", message, { cause });
+  }
+  return failed(cause);
+}
+
+function failed(cause: unknown): HoldfastError {
+  const message =
+    nameOf(cause) === "QuotaExceededError"
+      ? "the browser has no more room for this page: free some space"
+      : "the browser's storage failed; what was not reported as written is not kept";
+  return new HoldfastError("unavailable", message, { cause });
+}
+
+function nameOf(cause: unknown): string | undefined {
+  return cause instanceof Error ? cause.name : undefined;
+}
+
+export function outcome<Result>(request: DatabaseRequest<Result>): Promise<Result> {
+  return new Promise((resolve, reject) => {
+    request.addEventListener("success", () => resolve(request.result));
+    request.addEventListener("error", () => reject(failed(request.error)));
+  });
+}
+
+/** The last word is the transaction's: a request may succeed and its commit fail. */
+function completion(transaction: Transaction): Promise<void> {
+  return new Promise((resolve, reject) => {
+    transaction.addEventListener("complete", () => resolve());
+    transaction.addEventListener("abort", () => reject(failed(transaction.error)));
+  });
+}
+
+function abort(transaction: Transaction): void {
+  try {
+    transaction.abort();
+  } catch {
+    // It is over already.
+  }
+}

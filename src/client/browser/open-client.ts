@@ -1,0 +1,88 @@
+/**
+ * The front door for browsers: settings in, a client with journals, home key and a shared connection out.
+ */
+import { KEY_BYTES, webSealing } from "../../sealing/index.ts";
+import { fetchConnect } from "../../transport/fetch-transport.ts";
+import type { Connect } from "../../transport/transport.ts";
+import type { ClientOptions } from "../client.ts";
+import type { JournalStore } from "../journal-store.ts";
+import { BrowserClient, type BrowserHomeKeys } from "./browser-client.ts";
+import { BrowserDatabase } from "./database.ts";
+import { browserHomeKey } from "./home-key.ts";
+import { indexedDbJournalStore } from "./indexeddb-journal-store.ts";
+import { type BrowserClientOptions, settle, type Settings } from "./options.ts";
+import type { Platform } from "./platform.ts";
+import { SharedConnection } from "./shared-connection.ts";
+import { thisBrowser, thisOrigin, thisPage } from "./this-browser.ts";
+import { onWakeUp } from "./wake-ups.ts";
+import { WebWriterLocks } from "./writer-locks.ts";
+
+const HOME_KEY_NOTICE =
+  "Holdfast keeps its journals in this browser profile, sealed with a key in the same profile: obfuscated, not apart.";
+
+export async function openClient(options: BrowserClientOptions = {}): Promise<BrowserClient> {
+  const page = thisPage();
+  const settings = settle(options, thisOrigin());
+  const platform = thisBrowser();
+  const kept = settings.persistence ? await openJournals(settings, platform) : undefined;
+  const transport = transportOf(options.connect, settings, platform);
+  const clientOptions: ClientOptions<BrowserHomeKeys> = {
+    connect: transport.connect,
+    sealing: webSealing(),
+    // Without journals nothing outlives this page, so neither need the key.
+    homeKey: kept?.homeKey ?? settings.homeKey ?? crypto.getRandomValues(new Uint8Array(KEY_BYTES)),
+    credentials: settings.credentials,
+    stream: settings.stream,
+    ...(options.onBug === undefined ? {} : { onBug: options.onBug }),
+    ...(options.tools === undefined ? {} : { tools: options.tools }),
+    ...(options.resumesMax === undefined ? {} : { resumesMax: options.resumesMax }),
+    ...(kept === undefined ? {} : { journals: kept.journals, writerLocks: kept.writerLocks }),
+  };
+  const client = new BrowserClient(clientOptions, {
+    writerLocks: kept?.writerLocks,
+    release: () => {
+      unwatch();
+      transport.close();
+      kept?.database.close();
+    },
+  });
+  const unwatch = page === undefined ? () => undefined : onWakeUp(page, () => client.wake());
+  return client;
+}
+
+interface Kept {
+  readonly database: BrowserDatabase;
+  readonly journals: JournalStore;
+  readonly homeKey: BrowserHomeKeys;
+  readonly writerLocks: WebWriterLocks;
+}
+
+async function openJournals(settings: Settings, platform: Platform): Promise<Kept> {
+  const database = new BrowserDatabase(platform.indexedDB, settings.database);
+  const journals = indexedDbJournalStore(database, platform.keyRanges);
+  const writerLocks = new WebWriterLocks(platform.locks, settings.database);
+  if (settings.homeKey !== undefined) return { database, journals, homeKey: settings.homeKey, writerLocks };
+  const { key, isNew } = await browserHomeKey(database);
+  if (isNew) settings.onNotice(HOME_KEY_NOTICE);
+  return { database, journals, homeKey: key, writerLocks };
+}
+
+interface Transport {
+  readonly connect: Connect;
+  close(): void;
+}
+
+function transportOf(own: Connect | undefined, settings: Settings, platform: Platform): Transport {
+  if (own !== undefined) return { connect: own, close: () => undefined };
+  const { url } = settings;
+  const transport = fetchConnect({ url, shared: true });
+  if (!settings.shareConnection) return transport;
+  const shared = new SharedConnection({ url, connect: transport.connect, platform });
+  return {
+    connect: shared.connect,
+    close: () => {
+      shared.close();
+      transport.close();
+    },
+  };
+}

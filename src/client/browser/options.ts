@@ -1,0 +1,103 @@
+/**
+ * What a browser client can be told, with units, defaults and the reason for each; checked once. The
+ * names are those of the Node client wherever they mean the same.
+ */
+import { HoldfastError } from "../../protocol/errors.ts";
+import { KEY_BYTES } from "../../sealing/index.ts";
+import type { Connect } from "../../transport/transport.ts";
+import type { StreamOptions, Tools } from "../index.ts";
+
+export interface BrowserClientOptions {
+  /** Where the server is. Default: where the page comes from. */
+  readonly url?: string | undefined;
+  /** Authenticates; a function is asked again when the server refuses what it gave. */
+  readonly apiKey?: string | (() => Promise<string | undefined>) | undefined;
+  /**
+   * Names the IndexedDB database of journals and home key, together with `url`: to another server the
+   * streams of this one would be lost. Applications that share an origin and should not see each other's
+   * streams take different names. Default: `holdfast`.
+   */
+  readonly database?: string | undefined;
+  /** 32 bytes. Default: a key that is made once and kept in the database, where no script can read it out. */
+  readonly homeKey?: Uint8Array | undefined;
+  /** Journals in IndexedDB. Off: they live in memory and a reload forgets. Default: true. */
+  readonly persistence?: boolean | undefined;
+  /** Streams that go on after a break. Off: a broken connection is the end. Default: true. */
+  readonly reliable?: boolean | undefined;
+  /** How old a stream may be, by the server's clock, for `resumeAll` to go on with it. Default: 7,200,000. */
+  readonly retryLookbackWindowMs?: number | undefined;
+  /** Whether a new stream may run without durability while the server's store is down. Default: true. */
+  readonly allowDegraded?: boolean | undefined;
+  /** What this client carries out for the server. Default: nothing; execs are events like any other. */
+  readonly tools?: Tools | undefined;
+  /** One connection for all tabs of the origin. Off: one for this tab. Default: true. */
+  readonly shareConnection?: boolean | undefined;
+  /** A transport of your own, not shared with other tabs; `url` then means nothing. */
+  readonly connect?: Connect | undefined;
+  /** Retry, stall clocks and heartbeats, in detail. The switches above win. */
+  readonly stream?: Partial<StreamOptions> | undefined;
+  /** How many streams resume at the same time. Default: 4. */
+  readonly resumesMax?: number | undefined;
+  /** What people should know once, such as where the home key lies. Default: nobody is told. */
+  readonly onNotice?: ((message: string) => void) | undefined;
+  /** Told of failed assertions and of listeners that throw. Default: `reportError`. */
+  readonly onBug?: ((bug: unknown) => void) | undefined;
+}
+
+/** Everything decided. */
+export interface Settings {
+  readonly url: string;
+  readonly credentials: () => Promise<string | undefined>;
+  /** With the server's address in it. */
+  readonly database: string;
+  readonly homeKey: Uint8Array | undefined;
+  readonly persistence: boolean;
+  readonly shareConnection: boolean;
+  readonly stream: Partial<StreamOptions>;
+  readonly onNotice: (message: string) => void;
+}
+
+export function settle(options: BrowserClientOptions, pageOrigin: string | undefined): Settings {
+  const { apiKey } = options;
+  const url = checkUrl(options.url ?? pageOrigin);
+  return {
+    url,
+    credentials: typeof apiKey === "function" ? apiKey : async () => apiKey,
+    database: `${options.database ?? "holdfast"} ${url}`,
+    homeKey: checkHomeKey(options.homeKey),
+    persistence: options.persistence ?? true,
+    shareConnection: options.shareConnection ?? true,
+    stream: streamOptions(options),
+    onNotice: options.onNotice ?? (() => undefined),
+  };
+}
+
+function streamOptions(options: BrowserClientOptions): Partial<StreamOptions> {
+  const { retryLookbackWindowMs, reliable, allowDegraded, stream = {} } = options;
+  if (retryLookbackWindowMs !== undefined && !(retryLookbackWindowMs >= 0)) {
+    throw invalid("retryLookbackWindowMs must be a number, at least 0");
+  }
+  return {
+    ...stream,
+    ...(reliable === undefined ? {} : { reliable }),
+    ...(allowDegraded === undefined ? {} : { allowDegraded }),
+    ...(retryLookbackWindowMs === undefined ? {} : { retryLookbackWindowMs }),
+  };
+}
+
+function checkUrl(text: string | undefined): string {
+  const url = text === undefined ? null : URL.parse(text);
+  if (url === null || (url.protocol !== "http:" && url.protocol !== "https:")) {
+    throw invalid("url must begin with http:// or https://");
+  }
+  return url.href;
+}
+
+function checkHomeKey(homeKey: Uint8Array | undefined): Uint8Array | undefined {
+  if (homeKey === undefined || homeKey.length === KEY_BYTES) return homeKey;
+  throw invalid(`homeKey must have ${KEY_BYTES} bytes`);
+}
+
+function invalid(message: string): HoldfastError {
+  return new HoldfastError("invalid_frame", message);
+}
