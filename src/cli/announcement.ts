@@ -1,0 +1,82 @@
+/**
+ * What `holdfast serve` says when it is up: in plain words, everything that is needed to use it.
+ */
+import type { Durability } from "../protocol/frames.ts";
+import type { KeyNews } from "./first-key.ts";
+import { isLoopback, type ResolvedSettings } from "./settings.ts";
+import type { Terminal } from "./terminal.ts";
+
+export interface Started {
+  readonly url: string;
+  readonly settings: ResolvedSettings;
+  readonly durability: Durability;
+  readonly keys: KeyNews;
+}
+
+const DURABILITY: Readonly<Record<Durability, string>> = {
+  fsync: "synced to this disk before anybody is told",
+  quorum: "on more than one machine before anybody is told",
+  none: "in memory only; everything is lost when this process ends",
+};
+
+export function announce({ url, settings, durability, keys }: Started, { print, bold, dim }: Terminal): void {
+  const line = (title: string, text: string): void => print(`  ${dim(title.padEnd(12))}${text}`);
+  const reach = isEveryAddress(settings.host) ? ", on every address of this machine" : "";
+  print(`Holdfast is listening on ${bold(url)}${reach}`);
+  line("data", settings.dataDir);
+  line("durability", `${durability}: ${DURABILITY[durability]}`);
+  line("application", "demonstration: counts and echoes, there is no model behind it");
+  announceKeys(keys, line);
+  for (const text of warnings(url, settings)) line("warning", text);
+  line(
+    "try",
+    `curl ${settings.tls === undefined ? "" : "--insecure "}${localUrl(url, settings.host)}/health`,
+  );
+  line("stop", "Ctrl-C; clients come back by themselves when it runs again");
+}
+
+function isEveryAddress(host: string): boolean {
+  return host === "0.0.0.0" || host === "::" || host === "";
+}
+
+/** A wildcard is no name to ask for. */
+function localUrl(url: string, host: string): string {
+  if (!isEveryAddress(host)) return url;
+  const { protocol, port } = new URL(url);
+  return `${protocol}//127.0.0.1:${port}`;
+}
+
+function announceKeys(keys: KeyNews, line: (title: string, text: string) => void): void {
+  switch (keys.kind) {
+    case "made":
+      line("API key", keys.apiKey);
+      line("", `made now, for principal "default"; shown this once, and kept in ${keys.path}`);
+      line("", "for commands on this machine (readable by you alone)");
+      break;
+    case "file":
+      line("API key", `in ${keys.path}; more with \`holdfast keys create\``);
+      break;
+    case "environment":
+      line("API key", 'from HOLDFAST_API_KEY, for principal "default"; more with `holdfast keys create`');
+      break;
+    case "table":
+      line("API key", "those that you made; see `holdfast keys list`");
+      break;
+    case "none":
+      line("API key", "none is valid, so nobody can connect; make one with `holdfast keys create`");
+      break;
+  }
+}
+
+function warnings(url: string, { host, tls, allowHosts }: ResolvedSettings): readonly string[] {
+  if (isLoopback(host)) return [];
+  const found: string[] = [];
+  if (tls === undefined) {
+    found.push(`${url} is not encrypted: API keys and stream keys cross the network in the clear.`);
+    found.push("Use --tls-cert and --tls-key, or put a proxy with TLS in front.");
+  }
+  if (allowHosts.length === 0) {
+    found.push("Requests under a name of this machine are refused; allow it with --allow-host <name>.");
+  }
+  return found;
+}

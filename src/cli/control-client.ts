@@ -1,0 +1,111 @@
+/**
+ * The commands' half of `control-server.ts`.
+ *
+ * A server that was killed leaves its file behind. Nobody answers there then, or a stranger does who does
+ * not know the token: both mean that no server runs, and the database's lock has the last word on it.
+ */
+import { join } from "node:path";
+import { HoldfastError, isErrorCode } from "../protocol/errors.ts";
+import { CONTROL_FILE, readFileIfThere } from "./data-dir.ts";
+import { failure } from "./failures.ts";
+import type { CreatedKey, KeyAdmin, KeyInfo } from "./key-admin.ts";
+
+const TIMEOUT_MS = 5_000;
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** Undefined when no server runs on this data directory. */
+export async function reachServer(dataDir: string): Promise<KeyAdmin | undefined> {
+  const file = fieldsOf(readFileIfThere(join(dataDir, CONTROL_FILE)) ?? "");
+  const { url, token } = file;
+  if (typeof url !== "string" || typeof token !== "string") return undefined;
+  const ask = (method: string, path: string, body?: object): Promise<Fields | undefined> =>
+    request(`${url}${path}`, method, token, body);
+  if ((await ask("GET", "/keys")) === undefined) return undefined;
+  return {
+    list: async () => {
+      const keys = (await answered(ask("GET", "/keys")))["keys"];
+      return Array.isArray(keys) ? keys.map(infoOf) : unexpected();
+    },
+    create: async (principal, label) => {
+      const { key } = await answered(ask("POST", "/keys", { principal, label }));
+      return createdOf(key);
+    },
+    revoke: async (id) => (await answered(ask("POST", "/keys/revoke", { id })))["revoked"] === true,
+  };
+}
+
+async function request(
+  url: string,
+  method: string,
+  token: string,
+  body: object | undefined,
+): Promise<Fields | undefined> {
+  let status: number;
+  let text: string;
+  try {
+    const response = await fetch(url, {
+      method,
+      headers: { authorization: `Bearer ${token}` },
+      signal: AbortSignal.timeout(TIMEOUT_MS),
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    status = response.status;
+    text = await response.text();
+  } catch (error) {
+    if (error instanceof Error && error.name === "TimeoutError") {
+      throw failure(
+        "the server that runs on this data directory does not answer; try again, or stop it",
+        error,
+      );
+    }
+    return undefined;
+  }
+  const answer = fieldsOf(text);
+  if (status === 200) return answer;
+  const { error, message } = answer;
+  if (error === "unauthenticated" || typeof error !== "string" || !isErrorCode(error)) return undefined;
+  throw new HoldfastError(error, typeof message === "string" ? message : "the server refused");
+}
+
+async function answered(answer: Promise<Fields | undefined>): Promise<Fields> {
+  const fields = await answer;
+  if (fields === undefined) throw failure("the server has just stopped; run the command again");
+  return fields;
+}
+
+function fieldsOf(text: string): Fields {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null ? { ...value } : {};
+  } catch {
+    return {};
+  }
+}
+
+function infoOf(value: unknown): KeyInfo {
+  const fields: Fields = typeof value === "object" && value !== null ? { ...value } : {};
+  const { id, principal, label, createdMs, lastUsedMs, revokedMs } = fields;
+  const isWhole =
+    typeof id === "string" &&
+    typeof principal === "string" &&
+    typeof label === "string" &&
+    typeof createdMs === "number" &&
+    isTime(lastUsedMs) &&
+    isTime(revokedMs);
+  return isWhole ? { id, principal, label, createdMs, lastUsedMs, revokedMs } : unexpected();
+}
+
+function createdOf(value: unknown): CreatedKey {
+  const info = infoOf(value);
+  const apiKey = typeof value === "object" && value !== null && "apiKey" in value ? value.apiKey : undefined;
+  return typeof apiKey === "string" ? { ...info, apiKey } : unexpected();
+}
+
+function isTime(value: unknown): value is number | undefined {
+  return value === undefined || typeof value === "number";
+}
+
+function unexpected(): never {
+  throw failure("the server answered something unexpected; it may be of another version");
+}

@@ -1,0 +1,55 @@
+/**
+ * What a command says when it cannot do what was asked: one line, what to do about it, an exit code.
+ *
+ * Exit code 2 means that the command was not understood (a flag, a field of the configuration, a name),
+ * 1 that it was and could not be done. A stack trace helps whoever works on Holdfast and nobody else,
+ * so it takes HOLDFAST_DEBUG=1.
+ */
+import { CommanderError } from "commander";
+import { HoldfastError } from "../protocol/errors.ts";
+
+export const EXIT_FAILED = 1;
+export const EXIT_USAGE = 2;
+
+/** The user can put it right by another command line or configuration. */
+export function usageError(message: string): HoldfastError {
+  return new HoldfastError("invalid_frame", message);
+}
+
+/** The command was fine, the world is not. */
+export function failure(message: string, cause?: unknown): HoldfastError {
+  return new HoldfastError("unavailable", message, { cause });
+}
+
+export interface Failed {
+  readonly exitCode: number;
+  /** Undefined when everything was said already. */
+  readonly text: string | undefined;
+}
+
+export function describeFailure(error: unknown, isDebug: boolean): Failed {
+  // Commander has printed its message, the help or the version itself.
+  if (error instanceof CommanderError) {
+    return { exitCode: error.exitCode === 0 ? 0 : EXIT_USAGE, text: undefined };
+  }
+  const message = error instanceof Error ? error.message : String(error);
+  const stack = isDebug && error instanceof Error ? `\n${describeStack(error)}` : "";
+  if (!(error instanceof HoldfastError)) {
+    const hint = isDebug ? "" : "\nThis is a bug. HOLDFAST_DEBUG=1 shows where it happened.";
+    return { exitCode: EXIT_FAILED, text: `holdfast: ${message}${hint}${stack}` };
+  }
+  const isUsage = error.code === "invalid_frame" || error.code === "too_large";
+  return { exitCode: isUsage ? EXIT_USAGE : EXIT_FAILED, text: `holdfast: ${message}${stack}` };
+}
+
+function describeStack(error: Error): string {
+  const stack = error.stack ?? error.message;
+  return error.cause instanceof Error ? `${stack}\ncaused by ${describeStack(error.cause)}` : stack;
+}
+
+/** The system's code of an error (`EADDRINUSE`), wherever in the chain of causes it is. */
+export function systemCode(error: unknown): string | undefined {
+  if (!(error instanceof Error)) return undefined;
+  if ("code" in error && typeof error.code === "string" && /^E[A-Z0-9]+$/.test(error.code)) return error.code;
+  return systemCode(error.cause);
+}

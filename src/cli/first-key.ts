@@ -1,0 +1,56 @@
+/**
+ * Who can get in when a server starts: somebody must, and on the open network not by accident.
+ *
+ * The very first start on loopback makes an API key and leaves it in the data directory, so that the
+ * commands on this machine work at once. A server that the network can reach starts only when its
+ * owner has decided who gets in.
+ */
+import { join } from "node:path";
+import type { ApiKeys } from "../server/api-keys.ts";
+import { DEFAULT_PRINCIPAL } from "../server/api-keys.ts";
+import { API_KEY_FILE, readFileIfThere, writeSecretFile } from "./data-dir.ts";
+import { failure } from "./failures.ts";
+import { isLoopback } from "./settings.ts";
+
+/** What the start-up says about API keys. */
+export type KeyNews =
+  | { readonly kind: "made"; readonly apiKey: string; readonly path: string }
+  | { readonly kind: "file"; readonly path: string }
+  | { readonly kind: "environment" }
+  | { readonly kind: "table" }
+  | { readonly kind: "none" };
+
+/** Before the port is opened. */
+export async function checkReachable(keys: ApiKeys, host: string): Promise<void> {
+  if (isLoopback(host) || (await keys.hasAny())) return;
+  throw failure(
+    `${host} can be reached from other machines, and there is no API key: run \`holdfast keys create\` ` +
+      "on this data directory or set HOLDFAST_API_KEY, then start again; or bind to 127.0.0.1",
+  );
+}
+
+/** After the port is open, so that a start that failed leaves nothing behind. */
+export async function provideKey(
+  keys: ApiKeys,
+  dataDir: string,
+  hasEnvironmentKey: boolean,
+): Promise<KeyNews> {
+  const path = join(dataDir, API_KEY_FILE);
+  if (hasEnvironmentKey) return { kind: "environment" };
+  const isFirstStart = (await keys.list()).length === 0;
+  if (isFirstStart) {
+    const { apiKey } = await keys.create(DEFAULT_PRINCIPAL, "made at the first start");
+    writeSecretFile(path, `${apiKey}\n`);
+    return { kind: "made", apiKey, path };
+  }
+  if (!(await keys.hasAny())) return { kind: "none" };
+  return (await isValid(keys, readFileIfThere(path))) ? { kind: "file", path } : { kind: "table" };
+}
+
+async function isValid(keys: ApiKeys, apiKey: string | undefined): Promise<boolean> {
+  if (apiKey === undefined) return false;
+  return keys.authenticate(apiKey.trim()).then(
+    () => true,
+    () => false,
+  );
+}

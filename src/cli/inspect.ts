@@ -1,0 +1,288 @@
+/**
+ * `holdfast inspect`: what is in a data directory.
+ *
+ * Without a key it tells names, lives and sizes; with the stream's key, or the home key that it is
+ * derived from, what was said. It reads one snapshot of the database and changes nothing, so it may be used
+ * while a server runs, or on a copy. Keys are never printed (E4).
+ */
+import { parseHomeKey } from "../client-node/key-places.ts";
+import { DEFAULTS as RETENTION, retentionLeftMs } from "../core/retention.ts";
+import { writerEpochOf } from "../core/stream-state.ts";
+import { nodeSealing } from "../sealing/node.ts";
+import { openSqliteReadOnly } from "../store/index.ts";
+import { readFileIfThere } from "./data-dir.ts";
+import { existingDatabase } from "./database-path.ts";
+import { failure, usageError } from "./failures.ts";
+import { type Flags, type ResolvedSettings, resolveSettings } from "./settings.ts";
+import { type Rows, type Scan, scanLogs, type ScannedStream, scanStreams } from "./stream-scan.ts";
+import {
+  duration,
+  fileSize,
+  minute,
+  type Surroundings,
+  table,
+  type Terminal,
+  terminal,
+  visible,
+} from "./terminal.ts";
+import { timeline, type TimelineEntry } from "./timeline.ts";
+
+export interface InspectFlags extends Pick<Flags, "dataDir" | "config"> {
+  readonly stream?: string;
+  readonly principal?: string;
+  readonly homeKeyFile?: string;
+  readonly streamKey?: string;
+  readonly json?: boolean;
+}
+
+/** Longer texts are cut on the screen; --json has them whole. */
+const TEXT_CHARS_MAX = 200;
+
+/** As wide as a time. */
+const UNKNOWN_TIME = "--:--:--.---";
+
+export async function inspect(flags: InspectFlags, surroundings: Surroundings): Promise<void> {
+  const settings = resolveSettings(flags, surroundings);
+  const path = existingDatabase(settings.dataDir);
+  const streamKeyOf = keySource(flags, surroundings.env);
+  const database = await openSqliteReadOnly(path, surroundings);
+  try {
+    const scan = await scanStreams(database.log);
+    if (flags.stream === undefined) showList(scan, flags, settings, surroundings);
+    else
+      await showStream(
+        database.log,
+        pick(scan, flags.stream, flags.principal),
+        streamKeyOf,
+        flags,
+        surroundings,
+      );
+    if (scan.damage !== undefined) {
+      throw failure(`a server would not start on this directory: ${scan.damage}; restore it from a backup`);
+    }
+  } finally {
+    await database.close();
+  }
+}
+
+/** How to get a stream's key, or undefined when none was given. Read first: a wrong key needs no database. */
+function keySource(
+  { streamKey, homeKeyFile }: InspectFlags,
+  env: Surroundings["env"],
+): ((idempotencyKey: string) => Uint8Array) | undefined {
+  if (streamKey !== undefined && homeKeyFile !== undefined) {
+    throw usageError("--stream-key and --home-key-file exclude each other");
+  }
+  if (streamKey !== undefined) {
+    const key = parseHomeKey(streamKey, "--stream-key");
+    return () => key;
+  }
+  const homeKeyText = homeKeyFile === undefined ? env["HOLDFAST_HOME_KEY"] : readFileIfThere(homeKeyFile);
+  if (homeKeyText === undefined && homeKeyFile !== undefined)
+    throw usageError(`there is no file ${homeKeyFile}`);
+  if (homeKeyText === undefined || homeKeyText === "") return undefined;
+  const homeKey = parseHomeKey(homeKeyText, homeKeyFile ?? "HOLDFAST_HOME_KEY");
+  return (idempotencyKey) => nodeSealing().deriveStreamKey(homeKey, idempotencyKey);
+}
+
+function pick({ streams }: Scan, idempotencyKey: string, principal: string | undefined): ScannedStream {
+  const found = streams.filter(
+    ({ name }) =>
+      name.idempotencyKey === idempotencyKey && (principal === undefined || name.principal === principal),
+  );
+  const [stream, another] = found;
+  if (stream === undefined)
+    throw failure(`there is no stream "${visible(idempotencyKey)}" in this directory`);
+  if (another === undefined) return stream;
+  const principals = found.map(({ name }) => visible(name.principal)).join(", ");
+  throw usageError(`several principals have a stream of this name; choose with --principal: ${principals}`);
+}
+
+function lifeOf({ view }: ScannedStream): string {
+  if (view.kind === "gone") return "gone";
+  return view.state.end ?? (view.state.aborted ? "aborting" : "open");
+}
+
+/** One stream as data; also what the table shows. */
+function summaryOf(stream: ScannedStream, retentionMs: number, nowMs: number): StreamSummary {
+  const { name, view, bytes } = stream;
+  const base = {
+    principal: name.principal,
+    idempotencyKey: name.idempotencyKey,
+    life: lifeOf(stream),
+    bytes,
+  };
+  if (view.kind === "gone") {
+    return {
+      ...base,
+      chunks: 0,
+      events: 0,
+      writerEpoch: 0,
+      hostEpoch: 0,
+      activityMs: view.goneMs,
+      retentionLeftMs: 0,
+    };
+  }
+  const { state } = view;
+  return {
+    ...base,
+    chunks: state.nextSeqno,
+    events: state.eventHead,
+    writerEpoch: writerEpochOf(state),
+    hostEpoch: state.hostEpoch,
+    activityMs: state.activityMs,
+    retentionLeftMs: retentionLeftMs({ ...RETENTION, retentionMs }, state.activityMs, nowMs),
+  };
+}
+
+interface StreamSummary {
+  readonly principal: string;
+  readonly idempotencyKey: string;
+  readonly life: string;
+  readonly bytes: number;
+  readonly chunks: number;
+  readonly events: number;
+  readonly writerEpoch: number;
+  readonly hostEpoch: number;
+  readonly activityMs: number;
+  readonly retentionLeftMs: number;
+}
+
+function jsonOf({ activityMs, ...summary }: StreamSummary): object {
+  return { ...summary, lastActivity: new Date(activityMs).toISOString() };
+}
+
+function showList(
+  scan: Scan,
+  flags: InspectFlags,
+  settings: ResolvedSettings,
+  surroundings: Surroundings,
+): void {
+  const term = terminal(surroundings);
+  const summaries = scan.streams
+    .filter(({ name }) => flags.principal === undefined || name.principal === flags.principal)
+    .map((stream) => summaryOf(stream, settings.retentionMs, surroundings.now()))
+    .toSorted((a, b) => b.activityMs - a.activityMs);
+  if (flags.json === true) {
+    term.print(JSON.stringify(summaries.map(jsonOf)));
+    return;
+  }
+  if (summaries.length === 0) {
+    term.note(`There are no streams in ${settings.dataDir}.`);
+    return;
+  }
+  const head = [
+    "PRINCIPAL",
+    "STREAM",
+    "LIFE",
+    "CHUNKS",
+    "EVENTS",
+    "WRITER",
+    "HOST",
+    "SIZE",
+    "LAST ACTIVITY",
+    "STAYS",
+  ];
+  const nowMs = surroundings.now();
+  for (const line of table(
+    head,
+    summaries.map((summary) => rowOf(summary, nowMs)),
+    term,
+  ))
+    term.print(line);
+  term.note("");
+  term.note("What was said: holdfast inspect --stream <STREAM> --home-key-file <file>");
+}
+
+function rowOf(summary: StreamSummary, nowMs: number): readonly string[] {
+  const { principal, idempotencyKey, life, chunks, events, writerEpoch, hostEpoch, bytes, activityMs } =
+    summary;
+  const isGone = life === "gone";
+  return [
+    visible(principal),
+    visible(idempotencyKey),
+    life,
+    ...(isGone ? ["", "", "", ""] : [chunks, events, writerEpoch, hostEpoch].map(String)),
+    isGone ? "" : fileSize(bytes),
+    `${duration(Math.max(0, nowMs - activityMs))} ago`,
+    isGone ? "" : duration(summary.retentionLeftMs),
+  ];
+}
+
+async function showStream(
+  log: Rows,
+  stream: ScannedStream,
+  streamKeyOf: ((idempotencyKey: string) => Uint8Array) | undefined,
+  flags: InspectFlags,
+  surroundings: Surroundings,
+): Promise<void> {
+  const { retentionMs } = resolveSettings(flags, surroundings);
+  const summary = summaryOf(stream, retentionMs, surroundings.now());
+  const term = terminal(surroundings);
+  const entries =
+    streamKeyOf === undefined ? undefined : await read(log, stream, streamKeyOf(stream.name.idempotencyKey));
+  if (flags.json === true) {
+    term.print(JSON.stringify({ ...jsonOf(summary), timeline: entries?.map(jsonOfEntry) ?? null }));
+    return;
+  }
+  showSummary(summary, term);
+  if (entries === undefined) {
+    term.note("Its content is sealed. To read it give --home-key-file, --stream-key or HOLDFAST_HOME_KEY.");
+    return;
+  }
+  term.print("");
+  for (const line of timelineLines(entries, term)) term.print(line);
+}
+
+async function read(
+  log: Rows,
+  stream: ScannedStream,
+  streamKey: Uint8Array,
+): Promise<readonly TimelineEntry[]> {
+  const sealing = nodeSealing();
+  const { view, name, number } = stream;
+  const keyCheck = view.kind === "gone" ? view.keyCheck : view.state.keyCheck;
+  if (!sealing.equal(sealing.keyCheck(streamKey), keyCheck)) {
+    throw failure(
+      `this key does not open stream "${visible(name.idempotencyKey)}": it was sealed with another one`,
+    );
+  }
+  if (view.kind === "gone") return [];
+  return timeline(await scanLogs(log, number), name, sealing.sealer(streamKey));
+}
+
+function showSummary(summary: StreamSummary, { print, bold, dim }: Terminal): void {
+  const line = (title: string, text: string): void => print(`  ${dim(title.padEnd(15))}${text}`);
+  print(`Stream ${bold(visible(summary.idempotencyKey))}`);
+  line("principal", visible(summary.principal));
+  line("life", summary.life);
+  line("last activity", minute(summary.activityMs));
+  if (summary.life === "gone") return;
+  line("chunks", String(summary.chunks));
+  line("events", String(summary.events));
+  line("epochs", `writer ${summary.writerEpoch}, host ${summary.hostEpoch}`);
+  line("size", fileSize(summary.bytes));
+  line("stays", duration(summary.retentionLeftMs));
+}
+
+function timelineLines(entries: readonly TimelineEntry[], { dim }: Terminal): readonly string[] {
+  const numbers = entries.map(({ log, first, last }) => {
+    const range = first === last ? `${first}` : `${first}-${last}`;
+    return `${log === "chunks" ? "> chunk" : "< event"} ${range}`;
+  });
+  const widest = Math.max(0, ...numbers.map(({ length }) => length));
+  const kinds = Math.max(0, ...entries.map(({ kind }) => kind.length));
+  return entries.map(({ timeMs, kind, text }, at) => {
+    const time = dim(timeMs === undefined ? UNKNOWN_TIME : new Date(timeMs).toISOString().slice(11, 23));
+    return `${time}  ${(numbers[at] ?? "").padEnd(widest)}  ${kind.padEnd(kinds)}  ${cut(visible(text))}`.trimEnd();
+  });
+}
+
+function cut(text: string): string {
+  if (text.length <= TEXT_CHARS_MAX) return text;
+  return `${text.slice(0, TEXT_CHARS_MAX).toWellFormed()} ... (${text.length} characters)`;
+}
+
+function jsonOfEntry({ timeMs, ...entry }: TimelineEntry): object {
+  return { time: timeMs === undefined ? null : new Date(timeMs).toISOString(), ...entry };
+}

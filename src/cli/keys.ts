@@ -1,0 +1,108 @@
+/**
+ * `holdfast keys`: makes, lists and revokes API keys.
+ *
+ * While a server runs on the data directory, it is asked to do it, so that a revocation counts at
+ * once and nobody writes beside it. Otherwise the command opens the database itself; its lock keeps a
+ * server from starting for that moment.
+ */
+import { ApiKeys } from "../server/api-keys.ts";
+import { openSqlite } from "../store/index.ts";
+import { reachServer } from "./control-client.ts";
+import { makeDataDir } from "./data-dir.ts";
+import { databasePath, existingDatabase } from "./database-path.ts";
+import { failure } from "./failures.ts";
+import { keyAdmin, type KeyAdmin, type KeyInfo } from "./key-admin.ts";
+import { type Flags, resolveSettings } from "./settings.ts";
+import { minute, type Surroundings, table, terminal, visible } from "./terminal.ts";
+
+export interface KeysFlags extends Pick<Flags, "dataDir" | "config"> {
+  readonly json?: boolean;
+  readonly principal?: string;
+  readonly label?: string;
+}
+
+export async function createKey(flags: KeysFlags, surroundings: Surroundings): Promise<void> {
+  const { principal = "default", label = "" } = flags;
+  const { dataDir } = resolveSettings(flags, surroundings);
+  makeDataDir(dataDir);
+  const created = await withKeys(dataDir, surroundings, (keys) => keys.create(principal, label));
+  const { print, note } = terminal(surroundings);
+  if (flags.json === true) {
+    print(JSON.stringify({ ...jsonOf(created), apiKey: created.apiKey }));
+    return;
+  }
+  // The key alone on standard output: API_KEY=$(holdfast keys create)
+  print(created.apiKey);
+  note(
+    `API key ${created.id} for principal "${visible(principal)}". It is shown this once; only its hash is stored.`,
+  );
+  note(`Revoke it with: holdfast keys revoke ${created.id}`);
+}
+
+export async function listKeys(flags: KeysFlags, surroundings: Surroundings): Promise<void> {
+  const { dataDir } = resolveSettings(flags, surroundings);
+  existingDatabase(dataDir);
+  const keys = await withKeys(dataDir, surroundings, (admin) => admin.list());
+  const term = terminal(surroundings);
+  if (flags.json === true) {
+    term.print(JSON.stringify(keys.map(jsonOf)));
+    return;
+  }
+  if (keys.length === 0) {
+    term.note("There are no API keys. Make one with: holdfast keys create");
+    return;
+  }
+  const head = ["ID", "PRINCIPAL", "LABEL", "CREATED", "LAST USED", "STATE"];
+  for (const line of table(head, keys.map(rowOf), term)) term.print(line);
+}
+
+export async function revokeKey(id: string, flags: KeysFlags, surroundings: Surroundings): Promise<void> {
+  const { dataDir } = resolveSettings(flags, surroundings);
+  existingDatabase(dataDir);
+  const publicId = idOf(id);
+  const isRevoked = await withKeys(dataDir, surroundings, (keys) => keys.revoke(publicId));
+  if (!isRevoked) throw failure(`there is no API key ${visible(publicId)}; see: holdfast keys list`);
+  const { print } = terminal(surroundings);
+  print(
+    flags.json === true ? JSON.stringify({ id: publicId, revoked: true }) : `API key ${publicId} is revoked.`,
+  );
+}
+
+/** Who pastes a whole API key means its id, and must not find the secret in an error message. */
+function idOf(text: string): string {
+  return /^hf_(?<id>[0-9a-f]{10})_/.exec(text)?.groups?.["id"] ?? text;
+}
+
+async function withKeys<Result>(
+  dataDir: string,
+  { now }: Surroundings,
+  act: (keys: KeyAdmin) => Promise<Result>,
+): Promise<Result> {
+  const server = await reachServer(dataDir);
+  if (server !== undefined) return act(server);
+  const store = await openSqlite(databasePath(dataDir), { now });
+  try {
+    return await act(keyAdmin(new ApiKeys({ tables: store.tables, now })));
+  } finally {
+    await store.close();
+  }
+}
+
+function rowOf({ id, principal, label, createdMs, lastUsedMs, revokedMs }: KeyInfo): readonly string[] {
+  const used = lastUsedMs === undefined ? "never" : minute(lastUsedMs);
+  const state = revokedMs === undefined ? "valid" : `revoked ${minute(revokedMs)}`;
+  return [id, visible(principal), visible(label), minute(createdMs), used, state];
+}
+
+function jsonOf({ id, principal, label, createdMs, lastUsedMs, revokedMs }: KeyInfo): object {
+  const time = (timeMs: number | undefined): string | null =>
+    timeMs === undefined ? null : new Date(timeMs).toISOString();
+  return {
+    id,
+    principal,
+    label,
+    created: time(createdMs),
+    lastUsed: time(lastUsedMs),
+    revoked: time(revokedMs),
+  };
+}

@@ -1,0 +1,35 @@
+#!/usr/bin/env node
+/**
+ * The `holdfast` command: hands the process over to the program and turns what comes back into an exit code.
+ */
+import { homedir } from "node:os";
+import process from "node:process";
+import { describeFailure } from "./failures.ts";
+import { program } from "./program.ts";
+
+// What a command writes is its user's alone, also in a directory that others may read.
+process.umask(0o077);
+
+// A reader that has seen enough (`holdfast inspect | head`) is no failure.
+process.stdout.on("error", (error: Error) => {
+  if ("code" in error && error.code === "EPIPE") process.exit(0);
+  throw error;
+});
+
+const surroundings = {
+  stdout: process.stdout,
+  stderr: process.stderr,
+  env: process.env,
+  cwd: process.cwd(),
+  home: homedir(),
+  platform: process.platform,
+  now: () => Date.now(),
+};
+
+try {
+  await program(surroundings).parseAsync();
+} catch (error) {
+  const { exitCode, text } = describeFailure(error, process.env["HOLDFAST_DEBUG"] === "1");
+  if (text !== undefined) process.stderr.write(`${text}\n`);
+  process.exitCode = exitCode;
+}

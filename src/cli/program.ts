@@ -1,0 +1,179 @@
+/**
+ * The command line: every command, flag and help text, and which function carries it out.
+ *
+ * Commands are loaded when they are called, so that `--help` and a mistyped flag answer at once.
+ */
+import { readFileSync } from "node:fs";
+import { Command, Option } from "commander";
+import type { InspectFlags } from "./inspect.ts";
+import type { KeysFlags } from "./keys.ts";
+import { CONFIG_FILE, LOG_LEVELS } from "./config-file.ts";
+import { DEFAULT_HOST, DEFAULT_LOG_LEVEL, DEFAULT_PORT, type Flags } from "./settings.ts";
+import type { Surroundings } from "./terminal.ts";
+
+export function program(surroundings: Surroundings): Command {
+  const root = new Command("holdfast");
+  root
+    .description("Keeps AI-agent streams alive: cut the network, kill either side, and the stream goes on.")
+    .version(version(), "-V, --version", "print the version")
+    .helpOption("-h, --help", "print this help")
+    .helpCommand("help [command]", "print the help of a command")
+    .configureOutput({
+      writeOut: (text) => surroundings.stdout.write(text),
+      writeErr: (text) => surroundings.stderr.write(text),
+      getOutHasColors: () => false,
+      getErrHasColors: () => false,
+      outputError: (text, write) => write(text.replace(/^error: /, "holdfast: ")),
+    })
+    .showHelpAfterError("(--help tells what there is)")
+    .exitOverride()
+    .addHelpText(
+      "after",
+      `
+Examples:
+  holdfast serve                                run a server on this machine
+  holdfast keys create --label laptop           make an API key
+  holdfast inspect                              list the streams on disk
+
+Environment: HOLDFAST_HOST, HOLDFAST_PORT, HOLDFAST_DATA_DIR, HOLDFAST_API_KEY, HOLDFAST_HOME_KEY,
+HOLDFAST_DEBUG=1 (stack traces), NO_COLOR. Flags win over the environment, the environment over the
+config file.`,
+    );
+  addServe(root, surroundings);
+  addKeys(root, surroundings);
+  addInspect(root, surroundings);
+  return root;
+}
+
+function addServe(root: Command, surroundings: Surroundings): void {
+  subcommand(root, "serve", "run the server (its application is a demonstration: it counts and echoes)")
+    .option("-p, --port <port>", `port to listen on, 0 = any free one (default: ${DEFAULT_PORT})`)
+    .option("--host <address>", `address to listen on (default: ${DEFAULT_HOST})`)
+    .addOption(dataDirOption())
+    .addOption(configOption())
+    .option("--tls-cert <file>", "PEM certificate; with it the port speaks TLS")
+    .option("--tls-key <file>", "PEM private key of the certificate")
+    .option(
+      "--allow-host <name>",
+      "a name the server is asked under, beside its address; repeatable",
+      collect,
+    )
+    .option("--allow-origin <origin>", "a web page's origin that may ask; repeatable", collect)
+    .option("--log-level <level>", `${LOG_LEVELS.join(", ")} (default: ${DEFAULT_LOG_LEVEL})`)
+    .addHelpText(
+      "after",
+      `
+The first start on loopback makes an API key, shows it once, and keeps it in <data-dir>/api-key.
+An address that other machines can reach needs an API key first: holdfast keys create, or HOLDFAST_API_KEY.
+Logs are JSON lines on standard error.
+
+Examples:
+  holdfast serve
+  holdfast serve --port 8080 --data-dir ./data
+  HOLDFAST_API_KEY=... holdfast serve --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem --allow-host agents.example.com`,
+    )
+    .action(async (flags: Flags) => {
+      const { serve } = await import("./serve.ts");
+      await serve(flags, surroundings);
+    });
+}
+
+function addKeys(root: Command, surroundings: Surroundings): void {
+  const keys = subcommand(root, "keys", "make, list and revoke API keys").addHelpText(
+    "after",
+    `
+Works while a server runs on the data directory (the server is asked) and while none does.
+
+Examples:
+  API_KEY=$(holdfast keys create --principal alice --label laptop)
+  holdfast keys list
+  holdfast keys revoke 4f1c02ab97`,
+  );
+  keyCommand(keys, "create", "make an API key; it is shown this once")
+    .option("--principal <name>", "who the API key stands for (default: default)")
+    .option("--label <text>", "what you call it")
+    .action(async (flags: KeysFlags) => {
+      const { createKey } = await import("./keys.ts");
+      await createKey(flags, surroundings);
+    });
+  keyCommand(keys, "list", "list the API keys, without the API keys themselves").action(
+    async (flags: KeysFlags) => {
+      const { listKeys } = await import("./keys.ts");
+      await listKeys(flags, surroundings);
+    },
+  );
+  keyCommand(keys, "revoke", "revoke an API key, at once and for good")
+    .argument("<id>", "its id, as `keys list` shows it")
+    .action(async (id: string, flags: KeysFlags) => {
+      const { revokeKey } = await import("./keys.ts");
+      await revokeKey(id, flags, surroundings);
+    });
+}
+
+function keyCommand(keys: Command, name: string, about: string): Command {
+  return subcommand(keys, name, about)
+    .addOption(dataDirOption())
+    .addOption(configOption())
+    .addOption(jsonOption());
+}
+
+function addInspect(root: Command, surroundings: Surroundings): void {
+  subcommand(root, "inspect", "list the streams of a data directory, or show what one of them holds")
+    .addOption(dataDirOption())
+    .addOption(configOption())
+    .option("--stream <idempotency key>", "the stream to show; without it all are listed")
+    .option("--principal <name>", "only the streams of this principal")
+    .option("--home-key-file <file>", "the client's home key, from which the stream's key is derived")
+    .option(
+      "--stream-key <key>",
+      "the stream's own key, base64url; other users may see it in the process list",
+    )
+    .addOption(jsonOption())
+    .addHelpText(
+      "after",
+      `
+Reads only, also while a server runs, or from a copy of the directory. Content is sealed: to read it, give the
+key of the client that wrote it by --home-key-file, HOLDFAST_HOME_KEY or --stream-key.
+
+Examples:
+  holdfast inspect
+  holdfast inspect --stream 9f0c... --home-key-file ~/.config/holdfast/home-key
+  holdfast inspect --data-dir ./copy --json`,
+    )
+    .action(async (flags: InspectFlags) => {
+      const { inspect } = await import("./inspect.ts");
+      await inspect(flags, surroundings);
+    });
+}
+
+function subcommand(parent: Command, name: string, about: string): Command {
+  return parent.command(name).description(about).helpOption("-h, --help", "print this help");
+}
+
+function dataDirOption(): Option {
+  return new Option(
+    "--data-dir <directory>",
+    "where the server keeps its data (default: in your user data directory)",
+  );
+}
+
+function configOption(): Option {
+  return new Option(
+    "--config <file>",
+    `settings (default: ${CONFIG_FILE} in the working directory, if there)`,
+  );
+}
+
+function jsonOption(): Option {
+  return new Option("--json", "print JSON");
+}
+
+function collect(value: string, before: readonly string[] = []): readonly string[] {
+  return [...before, value];
+}
+
+function version(): string {
+  const manifest: unknown = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8"));
+  const isRead = typeof manifest === "object" && manifest !== null && "version" in manifest;
+  return isRead ? String(manifest.version) : "unknown";
+}

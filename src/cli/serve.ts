@@ -1,0 +1,154 @@
+/**
+ * `holdfast serve`: wires the store, the server and the HTTP port together, and takes them down again in
+ * the opposite order.
+ *
+ * Everything that can go wrong at a start (a busy port, a locked or damaged database, a bind that
+ * nobody protected) ends it with one line that says what to do.
+ */
+import { readFileSync } from "node:fs";
+import { pino } from "pino";
+import { DEFAULTS as HOST } from "../core/host-state.ts";
+import { nodeSealing } from "../sealing/node.ts";
+import { ApiKeys } from "../server/api-keys.ts";
+import { countedLog } from "../server/counted-log.ts";
+import { newServerCounters, type ServerCounters } from "../server/counters.ts";
+import { type HttpServer, serveHttp } from "../server/http/index.ts";
+import { createServer, type Server } from "../server/index.ts";
+import { openLogStreamStore, openSqlite, type ScanProgress, type SqliteStore } from "../store/index.ts";
+import { announce } from "./announcement.ts";
+import { type Control, openControl } from "./control-server.ts";
+import { makeDataDir } from "./data-dir.ts";
+import { databasePath } from "./database-path.ts";
+import { demoApplication } from "./demo-application.ts";
+import { failure, systemCode, usageError } from "./failures.ts";
+import { checkReachable, provideKey } from "./first-key.ts";
+import { keyAdmin } from "./key-admin.ts";
+import { type Flags, type ResolvedSettings, resolveSettings } from "./settings.ts";
+import { stopSignal } from "./stop-signals.ts";
+import { fileSize, type Surroundings, terminal } from "./terminal.ts";
+
+/** Long enough that who waits begins to wonder. */
+const SLOW_OPEN_MS = 1_000;
+
+export async function serve(flags: Flags, surroundings: Surroundings): Promise<void> {
+  const settings = resolveSettings(flags, surroundings);
+  const term = terminal(surroundings);
+  const tls = readTls(settings);
+  makeDataDir(settings.dataDir);
+  const counters = newServerCounters();
+  const store = await openStore(settings.dataDir, counters, surroundings);
+  const running: { http?: HttpServer; server?: Server; control?: Control } = {};
+  try {
+    const keys = new ApiKeys({
+      tables: store.tables,
+      now: surroundings.now,
+      environmentKey: settings.apiKey,
+    });
+    await checkReachable(keys, settings.host);
+    const logger = pino({ level: settings.logLevel }, pino.destination({ dest: 2, sync: true }));
+    running.server = createServer({
+      store: store.streams,
+      blobs: store.blobs,
+      counters,
+      sealing: nodeSealing(),
+      application: demoApplication,
+      host: { retention: { ...HOST.retention, retentionMs: settings.retentionMs } },
+      onBug: (bug) => logger.error({ err: bug }, "a failed assertion, or something the application threw"),
+    });
+    running.http = await serveHttp({
+      server: running.server,
+      logger,
+      authenticate: (apiKey) => keys.authenticate(apiKey),
+      host: settings.host,
+      port: settings.port,
+      allowedHosts: settings.allowHosts,
+      allowedOrigins: settings.allowOrigins,
+      ...(tls === undefined ? {} : { tls }),
+    }).catch((error: unknown) => {
+      throw cannotListen(error, settings);
+    });
+    const news = await provideKey(keys, settings.dataDir, settings.apiKey !== undefined);
+    running.control = await openControl(settings.dataDir, keyAdmin(keys));
+    const { durability } = store.streams;
+    announce({ url: running.http.url, settings, durability, keys: news }, term);
+    const signal = await stopSignal(() => term.note("Stopped at once."));
+    term.note(`${signal}: telling clients to come back, then stopping. Once more to stop at once.`);
+  } finally {
+    await running.control?.close();
+    // Closing the port shuts the server down; without a port it must be done here.
+    await (running.http?.close() ?? running.server?.shutdown());
+    await store.close();
+  }
+  term.note("Stopped. Nothing that was acknowledged is lost.");
+}
+
+/** A large database takes a while to read, and silence would look like a hang. */
+async function openStore(
+  dataDir: string,
+  counters: ServerCounters,
+  surroundings: Surroundings,
+): Promise<SqliteStore> {
+  const { now } = surroundings;
+  const { note } = terminal(surroundings);
+  let progress: ScanProgress = { rows: 0, bytes: 0, bytesTotal: 0 };
+  const timer = setInterval(() => note(progressLine(progress)), SLOW_OPEN_MS);
+  const onProgress = (news: ScanProgress): void => {
+    progress = news;
+  };
+  try {
+    const database = await openSqlite(databasePath(dataDir), { now, onProgress });
+    const { tables, blobs } = database;
+    try {
+      const streams = await openLogStreamStore(countedLog(database.log, counters), { now });
+      await database.beginWriting();
+      const close = async (): Promise<void> => {
+        await streams.close();
+        await database.close();
+      };
+      return { streams, tables, blobs, close };
+    } catch (error) {
+      await database.close();
+      throw error;
+    }
+  } finally {
+    clearInterval(timer);
+  }
+}
+
+function progressLine({ bytes, bytesTotal }: ScanProgress): string {
+  const share =
+    bytesTotal === 0 ? "" : ` ${Math.floor((100 * bytes) / bytesTotal)} % of ${fileSize(bytesTotal)}`;
+  return `Reading the database ...${share}`;
+}
+
+function readTls({ tls }: ResolvedSettings): { cert: string; key: string } | undefined {
+  if (tls === undefined) return undefined;
+  const read = (path: string, what: string): string => {
+    try {
+      return readFileSync(path, "utf8");
+    } catch (error) {
+      throw usageError(`the ${what} ${path} cannot be read (${systemCode(error) ?? String(error)})`);
+    }
+  };
+  return { cert: read(tls.cert, "TLS certificate"), key: read(tls.key, "TLS key") };
+}
+
+function cannotListen(error: unknown, { host, port, tls }: ResolvedSettings): unknown {
+  const at = `${host}:${port}`;
+  switch (systemCode(error)) {
+    case "EADDRINUSE":
+      return failure(
+        `port ${port} is in use on ${host}; stop what uses it, or choose another with --port`,
+        error,
+      );
+    case "EACCES":
+      return failure(`no permission to listen on ${at}; choose a port above 1023 with --port`, error);
+    case "EADDRNOTAVAIL":
+    case "ENOTFOUND":
+    case "EAI_AGAIN":
+      return failure(`this machine has no address ${host}; choose another with --host`, error);
+    default:
+      if (tls === undefined || !(error instanceof Error)) return error;
+      return failure(`TLS cannot be set up with ${tls.cert} and ${tls.key}: ${error.message}`, error);
+  }
+}

@@ -1,0 +1,133 @@
+/**
+ * What a command works with: flags win over the environment, which wins over the config file, which
+ * wins over the defaults. Checked once, here, so that the rest of a command can rely on it.
+ */
+import { isIP } from "node:net";
+import { resolve } from "node:path";
+import { DEFAULTS as RETENTION } from "../core/retention.ts";
+import {
+  checkOrigin,
+  isLogLevel,
+  LOG_LEVELS,
+  type LogLevel,
+  present,
+  readConfigFile,
+  type Settings,
+} from "./config-file.ts";
+import { defaultDataDir } from "./data-dir.ts";
+import { usageError } from "./failures.ts";
+import type { Surroundings } from "./terminal.ts";
+
+/** As commander hands them over: texts that nobody has checked. */
+export interface Flags {
+  readonly host?: string;
+  readonly port?: string;
+  readonly dataDir?: string;
+  readonly config?: string;
+  readonly tlsCert?: string;
+  readonly tlsKey?: string;
+  readonly allowHost?: readonly string[];
+  readonly allowOrigin?: readonly string[];
+  readonly logLevel?: string;
+}
+
+export interface ResolvedSettings {
+  readonly host: string;
+  readonly port: number;
+  readonly dataDir: string;
+  readonly tls: { readonly cert: string; readonly key: string } | undefined;
+  readonly allowHosts: readonly string[];
+  readonly allowOrigins: readonly string[];
+  readonly logLevel: LogLevel;
+  readonly retentionMs: number;
+  /** From the environment only: flags are seen by everybody on the machine, files are copied. */
+  readonly apiKey: string | undefined;
+}
+
+export const DEFAULT_HOST = "127.0.0.1";
+export const DEFAULT_PORT = 4600;
+/** Requests are not news to whoever sits in front of it; what needs attention is. */
+export const DEFAULT_LOG_LEVEL: LogLevel = "warn";
+/** Shorter ones can be guessed. */
+const API_KEY_CHARS_MIN = 20;
+
+export function resolveSettings(flags: Flags, surroundings: Surroundings): ResolvedSettings {
+  const { cwd, env } = surroundings;
+  const file = readConfigFile(flags.config, cwd);
+  const said: Settings = { ...file, ...fromEnvironment(env, cwd), ...fromFlags(flags, cwd) };
+  return {
+    host: said.host ?? DEFAULT_HOST,
+    port: said.port ?? DEFAULT_PORT,
+    dataDir: said.dataDir ?? defaultDataDir(surroundings),
+    tls: said.tls,
+    allowHosts: said.allowHosts ?? [],
+    allowOrigins: said.allowOrigins ?? [],
+    logLevel: said.logLevel ?? DEFAULT_LOG_LEVEL,
+    retentionMs: said.retentionMs ?? RETENTION.retentionMs,
+    apiKey: environmentKey(env),
+  };
+}
+
+function fromEnvironment(env: Surroundings["env"], cwd: string): Settings {
+  const port = setVariable(env, "HOLDFAST_PORT");
+  const dataDir = setVariable(env, "HOLDFAST_DATA_DIR");
+  return present({
+    host: setVariable(env, "HOLDFAST_HOST"),
+    port: port === undefined ? undefined : portOf(port, "HOLDFAST_PORT"),
+    dataDir: dataDir === undefined ? undefined : resolve(cwd, dataDir),
+  });
+}
+
+function fromFlags(flags: Flags, cwd: string): Settings {
+  const { tlsCert, tlsKey, logLevel } = flags;
+  if ((tlsCert === undefined) !== (tlsKey === undefined)) {
+    throw usageError("--tls-cert and --tls-key are given together or not at all");
+  }
+  if (logLevel !== undefined && !isLogLevel(logLevel)) {
+    throw usageError(`--log-level is one of ${LOG_LEVELS.join(", ")}, not "${logLevel}"`);
+  }
+  for (const origin of flags.allowOrigin ?? []) {
+    const why = checkOrigin(origin);
+    if (why !== undefined) throw usageError(`--allow-origin ${why}`);
+  }
+  const hasTls = tlsCert !== undefined && tlsKey !== undefined;
+  return present({
+    host: flags.host,
+    port: flags.port === undefined ? undefined : portOf(flags.port, "--port"),
+    dataDir: flags.dataDir === undefined ? undefined : resolve(cwd, flags.dataDir),
+    tls: hasTls ? { cert: resolve(cwd, tlsCert), key: resolve(cwd, tlsKey) } : undefined,
+    allowHosts: flags.allowHost,
+    allowOrigins: flags.allowOrigin,
+    logLevel,
+  });
+}
+
+/** An empty variable is one that is not set: that is how shells and compose files switch them off. */
+function setVariable(env: Surroundings["env"], name: string): string | undefined {
+  const value = env[name];
+  return value === "" ? undefined : value;
+}
+
+function portOf(text: string, where: string): number {
+  const port = /^\d{1,5}$/.test(text) ? Number(text) : Number.NaN;
+  if (port <= 65_535) return port;
+  throw usageError(`${where} is a whole number from 0 to 65535, not "${text}"`);
+}
+
+function environmentKey(env: Surroundings["env"]): string | undefined {
+  const key = setVariable(env, "HOLDFAST_API_KEY");
+  if (key === undefined) return undefined;
+  if (key.length < API_KEY_CHARS_MIN || !/^[\x21-\x7e]+$/.test(key)) {
+    throw usageError(
+      `HOLDFAST_API_KEY has at least ${API_KEY_CHARS_MIN} visible ASCII characters; make one with \`openssl rand -base64 32\``,
+    );
+  }
+  return key;
+}
+
+/** Only this machine can reach it. */
+export function isLoopback(host: string): boolean {
+  const bare = host.replace(/^\[(.*)\]$/, "$1").toLowerCase();
+  if (isIP(bare) === 4) return bare.startsWith("127.");
+  return bare === "localhost" || bare === "::1" || bare.startsWith("::ffff:127.");
+}

@@ -1,0 +1,113 @@
+/**
+ * The command line as its users run it: real processes, each test with a home of its own.
+ */
+import assert from "node:assert/strict";
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { TestContext } from "node:test";
+
+const MAIN = join(import.meta.dirname, "../../src/cli/main.ts");
+/** Far more than a command takes; a hanging one must not hang the test run. */
+const PATIENCE_MS = 60_000;
+
+/** On a busy machine opening the smallest database may take long enough for a word about it. */
+const PROGRESS = /^Reading the database \.\.\..*\n/gm;
+
+export interface Finished {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface Running {
+  readonly url: string;
+  readonly apiKey: string;
+  readonly stdout: () => string;
+  readonly stderr: () => string;
+  signal(signal: NodeJS.Signals): void;
+  readonly exit: Promise<Finished>;
+}
+
+export class Cli {
+  readonly home: string;
+  readonly dataDir: string;
+  readonly #children = new Set<ChildProcess>();
+
+  constructor(t: TestContext) {
+    this.home = mkdtempSync(join(tmpdir(), "holdfast-cli-"));
+    this.dataDir = join(this.home, "data");
+    t.after(async () => {
+      const left = [...this.#children];
+      for (const child of left) child.kill("SIGKILL");
+      await Promise.all(left.map((child) => once(child, "close")));
+      rmSync(this.home, { recursive: true, force: true });
+    });
+  }
+
+  /** Runs a command to its end. */
+  run(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Finished> {
+    return this.#start(args, env).exit;
+  }
+
+  /** Starts a server on `dataDir` and waits until it says where it listens. */
+  async serve(args: readonly string[] = [], env: Readonly<Record<string, string>> = {}): Promise<Running> {
+    const { child, exit, stdout, stderr } = this.#start(
+      ["serve", "--port", "0", ...this.inDataDir, ...args],
+      env,
+    );
+    const isUp = (): boolean => stdout().includes("  stop ");
+    while (!isUp()) {
+      const news = await Promise.race([once(child.stdout ?? child, "data"), exit]);
+      if ("code" in news) assert.fail(`the server ended with ${String(news.code)}: ${news.stderr}`);
+    }
+    return {
+      url: /listening on ([^\s,]+)/.exec(stdout())?.[1] ?? "",
+      apiKey: /hf_[0-9a-f]{10}_[\w-]{43}/.exec(stdout())?.[0] ?? "",
+      stdout,
+      stderr,
+      exit,
+      signal: (signal) => void child.kill(signal),
+    };
+  }
+
+  get inDataDir(): readonly [string, string] {
+    return ["--data-dir", this.dataDir];
+  }
+
+  #start(args: readonly string[], env: Readonly<Record<string, string>>) {
+    const child = spawn(process.execPath, [MAIN, ...args], {
+      cwd: this.home,
+      env: { PATH: process.env["PATH"], HOME: this.home, XDG_DATA_HOME: join(this.home, "share"), ...env },
+      stdio: ["ignore", "pipe", "pipe"],
+      timeout: PATIENCE_MS,
+      killSignal: "SIGKILL",
+    });
+    this.#children.add(child);
+    let stdout = "";
+    let stderr = "";
+    child.stdout.setEncoding("utf8").on("data", (text: string) => (stdout += text));
+    child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
+    const exit = new Promise<Finished>((resolve, reject) => {
+      child.once("error", reject);
+      child.once("close", (code) => {
+        this.#children.delete(child);
+        resolve({ code, stdout, stderr: stderr.replaceAll(PROGRESS, "") });
+      });
+    });
+    return { child, exit, stdout: () => stdout, stderr: () => stderr };
+  }
+}
+
+/** Whether a call with this API key gets past the sign-in; what it asks for does not matter. */
+export async function isLetIn(url: string, apiKey: string): Promise<boolean> {
+  const response = await fetch(`${url}/holdfast.v1.StreamService/Append`, {
+    method: "POST",
+    headers: { "content-type": "application/json", authorization: `Bearer ${apiKey}` },
+    body: "{}",
+  });
+  await response.arrayBuffer();
+  return response.status !== 401;
+}

@@ -1,0 +1,202 @@
+import assert from "node:assert/strict";
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { get } from "node:https";
+import { connect, createServer } from "node:net";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { test } from "node:test";
+import { Cli, isLetIn } from "./cli-process.ts";
+
+test("serves, says in plain words what it is, and ends in good order on SIGTERM", async (t) => {
+  const cli = new Cli(t);
+  const server = await cli.serve();
+  const health = await fetch(`${server.url}/health`);
+  assert.equal(health.status, 200);
+  const text = server.stdout();
+  assert.match(text, /^Holdfast is listening on http:\/\/127\.0\.0\.1:\d+$/m);
+  assert.match(text, new RegExp(`data +${cli.dataDir}`));
+  assert.match(text, /durability +fsync/);
+  assert.match(text, /application +demonstration: counts and echoes/);
+  assert.match(text, /curl http:\/\/127\.0\.0\.1:\d+\/health/);
+  assert.ok(!text.includes("\u001b"), "no colours into a pipe");
+  server.signal("SIGTERM");
+  const { code, stderr } = await server.exit;
+  assert.equal(code, 0);
+  assert.match(stderr, /^SIGTERM: .*\nStopped\. Nothing that was acknowledged is lost\.\n$/);
+  assert.ok(!readdirSync(cli.dataDir).includes("control.json"));
+});
+
+test("the first start on loopback makes an API key, shows it once, and keeps it for this user", async (t) => {
+  const cli = new Cli(t);
+  const first = await cli.serve();
+  const path = join(cli.dataDir, "api-key");
+  const apiKey = readFileSync(path, "utf8").trim();
+  assert.equal(first.apiKey, apiKey);
+  for (const file of readdirSync(cli.dataDir)) {
+    assert.equal(statSync(join(cli.dataDir, file)).mode & 0o777, 0o600, file);
+  }
+  assert.equal(statSync(cli.dataDir).mode & 0o777, 0o700);
+  assert.equal(await isLetIn(first.url, apiKey), true);
+  assert.equal(await isLetIn(first.url, `${apiKey.slice(0, -2)}zz`), false);
+  first.signal("SIGINT");
+  await first.exit;
+  const second = await cli.serve();
+  assert.equal(second.apiKey, "");
+  assert.match(second.stdout(), new RegExp(`API key +in ${path}`));
+  assert.equal(await isLetIn(second.url, apiKey), true);
+});
+
+test("E4: no file of the data directory but api-key has the API key", async (t) => {
+  const cli = new Cli(t);
+  const server = await cli.serve(["--log-level", "trace"], { HOLDFAST_API_KEY: "canary-of-the-environment" });
+  const { stdout } = await cli.run(["keys", "create", ...cli.inDataDir]);
+  const apiKey = stdout.trim();
+  assert.equal(await isLetIn(server.url, apiKey), true);
+  assert.equal(await isLetIn(server.url, "canary-of-the-environment"), true);
+  server.signal("SIGTERM");
+  const { stderr } = await server.exit;
+  const files = readdirSync(cli.dataDir).map((name) => readFileSync(join(cli.dataDir, name), "latin1"));
+  for (const place of [...files, stderr]) {
+    assert.ok(!place.includes(apiKey.slice(-43)));
+    assert.ok(!place.includes("canary-of-the-environment"));
+  }
+});
+
+test("a second signal ends it at once", async (t) => {
+  const cli = new Cli(t);
+  const server = await cli.serve();
+  // A request without an end keeps the port busy.
+  const { hostname, port } = new URL(server.url);
+  const socket = connect(Number(port), hostname);
+  t.after(() => socket.destroy());
+  socket.on("error", () => undefined);
+  await new Promise<void>((resolve) => {
+    socket.write("POST /holdfast.v1.StreamService/Append HTTP/1.1\r\nhost: localhost\r\n", () => resolve());
+  });
+  server.signal("SIGINT");
+  while (!server.stderr().includes("SIGINT")) await new Promise((resolve) => setTimeout(resolve, 5));
+  server.signal("SIGINT");
+  const { code } = await server.exit;
+  assert.equal(code, 130);
+});
+
+test("E7: an address that others can reach is refused without an API key, and warned about with one", async (t) => {
+  const cli = new Cli(t);
+  const refused = await cli.run(["serve", "--port", "0", "--host", "0.0.0.0", ...cli.inDataDir]);
+  assert.equal(refused.code, 1);
+  assert.match(refused.stderr, /^holdfast: 0\.0\.0\.0 can be reached .* `holdfast keys create` .*\n$/);
+  assert.equal(refused.stdout, "");
+  const fromEnvironment = await cli.serve(["--host", "0.0.0.0"], {
+    HOLDFAST_API_KEY: "an-api-key-from-the-environment",
+  });
+  assert.match(fromEnvironment.stdout(), /warning .*not encrypted/);
+  assert.match(fromEnvironment.stdout(), /API key +from HOLDFAST_API_KEY/);
+  assert.match(fromEnvironment.stdout(), /listening on \S+, on every address of this machine$/m);
+  const loopback = /curl (http:\/\/127\.0\.0\.1:\d+)\/health/.exec(fromEnvironment.stdout())?.[1] ?? "";
+  assert.equal(await isLetIn(loopback, "an-api-key-from-the-environment"), true);
+  assert.ok(!fromEnvironment.stdout().includes("an-api-key-from-the-environment"));
+  fromEnvironment.signal("SIGTERM");
+  await fromEnvironment.exit;
+  assert.equal((await cli.run(["keys", "create", ...cli.inDataDir])).code, 0);
+  const withKey = await cli.serve(["--host", "0.0.0.0"]);
+  assert.match(withKey.stdout(), /API key +those that you made/);
+});
+
+test("with a certificate the port speaks TLS; files that do not fit are told", async (t) => {
+  const cli = new Cli(t);
+  const fixtures = join(import.meta.dirname, "../transport/fixtures");
+  const [cert, key] = [join(fixtures, "test-cert.pem"), join(fixtures, "test-key.pem")];
+  const server = await cli.serve(["--tls-cert", cert, "--tls-key", key]);
+  assert.match(server.url, /^https:/);
+  assert.match(server.stdout(), /curl --insecure https:/);
+  const status = await new Promise((resolve, reject) => {
+    get(`${server.url}/health`, { ca: readFileSync(cert), servername: "localhost" }, (response) => {
+      response.resume();
+      resolve(response.statusCode);
+    }).on("error", reject);
+  });
+  assert.equal(status, 200);
+  server.signal("SIGTERM");
+  await server.exit;
+  const swapped = await cli.run([
+    "serve",
+    "--port",
+    "0",
+    "--tls-cert",
+    key,
+    "--tls-key",
+    cert,
+    ...cli.inDataDir,
+  ]);
+  assert.equal(swapped.code, 1);
+  assert.match(swapped.stderr, /^holdfast: TLS cannot be set up with .*\n$/);
+  const absent = await cli.run(["serve", "--tls-cert", "no.pem", "--tls-key", key, ...cli.inDataDir]);
+  assert.equal(absent.code, 2);
+  assert.match(absent.stderr, /^holdfast: the TLS certificate .*no\.pem cannot be read \(ENOENT\)\n$/);
+});
+
+test("a busy port, an address of another machine: one line that says what to do", async (t) => {
+  const cli = new Cli(t);
+  const busy = createServer();
+  t.after(() => busy.close());
+  await new Promise<void>((resolve) => busy.listen(0, "127.0.0.1", resolve));
+  const address = busy.address();
+  const port = String(typeof address === "object" ? address?.port : 0);
+  const inUse = await cli.run(["serve", "--port", port, ...cli.inDataDir]);
+  assert.deepEqual([inUse.code, inUse.stdout], [1, ""]);
+  assert.match(
+    inUse.stderr,
+    new RegExp(`^holdfast: port ${port} is in use on 127\\.0\\.0\\.1; .*--port\\n$`),
+  );
+  const foreign = await cli.run(["serve", "--host", "203.0.113.7", "--port", "0", ...cli.inDataDir], {
+    HOLDFAST_API_KEY: "an-api-key-from-the-environment",
+  });
+  assert.equal(foreign.code, 1);
+  assert.match(foreign.stderr, /^holdfast: this machine has no address 203\.0\.113\.7; .*--host\n$/);
+});
+
+test("a second server on the same data directory is refused, and the first goes on", async (t) => {
+  const cli = new Cli(t);
+  const first = await cli.serve();
+  const { code, stderr } = await cli.run(["serve", "--port", "0", ...cli.inDataDir]);
+  assert.equal(code, 1);
+  assert.match(stderr, /^holdfast: .* held by another process; .*\n$/);
+  assert.equal((await fetch(`${first.url}/ready`)).status, 200);
+  assert.equal((await cli.run(["keys", "list", ...cli.inDataDir])).code, 0);
+});
+
+test("a damaged and a newer database are refused and left as they are", async (t) => {
+  const cli = new Cli(t);
+  const path = join(cli.dataDir, "holdfast.db");
+  mkdirSync(cli.dataDir);
+  writeFileSync(path, "this is no database".repeat(1_000));
+  const damaged = await cli.run(["serve", "--port", "0", ...cli.inDataDir]);
+  assert.equal(damaged.code, 1);
+  assert.match(damaged.stderr, /^holdfast: .*holdfast\.db is not a database; nothing was changed\. .*\n$/);
+  assert.equal(readFileSync(path, "utf8"), "this is no database".repeat(1_000));
+
+  const newer = new Cli(t);
+  await newer.run(["keys", "create", ...newer.inDataDir]);
+  const database = new DatabaseSync(join(newer.dataDir, "holdfast.db"));
+  database.exec("PRAGMA user_version = 99");
+  database.close();
+  const before = readFileSync(join(newer.dataDir, "holdfast.db"));
+  const refused = await newer.run(["serve", "--port", "0", ...newer.inDataDir]);
+  assert.equal(refused.code, 1);
+  assert.match(refused.stderr, /^holdfast: .*newer Holdfast.*\n$/);
+  assert.deepEqual(readFileSync(join(newer.dataDir, "holdfast.db")), before);
+});
+
+test("a data directory that cannot be made is told with what to do", async (t) => {
+  const cli = new Cli(t);
+  writeFileSync(join(cli.home, "file"), "");
+  const { code, stderr } = await cli.run(["serve", "--data-dir", join(cli.home, "file", "data")]);
+  assert.equal(code, 1);
+  assert.match(stderr, /^holdfast: the data directory .* cannot be made \(ENOTDIR\); .*--data-dir\n$/);
+});
+
+test("without --data-dir the data lies in the user's data directory", async (t) => {
+  const cli = new Cli(t);
+  assert.equal((await cli.run(["keys", "create"])).code, 0);
+  assert.ok(readdirSync(join(cli.home, "share", "holdfast", "server")).includes("holdfast.db"));
+});
