@@ -16,7 +16,15 @@ const manifestText = readFileSync(join(root, "package.json"), "utf8");
 const packMs = 120_000;
 
 /** Entry points that need Node. All others must work in a browser. */
-const nodeOnly = new Set(["holdfast/server", "holdfast/store", "holdfast/sealing/node"]);
+const nodeOnly = new Set([
+  "holdfast/client",
+  "holdfast/client/node",
+  "holdfast/sealing/node",
+  "holdfast/server",
+  "holdfast/server/http",
+  "holdfast/store",
+  "holdfast/transport/node",
+]);
 
 const entries = entryPoints();
 const names = entries.map(({ name }) => name);
@@ -105,11 +113,21 @@ function makeConsumer(name: string, developmentPackages: readonly string[]): str
   writeFileSync(join(consumer, "package.json"), '{ "type": "module", "private": true }\n');
   cpSync(join(work, "package"), join(modules, "holdfast"), { recursive: true });
   const { dependencies } = parseManifest(manifestText);
-  for (const dependency of [...Object.keys(dependencies), ...developmentPackages]) {
+  for (const dependency of withTheirOwn([...Object.keys(dependencies), ...developmentPackages])) {
     mkdirSync(dirname(join(modules, dependency)), { recursive: true });
     cpSync(join(installed, dependency), join(modules, dependency), { recursive: true });
   }
   return consumer;
+}
+
+/** Packages, and what they depend on in turn. */
+function withTheirOwn(packages: readonly string[]): ReadonlySet<string> {
+  const found = new Set(packages);
+  for (const one of found) {
+    const manifest: unknown = JSON.parse(readFileSync(join(installed, one, "package.json"), "utf8"));
+    for (const [name] of fieldsOf(field(manifest, "dependencies") ?? {})) found.add(name);
+  }
+  return found;
 }
 
 /** Imports each entry point as a whole, so that every declaration behind it is checked. */

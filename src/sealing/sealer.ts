@@ -44,7 +44,10 @@ export interface Sealer {
 }
 
 export interface SyncSealer extends Sealer {
-  /** The record may be a view of a pooled buffer: whoever keeps one for long keeps a copy. */
+  /**
+   * The plaintext is only lent for the call. The record may be a view of a pooled buffer: whoever keeps one for
+   * long keeps a copy.
+   */
   seal(label: SealedLabel, plaintext: Uint8Array): Uint8Array;
   open(label: SealedLabel, sealed: Uint8Array): Uint8Array;
 }

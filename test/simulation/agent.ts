@@ -10,17 +10,23 @@ import type { ApplicationStream, ClientInput } from "../../src/server/applicatio
 import type { Application } from "../../src/server/index.ts";
 import { decodeSaying, decodeTurnEvent, encodeTurnEvent, FORGED, type TurnEvent } from "./agent-messages.ts";
 import type { Ledger } from "./ledger.ts";
-import type { SimProcess } from "./world/index.ts";
+import type { Environment } from "../../src/transport/environment.ts";
+
+/** What the agent needs of the process it runs in, simulated or real. */
+export interface AgentProcess {
+  readonly env: Pick<Environment, "random" | "after">;
+  readonly world: { readonly seed: number };
+}
 
 const TOOLS = ["shell", "read", "write"] as const;
 
-export function simulatedAgent(process: SimProcess, ledger: Ledger): Application {
-  return (stream) => new Turn(process, ledger, stream).run();
+export function simulatedAgent(process: AgentProcess, outside: Pick<Ledger, "issued">): Application {
+  return (stream) => new Turn(process, outside, stream).run();
 }
 
 class Turn {
-  readonly #process: SimProcess;
-  readonly #outside: Ledger;
+  readonly #process: AgentProcess;
+  readonly #outside: Pick<Ledger, "issued">;
   /** Some models are slow: then a step lives through more than one crash. */
   readonly #pace: number;
   readonly #stream: ApplicationStream;
@@ -32,7 +38,7 @@ class Turn {
   #inputs: AsyncIterator<ClientInput> | undefined;
   #pending: Promise<IteratorResult<ClientInput>> | undefined;
 
-  constructor(process: SimProcess, outside: Ledger, stream: ApplicationStream) {
+  constructor(process: AgentProcess, outside: Pick<Ledger, "issued">, stream: ApplicationStream) {
     this.#process = process;
     this.#outside = outside;
     this.#pace = process.world.seed % 8 === 0 ? 15 : 1;

@@ -56,6 +56,7 @@ export function flakyStore(context: FlakyStoreContext): StreamStore {
     listIdle: (beforeMs, countMax) => call((store) => store.listIdle(beforeMs, countMax)),
     expire: (name, activityMs) => call((store) => store.expire(name, activityMs)),
     forgetGone: (beforeMs) => call((store) => store.forgetGone(beforeMs)),
+    tidy: (quietSinceMs) => call((store) => store.tidy(quietSinceMs)),
     close: () => Promise.resolve(),
   };
 }

@@ -7,6 +7,9 @@
 import { fail } from "./log-checks.ts";
 import type { World } from "./world/index.ts";
 
+/** What a check tells: steps for the trace, conditions that were met. */
+type Watched = Pick<World, "trace" | "hit">;
+
 interface Effects {
   count: number;
   readonly repeatable: boolean;
@@ -15,7 +18,7 @@ interface Effects {
 }
 
 export class Ledger {
-  readonly #world: World;
+  readonly #world: Watched;
   readonly #promised = new Set<string>();
   readonly #abortWanted = new Set<string>();
   readonly #abortPromised = new Set<string>();
@@ -25,7 +28,7 @@ export class Ledger {
   readonly #ran = new Set<string>();
   readonly #effects = new Map<string, Effects>();
 
-  constructor(world: World) {
+  constructor(world: Watched) {
     this.#world = world;
   }
 

@@ -10,6 +10,9 @@ import type { Ledger } from "./ledger.ts";
 import { nameId, type TruthListener, type TrueStream } from "./truth.ts";
 import type { World } from "./world/index.ts";
 
+/** What a check tells: steps for the trace, conditions that were met. */
+type Watched = Pick<World, "trace" | "hit">;
+
 /** What has been seen of one stream's logs so far. */
 interface Seen {
   /** Per tag the last index that is in the log. */
@@ -24,11 +27,11 @@ interface Seen {
 }
 
 export class LogChecks implements TruthListener {
-  readonly #world: World;
+  readonly #world: Watched;
   readonly #ledger: Ledger;
   readonly #seen = new Map<string, Seen>();
 
-  constructor(world: World, ledger: Ledger) {
+  constructor(world: Watched, ledger: Ledger) {
     this.#world = world;
     this.#ledger = ledger;
   }

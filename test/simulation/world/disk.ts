@@ -14,7 +14,7 @@ import type { LogRow } from "../../../src/store/commit-log.ts";
 import { decodeRecord, splitRecords } from "./disk-frame.ts";
 import type { EffectKind, SimProcess } from "./process.ts";
 import type { Random } from "./random.ts";
-import { SimCommitLog } from "./sim-commit-log.ts";
+import { SimCommitLog, partOf } from "./sim-commit-log.ts";
 import { SimJournalStore } from "./sim-journal-store.ts";
 import type { World } from "./world.ts";
 
@@ -121,6 +121,10 @@ export class SimDisk {
 
   /** The intact durable rows of a commit log right now, those after row `after`: for checkers, without delay or effect. */
   durableRows(fileName = "commits", after = 0): readonly LogRow[] {
+    return this.#durable(fileName, after).map(({ row, record }) => ({ row, record: partOf(record, 0) }));
+  }
+
+  #durable(fileName: string, after: number): readonly LogRow[] {
     const rows: LogRow[] = [];
     const file = this.files.get(fileName);
     for (let row = after + 1; row < (file?.nextRow ?? 0); row++) {
@@ -133,7 +137,7 @@ export class SimDisk {
 
   /** The intact durable records of a journal right now, likewise. */
   durableJournal(idempotencyKey: string): readonly Uint8Array[] {
-    return this.durableRows(SimJournalStore.fileOf(idempotencyKey)).flatMap(({ record }) =>
+    return this.#durable(SimJournalStore.fileOf(idempotencyKey), 0).flatMap(({ record }) =>
       splitRecords(record),
     );
   }

@@ -1,0 +1,173 @@
+/**
+ * Real processes, really killed: a server and a client, each ended by SIGKILL at random moments and
+ * started again, then everything they saw and did compared with the database.
+ */
+import { type ChildProcess, fork } from "node:child_process";
+import { once } from "node:events";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { nodeSealing } from "../../src/sealing/node.ts";
+import { openSqliteStore } from "../../src/store/sqlite/index.ts";
+import { checkEvidence, type Findings } from "./check.ts";
+import { readHistory } from "./history.ts";
+import { PRINCIPAL, type Setup, setupEnvironment } from "./setup.ts";
+
+export interface KillOptions {
+  readonly cycles: number;
+  readonly transport: "http2" | "fetch";
+  readonly say: (line: string) => void;
+}
+
+export interface KillReport extends Findings {
+  readonly clientKills: number;
+  readonly serverKills: number;
+}
+
+/** Long enough for any stream to come to its end, on a machine busy with something else. */
+const FINISH_MS = 120_000;
+
+/** Throws at the first violation; the directory with the evidence is then kept and named. */
+export async function runKills(options: KillOptions): Promise<KillReport> {
+  const directory = mkdtempSync(join(tmpdir(), "holdfast-kill-"));
+  const run = new Run(directory, options);
+  try {
+    const report = await run.go();
+    rmSync(directory, { recursive: true, force: true });
+    return report;
+  } catch (cause) {
+    throw new Error(`the evidence is in ${directory}`, { cause });
+  } finally {
+    run.stop();
+  }
+}
+
+class Run {
+  readonly #options: KillOptions;
+  readonly #setup: Omit<Setup, "port" | "url" | "directory">;
+  readonly #serverDirectory: string;
+  readonly #clientDirectory: string;
+  #port = 0;
+  #server: ChildProcess | undefined;
+  #client: ChildProcess | undefined;
+  #clientIsReady: Promise<unknown> = Promise.resolve();
+  #clientKills = 0;
+  #serverKills = 0;
+
+  constructor(directory: string, options: KillOptions) {
+    this.#options = options;
+    this.#serverDirectory = join(directory, "server");
+    this.#clientDirectory = join(directory, "client");
+    mkdirSync(this.#serverDirectory);
+    mkdirSync(this.#clientDirectory);
+    this.#setup = {
+      apiKey: "for-this-run-only",
+      homeKey: Buffer.alloc(32, 7).toString("base64url"),
+      history: join(directory, "history.jsonl"),
+      transport: options.transport,
+      seed: 1,
+    };
+  }
+
+  async go(): Promise<KillReport> {
+    await this.#startServer();
+    this.#startClient();
+    for (let cycle = 1; cycle <= this.#options.cycles; cycle++) {
+      await this.#killOne();
+      if (cycle % 10 === 0) this.#options.say(`${String(cycle)} of ${String(this.#options.cycles)} kills`);
+    }
+    await this.#finish();
+    return { ...(await this.#check()), clientKills: this.#clientKills, serverKills: this.#serverKills };
+  }
+
+  stop(): void {
+    this.#client?.kill("SIGKILL");
+    this.#server?.kill("SIGKILL");
+  }
+
+  async #killOne(): Promise<void> {
+    const draw = Math.random();
+    // Mostly when it has something to lose; now and then while it starts.
+    if (Math.random() < 0.8) await this.#clientIsReady;
+    await sleep(Math.random() * 700);
+    if (draw < 0.55) {
+      this.#clientKills++;
+      await kill(this.#client);
+    }
+    if (draw > 0.45) {
+      this.#serverKills++;
+      await kill(this.#server);
+      await this.#startServer();
+    }
+    if (draw < 0.55) this.#startClient();
+  }
+
+  /** Nothing is killed any more: every stream must come to its end, and the server stop in good order. */
+  async #finish(): Promise<void> {
+    this.#client?.send("finish");
+    await exited(this.#client, "the client");
+    this.#server?.kill("SIGTERM");
+    await exited(this.#server, "the server");
+  }
+
+  async #check(): Promise<Findings> {
+    const store = await openSqliteStore(this.#serverDirectory, { now: () => Date.now() });
+    try {
+      return await checkEvidence({
+        store: store.streams,
+        sealing: nodeSealing(),
+        homeKey: Buffer.from(this.#setup.homeKey, "base64url"),
+        principal: PRINCIPAL,
+        facts: readHistory(this.#setup.history),
+      });
+    } finally {
+      await store.close();
+    }
+  }
+
+  async #startServer(): Promise<void> {
+    const server = this.#start("server.ts", this.#serverDirectory);
+    this.#server = server;
+    const [message] = await Promise.race([
+      once(server, "message"),
+      once(server, "exit").then(([code]) => {
+        throw new Error(`the server did not start: exit code ${String(code)}`);
+      }),
+    ]);
+    // The next one listens where clients look for it.
+    this.#port = message.port;
+  }
+
+  #startClient(): void {
+    const client = this.#start("client.ts", this.#clientDirectory);
+    this.#client = client;
+    this.#clientIsReady = Promise.race([once(client, "message"), once(client, "exit")]);
+  }
+
+  #start(program: string, directory: string): ChildProcess {
+    const setup = {
+      ...this.#setup,
+      directory,
+      port: this.#port,
+      url: `http://127.0.0.1:${String(this.#port)}`,
+    };
+    return fork(join(import.meta.dirname, program), { env: setupEnvironment(setup) });
+  }
+}
+
+async function kill(child: ChildProcess | undefined): Promise<void> {
+  if (child === undefined) return;
+  if (child.exitCode !== null)
+    throw new Error(`a process ended by itself: exit code ${String(child.exitCode)}`);
+  const gone = once(child, "exit");
+  child.kill("SIGKILL");
+  await gone;
+}
+
+async function exited(child: ChildProcess | undefined, who: string): Promise<void> {
+  if (child === undefined) return;
+  const late = AbortSignal.timeout(FINISH_MS);
+  const code = child.exitCode ?? (await once(child, "exit", { signal: late }))[0];
+  if (code !== 0) throw new Error(`${who} ended with exit code ${String(code)}`);
+}
