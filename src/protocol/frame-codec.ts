@@ -153,6 +153,13 @@ export function encodeServerFrame(frame: ServerFrame): Uint8Array {
   return toBinary(StreamResponseSchema, create(StreamResponseSchema, { response: serverInit(frame) }));
 }
 
+/** Copies the body into the bytes that every reader will get: one copy for all of an event's life in memory. */
+export function sharedEvent(eventId: number, body: Uint8Array, end: EndReason | undefined): SharedEvent {
+  const event = new SharedEvent(eventId, body, end);
+  event.encoded(encodeShared);
+  return event;
+}
+
 function encodeEventFrame(frame: EventFrame): Uint8Array {
   const end = frame.end === undefined ? WireEndReason.UNSPECIFIED : END_TO_WIRE[frame.end];
   const eventId = frame.eventId === 0 ? "" : String(frame.eventId);

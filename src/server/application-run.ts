@@ -14,6 +14,7 @@ import type { LogReader } from "./stream-logs.ts";
 
 /** An event on its way into the log, with whoever waits for it. */
 export interface PendingEvent {
+  /** Lent for the call only: the application may use its buffer again, and readers get what was logged (B4). */
   readonly body: Uint8Array;
   readonly durable: (eventId: number) => void;
   readonly refused: (code: "stream_ended" | "unavailable") => void;
@@ -149,8 +150,7 @@ export class ApplicationRun {
     if (end !== undefined) this.#hasEnded = true;
     return new Promise((resolve, reject) => {
       const event: PendingEvent = {
-        // A copy: the application may use its buffer again, and readers get what was logged (B4).
-        body: body.slice(),
+        body,
         durable: (eventId) => {
           this.#waitingBytes -= body.length;
           resolve(eventId);

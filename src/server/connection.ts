@@ -53,7 +53,7 @@ export class ServerConnection implements Handler<ClientFrame> {
     this.#wire = wire;
     this.#number = number;
     this.#cancelTimeout = context.environment.after(ATTACH_TIMEOUT_MS, () => {
-      if (this.#early === undefined) this.refuse(new HoldfastError("connection_lost", "no attach came"));
+      this.refuse(new HoldfastError("connection_lost", "no attach came"));
     });
   }
 
@@ -78,6 +78,7 @@ export class ServerConnection implements Handler<ClientFrame> {
         this.refuse(new HoldfastError("invalid_frame", "wait for the welcome"));
     } else if (frame.kind === "attach") {
       checkStreamKey(this.#meta.streamKey);
+      this.#cancelTimeout();
       this.#early = [];
       void this.#attach(frame);
     } else {

@@ -10,8 +10,10 @@ import * as host from "../core/host-state.ts";
 import { type Input, step } from "../core/hosted-stream.ts";
 import type { CommitShape, StreamName, StreamState } from "../core/stream-state.ts";
 import { HoldfastError } from "../protocol/errors.ts";
+import { sharedEvent } from "../protocol/frame-codec.ts";
 import type { AttachFrame, ClientFrame, ServerFrame } from "../protocol/frames.ts";
 import { LIMITS } from "../protocol/limits.ts";
+import type { SharedEvent } from "../protocol/shared-event.ts";
 import type { SyncSealing } from "../sealing/index.ts";
 import type { StreamStore } from "../store/stream-store.ts";
 import type { Environment, SteadyClock } from "../transport/environment.ts";
@@ -20,7 +22,7 @@ import type { Application } from "./application.ts";
 import { ApplicationRun, type PendingEvent } from "./application-run.ts";
 import { countFrame, type ServerCounters } from "./counters.ts";
 import { inputOf, joinedFrames } from "./log-views.ts";
-import { type LoggedChunk, type LoggedEvent, StreamLogs } from "./stream-logs.ts";
+import { type LoggedChunk, StreamLogs } from "./stream-logs.ts";
 
 export interface HostContext {
   readonly store: StreamStore;
@@ -41,6 +43,8 @@ interface Item {
   readonly event?: PendingEvent;
 }
 
+const NO_BODY = new Uint8Array();
+
 export class HostedStream {
   readonly name: StreamName;
   readonly #context: HostContext;
@@ -57,7 +61,7 @@ export class HostedStream {
   #confirmedMs: number;
   #state: host.State;
   #waitingChunks: LoggedChunk[] = [];
-  #waitingEvents: LoggedEvent[] = [];
+  #waitingEvents: SharedEvent[] = [];
 
   constructor(
     context: HostContext,
@@ -76,8 +80,8 @@ export class HostedStream {
     this.#confirmedMs = claimedMs;
     this.#state = host.init(context.options, context.store.durability, stored, macs);
     this.#run = new ApplicationRun(name, this.#logs, stored, {
-      emit: (event) => this.#put({ input: { kind: "emit" }, event }),
-      end: (event, reason) => this.#put({ input: { kind: "end", reason }, event }),
+      emit: (event) => this.#put({ input: { kind: "emit" }, event: this.#keep(event) }),
+      end: (event, reason) => this.#put({ input: { kind: "end", reason }, event: this.#keep(event) }),
       unreadable: () => this.drop("durability_lost"),
       onBug: context.onBug,
     });
@@ -187,6 +191,11 @@ export class HostedStream {
     return this.#context.clock.now();
   }
 
+  /** Staged within the call, an event is copied there; only one that has to wait its turn needs a copy before. */
+  #keep(event: PendingEvent): PendingEvent {
+    return this.#isStepping ? { ...event, body: event.body.slice() } : event;
+  }
+
   #put(item: Item): void {
     this.#items.push(item);
     if (this.#isStepping) return;
@@ -227,7 +236,7 @@ export class HostedStream {
       case "stage_event": {
         // Each step stages one event at most, so the staged head is its id.
         const eventId = this.#state.staged.eventHead;
-        this.#waitingEvents.push({ eventId, body: item.event?.body ?? new Uint8Array(), end: effect.end });
+        this.#waitingEvents.push(sharedEvent(eventId, item.event?.body ?? NO_BODY, effect.end));
         if (item.event !== undefined) this.#run.accepted(item.event, eventId);
         return;
       }

@@ -7,7 +7,7 @@
 import type { StreamName } from "../core/stream-state.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import type { EndReason } from "../protocol/frames.ts";
-import { SharedEvent } from "../protocol/shared-event.ts";
+import type { SharedEvent } from "../protocol/shared-event.ts";
 import type { SyncSealer } from "../sealing/index.ts";
 import type { Batch, ChunkBatch, StreamStore } from "../store/stream-store.ts";
 import { type LogEntry, packEntries, unpackEntries } from "./entries.ts";
@@ -76,10 +76,10 @@ export class StreamLogs implements LogReader {
   }
 
   /** Called once the events are durable, before anybody is told. */
-  remember(events: readonly LoggedEvent[]): void {
-    for (const { eventId, body, end } of events) {
-      this.#tail.push(new SharedEvent(eventId, body, end));
-      this.#tailBytes += EVENT_HEAD_BYTES + body.length;
+  remember(events: readonly SharedEvent[]): void {
+    for (const event of events) {
+      this.#tail.push(event);
+      this.#tailBytes += EVENT_HEAD_BYTES + event.body.length;
     }
     // Now and then, not at every commit: each time what is left is copied.
     if (this.#tailBytes > 2 * TAIL_BYTES) this.#trimTail(this.#tail.length - events.length);
