@@ -1,5 +1,6 @@
 /** Calls that no honest client makes: bytes as they are, over HTTP/2 and HTTP/1.1. */
 import { once } from "node:events";
+import { Agent, type IncomingMessage, request as requestHttp1 } from "node:http";
 import { connect as connectHttp2 } from "node:http2";
 import { EnvelopeParser } from "../../src/transport/connect/envelopes.ts";
 import { readEndOfStream, readErrorResponse } from "../../src/transport/connect/errors.ts";
@@ -56,9 +57,23 @@ export async function rawHttp1(
   body: Uint8Array<ArrayBuffer>,
   headers: Record<string, string> = HEADERS,
 ): Promise<RawAnswer> {
-  const response = await fetch(url + path, { method: "POST", headers, body });
-  const type = response.headers.get("content-type") ?? "";
-  return answerOf(response.status, type, new Uint8Array(await response.arrayBuffer()));
+  // Not by fetch: its idle connections outlive the call, and when the server resets one while the process ends, Node never
+  // finishes ending.
+  const agent = new Agent({ keepAlive: true });
+  try {
+    const request = requestHttp1(url + path, { method: "POST", headers, agent });
+    const answered = new Promise<IncomingMessage>((resolve, reject) => {
+      request.on("response", resolve);
+      request.on("error", reject);
+    });
+    request.end(body);
+    const response = await answered;
+    const pieces: Buffer[] = [];
+    for await (const piece of response) if (Buffer.isBuffer(piece)) pieces.push(piece);
+    return answerOf(response.statusCode ?? 0, response.headers["content-type"] ?? "", Buffer.concat(pieces));
+  } finally {
+    agent.destroy();
+  }
 }
 
 function answerOf(status: number, type: string, body: Uint8Array): RawAnswer {
