@@ -14,11 +14,10 @@ import { countedLog } from "../server/counted-log.ts";
 import { newServerCounters, type ServerCounters } from "../server/counters.ts";
 import { type HttpServer, serveHttp } from "../server/http/index.ts";
 import { createServer, type Server } from "../server/index.ts";
-import { openLogStreamStore, openSqlite, type ScanProgress, type SqliteStore } from "../store/index.ts";
+import { type CommitLog, openSqliteStore, type ScanProgress, type SqliteStore } from "../store/index.ts";
 import { announce } from "./announcement.ts";
 import { type Control, openControl } from "./control-server.ts";
 import { makeDataDir } from "./data-dir.ts";
-import { databasePath } from "./database-path.ts";
 import { demoApplication } from "./demo-application.ts";
 import { failure, systemCode, usageError } from "./failures.ts";
 import { checkReachable, provideKey } from "./first-key.ts";
@@ -96,20 +95,8 @@ async function openStore(
     progress = news;
   };
   try {
-    const database = await openSqlite(databasePath(dataDir), { now, onProgress });
-    const { tables, blobs } = database;
-    try {
-      const streams = await openLogStreamStore(countedLog(database.log, counters), { now });
-      await database.beginWriting();
-      const close = async (): Promise<void> => {
-        await streams.close();
-        await database.close();
-      };
-      return { streams, tables, blobs, close };
-    } catch (error) {
-      await database.close();
-      throw error;
-    }
+    const throughLog = (log: CommitLog): CommitLog => countedLog(log, counters);
+    return await openSqliteStore(dataDir, { now, onProgress, throughLog });
   } finally {
     clearInterval(timer);
   }

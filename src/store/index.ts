@@ -32,6 +32,7 @@ export type {
   SqliteDatabase,
   SqliteOptions,
   SqliteStore,
+  SqliteStoreOptions,
 } from "./sqlite/index.ts";
 export { DATABASE_FILE, lockFile, openSqlite, openSqliteReadOnly, openSqliteStore } from "./sqlite/index.ts";
 export type {

@@ -5,7 +5,6 @@
  * Every change goes through `batch`, so there is one place where expectations, fences and expiry meet.
  * Ended rows are invisible at once and removed by `sweep`.
  */
-import { assert } from "../core/assert.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import type { Durability } from "../protocol/frames.ts";
 import { byCodePoint } from "./key-order.ts";
@@ -23,7 +22,7 @@ import type {
   WriteConflict,
   Written,
 } from "./table-store.ts";
-import { NO_ROW, assertBatch, assertDurationMs, assertKey } from "./table-store.ts";
+import { NO_ROW, assertBatch, assertDurationMs, assertKey, putAlone, swapAlone } from "./table-store.ts";
 
 export interface MemoryTableStoreOptions {
   /** The clock of expiry and leases, in milliseconds. */
@@ -58,21 +57,17 @@ class MemoryTableStore implements TableStore {
     return row === undefined ? undefined : ownCopy(row);
   }
 
-  async put(at: TableKey, value: Uint8Array, options: PutOptions = {}): Promise<number> {
-    const result = await this.batch([{ kind: "put", ...at, value, ttlMs: options.ttlMs }]);
-    assert(result.kind === "written", "a put without expectation succeeds");
-    return result.version;
+  put(at: TableKey, value: Uint8Array, options: PutOptions = {}): Promise<number> {
+    return putAlone(this, at, value, options);
   }
 
-  async compareAndSwap(
+  compareAndSwap(
     at: TableKey,
     expectedVersion: number,
     value: Uint8Array,
     options: PutOptions = {},
   ): Promise<Written | WriteConflict> {
-    const result = await this.batch([{ kind: "put", ...at, value, expectedVersion, ttlMs: options.ttlMs }]);
-    assert(result.kind !== "fenced", "a batch without fences is not fenced");
-    return result;
+    return swapAlone(this, at, expectedVersion, value, options);
   }
 
   async delete(at: TableKey): Promise<boolean> {

@@ -7,7 +7,7 @@ import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { test } from "node:test";
+import { test, type TestContext } from "node:test";
 import { text } from "node:stream/consumers";
 import { repository } from "./entry-points.ts";
 import { blocksOf } from "./markdown.ts";
@@ -53,13 +53,17 @@ test("B1, B4: the curl client of the documents gets every event once over a brea
 });
 
 function parse(line: string): Line {
-  const parsed: Line = JSON.parse(line);
+  const parsed: unknown = JSON.parse(line);
+  assert.ok(isLine(parsed), line);
   return parsed;
 }
 
-async function startServer(t: {
-  after(run: () => void): void;
-}): Promise<{ readonly url: string; readonly apiKey: string }> {
+/** What is in it, the test looks at. */
+function isLine(value: unknown): value is Line {
+  return typeof value === "object" && value !== null;
+}
+
+async function startServer(t: TestContext): Promise<{ readonly url: string; readonly apiKey: string }> {
   const directory = mkdtempSync(join(tmpdir(), "holdfast-curl-"));
   const main = join(repository, "src/cli/main.ts");
   const server = spawn(process.execPath, [main, "serve", "--port", "0", "--data-dir", directory], {

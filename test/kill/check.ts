@@ -75,11 +75,19 @@ function feedLedger(ledger: Ledger, facts: readonly Fact[]): void {
   }
 }
 
-/** What was opened; a stream whose opening the crash took away is known by its events. */
+/**
+ * The streams of which anything was promised or told. One that was only opened, and whose client died before
+ * its journal had been synced, may be nowhere (A5).
+ */
 function streamsOf(facts: readonly Fact[]): ReadonlySet<string> {
-  return new Set(
-    facts.flatMap((fact) => (fact.kind === "opened" || fact.kind === "event" ? [fact.key] : [])),
+  const keyOf = new Map(
+    facts.flatMap((fact) => (fact.kind === "opened" ? [[fact.tag, fact.key] as const] : [])),
   );
+  const keys = facts.map((fact) => {
+    if (fact.kind === "event" || fact.kind === "acked") return fact.key;
+    return fact.kind === "promised" ? keyOf.get(fact.tag) : undefined;
+  });
+  return new Set(keys.filter((key) => key !== undefined));
 }
 
 async function readStream(evidence: Evidence, idempotencyKey: string): Promise<TrueStream> {

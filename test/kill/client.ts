@@ -36,10 +36,8 @@ for (const fact of readHistory(setup.history)) {
 }
 history.add({ kind: "life", life });
 
-let isFinishing = false;
-process.on("message", () => {
-  isFinishing = true;
-});
+const finishing = new AbortController();
+process.on("message", () => finishing.abort());
 process.on("disconnect", () => process.exit(1));
 
 const tools: Tools = {
@@ -151,12 +149,12 @@ function abort(stream: ClientStream): void {
 
 process.send?.("ready");
 await client.resumeAll(follow);
-while (!isFinishing || open.size > 0) {
-  if (!isFinishing && open.size < OPEN_STREAMS) await begin();
+while (!finishing.signal.aborted || open.size > 0) {
+  if (!finishing.signal.aborted && open.size < OPEN_STREAMS) await begin();
   await sleep(10 + Math.random() * 60);
   const streams = [...open];
   const one = streams[Math.floor(Math.random() * streams.length)];
-  if (one === undefined || isFinishing) continue;
+  if (one === undefined || finishing.signal.aborted) continue;
   if (Math.random() < 0.02) abort(one);
   else speak(one);
 }

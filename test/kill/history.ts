@@ -50,8 +50,13 @@ export function readHistory(path: string): readonly Fact[] {
   return lines.slice(0, -1).map((line) => parse(line));
 }
 
-/** Our own lines: what does not parse is a bug of the test and throws. */
 function parse(line: string): Fact {
-  const fact: Fact = JSON.parse(line);
+  const fact: unknown = JSON.parse(line);
+  if (!isFact(fact)) throw new Error(`not a line of a history: ${line}`);
   return fact;
+}
+
+/** Our own lines: whatever has a kind is what we wrote. */
+function isFact(value: unknown): value is Fact {
+  return typeof value === "object" && value !== null && "kind" in value;
 }

@@ -12,7 +12,7 @@ import { nodeSealing } from "../../src/sealing/node.ts";
 import { openSqliteStore } from "../../src/store/sqlite/index.ts";
 import { checkEvidence, type Findings } from "./check.ts";
 import { readHistory } from "./history.ts";
-import { PRINCIPAL, type Setup, setupEnvironment } from "./setup.ts";
+import { listeningPort, PRINCIPAL, type Setup, setupEnvironment } from "./setup.ts";
 
 export interface KillOptions {
   readonly cycles: number;
@@ -129,14 +129,8 @@ class Run {
   async #startServer(): Promise<void> {
     const server = this.#start("server.ts", this.#serverDirectory);
     this.#server = server;
-    const [message] = await Promise.race([
-      once(server, "message"),
-      once(server, "exit").then(([code]) => {
-        throw new Error(`the server did not start: exit code ${String(code)}`);
-      }),
-    ]);
     // The next one listens where clients look for it.
-    this.#port = message.port;
+    this.#port = await listeningPort(server);
   }
 
   #startClient(): void {
@@ -167,7 +161,6 @@ async function kill(child: ChildProcess | undefined): Promise<void> {
 
 async function exited(child: ChildProcess | undefined, who: string): Promise<void> {
   if (child === undefined) return;
-  const late = AbortSignal.timeout(FINISH_MS);
-  const code = child.exitCode ?? (await once(child, "exit", { signal: late }))[0];
-  if (code !== 0) throw new Error(`${who} ended with exit code ${String(code)}`);
+  if (child.exitCode === null) await once(child, "exit", { signal: AbortSignal.timeout(FINISH_MS) });
+  if (child.exitCode !== 0) throw new Error(`${who} ended with exit code ${String(child.exitCode)}`);
 }

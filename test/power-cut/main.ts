@@ -15,7 +15,7 @@ import { nodeSealing } from "../../src/sealing/node.ts";
 import { openSqliteStore } from "../../src/store/sqlite/index.ts";
 import { checkSurvived, type Findings } from "../kill/check.ts";
 import { readHistory } from "../kill/history.ts";
-import { PRINCIPAL, type Setup, setupEnvironment } from "../kill/setup.ts";
+import { listeningPort, PRINCIPAL, type Setup, setupEnvironment } from "../kill/setup.ts";
 import { parse, whole } from "../simulation/arguments.ts";
 import { copyImage, makeImage, mountImage, obstacle, unmount } from "./image.ts";
 
@@ -40,8 +40,8 @@ class Lab {
     mkdirSync(join(this.#disk, "data"));
     mkdirSync(join(this.#directory, "client"));
     const server = this.#fork("server.ts", join(this.#disk, "data"), 0);
-    const [message] = await once(server, "message");
-    await once(this.#fork("client.ts", join(this.#directory, "client"), message.port), "message");
+    const port = await listeningPort(server);
+    await once(this.#fork("client.ts", join(this.#directory, "client"), port), "message");
     return server;
   }
 

@@ -58,10 +58,16 @@ export function openSqliteReadOnly(path: string, options: SqliteOptions): Promis
   return open(path, options, "look");
 }
 
+export interface SqliteStoreOptions extends SqliteOptions {
+  /** Stands between the streams and their log: to count, or to watch. */
+  readonly throughLog?: (log: CommitLog) => CommitLog;
+}
+
 /** Streams, tables and blobs of a data directory, ready for use. */
-export async function openSqliteStore(dataDir: string, options: SqliteOptions): Promise<SqliteStore> {
+export async function openSqliteStore(dataDir: string, options: SqliteStoreOptions): Promise<SqliteStore> {
   const database = await openSqlite(join(dataDir, DATABASE_FILE), options);
-  const { log, tables, blobs } = database;
+  const { tables, blobs } = database;
+  const log = options.throughLog?.(database.log) ?? database.log;
   try {
     const streams = await openLogStreamStore(log, options);
     await database.beginWriting();

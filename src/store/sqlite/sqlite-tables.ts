@@ -2,7 +2,6 @@
  * Small tables over the database's thread. The caller's mistakes are found here, before anything is sent: a
  * batch that the database cannot hold must not spoil the transaction that it would share.
  */
-import { assert } from "../../core/assert.ts";
 import type { Durability } from "../../protocol/frames.ts";
 import type {
   BatchResult,
@@ -18,7 +17,7 @@ import type {
   WriteConflict,
   Written,
 } from "../table-store.ts";
-import { assertBatch, assertDurationMs, assertKey } from "../table-store.ts";
+import { assertBatch, assertDurationMs, assertKey, putAlone, swapAlone } from "../table-store.ts";
 import type { Thread } from "./thread.ts";
 
 export class SqliteTables implements TableStore {
@@ -35,21 +34,17 @@ export class SqliteTables implements TableStore {
     return this.#thread.call("getRow", { table, key, nowMs: this.#now() });
   }
 
-  async put(at: TableKey, value: Uint8Array, options: PutOptions = {}): Promise<number> {
-    const result = await this.batch([{ kind: "put", ...at, value, ttlMs: options.ttlMs }]);
-    assert(result.kind === "written", "a put without expectation succeeds");
-    return result.version;
+  put(at: TableKey, value: Uint8Array, options: PutOptions = {}): Promise<number> {
+    return putAlone(this, at, value, options);
   }
 
-  async compareAndSwap(
+  compareAndSwap(
     at: TableKey,
     expectedVersion: number,
     value: Uint8Array,
     options: PutOptions = {},
   ): Promise<Written | WriteConflict> {
-    const result = await this.batch([{ kind: "put", ...at, value, expectedVersion, ttlMs: options.ttlMs }]);
-    assert(result.kind !== "fenced", "a batch without fences is not fenced");
-    return result;
+    return swapAlone(this, at, expectedVersion, value, options);
   }
 
   async delete({ table, key }: TableKey): Promise<boolean> {
