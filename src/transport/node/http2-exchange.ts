@@ -31,6 +31,8 @@ export class Http2Exchange implements Exchange {
     this.#headers = headers;
     // A broken stream is told by `close`; without this the error itself would end the process.
     stream.on("error", () => undefined);
+    // A peer that resets with "no error" while its body is not being read would otherwise be waited for.
+    stream.on("aborted", () => queueMicrotask(() => stream.destroy()));
   }
 
   header(name: string): string | undefined {
@@ -70,7 +72,8 @@ export class Http2Exchange implements Exchange {
   }
 
   respond(status: number, headers: ResponseHeaders): void {
-    if (this.#stream.headersSent || this.#stream.destroyed) return;
+    // A stream that was reset is `closed` some time before it is destroyed, and would throw.
+    if (this.#stream.headersSent || this.#stream.destroyed || this.#stream.closed) return;
     this.#stream.respond({ ...headers, ":status": status });
   }
 
