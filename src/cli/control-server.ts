@@ -58,8 +58,7 @@ async function respond(
   keys: KeyAdmin,
 ): Promise<void> {
   try {
-    // A web page can reach loopback too, but it cannot leave its Origin behind.
-    if (request.headers.origin !== undefined || !hasToken(request, token)) {
+    if (!isLocal(request) || !hasToken(request, token)) {
       request.resume();
       send(response, 401, { error: "unauthenticated" });
       return;
@@ -70,6 +69,11 @@ async function respond(
     const code = isOurs ? error.code : "internal";
     send(response, 400, { error: code, message: isOurs ? error.message : "the server failed" });
   }
+}
+
+/** A web page can reach loopback too, but it cannot leave its Origin behind, nor the name that it came by (E7). */
+function isLocal({ headers, socket }: IncomingMessage): boolean {
+  return headers.origin === undefined && headers.host === `127.0.0.1:${socket.localPort}`;
 }
 
 function hasToken(request: IncomingMessage, token: string): boolean {

@@ -2,9 +2,9 @@
 /**
  * The `holdfast` command: hands the process over to the program and turns what comes back into an exit code.
  */
-import { homedir } from "node:os";
 import process from "node:process";
-import { describeFailure } from "./failures.ts";
+import { findHomeDirectory } from "../client-node/scope.ts";
+import { describeFailure, usageError } from "./failures.ts";
 import { program } from "./program.ts";
 
 // What a command writes is its user's alone, also in a directory that others may read.
@@ -16,12 +16,22 @@ process.stdout.on("error", (error: Error) => {
   throw error;
 });
 
+// Whoever read the log may be gone; a server goes on, and above all stops in order.
+process.stderr.on("error", (error: Error) => {
+  if (!("code" in error && error.code === "EPIPE")) throw error;
+});
+
 const surroundings = {
   stdout: process.stdout,
   stderr: process.stderr,
   env: process.env,
   cwd: process.cwd(),
-  home: homedir(),
+  /** Asked for only when no directory was named. */
+  get home(): string {
+    const home = findHomeDirectory();
+    if (home === undefined) throw usageError("this user has no home directory: set HOME, or give --data-dir");
+    return home;
+  },
   platform: process.platform,
   now: () => Date.now(),
 };

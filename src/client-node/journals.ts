@@ -5,7 +5,7 @@
  * journal is written by one of them at a time.
  */
 import type { WriterLocks } from "../client/index.ts";
-import type { SyncSealing } from "../sealing/index.ts";
+import type { Sealer, SyncSealing } from "../sealing/index.ts";
 import { openSharedTables } from "../store/sqlite/shared-tables.ts";
 import { resolveHomeKey } from "./home-key.ts";
 import { filePlace, type KeyPlace, keyringPlace } from "./key-places.ts";
@@ -31,6 +31,7 @@ export interface Journals {
   readonly store: TableJournalStore;
   readonly writerLocks: WriterLocks;
   readonly homeKey: Uint8Array;
+  readonly sealer: Sealer;
   close(): Promise<void>;
 }
 
@@ -60,6 +61,7 @@ export async function openJournals(options: JournalsOptions): Promise<Journals> 
       store,
       writerLocks: locksOf(store),
       homeKey,
+      sealer: sealing.homeSealer(homeKey),
       async close() {
         await store.quiet();
         await tables.close();

@@ -83,8 +83,13 @@ export function filePlace(directory: string, scopeId: string, onNotice: (message
       return { kind: "found", homeKey: parseHomeKey(found.text, `the home key in ${path}`) };
     },
     async write(homeKey) {
-      makePrivateDirectory(directory);
-      const isNew = writeOnce(path, `${Buffer.from(homeKey).toString("base64url")}\n`);
+      let isNew: boolean;
+      try {
+        makePrivateDirectory(directory);
+        isNew = writeOnce(path, `${Buffer.from(homeKey).toString("base64url")}\n`);
+      } catch (error) {
+        return { kind: "refused", reason: error instanceof Error ? error.message : String(error) };
+      }
       if (!isNew) return { kind: "refused", reason: "there is a key already" };
       onNotice(
         `The home key is kept in the file ${path} (mode 0600), because there is no system keyring to keep it. Who can read that file and the data can read the streams.`,

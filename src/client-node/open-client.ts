@@ -2,7 +2,14 @@
  * The front door for Node: settings in, a client with journals, keys and a transport out.
  */
 import { randomBytes } from "node:crypto";
-import { Client, type ClientOptions, type ClientStream, type ResumeReport } from "../client/index.ts";
+import {
+  Client,
+  type ClientOptions,
+  type ClientStream,
+  inspect,
+  type ResumeReport,
+} from "../client/index.ts";
+import { readJournal } from "../client/journal-file.ts";
 import { KEY_BYTES } from "../sealing/index.ts";
 import { nodeSealing } from "../sealing/node.ts";
 import { fetchConnect } from "../transport/fetch-transport.ts";
@@ -26,15 +33,31 @@ export class NodeClient extends Client {
     this.#release = release;
   }
 
-  /** As in `Client`; streams of another server are kept, since this one would not know them. */
+  /** As in `Client`; open streams of another server are kept, since this one would not know them. */
   override async resumeAll(onResumed?: (stream: ClientStream) => void): Promise<ResumeReport> {
     const foreign = (await this.#journals?.store.listForeign()) ?? [];
     const report = await super.resumeAll(onResumed);
-    const kept = foreign.map(({ idempotencyKey, server }) => ({
-      idempotencyKey,
-      reason: `its stream is at ${server}: go on with it there, or resume it by name if that server has moved here`,
-    }));
-    return { ...report, kept: [...report.kept, ...kept] };
+    const [cleared, kept] = [[...report.cleared], [...report.kept]];
+    for (const { idempotencyKey, server } of foreign) {
+      if (await this.#clearIfOver(idempotencyKey)) cleared.push(idempotencyKey);
+      else kept.push({ idempotencyKey, reason: foreignReason(server) });
+    }
+    return { ...report, cleared, kept };
+  }
+
+  /** No server is needed to know that a stream has ended. One that has not is only looked at: a claim would move it here. */
+  async #clearIfOver(idempotencyKey: string): Promise<boolean> {
+    if (this.#journals === undefined) return false;
+    try {
+      const { store, sealer } = this.#journals;
+      const { journal } = await readJournal(store, sealer, idempotencyKey);
+      if (inspect(journal).kind !== "clear") return false;
+      await this.forget(idempotencyKey);
+      return true;
+    } catch {
+      // Damaged, or in somebody else's hands: kept.
+      return false;
+    }
   }
 
   /** Leaves all streams, then gives back connections, database and locks. The streams can be resumed. */
@@ -68,6 +91,10 @@ export async function openClient(options: NodeClientOptions = {}): Promise<NodeC
     ...(journals === undefined ? {} : { journals: journals.store, writerLocks: journals.writerLocks }),
   };
   return new NodeClient(clientOptions, journals, () => releaseAll(transport, journals));
+}
+
+function foreignReason(server: string): string {
+  return `its stream is at ${server}: go on with it there, or resume it by name if that server has moved here`;
 }
 
 /** One spelling per server. */

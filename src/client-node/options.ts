@@ -4,6 +4,7 @@
  * The switches have the meaning they have in the design that this one follows; the names there are in
  * parentheses. Ours default to on.
  */
+import { type ApiKey, credentialsOf } from "../client/api-key.ts";
 import type { StreamOptions, Tools } from "../client/index.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import { KEY_BYTES } from "../sealing/index.ts";
@@ -17,7 +18,7 @@ export interface NodeClientOptions {
   /** Where the server is. Default: `HOLDFAST_URL`, else this machine, port 4600. */
   readonly url?: string | undefined;
   /** Authenticates; a function is asked again when the server refuses what it gave. Default: `HOLDFAST_API_KEY`. */
-  readonly apiKey?: string | (() => Promise<string | undefined>) | undefined;
+  readonly apiKey?: ApiKey | undefined;
   /**
    * `workspace`: journals in `.holdfast/` of the working directory, so that two projects never see each other's
    * streams. `application`: in the user's data directory. Default: `workspace`.
@@ -89,7 +90,7 @@ export function settle(options: NodeClientOptions, environment: Environment = pr
   const { apiKey = nonEmpty(environment["HOLDFAST_API_KEY"]) } = options;
   return {
     url: checkUrl(options.url ?? nonEmpty(environment["HOLDFAST_URL"]) ?? DEFAULT_URL),
-    credentials: typeof apiKey === "function" ? apiKey : async () => apiKey,
+    credentials: credentialsOf(apiKey),
     scope: oneOf("scope", options.scope ?? "workspace", ["workspace", "application"]),
     directory: options.directory,
     homeKey: homeKeyOf(options.homeKey, nonEmpty(environment["HOLDFAST_HOME_KEY"])),

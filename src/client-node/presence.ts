@@ -10,7 +10,7 @@ import { randomBytes } from "node:crypto";
 import { existsSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { HoldfastError } from "../protocol/errors.ts";
-import { type FileLock, lockFile } from "../store/sqlite/lock.ts";
+import { type FileLock, lockFile, type LockOptions } from "../store/sqlite/lock.ts";
 import { sqliteCode } from "../store/sqlite/sqlite-error.ts";
 import { makePrivateDirectory, makePrivateFile } from "./private-files.ts";
 import type { Owner } from "./table-journal-store.ts";
@@ -62,18 +62,25 @@ function takeOwnLock(directory: string): { readonly id: string; readonly lock: F
 function isAlive(directory: string, id: string): boolean {
   if (!ID.test(id)) return false;
   const path = pathOf(directory, id);
-  if (!existsSync(path)) return false;
-  const lock = tryLock(path);
-  if (lock === undefined) return true;
-  rmSync(path, { force: true });
-  lock.release();
-  return false;
+  try {
+    if (!existsSync(path)) return false;
+    // Shared: several may look at the same moment, and must not take each other for the owner.
+    const lock = tryLock(path, { shared: true });
+    if (lock === undefined) return true;
+    rmSync(path, { force: true });
+    lock.release();
+    return false;
+  } catch (error) {
+    // Somebody else who looked has removed it meanwhile.
+    if (!existsSync(path)) return false;
+    throw error;
+  }
 }
 
 /** Undefined when another process holds it. */
-export function tryLock(path: string): FileLock | undefined {
+export function tryLock(path: string, options: LockOptions = {}): FileLock | undefined {
   try {
-    return lockFile(path);
+    return lockFile(path, options);
   } catch (error) {
     if (error instanceof HoldfastError && sqliteCode(error.cause) === SQLITE_BUSY) return undefined;
     throw error;

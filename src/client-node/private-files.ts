@@ -27,9 +27,18 @@ const FILE_MODE = 0o600;
 const OTHERS = 0o077;
 const isWindows = process.platform === "win32";
 
+/** For its user alone when it is made here; one that is there is left as it is. */
+export function makeDirectory(path: string): void {
+  try {
+    mkdirSync(path, { recursive: true, mode: DIRECTORY_MODE });
+  } catch (cause) {
+    throw unusable(path, cause);
+  }
+}
+
 /** A link is refused: a workspace that somebody else made could lead anywhere by one. */
 export function makePrivateDirectory(path: string): void {
-  mkdirSync(path, { recursive: true, mode: DIRECTORY_MODE });
+  makeDirectory(path);
   const found = lstatSync(path);
   if (!found.isDirectory()) {
     throw new HoldfastError(
@@ -37,7 +46,21 @@ export function makePrivateDirectory(path: string): void {
       `${path} is not a directory of its own; remove it or name another`,
     );
   }
-  if (isOpenToOthers(found)) chmodSync(path, DIRECTORY_MODE);
+  if (!isOpenToOthers(found)) return;
+  try {
+    chmodSync(path, DIRECTORY_MODE);
+  } catch (cause) {
+    throw unusable(path, cause);
+  }
+}
+
+function unusable(path: string, cause: unknown): HoldfastError {
+  const reason = cause instanceof Error ? cause.message : String(cause);
+  return new HoldfastError(
+    "unavailable",
+    `the directory ${path} cannot be made or is not yours (${reason}); name one that you may write to`,
+    { cause },
+  );
 }
 
 /**
@@ -57,7 +80,12 @@ export function makePrivateFile(path: string): void {
  */
 export function writeOnce(path: string, text: string): boolean {
   const draft = `${path}.${randomBytes(8).toString("hex")}.draft`;
-  const file = openSync(draft, "wx", FILE_MODE);
+  let file: number;
+  try {
+    file = openSync(draft, "wx", FILE_MODE);
+  } catch (cause) {
+    throw unusable(dirname(path), cause);
+  }
   try {
     writeFileSync(file, text);
     fsyncSync(file);
@@ -88,7 +116,7 @@ export function readPrivateFile(path: string): PrivateText | undefined {
   try {
     file = openSync(path, constants.O_RDONLY | (isWindows ? 0 : constants.O_NOFOLLOW));
   } catch (error) {
-    if (isCode(error, "ENOENT")) return undefined;
+    if (isCode(error, "ENOENT") || isCode(error, "ENOTDIR")) return undefined;
     throw new HoldfastError("unavailable", `${path} cannot be read; check whose it is`, { cause: error });
   }
   try {

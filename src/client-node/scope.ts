@@ -4,9 +4,10 @@
  * Home keys lie elsewhere, with the user's configuration, so that who copies or commits a data
  * directory has not copied the key to it.
  */
-import { homedir } from "node:os";
+import { homedir, userInfo } from "node:os";
 import { isAbsolute, join, resolve } from "node:path";
-import { makePrivateDirectory, writeOnce } from "./private-files.ts";
+import { HoldfastError } from "../protocol/errors.ts";
+import { makeDirectory, makePrivateDirectory, writeOnce } from "./private-files.ts";
 
 export type ScopeName = "workspace" | "application";
 
@@ -33,8 +34,42 @@ export interface Platform {
   readonly environment: Readonly<Record<string, string | undefined>>;
 }
 
+/** The home directory is looked for only by who needs it: in a container there may be none. */
 export function thisPlatform(): Platform {
-  return { name: process.platform, home: homedir(), environment: process.env };
+  return {
+    name: process.platform,
+    get home() {
+      return homeDirectory();
+    },
+    environment: process.env,
+  };
+}
+
+/** An empty HOME must not lead into the working directory, where data and key would lie side by side. */
+export function findHomeDirectory(): string | undefined {
+  for (const directoryOf of [homedir, () => userInfo().homedir]) {
+    const home = attempt(directoryOf);
+    if (home !== undefined && isAbsolute(home)) return home;
+  }
+  return undefined;
+}
+
+function homeDirectory(): string {
+  const home = findHomeDirectory();
+  if (home !== undefined) return home;
+  throw new HoldfastError(
+    "unavailable",
+    "this user has no home directory: set HOME; or name a directory, and set HOLDFAST_HOME_KEY to 32 bytes in base64url",
+  );
+}
+
+/** Node throws when the system does not know the user. */
+function attempt(directoryOf: () => string): string | undefined {
+  try {
+    return directoryOf();
+  } catch {
+    return undefined;
+  }
 }
 
 export function scopePaths({ scope, directory }: ScopeOptions, platform = thisPlatform()): ScopePaths {
@@ -50,10 +85,17 @@ export function scopePaths({ scope, directory }: ScopeOptions, platform = thisPl
   };
 }
 
-/** Makes the directory; a version control system is told to leave it alone. */
+/**
+ * Makes the directory; a version control system is told to leave it alone. A workspace's directory is ours and
+ * closed to others; one that somebody named is theirs and stays as it is, only what we put there is private.
+ */
 export function makeScope({ directory }: ScopePaths, scope: ScopeName): void {
+  if (scope === "application") {
+    makeDirectory(directory);
+    return;
+  }
   makePrivateDirectory(directory);
-  if (scope === "workspace") writeOnce(join(directory, ".gitignore"), "*\n");
+  writeOnce(join(directory, ".gitignore"), "*\n");
 }
 
 export function applicationDirectory({ name, home, environment }: Platform): string {

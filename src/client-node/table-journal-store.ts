@@ -135,18 +135,13 @@ export class TableJournalStore implements JournalStore {
    */
   claim(idempotencyKey: string): Promise<Claim> {
     return this.#inOrder(idempotencyKey, async () => {
-      const head = await this.#head(idempotencyKey);
-      const holder = this.#holderOf(head);
-      if (holder !== undefined) return { kind: "held", holder };
-      this.#claimed.set(idempotencyKey, head);
-      if (this.#owner === undefined || head.records === 0) return { kind: "claimed" };
-      try {
-        await this.#write(idempotencyKey, head, head.records, []);
-      } catch (cause) {
-        this.#claimed.delete(idempotencyKey);
-        throw cause;
+      for (;;) {
+        const head = await this.#head(idempotencyKey);
+        const holder = this.#holderOf(head);
+        if (holder !== undefined) return { kind: "held", holder };
+        if (await this.#claim(idempotencyKey, head)) return { kind: "claimed" };
+        // Another process was faster: its name is in the head now.
       }
-      return { kind: "claimed" };
     });
   }
 
@@ -159,6 +154,20 @@ export class TableJournalStore implements JournalStore {
       const value = encodeHead({ ...head, owner: "" });
       await this.#tables.compareAndSwap(headKey(idempotencyKey), head.version, value);
     });
+  }
+
+  /** False when the head is no longer as it was seen. */
+  async #claim(idempotencyKey: string, seen: SeenHead): Promise<boolean> {
+    this.#claimed.set(idempotencyKey, seen);
+    if (this.#owner === undefined || seen.records === 0) return true;
+    try {
+      await this.#write(idempotencyKey, seen, seen.records, []);
+      return true;
+    } catch (cause) {
+      this.#claimed.delete(idempotencyKey);
+      if (cause instanceof HoldfastError && cause.code === "fenced") return false;
+      throw cause;
+    }
   }
 
   /** Resolves when nothing that was asked for before is still under way. */

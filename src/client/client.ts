@@ -75,6 +75,9 @@ export class Client<HomeKey = Uint8Array> {
   /** The streams that somebody here writes to, or is about to, and how to give their locks back. */
   readonly #writing = new Map<string, () => void>();
   readonly #streams = new Set<ClientStream>();
+  /** Not yet among the streams: they wait for credentials. */
+  readonly #beginning = new Set<ClientStream>();
+  #isClosed = false;
 
   constructor(options: ClientOptions<HomeKey>) {
     this.#options = options;
@@ -146,7 +149,8 @@ export class Client<HomeKey = Uint8Array> {
 
   /** Leaves all streams; resolves when their journals are quiet. They can be resumed. */
   async close(): Promise<void> {
-    const streams = [...this.#streams];
+    this.#isClosed = true;
+    const streams = [...this.#streams, ...this.#beginning];
     for (const stream of streams) stream.leave();
     await Promise.all(streams.map((stream) => stream.ended));
   }
@@ -308,8 +312,15 @@ export class Client<HomeKey = Uint8Array> {
     const context = role === "writer" ? this.#context : { ...this.#context, journals: memoryJournalStore() };
     const streamKey = await this.#options.sealing.deriveStreamKey(this.#options.homeKey, idempotencyKey);
     const beginning = { idempotencyKey, streamKey, role, journal, journalLength: length, fresh, autoResume };
+    // Nobody would ever leave it again.
+    if (this.#isClosed) throw new HoldfastError("unavailable", "this client was closed: open another one");
     const stream = new ClientStream(context, beginning);
-    await stream.start(first);
+    this.#beginning.add(stream);
+    try {
+      await stream.start(first);
+    } finally {
+      this.#beginning.delete(stream);
+    }
     this.#streams.add(stream);
     void stream.ended.then((outcome) => this.#ended(stream, role, outcome));
     return stream;

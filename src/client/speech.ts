@@ -37,8 +37,9 @@ export class Speech {
     checkChunkSize(saying.body);
     const { promise, resolve, reject } = Promise.withResolvers<number>();
     promise.catch(() => undefined);
-    // A copy: whoever said it may use the buffer again, and playback must be the same bytes (A2).
-    const body = saying.body.slice();
+    // A copy, which a Buffer's own `slice` is not: whoever said it may use the buffer again, and playback must be
+    // the same bytes (A2).
+    const body = new Uint8Array(saying.body);
     // A close waits for the results of execs, so those must not wait behind it.
     const close = saying.execId === undefined ? -1 : this.#waiting.findIndex(({ isClose }) => isClose);
     this.#waiting.splice(close === -1 ? this.#waiting.length : close, 0, {

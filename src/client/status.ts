@@ -9,7 +9,10 @@ export interface StreamStatus {
   readonly isReconnecting: boolean;
   /** What stands still, while `state` is "stalled". */
   readonly stuck: string | undefined;
+  /** Why the stream stopped, if not in good order. */
   readonly failure: Failure | undefined;
+  /** Why there is no connection, while one is tried for: the server is not there, or it refused. */
+  readonly trouble: Failure | undefined;
   /** What acknowledged chunks survive; undefined before the first welcome. */
   readonly durability: Durability | undefined;
   /** Chunks that were said and are not acknowledged; once the stream is fenced or lost, they are dead. */
@@ -37,7 +40,7 @@ export class StatusBoard {
   /** Tells everybody, if there is anything new. */
   publish(state: State): void {
     const status = this.read(state);
-    if (status.state === this.#told.state && status.stuck === this.#told.stuck) return;
+    if (isSame(status, this.#told)) return;
     this.#told = status;
     for (const listener of this.#listeners) this.#tell(listener, status);
   }
@@ -55,7 +58,19 @@ export class StatusBoard {
     const state = liveState(from);
     const stuck = state === "stalled" ? this.stuck : undefined;
     const { failure, durability, outbox } = from;
+    const isReconnecting = state === "reconnecting";
+    const trouble = isReconnecting || state === "connecting" ? from.trouble : undefined;
     const unacknowledged = outbox.next - outbox.acked;
-    return { state, isReconnecting: state === "reconnecting", stuck, failure, durability, unacknowledged };
+    return { state, isReconnecting, stuck, failure, trouble, durability, unacknowledged };
   }
+}
+
+/** Whether there is nothing new to tell: the same trouble again at every try is no news. */
+function isSame(one: StreamStatus, other: StreamStatus): boolean {
+  return (
+    one.state === other.state &&
+    one.stuck === other.stuck &&
+    one.trouble?.code === other.trouble?.code &&
+    one.trouble?.message === other.trouble?.message
+  );
 }

@@ -92,6 +92,9 @@ export class ClientStream {
   async start(first: Uint8Array | undefined): Promise<void> {
     // Nothing happens before there are credentials: without them the stream would begin as somebody else's.
     this.#credentials = await this.#context.credentials();
+    if (this.#state.phase === "stopped") {
+      throw new HoldfastError("unavailable", "the client was closed before this stream began");
+    }
     if (first !== undefined) void this.send(first);
     this.#journal.release();
     this.#tick();
@@ -384,17 +387,10 @@ export class ClientStream {
 
   #stopped(): void {
     const { failure, outcome } = this.#state;
-    const error = failure === undefined ? undefined : new HoldfastError(failure.code, failure.message);
-    this.#events.finish(error);
-    this.#speech.refuseAll(
-      new HoldfastError(
-        "stream_ended",
-        "the stream is over for this client; what was said last may or may not arrive",
-        {
-          cause: error,
-        },
-      ),
-    );
+    const cause = failure === undefined ? undefined : new HoldfastError(failure.code, failure.message);
+    this.#events.finish(cause);
+    const message = "the stream is over for this client; what was said last may or may not arrive";
+    this.#speech.refuseAll(new HoldfastError("stream_ended", message, { cause }));
     void this.#journal.quiet().then(() => this.#ended.resolve(outcome));
   }
 }

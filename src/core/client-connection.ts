@@ -94,6 +94,7 @@ export function welcome(at: Flow, frame: WelcomeFrame, nowMs: number, random: nu
     wasLive: true,
     degraded: frame.degraded,
     durability: frame.durability,
+    trouble: undefined,
     writerEpoch: frame.writerEpoch,
     isClosed: at.state.isClosed || frame.closed,
     serverTimeMs: frame.serverTimeMs,
@@ -127,6 +128,7 @@ function greetWriter(at: Flow, frame: WelcomeFrame, nowMs: number): void {
 export function lost(at: Flow, loss: Loss): void {
   if (at.state.phase !== "connecting" && at.state.phase !== "attached") return;
   detached(at);
+  at.state = { ...at.state, trouble: { code: loss.code, message: loss.message } };
   const decision = decideRetry(at, loss);
   switch (decision.kind) {
     case "connect":

@@ -97,6 +97,8 @@ export interface State {
   readonly pending: readonly RecordOrder[];
   readonly outcome: Outcome | undefined;
   readonly failure: Failure | undefined;
+  /** Why the last connection was lost; undefined once there is another. */
+  readonly trouble: Failure | undefined;
   readonly outbox: outbox.State;
   readonly cursor: cursor.State;
   readonly stop: stop.State;
@@ -166,6 +168,7 @@ export function init(options: Options, beginning: Beginning): State {
     pending: [],
     outcome: undefined,
     failure: undefined,
+    trouble: undefined,
     outbox: outbox.init({ numbered: journal.numbered, acked: journal.acked, unackedBytes }),
     cursor: cursor.init(journal.snapshot?.cursor ?? 0),
     stop: stop.init(journal.abortWanted),

@@ -4,6 +4,7 @@
 import { create, toBinary } from "@bufbuild/protobuf";
 import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 import { HoldfastError, errorCodeFromWire, errorCodeToWire } from "./errors.ts";
+import { APPEND_SHAPE, checkFieldCount } from "./field-count.ts";
 import { checkName, checkSize, checkUint32, invalidFrame } from "./frame-check.ts";
 import { clientFrameOf, encodeClientFrame, parse } from "./frame-codec.ts";
 import type { ClientFrame } from "./frames.ts";
@@ -49,6 +50,7 @@ export function encodeAppend(append: Append): Uint8Array {
 
 export function decodeAppend(bytes: Uint8Array): Append {
   checkSize(bytes.byteLength, APPEND_BYTES_MAX, "the append");
+  checkFieldCount(bytes, APPEND_SHAPE);
   const { idempotencyKey, frames, connectionTag, listener, detach } = parse(AppendRequestSchema, bytes);
   const append = {
     idempotencyKey,

@@ -9,6 +9,7 @@ import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import type { DescMessage, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
 import { errorCodeFromWire, errorCodeToWire } from "./errors.ts";
 import type { HoldfastError } from "./errors.ts";
+import { checkFieldCount, FRAME_SHAPE } from "./field-count.ts";
 import { checkClientFrame, checkServerFrame, checkSize, invalidFrame, parseEventId } from "./frame-check.ts";
 import type {
   AttachFrame,
@@ -95,6 +96,7 @@ function attachInit(frame: AttachFrame) {
 
 export function decodeClientFrame(bytes: Uint8Array): AddressedClientFrame {
   checkSize(bytes.byteLength, LIMITS.chunkBytesMax + LIMITS.frameOverheadBytesMax, "the frame");
+  checkFieldCount(bytes, FRAME_SHAPE);
   return clientFrameOf(parse(StreamRequestSchema, bytes));
 }
 

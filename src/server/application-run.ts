@@ -146,17 +146,19 @@ export class ApplicationRun {
       this.#overflow ??= lost;
       return Promise.reject(lost);
     }
-    this.#waitingBytes += body.length;
+    // Its length as it is now: the buffer may be handed to another thread meanwhile, which empties it.
+    const { length } = body;
+    this.#waitingBytes += length;
     if (end !== undefined) this.#hasEnded = true;
     return new Promise((resolve, reject) => {
       const event: PendingEvent = {
         body,
         durable: (eventId) => {
-          this.#waitingBytes -= body.length;
+          this.#waitingBytes -= length;
           resolve(eventId);
         },
         refused: (code) => {
-          this.#waitingBytes -= body.length;
+          this.#waitingBytes -= length;
           reject(new HoldfastError(code, MESSAGES[code]));
         },
       };

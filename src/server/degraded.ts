@@ -118,7 +118,7 @@ export class DegradedStream {
   }
 
   #send(event: PendingEvent | undefined, end: life.State["end"]): void {
-    const body = event?.body.slice() ?? new Uint8Array();
+    const body = event === undefined ? new Uint8Array() : new Uint8Array(event.body);
     const waitingBytes = this.#wire.write([{ kind: "event", eventId: 0, body, covers: 1, end }]);
     event?.durable(++this.#emitted);
     // Nothing is kept that could be sent later: a reader that does not read ends this stream (F2).

@@ -193,7 +193,7 @@ export class HostedStream {
 
   /** Staged within the call, an event is copied there; only one that has to wait its turn needs a copy before. */
   #keep(event: PendingEvent): PendingEvent {
-    return this.#isStepping ? { ...event, body: event.body.slice() } : event;
+    return this.#isStepping ? { ...event, body: new Uint8Array(event.body) } : event;
   }
 
   #put(item: Item): void {

@@ -95,7 +95,7 @@ export class Group {
     const { view } = this.#at(key);
     if (view.kind === "live") return this.#verdict(key, live(view));
     if (view.kind === "gone") return this.#verdict(key, view);
-    const state = newStreamState(keyCheck.slice(), this.#nowMs, 1);
+    const state = newStreamState(new Uint8Array(keyCheck), this.#nowMs, 1);
     const number = this.#index.nextNumber + this.#created;
     const lease = this.#leaseFor(host);
     this.#created += 1;

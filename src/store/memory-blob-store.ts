@@ -52,7 +52,7 @@ class MemoryBlobStore implements BlobStore {
 
   async put(name: BlobName, bytes: Uint8Array, sealer?: BlobSealer): Promise<BlobPut> {
     this.#assertOpen();
-    const own = bytes.slice();
+    const own = new Uint8Array(bytes);
     checkPut(name, own, this.#digest);
     const space = this.#spaces.get(name.space) ?? new Map<string, Stored>();
     const existed = space.has(name.id);
@@ -65,7 +65,7 @@ class MemoryBlobStore implements BlobStore {
     this.#assertOpen();
     const stored = this.#spaces.get(name.space)?.get(name.id);
     if (stored === undefined) return { kind: "miss" };
-    const bytes = (sealer?.open(name, stored.bytes) ?? stored.bytes).slice();
+    const bytes = new Uint8Array(sealer?.open(name, stored.bytes) ?? stored.bytes);
     checkGot(name, bytes, this.#digest);
     return { kind: "found", bytes };
   }

@@ -171,7 +171,7 @@ class MemoryTableStore implements TableStore {
       return;
     }
     const expiresMs = write.ttlMs === undefined ? undefined : this.#now() + write.ttlMs;
-    rows.set(key, { key, value: write.value.slice(), version, expiresMs });
+    rows.set(key, { key, value: new Uint8Array(write.value), version, expiresMs });
   }
 
   #assertOpen(): void {

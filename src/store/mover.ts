@@ -71,8 +71,10 @@ export async function collectMoves(
 ): Promise<readonly MoveGroup[]> {
   const cursors = new Map(candidates.map((candidate) => [candidate.slot.number, cursorOf(candidate)]));
   let bytes = 0;
+  let isCut = false;
   for (const row of rowsOf(cursors.values())) {
-    if (bytes >= ROUND_BYTES_MAX) break;
+    isCut = bytes >= ROUND_BYTES_MAX;
+    if (isCut) break;
     const record = await readIfThere(log, row);
     if (record === undefined) continue;
     for (const { stream, chunks, events } of decodeRecord(record).entries) {
@@ -90,7 +92,9 @@ export async function collectMoves(
       }
     }
   }
-  return groupsOf([...cursors.values()]);
+  // Whoever was not reached has its turn in the next round; to restate it now would be for nothing.
+  const hasTurn = ({ chunks, events }: Cursor): boolean => !isCut || chunks.length + events.length > 0;
+  return groupsOf([...cursors.values()].filter(hasTurn));
 }
 
 function chunkToMove({ chunks, movedChunks }: Slot): ReturnType<SegmentList["find"]> {

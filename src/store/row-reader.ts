@@ -46,21 +46,23 @@ export class RowReader {
     }
     const reading = this.#reading.get(key);
     if (reading !== undefined) return reading;
-    const read = readNow().finally(() => this.#reading.delete(key));
+    const read = readNow()
+      .then((bytes) => this.#keep(key, bytes))
+      .finally(() => this.#reading.delete(key));
     this.#reading.set(key, read);
-    const bytes = await read;
-    this.#keep(key, bytes);
-    return bytes;
+    return read;
   }
 
-  #keep(key: number, bytes: Uint8Array): void {
-    if (bytes.byteLength > this.#bytesMax) return;
+  /** Called while the row still counts as being read: between the two somebody else would read it, and it would count twice. */
+  #keep(key: number, bytes: Uint8Array): Uint8Array {
+    if (bytes.byteLength > this.#bytesMax) return bytes;
     this.#kept.set(key, bytes);
     this.#bytes += bytes.byteLength;
     for (const [oldest, { byteLength }] of this.#kept) {
-      if (this.#bytes <= this.#bytesMax && this.#kept.size <= ROWS_MAX) return;
+      if (this.#bytes <= this.#bytesMax && this.#kept.size <= ROWS_MAX) break;
       this.#kept.delete(oldest);
       this.#bytes -= byteLength;
     }
+    return bytes;
   }
 }

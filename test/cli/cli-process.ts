@@ -28,6 +28,8 @@ export interface Running {
   readonly stdout: () => string;
   readonly stderr: () => string;
   signal(signal: NodeJS.Signals): void;
+  /** From now on nobody reads what it says about itself. */
+  closeStderr(): void;
   readonly exit: Promise<Finished>;
 }
 
@@ -70,6 +72,7 @@ export class Cli {
       stderr,
       exit,
       signal: (signal) => void child.kill(signal),
+      closeStderr: () => void child.stderr?.destroy(),
     };
   }
 

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { get } from "node:http";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -67,10 +68,22 @@ test("E7: the control channel wants its token, and no web page", async (t) => {
   assert.equal(await ask({}), 401);
   assert.equal(await ask({ authorization: `Bearer ${server.apiKey}` }), 401);
   assert.equal(await ask({ authorization: `Bearer ${token}`, origin: "http://127.0.0.1" }), 401);
+  assert.equal(await statusUnder("rebound.example", url, token), 401);
   assert.equal(await ask({ authorization: `Bearer ${token}` }, "/other"), 400);
   assert.equal(await ask({ authorization: `Bearer ${token}` }), 200);
   assert.equal(await isLetIn(server.url, token), false);
 });
+
+/** By another name for the same address; `fetch` would not lie about it. */
+function statusUnder(host: string, url: string, token: string): Promise<number | undefined> {
+  const headers = { host, authorization: `Bearer ${token}` };
+  const { promise, resolve, reject } = Promise.withResolvers<number | undefined>();
+  get(`${url}/keys`, { headers, agent: false }, (response) => {
+    response.resume();
+    resolve(response.statusCode);
+  }).on("error", reject);
+  return promise;
+}
 
 test("what a killed server left behind does not stand in the way", async (t) => {
   const cli = new Cli(t);

@@ -62,6 +62,15 @@ test("E4: no file of the data directory but api-key has the API key", async (t) 
   }
 });
 
+test("a server whose log nobody reads any more goes on, and ends in good order", async (t) => {
+  const cli = new Cli(t);
+  const server = await cli.serve(["--log-level", "info"]);
+  server.closeStderr();
+  for (let times = 0; times < 3; times++) assert.equal((await fetch(`${server.url}/`)).status, 200);
+  server.signal("SIGTERM");
+  assert.equal((await server.exit).code, 0);
+});
+
 test("a second signal ends it at once", async (t) => {
   const cli = new Cli(t);
   const server = await cli.serve();

@@ -148,6 +148,21 @@ test("E1: another key than the scope's is refused, whether given or kept", async
   );
 });
 
+test("a key that can be kept nowhere is refused with what to do", async (t) => {
+  const scope = new Scope(t);
+  scope.keyring.isReachable = false;
+  const notADirectory = join(temporaryDirectory(t), "file");
+  writeFileSync(notADirectory, "");
+  const places = (scopeId: string): readonly KeyPlace[] => [
+    keyringPlace(scope.keyring, scopeId),
+    filePlace(notADirectory, scopeId, () => undefined),
+  ];
+  await assert.rejects(scope.resolve(undefined, places), {
+    code: "unavailable",
+    message: /kept nowhere; set HOLDFAST_HOME_KEY/,
+  });
+});
+
 test("a damaged key file is refused and never written over", async (t) => {
   const scope = new Scope(t);
   scope.keyring.isReachable = false;

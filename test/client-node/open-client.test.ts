@@ -239,7 +239,7 @@ test("wrong options are refused with what is right", () => {
 test("defaults come from the environment, and options win over it", async () => {
   const environment = {
     HOLDFAST_URL: "https://example.com/base",
-    HOLDFAST_API_KEY: "from the environment",
+    HOLDFAST_API_KEY: "from-the-environment",
     HOLDFAST_HOME_KEY: Buffer.from(HOME_KEY).toString("base64url"),
   };
   const plain = settle({}, {});
@@ -250,7 +250,7 @@ test("defaults come from the environment, and options win over it", async () => 
   assert.equal(await plain.credentials(), undefined);
   const set = settle({}, environment);
   assert.deepEqual([set.url, set.homeKey], ["https://example.com/base", HOME_KEY]);
-  assert.equal(await set.credentials(), "from the environment");
+  assert.equal(await set.credentials(), "from-the-environment");
   const given = settle(
     { url: "http://x", apiKey: async () => "asked", reliable: false, retryLookbackWindowMs: 5 },
     environment,
@@ -273,4 +273,17 @@ test("a stream of another server is kept and named, and goes on at its own", asy
 
   await using again = await openClient({ ...optionsOf(rig), url: `${rig.url}/` });
   assert.equal((await again.resumeAll()).resumed.length, 1);
+});
+
+test("a stream of another server that has ended is cleared, not kept for ever", async (t) => {
+  const rig = await startRig(t, async () => undefined);
+  const first = await openClient(optionsOf(rig));
+  const { idempotencyKey, ended } = await first.open({ first: utf8("hello") });
+  assert.equal(await ended, "completed");
+  await first.close();
+
+  await using elsewhere = await openClient({ ...optionsOf(rig), url: `${rig.url}/moved/` });
+  const { cleared, kept } = await elsewhere.resumeAll();
+  assert.deepEqual([cleared, kept], [[idempotencyKey], []]);
+  assert.deepEqual((await elsewhere.resumeAll()).cleared, []);
 });

@@ -6,6 +6,7 @@ import { lstatSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { announce } from "../../src/client-node/presence.ts";
+import { lockFile } from "../../src/store/sqlite/lock.ts";
 import { Child } from "./child.ts";
 import { temporaryDirectory } from "./temporary.ts";
 
@@ -57,6 +58,20 @@ test("what dead processes have left is cleared away at the next start", async (t
   await Promise.all(children.map((child) => child.kill()));
   const own = announce(directory);
   t.after(() => own.release());
+  assert.deepEqual(lockFiles(directory), [`${own.id}.lock`]);
+});
+
+test("D1: several may look at a dead process at the same moment, and none takes the other for it", async (t) => {
+  const directory = temporaryDirectory(t);
+  const own = announce(directory);
+  t.after(() => own.release());
+  const child = new Child(t, "presence.ts", [directory]);
+  const id = await child.word("present");
+  await child.kill();
+  // As somebody else holds it who is looking right now.
+  const looking = lockFile(join(directory, `${id}.lock`), { shared: true });
+  assert.equal(own.isAlive(id), false);
+  looking.release();
   assert.deepEqual(lockFiles(directory), [`${own.id}.lock`]);
 });
 

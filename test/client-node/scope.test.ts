@@ -2,8 +2,8 @@
  * Where things lie on each platform, and who may read them.
  */
 import assert from "node:assert/strict";
-import { chmodSync, lstatSync, mkdirSync, readFileSync, symlinkSync } from "node:fs";
-import { join } from "node:path";
+import { chmodSync, lstatSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { isAbsolute, join } from "node:path";
 import { test } from "node:test";
 import {
   applicationDirectory,
@@ -11,6 +11,7 @@ import {
   makeScope,
   type Platform,
   scopePaths,
+  thisPlatform,
 } from "../../src/client-node/scope.ts";
 import { makePrivateDirectory, readPrivateFile, writeOnce } from "../../src/client-node/private-files.ts";
 import { temporaryDirectory } from "./temporary.ts";
@@ -83,4 +84,47 @@ test("a directory and a file that are open to others are closed to them", (t) =>
   assert.deepEqual(readPrivateFile(file), { text: "first", wasOpen: true });
   assert.deepEqual(readPrivateFile(file), { text: "first", wasOpen: false });
   assert.equal(modeOf(file), 0o600);
+});
+
+test("a directory that somebody named for the application scope keeps its mode; one that is made is private", (t) => {
+  const directory = temporaryDirectory(t);
+  chmodSync(directory, 0o755);
+  makeScope(scopePaths({ scope: "application", directory }), "application");
+  assert.equal(modeOf(directory), 0o755);
+  const made = join(directory, "made");
+  makeScope(scopePaths({ scope: "application", directory: made }), "application");
+  assert.equal(modeOf(made), 0o700);
+});
+
+test("a directory that cannot be made is refused with what to do", (t) => {
+  const file = join(temporaryDirectory(t), "file");
+  writeFileSync(file, "");
+  for (const scope of ["workspace", "application"] as const) {
+    const paths = scopePaths({ scope, directory: join(file, "below") });
+    assert.throws(() => makeScope(paths, scope), {
+      code: "unavailable",
+      message: /name one that you may write/,
+    });
+  }
+});
+
+test("E1: an empty HOME does not bring the home key into the working directory", (t) => {
+  const before = process.env["HOME"];
+  t.after(() => (process.env["HOME"] = before));
+  process.env["HOME"] = "";
+  const platform = { ...thisPlatform(), name: "linux", environment: {} };
+  assert.ok(isAbsolute(keyDirectory(platform)), keyDirectory(platform));
+});
+
+test("where everything is named, no home directory is needed", () => {
+  const nowhere: Platform = {
+    name: "linux",
+    get home(): string {
+      throw new Error("nobody should ask");
+    },
+    environment: {},
+  };
+  for (const scope of ["workspace", "application"] as const) {
+    assert.ok(scopePaths({ scope, directory: "somewhere" }, nowhere).database.endsWith("client.db"));
+  }
 });

@@ -193,3 +193,17 @@ test("a journal of another server is not listed until it is claimed here", async
   await here.release("k");
   assert.deepEqual([await here.list(), await there.list()], [["k"], []]);
 });
+
+test("D1: of two processes that find a dead one's journal at the same moment, one has it and the other knows who", async () => {
+  const tables = memoryTableStore({ now });
+  const processes = new Processes();
+  const dead = new TableJournalStore({ tables, owner: processes.start("dead") });
+  await dead.claim("s");
+  await dead.append("s", [bytes(1)]);
+  const [first, second] = ["one", "two"].map(
+    (id) => new TableJournalStore({ tables, owner: processes.start(id) }),
+  );
+  processes.kill("dead");
+  const claims = await Promise.all([first?.claim("s"), second?.claim("s")]);
+  assert.deepEqual(claims, [{ kind: "claimed" }, { kind: "held", holder: "process one" }]);
+});

@@ -53,6 +53,17 @@ export function blobStoreConformance(storeName: string, open: () => Promise<Blob
       assert.deepEqual(await store.get(name), { kind: "found", bytes });
     });
 
+    test("the bytes that were put stay the caller's, who may use a Buffer again", async (t) => {
+      const { store } = await opened(t);
+      const { name, bytes } = blob("hello");
+      const buffer = Buffer.from(bytes.slice().buffer);
+      const put = store.put(name, buffer);
+      buffer.fill(0);
+      await put;
+      assert.equal(buffer.byteLength, bytes.byteLength);
+      assert.deepEqual(await store.get(name), { kind: "found", bytes });
+    });
+
     test("an empty blob is a blob, not a miss", async (t) => {
       const { store } = await opened(t);
       const { name, bytes } = blob("");

@@ -62,6 +62,15 @@ export function tableStoreLeases(storeName: string, opened: OpenedTables): void 
       assert.equal((await store.acquire("l", "a", 1000)).kind, "held");
     });
 
+    test("a fence may carry more than its lease and token", async (t) => {
+      const { store } = await opened(t);
+      const held = await store.acquire("l", "a", 1000);
+      assert.ok(held.kind === "acquired");
+      const fence = { lease: "l", token: held.token, release: () => store.release("l", held.token) };
+      const written = await store.batch([{ kind: "put", ...at("k"), value: bytes("1") }], [fence]);
+      assert.equal(written.kind, "written");
+    });
+
     test("D1: a holder that slept too long cannot write behind its fence", async (t) => {
       const { store, clock } = await opened(t);
       const old = await store.acquire("l", "a", 1000);

@@ -35,6 +35,15 @@ export function tableStoreConformance(storeName: string, open: () => Promise<Tab
 
 function tableRows(storeName: string, opened: OpenedTables): void {
   suite(`${storeName}: rows`, () => {
+    test("a value that was put stays as it was when its Buffer is used again", async (t) => {
+      const { store } = await opened(t);
+      const value = Buffer.from("before");
+      const put = store.put(at("k"), value);
+      value.write("after!");
+      await put;
+      assert.equal(await textAt(store, at("k")), "before");
+    });
+
     test("a row comes back as it was put, under its table and key only", async (t) => {
       const { store } = await opened(t);
       assert.equal(await store.get(at("k")), undefined);

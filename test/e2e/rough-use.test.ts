@@ -83,6 +83,31 @@ test("B4: an application may use its buffer again after emit, a client after sen
   assert.deepEqual([await nextWord(reader), await nextWord(reader)], ["a", "b"]);
 });
 
+test("A2: a client may use a Buffer again after send: what is played back is what was said", async (t) => {
+  const rig = await Rig.start(t, repeating);
+  const stream = await rig.client().open({ first: bytes("0") });
+  const said = Buffer.from("1");
+  const sent = stream.send(said);
+  said.write("x");
+  await sent;
+  assert.deepEqual([await nextWord(stream), await nextWord(stream)], ["0", "1"]);
+});
+
+test("B4: an application may hand its buffer to another thread after emit", async (t) => {
+  const count = 2 * Math.ceil(LIMITS.sendQueueBytesMax / LIMITS.eventBytesMax);
+  const rig = await Rig.start(t, async (stream) => {
+    for (let at = 0; at < count; at++) {
+      const body = new Uint8Array(LIMITS.eventBytesMax);
+      const emitted = stream.emit(body);
+      structuredClone(body, { transfer: [body.buffer] });
+      await emitted;
+    }
+  });
+  const stream = await rig.client().open({ first: bytes("go") });
+  const events = await rest(stream);
+  assert.deepEqual([events.length, events.at(-1)?.end], [count + 1, "completed"]);
+});
+
 test("D2: a reader that leaves does not free the writer's journal for a second writer", async (t) => {
   const rig = await Rig.start(t, repeating);
   const client = rig.client();
@@ -207,4 +232,40 @@ test("D2: a fenced client says how many of its chunks are dead", async (t) => {
   await rig.client().takeOver(stream.idempotencyKey);
   await stream.ended;
   assert.deepEqual([stream.status.state, stream.status.unacknowledged], ["fenced", 0]);
+});
+
+test("a client that is closed while a stream waits for credentials begins none, and none afterwards", async (t) => {
+  const rig = await Rig.start(t, repeating);
+  const { promise, resolve } = Promise.withResolvers<string>();
+  const journals = memoryJournalStore();
+  const client = rig.client({ journals, credentials: () => promise });
+  const opening = client.open({ first: bytes("0") });
+  const following = client.follow("somebody's");
+  await turn();
+  await client.close();
+  resolve("alice");
+  await assert.rejects(opening, refusedWith("unavailable"));
+  await assert.rejects(following, refusedWith("unavailable"));
+  await assert.rejects(client.open({ first: bytes("1") }), refusedWith("unavailable"));
+  await turn();
+  assert.deepEqual([rig.connects, await journals.list()], [0, []]);
+});
+
+test("while there is no connection the status says why: once, whatever the number of tries", async (t) => {
+  const rig = await Rig.start(t, repeating);
+  let tries = 0;
+  const client = rig.client({
+    connect(_meta, handler) {
+      tries++;
+      setImmediate(() => handler.closed(new HoldfastError("connection_lost", "nobody listens there")));
+      return { write: () => 0, end: () => undefined };
+    },
+  });
+  const stream = await client.open({ first: bytes("0") });
+  const told: string[] = [];
+  stream.watch(({ state, trouble }) => told.push(`${state}: ${trouble?.message}`));
+  await until(() => tries > 3, "it tries again");
+  stream.leave();
+  await stream.ended;
+  assert.deepEqual(told, ["connecting: nobody listens there", "ended: undefined"]);
 });

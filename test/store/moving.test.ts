@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { StreamState } from "../../src/core/stream-state.ts";
 import type { StreamStore } from "../../src/store/index.ts";
+import { decodeRecord } from "../../src/store/commit-record.ts";
 import { MemoryLog, openLogStreamStore } from "../../src/store/index.ts";
 import { created, eventsFrom, grown, readAll, streamName } from "../conformance/stream-fixtures.ts";
 import { ManualClock } from "./manual-clock.ts";
@@ -179,4 +180,28 @@ test("a long stream is moved in pieces of a bounded size", async () => {
     events,
     Array.from({ length: 121 }, (_, at) => eventsFrom(at + 1, 1, label)),
   );
+});
+
+test("what a round has no room for is not restated before its turn comes", async () => {
+  const clock = new ManualClock();
+  const log = new MemoryLog();
+  const moves: string[] = [];
+  const append = log.append.bind(log);
+  log.append = (record, body) => {
+    for (const { meta, moved } of log.rowCount === 0 ? [] : decodeRecord(record).entries) {
+      if (moved !== undefined) moves.push(meta?.name.idempotencyKey ?? "");
+    }
+    return append(record, body);
+  };
+  const store = await openLogStreamStore(log, clock);
+  let large = await created(store, streamName("large"));
+  const label = "x".repeat(500_000);
+  for (let at = 0; at < 40; at++)
+    large = await grown(store, streamName("large"), large, { events: 1, label });
+  await end(store, "large", large);
+  await end(store, "small", await created(store, streamName("small")));
+  clock.advance(LONG_MS);
+  await store.tidy(clock.now());
+  assert.ok(moves.filter((name) => name === "large").length >= 40);
+  assert.equal(moves.filter((name) => name === "small").length, 1);
 });

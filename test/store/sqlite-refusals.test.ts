@@ -1,13 +1,10 @@
 /** What is not a whole database of ours is refused with a clear message, and afterwards is what it was before. */
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import {
   copyFileSync,
   openSync,
   readFileSync,
   readdirSync,
-  statSync,
   writeFileSync,
   writeSync,
   closeSync,
@@ -26,7 +23,7 @@ import {
 } from "../../src/store/index.ts";
 import { created, grown, readAll, streamName } from "../conformance/stream-fixtures.ts";
 import { ManualClock } from "./manual-clock.ts";
-import { contentOf, newFolder } from "./sqlite-fixtures.ts";
+import { contentOf, killedFolder, newFolder } from "./sqlite-fixtures.ts";
 
 const CLOCK = new ManualClock();
 const NAME = streamName("s");
@@ -56,27 +53,6 @@ async function filledFolder(): Promise<string> {
   await store.tables.put({ table: "t", key: "k" }, new Uint8Array(5000));
   await store.close();
   return folder;
-}
-
-/** The same, as a process that was killed leaves it: with a write-ahead log that is not moved. */
-async function killedFolder(): Promise<string> {
-  const folder = newFolder();
-  const script = join(import.meta.dirname, "sqlite-load.ts");
-  const child = spawn(process.execPath, [script, folder], { stdio: ["ignore", "pipe", "inherit"] });
-  // Killed when the write-ahead log has begun anew at least once: the older rows are in the database only.
-  for await (const _ of child.stdout) {
-    const hasMuch = statSync(join(folder, DATABASE_FILE)).size > 2 ** 23;
-    if (hasMuch && beginnings(join(folder, `${DATABASE_FILE}-wal`)) > 0) child.kill("SIGKILL");
-  }
-  if (child.exitCode === null && child.signalCode === null) await once(child, "exit");
-  assert.ok(readdirSync(folder).includes(`${DATABASE_FILE}-wal`));
-  return folder;
-}
-
-/** How often a write-ahead log was begun anew: its header counts them. */
-function beginnings(path: string): number {
-  const header = readFileSync(path).subarray(0, 16);
-  return header.length < 16 ? 0 : header.readUInt32BE(12);
 }
 
 /** Changes bytes of a file behind everybody's back. */

@@ -57,8 +57,7 @@ export async function rawHttp1(
   body: Uint8Array<ArrayBuffer>,
   headers: Record<string, string> = HEADERS,
 ): Promise<RawAnswer> {
-  // Not by fetch: its idle connections outlive the call, and when the server resets one while the process ends, Node never
-  // finishes ending.
+  // Not by fetch: its idle connections outlive the call.
   const agent = new Agent({ keepAlive: true });
   try {
     const request = requestHttp1(url + path, { method: "POST", headers, agent });

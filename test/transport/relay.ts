@@ -41,10 +41,7 @@ export class Relay {
 
   /** Both sides see a reset. */
   cut(): void {
-    for (const [near, far] of this.#pairs) {
-      near.resetAndDestroy();
-      far.resetAndDestroy();
-    }
+    for (const socket of [...this.#pairs].flat()) reset(socket);
   }
 
   /** Nothing passes until `resume`. */
@@ -85,6 +82,12 @@ export class Relay {
       if (this.#isStopped) from.pause();
     }
   }
+}
+
+/** A socket whose end was sent cannot be reset any more: Node then forgets to close it, and the process never ends. */
+function reset(socket: Socket): void {
+  if (socket.writableEnded) socket.destroy();
+  else socket.resetAndDestroy();
 }
 
 /** Until nothing has passed for several rounds of the event loop: both ends are in this process. */

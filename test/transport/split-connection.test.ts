@@ -25,7 +25,7 @@ function welcome(nextSeqno: number): WelcomeFrame {
 }
 
 /** A connection whose server side is the test. */
-function rig(firstChunk?: Uint8Array) {
+function rig(firstChunk?: Uint8Array, role: "writer" | "reader" = "writer") {
   const received: ClientFrame[] = [];
   const closes: (string | undefined)[] = [];
   const wires: Wire<ServerFrame>[] = [];
@@ -47,7 +47,7 @@ function rig(firstChunk?: Uint8Array) {
     new Promise((resolve) => connection.append(frames, resolve));
   const [wire] = wires;
   assert.ok(wire !== undefined);
-  void append(firstChunk === undefined ? ATTACH : { ...ATTACH, fresh: true, firstChunk });
+  void append({ ...ATTACH, role, ...(firstChunk === undefined ? {} : { fresh: true, firstChunk }) });
   const seqnos = (): number[] => received.flatMap((frame) => (frame.kind === "chunk" ? [frame.seqno] : []));
   return { connection, wire, append, seqnos, received, closes };
 }
@@ -56,6 +56,13 @@ const isAnswered = async (answer: Promise<unknown>): Promise<boolean> => {
   const turn = new Promise((resolve) => setImmediate(() => resolve("not yet")));
   return (await Promise.race([answer, turn])) !== "not yet";
 };
+
+test("F2: a reader's chunks are not held, however early they come: they are refused at once", () => {
+  const { wire, append, seqnos } = rig(undefined, "reader");
+  wire.write([welcome(0)]);
+  void append(chunk(7));
+  assert.deepEqual(seqnos(), [7]);
+});
 
 test("A1: appends that overtake each other are handed over in order of their seqnos, each once", () => {
   const order = fc.shuffledSubarray(

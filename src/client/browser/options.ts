@@ -5,13 +5,14 @@
 import { HoldfastError } from "../../protocol/errors.ts";
 import { KEY_BYTES } from "../../sealing/index.ts";
 import type { Connect } from "../../transport/transport.ts";
+import { type ApiKey, credentialsOf } from "../api-key.ts";
 import type { StreamOptions, Tools } from "../index.ts";
 
 export interface BrowserClientOptions {
   /** Where the server is. Default: where the page comes from. */
   readonly url?: string | undefined;
   /** Authenticates; a function is asked again when the server refuses what it gave. */
-  readonly apiKey?: string | (() => Promise<string | undefined>) | undefined;
+  readonly apiKey?: ApiKey | undefined;
   /**
    * Names the IndexedDB database of journals and home key, together with `url`: to another server the
    * streams of this one would be lost. Applications that share an origin and should not see each other's
@@ -62,7 +63,7 @@ export function settle(options: BrowserClientOptions, pageOrigin: string | undef
   const url = checkUrl(options.url ?? pageOrigin);
   return {
     url,
-    credentials: typeof apiKey === "function" ? apiKey : async () => apiKey,
+    credentials: credentialsOf(apiKey),
     database: `${options.database ?? "holdfast"} ${url}`,
     homeKey: checkHomeKey(options.homeKey),
     persistence: options.persistence ?? true,

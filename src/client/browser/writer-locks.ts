@@ -19,15 +19,15 @@ export class WebWriterLocks implements WriterLocks {
   }
 
   async acquire(idempotencyKey: string): Promise<WriterLock> {
-    const release =
-      this.#reserved.get(idempotencyKey) ?? (await this.#request(idempotencyKey, { ifAvailable: true }));
+    const reserved = this.#reserved.get(idempotencyKey);
     this.#reserved.delete(idempotencyKey);
+    // What is reserved while the browser is asked belongs to whoever reserved it.
+    const release = reserved ?? (await this.#request(idempotencyKey, { ifAvailable: true }));
     return release === undefined ? HELD : { kind: "acquired", release };
   }
 
   /** Waits until this tab has the lock; the next `acquire` gets it. False when the signal came first. */
   async reserve(idempotencyKey: string, signal: AbortSignal): Promise<boolean> {
-    if (this.#reserved.has(idempotencyKey)) return true;
     try {
       const release = await this.#request(idempotencyKey, { signal });
       if (release === undefined) return false;

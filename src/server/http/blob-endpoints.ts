@@ -6,6 +6,7 @@
  */
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { HoldfastError } from "../../protocol/errors.ts";
+import { BLOB_SHAPE, checkFieldCount } from "../../protocol/field-count.ts";
 import { checkSize, invalidFrame } from "../../protocol/frame-check.ts";
 import {
   type BlobHeader,
@@ -115,10 +116,12 @@ export function blobEndpoints(options: BlobEndpointsOptions): BlobEndpoints {
     const bounds = { messageBytesMax: MESSAGE_BYTES_MAX, stallMs, totalMs };
     const transfer = new Transfer({ exchange, contentType: type, ...bounds });
     const work = async (): Promise<void> => run({ transfer, format, meta: readMeta(exchange, principal) });
-    work().then(
-      () => transfer.finish(),
-      (cause: unknown) => transfer.finish(verdictOf(cause, options)),
-    );
+    work()
+      .then(
+        () => transfer.finish(),
+        (cause: unknown) => transfer.finish(verdictOf(cause, options)),
+      )
+      .catch(options.onBug);
   }
 
   return {
@@ -173,11 +176,13 @@ async function readOne(transfer: Transfer, format: Format): Promise<GetRequest> 
   if (message === undefined) throw invalidFrame("the request is empty");
   const binary = fromWireFormat(format, GetRequestSchema, message);
   if ((await transfer.read()) !== undefined) throw invalidFrame("a Get is one message");
+  checkFieldCount(binary, BLOB_SHAPE);
   return decoded(() => fromBinary(GetRequestSchema, binary));
 }
 
 function decodePart(format: Format, message: Uint8Array): PutRequest["part"] {
   const binary = fromWireFormat(format, PutRequestSchema, message);
+  checkFieldCount(binary, BLOB_SHAPE);
   return decoded(() => fromBinary(PutRequestSchema, binary)).part;
 }
 

@@ -3,7 +3,7 @@
  *
  * A blob is checked and sealed as a whole, so it lies in memory as a whole. Whoever wants to bring or fetch one
  * reserves its size first, and waits in line for it: the sender is slowed down, nothing is refused until the line itself is
- * too long. No principal may hold more than half, so that one with a slow line does not stop all others.
+ * too long. No principal may hold more than half of the memory or of the line, so that one with a slow line does not stop all others.
  */
 import { HoldfastError } from "../../protocol/errors.ts";
 
@@ -38,7 +38,8 @@ export class ByteBudget {
 
   /** Rejects with `overloaded` when too many wait already. */
   reserve(who: string, bytes: number): Promise<Reservation> {
-    if (this.#waiting.length >= this.#waitingMax) {
+    const own = this.#waiting.filter((one) => one.who === who).length;
+    if (this.#waiting.length >= this.#waitingMax || own >= this.#waitingMax / 2) {
       const message = "too many blobs are under way; come back";
       return Promise.reject(new HoldfastError("overloaded", message, { retryAfterMs: 1_000 }));
     }

@@ -22,7 +22,7 @@ import {
 import { addTo, type HttpCounters, type RequestKind } from "./http-counters.ts";
 import type { Metrics } from "./metrics.ts";
 import { ObservedExchange } from "./observed-exchange.ts";
-import { type Judge, PREFLIGHT_HEADERS } from "./origin.ts";
+import { isLoopbackHost, type Judge, PREFLIGHT_HEADERS } from "./origin.ts";
 import { NOTICE, type Route, ROUTES, SERVED_PATHS } from "./routes.ts";
 import type { SignIn } from "./sign-in.ts";
 
@@ -102,7 +102,7 @@ export function createEdge(options: EdgeOptions): (exchange: Exchange) => void {
         return;
       }
       case "metrics": {
-        if (!options.hasOpenMetrics) await signIn(pass);
+        if (!options.hasOpenMetrics || !isLoopbackHost(exchange.host)) await signIn(pass);
         const metrics = options.metrics();
         answer(exchange, 200, { "content-type": metrics.contentType }, await metrics.text());
         return;
@@ -179,7 +179,13 @@ export function createEdge(options: EdgeOptions): (exchange: Exchange) => void {
       const message = `use ${route.methods.join(" or ")}`;
       answerJson(pass.exchange, 405, { code: "unimplemented", message }, { allow: route.methods.join(", ") });
     } else {
-      serve(pass, route).catch((cause: unknown) => refuse(pass, cause));
+      serve(pass, route)
+        .catch((cause: unknown) => refuse(pass, cause))
+        // A mistake in telling of a mistake costs this request, not the process.
+        .catch((bug: unknown) => {
+          logBug(logger, bug);
+          exchange.destroy();
+        });
     }
   };
 }

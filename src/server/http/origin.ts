@@ -87,6 +87,11 @@ function nameOf(host: string): string {
   return host.replace(/:\d+$/, "");
 }
 
+/** A `Host` that only somebody on this machine would use: a proxy for others passes their name on. */
+export function isLoopbackHost(host: string): boolean {
+  return isLoopbackName(nameOf(normalHost(host)));
+}
+
 /** A name that no other machine can be reached by. */
 export function isLoopbackName(name: string): boolean {
   if (name === "localhost" || name === "[::1]" || name === "::1") return true;

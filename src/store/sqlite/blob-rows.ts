@@ -81,11 +81,11 @@ export class BlobRows {
       return { existed: false };
     }
     this.#touch.run(upload, storedBytes, nowMs, space, id);
-    this.dropUpload(before.upload);
+    this.#dropParts(before.upload);
     return { existed: true };
   }
 
-  dropUpload(upload: number): void {
+  #dropParts(upload: number): void {
     this.#deleteParts.run(upload);
   }
 
@@ -93,7 +93,7 @@ export class BlobRows {
     const found = this.find(space, id);
     if (found === undefined) return false;
     this.#delete.run(space, id);
-    this.dropUpload(found.upload);
+    this.#dropParts(found.upload);
     return true;
   }
 

@@ -73,7 +73,6 @@ export interface WriteCalls {
     },
     BlobPut
   >;
-  readonly dropUpload: Call<{ readonly upload: number }, void>;
   readonly deleteBlob: Call<{ readonly space: string; readonly id: string }, boolean>;
   readonly clearSpace: Call<{ readonly space: string }, number>;
 }

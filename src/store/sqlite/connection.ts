@@ -10,7 +10,7 @@ import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { pathToFileURL } from "node:url";
 import { HoldfastError } from "../../protocol/errors.ts";
-import { damagedFile, fileBytes } from "./file-check.ts";
+import { checkNothingLeft, damagedFile, fileBytes } from "./file-check.ts";
 import { APPLICATION_ID, DATABASE_FORMAT, PAGE_BYTES, SCHEMA, TABLES_TO_CHECK } from "./schema.ts";
 
 /** Another process may look at the database; it never holds a lock for long. */
@@ -20,6 +20,7 @@ const CACHE_KIB = 8192;
 
 /** A new, empty database: made under another name, so that the file is whole or not there. */
 export function createDatabase(path: string): void {
+  checkNothingLeft(path);
   const unfinished = `${path}.new`;
   for (const suffix of ["", "-journal", "-wal", "-shm"]) rmSync(unfinished + suffix, { force: true });
   const database = new DatabaseSync(unfinished);
@@ -75,6 +76,7 @@ export function openWriting(path: string): DatabaseSync {
   try {
     database.exec(`
       PRAGMA trusted_schema = OFF;
+      PRAGMA journal_mode = WAL;
       PRAGMA synchronous = FULL;
       PRAGMA fullfsync = ON;
       PRAGMA checkpoint_fullfsync = ON;
@@ -97,6 +99,25 @@ export function openWriting(path: string): DatabaseSync {
   return database;
 }
 
+/**
+ * Closes a connection whose write or sync failed, and nothing else: the last one that closes would sync once more and,
+ * when that seems to work, delete the write-ahead log, perhaps the only whole copy (F5). It does not while somebody
+ * reads, and who may only read never does. Returns the one that reads, to be closed when all others are.
+ */
+export function abandon(database: DatabaseSync, path: string): DatabaseSync | undefined {
+  let bystander: DatabaseSync | undefined;
+  try {
+    bystander = openBeside(path);
+    bystander.prepare("SELECT row FROM log_end").get();
+    database.close();
+    return bystander;
+  } catch {
+    // Without it the connection stays open until the thread ends: there is nothing better to do.
+    bystander?.close();
+    return undefined;
+  }
+}
+
 function openReading(path: string, how: string): DatabaseSync {
   const url = pathToFileURL(path);
   url.search = how;
@@ -115,7 +136,7 @@ function assertSetting(database: DatabaseSync, name: string, expected: string | 
 }
 
 /** A new name is durable when its folder is. Windows has no such call and needs none. */
-function syncFolder(folder: string): void {
+export function syncFolder(folder: string): void {
   if (process.platform === "win32") return;
   const handle = openSync(folder, "r");
   try {

@@ -8,12 +8,13 @@
  * One process owns the file at a time; the lock beside it says so (D1).
  */
 import { mkdirSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import type { BlobStore } from "../blob-store.ts";
 import type { CommitLog } from "../commit-log.ts";
 import { openLogStreamStore } from "../log-stream-store.ts";
 import type { StreamStore } from "../stream-store.ts";
 import type { TableStore } from "../table-store.ts";
+import { syncFolder } from "./connection.ts";
 import { SqliteBlobs } from "./sqlite-blobs.ts";
 import type { ScanProgress } from "./sqlite-log.ts";
 import { SqliteLog } from "./sqlite-log.ts";
@@ -49,8 +50,15 @@ export const DATABASE_FILE = "holdfast.db";
 
 /** Makes the file and its folder when they are not there. Rejects with `unavailable` while another process has it. */
 export function openSqlite(path: string, options: SqliteOptions): Promise<SqliteDatabase> {
-  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  makeFolder(dirname(resolve(path)));
   return open(path, options, "own");
+}
+
+/** A promise that lies in a folder is kept only if the folder's own name is durable (A3). */
+function makeFolder(folder: string): void {
+  const first = mkdirSync(folder, { recursive: true, mode: 0o700 });
+  if (first === undefined) return;
+  for (let made = folder; made.length >= first.length; made = dirname(made)) syncFolder(dirname(made));
 }
 
 /** For looking only: changes nothing, also beside a process that writes. Every write is refused. */

@@ -13,9 +13,16 @@ import type { DatabaseSync } from "node:sqlite";
 import { HoldfastError } from "../../protocol/errors.ts";
 import { BlobRows } from "./blob-rows.ts";
 import type { Answer, Ask, ReadCalls, Request, ThreadStart, WriteCalls } from "./calls.ts";
-import { checkTables, createDatabase, openBeside, openUnwritten, openWriting } from "./connection.ts";
+import {
+  abandon,
+  checkTables,
+  createDatabase,
+  openBeside,
+  openUnwritten,
+  openWriting,
+} from "./connection.ts";
 import { Counter } from "./counter.ts";
-import { checkFile, damagedFile, fileBytes } from "./file-check.ts";
+import { checkFile, checkNothingLeft, damagedFile, fileBytes } from "./file-check.ts";
 import type { FileLock } from "./lock.ts";
 import { lockFile } from "./lock.ts";
 import { LogRows } from "./log-rows.ts";
@@ -53,19 +60,22 @@ export class Engine {
   readonly #path: string;
   readonly #mode: ThreadStart["mode"];
   readonly #lock: FileLock | undefined;
-  /** The index of a write-ahead log that only our looking made. */
+  readonly #lockPath: string;
+  /** There was no index of the write-ahead log before we looked. */
   readonly #madeIndex: boolean;
   #parts: Parts;
   #isWriting = false;
   #failure: HoldfastError | undefined;
+  /** Keeps the write-ahead log when writing failed. */
+  #bystander: DatabaseSync | undefined;
 
   constructor({ path, lockPath, mode }: ThreadStart) {
     this.#path = path;
+    this.#lockPath = lockPath;
     this.#mode = mode;
     // Reading a file that this process has open would drop SQLite's locks on it: look at the lock first.
     const isLocked = fileBytes(lockPath) !== undefined;
-    if (!isLocked && fileBytes(path) !== undefined) checkFile(path);
-    if (!isLocked && fileBytes(path) === undefined && mode === "look") throw missing(path);
+    if (!isLocked) checkThere(path, mode);
     this.#lock = mode === "own" ? lockFile(lockPath) : shareIfFree(lockPath, isLocked);
     this.#madeIndex = isIndexMissing(path);
     try {
@@ -87,10 +97,17 @@ export class Engine {
       throw new HoldfastError("unavailable", "the database was opened for looking only; nothing was written");
     }
     this.#parts.database.close();
-    const parts = partsOf(openWriting(this.#path));
-    this.#parts = parts;
-    this.#isWriting = true;
-    this.#transaction(() => parts.blobs.removeUnnamed());
+    try {
+      const parts = partsOf(openWriting(this.#path));
+      this.#parts = parts;
+      this.#isWriting = true;
+      // What a process left behind that was killed, or whose sync failed, may be nowhere but in the memory of
+      // the system. Moved into the database it is on the disk, before anybody is told of it (A3, F5).
+      parts.house.log.truncate();
+      this.#transaction(() => parts.blobs.removeUnnamed());
+    } catch (error) {
+      throw this.fail(error);
+    }
   }
 
   /** All in one transaction, synced when this returns. */
@@ -105,11 +122,7 @@ export class Engine {
     try {
       return run(this.#parts.reads, request);
     } catch (error) {
-      if (error instanceof HoldfastError) throw error;
-      if (isDamage(error)) throw damagedFile(this.#path, reasonOf(error), error);
-      throw new HoldfastError("unavailable", `the database could not be read: ${reasonOf(error)}`, {
-        cause: error,
-      });
+      throw readFailure(this.#path, error);
     }
   }
 
@@ -125,24 +138,31 @@ export class Engine {
 
   /** Nothing is known about the disk any more: every later request is refused (F5). */
   fail(cause: unknown): HoldfastError {
-    this.#failure ??= new HoldfastError("unavailable", writeFailure(cause), { cause });
+    if (this.#failure !== undefined) return this.#failure;
+    const message = cause instanceof HoldfastError ? cause.message : writeFailure(cause);
+    this.#failure = new HoldfastError("unavailable", message, { cause });
+    if (this.#isWriting) this.#bystander = abandon(this.#parts.database, this.#path);
     return this.#failure;
   }
 
   close(): void {
     this.#failure ??= new HoldfastError("unavailable", "the database is closed");
-    this.#parts.database.close();
-    if (this.#madeIndex && !this.#isWriting) rmSync(`${this.#path}-shm`, { force: true });
+    if (this.#parts.database.isOpen) this.#parts.database.close();
+    this.#bystander?.close();
+    if (!this.#isWriting) this.#removeMadeIndex();
     this.#lock?.release();
+  }
+
+  /** An owner that came while we looked works with it: then it stays. Without the lock only its absence shows that there is none. */
+  #removeMadeIndex(): void {
+    const isAlone = this.#lock !== undefined || fileBytes(this.#lockPath) === undefined;
+    if (this.#madeIndex && isAlone) rmSync(`${this.#path}-shm`, { force: true });
   }
 
   #openFirst(mode: ThreadStart["mode"], isLocked: boolean): DatabaseSync {
     if (mode === "look" && this.#lock === undefined && isLocked) return openBeside(this.#path);
-    if (fileBytes(this.#path) === undefined) {
-      if (mode === "look") throw missing(this.#path);
-      createDatabase(this.#path);
-    }
-    if (isLocked) checkFile(this.#path);
+    if (isLocked) checkThere(this.#path, mode);
+    if (fileBytes(this.#path) === undefined) createDatabase(this.#path);
     return this.#openUnwritten();
   }
 
@@ -154,7 +174,7 @@ export class Engine {
       return database;
     } catch (error) {
       database?.close();
-      if (this.#madeIndex) rmSync(`${this.#path}-shm`, { force: true });
+      this.#removeMadeIndex();
       throw isDamage(error) ? damagedFile(this.#path, reasonOf(error), error) : error;
     }
   }
@@ -205,7 +225,6 @@ export function partsOf(database: DatabaseSync): Parts {
       sweep: ({ countMax, nowMs }) => tables.sweep(countMax, nowMs),
       putPart: (ask) => blobs.putPart(ask),
       nameBlob: (ask) => blobs.name(ask),
-      dropUpload: ({ upload }) => blobs.dropUpload(upload),
       deleteBlob: ({ space, id }) => blobs.delete(space, id),
       clearSpace: ({ space }) => blobs.clear(space),
     },
@@ -234,6 +253,13 @@ function shareIfFree(lockPath: string, isLocked: boolean): FileLock | undefined 
   }
 }
 
+/** Throws unless there is a database of ours, or nothing and one may be made. */
+function checkThere(path: string, mode: ThreadStart["mode"]): void {
+  if (fileBytes(path) !== undefined) checkFile(path);
+  else if (mode === "look") throw missing(path);
+  else checkNothingLeft(path);
+}
+
 function isIndexMissing(path: string): boolean {
   return (fileBytes(`${path}-wal`) ?? 0) > 0 && fileBytes(`${path}-shm`) === undefined;
 }
@@ -243,6 +269,15 @@ function missing(path: string): HoldfastError {
     "not_found",
     `there is no database at ${path}; name the data directory of a server`,
   );
+}
+
+/** Damage is for good; anything else may be over when somebody comes back. */
+export function readFailure(path: string, error: unknown): HoldfastError {
+  if (error instanceof HoldfastError) return error;
+  if (isDamage(error)) return damagedFile(path, reasonOf(error), error);
+  return new HoldfastError("unavailable", `the database could not be read: ${reasonOf(error)}`, {
+    cause: error,
+  });
 }
 
 /** SQLITE_CORRUPT and SQLITE_NOTADB. */

@@ -41,9 +41,19 @@ export function checkFile(path: string): void {
       `${path} has format ${format}, written by a newer Holdfast; this one knows formats up to ${DATABASE_FORMAT}. Nothing was changed. Install the newer version`,
     );
   }
+  if (format === 0) throw damagedFile(path, "its header names no format");
   if (!isWhole(path, header, bytes)) {
     throw damagedFile(path, `it has ${bytes} bytes, fewer than its header says`);
   }
+}
+
+/** SQLite would take the write-ahead log of a lost database for that of a new one, and mix the two. */
+export function checkNothingLeft(path: string): void {
+  if ((fileBytes(`${path}-wal`) ?? 0) === 0) return;
+  throw new HoldfastError(
+    "stream_failed",
+    `${path} is missing, but its write-ahead log ${path}-wal is there; nothing was changed. Put the database back beside it, or move the log away to begin anew`,
+  );
 }
 
 export function damagedFile(path: string, why: string, cause?: unknown): HoldfastError {

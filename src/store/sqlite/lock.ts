@@ -8,7 +8,7 @@
  * locks when it closes any descriptor of the file. It is never deleted: whoever waits for the old file
  * and whoever makes a new one would both own it.
  */
-import { closeSync, openSync, statSync } from "node:fs";
+import { chmodSync, statSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import { HoldfastError } from "../../protocol/errors.ts";
 import { sqliteCode } from "./sqlite-error.ts";
@@ -53,21 +53,21 @@ export function lockFile(path: string, { waitMs = 0, shared = false }: LockOptio
 /** A shared lock writes nothing, and must work where nothing may be written. */
 function openLock(path: string, timeout: number, readOnly: boolean): DatabaseSync {
   try {
-    if (!readOnly) makePrivate(path);
+    if (!readOnly) makeLockFile(path);
     return new DatabaseSync(path, { timeout, readOnly });
   } catch (error) {
     throw cannotLock(path, error);
   }
 }
 
-/** A lock that others may open is one that they may hold. Never opens a file that is there already. */
-function makePrivate(path: string): void {
+/**
+ * A lock that others may open is one that they may hold. Made by SQLite, which knows when it may close a descriptor: another
+ * thread may have the lock already.
+ */
+export function makeLockFile(path: string): void {
   if (statSync(path, { throwIfNoEntry: false }) !== undefined) return;
-  try {
-    closeSync(openSync(path, "wx", 0o600));
-  } catch (error) {
-    if (!(error instanceof Error && "code" in error && error.code === "EEXIST")) throw error;
-  }
+  new DatabaseSync(path).close();
+  chmodSync(path, 0o600);
 }
 
 function cannotLock(path: string, cause: unknown): HoldfastError {

@@ -10,14 +10,14 @@
  * The database file is never opened by other means than SQLite: closing it would drop the locks that a
  * second client in this process holds on it.
  */
-import { chmodSync, closeSync, openSync } from "node:fs";
+import { chmodSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import { HoldfastError } from "../../protocol/errors.ts";
 import type { Answer, ReadCalls, Request, WriteCalls } from "./calls.ts";
-import { checkTables, createDatabase, openWriting } from "./connection.ts";
-import { type Parts, partsOf, run, type Served } from "./engine.ts";
+import { abandon, checkTables, createDatabase, openWriting } from "./connection.ts";
+import { type Parts, partsOf, readFailure, run, type Served } from "./engine.ts";
 import { damagedFile, fileBytes } from "./file-check.ts";
-import { type FileLock, lockFile } from "./lock.ts";
+import { type FileLock, lockFile, makeLockFile } from "./lock.ts";
 import { APPLICATION_ID, DATABASE_FORMAT } from "./schema.ts";
 import { sqliteCode, writeFailure } from "./sqlite-error.ts";
 
@@ -27,13 +27,16 @@ const WRITE_WAIT_MS = 10_000;
 const OWNER_WAIT_MS = 3_000;
 const POLL_MS = 50;
 const BUSY = 5;
-const CHECKPOINT_PAGES = 1_000;
+/** The write-ahead log is moved when it has grown to this: 4 MiB. */
+const MOVE_PAGES = 1_000;
 
 export class SharedEngine {
   readonly #path: string;
   readonly #lock: FileLock;
   readonly #parts: Parts;
   #failure: HoldfastError | undefined;
+  /** Keeps the write-ahead log when writing failed. */
+  #bystander: DatabaseSync | undefined;
 
   constructor(path: string, lockPath: string) {
     this.#path = path;
@@ -62,12 +65,34 @@ export class SharedEngine {
       const served = requests.map((request) => ({ request, value: run(writes, request) }));
       counter.save();
       database.exec("COMMIT");
+      this.#moveLog();
       return served;
     } catch (error) {
-      // Nothing is known about the disk now, and nothing is tried again on this handle (F5).
-      this.#failure = new HoldfastError("unavailable", writeFailure(error), { cause: error });
-      throw this.#failure;
+      throw this.#fail(error);
     }
+  }
+
+  /** SQLite would do it as well, and not tell when the sync fails. */
+  #moveLog(): void {
+    const { log } = this.#parts.house;
+    try {
+      const { pages, movedPages } = log.length();
+      if (pages > MOVE_PAGES && movedPages < pages) log.move();
+    } catch (error) {
+      // What was just committed is durable all the same.
+      this.#fail(error);
+    }
+  }
+
+  /**
+   * Nothing is known about the disk now, and nothing is tried again on this handle (F5); its open transaction would keep
+   * every other process from writing.
+   */
+  #fail(cause: unknown): HoldfastError {
+    if (this.#failure !== undefined) return this.#failure;
+    this.#failure = new HoldfastError("unavailable", writeFailure(cause), { cause });
+    this.#bystander = abandon(this.#parts.database, this.#path);
+    return this.#failure;
   }
 
   read<K extends keyof ReadCalls>(request: Request<K>): Answer<K> {
@@ -75,14 +100,14 @@ export class SharedEngine {
     try {
       return run(this.#parts.reads, request);
     } catch (error) {
-      if (error instanceof HoldfastError) throw error;
-      throw damagedFile(this.#path, error instanceof Error ? error.message : String(error), error);
+      throw readFailure(this.#path, error);
     }
   }
 
   close(): void {
     this.#failure ??= new HoldfastError("unavailable", "the database is closed");
-    this.#parts.database.close();
+    if (this.#parts.database.isOpen) this.#parts.database.close();
+    this.#bystander?.close();
     this.#lock.release();
   }
 
@@ -91,10 +116,7 @@ export class SharedEngine {
     try {
       this.#parts.database.exec("BEGIN IMMEDIATE");
     } catch (error) {
-      if (sqliteCode(error) !== BUSY) {
-        this.#failure = new HoldfastError("unavailable", writeFailure(error), { cause: error });
-        throw this.#failure;
-      }
+      if (sqliteCode(error) !== BUSY) throw this.#fail(error);
       throw new HoldfastError("unavailable", `another process keeps ${this.#path} busy; try again`, {
         cause: error,
       });
@@ -104,11 +126,7 @@ export class SharedEngine {
 
 /** Of several processes that start at once, one makes the database. */
 function makeTogether(path: string, lockPath: string): void {
-  try {
-    closeSync(openSync(lockPath, "wx", 0o600));
-  } catch (error) {
-    if (!(error instanceof Error && "code" in error && error.code === "EEXIST")) throw error;
-  }
+  makeLockFile(lockPath);
   for (let waitedMs = 0; fileBytes(path) === undefined; waitedMs += POLL_MS) {
     const lock = lockOrSee(path, lockPath, waitedMs);
     if (lock === undefined) continue;
@@ -137,7 +155,7 @@ function openShared(path: string): DatabaseSync {
   const database = openWriting(path);
   try {
     checkTables(database, path);
-    database.exec(`PRAGMA busy_timeout = ${WRITE_WAIT_MS}; PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES}`);
+    database.exec(`PRAGMA busy_timeout = ${WRITE_WAIT_MS}`);
     return database;
   } catch (error) {
     database.close();

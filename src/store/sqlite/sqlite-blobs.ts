@@ -33,13 +33,14 @@ export class SqliteBlobs implements BlobStore {
 
   async put({ space, id }: BlobName, bytes: Uint8Array, sealer?: BlobSealer): Promise<BlobPut> {
     assert(!space.includes("\0"), "a space is text without NUL");
-    const own = bytes.slice();
+    // A Buffer's own `slice` would be a view.
+    const own = new Uint8Array(bytes);
     checkPut({ space, id }, own, sha256Hex);
     const stored = sealer?.seal({ space, id }, own) ?? own;
     let upload: number | undefined;
     for (let part = 0; part === 0 || part * PART_BYTES < stored.byteLength; part++) {
-      const body = stored.slice(part * PART_BYTES, (part + 1) * PART_BYTES);
-      const sent = await this.#thread.call("putPart", { upload, part, bytes: body }, transferable(body));
+      const body = new Uint8Array(stored.subarray(part * PART_BYTES, (part + 1) * PART_BYTES));
+      const sent = await this.#thread.call("putPart", { upload, part, bytes: body }, [body.buffer]);
       upload = sent.upload;
     }
     assert(upload !== undefined, "a blob has at least one part");
@@ -104,9 +105,4 @@ export class SqliteBlobs implements BlobStore {
     }
     return bytes;
   }
-}
-
-/** `slice` of a Buffer is a view; what it shares must not be taken away from its owner. */
-function transferable({ buffer, byteLength }: Uint8Array): readonly ArrayBuffer[] {
-  return buffer instanceof ArrayBuffer && buffer.byteLength === byteLength ? [buffer] : [];
 }

@@ -59,7 +59,12 @@ export class SqliteTables implements TableStore {
 
   async batch(writes: readonly TableWrite[], fences: readonly Fence[] = []): Promise<BatchResult> {
     assertBatch(writes);
-    return this.#thread.call("batch", { writes: writes.map(plain), fences, nowMs: this.#now() });
+    const plainFences = fences.map(({ lease, token }) => ({ lease, token }));
+    return this.#thread.call("batch", {
+      writes: writes.map(plain),
+      fences: plainFences,
+      nowMs: this.#now(),
+    });
   }
 
   async acquire(lease: string, holder: string, leaseMs: number): Promise<LeaseAcquired | LeaseHeld> {
@@ -87,9 +92,9 @@ export class SqliteTables implements TableStore {
   }
 }
 
-/** Only what belongs to a write: the port copies every property, and refuses functions. */
+/** Only what belongs to a write: the port copies every property, the whole memory that a view looks into, and refuses functions. */
 function plain(write: TableWrite): TableWrite {
   const { table, key, expectedVersion } = write;
   if (write.kind === "delete") return { kind: "delete", table, key, expectedVersion };
-  return { kind: "put", table, key, expectedVersion, value: write.value, ttlMs: write.ttlMs };
+  return { kind: "put", table, key, expectedVersion, value: new Uint8Array(write.value), ttlMs: write.ttlMs };
 }

@@ -65,9 +65,13 @@ export class Thread {
   }
 
   async #finish(): Promise<void> {
-    if (this.#failure === undefined) await this.#call("close", undefined, []);
-    this.#failure ??= closed();
-    await this.#worker.terminate();
+    try {
+      if (this.#failure === undefined) await this.#call("close", undefined, []);
+    } finally {
+      // Ends the database's connections and gives its lock back, whatever became of closing them in order.
+      this.#failure ??= closed();
+      await this.#worker.terminate();
+    }
   }
 
   #call<K extends CallKind>(kind: K, ask: Ask<K>, transfer: readonly ArrayBuffer[]): Promise<Answer<K>> {
@@ -75,9 +79,10 @@ export class Thread {
     return new Promise((resolve, reject) => {
       this.#lastId += 1;
       const request: Request<K> = { id: this.#lastId, kind, ask };
+      // First: what cannot be sent must not be waited for.
+      this.#worker.postMessage(request, transfer);
       if (this.#pending.size === 0) this.#worker.ref();
       this.#pending.set(request.id, { resolve, reject });
-      this.#worker.postMessage(request, transfer);
     });
   }
 

@@ -6,6 +6,7 @@
  */
 import { type DescMessage, fromBinary, fromJsonString, toBinary, toJsonString } from "@bufbuild/protobuf";
 import { HoldfastError } from "../../protocol/errors.ts";
+import { checkJson } from "./json-check.ts";
 
 export type Format = "proto" | "json";
 export type CallKind = "stream" | "unary";
@@ -29,6 +30,7 @@ export function toWireFormat(format: Format, schema: DescMessage, message: Uint8
 
 export function fromWireFormat(format: Format, schema: DescMessage, bytes: Uint8Array): Uint8Array {
   if (format === "proto") return bytes;
+  checkJson(bytes);
   try {
     const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
     return toBinary(schema, fromJsonString(schema, text));

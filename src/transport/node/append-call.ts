@@ -31,18 +31,38 @@ export async function serveAppend(
   format: Format,
   context: CallContext,
 ): Promise<void> {
-  const bytesMax = format === "proto" ? APPEND_BYTES_MAX : Math.ceil((APPEND_BYTES_MAX * 4) / 3);
-  const body = await readBody(exchange, { bytesMax, timeoutMs: BODY_TIMEOUT_MS });
-  const append = decodeAppend(fromWireFormat(format, AppendRequestSchema, body));
-  if (append.idempotencyKey !== meta.idempotencyKey) {
-    throw invalidFrame("the append and its headers name different streams");
-  }
+  const append = await readAppend(exchange, meta, format, context);
   const connection =
     append.listener === "" ? found(meta, append, context) : joined(exchange, meta, append, context);
   const outcome =
     connection instanceof HoldfastError ? { error: connection } : await handOver(connection, append);
   const message = toWireFormat(format, AppendResponseSchema, encodeAppendOutcome(outcome));
   respondWith(exchange, 200, { "content-type": contentType(format, "unary") }, message);
+}
+
+/** Within the memory that appends may take; what becomes of the frames afterwards is bounded by their stream. */
+async function readAppend(
+  exchange: Exchange,
+  { principal, idempotencyKey }: AcceptedMeta,
+  format: Format,
+  { bodies }: CallContext,
+): Promise<Append> {
+  const bytesMax = format === "proto" ? APPEND_BYTES_MAX : Math.ceil((APPEND_BYTES_MAX * 4) / 3);
+  let taken = 0;
+  const take = (byteCount: number): void => {
+    bodies.take(principal, byteCount);
+    taken += byteCount;
+  };
+  try {
+    const body = await readBody(exchange, { bytesMax, timeoutMs: BODY_TIMEOUT_MS, take });
+    const append = decodeAppend(fromWireFormat(format, AppendRequestSchema, body));
+    if (append.idempotencyKey !== idempotencyKey) {
+      throw invalidFrame("the append and its headers name different streams");
+    }
+    return append;
+  } finally {
+    bodies.giveBack(principal, taken);
+  }
 }
 
 function handOver(connection: SplitConnection, append: Append): Promise<AppendOutcome> {
@@ -57,12 +77,11 @@ function found(
   append: Append,
   { connections }: CallContext,
 ): SplitConnection | HoldfastError {
-  const connection = connections.find(meta.principal, meta.idempotencyKey, append.connectionTag);
+  const connection = connections.find(meta, append.connectionTag);
   // A wrong stream key finds what no tag would find (E1).
-  if (connection === undefined || !isSame(connection.meta.streamKey, meta.streamKey)) {
-    return new HoldfastError("connection_lost", "nothing is attached under this tag; attach again");
-  }
-  return connection;
+  return (
+    connection ?? new HoldfastError("connection_lost", "nothing is attached under this tag; attach again")
+  );
 }
 
 function joined(
@@ -85,11 +104,4 @@ function joined(
   connections.add(connection);
   listener.join(connection);
   return connection;
-}
-
-/** In constant time: how much of a key is right must not be told by how long it takes. */
-function isSame(one: Uint8Array, other: Uint8Array): boolean {
-  let difference = one.length ^ other.length;
-  for (let at = 0; at < one.length; at++) difference |= (one[at] ?? 0) ^ (other[at] ?? 0);
-  return difference === 0;
 }

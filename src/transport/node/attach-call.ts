@@ -78,7 +78,9 @@ export class AttachCall implements ExchangeListener {
       run();
     } catch (cause) {
       this.#request.cancel();
-      refuse(this.#exchange, asRefusal(cause, this.#context.onBug));
+      const error = asRefusal(cause, this.#context.onBug);
+      if (this.#connection === undefined) refuse(this.#exchange, error);
+      else this.#connection.refuse(error);
     }
   }
 }

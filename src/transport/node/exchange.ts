@@ -57,6 +57,8 @@ export interface BodyLimits {
   readonly bytesMax: number;
   /** From the call to the last byte: a body that trickles in must not hold memory for ever. */
   readonly timeoutMs: number;
+  /** Asked before each piece is kept; what it throws is why the body is not read on. */
+  readonly take?: (byteCount: number) => void;
 }
 
 /**
@@ -73,12 +75,21 @@ export function readBody(exchange: Exchange, limits: BodyLimits): Promise<Uint8A
     limits.timeoutMs,
   );
 
-  function fail(error: HoldfastError): void {
+  function fail(error: unknown): void {
     if (isOver) return;
     isOver = true;
     clearTimeout(timer);
     pieces.length = 0;
     reject(error);
+  }
+
+  function keep(piece: Uint8Array): void {
+    try {
+      limits.take?.(piece.length);
+      pieces.push(piece);
+    } catch (cause) {
+      fail(cause);
+    }
   }
 
   if (declaredLength(exchange) > limits.bytesMax) fail(tooLarge(limits.bytesMax));
@@ -87,7 +98,7 @@ export function readBody(exchange: Exchange, limits: BodyLimits): Promise<Uint8A
       if (isOver) return;
       byteCount += piece.length;
       if (byteCount > limits.bytesMax) fail(tooLarge(limits.bytesMax));
-      else pieces.push(piece);
+      else keep(piece);
     },
     ended() {
       if (isOver) return;

@@ -16,8 +16,15 @@ export class Http1Exchange implements Exchange {
   readonly #response: ServerResponse;
   /** Asked when the head of the response leaves: a port that is closing keeps no connection alive. */
   readonly #isLast: () => boolean;
+  readonly #lastBytesTimeoutMs: number;
+  #leaving: NodeJS.Timeout | undefined;
 
-  constructor(request: IncomingMessage, response: ServerResponse, isLast: () => boolean) {
+  constructor(
+    request: IncomingMessage,
+    response: ServerResponse,
+    lastBytesTimeoutMs: number,
+    isLast: () => boolean,
+  ) {
     const target = request.url ?? "/";
     const mark = target.indexOf("?");
     this.isSecure = "encrypted" in request.socket;
@@ -29,6 +36,7 @@ export class Http1Exchange implements Exchange {
     this.#request = request;
     this.#response = response;
     this.#isLast = isLast;
+    this.#lastBytesTimeoutMs = lastBytesTimeoutMs;
     // A broken connection is told by `close`; without these the error itself would end the process.
     request.on("error", () => undefined);
     response.on("error", () => undefined);
@@ -49,6 +57,7 @@ export class Http1Exchange implements Exchange {
     const close = (): void => {
       if (isClosed) return;
       isClosed = true;
+      clearTimeout(this.#leaving);
       listener.closed();
     };
     this.#response.on("close", close);
@@ -89,6 +98,7 @@ export class Http1Exchange implements Exchange {
     if (response.writableEnded || response.destroyed) return;
     if (last === undefined) response.end();
     else response.end(last);
+    this.#leaving = setTimeout(() => this.destroy(), this.#lastBytesTimeoutMs).unref();
   }
 
   destroy(): void {

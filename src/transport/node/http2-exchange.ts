@@ -17,12 +17,15 @@ export class Http2Exchange implements Exchange {
   readonly remoteAddress: string;
   readonly #stream: ServerHttp2Stream;
   readonly #headers: IncomingHttpHeaders;
+  readonly #lastBytesTimeoutMs: number;
+  #leaving: NodeJS.Timeout | undefined;
 
   constructor(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, peer: Peer) {
     const target = text(headers[":path"]) ?? "/";
     const mark = target.indexOf("?");
     this.isSecure = peer.isSecure;
     this.remoteAddress = peer.remoteAddress;
+    this.#lastBytesTimeoutMs = peer.lastBytesTimeoutMs;
     this.method = text(headers[":method"]) ?? "GET";
     this.path = mark === -1 ? target : target.slice(0, mark);
     this.query = mark === -1 ? "" : target.slice(mark + 1);
@@ -52,6 +55,7 @@ export class Http2Exchange implements Exchange {
     const close = (): void => {
       if (isClosed) return;
       isClosed = true;
+      clearTimeout(this.#leaving);
       listener.closed();
     };
     stream.on("close", close);
@@ -89,6 +93,7 @@ export class Http2Exchange implements Exchange {
     if (stream.writableEnded || stream.destroyed) return;
     if (last === undefined) stream.end();
     else stream.end(last);
+    this.#leaving = setTimeout(() => this.destroy(), this.#lastBytesTimeoutMs).unref();
   }
 
   destroy(): void {
@@ -102,6 +107,7 @@ export class Http2Exchange implements Exchange {
 export interface Peer {
   readonly isSecure: boolean;
   readonly remoteAddress: string;
+  readonly lastBytesTimeoutMs: number;
 }
 
 function text(value: string | string[] | undefined): string | undefined {

@@ -16,6 +16,7 @@ const STREAM_WINDOW_BYTES = 2 * 1024 * 1024;
 const CONNECTION_WINDOW_BYTES = 16 * 1024 * 1024;
 
 interface Kept {
+  readonly socket: Socket;
   streamCount: number;
   isAwaited: boolean;
   idleSinceMs: number;
@@ -51,9 +52,13 @@ export class SessionKeeper {
   }
 
   keep(session: ServerHttp2Session, socket: Socket): void {
-    const kept: Kept = { streamCount: 0, isAwaited: false, idleSinceMs: performance.now() };
+    const kept: Kept = { socket, streamCount: 0, isAwaited: false, idleSinceMs: performance.now() };
     this.#sessions.set(session, kept);
-    const peer = { isSecure: "encrypted" in socket, remoteAddress: socket.remoteAddress ?? "" };
+    const peer = {
+      isSecure: "encrypted" in socket,
+      remoteAddress: socket.remoteAddress ?? "",
+      lastBytesTimeoutMs: this.#limits.lastBytesTimeoutMs,
+    };
     session.setLocalWindowSize(CONNECTION_WINDOW_BYTES);
     session.on("stream", (stream: ServerHttp2Stream, headers: IncomingHttpHeaders) => {
       kept.streamCount++;
@@ -86,7 +91,9 @@ export class SessionKeeper {
   #round(): void {
     const nowMs = performance.now();
     for (const [session, kept] of this.#sessions) {
-      if (kept.isAwaited) session.destroy();
+      // It has left in order, and its peer has not hung up: HTTP/2 would wait for that without end.
+      if (session.destroyed) kept.socket.destroy();
+      else if (kept.isAwaited) session.destroy();
       else if (kept.streamCount === 0 && nowMs - kept.idleSinceMs > this.#limits.idleTimeoutMs)
         session.close();
       else this.#ping(session, kept);
@@ -95,7 +102,6 @@ export class SessionKeeper {
 
   #ping(session: ServerHttp2Session, kept: Kept): void {
     // One that is closing is asked too: it waits for its streams, and its peer may be gone.
-    if (session.destroyed) return;
     kept.isAwaited = true;
     session.ping(() => {
       kept.isAwaited = false;

@@ -24,6 +24,9 @@ import type { SplitConnection } from "./split-connection.ts";
 /** A page has a few streams, and a principal may have 100 open ones; readers of the same stream come on top. */
 const CONNECTIONS_PER_LISTENER_MAX = 4 * LIMITS.openStreamsPerPrincipalMax;
 
+/** So many signs of life in a row that nobody has taken: that client is gone, or plays dead. */
+const UNTAKEN_SIGNS_MAX = 3;
+
 export class Listener implements ExchangeListener, Listening {
   readonly #exchange: Exchange;
   readonly #format: Format;
@@ -32,6 +35,8 @@ export class Listener implements ExchangeListener, Listening {
   readonly #request: OneMessage;
   readonly #connections = new Map<string, SplitConnection>();
   #name: string | undefined;
+  #isWaiting = false;
+  #untakenSigns = 0;
 
   constructor(exchange: Exchange, principal: string, format: Format, context: CallContext) {
     this.#exchange = exchange;
@@ -57,6 +62,8 @@ export class Listener implements ExchangeListener, Listening {
   }
 
   drained(): void {
+    this.#isWaiting = false;
+    this.#untakenSigns = 0;
     for (const connection of this.#connections.values()) connection.drained();
   }
 
@@ -68,8 +75,10 @@ export class Listener implements ExchangeListener, Listening {
     for (const connection of this.#connections.values()) connection.close(lost);
   }
 
+  /** Its connections may all have left, or never come: nobody else would notice that nothing is taken (F2). */
   signOfLife(): void {
-    this.#write("", [], false);
+    if (this.#isWaiting && ++this.#untakenSigns > UNTAKEN_SIGNS_MAX) this.#exchange.destroy();
+    else this.#write("", [], false);
   }
 
   end(reason: HoldfastError): void {
@@ -102,7 +111,9 @@ export class Listener implements ExchangeListener, Listening {
 
   #write(tag: string, frames: readonly Uint8Array[], isClosed: boolean): number {
     const message = toWireFormat(this.#format, ListenResponseSchema, encodeHeard(tag, frames, isClosed));
-    return this.#exchange.write(envelopes([message]));
+    const waitingBytes = this.#exchange.write(envelopes([message]));
+    if (waitingBytes > 0) this.#isWaiting = true;
+    return waitingBytes;
   }
 
   #orRefuse(run: () => void): void {

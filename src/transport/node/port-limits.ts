@@ -15,6 +15,8 @@ export interface PortLimits {
   readonly headersTimeoutMs: number;
   /** HTTP/1.1: to the end of its body, which there is never longer than one append or blob. */
   readonly requestTimeoutMs: number;
+  /** From the end of a response until its last byte has been taken: nobody else watches it any more. */
+  readonly lastBytesTimeoutMs: number;
   /** A connection without a request. */
   readonly idleTimeoutMs: number;
   /** A peer that has not answered the ping before is cut: so within twice this time. */
@@ -29,6 +31,8 @@ export const PORT_DEFAULTS: PortLimits = Object.freeze({
   headersTimeoutMs: 15_000,
   // 64 MiB at 2 Mbit/s.
   requestTimeoutMs: 300_000,
+  // As long as a reader of a stream may take to take anything.
+  lastBytesTimeoutMs: 30_000,
   // Longer than the 60 s after which most proxies in front give up an idle connection to us.
   idleTimeoutMs: 75_000,
   pingIntervalMs: 10_000,

@@ -69,7 +69,8 @@ export async function openPort(options: PortOptions): Promise<Port> {
       keepAliveTimeout: limits.idleTimeoutMs,
       connectionsCheckingInterval: Math.min(5_000, limits.headersTimeoutMs),
     },
-    (request, response) => handle(new Http1Exchange(request, response, () => isClosing)),
+    (request, response) =>
+      handle(new Http1Exchange(request, response, limits.lastBytesTimeoutMs, () => isClosing)),
   );
   // It never listens itself, and begins to watch its timeouts when it believes that it does.
   http1.emit("listening");

@@ -41,6 +41,8 @@ export class SplitConnection {
   /** Everything below is durable. */
   #durable: number | undefined;
   #isFirstChunkSaid = false;
+  /** Only a writer's chunks are waited with: those of a reader are refused, and sixteen readers would hold much. */
+  #isWriter = false;
   #isDegraded = false;
   #error: HoldfastError | undefined;
   #isClosed = false;
@@ -59,12 +61,15 @@ export class SplitConnection {
 
   /** Hands the frames over, and answers when what they carry is durable. */
   append(frames: readonly ClientFrame[], answer: (outcome: AppendOutcome) => void): void {
+    const errorBefore = this.#error;
     let through = 0;
     for (const frame of frames) {
       if (this.#isClosed || this.#wire.isEnded) break;
       through = Math.max(through, this.#take(frame));
     }
-    this.#waiting.push({ nextSeqno: through, answer });
+    // A seqno may be durable with other content: then these very frames were refused, and nothing of them is (A2).
+    if (this.#error !== errorBefore && this.#error !== undefined) answer({ error: this.#error });
+    else this.#waiting.push({ nextSeqno: through, answer });
     if (this.#waiting.length > WAITING_APPENDS_MAX) {
       this.refuse(new HoldfastError("overloaded", "too many appends wait at the same time; come back"));
     }
@@ -80,6 +85,7 @@ export class SplitConnection {
         return frame.seqno + 1;
       case "attach":
         this.#isFirstChunkSaid = frame.firstChunk !== undefined;
+        this.#isWriter = frame.role === "writer";
         this.#handler.received(frame);
         return this.#isFirstChunkSaid ? 1 : 0;
       case "abort":
@@ -120,7 +126,7 @@ export class SplitConnection {
 
   #order(frame: Numbered): void {
     if (this.#next === undefined || frame.seqno < this.#next) return this.#handler.received(frame);
-    if (frame.seqno > this.#next && this.#hold(frame)) return;
+    if (frame.seqno > this.#next && this.#isWriter && this.#hold(frame)) return;
     this.#handOver(frame);
   }
 

@@ -10,6 +10,7 @@ import type { Accept } from "../transport.ts";
 import { type Method, methodOf } from "../connect/calls.ts";
 import { serveAppend } from "./append-call.ts";
 import { AttachCall } from "./attach-call.ts";
+import { BODY_BYTES_MAX, BodyBudget } from "./body-budget.ts";
 import type { CallContext } from "./call-context.ts";
 import { asRefusal, HeadRefusal, readFormat, readMeta } from "./call-head.ts";
 import { ConnectionTable } from "./connection-table.ts";
@@ -22,6 +23,8 @@ import { StreamCall } from "./stream-call.ts";
 export interface StreamEndpointsOptions {
   readonly accept: Accept;
   readonly onBug?: (bug: unknown) => void;
+  /** Memory for the bodies of all appends that are coming in; one principal may have half. */
+  readonly appendBytesMax?: number;
 }
 
 export interface StreamEndpoints {
@@ -39,10 +42,12 @@ export interface StreamEndpoints {
 export function streamEndpoints({
   accept,
   onBug = () => undefined,
+  appendBytesMax = BODY_BYTES_MAX,
 }: StreamEndpointsOptions): StreamEndpoints {
   const connections = new ConnectionTable();
   const listeners = new ListenerTable();
-  const context: CallContext = { accept, connections, listeners, onBug };
+  const bodies = new BodyBudget(appendBytesMax);
+  const context: CallContext = { accept, connections, listeners, bodies, onBug };
 
   function serve(exchange: Exchange, principal: string, method: Method): void {
     const format = readFormat(exchange, method === "Append" ? "unary" : "stream");

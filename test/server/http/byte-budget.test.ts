@@ -58,6 +58,18 @@ test("F2: the line itself is bounded", async () => {
   void waiting;
 });
 
+test("F2: one principal fills half of the line, and the others still get in", async () => {
+  const budget = new ByteBudget(100, 4);
+  await budget.reserve("greedy", 50);
+  const waiting = [budget.reserve("greedy", 50), budget.reserve("greedy", 50)];
+  await assert.rejects(
+    budget.reserve("greedy", 50),
+    (error) => error instanceof HoldfastError && error.code === "overloaded",
+  );
+  (await budget.reserve("modest", 50)).release();
+  void waiting;
+});
+
 test("a tally counts a value at its bound below it, and one above all bounds in the last place", () => {
   const { appendBytes } = newServerCounters();
   for (const bytes of [256, 257, 1e9]) appendBytes.add(bytes);

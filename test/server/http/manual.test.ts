@@ -4,6 +4,7 @@ import { test } from "node:test";
 import { BLOB_DEFAULTS } from "../../../src/server/http/blob-limits.ts";
 import { FAILED_SIGN_INS } from "../../../src/server/http/sign-in.ts";
 import { ROUTES } from "../../../src/server/http/routes.ts";
+import { BODY_BYTES_MAX } from "../../../src/transport/node/body-budget.ts";
 import { PORT_DEFAULTS } from "../../../src/transport/node/port-limits.ts";
 
 const manual = await readFile(new URL("../../../docs/OPERATIONS.md", import.meta.url), "utf8");
@@ -32,7 +33,9 @@ test("the limits and timeouts of the operator's manual are those of the code", (
     "HTTP/2 streams on one connection": PORT_DEFAULTS.streamsPerConnectionMax.toLocaleString("en"),
     "headers of a request": `${PORT_DEFAULTS.headerBytesMax / 1024} KiB`,
     "memory for blobs under way": `${mib(BLOB_DEFAULTS.heldBytesMax)}, one principal half`,
-    "blobs that wait in line": String(BLOB_DEFAULTS.waitingMax),
+    "bodies of appends under way": `${mib(BODY_BYTES_MAX)}, one principal half`,
+    "blobs that wait in line": `${BLOB_DEFAULTS.waitingMax}, of one principal half`,
+    "the end of a response that is not taken": seconds(PORT_DEFAULTS.lastBytesTimeoutMs),
     "first bytes of a connection, TLS handshake": seconds(PORT_DEFAULTS.firstBytesTimeoutMs),
     "headers of an HTTP/1.1 request": seconds(PORT_DEFAULTS.headersTimeoutMs),
     "an HTTP/1.1 request as a whole": seconds(PORT_DEFAULTS.requestTimeoutMs),

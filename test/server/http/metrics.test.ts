@@ -4,7 +4,7 @@ import { readFile } from "node:fs/promises";
 import { test } from "node:test";
 import { REQUEST_KINDS } from "../../../src/server/http/http-counters.ts";
 import { openStream, putParts, uploadOf } from "./blob-client.ts";
-import { ALICE_KEY, ask, bearer, type HttpRig, startHttp } from "./rig.ts";
+import { ALICE_KEY, ask, bearer, type HttpRig, startHttp, VERSIONS } from "./rig.ts";
 
 async function scrape(rig: HttpRig): Promise<string> {
   const answer = await ask(rig, 1, { path: "/metrics" });
@@ -88,5 +88,15 @@ test("E7: metrics need the API key where others can reach the port", async (t) =
     assert.equal((await ask(rig, version, { path: "/metrics" })).status, 401);
     assert.equal((await ask(rig, version, { path: "/metrics", headers: bearer(ALICE_KEY) })).status, 200);
     assert.equal((await ask(rig, version, { path: "/health" })).status, 200);
+  }
+});
+
+test("E7: metrics need the API key when they are asked for by a public name, as through a proxy", async (t) => {
+  const rig = await startHttp(t, { http: { allowedHosts: ["holdfast.example"] } });
+  for (const version of VERSIONS) {
+    const headers = { host: "holdfast.example" };
+    assert.equal((await ask(rig, version, { path: "/metrics", headers })).status, 401);
+    assert.equal((await ask(rig, version, { path: "/health", headers })).status, 200);
+    assert.equal((await ask(rig, version, { path: "/metrics" })).status, 200);
   }
 });
