@@ -27,7 +27,14 @@ interface Outcome {
 const simulationSeeds = 800;
 
 const tests = globSync("test/**/*.test.ts").toSorted();
-const runTests = ["--test", "--test-reporter=spec", `--test-concurrency=${String(availableParallelism())}`];
+/** Generous: a test that takes longer waits for something that will not come. */
+const testMs = 300_000;
+const runTests = [
+  "--test",
+  "--test-reporter=spec",
+  `--test-concurrency=${String(availableParallelism())}`,
+  `--test-timeout=${String(testMs)}`,
+];
 
 const stages: readonly Stage[] = [
   { name: "format", about: "the format (oxfmt)", command: ["npm", "run", "--silent", "format:check"] },

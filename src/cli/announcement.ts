@@ -19,14 +19,15 @@ const DURABILITY: Readonly<Record<Durability, string>> = {
   none: "in memory only; everything is lost when this process ends",
 };
 
-export function announce({ url, settings, durability, keys }: Started, { print, bold, dim }: Terminal): void {
+export function announce({ url, settings, durability, keys }: Started, term: Terminal): void {
+  const { print, bold, dim } = term;
   const line = (title: string, text: string): void => print(`  ${dim(title.padEnd(12))}${text}`);
   const reach = isEveryAddress(settings.host) ? ", on every address of this machine" : "";
   print(`Holdfast is listening on ${bold(url)}${reach}`);
   line("data", settings.dataDir);
   line("durability", `${durability}: ${DURABILITY[durability]}`);
   line("application", "demonstration: counts and echoes, there is no model behind it");
-  announceKeys(keys, line);
+  announceKeys(keys, line, term.isScreen);
   for (const text of warnings(url, settings)) line("warning", text);
   line(
     "try",
@@ -46,11 +47,14 @@ function localUrl(url: string, host: string): string {
   return `${protocol}//127.0.0.1:${port}`;
 }
 
-function announceKeys(keys: KeyNews, line: (title: string, text: string) => void): void {
+function announceKeys(keys: KeyNews, line: (title: string, text: string) => void, isScreen: boolean): void {
   switch (keys.kind) {
     case "made":
-      line("API key", keys.apiKey);
-      line("", `made now, for principal "default"; shown this once, and kept in ${keys.path}`);
+      line("API key", isScreen ? keys.apiKey : `in ${keys.path}`);
+      line(
+        "",
+        `made now, for principal "default"${isScreen ? `; shown this once, and kept in ${keys.path}` : ""}`,
+      );
       line("", "for commands on this machine (readable by you alone)");
       break;
     case "file":

@@ -54,6 +54,8 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
       host: { retention: { ...HOST.retention, retentionMs: settings.retentionMs } },
       onBug: (bug) => logger.error({ err: bug }, "a failed assertion, or something the application threw"),
     });
+    // Before anybody can know that it runs: who was told must not be able to end it unawares.
+    const stopped = stopSignal(() => term.note("Stopped at once."));
     running.http = await serveHttp({
       server: running.server,
       logger,
@@ -70,7 +72,7 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
     running.control = await openControl(settings.dataDir, keyAdmin(keys));
     const { durability } = store.streams;
     announce({ url: running.http.url, settings, durability, keys: news }, term);
-    const signal = await stopSignal(() => term.note("Stopped at once."));
+    const signal = await stopped;
     term.note(`${signal}: telling clients to come back, then stopping. Once more to stop at once.`);
   } finally {
     await running.control?.close();

@@ -20,6 +20,8 @@ export interface Terminal {
   readonly note: (line: string) => void;
   readonly bold: Paint;
   readonly dim: Paint;
+  /** Somebody reads along; what goes elsewhere is kept, and is no place for a secret (E4). */
+  readonly isScreen: boolean;
 }
 
 export type Paint = (text: string) => string;
@@ -50,6 +52,7 @@ export function terminal({ stdout, stderr, env }: Surroundings): Terminal {
     },
     bold: paint(1, 22),
     dim: paint(2, 22),
+    isScreen: stdout.isTTY === true,
   };
 }
 

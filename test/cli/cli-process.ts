@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
@@ -67,13 +67,19 @@ export class Cli {
     }
     return {
       url: /listening on ([^\s,]+)/.exec(stdout())?.[1] ?? "",
-      apiKey: /hf_[0-9a-f]{10}_[\w-]{43}/.exec(stdout())?.[0] ?? "",
+      apiKey: this.#keptKey(),
       stdout,
       stderr,
       exit,
       signal: (signal) => void child.kill(signal),
       closeStderr: () => void child.stderr?.destroy(),
     };
+  }
+
+  /** The API key that the first start makes and keeps; empty when it was given another way. */
+  #keptKey(): string {
+    const path = join(this.dataDir, "api-key");
+    return existsSync(path) ? readFileSync(path, "utf8").trim() : "";
   }
 
   get inDataDir(): readonly [string, string] {

@@ -5,6 +5,9 @@ import { connect, createServer } from "node:net";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
+import { announce } from "../../src/cli/announcement.ts";
+import { resolveSettings } from "../../src/cli/settings.ts";
+import { terminal } from "../../src/cli/terminal.ts";
 import { Cli, isLetIn } from "./cli-process.ts";
 
 test("serves, says in plain words what it is, and ends in good order on SIGTERM", async (t) => {
@@ -26,12 +29,13 @@ test("serves, says in plain words what it is, and ends in good order on SIGTERM"
   assert.ok(!readdirSync(cli.dataDir).includes("control.json"));
 });
 
-test("the first start on loopback makes an API key, shows it once, and keeps it for this user", async (t) => {
+test("the first start on loopback makes an API key and keeps it for this user; no pipe gets to see it (E4)", async (t) => {
   const cli = new Cli(t);
   const first = await cli.serve();
   const path = join(cli.dataDir, "api-key");
   const apiKey = readFileSync(path, "utf8").trim();
-  assert.equal(first.apiKey, apiKey);
+  assert.match(first.stdout(), new RegExp(`API key +in ${path}`));
+  assert.ok(!(first.stdout() + first.stderr()).includes(apiKey.slice(-43)));
   for (const file of readdirSync(cli.dataDir)) {
     assert.equal(statSync(join(cli.dataDir, file)).mode & 0o777, 0o600, file);
   }
@@ -41,7 +45,6 @@ test("the first start on loopback makes an API key, shows it once, and keeps it 
   first.signal("SIGINT");
   await first.exit;
   const second = await cli.serve();
-  assert.equal(second.apiKey, "");
   assert.match(second.stdout(), new RegExp(`API key +in ${path}`));
   assert.equal(await isLetIn(second.url, apiKey), true);
 });
@@ -83,7 +86,11 @@ test("a second signal ends it at once", async (t) => {
     socket.write("POST /holdfast.v1.StreamService/Append HTTP/1.1\r\nhost: localhost\r\n", () => resolve());
   });
   server.signal("SIGINT");
-  while (!server.stderr().includes("SIGINT")) await new Promise((resolve) => setTimeout(resolve, 5));
+  const ended = new AbortController();
+  void server.exit.then(() => ended.abort());
+  while (!server.stderr().includes("SIGINT") && !ended.signal.aborted) {
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
   server.signal("SIGINT");
   const { code } = await server.exit;
   assert.equal(code, 130);
@@ -208,4 +215,23 @@ test("without --data-dir the data lies in the user's data directory", async (t) 
   const cli = new Cli(t);
   assert.equal((await cli.run(["keys", "create"])).code, 0);
   assert.ok(readdirSync(join(cli.home, "share", "holdfast", "server")).includes("holdfast.db"));
+});
+
+test("a person at a terminal is shown the API key that the first start makes, this once", async () => {
+  const lines: string[] = [];
+  const screen = { isTTY: true, write: (text: string) => lines.push(text) };
+  const env = { NO_COLOR: "1" };
+  const surroundings = {
+    stdout: screen,
+    stderr: screen,
+    env,
+    cwd: "/",
+    home: "/",
+    platform: process.platform,
+    now: Date.now,
+  };
+  const settings = resolveSettings({ dataDir: "data" }, surroundings);
+  const keys = { kind: "made", apiKey: "hf_id_secret", path: "data/api-key" } as const;
+  announce({ url: "http://127.0.0.1:1", settings, durability: "fsync", keys }, terminal(surroundings));
+  assert.match(lines.join(""), /API key +hf_id_secret\n/);
 });
