@@ -15,16 +15,16 @@ import { type Finished, headingOf, tableOf } from "./harness/table.ts";
 import { removeTemporaryDirectories } from "./harness/temporary.ts";
 import { rows } from "./rows/index.ts";
 
-const { values } = parseArgs({
-  options: {
-    only: { type: "string" },
-    json: { type: "string" },
-    rounds: { type: "string" },
-    quick: { type: "boolean", default: false },
-  },
-});
-
 const ROUNDS = 5;
+
+const HELP = `npm run bench -- [options]
+  --only NAMES  rows to run, with commas: ${rows.map(({ name }) => name).join(", ")}
+  --rounds N    how often each is measured, the median counts (default ${String(ROUNDS)})
+  --quick       small and short, to see that it works; the numbers mean nothing
+  --json FILE   the results for a program
+  --help        this text`;
+
+const values = readArguments();
 
 const quick = values.quick;
 const count = roundCount(values.rounds);
@@ -54,6 +54,30 @@ if (values.json !== undefined) {
 }
 process.exitCode = finished.some(({ failure }) => failure !== undefined) ? 1 : 0;
 
+function readArguments() {
+  try {
+    const parsed = parseArgs({
+      options: {
+        only: { type: "string" },
+        json: { type: "string" },
+        rounds: { type: "string" },
+        quick: { type: "boolean", default: false },
+        help: { type: "boolean", default: false },
+      },
+    });
+    if (!parsed.values.help) return parsed.values;
+    process.stdout.write(`${HELP}\n`);
+    return process.exit(0);
+  } catch (cause) {
+    return refuse(cause instanceof Error ? cause.message : String(cause));
+  }
+}
+
+function refuse(what: string): never {
+  process.stderr.write(`${what}\n\n${HELP}\n`);
+  return process.exit(2);
+}
+
 async function finish(row: Row): Promise<Finished> {
   try {
     const outcome = await row.run(new Rounds({ count, quick, progress, row: row.name }));
@@ -70,7 +94,7 @@ async function finish(row: Row): Promise<Finished> {
 function roundCount(text: string | undefined): number {
   if (text === undefined) return quick ? 1 : ROUNDS;
   const given = Number(text);
-  if (!Number.isSafeInteger(given) || given < 1) throw new Error("--rounds takes a whole number above 0");
+  if (!Number.isSafeInteger(given) || given < 1) return refuse("--rounds takes a whole number above 0");
   return given;
 }
 
@@ -78,11 +102,6 @@ function chosenRows(only: string | undefined): readonly Row[] {
   if (only === undefined) return rows;
   return only.split(",").map((name) => {
     const row = rows.find((candidate) => candidate.name === name);
-    if (row === undefined) {
-      throw new Error(
-        `there is no row ${name}; there are: ${rows.map((candidate) => candidate.name).join(", ")}`,
-      );
-    }
-    return row;
+    return row ?? refuse(`there is no row ${name}`);
   });
 }
