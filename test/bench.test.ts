@@ -54,6 +54,7 @@ test("a quick run prints a table, writes its numbers, and leaves nothing behind"
 
 test("a row that does not exist is refused with the names of those that do", async () => {
   const { code, stderr } = await bench("--only", "speed");
-  assert.equal(code, 1);
-  assert.match(stderr, /no row speed; there are: delivery, appends/);
+  assert.equal(code, 2);
+  assert.match(stderr, /^there is no row speed\n/);
+  assert.match(stderr, /--only NAMES .*: delivery, appends/);
 });
