@@ -19,8 +19,8 @@ interface Ran {
 
 function bench(...args: string[]): Promise<Ran> {
   return new Promise((resolve) => {
-    execFile(process.execPath, [main, ...args], (error, stdout, stderr) => {
-      resolve({ code: error === null ? 0 : 1, stdout, stderr });
+    const child = execFile(process.execPath, [main, ...args], (_error, stdout, stderr) => {
+      resolve({ code: child.exitCode ?? -1, stdout, stderr });
     });
   });
 }
