@@ -5,7 +5,7 @@
  * row that cannot run is one.
  */
 import { writeFileSync } from "node:fs";
-import { parseArgs } from "node:util";
+import { parse, refuse, whole } from "../scripts/arguments.ts";
 import { thisMachine } from "./harness/machine.ts";
 import { stopAllPeers } from "./harness/peer.ts";
 import { stderrProgress } from "./harness/progress.ts";
@@ -24,7 +24,20 @@ const HELP = `npm run bench -- [options]
   --json FILE   the results for a program
   --help        this text`;
 
-const values = readArguments();
+const values = parse(
+  {
+    only: { type: "string" },
+    json: { type: "string" },
+    rounds: { type: "string" },
+    quick: { type: "boolean", default: false },
+    help: { type: "boolean", default: false },
+  },
+  HELP,
+);
+if (values.help) {
+  process.stdout.write(`${HELP}\n`);
+  process.exit(0);
+}
 
 const quick = values.quick;
 const count = roundCount(values.rounds);
@@ -54,30 +67,6 @@ if (values.json !== undefined) {
 }
 process.exitCode = finished.some(({ failure }) => failure !== undefined) ? 1 : 0;
 
-function readArguments() {
-  try {
-    const parsed = parseArgs({
-      options: {
-        only: { type: "string" },
-        json: { type: "string" },
-        rounds: { type: "string" },
-        quick: { type: "boolean", default: false },
-        help: { type: "boolean", default: false },
-      },
-    });
-    if (!parsed.values.help) return parsed.values;
-    process.stdout.write(`${HELP}\n`);
-    return process.exit(0);
-  } catch (cause) {
-    return refuse(cause instanceof Error ? cause.message : String(cause));
-  }
-}
-
-function refuse(what: string): never {
-  process.stderr.write(`${what}\n\n${HELP}\n`);
-  return process.exit(2);
-}
-
 async function finish(row: Row): Promise<Finished> {
   try {
     const outcome = await row.run(new Rounds({ count, quick, progress, row: row.name }));
@@ -93,15 +82,13 @@ async function finish(row: Row): Promise<Finished> {
 
 function roundCount(text: string | undefined): number {
   if (text === undefined) return quick ? 1 : ROUNDS;
-  const given = Number(text);
-  if (!Number.isSafeInteger(given) || given < 1) return refuse("--rounds takes a whole number above 0");
-  return given;
+  return whole(text, "rounds", 1, HELP);
 }
 
 function chosenRows(only: string | undefined): readonly Row[] {
   if (only === undefined) return rows;
   return only.split(",").map((name) => {
     const row = rows.find((candidate) => candidate.name === name);
-    return row ?? refuse(`there is no row ${name}`);
+    return row ?? refuse(`there is no row ${name}`, HELP);
   });
 }

@@ -149,7 +149,7 @@ function readAttach(attach: Attach): AttachFrame {
 }
 
 export function encodeServerFrame(frame: ServerFrame): Uint8Array {
-  if (frame instanceof SharedEvent) return frame.encoded(encodeShared);
+  if (frame instanceof SharedEvent) return frame.encoded;
   checkServerFrame(frame);
   if (frame.kind === "event") return encodeEventFrame(frame);
   return toBinary(StreamResponseSchema, create(StreamResponseSchema, { response: serverInit(frame) }));
@@ -157,22 +157,18 @@ export function encodeServerFrame(frame: ServerFrame): Uint8Array {
 
 /** Copies the body into the bytes that every reader will get: one copy for all of an event's life in memory. */
 export function sharedEvent(eventId: number, body: Uint8Array, end: EndReason | undefined): SharedEvent {
-  const event = new SharedEvent(eventId, body, end);
-  event.encoded(encodeShared);
-  return event;
+  const frame: EventFrame = { kind: "event", eventId, body, covers: 1, end };
+  checkServerFrame(frame);
+  const encoded = encodeEventFrame(frame);
+  // Only the end follows the body: a tag and a one-byte number.
+  const bodyEnd = encoded.length - (end === undefined ? 0 : 2);
+  return new SharedEvent(eventId, end, encoded, encoded.subarray(bodyEnd - body.length, bodyEnd));
 }
 
 function encodeEventFrame(frame: EventFrame): Uint8Array {
   const end = frame.end === undefined ? WireEndReason.UNSPECIFIED : END_TO_WIRE[frame.end];
   const eventId = frame.eventId === 0 ? "" : String(frame.eventId);
   return encodeEvent(eventId, frame.body, frame.covers === 1 ? 0 : frame.covers, end);
-}
-
-function encodeShared(frame: SharedEvent): { bytes: Uint8Array; bodyAt: number } {
-  checkServerFrame(frame);
-  const bytes = encodeEventFrame(frame);
-  // Only the end follows the body: a tag and a one-byte number.
-  return { bytes, bodyAt: bytes.length - frame.body.length - (frame.end === undefined ? 0 : 2) };
 }
 
 type ResponseInit = NonNullable<MessageInitShape<typeof StreamResponseSchema>["response"]>;

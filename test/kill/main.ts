@@ -1,7 +1,7 @@
 /**
  * `npm run kill -- --cycles N`: kills real processes as often as you like.
  */
-import { parse, whole } from "../simulation/arguments.ts";
+import { parse, refuse, whole } from "../../scripts/arguments.ts";
 import { runKills } from "./run.ts";
 
 const HELP = `npm run kill -- [options]
@@ -23,8 +23,13 @@ if (values.help) {
 } else {
   const report = await runKills({
     cycles: whole(values.cycles, "cycles", 1, HELP),
-    transport: values.transport === "fetch" ? "fetch" : "http2",
+    transport: transportOf(values.transport),
     say: (line) => process.stderr.write(`${line}\n`),
   });
   process.stdout.write(`${JSON.stringify(report, undefined, 2)}\nno violation\n`);
+}
+
+function transportOf(name: string): "http2" | "fetch" {
+  if (name === "http2" || name === "fetch") return name;
+  return refuse(`--transport is http2 or fetch, not "${name}"`, HELP);
 }

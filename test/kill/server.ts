@@ -16,7 +16,7 @@ const HASTE = 20;
 const setup = readSetup();
 const history = new History(setup.history);
 const system = systemEnvironment();
-const process_ = {
+const hurried = {
   env: { ...system, after: (delayMs: number, run: () => void) => system.after(delayMs / HASTE, run) },
   world: { seed: setup.seed },
 };
@@ -25,7 +25,7 @@ const store = await openSqliteStore(setup.directory, { now: () => Date.now() });
 const server = createServer({
   store: store.streams,
   sealing: nodeSealing(),
-  application: simulatedAgent(process_, { issued: () => undefined }),
+  application: simulatedAgent(hurried, { issued: () => undefined }),
   onBug: (bug) =>
     history.add({ kind: "bug", what: bug instanceof Error ? (bug.stack ?? bug.message) : String(bug) }),
 });

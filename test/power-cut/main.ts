@@ -16,7 +16,7 @@ import { openSqliteStore } from "../../src/store/sqlite/index.ts";
 import { checkSurvived, type Findings } from "../kill/check.ts";
 import { readHistory } from "../kill/history.ts";
 import { listeningPort, PRINCIPAL, type Setup, setupEnvironment } from "../kill/setup.ts";
-import { parse, whole } from "../simulation/arguments.ts";
+import { parse, whole } from "../../scripts/arguments.ts";
 import { copyImage, makeImage, mountImage, obstacle, unmount } from "./image.ts";
 
 const HELP = `npm run power-cut -- [options]

@@ -2,7 +2,7 @@
  * `npm run sim -- --seeds N [--seed S] [--trace]`: runs the production code in the deterministic
  * world, seed after seed, and says what it met.
  */
-import { parse, whole } from "./arguments.ts";
+import { parse, whole } from "../../scripts/arguments.ts";
 import { ALL_KINDS, runSeed, type SeedResult } from "./scenario.ts";
 import { Counters, WorldFailure } from "./world/index.ts";
 

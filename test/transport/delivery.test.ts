@@ -3,11 +3,10 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect as connectHttp2 } from "node:http2";
 import { test } from "node:test";
-import { encodeClientFrame, encodeServerFrame } from "../../src/protocol/frame-codec.ts";
+import { encodeClientFrame, encodeServerFrame, sharedEvent } from "../../src/protocol/frame-codec.ts";
 import { decodeServerFrame } from "../../src/protocol/frame-codec.ts";
 import type { ServerFrame } from "../../src/protocol/frames.ts";
 import { LIMITS } from "../../src/protocol/limits.ts";
-import { SharedEvent } from "../../src/protocol/shared-event.ts";
 import { EnvelopeParser, envelopes } from "../../src/transport/connect/envelopes.ts";
 import type { Accept, Wire } from "../../src/transport/index.ts";
 import type { Exchange, ExchangeListener } from "../../src/transport/node/index.ts";
@@ -52,7 +51,7 @@ function framesIn(bytes: Uint8Array): ServerFrame[] {
 
 test("an event is encoded once, however many readers it has", () => {
   const text = new TextEncoder().encode("hello");
-  const event = new SharedEvent(7, text, "completed");
+  const event = sharedEvent(7, text, "completed");
   const bytes = encodeServerFrame(event);
   for (let reader = 0; reader < 16; reader++) assert.equal(encodeServerFrame(event), bytes);
   const plain = { kind: "event", eventId: 7, body: text, covers: 1, end: "completed" } as const;

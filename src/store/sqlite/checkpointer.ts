@@ -7,6 +7,7 @@
 import { parentPort, workerData } from "node:worker_threads";
 import { assert } from "../../core/assert.ts";
 import { openWriting } from "./connection.ts";
+import { writeFailure } from "./sqlite-error.ts";
 import { WriteAheadLog } from "./write-ahead-log.ts";
 
 /** Why it could not be moved; undefined when it was. */
@@ -26,7 +27,8 @@ port.on("message", (order: "move" | "close") => {
     if (order === "move") log.move();
     else database.close();
   } catch (cause) {
-    error = cause instanceof Error ? cause.message : String(cause);
+    // Worded here: SQLite's code does not survive the way to the other thread.
+    error = writeFailure(cause);
   }
   const moved: Moved = { error };
   port.postMessage(moved);

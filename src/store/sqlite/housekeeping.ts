@@ -8,6 +8,7 @@
  * A failure here is a failure of the disk, and ends the engine as a failed commit does (F5).
  */
 import { Worker } from "node:worker_threads";
+import { HoldfastError } from "../../protocol/errors.ts";
 import type { Moved } from "./checkpointer.ts";
 import type { Engine } from "./engine.ts";
 
@@ -103,7 +104,7 @@ export class Housekeeping {
     worker.on("exit", () => (this.#checkpointer = undefined));
     worker.on("message", ({ error }: Moved) => {
       this.#isMoving = false;
-      if (error !== undefined) this.#engine.fail(new Error(error));
+      if (error !== undefined) this.#engine.fail(new HoldfastError("unavailable", error));
     });
     return worker;
   }

@@ -5,7 +5,7 @@
 import { spawn } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
-import { parse, refuse, whole } from "../arguments.ts";
+import { parse, refuse, whole } from "../../../scripts/arguments.ts";
 import { caughtFile, guaranteesFile, type Caught, readCaught, withTable } from "./record.ts";
 import { type Mutant, MUTANTS } from "./table.ts";
 

@@ -1,5 +1,5 @@
 /**
- * Command lines of the simulator's programs: what is wrong is said in one line, with exit code 2.
+ * Command lines of the programs that developers run: what is wrong is said in one line, with exit code 2.
  */
 import { parseArgs, type ParseArgsOptionsConfig } from "node:util";
 
