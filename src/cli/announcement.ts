@@ -1,6 +1,7 @@
 /**
  * What `holdfast serve` says when it is up: in plain words, everything that is needed to use it.
  */
+import type { ModelInfo } from "../agent/index.ts";
 import type { Durability } from "../protocol/frames.ts";
 import type { KeyNews } from "./first-key.ts";
 import { isLoopback, type ResolvedSettings } from "./settings.ts";
@@ -11,6 +12,7 @@ export interface Started {
   readonly settings: ResolvedSettings;
   readonly durability: Durability;
   readonly keys: KeyNews;
+  readonly models: readonly ModelInfo[];
 }
 
 const DURABILITY: Readonly<Record<Durability, string>> = {
@@ -19,14 +21,14 @@ const DURABILITY: Readonly<Record<Durability, string>> = {
   none: "in memory only; everything is lost when this process ends",
 };
 
-export function announce({ url, settings, durability, keys }: Started, term: Terminal): void {
+export function announce({ url, settings, durability, keys, models }: Started, term: Terminal): void {
   const { print, bold, dim } = term;
   const line = (title: string, text: string): void => print(`  ${dim(title.padEnd(12))}${text}`);
   const reach = isEveryAddress(settings.host) ? ", on every address of this machine" : "";
   print(`Holdfast is listening on ${bold(url)}${reach}`);
   line("data", settings.dataDir);
   line("durability", `${durability}: ${DURABILITY[durability]}`);
-  line("application", "demonstration: counts and echoes, there is no model behind it");
+  announceModels(models, line);
   announceKeys(keys, line, term.isScreen);
   for (const text of warnings(url, settings)) line("warning", text);
   line(
@@ -34,6 +36,17 @@ export function announce({ url, settings, durability, keys }: Started, term: Ter
     `curl ${settings.tls === undefined ? "" : "--insecure "}${localUrl(url, settings.host)}/health`,
   );
   line("stop", "Ctrl-C; clients come back by themselves when it runs again");
+}
+
+/** Who has configured no provider must know that nothing here thinks. */
+function announceModels(models: readonly ModelInfo[], line: (title: string, text: string) => void): void {
+  const standard = models.find(({ isDefault }) => isDefault);
+  const others = models.length - 1;
+  const more = others > 0 ? `, and ${others} more` : "";
+  line("model", `${standard?.id ?? "none is the default"}${more}`);
+  if (standard?.provider !== "rehearsal") return;
+  line("", "it answers by script, and no AI is behind it: set OPENAI_API_KEY, ANTHROPIC_API_KEY,");
+  line("", "GOOGLE_GENERATIVE_AI_API_KEY or OLLAMA_HOST, or name providers in the config file");
 }
 
 function isEveryAddress(host: string): boolean {

@@ -4,9 +4,13 @@
  * A field that nobody knows is refused, not ignored: a mistyped `alowOrigins` that does nothing would
  * look like a setting that is on. Every message names the file and the field.
  */
-import { dirname, resolve } from "node:path";
+import { resolve } from "node:path";
+import type { ModelsConfig, ProviderConfig } from "../agent/models/index.ts";
+import { parseToolsConfig, type ToolsConfig } from "../tools/config.ts";
 import { readFileIfThere } from "./data-dir.ts";
 import { usageError } from "./failures.ts";
+import { FieldCheck, present } from "./field-check.ts";
+import { readModels, readProviders } from "./model-config.ts";
 
 export const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -24,6 +28,11 @@ export interface Settings {
   readonly logLevel?: LogLevel;
   /** How long a stream stays after its last activity. */
   readonly retentionMs?: number;
+  /** Who serves models, by the name that model ids begin with. */
+  readonly providers?: Readonly<Record<string, ProviderConfig>>;
+  readonly models?: ModelsConfig;
+  /** What tools may do on this machine: for `holdfast chat`. */
+  readonly tools?: ToolsConfig;
 }
 
 export interface TlsFiles {
@@ -43,6 +52,9 @@ const FIELDS = [
   "allowOrigins",
   "logLevel",
   "retentionMs",
+  "providers",
+  "models",
+  "tools",
 ] as const;
 const RETENTION_MS_MIN = 60_000;
 
@@ -69,21 +81,24 @@ export function parseConfig(text: string, path: string): Settings {
     host: check.text(fields["host"], "host"),
     port: check.whole(fields["port"], "port", 0, 65_535),
     dataDir: check.path(fields["dataDir"], "dataDir"),
-    tls: tls === undefined ? undefined : check.tls(tls),
+    tls: tls === undefined ? undefined : tlsFiles(check, tls),
     allowHosts: check.texts(fields["allowHosts"], "allowHosts"),
     allowOrigins: check.texts(fields["allowOrigins"], "allowOrigins", checkOrigin),
-    logLevel: check.logLevel(fields["logLevel"]),
+    logLevel: readLogLevel(check, fields["logLevel"]),
     retentionMs: check.whole(fields["retentionMs"], "retentionMs", RETENTION_MS_MIN, Number.MAX_SAFE_INTEGER),
+    providers: readProviders(check, fields["providers"]),
+    models: readModels(check, fields["models"]),
+    tools: fields["tools"] === undefined ? undefined : readTools(fields["tools"], path),
   };
   return present(settings);
 }
 
-type Said<Fields> = { readonly [Name in keyof Fields]?: Exclude<Fields[Name], undefined> };
-
-/** Without the fields that are undefined, so that laying one over another takes only what was said. */
-export function present<Fields extends object>(fields: Fields): Said<Fields>;
-export function present(fields: object): object {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
+function readTools(value: unknown, path: string): ToolsConfig {
+  try {
+    return parseToolsConfig(value, "tools");
+  } catch (error) {
+    throw usageError(`${path}: ${error instanceof Error ? error.message : String(error)}`);
+  }
 }
 
 export function isLogLevel(text: string): text is LogLevel {
@@ -98,107 +113,16 @@ export function checkOrigin(text: string): string | undefined {
     : `is an origin such as "https://app.example.com", without a path, not "${text}"`;
 }
 
-class FieldCheck {
-  readonly #path: string;
-
-  constructor(path: string) {
-    this.#path = path;
-  }
-
-  object(value: unknown, name: string, known: readonly string[]): Readonly<Record<string, unknown>> {
-    if (typeof value !== "object" || value === null || Array.isArray(value)) {
-      throw this.#wrong(name === "" ? undefined : name, "is an object");
-    }
-    for (const field of Object.keys(value)) {
-      if (!known.includes(field)) throw this.#unknown(name === "" ? field : `${name}.${field}`, field, known);
-    }
-    return { ...value };
-  }
-
-  text(value: unknown, name: string): string | undefined {
-    if (value === undefined) return undefined;
-    if (typeof value !== "string" || value === "") throw this.#wrong(name, "is text, and not empty");
-    return value;
-  }
-
-  path(value: unknown, name: string): string | undefined {
-    const text = this.text(value, name);
-    return text === undefined ? undefined : resolve(dirname(this.#path), text);
-  }
-
-  whole(value: unknown, name: string, min: number, max: number): number | undefined {
-    if (value === undefined) return undefined;
-    if (typeof value !== "number" || !Number.isSafeInteger(value) || value < min || value > max) {
-      throw this.#wrong(name, `is a whole number from ${min} to ${max}`);
-    }
-    return value;
-  }
-
-  texts(
-    value: unknown,
-    name: string,
-    objection: (text: string) => string | undefined = () => undefined,
-  ): readonly string[] | undefined {
-    if (value === undefined) return undefined;
-    if (!Array.isArray(value)) throw this.#wrong(name, "is a list of texts");
-    return value.map((item: unknown, at) => {
-      const text = this.text(item, `${name}[${at}]`);
-      if (text === undefined) throw this.#wrong(`${name}[${at}]`, "is text, and not empty");
-      const why = objection(text);
-      if (why !== undefined) throw this.#wrong(`${name}[${at}]`, why);
-      return text;
-    });
-  }
-
-  tls(fields: Readonly<Record<string, unknown>>): TlsFiles {
-    const cert = this.path(fields["cert"], "tls.cert");
-    const key = this.path(fields["key"], "tls.key");
-    if (cert === undefined) throw this.#wrong("tls.cert", "is missing: the path of a PEM file");
-    if (key === undefined) throw this.#wrong("tls.key", "is missing: the path of a PEM file");
-    return { cert, key };
-  }
-
-  logLevel(value: unknown): LogLevel | undefined {
-    const text = this.text(value, "logLevel");
-    if (text === undefined || isLogLevel(text)) return text;
-    throw this.#wrong("logLevel", `is one of ${LOG_LEVELS.join(", ")}`);
-  }
-
-  #wrong(name: string | undefined, what: string): Error {
-    return usageError(`${this.#path}: ${name === undefined ? "the whole file" : `"${name}"`} ${what}`);
-  }
-
-  #unknown(name: string, field: string, known: readonly string[]): Error {
-    if (/^api[-_]?key$/i.test(field)) {
-      return usageError(
-        `${this.#path}: "${name}" does not belong in a file; set HOLDFAST_API_KEY, or run \`holdfast keys create\``,
-      );
-    }
-    const near = nearest(field, known);
-    const hint = near === undefined ? `known are ${known.join(", ")}` : `did you mean "${near}"?`;
-    return usageError(`${this.#path}: "${name}" is not known; ${hint}`);
-  }
+function tlsFiles(check: FieldCheck, fields: Readonly<Record<string, unknown>>): TlsFiles {
+  const cert = check.path(fields["cert"], "tls.cert");
+  const key = check.path(fields["key"], "tls.key");
+  if (cert === undefined) throw check.wrong("tls.cert", "is missing: the path of a PEM file");
+  if (key === undefined) throw check.wrong("tls.key", "is missing: the path of a PEM file");
+  return { cert, key };
 }
 
-/** The known name that was probably meant. */
-function nearest(name: string, known: readonly string[]): string | undefined {
-  const ranked = known
-    .map((candidate) => ({ candidate, edits: editsBetween(name.toLowerCase(), candidate.toLowerCase()) }))
-    .toSorted((a, b) => a.edits - b.edits);
-  const best = ranked[0];
-  return best !== undefined && best.edits <= Math.max(2, name.length / 3) ? best.candidate : undefined;
-}
-
-/** Levenshtein's distance. */
-function editsBetween(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, at) => at);
-  for (const [at, letter] of a.split("").entries()) {
-    const next = [at + 1];
-    for (const [other, otherLetter] of b.split("").entries()) {
-      const replaced = (row[other] ?? 0) + (letter === otherLetter ? 0 : 1);
-      next.push(Math.min(replaced, (row[other + 1] ?? 0) + 1, (next[other] ?? 0) + 1));
-    }
-    row = next;
-  }
-  return row.at(-1) ?? 0;
+function readLogLevel(check: FieldCheck, value: unknown): LogLevel | undefined {
+  const text = check.text(value, "logLevel");
+  if (text === undefined || isLogLevel(text)) return text;
+  throw check.wrong("logLevel", `is one of ${LOG_LEVELS.join(", ")}`);
 }

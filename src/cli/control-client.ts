@@ -8,20 +8,19 @@ import { join } from "node:path";
 import { HoldfastError, isErrorCode } from "../protocol/errors.ts";
 import { CONTROL_FILE, readFileIfThere } from "./data-dir.ts";
 import { failure } from "./failures.ts";
+import type { ServerAbout } from "./control-server.ts";
 import type { CreatedKey, KeyAdmin, KeyInfo } from "./key-admin.ts";
 
 const TIMEOUT_MS = 5_000;
 
 type Fields = Readonly<Record<string, unknown>>;
 
+type Ask = (method: string, path: string, body?: object) => Promise<Fields | undefined>;
+
 /** Undefined when no server runs on this data directory. */
 export async function reachServer(dataDir: string): Promise<KeyAdmin | undefined> {
-  const file = fieldsOf(readFileIfThere(join(dataDir, CONTROL_FILE)) ?? "");
-  const { url, token } = file;
-  if (typeof url !== "string" || typeof token !== "string") return undefined;
-  const ask = (method: string, path: string, body?: object): Promise<Fields | undefined> =>
-    request(`${url}${path}`, method, token, body);
-  if ((await ask("GET", "/keys")) === undefined) return undefined;
+  const ask = askOf(dataDir);
+  if (ask === undefined || (await ask("GET", "/keys")) === undefined) return undefined;
   return {
     list: async () => {
       const keys = (await answered(ask("GET", "/keys")))["keys"];
@@ -33,6 +32,18 @@ export async function reachServer(dataDir: string): Promise<KeyAdmin | undefined
     },
     revoke: async (id) => (await answered(ask("POST", "/keys/revoke", { id })))["revoked"] === true,
   };
+}
+
+/** Where the server that runs on this data directory listens; undefined when none runs. */
+export async function askServer(dataDir: string): Promise<ServerAbout | undefined> {
+  const about = await askOf(dataDir)?.("GET", "/server");
+  return about === undefined ? undefined : aboutOf(about);
+}
+
+function askOf(dataDir: string): Ask | undefined {
+  const { url, token } = fieldsOf(readFileIfThere(join(dataDir, CONTROL_FILE)) ?? "");
+  if (typeof url !== "string" || typeof token !== "string") return undefined;
+  return (method, path, body) => request(`${url}${path}`, method, token, body);
 }
 
 async function request(
@@ -81,6 +92,17 @@ function fieldsOf(text: string): Fields {
   } catch {
     return {};
   }
+}
+
+function aboutOf({ url, models }: Fields): ServerAbout {
+  if (typeof url !== "string" || !Array.isArray(models)) return unexpected();
+  return {
+    url,
+    models: models.map((model: unknown) => {
+      const { id, isDefault }: Fields = typeof model === "object" && model !== null ? { ...model } : {};
+      return typeof id === "string" ? { id, isDefault: isDefault === true } : unexpected();
+    }),
+  };
 }
 
 function infoOf(value: unknown): KeyInfo {

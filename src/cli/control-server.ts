@@ -1,6 +1,6 @@
 /**
  * How commands on the same machine speak to a running server: `holdfast keys` asks the process that
- * owns the database instead of opening it a second time.
+ * owns the database instead of opening it a second time, and `holdfast chat` asks where it listens.
  *
  * A listener of its own, on loopback, with a port and a token that are new at every start and stand in a
  * 0600 file in the data directory. So only who may read that directory can make API keys; whoever holds
@@ -19,15 +19,27 @@ export interface Control {
   close(): Promise<void>;
 }
 
+/** What a server tells of itself. */
+export interface ServerAbout {
+  readonly url: string;
+  readonly models: readonly { readonly id: string; readonly isDefault: boolean }[];
+}
+
+/** What can be asked. */
+export interface ControlAnswers {
+  readonly keys: KeyAdmin;
+  readonly about: () => ServerAbout;
+}
+
 /** A label and a principal fit many times. */
 const BODY_BYTES_MAX = 16 * 1024;
 const REQUEST_TIMEOUT_MS = 5_000;
 
-export async function openControl(dataDir: string, keys: KeyAdmin): Promise<Control> {
+export async function openControl(dataDir: string, answers: ControlAnswers): Promise<Control> {
   const token = randomBytes(32).toString("base64url");
   const path = join(dataDir, CONTROL_FILE);
   const server = createServer({ requestTimeout: REQUEST_TIMEOUT_MS }, (request, response) => {
-    void respond(request, response, token, keys);
+    void respond(request, response, token, answers);
   });
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);
@@ -55,7 +67,7 @@ async function respond(
   request: IncomingMessage,
   response: ServerResponse,
   token: string,
-  keys: KeyAdmin,
+  answers: ControlAnswers,
 ): Promise<void> {
   try {
     if (!isLocal(request) || !hasToken(request, token)) {
@@ -63,7 +75,7 @@ async function respond(
       send(response, 401, { error: "unauthenticated" });
       return;
     }
-    send(response, 200, await answer(`${request.method} ${request.url}`, await readBody(request), keys));
+    send(response, 200, await answer(`${request.method} ${request.url}`, await readBody(request), answers));
   } catch (error) {
     const isOurs = error instanceof HoldfastError;
     const code = isOurs ? error.code : "internal";
@@ -84,7 +96,7 @@ function hasToken(request: IncomingMessage, token: string): boolean {
 async function answer(
   route: string,
   body: Readonly<Record<string, unknown>>,
-  keys: KeyAdmin,
+  { keys, about }: ControlAnswers,
 ): Promise<unknown> {
   const text = (name: string): string => {
     const value = body[name];
@@ -92,6 +104,8 @@ async function answer(
     throw new HoldfastError("invalid_frame", `${name} is text`);
   };
   switch (route) {
+    case "GET /server":
+      return about();
     case "GET /keys":
       return { keys: await keys.list() };
     case "POST /keys":

@@ -5,6 +5,7 @@
  */
 import { readFileSync } from "node:fs";
 import { Command, Option } from "commander";
+import type { ChatFlags } from "./chat.ts";
 import type { InspectFlags } from "./inspect.ts";
 import type { KeysFlags } from "./keys.ts";
 import { CONFIG_FILE, LOG_LEVELS } from "./config-file.ts";
@@ -31,6 +32,7 @@ export function program(surroundings: Surroundings): Command {
       "after",
       `
 Examples:
+  holdfast chat                                 talk with an agent, here
   holdfast serve                                run a server on this machine
   holdfast keys create --label laptop           make an API key
   holdfast inspect                              list the streams on disk
@@ -39,14 +41,50 @@ Environment: HOLDFAST_HOST, HOLDFAST_PORT, HOLDFAST_DATA_DIR, HOLDFAST_API_KEY, 
 HOLDFAST_DEBUG=1 (stack traces), NO_COLOR. Flags win over the environment, the environment over the
 config file.`,
     );
+  addChat(root, surroundings);
   addServe(root, surroundings);
   addKeys(root, surroundings);
   addInspect(root, surroundings);
   return root;
 }
 
+function addChat(root: Command, surroundings: Surroundings): void {
+  subcommand(root, "chat", "talk with an agent in the terminal; its turns survive crashes of either side")
+    .option("-p, --prompt <text>", "answer this one message and end; what is piped in is added to it")
+    .option("-c, --continue", "go on with the last conversation of this workspace")
+    .option("-r, --resume <id>", "go on with this conversation, by its number in --list or the beginning of its id")
+    .option("--list", "list the conversations of this workspace")
+    .option("-m, --model <name>", "provider/model (default: the server's)")
+    .option("--system <text>", "the system prompt, or @file")
+    .option("--workspace <directory>", "where tools work, and conversations are kept (default: here)")
+    .option("--allow <tool>", "a tool that may run without asking; repeatable", collect)
+    .option("-y, --yes", "every tool may run without asking")
+    .option("--no-tools", "offer the agent no tools")
+    .option("--no-thinking", "do not show the model's thinking")
+    .option("--url <url>", "the server (default: HOLDFAST_URL, else one of the data directory, started when needed)")
+    .addOption(dataDirOption())
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addHelpText(
+      "after",
+      `
+Without --url a server of the data directory is used, and started in the background if none runs.
+Exit codes: 0 done, 1 the turn failed, 2 usage, 3 a tool was not allowed to run, 4 no server, 130 stopped.
+
+Examples:
+  holdfast chat
+  holdfast chat --continue
+  git diff | holdfast chat -p "What is wrong with this?" --no-tools
+  holdfast chat -p "Run the tests and fix what fails" --allow shell --allow write --json`,
+    )
+    .action(async (flags: ChatFlags) => {
+      const { chat } = await import("./chat.ts");
+      await chat(flags, surroundings);
+    });
+}
+
 function addServe(root: Command, surroundings: Surroundings): void {
-  subcommand(root, "serve", "run the server (its application is a demonstration: it counts and echoes)")
+  subcommand(root, "serve", "run the server: agents with models, whose turns survive")
     .option("-p, --port <port>", `port to listen on, 0 = any free one (default: ${DEFAULT_PORT})`)
     .option("--host <address>", `address to listen on (default: ${DEFAULT_HOST})`)
     .addOption(dataDirOption())
@@ -60,6 +98,7 @@ function addServe(root: Command, surroundings: Surroundings): void {
     )
     .option("--allow-origin <origin>", "a web page's origin that may ask; repeatable", collect)
     .option("--log-level <level>", `${LOG_LEVELS.join(", ")} (default: ${DEFAULT_LOG_LEVEL})`)
+    .option("--exit-when-idle <seconds>", "stop by itself when no turn has run and nobody has asked for so long")
     .addHelpText(
       "after",
       `

@@ -7,20 +7,22 @@
  */
 import { readFileSync } from "node:fs";
 import { pino } from "pino";
+import { createAgent } from "../agent/index.ts";
+import { createModels } from "../agent/models/index.ts";
 import { DEFAULTS as HOST } from "../core/host-state.ts";
 import { nodeSealing } from "../sealing/node.ts";
 import { ApiKeys } from "../server/api-keys.ts";
 import { countedLog } from "../server/counted-log.ts";
 import { newServerCounters, type ServerCounters } from "../server/counters.ts";
 import { type HttpServer, serveHttp } from "../server/http/index.ts";
-import { createServer, type Server } from "../server/index.ts";
+import { type Application, createServer, type Server } from "../server/index.ts";
 import { type CommitLog, openSqliteStore, type ScanProgress, type SqliteStore } from "../store/index.ts";
 import { announce } from "./announcement.ts";
-import { type Control, openControl } from "./control-server.ts";
+import { type Control, openControl, type ServerAbout } from "./control-server.ts";
 import { makeDataDir } from "./data-dir.ts";
-import { demoApplication } from "./demo-application.ts";
 import { failure, systemCode, usageError } from "./failures.ts";
 import { checkReachable, provideKey } from "./first-key.ts";
+import { watchIdle } from "./idle-exit.ts";
 import { keyAdmin } from "./key-admin.ts";
 import { type Flags, type ResolvedSettings, resolveSettings } from "./settings.ts";
 import { stopSignal } from "./stop-signals.ts";
@@ -35,8 +37,16 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
   const tls = readTls(settings);
   makeDataDir(settings.dataDir);
   const counters = newServerCounters();
+  const { providers } = settings;
+  const models = createModels({ providers, models: settings.models, environment: surroundings.env });
+  await models.discover();
   const store = await openStore(settings.dataDir, counters, surroundings);
   const running: { http?: HttpServer; server?: Server; control?: Control } = {};
+  const turns = countedTurns(createAgent({ models }));
+  const idleMs = settings.exitWhenIdleMs ?? Number.POSITIVE_INFINITY;
+  const idle = Number.isFinite(idleMs)
+    ? watchIdle(idleMs, () => turns.running > 0, surroundings.now)
+    : undefined;
   try {
     const keys = new ApiKeys({
       tables: store.tables,
@@ -50,13 +60,13 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
       blobs: store.blobs,
       counters,
       sealing: nodeSealing(),
-      application: demoApplication,
+      application: turns.application,
       host: { retention: { ...HOST.retention, retentionMs: settings.retentionMs } },
       onBug: (bug) => logger.error({ err: bug }, "a failed assertion, or something the application threw"),
     });
     // Before anybody can know that it runs: who was told must not be able to end it unawares.
     const stopped = stopSignal(() => term.note("Stopped at once."));
-    running.http = await serveHttp({
+    const http = await serveHttp({
       server: running.server,
       logger,
       authenticate: (apiKey) => keys.authenticate(apiKey),
@@ -68,19 +78,46 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
     }).catch((error: unknown) => {
       throw cannotListen(error, settings);
     });
+    running.http = http;
     const news = await provideKey(keys, settings.dataDir, settings.apiKey !== undefined);
-    running.control = await openControl(settings.dataDir, keyAdmin(keys));
+    const about = (): ServerAbout => {
+      idle?.touch();
+      return { url: http.url, models: models.list() };
+    };
+    running.control = await openControl(settings.dataDir, { keys: keyAdmin(keys), about });
     const { durability } = store.streams;
-    announce({ url: running.http.url, settings, durability, keys: news }, term);
-    const signal = await stopped;
-    term.note(`${signal}: telling clients to come back, then stopping. Once more to stop at once.`);
+    announce({ url: http.url, settings, durability, keys: news, models: models.list() }, term);
+    const reason = await Promise.race([stopped, idle?.idle.then(() => "Idle") ?? stopped]);
+    term.note(`${reason}: telling clients to come back, then stopping. Once more to stop at once.`);
   } finally {
+    idle?.stop();
     await running.control?.close();
     // Closing the port shuts the server down; without a port it must be done here.
     await (running.http?.close() ?? running.server?.shutdown());
     await store.close();
   }
   term.note("Stopped. Nothing that was acknowledged is lost.");
+}
+
+/** The same application, and how many turns it has under way. */
+function countedTurns(application: Application): {
+  readonly application: Application;
+  readonly running: number;
+} {
+  let running = 0;
+  return {
+    application: async (stream) => {
+      running++;
+      try {
+        await application(stream);
+      } finally {
+        running--;
+      }
+    },
+    get running() {
+      return running;
+    },
+  };
 }
 
 /** A large database takes a while to read, and silence would look like a hang. */

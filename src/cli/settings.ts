@@ -4,18 +4,20 @@
  */
 import { isIP } from "node:net";
 import { resolve } from "node:path";
+import type { ModelsConfig, ProviderConfig } from "../agent/models/index.ts";
 import { DEFAULTS as RETENTION } from "../core/retention.ts";
+import type { ToolsConfig } from "../tools/config.ts";
 import {
   checkOrigin,
   isLogLevel,
   LOG_LEVELS,
   type LogLevel,
-  present,
   readConfigFile,
   type Settings,
 } from "./config-file.ts";
 import { defaultDataDir } from "./data-dir.ts";
 import { usageError } from "./failures.ts";
+import { present } from "./field-check.ts";
 import type { Surroundings } from "./terminal.ts";
 
 /** As commander hands them over: texts that nobody has checked. */
@@ -29,6 +31,7 @@ export interface Flags {
   readonly allowHost?: readonly string[];
   readonly allowOrigin?: readonly string[];
   readonly logLevel?: string;
+  readonly exitWhenIdle?: string;
 }
 
 export interface ResolvedSettings {
@@ -40,6 +43,12 @@ export interface ResolvedSettings {
   readonly allowOrigins: readonly string[];
   readonly logLevel: LogLevel;
   readonly retentionMs: number;
+  readonly providers: Readonly<Record<string, ProviderConfig>>;
+  readonly models: ModelsConfig;
+  /** Undefined = the defaults. */
+  readonly tools: ToolsConfig | undefined;
+  /** A server that somebody started on the side ends when nobody needs it; undefined = it stays. */
+  readonly exitWhenIdleMs: number | undefined;
   /** From the environment only: flags are seen by everybody on the machine, files are copied. */
   readonly apiKey: string | undefined;
 }
@@ -64,8 +73,18 @@ export function resolveSettings(flags: Flags, surroundings: Surroundings): Resol
     allowOrigins: said.allowOrigins ?? [],
     logLevel: said.logLevel ?? DEFAULT_LOG_LEVEL,
     retentionMs: said.retentionMs ?? RETENTION.retentionMs,
+    exitWhenIdleMs: flags.exitWhenIdle === undefined ? undefined : secondsOf(flags.exitWhenIdle),
+    providers: said.providers ?? {},
+    models: said.models ?? {},
+    tools: said.tools,
     apiKey: environmentKey(env),
   };
+}
+
+function secondsOf(text: string): number {
+  const seconds = /^\d{1,7}(?:\.\d{1,3})?$/.test(text) ? Number(text) : Number.NaN;
+  if (seconds > 0) return seconds * 1_000;
+  throw usageError(`--exit-when-idle is a number of seconds above 0, not "${text}"`);
 }
 
 function fromEnvironment(env: Surroundings["env"], cwd: string): Settings {

@@ -25,14 +25,13 @@ export interface TimelineEntry extends MessageText {
 }
 
 /** One entry of a log, opened. */
-interface Item extends LogEntry {
+export interface Item extends LogEntry {
   readonly number: number;
   readonly commit: ScannedBatch["commit"];
 }
 
 export function timeline(logs: ScannedLogs, name: StreamName, sealer: SyncSealer): readonly TimelineEntry[] {
-  const chunks = logs.chunks.flatMap((batch) => open("chunks", batch, name, sealer));
-  const events = logs.events.flatMap((batch) => open("events", batch, name, sealer));
+  const { chunks, events } = openLogs(logs, name, sealer);
   const askedAt = new Map(events.map((event) => [execAsked(event), event.number]));
   const entries: TimelineEntry[] = [];
   let [atChunk, atEvent] = [0, 0];
@@ -48,6 +47,18 @@ export function timeline(logs: ScannedLogs, name: StreamName, sealer: SyncSealer
       atEvent++;
     }
   }
+}
+
+/** Each log by itself, entry by entry. */
+export function openLogs(
+  logs: ScannedLogs,
+  name: StreamName,
+  sealer: SyncSealer,
+): { readonly chunks: readonly Item[]; readonly events: readonly Item[] } {
+  return {
+    chunks: logs.chunks.flatMap((batch) => open("chunks", batch, name, sealer)),
+    events: logs.events.flatMap((batch) => open("events", batch, name, sealer)),
+  };
 }
 
 function open(

@@ -4,9 +4,11 @@
  * Several processes may have the same scope open, such as two terminals in one workspace. Each
  * journal is written by one of them at a time.
  */
-import type { WriterLocks } from "../client/index.ts";
+import type { ClientStores, WriterLocks } from "../client/index.ts";
 import type { Sealer, SyncSealing } from "../sealing/index.ts";
 import { openSharedTables } from "../store/sqlite/shared-tables.ts";
+import { TableBlobStore } from "./blobs.ts";
+import { TableConversationStore } from "./conversations.ts";
 import { resolveHomeKey } from "./home-key.ts";
 import { filePlace, type KeyPlace, keyringPlace } from "./key-places.ts";
 import { systemKeyring } from "./keyring.ts";
@@ -32,6 +34,8 @@ export interface Journals {
   readonly writerLocks: WriterLocks;
   readonly homeKey: Uint8Array;
   readonly sealer: Sealer;
+  /** Conversations and their blobs, in the same database. */
+  readonly stores: ClientStores;
   close(): Promise<void>;
 }
 
@@ -56,12 +60,17 @@ export async function openJournals(options: JournalsOptions): Promise<Journals> 
     });
     const presence = announce(paths.processes);
     const store = new TableJournalStore({ tables, owner: presence, server: options.server });
+    const sealer = sealing.homeSealer(homeKey);
     return {
       directory,
       store,
       writerLocks: locksOf(store),
       homeKey,
-      sealer: sealing.homeSealer(homeKey),
+      sealer,
+      stores: {
+        blobs: new TableBlobStore({ tables, sealer, now: Date.now }),
+        records: new TableConversationStore(tables, sealer),
+      },
       async close() {
         await store.quiet();
         await tables.close();

@@ -5,8 +5,10 @@ import { randomBytes } from "node:crypto";
 import {
   Client,
   type ClientOptions,
+  type ClientStores,
   type ClientStream,
   inspect,
+  memoryStores,
   type ResumeReport,
 } from "../client/index.ts";
 import { readJournal } from "../client/journal-file.ts";
@@ -14,7 +16,7 @@ import { KEY_BYTES } from "../sealing/index.ts";
 import { nodeSealing } from "../sealing/node.ts";
 import { fetchConnect } from "../transport/fetch-transport.ts";
 import { http2Connect } from "../transport/node/http2-client.ts";
-import type { Connect } from "../transport/transport.ts";
+import type { BlobCalls, Connect } from "../transport/transport.ts";
 import { type Journals, openJournals } from "./journals.ts";
 import { type NodeClientOptions, settle, type Settings } from "./options.ts";
 
@@ -22,6 +24,8 @@ import { type NodeClientOptions, settle, type Settings } from "./options.ts";
 export class NodeClient extends Client {
   /** Where the journals lie; undefined with persistence off. */
   readonly directory: string | undefined;
+  /** Conversations and their blobs: for `new Conversations({ client, ...client.stores })`. In memory with persistence off. */
+  readonly stores: ClientStores;
   readonly #journals: Journals | undefined;
   readonly #release: () => Promise<void>;
   #closing: Promise<void> | undefined;
@@ -29,6 +33,7 @@ export class NodeClient extends Client {
   constructor(options: ClientOptions, journals: Journals | undefined, release: () => Promise<void>) {
     super(options);
     this.directory = journals?.directory;
+    this.stores = journals?.stores ?? memoryStores();
     this.#journals = journals;
     this.#release = release;
   }
@@ -77,9 +82,10 @@ export async function openClient(options: NodeClientOptions = {}): Promise<NodeC
   const sealing = nodeSealing();
   const server = options.connect === undefined ? addressOf(settings.url) : "";
   const journals = persistence ? await openJournals({ ...settings, server, sealing }) : undefined;
-  const transport = transportOf(options.connect, settings);
+  const transport = transportOf(options, settings);
   const clientOptions: ClientOptions = {
     connect: transport.connect,
+    blobs: transport.blobs,
     sealing,
     // Without journals nothing outlives this process, so neither need the key.
     homeKey: journals?.homeKey ?? settings.homeKey ?? new Uint8Array(randomBytes(KEY_BYTES)),
@@ -105,11 +111,12 @@ function addressOf(url: string): string {
 
 interface Transport {
   readonly connect: Connect;
+  readonly blobs: BlobCalls | undefined;
   close(): void | Promise<void>;
 }
 
-function transportOf(own: Connect | undefined, { url, transport, ca }: Settings): Transport {
-  if (own !== undefined) return { connect: own, close: () => undefined };
+function transportOf(own: NodeClientOptions, { url, transport, ca }: Settings): Transport {
+  if (own.connect !== undefined) return { connect: own.connect, blobs: own.blobs, close: () => undefined };
   if (transport === "fetch") return fetchConnect({ url });
   return http2Connect({ url, ...(ca === undefined ? {} : { ca }) });
 }

@@ -8,7 +8,7 @@ import { type ApiKey, credentialsOf } from "../client/api-key.ts";
 import type { StreamOptions, Tools } from "../client/index.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import { KEY_BYTES } from "../sealing/index.ts";
-import type { Connect } from "../transport/transport.ts";
+import type { BlobCalls, Connect } from "../transport/transport.ts";
 import { parseHomeKey } from "./key-places.ts";
 import type { ScopeName } from "./scope.ts";
 
@@ -55,6 +55,8 @@ export interface NodeClientOptions {
   readonly ca?: string | undefined;
   /** A transport of your own; `url` and `transport` then mean nothing. */
   readonly connect?: Connect | undefined;
+  /** The blob calls of that transport. Without them its streams have no blobs. */
+  readonly blobs?: BlobCalls | undefined;
   /** Retry, stall clocks and heartbeats, in detail. The switches above win. */
   readonly stream?: Partial<StreamOptions> | undefined;
   /** How many streams resume at the same time. Default: 4. */

@@ -13,7 +13,7 @@ import type { Role } from "../protocol/frames.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import type { Sealing } from "../sealing/index.ts";
 import { type Environment, systemEnvironment } from "../transport/environment.ts";
-import type { Connect } from "../transport/transport.ts";
+import type { BlobCalls, Connect } from "../transport/transport.ts";
 import { appendRecord, type JournalContents, readJournal } from "./journal-file.ts";
 import type { JournalStore } from "./journal-store.ts";
 import { memoryJournalStore } from "./memory-journal-store.ts";
@@ -25,6 +25,8 @@ import type { WriterLocks } from "./writer-locks.ts";
 
 export interface ClientOptions<HomeKey = Uint8Array> {
   readonly connect: Connect;
+  /** The same server's `BlobService`. Without it streams have no blobs. */
+  readonly blobs?: BlobCalls | undefined;
   readonly sealing: Sealing<HomeKey>;
   /** One secret per scope; all stream keys are derived from it. */
   readonly homeKey: HomeKey;
@@ -60,6 +62,8 @@ export interface OpenOptions {
   readonly first?: Uint8Array;
   /** A name of your own; drawn at random when absent. Opening it again attaches to what is there. */
   readonly idempotencyKey?: string;
+  /** The caller has just drawn the name at random, and will never open it again: as good as one drawn here. */
+  readonly isFresh?: boolean;
 }
 
 const RESUMES_MAX = 4;
@@ -77,7 +81,7 @@ export class Client<HomeKey = Uint8Array> {
   readonly #streams = new Set<ClientStream>();
   /** Not yet among the streams: they wait for credentials. */
   readonly #beginning = new Set<ClientStream>();
-  #isClosed = false;
+  readonly #closing = new AbortController();
 
   constructor(options: ClientOptions<HomeKey>) {
     this.#options = options;
@@ -85,6 +89,8 @@ export class Client<HomeKey = Uint8Array> {
     this.#journals = options.journals ?? memoryJournalStore();
     this.#context = {
       connect: options.connect,
+      blobs: options.blobs,
+      closing: this.#closing.signal,
       journals: this.#journals,
       journalSealer: options.sealing.homeSealer(options.homeKey),
       environment: this.#environment,
@@ -97,15 +103,21 @@ export class Client<HomeKey = Uint8Array> {
   }
 
   /** Begins a stream. A name that has a journal here already is refused: resume it. */
-  async open({ first, idempotencyKey }: OpenOptions = {}): Promise<ClientStream> {
+  async open({ first, idempotencyKey, isFresh = false }: OpenOptions = {}): Promise<ClientStream> {
     checkChunkSize(first);
     // Only a name that nobody can have used before may be opened without durability (D5).
-    const fresh = idempotencyKey === undefined;
+    const fresh = isFresh || idempotencyKey === undefined;
     const name = idempotencyKey ?? hex(this.#environment.randomBytes(16));
     return this.#asWriter(name, async () => {
       if (!fresh) await this.#makeRoom(name);
       return this.#begin(name, "writer", { journal: newJournal(this.#environment, false), fresh }, first);
     });
+  }
+
+  /** A stream that is open here, as its writer has it if there is one; undefined when none is. */
+  get(idempotencyKey: string): ClientStream | undefined {
+    const open = [...this.#streams].filter((stream) => stream.idempotencyKey === idempotencyKey);
+    return open.find(({ role }) => role === "writer") ?? open[0];
   }
 
   /** Goes on with a stream of this client's own journals. */
@@ -149,7 +161,7 @@ export class Client<HomeKey = Uint8Array> {
 
   /** Leaves all streams; resolves when their journals are quiet. They can be resumed. */
   async close(): Promise<void> {
-    this.#isClosed = true;
+    this.#closing.abort(new HoldfastError("unavailable", "this client was closed"));
     const streams = [...this.#streams, ...this.#beginning];
     for (const stream of streams) stream.leave();
     await Promise.all(streams.map((stream) => stream.ended));
@@ -313,7 +325,8 @@ export class Client<HomeKey = Uint8Array> {
     const streamKey = await this.#options.sealing.deriveStreamKey(this.#options.homeKey, idempotencyKey);
     const beginning = { idempotencyKey, streamKey, role, journal, journalLength: length, fresh, autoResume };
     // Nobody would ever leave it again.
-    if (this.#isClosed) throw new HoldfastError("unavailable", "this client was closed: open another one");
+    if (this.#closing.signal.aborted)
+      throw new HoldfastError("unavailable", "this client was closed: open another one");
     const stream = new ClientStream(context, beginning);
     this.#beginning.add(stream);
     try {

@@ -59,6 +59,8 @@ function messageOf(record: JournalRecord): Message {
     }
     case "exec_started":
       return create(JournalRecordSchema, { record: { case: "execStarted", value: rest(record) } });
+    case "exec_aborted":
+      return create(JournalRecordSchema, { record: { case: "execAborted", value: rest(record) } });
     case "exec_acked":
       return create(JournalRecordSchema, { record: { case: "execAcked", value: rest(record) } });
     case "exec_conflict":
@@ -115,6 +117,8 @@ export function decodeJournalRecord(bytes: Uint8Array): JournalRecord {
     }
     case "execStarted":
       return { kind: "exec_started", execId: record.value.execId };
+    case "execAborted":
+      return { kind: "exec_aborted", execId: record.value.execId };
     case "execAcked":
       return { kind: "exec_acked", execId: record.value.execId, seqno: record.value.seqno };
     case "execConflict":

@@ -15,6 +15,8 @@ export interface Saying {
   readonly isClose: boolean;
   /** Set for the result of an exec. */
   readonly execId: string | undefined;
+  /** A reply to an exec, its result or something before it. */
+  readonly isReply: boolean;
 }
 
 interface Waiting extends Saying {
@@ -23,13 +25,12 @@ interface Waiting extends Saying {
 }
 
 export class Speech {
-  readonly #said = new Map<number, Saying>();
+  readonly #said = new Map<number, { readonly body: Uint8Array; readonly isClose: boolean }>();
   #waiting: Waiting[] = [];
   #unjournaled: { readonly seqno: number; readonly waiting: Waiting }[] = [];
 
   constructor(unacked: readonly SaidChunk[]) {
-    for (const { seqno, body, isClose } of unacked)
-      this.#said.set(seqno, { body, isClose, execId: undefined });
+    for (const { seqno, body, isClose } of unacked) this.#said.set(seqno, { body, isClose });
   }
 
   /** Resolves with the seqno once the journal has it. Nobody has to wait for it. */
@@ -40,8 +41,8 @@ export class Speech {
     // A copy, which a Buffer's own `slice` is not: whoever said it may use the buffer again, and playback must be
     // the same bytes (A2).
     const body = new Uint8Array(saying.body);
-    // A close waits for the results of execs, so those must not wait behind it.
-    const close = saying.execId === undefined ? -1 : this.#waiting.findIndex(({ isClose }) => isClose);
+    // A close waits for the results of execs, so neither they nor what comes before them may wait behind it.
+    const close = !saying.isReply ? -1 : this.#waiting.findIndex(({ isClose }) => isClose);
     this.#waiting.splice(close === -1 ? this.#waiting.length : close, 0, {
       ...saying,
       body,
@@ -61,8 +62,8 @@ export class Speech {
     const waiting = this.#waiting.shift();
     assert(waiting !== undefined, "somebody wants to say something");
     this.#unjournaled.push({ seqno, waiting });
-    const { body, isClose, execId } = waiting;
-    this.#said.set(seqno, { body, isClose, execId });
+    const { body, isClose } = waiting;
+    this.#said.set(seqno, { body, isClose });
   }
 
   /** Everything below is on disk. */

@@ -6,12 +6,15 @@ import type { Recovered } from "../core/journal.ts";
 import type { Role } from "../protocol/frames.ts";
 import type { Sealer } from "../sealing/index.ts";
 import type { Environment } from "../transport/environment.ts";
-import type { Connect } from "../transport/transport.ts";
+import type { BlobCalls, Connect } from "../transport/transport.ts";
 import type { JournalStore } from "./journal-store.ts";
 import type { Tools } from "./tools.ts";
 
 export interface StreamContext {
   readonly connect: Connect;
+  readonly blobs: BlobCalls | undefined;
+  /** Fires when the client is closed. */
+  readonly closing: AbortSignal;
   readonly journals: JournalStore;
   readonly journalSealer: Sealer;
   readonly environment: Environment;

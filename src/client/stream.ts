@@ -2,28 +2,32 @@
  * The driver of one stream on the client: feeds the machine in `core/client-stream.ts` and carries
  * out what it orders. It decides nothing.
  *
- * Steps never nest: what happens while one is being carried out waits its turn. Bodies live here,
- * by number; the machine sees only the numbers.
+ * Bodies live here, by number; the machine sees only the numbers.
  */
 import { assert } from "../core/assert.ts";
 import * as client from "../core/client-state.ts";
-import { type Input, step } from "../core/client-stream.ts";
+import type { Input } from "../core/client-stream.ts";
 import type { JournalRecord, Outcome } from "../core/journal.ts";
 import { HoldfastError } from "../protocol/errors.ts";
-import type { ClientFrame, EventFrame, ServerFrame } from "../protocol/frames.ts";
+import type { ClientFrame, EventFrame, Role, ServerFrame } from "../protocol/frames.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import { SteadyClock } from "../transport/environment.ts";
-import type { Wire } from "../transport/transport.ts";
+import type { ClientMeta, Wire } from "../transport/transport.ts";
+import { AbortWishes } from "./abort-wishes.ts";
 import { Alarm } from "./alarm.ts";
+import { BlobTransfers } from "./blob-transfers.ts";
 import { EventQueue, type StreamEvent } from "./event-queue.ts";
 import { JournalFile } from "./journal-file.ts";
+import { type RecordBodies, recordOf } from "./record-bodies.ts";
 import { type Saying, Speech } from "./speech.ts";
 import type { StreamBeginning, StreamContext } from "./stream-context.ts";
 import { StatusBoard, type StreamStatus } from "./status.ts";
+import { Stepper } from "./stepper.ts";
 import { ToolRunner } from "./tool-runner.ts";
 
 export class ClientStream {
   readonly idempotencyKey: string;
+  readonly role: Role;
   /** What the application made of the events before `cursor`, as it last said. */
   readonly restored: { readonly cursor: number; readonly state: Uint8Array } | undefined;
   readonly #context: StreamContext;
@@ -33,32 +37,36 @@ export class ClientStream {
   readonly #events: EventQueue;
   readonly #tools: ToolRunner | undefined;
   readonly #speech: Speech;
-  readonly #inputs: { readonly input: Input; readonly event?: EventFrame }[] = [];
+  readonly #blobs: BlobTransfers;
+  readonly #aborting = new AbortWishes();
+  readonly #stepper: Stepper;
   readonly #board: StatusBoard;
   readonly #alarm: Alarm;
+  readonly #bodies: RecordBodies = {
+    said: (seqno) => this.#speech.bodyOf(seqno),
+    snapshot: () => this.#nextSnapshot(),
+    exec: (order) => this.#execRecord(order),
+  };
   readonly #ended = Promise.withResolvers<Outcome | undefined>();
-  #state: client.State;
   #wire: Wire<ClientFrame> | undefined;
   #credentials: string | undefined;
-  #isStepping = false;
   #snapshots: Uint8Array[] = [];
-  #aborting: { readonly resolve: () => void; readonly reject: (error: HoldfastError) => void }[] = [];
   /** Records written before the machine began to order any. */
   #ownRecords = 0;
 
   constructor(context: StreamContext, beginning: StreamBeginning) {
-    const { journal, idempotencyKey, role, fresh, autoResume } = beginning;
+    const { journal, idempotencyKey, role } = beginning;
     this.idempotencyKey = idempotencyKey;
+    this.role = role;
     this.restored = journal.snapshot;
     this.#context = context;
     this.#streamKey = beginning.streamKey;
     this.#clock = new SteadyClock(context.environment);
-    this.#state = client.init(context.options, {
-      role,
-      journal,
-      fresh,
-      autoResume,
-      nowMs: this.#clock.now(),
+    const initial = client.init(context.options, { ...beginning, nowMs: this.#clock.now() });
+    this.#stepper = new Stepper(initial, {
+      carryOut: (effect, event) => this.#carryOut(effect, event),
+      afterSteps: () => this.#afterSteps(),
+      onBug: context.onBug,
     });
     this.#board = new StatusBoard(this.#state, context.onBug);
     this.#alarm = new Alarm(this.#clock, () => this.#tick());
@@ -80,9 +88,19 @@ export class ClientStream {
       this.#ownRecords = 1;
       this.#journal.append({ kind: "opened", journalId, takesOver, createdMs });
     }
+    this.#blobs = new BlobTransfers(context, this.#clock, {
+      meta: () => this.#meta(),
+      renewCredentials: async () => {
+        this.#credentials = await context.credentials();
+      },
+    });
     if (context.tools !== undefined && role === "writer") {
       this.#tools = new ToolRunner(context.tools, journal, {
-        answer: (execId, body) => void this.#say({ body, isClose: false, execId }).catch(() => undefined),
+        idempotencyKey,
+        say: async (body) => void (await this.#say({ body, isReply: true })),
+        upload: (bytes) => this.putBlob(bytes),
+        download: (blobId) => this.getBlob(blobId),
+        answer: (execId, body) => void this.#say({ body, execId, isReply: true }).catch(() => undefined),
         input: (input) => this.#put({ kind: "exec", input, nowMs: this.#clock.now() }),
       });
     }
@@ -102,7 +120,7 @@ export class ClientStream {
 
   /** Resolves with the chunk's seqno once it is on this client's disk; from then on it will arrive. */
   send(body: Uint8Array): Promise<number> {
-    const said = this.#say({ body, isClose: false, execId: undefined });
+    const said = this.#say({ body });
     // Nobody has to wait for it.
     said.catch(() => undefined);
     return said;
@@ -111,7 +129,7 @@ export class ClientStream {
   /** Says that nothing more will be said. */
   async close(): Promise<void> {
     if (this.#state.phase === "stopped") return;
-    await this.#say({ body: new Uint8Array(), isClose: true, execId: undefined });
+    await this.#say({ body: new Uint8Array(), isClose: true });
   }
 
   /**
@@ -120,11 +138,31 @@ export class ClientStream {
    * given up before that.
    */
   abort(): Promise<void> {
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    promise.catch(() => undefined);
-    this.#aborting.push({ resolve, reject });
+    const safe = this.#aborting.add();
     this.#put({ kind: "abort", nowMs: this.#clock.now() });
-    return promise;
+    return safe;
+  }
+
+  /**
+   * Puts bytes that are too large for a chunk beside the stream; resolves with the id that names them once they are durable. Waits
+   * for the server to know the stream, and over breaks. To name a blob in chunk 0, open the stream without `first`.
+   */
+  putBlob(bytes: Uint8Array): Promise<string> {
+    return this.#blobs.put(bytes);
+  }
+
+  /** Fetches a blob of this stream, also once it has ended; rejects with `not_found` when it has no such blob. */
+  getBlob(id: string): Promise<Uint8Array> {
+    return this.#blobs.get(id);
+  }
+
+  /**
+   * Says that somebody here thinks about what the server asked, a query for one: until the returned function is called the
+   * server owes nothing, so however long it takes is no stall.
+   */
+  considering(id: string): () => void {
+    this.#put({ kind: "considering", id, isOver: false, nowMs: this.#clock.now() });
+    return () => this.#put({ kind: "considering", id, isOver: true, nowMs: this.#clock.now() });
   }
 
   /** Lets go of the stream without ending it; it can be resumed. */
@@ -166,18 +204,18 @@ export class ClientStream {
     return this.#board.watch(listener);
   }
 
-  async #say(saying: Saying): Promise<number> {
+  async #say(saying: Pick<Saying, "body"> & Partial<Saying>): Promise<number> {
     if (this.#state.role === "reader") {
       throw new HoldfastError("invalid_frame", "a reader cannot say anything: take the stream over first");
     }
-    const said = this.#speech.say(saying);
+    const said = this.#speech.say({ isClose: false, execId: undefined, isReply: false, ...saying });
     this.#speak();
     return said;
   }
 
   /** Says what waits, as far as there is room. */
   #speak(): void {
-    if (this.#isStepping) return;
+    if (this.#stepper.isStepping) return;
     for (let next = this.#speech.next; next !== undefined; next = this.#speech.next) {
       if (this.#state.phase === "stopped" || this.#state.isClosed) {
         this.#speech.refuseAll(
@@ -205,59 +243,31 @@ export class ClientStream {
   }
 
   #put(input: Input, event?: EventFrame): void {
-    this.#inputs.push(event === undefined ? { input } : { input, event });
-    if (this.#isStepping) return;
-    this.#isStepping = true;
-    for (let next = this.#inputs.shift(); next !== undefined; next = this.#inputs.shift()) {
-      this.#step(next.input, next.event);
-    }
-    this.#isStepping = false;
-    this.#afterSteps();
+    this.#stepper.put(input, event);
   }
 
-  #step(input: Input, event: EventFrame | undefined): void {
-    try {
-      const [next, effects] = step(this.#state, input);
-      this.#state = next;
-      for (const effect of effects) this.#attempt(() => this.#carryOut(effect, event));
-    } catch (bug) {
-      this.#failed(bug);
-    }
-  }
-
-  /** One failing order must not swallow the next ones: the last may be `stopped`. */
-  #attempt(run: () => void): void {
-    try {
-      run();
-    } catch (bug) {
-      this.#failed(bug);
-    }
-  }
-
-  #failed(bug: unknown): void {
-    this.#context.onBug(bug);
-    this.#inputs.push({ input: { kind: "leave" } });
+  get #state(): client.State {
+    return this.#stepper.state;
   }
 
   #afterSteps(): void {
     this.#speech.journaled(this.#state.outbox.journaled);
-    this.#settleAborts();
+    this.#aborting.settle(this.#state);
+    if (this.#state.phase === "attached") this.#welcomed();
     this.#alarm.set(this.#state.wakeAtMs);
     this.#speak();
     this.#board.publish(this.#state);
   }
 
-  #settleAborts(): void {
-    const isSafe = client.isAbortSafe(this.#state);
-    if (!isSafe && this.#state.phase !== "stopped") return;
-    const lost = new HoldfastError("unavailable", "the stream was given up before the abort was recorded");
-    for (const { resolve, reject } of this.#aborting.splice(0)) (isSafe ? resolve : reject)(lost);
+  #welcomed(): void {
+    if (!this.#state.degraded) this.#blobs.welcomed();
+    else this.#blobs.refuse(new HoldfastError("unavailable", "a stream without durability has no blobs"));
   }
 
   #carryOut(effect: client.Effect, event: EventFrame | undefined): void {
     switch (effect.kind) {
       case "record":
-        this.#journal.append(this.#recordOf(effect.order));
+        this.#journal.append(recordOf(effect.order, this.#bodies));
         return;
       case "connect":
         this.#connect(effect);
@@ -299,18 +309,18 @@ export class ClientStream {
 
   #connect(effect: Extract<client.Effect, { kind: "connect" }>): void {
     const { connection } = effect;
-    const meta = {
-      idempotencyKey: this.idempotencyKey,
-      streamKey: this.#streamKey,
-      credentials: this.#credentials,
-    };
-    this.#wire = this.#context.connect(meta, {
+    this.#wire = this.#context.connect(this.#meta(), {
       received: (frame) => this.#received(connection, frame),
       drained: () => undefined,
       closed: (reason) => this.#closed(connection, reason),
     });
     const firstChunk = effect.inline ? this.#speech.bodyOf(0) : undefined;
     this.#wire.write([{ ...effect.attach, firstChunk }]);
+  }
+
+  #meta(): ClientMeta {
+    const { idempotencyKey } = this;
+    return { idempotencyKey, streamKey: this.#streamKey, credentials: this.#credentials };
   }
 
   #received(connection: number, frame: ServerFrame): void {
@@ -347,28 +357,16 @@ export class ClientStream {
     if (this.#events.bytes > LIMITS.sendQueueBytesMax) this.#put({ kind: "hold" });
   }
 
-  #recordOf(order: client.RecordOrder): JournalRecord {
-    switch (order.kind) {
-      case "said":
-        return { ...order, body: this.#speech.bodyOf(order.seqno) };
-      case "snapshot": {
-        const state = this.#snapshots.shift();
-        assert(state !== undefined, "a snapshot comes with its state");
-        return { ...order, state };
-      }
-      case "exec": {
-        const entry = this.#state.tools.entries.get(order.execId);
-        assert(entry !== undefined && this.#tools !== undefined, "an exec is known before it is recorded");
-        return this.#tools.recordOf(entry, order.phase);
-      }
-      case "attached":
-      case "degraded":
-      case "acked":
-      case "exec_conflict":
-      case "abort":
-      case "ended":
-        return order;
-    }
+  #execRecord({ execId, phase }: Extract<client.RecordOrder, { kind: "exec" }>): JournalRecord {
+    const entry = this.#state.tools.entries.get(execId);
+    assert(entry !== undefined && this.#tools !== undefined, "an exec is known before it is recorded");
+    return this.#tools.recordOf(entry, phase);
+  }
+
+  #nextSnapshot(): Uint8Array {
+    const state = this.#snapshots.shift();
+    assert(state !== undefined, "a snapshot comes with its state");
+    return state;
   }
 
   async #askCredentials(): Promise<void> {
@@ -391,6 +389,8 @@ export class ClientStream {
     this.#events.finish(cause);
     const message = "the stream is over for this client; what was said last may or may not arrive";
     this.#speech.refuseAll(new HoldfastError("stream_ended", message, { cause }));
+    if (failure === undefined && outcome !== undefined) this.#blobs.ended();
+    else this.#blobs.refuse(cause ?? new HoldfastError("unavailable", "the stream was left"));
     void this.#journal.quiet().then(() => this.#ended.resolve(outcome));
   }
 }

@@ -8,10 +8,13 @@ import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex } from "@noble/hashes/utils.js";
 import { assert } from "../core/assert.ts";
 import type { JournalRecord, Recovered } from "../core/journal.ts";
+import type { ToolOrder } from "../core/client-state.ts";
+import type { ToolNews } from "../core/client-stream.ts";
 import type * as tools from "../core/tool-journal.ts";
 import {
   type ExecRequest,
   readExec,
+  readExecOrder,
   writeExecAborted,
   writeExecError,
   writeExecRejected,
@@ -20,15 +23,15 @@ import {
 } from "../protocol/exec-codec.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import { LIMITS } from "../protocol/limits.ts";
-import type { Tools } from "./tools.ts";
+import type { Approval, ToolRun, Tools } from "./tools.ts";
 
 /** Enough to say what went wrong. */
 const MESSAGE_CHARS_MAX = 10_000;
 
-export interface RunnerOutputs {
+export interface RunnerOutputs extends Pick<ToolRun, "idempotencyKey" | "say" | "upload" | "download"> {
   /** The encoded result of an exec, to be said once there is room. */
   answer(execId: string, body: Uint8Array): void;
-  input(input: Extract<tools.Input, { kind: "requested" | "approved" | "denied" }>): void;
+  input(input: ToolNews): void;
 }
 
 interface KnownExec {
@@ -43,6 +46,8 @@ export class ToolRunner {
   readonly #outputs: RunnerOutputs;
   readonly #execs = new Map<string, KnownExec>();
   readonly #running = new Map<string, AbortController>();
+  /** Why somebody said no, until that is reported. */
+  readonly #denials = new Map<string, string>();
 
   constructor(tools: Tools, journal: Recovered, outputs: RunnerOutputs) {
     this.#tools = tools;
@@ -57,8 +62,9 @@ export class ToolRunner {
   /** Takes the event for what it is, or says why it cannot be read. */
   lookAt(message: Uint8Array, eventId: number): HoldfastError | undefined {
     try {
-      const exec = readExec(message);
-      if (exec !== undefined) this.#requested(exec, eventId, message);
+      const order = readExecOrder(message);
+      if (order?.kind === "request") this.#requested(order.exec, eventId, message);
+      if (order?.kind === "abort") this.#outputs.input({ kind: "exec_aborted", execId: order.execId });
       return undefined;
     } catch (cause) {
       // It may have been an exec: going on as if it were none would leave it without an answer.
@@ -90,7 +96,7 @@ export class ToolRunner {
     }
   }
 
-  carryOut(effect: Exclude<tools.Effect, { kind: "record" | "conflict" }>): void {
+  carryOut(effect: ToolOrder): void {
     const { exec, argsHash } = this.#known(effect.execId);
     switch (effect.kind) {
       case "ask":
@@ -106,23 +112,40 @@ export class ToolRunner {
         this.#tools.stopLeftover(exec);
         return;
       case "report":
-        this.#outputs.answer(effect.execId, REPORTS[effect.outcome](exec));
+        this.#outputs.answer(effect.execId, this.#reportOf(exec, effect.outcome));
         return;
     }
   }
 
   async #ask(exec: ExecRequest, argsHash: string): Promise<void> {
     const { execId } = exec;
-    let approval;
+    let approval: Approval;
     try {
       approval = await this.#tools.approve(exec);
     } catch {
       // Who cannot be asked has not said yes.
       approval = { allowed: false, untilMs: 0 };
     }
-    if (approval.allowed)
+    if (approval.allowed) {
       this.#outputs.input({ kind: "approved", execId, argsHash, untilMs: approval.untilMs });
-    else this.#outputs.input({ kind: "denied", execId });
+      return;
+    }
+    this.#denials.set(execId, approval.reason ?? "denied");
+    this.#outputs.input({ kind: "denied", execId });
+  }
+
+  #reportOf(exec: ExecRequest, outcome: tools.OwnOutcome): Uint8Array {
+    switch (outcome) {
+      case "unknown":
+        return writeExecUnknown(exec, OWN_WORDS.unknown);
+      case "aborted":
+        return writeExecAborted(exec, OWN_WORDS.aborted);
+      case "denied":
+        return writeExecRejected(
+          exec,
+          this.#denials.get(exec.execId)?.slice(0, MESSAGE_CHARS_MAX) ?? "denied",
+        );
+    }
   }
 
   async #run(exec: ExecRequest): Promise<void> {
@@ -131,7 +154,7 @@ export class ToolRunner {
     let body: Uint8Array;
     try {
       body = isKnownKind(exec)
-        ? await this.#tools.run(exec, controller.signal)
+        ? await this.#tools.run(exec, this.#runOf(exec.execId, controller))
         : writeExecThrow(exec, "unknown_kind", "this client does not know this kind of exec");
     } catch (cause) {
       const message = cause instanceof Error ? cause.message : String(cause);
@@ -146,6 +169,25 @@ export class ToolRunner {
       );
     }
     this.#outputs.answer(exec.execId, body);
+  }
+
+  #runOf(execId: string, { signal }: AbortController): ToolRun {
+    const outputs = this.#outputs;
+    return {
+      signal,
+      idempotencyKey: outputs.idempotencyKey,
+      say: (body) => {
+        // Once it is handed over its result is on the way, and nothing may follow that.
+        const isOver = this.#running.get(execId)?.signal !== signal;
+        const over = new HoldfastError("stream_ended", "this run is over: its result was its last reply");
+        const said = isOver ? Promise.reject(over) : outputs.say(body);
+        // Nobody has to wait for it.
+        said.catch(() => undefined);
+        return said;
+      },
+      upload: (bytes) => outputs.upload(bytes),
+      download: (blobId) => outputs.download(blobId),
+    };
   }
 
   #know(exec: ExecRequest, message: Uint8Array): void {
@@ -166,9 +208,7 @@ function isKnownKind(exec: ExecRequest): boolean {
 
 const HARMLESS = { repeatable: true, needsApproval: false };
 
-const REPORTS: Readonly<Record<tools.OwnOutcome, (exec: ExecRequest) => Uint8Array>> = {
-  unknown: (exec) =>
-    writeExecUnknown(exec, "the client stopped while this ran; whether it took effect is not known"),
-  denied: (exec) => writeExecRejected(exec, "denied"),
-  aborted: (exec) => writeExecAborted(exec, "the turn was stopped before this ran"),
-};
+const OWN_WORDS = {
+  unknown: "the client stopped while this ran; whether it took effect is not known",
+  aborted: "it was stopped before it ran",
+} as const;

@@ -16,13 +16,29 @@ export interface Approval {
   readonly allowed: boolean;
   /** By this client's clock; an approval that ran out is asked for again (C7). */
   readonly untilMs: number;
+  /** Why not, for the model and people. Only with a denial; lost by a crash before the denial is said, which is then asked for again. */
+  readonly reason?: string;
+}
+
+/** What a run is given of the stream that asked for it. */
+export interface ToolRun {
+  /** Fires when the turn or the exec is aborted. The run still answers, with what came out of it. */
+  readonly signal: AbortSignal;
+  /** The stream that asked. */
+  readonly idempotencyKey: string;
+  /** Says a reply that is not terminal, in order, before the result. Resolves once it is on this client's disk. */
+  say(body: Uint8Array): Promise<void>;
+  /** Puts bytes that are too large for a chunk to the stream's blobs; resolves with the id. */
+  upload(bytes: Uint8Array): Promise<string>;
+  /** Fetches a blob of the stream; rejects with `not_found`. */
+  download(blobId: string): Promise<Uint8Array>;
 }
 
 export interface Tools {
   policy(exec: ExecRequest): ToolPolicy;
   approve(exec: ExecRequest): Promise<Approval>;
   /** Resolves with the encoded result; rejecting is reported as an error of the tool. */
-  run(exec: ExecRequest, signal: AbortSignal): Promise<Uint8Array>;
+  run(exec: ExecRequest, run: ToolRun): Promise<Uint8Array>;
   /** Stops whatever an earlier run of this exec may have left behind. */
   stopLeftover(exec: ExecRequest): void;
 }

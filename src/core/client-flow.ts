@@ -101,6 +101,9 @@ export function stepTools(at: Flow, input: tools.Input): void {
       case "record":
         order(at, { kind: "exec", execId: effect.execId, phase: effect.phase });
         break;
+      case "record_abort":
+        order(at, { kind: "exec_aborted", execId: effect.execId });
+        break;
       case "conflict":
         order(at, { kind: "exec_conflict", execId: effect.execId, argsHash: effect.argsHash });
         break;
@@ -167,9 +170,10 @@ export function heartbeat(state: State): Effect {
 
 /** The server owes us something while a chunk is unacknowledged, or while it is not waiting for us. */
 export function updateOwed(at: Flow, nowMs: number): void {
-  const { outbox: box, role } = at.state;
+  const { outbox: box, role, considering } = at.state;
   const isUnacked = box.acked < box.sent;
   // Whoever has said nothing is owed nothing; a reader cannot tell what the writer is waiting for.
-  const isAnswerDue = role === "writer" && box.next > 0 && !tools.hasOpen(at.state.tools);
+  const isOurTurn = considering.size > 0 || tools.hasOpen(at.state.tools);
+  const isAnswerDue = role === "writer" && box.next > 0 && !isOurTurn;
   stepStall(at, { kind: "owed", owed: isUnacked || isAnswerDue, nowMs });
 }

@@ -53,6 +53,7 @@ export type RecordOrder =
   | { readonly kind: "acked"; readonly nextSeqno: number }
   | { readonly kind: "snapshot"; readonly cursor: number }
   | { readonly kind: "exec"; readonly execId: string; readonly phase: "received" | "approved" | "started" }
+  | { readonly kind: "exec_aborted"; readonly execId: string }
   | { readonly kind: "exec_conflict"; readonly execId: string; readonly argsHash: string }
   | { readonly kind: "abort" }
   | { readonly kind: "ended"; readonly outcome: Outcome };
@@ -92,6 +93,8 @@ export interface State {
   readonly durability: Durability | undefined;
   readonly writerEpoch: number;
   readonly isClosed: boolean;
+  /** What the server asked and somebody here thinks about: it waits for us, not we for it. */
+  readonly considering: ReadonlySet<string>;
   /** The cursor of the last snapshot. */
   readonly snapshotAt: number;
   readonly pending: readonly RecordOrder[];
@@ -122,11 +125,14 @@ export type Effect =
   /** Hand the event in hand to the application. */
   | { readonly kind: "deliver"; readonly eventId: number; readonly end: EndReason | undefined }
   | { readonly kind: "release"; readonly below: number }
-  | { readonly kind: "tool"; readonly effect: Exclude<tools.Effect, { kind: "record" | "conflict" }> }
+  | { readonly kind: "tool"; readonly effect: ToolOrder }
   | { readonly kind: "ask_credentials" }
   | { readonly kind: "stalled"; readonly clock: stall.Clock; readonly stuck: string }
   /** The stream is over for this client; nothing follows. */
   | { readonly kind: "stopped" };
+
+/** What the tool journal wants done, besides records. */
+export type ToolOrder = Exclude<tools.Effect, { kind: "record" | "record_abort" | "conflict" }>;
 
 export type Step = readonly [State, readonly Effect[]];
 
@@ -164,6 +170,7 @@ export function init(options: Options, beginning: Beginning): State {
     durability: undefined,
     writerEpoch: 0,
     isClosed: journal.isClosed,
+    considering: new Set(),
     snapshotAt: journal.snapshot?.cursor ?? 0,
     pending: [],
     outcome: undefined,

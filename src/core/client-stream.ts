@@ -52,9 +52,11 @@ export type Input =
   | { readonly kind: "abort"; readonly nowMs: number }
   | {
       readonly kind: "exec";
-      readonly input: Extract<tools.Input, { kind: "requested" | "approved" | "denied" }>;
+      readonly input: ToolNews;
       readonly nowMs: number;
     }
+  /** Somebody here thinks about what the server asked, or has stopped thinking. */
+  | { readonly kind: "considering"; readonly id: string; readonly isOver: boolean; readonly nowMs: number }
   | { readonly kind: "snapshot"; readonly through: number }
   /** The application does not keep up: let go of the connection until it has (F2). */
   | { readonly kind: "hold" }
@@ -62,6 +64,9 @@ export type Input =
   | { readonly kind: "drained"; readonly nowMs: number }
   /** Leave without ending anything: the journal stays and can be resumed. */
   | { readonly kind: "leave" };
+
+/** What reaches the tool journal from outside: from the server's events, and from whoever was asked. */
+export type ToolNews = Extract<tools.Input, { kind: "requested" | "approved" | "denied" | "exec_aborted" }>;
 
 export function step(state: State, input: Input): Step {
   if (state.phase === "stopped") return [state, []];
@@ -115,6 +120,13 @@ function route(at: Flow, input: Input): void {
     case "exec":
       exec(at, input.input, input.nowMs);
       return;
+    case "considering": {
+      const considering = new Set(at.state.considering);
+      if (input.isOver) considering.delete(input.id);
+      else considering.add(input.id);
+      at.state = { ...at.state, considering };
+      return;
+    }
     case "snapshot":
       assert(input.through <= at.state.cursor.taken, "a snapshot covers only what was received");
       assert(input.through >= at.state.snapshotAt, "a snapshot never goes back");
@@ -156,7 +168,7 @@ function recorded(at: Flow, count: number, nowMs: number): void {
   }
 }
 
-function exec(at: Flow, input: Extract<Input, { kind: "exec" }>["input"], nowMs: number): void {
+function exec(at: Flow, input: ToolNews, nowMs: number): void {
   // A client that has closed cannot answer, and a reader must not (D2).
   if (at.state.role !== "writer" || at.state.isClosed) return;
   const isNew = !at.state.tools.entries.has(input.execId);

@@ -17,6 +17,12 @@ import { assert, unreachable } from "./assert.ts";
 /** A step restarts so often, then the turn fails (F1). */
 export const STEP_RESTARTS_MAX = 3;
 
+/**
+ * Results of so many exec ids that are not in the book are kept: those that overtook their exec, and all of them while a host
+ * reads chunks back before events. A client that invents ids gets no further (F2).
+ */
+export const UNKNOWN_RESULTS_MAX = 4_096;
+
 export type ExecStage = "planned" | "issued" | "answered" | "unknown";
 
 export interface State {
@@ -28,7 +34,7 @@ export interface State {
   /** The first result that came for each exec id, by seqno. */
   readonly results: ReadonlyMap<string, number>;
   readonly takeovers: readonly Takeover[];
-  /** Results that came too late or twice. */
+  /** Results that came too late, twice, or for too many ids that nobody has heard of. */
   readonly ignored: number;
 }
 
@@ -45,10 +51,23 @@ export type Input =
   | { readonly kind: "exec_planned"; readonly execId: string }
   /** The model's output is complete. */
   | { readonly kind: "step_completed" }
-  | { readonly kind: "exec_issued"; readonly execId: string; readonly eventId: number }
+  /**
+   * The same tool call goes on with another exec now that `after` has its outcome: an edit reads, then writes. What is in the log
+   * already is not asked again, so a restarted host may say it once more.
+   */
+  | { readonly kind: "exec_followed"; readonly execId: string; readonly after: string }
+  /** `after` is set for one that follows another: then its request in the log is its only plan. */
+  | {
+      readonly kind: "exec_issued";
+      readonly execId: string;
+      readonly eventId: number;
+      readonly after?: string | undefined;
+    }
   /** A client's terminal result. */
   | { readonly kind: "result"; readonly execId: string; readonly seqno: number }
   | { readonly kind: "takeover"; readonly takeover: Takeover }
+  /** The client has said everything: what it has not answered by then, it never will. */
+  | { readonly kind: "closed"; readonly seqno: number }
   /** Both logs have been read to their end after a restart: what is to be done? */
   | { readonly kind: "recovered" };
 
@@ -66,9 +85,12 @@ export function init(): State {
 
 /** True when every exec has its outcome, so that the next step may begin. */
 export function isReadyForStep(state: State): boolean {
-  const isTerminal = ({ stage }: { readonly stage: ExecStage }): boolean =>
-    stage === "answered" || stage === "unknown";
-  return state.open === undefined && [...state.execs.values()].every(isTerminal);
+  return state.open === undefined && [...state.execs.keys()].every((execId) => isTerminal(state, execId));
+}
+
+function isTerminal(state: State, execId: string): boolean {
+  const stage = state.execs.get(execId)?.stage;
+  return stage === "answered" || stage === "unknown";
 }
 
 export function step(state: State, input: Input): Step {
@@ -90,14 +112,21 @@ export function step(state: State, input: Input): Step {
     case "step_completed":
       assert(state.open !== undefined, "only an open step is completed");
       return [{ ...state, open: undefined }, issuePlanned(state)];
+    case "exec_followed":
+      if (state.execs.has(input.execId)) return [state, []];
+      assert(state.open === undefined, "an exec follows another when their step is complete");
+      assert(isTerminal(state, input.after), "an exec follows one that has its outcome");
+      return [put(state, input.execId, "planned", 0), [{ kind: "issue", execId: input.execId }]];
     case "exec_issued":
       assert(state.open === undefined, "an exec is issued when its step is complete");
-      assert(state.execs.get(input.execId)?.stage === "planned", "an exec is issued once, as planned");
+      assert(isPlanned(state, input.execId, input.after), "an exec is issued once, as planned");
       return settle(put(state, input.execId, "issued", input.eventId), input.execId);
     case "result":
       return result(state, input.execId, input.seqno);
     case "takeover":
       return takeover(state, input.takeover);
+    case "closed":
+      return takeover(state, { sinceSeqno: input.seqno, sinceEvent: Number.MAX_SAFE_INTEGER });
     case "recovered":
       return recovered(state);
     default:
@@ -105,11 +134,23 @@ export function step(state: State, input: Input): Step {
   }
 }
 
-function result(state: State, execId: string, seqno: number): Step {
+/** Chunks may be read after events or before: whether `after` has its outcome by now says nothing then. */
+function isPlanned(state: State, execId: string, after: string | undefined): boolean {
   const stage = state.execs.get(execId)?.stage;
-  const isLate = state.results.has(execId) || stage === "answered" || stage === "unknown";
-  if (isLate) return [{ ...state, ignored: state.ignored + 1 }, []];
+  const isFollower = after !== undefined && state.execs.has(after);
+  return stage === "planned" || (stage === undefined && isFollower);
+}
+
+function result(state: State, execId: string, seqno: number): Step {
+  const isLate = state.results.has(execId) || isTerminal(state, execId);
+  if (isLate || isInvented(state, execId)) return [{ ...state, ignored: state.ignored + 1 }, []];
   return settle({ ...state, results: new Map(state.results).set(execId, seqno) }, execId);
+}
+
+function isInvented(state: State, execId: string): boolean {
+  if (state.execs.has(execId) || state.results.size < UNKNOWN_RESULTS_MAX) return false;
+  const unknown = [...state.results.keys()].filter((id) => !state.execs.has(id));
+  return unknown.length >= UNKNOWN_RESULTS_MAX;
 }
 
 function takeover(state: State, next: Takeover): Step {

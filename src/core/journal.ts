@@ -54,6 +54,8 @@ export type JournalRecord =
       readonly untilMs: number;
     }
   | { readonly kind: "exec_started"; readonly execId: string }
+  /** The server has taken the request back. */
+  | { readonly kind: "exec_aborted"; readonly execId: string }
   /** Written by compaction: the result went out under this seqno and was acknowledged. */
   | { readonly kind: "exec_acked"; readonly execId: string; readonly seqno: number }
   /** The same exec id came with other arguments: kept for whoever looks into it (C5). */
@@ -150,6 +152,7 @@ function fold(journal: Recovered, record: Exclude<JournalRecord, { kind: "opened
         approvedUntilMs: 0,
         hand: "empty",
         mayHaveRun: false,
+        isAborted: false,
         resultSeqno: undefined,
       } as const;
       const entry: Entry = { ...known, ...nothing, phase: "received" };
@@ -159,6 +162,8 @@ function fold(journal: Recovered, record: Exclude<JournalRecord, { kind: "opened
       return moveExec(journal, record.execId, { phase: "approved", approvedUntilMs: record.untilMs });
     case "exec_started":
       return moveExec(journal, record.execId, { phase: "started" });
+    case "exec_aborted":
+      return moveExec(journal, record.execId, { isAborted: true });
     case "exec_acked":
       return moveExec(journal, record.execId, { phase: "acked", resultSeqno: record.seqno });
     case "exec_conflict":
@@ -247,6 +252,7 @@ function compactExec({ entry, request }: RecoveredExec): readonly JournalRecord[
   const records: JournalRecord[] = [{ ...received, request }];
   if (untilMs > 0) records.push({ kind: "exec_approved", execId, argsHash, untilMs });
   if (entry.phase === "started" || entry.phase === "done") records.push({ kind: "exec_started", execId });
+  if (entry.isAborted) records.push({ kind: "exec_aborted", execId });
   return records;
 }
 

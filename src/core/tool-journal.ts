@@ -35,6 +35,8 @@ export interface Entry {
   readonly hand: Hand;
   /** A run of an earlier process may have taken effect. */
   readonly mayHaveRun: boolean;
+  /** The server has taken the request back; it is still answered. */
+  readonly isAborted: boolean;
   /** The seqno of the chunk that carries the result. */
   readonly resultSeqno: number | undefined;
 }
@@ -75,11 +77,15 @@ export type Input =
   | { readonly kind: "answered"; readonly execId: string; readonly seqno: number }
   | { readonly kind: "acked"; readonly nextSeqno: number }
   | { readonly kind: "attached"; readonly sinceEvent: number; readonly nowMs: number }
+  /** The server takes one request back. */
+  | { readonly kind: "exec_aborted"; readonly execId: string }
   /** The stream is aborted: nothing starts any more, what runs is stopped. */
   | { readonly kind: "aborted" };
 
 export type Effect =
   | { readonly kind: "record"; readonly execId: string; readonly phase: RecordedPhase }
+  /** That the request was taken back: a snapshot may pass the event that said so, and a restart must still know (C4). */
+  | { readonly kind: "record_abort"; readonly execId: string }
   | { readonly kind: "ask"; readonly execId: string }
   | { readonly kind: "run"; readonly execId: string }
   | { readonly kind: "cancel"; readonly execId: string }
@@ -120,6 +126,8 @@ export function step(state: State, input: Input): Step {
       return [acked(state, input.nextSeqno), []];
     case "attached":
       return attached({ ...state, mayAct: true, sinceEvent: input.sinceEvent }, input.nowMs);
+    case "exec_aborted":
+      return execAborted(state, input.execId);
     case "aborted": {
       const cancels = runningExecIds(state).map((execId): Effect => ({ kind: "cancel", execId }));
       return [{ ...state, aborted: true }, state.aborted ? [] : cancels];
@@ -155,6 +163,7 @@ function requested(state: State, input: Extract<Input, { kind: "requested" }>): 
     approvedUntilMs: 0,
     hand: "empty",
     mayHaveRun: false,
+    isAborted: false,
     resultSeqno: undefined,
   } as const;
   return write(state, { ...request, ...nothing }, "received");
@@ -168,14 +177,14 @@ function recorded(state: State, execId: string, phase: RecordedPhase, nowMs: num
   );
   if (phase !== "started") return proceed(state, entry, nowMs);
   // The abort came while `started` was being written: this process has not run it.
-  if (state.aborted) return report(state, entry, entry.mayHaveRun ? "unknown" : "aborted");
+  if (state.aborted || entry.isAborted) return report(state, entry, entry.mayHaveRun ? "unknown" : "aborted");
   return [put(state, { ...entry, hand: "running" }), [{ kind: "run", execId }]];
 }
 
 /** The next thing for an exec that has not started. */
 function proceed(state: State, entry: Entry, nowMs: number): Step {
   if (!state.mayAct) return [put(state, { ...entry, hand: "empty" }), []];
-  if (state.aborted) return report(state, entry, "aborted");
+  if (state.aborted || entry.isAborted) return report(state, entry, "aborted");
   const isApproved = entry.phase === "approved" && nowMs < entry.approvedUntilMs;
   if (isApproved || !entry.needsApproval) return write(state, entry, "started");
   return [put(state, { ...entry, hand: "asking" }), [{ kind: "ask", execId: entry.execId }]];
@@ -201,7 +210,8 @@ function takeUp(state: State, entry: Entry, nowMs: number): Step {
       return proceed(state, entry, nowMs);
     case "started": {
       // An approval is used once (C7), so a tool that needs one does not run a second time under it.
-      const mayRunAgain = entry.repeatable && !entry.needsApproval && !state.aborted;
+      const isAborted = state.aborted || entry.isAborted;
+      const mayRunAgain = entry.repeatable && !entry.needsApproval && !isAborted;
       const ran = { ...entry, mayHaveRun: true };
       const [next, effects] = mayRunAgain ? write(state, ran, "started") : report(state, ran, "unknown");
       return [next, [{ kind: "stop_leftover", execId: entry.execId }, ...effects]];
@@ -211,6 +221,19 @@ function takeUp(state: State, entry: Entry, nowMs: number): Step {
     case undefined:
       return [state, []];
   }
+}
+
+/** What runs is stopped and answers for itself; what has not begun is answered here, once it is nobody's turn to write. */
+function execAborted(state: State, execId: string): Step {
+  const entry = state.entries.get(execId);
+  const isOver = entry?.resultSeqno !== undefined || entry?.hand === "reporting";
+  if (entry === undefined || entry.isAborted || isOver) return [state, []];
+  const stopped = { ...entry, isAborted: true };
+  const recorded: Effect = { kind: "record_abort", execId };
+  if (entry.hand === "running") return [put(state, stopped), [recorded, { kind: "cancel", execId }]];
+  if (entry.hand !== "asking") return [put(state, stopped), [recorded]];
+  const [next, effects] = report(state, stopped, "aborted");
+  return [next, [recorded, ...effects]];
 }
 
 function write(state: State, entry: Entry, phase: RecordedPhase): Step {

@@ -15,7 +15,17 @@ import { ExecThrowCode } from "./gen/holdfast/v1/exec_pb.ts";
 import type { ExecClientMessageSchema } from "./gen/holdfast/v1/exec_pb.ts";
 import { LIMITS } from "./limits.ts";
 
-type KnownKind = "shell" | "write" | "delete" | "grep" | "read" | "ls" | "mcp" | "shell_stream" | "subagent";
+type KnownKind =
+  | "shell"
+  | "write"
+  | "delete"
+  | "grep"
+  | "read"
+  | "ls"
+  | "glob"
+  | "mcp"
+  | "shell_stream"
+  | "subagent";
 
 /** The fields of ExecServerMessage.message; a result has the same number. */
 const KIND_OF_FIELD: ReadonlyMap<number, KnownKind> = new Map([
@@ -25,6 +35,7 @@ const KIND_OF_FIELD: ReadonlyMap<number, KnownKind> = new Map([
   [5, "grep"],
   [7, "read"],
   [8, "ls"],
+  [9, "glob"],
   [11, "mcp"],
   [14, "shell_stream"],
   [28, "subagent"],
@@ -50,29 +61,46 @@ export interface ExecRequest extends ExecRef {
   readonly args: Uint8Array;
 }
 
-/** Undefined when the event is no exec request. Throws `invalid_frame` when it is one that cannot be read. */
-export function readExec(message: Uint8Array): ExecRequest | undefined {
+/** What an event wants of whoever carries out execs. */
+export type ExecOrder =
+  | { readonly kind: "request"; readonly exec: ExecRequest }
+  /** Stop this one. It is still answered: with what came out of it, or `aborted`. */
+  | { readonly kind: "abort"; readonly execId: string };
+
+/** Undefined when the event has nothing to do with execs. Throws `invalid_frame` when it has and cannot be read. */
+export function readExecOrder(message: Uint8Array): ExecOrder | undefined {
   try {
-    const args = execField(message);
-    return args === undefined ? undefined : readRequest(args);
+    const found = execField(message);
+    if (found === undefined) return undefined;
+    if (found.field === EXEC_SERVER_MESSAGE) return { kind: "request", exec: readRequest(found.bytes) };
+    const execId = abortedExecId(found.bytes);
+    return execId === undefined ? undefined : { kind: "abort", execId };
   } catch (cause) {
     throw cause instanceof HoldfastError ? cause : invalidFrame("the agent message cannot be read", cause);
   }
 }
 
+/** Undefined when the event is no exec request. Throws `invalid_frame` when it is one that cannot be read. */
+export function readExec(message: Uint8Array): ExecRequest | undefined {
+  const order = readExecOrder(message);
+  return order?.kind === "request" ? order.exec : undefined;
+}
+
 const EXEC_SERVER_MESSAGE = 2;
+const EXEC_SERVER_CONTROL = 5;
 const AGENT_SERVER_CASES: ReadonlySet<number> = new Set([1, 2, 3, 4, 5, 7]);
 
 /** Other messages cost one tag and one skip. */
-function execField(message: Uint8Array): Uint8Array | undefined {
+function execField(message: Uint8Array): { readonly field: number; readonly bytes: Uint8Array } | undefined {
   const reader = new BinaryReader(message);
-  let exec: Uint8Array | undefined;
+  let exec: { readonly field: number; readonly bytes: Uint8Array } | undefined;
   let cases = 0;
   while (reader.pos < reader.len) {
     const [field, wireType] = reader.tag();
     if (AGENT_SERVER_CASES.has(field)) cases++;
-    if (field === EXEC_SERVER_MESSAGE && wireType === WireType.LengthDelimited) {
-      exec = reader.bytes();
+    const isExec = field === EXEC_SERVER_MESSAGE || field === EXEC_SERVER_CONTROL;
+    if (isExec && wireType === WireType.LengthDelimited) {
+      exec = { field, bytes: reader.bytes() };
     } else {
       reader.skip(wireType, field);
     }
@@ -82,6 +110,28 @@ function execField(message: Uint8Array): Uint8Array | undefined {
     throw invalidFrame("an exec request shares its message with something else");
   }
   return exec;
+}
+
+const ABORT_EXEC_ID = 15;
+
+/** Undefined for a control message of a newer server. */
+function abortedExecId(control: Uint8Array): string | undefined {
+  const abort = lastBytes(control, 1);
+  if (abort === undefined) return undefined;
+  const execId = new TextDecoder("utf-8", { fatal: true }).decode(lastBytes(abort, ABORT_EXEC_ID));
+  checkName(execId, LIMITS.execIdBytesMax, "exec_id", true);
+  return execId;
+}
+
+function lastBytes(message: Uint8Array, wanted: number): Uint8Array | undefined {
+  const reader = new BinaryReader(message);
+  let found: Uint8Array | undefined;
+  while (reader.pos < reader.len) {
+    const [field, wireType] = reader.tag();
+    if (field === wanted && wireType === WireType.LengthDelimited) found = reader.bytes();
+    else reader.skip(wireType, field);
+  }
+  return found;
 }
 
 function readRequest(args: Uint8Array): ExecRequest {
@@ -218,6 +268,8 @@ function resultOf(kind: KnownKind, result: Outcome): ResultInit {
       return { case: "readResult", value: { result } };
     case "ls":
       return { case: "lsResult", value: { result } };
+    case "glob":
+      return { case: "globResult", value: { result } };
     case "mcp":
       return { case: "mcpResult", value: { result } };
     case "shell_stream":

@@ -1,5 +1,6 @@
 /** The contract: frames, messages, error codes and limits. Imports nothing of ours. */
 export * from "./append-codec.ts";
+export * from "./chat-message.ts";
 export * from "./errors.ts";
 export * from "./exec-codec.ts";
 export { decodeClientFrame, decodeServerFrame, encodeClientFrame, encodeServerFrame } from "./frame-codec.ts";

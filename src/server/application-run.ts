@@ -8,7 +8,13 @@
 import type { StreamName, StreamState } from "../core/stream-state.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import { LIMITS } from "../protocol/limits.ts";
-import type { Application, ApplicationStream, ClientInput, PastEvent } from "./application.ts";
+import type {
+  Application,
+  ApplicationBlobs,
+  ApplicationStream,
+  ClientInput,
+  PastEvent,
+} from "./application.ts";
 import { InputFeed } from "./input-feed.ts";
 import type { LogReader } from "./stream-logs.ts";
 
@@ -26,6 +32,7 @@ export interface RunHost {
   /** The logs cannot be read: this host cannot go on, which is no fault of the application. */
   unreadable(): void;
   onBug(bug: unknown): void;
+  readonly blobs: ApplicationBlobs | undefined;
 }
 
 const MESSAGES = {
@@ -130,6 +137,7 @@ export class ApplicationRun {
       past: () => this.#past(),
       emit: (body) => unwatched(this.#send(body, undefined)),
       end: (body, reason = "completed") => unwatched(this.#send(body, reason)),
+      blobs: this.#host.blobs,
       signal: this.#abort.signal,
     };
   }

@@ -20,6 +20,14 @@ export interface PastEvent {
   readonly body: Uint8Array;
 }
 
+/** Ids are the SHA-256 of the bytes, in hexadecimal digits; checked both ways (E5). */
+export interface ApplicationBlobs {
+  /** Resolves with the id once the blob is durable. */
+  put(bytes: Uint8Array): Promise<string>;
+  /** Undefined when the stream has no such blob. */
+  get(id: string): Promise<Uint8Array | undefined>;
+}
+
 export interface ApplicationStream {
   readonly principal: string;
   readonly idempotencyKey: string;
@@ -37,6 +45,8 @@ export interface ApplicationStream {
   emit(body: Uint8Array): Promise<number>;
   /** The last event. After an abort the reason recorded is `aborted`. */
   end(body: Uint8Array, reason?: Exclude<EndReason, "aborted">): Promise<number>;
+  /** The stream's blobs: what is too large for its logs. Undefined where the server keeps none, or runs degraded. */
+  readonly blobs: ApplicationBlobs | undefined;
   /** Fires on abort, and when this host no longer runs the stream: stop, in both cases. */
   readonly signal: AbortSignal;
 }

@@ -41,6 +41,8 @@ export class DegradedStream {
       end: (event, reason) => this.#live({ kind: "end", reason }, event),
       unreadable: () => undefined,
       onBug: context.onBug,
+      // A blob would be kept where nothing else is.
+      blobs: undefined,
     });
     const welcome = this.#welcome();
     countFrame(context.counters, welcome);

@@ -22,6 +22,7 @@ import type { Application } from "./application.ts";
 import { ApplicationRun, type PendingEvent } from "./application-run.ts";
 import { countFrame, type ServerCounters } from "./counters.ts";
 import { inputOf, joinedFrames } from "./log-views.ts";
+import { applicationBlobs, type StreamBlobs } from "./stream-blobs.ts";
 import { type LoggedChunk, StreamLogs } from "./stream-logs.ts";
 
 export interface HostContext {
@@ -30,6 +31,8 @@ export interface HostContext {
   readonly environment: Environment;
   readonly clock: SteadyClock;
   readonly application: Application;
+  /** Undefined where this server keeps no blobs. */
+  readonly blobs: StreamBlobs | undefined;
   readonly options: host.Options;
   readonly counters: ServerCounters;
   /** Called with every bug: a failed assertion or anything else that should be impossible. */
@@ -84,6 +87,8 @@ export class HostedStream {
       end: (event, reason) => this.#put({ input: { kind: "end", reason }, event: this.#keep(event) }),
       unreadable: () => this.drop("durability_lost"),
       onBug: context.onBug,
+      blobs:
+        context.blobs === undefined ? undefined : applicationBlobs(context.blobs, { ...name, streamKey }),
     });
     this.#run.start(context.application);
   }

@@ -1,6 +1,12 @@
 /** Hosts streams: give it a store, an application and a transport. */
 export { ApiKeys, type ApiKeyRecord, type ApiKeysOptions, type CreatedApiKey } from "./api-keys.ts";
-export type { Application, ApplicationStream, ClientInput, PastEvent } from "./application.ts";
+export type {
+  Application,
+  ApplicationBlobs,
+  ApplicationStream,
+  ClientInput,
+  PastEvent,
+} from "./application.ts";
 export { countedLog } from "./counted-log.ts";
 export { newServerCounters, type ServerCounters } from "./counters.ts";
 export { createServer, type Server, type ServerOptions } from "./server.ts";

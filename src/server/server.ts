@@ -9,7 +9,7 @@ import type { SyncSealing } from "../sealing/index.ts";
 import type { BlobStore } from "../store/blob-store.ts";
 import type { StreamStore } from "../store/stream-store.ts";
 import { type Environment, SteadyClock, systemEnvironment } from "../transport/environment.ts";
-import type { Accept } from "../transport/transport.ts";
+import type { Accept, AcceptedMeta } from "../transport/transport.ts";
 import type { Application } from "./application.ts";
 import { newServerCounters, type ServerCounters } from "./counters.ts";
 import type { HostContext } from "./hosted.ts";
@@ -56,12 +56,14 @@ export function createServer(options: ServerOptions): Server {
   const environment = options.environment ?? systemEnvironment();
   const counters = options.counters ?? newServerCounters();
   const onBug = options.onBug ?? warn;
+  const blobs = blobsOf(options, (meta) => keeper.check(meta));
   const context: HostContext = {
     store: options.store,
     sealing: options.sealing,
     environment,
     clock: new SteadyClock(environment),
     application: options.application,
+    blobs,
     options: { ...host.DEFAULTS, ...options.host },
     counters,
     onBug: (bug) => {
@@ -71,7 +73,6 @@ export function createServer(options: ServerOptions): Server {
   };
   const lease = { hostId: options.hostId ?? "local", leaseMs: options.leaseMs ?? 15_000 };
   const keeper = new Keeper(context, lease, options.blobs);
-  const { blobs } = options;
   const timers = new Set<() => void>();
   let isStopped = false;
   const connections = new Set<ServerConnection>();
@@ -100,14 +101,7 @@ export function createServer(options: ServerOptions): Server {
       connection.onOver = () => connections.delete(connection);
       return connection;
     },
-    blobs:
-      blobs === undefined
-        ? undefined
-        : streamBlobs(blobs, options.sealing, (meta) => {
-            // A stream key of another length would be an assertion of the sealing.
-            checkStreamKey(meta.streamKey);
-            return keeper.check(meta);
-          }),
+    blobs,
     counters,
     get hostedCount() {
       return keeper.hostedCount;
@@ -124,6 +118,18 @@ export function createServer(options: ServerOptions): Server {
       for (const connection of connections) connection.shutdown();
     },
   };
+}
+
+function blobsOf(
+  { blobs, sealing }: ServerOptions,
+  check: (meta: AcceptedMeta) => Promise<void>,
+): StreamBlobs | undefined {
+  if (blobs === undefined) return undefined;
+  return streamBlobs(blobs, sealing, async (meta) => {
+    // A stream key of another length would be an assertion of the sealing.
+    checkStreamKey(meta.streamKey);
+    await check(meta);
+  });
 }
 
 /** Nobody listens for bugs: they must not vanish all the same. */

@@ -5,11 +5,13 @@
  * is: a wrong stream key, another principal's stream and no stream are the same `not_found` (E1, E2). When the
  * stream becomes a tombstone its blobs go with it.
  */
+import { createHash } from "node:crypto";
 import type { StreamName } from "../core/stream-state.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import type { SyncSealing } from "../sealing/index.ts";
 import type { BlobName, BlobPut, BlobSealer, BlobStore } from "../store/blob-store.ts";
 import type { AcceptedMeta } from "../transport/transport.ts";
+import type { ApplicationBlobs } from "./application.ts";
 
 export interface StreamBlobs {
   /** Whether the stream is there and this stream key is its own; rejects with the reason why not. */
@@ -45,6 +47,25 @@ export function streamBlobs(blobs: BlobStore, sealing: SyncSealing, check: Check
       const found = await blobs.get({ space: blobSpace(meta), id }, sealerOf(meta));
       if (found.kind === "miss") throw new HoldfastError("not_found", "this stream has no such blob");
       return found.bytes;
+    },
+  };
+}
+
+/** The same blobs as the application of one stream sees them: what the client put is found here, and the other way round. */
+export function applicationBlobs(blobs: StreamBlobs, meta: AcceptedMeta): ApplicationBlobs {
+  return {
+    put: async (bytes) => {
+      const id = createHash("sha256").update(bytes).digest("hex");
+      await blobs.put(meta, id, bytes);
+      return id;
+    },
+    get: async (id) => {
+      try {
+        return await blobs.get(meta, id);
+      } catch (cause) {
+        if (cause instanceof HoldfastError && cause.code === "not_found") return undefined;
+        throw cause;
+      }
     },
   };
 }

@@ -12,12 +12,13 @@ import { decodeServerFrame, encodeClientFrame } from "../protocol/frame-codec.ts
 import type { AttachFrame, ClientFrame, ServerFrame } from "../protocol/frames.ts";
 import { Appender } from "./appender.ts";
 import { encodeBase64Url } from "./connect/base64.ts";
-import { HEADERS, STREAM_SERVICE_PATH } from "./connect/calls.ts";
+import { BLOB_SERVICE_PATH, HEADERS, STREAM_SERVICE_PATH } from "./connect/calls.ts";
 import { callHeaders, SERVER_FRAME_BYTES_MAX } from "./connect/client-call.ts";
 import { type Fetch, serverStreamCall, unaryCall } from "./connect/fetch-calls.ts";
 import { type Environment, systemEnvironment } from "./environment.ts";
+import { fetchBlobs } from "./fetch-blobs.ts";
 import { FetchListener } from "./fetch-listener.ts";
-import type { ClientMeta, Connect, Handler, Wire } from "./transport.ts";
+import type { BlobCalls, ClientMeta, Connect, Handler, Wire } from "./transport.ts";
 
 export interface FetchTransportOptions {
   /** The server's origin; a path in front of ours is kept. */
@@ -33,6 +34,7 @@ export interface FetchTransportOptions {
 
 export interface FetchTransport {
   readonly connect: Connect;
+  readonly blobs: BlobCalls;
   /** Breaks what is open. The transport can be used again afterwards. */
   close(): void;
 }
@@ -46,14 +48,16 @@ export interface FetchContext {
 }
 
 export function fetchConnect(options: FetchTransportOptions): FetchTransport {
+  const root = options.url.replace(/\/+$/, "");
   const context: FetchContext = {
     fetch: options.fetch ?? ((url, init) => fetch(url, init)),
-    baseUrl: `${options.url.replace(/\/+$/, "")}${STREAM_SERVICE_PATH}`,
+    baseUrl: `${root}${STREAM_SERVICE_PATH}`,
     headers: options.headers ?? {},
     environment: options.environment ?? systemEnvironment(),
   };
   const connections = new Set<FetchConnection>();
   const listeners = new Map<string | undefined, FetchListener>();
+  let closing = new AbortController();
 
   function listenerFor(credentials: string | undefined): FetchListener {
     const found = listeners.get(credentials);
@@ -72,10 +76,13 @@ export function fetchConnect(options: FetchTransportOptions): FetchTransport {
       connections.add(connection);
       return connection;
     },
+    blobs: fetchBlobs(context, `${root}${BLOB_SERVICE_PATH}`, () => closing.signal),
     close() {
       const reason = new HoldfastError("connection_lost", "the transport was closed");
       for (const connection of connections) connection.close(reason);
       for (const listener of listeners.values()) listener.close(reason);
+      closing.abort(reason);
+      closing = new AbortController();
     },
   };
 }

@@ -11,10 +11,12 @@ export {
   memoryTransport,
   type MemoryTransport,
   type MemoryTransportOptions,
+  type ServedBlobs,
 } from "./memory.ts";
 export type {
   Accept,
   AcceptedMeta,
+  BlobCalls,
   ClientMeta,
   Connect,
   ConnectionMeta,

@@ -12,13 +12,30 @@
 import { HoldfastError } from "../protocol/errors.ts";
 import type { ClientFrame, ServerFrame } from "../protocol/frames.ts";
 import { type Environment, systemEnvironment } from "./environment.ts";
-import type { Accept, ClientMeta, Connect, ConnectionMeta, Handler, Wire } from "./transport.ts";
+import type {
+  Accept,
+  AcceptedMeta,
+  BlobCalls,
+  ClientMeta,
+  Connect,
+  ConnectionMeta,
+  Handler,
+  Wire,
+} from "./transport.ts";
 
 export interface MemoryTransportOptions {
   /** Whose connection it is; undefined refuses it with `unauthenticated`. */
   readonly principalOf: (credentials: string | undefined) => string | undefined;
+  /** The blobs of the server, as it sees them. Without them every blob is `not_found`. */
+  readonly blobs?: ServedBlobs | undefined;
   /** Needed only for `delay`. Default: the system's. */
   readonly environment?: Environment;
+}
+
+/** A server's blobs, once it is known who asks. */
+export interface ServedBlobs {
+  put(meta: AcceptedMeta, id: string, bytes: Uint8Array): Promise<unknown>;
+  get(meta: AcceptedMeta, id: string): Promise<Uint8Array>;
 }
 
 export type Direction = "to_client" | "to_server";
@@ -36,6 +53,7 @@ export interface MemoryConnection {
 
 export interface MemoryTransport {
   readonly connect: Connect;
+  readonly blobs: BlobCalls;
   /** Those that are not closed on both sides. */
   readonly connections: ReadonlySet<MemoryConnection>;
 }
@@ -96,7 +114,7 @@ export function memoryTransport(accept: Accept, options: MemoryTransportOptions)
       if (!server.open) return;
       const principal = principalOf(options, meta.credentials);
       if (principal === undefined) {
-        return loseBoth(new HoldfastError("unauthenticated", "the credentials were not accepted"));
+        return loseBoth(refused());
       }
       const { idempotencyKey, streamKey } = meta;
       server.handler = accept({ idempotencyKey, streamKey, principal }, server);
@@ -104,7 +122,35 @@ export function memoryTransport(accept: Accept, options: MemoryTransportOptions)
     return client;
   }
 
-  return { connect, connections };
+  return { connect, blobs: memoryBlobs(options), connections };
+}
+
+function memoryBlobs(options: MemoryTransportOptions): BlobCalls {
+  function served({ credentials, idempotencyKey, streamKey }: ClientMeta, signal: AbortSignal) {
+    signal.throwIfAborted();
+    const principal = principalOf(options, credentials);
+    if (principal === undefined) throw refused();
+    if (options.blobs === undefined) throw new HoldfastError("not_found", "this server keeps no blobs");
+    return { blobs: options.blobs, meta: { principal, idempotencyKey, streamKey } };
+  }
+  return {
+    // Copies, both ways: neither side may change what the other one has.
+    put: async (meta, id, bytes, signal) => {
+      const { blobs, meta: accepted } = served(meta, signal);
+      await blobs.put(accepted, id, new Uint8Array(bytes));
+      signal.throwIfAborted();
+    },
+    get: async (meta, id, signal) => {
+      const { blobs, meta: accepted } = served(meta, signal);
+      const bytes = new Uint8Array(await blobs.get(accepted, id));
+      signal.throwIfAborted();
+      return bytes;
+    },
+  };
+}
+
+function refused(): HoldfastError {
+  return new HoldfastError("unauthenticated", "the credentials were not accepted");
 }
 
 /** One end of a connection: receives `In`, sends `Out`. Client and server have the same. */

@@ -48,6 +48,17 @@ export interface ClientMeta extends ConnectionMeta {
   readonly credentials: string | undefined;
 }
 
+/**
+ * The calls of `BlobService`, beside the connections. One attempt each; both reject with a HoldfastError, and with the signal's
+ * reason when it fires. The id is the SHA-256 of the bytes in hexadecimal digits; a server checks it, a client checks what it gets.
+ */
+export interface BlobCalls {
+  /** Resolves once the blob is durable. */
+  put(meta: ClientMeta, id: string, bytes: Uint8Array, signal: AbortSignal): Promise<void>;
+  /** Rejects with `not_found` when there is no such stream, or no such blob in it. */
+  get(meta: ClientMeta, id: string, signal: AbortSignal): Promise<Uint8Array>;
+}
+
 /** Never throws: a connection that cannot be made is one that closes. `closed` is not called before it returned. */
 export type Connect = (meta: ClientMeta, handler: Handler<ServerFrame>) => Wire<ClientFrame>;
 

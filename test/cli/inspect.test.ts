@@ -8,7 +8,7 @@ import { openSqliteStore } from "../../src/store/index.ts";
 import { http2Connect } from "../../src/transport/node/http2-client.ts";
 import { rest } from "../e2e/rig.ts";
 import { Cli, type Running } from "./cli-process.ts";
-import { echoTools, userMessage } from "./demo-messages.ts";
+import { echoTools, userMessage } from "./rehearsal-messages.ts";
 
 const HOME_KEY: Uint8Array = new Uint8Array(32).fill(7);
 const homeKeyText = Buffer.from(HOME_KEY).toString("base64url");
@@ -41,7 +41,7 @@ async function withStreams(t: TestContext): Promise<{ cli: Cli; server: Running 
     idempotencyKey: "still-open",
     first: userMessage("count to 9 every 60000 ms"),
   });
-  for await (const { eventId } of open.events) if (eventId === 1) break;
+  for await (const { eventId } of open.events) if (eventId === 2) break;
   writeFileSync(join(cli.home, "home-key"), `${homeKeyText}\n`);
   return { cli, server };
 }
@@ -54,8 +54,8 @@ test("lists streams and shows their timelines beside a running server, and from 
     listed.stdout,
     /^PRINCIPAL +STREAM +LIFE +CHUNKS +EVENTS +WRITER +HOST +SIZE +LAST ACTIVITY +STAYS$/m,
   );
-  assert.match(listed.stdout, /^default +counted +completed +1 +8 +1 +1 +\d.* ago +1 h 59 min$/m);
-  assert.match(listed.stdout, /^default +still-open +open +1 +1 /m);
+  assert.match(listed.stdout, /^default +counted +completed +1 +10 +1 +1 +\d.* ago +1 h 59 min$/m);
+  assert.match(listed.stdout, /^default +still-open +open +1 +[23] /m);
 
   const inspectTool = ["inspect", "--stream", "tooled", "--home-key-file", "home-key"];
   const shown = await cli.run([...inspectTool, ...cli.inDataDir]);
@@ -63,12 +63,12 @@ test("lists streams and shows their timelines beside a running server, and from 
   const lines = shown.stdout.split("\n").map((line) => line.replace(/^\d\d:\d\d:\d\d\.\d{3} +/, ""));
   const expected = [
     /^> chunk 0 +request +"tool canary-in-the-answer" \(tools echo\)$/,
-    /^< event 1 +step +0 started/,
-    /^< event 3 +tool call +echo \{"text":"canary-in-the-answer"\}$/,
-    /^< event 5 +exec +demo-1: tool echo \{"text":"canary-in-the-answer"\}$/,
-    /^> chunk 1 +result +exec demo-1: mcp success$/,
-    /^< event 6 +tool done +echo .* -> done well heard$/,
-    /^< event 8-\d+ +text +The tool's outcome is "done": well heard$/,
+    /^< event 2 +step +0 started/,
+    /^< event \d+ +tool call +echo \{"text":"canary-in-the-answer"\}$/,
+    /^< event \d+ +exec +0\.0\.0: tool echo \{"text":"canary-in-the-answer"\}$/,
+    /^> chunk 1 +result +exec 0\.0\.0: mcp success$/,
+    /^< event \d+ +tool done +echo .* -> done well heard$/,
+    /^< event \d+-\d+ +text +The tool's outcome is "done": well heard$/,
     /^< event \d+ +end +completed \(turn ended completed\)$/,
   ];
   let from = 0;
@@ -102,7 +102,7 @@ test("lists streams and shows their timelines beside a running server, and from 
       entry.last,
       entry.text,
     ]),
-    [[2, 6, "1 2 3 4 5 "]],
+    [[3, 7, "1 2 3 4 5 "]],
   );
   assert.equal((await fetch(`${server.url}/ready`)).status, 200);
 
@@ -123,7 +123,7 @@ test("lists streams and shows their timelines beside a running server, and from 
   assert.equal(untimed(moved.stdout), untimed(shown.stdout));
   assert.match(moved.stdout, /^--:--:--\.--- {2}> chunk 0/m);
   const sizes = await cli.run(["inspect", "--data-dir", copy]);
-  assert.match(sizes.stdout, /^default +counted +completed +1 +8 +1 +1 +\d+ B/m);
+  assert.match(sizes.stdout, /^default +counted +completed +1 +10 +1 +1 +\d+ B/m);
 });
 
 test("E4: a wrong key says so and shows nothing; keys are never printed", async (t) => {

@@ -19,7 +19,7 @@ test("serves, says in plain words what it is, and ends in good order on SIGTERM"
   assert.match(text, /^Holdfast is listening on http:\/\/127\.0\.0\.1:\d+$/m);
   assert.match(text, new RegExp(`data +${cli.dataDir}`));
   assert.match(text, /durability +fsync/);
-  assert.match(text, /application +demonstration: counts and echoes/);
+  assert.match(text, /model +rehearsal\/rehearsal\n.*no AI is behind it/);
   assert.match(text, /curl http:\/\/127\.0\.0\.1:\d+\/health/);
   assert.ok(!text.includes("\u001b"), "no colours into a pipe");
   server.signal("SIGTERM");
@@ -232,6 +232,9 @@ test("a person at a terminal is shown the API key that the first start makes, th
   };
   const settings = resolveSettings({ dataDir: "data" }, surroundings);
   const keys = { kind: "made", apiKey: "hf_id_secret", path: "data/api-key" } as const;
-  announce({ url: "http://127.0.0.1:1", settings, durability: "fsync", keys }, terminal(surroundings));
+  announce(
+    { url: "http://127.0.0.1:1", settings, durability: "fsync", keys, models: [] },
+    terminal(surroundings),
+  );
   assert.match(lines.join(""), /API key +hf_id_secret\n/);
 });

@@ -242,3 +242,42 @@ test("F4: while a tool runs the server owes nothing, however long it takes", () 
   const later = stateAfter(spoken, heartbeat(1, 1, false, 1e6));
   assert.deepEqual(after(later, tick(1e6 + 1)), ["record attached", "send_heartbeat"]);
 });
+
+test("F4: while somebody thinks about a question the server owes nothing, and after that it does again", () => {
+  const considering = (isOver: boolean, nowMs: number): Input => ({
+    kind: "considering",
+    id: "q1",
+    isOver,
+    nowMs,
+  });
+  const alive = (nowMs: number): Input => heartbeat(1, 1, false, nowMs);
+  const asked = stateAfter(attached(), say, recorded(1), ack(0), event(1), considering(false, 1));
+  assert.deepEqual(after(asked, alive(1e6), tick(1e6)), ["record attached", "send_heartbeat"]);
+  const answered = stateAfter(asked, considering(true, 1e6));
+  assert.deepEqual(after(answered, alive(1e6 + 60_001), tick(1e6 + 60_001)).slice(0, 2), [
+    "stalled no_progress",
+    "send_heartbeat",
+  ]);
+  const unasked = stateAfter(attached(), say, recorded(1), ack(0), event(1));
+  assert.deepEqual(after(unasked, alive(60_001), tick(60_001)), ["stalled no_progress", "send_heartbeat"]);
+});
+
+test("F4: while somebody thinks about an approval the server owes nothing, however long it takes", () => {
+  const asking = stateAfter(attached(), say, recorded(1), ack(0), event(1), exec(1, "x1", true), recorded(2));
+  const later = stateAfter(asking, heartbeat(1, 1, false, 1e6));
+  assert.deepEqual(after(later, tick(1e6 + 1)), ["record attached", "send_heartbeat"]);
+});
+
+test("C4: that an exec was taken back is on disk before a snapshot passes the event that said so", () => {
+  const takenBack: Input = { kind: "exec", input: { kind: "exec_aborted", execId: "x1" }, nowMs: 0 };
+  const asking = stateAfter(attached(), event(1), exec(1, "x1", true), recorded(1));
+  assert.deepEqual(after(asking, event(2), takenBack), ["record exec_aborted", "report aborted"]);
+  const records: JournalRecord[] = [welcomedBefore, received(), { kind: "exec_aborted", execId: "x1" }];
+  const restarted = client({
+    records: [...records, { kind: "snapshot", cursor: 2, state: new Uint8Array() }],
+  });
+  assert.deepEqual(after(restarted, tick(), welcome({ eventHead: 2 })), [
+    "record attached",
+    "report aborted",
+  ]);
+});

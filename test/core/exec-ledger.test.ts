@@ -18,6 +18,12 @@ const takeover = (sinceEvent: number, sinceSeqno = 2): ledger.Input => {
   return { kind: "takeover", takeover: { sinceSeqno, sinceEvent } };
 };
 const recovered: ledger.Input = { kind: "recovered" };
+const followed = (execId: string, before: string): ledger.Input => {
+  return { kind: "exec_followed", execId, after: before };
+};
+const issuedAfter = (execId: string, eventId: number, before: string): ledger.Input => {
+  return { kind: "exec_issued", execId, eventId, after: before };
+};
 
 function wanted(effects: readonly ledger.Effect[]): readonly string[] {
   return effects.map((effect) => {
@@ -121,6 +127,70 @@ test("F1: a step restarts three times, then the turn fails", () => {
 test("F1: the restarts of one step do not count against the next", () => {
   const first = [started(1), restarted(2), restarted(3), restarted(4), completed];
   assert.deepEqual(after(...first, started(6), recovered), ["restart from 6"]);
+});
+
+const readFirst = [started(1), planned("read"), completed, issued("read", 4)];
+
+test("an exec may follow another one of its tool call, once that has its outcome", () => {
+  assert.deepEqual(after(...readFirst, result("read"), followed("write", "read")), ["issue write"]);
+  assert.deepEqual(after(...readFirst, takeover(9), followed("write", "read")), ["issue write"]);
+  assert.throws(() => book(...readFirst, followed("write", "read")), AssertionFailed);
+  assert.throws(
+    () => book(...readFirst, result("read"), followed("write", "never planned")),
+    AssertionFailed,
+  );
+});
+
+test("the next step waits for an exec that follows", () => {
+  const writing = [...readFirst, result("read"), followed("write", "read")];
+  assert.equal(ledger.isReadyForStep(book(...writing)), false);
+  assert.equal(ledger.isReadyForStep(book(...writing, issued("write", 6))), false);
+  assert.equal(ledger.isReadyForStep(book(...writing, issued("write", 6), result("write", 2))), true);
+});
+
+test("A8: an exec that follows and is in the log already is not asked again", () => {
+  const inTheLog = [...readFirst, result("read"), issuedAfter("write", 6, "read")];
+  assert.deepEqual(after(...inTheLog, recovered), []);
+  assert.deepEqual(after(...inTheLog, recovered, followed("write", "read")), []);
+  assert.deepEqual(after(...inTheLog, recovered, followed("write", "read"), result("write", 2)), [
+    "write answered",
+  ]);
+  assert.throws(() => book(...readFirst, issuedAfter("write", 6, "never planned")), AssertionFailed);
+  assert.throws(() => book(...inTheLog, issuedAfter("write", 7, "read")), AssertionFailed);
+});
+
+test("an exec that follows reads back the same, whichever log comes first", () => {
+  const events = [...readFirst, issuedAfter("write", 6, "read")];
+  const chunks = [result("read", 1), result("write", 2)];
+  const lived = book(
+    ...readFirst,
+    result("read", 1),
+    followed("write", "read"),
+    issued("write", 6),
+    result("write", 2),
+  );
+  for (const again of [book(...events, ...chunks), book(...chunks, ...events)]) {
+    assert.deepEqual([again.steps, again.open, again.execs], [lived.steps, lived.open, lived.execs]);
+  }
+});
+
+test("C1: what a client has not answered when it closes stays unknown, asked before or after", () => {
+  const closed: ledger.Input = { kind: "closed", seqno: 2 };
+  assert.deepEqual(after(...twoAsked, result("a", 1), closed), ["b unknown"]);
+  assert.deepEqual(after(...twoAsked.slice(0, -1), closed, issued("b", 6)), ["b unknown"]);
+  assert.deepEqual(after(started(1), planned("a"), completed, result("a", 1), closed, issued("a", 5)), [
+    "a answered",
+  ]);
+});
+
+test("F2: a client that invents exec ids does not grow the book; the execs there are still answered", () => {
+  let state = book(...twoAsked);
+  for (let at = 0; at < ledger.UNKNOWN_RESULTS_MAX + 10; at++) {
+    [state] = ledger.step(state, result(`invented ${String(at)}`, at));
+  }
+  assert.equal(state.results.size, ledger.UNKNOWN_RESULTS_MAX);
+  assert.equal(state.ignored, 10);
+  assert.deepEqual(wanted(ledger.step(state, result("a", 9_000))[1]), ["a answered"]);
 });
 
 test("A8, D2: a host that reads the logs back, chunks and takeovers first, finds the book of the one that lived it", () => {

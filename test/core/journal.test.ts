@@ -124,7 +124,7 @@ const history = fc
   .record({
     takesOver: fc.boolean(),
     base: fc.nat(9),
-    choices: fc.array(fc.record({ what: fc.nat(11), which: fc.nat(9) }), { maxLength: 60, size: "max" }),
+    choices: fc.array(fc.record({ what: fc.nat(12), which: fc.nat(9) }), { maxLength: 60, size: "max" }),
   })
   .map(({ takesOver, base, choices }) => {
     const records: JournalRecord[] = [{ ...opened, takesOver }];
@@ -164,6 +164,8 @@ const history = fc
       if (what === 10 && which === 0) records.push({ kind: "ended", outcome: "completed" });
       if (what === 11 && phase !== undefined)
         records.push({ kind: "exec_conflict", execId, argsHash: "other" });
+      if (what === 12 && phase !== undefined && phase !== "done")
+        records.push({ kind: "exec_aborted", execId });
     }
     return records;
   });
@@ -172,7 +174,7 @@ const history = fc
 function withoutAckedDetails(journal: Recovered): Recovered {
   const execs = [...journal.execs].map(([execId, exec]) => {
     const isAcked = exec.entry.phase === "acked";
-    const entry = { ...exec.entry, approvedUntilMs: isAcked ? 0 : exec.entry.approvedUntilMs };
+    const entry = isAcked ? { ...exec.entry, approvedUntilMs: 0, isAborted: false } : exec.entry;
     return [execId, { entry, request: isAcked ? new Uint8Array() : exec.request }] as const;
   });
   return { ...journal, execs: new Map(execs) };

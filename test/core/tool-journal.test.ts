@@ -53,6 +53,7 @@ function restartedAt(phase: tools.Phase, request: Requested, more: readonly tool
     approvedUntilMs: phase === "received" ? 0 : 1_000,
     hand: "empty",
     mayHaveRun: false,
+    isAborted: false,
     resultSeqno: phase === "done" || phase === "acked" ? 3 : undefined,
   };
   return wanted(run(tools.step, tools.init([entry], false), more)[1]);
@@ -244,7 +245,13 @@ test("a click that comes too late, for an exec nobody knows or nobody asks about
 
 test("D3: a client that wanted to abort before its crash starts nothing when it is back", () => {
   const { kind: _, ...known } = shell;
-  const nothing = { approvedUntilMs: 0, hand: "empty", mayHaveRun: false, resultSeqno: undefined } as const;
+  const nothing = {
+    approvedUntilMs: 0,
+    hand: "empty",
+    mayHaveRun: false,
+    isAborted: false,
+    resultSeqno: undefined,
+  } as const;
   const wanting = tools.init([{ ...known, ...nothing, phase: "received" }], true);
   assert.deepEqual(wanted(tools.step(wanting, attached())[1]), ["report aborted"]);
 });

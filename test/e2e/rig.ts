@@ -9,9 +9,10 @@ import { Client, type ClientOptions, type ClientStream, type StreamEvent } from 
 import { retry } from "../../src/core/index.ts";
 import { nodeSealing } from "../../src/sealing/node.ts";
 import { type Application, createServer, type Server } from "../../src/server/index.ts";
-import { MemoryLog, openLogStreamStore, type StreamStore } from "../../src/store/index.ts";
+import { memoryBlobStore, MemoryLog, openLogStreamStore, type StreamStore } from "../../src/store/index.ts";
 import {
   type Accept,
+  type BlobCalls,
   type Connect,
   type Environment,
   memoryTransport,
@@ -64,6 +65,8 @@ export class Rig {
   readonly #application: Application;
   readonly #transport;
   readonly #clients: Client[] = [];
+  /** Outlives every server, as a disk does. */
+  readonly #blobs = memoryBlobStore({ now: () => Date.now() });
   #log = new MemoryLog({ durability: "fsync" });
   #store: StreamStore | undefined;
   #server: Server | undefined;
@@ -74,7 +77,13 @@ export class Rig {
       this.connects++;
       return this.#running.accept(meta, wire);
     };
-    this.#transport = memoryTransport(accept, { principalOf: (credentials) => credentials ?? PRINCIPAL });
+    this.#transport = memoryTransport(accept, {
+      principalOf: (credentials) => credentials ?? PRINCIPAL,
+      blobs: {
+        put: async (meta, id, bytes) => this.#running.blobs?.put(meta, id, bytes),
+        get: async (meta, id) => this.#running.blobs?.get(meta, id) ?? assert.fail("this server has blobs"),
+      },
+    });
   }
 
   /** Ends with the test, which fails for any bug that the server or a client has met. */
@@ -99,10 +108,15 @@ export class Rig {
     this.#store = await openLogStreamStore(this.#log, { now });
     this.#server = createServer({
       store: this.#store,
+      blobs: this.#blobs,
       sealing: nodeSealing(),
       application: this.#application,
       onBug: (bug) => this.bugs.push(bug),
     });
+  }
+
+  get blobs(): BlobCalls {
+    return this.#transport.blobs;
   }
 
   cut(): void {
@@ -169,6 +183,7 @@ export class Rig {
     };
     const client = new Client({
       connect,
+      blobs: this.#transport.blobs,
       sealing: nodeSealing(),
       homeKey: HOME_KEY,
       environment,

@@ -5,6 +5,7 @@ import * as fc from "fast-check";
 import { HoldfastError } from "../../src/protocol/errors.ts";
 import {
   readExec,
+  readExecOrder,
   writeExecAborted,
   writeExecError,
   writeExecRejected,
@@ -108,6 +109,20 @@ test("an exec of a kind that we do not know is read, so that it can be answered 
 test("fields of a newer server do not keep an exec from being read, also when they repeat", () => {
   const future = [0xa0, 0x06, 0x01];
   assert.equal(read(wrapped(...future, ...execE1, 0x12, 0, ...future)).kind, "shell");
+});
+
+/** AgentServerMessage.exec_server_control_message with the given bytes as its abort. */
+const withdrawal = (...abort: readonly number[]): Uint8Array =>
+  Uint8Array.of(0x2a, abort.length + 2, 0x0a, abort.length, ...abort);
+
+test("the withdrawal of an exec is read by its exec id; other controls are nothing to us", () => {
+  assert.deepEqual(readExecOrder(withdrawal(0x08, 9, ...execE1)), { kind: "abort", execId: "e1" });
+  assert.equal(readExec(withdrawal(...execE1)), undefined, "it is no request");
+  assert.equal(readExecOrder(Uint8Array.of(0x2a, 2, 0x12, 0)), undefined, "a control of a newer server");
+  assert.throws(() => readExecOrder(withdrawal(0x08, 9)), refused, "without an exec id");
+  assert.throws(() => readExecOrder(withdrawal(0x7a, 1, 0xff)), refused, "not a text");
+  const shared = Uint8Array.of(...withdrawal(...execE1), ...wrapped(...execE1, 0x12, 0));
+  assert.throws(() => readExecOrder(shared), refused, "a withdrawal and a request");
 });
 
 test("C5: a request that two parsers could read differently is refused", () => {

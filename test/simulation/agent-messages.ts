@@ -16,6 +16,8 @@ export type TurnEvent =
   | { readonly kind: "exec_planned"; readonly execId: string }
   | { readonly kind: "step_completed"; readonly step: number }
   | { readonly kind: "exec"; readonly execId: string; readonly tool: ToolName; readonly args: string }
+  /** The server does not want it any more. */
+  | { readonly kind: "exec_taken_back"; readonly execId: string }
   | { readonly kind: "exec_settled"; readonly execId: string }
   | { readonly kind: "turn_ended" };
 
@@ -46,6 +48,12 @@ function messageOf(event: TurnEvent): AgentServerMessage {
       return update({ case: "stepCompleted", value: { step: event.step } });
     case "exec_settled":
       return update({ case: "toolCallCompleted", value: { toolCall: { execIds: [event.execId] } } });
+    case "exec_taken_back": {
+      const abort = { case: "abort", value: { execId: event.execId } } as const;
+      return create(AgentServerMessageSchema, {
+        message: { case: "execServerControlMessage", value: { message: abort } },
+      });
+    }
     case "turn_ended":
       return update({ case: "turnEnded", value: {} });
     case "exec": {
@@ -76,6 +84,9 @@ export function decodeTurnEvent(body: Uint8Array): TurnEvent {
     if (args.case === "shellArgs") return { kind: "exec", execId, tool: "shell", args: args.value.command };
     if (args.case === "readArgs") return { kind: "exec", execId, tool: "read", args: args.value.path };
     if (args.case === "writeArgs") return { kind: "exec", execId, tool: "write", args: args.value.path };
+  }
+  if (message.case === "execServerControlMessage") {
+    return { kind: "exec_taken_back", execId: message.value.message.value?.execId ?? "" };
   }
   if (message.case === "interactionUpdate") {
     const { message: updated } = message.value;
@@ -109,6 +120,8 @@ export function decodeTurnEvent(body: Uint8Array): TurnEvent {
 export type ClientSaying =
   /** `tag` names the journal, `index` counts what it has said. */
   | { readonly kind: "words"; readonly tag: string; readonly index: number; readonly endless: boolean }
+  /** Said by a run before its result; `index` counts within the run. */
+  | { readonly kind: "partial"; readonly execId: string; readonly index: number }
   | { readonly kind: "result"; readonly execId: string; readonly outcome: string };
 
 export function encodeWords(tag: string, index: number, endless: boolean): Uint8Array {
@@ -133,6 +146,17 @@ export function encodeSuccess(execId: string, tool: ToolName): Uint8Array {
   );
 }
 
+/** Whichever the tool: nobody looks closer. */
+export function encodePartial(execId: string, index: number): Uint8Array {
+  const output = { case: "stdout", value: new TextEncoder().encode(String(index)) } as const;
+  const result = { case: "output", value: { output } } as const;
+  const message = { case: "shellStreamResult", value: { result } } as const;
+  return toBinary(
+    AgentClientMessageSchema,
+    create(AgentClientMessageSchema, { message: { case: "execClientMessage", value: { execId, message } } }),
+  );
+}
+
 export function decodeSaying(body: Uint8Array): ClientSaying {
   const { message } = fromBinary(AgentClientMessageSchema, body);
   if (message.case === "runRequest") {
@@ -141,6 +165,10 @@ export function decodeSaying(body: Uint8Array): ClientSaying {
   }
   if (message.case === "execClientMessage") {
     const { execId, message: result } = message.value;
+    if (result.case === "shellStreamResult" && result.value.result.case === "output") {
+      const said = result.value.result.value.output.value;
+      return { kind: "partial", execId, index: Number(new TextDecoder().decode(said)) };
+    }
     const outcome = result.case === undefined ? undefined : result.value.result.case;
     return { kind: "result", execId, outcome: outcome ?? "nothing" };
   }

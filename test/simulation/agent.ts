@@ -105,6 +105,7 @@ class Turn {
           // A server gone wrong: the same exec id with other arguments. Nobody may carry that out (C5).
           const isConfused = this.#process.env.random() < 0.03;
           if (isConfused) this.#emitSoon({ kind: "exec", execId, tool, args: `${FORGED} ${execId}` });
+          if (this.#process.env.random() < 0.1) this.#takeBackLater(execId);
           break;
         }
         case "settled":
@@ -118,6 +119,15 @@ class Turn {
           break;
       }
     }
+  }
+
+  /** At once, or when it is being thought about, runs, or is over. */
+  #takeBackLater(execId: string): void {
+    const { env } = this.#process;
+    const delayMs = env.random() < 0.3 ? 0 : 15_000 * env.random();
+    env.after(delayMs, () => {
+      if (!this.#isOver()) this.#emitSoon({ kind: "exec_taken_back", execId });
+    });
   }
 
   async #emit(event: TurnEvent): Promise<void> {
@@ -145,6 +155,7 @@ class Turn {
         this.#hasEnded = true;
         return [];
       case "text":
+      case "exec_taken_back":
       case "exec_settled":
         return [];
     }
@@ -169,13 +180,11 @@ class Turn {
     if (input.kind === "takeover") {
       this.#feed({ kind: "takeover", takeover: input });
     } else if (input.kind === "close") {
-      // Nobody will answer any more: whatever is asked, before or after, stays without a result.
-      const takeover = { sinceSeqno: input.seqno, sinceEvent: Number.MAX_SAFE_INTEGER };
-      this.#feed({ kind: "takeover", takeover });
+      this.#feed({ kind: "closed", seqno: input.seqno });
     } else {
       const said = decodeSaying(input.body);
       if (said.kind === "result") this.#feed({ kind: "result", execId: said.execId, seqno: input.seqno });
-      else if (input.seqno === 0) this.#isEndless = said.endless;
+      else if (said.kind === "words" && input.seqno === 0) this.#isEndless = said.endless;
     }
   }
 

@@ -6,12 +6,10 @@
  */
 import { HoldfastError } from "../../src/protocol/errors.ts";
 import { nodeSealing } from "../../src/sealing/node.ts";
-import { createServer, type Server } from "../../src/server/index.ts";
+import { type Application, createServer, type Server } from "../../src/server/index.ts";
 import { openLogStreamStore } from "../../src/store/index.ts";
 import type { StreamStore } from "../../src/store/stream-store.ts";
 import type { Accept } from "../../src/transport/transport.ts";
-import { simulatedAgent } from "./agent.ts";
-import type { Ledger } from "./ledger.ts";
 import { flakyStore, type StoreFaults } from "./flaky-store.ts";
 import { type Random, SimDisk, type SimNetwork, SimProcess, type World } from "./world/index.ts";
 
@@ -19,7 +17,8 @@ export interface ClusterOptions {
   readonly shared: boolean;
   readonly retentionMs: number;
   readonly pauseBytes: number;
-  readonly ledger: Ledger;
+  /** What runs in each life of a server. */
+  readonly application: (process: SimProcess) => Application;
   readonly slowReaderMs: number;
   /** Wraps what listens, for the checks. */
   readonly observe: (accept: Accept) => Accept;
@@ -90,7 +89,7 @@ export class Cluster {
     const server = createServer({
       store,
       sealing: nodeSealing({ randomBytes: (length) => process.env.randomBytes(length) }),
-      application: simulatedAgent(process, this.#options.ledger),
+      application: this.#options.application(process),
       environment: process.env,
       hostId: node.name,
       leaseMs: LEASE_MS,

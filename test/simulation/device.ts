@@ -9,7 +9,7 @@ import type { StreamOptions } from "../../src/client/index.ts";
 import type { ExecRequest } from "../../src/protocol/exec-codec.ts";
 import { HoldfastError } from "../../src/protocol/errors.ts";
 import { nodeSealing } from "../../src/sealing/node.ts";
-import { encodeWords } from "./agent-messages.ts";
+import { decodeTurnEvent, encodeWords } from "./agent-messages.ts";
 import { checkSameAsLog } from "./frame-checks.ts";
 import type { Ledger } from "./ledger.ts";
 import { fail } from "./log-checks.ts";
@@ -52,6 +52,8 @@ export class Device {
   readonly #indexes = new Map<string, number>();
   #held = new Map<string, Held>();
   #tabs: Held[] = [];
+  /** The execs of which this life has read, or has kept in a snapshot, that they are not wanted any more. */
+  #takenBack = new Set<string>();
   #client: Client | undefined;
   #journals = 0;
 
@@ -70,6 +72,7 @@ export class Device {
     this.process = this.process.restart();
     this.#held = new Map();
     this.#tabs = [];
+    this.#takenBack = new Set();
     this.hasFailedDisk = false;
     const process = this.process;
     const retries = new RetryChecks(world);
@@ -86,7 +89,11 @@ export class Device {
       environment: process.env,
       // Tokens run out: the first one asked for may be refused.
       credentials: () => Promise.resolve(this.#random.chance(0.05) ? undefined : principal),
-      tools: this.#tools.toolsOf(process, (exec) => this.#ownerOf(exec)),
+      tools: this.#tools.toolsOf(
+        process,
+        (exec) => this.#ownerOf(exec),
+        (execId) => this.#takenBack.has(execId),
+      ),
       stream: this.#context.stream,
       journalRecordsMax: 5,
       onBug: (bug) => world.fail(bug),
@@ -243,11 +250,13 @@ export class Device {
       if (log !== undefined && digestOfEvents(log, cursor) !== digest) {
         fail("B3", `a snapshot at ${cursor} does not cover what came before it`);
       }
+      for (const { body } of log?.events.slice(0, cursor) ?? []) this.#noteTakenBack(body);
     }
     try {
       for await (const event of stream.events) {
         cursor = this.#check(stream, event, cursor);
         digest = foldEvent(digest, event.body);
+        if (held.role === "writer") this.#noteTakenBack(event.body);
         if (this.#random.chance(0.05)) await pause(process, this.#random.int(2_000));
         const mayKeep = held.role === "writer" && event.eventId > 0 && event.end === undefined;
         if (mayKeep && this.#random.chance(0.15)) stream.snapshot(cursor, Buffer.from(String(digest)));
@@ -264,6 +273,11 @@ export class Device {
     const isVerdict = outcome === "completed" || outcome === "failed";
     if (isVerdict && cursor > 0 && end !== outcome)
       fail("B6", `a client took ${outcome} for the end, the log has ${end}`);
+  }
+
+  #noteTakenBack(body: Uint8Array): void {
+    const event = body.length === 0 ? undefined : decodeTurnEvent(body);
+    if (event?.kind === "exec_taken_back") this.#takenBack.add(event.execId);
   }
 
   #check(stream: ClientStream, event: StreamEvent, cursor: number): number {

@@ -4,9 +4,10 @@
  *
  * Wraps the production `Accept`: every frame is looked at as it leaves the server.
  */
+import { fromBinary } from "@bufbuild/protobuf";
 import type { ClientFrame, ServerFrame } from "../../src/protocol/frames.ts";
+import { AgentServerMessageSchema } from "../../src/protocol/messages.ts";
 import type { Accept, AcceptedMeta, Handler, Wire } from "../../src/transport/transport.ts";
-import { decodeTurnEvent } from "./agent-messages.ts";
 import type { Ledger } from "./ledger.ts";
 import { fail } from "./log-checks.ts";
 import type { Truth, TrueStream } from "./truth.ts";
@@ -218,6 +219,8 @@ export function checkSameAsLog(stream: TrueStream, eventId: number, covers: numb
 }
 
 export function textOf(body: Uint8Array): string {
-  const event = decodeTurnEvent(body);
-  return event.kind === "text" ? event.text : fail("B4", "something else than text was joined");
+  const { message } = fromBinary(AgentServerMessageSchema, body);
+  const update = message.case === "interactionUpdate" ? message.value.message : undefined;
+  const isText = update?.case === "textDelta" || update?.case === "thinkingDelta";
+  return isText ? update.value.text : fail("B4", "something else than text was joined");
 }

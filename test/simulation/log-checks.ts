@@ -22,6 +22,9 @@ interface Seen {
   readonly results: Map<string, string>;
   readonly planned: Set<string>;
   readonly issued: Set<string>;
+  /** How much each exec has said before its result. */
+  readonly partials: Map<string, number>;
+  readonly takenBack: Set<string>;
   isStepOpen: boolean;
   stepRestarts: number;
 }
@@ -50,6 +53,10 @@ export class LogChecks implements TruthListener {
       this.#result(stream, seen, said.execId, said.outcome);
       return;
     }
+    if (said.kind === "partial") {
+      this.#partial(seen, said.execId, said.index);
+      return;
+    }
     const last = seen.indexes.get(said.tag) ?? -1;
     if (said.index <= last) fail("A1", `${said.tag} said ${said.index} after ${last}`);
     for (let missing = last + 1; missing < said.index; missing++) {
@@ -72,12 +79,22 @@ export class LogChecks implements TruthListener {
     seen.tagOfWriter.set(owner, tag);
   }
 
+  /** What a run says comes in order and before its result; a run of a repeatable tool may begin anew. */
+  #partial(seen: Seen, execId: string, index: number): void {
+    if (seen.results.has(execId)) fail("A8", `exec ${execId} said something after its result`);
+    const next = seen.partials.get(execId) ?? 0;
+    if (index !== next && index !== 0) fail("A1", `exec ${execId} said ${index} where ${next} was next`);
+    seen.partials.set(execId, index + 1);
+    this.#world.hit("sometimes.partial_reply");
+  }
+
   #result(stream: TrueStream, seen: Seen, execId: string, outcome: string): void {
     const before = seen.results.get(execId);
     if (before !== undefined) fail("A8", `exec ${execId} has two results: ${before} and ${outcome}`);
     seen.results.set(execId, outcome);
     if (!seen.issued.has(execId)) fail("C0", `exec ${execId} was answered and never issued`);
     this.#ledger.checkOutcome(stream.name.idempotencyKey, execId, outcome);
+    if (seen.takenBack.has(execId)) this.#world.hit(`sometimes.taken_back.${outcome}`);
     if (outcome === "unknown") this.#world.hit("sometimes.unknown_reported");
     if (outcome === "rejected") this.#world.hit("sometimes.approval_denied");
   }
@@ -117,6 +134,9 @@ export class LogChecks implements TruthListener {
         if (!seen.planned.has(turn.execId)) fail("C0", `exec ${turn.execId} was rolled back and issued`);
         if (seen.issued.has(turn.execId)) fail("A8", `exec ${turn.execId} was issued twice`);
         seen.issued.add(turn.execId);
+        break;
+      case "exec_taken_back":
+        seen.takenBack.add(turn.execId);
         break;
       case "text":
       case "exec_settled":
@@ -170,6 +190,8 @@ export class LogChecks implements TruthListener {
         indexes: new Map(),
         tagOfWriter: new Map(),
         results: new Map(),
+        partials: new Map(),
+        takenBack: new Set(),
         planned: new Set(),
         issued: new Set(),
         isStepOpen: false,

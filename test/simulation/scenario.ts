@@ -4,6 +4,7 @@
  */
 import type { StreamOptions } from "../../src/client/index.ts";
 import { nodeSealing } from "../../src/sealing/node.ts";
+import { simulatedAgent } from "./agent.ts";
 import { decodeSaying } from "./agent-messages.ts";
 import { Chaos, CHAOS_KINDS } from "./chaos.ts";
 import { Cluster } from "./cluster.ts";
@@ -48,6 +49,7 @@ export const SOMETIMES: readonly string[] = [
   "sometimes.journal_damaged",
   "sometimes.leftover_stopped",
   "sometimes.marked_aborted",
+  "sometimes.partial_reply",
   "sometimes.playback",
   "sometimes.repeatable_again",
   "sometimes.second_tab",
@@ -58,6 +60,9 @@ export const SOMETIMES: readonly string[] = [
   "sometimes.step_restarted",
   "sometimes.store_failed",
   "sometimes.stranger_refused",
+  "sometimes.taken_back.aborted",
+  "sometimes.taken_back.error",
+  "sometimes.taken_back.success",
   "sometimes.takeover",
   "sometimes.takeover_with_open_exec",
   "sometimes.tombstone_answered",
@@ -136,7 +141,7 @@ class Simulation {
       shared: random.chance(0.4) && !isCalm,
       retentionMs: RETENTION_MS,
       pauseBytes,
-      ledger: this.#ledger,
+      application: (process) => simulatedAgent(process, this.#ledger),
       slowReaderMs: 3_000,
       observe: (accept) =>
         checkedAccept(

@@ -3,8 +3,8 @@
  * effects in the outside world, where a crash of the client neither stops nor undoes them.
  */
 import type { ExecRequest } from "../../src/protocol/exec-codec.ts";
-import type { Approval, Tools } from "../../src/client/index.ts";
-import { encodeSuccess, FORGED, type ToolName } from "./agent-messages.ts";
+import type { Approval, ToolRun, Tools } from "../../src/client/index.ts";
+import { encodePartial, encodeSuccess, FORGED, type ToolName } from "./agent-messages.ts";
 import type { Ledger } from "./ledger.ts";
 import type { Random, SimProcess, World } from "./world/index.ts";
 
@@ -28,11 +28,21 @@ export class ToolFloor {
   }
 
   /** The tools as one life of the client sees them, for one stream. */
-  toolsOf(process: SimProcess, idempotencyKeyOf: (exec: ExecRequest) => string): Tools {
+  toolsOf(
+    process: SimProcess,
+    idempotencyKeyOf: (exec: ExecRequest) => string,
+    isTakenBack: (execId: string) => boolean,
+  ): Tools {
     return {
       policy: (exec) => ({ repeatable: exec.tool === "read", needsApproval: exec.tool === "write" }),
       approve: (exec) => this.#approve(process, exec),
-      run: (exec, signal) => this.#run(process, idempotencyKeyOf(exec), exec, signal),
+      run: (exec, run) => {
+        // Its application has read, in this life or before a snapshot, that nobody wants it any more.
+        if (isTakenBack(exec.execId)) {
+          this.#world.fail(new Error(`C4: exec ${exec.execId} was begun after it had been taken back`));
+        }
+        return this.#run(process, idempotencyKeyOf(exec), exec, run);
+      },
       stopLeftover: (exec) => {
         if (this.#running.has(exec.execId)) this.#world.hit("sometimes.leftover_stopped");
         this.#stop(exec.execId);
@@ -54,22 +64,23 @@ export class ToolFloor {
     });
   }
 
-  #run(
-    process: SimProcess,
-    idempotencyKey: string,
-    exec: ExecRequest,
-    signal: AbortSignal,
-  ): Promise<Uint8Array> {
+  #run(process: SimProcess, idempotencyKey: string, exec: ExecRequest, run: ToolRun): Promise<Uint8Array> {
     const { execId } = exec;
+    if (run.idempotencyKey !== idempotencyKey)
+      this.#world.fail(new Error("a run was told of another stream"));
     const isLong = this.#random.chance(0.3);
     const beforeMs = this.#random.int(isLong ? 30_000 : 200);
     const afterMs = this.#random.int(isLong ? 10_000 : 200);
+    // Processes may take their time to go.
+    const stopMs = this.#random.chance(0.5) ? 1 : this.#random.int(5_000);
     this.#world.trace(process.name, "runs", exec.tool, execId);
     this.#checkApproval(exec);
     if (Buffer.from(exec.args).includes(FORGED)) {
       this.#world.fail(new Error(`C5: exec ${execId} ran with other arguments than it was first asked with`));
     }
     this.#ledger.ran(process.name, idempotencyKey);
+    const partials = this.#random.chance(0.3) ? this.#random.int(4) : 0;
+    for (let index = 0; index < partials; index++) void run.say(encodePartial(execId, index));
     return new Promise((resolve, reject) => {
       const cancel = this.#world.schedule(beforeMs, () => {
         this.#running.delete(execId);
@@ -78,9 +89,9 @@ export class ToolFloor {
         process.env.after(afterMs, () => resolve(encodeSuccess(execId, toolName(exec.tool))));
       });
       this.#running.set(execId, cancel);
-      signal.addEventListener("abort", () => {
+      run.signal.addEventListener("abort", () => {
         this.#stop(execId);
-        process.env.after(1, () => reject(new Error("stopped")));
+        process.env.after(stopMs, () => reject(new Error("stopped")));
       });
     });
   }

@@ -32,7 +32,7 @@ export const importTable: Readonly<Record<string, Reach | "anything">> = {
   "client-node": { may: ["client", "store", "protocol", "sealing", "transport"] },
   tools: { may: ["protocol"], types: ["client"] },
   server: { may: ["core", "protocol", "sealing", "store", "transport"] },
-  agent: { may: ["core", "protocol"] },
+  agent: { may: ["core", "protocol"], types: ["server"] },
   gateway: { may: ["client", "protocol"], types: ["store"] },
   cli: "anything",
   web: { may: ["client"] },

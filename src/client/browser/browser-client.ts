@@ -7,6 +7,7 @@
  */
 import { HoldfastError } from "../../protocol/errors.ts";
 import type { WebKey } from "../../sealing/index.ts";
+import type { ClientStores } from "../agent/conversation-store.ts";
 import { Client, type ClientOptions } from "../client.ts";
 import type { ClientStream } from "../stream.ts";
 import type { WebWriterLocks } from "./writer-locks.ts";
@@ -22,15 +23,19 @@ export type BrowserHomeKeys = Uint8Array | WebKey;
 export interface TabParts {
   /** Undefined when nothing is kept: then no other tab can have it either. */
   readonly writerLocks: WebWriterLocks | undefined;
+  readonly stores: ClientStores;
   readonly release: () => void;
 }
 
 export class BrowserClient extends Client<BrowserHomeKeys> {
+  /** Conversations and their blobs: for `new Conversations({ client, ...client.stores })`. In memory with persistence off. */
+  readonly stores: ClientStores;
   readonly #parts: TabParts;
   #closing: Promise<void> | undefined;
 
   constructor(options: ClientOptions<BrowserHomeKeys>, parts: TabParts) {
     super(options);
+    this.stores = parts.stores;
     this.#parts = parts;
   }
 

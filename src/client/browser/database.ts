@@ -1,5 +1,5 @@
 /**
- * One IndexedDB database per scope: journals, their records, and the home key.
+ * One IndexedDB database per scope: journals, their records, the home key, conversations and their blobs.
  *
  * Its version is the format version. A database written by newer code is refused and left alone; when
  * newer code in another tab wants to change the format, this tab lets go of the database and says so,
@@ -12,7 +12,8 @@
 import { HoldfastError } from "../../protocol/errors.ts";
 import type { Database, DatabaseFactory, DatabaseRequest, Transaction } from "./platform.ts";
 
-export const FORMAT_VERSION = 1;
+/** 2 added conversations and blobs; what was there before stays as it is. */
+export const FORMAT_VERSION = 2;
 
 /** Per idempotency key, how many records its journal has. */
 export const JOURNALS = "journals";
@@ -20,8 +21,14 @@ export const JOURNALS = "journals";
 export const RECORDS = "records";
 /** The home key. */
 export const KEYS = "keys";
+/** Per conversation id, its version and sealed record. */
+export const CONVERSATIONS = "conversations";
+/** Per blob id, when it was put, in milliseconds. */
+export const BLOBS = "blobs";
+/** Per blob id, its sealed bytes. */
+export const BLOB_BYTES = "blob bytes";
 
-const STORES = [JOURNALS, RECORDS, KEYS];
+const STORES = [JOURNALS, RECORDS, KEYS, CONVERSATIONS, BLOBS, BLOB_BYTES];
 
 export class BrowserDatabase {
   readonly #factory: DatabaseFactory;
@@ -117,7 +124,10 @@ function open(factory: DatabaseFactory, name: string): Promise<Database> {
     const request = factory.open(name, FORMAT_VERSION);
     let isRefused = false;
     request.addEventListener("upgradeneeded", () => {
-      for (const store of STORES) request.result.createObjectStore(store);
+      const { result } = request;
+      for (const store of STORES) {
+        if (!result.objectStoreNames.contains(store)) result.createObjectStore(store);
+      }
     });
     request.addEventListener("blocked", () => {
       isRefused = true;

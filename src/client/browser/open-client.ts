@@ -1,12 +1,15 @@
 /**
  * The front door for browsers: settings in, a client with journals, home key and a shared connection out.
  */
-import { KEY_BYTES, webSealing } from "../../sealing/index.ts";
+import { KEY_BYTES, type Sealing, webSealing } from "../../sealing/index.ts";
 import { fetchConnect } from "../../transport/fetch-transport.ts";
-import type { Connect } from "../../transport/transport.ts";
+import type { BlobCalls, Connect } from "../../transport/transport.ts";
 import type { ClientOptions } from "../client.ts";
 import type { JournalStore } from "../journal-store.ts";
+import { type ClientStores, memoryStores } from "../agent/conversation-store.ts";
+import { indexedDbBlobStore } from "./blobs.ts";
 import { BrowserClient, type BrowserHomeKeys } from "./browser-client.ts";
+import { indexedDbConversationStore } from "./conversations.ts";
 import { BrowserDatabase } from "./database.ts";
 import { browserHomeKey } from "./home-key.ts";
 import { indexedDbJournalStore } from "./indexeddb-journal-store.ts";
@@ -24,11 +27,13 @@ export async function openClient(options: BrowserClientOptions = {}): Promise<Br
   const page = thisPage();
   const settings = settle(options, thisOrigin());
   const platform = thisBrowser();
+  const sealing = webSealing();
   const kept = settings.persistence ? await openJournals(settings, platform) : undefined;
-  const transport = transportOf(options.connect, settings, platform);
+  const transport = transportOf(options, settings, platform);
   const clientOptions: ClientOptions<BrowserHomeKeys> = {
     connect: transport.connect,
-    sealing: webSealing(),
+    blobs: transport.blobs,
+    sealing,
     // Without journals nothing outlives this page, so neither need the key.
     homeKey: kept?.homeKey ?? settings.homeKey ?? crypto.getRandomValues(new Uint8Array(KEY_BYTES)),
     credentials: settings.credentials,
@@ -40,6 +45,7 @@ export async function openClient(options: BrowserClientOptions = {}): Promise<Br
   };
   const client = new BrowserClient(clientOptions, {
     writerLocks: kept?.writerLocks,
+    stores: kept === undefined ? memoryStores() : storesOf(kept, sealing),
     release: () => {
       unwatch();
       transport.close();
@@ -67,19 +73,30 @@ async function openJournals(settings: Settings, platform: Platform): Promise<Kep
   return { database, journals, homeKey: key, writerLocks };
 }
 
+function storesOf({ database, homeKey }: Kept, sealing: Sealing<BrowserHomeKeys>): ClientStores {
+  const sealer = sealing.homeSealer(homeKey);
+  return {
+    blobs: indexedDbBlobStore(database, sealer),
+    records: indexedDbConversationStore(database, sealer),
+  };
+}
+
 interface Transport {
   readonly connect: Connect;
+  readonly blobs: BlobCalls | undefined;
   close(): void;
 }
 
-function transportOf(own: Connect | undefined, settings: Settings, platform: Platform): Transport {
-  if (own !== undefined) return { connect: own, close: () => undefined };
+function transportOf(own: BrowserClientOptions, settings: Settings, platform: Platform): Transport {
+  if (own.connect !== undefined) return { connect: own.connect, blobs: own.blobs, close: () => undefined };
   const { url } = settings;
   const transport = fetchConnect({ url, shared: true });
   if (!settings.shareConnection) return transport;
   const shared = new SharedConnection({ url, connect: transport.connect, platform });
   return {
     connect: shared.connect,
+    // A blob travels from this tab by itself: it is one request, and the leader has enough to carry.
+    blobs: transport.blobs,
     close: () => {
       shared.close();
       transport.close();

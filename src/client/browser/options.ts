@@ -4,7 +4,7 @@
  */
 import { HoldfastError } from "../../protocol/errors.ts";
 import { KEY_BYTES } from "../../sealing/index.ts";
-import type { Connect } from "../../transport/transport.ts";
+import type { BlobCalls, Connect } from "../../transport/transport.ts";
 import { type ApiKey, credentialsOf } from "../api-key.ts";
 import type { StreamOptions, Tools } from "../index.ts";
 
@@ -35,6 +35,8 @@ export interface BrowserClientOptions {
   readonly shareConnection?: boolean | undefined;
   /** A transport of your own, not shared with other tabs; `url` then means nothing. */
   readonly connect?: Connect | undefined;
+  /** The blob calls of that transport. Without them its streams have no blobs. */
+  readonly blobs?: BlobCalls | undefined;
   /** Retry, stall clocks and heartbeats, in detail. The switches above win. */
   readonly stream?: Partial<StreamOptions> | undefined;
   /** How many streams resume at the same time. Default: 4. */

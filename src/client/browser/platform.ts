@@ -27,6 +27,7 @@ export interface OpenRequest extends Source<"success" | "error" | "blocked" | "u
 }
 
 export interface Database extends Source<"versionchange" | "close"> {
+  readonly objectStoreNames: { contains(name: string): boolean };
   createObjectStore(name: string): unknown;
   transaction(
     stores: string[],

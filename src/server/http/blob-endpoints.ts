@@ -20,7 +20,7 @@ import {
   PutResponseSchema,
 } from "../../protocol/gen/holdfast/v1/blob_pb.ts";
 import { LIMITS } from "../../protocol/limits.ts";
-import { HEADERS } from "../../transport/connect/calls.ts";
+import { BLOB_PIECE_BYTES_MAX, HEADERS } from "../../transport/connect/calls.ts";
 import { envelopes } from "../../transport/connect/envelopes.ts";
 import {
   contentType,
@@ -34,7 +34,7 @@ import type { Exchange } from "../../transport/node/exchange.ts";
 import type { AcceptedMeta } from "../../transport/transport.ts";
 import type { ServerCounters } from "../counters.ts";
 import type { StreamBlobs } from "../stream-blobs.ts";
-import { type BlobLimits, PIECE_BYTES_MAX } from "./blob-limits.ts";
+import type { BlobLimits } from "./blob-limits.ts";
 import type { ByteBudget } from "./byte-budget.ts";
 import type { HttpCounters } from "./http-counters.ts";
 import { Transfer } from "./transfer.ts";
@@ -63,7 +63,7 @@ interface Asked {
 }
 
 /** A piece, its field's head, and in JSON a third more. */
-const MESSAGE_BYTES_MAX = 2 * PIECE_BYTES_MAX;
+const MESSAGE_BYTES_MAX = 2 * BLOB_PIECE_BYTES_MAX;
 const BLOB_ID_BYTES = 32;
 
 export function blobEndpoints(options: BlobEndpointsOptions): BlobEndpoints {
@@ -99,8 +99,8 @@ export function blobEndpoints(options: BlobEndpointsOptions): BlobEndpoints {
       reservation.shrinkTo(bytes.length);
       const header = { blobId: request.blobId, sizeBytes: bytes.length };
       await transfer.write(encodePart(format, { case: "header", value: create(BlobHeaderSchema, header) }));
-      for (let at = 0; at < bytes.length; at += PIECE_BYTES_MAX) {
-        const value = bytes.subarray(at, at + PIECE_BYTES_MAX);
+      for (let at = 0; at < bytes.length; at += BLOB_PIECE_BYTES_MAX) {
+        const value = bytes.subarray(at, at + BLOB_PIECE_BYTES_MAX);
         await transfer.write(encodePart(format, { case: "data", value }));
         http.blobBytesOut += value.length;
       }
@@ -162,7 +162,7 @@ async function readPieces({ transfer, format }: Asked, sizeBytes: number): Promi
     const part = decodePart(format, message);
     if (part?.case !== "data") throw invalidFrame("after its header a blob has only data");
     const piece = part.value;
-    checkSize(piece.length, PIECE_BYTES_MAX, "a piece of a blob");
+    checkSize(piece.length, BLOB_PIECE_BYTES_MAX, "a piece of a blob");
     if (filled + piece.length > sizeBytes) throw invalidFrame("the blob is larger than its header says");
     bytes.set(piece, filled);
     filled += piece.length;

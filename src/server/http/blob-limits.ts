@@ -20,6 +20,3 @@ export const BLOB_DEFAULTS: BlobLimits = Object.freeze({
   // 64 MiB at 2 Mbit/s.
   totalMs: 300_000,
 });
-
-/** One message of a transfer holds so much of a blob at most. */
-export const PIECE_BYTES_MAX = 256 * 1024;

@@ -22,6 +22,7 @@ import {
 import { addTo, type HttpCounters, type RequestKind } from "./http-counters.ts";
 import type { Metrics } from "./metrics.ts";
 import { ObservedExchange } from "./observed-exchange.ts";
+import type { OpenCalls } from "./open-calls.ts";
 import { isLoopbackHost, type Judge, PREFLIGHT_HEADERS } from "./origin.ts";
 import { NOTICE, type Route, ROUTES, SERVED_PATHS } from "./routes.ts";
 import type { SignIn } from "./sign-in.ts";
@@ -32,6 +33,7 @@ export type Call = (exchange: Exchange, principal: string) => void;
 export interface EdgeOptions {
   readonly judge: Judge;
   readonly signIn: SignIn;
+  readonly openCalls: OpenCalls;
   readonly calls: Readonly<Partial<Record<RequestKind, Call>>>;
   readonly metrics: () => Metrics;
   /** Whether `/metrics` is shown without an API key. */
@@ -51,6 +53,8 @@ interface Pass {
   readonly exchange: ObservedExchange;
   principal: string | undefined;
   error: ErrorCode | "foreign" | undefined;
+  /** Called at its end. */
+  over: () => void;
 }
 
 export function createEdge(options: EdgeOptions): (exchange: Exchange) => void {
@@ -64,6 +68,7 @@ export function createEdge(options: EdgeOptions): (exchange: Exchange) => void {
       addTo(http.open, kind, -1);
       addTo(http.done, `${kind} ${observed.status}`, 1);
       const { principal, error } = pass;
+      pass.over();
       const idempotencyKey = exchange.header("x-idempotency-key");
       const isNamed = principal !== undefined && idempotencyKey !== undefined;
       logRequest(logger, {
@@ -81,7 +86,8 @@ export function createEdge(options: EdgeOptions): (exchange: Exchange) => void {
         bytesOut: observed.bytesOut,
       });
     });
-    const pass: Pass = { kind, exchange: observed, principal: undefined, error: undefined };
+    const over = (): void => undefined;
+    const pass: Pass = { kind, exchange: observed, principal: undefined, error: undefined, over };
     addTo(http.open, kind, 1);
     return pass;
   }
@@ -119,6 +125,9 @@ export function createEdge(options: EdgeOptions): (exchange: Exchange) => void {
         }
         const call = options.calls[route.kind];
         if (call === undefined) throw new HoldfastError("not_found", "this server keeps no blobs");
+        if (route.call === "stream") {
+          pass.over = options.openCalls.add(exchange.header("authorization"), exchange);
+        }
         call(exchange, principal);
         // Refused by its headers: nobody reads the rest.
         if (exchange.hasResponded) discardBody(exchange);

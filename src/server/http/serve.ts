@@ -17,6 +17,7 @@ import { ByteBudget } from "./byte-budget.ts";
 import { type Call, createEdge } from "./edge.ts";
 import { newHttpCounters, type RequestKind } from "./http-counters.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
+import { OpenCalls } from "./open-calls.ts";
 import { isLoopbackName, originJudge } from "./origin.ts";
 import { type Authenticate, FAILED_SIGN_INS, SignIn } from "./sign-in.ts";
 
@@ -40,6 +41,8 @@ export interface HttpOptions {
   readonly portLimits?: Partial<PortLimits>;
   readonly blobLimits?: Partial<BlobLimits>;
   readonly failedSignIns?: budget.Options;
+  /** How often the API keys of calls that go on are looked at again, so that a revoked one ends them. Default: 10 s. */
+  readonly recheckMs?: number;
 }
 
 export interface HttpServer {
@@ -61,6 +64,7 @@ export interface CloseOptions {
 }
 
 const DRAIN_MS = 5_000;
+const RECHECK_MS = 10_000;
 
 /** A store that takes longer to answer than this is not usable. */
 const PROBE_MS = 2_000;
@@ -73,6 +77,10 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
   const blobLimits = { ...BLOB_DEFAULTS, ...options.blobLimits };
   const blobMemory = new ByteBudget(blobLimits.heldBytesMax, blobLimits.waitingMax);
   const signIn = new SignIn(options.authenticate, options.failedSignIns ?? FAILED_SIGN_INS);
+  const openCalls = new OpenCalls(
+    (authorization) => signIn.isGood(authorization),
+    options.recheckMs ?? RECHECK_MS,
+  );
   const onBug = (bug: unknown): void => {
     server.counters.bugs++;
     logBug(logger, bug);
@@ -105,6 +113,7 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
       allowedOrigins: options.allowedOrigins ?? [],
     }),
     signIn,
+    openCalls,
     calls,
     metrics: () => metrics,
     hasOpenMetrics: isLoopbackName(host),
@@ -133,6 +142,7 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
     const told = server.shutdown().then(() => streams.close());
     await Promise.all([told, port.close(drainMs)]);
     metrics.close();
+    openCalls.close();
     logger.info("shut down");
   }
 

@@ -54,6 +54,16 @@ export class SignIn {
     }
   }
 
+  /** Whether a token that let somebody in still would. When that cannot be found out, it is left alone. */
+  async isGood(authorization: string | undefined): Promise<boolean> {
+    try {
+      await this.#authenticate(bearerToken(authorization));
+      return true;
+    } catch (cause) {
+      return !(cause instanceof HoldfastError && cause.code === "unauthenticated");
+    }
+  }
+
   #checkFailures(address: string): void {
     const known = this.#failures.get(address);
     if (known === undefined) return;

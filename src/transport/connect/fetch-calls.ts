@@ -45,14 +45,24 @@ export interface StreamEvents {
   message(message: Uint8Array): boolean;
 }
 
-/** Resolves when the server ended it in order, or `message` returned false; rejects with a HoldfastError. */
+/** One message there, many back. Resolves when the server ended it in order, or `message` returned false. */
 export async function serverStreamCall(
   call: Call,
   request: Uint8Array,
   messageBytesMax: number,
   events: StreamEvents,
 ): Promise<void> {
-  const response = await post(call, contentType("proto", "stream"), envelopes([request]));
+  await streamingCall(call, envelopes([request]), messageBytesMax, events);
+}
+
+/** The same with a request of any number of messages, in envelopes. Rejects with a HoldfastError. */
+export async function streamingCall(
+  call: Call,
+  body: Uint8Array<ArrayBuffer>,
+  messageBytesMax: number,
+  events: StreamEvents,
+): Promise<void> {
+  const response = await post(call, contentType("proto", "stream"), body);
   if (response.status !== 200 || formatOf(typeOf(response), "stream") !== "proto") {
     throw readErrorResponse(response.status, await smallBody(response), response.headers.get("retry-after"));
   }

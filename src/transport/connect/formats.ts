@@ -6,7 +6,7 @@
  */
 import { type DescMessage, fromBinary, fromJsonString, toBinary, toJsonString } from "@bufbuild/protobuf";
 import { HoldfastError } from "../../protocol/errors.ts";
-import { checkJson } from "./json-check.ts";
+import { checkJson } from "../../protocol/json-check.ts";
 
 export type Format = "proto" | "json";
 export type CallKind = "stream" | "unary";

@@ -77,6 +77,8 @@ export class ClientSession {
   }
 
   destroy(): void {
+    // Its `close` comes later, and who calls before that must not be given a dead session.
+    this.#isLeaving = true;
     this.#session.destroy();
   }
 

@@ -4,8 +4,9 @@
  * All connections of one client share an HTTP/2 session; a new one is opened when the last one broke or is full. A session
  * without streams does not keep a process alive.
  */
-import type { Connect } from "../transport.ts";
+import type { BlobCalls, Connect } from "../transport.ts";
 import { HoldfastError } from "../../protocol/errors.ts";
+import { http2Blobs } from "./http2-blobs.ts";
 import { Http2Call } from "./http2-call.ts";
 import { ClientSession } from "./http2-client-session.ts";
 
@@ -26,6 +27,7 @@ export interface Http2ConnectOptions {
 
 export interface Http2Transport {
   readonly connect: Connect;
+  readonly blobs: BlobCalls;
   /** Breaks what is open. The transport can be used again afterwards. */
   close(): void;
 }
@@ -56,6 +58,7 @@ export function http2Connect(options: Http2ConnectOptions): Http2Transport {
       });
       return call;
     },
+    blobs: http2Blobs({ sessionWithRoom, basePath, headers: options.headers ?? {} }),
     close() {
       for (const session of sessions) session.destroy();
     },

@@ -2,7 +2,7 @@
  * The page of the storage tests: the journal store's conformance suite over the browser's own
  * IndexedDB, and what only a browser can do to it.
  */
-import { BrowserDatabase } from "../../../src/client/browser/database.ts";
+import { BrowserDatabase, FORMAT_VERSION } from "../../../src/client/browser/database.ts";
 import { browserHomeKey } from "../../../src/client/browser/home-key.ts";
 import { indexedDbJournalStore } from "../../../src/client/browser/indexeddb-journal-store.ts";
 import type { Database, DatabaseFactory } from "../../../src/client/browser/platform.ts";
@@ -77,7 +77,7 @@ const storagePage = {
   },
 
   newerDatabase: async () => {
-    (await openRaw("newer", 2)).close();
+    (await openRaw("newer", FORMAT_VERSION + 1)).close();
     const store = indexedDbJournalStore(new BrowserDatabase(indexedDB, "newer"), keyRanges);
     return refusal(store.list());
   },
@@ -86,7 +86,7 @@ const storagePage = {
   overtaken: async () => {
     const store = indexedDbJournalStore(new BrowserDatabase(indexedDB, "overtaken"), keyRanges);
     await store.append("k", [new Uint8Array(1)]);
-    (await openRaw("overtaken", 2)).close();
+    (await openRaw("overtaken", FORMAT_VERSION + 1)).close();
     return refusal(store.append("k", [new Uint8Array(1)]));
   },
 

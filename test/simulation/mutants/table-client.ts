@@ -94,7 +94,7 @@ export const CLIENT_MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: TOOLS,
-        from: "const mayRunAgain = entry.repeatable && !entry.needsApproval && !state.aborted;",
+        from: "const mayRunAgain = entry.repeatable && !entry.needsApproval && !isAborted;",
         to: "const mayRunAgain = true;",
       },
     ],
@@ -145,6 +145,35 @@ export const CLIENT_MUTANTS: readonly Mutant[] = [
         file: "src/client/stream.ts",
         from: "const unreadable = end === undefined ? this.#tools?.lookAt(body, eventId) : undefined;",
         to: "const unreadable = undefined; if (end === undefined) this.#context.environment.after(5_000, () => this.#tools?.lookAt(body, eventId));",
+      },
+    ],
+  },
+  {
+    name: "an exec that was taken back is begun all the same",
+    breaks: "C4",
+    patches: [
+      {
+        file: TOOLS,
+        from: `if (state.aborted || entry.isAborted) return report(state, entry, "aborted");
+  const isApproved`,
+        to: `if (state.aborted) return report(state, entry, "aborted");
+  const isApproved`,
+      },
+      {
+        file: TOOLS,
+        from: `if (state.aborted || entry.isAborted) return report(state, entry, entry.mayHaveRun`,
+        to: `if (state.aborted) return report(state, entry, entry.mayHaveRun`,
+      },
+    ],
+  },
+  {
+    name: "what a run says before its result waits behind it",
+    breaks: "A8",
+    patches: [
+      {
+        file: "src/client/stream.ts",
+        from: "say: async (body) => void (await this.#say({ body, isReply: true })),",
+        to: "say: async (body) => void context.environment.after(3_000, () => void this.#say({ body, isReply: true }).catch(() => undefined)),",
       },
     ],
   },

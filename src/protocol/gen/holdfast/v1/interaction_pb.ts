@@ -14,7 +14,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file holdfast/v1/interaction.proto.
  */
 export const file_holdfast_v1_interaction: GenFile = /*@__PURE__*/
-  fileDesc("Ch1ob2xkZmFzdC92MS9pbnRlcmFjdGlvbi5wcm90bxILaG9sZGZhc3QudjEi3gcKEUludGVyYWN0aW9uVXBkYXRlEjIKCnRleHRfZGVsdGEYASABKAsyHC5ob2xkZmFzdC52MS5UZXh0RGVsdGFVcGRhdGVIABI/ChF0b29sX2NhbGxfc3RhcnRlZBgCIAEoCzIiLmhvbGRmYXN0LnYxLlRvb2xDYWxsU3RhcnRlZFVwZGF0ZUgAEkMKE3Rvb2xfY2FsbF9jb21wbGV0ZWQYAyABKAsyJC5ob2xkZmFzdC52MS5Ub29sQ2FsbENvbXBsZXRlZFVwZGF0ZUgAEjoKDnRoaW5raW5nX2RlbHRhGAQgASgLMiAuaG9sZGZhc3QudjEuVGhpbmtpbmdEZWx0YVVwZGF0ZUgAEkIKEnRoaW5raW5nX2NvbXBsZXRlZBgFIAEoCzIkLmhvbGRmYXN0LnYxLlRoaW5raW5nQ29tcGxldGVkVXBkYXRlSAASRwoVdXNlcl9tZXNzYWdlX2FwcGVuZGVkGAYgASgLMiYuaG9sZGZhc3QudjEuVXNlck1lc3NhZ2VBcHBlbmRlZFVwZGF0ZUgAEj8KEXBhcnRpYWxfdG9vbF9jYWxsGAcgASgLMiIuaG9sZGZhc3QudjEuUGFydGlhbFRvb2xDYWxsVXBkYXRlSAASNAoLdG9rZW5fZGVsdGEYCCABKAsyHS5ob2xkZmFzdC52MS5Ub2tlbkRlbHRhVXBkYXRlSAASLQoHc3VtbWFyeRgJIAEoCzIaLmhvbGRmYXN0LnYxLlN1bW1hcnlVcGRhdGVIABJBChJzaGVsbF9vdXRwdXRfZGVsdGEYDCABKAsyIy5ob2xkZmFzdC52MS5TaGVsbE91dHB1dERlbHRhVXBkYXRlSAASMQoJaGVhcnRiZWF0GA0gASgLMhwuaG9sZGZhc3QudjEuSGVhcnRiZWF0VXBkYXRlSAASMgoKdHVybl9lbmRlZBgOIAEoCzIcLmhvbGRmYXN0LnYxLlR1cm5FbmRlZFVwZGF0ZUgAEjsKD3Rvb2xfY2FsbF9kZWx0YRgPIAEoCzIgLmhvbGRmYXN0LnYxLlRvb2xDYWxsRGVsdGFVcGRhdGVIABI2CgxzdGVwX3N0YXJ0ZWQYECABKAsyHi5ob2xkZmFzdC52MS5TdGVwU3RhcnRlZFVwZGF0ZUgAEjoKDnN0ZXBfY29tcGxldGVkGBEgASgLMiAuaG9sZGZhc3QudjEuU3RlcENvbXBsZXRlZFVwZGF0ZUgAEjoKDnN0ZXBfcmVzdGFydGVkGBIgASgLMiAuaG9sZGZhc3QudjEuU3RlcFJlc3RhcnRlZFVwZGF0ZUgAQgkKB21lc3NhZ2UiHwoPVGV4dERlbHRhVXBkYXRlEgwKBHRleHQYASABKAkiQQoVVG9vbENhbGxTdGFydGVkVXBkYXRlEigKCXRvb2xfY2FsbBgBIAEoCzIVLmhvbGRmYXN0LnYxLlRvb2xDYWxsIkMKF1Rvb2xDYWxsQ29tcGxldGVkVXBkYXRlEigKCXRvb2xfY2FsbBgBIAEoCzIVLmhvbGRmYXN0LnYxLlRvb2xDYWxsIiMKE1RoaW5raW5nRGVsdGFVcGRhdGUSDAoEdGV4dBgBIAEoCSIuChdUaGlua2luZ0NvbXBsZXRlZFVwZGF0ZRITCgtkdXJhdGlvbl9tcxgBIAEoDSJLChlVc2VyTWVzc2FnZUFwcGVuZGVkVXBkYXRlEi4KDHVzZXJfbWVzc2FnZRgBIAEoCzIYLmhvbGRmYXN0LnYxLlVzZXJNZXNzYWdlIlQKFVBhcnRpYWxUb29sQ2FsbFVwZGF0ZRIUCgx0b29sX2NhbGxfaWQYASABKAkSDAoEdG9vbBgCIAEoCRIXCg9hcmdzX2pzb25fZGVsdGEYAyABKAkiIgoQVG9rZW5EZWx0YVVwZGF0ZRIOCgZ0b2tlbnMYASABKA0iHQoNU3VtbWFyeVVwZGF0ZRIMCgR0ZXh0GAEgASgJIlcKFlNoZWxsT3V0cHV0RGVsdGFVcGRhdGUSDwoHZXhlY19pZBgBIAEoCRIQCgZzdGRvdXQYAiABKAxIABIQCgZzdGRlcnIYAyABKAxIAEIICgZvdXRwdXQiEQoPSGVhcnRiZWF0VXBkYXRlIuIBCg9UdXJuRW5kZWRVcGRhdGUSFAoMaW5wdXRfdG9rZW5zGAEgASgNEhUKDW91dHB1dF90b2tlbnMYAiABKA0SGQoRY2FjaGVfcmVhZF90b2tlbnMYAyABKA0SGgoSY2FjaGVfd3JpdGVfdG9rZW5zGAQgASgNEhgKEHJlYXNvbmluZ190b2tlbnMYBSABKA0SKgoGcmVhc29uGAYgASgOMhouaG9sZGZhc3QudjEuVHVybkVuZFJlYXNvbhIlCgdmYWlsdXJlGAcgASgLMhQuaG9sZGZhc3QudjEuRmFpbHVyZSKLAQoHRmFpbHVyZRImCgRraW5kGAEgASgOMhguaG9sZGZhc3QudjEuRmFpbHVyZUtpbmQSDwoHbWVzc2FnZRgCIAEoCRIXCg9wcm92aWRlcl9zdGF0dXMYAyABKA0SGwoOcmV0cnlfYWZ0ZXJfbXMYBCABKA1IAIgBAUIRCg9fcmV0cnlfYWZ0ZXJfbXMiOQoTVG9vbENhbGxEZWx0YVVwZGF0ZRIUCgx0b29sX2NhbGxfaWQYASABKAkSDAoEdGV4dBgCIAEoCSIwChFTdGVwU3RhcnRlZFVwZGF0ZRIMCgRzdGVwGAEgASgNEg0KBW1vZGVsGAIgASgJIlUKE1N0ZXBDb21wbGV0ZWRVcGRhdGUSDAoEc3RlcBgBIAEoDRIwCg1maW5pc2hfcmVhc29uGAIgASgOMhkuaG9sZGZhc3QudjEuRmluaXNoUmVhc29uIlIKE1N0ZXBSZXN0YXJ0ZWRVcGRhdGUSDAoEc3RlcBgBIAEoDRIcChRyb2xsYmFja190b19ldmVudF9pZBgCIAEoCRIPCgdhdHRlbXB0GAMgASgNIo4BChBJbnRlcmFjdGlvblF1ZXJ5EgoKAmlkGAEgASgNEi4KCGFwcHJvdmFsGAIgASgLMhouaG9sZGZhc3QudjEuQXBwcm92YWxRdWVyeUgAEjUKDGFza19xdWVzdGlvbhgDIAEoCzIdLmhvbGRmYXN0LnYxLkFza1F1ZXN0aW9uUXVlcnlIAEIHCgVxdWVyeSLVAQoTSW50ZXJhY3Rpb25SZXNwb25zZRIKCgJpZBgBIAEoDRIxCghhcHByb3ZhbBgCIAEoCzIdLmhvbGRmYXN0LnYxLkFwcHJvdmFsUmVzcG9uc2VIABI4Cgxhc2tfcXVlc3Rpb24YAyABKAsyIC5ob2xkZmFzdC52MS5Bc2tRdWVzdGlvblJlc3BvbnNlSAASOQoMdW5hbnN3ZXJhYmxlGA8gASgLMiEuaG9sZGZhc3QudjEuVW5hbnN3ZXJhYmxlUmVzcG9uc2VIAEIKCghyZXNwb25zZSJsCg1BcHByb3ZhbFF1ZXJ5EhQKDHRvb2xfY2FsbF9pZBgBIAEoCRIMCgR0b29sGAIgASgJEicKCWFyZ3NfanNvbhgDIAEoCzIULmhvbGRmYXN0LnYxLkNvbnRlbnQSDgoGcmVhc29uGAQgASgJIjQKEEFwcHJvdmFsUmVzcG9uc2USEAoIYXBwcm92ZWQYASABKAgSDgoGcmVhc29uGAIgASgJIjwKEEFza1F1ZXN0aW9uUXVlcnkSKAoJcXVlc3Rpb25zGAEgAygLMhUuaG9sZGZhc3QudjEuUXVlc3Rpb24ifgoIUXVlc3Rpb24SCgoCaWQYASABKAkSDAoEdGV4dBgCIAEoCRIsCgdvcHRpb25zGAMgAygLMhsuaG9sZGZhc3QudjEuUXVlc3Rpb25PcHRpb24SFgoOYWxsb3dfbXVsdGlwbGUYBCABKAgSEgoKYWxsb3dfdGV4dBgFIAEoCCIrCg5RdWVzdGlvbk9wdGlvbhIKCgJpZBgBIAEoCRINCgVsYWJlbBgCIAEoCSI7ChNBc2tRdWVzdGlvblJlc3BvbnNlEiQKB2Fuc3dlcnMYASADKAsyEy5ob2xkZmFzdC52MS5BbnN3ZXIiPwoGQW5zd2VyEhMKC3F1ZXN0aW9uX2lkGAEgASgJEhIKCm9wdGlvbl9pZHMYAiADKAkSDAoEdGV4dBgDIAEoCSImChRVbmFuc3dlcmFibGVSZXNwb25zZRIOCgZyZWFzb24YASABKAkqiAEKDVR1cm5FbmRSZWFzb24SHwobVFVSTl9FTkRfUkVBU09OX1VOU1BFQ0lGSUVEEAASHQoZVFVSTl9FTkRfUkVBU09OX0NPTVBMRVRFRBABEhsKF1RVUk5fRU5EX1JFQVNPTl9BQk9SVEVEEAISGgoWVFVSTl9FTkRfUkVBU09OX0ZBSUxFRBADKv8CCgtGYWlsdXJlS2luZBIcChhGQUlMVVJFX0tJTkRfVU5TUEVDSUZJRUQQABIgChxGQUlMVVJFX0tJTkRfSU5WQUxJRF9SRVFVRVNUEAESIAocRkFJTFVSRV9LSU5EX01PREVMX05PVF9GT1VORBACEh0KGUZBSUxVUkVfS0lORF9SQVRFX0xJTUlURUQQAxIiCh5GQUlMVVJFX0tJTkRfTU9ERUxfVU5BVkFJTEFCTEUQBBImCiJGQUlMVVJFX0tJTkRfTU9ERUxfVU5BVVRIRU5USUNBVEVEEAUSIQodRkFJTFVSRV9LSU5EX0NPTlRFWFRfVE9PX0xPTkcQBhIhCh1GQUlMVVJFX0tJTkRfQ09OVEVOVF9GSUxURVJFRBAHEh0KGUZBSUxVUkVfS0lORF9CTE9CX01JU1NJTkcQCBIjCh9GQUlMVVJFX0tJTkRfUkVTVEFSVFNfRVhIQVVTVEVEEAkSGQoVRkFJTFVSRV9LSU5EX0lOVEVSTkFMEAoquAEKDEZpbmlzaFJlYXNvbhIdChlGSU5JU0hfUkVBU09OX1VOU1BFQ0lGSUVEEAASFgoSRklOSVNIX1JFQVNPTl9TVE9QEAESGAoURklOSVNIX1JFQVNPTl9MRU5HVEgQAhIcChhGSU5JU0hfUkVBU09OX1RPT0xfQ0FMTFMQAxIgChxGSU5JU0hfUkVBU09OX0NPTlRFTlRfRklMVEVSEAQSFwoTRklOSVNIX1JFQVNPTl9FUlJPUhAFYgZwcm90bzM", [file_holdfast_v1_blob, file_holdfast_v1_conversation]);
+  fileDesc("Ch1ob2xkZmFzdC92MS9pbnRlcmFjdGlvbi5wcm90bxILaG9sZGZhc3QudjEi3gcKEUludGVyYWN0aW9uVXBkYXRlEjIKCnRleHRfZGVsdGEYASABKAsyHC5ob2xkZmFzdC52MS5UZXh0RGVsdGFVcGRhdGVIABI/ChF0b29sX2NhbGxfc3RhcnRlZBgCIAEoCzIiLmhvbGRmYXN0LnYxLlRvb2xDYWxsU3RhcnRlZFVwZGF0ZUgAEkMKE3Rvb2xfY2FsbF9jb21wbGV0ZWQYAyABKAsyJC5ob2xkZmFzdC52MS5Ub29sQ2FsbENvbXBsZXRlZFVwZGF0ZUgAEjoKDnRoaW5raW5nX2RlbHRhGAQgASgLMiAuaG9sZGZhc3QudjEuVGhpbmtpbmdEZWx0YVVwZGF0ZUgAEkIKEnRoaW5raW5nX2NvbXBsZXRlZBgFIAEoCzIkLmhvbGRmYXN0LnYxLlRoaW5raW5nQ29tcGxldGVkVXBkYXRlSAASRwoVdXNlcl9tZXNzYWdlX2FwcGVuZGVkGAYgASgLMiYuaG9sZGZhc3QudjEuVXNlck1lc3NhZ2VBcHBlbmRlZFVwZGF0ZUgAEj8KEXBhcnRpYWxfdG9vbF9jYWxsGAcgASgLMiIuaG9sZGZhc3QudjEuUGFydGlhbFRvb2xDYWxsVXBkYXRlSAASNAoLdG9rZW5fZGVsdGEYCCABKAsyHS5ob2xkZmFzdC52MS5Ub2tlbkRlbHRhVXBkYXRlSAASLQoHc3VtbWFyeRgJIAEoCzIaLmhvbGRmYXN0LnYxLlN1bW1hcnlVcGRhdGVIABJBChJzaGVsbF9vdXRwdXRfZGVsdGEYDCABKAsyIy5ob2xkZmFzdC52MS5TaGVsbE91dHB1dERlbHRhVXBkYXRlSAASMQoJaGVhcnRiZWF0GA0gASgLMhwuaG9sZGZhc3QudjEuSGVhcnRiZWF0VXBkYXRlSAASMgoKdHVybl9lbmRlZBgOIAEoCzIcLmhvbGRmYXN0LnYxLlR1cm5FbmRlZFVwZGF0ZUgAEjsKD3Rvb2xfY2FsbF9kZWx0YRgPIAEoCzIgLmhvbGRmYXN0LnYxLlRvb2xDYWxsRGVsdGFVcGRhdGVIABI2CgxzdGVwX3N0YXJ0ZWQYECABKAsyHi5ob2xkZmFzdC52MS5TdGVwU3RhcnRlZFVwZGF0ZUgAEjoKDnN0ZXBfY29tcGxldGVkGBEgASgLMiAuaG9sZGZhc3QudjEuU3RlcENvbXBsZXRlZFVwZGF0ZUgAEjoKDnN0ZXBfcmVzdGFydGVkGBIgASgLMiAuaG9sZGZhc3QudjEuU3RlcFJlc3RhcnRlZFVwZGF0ZUgAQgkKB21lc3NhZ2UiHwoPVGV4dERlbHRhVXBkYXRlEgwKBHRleHQYASABKAkiQQoVVG9vbENhbGxTdGFydGVkVXBkYXRlEigKCXRvb2xfY2FsbBgBIAEoCzIVLmhvbGRmYXN0LnYxLlRvb2xDYWxsIkMKF1Rvb2xDYWxsQ29tcGxldGVkVXBkYXRlEigKCXRvb2xfY2FsbBgBIAEoCzIVLmhvbGRmYXN0LnYxLlRvb2xDYWxsIiMKE1RoaW5raW5nRGVsdGFVcGRhdGUSDAoEdGV4dBgBIAEoCSIuChdUaGlua2luZ0NvbXBsZXRlZFVwZGF0ZRITCgtkdXJhdGlvbl9tcxgBIAEoDSJLChlVc2VyTWVzc2FnZUFwcGVuZGVkVXBkYXRlEi4KDHVzZXJfbWVzc2FnZRgBIAEoCzIYLmhvbGRmYXN0LnYxLlVzZXJNZXNzYWdlIlQKFVBhcnRpYWxUb29sQ2FsbFVwZGF0ZRIUCgx0b29sX2NhbGxfaWQYASABKAkSDAoEdG9vbBgCIAEoCRIXCg9hcmdzX2pzb25fZGVsdGEYAyABKAkiIgoQVG9rZW5EZWx0YVVwZGF0ZRIOCgZ0b2tlbnMYASABKA0iHQoNU3VtbWFyeVVwZGF0ZRIMCgR0ZXh0GAEgASgJIlcKFlNoZWxsT3V0cHV0RGVsdGFVcGRhdGUSDwoHZXhlY19pZBgBIAEoCRIQCgZzdGRvdXQYAiABKAxIABIQCgZzdGRlcnIYAyABKAxIAEIICgZvdXRwdXQiEQoPSGVhcnRiZWF0VXBkYXRlIuIBCg9UdXJuRW5kZWRVcGRhdGUSFAoMaW5wdXRfdG9rZW5zGAEgASgNEhUKDW91dHB1dF90b2tlbnMYAiABKA0SGQoRY2FjaGVfcmVhZF90b2tlbnMYAyABKA0SGgoSY2FjaGVfd3JpdGVfdG9rZW5zGAQgASgNEhgKEHJlYXNvbmluZ190b2tlbnMYBSABKA0SKgoGcmVhc29uGAYgASgOMhouaG9sZGZhc3QudjEuVHVybkVuZFJlYXNvbhIlCgdmYWlsdXJlGAcgASgLMhQuaG9sZGZhc3QudjEuRmFpbHVyZSKLAQoHRmFpbHVyZRImCgRraW5kGAEgASgOMhguaG9sZGZhc3QudjEuRmFpbHVyZUtpbmQSDwoHbWVzc2FnZRgCIAEoCRIXCg9wcm92aWRlcl9zdGF0dXMYAyABKA0SGwoOcmV0cnlfYWZ0ZXJfbXMYBCABKA1IAIgBAUIRCg9fcmV0cnlfYWZ0ZXJfbXMiSgoTVG9vbENhbGxEZWx0YVVwZGF0ZRIUCgx0b29sX2NhbGxfaWQYASABKAkSDAoEdGV4dBgCIAEoCRIPCgdleGVjX2lkGAMgASgJIjAKEVN0ZXBTdGFydGVkVXBkYXRlEgwKBHN0ZXAYASABKA0SDQoFbW9kZWwYAiABKAkiowEKE1N0ZXBDb21wbGV0ZWRVcGRhdGUSDAoEc3RlcBgBIAEoDRIwCg1maW5pc2hfcmVhc29uGAIgASgOMhkuaG9sZGZhc3QudjEuRmluaXNoUmVhc29uEiUKB21lc3NhZ2UYAyABKAsyFC5ob2xkZmFzdC52MS5Db250ZW50EiUKBXVzYWdlGAQgASgLMhYuaG9sZGZhc3QudjEuU3RlcFVzYWdlIokBCglTdGVwVXNhZ2USFAoMaW5wdXRfdG9rZW5zGAEgASgNEhUKDW91dHB1dF90b2tlbnMYAiABKA0SGQoRY2FjaGVfcmVhZF90b2tlbnMYAyABKA0SGgoSY2FjaGVfd3JpdGVfdG9rZW5zGAQgASgNEhgKEHJlYXNvbmluZ190b2tlbnMYBSABKA0iUgoTU3RlcFJlc3RhcnRlZFVwZGF0ZRIMCgRzdGVwGAEgASgNEhwKFHJvbGxiYWNrX3RvX2V2ZW50X2lkGAIgASgJEg8KB2F0dGVtcHQYAyABKA0ijgEKEEludGVyYWN0aW9uUXVlcnkSCgoCaWQYASABKA0SLgoIYXBwcm92YWwYAiABKAsyGi5ob2xkZmFzdC52MS5BcHByb3ZhbFF1ZXJ5SAASNQoMYXNrX3F1ZXN0aW9uGAMgASgLMh0uaG9sZGZhc3QudjEuQXNrUXVlc3Rpb25RdWVyeUgAQgcKBXF1ZXJ5ItUBChNJbnRlcmFjdGlvblJlc3BvbnNlEgoKAmlkGAEgASgNEjEKCGFwcHJvdmFsGAIgASgLMh0uaG9sZGZhc3QudjEuQXBwcm92YWxSZXNwb25zZUgAEjgKDGFza19xdWVzdGlvbhgDIAEoCzIgLmhvbGRmYXN0LnYxLkFza1F1ZXN0aW9uUmVzcG9uc2VIABI5Cgx1bmFuc3dlcmFibGUYDyABKAsyIS5ob2xkZmFzdC52MS5VbmFuc3dlcmFibGVSZXNwb25zZUgAQgoKCHJlc3BvbnNlImwKDUFwcHJvdmFsUXVlcnkSFAoMdG9vbF9jYWxsX2lkGAEgASgJEgwKBHRvb2wYAiABKAkSJwoJYXJnc19qc29uGAMgASgLMhQuaG9sZGZhc3QudjEuQ29udGVudBIOCgZyZWFzb24YBCABKAkiNAoQQXBwcm92YWxSZXNwb25zZRIQCghhcHByb3ZlZBgBIAEoCBIOCgZyZWFzb24YAiABKAkiUgoQQXNrUXVlc3Rpb25RdWVyeRIoCglxdWVzdGlvbnMYASADKAsyFS5ob2xkZmFzdC52MS5RdWVzdGlvbhIUCgx0b29sX2NhbGxfaWQYAiABKAkifgoIUXVlc3Rpb24SCgoCaWQYASABKAkSDAoEdGV4dBgCIAEoCRIsCgdvcHRpb25zGAMgAygLMhsuaG9sZGZhc3QudjEuUXVlc3Rpb25PcHRpb24SFgoOYWxsb3dfbXVsdGlwbGUYBCABKAgSEgoKYWxsb3dfdGV4dBgFIAEoCCIrCg5RdWVzdGlvbk9wdGlvbhIKCgJpZBgBIAEoCRINCgVsYWJlbBgCIAEoCSI7ChNBc2tRdWVzdGlvblJlc3BvbnNlEiQKB2Fuc3dlcnMYASADKAsyEy5ob2xkZmFzdC52MS5BbnN3ZXIiPwoGQW5zd2VyEhMKC3F1ZXN0aW9uX2lkGAEgASgJEhIKCm9wdGlvbl9pZHMYAiADKAkSDAoEdGV4dBgDIAEoCSImChRVbmFuc3dlcmFibGVSZXNwb25zZRIOCgZyZWFzb24YASABKAkqiAEKDVR1cm5FbmRSZWFzb24SHwobVFVSTl9FTkRfUkVBU09OX1VOU1BFQ0lGSUVEEAASHQoZVFVSTl9FTkRfUkVBU09OX0NPTVBMRVRFRBABEhsKF1RVUk5fRU5EX1JFQVNPTl9BQk9SVEVEEAISGgoWVFVSTl9FTkRfUkVBU09OX0ZBSUxFRBADKtgDCgtGYWlsdXJlS2luZBIcChhGQUlMVVJFX0tJTkRfVU5TUEVDSUZJRUQQABIgChxGQUlMVVJFX0tJTkRfSU5WQUxJRF9SRVFVRVNUEAESIAocRkFJTFVSRV9LSU5EX01PREVMX05PVF9GT1VORBACEh0KGUZBSUxVUkVfS0lORF9SQVRFX0xJTUlURUQQAxIiCh5GQUlMVVJFX0tJTkRfTU9ERUxfVU5BVkFJTEFCTEUQBBImCiJGQUlMVVJFX0tJTkRfTU9ERUxfVU5BVVRIRU5USUNBVEVEEAUSIQodRkFJTFVSRV9LSU5EX0NPTlRFWFRfVE9PX0xPTkcQBhIhCh1GQUlMVVJFX0tJTkRfQ09OVEVOVF9GSUxURVJFRBAHEh0KGUZBSUxVUkVfS0lORF9CTE9CX01JU1NJTkcQCBIjCh9GQUlMVVJFX0tJTkRfUkVTVEFSVFNfRVhIQVVTVEVEEAkSGQoVRkFJTFVSRV9LSU5EX0lOVEVSTkFMEAoSGwoXRkFJTFVSRV9LSU5EX1NURVBfTElNSVQQCxIcChhGQUlMVVJFX0tJTkRfVE9LRU5fTElNSVQQDBIcChhGQUlMVVJFX0tJTkRfTk9fUFJPR1JFU1MQDSq4AQoMRmluaXNoUmVhc29uEh0KGUZJTklTSF9SRUFTT05fVU5TUEVDSUZJRUQQABIWChJGSU5JU0hfUkVBU09OX1NUT1AQARIYChRGSU5JU0hfUkVBU09OX0xFTkdUSBACEhwKGEZJTklTSF9SRUFTT05fVE9PTF9DQUxMUxADEiAKHEZJTklTSF9SRUFTT05fQ09OVEVOVF9GSUxURVIQBBIXChNGSU5JU0hfUkVBU09OX0VSUk9SEAViBnByb3RvMw", [file_holdfast_v1_blob, file_holdfast_v1_conversation]);
 
 /**
  * One thing that happened. A client shows the ones it does not know as nothing; they have an event id
@@ -479,6 +479,11 @@ export type ToolCallDeltaUpdate = Message<"holdfast.v1.ToolCallDeltaUpdate"> & {
    * @generated from field: string text = 2;
    */
   text: string;
+
+  /**
+   * @generated from field: string exec_id = 3;
+   */
+  execId: string;
 };
 
 /**
@@ -529,6 +534,19 @@ export type StepCompletedUpdate = Message<"holdfast.v1.StepCompletedUpdate"> & {
    * @generated from field: holdfast.v1.FinishReason finish_reason = 2;
    */
   finishReason: FinishReason;
+
+  /**
+   * What the model said, as a JSON message of ConversationState.messages: what goes back to the provider. A blob
+   * id when the client keeps blobs; the blob was set just before.
+   *
+   * @generated from field: holdfast.v1.Content message = 3;
+   */
+  message?: Content | undefined;
+
+  /**
+   * @generated from field: holdfast.v1.StepUsage usage = 4;
+   */
+  usage?: StepUsage | undefined;
 };
 
 /**
@@ -537,6 +555,49 @@ export type StepCompletedUpdate = Message<"holdfast.v1.StepCompletedUpdate"> & {
  */
 export const StepCompletedUpdateSchema: GenMessage<StepCompletedUpdate> = /*@__PURE__*/
   messageDesc(file_holdfast_v1_interaction, 16);
+
+/**
+ * What one model call cost.
+ *
+ * @generated from message holdfast.v1.StepUsage
+ */
+export type StepUsage = Message<"holdfast.v1.StepUsage"> & {
+  /**
+   * Not counting what came from the cache.
+   *
+   * @generated from field: uint32 input_tokens = 1;
+   */
+  inputTokens: number;
+
+  /**
+   * @generated from field: uint32 output_tokens = 2;
+   */
+  outputTokens: number;
+
+  /**
+   * @generated from field: uint32 cache_read_tokens = 3;
+   */
+  cacheReadTokens: number;
+
+  /**
+   * @generated from field: uint32 cache_write_tokens = 4;
+   */
+  cacheWriteTokens: number;
+
+  /**
+   * Part of output_tokens.
+   *
+   * @generated from field: uint32 reasoning_tokens = 5;
+   */
+  reasoningTokens: number;
+};
+
+/**
+ * Describes the message holdfast.v1.StepUsage.
+ * Use `create(StepUsageSchema)` to create a new message.
+ */
+export const StepUsageSchema: GenMessage<StepUsage> = /*@__PURE__*/
+  messageDesc(file_holdfast_v1_interaction, 17);
 
 /**
  * A node died during a model call, and the call is made again. Forget what came after the event named
@@ -570,7 +631,7 @@ export type StepRestartedUpdate = Message<"holdfast.v1.StepRestartedUpdate"> & {
  * Use `create(StepRestartedUpdateSchema)` to create a new message.
  */
 export const StepRestartedUpdateSchema: GenMessage<StepRestartedUpdate> = /*@__PURE__*/
-  messageDesc(file_holdfast_v1_interaction, 17);
+  messageDesc(file_holdfast_v1_interaction, 18);
 
 /**
  * The server asks the user. Always answered, once, by the writer; if nobody can be asked, with
@@ -609,7 +670,7 @@ export type InteractionQuery = Message<"holdfast.v1.InteractionQuery"> & {
  * Use `create(InteractionQuerySchema)` to create a new message.
  */
 export const InteractionQuerySchema: GenMessage<InteractionQuery> = /*@__PURE__*/
-  messageDesc(file_holdfast_v1_interaction, 18);
+  messageDesc(file_holdfast_v1_interaction, 19);
 
 /**
  * The answer.
@@ -655,7 +716,7 @@ export type InteractionResponse = Message<"holdfast.v1.InteractionResponse"> & {
  * Use `create(InteractionResponseSchema)` to create a new message.
  */
 export const InteractionResponseSchema: GenMessage<InteractionResponse> = /*@__PURE__*/
-  messageDesc(file_holdfast_v1_interaction, 19);
+  messageDesc(file_holdfast_v1_interaction, 20);
 
 /**
  * May this be done?
@@ -691,7 +752,7 @@ export type ApprovalQuery = Message<"holdfast.v1.ApprovalQuery"> & {
  * Use `create(ApprovalQuerySchema)` to create a new message.
  */
 export const ApprovalQuerySchema: GenMessage<ApprovalQuery> = /*@__PURE__*/
-  messageDesc(file_holdfast_v1_interaction, 20);
+  messageDesc(file_holdfast_v1_interaction, 21);
 
 /**
  * Yes or no, for this query only.
@@ -717,7 +778,7 @@ export type ApprovalResponse = Message<"holdfast.v1.ApprovalResponse"> & {
  * Use `create(ApprovalResponseSchema)` to create a new message.
  */
 export const ApprovalResponseSchema: GenMessage<ApprovalResponse> = /*@__PURE__*/
-  messageDesc(file_holdfast_v1_interaction, 21);
+  messageDesc(file_holdfast_v1_interaction, 22);
 
 /**
  * The model wants to know something.
@@ -729,6 +790,13 @@ export type AskQuestionQuery = Message<"holdfast.v1.AskQuestionQuery"> & {
    * @generated from field: repeated holdfast.v1.Question questions = 1;
    */
   questions: Question[];
+
+  /**
+   * The tool call that asks.
+   *
+   * @generated from field: string tool_call_id = 2;
+   */
+  toolCallId: string;
 };
 
 /**
@@ -736,7 +804,7 @@ export type AskQuestionQuery = Message<"holdfast.v1.AskQuestionQuery"> & {
  * Use `create(AskQuestionQuerySchema)` to create a new message.
  */
 export const AskQuestionQuerySchema: GenMessage<AskQuestionQuery> = /*@__PURE__*/
-  messageDesc(file_holdfast_v1_interaction, 22);
+  messageDesc(file_holdfast_v1_interaction, 23);
 
 /**
  * One question.
@@ -779,7 +847,7 @@ export type Question = Message<"holdfast.v1.Question"> & {
  * Use `create(QuestionSchema)` to create a new message.
  */
 export const QuestionSchema: GenMessage<Question> = /*@__PURE__*/
-  messageDesc(file_holdfast_v1_interaction, 23);
+  messageDesc(file_holdfast_v1_interaction, 24);
 
 /**
  * One of the answers to choose from.
@@ -803,7 +871,7 @@ export type QuestionOption = Message<"holdfast.v1.QuestionOption"> & {
  * Use `create(QuestionOptionSchema)` to create a new message.
  */
 export const QuestionOptionSchema: GenMessage<QuestionOption> = /*@__PURE__*/
-  messageDesc(file_holdfast_v1_interaction, 24);
+  messageDesc(file_holdfast_v1_interaction, 25);
 
 /**
  * What the user said. A question without an answer was skipped.
@@ -822,7 +890,7 @@ export type AskQuestionResponse = Message<"holdfast.v1.AskQuestionResponse"> & {
  * Use `create(AskQuestionResponseSchema)` to create a new message.
  */
 export const AskQuestionResponseSchema: GenMessage<AskQuestionResponse> = /*@__PURE__*/
-  messageDesc(file_holdfast_v1_interaction, 25);
+  messageDesc(file_holdfast_v1_interaction, 26);
 
 /**
  * The answer to one question.
@@ -851,7 +919,7 @@ export type Answer = Message<"holdfast.v1.Answer"> & {
  * Use `create(AnswerSchema)` to create a new message.
  */
 export const AnswerSchema: GenMessage<Answer> = /*@__PURE__*/
-  messageDesc(file_holdfast_v1_interaction, 26);
+  messageDesc(file_holdfast_v1_interaction, 27);
 
 /**
  * See InteractionResponse.unanswerable.
@@ -870,7 +938,7 @@ export type UnanswerableResponse = Message<"holdfast.v1.UnanswerableResponse"> &
  * Use `create(UnanswerableResponseSchema)` to create a new message.
  */
 export const UnanswerableResponseSchema: GenMessage<UnanswerableResponse> = /*@__PURE__*/
-  messageDesc(file_holdfast_v1_interaction, 27);
+  messageDesc(file_holdfast_v1_interaction, 28);
 
 /**
  * Why a turn ended.
@@ -986,6 +1054,27 @@ export const FailureKind = {
    * @generated from enum value: FAILURE_KIND_INTERNAL = 10;
    */
   INTERNAL: 10,
+
+  /**
+   * The turn took as many steps as it may. A continue action goes on.
+   *
+   * @generated from enum value: FAILURE_KIND_STEP_LIMIT = 11;
+   */
+  STEP_LIMIT: 11,
+
+  /**
+   * The turn used as many tokens as it may. A continue action goes on.
+   *
+   * @generated from enum value: FAILURE_KIND_TOKEN_LIMIT = 12;
+   */
+  TOKEN_LIMIT: 12,
+
+  /**
+   * The model asked for the same thing again and again.
+   *
+   * @generated from enum value: FAILURE_KIND_NO_PROGRESS = 13;
+   */
+  NO_PROGRESS: 13,
 } as const;
 
 /**

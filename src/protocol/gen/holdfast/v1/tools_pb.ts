@@ -12,7 +12,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file holdfast/v1/tools.proto.
  */
 export const file_holdfast_v1_tools: GenFile = /*@__PURE__*/
-  fileDesc("Chdob2xkZmFzdC92MS90b29scy5wcm90bxILaG9sZGZhc3QudjEijgEKCVNoZWxsQXJncxIPCgdjb21tYW5kGAEgASgJEhkKEXdvcmtpbmdfZGlyZWN0b3J5GAIgASgJEhcKCnRpbWVvdXRfbXMYAyABKA1IAIgBARITCgtkZXNjcmlwdGlvbhgEIAEoCRIYChBvdXRwdXRfYnl0ZXNfbWF4GAUgASgNQg0KC190aW1lb3V0X21zIqwBCgxTaGVsbFN1Y2Nlc3MSEQoJZXhpdF9jb2RlGAEgASgFEg4KBnNpZ25hbBgCIAEoCRIkCgZzdGRvdXQYAyABKAsyFC5ob2xkZmFzdC52MS5Db250ZW50EiQKBnN0ZGVychgEIAEoCzIULmhvbGRmYXN0LnYxLkNvbnRlbnQSEwoLZHVyYXRpb25fbXMYBSABKA0SGAoQb3V0cHV0X3RydW5jYXRlZBgGIAEoCCIbCgxTaGVsbFN0YXJ0ZWQSCwoDcGlkGAEgASgNIjsKC1NoZWxsT3V0cHV0EhAKBnN0ZG91dBgBIAEoDEgAEhAKBnN0ZGVychgCIAEoDEgAQggKBm91dHB1dCJyCglXcml0ZUFyZ3MSDAoEcGF0aBgBIAEoCRIlCgdjb250ZW50GAIgASgLMhQuaG9sZGZhc3QudjEuQ29udGVudBIcCg9leHBlY3RlZF9zaGEyNTYYAyABKAxIAIgBAUISChBfZXhwZWN0ZWRfc2hhMjU2IkYKDFdyaXRlU3VjY2VzcxIVCg1ieXRlc193cml0dGVuGAEgASgNEg8KB2NyZWF0ZWQYAiABKAgSDgoGc2hhMjU2GAMgASgMIkwKCkRlbGV0ZUFyZ3MSDAoEcGF0aBgBIAEoCRIcCg9leHBlY3RlZF9zaGEyNTYYAiABKAxIAIgBAUISChBfZXhwZWN0ZWRfc2hhMjU2IiMKDURlbGV0ZVN1Y2Nlc3MSEgoKc2l6ZV9ieXRlcxgBIAEoDSLIAQoIR3JlcEFyZ3MSDwoHcGF0dGVybhgBIAEoCRIMCgRwYXRoGAIgASgJEgwKBGdsb2IYAyABKAkSJwoGb3V0cHV0GAQgASgOMhcuaG9sZGZhc3QudjEuR3JlcE91dHB1dBIUCgxsaW5lc19iZWZvcmUYBSABKA0SEwoLbGluZXNfYWZ0ZXIYBiABKA0SEwoLaWdub3JlX2Nhc2UYByABKAgSEQoJbXVsdGlsaW5lGAggASgIEhMKC3Jlc3VsdHNfbWF4GAkgASgNIlsKC0dyZXBTdWNjZXNzEiQKBWZpbGVzGAEgAygLMhUuaG9sZGZhc3QudjEuR3JlcEZpbGUSEwoLbWF0Y2hfY291bnQYAiABKA0SEQoJdHJ1bmNhdGVkGAMgASgIIlMKCEdyZXBGaWxlEgwKBHBhdGgYASABKAkSEwoLbWF0Y2hfY291bnQYAiABKA0SJAoFbGluZXMYAyADKAsyFS5ob2xkZmFzdC52MS5HcmVwTGluZSJBCghHcmVwTGluZRITCgtsaW5lX251bWJlchgBIAEoDRIMCgR0ZXh0GAIgASgJEhIKCmlzX2NvbnRleHQYAyABKAgiaAoIUmVhZEFyZ3MSDAoEcGF0aBgBIAEoCRIXCgpmaXJzdF9saW5lGAIgASgNSACIAQESFwoKbGluZV9jb3VudBgDIAEoDUgBiAEBQg0KC19maXJzdF9saW5lQg0KC19saW5lX2NvdW50IpQBCgtSZWFkU3VjY2VzcxIlCgdjb250ZW50GAEgASgLMhQuaG9sZGZhc3QudjEuQ29udGVudBITCgt0b3RhbF9saW5lcxgCIAEoDRISCgpzaXplX2J5dGVzGAMgASgNEg4KBnNoYTI1NhgEIAEoDBIRCgl0cnVuY2F0ZWQYBSABKAgSEgoKbWVkaWFfdHlwZRgGIAEoCSJKCgZMc0FyZ3MSDAoEcGF0aBgBIAEoCRIOCgZpZ25vcmUYAiADKAkSDQoFZGVwdGgYAyABKA0SEwoLZW50cmllc19tYXgYBCABKA0iRQoJTHNTdWNjZXNzEiUKB2VudHJpZXMYASADKAsyFC5ob2xkZmFzdC52MS5Mc0VudHJ5EhEKCXRydW5jYXRlZBgCIAEoCCJTCgdMc0VudHJ5EgwKBHBhdGgYASABKAkSJgoEa2luZBgCIAEoDjIYLmhvbGRmYXN0LnYxLkxzRW50cnlLaW5kEhIKCnNpemVfYnl0ZXMYAyABKAQiUAoHTWNwQXJncxIMCgRuYW1lGAEgASgJEicKCWFyZ3NfanNvbhgCIAEoCzIULmhvbGRmYXN0LnYxLkNvbnRlbnQSDgoGc2VydmVyGAMgASgJIncKCk1jcFN1Y2Nlc3MSKAoHY29udGVudBgBIAMoCzIXLmhvbGRmYXN0LnYxLk1jcENvbnRlbnQSEAoIaXNfZXJyb3IYAiABKAgSLQoPc3RydWN0dXJlZF9qc29uGAMgASgLMhQuaG9sZGZhc3QudjEuQ29udGVudCJHCgpNY3BDb250ZW50EhIKCm1lZGlhX3R5cGUYASABKAkSJQoHY29udGVudBgCIAEoCzIULmhvbGRmYXN0LnYxLkNvbnRlbnQiegoMU3ViYWdlbnRBcmdzEhMKC2Rlc2NyaXB0aW9uGAEgASgJEiQKBnByb21wdBgCIAEoCzIULmhvbGRmYXN0LnYxLkNvbnRlbnQSDQoFbW9kZWwYAyABKAkSDQoFZGVwdGgYBCABKA0SEQoJcmVhZF9vbmx5GAUgASgIImcKD1N1YmFnZW50U3VjY2VzcxIXCg9pZGVtcG90ZW5jeV9rZXkYASABKAkSFwoPY29udmVyc2F0aW9uX2lkGAIgASgJEiIKBHRleHQYAyABKAsyFC5ob2xkZmFzdC52MS5Db250ZW50Km8KCkdyZXBPdXRwdXQSGwoXR1JFUF9PVVRQVVRfVU5TUEVDSUZJRUQQABIVChFHUkVQX09VVFBVVF9MSU5FUxABEhUKEUdSRVBfT1VUUFVUX0ZJTEVTEAISFgoSR1JFUF9PVVRQVVRfQ09VTlRTEAMqfAoLTHNFbnRyeUtpbmQSHQoZTFNfRU5UUllfS0lORF9VTlNQRUNJRklFRBAAEhYKEkxTX0VOVFJZX0tJTkRfRklMRRABEhsKF0xTX0VOVFJZX0tJTkRfRElSRUNUT1JZEAISGQoVTFNfRU5UUllfS0lORF9TWU1MSU5LEANiBnByb3RvMw", [file_holdfast_v1_blob]);
+  fileDesc("Chdob2xkZmFzdC92MS90b29scy5wcm90bxILaG9sZGZhc3QudjEijgEKCVNoZWxsQXJncxIPCgdjb21tYW5kGAEgASgJEhkKEXdvcmtpbmdfZGlyZWN0b3J5GAIgASgJEhcKCnRpbWVvdXRfbXMYAyABKA1IAIgBARITCgtkZXNjcmlwdGlvbhgEIAEoCRIYChBvdXRwdXRfYnl0ZXNfbWF4GAUgASgNQg0KC190aW1lb3V0X21zIqwBCgxTaGVsbFN1Y2Nlc3MSEQoJZXhpdF9jb2RlGAEgASgFEg4KBnNpZ25hbBgCIAEoCRIkCgZzdGRvdXQYAyABKAsyFC5ob2xkZmFzdC52MS5Db250ZW50EiQKBnN0ZGVychgEIAEoCzIULmhvbGRmYXN0LnYxLkNvbnRlbnQSEwoLZHVyYXRpb25fbXMYBSABKA0SGAoQb3V0cHV0X3RydW5jYXRlZBgGIAEoCCIbCgxTaGVsbFN0YXJ0ZWQSCwoDcGlkGAEgASgNIjsKC1NoZWxsT3V0cHV0EhAKBnN0ZG91dBgBIAEoDEgAEhAKBnN0ZGVychgCIAEoDEgAQggKBm91dHB1dCJyCglXcml0ZUFyZ3MSDAoEcGF0aBgBIAEoCRIlCgdjb250ZW50GAIgASgLMhQuaG9sZGZhc3QudjEuQ29udGVudBIcCg9leHBlY3RlZF9zaGEyNTYYAyABKAxIAIgBAUISChBfZXhwZWN0ZWRfc2hhMjU2IkYKDFdyaXRlU3VjY2VzcxIVCg1ieXRlc193cml0dGVuGAEgASgNEg8KB2NyZWF0ZWQYAiABKAgSDgoGc2hhMjU2GAMgASgMIkwKCkRlbGV0ZUFyZ3MSDAoEcGF0aBgBIAEoCRIcCg9leHBlY3RlZF9zaGEyNTYYAiABKAxIAIgBAUISChBfZXhwZWN0ZWRfc2hhMjU2IiMKDURlbGV0ZVN1Y2Nlc3MSEgoKc2l6ZV9ieXRlcxgBIAEoDSLIAQoIR3JlcEFyZ3MSDwoHcGF0dGVybhgBIAEoCRIMCgRwYXRoGAIgASgJEgwKBGdsb2IYAyABKAkSJwoGb3V0cHV0GAQgASgOMhcuaG9sZGZhc3QudjEuR3JlcE91dHB1dBIUCgxsaW5lc19iZWZvcmUYBSABKA0SEwoLbGluZXNfYWZ0ZXIYBiABKA0SEwoLaWdub3JlX2Nhc2UYByABKAgSEQoJbXVsdGlsaW5lGAggASgIEhMKC3Jlc3VsdHNfbWF4GAkgASgNIlsKC0dyZXBTdWNjZXNzEiQKBWZpbGVzGAEgAygLMhUuaG9sZGZhc3QudjEuR3JlcEZpbGUSEwoLbWF0Y2hfY291bnQYAiABKA0SEQoJdHJ1bmNhdGVkGAMgASgIIlMKCEdyZXBGaWxlEgwKBHBhdGgYASABKAkSEwoLbWF0Y2hfY291bnQYAiABKA0SJAoFbGluZXMYAyADKAsyFS5ob2xkZmFzdC52MS5HcmVwTGluZSJBCghHcmVwTGluZRITCgtsaW5lX251bWJlchgBIAEoDRIMCgR0ZXh0GAIgASgJEhIKCmlzX2NvbnRleHQYAyABKAgiaAoIUmVhZEFyZ3MSDAoEcGF0aBgBIAEoCRIXCgpmaXJzdF9saW5lGAIgASgNSACIAQESFwoKbGluZV9jb3VudBgDIAEoDUgBiAEBQg0KC19maXJzdF9saW5lQg0KC19saW5lX2NvdW50IpQBCgtSZWFkU3VjY2VzcxIlCgdjb250ZW50GAEgASgLMhQuaG9sZGZhc3QudjEuQ29udGVudBITCgt0b3RhbF9saW5lcxgCIAEoDRISCgpzaXplX2J5dGVzGAMgASgNEg4KBnNoYTI1NhgEIAEoDBIRCgl0cnVuY2F0ZWQYBSABKAgSEgoKbWVkaWFfdHlwZRgGIAEoCSJKCgZMc0FyZ3MSDAoEcGF0aBgBIAEoCRIOCgZpZ25vcmUYAiADKAkSDQoFZGVwdGgYAyABKA0SEwoLZW50cmllc19tYXgYBCABKA0iRQoJTHNTdWNjZXNzEiUKB2VudHJpZXMYASADKAsyFC5ob2xkZmFzdC52MS5Mc0VudHJ5EhEKCXRydW5jYXRlZBgCIAEoCCJTCgdMc0VudHJ5EgwKBHBhdGgYASABKAkSJgoEa2luZBgCIAEoDjIYLmhvbGRmYXN0LnYxLkxzRW50cnlLaW5kEhIKCnNpemVfYnl0ZXMYAyABKAQiPgoIR2xvYkFyZ3MSDwoHcGF0dGVybhgBIAEoCRIMCgRwYXRoGAIgASgJEhMKC3Jlc3VsdHNfbWF4GAMgASgNIi8KC0dsb2JTdWNjZXNzEg0KBXBhdGhzGAEgAygJEhEKCXRydW5jYXRlZBgCIAEoCCJQCgdNY3BBcmdzEgwKBG5hbWUYASABKAkSJwoJYXJnc19qc29uGAIgASgLMhQuaG9sZGZhc3QudjEuQ29udGVudBIOCgZzZXJ2ZXIYAyABKAkidwoKTWNwU3VjY2VzcxIoCgdjb250ZW50GAEgAygLMhcuaG9sZGZhc3QudjEuTWNwQ29udGVudBIQCghpc19lcnJvchgCIAEoCBItCg9zdHJ1Y3R1cmVkX2pzb24YAyABKAsyFC5ob2xkZmFzdC52MS5Db250ZW50IkcKCk1jcENvbnRlbnQSEgoKbWVkaWFfdHlwZRgBIAEoCRIlCgdjb250ZW50GAIgASgLMhQuaG9sZGZhc3QudjEuQ29udGVudCJ6CgxTdWJhZ2VudEFyZ3MSEwoLZGVzY3JpcHRpb24YASABKAkSJAoGcHJvbXB0GAIgASgLMhQuaG9sZGZhc3QudjEuQ29udGVudBINCgVtb2RlbBgDIAEoCRINCgVkZXB0aBgEIAEoDRIRCglyZWFkX29ubHkYBSABKAgiIAoQU3ViYWdlbnRQcm9ncmVzcxIMCgR0ZXh0GAEgASgJImcKD1N1YmFnZW50U3VjY2VzcxIXCg9pZGVtcG90ZW5jeV9rZXkYASABKAkSFwoPY29udmVyc2F0aW9uX2lkGAIgASgJEiIKBHRleHQYAyABKAsyFC5ob2xkZmFzdC52MS5Db250ZW50Km8KCkdyZXBPdXRwdXQSGwoXR1JFUF9PVVRQVVRfVU5TUEVDSUZJRUQQABIVChFHUkVQX09VVFBVVF9MSU5FUxABEhUKEUdSRVBfT1VUUFVUX0ZJTEVTEAISFgoSR1JFUF9PVVRQVVRfQ09VTlRTEAMqfAoLTHNFbnRyeUtpbmQSHQoZTFNfRU5UUllfS0lORF9VTlNQRUNJRklFRBAAEhYKEkxTX0VOVFJZX0tJTkRfRklMRRABEhsKF0xTX0VOVFJZX0tJTkRfRElSRUNUT1JZEAISGQoVTFNfRU5UUllfS0lORF9TWU1MSU5LEANiBnByb3RvMw", [file_holdfast_v1_blob]);
 
 /**
  * Runs a command in the user's shell. For both shell (the output comes with the result) and
@@ -623,6 +623,67 @@ export const LsEntrySchema: GenMessage<LsEntry> = /*@__PURE__*/
   messageDesc(file_holdfast_v1_tools, 16);
 
 /**
+ * Finds files by name.
+ *
+ * @generated from message holdfast.v1.GlobArgs
+ */
+export type GlobArgs = Message<"holdfast.v1.GlobArgs"> & {
+  /**
+   * For example **\/*.ts.
+   *
+   * @generated from field: string pattern = 1;
+   */
+  pattern: string;
+
+  /**
+   * Where to begin; empty = the workspace.
+   *
+   * @generated from field: string path = 2;
+   */
+  path: string;
+
+  /**
+   * 0 = the client's default.
+   *
+   * @generated from field: uint32 results_max = 3;
+   */
+  resultsMax: number;
+};
+
+/**
+ * Describes the message holdfast.v1.GlobArgs.
+ * Use `create(GlobArgsSchema)` to create a new message.
+ */
+export const GlobArgsSchema: GenMessage<GlobArgs> = /*@__PURE__*/
+  messageDesc(file_holdfast_v1_tools, 17);
+
+/**
+ * What was found, possibly nothing.
+ *
+ * @generated from message holdfast.v1.GlobSuccess
+ */
+export type GlobSuccess = Message<"holdfast.v1.GlobSuccess"> & {
+  /**
+   * Relative to the workspace, sorted; files that are ignored are not among them.
+   *
+   * @generated from field: repeated string paths = 1;
+   */
+  paths: string[];
+
+  /**
+   * @generated from field: bool truncated = 2;
+   */
+  truncated: boolean;
+};
+
+/**
+ * Describes the message holdfast.v1.GlobSuccess.
+ * Use `create(GlobSuccessSchema)` to create a new message.
+ */
+export const GlobSuccessSchema: GenMessage<GlobSuccess> = /*@__PURE__*/
+  messageDesc(file_holdfast_v1_tools, 18);
+
+/**
  * Calls a tool that the client declared: a function tool of an OpenAI client, or one of an MCP server.
  *
  * @generated from message holdfast.v1.McpArgs
@@ -655,7 +716,7 @@ export type McpArgs = Message<"holdfast.v1.McpArgs"> & {
  * Use `create(McpArgsSchema)` to create a new message.
  */
 export const McpArgsSchema: GenMessage<McpArgs> = /*@__PURE__*/
-  messageDesc(file_holdfast_v1_tools, 17);
+  messageDesc(file_holdfast_v1_tools, 19);
 
 /**
  * What the tool said.
@@ -688,7 +749,7 @@ export type McpSuccess = Message<"holdfast.v1.McpSuccess"> & {
  * Use `create(McpSuccessSchema)` to create a new message.
  */
 export const McpSuccessSchema: GenMessage<McpSuccess> = /*@__PURE__*/
-  messageDesc(file_holdfast_v1_tools, 18);
+  messageDesc(file_holdfast_v1_tools, 20);
 
 /**
  * A part of what the tool said.
@@ -714,7 +775,7 @@ export type McpContent = Message<"holdfast.v1.McpContent"> & {
  * Use `create(McpContentSchema)` to create a new message.
  */
 export const McpContentSchema: GenMessage<McpContent> = /*@__PURE__*/
-  messageDesc(file_holdfast_v1_tools, 19);
+  messageDesc(file_holdfast_v1_tools, 21);
 
 /**
  * Starts another agent on a task of its own. Its stream's idempotency key is derived from the parent's
@@ -762,7 +823,26 @@ export type SubagentArgs = Message<"holdfast.v1.SubagentArgs"> & {
  * Use `create(SubagentArgsSchema)` to create a new message.
  */
 export const SubagentArgsSchema: GenMessage<SubagentArgs> = /*@__PURE__*/
-  messageDesc(file_holdfast_v1_tools, 20);
+  messageDesc(file_holdfast_v1_tools, 22);
+
+/**
+ * What the other agent is doing, a line for people.
+ *
+ * @generated from message holdfast.v1.SubagentProgress
+ */
+export type SubagentProgress = Message<"holdfast.v1.SubagentProgress"> & {
+  /**
+   * @generated from field: string text = 1;
+   */
+  text: string;
+};
+
+/**
+ * Describes the message holdfast.v1.SubagentProgress.
+ * Use `create(SubagentProgressSchema)` to create a new message.
+ */
+export const SubagentProgressSchema: GenMessage<SubagentProgress> = /*@__PURE__*/
+  messageDesc(file_holdfast_v1_tools, 23);
 
 /**
  * The other agent's turn ended.
@@ -795,7 +875,7 @@ export type SubagentSuccess = Message<"holdfast.v1.SubagentSuccess"> & {
  * Use `create(SubagentSuccessSchema)` to create a new message.
  */
 export const SubagentSuccessSchema: GenMessage<SubagentSuccess> = /*@__PURE__*/
-  messageDesc(file_holdfast_v1_tools, 21);
+  messageDesc(file_holdfast_v1_tools, 24);
 
 /**
  * What a search is to give back.

@@ -1,0 +1,84 @@
+/**
+ * Blob ids and contents: bytes in a log up to a limit, named by their SHA-256 beyond it.
+ */
+import { createHash } from "node:crypto";
+import { create } from "@bufbuild/protobuf";
+import { LIMITS } from "../protocol/limits.ts";
+import { type Content, ContentSchema } from "../protocol/messages.ts";
+import type { ApplicationBlobs } from "../server/application.ts";
+import { TurnFailure } from "./turn-failure.ts";
+
+export function hexOf(blobId: Uint8Array): string {
+  return Buffer.from(blobId.buffer, blobId.byteOffset, blobId.length).toString("hex");
+}
+
+export function bytesOf(hex: string): Uint8Array {
+  return new Uint8Array(Buffer.from(hex, "hex"));
+}
+
+export function blobIdOf(bytes: Uint8Array): string {
+  return createHash("sha256").update(bytes).digest("hex");
+}
+
+/** As it can stand in an event: inline, or put to the stream's blobs. */
+export async function contentOf(bytes: Uint8Array, blobs: ApplicationBlobs | undefined): Promise<Content> {
+  if (bytes.length <= LIMITS.inlineBytesMax) {
+    return create(ContentSchema, { content: { case: "inline", value: bytes } });
+  }
+  const blobId = await largeBlobs(blobs).put(bytes);
+  return create(ContentSchema, {
+    content: { case: "blobId", value: bytesOf(blobId) },
+    sizeBytes: bytes.length,
+  });
+}
+
+export function largeBlobs(blobs: ApplicationBlobs | undefined): ApplicationBlobs {
+  if (blobs !== undefined) return blobs;
+  const message = `this stream has no blobs, and something is larger than ${LIMITS.inlineBytesMax} bytes`;
+  throw new TurnFailure("invalid_request", message);
+}
+
+/**
+ * Blobs that were needed lately, so that a conversation that goes on need not send them again.
+ *
+ * In memory only, and by principal: a blob that one knows is no answer for another (E2).
+ */
+export class BlobCache {
+  readonly #bytesMax: number;
+  /** In order of their last use. */
+  readonly #blobs = new Map<string, Uint8Array>();
+  #bytes = 0;
+
+  constructor(bytesMax: number) {
+    this.#bytesMax = bytesMax;
+  }
+
+  get(principal: string, blobId: string): Uint8Array | undefined {
+    const name = nameOf(principal, blobId);
+    const bytes = this.#blobs.get(name);
+    if (bytes === undefined) return undefined;
+    this.#blobs.delete(name);
+    this.#blobs.set(name, bytes);
+    return bytes;
+  }
+
+  put(principal: string, blobId: string, bytes: Uint8Array): void {
+    const name = nameOf(principal, blobId);
+    if (this.#blobs.has(name) || bytes.length > this.#bytesMax / 4) return;
+    // A copy: what is cached must not keep a larger buffer alive.
+    this.#blobs.set(name, new Uint8Array(bytes));
+    this.#bytes += bytes.length + BLOB_HEAD_BYTES;
+    for (const [oldest, dropped] of this.#blobs) {
+      if (this.#bytes <= this.#bytesMax) return;
+      this.#blobs.delete(oldest);
+      this.#bytes -= dropped.length + BLOB_HEAD_BYTES;
+    }
+  }
+}
+
+/** A map entry and a name. */
+const BLOB_HEAD_BYTES = 200;
+
+function nameOf(principal: string, blobId: string): string {
+  return `${blobId} ${principal}`;
+}

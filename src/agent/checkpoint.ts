@@ -1,0 +1,177 @@
+/**
+ * The conversation as a checkpoint: which blobs it is made of, and the state that names them.
+ *
+ * Everything is derived from what the turn's logs hold. The messages of the conversation so far stay as they are, in front; a
+ * turn only appends, and only a summary begins anew.
+ */
+import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import type { ToolCallPart } from "../protocol/chat-message.ts";
+import {
+  BlobKind,
+  type ConversationState,
+  ConversationStateSchema,
+  ShellCommandActionSchema,
+  type ShellCommandAction,
+  type ShellSuccess,
+  ShellSuccessSchema,
+  StepBlobSchema,
+  TodoItemSchema,
+  TodoStatus,
+  type ToolCall,
+  TurnBlobSchema,
+  type UserMessage,
+  UserMessageSchema,
+} from "../protocol/messages.ts";
+import { blobIdOf, bytesOf } from "./blobs.ts";
+import type { Written } from "./messages.ts";
+
+export interface Blob {
+  readonly id: string;
+  readonly bytes: Uint8Array;
+  readonly kind: BlobKind;
+}
+
+export interface Draft {
+  readonly state: ConversationState;
+  /** All that the turn adds, in an order in which they can be set. */
+  readonly blobs: readonly Blob[];
+}
+
+/** One entry of the list that the model keeps. */
+export interface Todo {
+  readonly id: string;
+  readonly text: string;
+  readonly status: "pending" | "in_progress" | "completed" | "cancelled";
+}
+
+/** A step as it is shown: what the model said, and how its calls went. */
+export interface ShownStep {
+  readonly message: Written;
+  readonly over: ReadonlyMap<string, ToolCall>;
+}
+
+/** What a turn makes of the conversation. */
+export interface TurnContents {
+  readonly before: ConversationState | undefined;
+  readonly messages: readonly Written[];
+  readonly todos: readonly Todo[] | undefined;
+  readonly usedTokens: number;
+  readonly maxTokens: number;
+  /** Set when the messages so far are replaced by it. */
+  readonly summary?: string;
+  /** Absent while the turn goes on. */
+  readonly shown?: ShownTurn;
+}
+
+export type ShownTurn =
+  | {
+      readonly kind: "agent";
+      /** Absent for a turn that continued without a message. */
+      readonly user: UserMessage | undefined;
+      /** What followed, in order: steps, and what the user said meanwhile. */
+      readonly followed: readonly (ShownStep | UserMessage)[];
+    }
+  | { readonly kind: "shell"; readonly command: ShellCommandAction; readonly output: ShellSuccess };
+
+const encoder = new TextEncoder();
+
+export function draftOf(turn: TurnContents): Draft {
+  const blobs: Blob[] = [];
+  const add = (bytes: Uint8Array, kind: BlobKind): Uint8Array => {
+    const id = blobIdOf(bytes);
+    if (!blobs.some((blob) => blob.id === id)) blobs.push({ id, bytes, kind });
+    return bytesOf(id);
+  };
+  const { before, summary, shown } = turn;
+  const kept = summary === undefined ? (before?.messages ?? []) : [];
+  const init: MessageInitShape<typeof ConversationStateSchema> = {
+    messages: [...kept, ...turn.messages.map(({ bytes, kind }) => add(bytes, kind))],
+    todos:
+      turn.todos === undefined
+        ? (before?.todos ?? [])
+        : turn.todos.map((todo) => add(todoBytes(todo), BlobKind.TODO)),
+    tokenDetails: { usedTokens: turn.usedTokens, maxTokens: turn.maxTokens },
+    summary:
+      summary === undefined
+        ? (before?.summary ?? new Uint8Array())
+        : add(encoder.encode(summary), BlobKind.SUMMARY),
+    turns: [...(before?.turns ?? []), ...(shown === undefined ? [] : [addTurn(shown, add)])],
+    subagentStates: before?.subagentStates ?? [],
+  };
+  return { state: create(ConversationStateSchema, init), blobs };
+}
+
+type Add = (bytes: Uint8Array, kind: BlobKind) => Uint8Array;
+
+function addTurn(shown: ShownTurn, add: Add): Uint8Array {
+  if (shown.kind === "shell") {
+    const turn = {
+      shellCommand: add(toBinary(ShellCommandActionSchema, shown.command), BlobKind.SHELL_COMMAND),
+      shellOutput: add(toBinary(ShellSuccessSchema, shown.output), BlobKind.SHELL_OUTPUT),
+    };
+    return add(encodeTurn({ case: "shellTurn", value: turn }), BlobKind.TURN);
+  }
+  const { user, followed } = shown;
+  const said =
+    user === undefined ? new Uint8Array() : add(toBinary(UserMessageSchema, user), BlobKind.USER_MESSAGE);
+  const steps = followed
+    .flatMap((one) => ("over" in one ? stepBlobs(one) : [encodeStep({ case: "userMessage", value: one })]))
+    .map((bytes) => add(bytes, BlobKind.STEP));
+  return add(encodeTurn({ case: "agentTurn", value: { userMessage: said, steps } }), BlobKind.TURN);
+}
+
+function encodeTurn(turn: NonNullable<MessageInitShape<typeof TurnBlobSchema>["turn"]>): Uint8Array {
+  return toBinary(TurnBlobSchema, create(TurnBlobSchema, { turn }));
+}
+
+function stepBlobs({ message, over }: ShownStep): readonly Uint8Array[] {
+  if (message.message.role !== "assistant") return [];
+  return message.message.content.map((part) => {
+    const providerMetadata = encoder.encode(
+      part.providerMetadata === undefined ? "" : JSON.stringify(part.providerMetadata),
+    );
+    switch (part.type) {
+      case "text":
+        return encodeStep({ case: "assistantMessage", value: { text: part.text, providerMetadata } });
+      case "reasoning":
+        return encodeStep({ case: "thinkingMessage", value: { text: part.text, providerMetadata } });
+      case "tool-call":
+        return encodeStep({
+          case: "toolCall",
+          value: shownCall(part, over.get(part.toolCallId), providerMetadata),
+        });
+    }
+  });
+}
+
+function shownCall(
+  part: ToolCallPart,
+  call: ToolCall | undefined,
+  providerMetadata: Uint8Array,
+): Extract<StepInit, { case: "toolCall" }>["value"] {
+  return {
+    toolCallId: part.toolCallId,
+    tool: part.tool,
+    argsJson: { content: { case: "inline", value: encoder.encode(part.args) } },
+    providerMetadata,
+    ...(call === undefined ? {} : { outcome: call.outcome, execIds: call.execIds, files: call.files }),
+    ...(call?.result === undefined ? {} : { result: call.result }),
+  };
+}
+
+type StepInit = NonNullable<MessageInitShape<typeof StepBlobSchema>["step"]>;
+
+function encodeStep(step: StepInit): Uint8Array {
+  return toBinary(StepBlobSchema, create(StepBlobSchema, { step }));
+}
+
+const STATUSES: Readonly<Record<Todo["status"], TodoStatus>> = {
+  pending: TodoStatus.PENDING,
+  in_progress: TodoStatus.IN_PROGRESS,
+  completed: TodoStatus.COMPLETED,
+  cancelled: TodoStatus.CANCELLED,
+};
+
+function todoBytes({ id, text, status }: Todo): Uint8Array {
+  return toBinary(TodoItemSchema, create(TodoItemSchema, { id, text, status: STATUSES[status] }));
+}

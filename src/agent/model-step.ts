@@ -1,0 +1,123 @@
+/**
+ * One model call, from `step_started` to `step_completed`.
+ *
+ * Pieces are told as they come. The whole is durable, as one message, with the event that completes the step: whoever
+ * reads the log back needs nothing but that message, and no later code makes another one of it.
+ */
+import { type AssistantChatMessage, encodeChatMessage, type ToolCallPart } from "../protocol/chat-message.ts";
+import { BlobKind, type Content, FinishReason } from "../protocol/messages.ts";
+import { execIdOf } from "./exec-ids.ts";
+import type { Model, ModelCall, FinishReason as ModelFinish } from "./model.ts";
+import { ModelFailure } from "./model.ts";
+import { StepOutput } from "./step-output.ts";
+import type { CallPlan } from "./tool-plan.ts";
+import type { TurnIo } from "./turn-io.ts";
+
+export interface StepPlace {
+  readonly step: number;
+  /** 0 for the first try. */
+  readonly attempt: number;
+  /** The last event that still counts; undefined for the first try. */
+  readonly rollbackTo: number | undefined;
+}
+
+export interface StepContext {
+  readonly io: TurnIo;
+  readonly keepsBlobs: boolean;
+  readonly now: () => number;
+  readonly plan: (tool: string, args: string) => CallPlan;
+}
+
+const FINISH_REASONS: Readonly<Record<ModelFinish, FinishReason>> = {
+  stop: FinishReason.STOP,
+  length: FinishReason.LENGTH,
+  tool_calls: FinishReason.TOOL_CALLS,
+  content_filter: FinishReason.CONTENT_FILTER,
+  error: FinishReason.ERROR,
+};
+
+const encoder = new TextEncoder();
+
+export class ModelStep {
+  readonly #context: StepContext;
+  readonly #place: StepPlace;
+  readonly #output: StepOutput;
+  #callCount = 0;
+
+  constructor(context: StepContext, place: StepPlace) {
+    this.#context = context;
+    this.#place = place;
+    this.#output = new StepOutput(context.now);
+  }
+
+  async run(model: Model, call: Omit<ModelCall, "signal">): Promise<void> {
+    const { io } = this.#context;
+    beginStep(io, this.#place, model.id);
+    const signal = AbortSignal.any([io.stream.signal, io.cancelSignal]);
+    try {
+      for await (const part of model.call({ ...call, signal })) {
+        const { updates, call: made } = this.#output.take(part);
+        for (const update of updates) void io.update(update);
+        if (made !== undefined) await this.#announce(made);
+        await io.breathe();
+        if (signal.aborted) break;
+      }
+    } catch (error) {
+      // A call that was stopped fails in whatever way its transport does.
+      if (!signal.aborted) throw error;
+    }
+    await this.#complete(signal.aborted);
+  }
+
+  /** The exec ids are in the log before the step is complete: a restart issues the same ones. */
+  async #announce(part: ToolCallPart): Promise<void> {
+    const { io, plan } = this.#context;
+    const { step, attempt } = this.#place;
+    const place = execIdOf(step, attempt, this.#callCount++);
+    const argsJson = await io.content(encoder.encode(part.args));
+    const { toolCallId, tool } = part;
+    const execIds = needsExec(plan(tool, part.args)) ? [place] : [];
+    void io.update({ case: "toolCallStarted", value: { toolCall: { toolCallId, tool, argsJson, execIds } } });
+  }
+
+  /** A call that the user cancelled is complete with what there is of it. */
+  async #complete(isCut: boolean): Promise<void> {
+    const { io } = this.#context;
+    const { finish, message, usage } = this.#output;
+    if (finish === undefined && !isCut) {
+      throw new ModelFailure("unavailable", "the model's answer ended in the middle; try again");
+    }
+    if (finish === undefined) this.#output.take({ kind: "text_end" });
+    const content = await this.#content(message);
+    if (usage.outputTokens > 0) void io.update({ case: "tokenDelta", value: { tokens: usage.outputTokens } });
+    await io.update({
+      case: "stepCompleted",
+      value: {
+        step: this.#place.step,
+        finishReason: FINISH_REASONS[finish?.reason ?? "stop"],
+        message: content,
+        usage: { ...usage },
+      },
+    });
+  }
+
+  #content(message: AssistantChatMessage): Promise<Content> {
+    const { io, keepsBlobs } = this.#context;
+    const bytes = encodeChatMessage(message);
+    return keepsBlobs ? io.setBlob(bytes, BlobKind.ASSISTANT_MESSAGE) : io.content(bytes);
+  }
+}
+
+export function beginStep(io: TurnIo, { step, attempt, rollbackTo }: StepPlace, model: string): void {
+  if (rollbackTo === undefined) {
+    void io.update({ case: "stepStarted", value: { step, model } });
+  } else {
+    const value = { step, rollbackToEventId: String(rollbackTo), attempt };
+    void io.update({ case: "stepRestarted", value });
+  }
+}
+
+/** The others are answered by the server itself, or by the user. */
+export function needsExec({ kind }: CallPlan): boolean {
+  return kind !== "invalid" && kind !== "todos" && kind !== "ask";
+}

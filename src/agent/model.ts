@@ -1,0 +1,119 @@
+/**
+ * What the turn runner asks of a model, whoever serves it.
+ *
+ * A call is a stream of parts and ends with exactly one `finish`, or by throwing a `ModelFailure`. It keeps nothing
+ * between calls: everything that the model is to know is in the prompt, so a restarted process can go on.
+ */
+import type { ChatMessage, JsonObject } from "../protocol/chat-message.ts";
+import type { StepOptions } from "../protocol/messages.ts";
+
+export interface ModelTool {
+  readonly name: string;
+  readonly description: string;
+  /** JSON Schema of the arguments. */
+  readonly parameters: JsonObject;
+  readonly strict: boolean;
+}
+
+export interface ModelCall {
+  readonly system: string;
+  /** The whole history. The next call's begins with the same messages, so that prompt caches stay warm. */
+  readonly messages: readonly ChatMessage[];
+  readonly tools: readonly ModelTool[];
+  /** Absent means the model's defaults. */
+  readonly options: StepOptions | undefined;
+  /** The bytes of a file part. */
+  readonly file: (blobId: string) => Promise<Uint8Array>;
+  /** Some providers keep their prompt caches by it. */
+  readonly conversationId: string;
+  readonly signal: AbortSignal;
+}
+
+export type FinishReason = "stop" | "length" | "tool_calls" | "content_filter" | "error";
+
+export interface Usage {
+  /** Not counting what came from the cache. */
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+  readonly cacheReadTokens: number;
+  readonly cacheWriteTokens: number;
+  /** Part of `outputTokens`. */
+  readonly reasoningTokens: number;
+}
+
+export type ModelPart =
+  | { readonly kind: "text"; readonly text: string }
+  /** The text so far is a whole; what follows is another one. Optional: `finish` ends everything. */
+  | { readonly kind: "text_end"; readonly metadata?: JsonObject }
+  | { readonly kind: "thinking"; readonly text: string }
+  | { readonly kind: "thinking_end"; readonly metadata?: JsonObject }
+  /** A tool call is being written; for display. */
+  | {
+      readonly kind: "tool_call_delta";
+      readonly toolCallId: string;
+      readonly tool: string;
+      readonly args: string;
+    }
+  /** A tool call is complete. `args` is JSON text as the model wrote it; it may be wrong. */
+  | {
+      readonly kind: "tool_call";
+      readonly toolCallId: string;
+      readonly tool: string;
+      readonly args: string;
+      readonly metadata?: JsonObject;
+    }
+  | { readonly kind: "finish"; readonly reason: FinishReason; readonly usage: Usage };
+
+export interface Model {
+  /** `provider/model`. */
+  readonly id: string;
+  /** How much it can read; undefined when nobody has said. */
+  readonly contextTokensMax: number | undefined;
+  call(call: ModelCall): AsyncIterable<ModelPart>;
+}
+
+export interface ModelInfo {
+  readonly id: string;
+  readonly provider: string;
+  readonly isDefault: boolean;
+  readonly contextTokensMax: number | undefined;
+}
+
+export interface Models {
+  /** Empty = the default one. Throws a `ModelFailure` that says which names there are. */
+  resolve(name: string): Model;
+  list(): readonly ModelInfo[];
+}
+
+/** What went wrong with a provider, closed, so that nobody reads messages to find out. */
+export type ModelFailureKind =
+  | "invalid_request"
+  | "model_not_found"
+  | "rate_limited"
+  | "unavailable"
+  | "unauthenticated"
+  | "context_too_long"
+  | "content_filtered";
+
+export class ModelFailure extends Error {
+  readonly kind: ModelFailureKind;
+  /** The provider's HTTP status; 0 = none. */
+  readonly status: number;
+  readonly retryAfterMs: number | undefined;
+
+  constructor(
+    kind: ModelFailureKind,
+    message: string,
+    {
+      status = 0,
+      retryAfterMs,
+      cause,
+    }: { status?: number; retryAfterMs?: number | undefined; cause?: unknown } = {},
+  ) {
+    super(message, { cause });
+    this.name = "ModelFailure";
+    this.kind = kind;
+    this.status = status;
+    this.retryAfterMs = retryAfterMs;
+  }
+}

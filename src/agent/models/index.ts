@@ -1,0 +1,11 @@
+export { PROVIDER_TYPES, type ProviderType } from "./dialect.ts";
+export type { Environment, ProviderConfig } from "./providers.ts";
+export {
+  createModels,
+  type ModelLimits,
+  type ModelsConfig,
+  type ModelsOptions,
+  type ProviderModels,
+} from "./registry.ts";
+export { rehearsalModel } from "./rehearsal.ts";
+export { DEFAULT_PATIENCE, type Patience, sdkModel, type SdkModelOptions } from "./sdk-model.ts";

@@ -1,0 +1,146 @@
+/**
+ * Who serves models: what the configuration names, and what the environment variables that people already have stand for.
+ *
+ * An API key is read from the environment when a call needs it, and is nowhere else. A provider's SDK is imported at its
+ * first call: a server that uses one of them starts as fast as one that uses none.
+ */
+import type { LanguageModelV4 } from "@ai-sdk/provider";
+import { ModelFailure } from "../model.ts";
+import { type Dialect, KEY_VARIABLES, NAMESPACES, type ProviderType } from "./dialect.ts";
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+export type Fetch = typeof globalThis.fetch;
+
+/** One of `providers` in the configuration. */
+export interface ProviderConfig {
+  readonly type: ProviderType;
+  /** Required of an openai-compatible one, e.g. http://127.0.0.1:11434/v1. */
+  readonly baseURL?: string;
+  /** The name of the environment variable that holds the API key. */
+  readonly apiKeyEnv?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** How long the provider may say nothing. */
+  readonly silenceMs?: number;
+}
+
+export interface HttpProvider {
+  readonly dialect: Dialect;
+  readonly baseURL: string;
+  readonly apiKeyEnv: string | undefined;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly silenceMs: number | undefined;
+}
+
+export type Provider = HttpProvider | "rehearsal";
+
+/** Given whole, always: left to themselves, the SDKs would look into this process's environment. */
+const BASE_URLS: Readonly<Record<Dialect, string>> = {
+  openai: "https://api.openai.com/v1",
+  anthropic: "https://api.anthropic.com/v1",
+  google: "https://generativelanguage.googleapis.com/v1beta",
+  "openai-compatible": "",
+};
+
+/** Configured ones first, in their order; a configured name wins over what the environment would make of it. */
+export function providersOf(
+  configured: Readonly<Record<string, ProviderConfig>>,
+  environment: Environment,
+): ReadonlyMap<string, Provider> {
+  const named = Object.entries(configured).map(
+    ([name, config]) => [name, configuredProvider(config)] as const,
+  );
+  const found = environmentProviders(environment).filter(([name]) => !Object.hasOwn(configured, name));
+  const rehearsal = Object.hasOwn(configured, "rehearsal") ? [] : ([["rehearsal", "rehearsal"]] as const);
+  return new Map([...named, ...found, ...rehearsal]);
+}
+
+function configuredProvider(config: ProviderConfig): Provider {
+  if (config.type === "rehearsal") return "rehearsal";
+  return {
+    dialect: config.type,
+    baseURL: config.baseURL ?? BASE_URLS[config.type],
+    apiKeyEnv: config.apiKeyEnv ?? KEY_VARIABLES[config.type],
+    headers: config.headers ?? {},
+    silenceMs: config.silenceMs,
+  };
+}
+
+function environmentProviders(environment: Environment): readonly (readonly [string, HttpProvider])[] {
+  const isSet = (name: string | undefined): boolean => name !== undefined && (environment[name] ?? "") !== "";
+  const provider = (dialect: Dialect, baseURL: string, apiKeyEnv: string | undefined): HttpProvider => ({
+    dialect,
+    baseURL,
+    apiKeyEnv,
+    headers: {},
+    silenceMs: undefined,
+  });
+  const found: (readonly [string, HttpProvider])[] = [];
+  for (const dialect of ["anthropic", "openai", "google"] as const) {
+    const variable = KEY_VARIABLES[dialect];
+    if (!isSet(variable)) continue;
+    const elsewhere = environment[`${dialect.toUpperCase()}_BASE_URL`] ?? "";
+    // Who points OPENAI_BASE_URL elsewhere has a server that speaks chat completions, and an API key for it alone.
+    const spoken = dialect === "openai" && elsewhere !== "" ? "openai-compatible" : dialect;
+    found.push([dialect, provider(spoken, elsewhere === "" ? BASE_URLS[dialect] : elsewhere, variable)]);
+  }
+  const ollama = environment["OLLAMA_HOST"] ?? "";
+  if (ollama !== "") found.push(["ollama", provider("openai-compatible", ollamaURL(ollama), undefined)]);
+  return found;
+}
+
+const OLLAMA_PORT = "11434";
+
+/** `OLLAMA_HOST` is made for servers: it may be `0.0.0.0`, a bare host, a host and port, or an address. */
+export function ollamaURL(host: string): string {
+  const text = host.trim().replace(/\/+$/, "");
+  const hasScheme = /^https?:\/\//i.test(text);
+  if (!URL.canParse(hasScheme ? text : `http://${text}`)) return `http://127.0.0.1:${OLLAMA_PORT}/v1`;
+  const url = new URL(hasScheme ? text : `http://${text}`);
+  if (url.hostname === "0.0.0.0" || url.hostname === "[::]") url.hostname = "127.0.0.1";
+  if (url.port === "" && !hasScheme) url.port = OLLAMA_PORT;
+  return `${url.origin}${url.pathname.replace(/\/+$/, "")}/v1`;
+}
+
+/** The API key, or undefined where none is needed. Throws what to do when it is missing. */
+export function apiKeyOf(name: string, provider: HttpProvider, environment: Environment): string | undefined {
+  const { apiKeyEnv } = provider;
+  if (apiKeyEnv === undefined) return undefined;
+  const apiKey = (environment[apiKeyEnv] ?? "").trim();
+  if (apiKey !== "") return apiKey;
+  throw new ModelFailure(
+    "unauthenticated",
+    `${name}: there is no API key. Set the environment variable ${apiKeyEnv} and start again.`,
+  );
+}
+
+export async function loadModel(
+  provider: HttpProvider,
+  model: string,
+  apiKey: string | undefined,
+  fetch: Fetch | undefined,
+): Promise<LanguageModelV4> {
+  const { dialect, baseURL } = provider;
+  const settings = { baseURL, headers: { ...provider.headers }, ...(fetch === undefined ? {} : { fetch }) };
+  const keyed = { ...settings, apiKey: apiKey ?? "" };
+  switch (dialect) {
+    case "openai": {
+      const { createOpenAI } = await import("@ai-sdk/openai");
+      return createOpenAI(keyed).responses(model);
+    }
+    case "anthropic": {
+      const { createAnthropic } = await import("@ai-sdk/anthropic");
+      return createAnthropic(keyed).languageModel(model);
+    }
+    case "google": {
+      const { createGoogleGenerativeAI } = await import("@ai-sdk/google");
+      return createGoogleGenerativeAI(keyed).languageModel(model);
+    }
+    case "openai-compatible": {
+      const { createOpenAICompatible } = await import("@ai-sdk/openai-compatible");
+      const shape = { name: NAMESPACES[dialect], includeUsage: true, supportsStructuredOutputs: true };
+      return createOpenAICompatible({ ...(apiKey === undefined ? settings : keyed), ...shape }).chatModel(
+        model,
+      );
+    }
+  }
+}

@@ -1,0 +1,232 @@
+/**
+ * Which models there are, and which one a name means.
+ *
+ * A name is `provider/model`, or a model's name alone where only one provider can be meant. A model that is not listed is
+ * passed on to its provider: new ones appear every week. Only when the configuration says which are offered, these are all.
+ */
+import { type Model, ModelFailure, type ModelInfo, type Models } from "../model.ts";
+import { ANSWER_MS_MAX, discoverNames } from "./discovery.ts";
+import { OFFERED } from "./offered.ts";
+import {
+  apiKeyOf,
+  type Environment,
+  type Fetch,
+  type HttpProvider,
+  loadModel,
+  type Provider,
+  type ProviderConfig,
+  providersOf,
+} from "./providers.ts";
+import { rehearsalModel } from "./rehearsal.ts";
+import { type Patience, sdkModel } from "./sdk-model.ts";
+
+export interface ModelLimits {
+  /** How much the model reads. */
+  readonly contextTokensMax?: number;
+  /** How much it may write in one step. */
+  readonly outputTokensMax?: number;
+}
+
+/** `models` in the configuration. Ids are `provider/model`. */
+export interface ModelsConfig {
+  readonly default?: string;
+  /** Then these are all there are. */
+  readonly offered?: readonly string[];
+  readonly limits?: Readonly<Record<string, ModelLimits>>;
+}
+
+export interface ModelsOptions {
+  readonly providers?: Readonly<Record<string, ProviderConfig>>;
+  readonly models?: ModelsConfig;
+  readonly environment: Environment;
+  readonly fetch?: Fetch;
+  readonly patience?: Partial<Patience>;
+}
+
+export interface ProviderModels extends Models {
+  /**
+   * Asks OpenAI-compatible servers which models they have; from then on these are listed, and can be the default.
+   * One that does not answer in time is left out: 2 s by default, a server that is there answers at once.
+   */
+  discover(answerMsMax?: number): Promise<void>;
+}
+
+interface ListedModel {
+  readonly provider: string;
+  readonly name: string;
+  readonly contextTokensMax: number | undefined;
+}
+
+const REHEARSAL = "rehearsal/rehearsal";
+
+export function createModels(options: ModelsOptions): ProviderModels {
+  return new Registry(options);
+}
+
+class Registry implements ProviderModels {
+  readonly #options: ModelsOptions;
+  readonly #providers: ReadonlyMap<string, Provider>;
+  readonly #discovered = new Map<string, readonly string[]>();
+
+  constructor(options: ModelsOptions) {
+    this.#options = options;
+    this.#providers = providersOf(options.providers ?? {}, options.environment);
+  }
+
+  list(): readonly ModelInfo[] {
+    const listed = this.#listed();
+    const first = this.#defaultId(listed);
+    return listed.map(({ provider, name, contextTokensMax }) => {
+      const id = `${provider}/${name}`;
+      return { id, provider, isDefault: id === first, contextTokensMax };
+    });
+  }
+
+  resolve(name: string): Model {
+    const listed = this.#listed();
+    const [provider, model] = this.#meant(name === "" ? this.#defaultId(listed) : name, listed);
+    const isOffered = listed.some((one) => one.provider === provider && one.name === model);
+    if (!isOffered && this.#isClosed()) throw this.#unknown(name, listed);
+    return this.#model(provider, model);
+  }
+
+  async discover(answerMsMax = ANSWER_MS_MAX): Promise<void> {
+    const asked = [...this.#providers].map(async ([name, provider]) => {
+      if (provider === "rehearsal" || provider.dialect !== "openai-compatible") return;
+      this.#discovered.set(name, await this.#namesAt(name, provider, answerMsMax));
+    });
+    await Promise.all(asked);
+  }
+
+  async #namesAt(name: string, provider: HttpProvider, answerMsMax: number): Promise<readonly string[]> {
+    try {
+      const apiKey = apiKeyOf(name, provider, this.#options.environment);
+      return await discoverNames(provider, apiKey, { fetch: this.#options.fetch ?? fetch, answerMsMax });
+    } catch (error) {
+      if (error instanceof ModelFailure) return [];
+      throw error;
+    }
+  }
+
+  #isClosed(): boolean {
+    return this.#options.models?.offered !== undefined;
+  }
+
+  #listed(): readonly ListedModel[] {
+    const { offered, default: first } = this.#options.models ?? {};
+    const ids = offered === undefined ? this.#openList() : offered;
+    const all = first === undefined || ids.includes(first) ? ids : [first, ...ids];
+    const listed = all.map((id) => this.#listedModel(id));
+    const rehearsal = all.includes(REHEARSAL) ? [] : [this.#listedModel(REHEARSAL)];
+    return [...listed, ...rehearsal].filter(({ provider }) => this.#providers.has(provider));
+  }
+
+  /** What each provider offers without being configured, and what is said about models of the others. */
+  #openList(): readonly string[] {
+    const limited = Object.keys(this.#options.models?.limits ?? {});
+    const known = [...this.#providers].flatMap(([provider, kind]) => {
+      const type = kind === "rehearsal" ? kind : kind.dialect;
+      const own = [...OFFERED[type].map(({ name }) => name), ...(this.#discovered.get(provider) ?? [])];
+      return own.map((name) => `${provider}/${name}`);
+    });
+    return [...new Set([...limited, ...known])].toSorted((a, b) => this.#placeOf(a) - this.#placeOf(b));
+  }
+
+  #placeOf(id: string): number {
+    return [...this.#providers.keys()].indexOf(split(id)[0]);
+  }
+
+  #listedModel(id: string): ListedModel {
+    const [provider, name] = split(id);
+    return { provider, name, contextTokensMax: this.#contextOf(provider, name) };
+  }
+
+  #contextOf(provider: string, name: string): number | undefined {
+    const configured = this.#options.models?.limits?.[`${provider}/${name}`]?.contextTokensMax;
+    const kind = this.#providers.get(provider);
+    if (configured !== undefined || kind === undefined) return configured;
+    const type = kind === "rehearsal" ? kind : kind.dialect;
+    return OFFERED[type].find((offered) => offered.name === name)?.contextTokensMax;
+  }
+
+  #defaultId(listed: readonly ListedModel[]): string {
+    const { default: configured } = this.#options.models ?? {};
+    if (configured !== undefined) return configured;
+    const first = listed.find(({ provider }) => this.#providers.get(provider) !== "rehearsal");
+    return first === undefined ? REHEARSAL : `${first.provider}/${first.name}`;
+  }
+
+  /** Provider and model. A model's own name may have slashes in it. */
+  #meant(name: string, listed: readonly ListedModel[]): readonly [string, string] {
+    const [provider, model] = split(name);
+    if (this.#providers.has(provider) && model !== "") return [provider, model];
+    const having = listed.filter((one) => one.name === name);
+    const [only] = having;
+    if (only !== undefined && having.length === 1) return [only.provider, only.name];
+    if (having.length > 1)
+      throw this.#ambiguous(
+        name,
+        having.map((one) => `${one.provider}/${one.name}`),
+      );
+    const serving = [...this.#providers].filter(([, kind]) => kind !== "rehearsal").map(([one]) => one);
+    const [single] = serving;
+    if (single !== undefined && serving.length === 1) return [single, name];
+    throw this.#unknown(name, listed);
+  }
+
+  #model(name: string, model: string): Model {
+    const provider = this.#providers.get(name);
+    const id = `${name}/${model}`;
+    if (provider === "rehearsal") {
+      if (model === "rehearsal")
+        return rehearsalModel({ id, contextTokensMax: this.#contextOf(name, model) });
+      throw this.#unknown(id, this.#listed());
+    }
+    if (provider === undefined) throw this.#unknown(id, this.#listed());
+    const { environment, fetch, patience } = this.#options;
+    const { apiKeyEnv, silenceMs, headers, dialect } = provider;
+    return sdkModel({
+      id,
+      dialect,
+      load: () => loadModel(provider, model, apiKeyOf(name, provider, environment), fetch),
+      contextTokensMax: this.#contextOf(name, model),
+      outputTokensMax: this.#options.models?.limits?.[id]?.outputTokensMax,
+      secrets: [environment[apiKeyEnv ?? ""] ?? "", ...Object.values(headers)],
+      keyRemedy: apiKeyEnv === undefined ? `Set apiKeyEnv of the provider "${name}"` : `Check ${apiKeyEnv}`,
+      patience: {
+        ...(silenceMs === undefined ? {} : { firstPartMs: silenceMs, betweenPartsMs: silenceMs }),
+        ...patience,
+      },
+    });
+  }
+
+  #unknown(name: string, listed: readonly ListedModel[]): ModelFailure {
+    const names = listed.map((one) => `${one.provider}/${one.name}`).join(", ");
+    const others = this.#isClosed()
+      ? ""
+      : `, and every other model as provider/model of ${this.#providerNames()}`;
+    return new ModelFailure(
+      "model_not_found",
+      `There is no model ${JSON.stringify(name)}. There are ${names}${others}.`,
+    );
+  }
+
+  #providerNames(): string {
+    const serving = [...this.#providers].filter(([, kind]) => kind !== "rehearsal").map(([name]) => name);
+    return serving.length === 0
+      ? "a provider: none is configured yet (set ANTHROPIC_API_KEY, OPENAI_API_KEY, GOOGLE_GENERATIVE_AI_API_KEY or OLLAMA_HOST)"
+      : serving.join(", ");
+  }
+
+  #ambiguous(name: string, ids: readonly string[]): ModelFailure {
+    return new ModelFailure(
+      "model_not_found",
+      `Several providers have a model ${JSON.stringify(name)}. Say which: ${ids.join(" or ")}.`,
+    );
+  }
+}
+
+function split(id: string): readonly [string, string] {
+  const at = id.indexOf("/");
+  return at === -1 ? [id, ""] : [id.slice(0, at), id.slice(at + 1)];
+}

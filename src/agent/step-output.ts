@@ -1,0 +1,140 @@
+/**
+ * The output of one model call, as it comes: told to everybody piece by piece, kept as one message.
+ *
+ * The message is what goes back to the provider, with whatever the provider wants to have back unread. Tool calls
+ * get ids that are unique within the step: providers have been seen to repeat them.
+ */
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import type { AssistantChatMessage, JsonObject, ToolCallPart } from "../protocol/chat-message.ts";
+import type { InteractionUpdateSchema } from "../protocol/messages.ts";
+import type { ModelPart, Usage } from "./model.ts";
+
+export type Update = NonNullable<MessageInitShape<typeof InteractionUpdateSchema>["message"]>;
+
+type Part = AssistantChatMessage["content"][number];
+type Finish = Extract<ModelPart, { kind: "finish" }>;
+
+/** Longer pieces are cut: far below an event's limit, whatever the model writes at once. */
+const PIECE_CHARS_MAX = 16_000;
+
+export class StepOutput {
+  readonly #parts: Part[] = [];
+  readonly #toolCallIds = new Set<string>();
+  readonly #now: () => number;
+  #writing: { readonly type: "text" | "reasoning"; text: string; readonly sinceMs: number } | undefined;
+  finish: Finish | undefined;
+
+  constructor(now: () => number) {
+    this.#now = now;
+  }
+
+  get message(): AssistantChatMessage {
+    return { role: "assistant", content: this.#parts };
+  }
+
+  get calls(): readonly ToolCallPart[] {
+    return this.#parts.filter((part) => part.type === "tool-call");
+  }
+
+  get usage(): Usage {
+    return this.finish?.usage ?? NO_USAGE;
+  }
+
+  /** What is to be told, in order. A complete tool call is given back for the caller to announce. */
+  take(part: ModelPart): { readonly updates: readonly Update[]; readonly call?: ToolCallPart } {
+    switch (part.kind) {
+      case "text":
+        return { updates: [...this.#write("text"), ...this.#more(part.text)] };
+      case "thinking":
+        return { updates: [...this.#write("reasoning"), ...this.#more(part.text)] };
+      case "text_end":
+      case "thinking_end": {
+        const type = part.kind === "text_end" ? "text" : "reasoning";
+        // Some reasoning has no text that may be shown, and must go back all the same.
+        if (part.metadata !== undefined && this.#writing?.type !== type) {
+          const before = this.#end();
+          return { updates: [...before, ...this.#write(type), ...this.#end(part.metadata)] };
+        }
+        return { updates: this.#writing?.type === type ? this.#end(part.metadata) : [] };
+      }
+      case "tool_call_delta": {
+        const value = { toolCallId: part.toolCallId, tool: part.tool };
+        const pieces = piecesOf(part.args).map((argsJsonDelta): Update => ({
+          case: "partialToolCall",
+          value: { ...value, argsJsonDelta },
+        }));
+        return { updates: [...this.#end(), ...pieces] };
+      }
+      case "tool_call": {
+        const updates = this.#end();
+        const call: ToolCallPart = {
+          type: "tool-call",
+          toolCallId: this.#unique(part.toolCallId),
+          tool: part.tool,
+          args: part.args,
+          ...(part.metadata === undefined ? {} : { providerMetadata: part.metadata }),
+        };
+        this.#parts.push(call);
+        return { updates, call };
+      }
+      case "finish":
+        this.finish = part;
+        return { updates: this.#end() };
+    }
+  }
+
+  #write(type: "text" | "reasoning"): readonly Update[] {
+    if (this.#writing?.type === type) return [];
+    const updates = this.#end();
+    this.#writing = { type, text: "", sinceMs: this.#now() };
+    return updates;
+  }
+
+  #more(text: string): readonly Update[] {
+    if (this.#writing === undefined) return [];
+    this.#writing.text += text;
+    const kind = this.#writing.type === "text" ? "textDelta" : "thinkingDelta";
+    return piecesOf(text).map((piece) => ({ case: kind, value: { text: piece } }));
+  }
+
+  #end(metadata?: JsonObject): readonly Update[] {
+    const writing = this.#writing;
+    if (writing === undefined) return [];
+    this.#writing = undefined;
+    const { type, text, sinceMs } = writing;
+    if (text !== "" || metadata !== undefined) {
+      this.#parts.push({ type, text, ...(metadata === undefined ? {} : { providerMetadata: metadata }) });
+    }
+    if (type === "text") return [];
+    const durationMs = Math.max(0, Math.round(this.#now() - sinceMs));
+    return [{ case: "thinkingCompleted", value: { durationMs } }];
+  }
+
+  #unique(toolCallId: string): string {
+    let id = toolCallId;
+    for (let count = 2; this.#toolCallIds.has(id); count++) id = `${toolCallId}#${count}`;
+    this.#toolCallIds.add(id);
+    return id;
+  }
+}
+
+const NO_USAGE: Usage = {
+  inputTokens: 0,
+  outputTokens: 0,
+  cacheReadTokens: 0,
+  cacheWriteTokens: 0,
+  reasoningTokens: 0,
+};
+
+function piecesOf(text: string): readonly string[] {
+  if (text.length <= PIECE_CHARS_MAX) return text === "" ? [] : [text];
+  const pieces: string[] = [];
+  for (let at = 0; at < text.length;) {
+    let end = Math.min(at + PIECE_CHARS_MAX, text.length);
+    // Not between the two halves of a character.
+    if (end < text.length && text.codePointAt(end - 1) !== text.charCodeAt(end - 1)) end--;
+    pieces.push(text.slice(at, end));
+    at = end;
+  }
+  return pieces;
+}

@@ -1,0 +1,98 @@
+/**
+ * Which tools a turn offers to the model, and what a call of one asks for.
+ *
+ * Built-in tools come with what the client says it can carry out; declared ones are the client's own and come
+ * back to it as `mcp` execs. A call that makes no sense is no error of ours: the model is told, and tries again.
+ */
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import { isJsonObject } from "../protocol/chat-message.ts";
+import { checkJson } from "../protocol/json-check.ts";
+import { ExecKind, type ExecServerMessageSchema, type RunRequest } from "../protocol/messages.ts";
+import { BUILT_IN_TOOLS, type FirstAction } from "./builtin-tools.ts";
+import type { ModelTool } from "./model.ts";
+import { TurnFailure } from "./turn-failure.ts";
+
+/** What an exec asks for: the kind and its arguments. */
+export type ExecMessage = NonNullable<MessageInitShape<typeof ExecServerMessageSchema>["message"]>;
+
+export type CallPlan =
+  | FirstAction
+  | { readonly kind: "declared"; readonly name: string; readonly server: string; readonly args: string }
+  | { readonly kind: "invalid"; readonly why: string };
+
+export interface Offer {
+  readonly tools: readonly ModelTool[];
+  readonly hasBuiltIns: boolean;
+  /** Always an answer, whatever the model made up. */
+  plan(tool: string, args: string): CallPlan;
+}
+
+/** Throws a TurnFailure when a declared tool cannot be offered. */
+export function offerOf(request: RunRequest): Offer {
+  const kinds = new Set(request.execKinds);
+  const builtIns = BUILT_IN_TOOLS.filter(({ needs }) =>
+    needs.every((group) => group.some((kind) => kinds.has(kind))),
+  );
+  const declared = new Map(request.tools.map((definition) => [definition.name, definition]));
+  const tools: ModelTool[] = [
+    // A declared tool of the same name is what the client wants.
+    ...builtIns
+      .filter(({ name }) => !declared.has(name))
+      .map(({ name, description, parameters }) => ({ name, description, parameters, strict: false })),
+    ...request.tools.map((definition) => ({
+      name: definition.name,
+      description: definition.description,
+      parameters: parametersOf(definition.name, definition.parametersJson),
+      strict: definition.strict,
+    })),
+  ];
+  return {
+    tools,
+    hasBuiltIns: builtIns.length > 0,
+    plan: (name, args) => {
+      const definition = declared.get(name);
+      if (definition !== undefined)
+        return { kind: "declared", name, server: definition.server, args: args === "" ? "{}" : args };
+      const builtIn = builtIns.find((candidate) => candidate.name === name);
+      if (builtIn === undefined)
+        return invalid(
+          `There is no tool "${name}". There are: ${tools.map((tool) => tool.name).join(", ")}.`,
+        );
+      const parsed = parseArgs(args);
+      if (typeof parsed === "string") return invalid(parsed);
+      const action = builtIn.plan(parsed.value, kinds);
+      return typeof action === "string" ? invalid(`The arguments are wrong:\n${action}`) : action;
+    },
+  };
+}
+
+export function canRunCommands(request: RunRequest): boolean {
+  return request.execKinds.some((kind) => kind === ExecKind.SHELL || kind === ExecKind.SHELL_STREAM);
+}
+
+function invalid(why: string): CallPlan {
+  return { kind: "invalid", why };
+}
+
+const encoder = new TextEncoder();
+
+function parseArgs(args: string): { readonly value: unknown } | string {
+  if (args.trim() === "") return { value: {} };
+  try {
+    checkJson(encoder.encode(args));
+    return { value: JSON.parse(args) };
+  } catch (error) {
+    return `The arguments are not JSON: ${error instanceof Error ? error.message : String(error)}`;
+  }
+}
+
+function parametersOf(name: string, json: string): ModelTool["parameters"] {
+  const parsed = parseArgs(json);
+  if (typeof parsed === "string" || !isJsonObject(parsed.value)) {
+    throw new TurnFailure(
+      "invalid_request",
+      `the parameters of the tool "${name}" are no JSON Schema object`,
+    );
+  }
+  return parsed.value;
+}

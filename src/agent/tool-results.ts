@@ -1,0 +1,231 @@
+/**
+ * What the model is told of an exec's outcome: text, bounded, and images.
+ *
+ * Every kind of result ends in the same few ways; only success looks different for each.
+ */
+import type {
+  Content,
+  ExecClientMessage,
+  GrepSuccess,
+  LsSuccess,
+  McpSuccess,
+  ReadSuccess,
+  ShellSuccess,
+} from "../protocol/messages.ts";
+import { LsEntryKind } from "../protocol/messages.ts";
+import type { ToolResultPart } from "../protocol/chat-message.ts";
+import type { ExecReply, Partial } from "./exec-reply.ts";
+
+export type Outcome = ToolResultPart["outcome"];
+
+export interface ToolImage {
+  readonly mediaType: string;
+  readonly bytes: Uint8Array;
+}
+
+export interface CallResult {
+  readonly outcome: Outcome;
+  readonly text: string;
+  readonly images: readonly ToolImage[];
+}
+
+/** Reads what a client sent, wherever it lies. */
+export type ReadContent = (content: Content | undefined) => Promise<Uint8Array>;
+
+/** About ten thousand tokens: a result that fills the context helps nobody. */
+export const RESULT_CHARS_MAX = 40_000;
+
+const decoder = new TextDecoder();
+
+export function callResult(outcome: Outcome, text: string, images: readonly ToolImage[] = []): CallResult {
+  return { outcome, text: shortened(text), images };
+}
+
+/** Cut in the middle: beginnings say what it is, ends say how it went. */
+export function shortened(text: string): string {
+  if (text.length <= RESULT_CHARS_MAX) return text;
+  const half = RESULT_CHARS_MAX / 2;
+  const left = text.length - RESULT_CHARS_MAX;
+  return `${text.slice(0, half)}\n... ${left} characters left out ...\n${text.slice(-half)}`.toWellFormed();
+}
+
+type Result = Extract<ExecClientMessage["message"], { case: string }>;
+
+export async function describeReply(
+  reply: ExecReply | "unknown",
+  partials: readonly Partial[],
+  read: ReadContent,
+): Promise<CallResult> {
+  if (reply === "unknown") {
+    return callResult("unknown", "The client that ran this is gone; whether it took effect is not known.");
+  }
+  if (reply.kind === "throw") return callResult("failed", reply.error);
+  const { message } = reply.reply;
+  if (message.case === undefined) return callResult("failed", "the client answered with nothing");
+  return describeResult(message, partials, read);
+}
+
+async function describeResult(
+  message: Result,
+  partials: readonly Partial[],
+  read: ReadContent,
+): Promise<CallResult> {
+  const { result } = message.value;
+  switch (result.case) {
+    case "success":
+      return describeSuccess(message, partials, read);
+    case "error":
+      return callResult("failed", withOutput(result.value.message, partials));
+    case "rejected":
+      return callResult("denied", denied(result.value.reason));
+    case "permissionDenied":
+    case "notFound":
+      return callResult("failed", located(result.value));
+    case "timeout": {
+      const said = decoder.decode(await read(result.value.output));
+      const text = `It took longer than ${result.value.timeoutMs} ms and was stopped.`;
+      return callResult("failed", withOutput(said === "" ? text : `${text}\n${said}`, partials));
+    }
+    case "unknown": {
+      const text = `It was started, and whether and how it ended is not known: ${result.value.detail}`;
+      return callResult("unknown", withOutput(text, partials));
+    }
+    case "aborted":
+      return callResult("aborted", withOutput(`It was stopped: ${result.value.detail}`, partials));
+    default:
+      return callResult("failed", "the client answered with nothing");
+  }
+}
+
+function denied(reason: string): string {
+  const why = reason === "" || reason === "denied" ? "" : `: ${reason}`;
+  return `This was not allowed and did not run${why}`;
+}
+
+function located({ message, path }: { readonly message: string; readonly path: string }): string {
+  return path === "" || message.includes(path) ? message : `${message}: ${path}`;
+}
+
+function withOutput(text: string, partials: readonly Partial[]): string {
+  const output = outputOf(partials);
+  return output === "" ? text : `${text}\nOutput until then:\n${output}`;
+}
+
+/** What a command wrote, both streams as they came. */
+export function outputOf(partials: readonly Partial[]): string {
+  const pieces = partials.flatMap((partial) => (partial.kind === "progress" ? [] : [partial.bytes]));
+  return decoder.decode(Buffer.concat(pieces));
+}
+
+async function describeSuccess(
+  message: Result,
+  partials: readonly Partial[],
+  read: ReadContent,
+): Promise<CallResult> {
+  const { case: kind, value } = message;
+  // The compiler does not know that it is the success of this kind; each case looks again.
+  switch (kind) {
+    case "shellResult":
+    case "shellStreamResult":
+      return value.result.case === "success" ? describeShell(value.result.value, partials, read) : nothing();
+    case "readResult":
+      return value.result.case === "success" ? describeRead(value.result.value, read) : nothing();
+    case "writeResult": {
+      if (value.result.case !== "success") return nothing();
+      const { bytesWritten, created } = value.result.value;
+      return callResult("done", `${created ? "Created" : "Written"}: ${bytesWritten} bytes.`);
+    }
+    case "deleteResult":
+      return callResult("done", "Deleted.");
+    case "grepResult":
+      return value.result.case === "success" ? describeGrep(value.result.value) : nothing();
+    case "lsResult":
+      return value.result.case === "success" ? describeLs(value.result.value) : nothing();
+    case "globResult": {
+      if (value.result.case !== "success") return nothing();
+      const { paths, truncated } = value.result.value;
+      return callResult("done", paths.length === 0 ? "No files." : `${paths.join("\n")}${more(truncated)}`);
+    }
+    case "mcpResult":
+      return value.result.case === "success" ? describeMcp(value.result.value, read) : nothing();
+    case "subagentResult": {
+      if (value.result.case !== "success") return nothing();
+      return callResult("done", decoder.decode(await read(value.result.value.text)));
+    }
+  }
+}
+
+function nothing(): CallResult {
+  return callResult("failed", "the client answered with nothing");
+}
+
+function more(truncated: boolean): string {
+  return truncated ? "\n... and more" : "";
+}
+
+async function describeShell(
+  success: ShellSuccess,
+  partials: readonly Partial[],
+  read: ReadContent,
+): Promise<CallResult> {
+  const [stdout, stderr] = await Promise.all([read(success.stdout), read(success.stderr)]);
+  const streamed = outputOf(partials);
+  const whole = decoder.decode(stdout) + (stderr.length > 0 ? `\n[stderr]\n${decoder.decode(stderr)}` : "");
+  const output = streamed === "" ? whole : streamed;
+  const cut = success.outputTruncated ? "\n(some of the output was left out)" : "";
+  const end = success.signal === "" ? `exit code ${success.exitCode}` : `ended by ${success.signal}`;
+  const isFine = success.exitCode === 0 && success.signal === "";
+  const text = isFine && output !== "" ? `${output}${cut}` : `${output}${cut}\n(${end})`.trimStart();
+  return callResult("done", text);
+}
+
+async function describeRead(success: ReadSuccess, read: ReadContent): Promise<CallResult> {
+  const bytes = await read(success.content);
+  if (success.mediaType.startsWith("image/")) {
+    return callResult("done", `An image (${success.mediaType}, ${success.sizeBytes} bytes).`, [
+      { mediaType: success.mediaType, bytes },
+    ]);
+  }
+  if (success.totalLines === 0 && success.sizeBytes > 0 && !success.mediaType.startsWith("text/")) {
+    return callResult("done", `A binary file (${success.mediaType}, ${success.sizeBytes} bytes).`);
+  }
+  if (success.sizeBytes === 0) return callResult("done", "(the file is empty)");
+  const cut = success.truncated ? `\n(there is more: ${success.totalLines} lines in all)` : "";
+  return callResult("done", decoder.decode(bytes) + cut);
+}
+
+function describeGrep({ files, matchCount, truncated }: GrepSuccess): CallResult {
+  if (files.length === 0) return callResult("done", "No matches.");
+  const lines = files.flatMap(({ path, matchCount: count, lines: found }) =>
+    found.length === 0
+      ? [`${path}: ${count}`]
+      : found.map((line) => `${path}:${line.lineNumber}${line.isContext ? "-" : ":"} ${line.text}`),
+  );
+  return callResult(
+    "done",
+    `${lines.join("\n")}\n(${matchCount} matches${truncated ? ", not all shown" : ""})`,
+  );
+}
+
+function describeLs({ entries, truncated }: LsSuccess): CallResult {
+  if (entries.length === 0) return callResult("done", "(empty)");
+  const lines = entries.map(({ path, kind, sizeBytes }) => {
+    if (kind === LsEntryKind.DIRECTORY) return `${path}/`;
+    return kind === LsEntryKind.SYMLINK ? `${path} (symlink)` : `${path} (${sizeBytes} bytes)`;
+  });
+  return callResult("done", lines.join("\n") + more(truncated));
+}
+
+async function describeMcp(success: McpSuccess, read: ReadContent): Promise<CallResult> {
+  const texts: string[] = [];
+  const images: ToolImage[] = [];
+  for (const { mediaType, content } of success.content) {
+    const bytes = await read(content);
+    if (mediaType.startsWith("image/")) images.push({ mediaType, bytes });
+    else texts.push(decoder.decode(bytes));
+  }
+  if (texts.length === 0 && success.structuredJson !== undefined) {
+    texts.push(decoder.decode(await read(success.structuredJson)));
+  }
+  return callResult(success.isError ? "failed" : "done", texts.join("\n"), images);
+}

@@ -1,0 +1,257 @@
+/**
+ * The turn's two logs as its runner uses them: reads them back, says events, waits for answers.
+ *
+ * Every event that counts is taken into the `TurnLog` when it is durable, by the same function that reads it back
+ * after a restart. What waits here waits for a fact in the log, never for a callback that a crash would lose.
+ */
+import { create, fromBinary, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import {
+  type AgentServerMessage,
+  AgentServerMessageSchema,
+  type BlobKind,
+  type Content,
+  ContentSchema,
+  type KvServerMessageSchema,
+} from "../protocol/messages.ts";
+import { LIMITS } from "../protocol/limits.ts";
+import type { ApplicationStream, ClientInput } from "../server/application.ts";
+import { type BlobCache, blobIdOf, bytesOf, contentOf, hexOf, largeBlobs } from "./blobs.ts";
+import type { Update } from "./step-output.ts";
+import { TurnFailure } from "./turn-failure.ts";
+import { TurnLog } from "./turn-log.ts";
+
+export type ServerMessage = NonNullable<MessageInitShape<typeof AgentServerMessageSchema>["message"]>;
+
+type KvMessage = NonNullable<MessageInitShape<typeof KvServerMessageSchema>["message"]>;
+
+/** Events accepted without waiting for the disk, so that they share commits. */
+const UNAWAITED_MAX = 256;
+
+/** The turn is over for this run: aborted, or another host has it. */
+export class Stopped extends Error {}
+
+export class TurnIo {
+  readonly log = new TurnLog();
+  readonly stream: ApplicationStream;
+  readonly #cache: BlobCache;
+  /** Blobs that this turn has in hand, by id. */
+  readonly #known = new Map<string, Uint8Array>();
+  #changed = Promise.withResolvers<void>();
+  readonly #cancel = new AbortController();
+  #changes = 0;
+  #isOver = false;
+  /** What the client was asked to keep and to give by this run: in the log, or on its way there. */
+  readonly #sets = new Set<string>();
+  readonly #gets = new Set<string>();
+  #kvId = 0;
+  #unawaited = 0;
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(stream: ApplicationStream, cache: BlobCache) {
+    this.stream = stream;
+    this.#cache = cache;
+    stream.signal.addEventListener("abort", () => this.#change(), { once: true });
+  }
+
+  /** Reads both logs to their end; then listens. */
+  async recover(): Promise<void> {
+    const inputs = this.stream.inputs[Symbol.asyncIterator]();
+    for (let taken = 0; taken < this.stream.pastInputs; taken++) {
+      const next = await inputs.next();
+      if (next.done === true) break;
+      this.log.heard(next.value);
+    }
+    for await (const { eventId, body } of this.stream.past()) {
+      if (body.length === 0) continue;
+      const message = fromBinary(AgentServerMessageSchema, body);
+      this.#keepSet(message);
+      this.log.logged(eventId, message);
+    }
+    this.#noticeCancel();
+    void this.#listen(inputs);
+  }
+
+  #noticeCancel(): void {
+    if (this.log.cancelled !== undefined) this.#cancel.abort();
+  }
+
+  /** Fires when the user cancels; the turn then comes to an orderly end. */
+  get cancelSignal(): AbortSignal {
+    return this.#cancel.signal;
+  }
+
+  async #listen(inputs: AsyncIterator<ClientInput>): Promise<void> {
+    try {
+      for (let next = await inputs.next(); next.done !== true; next = await inputs.next()) {
+        this.log.heard(next.value);
+        this.#noticeCancel();
+        this.#change();
+      }
+    } catch {
+      // The host has lost the stream, and says so by the signal.
+    }
+    this.#isOver = true;
+    this.#change();
+  }
+
+  #change(): void {
+    this.#changes++;
+    const { resolve } = this.#changed;
+    this.#changed = Promise.withResolvers<void>();
+    resolve();
+  }
+
+  get isStopped(): boolean {
+    return this.stream.signal.aborted;
+  }
+
+  /** How often something was heard. */
+  get changes(): number {
+    return this.#changes;
+  }
+
+  /** Until more is heard than when the count was `seen`. Throws `Stopped` when nothing will be. */
+  async changeSince(seen: number): Promise<void> {
+    if (this.isStopped) throw new Stopped();
+    if (this.#changes !== seen) return;
+    if (this.#isOver) throw new Stopped();
+    await this.#changed.promise;
+    if (this.isStopped) throw new Stopped();
+  }
+
+  async until(isSo: () => boolean): Promise<void> {
+    while (!isSo()) await this.changeSince(this.#changes);
+  }
+
+  /** Says an event, in order. Resolves when it is durable and in the book. */
+  emit(message: ServerMessage): Promise<void> {
+    const whole = messageOf(message);
+    const durable = this.stream.emit(toBinary(AgentServerMessageSchema, whole)).then(
+      (eventId) => this.log.logged(eventId, whole),
+      (cause: unknown) => {
+        throw this.isStopped ? new Stopped() : cause;
+      },
+    );
+    durable.catch(() => undefined);
+    this.#last = durable;
+    this.#unawaited++;
+    return durable;
+  }
+
+  update(update: Update): Promise<void> {
+    return this.emit({ case: "interactionUpdate", value: { message: update } });
+  }
+
+  /** Waits for the disk now and then, so that a fast model does not run ahead of it without bound. */
+  async breathe(): Promise<void> {
+    if (this.#unawaited < UNAWAITED_MAX) return;
+    this.#unawaited = 0;
+    await this.#last;
+  }
+
+  /** Asks the client to keep a blob, once; the answer is in the log some time later. */
+  async setBlob(bytes: Uint8Array, kind: BlobKind): Promise<Content> {
+    const id = blobIdOf(bytes);
+    this.learn(id, bytes);
+    if (!this.#sets.has(id) && !this.log.isSetAsked(id)) {
+      this.#sets.add(id);
+      const isInline = bytes.length <= LIMITS.inlineBytesMax;
+      if (!isInline) await largeBlobs(this.stream.blobs).put(bytes);
+      const value = { blobId: bytesOf(id), kind, ...(isInline ? { blobData: bytes } : {}) };
+      this.#ask({ case: "setBlobArgs", value });
+    }
+    return create(ContentSchema, {
+      content: { case: "blobId", value: bytesOf(id) },
+      sizeBytes: bytes.length,
+    });
+  }
+
+  #ask(message: KvMessage): void {
+    this.#kvId = Math.max(this.#kvId, this.log.kvIdMax) + 1;
+    void this.emit({ case: "kvServerMessage", value: { id: this.#kvId, message } });
+  }
+
+  /** A blob that the conversation names: known, cached, uploaded, or asked of the client. */
+  async blob(id: string): Promise<Uint8Array> {
+    const known = this.#known.get(id) ?? this.#cache.get(this.stream.principal, id);
+    if (known !== undefined) return known;
+    const bytes = (await this.#uploaded(id)) ?? (await this.#asked(id));
+    this.learn(id, bytes);
+    return bytes;
+  }
+
+  async #uploaded(id: string): Promise<Uint8Array | undefined> {
+    return this.#isGetAsked(id) ? undefined : this.stream.blobs?.get(id);
+  }
+
+  async #asked(id: string): Promise<Uint8Array> {
+    if (this.log.request?.keepsBlobs !== true) throw missing(id, "it was not uploaded");
+    this.askFor([id]);
+    await this.until(() => this.log.getAnswer(id) !== undefined || this.log.isClosed);
+    return this.#answered(id);
+  }
+
+  /** Asks for all at once what is not in hand; `blob` then waits for each. */
+  askFor(ids: readonly string[]): void {
+    for (const id of ids) {
+      const isInHand = this.#known.has(id) || this.#cache.get(this.stream.principal, id) !== undefined;
+      if (isInHand || this.#isGetAsked(id)) continue;
+      this.#gets.add(id);
+      this.#ask({ case: "getBlobArgs", value: { blobId: bytesOf(id) } });
+    }
+  }
+
+  #isGetAsked(id: string): boolean {
+    return this.#gets.has(id) || this.log.isGetAsked(id);
+  }
+
+  async #answered(id: string): Promise<Uint8Array> {
+    const answer = this.log.getAnswer(id)?.message;
+    if (answer?.case !== "getBlobResult") throw missing(id, "the client does not answer for it");
+    const { blobData, error, notFound, uploaded } = answer.value;
+    if (notFound) throw missing(id, "the client does not have it");
+    if (error !== undefined) throw missing(id, error);
+    const bytes = uploaded ? await largeBlobs(this.stream.blobs).get(id) : blobData;
+    if (bytes === undefined) throw missing(id, "the client sent nothing");
+    if (blobIdOf(bytes) !== id) throw missing(id, "the client sent other bytes");
+    return bytes;
+  }
+
+  /** From now on it need not be asked for. The bytes are checked by whoever has them from elsewhere. */
+  learn(id: string, bytes: Uint8Array): void {
+    this.#known.set(id, bytes);
+    this.#cache.put(this.stream.principal, id, bytes);
+  }
+
+  /** Bytes as they can stand in an event. */
+  content(bytes: Uint8Array): Promise<Content> {
+    return contentOf(bytes, this.stream.blobs);
+  }
+
+  /** What a content of the client's, or of our own, stands for; empty when there is none. */
+  async read(content: Content | undefined): Promise<Uint8Array> {
+    switch (content?.content.case) {
+      case undefined:
+        return new Uint8Array();
+      case "inline":
+        return content.content.value;
+      case "blobId":
+        return this.blob(hexOf(content.content.value));
+    }
+  }
+
+  /** What we had the client keep is in our own log. */
+  #keepSet({ message }: AgentServerMessage): void {
+    if (message.case !== "kvServerMessage" || message.value.message.case !== "setBlobArgs") return;
+    const { blobId, blobData } = message.value.message.value;
+    if (blobData !== undefined) this.#known.set(hexOf(blobId), blobData);
+  }
+}
+
+function missing(id: string, why: string): TurnFailure {
+  return new TurnFailure("blob_missing", `a part of the conversation is missing (blob ${id}): ${why}`);
+}
+
+function messageOf(message: ServerMessage): AgentServerMessage {
+  return create(AgentServerMessageSchema, { message });
+}

@@ -1,0 +1,319 @@
+/**
+ * One turn: model calls and tool calls in turn, until the agent waits again.
+ *
+ * What is to be done next follows from the log alone, asked again after every step, so a restart is nothing special:
+ * finished steps are not run again, answered execs are not asked again, and a step that was cut off begins anew and
+ * says so. Execs leave only when the output of their step is durable (C0). `turn_ended` is the stream's last
+ * event, so there is one, exactly.
+ */
+import { type ToolCallPart, textOf } from "../protocol/chat-message.ts";
+import { LIMITS } from "../protocol/limits.ts";
+import { FinishReason, type RunRequest } from "../protocol/messages.ts";
+import type { BlobCache } from "./blobs.ts";
+import { type Draft, draftOf, type ShownTurn, type Todo } from "./checkpoint.ts";
+import { Checkpoints } from "./checkpoints.ts";
+import { History } from "./history.ts";
+import { userText, type Written, written } from "./messages.ts";
+import type { Model, Models } from "./model.ts";
+import { ModelStep, type StepPlace } from "./model-step.ts";
+import { afterSummary, CONTINUE, ranCommand, SUMMARIZE, systemPrompt } from "./prompts.ts";
+import { announceShell, shellCall, shellOutput } from "./shell-turn.ts";
+import { canRunCommands, type Offer, offerOf } from "./tool-plan.ts";
+import { type OpenCall, ToolCalls } from "./tool-calls.ts";
+import { TurnFailure } from "./turn-failure.ts";
+import type { TurnIo } from "./turn-io.ts";
+export interface TurnLimits {
+  /** Model calls in one turn. A turn that needs more can be continued. */
+  readonly stepsMax: number;
+  /** Execs in one turn; far below what the book of execs can hold. */
+  readonly execsMax: number;
+  /** Tokens that a turn may use, cached ones not counted. */
+  readonly tokensMax: number;
+  /** So many steps in a row that ask for the same and get the same are a loop. */
+  readonly sameStepsMax: number;
+}
+
+export const TURN_LIMITS: TurnLimits = {
+  stepsMax: 200,
+  execsMax: 2_000,
+  tokensMax: 10_000_000,
+  sameStepsMax: 4,
+};
+
+export interface TurnContext {
+  readonly models: Models;
+  readonly cache: BlobCache;
+  readonly limits: TurnLimits;
+  readonly now: () => number;
+}
+
+/** How the work came to its end. */
+export type Ending = "completed" | "cancelled";
+
+export class Turn {
+  readonly #context: TurnContext;
+  readonly #io: TurnIo;
+  readonly #request: RunRequest;
+  readonly #offer: Offer;
+  readonly #history: History;
+  readonly #calls: ToolCalls;
+  readonly #checkpoints: Checkpoints;
+  #model: Model | undefined;
+  /** What was before is known, so that something can be added to it. */
+  isLoaded = false;
+
+  /** Throws a TurnFailure when the request makes no sense. */
+  constructor(context: TurnContext, io: TurnIo, request: RunRequest) {
+    this.#context = context;
+    this.#io = io;
+    this.#request = request;
+    this.#offer = offerOf(request);
+    this.#history = new History(io, request);
+    this.#calls = new ToolCalls(io, request);
+    this.#checkpoints = new Checkpoints(io);
+  }
+
+  /** Everything up to the point where only the last checkpoint and the end are missing. */
+  async work(): Promise<Ending> {
+    this.#check();
+    await this.#history.load(this.#request);
+    this.isLoaded = true;
+    this.#addUnsaid();
+    await this.#recover();
+    for (;;) {
+      const ending = await this.#advance();
+      if (ending !== undefined) return ending;
+    }
+  }
+
+  #check(): void {
+    const { action, subagentDepth } = this.#request;
+    const kind = action?.action.case;
+    if (kind === undefined) throw new TurnFailure("invalid_request", "the request says nothing to do");
+    if (kind === "cancelAction") throw new TurnFailure("invalid_request", "there is nothing to cancel yet");
+    if (subagentDepth > LIMITS.subagentDepthMax) {
+      const message = `subagents nest at most ${LIMITS.subagentDepthMax} deep`;
+      throw new TurnFailure("invalid_request", message);
+    }
+    if (kind !== "shellCommandAction") this.#model = this.#context.models.resolve(this.#request.model);
+    else if (!canRunCommands(this.#request)) {
+      throw new TurnFailure("invalid_request", "this client does not run commands");
+    }
+  }
+
+  /** What the model is told and nobody said. */
+  #addUnsaid(): void {
+    const kind = this.#request.action?.action.case;
+    if (kind === "summarizeAction") this.#history.add(userText(SUMMARIZE));
+    const isAnswered = this.#history.earlier.at(-1)?.role === "assistant";
+    if (kind === "continueAction" && isAnswered) this.#history.add(userText(CONTINUE));
+    if (kind === "summarizeAction" || kind === "continueAction") {
+      if (this.#history.earlier.length === 0) {
+        throw new TurnFailure("invalid_request", "there is no conversation to go on with");
+      }
+    }
+  }
+
+  /** A step that was cut off begins anew; nothing of it had an effect (C0). */
+  async #recover(): Promise<void> {
+    const { log } = this.#io;
+    const restarts = log.book.open?.restarts ?? 0;
+    for (const effect of log.feed({ kind: "recovered" })) {
+      if (effect.kind === "fail_turn") throw new TurnFailure("restarts_exhausted", effect.message);
+      if (effect.kind !== "restart_step" || log.open === undefined) continue;
+      await this.#history.take(log);
+      await this.#step({ step: log.open.step, attempt: restarts + 1, rollbackTo: effect.rollbackTo });
+    }
+  }
+
+  /** The next thing that is to be done; an ending when there is none. */
+  async #advance(): Promise<Ending | undefined> {
+    const { log } = this.#io;
+    const seen = this.#io.changes;
+    if (log.violation !== undefined) throw new TurnFailure("invalid_request", log.violation);
+    await this.#history.take(log);
+    const open = this.#openCalls();
+    if (open.length > 0) {
+      if (log.cancelled !== undefined) await this.#stopExecs();
+      const isMoved = await this.#calls.advance(open);
+      if (isMoved) return undefined;
+      await this.#checkpoints.publishReady();
+      await this.#io.changeSince(seen);
+      return undefined;
+    }
+    if (log.cancelled !== undefined) return "cancelled";
+    if (log.nextMessage !== undefined) {
+      const value = { userMessage: log.nextMessage };
+      await this.#io.update({ case: "userMessageAppended", value });
+      return undefined;
+    }
+    if (this.#isDone()) return "completed";
+    this.#checkLimits();
+    if (this.#request.keepsBlobs && this.#history.own.length > 0 && !this.#isSummary)
+      await this.#checkpointSoFar();
+    await this.#step({ step: log.book.steps, attempt: 0, rollbackTo: undefined });
+    return undefined;
+  }
+
+  #isDone(): boolean {
+    const last = this.#io.log.entries.at(-1);
+    if (last?.kind !== "step") return false;
+    if (this.#shell !== undefined) return true;
+    if (last.record.completed.finishReason === FinishReason.CONTENT_FILTER) {
+      throw new TurnFailure("content_filtered", "the provider refused to answer this; say it in another way");
+    }
+    return last.record.started.length === 0;
+  }
+
+  get #shell(): ReturnType<typeof shellCall> | undefined {
+    const action = this.#request.action?.action;
+    return action?.case === "shellCommandAction" ? shellCall(action.value) : undefined;
+  }
+
+  /** Of the last step, those that are not over. */
+  #openCalls(): readonly OpenCall[] {
+    const record = this.#io.log.lastStep;
+    if (record === undefined) return [];
+    const parts: readonly ToolCallPart[] =
+      this.#shell === undefined ? (this.#history.openStep?.calls ?? []) : [this.#shell];
+    return parts.flatMap((part, at): readonly OpenCall[] => {
+      if (record.over.has(part.toolCallId)) return [];
+      const { step, started } = record;
+      const place = started[at]?.execIds[0] ?? `${step}.unasked.${at}`;
+      return [{ part, place, step, plan: this.#offer.plan(part.tool, part.args) }];
+    });
+  }
+
+  /** The client is told once; each exec is still answered. */
+  async #stopExecs(): Promise<void> {
+    const { log } = this.#io;
+    for (const [execId, { stage }] of log.book.execs) {
+      if (stage !== "issued" || log.stopped.has(execId)) continue;
+      const message = { case: "abort", value: { execId } } as const;
+      await this.#io.emit({ case: "execServerControlMessage", value: { message } });
+    }
+  }
+
+  #checkLimits(): void {
+    const { stepsMax, execsMax, tokensMax, sameStepsMax } = this.#context.limits;
+    const { steps } = this.#io.log.book;
+    const used = this.#io.log.usage;
+    if (steps >= stepsMax) {
+      throw new TurnFailure("step_limit", `the turn took ${steps} steps; continue to let it go on`);
+    }
+    const { execsIssued } = this.#io.log;
+    if (execsIssued >= execsMax) {
+      throw new TurnFailure("step_limit", `the turn ran ${execsIssued} tools; continue to let it go on`);
+    }
+    const tokens = used.inputTokens + used.outputTokens + used.cacheWriteTokens;
+    if (tokens >= tokensMax) {
+      throw new TurnFailure("token_limit", `the turn used ${tokens} tokens; continue to let it go on`);
+    }
+    const { sameSteps } = this.#history;
+    if (sameSteps >= sameStepsMax) {
+      const message = `the model asked for the same ${sameSteps} times in a row and was told the same`;
+      throw new TurnFailure("no_progress", message);
+    }
+  }
+
+  async #step(place: StepPlace): Promise<void> {
+    const { models, now } = this.#context;
+    if (this.#shell !== undefined) return announceShell(this.#io, place, this.#shell);
+    const model = this.#model ?? models.resolve(this.#request.model);
+    const given = decoder.decode(await this.#io.read(this.#request.systemPrompt));
+    const step = new ModelStep(
+      {
+        io: this.#io,
+        keepsBlobs: this.#request.keepsBlobs,
+        now,
+        plan: (tool, args) => this.#offer.plan(tool, args),
+      },
+      place,
+    );
+    await step.run(model, {
+      system: systemPrompt(this.#request, this.#offer, given),
+      messages: this.#history.prompt,
+      tools: this.#isSummary ? [] : this.#offer.tools,
+      options: this.#io.log.options,
+      file: (blobId) => this.#io.blob(blobId),
+      conversationId: this.#request.conversationId,
+    });
+  }
+
+  async #checkpointSoFar(): Promise<void> {
+    await this.#checkpoints.prepare(this.#draft(undefined));
+    await this.#checkpoints.publishReady();
+  }
+
+  /** The conversation as it is now, with the turn for display: the last checkpoint of the turn. */
+  async keep(): Promise<void> {
+    if (!this.#request.keepsBlobs) return;
+    await this.#history.take(this.#io.log);
+    await this.#checkpoints.publishLast(this.#draft(await this.#shown()));
+  }
+
+  #draft(shown: ShownTurn | undefined): Draft {
+    const { log } = this.#io;
+    const { summary } = log;
+    return draftOf({
+      before: this.#request.conversationState,
+      messages: this.#newMessages(),
+      todos: this.#todos(),
+      usedTokens: log.contextTokens,
+      maxTokens: this.#model?.contextTokensMax ?? 0,
+      ...(summary === undefined ? {} : { summary }),
+      ...(shown === undefined ? {} : { shown }),
+    });
+  }
+
+  /** A summary stands for everything before it; one that did not come about leaves the conversation as it was. */
+  #newMessages(): readonly Written[] {
+    if (!this.#isSummary) return this.#history.own;
+    const { summary } = this.#io.log;
+    return summary === undefined ? [] : [written(userText(afterSummary(summary)))];
+  }
+
+  get #isSummary(): boolean {
+    return this.#request.action?.action.case === "summarizeAction";
+  }
+
+  async #shown(): Promise<ShownTurn | undefined> {
+    if (this.#isSummary) return undefined;
+    const action = this.#request.action?.action;
+    const record = this.#io.log.lastStep;
+    if (action?.case === "shellCommandAction") {
+      const over = [...(record?.over.values() ?? [])][0];
+      const execId = record?.started[0]?.execIds[0] ?? "";
+      const output = await shellOutput(this.#io, this.#io.log.outcomeOf(execId), over);
+      const result = decoder.decode(await this.#io.read(over?.result));
+      if (over !== undefined) this.#history.add(userText(ranCommand(action.value.command, result)));
+      return { kind: "shell", command: action.value, output };
+    }
+    const { shown } = this.#history;
+    const [first] = shown;
+    const user = first !== undefined && !("over" in first) ? first : undefined;
+    return { kind: "agent", user, followed: user === undefined ? shown : shown.slice(1) };
+  }
+
+  /** The list as the model last wrote it; undefined when it did not in this turn. */
+  #todos(): readonly Todo[] | undefined {
+    const calls = this.#history.own.flatMap(({ message }) =>
+      message.role === "assistant" ? message.content : [],
+    );
+    const last = calls.findLast((part) => part.type === "tool-call" && part.tool === "todo_write");
+    const plan = last?.type === "tool-call" ? this.#offer.plan(last.tool, last.args) : undefined;
+    return plan?.kind === "todos" ? plan.todos : undefined;
+  }
+
+  /** A summary is told before it takes the place of what it sums up. */
+  async tellSummary(): Promise<void> {
+    const { log } = this.#io;
+    if (!this.#isSummary || log.summary !== undefined) return;
+    await this.#history.take(log);
+    const last = this.#history.own.at(-1)?.message;
+    if (last?.role !== "assistant") return;
+    await this.#io.update({ case: "summary", value: { text: textOf(last) } });
+  }
+}
+
+const decoder = new TextDecoder();

@@ -1,0 +1,241 @@
+/**
+ * `holdfast chat`: an agent in the terminal, whose turns survive whatever happens to the terminal, the network and the server.
+ *
+ * Puts the parts in `chat/` together and takes them down again. With a message on the command line it answers that and
+ * ends; else it talks with whoever sits there.
+ */
+import { fstatSync } from "node:fs";
+import { join } from "node:path";
+import process from "node:process";
+import { text as textOf } from "node:stream/consumers";
+import { Conversations, type Turn } from "../client/index.ts";
+import { openClient } from "../client-node/index.ts";
+import { scopePaths } from "../client-node/scope.ts";
+import type { InteractionQuery } from "../protocol/messages.ts";
+import type { ToolsConfig } from "../tools/index.ts";
+import { allowing } from "./chat/allowances.ts";
+import { Asker, type QueryAnswer } from "./chat/asking.ts";
+import { type ChatFlags, type ChatSettings, checkChatFlags } from "./chat/chat-flags.ts";
+import { COMMAND_NAMES } from "./chat/commands.ts";
+import { listLines } from "./chat/conversation-list.ts";
+import { EXIT_INTERRUPTED, EXIT_NO_SERVER } from "./chat/exit-codes.ts";
+import { openHistory } from "./chat/history.ts";
+import { InteractiveChat } from "./chat/interactive.ts";
+import { pipedInput, ttyInput } from "./chat/line-input.ts";
+import { oneShot } from "./chat/one-shot.ts";
+import { safeLine } from "./chat/safe-text.ts";
+import { plainScreen, ttyScreen } from "./chat/screen.ts";
+import { linkServer, type ServerLink } from "./chat/server-link.ts";
+import { openSession, type Session } from "./chat/session.ts";
+import { type Style, styleOf } from "./chat/style.ts";
+import { describeFailure, usageError } from "./failures.ts";
+import { present } from "./field-check.ts";
+import { resolveSettings } from "./settings.ts";
+import type { Surroundings } from "./terminal.ts";
+
+export type { ChatFlags } from "./chat/chat-flags.ts";
+
+const HISTORY_FILE = "chat-history";
+/** A server on another machine may take this long to be reached, then a script is told. */
+const CONNECT_MS_MAX = 15_000;
+/** Who leaves twice wants to be gone; the journals need no more than this to be quiet. */
+const LEAVE_MS_MAX = 1_000;
+
+/** What a chat runs with, whichever kind it is. */
+interface Chat {
+  readonly flags: ChatFlags;
+  readonly settings: ChatSettings;
+  readonly surroundings: Surroundings;
+  readonly style: Style;
+  readonly toolsConfig: ToolsConfig | undefined;
+  /** A line about the chat: to standard error, and onto the screen once there is one. */
+  readonly note: (line: string) => void;
+  readonly notes: { print: (line: string) => void };
+}
+
+export async function chat(flags: ChatFlags, surroundings: Surroundings): Promise<void> {
+  const settings = checkChatFlags(flags, surroundings);
+  const { dataDir, config } = flags;
+  const resolved = resolveSettings(present({ dataDir, config }), surroundings);
+  const { stdout, stderr, env } = surroundings;
+  const notes = {
+    print: (line: string): void => {
+      stderr.write(`${line}\n`);
+    },
+  };
+  const setUp: Chat = {
+    flags,
+    settings,
+    surroundings,
+    style: styleOf(stdout, env),
+    toolsConfig: allowing(resolved.tools, settings),
+    note: (line) => notes.print(line),
+    notes,
+  };
+  if (flags.list === true) return listConversations(setUp);
+  const prompt = await promptOf(flags, settings);
+  if (prompt === undefined && settings.isJson) {
+    throw usageError("--json needs a message: give one with --prompt, or pipe it in");
+  }
+  if (settings.allowsAll && settings.hasTools) {
+    setUp.note("holdfast: --yes lets the agent run every tool without asking, as you");
+  }
+  const link = await linkOf(setUp, resolved.dataDir);
+  if (link === undefined) return;
+  process.exitCode = prompt === undefined ? await talk(setUp, link) : await answerOnce(setUp, link, prompt);
+}
+
+async function listConversations({ settings, surroundings, style, note }: Chat): Promise<void> {
+  const client = await openClient({ directory: settings.workspace, onNotice: note });
+  try {
+    const records = (await new Conversations({ client, ...client.stores }).list());
+    const { stdout, now } = surroundings;
+    if (settings.isJson) {
+      const rows = records.map(({ conversationId, title, model, createdMs, updatedMs, turn }) => ({
+        conversation: conversationId,
+        title,
+        model,
+        created: new Date(createdMs).toISOString(),
+        updated: new Date(updatedMs).toISOString(),
+        isCutOff: turn !== undefined,
+      }));
+      stdout.write(`${JSON.stringify(rows, undefined, 2)}\n`);
+      return;
+    }
+    for (const line of listLines(records, now(), style)) stdout.write(`${line}\n`);
+  } finally {
+    await client.close();
+  }
+}
+
+/** The message of the command line, with what is piped in behind it; undefined when a person will type. */
+async function promptOf({ prompt }: ChatFlags, { isJson }: ChatSettings): Promise<string | undefined> {
+  if (prompt === undefined && !isJson) return undefined;
+  const stdin = fstatSync(0, { throwIfNoEntry: false });
+  const isPiped = !process.stdin.isTTY && (stdin?.isFIFO() === true || stdin?.isFile() === true || stdin?.isSocket() === true);
+  const piped = isPiped ? (await textOf(process.stdin)).trim() : "";
+  const message = [prompt?.trim() ?? "", piped].filter((part) => part !== "").join("\n\n");
+  if (message === "") throw usageError("the message is empty: give one with --prompt, or pipe it in");
+  return message;
+}
+
+/** Undefined when there is no server, which has been said. */
+async function linkOf({ settings, surroundings, flags, note }: Chat, dataDir: string): Promise<ServerLink | undefined> {
+  const { env, cwd } = surroundings;
+  try {
+    return await linkServer({
+      url: settings.url,
+      dataDir,
+      config: flags.config,
+      env,
+      cwd,
+      onStart: () => note("holdfast: no server runs yet; starting one in the background"),
+      onMoved: (url) => note(`holdfast: the server is at ${url} now; leave, and come back with --continue`),
+    });
+  } catch (error) {
+    const { text } = describeFailure(error, env["HOLDFAST_DEBUG"] === "1");
+    note(text ?? "holdfast: no server");
+    process.exitCode = EXIT_NO_SERVER;
+    return undefined;
+  }
+}
+
+async function answerOnce(setUp: Chat, link: ServerLink, prompt: string): Promise<number> {
+  const { settings, surroundings, note } = setUp;
+  const session = await openSession({ ...sessionParts(setUp, link), onQuery: nobody });
+  let turn: Turn | undefined;
+  let interrupts = 0;
+  const onSignal = (): void => {
+    interrupts++;
+    if (interrupts > 1 || turn === undefined) process.exit(EXIT_INTERRUPTED);
+    turn.abort().catch((error: unknown) => note(String(error)));
+  };
+  process.on("SIGINT", onSignal).on("SIGTERM", onSignal);
+  try {
+    return await oneShot({
+      settings,
+      session,
+      link,
+      prompt,
+      stdout: surroundings.stdout,
+      note,
+      now: surroundings.now,
+      onTurn: (next) => {
+        turn = next;
+      },
+      connectMsMax: CONNECT_MS_MAX,
+    });
+  } finally {
+    process.off("SIGINT", onSignal).off("SIGTERM", onSignal);
+    await session.close();
+  }
+}
+
+/** A script cannot be asked. */
+async function nobody(): Promise<QueryAnswer> {
+  return { case: "unanswerable", value: { reason: "nobody can be asked: this is a script" } };
+}
+
+function sessionParts({ settings, surroundings, toolsConfig, note }: Chat, link: ServerLink) {
+  const { env } = surroundings;
+  const onNotice = (message: string): void => note(`holdfast: ${message}`);
+  return { settings, link, toolsConfig, env, onNotice };
+}
+
+async function talk(setUp: Chat, link: ServerLink): Promise<number> {
+  const { settings, surroundings, style } = setUp;
+  const { stdin, stdout } = process;
+  const hasStatusLine = stdin.isTTY && stdout.isTTY;
+  const { directory } = scopePaths({ scope: "workspace", directory: settings.workspace });
+  const screen = hasStatusLine ? ttyScreen(stdout, style) : plainScreen(stdout, surroundings.stderr);
+  const input = hasStatusLine
+    ? ttyInput(stdin, stdout, openHistory(join(directory, HISTORY_FILE)), completions)
+    : pipedInput(stdin, surroundings.stderr);
+  setUp.notes.print = (line) => screen.note(line);
+  const interrupt = (): void => talking?.interrupt();
+  const print = (line: string): void => {
+    stdout.write(`${line}\n`);
+  };
+  const asker = new Asker({ input, screen, style, print, onInterrupt: interrupt });
+  let talking: InteractiveChat | undefined;
+  let session: Session | undefined;
+  process.on("SIGINT", interrupt).on("SIGTERM", interrupt);
+  try {
+    session = await openSession({
+      ...sessionParts(setUp, link),
+      ask: (request, signal) => asker.approve(request, signal),
+      onQuery: (query: InteractionQuery) => asker.answer(query),
+    });
+    for (const line of greeting(setUp, link, session)) screen.note(line);
+    const options = { settings, session, link, input, screen, style, asker, hasStatusLine, now: surroundings.now };
+    talking = new InteractiveChat(options);
+    const exitCode = await talking.run();
+    screen.status(undefined);
+    if (talking.isBusy) screen.note(style.dim("The turn goes on; holdfast chat --continue picks it up."));
+    return exitCode;
+  } finally {
+    input.close();
+    process.off("SIGINT", interrupt).off("SIGTERM", interrupt);
+    await leave(session);
+  }
+}
+
+/** Lets go of everything; a journal that hangs does not keep anybody here. */
+async function leave(session: Session | undefined): Promise<void> {
+  const timer = setTimeout(() => process.exit(), LEAVE_MS_MAX);
+  await session?.close();
+  clearTimeout(timer);
+}
+
+function completions(line: string): readonly string[] {
+  return line.startsWith("/") ? COMMAND_NAMES.filter((name) => name.startsWith(line)) : [];
+}
+
+function greeting({ settings, style }: Chat, link: ServerLink, { notices }: Session): readonly string[] {
+  const model = settings.model === "" ? "the server's default model" : safeLine(settings.model);
+  return [
+    `${style.bold("Holdfast chat")} ${style.dim(`· ${model} · ${link.url} · ${safeLine(settings.workspace)}`)}`,
+    ...notices.map((notice) => style.yellow(safeLine(notice))),
+    style.dim("/help lists the commands; Ctrl-C stops a turn, Ctrl-D leaves."),
+  ];
+}

@@ -1,0 +1,138 @@
+/**
+ * Asks the person in front of the screen, one thing at a time, and holds the screen meanwhile.
+ *
+ * Invariant: nothing is allowed without an answer that says so. Ctrl-C and the end of the input are a no.
+ */
+import type { InteractionQuery, Question } from "../../protocol/messages.ts";
+import type { ApprovalAnswer, ApprovalRequest } from "../../tools/index.ts";
+import { textOf } from "./happening.ts";
+import type { Entered, LineInput } from "./line-input.ts";
+import * as words from "./questions.ts";
+import { safeLine, safeText } from "./safe-text.ts";
+import type { TurnScreen } from "./screen.ts";
+import type { Style } from "./style.ts";
+
+export interface Asking {
+  readonly input: LineInput;
+  readonly screen: TurnScreen;
+  readonly style: Style;
+  /** Where the questions are printed. */
+  readonly print: (line: string) => void;
+  /** Ctrl-C instead of an answer: the turn is to stop. */
+  readonly onInterrupt: () => void;
+}
+
+/** What `InteractionResponse.response` may be. */
+export type QueryAnswer =
+  | { readonly case: "approval"; readonly value: { readonly approved: boolean; readonly reason: string } }
+  | {
+      readonly case: "askQuestion";
+      readonly value: {
+        readonly answers: { readonly questionId: string; readonly optionIds: string[]; readonly text: string }[];
+      };
+    }
+  | { readonly case: "unanswerable"; readonly value: { readonly reason: string } };
+
+const STOPPED = "the user stopped the turn";
+
+export class Asker {
+  readonly #asking: Asking;
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(asking: Asking) {
+    this.#asking = asking;
+  }
+
+  approve(request: ApprovalRequest, signal?: AbortSignal): Promise<ApprovalAnswer> {
+    return this.#alone(() => this.#approve(request, signal));
+  }
+
+  answer(query: InteractionQuery): Promise<QueryAnswer> {
+    return this.#alone(() => this.#answer(query));
+  }
+
+  /** A yes-or-no question of our own. */
+  confirm(question: string): Promise<boolean> {
+    return this.#alone(async () => {
+      const entered = await this.#read(`${question} [Y/n] `);
+      return entered.kind === "line" && !/^\s*n/i.test(entered.text);
+    });
+  }
+
+  /** One question at a time, with the screen to itself. */
+  #alone<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
+    const asked = this.#last.then(async () => {
+      const giveBack = this.#asking.screen.hold();
+      try {
+        return await ask();
+      } finally {
+        giveBack();
+      }
+    });
+    this.#last = asked.catch(() => undefined);
+    return asked;
+  }
+
+  async #read(prompt: string, signal?: AbortSignal): Promise<Entered> {
+    if (signal?.aborted === true) return { kind: "cancelled" };
+    const entered = await this.#asking.input.read(prompt, "answer", signal);
+    if (entered.kind === "interrupt") this.#asking.onInterrupt();
+    return entered;
+  }
+
+  async #approve(
+    request: Pick<ApprovalRequest, "title" | "text" | "workspace">,
+    signal: AbortSignal | undefined,
+  ): Promise<ApprovalAnswer> {
+    const { print, style } = this.#asking;
+    for (let showsAll = false; ; ) {
+      for (const line of words.approvalLines(request, style, showsAll)) print(line);
+      const entered = await this.#read(words.APPROVAL_PROMPT, signal);
+      if (entered.kind === "interrupt") return { answer: "no", reason: STOPPED };
+      if (entered.kind !== "line") return { answer: "no", reason: "nobody answered" };
+      const answer = words.parseApproval(entered.text);
+      if (answer === "show") showsAll = true;
+      else if (answer !== undefined) return answer;
+    }
+  }
+
+  async #answer({ query }: InteractionQuery): Promise<QueryAnswer> {
+    switch (query.case) {
+      case "approval": {
+        const { tool, argsJson, reason } = query.value;
+        const title = `${safeLine(tool)}${reason === "" ? "" : `: ${safeLine(reason)}`}`;
+        const said = await this.#approve({ title, text: safeText(textOf(argsJson)), workspace: "" }, undefined);
+        const why = said.answer === "no" ? (said.reason ?? "") : "";
+        return { case: "approval", value: { approved: said.answer !== "no", reason: why } };
+      }
+      case "askQuestion":
+        return this.#questions(query.value.questions);
+      case undefined:
+        return { case: "unanswerable", value: { reason: "this client does not know this kind of question" } };
+    }
+  }
+
+  async #questions(questions: readonly Question[]): Promise<QueryAnswer> {
+    const answers = [];
+    for (const question of questions) {
+      const answer = await this.#question(question);
+      if (answer === undefined) return { case: "unanswerable", value: { reason: "the user did not answer" } };
+      if (answer.text !== "" || answer.optionIds.length > 0) {
+        answers.push({ questionId: question.id, optionIds: [...answer.optionIds], text: answer.text });
+      }
+    }
+    return { case: "askQuestion", value: { answers } };
+  }
+
+  /** Undefined when there is nobody who answers. */
+  async #question(question: Question): Promise<words.QuestionAnswer | undefined> {
+    const { print, style } = this.#asking;
+    for (;;) {
+      for (const line of words.questionLines(question, style)) print(line);
+      const entered = await this.#read(words.questionPrompt(question));
+      if (entered.kind !== "line") return undefined;
+      const answer = words.parseAnswer(entered.text, question);
+      if (answer !== undefined) return answer;
+    }
+  }
+}

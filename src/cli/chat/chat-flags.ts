@@ -1,0 +1,81 @@
+/**
+ * The flags of `holdfast chat`, checked once.
+ */
+import { readFileSync } from "node:fs";
+import { resolve } from "node:path";
+import { systemCode, usageError } from "../failures.ts";
+import type { Surroundings } from "../terminal.ts";
+
+/** As commander hands them over. */
+export interface ChatFlags {
+  readonly continue?: boolean;
+  readonly resume?: string;
+  readonly list?: boolean;
+  readonly prompt?: string;
+  readonly json?: boolean;
+  readonly model?: string;
+  readonly url?: string;
+  readonly dataDir?: string;
+  readonly config?: string;
+  readonly allow?: readonly string[];
+  readonly yes?: boolean;
+  readonly workspace?: string;
+  readonly system?: string;
+  /** `--no-tools`. */
+  readonly tools?: boolean;
+  /** `--no-thinking`. */
+  readonly thinking?: boolean;
+}
+
+export interface ChatSettings {
+  readonly begin: "ask" | "continue" | { readonly conversation: string };
+  readonly model: string;
+  readonly url: string | undefined;
+  readonly allow: readonly string[];
+  readonly allowsAll: boolean;
+  readonly workspace: string;
+  readonly systemPrompt: string | undefined;
+  readonly hasTools: boolean;
+  readonly showsThinking: boolean;
+  readonly isJson: boolean;
+}
+
+export function checkChatFlags(flags: ChatFlags, { cwd, env }: Surroundings): ChatSettings {
+  if (flags.continue === true && flags.resume !== undefined) {
+    throw usageError("--continue and --resume each name a conversation; give one of them");
+  }
+  const url = flags.url ?? nonEmpty(env["HOLDFAST_URL"]);
+  return {
+    begin: beginOf(flags),
+    model: flags.model ?? "",
+    url,
+    allow: flags.allow ?? [],
+    allowsAll: flags.yes === true,
+    workspace: resolve(cwd, flags.workspace ?? "."),
+    systemPrompt: flags.system === undefined ? undefined : systemPrompt(flags.system, cwd),
+    hasTools: flags.tools !== false,
+    showsThinking: flags.thinking !== false,
+    isJson: flags.json === true,
+  };
+}
+
+function beginOf({ continue: goesOn, resume }: ChatFlags): ChatSettings["begin"] {
+  if (resume !== undefined) return { conversation: resume };
+  return goesOn === true ? "continue" : "ask";
+}
+
+/** `@file` is the file's text; `@@...` is a text that begins with an at sign. */
+function systemPrompt(said: string, cwd: string): string {
+  if (said.startsWith("@@")) return said.slice(1);
+  if (!said.startsWith("@")) return said;
+  const path = resolve(cwd, said.slice(1));
+  try {
+    return readFileSync(path, "utf8");
+  } catch (error) {
+    throw usageError(`the system prompt ${path} cannot be read (${systemCode(error) ?? String(error)})`);
+  }
+}
+
+function nonEmpty(value: string | undefined): string | undefined {
+  return value === "" ? undefined : value;
+}

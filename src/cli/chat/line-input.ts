@@ -1,0 +1,221 @@
+/**
+ * The keyboard: whole lines, edited with `node:readline`, with a history of their own per workspace.
+ *
+ * While a turn runs, readline goes on editing but draws nothing: its output is muted and `onEdit` tells what was
+ * typed, for the screen's own line. So the answer and the typing do not write over each other.
+ *
+ * Lines that are pasted together are one text. Answers to questions do not enter the history.
+ */
+import { createInterface, type Interface } from "node:readline";
+import { Writable } from "node:stream";
+import type { ReadStream, WriteStream } from "node:tty";
+import { continued } from "./commands.ts";
+import type { History } from "./history.ts";
+
+export type Entered =
+  | { readonly kind: "line"; readonly text: string }
+  /** Ctrl-C; `hadText` when it took away what was typed. */
+  | { readonly kind: "interrupt"; readonly hadText: boolean }
+  /** Ctrl-D, or the end of what is piped in. */
+  | { readonly kind: "end" }
+  /** Whoever asked wants to know no longer. */
+  | { readonly kind: "cancelled" };
+
+export interface Typing {
+  /** A line was entered while nobody had asked for one. */
+  readonly onLine: (text: string) => void;
+  /** Ctrl-C while nobody had asked for a line. */
+  readonly onInterrupt: () => void;
+  /** What stands in the editor while it draws nothing. */
+  readonly onEdit: (text: string) => void;
+}
+
+export interface LineInput {
+  /** Asks for one line (or several, joined by trailing backslashes). One at a time. */
+  read(prompt: string, purpose: "message" | "answer", signal?: AbortSignal): Promise<Entered>;
+  /** Who gets what is typed while nobody reads. */
+  listen(typing: Typing | undefined): void;
+  close(): void;
+}
+
+const PASTE_ON = "\u001b[?2004h";
+const PASTE_OFF = "\u001b[?2004l";
+const MORE = "… ";
+
+/** Readline's output: the terminal, or nothing. */
+class MutedOutput extends Writable {
+  readonly #out: WriteStream;
+  isMuted = false;
+
+  constructor(out: WriteStream) {
+    super();
+    this.#out = out;
+    out.on("resize", () => this.emit("resize"));
+  }
+
+  get columns(): number {
+    return this.#out.columns;
+  }
+
+  override _write(chunk: Buffer, _encoding: string, done: () => void): void {
+    if (!this.isMuted) this.#out.write(chunk);
+    done();
+  }
+}
+
+export function ttyInput(
+  input: ReadStream,
+  out: WriteStream,
+  history: History,
+  complete: (line: string) => readonly string[],
+): LineInput {
+  const output = new MutedOutput(out);
+  const lines = createInterface({
+    input,
+    output,
+    terminal: true,
+    history: [...history.entries],
+    historySize: history.max,
+    removeHistoryDuplicates: true,
+    completer: (line: string) => [[...complete(line)], line],
+  });
+  let reading: { purpose: "message" | "answer"; resolve: (entered: Entered) => void } | undefined;
+  let isClosed = false;
+  let typing: Typing | undefined;
+  let before = "";
+  let isPasting = false;
+  out.write(PASTE_ON);
+
+  const settle = (entered: Entered): void => {
+    const { resolve } = reading ?? {};
+    reading = undefined;
+    before = "";
+    output.isMuted = typing !== undefined;
+    resolve?.(entered);
+  };
+
+  lines.on("line", (line) => {
+    // An answer is one line: a backslash in it is a backslash.
+    const isAnswer = reading?.purpose === "answer";
+    const more = isPasting ? `${line}\n` : isAnswer ? undefined : continued(line);
+    if (more !== undefined) {
+      before += more;
+      if (reading !== undefined && !isPasting) {
+        lines.setPrompt(MORE);
+        lines.prompt();
+      }
+      return;
+    }
+    const text = before + line;
+    before = "";
+    if (reading !== undefined) settle({ kind: "line", text });
+    else typing?.onLine(text);
+    if (reading === undefined) typing?.onEdit("");
+  });
+  lines.on("SIGINT", () => {
+    const hadText = lines.line !== "" || before !== "";
+    clearLine(lines);
+    before = "";
+    if (reading === undefined) typing?.onInterrupt();
+    else {
+      if (!output.isMuted) out.write("^C\n");
+      settle({ kind: "interrupt", hadText });
+    }
+  });
+  lines.on("close", () => {
+    isClosed = true;
+    out.write(PASTE_OFF);
+    settle({ kind: "end" });
+  });
+  lines.on("history", (entries) => {
+    if (reading?.purpose === "answer") entries.shift();
+    else history.keep(entries);
+  });
+  input.on("keypress", (_text: unknown, key: { readonly name?: string } | undefined) => {
+    if (key?.name === "paste-start") isPasting = true;
+    if (key?.name === "paste-end") isPasting = false;
+    // Readline has taken the key in before or takes it in after us: look when both are done.
+    setImmediate(() => {
+      if (reading === undefined) typing?.onEdit(before + lines.line);
+    });
+  });
+
+  return {
+    read: (prompt, purpose, signal) => {
+      const { promise, resolve } = Promise.withResolvers<Entered>();
+      if (isClosed) return Promise.resolve({ kind: "end" });
+      reading = { purpose, resolve };
+      output.isMuted = false;
+      lines.setPrompt(prompt);
+      lines.prompt(true);
+      const cancel = (): void => {
+        out.write("\n");
+        settle({ kind: "cancelled" });
+      };
+      signal?.addEventListener("abort", cancel, { once: true });
+      return promise.finally(() => signal?.removeEventListener("abort", cancel));
+    },
+    listen: (next) => {
+      typing = next;
+      output.isMuted = next !== undefined;
+    },
+    close: () => lines.close(),
+  };
+}
+
+/** Readline offers no other way to take a line back than by the keys for it. */
+function clearLine(lines: Interface): void {
+  lines.write(null, { ctrl: true, name: "e" });
+  lines.write(null, { ctrl: true, name: "u" });
+}
+
+/** Lines from a pipe: each waits until somebody asks for it. */
+export function pipedInput(input: NodeJS.ReadableStream, prompts: { write(text: string): unknown }): LineInput {
+  const lines = createInterface({ input, terminal: false });
+  const waiting: string[] = [];
+  let reading: { purpose: "message" | "answer"; resolve: (entered: Entered) => void } | undefined;
+  let isOver = false;
+  let before = "";
+
+  function next(): void {
+    while (reading !== undefined) {
+      const line = waiting.shift();
+      if (line === undefined && !isOver) return;
+      const { purpose, resolve } = reading;
+      const more = line === undefined || purpose === "answer" ? undefined : continued(line);
+      if (more !== undefined) {
+        before += more;
+        continue;
+      }
+      reading = undefined;
+      const text = before + (line ?? "");
+      before = "";
+      resolve(line === undefined && text === "" ? { kind: "end" } : { kind: "line", text });
+    }
+  }
+
+  lines.on("line", (line) => {
+    waiting.push(line);
+    next();
+  });
+  lines.on("close", () => {
+    isOver = true;
+    next();
+  });
+  return {
+    read: (prompt, purpose, signal) => {
+      if (purpose === "answer") prompts.write(`${prompt}\n`);
+      const { promise, resolve } = Promise.withResolvers<Entered>();
+      reading = { purpose, resolve };
+      const cancel = (): void => {
+        reading = undefined;
+        resolve({ kind: "cancelled" });
+      };
+      signal?.addEventListener("abort", cancel, { once: true });
+      next();
+      return promise.finally(() => signal?.removeEventListener("abort", cancel));
+    },
+    listen: () => undefined,
+    close: () => lines.close(),
+  };
+}

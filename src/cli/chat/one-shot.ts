@@ -1,0 +1,184 @@
+/**
+ * `-p`: one message, one answer, for scripts. The answer alone is printed, or with `--json` everything that happens.
+ *
+ * On a pipe the text comes when it is whole: a step that is restarted takes back what it said, and what is printed cannot be
+ * taken back. On a terminal it is streamed.
+ */
+import type { Conversation, Turn, TurnEnd } from "../../client/index.ts";
+import { HoldfastError } from "../../protocol/errors.ts";
+import type { Screen } from "../terminal.ts";
+import type { ChatSettings } from "./chat-flags.ts";
+import { choose, titleFrom } from "./conversation-list.ts";
+import * as exit from "./exit-codes.ts";
+import { failureWord, happeningOf } from "./happening.ts";
+import { jsonLine, jsonOf, jsonStatus, type Result } from "./json-line.ts";
+import { safeText } from "./safe-text.ts";
+import type { ServerLink } from "./server-link.ts";
+import type { Session } from "./session.ts";
+import { plainStatusLine } from "./status-text.ts";
+import { failureLine } from "./turn-end-text.ts";
+
+export interface OneShotOptions {
+  readonly settings: ChatSettings;
+  readonly session: Session;
+  readonly link: ServerLink;
+  readonly prompt: string;
+  readonly stdout: Screen;
+  readonly note: (line: string) => void;
+  readonly now: () => number;
+  /** Told of the turn under way, for Ctrl-C. */
+  readonly onTurn: (turn: Turn | undefined) => void;
+  /** How long a server may stay out of reach before the command gives up. */
+  readonly connectMsMax: number;
+}
+
+/** Resolves with the exit code. */
+export async function oneShot(options: OneShotOptions): Promise<number> {
+  const { settings, prompt } = options;
+  const conversation = await conversationOf(options);
+  if (conversation.record.turn !== undefined) {
+    options.note("A turn of this conversation was cut off; it is ended first.");
+    const before = await conversation.resume();
+    const end = before === undefined ? undefined : await new Shot(before, options).run();
+    if (end !== undefined && end.exitCode === exit.EXIT_NO_SERVER) return report(end, conversation, options);
+  }
+  const model = settings.model === "" ? {} : { model: settings.model };
+  const turn = await conversation.send({ text: prompt }, model);
+  return report(await new Shot(turn, options).run(), conversation, options);
+}
+
+async function conversationOf({ settings, session, prompt }: OneShotOptions): Promise<Conversation> {
+  const { conversations } = session;
+  const { begin, systemPrompt, model } = settings;
+  const records = begin === "ask" ? [] : await conversations.list();
+  const [latest] = records;
+  if (typeof begin === "object") return conversations.open(choose(records, begin.conversation).conversationId);
+  if (latest !== undefined) return conversations.open(latest.conversationId);
+  return conversations.begin({
+    title: titleFrom(prompt),
+    ...(model === "" ? {} : { model }),
+    ...(systemPrompt === undefined ? {} : { systemPrompt }),
+  });
+}
+
+interface Shown {
+  readonly end: TurnEnd;
+  readonly exitCode: number;
+  readonly model: string;
+  readonly durationMs: number;
+  readonly hasStreamed: boolean;
+}
+
+class Shot {
+  readonly #turn: Turn;
+  readonly #options: OneShotOptions;
+  readonly #startedMs: number;
+  #hasDenied = false;
+  #hasStreamed = false;
+  #isOutOfReach = false;
+
+  constructor(turn: Turn, options: OneShotOptions) {
+    this.#turn = turn;
+    this.#options = options;
+    this.#startedMs = options.now();
+  }
+
+  async run(): Promise<Shown> {
+    const { onTurn, connectMsMax } = this.#options;
+    onTurn(this.#turn);
+    const unwatch = [this.#watchTurn(), this.#watchStatus()];
+    // A server that was never reached, and one that refused us: both are "no server" to a script.
+    const timer = setTimeout(() => {
+      if (this.#turn.stream.status.state !== "connecting") return;
+      this.#isOutOfReach = true;
+      this.#turn.stream.leave();
+    }, connectMsMax);
+    try {
+      const end = await this.#turn.ended;
+      const durationMs = this.#options.now() - this.#startedMs;
+      const { model } = this.#turn.view;
+      return { end, exitCode: this.#exitCode(end), model, durationMs, hasStreamed: this.#hasStreamed };
+    } finally {
+      clearTimeout(timer);
+      for (const stop of unwatch) stop();
+      onTurn(undefined);
+    }
+  }
+
+  #watchTurn(): () => void {
+    const { settings, stdout } = this.#options;
+    return this.#turn.watch((_view, heard) => {
+      const { message } = heard?.message ?? {};
+      const happening = message?.case === "interactionUpdate" ? happeningOf(message.value) : undefined;
+      if (happening === undefined) return;
+      if (happening.kind === "tool_ended" && happening.outcome === "denied") this.#hasDenied = true;
+      if (settings.isJson) {
+        const json = jsonOf(happening);
+        if (json !== undefined) stdout.write(jsonLine(json));
+      } else if (happening.kind === "text" && stdout.isTTY === true) {
+        this.#hasStreamed = true;
+        stdout.write(safeText(happening.text));
+      }
+    });
+  }
+
+  #watchStatus(): () => void {
+    const { settings, stdout, note, link } = this.#options;
+    let state = this.#turn.stream.status.state;
+    return this.#turn.stream.watch((status) => {
+      const line = plainStatusLine(state, status);
+      state = status.state;
+      if (settings.isJson) stdout.write(jsonLine(jsonStatus(status)));
+      else if (line !== undefined) note(line);
+      if (state === "reconnecting") link.revive().catch((error: unknown) => note(String(error)));
+    });
+  }
+
+  #exitCode({ reason, error }: TurnEnd): number {
+    switch (reason) {
+      case "completed":
+        return this.#hasDenied ? exit.EXIT_DENIED : exit.EXIT_DONE;
+      case "aborted":
+        return exit.EXIT_INTERRUPTED;
+      case "failed":
+        return exit.EXIT_TURN_FAILED;
+      case "lost":
+      case "left":
+        return this.#isOutOfReach || isRefusal(error) ? exit.EXIT_NO_SERVER : exit.EXIT_TURN_FAILED;
+    }
+  }
+}
+
+function isRefusal(error: HoldfastError | undefined): boolean {
+  return error?.code === "unauthenticated" || error?.code === "unavailable" || error?.code === "connection_lost";
+}
+
+function report(shown: Shown, conversation: Conversation, options: OneShotOptions): number {
+  const { end, exitCode, model, durationMs, hasStreamed } = shown;
+  const { settings, stdout, note } = options;
+  const failure = failureOf(end, exitCode);
+  if (settings.isJson) {
+    const outcome = end.reason === "left" ? "lost" : end.reason;
+    const { usage, text } = end;
+    const result: Result = { type: "result", outcome, exitCode, text, conversation: conversation.id, model, usage, durationMs, failure };
+    stdout.write(jsonLine(result));
+    return exitCode;
+  }
+  const text = stdout.isTTY === true ? safeText(end.text) : end.text;
+  if (!hasStreamed && text !== "") stdout.write(text);
+  if (end.text !== "" && !end.text.endsWith("\n")) stdout.write("\n");
+  if (failure !== null) note(`holdfast: ${failureLine({ ...failure, retryAfterMs: end.failure?.retryAfterMs })}`);
+  if (exitCode === exit.EXIT_NO_SERVER) note("holdfast: the message is kept; --continue sends it when the server is there");
+  if (exitCode === exit.EXIT_DENIED) {
+    note("holdfast: a tool was not allowed to run; allow it with --allow <tool>, or all with --yes");
+  }
+  return exitCode;
+}
+
+function failureOf({ reason, failure, error }: TurnEnd, exitCode: number): Result["failure"] {
+  if (reason === "completed" || reason === "aborted") return null;
+  if (failure !== undefined) return { kind: failureWord(failure.kind), message: failure.message };
+  const isOut = exitCode === exit.EXIT_NO_SERVER;
+  const words = isOut ? "the server cannot be reached" : "the turn was lost";
+  return { kind: error?.code ?? "connection_lost", message: error?.message ?? words };
+}

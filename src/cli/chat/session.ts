@@ -1,0 +1,102 @@
+/**
+ * What a chat works with, put together: a server, a client with its journals, tools, conversations.
+ *
+ * Everything here outlives a turn and nothing outlives the process; what must is in the scope's directory.
+ */
+import { join } from "node:path";
+import { Conversations, subagentRunner } from "../../client/index.ts";
+import { type NodeClient, openClient } from "../../client-node/index.ts";
+import { scopePaths } from "../../client-node/scope.ts";
+import type { InteractionQuery } from "../../protocol/messages.ts";
+import {
+  type ApprovalAnswer,
+  type ApprovalRequest,
+  createTools,
+  type ToolsConfig,
+  type ToolSet,
+} from "../../tools/index.ts";
+import type { QueryAnswer } from "./asking.ts";
+import type { ChatSettings } from "./chat-flags.ts";
+import type { ServerLink } from "./server-link.ts";
+
+export interface Session {
+  readonly conversations: Conversations;
+  readonly client: NodeClient;
+  /** What people should know before they begin. */
+  readonly notices: readonly string[];
+  /** Of this workspace's client. */
+  readonly directory: string;
+  close(): Promise<void>;
+}
+
+export interface SessionOptions {
+  readonly settings: ChatSettings;
+  readonly link: ServerLink;
+  readonly toolsConfig: ToolsConfig | undefined;
+  /** Absent: nobody can be asked, and what would need it is denied. */
+  readonly ask?: (request: ApprovalRequest, signal?: AbortSignal) => Promise<ApprovalAnswer>;
+  readonly onQuery: (query: InteractionQuery) => Promise<QueryAnswer>;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly onNotice: (message: string) => void;
+}
+
+export async function openSession(options: SessionOptions): Promise<Session> {
+  const { settings, link, onQuery, onNotice } = options;
+  const { directory } = scopePaths({ scope: "workspace", directory: settings.workspace });
+  let conversations: Conversations | undefined;
+  const tools = settings.hasTools
+    ? await openTools(options, directory, () => {
+        if (conversations === undefined) throw new Error("a tool runs before there are conversations");
+        return conversations;
+      })
+    : undefined;
+  try {
+    const client = await openClient({
+      url: link.url,
+      apiKey: link.apiKey,
+      directory: settings.workspace,
+      onNotice,
+      ...(tools === undefined ? {} : { tools }),
+    });
+    conversations = new Conversations({
+      client,
+      ...client.stores,
+      onQuery,
+      environment: environmentOf(settings.workspace, options.env),
+      ...(tools === undefined ? {} : { tools: { kinds: tools.kinds, definitions: tools.definitions } }),
+    });
+    const close = async (): Promise<void> => {
+      await client.close();
+      await tools?.close();
+      link.close();
+    };
+    return { conversations, client, notices: tools?.notices ?? [], directory, close };
+  } catch (error) {
+    await tools?.close();
+    throw error;
+  }
+}
+
+function openTools(
+  { settings, toolsConfig, ask, env }: SessionOptions,
+  directory: string,
+  conversations: () => Conversations,
+): Promise<ToolSet> {
+  return createTools({
+    workspace: settings.workspace,
+    stateDirectory: join(directory, "tools"),
+    subagents: subagentRunner({ conversations }),
+    env,
+    ...(toolsConfig === undefined ? {} : { config: toolsConfig }),
+    ...(ask === undefined ? {} : { ask }),
+  });
+}
+
+function environmentOf(workspace: string, env: SessionOptions["env"]) {
+  return {
+    workspace,
+    operatingSystem: process.platform,
+    shell: env["SHELL"] ?? "",
+    timeZone: Intl.DateTimeFormat().resolvedOptions().timeZone,
+  };
+}

@@ -1,0 +1,90 @@
+/**
+ * The state of a stream in words: what the person in front of it should know now, and what they can do.
+ */
+import type { LiveState, StreamStatus } from "../../client/index.ts";
+import type { Happening } from "./happening.ts";
+import { safeLine } from "./safe-text.ts";
+import { toolLine } from "./tool-words.ts";
+
+export type ShownStatus = Pick<StreamStatus, "state" | "stuck" | "failure" | "trouble">;
+
+/** Undefined while all is well: then what the agent does is more interesting. */
+export function troubleText({ state, stuck, failure, trouble }: ShownStatus): string | undefined {
+  switch (state) {
+    case "connecting":
+      return trouble === undefined ? "connecting …" : `connecting … (${safeLine(trouble.message)})`;
+    case "reconnecting":
+      return `reconnecting … (${safeLine(trouble?.message ?? "the connection was lost")}); nothing is lost`;
+    case "stalled":
+      return `stalled: ${safeLine(stuck ?? "nothing comes from the server")}; trying to wake it up`;
+    case "degraded":
+      return "degraded: the server's store is down, so this turn is kept nowhere and ends with the connection";
+    case "fenced":
+      return `another client has taken this turn over (${safeLine(failure?.message ?? "fenced")})`;
+    case "live":
+    case "ended":
+      return undefined;
+  }
+}
+
+/** For a log without a line that can be rewritten: only what changes something for the reader. */
+export function plainStatusLine(before: LiveState, now: ShownStatus): string | undefined {
+  if (now.state === before && now.trouble === undefined) return undefined;
+  switch (now.state) {
+    case "connecting":
+      return now.trouble === undefined ? undefined : `[${troubleText(now)}]`;
+    case "reconnecting":
+    case "stalled":
+    case "degraded":
+    case "fenced":
+      return `[${troubleText(now)}]`;
+    case "live":
+      return before === "reconnecting" || before === "stalled" ? "[connected again]" : undefined;
+    case "ended":
+      return undefined;
+  }
+}
+
+/** What the agent is doing, as far as the last thing that happened tells. */
+export class Activity {
+  #running = new Map<string, string>();
+  #now = "waiting for the model";
+
+  see(happening: Happening): void {
+    switch (happening.kind) {
+      case "text":
+        this.#now = "writing";
+        return;
+      case "thinking":
+        this.#now = "thinking";
+        return;
+      case "tool_writing":
+        this.#now = `preparing ${safeLine(happening.tool)}`;
+        return;
+      case "tool_started": {
+        const { name, about } = toolLine(happening.tool, happening.args);
+        this.#running.set(happening.toolCallId, `${name} ${about}`.trimEnd());
+        return;
+      }
+      case "tool_ended":
+        this.#running.delete(happening.toolCallId);
+        this.#now = "waiting for the model";
+        return;
+      case "step_started":
+      case "step_restarted":
+        this.#now = "waiting for the model";
+        return;
+      case "ended":
+        this.#running.clear();
+        return;
+      default:
+        return;
+    }
+  }
+
+  get text(): string {
+    const [first, ...others] = this.#running.values();
+    if (first === undefined) return this.#now;
+    return others.length === 0 ? `running ${first}` : `running ${others.length + 1} tools`;
+  }
+}

@@ -1,0 +1,39 @@
+/**
+ * A tool call in one line: its name, and of its arguments what a person wants to see first.
+ */
+import { safeLine } from "./safe-text.ts";
+
+export interface ToolLine {
+  readonly name: string;
+  readonly about: string;
+}
+
+/** The arguments that tell most, in this order; the rest is shown when none of them is there. */
+const TELLING = ["command", "pattern", "path", "description", "prompt", "query", "url", "text"] as const;
+/** Together with the one before it: where a pattern is looked for. */
+const WHERE = "path";
+
+export function toolLine(tool: string, argsJson: string): ToolLine {
+  return { name: safeLine(tool), about: safeLine(aboutOf(argsJson)) };
+}
+
+function aboutOf(argsJson: string): string {
+  const args = fieldsOf(argsJson);
+  if (args === undefined) return argsJson.trim();
+  const { todos, questions } = args;
+  if (Array.isArray(todos)) return todos.length === 1 ? "1 item" : `${todos.length} items`;
+  if (Array.isArray(questions)) return questions.length === 1 ? "1 question" : `${questions.length} questions`;
+  const telling = TELLING.find((name) => typeof args[name] === "string" && args[name] !== "");
+  if (telling === undefined) return Object.keys(args).length === 0 ? "" : JSON.stringify(args);
+  const where = telling === "pattern" && typeof args[WHERE] === "string" ? ` in ${args[WHERE]}` : "";
+  return `${String(args[telling])}${where}`;
+}
+
+function fieldsOf(json: string): Readonly<Record<string, unknown>> | undefined {
+  try {
+    const value: unknown = JSON.parse(json);
+    return typeof value === "object" && value !== null && !Array.isArray(value) ? { ...value } : undefined;
+  } catch {
+    return undefined;
+  }
+}

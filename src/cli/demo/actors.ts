@@ -1,0 +1,115 @@
+/**
+ * The two processes of the show, as anybody would start them: `holdfast serve`, and a client.
+ *
+ * An actor dies when the show kills it. One that ends by itself has failed, and the show with it: what it said last
+ * is the reason.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { join } from "node:path";
+import { failure } from "../failures.ts";
+import { type News, readNews } from "./news.ts";
+
+export interface ActorOptions {
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** It ended, and nobody had asked it to. */
+  readonly onFailure: (reason: Error) => void;
+}
+
+const LAST_WORDS_CHARS = 2_000;
+
+/** Source runs as it is; what was built for publishing has other endings. */
+const EXTENSION = import.meta.filename.endsWith(".ts") ? "ts" : "js";
+
+export class Actor {
+  readonly pid: number;
+  readonly #child: ChildProcess;
+  readonly #ended: Promise<unknown>;
+  #isDismissed = false;
+
+  constructor(child: ChildProcess, name: string, onFailure: ActorOptions["onFailure"]) {
+    this.pid = child.pid ?? 0;
+    this.#child = child;
+    let lastWords = "";
+    child.stderr?.setEncoding("utf8").on("data", (text: string) => {
+      lastWords = (lastWords + text).slice(-LAST_WORDS_CHARS);
+    });
+    // Its pipes may break with it.
+    child.stdin?.on("error", () => undefined);
+    child.once("error", (cause) => onFailure(failure(`the ${name} could not be started: ${cause.message}`, cause)));
+    this.#ended = new Promise<void>((resolve) => {
+      child.once("close", (code, signal) => {
+        resolve();
+        if (!this.#isDismissed) onFailure(failure(`the ${name} ended by itself (${signal ?? code}):\n${lastWords}`));
+      });
+    });
+  }
+
+  /** SIGKILL: it can do nothing about it and does not know. */
+  async kill(): Promise<void> {
+    this.#isDismissed = true;
+    this.#child.kill("SIGKILL");
+    await this.#ended;
+  }
+
+  /** Asks it to end in good order. */
+  async dismiss(): Promise<void> {
+    this.#isDismissed = true;
+    this.#child.stdin?.end();
+    this.#child.kill("SIGTERM");
+    await this.#ended;
+  }
+}
+
+export interface ServerActor {
+  readonly actor: Actor;
+  readonly port: number;
+}
+
+/** Resolves when it listens. */
+export async function startServer(dataDir: string, options: ActorOptions): Promise<ServerActor> {
+  const main = join(import.meta.dirname, `../main.${EXTENSION}`);
+  // Should the show itself be killed, the server is left alone, and ends by itself.
+  const flags = ["--port", "0", "--data-dir", dataDir, "--exit-when-idle", "60"];
+  const { cwd, env, onFailure } = options;
+  const child = spawn(process.execPath, [main, "serve", ...flags], {
+    cwd,
+    env: { ...env },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const actor = new Actor(child, "server", onFailure);
+  let said = "";
+  child.stdout.setEncoding("utf8").on("data", (text: string) => (said += text));
+  for (;;) {
+    const port = /listening on \S+:(\d+)\b[\s\S]*\n {2}stop /.exec(said)?.[1];
+    if (port !== undefined) return { actor, port: Number(port) };
+    await Promise.race([once(child.stdout, "data"), once(child, "close")]);
+    if (child.exitCode !== null) throw failure("the server did not start");
+  }
+}
+
+export interface ClientOptions extends ActorOptions {
+  readonly url: string;
+  readonly workspace: string;
+  readonly prompt: string;
+  readonly onNews: (news: News) => void;
+}
+
+export function startClient({ url, workspace, prompt, onNews, ...options }: ClientOptions): Actor {
+  const { cwd, env, onFailure } = options;
+  const program = join(import.meta.dirname, `client.${EXTENSION}`);
+  const child = spawn(process.execPath, [program, url, workspace, prompt], {
+    cwd,
+    env: { ...env },
+    stdio: ["pipe", "pipe", "pipe"],
+  });
+  // A line that was cut off by a kill is none: nobody has seen all of it.
+  let rest = "";
+  child.stdout.setEncoding("utf8").on("data", (text: string) => {
+    const lines = (rest + text).split("\n");
+    rest = lines.pop() ?? "";
+    for (const line of lines) onNews(readNews(line));
+  });
+  return new Actor(child, "client", onFailure);
+}

@@ -1,0 +1,149 @@
+/**
+ * What has happened so far, as the clients told it: each life of the client, what the screen shows, which tools ran.
+ *
+ * A client that was killed comes back and hears again what it had no snapshot of. The screen does not repeat it: it shows
+ * what is new. The lives keep everything, as it came, for the proof.
+ */
+import type { News, Said } from "./news.ts";
+
+export interface Heard {
+  readonly eventId: number;
+  readonly digest: string;
+  readonly said: Said;
+}
+
+export interface Run {
+  readonly execId: string;
+  readonly tool: string;
+  readonly about: string;
+  isOver: boolean;
+}
+
+/** One client process, from its start to its death. */
+export interface Life {
+  readonly pid: number;
+  /** It goes on after this event; -1 before it follows the turn. */
+  cursor: number;
+  isKilled: boolean;
+  /** It has heard something that no life before it had. */
+  isCaughtUp: boolean;
+  readonly heard: Heard[];
+  readonly runs: Run[];
+}
+
+/** What a person would see of a piece of news. */
+export type Sight =
+  | { readonly kind: "piece"; readonly text: string }
+  | { readonly kind: "begins_anew"; readonly step: number; readonly wordsTakenBack: number }
+  | { readonly kind: "tool_over"; readonly tool: string; readonly outcome: string; readonly about: string }
+  | { readonly kind: "runs"; readonly tool: string; readonly about: string }
+  | { readonly kind: "goes_on"; readonly cursor: number }
+  | { readonly kind: "caught_up"; readonly first: number; readonly last: number }
+  | { readonly kind: "state"; readonly state: string; readonly why: string };
+
+export class Story {
+  readonly lives: Life[] = [];
+  /** How each exec's tool call ended. */
+  readonly outcomes = new Map<string, string>();
+  step = -1;
+  /** What the screen shows of the step under way. */
+  stepText = "";
+  state = "";
+  shownThrough = 0;
+  over: Extract<News, { kind: "over" }> | undefined;
+  /** What the living client has heard of the step under way. */
+  #lifeText = "";
+
+  get life(): Life | undefined {
+    return this.lives.at(-1);
+  }
+
+  isBorn(pid: number): void {
+    this.lives.push({ pid, cursor: -1, isKilled: false, isCaughtUp: false, heard: [], runs: [] });
+    this.state = "";
+  }
+
+  isKilled(): void {
+    if (this.life !== undefined) this.life.isKilled = true;
+  }
+
+  /** What there is to see of it. */
+  take(news: News): readonly Sight[] {
+    const { life } = this;
+    if (life === undefined) return [];
+    switch (news.kind) {
+      case "follows":
+        life.cursor = news.cursor;
+        this.#lifeText = news.stepText;
+        return this.lives.length === 1 ? [] : [{ kind: "goes_on", cursor: news.cursor }];
+      case "state":
+        this.state = news.state;
+        return [{ kind: "state", state: news.state, why: news.why }];
+      case "runs": {
+        const { execId, tool, about } = news;
+        life.runs.push({ execId, tool, about, isOver: false });
+        return [{ kind: "runs", tool, about }];
+      }
+      case "ran": {
+        const run = life.runs.find(({ execId }) => execId === news.execId);
+        if (run !== undefined) run.isOver = true;
+        return [];
+      }
+      case "over":
+        this.over = news;
+        return [];
+      case "heard":
+        return this.#hear(life, news);
+    }
+  }
+
+  #hear(life: Life, { eventId, digest, said }: Extract<News, { kind: "heard" }>): readonly Sight[] {
+    const isNew = eventId > this.shownThrough;
+    const caughtUp = isNew ? this.#caughtUp(life) : [];
+    life.heard.push({ eventId, digest, said });
+    this.shownThrough = Math.max(this.shownThrough, eventId);
+    return [...caughtUp, ...this.#see(said, isNew)];
+  }
+
+  /** Told at the first event that is new to the screen. */
+  #caughtUp(life: Life): readonly Sight[] {
+    const { cursor, isCaughtUp } = life;
+    life.isCaughtUp = true;
+    if (isCaughtUp || this.shownThrough <= cursor) return [];
+    return [{ kind: "caught_up", first: cursor + 1, last: this.shownThrough }];
+  }
+
+  #see(said: Said, isNew: boolean): readonly Sight[] {
+    switch (said.what) {
+      case "text": {
+        this.#lifeText += said.text;
+        const text = this.#lifeText.slice(this.stepText.length);
+        if (text === "") return [];
+        this.stepText = this.#lifeText;
+        return [{ kind: "piece", text }];
+      }
+      case "step_started":
+      case "step_restarted": {
+        this.#lifeText = "";
+        if (!isNew) return [];
+        const wordsTakenBack = this.stepText.split(/\s+/).filter((word) => word !== "").length;
+        this.step = said.step;
+        this.stepText = "";
+        return said.what === "step_started" ? [] : [{ kind: "begins_anew", step: said.step, wordsTakenBack }];
+      }
+      case "tool_completed": {
+        for (const execId of said.execIds) this.outcomes.set(execId, said.outcome);
+        if (!isNew) return [];
+        const { tool, outcome } = said;
+        return [{ kind: "tool_over", tool, outcome, about: this.#aboutOf(said.execIds) }];
+      }
+      default:
+        return [];
+    }
+  }
+
+  #aboutOf(execIds: readonly string[]): string {
+    const runs = this.lives.flatMap((life) => life.runs);
+    return runs.find(({ execId }) => execIds.includes(execId))?.about ?? "";
+  }
+}

@@ -1,0 +1,131 @@
+/**
+ * The server of a data directory, for commands that need one: the one that runs, or one started on the side.
+ *
+ * A server that we start is nobody's child: it outlives us, so that the turn under way goes on when this
+ * terminal is closed, and it ends by itself when nobody needs it. It takes the port that it had before, if it can, so
+ * that clients which lost it find it again. Of two commands that want one at the same time, one starts it and the
+ * other waits for it.
+ */
+import { spawn } from "node:child_process";
+import { closeSync, fstatSync, openSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { tryLock } from "../client-node/presence.ts";
+import type { FileLock } from "../store/sqlite/lock.ts";
+import { askServer } from "./control-client.ts";
+import type { ServerAbout } from "./control-server.ts";
+import { API_KEY_FILE, makeDataDir, readFileIfThere, writeSecretFile } from "./data-dir.ts";
+import { failure } from "./failures.ts";
+
+export interface LocalServerOptions {
+  readonly dataDir: string;
+  /** The config file to hand on, if one was named. */
+  readonly config: string | undefined;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly cwd: string;
+  /** Told when a server has to be started, which takes a moment. */
+  readonly onStart: () => void;
+}
+
+export interface LocalServer extends ServerAbout {
+  /** Undefined when the data directory holds none. */
+  readonly apiKey: string | undefined;
+}
+
+/** How long a server that was started on the side stays when nobody needs it. */
+export const IDLE_SECONDS = 120;
+export const LOG_FILE = "serve.log";
+const PORT_FILE = "port";
+const LOCK_FILE = "start.lock";
+const START_MS_MAX = 20_000;
+const POLL_MS = 40;
+const LOG_LINES = 15;
+
+/** The server that runs on the data directory, started if there is none. */
+export async function ensureServer(options: LocalServerOptions): Promise<LocalServer> {
+  const { dataDir } = options;
+  const running = await askServer(dataDir);
+  if (running !== undefined) return withKey(running, dataDir);
+  options.onStart();
+  makeDataDir(dataDir);
+  const turn = await whenMine(dataDir);
+  if ("url" in turn) return withKey(turn, dataDir);
+  try {
+    return await startOne(options);
+  } finally {
+    turn.release();
+  }
+}
+
+/** The lock of who starts a server, or the server that somebody else has started meanwhile. */
+async function whenMine(dataDir: string): Promise<FileLock | ServerAbout> {
+  const path = join(dataDir, LOCK_FILE);
+  for (;;) {
+    const lock = tryLock(path);
+    const about = await askServer(dataDir);
+    if (about !== undefined) {
+      lock?.release();
+      return about;
+    }
+    if (lock !== undefined) return lock;
+    await sleep(POLL_MS);
+  }
+}
+
+async function startOne(options: LocalServerOptions): Promise<LocalServer> {
+  const usual = usualPort(options.dataDir);
+  const started = await start(options, usual);
+  if ("url" in started) return remember(started, options.dataDir);
+  // Its usual port may be somebody else's by now.
+  const again = usual === 0 ? started : await start(options, 0);
+  if ("url" in again) return remember(again, options.dataDir);
+  throw failure(`the server could not be started:\n${again.log}`);
+}
+
+function remember(about: ServerAbout, dataDir: string): LocalServer {
+  writeSecretFile(join(dataDir, PORT_FILE), `${new URL(about.url).port}\n`);
+  return withKey(about, dataDir);
+}
+
+function usualPort(dataDir: string): number {
+  const text = readFileIfThere(join(dataDir, PORT_FILE))?.trim() ?? "";
+  return /^\d{1,5}$/.test(text) && Number(text) <= 65_535 ? Number(text) : 0;
+}
+
+function withKey(about: ServerAbout, dataDir: string): LocalServer {
+  return { ...about, apiKey: readFileIfThere(join(dataDir, API_KEY_FILE))?.trim() };
+}
+
+async function start(
+  { dataDir, config, env, cwd }: LocalServerOptions,
+  port: number,
+): Promise<ServerAbout | { readonly log: string }> {
+  const logPath = join(dataDir, LOG_FILE);
+  const log = openSync(logPath, "a", 0o600);
+  const logStart = fstatSync(log).size;
+  const flags = ["--port", String(port), "--data-dir", dataDir, "--exit-when-idle", String(IDLE_SECONDS)];
+  const main = join(import.meta.dirname, import.meta.filename.endsWith(".ts") ? "main.ts" : "main.js");
+  const child = spawn(
+    process.execPath,
+    [main, "serve", ...flags, ...(config === undefined ? [] : ["--config", config])],
+    { cwd, env: { ...env }, detached: true, stdio: ["ignore", log, log] },
+  );
+  closeSync(log);
+  const ended = Promise.withResolvers<"ended">();
+  child.once("exit", () => ended.resolve("ended"));
+  child.once("error", () => ended.resolve("ended"));
+  child.unref();
+  const deadline = Date.now() + START_MS_MAX;
+  for (;;) {
+    const isEnded = (await Promise.race([ended.promise, sleep(POLL_MS)])) === "ended";
+    const about = await askServer(dataDir);
+    if (about !== undefined) return about;
+    if (isEnded) return { log: tail(logPath, logStart) };
+    if (Date.now() > deadline) return { log: `it does not answer; its log is ${logPath}\n${tail(logPath, logStart)}` };
+  }
+}
+
+function tail(path: string, from: number): string {
+  const lines = readFileSync(path).subarray(from).toString("utf8").trim().split("\n");
+  return lines.slice(-LOG_LINES).join("\n");
+}

@@ -1,0 +1,136 @@
+/**
+ * A conversation rebuilt from its checkpoint, for display: turns, todos, summary.
+ *
+ * What cannot be read is said where it would stand, item by item; the rest is shown all the same.
+ */
+import { type DescMessage, fromBinary, type MessageShape } from "@bufbuild/protobuf";
+import { bytesToHex, hexToBytes } from "@noble/hashes/utils.js";
+import {
+  type AgentTurn,
+  type ConversationState,
+  type ShellCommandAction,
+  ShellCommandActionSchema,
+  type ShellSuccess,
+  ShellSuccessSchema,
+  type ShellTurn,
+  type StepBlob,
+  StepBlobSchema,
+  type TodoItem,
+  TodoItemSchema,
+  TurnBlobSchema,
+  type UserMessage,
+  UserMessageSchema,
+} from "../../protocol/messages.ts";
+import type { ClientBlobStore } from "./blob-store.ts";
+import type { TodoView } from "./turn-view.ts";
+
+export interface Missing {
+  readonly kind: "missing";
+  readonly blobId: string;
+  /** `not_found`: this client does not have it. `unreadable`: it is damaged, or of a newer version. */
+  readonly reason: "not_found" | "unreadable";
+}
+
+export type Item<Value> = { readonly kind: "found"; readonly value: Value } | Missing;
+
+export interface FullAgentTurn {
+  readonly kind: "agent";
+  /** Undefined for a turn that went on without one. */
+  readonly userMessage: Item<UserMessage> | undefined;
+  readonly steps: readonly Item<StepBlob["step"]>[];
+}
+
+export interface FullShellTurn {
+  readonly kind: "shell";
+  readonly command: Item<ShellCommandAction>;
+  readonly output: Item<ShellSuccess>;
+}
+
+export interface FullConversation {
+  readonly turns: readonly (FullAgentTurn | FullShellTurn | Missing)[];
+  readonly todos: readonly Item<TodoItem>[];
+  /** What stands for the turns that were summarized away; undefined = none. */
+  readonly summary: Item<string> | undefined;
+}
+
+type Blobs = Pick<ClientBlobStore, "get">;
+
+export async function fullConversation(blobs: Blobs, state: ConversationState): Promise<FullConversation> {
+  const { summary } = state;
+  return {
+    turns: await Promise.all(state.turns.map((id) => turn(blobs, id))),
+    todos: await Promise.all(state.todos.map((id) => item(blobs, id, TodoItemSchema))),
+    summary: summary.length === 0 ? undefined : await read(blobs, summary, (bytes) => utf8.decode(bytes)),
+  };
+}
+
+/** The todos among these blobs that can be read, by blob id. */
+export async function todosIn(
+  blobs: Blobs,
+  blobIds: readonly string[],
+): Promise<Readonly<Record<string, TodoView>>> {
+  const found: Record<string, TodoView> = {};
+  for (const blobId of blobIds) {
+    const todo = await item(blobs, hexToBytes(blobId), TodoItemSchema);
+    if (todo.kind === "missing") continue;
+    const { id, text, status } = todo.value;
+    found[blobId] = { id, text, status };
+  }
+  return found;
+}
+
+const utf8 = new TextDecoder("utf-8", { fatal: true });
+
+async function turn(blobs: Blobs, id: Uint8Array): Promise<FullAgentTurn | FullShellTurn | Missing> {
+  const found = await item(blobs, id, TurnBlobSchema);
+  if (found.kind === "missing") return found;
+  switch (found.value.turn.case) {
+    case "agentTurn":
+      return agentTurn(blobs, found.value.turn.value);
+    case "shellTurn":
+      return shellTurn(blobs, found.value.turn.value);
+    case undefined:
+      return { kind: "missing", blobId: bytesToHex(id), reason: "unreadable" };
+  }
+}
+
+async function agentTurn(blobs: Blobs, { userMessage, steps }: AgentTurn): Promise<FullAgentTurn> {
+  return {
+    kind: "agent",
+    userMessage: userMessage.length === 0 ? undefined : await item(blobs, userMessage, UserMessageSchema),
+    steps: await Promise.all(
+      steps.map((id) => read(blobs, id, (bytes) => fromBinary(StepBlobSchema, bytes).step)),
+    ),
+  };
+}
+
+async function shellTurn(blobs: Blobs, { shellCommand, shellOutput }: ShellTurn): Promise<FullShellTurn> {
+  return {
+    kind: "shell",
+    command: await item(blobs, shellCommand, ShellCommandActionSchema),
+    output: await item(blobs, shellOutput, ShellSuccessSchema),
+  };
+}
+
+function item<Desc extends DescMessage>(
+  blobs: Blobs,
+  id: Uint8Array,
+  schema: Desc,
+): Promise<Item<MessageShape<Desc>>> {
+  return read(blobs, id, (bytes) => fromBinary(schema, bytes));
+}
+
+async function read<Value>(
+  blobs: Blobs,
+  id: Uint8Array,
+  decode: (bytes: Uint8Array) => Value,
+): Promise<Item<Value>> {
+  const blobId = bytesToHex(id);
+  try {
+    const bytes = await blobs.get(blobId);
+    if (bytes === undefined) return { kind: "missing", blobId, reason: "not_found" };
+    return { kind: "found", value: decode(bytes) };
+  } catch {
+    return { kind: "missing", blobId, reason: "unreadable" };
+  }
+}

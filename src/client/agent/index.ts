@@ -1,0 +1,71 @@
+/** Turns and conversations over the client's streams, for Node and browsers alike. */
+export {
+  blobIdOf,
+  type ClientBlobStore,
+  memoryBlobStore,
+  putBytes,
+  type StoredBlob,
+} from "./blob-store.ts";
+export type { ConversationClient } from "./conversation-context.ts";
+export {
+  type ClientStores,
+  type ConversationRecord,
+  type ConversationStore,
+  type LastTurn,
+  memoryConversationStore,
+  memoryStores,
+  type TurnUnderWay,
+} from "./conversation-store.ts";
+export { Conversation, type OnQuery, type SendOptions } from "./conversation.ts";
+export {
+  type BeginOptions,
+  Conversations,
+  type ConversationsOptions,
+  type ResumedTurns,
+} from "./conversations.ts";
+export type {
+  FullAgentTurn,
+  FullConversation,
+  FullShellTurn,
+  Item,
+  Missing,
+} from "./full-conversation.ts";
+export { GRACE_MS, type GarbageReport } from "./garbage.ts";
+export { answerKv, answerTo, encodeKvAnswer, type KvAnswer, type KvStream } from "./kv.ts";
+export type { NewAttachment, OfferedTools, SaidByUser, StepOptionsInit, TurnInput } from "./run-request.ts";
+export {
+  type ExecMessage,
+  type Heard,
+  type InteractionMessage,
+  SPLIT_DEFAULTS,
+  type SplitOptions,
+  type SplitStream,
+  splitStream,
+  type SubStreamName,
+} from "./split-stream.ts";
+export { type ChildNames, childNames, type SubagentOptions, type SubagentRunner, subagentRunner } from "./subagent.ts";
+export type { QueryAnswer } from "./turn-queries.ts";
+export { decodeView, encodeView } from "./turn-view-codec.ts";
+export { reduce } from "./turn-view-reduce.ts";
+export {
+  answered,
+  type AttachmentView,
+  emptyView,
+  type EndView,
+  type FailureView,
+  lastText,
+  type ListedTodo,
+  type PendingQuery,
+  spokenText,
+  type TextView,
+  type ThinkingView,
+  type TodoView,
+  type ToolOutcomeName,
+  type ToolView,
+  type TurnView,
+  type UsageView,
+  type UserMessageView,
+  type UserView,
+  type ViewPart,
+} from "./turn-view.ts";
+export { Turn, type TurnEnd, type TurnListener } from "./turn.ts";

@@ -1,0 +1,51 @@
+/**
+ * What a parent sees of a subagent: a line per step and tool call, and how it ended.
+ */
+import { decodeChatMessage, textOf } from "../../protocol/chat-message.ts";
+import { type AgentServerMessage, FailureKind } from "../../protocol/messages.ts";
+import type { Conversation } from "./conversation.ts";
+import { textOf as contentText } from "./tool-view.ts";
+import { EMPTY_VIEW } from "./turn-view.ts";
+import type { TurnEnd } from "./turn.ts";
+
+const ARGS_CHARS_MAX = 120;
+
+/** Undefined for what is not worth a line. */
+export function progressLine({ message }: AgentServerMessage): string | undefined {
+  if (message.case !== "interactionUpdate") return undefined;
+  const update = message.value.message;
+  switch (update.case) {
+    case "stepStarted":
+      return `step ${update.value.step + 1}`;
+    case "toolCallStarted": {
+      const { tool = "", argsJson } = update.value.toolCall ?? {};
+      const args = (contentText(argsJson) ?? "").replace(/\s+/g, " ");
+      return `${tool} ${args.length > ARGS_CHARS_MAX ? `${args.slice(0, ARGS_CHARS_MAX - 1)}…` : args}`.trim();
+    }
+    default:
+      return undefined;
+  }
+}
+
+/** How a child ended that is over already, from what its conversation kept; undefined when it never ran. */
+export async function childEnd(conversation: Conversation, idempotencyKey: string): Promise<TurnEnd | undefined> {
+  const { lastTurn } = conversation.record;
+  if (lastTurn?.idempotencyKey !== idempotencyKey) return undefined;
+  const { reason, message } = lastTurn;
+  const failure =
+    reason === "failed"
+      ? { kind: FailureKind.UNSPECIFIED, message, providerStatus: 0, retryAfterMs: undefined }
+      : undefined;
+  const text = await conversation.lastAnswer();
+  return { reason, failure, error: undefined, usage: EMPTY_VIEW.usage, text };
+}
+
+/** The words of an assistant message; empty when it is none, or cannot be read. */
+export function answerIn(bytes: Uint8Array): string | undefined {
+  try {
+    const message = decodeChatMessage(bytes);
+    return message.role === "assistant" ? textOf(message) : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,220 @@
+/**
+ * Subagents: an exec that is carried out by another turn, on a stream of its own.
+ *
+ * The child's names are derived from the parent's stream and the exec id, so an exec that is asked for again,
+ * after whatever crash, finds its child: running, cut off or finished. It is never started twice. The child is an
+ * ordinary turn of an ordinary conversation; only who begins it differs.
+ */
+import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import { hmac } from "@noble/hashes/hmac.js";
+import { sha256 } from "@noble/hashes/sha2.js";
+import { bytesToHex, hexToBytes, utf8ToBytes } from "@noble/hashes/utils.js";
+import { HoldfastError } from "../../protocol/errors.ts";
+import type { ExecRequest } from "../../protocol/exec-codec.ts";
+import { LIMITS } from "../../protocol/limits.ts";
+import {
+  AgentClientMessageSchema,
+  type Content,
+  ExecKind,
+  type SubagentArgs,
+  type SubagentResultSchema,
+} from "../../protocol/messages.ts";
+import type { ToolRun } from "../tools.ts";
+import type { Conversation } from "./conversation.ts";
+import type { Conversations } from "./conversations.ts";
+import type { OfferedTools } from "./run-request.ts";
+import { childEnd, progressLine } from "./subagent-view.ts";
+import { Turn, type TurnEnd } from "./turn.ts";
+
+export interface SubagentOptions {
+  /** Asked for at the first exec: tools are made before the client, and conversations after it. */
+  readonly conversations: () => Conversations;
+  /** A child runs, or was found running. */
+  readonly onChild?: (turn: Turn, exec: ExecRequest) => void;
+}
+
+export interface SubagentRunner {
+  /** Resolves with the encoded result, for `Tools.run`. */
+  run(args: SubagentArgs, exec: ExecRequest, run: ToolRun): Promise<Uint8Array>;
+}
+
+export interface ChildNames {
+  readonly idempotencyKey: string;
+  readonly conversationId: string;
+}
+
+/** 32 hexadecimal digits each; the purpose keeps the two apart. */
+export function childNames(parentIdempotencyKey: string, execId: string): ChildNames {
+  const derive = (purpose: string): string => {
+    const mac = hmac(sha256, utf8ToBytes(parentIdempotencyKey), utf8ToBytes(`${purpose}\0${execId}`));
+    return bytesToHex(mac).slice(0, 32);
+  };
+  return {
+    idempotencyKey: derive("holdfast/v1/subagent-stream"),
+    conversationId: derive("holdfast/v1/subagent-conversation"),
+  };
+}
+
+/** What reads and does nothing else. */
+const READ_ONLY: ReadonlySet<ExecKind> = new Set([
+  ExecKind.READ,
+  ExecKind.LS,
+  ExecKind.GLOB,
+  ExecKind.GREP,
+]);
+
+export function subagentRunner(options: SubagentOptions): SubagentRunner {
+  return {
+    async run(args, exec, run) {
+      const names = childNames(run.idempotencyKey, exec.execId);
+      const depth = Math.max(1, args.depth);
+      if (depth > LIMITS.subagentDepthMax) {
+        const message = `subagents may be nested ${LIMITS.subagentDepthMax} deep, and this one would be ${depth}: do the work here`;
+        return encode(exec, { case: "error", value: { message } });
+      }
+      const asked = { args, depth, run };
+      let end = await ending(await findChild(options.conversations(), names, asked), exec, run, options);
+      // No such stream: its record was written, and then this client died before the stream was opened.
+      if (end.reason === "lost" && end.error?.code === "not_found" && !run.signal.aborted) {
+        end = await ending(await findChild(options.conversations(), names, asked, true), exec, run, options);
+      }
+      return encode(exec, await resultOf(end, names, run));
+    },
+  };
+}
+
+interface Asked {
+  readonly args: SubagentArgs;
+  readonly depth: number;
+  readonly run: ToolRun;
+}
+
+/** The child's turn, or how it ended before this client could tell. */
+async function findChild(
+  conversations: Conversations,
+  names: ChildNames,
+  asked: Asked,
+  neverRan = false,
+): Promise<Turn | TurnEnd> {
+  const running = conversations.turnOf(names.idempotencyKey);
+  if (running !== undefined) return running;
+  const conversation = await known(conversations, names.conversationId);
+  if (conversation === undefined) return begin(conversations, names, asked);
+  const resumed = await conversation.resume();
+  if (resumed !== undefined) return resumed;
+  const ended = neverRan ? undefined : await childEnd(conversation, names.idempotencyKey);
+  return ended ?? start(conversation, conversations, names, asked);
+}
+
+async function known(conversations: Conversations, conversationId: string): Promise<Conversation | undefined> {
+  try {
+    return await conversations.open(conversationId);
+  } catch (cause) {
+    if (cause instanceof HoldfastError && cause.code === "not_found") return undefined;
+    throw cause;
+  }
+}
+
+async function begin(conversations: Conversations, names: ChildNames, asked: Asked): Promise<Turn> {
+  const parent = conversations.turnOf(asked.run.idempotencyKey);
+  const conversation = await conversations.begin({
+    conversationId: names.conversationId,
+    title: asked.args.description,
+    model: asked.args.model,
+    parentId: parent?.conversationId ?? asked.run.idempotencyKey,
+    subagentDepth: asked.depth,
+  });
+  return start(conversation, conversations, names, asked);
+}
+
+async function start(
+  conversation: Conversation,
+  conversations: Conversations,
+  { idempotencyKey }: ChildNames,
+  { args, run }: Asked,
+): Promise<Turn> {
+  const text = await promptOf(args.prompt, run);
+  return conversation.send({ text }, { idempotencyKey, tools: offered(conversations.tools, args) });
+}
+
+function offered(tools: OfferedTools, { readOnly, depth }: SubagentArgs): OfferedTools {
+  if (readOnly) return { kinds: tools.kinds.filter((kind) => READ_ONLY.has(kind)), definitions: [] };
+  if (depth < LIMITS.subagentDepthMax) return tools;
+  return { ...tools, kinds: tools.kinds.filter((kind) => kind !== ExecKind.SUBAGENT) };
+}
+
+async function promptOf(prompt: Content | undefined, run: ToolRun): Promise<string> {
+  if (prompt?.content.case === undefined) return "";
+  const { content } = prompt;
+  const bytes = content.case === "inline" ? content.value : await run.download(bytesToHex(content.value));
+  return new TextDecoder().decode(bytes);
+}
+
+/** Stays with a child until it ends: tells of its progress, and passes an abort on. */
+async function ending(
+  child: Turn | TurnEnd,
+  exec: ExecRequest,
+  run: ToolRun,
+  options: SubagentOptions,
+): Promise<TurnEnd> {
+  return child instanceof Turn ? accompany(child, exec, run, options) : child;
+}
+
+async function accompany(turn: Turn, exec: ExecRequest, run: ToolRun, { onChild }: SubagentOptions): Promise<TurnEnd> {
+  const abort = (): void => void turn.abort().catch(() => undefined);
+  const unwatch = turn.watch((_, heard) => {
+    const text = heard === undefined ? undefined : progressLine(heard.message);
+    // What is not said in time says nothing new.
+    if (text !== undefined) run.say(encode(exec, { case: "progress", value: { text } })).catch(() => undefined);
+  });
+  onChild?.(turn, exec);
+  if (run.signal.aborted) abort();
+  else run.signal.addEventListener("abort", abort, { once: true });
+  try {
+    return await turn.ended;
+  } finally {
+    unwatch();
+    run.signal.removeEventListener("abort", abort);
+  }
+}
+
+type Result = NonNullable<MessageInitShape<typeof SubagentResultSchema>["result"]>;
+
+async function resultOf(end: TurnEnd, names: ChildNames, run: ToolRun): Promise<Result> {
+  switch (end.reason) {
+    case "completed":
+      return { case: "success", value: { ...names, text: await contentOf(end.text, run) } };
+    case "aborted":
+      return { case: "aborted", value: { detail: withText("the subagent was stopped", end.text) } };
+    case "failed":
+      return { case: "error", value: { message: withText(end.failure?.message ?? "the subagent failed", end.text) } };
+    case "lost":
+    case "left": {
+      const why = end.error?.message ?? "its stream is gone";
+      return { case: "unknown", value: { detail: `how the subagent ended is not known: ${why}` } };
+    }
+  }
+}
+
+/** What it had said by then is worth knowing. */
+function withText(what: string, text: string): string {
+  return text === "" ? what : `${what}; it had said: ${text.slice(-LIMITS.messageCharsMax)}`;
+}
+
+async function contentOf(text: string, run: ToolRun) {
+  const bytes = new TextEncoder().encode(text);
+  if (bytes.length <= LIMITS.inlineBytesMax) return { content: { case: "inline" as const, value: bytes } };
+  const value = hexToBytes(await run.upload(bytes));
+  return { content: { case: "blobId" as const, value }, sizeBytes: bytes.length };
+}
+
+function encode({ id, execId, toolCallId }: ExecRequest, result: Result): Uint8Array {
+  const value = {
+    id,
+    execId,
+    toolCallId,
+    message: { case: "subagentResult" as const, value: { result } },
+  };
+  const message = create(AgentClientMessageSchema, { message: { case: "execClientMessage", value } });
+  return toBinary(AgentClientMessageSchema, message);
+}

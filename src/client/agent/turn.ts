@@ -1,0 +1,317 @@
+/**
+ * One turn under way: its stream, what came of it so far, and what the client owes the server meanwhile.
+ *
+ * The turn keeps blobs and answers for them, keeps checkpoints, asks the user, and takes snapshots, so that a
+ * client that dies goes on where it was. What it hears it also hands out, as four sub-streams and as a view.
+ *
+ * Invariant: a snapshot covers only events whose requests are answered on disk, or which are in the view it
+ * holds (B3); `ended` resolves when nothing of the turn can be lost any more.
+ */
+import { create, toBinary } from "@bufbuild/protobuf";
+import { HoldfastError } from "../../protocol/errors.ts";
+import {
+  AgentClientMessageSchema,
+  type AgentServerMessage,
+  BlobKind,
+  type ConversationState,
+  type KvServerMessage,
+} from "../../protocol/messages.ts";
+import type { ClientStream } from "../stream.ts";
+import type { ClientBlobStore } from "./blob-store.ts";
+import { todosIn } from "./full-conversation.ts";
+import { answerTo, encodeKvAnswer } from "./kv.ts";
+import { type ActionInit, messageAction } from "./run-request.ts";
+import {
+  type AgentEvent,
+  readAgentEvent,
+  splitMessages,
+  type SplitOptions,
+  type SplitStream,
+} from "./split-stream.ts";
+import { type AskUser, type QueryAnswer, TurnQueries } from "./turn-queries.ts";
+import { decodeView, encodeView } from "./turn-view-codec.ts";
+import { heardAnswer, reduce, withUnspoken } from "./turn-view-reduce.ts";
+import { answered, EMPTY_VIEW, type FailureView, knowTodos, lastText, type TurnView, type UsageView } from "./turn-view.ts";
+
+export interface TurnEnd {
+  /**
+   * `lost`: the stream is gone, or another client took it over. `left`: this client let go of it; it can be
+   * resumed.
+   */
+  readonly reason: "completed" | "aborted" | "failed" | "lost" | "left";
+  /** Only with `failed`. */
+  readonly failure: FailureView | undefined;
+  /** Why it is lost or was left, when there is a reason. */
+  readonly error: HoldfastError | undefined;
+  readonly usage: UsageView;
+  /** What the agent said last. */
+  readonly text: string;
+}
+
+/** Whoever keeps the conversation of a turn. */
+export interface TurnKeeper {
+  /** Resolves once it is durable. */
+  checkpoint(eventId: number, state: ConversationState): Promise<void>;
+  /** The turn is over. Resolves once what is left of it is durable. */
+  over(end: TurnEnd, view: TurnView): Promise<void>;
+}
+
+export interface TurnParts {
+  readonly conversationId: string;
+  readonly stream: ClientStream;
+  readonly blobs: ClientBlobStore;
+  /** Undefined: somebody else keeps this conversation, and here it is only looked at. */
+  readonly keeper: TurnKeeper | undefined;
+  /** What is known before the first event: what the user said. */
+  readonly begin?: TurnView | undefined;
+  readonly ask?: ((query: Parameters<AskUser>[0], turn: Turn) => ReturnType<AskUser>) | undefined;
+  readonly newMessageId: () => string;
+  readonly onBug: (bug: unknown) => void;
+  readonly split?: SplitOptions;
+}
+
+export type TurnListener = (
+  view: TurnView,
+  /** Undefined when it was not an event that changed the view: a question was answered. */
+  heard: { readonly eventId: number; readonly message: AgentServerMessage } | undefined,
+) => void;
+
+export class Turn implements SplitStream {
+  readonly conversationId: string;
+  readonly stream: ClientStream;
+  readonly interaction: SplitStream["interaction"];
+  readonly exec: SplitStream["exec"];
+  readonly checkpoint: SplitStream["checkpoint"];
+  readonly kv: SplitStream["kv"];
+  readonly done: Promise<void>;
+  readonly #parts: TurnParts;
+  readonly #queries: TurnQueries;
+  readonly #listeners = new Set<TurnListener>();
+  readonly #ended = Promise.withResolvers<TurnEnd>();
+  #view: TurnView;
+  /** The requests for blobs, one after the other: resolves when those so far are carried out. */
+  #kept: Promise<void> = Promise.resolve();
+  /** Resolves when the answers so far are on disk. */
+  #said: Promise<unknown> = Promise.resolve();
+  #snapshotAt = 0;
+
+  constructor(parts: TurnParts) {
+    const { stream, ask } = parts;
+    this.#parts = parts;
+    this.conversationId = parts.conversationId;
+    this.stream = stream;
+    this.#view = startingView(parts);
+    const askUser: AskUser | undefined = ask === undefined ? undefined : (query) => ask(query, this);
+    this.#queries = new TurnQueries(stream, askUser, (queryId) => this.#answered(queryId));
+    this.#ended.promise.catch(() => undefined);
+    if (parts.begin !== undefined && this.#isWriter) stream.snapshot(0, encodeView(parts.begin));
+    const split = splitMessages(this.#taken(), parts.split);
+    this.interaction = split.interaction;
+    this.exec = split.exec;
+    this.checkpoint = split.checkpoint;
+    this.kv = split.kv;
+    this.done = split.done;
+    for (const { query } of this.#view.queries) this.#ask(query);
+  }
+
+  /** A reader only looks, and may abort. */
+  get role(): ClientStream["role"] {
+    return this.stream.role;
+  }
+
+  get view(): TurnView {
+    return this.#view;
+  }
+
+  /** Rejects when this client could not keep what it got; the turn can be resumed then. */
+  get ended(): Promise<TurnEnd> {
+    return this.#ended.promise;
+  }
+
+  /** Calls back at every change, after it; returns how to stop it. */
+  watch(listener: TurnListener): () => void {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
+  }
+
+  /** Stops the turn, for good. Resolves once the wish cannot be lost any more. */
+  abort(): Promise<void> {
+    return this.stream.abort();
+  }
+
+  /** Stops the turn and says why; unlike an abort it waits its turn among what was said before. */
+  async cancel(reason = ""): Promise<void> {
+    await this.#act({ action: { case: "cancelAction", value: { reason } } });
+  }
+
+  /** A message that the agent takes up at its next step. Resolves with its id once it is on this client's disk. */
+  async say(text: string): Promise<string> {
+    const messageId = this.#parts.newMessageId();
+    await this.#act(messageAction(text, messageId));
+    return messageId;
+  }
+
+  /** Answers a question, once. */
+  answer(queryId: number, response: QueryAnswer): Promise<void> {
+    return this.#queries.answer(queryId, response);
+  }
+
+  async #act(value: ActionInit): Promise<void> {
+    const message = create(AgentClientMessageSchema, { message: { case: "conversationAction", value } });
+    await this.stream.send(toBinary(AgentClientMessageSchema, message));
+  }
+
+  get #isWriter(): boolean {
+    return this.stream.role === "writer";
+  }
+
+  async *#taken(): AsyncGenerator<AgentEvent, void, undefined> {
+    let failure: unknown;
+    try {
+      for await (const event of this.stream.events) {
+        for (const heard of readAgentEvent(event)) {
+          await this.#take(heard);
+          yield heard;
+        }
+      }
+    } catch (cause) {
+      failure = cause;
+      // Nobody reads on: the events wait in the server's log until the turn is resumed.
+      this.stream.leave();
+    }
+    await this.#finish(failure);
+    if (failure !== undefined) throw failure;
+  }
+
+  async #take({ eventId, message }: AgentEvent): Promise<void> {
+    this.#view = reduce(this.#view, eventId, message);
+    const { message: said } = message;
+    switch (said.case) {
+      case "kvServerMessage":
+        this.#keep(said.value);
+        break;
+      case "conversationCheckpointUpdate":
+        // Whatever it names is kept before it is.
+        await this.#kept;
+        await this.#parts.keeper?.checkpoint(eventId, said.value);
+        await this.#findTodos();
+        this.#snapshot();
+        break;
+      case "interactionQuery":
+        this.#ask(said.value);
+        break;
+      case "interactionUpdate":
+        if (said.value.message.case === "stepCompleted") this.#snapshot();
+        break;
+      default:
+        break;
+    }
+    this.#tell({ eventId, message });
+  }
+
+  /** In order, and beside the other events: a disk that syncs holds up no text. */
+  #keep(request: KvServerMessage): void {
+    if (this.#parts.keeper === undefined) return;
+    this.#kept = this.#kept.then(() => this.#answerKv(request));
+  }
+
+  async #answerKv(request: KvServerMessage): Promise<void> {
+    try {
+      const { message, set } = await answerTo(this.stream, this.#parts.blobs, request);
+      if (set !== undefined && isLateAnswer(request)) this.#view = heardAnswer(this.#view, set.bytes);
+      if (this.#isWriter) this.#say(this.stream.send(encodeKvAnswer(message)));
+    } catch (cause) {
+      // The stream is over or was left: what is not answered comes again when it is resumed.
+      this.#say(Promise.reject(cause instanceof Error ? cause : new Error(String(cause))));
+    }
+  }
+
+  /** Todos from before this turn: the checkpoint names only their blobs. */
+  async #findTodos(): Promise<void> {
+    const unknown = this.#view.todos.filter(({ item }) => item === undefined);
+    if (unknown.length === 0) return;
+    const found = await todosIn(this.#parts.blobs, unknown.map(({ blobId }) => blobId));
+    this.#view = knowTodos(this.#view, found);
+  }
+
+  #say(saying: Promise<unknown>): void {
+    this.#said = Promise.all([this.#said, saying]);
+    this.#said.catch(() => undefined);
+  }
+
+  #ask(query: Parameters<AskUser>[0]): void {
+    if (this.#isWriter) void this.#queries.ask(query);
+  }
+
+  #answered(queryId: number): void {
+    this.#view = answered(this.#view, queryId);
+    this.#snapshot();
+    this.#tell(undefined);
+  }
+
+  /** Keeps the view as it is now, once every request before it is answered on disk. */
+  #snapshot(): void {
+    const view = this.#view;
+    // A degraded stream cannot be resumed.
+    if (!this.#isWriter || view.eventId === 0) return;
+    void this.#kept
+      .then(() => this.#said)
+      .then(
+        () => this.#keepView(view),
+        // What was not answered comes again after a restart: it must not be covered.
+        () => undefined,
+      );
+  }
+
+  #keepView(view: TurnView): void {
+    if (view.eventId < this.#snapshotAt) return;
+    this.#snapshotAt = view.eventId;
+    this.stream.snapshot(view.eventId, encodeView(view));
+  }
+
+  #tell(heard: Parameters<TurnListener>[1]): void {
+    for (const listener of [...this.#listeners]) {
+      try {
+        listener(this.#view, heard);
+      } catch (bug) {
+        // Whoever looks must not be able to stop what it looks at.
+        this.#parts.onBug(bug);
+      }
+    }
+  }
+
+  async #finish(failure: unknown): Promise<void> {
+    try {
+      await this.#kept;
+      const outcome = await this.stream.ended;
+      this.#queries.close();
+      this.#view = this.#view.end === undefined ? this.#view : withUnspoken(this.#view);
+      const end = endOf(this.#view, outcome, failure);
+      if (end.reason !== "left") await this.#parts.keeper?.over(end, this.#view);
+      else if (failure !== undefined && !(failure instanceof HoldfastError)) throw failure;
+      this.#ended.resolve(end);
+    } catch (cause) {
+      this.#ended.reject(cause);
+    }
+  }
+}
+
+function startingView({ stream, begin }: TurnParts): TurnView {
+  const { restored } = stream;
+  if (restored === undefined) return begin ?? EMPTY_VIEW;
+  return decodeView(restored.state) ?? { ...EMPTY_VIEW, eventId: restored.cursor };
+}
+
+/** An assistant message whose bytes did not come with the request. */
+function isLateAnswer({ message }: KvServerMessage): boolean {
+  if (message.case !== "setBlobArgs") return false;
+  return message.value.kind === BlobKind.ASSISTANT_MESSAGE && message.value.blobData === undefined;
+}
+
+function endOf(view: TurnView, outcome: Awaited<ClientStream["ended"]>, failure: unknown): TurnEnd {
+  const error = failure instanceof HoldfastError ? failure : undefined;
+  const rest = { usage: view.usage, text: lastText(view), error };
+  if (view.end !== undefined) return { ...rest, ...view.end };
+  const reason = outcome === undefined ? "left" : outcome === "aborted" ? "aborted" : "lost";
+  return { ...rest, reason, failure: undefined };
+}

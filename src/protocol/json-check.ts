@@ -1,0 +1,49 @@
+/**
+ * Refuses JSON that is small as text and huge once parsed, before it is parsed (E8, F2).
+ *
+ * One pass over the bytes: how deep, and how many values. Whether it is JSON at all is left to the parser.
+ */
+import { HoldfastError } from "./errors.ts";
+import { LIMITS } from "./limits.ts";
+
+/** Many times what the largest append has; a parser is done with so many in milliseconds. */
+const VALUES_MAX = 64 * 1024;
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const COMMA = 0x2c;
+const OPENING: ReadonlySet<number> = new Set([0x5b, 0x7b]);
+const CLOSING: ReadonlySet<number> = new Set([0x5d, 0x7d]);
+
+export function checkJson(bytes: Uint8Array): void {
+  let depth = 0;
+  let values = 0;
+  for (let at = 0; at < bytes.length; at++) {
+    const byte = bytes[at] ?? 0;
+    if (byte === QUOTE) {
+      at = endOfText(bytes, at);
+    } else if (OPENING.has(byte)) {
+      values++;
+      if (++depth > LIMITS.jsonDepthMax) throw tooMuch(`is nested deeper than ${LIMITS.jsonDepthMax}`);
+    } else if (CLOSING.has(byte)) {
+      depth--;
+    } else if (byte === COMMA) {
+      values++;
+    }
+    if (values > VALUES_MAX) throw tooMuch(`has more than ${VALUES_MAX} values`);
+  }
+}
+
+/** Of the closing quote. Long bodies are long texts: they are searched, not walked. */
+function endOfText(bytes: Uint8Array, from: number): number {
+  for (let at = bytes.indexOf(QUOTE, from + 1); at !== -1; at = bytes.indexOf(QUOTE, at + 1)) {
+    let backslashes = 0;
+    while (bytes[at - 1 - backslashes] === BACKSLASH) backslashes++;
+    if (backslashes % 2 === 0) return at;
+  }
+  return bytes.length;
+}
+
+function tooMuch(what: string): HoldfastError {
+  return new HoldfastError("invalid_frame", `the JSON ${what}`);
+}

@@ -1,0 +1,100 @@
+/**
+ * An exec in words for the one who is asked to approve it: what it would do, completely, with nothing hidden.
+ */
+import type { Content, ExecServerMessage } from "../protocol/messages.ts";
+import { visibleLine, visibleText } from "./visible-text.ts";
+
+export interface ApprovalText {
+  /** One line. */
+  readonly title: string;
+  /** All arguments; line breaks of a command or a content stand as they are. */
+  readonly text: string;
+}
+
+type Field = readonly [name: string, value: string];
+
+export function approvalText({ message }: ExecServerMessage, tool: string): ApprovalText {
+  const { subject, fields } = describe(message);
+  const title = visibleLine(subject === "" ? tool : `${tool}: ${subject}`);
+  const text = fields
+    .filter(([, value]) => value !== "")
+    .map(([name, value]) =>
+      value.includes("\n") ? `${name}:\n${visibleText(value)}` : `${name}: ${visibleText(value)}`,
+    )
+    .join("\n");
+  return { title, text };
+}
+
+function describe(message: ExecServerMessage["message"]): { subject: string; fields: readonly Field[] } {
+  switch (message.case) {
+    case "shellArgs":
+    case "shellStreamArgs": {
+      const { command, workingDirectory, timeoutMs, description } = message.value;
+      const fields: Field[] = [
+        ["command", command],
+        ["working directory", workingDirectory],
+        ["timeout", timeoutMs === undefined ? "" : `${timeoutMs} ms`],
+        ["why, as the model says", description],
+      ];
+      return { subject: command, fields };
+    }
+    case "writeArgs":
+      return {
+        subject: message.value.path,
+        fields: [
+          ["path", message.value.path],
+          ["content", contentText(message.value.content)],
+        ],
+      };
+    case "deleteArgs":
+      return { subject: message.value.path, fields: [["path", message.value.path]] };
+    case "mcpArgs": {
+      const { name, server, argsJson } = message.value;
+      return {
+        subject: server === "" ? name : `${name} (${server})`,
+        fields: [["arguments", contentText(argsJson)]],
+      };
+    }
+    case "subagentArgs": {
+      const { description, prompt, model, readOnly } = message.value;
+      const fields: Field[] = [
+        ["task", contentText(prompt)],
+        ["model", model],
+        ["tools", readOnly ? "only those without effects" : ""],
+      ];
+      return { subject: description, fields };
+    }
+    case "grepArgs":
+      return {
+        subject: message.value.pattern,
+        fields: [
+          ["pattern", message.value.pattern],
+          ["path", message.value.path],
+        ],
+      };
+    case "globArgs":
+      return {
+        subject: message.value.pattern,
+        fields: [
+          ["pattern", message.value.pattern],
+          ["path", message.value.path],
+        ],
+      };
+    case "readArgs":
+    case "lsArgs":
+      return { subject: message.value.path, fields: [["path", message.value.path]] };
+    case undefined:
+      return { subject: "", fields: [] };
+  }
+}
+
+function contentText(content: Content | undefined): string {
+  switch (content?.content.case) {
+    case "inline":
+      return new TextDecoder().decode(content.content.value);
+    case "blobId":
+      return `${content.sizeBytes} bytes, too many to show; SHA-256 ${Buffer.from(content.content.value).toString("hex")}`;
+    case undefined:
+      return "";
+  }
+}

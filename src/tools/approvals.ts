@@ -1,0 +1,142 @@
+/**
+ * Who may do what: a policy per tool, and the question to the user where the policy is "ask".
+ *
+ * An approval is for one exec with exactly these arguments, in this workspace, and runs out (C7): the tool journal binds
+ * it to the arguments' hash, the time comes from here. Where nobody can be asked, what would ask is denied with a
+ * reason that says how to allow it, so the model and the user both know.
+ */
+import type { Approval } from "../client/tools.ts";
+import type { ExecRequest } from "../protocol/exec-codec.ts";
+import type { ExecServerMessage } from "../protocol/messages.ts";
+import { approvalText } from "./approval-text.ts";
+import type { Policy, ToolsConfig } from "./config.ts";
+import { markOf } from "./process-records.ts";
+import { isAllowedCommand } from "./simple-command.ts";
+
+export interface ApprovalRequest {
+  readonly execId: string;
+  /** The kind, or the name of a declared tool. */
+  readonly tool: string;
+  /** One line, safe to print. */
+  readonly title: string;
+  /** The arguments, hidden characters made visible, safe to print. */
+  readonly text: string;
+  /** What the approval is bound to. */
+  readonly argsSha256: string;
+  readonly workspace: string;
+}
+
+export type ApprovalAnswer =
+  | { readonly answer: "once" }
+  /** For a command: this same command; for any other tool: the tool. Until the client ends. */
+  | { readonly answer: "always" }
+  | { readonly answer: "no"; readonly reason?: string };
+
+export type Ask = (request: ApprovalRequest) => Promise<ApprovalAnswer>;
+
+/** Looking is allowed, changing is asked about. */
+const DEFAULTS: Readonly<Record<string, Policy>> = Object.freeze({
+  read: "allow",
+  ls: "allow",
+  glob: "allow",
+  grep: "allow",
+  write: "ask",
+  delete: "ask",
+  shell: "ask",
+  mcp: "ask",
+  function: "ask",
+  subagent: "ask",
+});
+
+/** What the policy of an exec is looked up by. */
+export interface PolicySubject {
+  readonly exec: ExecRequest;
+  readonly message: ExecServerMessage;
+  /** From the particular to the general: a tool's name, its server, `mcp`. */
+  readonly names: readonly string[];
+  /** What a function tool says about itself. */
+  readonly declared: Policy | undefined;
+}
+
+export class Approvals {
+  readonly #config: ToolsConfig;
+  readonly #workspace: string;
+  readonly #ask: Ask | undefined;
+  readonly #always = new Set<string>();
+
+  constructor(config: ToolsConfig, workspace: string, ask: Ask | undefined) {
+    this.#config = config;
+    this.#workspace = workspace;
+    this.#ask = ask;
+  }
+
+  policy(subject: PolicySubject): Policy {
+    const configured = subject.names
+      .map((name) => ownValue(this.#config.approvals, name))
+      .find((each) => each !== undefined);
+    const usual = subject.names.map((name) => ownValue(DEFAULTS, name)).find((each) => each !== undefined);
+    const policy = configured ?? subject.declared ?? usual ?? "ask";
+    if (policy !== "ask") return policy;
+    return this.#isAllowedBefore(subject) ? "allow" : "ask";
+  }
+
+  #isAllowedBefore({ message: { message }, ...subject }: PolicySubject): boolean {
+    if (this.#always.has(scopeOf({ ...subject, message }))) return true;
+    const isShell = message.case === "shellArgs" || message.case === "shellStreamArgs";
+    return isShell && isAllowedCommand(message.value.command, this.#config.shell.allow);
+  }
+
+  async approve(subject: PolicySubject): Promise<Approval> {
+    const policy = this.policy(subject);
+    const name = subject.names[0] ?? "";
+    if (policy === "deny") return no(`"${name}" is denied by tools.approvals in holdfast.config.json`);
+    if (policy === "allow") return this.#yes();
+    if (this.#ask === undefined) return no(nobodyToAsk(name));
+    const answer = await this.#ask({
+      execId: subject.exec.execId,
+      tool: name,
+      ...approvalText(subject.message, name),
+      argsSha256: markOf(subject.exec.args),
+      workspace: this.#workspace,
+    });
+    switch (answer.answer) {
+      case "always":
+        this.#always.add(scopeOf({ ...subject, message: subject.message.message }));
+        return this.#yes();
+      case "once":
+        return this.#yes();
+      case "no":
+        return no(answer.reason ?? "the user said no");
+    }
+  }
+
+  #yes(): Approval {
+    return { allowed: true, untilMs: Date.now() + this.#config.approvalMs };
+  }
+}
+
+function no(reason: string): Approval {
+  return { allowed: false, untilMs: 0, reason };
+}
+
+function nobodyToAsk(name: string): string {
+  return (
+    `"${name}" needs an approval and nobody can be asked here. To allow it, set tools.approvals.${name} to "allow" in ` +
+    `holdfast.config.json${name === "shell" ? ", or list the command under tools.shell.allow" : ""}`
+  );
+}
+
+/** What "always" covers. A command is not like any other command. */
+function scopeOf({
+  names,
+  message,
+}: Pick<PolicySubject, "names"> & { message: ExecServerMessage["message"] }): string {
+  const name = names[0] ?? "";
+  const isShell = message.case === "shellArgs" || message.case === "shellStreamArgs";
+  return isShell ? JSON.stringify([name, message.value.command, message.value.workingDirectory]) : name;
+}
+
+/** Names come from servers; `constructor` must find nothing. */
+function ownValue(table: Readonly<Record<string, Policy>>, name: string): Policy | undefined {
+  return Object.hasOwn(table, name) ? table[name] : undefined;
+}

@@ -1,0 +1,86 @@
+/**
+ * Puts the tools of a machine together: the workspace, the shell and its sandbox, declared tools, approvals.
+ *
+ * What does not work here is left out and said in `notices`; only a wrong setting, or a workspace that is not there,
+ * is an error.
+ */
+import { HoldfastError } from "../protocol/errors.ts";
+import { Approvals, type Ask } from "./approvals.ts";
+import { TOOLS_DEFAULTS, type ToolsConfig } from "./config.ts";
+import { type FunctionTool, functionTools } from "./declared-tools.ts";
+import type { Environment } from "./environment.ts";
+import { failureOf } from "./faults.ts";
+import { Jail } from "./jail.ts";
+import { startMcpServers } from "./mcp-servers.ts";
+import { ProcessRecords } from "./process-records.ts";
+import { findProgram, findSandbox, type Sandbox } from "./sandbox.ts";
+import { MachineTools, type Subagents, type ToolSet } from "./tool-set.ts";
+
+export interface ToolsOptions {
+  /** The only directory that file tools reach (E6). */
+  readonly workspace: string;
+  /** Private to this user: which processes run for which exec. */
+  readonly stateDirectory: string;
+  /** As `parseToolsConfig` gives it. Default: everything as usual. */
+  readonly config?: ToolsConfig;
+  /** None: what would ask is denied, with a reason. */
+  readonly ask?: Ask;
+  readonly functions?: Readonly<Record<string, FunctionTool>>;
+  readonly subagents?: Subagents;
+  /** Where PATH and what commands may see comes from. Default: this process's. */
+  readonly env?: Environment;
+}
+
+/** Journals in the workspace; see the client's scopes. */
+const CLOSED = [".holdfast"];
+
+export async function createTools(options: ToolsOptions): Promise<ToolSet> {
+  const config = options.config ?? TOOLS_DEFAULTS;
+  const env = options.env ?? process.env;
+  const functions = functionTools(options.functions ?? {});
+  const jail = openJail(options.workspace);
+  const notices: string[] = [];
+  try {
+    const hasFiles = process.platform !== "win32";
+    if (!hasFiles) notices.push("file tools and the shell are off: they are not safe on Windows; use WSL");
+    const place = { workspace: jail.root.path, closed: CLOSED };
+    const sandbox: Sandbox =
+      hasFiles && config.shell.enabled ? findSandbox(config.shell, place, env) : UNUSED;
+    if (sandbox.notice !== undefined) notices.push(sandbox.notice);
+    const records = new ProcessRecords(options.stateDirectory);
+    const taken = new Set(functions.map(({ definition }) => definition.name));
+    const mcp = await startMcpServers(config.mcp, jail.root.path, taken);
+    return new MachineTools({
+      workspace: jail.root.path,
+      approvals: new Approvals(config, jail.root.path, options.ask),
+      files: hasFiles
+        ? {
+            shell: { jail, config: config.shell, sandbox, records, env },
+            grep: { ripgrep: findProgram("rg", env) },
+          }
+        : undefined,
+      declared: [...functions, ...mcp.tools],
+      subagents: options.subagents,
+      notices: [...notices, ...mcp.notices],
+      close: async () => {
+        await mcp.close();
+        jail.close();
+      },
+    });
+  } catch (cause) {
+    jail.close();
+    throw cause;
+  }
+}
+
+const UNUSED: Sandbox = { wrap: (argv) => argv, notice: undefined };
+
+function openJail(workspace: string): Jail {
+  try {
+    return Jail.open(workspace, CLOSED);
+  } catch (cause) {
+    const { value } = failureOf(cause, workspace);
+    const why = "message" in value ? value.message : "it cannot be opened";
+    throw new HoldfastError("not_found", `the workspace cannot be used: ${why}`, { cause });
+  }
+}

@@ -1,0 +1,121 @@
+/**
+ * Tools that the client declares to the model: functions of the program that uses us, and the tools of MCP servers.
+ *
+ * To the server both are `mcp` execs, told apart by their names, which are unique and fit every provider.
+ */
+import { createHash } from "node:crypto";
+import type { ToolRun } from "../client/tools.ts";
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import { create } from "@bufbuild/protobuf";
+import type { McpArgs, McpSuccessSchema } from "../protocol/messages.ts";
+import { type ToolDefinition, ToolDefinitionSchema } from "../protocol/messages.ts";
+import type { Policy } from "./config.ts";
+import { fault } from "./faults.ts";
+import { bytesOf, contentOf } from "./results.ts";
+
+export type McpSuccessInit = MessageInitShape<typeof McpSuccessSchema>;
+
+export interface DeclaredTool {
+  readonly definition: ToolDefinition;
+  /** What a function tool says about itself. */
+  readonly policy: Policy | undefined;
+  call(args: unknown, run: ToolRun): Promise<McpSuccessInit>;
+}
+
+export type FunctionResult =
+  | string
+  | { readonly text?: string; readonly json?: unknown; readonly isError?: boolean };
+
+export interface FunctionTool {
+  readonly description: string;
+  /** JSON Schema of the arguments. They are not checked against it here. */
+  readonly parameters: object;
+  /** Running it twice does no harm: it may be run again when a crash hides the outcome. */
+  readonly repeatable?: boolean;
+  readonly policy?: Policy;
+  run(args: unknown, run: ToolRun): Promise<FunctionResult>;
+}
+
+const NAME = /^[a-zA-Z0-9_-]{1,64}$/;
+
+export function functionTools(functions: Readonly<Record<string, FunctionTool>>): readonly DeclaredTool[] {
+  return Object.entries(functions).map(([name, tool]) => {
+    if (!NAME.test(name)) {
+      throw fault(
+        "EINVAL",
+        `the function tool "${name}" needs a name of 1 to 64 letters, digits, "_" or "-"`,
+      );
+    }
+    const definition = create(ToolDefinitionSchema, {
+      name,
+      description: tool.description,
+      parametersJson: JSON.stringify(tool.parameters),
+      repeatable: tool.repeatable === true,
+    });
+    return { definition, policy: tool.policy, call: (args, run) => callFunction(tool, args, run) };
+  });
+}
+
+/** A function that does not listen to the signal is left behind after this long. */
+const STOP_MS = 2_000;
+
+async function callFunction(tool: FunctionTool, args: unknown, run: ToolRun): Promise<McpSuccessInit> {
+  const result = await orStopped(tool.run(args, run), run.signal);
+  const { text, json, isError } = typeof result === "string" ? { text: result } : result;
+  const textBytes = text === undefined ? undefined : Buffer.from(text);
+  return {
+    content: textBytes === undefined ? [] : [{ content: await contentOf(textBytes, run) }],
+    isError: isError === true,
+    ...(json === undefined
+      ? {}
+      : { structuredJson: await contentOf(Buffer.from(JSON.stringify(json)), run) }),
+  };
+}
+
+async function orStopped<Result>(running: Promise<Result>, signal: AbortSignal): Promise<Result> {
+  let timer: NodeJS.Timeout | undefined;
+  let listener: (() => void) | undefined;
+  const stopped = new Promise<never>((_, reject) => {
+    listener = () => {
+      timer = setTimeout(() => reject(fault("ABORT_ERR", "stopped")), STOP_MS);
+    };
+    signal.addEventListener("abort", listener, { once: true });
+    if (signal.aborted) listener();
+  });
+  try {
+    return await Promise.race([running, stopped]);
+  } finally {
+    clearTimeout(timer);
+    if (listener !== undefined) signal.removeEventListener("abort", listener);
+  }
+}
+
+/** JSON as the model wrote it; empty is no arguments. */
+export async function argumentsOf({ argsJson }: McpArgs, run: ToolRun): Promise<unknown> {
+  if (argsJson === undefined) return {};
+  const text = new TextDecoder().decode(await bytesOf(argsJson, run));
+  if (text.trim() === "") return {};
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw fault(
+      "EINVAL",
+      `the arguments are no JSON: ${cause instanceof Error ? cause.message : String(cause)}`,
+    );
+  }
+}
+
+/** `server__tool`, changed as little as it takes to be valid and not in use. */
+export function declaredName(server: string, tool: string, taken: ReadonlySet<string>): string {
+  const whole = `${server}__${tool}`;
+  const plain = whole.replace(/[^a-zA-Z0-9_-]/g, "_");
+  if (plain === whole && plain.length <= 64 && !taken.has(plain)) return plain;
+  // From the full names, so that it is the same at every start whatever else is there.
+  const suffix = createHash("sha256")
+    .update(JSON.stringify([server, tool]))
+    .digest("hex")
+    .slice(0, 8);
+  return plain.length <= 64 && plain !== whole && !taken.has(plain)
+    ? plain
+    : `${plain.slice(0, 55)}_${suffix}`;
+}

@@ -1,0 +1,39 @@
+/**
+ * Finds files by name, among those that a search looks at.
+ */
+import type { ToolRun } from "../client/tools.ts";
+import type { GlobArgs } from "../protocol/messages.ts";
+import { fault } from "./faults.ts";
+import { asksForHidden, compileGlob } from "./glob-pattern.ts";
+import type { Jail } from "./jail.ts";
+import { Pace } from "./pace.ts";
+import type { ResultMessage } from "./results.ts";
+import { filesBelow } from "./tree.ts";
+
+const RESULTS_DEFAULT = 1000;
+const RESULTS_MAX = 5000;
+
+export async function glob(args: GlobArgs, jail: Jail, run: ToolRun): Promise<ResultMessage> {
+  if (args.pattern === "") throw fault("EINVAL", "the pattern is empty; **/* finds every file");
+  const max = args.resultsMax === 0 ? RESULTS_DEFAULT : Math.min(args.resultsMax, RESULTS_MAX);
+  const matches = compileGlob(args.pattern, { hidden: false, braces: true });
+  const place = jail.locate(args.path);
+  try {
+    if (place.held === undefined) throw fault("ENOENT", `there is no ${args.path}`);
+    const pace = new Pace(run.signal);
+    const paths: string[] = [];
+    let truncated = false;
+    const prefix = place.path === "" ? 0 : place.path.length + 1;
+    for (const file of filesBelow(jail, place, { hidden: asksForHidden(args.pattern) })) {
+      await pace.next();
+      if (!matches(file.path.slice(prefix))) continue;
+      truncated = paths.length === max;
+      if (truncated) break;
+      paths.push(file.path);
+    }
+    const value = { paths: paths.toSorted(), truncated };
+    return { case: "globResult", value: { result: { case: "success", value } } };
+  } finally {
+    place.close();
+  }
+}

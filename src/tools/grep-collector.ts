@@ -1,0 +1,98 @@
+/**
+ * What a search has found so far, within its bounds: whoever searches, the results are cut by the same rules.
+ *
+ * A match is a matching line; a pattern that matches across lines counts each line that it touches. Everything is
+ * counted, also what is left out.
+ */
+import { GrepOutput } from "../protocol/messages.ts";
+
+export interface FoundLine {
+  readonly lineNumber: number;
+  readonly text: string;
+  readonly isContext: boolean;
+}
+
+export interface FoundFile {
+  path: string;
+  matchCount: number;
+  lines: FoundLine[];
+}
+
+export interface Findings {
+  files: FoundFile[];
+  matchCount: number;
+  truncated: boolean;
+}
+
+/** What is to be searched for, as plain values: it also crosses to a thread. */
+export interface Search {
+  readonly pattern: string;
+  readonly ignoreCase: boolean;
+  readonly multiline: boolean;
+  readonly linesBefore: number;
+  readonly linesAfter: number;
+  readonly output: GrepOutput;
+  /** Lines, or files. */
+  readonly resultsMax: number;
+}
+
+/** Where: `path` is relative to the workspace or absolute within it. */
+export interface FileSearch {
+  readonly search: Search;
+  readonly path: string;
+  readonly glob: string;
+}
+
+/** A longer line is cut: minified files have lines of megabytes. */
+const LINE_CHARS_MAX = 1000;
+/** Of all lines together; a result must fit a chunk with room to spare. */
+const TEXT_CHARS_MAX = 192 * 1024;
+
+export class GrepCollector {
+  readonly findings: Findings = { files: [], matchCount: 0, truncated: false };
+  readonly #search: Search;
+  #lines = 0;
+  #chars = 0;
+
+  constructor(search: Search) {
+    this.#search = search;
+  }
+
+  /** The lines of one file, in order. */
+  add(path: string, lines: readonly FoundLine[]): void {
+    const matchCount = lines.reduce((count, line) => (line.isContext ? count : count + 1), 0);
+    if (matchCount === 0) return;
+    this.findings.matchCount += matchCount;
+    if (this.#isFull) {
+      this.findings.truncated = true;
+      return;
+    }
+    const wantsLines = this.#search.output !== GrepOutput.FILES && this.#search.output !== GrepOutput.COUNTS;
+    this.findings.files.push({ path, matchCount, lines: wantsLines ? this.#fitting(lines) : [] });
+    if (!wantsLines) this.#lines++;
+  }
+
+  get #isFull(): boolean {
+    return this.#lines >= this.#search.resultsMax || this.#chars >= TEXT_CHARS_MAX;
+  }
+
+  #fitting(lines: readonly FoundLine[]): FoundLine[] {
+    const kept: FoundLine[] = [];
+    for (const line of lines) {
+      if (this.#isFull) {
+        this.findings.truncated = true;
+        break;
+      }
+      const text = cut(line.text);
+      kept.push({ ...line, text });
+      this.#lines++;
+      this.#chars += text.length;
+    }
+    return kept;
+  }
+}
+
+function cut(text: string): string {
+  if (text.length <= LINE_CHARS_MAX) return text;
+  return `${text.slice(0, LINE_CHARS_MAX)} [... ${text.length - LINE_CHARS_MAX} more characters]`;
+}

@@ -1,0 +1,170 @@
+/**
+ * One MCP server of the user's config, spoken to by the official SDK.
+ *
+ * It is started with the client. One that dies is started again by the next call, never by the call that saw it
+ * die: that one may have had its effect (C1).
+ */
+import { Client } from "@modelcontextprotocol/sdk/client/index.js";
+import { getDefaultEnvironment, StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
+import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
+import {
+  type CallToolResult,
+  CallToolResultSchema,
+  ErrorCode,
+  McpError,
+  type Tool,
+} from "@modelcontextprotocol/sdk/types.js";
+import type { ToolRun } from "../client/tools.ts";
+import type { McpServerConfig } from "./config.ts";
+import type { McpSuccessInit } from "./declared-tools.ts";
+import { codeOf, fault } from "./faults.ts";
+import { contentOf } from "./results.ts";
+
+const CONNECT_MS = 10_000;
+/** Long for a tool, short for somebody who waits for a server that hangs. */
+const CALL_MS = 5 * 60_000;
+const TOOLS_MAX = 500;
+
+export class McpServer {
+  readonly name: string;
+  readonly #config: McpServerConfig;
+  readonly #workspace: string;
+  #connected: Promise<Client> | undefined;
+
+  constructor(name: string, config: McpServerConfig, workspace: string) {
+    this.name = name;
+    this.#config = config;
+    this.#workspace = workspace;
+  }
+
+  async listTools(): Promise<readonly Tool[]> {
+    const client = await this.#client();
+    const tools: Tool[] = [];
+    let cursor: string | undefined;
+    do {
+      const page = await client.listTools(cursor === undefined ? {} : { cursor }, { timeout: CONNECT_MS });
+      tools.push(...page.tools);
+      cursor = page.nextCursor;
+    } while (cursor !== undefined && tools.length < TOOLS_MAX);
+    return tools.slice(0, TOOLS_MAX);
+  }
+
+  async call(tool: string, args: unknown, run: ToolRun): Promise<McpSuccessInit> {
+    const client = await this.#client();
+    try {
+      const options = { signal: run.signal, timeout: CALL_MS, maxTotalTimeout: CALL_MS };
+      const call = { name: tool, arguments: objectOf(args) };
+      return await successOf(
+        CallToolResultSchema.parse(await client.callTool(call, undefined, options)),
+        run,
+      );
+    } catch (cause) {
+      throw faultOf(cause, this.name, run.signal);
+    }
+  }
+
+  async close(): Promise<void> {
+    const connected = this.#connected;
+    this.#connected = undefined;
+    // One that never came up has nothing to close.
+    const client = await connected?.catch(() => undefined);
+    await client?.close();
+  }
+
+  async #client(): Promise<Client> {
+    this.#connected ??= this.#connect();
+    try {
+      return await this.#connected;
+    } catch (cause) {
+      this.#connected = undefined;
+      throw fault(
+        codeOf(cause) || "ECONNREFUSED",
+        `the MCP server "${this.name}" cannot be reached: ${wordsOf(cause)}`,
+      );
+    }
+  }
+
+  async #connect(): Promise<Client> {
+    const client = new Client({ name: "holdfast", version: "0.1.0" });
+    // oxlint-disable-next-line unicorn/prefer-add-event-listener -- the SDK's client is no EventTarget
+    client.onclose = () => {
+      this.#connected = undefined;
+    };
+    try {
+      if (this.#config.type === "http") {
+        const { url, headers } = this.#config;
+        const transport = new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } });
+        await client.connect(transport, { timeout: CONNECT_MS });
+      } else {
+        const { command, args, env } = this.#config;
+        const transport = new StdioClientTransport({
+          command,
+          args: [...args],
+          env: { ...getDefaultEnvironment(), ...env },
+          cwd: this.#workspace,
+          // What a server says about itself would tear the user's screen.
+          stderr: "ignore",
+        });
+        await client.connect(transport, { timeout: CONNECT_MS });
+      }
+    } catch (cause) {
+      await client.close().catch(() => undefined);
+      throw cause;
+    }
+    return client;
+  }
+}
+
+function objectOf(args: unknown): Record<string, unknown> {
+  if (typeof args !== "object" || args === null || Array.isArray(args)) {
+    throw fault("EINVAL", "the arguments of an MCP tool are a JSON object");
+  }
+  return { ...args };
+}
+
+function faultOf(cause: unknown, server: string, signal: AbortSignal): unknown {
+  if (signal.aborted) return fault("ABORT_ERR", "stopped");
+  if (cause instanceof McpError && cause.code === ErrorCode.RequestTimeout) {
+    return fault("ETIMEDOUT", `the MCP server "${server}" did not answer`, { timeoutMs: CALL_MS });
+  }
+  return cause;
+}
+
+function wordsOf(cause: unknown): string {
+  return cause instanceof Error ? cause.message : String(cause);
+}
+
+async function successOf(result: CallToolResult, run: ToolRun): Promise<McpSuccessInit> {
+  const content = [];
+  for (const part of result.content) {
+    const { mediaType, bytes } = partOf(part);
+    content.push({ mediaType, content: await contentOf(bytes, run) });
+  }
+  const structured = result.structuredContent;
+  return {
+    content,
+    isError: result.isError === true,
+    ...(structured === undefined
+      ? {}
+      : { structuredJson: await contentOf(Buffer.from(JSON.stringify(structured)), run) }),
+  };
+}
+
+function partOf(part: CallToolResult["content"][number]): { mediaType: string; bytes: Uint8Array } {
+  switch (part.type) {
+    case "text":
+      return { mediaType: "", bytes: Buffer.from(part.text) };
+    case "image":
+    case "audio":
+      return { mediaType: part.mimeType, bytes: Buffer.from(part.data, "base64") };
+    case "resource_link":
+      return { mediaType: "", bytes: Buffer.from(`${part.name}: ${part.uri}`) };
+    case "resource":
+      return "text" in part.resource
+        ? { mediaType: part.resource.mimeType ?? "", bytes: Buffer.from(part.resource.text) }
+        : {
+            mediaType: part.resource.mimeType ?? "application/octet-stream",
+            bytes: Buffer.from(part.resource.blob, "base64"),
+          };
+  }
+}

@@ -1,0 +1,53 @@
+/**
+ * All MCP servers of the user's config: started together, and one that does not start takes nothing from the others.
+ */
+import { create } from "@bufbuild/protobuf";
+import { ToolDefinitionSchema } from "../protocol/messages.ts";
+import type { McpServerConfig } from "./config.ts";
+import { declaredName, type DeclaredTool } from "./declared-tools.ts";
+import { McpServer } from "./mcp-server.ts";
+
+export interface McpTools {
+  readonly tools: readonly DeclaredTool[];
+  readonly notices: readonly string[];
+  close(): Promise<void>;
+}
+
+/** `taken` are names that are in use. */
+export async function startMcpServers(
+  configs: Readonly<Record<string, McpServerConfig>>,
+  workspace: string,
+  taken: ReadonlySet<string>,
+): Promise<McpTools> {
+  const servers = Object.entries(configs).map(([name, config]) => new McpServer(name, config, workspace));
+  const found = await Promise.allSettled(servers.map((server) => server.listTools()));
+  const names = new Set(taken);
+  const tools: DeclaredTool[] = [];
+  const notices: string[] = [];
+  for (const [at, server] of servers.entries()) {
+    const listed = found[at];
+    if (listed?.status !== "fulfilled") {
+      notices.push(`${wordsOf(listed?.reason)}; its tools are not offered`);
+      continue;
+    }
+    for (const tool of listed.value) {
+      const name = declaredName(server.name, tool.name, names);
+      names.add(name);
+      const definition = create(ToolDefinitionSchema, {
+        name,
+        description: tool.description ?? "",
+        parametersJson: JSON.stringify(tool.inputSchema),
+        server: server.name,
+      });
+      tools.push({ definition, policy: undefined, call: (args, run) => server.call(tool.name, args, run) });
+    }
+  }
+  const close = async () => {
+    await Promise.allSettled(servers.map((server) => server.close()));
+  };
+  return { tools, notices, close };
+}
+
+function wordsOf(cause: unknown): string {
+  return cause instanceof Error ? cause.message : String(cause);
+}

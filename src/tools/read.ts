@@ -1,0 +1,152 @@
+/**
+ * Reads a file, or lines of it.
+ *
+ * The file goes by once, in pieces: hash, lines and size are of the whole file, and only the lines that were asked
+ * for are kept, up to a bound. So a file of gigabytes costs time but no memory, and the hash is good for the write
+ * of an edit.
+ */
+import { createHash } from "node:crypto";
+import type { FileHandle } from "node:fs/promises";
+import type { ToolRun } from "../client/tools.ts";
+import type { ReadArgs } from "../protocol/messages.ts";
+import { fault, throwIfAborted } from "./faults.ts";
+import { openHeldFile } from "./held.ts";
+import type { Jail } from "./jail.ts";
+import { looksBinary, mediaTypeOf } from "./media-type.ts";
+import { contentOf, type ResultMessage } from "./results.ts";
+
+/** An edit needs the whole file, so this is far above what a model is shown. */
+export const READ_BYTES_MAX = 8 * 1024 * 1024;
+const PIECE_BYTES = 256 * 1024;
+/** Sizes have 32 bits on the wire. */
+const FILE_BYTES_MAX = 0xffff_ffff;
+
+export async function read(args: ReadArgs, jail: Jail, run: ToolRun): Promise<ResultMessage> {
+  const place = jail.locate(args.path);
+  let handle: FileHandle;
+  try {
+    if (place.held === undefined) throw fault("ENOENT", `there is no ${args.path}`);
+    if (place.held.stats.size > FILE_BYTES_MAX) {
+      throw fault("EFBIG", `${args.path} has more than 4 GiB; look at parts of it with the shell`);
+    }
+    handle = await openHeldFile(place.held, args.path);
+  } finally {
+    place.close();
+  }
+  const view = await scan(handle, new LineWindow(args.firstLine ?? 1, args.lineCount), run.signal);
+  const value = {
+    content: await contentOf(view.bytes, run),
+    totalLines: view.totalLines,
+    sizeBytes: view.sizeBytes,
+    sha256: view.sha256,
+    truncated: view.truncated,
+    mediaType: view.mediaType,
+  };
+  return { case: "readResult", value: { result: { case: "success", value } } };
+}
+
+interface FileView {
+  readonly bytes: Uint8Array;
+  readonly totalLines: number;
+  readonly sizeBytes: number;
+  readonly sha256: Uint8Array;
+  readonly truncated: boolean;
+  readonly mediaType: string;
+}
+
+/** Closes the file. */
+async function scan(handle: FileHandle, lines: LineWindow, signal: AbortSignal): Promise<FileView> {
+  try {
+    const hash = createHash("sha256");
+    const whole = new Kept();
+    let sizeBytes = 0;
+    let mediaType: string | undefined;
+    for (;;) {
+      throwIfAborted(signal);
+      const { bytesRead, buffer } = await handle.read(Buffer.allocUnsafe(PIECE_BYTES), 0, PIECE_BYTES, null);
+      if (bytesRead === 0) break;
+      const piece = buffer.subarray(0, bytesRead);
+      mediaType ??= mediaTypeOf(piece) ?? (looksBinary(piece) ? "application/octet-stream" : "text/plain");
+      hash.update(piece);
+      sizeBytes += bytesRead;
+      if (sizeBytes > FILE_BYTES_MAX) throw fault("EFBIG", "the file grew beyond 4 GiB while it was read");
+      if (mediaType === "text/plain") lines.take(piece);
+      else whole.add(piece);
+    }
+    const isText = mediaType === undefined || mediaType === "text/plain";
+    const kept = isText ? lines.kept : whole;
+    return {
+      bytes: isText ? kept.wholeLines() : kept.bytes(),
+      totalLines: isText ? lines.total : 0,
+      sizeBytes,
+      sha256: hash.digest(),
+      truncated: kept.isCut,
+      mediaType: mediaType ?? "text/plain",
+    };
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Counts lines as they go by and keeps those of a range. */
+class LineWindow {
+  readonly kept = new Kept();
+  readonly #first: number;
+  readonly #end: number;
+  /** Line breaks seen. */
+  #breaks = 0;
+  #endsWithBreak = true;
+
+  constructor(firstLine: number, lineCount: number | undefined) {
+    this.#first = Math.max(1, firstLine);
+    this.#end = lineCount === undefined ? Infinity : this.#first + lineCount;
+  }
+
+  get total(): number {
+    return this.#breaks + (this.#endsWithBreak ? 0 : 1);
+  }
+
+  take(piece: Buffer): void {
+    let at = 0;
+    while (at < piece.length) {
+      const found = piece.indexOf(0x0a, at);
+      const end = found === -1 ? piece.length : found + 1;
+      const line = this.#breaks + 1;
+      if (line >= this.#first && line < this.#end) this.kept.add(piece.subarray(at, end));
+      this.#endsWithBreak = found !== -1;
+      if (found !== -1) this.#breaks++;
+      at = end;
+    }
+  }
+}
+
+/** Bytes up to a bound; what comes after it is left out for good. */
+class Kept {
+  readonly #pieces: Uint8Array[] = [];
+  #size = 0;
+  isCut = false;
+
+  add(piece: Uint8Array): void {
+    const room = READ_BYTES_MAX - this.#size;
+    const fits = this.isCut ? piece.subarray(0, 0) : piece.subarray(0, room);
+    if (fits.length < piece.length) this.isCut = true;
+    if (fits.length === 0) return;
+    this.#pieces.push(fits);
+    this.#size += fits.length;
+  }
+
+  bytes(): Uint8Array {
+    return Buffer.concat(this.#pieces);
+  }
+
+  /** A cut text ends with its last whole line, or, within one endless line, with a whole character. */
+  wholeLines(): Uint8Array {
+    const bytes = Buffer.concat(this.#pieces);
+    if (!this.isCut) return bytes;
+    const lastBreak = bytes.lastIndexOf(0x0a);
+    if (lastBreak !== -1) return bytes.subarray(0, lastBreak + 1);
+    let end = bytes.length;
+    while (end > 0 && ((bytes[end - 1] ?? 0) & 0xc0) === 0x80) end--;
+    return bytes.subarray(0, Math.max(0, end - 1));
+  }
+}

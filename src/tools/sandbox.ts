@@ -1,0 +1,128 @@
+/**
+ * Where commands run: in a bubblewrap sandbox when there is one that works, else plainly, and then it is said.
+ *
+ * In the sandbox the whole file system can be read but only the workspace written, /tmp is private, the user's home is
+ * empty except for what is configured, our own journals are out of sight, and processes cannot outlive the command.
+ */
+import { spawnSync } from "node:child_process";
+import { accessSync, constants, existsSync } from "node:fs";
+import { delimiter, join } from "node:path";
+import type { ShellConfig } from "./config.ts";
+import type { Environment } from "./environment.ts";
+import { fault } from "./faults.ts";
+
+export interface Sandbox {
+  /** The same command inside; `cwd` is an absolute path within the workspace. */
+  wrap(argv: readonly string[], cwd: string): readonly string[];
+  /** What the user should know; undefined when all is as it should be. */
+  readonly notice: string | undefined;
+}
+
+export interface SandboxPlace {
+  /** Its real path. */
+  readonly workspace: string;
+  /** Names in the workspace that stay out of sight. */
+  readonly closed: readonly string[];
+}
+
+const PROBE_MS = 5_000;
+
+export function findSandbox(config: ShellConfig, place: SandboxPlace, env: Environment): Sandbox {
+  if (config.sandbox === "off")
+    return plain("no sandbox: it is switched off (tools.shell.sandbox); commands run with your rights");
+  const program = findProgram("bwrap", env);
+  const problem =
+    program === undefined ? "bubblewrap (bwrap) is not installed" : probe(program, config, place, env);
+  if (program !== undefined && problem === undefined) {
+    return {
+      wrap: (argv, cwd) => [program, ...bwrapArguments(config, place, env, cwd), "--", ...argv],
+      notice: undefined,
+    };
+  }
+  if (config.sandbox === "require") {
+    throw fault(
+      "ENOSYS",
+      `tools.shell.sandbox is "require", but ${problem}; install bubblewrap or set it to "auto"`,
+    );
+  }
+  return plain(`no sandbox: ${problem}; commands run with your rights`);
+}
+
+function plain(notice: string): Sandbox {
+  return { wrap: (argv) => argv, notice };
+}
+
+/** Installed is not enough: many systems forbid the namespaces it needs. */
+function probe(
+  program: string,
+  config: ShellConfig,
+  place: SandboxPlace,
+  env: Environment,
+): string | undefined {
+  const args = [...bwrapArguments(config, place, env, place.workspace), "--", "/bin/sh", "-c", "exit 0"];
+  const { status, stderr } = spawnSync(program, args, {
+    stdio: ["ignore", "ignore", "pipe"],
+    timeout: PROBE_MS,
+    encoding: "utf8",
+  });
+  return status === 0
+    ? undefined
+    : `bubblewrap does not work here (${stderr.trim().slice(0, 200) || "no reason given"})`;
+}
+
+function bwrapArguments(
+  config: ShellConfig,
+  { workspace, closed }: SandboxPlace,
+  env: Environment,
+  cwd: string,
+): readonly string[] {
+  const home = env["HOME"];
+  const hidesHome = home !== undefined && home.startsWith("/") && home !== "/" && existsSync(home);
+  const readable = [...config.readable, ...programsIn(hidesHome ? home : undefined, env)];
+  return [
+    "--die-with-parent",
+    "--unshare-pid",
+    "--unshare-ipc",
+    ...(config.network ? [] : ["--unshare-net"]),
+    "--ro-bind",
+    "/",
+    "/",
+    "--dev",
+    "/dev",
+    "--proc",
+    "/proc",
+    "--tmpfs",
+    "/tmp",
+    ...(hidesHome ? ["--tmpfs", home] : []),
+    ...readable.flatMap((path) => ["--ro-bind-try", path, path]),
+    ...config.writable.flatMap((path) => ["--bind-try", path, path]),
+    "--bind",
+    workspace,
+    workspace,
+    ...closed
+      .map((name) => join(workspace, name))
+      .flatMap((path) => (existsSync(path) ? ["--tmpfs", path] : [])),
+    "--chdir",
+    cwd,
+  ];
+}
+
+/** Directories of programs that lie in the hidden home: without them a command finds less than its user does. */
+function programsIn(home: string | undefined, env: Environment): readonly string[] {
+  if (home === undefined) return [];
+  return (env["PATH"] ?? "").split(delimiter).filter((path) => path.startsWith(`${home}/`));
+}
+
+export function findProgram(name: string, env: Environment): string | undefined {
+  const candidates = (env["PATH"] ?? "").split(delimiter).filter((path) => path.startsWith("/"));
+  return candidates.map((path) => join(path, name)).find(isExecutable);
+}
+
+function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,167 @@
+/**
+ * Commands in the user's shell: `shell` answers with the output, `shell_stream` says it while it comes.
+ *
+ * Invariant: nothing of a command runs before its process group is on disk, and when the run answers nothing of the
+ * group that took part in its output is left.
+ */
+import { existsSync } from "node:fs";
+import type { ToolRun } from "../client/tools.ts";
+import type { ExecRequest } from "../protocol/exec-codec.ts";
+import type { ShellArgs } from "../protocol/messages.ts";
+import { type CommandEnd, runCommand } from "./command.ts";
+import type { ShellConfig } from "./config.ts";
+import { commandEnvironment, type Environment } from "./environment.ts";
+import { fault } from "./faults.ts";
+import { selfPath } from "./held.ts";
+import type { Jail } from "./jail.ts";
+import { OutputStream } from "./output-stream.ts";
+import { OutputWindow } from "./output-window.ts";
+import { MARK_VARIABLE, markOf, type ProcessRecords } from "./process-records.ts";
+import { contentOf, type ResultMessage } from "./results.ts";
+import type { Sandbox } from "./sandbox.ts";
+
+export interface ShellPlace {
+  readonly jail: Jail;
+  readonly config: ShellConfig;
+  readonly sandbox: Sandbox;
+  readonly records: ProcessRecords;
+  readonly env: Environment;
+}
+
+/** What a single request may ask for at most. */
+const OUTPUT_BYTES_MAX = 16 * 1024 * 1024;
+/** Of the output, for the words about a command that was stopped. */
+const ABORTED_OUTPUT_CHARS = 2000;
+
+export async function shell(
+  args: ShellArgs,
+  exec: ExecRequest,
+  place: ShellPlace,
+  run: ToolRun,
+): Promise<ResultMessage> {
+  const windows = {
+    stdout: new OutputWindow(outputMax(args, place)),
+    stderr: new OutputWindow(outputMax(args, place)),
+  };
+  const end = await runShell(args, exec, place, run, {
+    started: () => undefined,
+    output: (from, bytes) => void windows[from].add(bytes),
+  });
+  const { stdout, stderr } = windows;
+  const all = Buffer.concat([stdout.bytes(), stderr.bytes()]);
+  switch (end.reason) {
+    case "timeout": {
+      const value = { timeoutMs: timeoutOf(args, place.config), output: await contentOf(all, run) };
+      return { case: "shellResult", value: { result: { case: "timeout", value } } };
+    }
+    case "aborted":
+      return {
+        case: "shellResult",
+        value: { result: { case: "aborted", value: { detail: abortDetail(end, all) } } },
+      };
+    case "exited": {
+      const value = {
+        ...exitOf(end),
+        stdout: await contentOf(stdout.bytes(), run),
+        stderr: await contentOf(stderr.bytes(), run),
+        outputTruncated: stdout.truncated || stderr.truncated,
+      };
+      return { case: "shellResult", value: { result: { case: "success", value } } };
+    }
+  }
+}
+
+export async function shellStream(
+  args: ShellArgs,
+  exec: ExecRequest,
+  place: ShellPlace,
+  run: ToolRun,
+): Promise<ResultMessage> {
+  const stream = new OutputStream(exec, run, outputMax(args, place));
+  const end = await runShell(args, exec, place, run, {
+    started: (pid) => stream.started(pid),
+    output: (from, bytes) => stream.add(from, bytes),
+  });
+  const truncated = await stream.finish();
+  switch (end.reason) {
+    case "timeout": {
+      const value = { timeoutMs: timeoutOf(args, place.config) };
+      return { case: "shellStreamResult", value: { result: { case: "timeout", value } } };
+    }
+    case "aborted": {
+      const value = { detail: abortDetail(end, new Uint8Array()) };
+      return { case: "shellStreamResult", value: { result: { case: "aborted", value } } };
+    }
+    case "exited": {
+      const value = { ...exitOf(end), outputTruncated: truncated };
+      return { case: "shellStreamResult", value: { result: { case: "success", value } } };
+    }
+  }
+}
+
+interface Listener {
+  started(pid: number): void;
+  output(from: "stdout" | "stderr", bytes: Uint8Array): void;
+}
+
+async function runShell(
+  args: ShellArgs,
+  exec: ExecRequest,
+  { jail, config, sandbox, records, env }: ShellPlace,
+  run: ToolRun,
+  listener: Listener,
+): Promise<CommandEnd> {
+  if (args.command.includes("\0")) throw fault("EINVAL", "a command has no NUL character");
+  const mark = markOf(exec.args);
+  const place = jail.locate(args.workingDirectory);
+  let recorded: number | undefined;
+  try {
+    const directory = place.held;
+    if (directory === undefined) throw fault("ENOENT", `there is no ${args.workingDirectory}`);
+    if (!directory.stats.isDirectory()) throw fault("ENOTDIR", `${args.workingDirectory} is no directory`);
+    return await runCommand({
+      argv: sandbox.wrap([shellOf(config), "-c", args.command], directory.path),
+      cwd: selfPath(directory),
+      env: { ...commandEnvironment(env, config.environment), [MARK_VARIABLE]: mark },
+      timeoutMs: timeoutOf(args, config),
+      signal: run.signal,
+      started: (pid) => {
+        records.remember(mark, pid);
+        recorded = pid;
+        listener.started(pid);
+      },
+      output: (from, bytes) => listener.output(from, bytes),
+    });
+  } finally {
+    if (recorded !== undefined) records.forget(mark, recorded);
+    place.close();
+  }
+}
+
+function shellOf({ program }: ShellConfig): string {
+  return program ?? (existsSync("/bin/bash") ? "/bin/bash" : "/bin/sh");
+}
+
+function timeoutOf({ timeoutMs }: ShellArgs, config: ShellConfig): number {
+  // 0 would be over before it began; it can only mean "no special wish".
+  const wished = timeoutMs === undefined || timeoutMs === 0 ? config.timeoutMs : timeoutMs;
+  return Math.min(wished, config.timeoutMsMax);
+}
+
+function outputMax({ outputBytesMax }: ShellArgs, { config }: ShellPlace): number {
+  return outputBytesMax === 0 ? config.outputBytesMax : Math.min(outputBytesMax, OUTPUT_BYTES_MAX);
+}
+
+function exitOf({
+  exitCode,
+  signal,
+  durationMs,
+}: CommandEnd): Pick<CommandEnd, "exitCode" | "signal" | "durationMs"> {
+  return { exitCode, signal, durationMs };
+}
+
+function abortDetail({ durationMs }: CommandEnd, output: Uint8Array): string {
+  const said = Buffer.from(output).toString("utf8").slice(-ABORTED_OUTPUT_CHARS);
+  const after = `stopped after ${(durationMs / 1000).toFixed(1)} s; what it did until then is done`;
+  return said === "" ? after : `${after}. The end of its output:\n${said}`;
+}

@@ -1,0 +1,226 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { create } from "@bufbuild/protobuf";
+import { StepOptionsSchema } from "../../../src/protocol/messages.ts";
+import type { ChatMessage } from "../../../src/protocol/chat-message.ts";
+import { messageOf, resultsOf, TOOLS } from "./conversation.ts";
+import { API_KEY, events, type Fields, listOf, partsOf, ProviderServer, user } from "./provider-server.ts";
+
+const chunk = (delta: object, finish_reason: string | null = null, more: object = {}) => ({
+  id: "c1",
+  object: "chat.completion.chunk",
+  created: 1,
+  model: "m",
+  choices: [{ index: 0, delta, finish_reason }],
+  ...more,
+});
+const piece = (index: number, args: string, more: object = {}) => ({
+  tool_calls: [
+    {
+      index,
+      ...more,
+      function: { arguments: args, ...("id" in more ? { name: index === 0 ? "read" : "shell" } : {}) },
+    },
+  ],
+});
+
+/** Two calls, their pieces mixed, and a server that says "stop" after tool calls. */
+const WORKING = events(
+  chunk({ role: "assistant", reasoning_content: "look first" }),
+  chunk({ content: "Reading." }),
+  chunk(piece(0, "", { id: "call_1", type: "function" })),
+  chunk(piece(1, '{"pa', { id: "call_2", type: "function" })),
+  chunk(piece(0, '{"path":"a.txt"}')),
+  chunk(piece(1, 'th":"b"}')),
+  chunk({}, "stop"),
+  {
+    ...chunk({}),
+    choices: [],
+    usage: {
+      prompt_tokens: 30,
+      completion_tokens: 12,
+      prompt_tokens_details: { cached_tokens: 20 },
+      completion_tokens_details: { reasoning_tokens: 4 },
+    },
+  },
+  "[DONE]",
+);
+
+const told = (server: ProviderServer, at: number): readonly Fields[] =>
+  listOf(server.asked[at]?.body["messages"]);
+
+test("reasoning, text and mixed pieces of parallel tool calls come through", async (t) => {
+  const server = await ProviderServer.start(t, WORKING);
+  const parts = await partsOf(server.model("openai-compatible"), { tools: TOOLS });
+  assert.deepEqual(
+    parts.filter(({ kind }) => kind !== "tool_call_delta"),
+    [
+      { kind: "thinking", text: "look first" },
+      { kind: "thinking_end" },
+      { kind: "text", text: "Reading." },
+      { kind: "text_end" },
+      { kind: "tool_call", toolCallId: "call_1", tool: "read", args: '{"path":"a.txt"}' },
+      { kind: "tool_call", toolCallId: "call_2", tool: "shell", args: '{"path":"b"}' },
+      {
+        kind: "finish",
+        reason: "tool_calls",
+        usage: {
+          inputTokens: 10,
+          outputTokens: 12,
+          cacheReadTokens: 20,
+          cacheWriteTokens: 0,
+          reasoningTokens: 4,
+        },
+      },
+    ],
+  );
+  const [asked] = server.asked;
+  assert.equal(asked?.path, "/v1/chat/completions");
+  assert.equal(asked?.headers.authorization, `Bearer ${API_KEY}`);
+  assert.deepEqual(asked?.body["stream_options"], { include_usage: true });
+});
+
+test("each request begins with the one before, byte for byte; the same messages give the same bytes", async (t) => {
+  const server = await ProviderServer.start(t, WORKING);
+  const model = server.model("openai-compatible");
+  const messages = [user("hello")];
+  for (let step = 0; step < 4; step++) {
+    const parts = await partsOf(model, { messages, tools: TOOLS });
+    messages.push(messageOf(parts), resultsOf(parts, { outcome: step === 1 ? "failed" : "done" }));
+    if (step === 2) messages.push(user("and now?"));
+  }
+  for (let at = 1; at < 4; at++) {
+    const before = JSON.stringify(told(server, at - 1)).slice(0, -1);
+    assert.ok(JSON.stringify(told(server, at)).startsWith(before), `request ${at}`);
+  }
+  const again = server.model("openai-compatible");
+  await partsOf(again, { messages: messages.slice(0, 1), tools: TOOLS });
+  assert.equal(server.asked.at(-1)?.text, server.asked[0]?.text);
+});
+
+test("options that the SDK has no word for go into the body", async (t) => {
+  const server = await ProviderServer.start(t, WORKING);
+  const options = create(StepOptionsSchema, {
+    temperature: 0,
+    topP: 0.5,
+    topK: 9,
+    seed: 7n,
+    presencePenalty: 0.1,
+    frequencyPenalty: 0.2,
+    stop: ["END"],
+    reasoningEffort: "low",
+    parallelToolCalls: false,
+    maxOutputTokens: 10,
+    responseFormat: { format: { case: "json", value: {} } },
+    toolChoice: { choice: { case: "mode", value: 2 } },
+    providerOptionsJson: '{"min_p":0.05}',
+  });
+  await partsOf(server.model("openai-compatible"), { tools: TOOLS, options });
+  const { body } = server.asked[0] ?? {};
+  const expected = {
+    temperature: 0,
+    top_p: 0.5,
+    top_k: 9,
+    seed: 7,
+    presence_penalty: 0.1,
+    frequency_penalty: 0.2,
+    stop: ["END"],
+    reasoning_effort: "low",
+    parallel_tool_calls: false,
+    max_tokens: 10,
+    response_format: { type: "json_object" },
+    tool_choice: "none",
+    min_p: 0.05,
+  };
+  for (const [name, value] of Object.entries(expected)) assert.deepEqual(body?.[name], value, name);
+});
+
+test("what providers refuse is put right in place", async (t) => {
+  const server = await ProviderServer.start(t, WORKING);
+  const call = { type: "tool-call", toolCallId: "c1", tool: "read", args: '{"path":' } as const;
+  const messages: readonly ChatMessage[] = [
+    { role: "user", content: [{ type: "text", text: "" }] },
+    { role: "assistant", content: [{ type: "text", text: " " }, call] },
+    user("never mind"),
+    { role: "assistant", content: [{ type: "text", text: "Well." }] },
+    {
+      role: "assistant",
+      content: [
+        { type: "text", text: "" },
+        { type: "text", text: "And so." },
+      ],
+    },
+  ];
+  await partsOf(server.model("openai-compatible"), { messages, system: "" });
+  const seen = told(server, 0).map(({ role, content, tool_calls }) => [role, content ?? tool_calls]);
+  assert.deepEqual(seen, [
+    ["user", "(no text)"],
+    [
+      "assistant",
+      [
+        {
+          id: "c1",
+          type: "function",
+          function: { name: "read", arguments: '{"invalid_arguments":"{\\"path\\":"}' },
+        },
+      ],
+    ],
+    ["tool", "unknown: the conversation has no result of this call."],
+    ["user", "never mind"],
+    ["assistant", "Well."],
+    ["user", "Continue."],
+    ["assistant", "And so."],
+    ["user", "Continue."],
+  ]);
+});
+
+test("files: text is told as text, images as data, those of a tool by the user; another's reasoning stays out", async (t) => {
+  const server = await ProviderServer.start(t, WORKING);
+  const [textBlob, imageBlob] = ["a".repeat(64), "b".repeat(64)];
+  const image = { type: "file", mediaType: "image/png", blobId: imageBlob } as const;
+  const blobs = new Map([
+    [textBlob, new TextEncoder().encode("one\ntwo")],
+    [imageBlob, Uint8Array.of(0x89, 0x50, 0x4e, 0x47)],
+  ]);
+  const messages: readonly ChatMessage[] = [
+    {
+      role: "user",
+      content: [
+        { type: "file", mediaType: "text/markdown", fileName: "a.md", blobId: textBlob },
+        { type: "file", mediaType: "image/png", url: "https://example.com/a.png" },
+        image,
+      ],
+    },
+    {
+      role: "assistant",
+      content: [
+        { type: "reasoning", text: "not yours", providerMetadata: { anthropic: { signature: "S" } } },
+        { type: "tool-call", toolCallId: "c1", tool: "read", args: "{}" },
+      ],
+    },
+    {
+      role: "tool",
+      content: [
+        {
+          type: "tool-result",
+          toolCallId: "c1",
+          tool: "read",
+          outcome: "done",
+          text: "an image",
+          files: [image],
+        },
+      ],
+    },
+  ];
+  const file = (blobId: string) => Promise.resolve(blobs.get(blobId) ?? new Uint8Array());
+  await partsOf(server.model("openai-compatible"), { messages, file });
+  const sent = server.asked[0]?.text ?? "";
+  assert.match(sent, /File a\.md:\\none\\ntwo/);
+  assert.match(sent, /https:\/\/example\.com\/a\.png/);
+  assert.doesNotMatch(sent, /not yours/);
+  assert.deepEqual(
+    told(server, 0).map(({ role }) => role),
+    ["system", "user", "assistant", "tool", "user"],
+  );
+  assert.match(JSON.stringify(told(server, 0).at(-1)), /data:image\/png;base64,iVBORw==/);
+});

@@ -1,0 +1,33 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { cleanedWords } from "../../../src/agent/models/provider-words.ts";
+import { durationMs, retryAfterMs } from "../../../src/agent/models/retry-after.ts";
+
+const NOW = Date.parse("2026-05-01T12:00:00Z");
+
+test("a pause is read from seconds, a date, milliseconds or a duration; anything else is none", () => {
+  assert.equal(retryAfterMs({ "retry-after": "20" }, NOW), 20_000);
+  assert.equal(retryAfterMs({ "retry-after": "0.5" }, NOW), 500);
+  assert.equal(retryAfterMs({ "retry-after": "Fri, 01 May 2026 12:00:30 GMT" }, NOW), 30_000);
+  assert.equal(retryAfterMs({ "retry-after": "Fri, 01 May 2026 11:00:00 GMT" }, NOW), 0);
+  assert.equal(retryAfterMs({ "retry-after": "3", "retry-after-ms": "2100" }, NOW), 2_100);
+  assert.equal(retryAfterMs({ "retry-after": "soon" }, NOW), undefined);
+  assert.equal(retryAfterMs({ "retry-after": "-1" }, 1e15), 0);
+  assert.equal(retryAfterMs(undefined, NOW), undefined);
+  assert.equal(durationMs("34.5s"), 34_500);
+  assert.equal(durationMs("a while"), undefined);
+  assert.equal(durationMs(34), undefined);
+});
+
+test("E4: a provider's words lose secrets, line breaks and control characters, and are cut", () => {
+  const prompt = [{ role: "system" as const, content: "the anchor lies under the third stone" }];
+  const cleaned = (words: string): string => cleanedWords(words, ["hunter2-hunter2", "ab"], prompt);
+  assert.equal(cleaned("no hunter2-hunter2\n\u001b[31m allowed"), "no *** [31m allowed");
+  assert.equal(
+    cleaned("Incorrect API key provided: sk-proj-abcdefghijklmnop."),
+    "Incorrect API key provided: ***.",
+  );
+  assert.equal(cleaned("a cab"), "a cab", "too short to be told from a word");
+  assert.equal(cleaned('input: "the anchor lies under the third"'), "");
+  assert.equal(cleaned("x".repeat(1_000)).length, 304);
+});

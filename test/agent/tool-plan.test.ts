@@ -1,0 +1,73 @@
+/** Which tools are offered, and what becomes of a call. */
+import assert from "node:assert/strict";
+import { create } from "@bufbuild/protobuf";
+import { test } from "node:test";
+import { offerOf } from "../../src/agent/tool-plan.ts";
+import { ExecKind, RunRequestSchema } from "../../src/protocol/messages.ts";
+import { ALL_KINDS } from "./keeping-client.ts";
+
+function offer(
+  execKinds: readonly ExecKind[],
+  tools: readonly { name: string; parametersJson: string }[] = [],
+) {
+  return offerOf(create(RunRequestSchema, { execKinds: [...execKinds], tools: [...tools] }));
+}
+
+test("a tool is offered when the client can carry out all that it needs", () => {
+  const names = (kinds: readonly ExecKind[]): readonly string[] => offer(kinds).tools.map(({ name }) => name);
+  assert.deepEqual(names([]), []);
+  assert.deepEqual(names([ExecKind.MCP]), [], "a plain chat has no tools of ours");
+  assert.deepEqual(names([ExecKind.READ]), ["read", "todo_write", "ask_user"]);
+  assert.ok(!names([ExecKind.WRITE]).includes("edit"), "an edit reads, too");
+  assert.deepEqual(names(ALL_KINDS), [
+    "shell",
+    "read",
+    "write",
+    "edit",
+    "delete",
+    "ls",
+    "glob",
+    "grep",
+    "subagent",
+    "todo_write",
+    "ask_user",
+  ]);
+});
+
+test("every tool's schema is an object that names its arguments", () => {
+  for (const { name, parameters, description } of offer(ALL_KINDS).tools) {
+    assert.equal(parameters["type"], "object", name);
+    assert.ok(typeof parameters["properties"] === "object", name);
+    assert.ok(description.length > 10, name);
+  }
+});
+
+test("a declared tool wins over ours of the same name and comes back as declared", () => {
+  const { tools, plan } = offer(ALL_KINDS, [{ name: "read", parametersJson: '{"type":"object"}' }]);
+  assert.equal(tools.filter(({ name }) => name === "read").length, 1);
+  assert.deepEqual(plan("read", ""), { kind: "declared", name: "read", server: "", args: "{}" });
+});
+
+test("a command is streamed where the client can", () => {
+  const shell = (kind: ExecKind) => offer([kind]).plan("shell", '{"command":"ls"}');
+  for (const [kind, expected] of [
+    [ExecKind.SHELL, "shellArgs"],
+    [ExecKind.SHELL_STREAM, "shellStreamArgs"],
+  ] as const) {
+    const plan = shell(kind);
+    assert.equal(plan.kind === "exec" ? plan.message.case : plan.kind, expected);
+  }
+});
+
+test("wrong arguments are explained, deep ones are refused before they are parsed", () => {
+  const { plan } = offer(ALL_KINDS);
+  const why = (tool: string, args: string): string => {
+    const planned = plan(tool, args);
+    return planned.kind === "invalid" ? planned.why : planned.kind;
+  };
+  assert.match(why("grep", "{}"), /pattern/u);
+  assert.match(why("shell", '{"command":"x","timeout_ms":-1}'), /timeout_ms/u);
+  assert.match(why("ls", "["), /not JSON/u);
+  assert.match(why("ls", "[".repeat(100) + "]".repeat(100)), /nested deeper/u);
+  assert.match(why("rm", "{}"), /There is no tool "rm". There are: shell, read/u);
+});

@@ -1,0 +1,148 @@
+/**
+ * Hosts one turn over two logs in memory, as the server does over its store, and can take the stream away from it
+ * after any event: the next run begins with both logs and nothing else.
+ */
+import { create, fromBinary, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import { createHash } from "node:crypto";
+import {
+  type AgentClientMessage,
+  AgentClientMessageSchema,
+  type AgentServerMessage,
+  AgentServerMessageSchema,
+} from "../../src/protocol/messages.ts";
+import { HoldfastError } from "../../src/protocol/errors.ts";
+import type { Application, ApplicationStream, ClientInput } from "../../src/server/index.ts";
+
+export type ClientSays = NonNullable<MessageInitShape<typeof AgentClientMessageSchema>["message"]>;
+
+export class TurnHost {
+  readonly events: Uint8Array[] = [];
+  readonly inputs: ClientInput[] = [];
+  readonly blobs = new Map<string, Uint8Array>();
+  /** What the other side does about each event, once, when it is durable. */
+  onEvent: (message: AgentServerMessage, eventId: number) => void = () => undefined;
+  /** The stream is taken away when this event is durable. */
+  loseAt: number | undefined;
+  end: "completed" | "failed" | "aborted" | undefined;
+  runs = 0;
+  #run: { readonly lost: AbortController; wake: () => void } | undefined;
+
+  say(message: ClientSays): void {
+    const body = toBinary(AgentClientMessageSchema, create(AgentClientMessageSchema, { message }));
+    this.hear({ kind: "chunk", seqno: this.inputs.filter(({ kind }) => kind !== "takeover").length, body });
+  }
+
+  hear(input: ClientInput): void {
+    this.inputs.push(input);
+    this.#run?.wake();
+  }
+
+  get said(): readonly AgentClientMessage[] {
+    return this.inputs.flatMap((input) =>
+      input.kind === "chunk" ? [fromBinary(AgentClientMessageSchema, input.body)] : [],
+    );
+  }
+
+  get messages(): readonly AgentServerMessage[] {
+    return this.events.map((body) => fromBinary(AgentServerMessageSchema, body));
+  }
+
+  abort(): void {
+    this.end ??= "aborted";
+    this.#run?.lost.abort(new HoldfastError("stream_ended", "aborted"));
+    this.#run?.wake();
+  }
+
+  /** Runs until the end, however often the stream is taken away. */
+  async finish(application: Application, loseAt?: number): Promise<void> {
+    this.loseAt = loseAt;
+    for (;;) {
+      const isOver = await this.run(application);
+      if (isOver) return;
+    }
+  }
+
+  /** One run: true when the turn has ended, false when the stream was lost. */
+  async run(application: Application): Promise<boolean> {
+    this.runs++;
+    const lost = new AbortController();
+    let wake = (): void => undefined;
+    this.#run = { lost, wake: () => wake() };
+    const { events, inputs } = this;
+    const [pastInputs, pastEvents] = [inputs.length, events.length];
+    let hasEnded = false;
+    const isAborted = (): boolean => this.end === "aborted";
+    if (isAborted()) lost.abort();
+
+    const append = async (body: Uint8Array, end?: "completed" | "failed"): Promise<number> => {
+      const kept = body.slice();
+      // Durable some time later, never at once.
+      await new Promise((resolve) => setImmediate(resolve));
+      if (lost.signal.aborted && !(isAborted() && end !== undefined)) {
+        throw new HoldfastError(isAborted() ? "stream_ended" : "unavailable", "gone");
+      }
+      events.push(kept);
+      const eventId = events.length;
+      if (end !== undefined) {
+        hasEnded = true;
+        this.end ??= end;
+      }
+      this.onEvent(fromBinary(AgentServerMessageSchema, kept), eventId);
+      if (eventId === this.loseAt) {
+        this.loseAt = undefined;
+        lost.abort(new HoldfastError("unavailable", "lost"));
+        wake();
+      }
+      return eventId;
+    };
+    let queue: Promise<unknown> = Promise.resolve();
+    const inOrder = (body: Uint8Array, end?: "completed" | "failed"): Promise<number> => {
+      const kept = body.slice();
+      const done = queue.then(() => append(kept, end));
+      queue = done.catch(() => undefined);
+      done.catch(() => undefined);
+      return done;
+    };
+    const stream: ApplicationStream = {
+      principal: "user",
+      idempotencyKey: "turn",
+      pastInputs,
+      inputs: {
+        async *[Symbol.asyncIterator]() {
+          for (let at = 0; ; at++) {
+            while (at >= inputs.length) {
+              if (lost.signal.aborted || hasEnded) return;
+              await new Promise<void>((resolve) => (wake = resolve));
+            }
+            const input = inputs[at];
+            if (input !== undefined) yield input;
+          }
+        },
+      },
+      async *past() {
+        for (let at = 0; at < pastEvents; at++)
+          yield { eventId: at + 1, body: events[at] ?? new Uint8Array() };
+      },
+      emit: (body) => inOrder(body),
+      end: (body, reason = "completed") => inOrder(body, reason),
+      blobs: {
+        put: async (bytes) => {
+          const id = createHash("sha256").update(bytes).digest("hex");
+          this.blobs.set(id, bytes.slice());
+          return id;
+        },
+        get: async (id) => this.blobs.get(id),
+      },
+      signal: lost.signal,
+    };
+    try {
+      await application(stream);
+    } catch (error) {
+      if (!lost.signal.aborted) throw error;
+    }
+    await queue;
+    wake();
+    this.#run = undefined;
+    return hasEnded;
+  }
+}

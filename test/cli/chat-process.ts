@@ -1,0 +1,124 @@
+/**
+ * `holdfast chat` as a person or a script runs it: a real process, a server that it starts by itself, a workspace, a home.
+ */
+import assert from "node:assert/strict";
+import { type ChildProcessWithoutNullStreams, spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { TestContext } from "node:test";
+import { stripVTControlCharacters } from "node:util";
+import { stopServer } from "./background-server.ts";
+
+const MAIN = join(import.meta.dirname, "../../src/cli/main.ts");
+const PATIENCE_MS = 60_000;
+
+export interface ChatEnd {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export class ChatProcess {
+  readonly child: ChildProcessWithoutNullStreams;
+  readonly end: Promise<ChatEnd>;
+  #stdout = "";
+  #stderr = "";
+
+  constructor(command: string, args: readonly string[], options: { cwd: string; env: NodeJS.ProcessEnv }) {
+    this.child = spawn(command, args, { ...options, stdio: "pipe", timeout: PATIENCE_MS, killSignal: "SIGKILL" });
+    this.child.stdout.setEncoding("utf8").on("data", (text: string) => (this.#stdout += text));
+    this.child.stderr.setEncoding("utf8").on("data", (text: string) => (this.#stderr += text));
+    this.end = once(this.child, "close").then(([code]: (number | null)[]) => ({
+      code: code ?? null,
+      stdout: this.#stdout,
+      stderr: this.#stderr,
+    }));
+  }
+
+  /** Everything so far, without what steers the terminal. */
+  get screen(): string {
+    return stripVTControlCharacters(this.#stdout).replaceAll("\r", "");
+  }
+
+  get raw(): string {
+    return this.#stdout;
+  }
+
+  type(text: string): void {
+    this.child.stdin.write(text);
+  }
+
+  /** Waits until the screen shows it; behind `after`, if given. Returns how far the screen reached then. */
+  async shows(pattern: RegExp, after = 0): Promise<number> {
+    for (;;) {
+      if (pattern.test(this.screen.slice(after))) return this.screen.length;
+      const news = await Promise.race([once(this.child.stdout, "data"), this.end]);
+      if ("code" in news && !pattern.test(this.screen.slice(after))) {
+        assert.fail(`it ended with ${String(news.code)} before it showed ${String(pattern)}:\n${this.screen}\n${news.stderr}`);
+      }
+    }
+  }
+}
+
+export class ChatRig {
+  readonly workspace: string;
+  readonly dataDir: string;
+  readonly #home: string;
+  readonly #running = new Set<ChatProcess>();
+
+  constructor(t: TestContext) {
+    this.#home = mkdtempSync(join(tmpdir(), "holdfast-chat-"));
+    this.workspace = join(this.#home, "workspace");
+    this.dataDir = join(this.#home, "data");
+    mkdirSync(this.workspace);
+    t.after(async () => {
+      for (const { child } of this.#running) child.kill("SIGKILL");
+      await Promise.all([...this.#running].map(({ end }) => end));
+      await stopServer(this.dataDir);
+      rmSync(this.#home, { recursive: true, force: true });
+    });
+  }
+
+  start(...args: readonly string[]): ChatProcess {
+    return this.#keep(new ChatProcess(process.execPath, [MAIN, ...this.#args(args)], this.#options()));
+  }
+
+  /** Runs to the end, with what is piped in. */
+  async run(args: readonly string[], input = ""): Promise<ChatEnd> {
+    const chat = this.start(...args);
+    chat.child.stdin.end(input);
+    return chat.end;
+  }
+
+  /** On a terminal of its own, made by `script` of util-linux. */
+  onTerminal(...args: readonly string[]): ChatProcess {
+    const command = ["exec", process.execPath, MAIN, ...this.#args(args)].map(quoted).join(" ");
+    const script = ["-qfec", `stty cols 90 rows 30; ${command}`, "/dev/null"];
+    return this.#keep(new ChatProcess("script", script, this.#options()));
+  }
+
+  #args(args: readonly string[]): readonly string[] {
+    return ["chat", "--data-dir", this.dataDir, ...args];
+  }
+
+  #options() {
+    const env = { PATH: process.env["PATH"], HOME: this.#home, TERM: "xterm-256color", SHELL: "/bin/sh" };
+    return { cwd: this.workspace, env };
+  }
+
+  #keep(chat: ChatProcess): ChatProcess {
+    this.#running.add(chat);
+    void chat.end.then(() => this.#running.delete(chat));
+    return chat;
+  }
+}
+
+export function hasScript(): boolean {
+  return spawnSync("script", ["--version"]).stdout?.toString().includes("util-linux") ?? false;
+}
+
+function quoted(word: string): string {
+  return /^[\w./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+}

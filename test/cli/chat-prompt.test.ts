@@ -1,0 +1,99 @@
+/**
+ * `holdfast chat -p`: for scripts. Real processes, the rehearsal model.
+ */
+import assert from "node:assert/strict";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { ChatRig } from "./chat-process.ts";
+
+function jsonLines(text: string): readonly Record<string, unknown>[] {
+  return text
+    .trim()
+    .split("\n")
+    .map((line): Record<string, unknown> => JSON.parse(line));
+}
+
+test("-p prints the answer alone, starts a server when there is none, and the next one goes on with the conversation", async (t) => {
+  const rig = new ChatRig(t);
+  const first = await rig.run(["-p", "say one"], "say two\n");
+  assert.deepEqual([first.code, first.stdout], [0, "one\ntwo\n"]);
+  assert.match(first.stderr, /starting one in the background/);
+  const second = await rig.run(["-p", "say three", "--continue", "--json"]);
+  assert.equal(second.code, 0);
+  assert.doesNotMatch(second.stderr, /starting one/);
+  const lines = jsonLines(second.stdout);
+  assert.deepEqual(lines.filter(({ type }) => type !== "status").map(({ type }) => type), [
+    "user",
+    "step_started",
+    ...lines.filter(({ type }) => type === "text").map(({ type }) => type),
+    "result",
+  ]);
+  const { durationMs, conversation, usage, ...result } = lines.at(-1) ?? {};
+  assert.deepEqual(result, {
+    type: "result",
+    outcome: "completed",
+    exitCode: 0,
+    text: "three",
+    model: "rehearsal/rehearsal",
+    failure: null,
+  });
+  assert.ok(typeof durationMs === "number" && typeof usage === "object");
+  const list = await rig.run(["--list", "--json"]);
+  const [only, ...others]: readonly Record<string, unknown>[] = JSON.parse(list.stdout);
+  assert.deepEqual([only?.["conversation"], only?.["isCutOff"], others.length], [conversation, false, 0]);
+});
+
+test("-p: a tool that may not run is exit code 3, one that may runs, and a failing model is 1", async (t) => {
+  const rig = new ChatRig(t);
+  const script = "shell echo made > made.txt\nthen\nsay the result";
+  const denied = await rig.run(["-p", script]);
+  assert.equal(denied.code, 3);
+  assert.match(denied.stdout, /"denied"/);
+  assert.match(denied.stderr, /--allow/);
+  assert.ok(!existsSync(join(rig.workspace, "made.txt")));
+  const allowed = await rig.run(["-p", script, "--allow", "shell"]);
+  assert.deepEqual([allowed.code, readFileSync(join(rig.workspace, "made.txt"), "utf8")], [0, "made\n"]);
+  const failed = await rig.run(["-p", "error rate_limited"]);
+  assert.deepEqual([failed.code, failed.stdout], [1, ""]);
+  assert.match(failed.stderr, /Failed \(rate_limited\)/);
+});
+
+test("-p: without a server it is exit code 4, without a message 2", async (t) => {
+  const rig = new ChatRig(t);
+  assert.equal((await rig.run(["--json"])).code, 2);
+  mkdirSync(rig.dataDir, { mode: 0o700 });
+  writeFileSync(join(rig.dataDir, "holdfast.db"), "no database ".repeat(1_000));
+  const broken = await rig.run(["-p", "hello"]);
+  assert.equal(broken.code, 4);
+  assert.match(broken.stderr, /could not be started/);
+});
+
+test("D3: -p: SIGINT stops the turn, exit code 130", async (t) => {
+  const rig = new ChatRig(t);
+  const chat = rig.start("-p", "count to 1000 every 50 ms", "--json");
+  chat.child.stdin.end();
+  await chat.shows(/"text":"3 "/);
+  chat.child.kill("SIGINT");
+  const { code, stdout } = await chat.end;
+  const result = jsonLines(stdout).at(-1) ?? {};
+  assert.deepEqual([code, result["outcome"], result["exitCode"]], [130, "aborted", 130]);
+});
+
+test("C2: killed in the middle of a command, started again: the outcome is unknown, and the command ran once", async (t) => {
+  const rig = new ChatRig(t);
+  const script = "shell echo ran >> ran.txt; echo begun; sleep 60\nthen\nsay the result";
+  const first = rig.start("-p", script, "--allow", "shell", "--json");
+  first.child.stdin.end();
+  await first.shows(/"type":"tool_output".*begun/);
+  first.child.kill("SIGKILL");
+  await first.end;
+  // Without --continue a new start says that there is something to go on with.
+  const other = await rig.run([]);
+  assert.match(other.stderr, /was cut off/);
+  const second = await rig.run(["--continue"]);
+  assert.equal(second.code, 0);
+  assert.match(second.stdout, /● shell {2}echo ran[^]*\? unknown: it was started/);
+  assert.match(second.stdout, /The tool's outcome is "unknown"/);
+  assert.equal(readFileSync(join(rig.workspace, "ran.txt"), "utf8"), "ran\n");
+});

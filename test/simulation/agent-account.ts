@@ -1,0 +1,151 @@
+/**
+ * What is known of one turn from its two logs alone, and the rules that it must keep while they grow.
+ *
+ * A reader that rolls back as `step_restarted` says must end up with what `step_completed` says, step by step.
+ */
+import { fromBinary } from "@bufbuild/protobuf";
+import { type ConversationState, type TurnEndReason, TurnBlobSchema } from "../../src/protocol/messages.ts";
+import { STEP_RESTARTS_MAX } from "../../src/core/exec-ledger.ts";
+import { fail } from "./log-checks.ts";
+
+interface OpenStep {
+  readonly step: number;
+  readonly sinceEvent: number;
+  readonly pieces: { readonly eventId: number; readonly text: string }[];
+  readonly calls: { readonly eventId: number; readonly toolCallId: string; readonly execIds: readonly string[] }[];
+  restarts: number;
+}
+
+export class TurnAccount {
+  readonly idempotencyKey: string;
+  /** The texts of the finished steps. */
+  readonly texts: string[] = [];
+  end: TurnEndReason | undefined;
+  restarts = 0;
+  lastCheckpoint: ConversationState | undefined;
+  #open: OpenStep | undefined;
+  readonly #planned = new Set<string>();
+  readonly #issued = new Set<string>();
+  readonly #replies = new Map<string, string>();
+  readonly #over = new Set<string>();
+  readonly #blobs = new Map<string, Uint8Array>();
+  readonly #sets = new Map<number, string>();
+  readonly #kept = new Set<string>();
+  /** How many tool calls all steps so far have, and how many of them are over. */
+  #calls = 0;
+
+  constructor(idempotencyKey: string) {
+    this.idempotencyKey = idempotencyKey;
+  }
+
+  get steps(): number {
+    return this.texts.length;
+  }
+
+  /** The execs and how each ended, as the client said. */
+  get outcomes(): ReadonlyMap<string, string> {
+    return this.#replies;
+  }
+
+  get execs(): ReadonlySet<string> {
+    return this.#issued;
+  }
+
+  stepStarted(eventId: number, step: number): void {
+    if (this.#open !== undefined) fail("C0", "a step began within a step");
+    if (step !== this.steps) fail("C0", `step ${step} began after ${this.steps} steps`);
+    if (this.#over.size !== this.#calls) fail("C0", `step ${step} began before the calls before it were over`);
+    this.#open = { step, sinceEvent: eventId, pieces: [], calls: [], restarts: 0 };
+  }
+
+  stepRestarted(step: number, rollbackTo: number): void {
+    const open = this.#open;
+    if (open?.step !== step) return fail("C0", `step ${step} was restarted and is not under way`);
+    if (rollbackTo < open.sinceEvent) fail("B3", "a restarted step takes back what was before it");
+    if (++open.restarts > STEP_RESTARTS_MAX) fail("F1", "a step was restarted more than three times");
+    this.restarts++;
+    for (const list of [open.pieces, open.calls]) {
+      while ((list.at(-1)?.eventId ?? 0) > rollbackTo) list.pop();
+    }
+  }
+
+  wrote(eventId: number, text: string): void {
+    const { pieces } = this.#open ?? fail("C0", "text came outside of a step");
+    pieces.push({ eventId, text });
+  }
+
+  planned(eventId: number, toolCallId: string, execIds: readonly string[]): void {
+    const { calls } = this.#open ?? fail("C0", "a tool call came outside of a step");
+    calls.push({ eventId, toolCallId, execIds });
+  }
+
+  stepCompleted(step: number, text: string, calls: number): void {
+    const open = this.#open;
+    if (open?.step !== step) return fail("C0", `step ${step} was completed and is not under way`);
+    const shown = open.pieces.map((piece) => piece.text).join("");
+    if (shown !== text) fail("B3", `a reader has "${shown}" where the step says "${text}"`);
+    if (open.calls.length !== calls) fail("B3", `a reader has ${open.calls.length} calls, the step ${calls}`);
+    this.#open = undefined;
+    this.#calls += calls;
+    this.texts.push(text);
+    for (const { execIds } of open.calls) for (const execId of execIds) this.#planned.add(execId);
+  }
+
+  issued(execId: string): void {
+    if (this.#open !== undefined) fail("C0", `exec ${execId} was issued before its step was complete`);
+    if (this.#issued.has(execId)) fail("A8", `exec ${execId} was asked for twice`);
+    const first = execId.replace(/\.write$/, "");
+    if (!this.#planned.has(first)) fail("C0", `exec ${execId} is of no finished step`);
+    if (first !== execId && !this.#replies.has(first)) fail("C0", `exec ${execId} did not wait for its read`);
+    this.#issued.add(execId);
+  }
+
+  partial(execId: string): void {
+    if (this.#replies.has(execId)) fail("A8", `exec ${execId} said something after its result`);
+  }
+
+  replied(execId: string, outcome: string): void {
+    if (!this.#issued.has(execId)) fail("C0", `exec ${execId} was answered and never asked for`);
+    if (this.#replies.has(execId)) fail("A8", `exec ${execId} has two results`);
+    this.#replies.set(execId, outcome);
+  }
+
+  callOver(toolCallId: string, execIds: readonly string[]): void {
+    const id = `${this.steps} ${toolCallId}`;
+    if (this.#over.has(id)) fail("C1", `call ${id} is over twice`);
+    for (const execId of execIds) {
+      if (!this.#replies.has(execId)) fail("C1", `call ${id} is over before exec ${execId}`);
+    }
+    this.#over.add(id);
+  }
+
+  askedToKeep(id: number, blobId: string, bytes: Uint8Array | undefined): void {
+    if (this.#sets.has(id)) fail("A8", `kv request ${id} was made twice`);
+    this.#sets.set(id, blobId);
+    if (bytes !== undefined) this.#blobs.set(blobId, bytes);
+  }
+
+  kept(id: number): void {
+    this.#kept.add(this.#sets.get(id) ?? fail("B2", `kv request ${id} was answered and never made`));
+  }
+
+  bytesOf(blobId: string): Uint8Array | undefined {
+    return this.#blobs.get(blobId);
+  }
+
+  /** Whatever a checkpoint names, the client has said that it keeps it; blobs of earlier turns were named before. */
+  checkpoint(blobIds: readonly string[], turns: readonly string[]): void {
+    const nested = turns.flatMap((blobId) => stepsOf(this.#blobs.get(blobId)));
+    for (const blobId of [...blobIds, ...nested]) {
+      const isOwn = [...this.#sets.values()].includes(blobId);
+      if (isOwn && !this.#kept.has(blobId)) fail("C4", "a checkpoint names a blob that nobody has kept yet");
+    }
+  }
+}
+
+function stepsOf(turn: Uint8Array | undefined): readonly string[] {
+  const { turn: found } = turn === undefined ? { turn: undefined } : fromBinary(TurnBlobSchema, turn);
+  if (found?.case !== "agentTurn") return [];
+  const { userMessage, steps } = found.value;
+  return [userMessage, ...steps].map((id) => Buffer.from(id).toString("hex"));
+}

@@ -1,0 +1,207 @@
+/**
+ * A conversation of two turns with the production agent and the production client, and one crash.
+ *
+ * The world is calm but for that crash, so the conversation must come out as if there had been none, but for
+ * what the user must be told: that the outcome of a tool is not known.
+ */
+import { createAgent } from "../../src/agent/index.ts";
+import { nodeSealing } from "../../src/sealing/node.ts";
+import { TurnEndReason } from "../../src/protocol/messages.ts";
+import { TurnChecks } from "./agent-checks.ts";
+import { type CalledModel, PROMPTS, simulatedModels } from "./agent-model.ts";
+import { SimUser } from "./agent-user.ts";
+import { Workbench } from "./agent-workbench.ts";
+import { Cluster } from "./cluster.ts";
+import { checkedAccept } from "./frame-checks.ts";
+import { Ledger } from "./ledger.ts";
+import { fail } from "./log-checks.ts";
+import { Truth } from "./truth.ts";
+import { type CrashWhen, SimNetwork, World, WorldFailure } from "./world/index.ts";
+
+export type AgentCrash = { readonly who: "server" | "client" } & (
+  | /** The number of the call that leaves the process: 1 is its first. */ {
+      readonly effect: number;
+      readonly when: CrashWhen;
+    }
+  /** When so many events are durable, or were taken by the client. */
+  | { readonly event: number }
+);
+
+/** What came of a conversation. */
+export interface Conversed {
+  /** Per turn the text of each step. */
+  readonly texts: readonly (readonly string[])[];
+  readonly prompts: readonly CalledModel[];
+  /** The messages of the last checkpoint, as the client has them. */
+  readonly messages: readonly string[];
+  readonly commands: readonly string[];
+  readonly files: Readonly<Record<string, string>>;
+  readonly execs: number;
+  readonly effects: number;
+  readonly unknown: number;
+  readonly restarts: number;
+  readonly crashes: number;
+  /** Crash points of each process, had there been no crash. */
+  readonly points: { readonly server: number; readonly client: number; readonly events: number; readonly taken: number };
+  readonly traceHash: string;
+}
+
+const PRINCIPAL = "user";
+const SERVER = "server";
+/** Far more than any retry or lease takes. */
+const CALM_MS_MAX = 1_800_000;
+const CALM_STEPS_MAX = 50_000;
+
+export async function converse(seed: number, crash?: AgentCrash): Promise<Conversed> {
+  const world = new World(seed);
+  const scenario = new AgentScenario(world);
+  try {
+    return await scenario.run(crash);
+  } catch (cause) {
+    throw cause instanceof WorldFailure ? cause : new WorldFailure(world, cause);
+  }
+}
+
+class AgentScenario {
+  readonly #world: World;
+  readonly #checks: TurnChecks;
+  readonly #truth: Truth;
+  readonly #cluster: Cluster;
+  readonly #user: SimUser;
+  readonly #workbench: Workbench;
+  readonly #calls: CalledModel[] = [];
+
+  constructor(world: World) {
+    this.#world = world;
+    const random = world.random.fork("agent scenario");
+    const homeKey = random.bytes(32);
+    const sealing = nodeSealing();
+    const streamKeyOf = (idempotencyKey: string): Uint8Array => sealing.deriveStreamKey(homeKey, idempotencyKey);
+    const network = new SimNetwork(world, { codec: false });
+    const ledger = new Ledger(world);
+    this.#checks = new TurnChecks(world);
+    this.#workbench = new Workbench(world);
+    const isRightful = ({ principal, idempotencyKey, streamKey }: FrameMeta): boolean =>
+      principal === PRINCIPAL && sealing.equal(streamKey, streamKeyOf(idempotencyKey));
+    this.#cluster = new Cluster(world, network, {
+      shared: false,
+      retentionMs: CALM_MS_MAX,
+      pauseBytes: 100_000,
+      slowReaderMs: 30_000,
+      application: (process) =>
+        createAgent({
+          models: simulatedModels(process, (call) => this.#called(call)),
+          now: () => process.env.monotonic(),
+        }),
+      observe: (accept) =>
+        checkedAccept({ world, truth: this.#truth, ledger, isRightful, waitingBytesMax: 1_000_000 }, accept),
+    });
+    this.#truth = new Truth(this.#cluster.disk, streamKeyOf, this.#checks);
+    const server = SERVER;
+    this.#user = new SimUser({ world, network, workbench: this.#workbench, homeKey, principal: PRINCIPAL, server });
+    world.afterStep(() => this.#truth.refresh());
+  }
+
+  async run(crash: AgentCrash | undefined): Promise<Conversed> {
+    const world = this.#world;
+    this.#cluster.start();
+    const [server] = this.#cluster.processes;
+    const { process: client } = this.#user;
+    if (server === undefined) throw new Error("there is a server");
+    if (crash !== undefined) this.#plan(crash);
+    await world.run({ untilMs: 100 });
+    this.#user.boot();
+    const untilMs = world.nowMs + CALM_MS_MAX;
+    await world.run({ untilMs, stepsMax: CALM_STEPS_MAX, stop: () => this.#isDone() });
+    return this.#result({ server: server.effects, client: client.effects });
+  }
+
+  #plan(crash: AgentCrash): void {
+    const processOf = () => (crash.who === "server" ? this.#cluster.processes[0] : this.#user.process);
+    if ("effect" in crash) {
+      processOf()?.crashAtEffect(crash.effect, crash.when);
+      return;
+    }
+    const crashAt = (count: number): void => {
+      if (count === crash.event) processOf()?.crash();
+    };
+    if (crash.who === "server") this.#checks.onEvent = crashAt;
+    else this.#user.onTaken = crashAt;
+  }
+
+  /** A model is called for the step that is next in the log, and for no other (C0). */
+  #called(call: CalledModel): void {
+    this.#truth.refresh();
+    const finished = this.#checks.turns.reduce((sum, { steps }) => sum + steps, 0);
+    if (call.answers !== finished) {
+      this.#world.fail(new Error(`C0: the model is called for step ${call.answers}, ${finished} are finished`));
+    }
+    this.#calls.push(call);
+  }
+
+  /** Everything is answered, and everybody has heard of it. */
+  #isDone(): boolean {
+    return this.#user.conversation !== undefined;
+  }
+
+  async #result(effects: { readonly server: number; readonly client: number }): Promise<Conversed> {
+    const { conversation } = this.#user;
+    const { turns } = this.#checks;
+    if (conversation === undefined) return fail("F1", "the conversation never comes to its end");
+    if (turns.length !== PROMPTS.length) fail("A7", `${turns.length} turns were run for ${PROMPTS.length} prompts`);
+    for (const { end } of turns) if (end !== TurnEndReason.COMPLETED) fail("F1", `a turn ended as ${end}`);
+    checkPrefixes(this.#calls);
+    const messages = await this.#keptMessages();
+    const outcomes = turns.flatMap((turn) => [...turn.outcomes.values()]);
+    return {
+      texts: turns.map(({ texts }) => texts),
+      prompts: this.#calls,
+      messages,
+      commands: this.#workbench.commands,
+      files: Object.fromEntries(this.#workbench.files),
+      execs: turns.reduce((sum, { execs }) => sum + execs.size, 0),
+      effects: [...this.#workbench.effects.values()].reduce((sum, count) => sum + count, 0),
+      unknown: outcomes.filter((outcome) => outcome === "unknown").length,
+      restarts: turns.reduce((sum, { restarts }) => sum + restarts, 0),
+      crashes: this.#world.counters.of("process.crash"),
+      points: { ...effects, events: this.#checks.events, taken: this.#user.taken },
+      traceHash: this.#world.traceHash,
+    };
+  }
+
+  /** What the last checkpoint names is there, on the client's disk, all the way down. */
+  async #keptMessages(): Promise<readonly string[]> {
+    const { conversation } = this.#user;
+    const state = conversation?.state;
+    if (conversation === undefined || state === undefined) return fail("C4", "there is no checkpoint");
+    const last = this.#checks.turns.at(-1)?.lastCheckpoint;
+    const found = await this.#inWorld(async () => {
+      const full = await conversation.full();
+      return { full, kept: await this.#user.read(state.messages) };
+    });
+    const isWhole = !JSON.stringify(found.full, (_, value: unknown) => (typeof value === "bigint" ? 0 : value)).includes('"missing"');
+    if (!isWhole) fail("C4", "a part of the conversation is missing");
+    if (last?.messages.length !== state.messages.length) fail("C4", "the client has another checkpoint than the log");
+    return found.kept;
+  }
+
+  /** Disks answer only while the world runs. */
+  async #inWorld<Value>(work: () => Promise<Value>): Promise<Value> {
+    const done: Value[] = [];
+    work().then((value) => done.push(value), this.#world.fail);
+    await this.#world.run({ untilMs: this.#world.nowMs + 10_000, stop: () => done.length > 0 });
+    return done[0] ?? fail("F1", "the client's disk does not answer");
+  }
+}
+
+type FrameMeta = Parameters<Parameters<typeof checkedAccept>[0]["isRightful"]>[0];
+
+/** Each prompt begins with the one before; the prompt of a restarted step is the same (WIRE: prompt caches). */
+function checkPrefixes(calls: readonly CalledModel[]): void {
+  let before: readonly string[] = [];
+  for (const { prompt } of calls) {
+    const isPrefix = before.every((message, at) => prompt[at] === message);
+    if (!isPrefix || prompt.length < before.length) fail("B4", "a prompt does not begin with the one before it");
+    before = prompt;
+  }
+}
