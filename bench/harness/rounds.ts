@@ -75,12 +75,26 @@ export class Results {
 
   /** The median of the ratios of neighbouring rounds: what disturbs both at a time cancels out. */
   ratio(variant: string, other: string, name: string, otherName: string = name): number {
+    return spreadOf(this.#pairs(variant, other, name, otherName).map(([one, against]) => one / against))
+      .median;
+  }
+
+  /** How much more, by neighbouring rounds. */
+  difference(variant: string, other: string, name: string): Spread {
+    return spreadOf(this.#pairs(variant, other, name, name).map(([one, against]) => one - against));
+  }
+
+  #pairs(
+    variant: string,
+    other: string,
+    name: string,
+    otherName: string,
+  ): readonly (readonly [number, number])[] {
     const others = this.#of(other);
-    const ratios = this.#of(variant).map((measured, round) => {
+    return this.#of(variant).map((measured, round) => {
       const against = others[round];
-      return against === undefined ? Number.NaN : numberOf(measured, name) / numberOf(against, otherName);
+      return [numberOf(measured, name), against === undefined ? Number.NaN : numberOf(against, otherName)];
     });
-    return spreadOf(ratios).median;
   }
 
   #of(variant: string): readonly Measured[] {

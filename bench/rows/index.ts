@@ -3,13 +3,16 @@
  */
 import type { Row } from "../harness/row.ts";
 import { appends } from "./appends.ts";
+import { conversation } from "./conversation.ts";
 import { delivery } from "./delivery.ts";
+import { firstToken } from "./first-token.ts";
 import { flatness } from "./flatness.ts";
 import { latency } from "./latency.ts";
 import { memory } from "./memory.ts";
 import { reconnect } from "./reconnect.ts";
 import { resumableStream } from "./resumable-stream.ts";
 import { storm5000 } from "./storm.ts";
+import { toolTurn } from "./tool-turn.ts";
 
 export const rows: readonly Row[] = [
   delivery,
@@ -20,4 +23,7 @@ export const rows: readonly Row[] = [
   flatness,
   memory,
   storm5000,
+  firstToken,
+  toolTurn,
+  conversation,
 ];

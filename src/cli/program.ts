@@ -6,6 +6,7 @@
 import { readFileSync } from "node:fs";
 import { Command, Option } from "commander";
 import type { ChatFlags } from "./chat.ts";
+import type { DemoFlags } from "./demo.ts";
 import type { InspectFlags } from "./inspect.ts";
 import type { KeysFlags } from "./keys.ts";
 import { CONFIG_FILE, LOG_LEVELS } from "./config-file.ts";
@@ -32,6 +33,7 @@ export function program(surroundings: Surroundings): Command {
       "after",
       `
 Examples:
+  holdfast demo                                 see what it does, in half a minute
   holdfast chat                                 talk with an agent, here
   holdfast serve                                run a server on this machine
   holdfast keys create --label laptop           make an API key
@@ -45,6 +47,7 @@ config file.`,
   addServe(root, surroundings);
   addKeys(root, surroundings);
   addInspect(root, surroundings);
+  addDemo(root, surroundings);
   return root;
 }
 
@@ -182,6 +185,23 @@ Examples:
     .action(async (flags: InspectFlags) => {
       const { inspect } = await import("./inspect.ts");
       await inspect(flags, surroundings);
+    });
+}
+
+function addDemo(root: Command, surroundings: Surroundings): void {
+  subcommand(root, "demo", "a show of half a minute: a turn with tools, plugs pulled, and the proof")
+    .option("--fast", "with less time to read along")
+    .option("--keep", "keep the show's directory, with the logs and the files")
+    .addHelpText(
+      "after",
+      `
+Starts a server, a client and a turn in a directory of its own, cuts the network, kills both processes with SIGKILL,
+and checks afterwards, on disk, that nothing was lost and no tool ran twice. Needs no network and no provider.
+Exit codes: 0 the proof holds, 1 it does not, 130 stopped.`,
+    )
+    .action(async (flags: DemoFlags) => {
+      const { demo } = await import("./demo.ts");
+      await demo(flags, surroundings);
     });
 }
 

@@ -49,10 +49,14 @@ function describe(message: ExecServerMessage["message"]): { subject: string; fie
     case "deleteArgs":
       return { subject: message.value.path, fields: [["path", message.value.path]] };
     case "mcpArgs": {
-      const { name, server, argsJson } = message.value;
+      const { server, argsJson } = message.value;
+      const text = contentText(argsJson);
       return {
-        subject: server === "" ? name : `${name} (${server})`,
-        fields: [["arguments", contentText(argsJson)]],
+        subject: text,
+        fields: [
+          ["MCP server", server],
+          ["arguments", text],
+        ],
       };
     }
     case "subagentArgs": {

@@ -74,7 +74,8 @@ export class Approvals {
     const configured = subject.names
       .map((name) => ownValue(this.#config.approvals, name))
       .find((each) => each !== undefined);
-    const usual = subject.names.map((name) => ownValue(DEFAULTS, name)).find((each) => each !== undefined);
+    // By the kind alone: a declared tool or a server that is called "read" is no reading of files.
+    const usual = ownValue(DEFAULTS, subject.names.at(-1) ?? "");
     const policy = configured ?? subject.declared ?? usual ?? "ask";
     if (policy !== "ask") return policy;
     return this.#isAllowedBefore(subject) ? "allow" : "ask";

@@ -24,7 +24,8 @@ export type Failure =
   | { readonly case: "permissionDenied"; readonly value: { message: string; path: string } }
   | { readonly case: "notFound"; readonly value: { message: string; path: string } }
   | { readonly case: "timeout"; readonly value: { timeoutMs: number } }
-  | { readonly case: "aborted"; readonly value: { detail: string } };
+  | { readonly case: "aborted"; readonly value: { detail: string } }
+  | { readonly case: "unknown"; readonly value: { detail: string } };
 
 const NOT_FOUND: ReadonlySet<string> = new Set(["ENOENT", "ENOTDIR"]);
 const DENIED: ReadonlySet<string> = new Set(["EACCES", "EPERM", "EROFS", "ELOOP"]);
@@ -35,6 +36,8 @@ export function failureOf(cause: unknown, path: string): Failure {
   const message = messageOf(cause, path);
   if (code === "ABORT_ERR") return { case: "aborted", value: { detail: "stopped before it was done" } };
   if (code === "ETIMEDOUT") return { case: "timeout", value: { timeoutMs: numberOf(cause, "timeoutMs") } };
+  // Whoever was asked went away before it answered: it may have done it (C1).
+  if (code === "ECONNRESET") return { case: "unknown", value: { detail: message } };
   if (NOT_FOUND.has(code)) return { case: "notFound", value: { message, path } };
   if (DENIED.has(code)) return { case: "permissionDenied", value: { message, path } };
   return { case: "error", value: { message, systemCode: code } };

@@ -5,6 +5,7 @@ export {
   parseToolsConfig,
   type Policy,
   type ShellConfig,
+  TOOLS_DEFAULTS,
   type ToolsConfig,
 } from "./config.ts";
 export { createTools, type ToolsOptions } from "./create-tools.ts";

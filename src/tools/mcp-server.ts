@@ -24,6 +24,9 @@ const CONNECT_MS = 10_000;
 /** Long for a tool, short for somebody who waits for a server that hangs. */
 const CALL_MS = 5 * 60_000;
 const TOOLS_MAX = 500;
+/** Errors carry them as plain numbers. */
+const REQUEST_TIMEOUT: number = ErrorCode.RequestTimeout;
+const CONNECTION_CLOSED: number = ErrorCode.ConnectionClosed;
 
 export class McpServer {
   readonly name: string;
@@ -124,10 +127,27 @@ function objectOf(args: unknown): Record<string, unknown> {
 
 function faultOf(cause: unknown, server: string, signal: AbortSignal): unknown {
   if (signal.aborted) return fault("ABORT_ERR", "stopped");
-  if (cause instanceof McpError && cause.code === ErrorCode.RequestTimeout) {
+  if (cause instanceof McpError && cause.code === REQUEST_TIMEOUT) {
     return fault("ETIMEDOUT", `the MCP server "${server}" did not answer`, { timeoutMs: CALL_MS });
   }
-  return cause;
+  if (cause instanceof McpError) return cause.code === CONNECTION_CLOSED ? wentAway(server) : cause;
+  // `fetch` says no more than that it failed; only one that was never connected has done nothing for sure.
+  const neverConnected = cause instanceof TypeError && NOT_CONNECTED.has(codeOf(cause.cause));
+  return cause instanceof TypeError && !neverConnected ? wentAway(server) : cause;
+}
+
+const NOT_CONNECTED: ReadonlySet<string> = new Set([
+  "ECONNREFUSED",
+  "ENOTFOUND",
+  "EAI_AGAIN",
+  "EHOSTUNREACH",
+]);
+
+function wentAway(server: string): Error {
+  return fault(
+    "ECONNRESET",
+    `the MCP server "${server}" went away during the call; whether it took effect is not known`,
+  );
 }
 
 function wordsOf(cause: unknown): string {

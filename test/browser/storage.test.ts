@@ -28,10 +28,10 @@ async function storagePage(context: BrowserContext): Promise<Open> {
 }
 
 describe("a browser's storage", { skip: noBrowser ?? false }, () => {
-  test("IndexedDB in Chromium is a journal store", async (t) => {
+  test("IndexedDB in Chromium is a store of journals, blobs and conversations", async (t) => {
     const page = await (await storagePage(await profile(t)))();
     const names = await call<StoragePage, "tests">(page, "tests");
-    assert.ok(names.length >= 11, "the suite is there");
+    assert.ok(names.length >= 22, "the suites are there");
     for (const [at, name] of names.entries()) {
       await t.test(name, () => call<StoragePage, "runTest">(page, "runTest", at));
     }
@@ -43,6 +43,11 @@ describe("a browser's storage", { skip: noBrowser ?? false }, () => {
       await call<StoragePage, "newerDatabase">(page, "newerDatabase"),
       /^unsupported_version: .*newer version/,
     );
+  });
+
+  test("a database of the first format is taken over as it is", async (t) => {
+    const page = await (await storagePage(await profile(t)))();
+    assert.deepEqual(await call<StoragePage, "olderDatabase">(page, "olderDatabase"), [3]);
   });
 
   test("a tab lets go of its database when newer code wants it, and says so", async (t) => {

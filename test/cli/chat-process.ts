@@ -8,11 +8,13 @@ import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
-import { stripVTControlCharacters } from "node:util";
 import { stopServer } from "./background-server.ts";
+import { TinyTerminal } from "./tiny-terminal.ts";
 
 const MAIN = join(import.meta.dirname, "../../src/cli/main.ts");
 const PATIENCE_MS = 60_000;
+const COLUMNS = 90;
+const ROWS = 30;
 
 export interface ChatEnd {
   readonly code: number | null;
@@ -23,12 +25,16 @@ export interface ChatEnd {
 export class ChatProcess {
   readonly child: ChildProcessWithoutNullStreams;
   readonly end: Promise<ChatEnd>;
+  readonly #terminal = new TinyTerminal(COLUMNS, ROWS);
   #stdout = "";
   #stderr = "";
 
   constructor(command: string, args: readonly string[], options: { cwd: string; env: NodeJS.ProcessEnv }) {
     this.child = spawn(command, args, { ...options, stdio: "pipe", timeout: PATIENCE_MS, killSignal: "SIGKILL" });
-    this.child.stdout.setEncoding("utf8").on("data", (text: string) => (this.#stdout += text));
+    this.child.stdout.setEncoding("utf8").on("data", (text: string) => {
+      this.#stdout += text;
+      this.#terminal.write(text);
+    });
     this.child.stderr.setEncoding("utf8").on("data", (text: string) => (this.#stderr += text));
     this.end = once(this.child, "close").then(([code]: (number | null)[]) => ({
       code: code ?? null,
@@ -37,25 +43,21 @@ export class ChatProcess {
     }));
   }
 
-  /** Everything so far, without what steers the terminal. */
+  /** What a person sees who scrolls up to the beginning. */
   get screen(): string {
-    return stripVTControlCharacters(this.#stdout).replaceAll("\r", "");
-  }
-
-  get raw(): string {
-    return this.#stdout;
+    return this.#terminal.lines.join("\n");
   }
 
   type(text: string): void {
     this.child.stdin.write(text);
   }
 
-  /** Waits until the screen shows it; behind `after`, if given. Returns how far the screen reached then. */
-  async shows(pattern: RegExp, after = 0): Promise<number> {
+  /** Waits until the screen shows it. */
+  async shows(pattern: RegExp): Promise<void> {
     for (;;) {
-      if (pattern.test(this.screen.slice(after))) return this.screen.length;
+      if (pattern.test(this.screen)) return;
       const news = await Promise.race([once(this.child.stdout, "data"), this.end]);
-      if ("code" in news && !pattern.test(this.screen.slice(after))) {
+      if ("code" in news && !pattern.test(this.screen)) {
         assert.fail(`it ended with ${String(news.code)} before it showed ${String(pattern)}:\n${this.screen}\n${news.stderr}`);
       }
     }
@@ -95,7 +97,7 @@ export class ChatRig {
   /** On a terminal of its own, made by `script` of util-linux. */
   onTerminal(...args: readonly string[]): ChatProcess {
     const command = ["exec", process.execPath, MAIN, ...this.#args(args)].map(quoted).join(" ");
-    const script = ["-qfec", `stty cols 90 rows 30; ${command}`, "/dev/null"];
+    const script = ["-qfec", `stty cols ${COLUMNS} rows ${ROWS}; ${command}`, "/dev/null"];
     return this.#keep(new ChatProcess("script", script, this.#options()));
   }
 

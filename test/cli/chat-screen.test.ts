@@ -34,6 +34,9 @@ test("a note has a line of its own, and the text goes on after it", () => {
   screen.note("queued");
   screen.write("and more");
   assert.deepEqual(terminal.lines, ["some text", "queued", "and more", "busy"]);
+  screen.note("again");
+  screen.write("\n\nanother paragraph");
+  assert.deepEqual(terminal.lines.slice(2), ["and more", "again", "", "another paragraph", "busy"]);
 });
 
 test("while somebody else has the screen, everything waits", () => {

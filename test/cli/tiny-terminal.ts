@@ -36,7 +36,7 @@ export class TinyTerminal {
 
   write(text: string): void {
     // oxlint-disable-next-line no-control-regex
-    for (const [piece] of text.matchAll(/\u001b\[[0-9;]*[A-Za-z]|[^\u001b]+|\u001b/g)) {
+    for (const [piece] of text.matchAll(/\u001b\[[?0-9;]*[A-Za-z]|[^\u001b]+|\u001b/g)) {
       if (piece.startsWith("\u001b")) this.#sequence(piece);
       else for (const { segment } of GRAPHEMES.segment(piece)) this.#put(segment);
     }
@@ -44,10 +44,16 @@ export class TinyTerminal {
 
   #sequence(sequence: string): void {
     const { count = "", name = "" } =
-      /^\u001b\[(?<count>[0-9;]*)(?<name>[A-Za-z])$/.exec(sequence)?.groups ?? {};
+      /^\u001b\[(?<count>[?0-9;]*)(?<name>[A-Za-z])$/.exec(sequence)?.groups ?? {};
     this.#mustWrap = false;
     switch (name) {
       case "m":
+      // Bracketed paste.
+      case "h":
+      case "l":
+        return;
+      case "C":
+        this.#column = Math.min(this.columns - 1, this.#column + Number(count));
         return;
       case "A":
         this.#row = Math.max(this.#top, this.#row - Number(count));

@@ -22,6 +22,7 @@ import type { World } from "./world/index.ts";
 export class TurnChecks implements TruthListener {
   readonly #world: World;
   readonly #accounts = new Map<string, TurnAccount>();
+  readonly #pending: { readonly eventId: number; readonly entry: LogEntry }[] = [];
   /** Told when an event is durable; `count` is the number over all streams. */
   onEvent: (count: number) => void = () => undefined;
   events = 0;
@@ -51,7 +52,19 @@ export class TurnChecks implements TruthListener {
     }
   }
 
-  event(stream: TrueStream, eventId: number, { mark, body }: LogEntry): void {
+  /**
+   * One commit is there whole or not at all, and what the client said in it came first: events are looked at when the
+   * chunks beside them are known.
+   */
+  event(_: TrueStream, eventId: number, entry: LogEntry): void {
+    this.#pending.push({ eventId, entry });
+  }
+
+  changed(stream: TrueStream): void {
+    for (const { eventId, entry } of this.#pending.splice(0)) this.#event(stream, eventId, entry);
+  }
+
+  #event(stream: TrueStream, eventId: number, { mark, body }: LogEntry): void {
     const turn = this.#of(stream);
     const { message } = fromBinary(AgentServerMessageSchema, body);
     this.#world.trace("truth", "event durable", stream.name.idempotencyKey, eventId, message.case);
@@ -75,8 +88,6 @@ export class TurnChecks implements TruthListener {
     if ((mark !== "plain") !== (turn.end !== undefined)) fail("B6", "a turn ends with its stream");
     this.onEvent(++this.events);
   }
-
-  changed(): void {}
 
   gone(): void {
     fail("A7", "a stream was given up");

@@ -5,6 +5,7 @@
  * what the user must be told: that the outcome of a tool is not known.
  */
 import { createAgent } from "../../src/agent/index.ts";
+import type { ChatMessage } from "../../src/protocol/chat-message.ts";
 import { nodeSealing } from "../../src/sealing/node.ts";
 import { TurnEndReason } from "../../src/protocol/messages.ts";
 import { TurnChecks } from "./agent-checks.ts";
@@ -16,7 +17,7 @@ import { checkedAccept } from "./frame-checks.ts";
 import { Ledger } from "./ledger.ts";
 import { fail } from "./log-checks.ts";
 import { Truth } from "./truth.ts";
-import { type CrashWhen, SimNetwork, World, WorldFailure } from "./world/index.ts";
+import { type CrashWhen, SimNetwork, type SimProcess, World, WorldFailure } from "./world/index.ts";
 
 export type AgentCrash = { readonly who: "server" | "client" } & (
   | /** The number of the call that leaves the process: 1 is its first. */ {
@@ -27,13 +28,22 @@ export type AgentCrash = { readonly who: "server" | "client" } & (
   | { readonly event: number }
 );
 
+/** Where the processes could have died in a conversation in which none did. */
+export interface CrashPoints {
+  readonly server: readonly AgentCrash[];
+  readonly client: readonly AgentCrash[];
+  readonly events: number;
+  readonly taken: number;
+}
+
 /** What came of a conversation. */
 export interface Conversed {
   /** Per turn the text of each step. */
   readonly texts: readonly (readonly string[])[];
   readonly prompts: readonly CalledModel[];
   /** The messages of the last checkpoint, as the client has them. */
-  readonly messages: readonly string[];
+  readonly messages: readonly ChatMessage[];
+  readonly turns: number;
   readonly commands: readonly string[];
   readonly files: Readonly<Record<string, string>>;
   readonly execs: number;
@@ -41,8 +51,7 @@ export interface Conversed {
   readonly unknown: number;
   readonly restarts: number;
   readonly crashes: number;
-  /** Crash points of each process, had there been no crash. */
-  readonly points: { readonly server: number; readonly client: number; readonly events: number; readonly taken: number };
+  readonly points: CrashPoints;
   readonly traceHash: string;
 }
 
@@ -109,11 +118,15 @@ class AgentScenario {
     const { process: client } = this.#user;
     if (server === undefined) throw new Error("there is a server");
     if (crash !== undefined) this.#plan(crash);
+    const calls = { server: callsOf(world, server), client: callsOf(world, client) };
     await world.run({ untilMs: 100 });
     this.#user.boot();
     const untilMs = world.nowMs + CALM_MS_MAX;
     await world.run({ untilMs, stepsMax: CALM_STEPS_MAX, stop: () => this.#isDone() });
-    return this.#result({ server: server.effects, client: client.effects });
+    const { events } = this.#checks;
+    const { taken } = this.#user;
+    const atServer = pointsOf("server", calls.server);
+    return this.#result({ server: atServer, client: pointsOf("client", calls.client), events, taken });
   }
 
   #plan(crash: AgentCrash): void {
@@ -141,22 +154,24 @@ class AgentScenario {
 
   /** Everything is answered, and everybody has heard of it. */
   #isDone(): boolean {
-    return this.#user.conversation !== undefined;
+    return this.#user.kept !== undefined;
   }
 
-  async #result(effects: { readonly server: number; readonly client: number }): Promise<Conversed> {
-    const { conversation } = this.#user;
+  #result(points: CrashPoints): Conversed {
+    const { kept } = this.#user;
     const { turns } = this.#checks;
-    if (conversation === undefined) return fail("F1", "the conversation never comes to its end");
+    if (kept === undefined) return fail("F1", "the conversation never comes to its end");
     if (turns.length !== PROMPTS.length) fail("A7", `${turns.length} turns were run for ${PROMPTS.length} prompts`);
     for (const { end } of turns) if (end !== TurnEndReason.COMPLETED) fail("F1", `a turn ended as ${end}`);
     checkPrefixes(this.#calls);
-    const messages = await this.#keptMessages();
+    const last = turns.at(-1)?.lastCheckpoint;
+    if (last?.messages.length !== kept.messages.length) fail("C4", "the client has another checkpoint than the log");
     const outcomes = turns.flatMap((turn) => [...turn.outcomes.values()]);
     return {
       texts: turns.map(({ texts }) => texts),
       prompts: this.#calls,
-      messages,
+      messages: kept.messages,
+      turns: kept.full.turns.length,
       commands: this.#workbench.commands,
       files: Object.fromEntries(this.#workbench.files),
       execs: turns.reduce((sum, { execs }) => sum + execs.size, 0),
@@ -164,34 +179,34 @@ class AgentScenario {
       unknown: outcomes.filter((outcome) => outcome === "unknown").length,
       restarts: turns.reduce((sum, { restarts }) => sum + restarts, 0),
       crashes: this.#world.counters.of("process.crash"),
-      points: { ...effects, events: this.#checks.events, taken: this.#user.taken },
+      points,
       traceHash: this.#world.traceHash,
     };
   }
+}
 
-  /** What the last checkpoint names is there, on the client's disk, all the way down. */
-  async #keptMessages(): Promise<readonly string[]> {
-    const { conversation } = this.#user;
-    const state = conversation?.state;
-    if (conversation === undefined || state === undefined) return fail("C4", "there is no checkpoint");
-    const last = this.#checks.turns.at(-1)?.lastCheckpoint;
-    const found = await this.#inWorld(async () => {
-      const full = await conversation.full();
-      return { full, kept: await this.#user.read(state.messages) };
-    });
-    const isWhole = !JSON.stringify(found.full, (_, value: unknown) => (typeof value === "bigint" ? 0 : value)).includes('"missing"');
-    if (!isWhole) fail("C4", "a part of the conversation is missing");
-    if (last?.messages.length !== state.messages.length) fail("C4", "the client has another checkpoint than the log");
-    return found.kept;
-  }
+/** How many calls have left the process, after each step of the world that made some. */
+function callsOf(world: World, process: SimProcess): readonly number[] {
+  const counts = [process.effects];
+  world.afterStep(() => {
+    if (process.effects > (counts.at(-1) ?? 0)) counts.push(process.effects);
+  });
+  return counts;
+}
 
-  /** Disks answer only while the world runs. */
-  async #inWorld<Value>(work: () => Promise<Value>): Promise<Value> {
-    const done: Value[] = [];
-    work().then((value) => done.push(value), this.#world.fail);
-    await this.#world.run({ untilMs: this.#world.nowMs + 10_000, stop: () => done.length > 0 });
-    return done[0] ?? fail("F1", "the client's disk does not answer");
-  }
+/**
+ * Before and after every call. Within one step of the world nothing happens between two calls: after the one is
+ * before the other.
+ */
+function pointsOf(who: AgentCrash["who"], counts: readonly number[]): readonly AgentCrash[] {
+  return counts.slice(1).flatMap((count, at): readonly AgentCrash[] => {
+    const first = (counts[at] ?? 0) + 1;
+    const effects = Array.from({ length: count - first + 1 }, (_, index) => first + index);
+    return [
+      { who, effect: first, when: "before" },
+      ...effects.map((effect): AgentCrash => ({ who, effect, when: "after" })),
+    ];
+  });
 }
 
 type FrameMeta = Parameters<Parameters<typeof checkedAccept>[0]["isRightful"]>[0];

@@ -3,7 +3,16 @@
  *
  * The client is the production one, its conversations too; its journals, blobs and records are on simulated disks.
  */
-import { Client, Conversations, type Conversation, type Turn, type TurnEnd } from "../../src/client/index.ts";
+import {
+  Client,
+  type ClientBlobStore,
+  type Conversation,
+  Conversations,
+  type FullConversation,
+  type Turn,
+  type TurnEnd,
+} from "../../src/client/index.ts";
+import { type ChatMessage, decodeChatMessage } from "../../src/protocol/chat-message.ts";
 import { HoldfastError } from "../../src/protocol/errors.ts";
 import { nodeSealing } from "../../src/sealing/node.ts";
 import { PROMPTS } from "./agent-model.ts";
@@ -21,6 +30,13 @@ export interface UserContext {
   readonly server: string;
 }
 
+/** The conversation as the client has it on its disk at the end. */
+export interface KeptConversation {
+  /** The messages that the next prompt would be made of. */
+  readonly messages: readonly ChatMessage[];
+  readonly full: FullConversation;
+}
+
 const CONVERSATION = "conversation";
 const RESTART_MS = 1_000;
 
@@ -29,7 +45,7 @@ export class SimUser {
   /** How each turn ended that a life of the client saw the end of. */
   readonly ends: TurnEnd[] = [];
   /** Set once everything is asked and answered. */
-  conversation: Conversation | undefined;
+  kept: KeptConversation | undefined;
   /** Told of each event that the client has taken; `count` over all turns. */
   onTaken: (count: number) => void = () => undefined;
   taken = 0;
@@ -73,7 +89,22 @@ export class SimUser {
       this.#watch(process, turn);
       this.#over(await turn.ended);
     }
-    this.conversation = conversation;
+    this.kept = await this.#keptOf(conversation, simulatedBlobs(this.#disks.blobs, process));
+  }
+
+  /** What the last checkpoint names is there, all the way down. */
+  async #keptOf(conversation: Conversation, blobs: ClientBlobStore): Promise<KeptConversation> {
+    const messages: ChatMessage[] = [];
+    for (const id of conversation.state?.messages ?? []) {
+      const bytes = await blobs.get(Buffer.from(id).toString("hex"));
+      messages.push(decodeChatMessage(bytes ?? fail("C4", "a checkpoint names a message that is not kept")));
+    }
+    const full = await conversation.full();
+    for (const turn of full.turns) {
+      const items = turn.kind === "agent" ? [turn.userMessage, ...turn.steps] : [turn];
+      if (items.some((item) => item?.kind !== "found")) fail("C4", "a part of a turn is not kept");
+    }
+    return { messages, full };
   }
 
   #conversations(process: SimProcess): Conversations {

@@ -37,10 +37,15 @@ test("looking is allowed, changing is asked about, and what was asked is shown c
   const { tools, workspace } = await rig(t, { ask, config: { approvals: {} } });
   assert.deepEqual(tools.policy(request(READ)), { repeatable: true, needsApproval: false });
   assert.deepEqual(tools.policy(request(SHELL)), { repeatable: false, needsApproval: true });
-  const exec = request({ case: "shellArgs", value: { command: "echo hi\nrm -rf \u{202e}x", description: "tidy\u{200b} up" } });
+  const exec = request({
+    case: "shellArgs",
+    value: { command: "echo hi\nrm -rf \u{202e}x", description: "tidy\u{200b} up" },
+  });
   const before = Date.now();
   const approval = await tools.approve(exec);
-  assert(approval.allowed && approval.untilMs >= before + 600_000 && approval.untilMs <= Date.now() + 600_000);
+  assert(
+    approval.allowed && approval.untilMs >= before + 600_000 && approval.untilMs <= Date.now() + 600_000,
+  );
   assert.deepEqual(asked, [
     {
       execId: exec.execId,
@@ -53,6 +58,11 @@ test("looking is allowed, changing is asked about, and what was asked is shown c
   ]);
   await tools.approve(request(WRITE));
   assert.equal(asked[1]?.text, "path: a.txt\ncontent: hello");
+  await tools.approve(
+    request({ case: "mcpArgs", value: { name: "web__get", server: "web", argsJson: inline('{"a":1}') } }),
+  );
+  assert.equal(asked[2]?.title, 'web__get: {"a":1}');
+  assert.equal(asked[2]?.text, 'MCP server: web\narguments: {"a":1}');
 });
 
 test("where nobody can be asked, what would ask is denied with what to do", async (t) => {
@@ -73,7 +83,10 @@ test("C7: always covers the same command or the tool, for this session; no gives
   assert.equal(tools.policy(request(SHELL)).needsApproval, false);
   const streamed: Request = { case: "shellStreamArgs", value: { command: "npm test" } };
   assert.equal(tools.policy(request(streamed)).needsApproval, false);
-  assert.equal(tools.policy(request({ case: "shellArgs", value: { command: "npm test; rm x" } })).needsApproval, true);
+  assert.equal(
+    tools.policy(request({ case: "shellArgs", value: { command: "npm test; rm x" } })).needsApproval,
+    true,
+  );
   await tools.approve(request(WRITE));
   assert.equal(tools.policy(request({ case: "writeArgs", value: { path: "b" } })).needsApproval, false);
   next = { answer: "no", reason: "use pnpm" };
@@ -83,17 +96,49 @@ test("C7: always covers the same command or the tool, for this session; no gives
 
 test("a rule for commands applies to simple commands only", async (t) => {
   const rules = ["git status", "npm test", "ls"];
-  for (const command of ["git status", "git  status -s", "ls", "ls -la src/a.ts", 'npm test -- --grep "a b"', "ls 'x y'"]) {
+  for (const command of [
+    "git status",
+    "git  status -s",
+    "ls",
+    "ls -la src/a.ts",
+    'npm test -- --grep "a b"',
+    "ls 'x y'",
+  ]) {
     assert(isAllowedCommand(command, rules), command);
   }
   const tricky = [
-    "git", "git statusx", "lsof", "ls; rm x", "ls && rm x", "ls | sh", "ls $(rm x)", "ls `rm x`", "ls > f", "ls\nrm x",
-    "ls & rm x", "X=1 ls", "ls $HOME", 'ls "$(rm x)"', 'ls "a', "ls \\; rm", "ls *", "ls {a,b}", "(ls)", "ls #x", "ls \u{a0}x", "ls <(rm x)", "", "ls ~", "ls !x",
+    "git",
+    "git statusx",
+    "lsof",
+    "ls; rm x",
+    "ls && rm x",
+    "ls | sh",
+    "ls $(rm x)",
+    "ls `rm x`",
+    "ls > f",
+    "ls\nrm x",
+    "ls & rm x",
+    "X=1 ls",
+    "ls $HOME",
+    'ls "$(rm x)"',
+    'ls "a',
+    "ls \\; rm",
+    "ls *",
+    "ls {a,b}",
+    "(ls)",
+    "ls #x",
+    "ls \u{a0}x",
+    "ls <(rm x)",
+    "",
+    "ls ~",
+    "ls !x",
   ];
   for (const command of tricky) assert(!isAllowedCommand(command, rules), command);
   assert.deepEqual(simpleWords(`a "b c"d 'e'`), ["a", "b cd", "e"]);
   assert.equal(isAllowedCommand("anything", ["", "; x"]), false);
-  const { tools } = await rig(t, { config: { approvals: {}, shell: { sandbox: "off", allow: ["npm test"] } } });
+  const { tools } = await rig(t, {
+    config: { approvals: {}, shell: { sandbox: "off", allow: ["npm test"] } },
+  });
   assert.equal(tools.policy(request(SHELL)).needsApproval, false);
   assert.equal((await tools.approve(request(SHELL))).allowed, true);
 });

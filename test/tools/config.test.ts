@@ -4,9 +4,12 @@ import { parseToolsConfig } from "../../src/tools/index.ts";
 
 test("a config is taken with its defaults", () => {
   const config = parseToolsConfig({
-    approvals: { shell: "deny", "files__read": "allow" },
+    approvals: { shell: "deny", files__read: "allow" },
     shell: { timeoutMs: 5000, network: false, allow: ["git status"] },
-    mcp: { files: { command: "files-server", args: ["."] }, web: { url: "https://mcp.example.com/", headers: { a: "b" } } },
+    mcp: {
+      files: { command: "files-server", args: ["."] },
+      web: { url: "https://mcp.example.com/", headers: { a: "b" } },
+    },
   });
   assert.equal(config.shell.timeoutMsMax, 600_000);
   assert.equal(config.shell.sandbox, "auto");
@@ -28,8 +31,12 @@ test("what is wrong is named by its field", () => {
     [{ shell: { network: 1 } }, /^"tools\.shell\.network" is true or false/],
     [{ mcp: { a: {} } }, /^"tools\.mcp\.a\.command" is text, and not empty/],
     [{ mcp: { a: { url: "ftp://x" } } }, /^"tools\.mcp\.a\.url" is an http or https address/],
-    [{ mcp: { a: { url: "http://x", args: [] } } }, /^"tools\.mcp\.a\.args" does not belong to a server of type http/],
+    [
+      { mcp: { a: { url: "http://x", args: [] } } },
+      /^"tools\.mcp\.a\.args" does not belong to a server of type http/,
+    ],
     [{ mcp: { a: { type: "sse" } } }, /^"tools\.mcp\.a\.type" is one of stdio, http/],
   ];
-  for (const [json, message] of table) assert.throws(() => parseToolsConfig(json), { name: "HoldfastError", message });
+  for (const [json, message] of table)
+    assert.throws(() => parseToolsConfig(json), { name: "HoldfastError", message });
 });

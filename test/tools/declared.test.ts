@@ -15,7 +15,10 @@ const call = (name: string, args: unknown, server = ""): Request => ({
 });
 
 function success(result: Result): { texts: string[]; types: string[]; isError: boolean; json: string } {
-  assert(result.case === "mcpResult" && result.value.result.case === "success", JSON.stringify(result.value?.result.case));
+  assert(
+    result.case === "mcpResult" && result.value.result.case === "success",
+    JSON.stringify(result.value?.result.case),
+  );
   const { content, isError, structuredJson } = result.value.result.value;
   const texts = content.map((part) => Buffer.from(part.content?.content.value ?? []).toString());
   const json = Buffer.from(structuredJson?.content.value ?? []).toString();
@@ -48,18 +51,26 @@ async function httpServer(t: TestContext): Promise<string> {
 }
 
 const STDIO = { command: process.execPath, args: [join(import.meta.dirname, "programs/mcp-stdio.ts")] };
-const MCP_NAMES = ["test__add", "test__die", "test__fail", "test__hang", "test__odd_name_with_dots"];
+const MCP_NAMES = ["test__add", "test__die", "test__fail", "test__hang", "test__odd_name"];
 
-test("an MCP server on standard input and output: its tools, results, failures, death and return", async (t) => {
+test("an MCP server on standard input and output: its tools, results, failures, death (C1: unknown) and return", async (t) => {
   const mcp = { test: STDIO, gone: { command: "no-such-program-here" } };
-  const { tools, do: perform } = await rig(t, { config: { mcp } });
+  const { tools, perform } = await rig(t, { config: { mcp } });
   assert.deepEqual(names(tools.definitions), MCP_NAMES);
   assert(tools.kinds.includes(ExecKind.MCP));
-  assert.match(tools.notices.join("\n"), /the MCP server "gone" cannot be reached.*its tools are not offered/);
+  assert.match(
+    tools.notices.join("\n"),
+    /the MCP server "gone" cannot be reached.*its tools are not offered/,
+  );
   const add = tools.definitions.find(({ name }) => name === "test__add");
   assert.deepEqual([add?.server, add?.description, add?.repeatable], ["test", "Adds two numbers.", false]);
-  assert.deepEqual(success(await perform(call("test__add", { a: 1, b: 2 }, "test"))), { texts: ["3"], types: [""], isError: false, json: '{"sum":3}' });
-  assert.deepEqual(success(await perform(call("test__odd_name_with_dots", {}))).types, ["image/png"]);
+  assert.deepEqual(success(await perform(call("test__add", { a: 1, b: 2 }, "test"))), {
+    texts: ["3"],
+    types: [""],
+    isError: false,
+    json: '{"sum":3}',
+  });
+  assert.deepEqual(success(await perform(call("test__odd_name", {}))).types, ["image/png"]);
   const failed = success(await perform(call("test__fail", {})));
   assert.deepEqual([failed.isError, failed.texts], [true, ["it broke"]]);
   outcome(await perform(call("test__none", {})), "notFound");
@@ -68,14 +79,18 @@ test("an MCP server on standard input and output: its tools, results, failures, 
   const hanging = perform(call("test__hang", {}), run);
   run.controller.abort();
   outcome(await hanging, "aborted");
-  outcome(await perform(call("test__die", {})), "error");
-  assert.deepEqual(success(await perform(call("test__add", { a: 2, b: 2 }))).texts, ["4"], "the next call starts it again");
+  outcome(await perform(call("test__die", {})), "unknown");
+  assert.deepEqual(
+    success(await perform(call("test__add", { a: 2, b: 2 }))).texts,
+    ["4"],
+    "the next call starts it again",
+  );
 });
 
 test("an MCP server over HTTP, with headers; one that refuses is told", async (t) => {
   const url = await httpServer(t);
   const mcp = { test: { url, headers: { "x-secret": "open" } }, closed: { url } };
-  const { tools, do: perform } = await rig(t, { config: { mcp } });
+  const { tools, perform } = await rig(t, { config: { mcp } });
   assert.deepEqual(names(tools.definitions), MCP_NAMES);
   assert.match(tools.notices.join("\n"), /the MCP server "closed" cannot be reached/);
   assert.deepEqual(success(await perform(call("test__add", { a: 20, b: 3 }))).texts, ["23"]);
@@ -94,13 +109,19 @@ test("function tools are declared, asked about and called with parsed arguments"
         return Promise.resolve("hello");
       },
     },
-    report: { description: "", parameters: {}, run: () => Promise.resolve({ json: { n: 1 }, isError: true }) },
+    read: { description: "", parameters: {}, run: () => Promise.resolve("") },
+    report: {
+      description: "",
+      parameters: {},
+      run: () => Promise.resolve({ json: { n: 1 }, isError: true }),
+    },
     broken: { description: "", parameters: {}, run: () => Promise.reject(new Error("no luck")) },
     stuck: { description: "", parameters: {}, run: () => new Promise<string>(() => undefined) },
   } as const;
-  const { tools, do: perform } = await rig(t, { functions, config: { approvals: {} } });
-  assert.deepEqual(names(tools.definitions), ["broken", "greet", "report", "stuck"]);
+  const { tools, perform } = await rig(t, { functions, config: { approvals: {} } });
+  assert.deepEqual(names(tools.definitions), ["broken", "greet", "read", "report", "stuck"]);
   assert.deepEqual(tools.policy(request(call("greet", {}))), { repeatable: true, needsApproval: false });
+  assert.equal(tools.policy(request(call("read", {}))).needsApproval, true, "a name is no kind");
   assert.deepEqual(tools.policy(request(call("report", {}))), { repeatable: false, needsApproval: true });
   assert.deepEqual(success(await perform(call("greet", { name: "you" }))).texts, ["hello"]);
   assert.deepEqual(seen, [{ name: "you" }]);
@@ -142,5 +163,5 @@ test("only what is there is offered, and subagents go to their hook", async (t) 
   assert.equal(withChild.tools.policy(child).repeatable, true);
   assert.deepEqual(await withChild.tools.run(child, new Run()), body);
   await withChild.tools.close();
-  outcome(await withChild.do({ case: "readArgs", value: { path: "a" } }), "aborted");
+  outcome(await withChild.perform({ case: "readArgs", value: { path: "a" } }), "aborted");
 });

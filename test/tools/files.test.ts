@@ -30,7 +30,7 @@ function contentBytes(result: Result, run = new Run()): Uint8Array {
 const text = (result: Result, run?: Run) => Buffer.from(contentBytes(result, run)).toString();
 
 test("read gives lines of a file, and the size, hash and line count of the whole", async (t) => {
-  const { workspace, do: perform } = await rig(t);
+  const { workspace, perform } = await rig(t);
   const whole = "one\ntwo\nthree\nfour";
   put(workspace, { "a.txt": whole, "empty.txt": "" });
   const all = await perform({ case: "readArgs", value: { path: "a.txt" } });
@@ -59,7 +59,7 @@ test("read gives lines of a file, and the size, hash and line count of the whole
 });
 
 test("read tells images by their bytes, counts no lines in binary files, cuts huge ones at a line", async (t) => {
-  const { workspace, do: perform } = await rig(t);
+  const { workspace, perform } = await rig(t);
   const png = Buffer.concat([Buffer.from("89504e470d0a1a0a", "hex"), Buffer.from([0, 0, 10, 10])]);
   const line = "0123456789abcde\n";
   const huge = line.repeat(600_000);
@@ -79,7 +79,7 @@ test("read tells images by their bytes, counts no lines in binary files, cuts hu
 });
 
 test("write replaces a file in one step, keeps its mode, makes directories, and takes content from a blob", async (t) => {
-  const { workspace, do: perform } = await rig(t);
+  const { workspace, perform } = await rig(t);
   put(workspace, { "run.sh": "old" });
   chmodSync(join(workspace, "run.sh"), 0o750);
   const before = statSync(join(workspace, "run.sh")).ino;
@@ -104,7 +104,7 @@ test("write replaces a file in one step, keeps its mode, makes directories, and 
 });
 
 test("write and delete honour the hash that they expect", async (t) => {
-  const { workspace, do: perform } = await rig(t);
+  const { workspace, perform } = await rig(t);
   put(workspace, { "a.txt": "old", "b.txt": "b" });
   const write = async (expectedSha256: Uint8Array, path = "a.txt") =>
     perform({ case: "writeArgs", value: { path, content: inline("new"), expectedSha256 } });
@@ -122,7 +122,7 @@ test("write and delete honour the hash that they expect", async (t) => {
 });
 
 test("delete takes files, symlinks themselves and empty directories, nothing else", async (t) => {
-  const { workspace, do: perform } = await rig(t);
+  const { workspace, perform } = await rig(t);
   put(workspace, { "full/a.txt": "abc" });
   mkdirSync(join(workspace, "empty"));
   symlinkSync("full/a.txt", join(workspace, "link"));
@@ -148,7 +148,7 @@ test("C2: the temporary file of a write that a crash cut off is removed", async 
 });
 
 test("ls lists levels, kinds and sizes, leaves out what it is told to, and is bounded", async (t) => {
-  const { workspace, do: perform } = await rig(t);
+  const { workspace, perform } = await rig(t);
   put(workspace, { "a/b/c.txt": "12345", "a/node_modules/x.js": "", ".env": "", "z.txt": "1" });
   symlinkSync("z.txt", join(workspace, "link"));
   execFileSync("mkfifo", [join(workspace, "pipe")]);
@@ -180,7 +180,7 @@ test("ls lists levels, kinds and sizes, leaves out what it is told to, and is bo
 });
 
 test("what would run without end is stopped by the signal", async (t) => {
-  const { workspace, do: perform } = await rig(t);
+  const { workspace, perform } = await rig(t);
   writeFileSync(join(workspace, "a.txt"), "a");
   const run = new Run();
   run.controller.abort();

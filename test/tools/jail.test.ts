@@ -9,7 +9,7 @@ import { Jail } from "../../src/tools/jail.ts";
 import { inline, outcome, put, rig, temporaryDirectory } from "./rig.ts";
 
 test("E6: no path leads outside, by dots, absolute names or symlinks", async (t) => {
-  const { workspace, do: perform } = await rig(t);
+  const { workspace, perform } = await rig(t);
   const outside = temporaryDirectory(t, "outside");
   put(outside, { "secret.txt": "secret" });
   put(workspace, { "in/a.txt": "fine" });
@@ -46,7 +46,7 @@ test("E6: no path leads outside, by dots, absolute names or symlinks", async (t)
 });
 
 test("E6: paths and symlinks within the workspace work, also absolute ones; loops end", async (t) => {
-  const { workspace, do: perform } = await rig(t);
+  const { workspace, perform } = await rig(t);
   put(workspace, { "a/b/c.txt": "found" });
   symlinkSync("a/b", join(workspace, "relative"));
   symlinkSync(join(workspace, "a"), join(workspace, "absolute"));
@@ -71,7 +71,7 @@ test("E6: paths and symlinks within the workspace work, also absolute ones; loop
 });
 
 test("E6: fifos, devices and sockets are refused at once", async (t) => {
-  const { workspace, do: perform } = await rig(t);
+  const { workspace, perform } = await rig(t);
   execFileSync("mkfifo", [join(workspace, "pipe")]);
   outcome(await perform({ case: "readArgs", value: { path: "pipe" } }), "error");
   outcome(await perform({ case: "writeArgs", value: { path: "pipe", content: inline("x") } }), "error");
@@ -80,7 +80,7 @@ test("E6: fifos, devices and sockets are refused at once", async (t) => {
 });
 
 test("E6: our own journals in the workspace are closed to tools", async (t) => {
-  const { workspace, do: perform } = await rig(t);
+  const { workspace, perform } = await rig(t);
   put(workspace, { ".holdfast/journal": "sealed", "sub/.holdfast/x": "theirs" });
   outcome(await perform({ case: "readArgs", value: { path: ".holdfast/journal" } }), "permissionDenied");
   outcome(
@@ -128,7 +128,7 @@ test("E6: a directory that is swapped for a symlink again and again never leads 
   const flag = new Int32Array(stop);
   const swapper = new Worker(SWAPPER, { eval: true, workerData: [root, outside, stop] });
   await once(swapper, "online");
-  const { do: perform } = await rig(t, { workspace: root });
+  const { perform } = await rig(t, { workspace: root });
   const jail = Jail.open(root, []);
   t.after(() => jail.close());
   const until = performance.now() + 2500;

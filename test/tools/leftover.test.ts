@@ -12,8 +12,15 @@ import { request, rig, temporaryDirectory } from "./rig.ts";
 const PROGRAM = join(import.meta.dirname, "programs/run-command.ts");
 
 /** A client in a process of its own that runs one command and is killed while it runs. */
-async function crashedClient(t: TestContext, workspace: string, state: string, command: string): Promise<void> {
-  const child: ChildProcess = spawn(process.execPath, [PROGRAM, workspace, state, command], { stdio: ["ignore", "pipe", "inherit"] });
+async function crashedClient(
+  t: TestContext,
+  workspace: string,
+  state: string,
+  command: string,
+): Promise<void> {
+  const child: ChildProcess = spawn(process.execPath, [PROGRAM, workspace, state, command], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
   t.after(() => child.kill("SIGKILL"));
   assert(child.stdout !== null);
   for await (const line of createInterface({ input: child.stdout })) {
@@ -31,16 +38,22 @@ async function untilGone(pid: number): Promise<void> {
   while (isRunning(pid)) await new Promise((resolve) => setTimeout(resolve, 10));
 }
 
-const COMMAND = "echo $$ > leader; sleep 1000 & echo $! > member; setsid sleep 1000 & echo $! > stray; touch begun; wait";
+const COMMAND =
+  "echo $$ > leader; sleep 1000 & echo $! > member; setsid sleep 1000 & echo $! > stray; touch begun; wait";
 
 test("C2: what a killed client left running is found by its record and killed, with all it started", async (t) => {
   const workspace = temporaryDirectory(t, "leftover");
   const state = temporaryDirectory(t, "state");
   await crashedClient(t, workspace, state, COMMAND);
-  const pids = ["leader", "member", "stray"].map((name) => Number(readFileSync(join(workspace, name), "utf8")));
+  const pids = ["leader", "member", "stray"].map((name) =>
+    Number(readFileSync(join(workspace, name), "utf8")),
+  );
   assert.deepEqual(pids.map(isRunning), [true, true, true]);
   const { tools } = await rig(t, { workspace, stateDirectory: state });
-  const exec = { ...request({ case: "shellArgs", value: { command: COMMAND } }), args: readFileSync(join(state, "args")) };
+  const exec = {
+    ...request({ case: "shellArgs", value: { command: COMMAND } }),
+    args: readFileSync(join(state, "args")),
+  };
   tools.stopLeftover(exec);
   for (const pid of pids) await untilGone(pid);
   assert.deepEqual(readdirSync(join(state, "running")), []);
@@ -50,11 +63,16 @@ test("C2: the members are found also when the leader is gone", async (t) => {
   const workspace = temporaryDirectory(t, "leftover");
   const state = temporaryDirectory(t, "state");
   await crashedClient(t, workspace, state, COMMAND);
-  const [leader = 0, member = 0, stray = 0] = ["leader", "member", "stray"].map((name) => Number(readFileSync(join(workspace, name), "utf8")));
+  const [leader = 0, member = 0, stray = 0] = ["leader", "member", "stray"].map((name) =>
+    Number(readFileSync(join(workspace, name), "utf8")),
+  );
   process.kill(leader, "SIGKILL");
   await untilGone(leader);
   const { tools } = await rig(t, { workspace, stateDirectory: state });
-  tools.stopLeftover({ ...request({ case: "shellArgs", value: { command: COMMAND } }), args: readFileSync(join(state, "args")) });
+  tools.stopLeftover({
+    ...request({ case: "shellArgs", value: { command: COMMAND } }),
+    args: readFileSync(join(state, "args")),
+  });
   await untilGone(member);
   await untilGone(stray);
 });
@@ -85,12 +103,16 @@ test("a pid that somebody else has now is left alone, and so is a run of a clien
 test("C2: a client that dies before the pid is on disk leaves a child that does nothing", async (t) => {
   const workspace = temporaryDirectory(t, "gate");
   // What the gate reads when its writer is gone: the end.
-  const gate = spawn("/bin/sh", ["-c", 'read -r go <&3 && [ "$go" = go ] || exit 126; exec 3<&-; exec "$@"', "x", "touch", "ran"], {
-    cwd: workspace,
-    stdio: ["ignore", "ignore", "ignore", "pipe"],
-  });
+  const gate = spawn(
+    "/bin/sh",
+    ["-c", 'read -r go <&3 && [ "$go" = go ] || exit 126; exec 3<&-; exec "$@"', "x", "touch", "ran"],
+    {
+      cwd: workspace,
+      stdio: ["ignore", "ignore", "ignore", "pipe"],
+    },
+  );
   gate.stdio[3]?.destroy();
-  const [code] = await once(gate, "exit");
-  assert.equal(code, 126);
+  await once(gate, "exit");
+  assert.equal(gate.exitCode, 126);
   assert(!existsSync(join(workspace, "ran")));
 });

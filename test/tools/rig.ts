@@ -24,7 +24,7 @@ import { createTools, type ToolSet, type ToolsOptions } from "../../src/tools/in
 export type Request = NonNullable<MessageInitShape<typeof ExecServerMessageSchema>["message"]>;
 export type Result = ExecClientMessage["message"];
 
-/** Nobody is asked unless a test says otherwise; no sandbox and no ripgrep, whatever the machine has. */
+/** Nobody is asked unless a test says otherwise; no sandbox, whatever the machine has. */
 export const OPEN_CONFIG = {
   approvals: {
     write: "allow",
@@ -112,7 +112,7 @@ export interface Rig {
   readonly tools: ToolSet;
   readonly workspace: string;
   readonly state: string;
-  do(message: Request, run?: Run): Promise<Result>;
+  readonly perform: (message: Request, run?: Run) => Promise<Result>;
 }
 
 export async function rig(
@@ -130,7 +130,7 @@ export async function rig(
   });
   t.after(() => tools.close());
   const perform = async (message: Request, run = new Run()) => reply(await tools.run(request(message), run));
-  return { tools, workspace, state, do: perform };
+  return { tools, workspace, state, perform };
 }
 
 /** The value of a result that must have this outcome. */

@@ -51,6 +51,11 @@ export class Asker {
     return this.#alone(() => this.#answer(query));
   }
 
+  /** Questions wait for this before they are asked. */
+  after(ready: Promise<void>): void {
+    this.#last = Promise.all([this.#last, ready]);
+  }
+
   /** A yes-or-no question of our own. */
   confirm(question: string): Promise<boolean> {
     return this.#alone(async () => {

@@ -3,6 +3,7 @@
  *
  * Leaving never ends a turn: it goes on at the server, and the next start picks it up.
  */
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Conversation, Turn, TurnEnd, TurnInput } from "../../client/index.ts";
 import { HoldfastError } from "../../protocol/errors.ts";
 import type { Asker } from "./asking.ts";
@@ -10,7 +11,7 @@ import type { ChatSettings } from "./chat-flags.ts";
 import { COMMAND_HELP, parseTyped, type Typed } from "./commands.ts";
 import { choose, listLines, titleFrom, titleOf } from "./conversation-list.ts";
 import { EXIT_DONE, EXIT_INTERRUPTED } from "./exit-codes.ts";
-import type { Todo } from "./happening.ts";
+import type { Happening, Todo } from "./happening.ts";
 import type { LineInput } from "./line-input.ts";
 import { recapLines, todosOfConversation } from "./recap.ts";
 import { safeLine } from "./safe-text.ts";
@@ -35,6 +36,8 @@ export interface InteractiveOptions {
 }
 
 const PROMPT = "› ";
+/** How long a question of a resumed turn waits for what it belongs to. */
+const CONTEXT_MS_MAX = 1_000;
 
 export class InteractiveChat {
   readonly #options: InteractiveOptions;
@@ -45,6 +48,7 @@ export class InteractiveChat {
   #queued: string[] = [];
   #interrupts = 0;
   #todosShown = "";
+  #toolShown = Promise.withResolvers<void>();
   readonly #leaving = Promise.withResolvers<number>();
 
   constructor(options: InteractiveOptions) {
@@ -181,13 +185,16 @@ export class InteractiveChat {
 
   /** Opens a conversation, tells how it stood, and goes on with the turn that was cut off, if there is one. */
   async #goOn(conversationId: string): Promise<void> {
-    const { session, link, screen, style } = this.#options;
+    const { session, link, screen, style, asker } = this.#options;
     const conversation = await session.conversations.open(conversationId);
     this.#conversation = conversation;
     screen.note(style.dim(`Conversation ${conversationId.slice(0, 8)}: ${titleOf(conversation.record)}`));
     for (const line of await recapLines(conversation, style)) screen.print(line);
     if (conversation.record.turn === undefined) return;
     await link.revive();
+    // A tool that waits for its approval asks at once; the person should see first what it belongs to.
+    this.#toolShown = Promise.withResolvers<void>();
+    asker.after(Promise.race([this.#toolShown.promise, sleep(CONTEXT_MS_MAX)]));
     const turn = await conversation.resume();
     if (turn === undefined) {
       screen.note(style.yellow("The turn that was cut off is gone; /continue lets the agent go on from what is known."));
@@ -222,7 +229,7 @@ export class InteractiveChat {
       onLine: (text) => this.#typedMeanwhile(text, turn),
       onInterrupt: () => this.interrupt(),
       onStatus: (status) => this.#watchOver(status),
-      onUser: (text) => this.#takenUp(text),
+      onShown: (happening) => this.#shown(happening),
       isNews: (todos) => this.#isNews(todos),
     });
     this.#turn = { turn, display };
@@ -238,7 +245,12 @@ export class InteractiveChat {
   /** A connection that breaks may mean that the server on this machine is gone. */
   #watchOver({ state }: ShownStatus): void {
     if (state !== "reconnecting" && state !== "connecting") return;
-    this.#options.link.revive().catch((error: unknown) => this.#complain(error));
+    this.#options.link.revive().then(
+      (hasStarted) => {
+        if (hasStarted) this.#turn?.turn.stream.wake();
+      },
+      (error: unknown) => this.#complain(error),
+    );
   }
 
   #typedMeanwhile(text: string, turn: Turn): void {
@@ -265,8 +277,10 @@ export class InteractiveChat {
     return isNews;
   }
 
-  #takenUp(text: string): void {
-    const at = this.#queued.indexOf(text);
+  #shown(happening: Happening): void {
+    if (happening.kind === "tool_started") this.#toolShown.resolve();
+    if (happening.kind !== "user") return;
+    const at = this.#queued.indexOf(happening.text);
     if (at !== -1) this.#queued.splice(at, 1);
   }
 

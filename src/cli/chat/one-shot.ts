@@ -130,7 +130,13 @@ class Shot {
       state = status.state;
       if (settings.isJson) stdout.write(jsonLine(jsonStatus(status)));
       else if (line !== undefined) note(line);
-      if (state === "reconnecting") link.revive().catch((error: unknown) => note(String(error)));
+      if (state !== "reconnecting") return;
+      link.revive().then(
+        (hasStarted) => {
+          if (hasStarted) this.#turn.stream.wake();
+        },
+        (error: unknown) => note(String(error)),
+      );
     });
   }
 

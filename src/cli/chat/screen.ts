@@ -27,6 +27,8 @@ export interface TurnScreen {
 export function ttyScreen(out: Screen, style: Style): TurnScreen {
   let column = 0;
   let line: string | undefined;
+  /** A line of the text was ended early by something else. */
+  let isCut = false;
   /** What waits while somebody else has the screen. */
   let waiting: (() => void)[] | undefined;
 
@@ -57,12 +59,20 @@ export function ttyScreen(out: Screen, style: Style): TurnScreen {
   }
 
   function print(text: string): void {
+    isCut ||= column !== 0;
     write(`${column === 0 ? "" : "\n"}${text}\n`);
+  }
+
+  /** The line break that the text would have made has been made. */
+  function writeOn(text: string): void {
+    const rest = isCut && text.startsWith("\n") ? text.slice(1) : text;
+    isCut = false;
+    write(rest);
   }
 
   return {
     write: (text) => {
-      if (text !== "") whenFree(() => write(text));
+      if (text !== "") whenFree(() => writeOn(text));
     },
     status: (next) => {
       if (next === line) return;
@@ -75,6 +85,7 @@ export function ttyScreen(out: Screen, style: Style): TurnScreen {
     note: (text) => whenFree(() => print(text)),
     hold: () => {
       out.write(erased() + (column === 0 ? "" : "\n"));
+      isCut ||= column !== 0;
       column = 0;
       waiting = [];
       return () => {
@@ -89,15 +100,18 @@ export function ttyScreen(out: Screen, style: Style): TurnScreen {
 
 export function plainScreen(out: Screen, notes: Screen): TurnScreen {
   let isMidLine = false;
+  let isCut = false;
   const endLine = (): void => {
     if (isMidLine) out.write("\n");
+    isCut ||= isMidLine;
     isMidLine = false;
   };
   return {
     write: (text) => {
       if (text === "") return;
+      out.write(isCut && text.startsWith("\n") ? text.slice(1) : text);
+      isCut = false;
       isMidLine = !text.endsWith("\n");
-      out.write(text);
     },
     status: () => undefined,
     print: (text) => {

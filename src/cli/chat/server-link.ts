@@ -17,8 +17,8 @@ export interface ServerLink {
   readonly apiKey: string | undefined;
   /** Undefined when the server is not on this machine: there is no way to ask. */
   models(): Promise<ServerAbout["models"] | undefined>;
-  /** Starts the data directory's server again when it is gone; does nothing for one that was named. */
-  revive(): Promise<void>;
+  /** Starts the data directory's server again when it is gone, and tells whether it had to; does nothing for one that was named. */
+  revive(): Promise<boolean>;
   close(): void;
 }
 
@@ -43,7 +43,7 @@ function namedLink(url: string, { dataDir, env }: LinkOptions): ServerLink {
       const about = isHere ? await askServer(dataDir) : undefined;
       return about?.url === url ? about.models : undefined;
     },
-    revive: async () => undefined,
+    revive: async () => false,
     close: () => undefined,
   };
 }
@@ -59,10 +59,16 @@ async function localLink(options: LinkOptions): Promise<ServerLink> {
   }
   const timer = setInterval(() => void askServer(dataDir).catch(() => undefined), SIGN_OF_LIFE_MS);
   timer.unref();
-  let reviving: Promise<void> | undefined;
-  const revive = async (): Promise<void> => {
-    const { url } = await ensureServer(options);
+  let reviving: Promise<boolean> | undefined;
+  const revive = async (): Promise<boolean> => {
+    let hasStarted = false;
+    const onStart = (): void => {
+      hasStarted = true;
+      options.onStart();
+    };
+    const { url } = await ensureServer({ ...options, onStart });
     if (url !== first.url) options.onMoved(url);
+    return hasStarted;
   };
   return {
     url: first.url,

@@ -27,8 +27,8 @@ export interface DisplayOptions {
   readonly onLine: (text: string) => void;
   readonly onInterrupt: () => void;
   readonly onStatus: (status: ShownStatus) => void;
-  /** A message of the user has become part of the conversation. */
-  readonly onUser: (text: string) => void;
+  /** Everything that is shown, after it is. */
+  readonly onShown: (happening: Happening) => void;
   /** Whether the list of todos is another one than the last that was shown. */
   readonly isNews: (todos: readonly Todo[]) => boolean;
 }
@@ -118,9 +118,9 @@ export class TurnDisplay {
 
   #show(happening: Happening): void {
     if (happening.kind === "text") this.#hasText = true;
-    if (happening.kind === "user") this.#options.onUser(happening.text);
     this.#activity.see(happening);
     this.#options.screen.write(this.#transcript.render(happening));
+    this.#options.onShown(happening);
   }
 
   #showEnd(end: TurnEnd): void {

@@ -85,7 +85,7 @@ export async function startServer(dataDir: string, options: ActorOptions): Promi
     const port = /listening on \S+:(\d+)\b[\s\S]*\n {2}stop /.exec(said)?.[1];
     if (port !== undefined) return { actor, port: Number(port) };
     await Promise.race([once(child.stdout, "data"), once(child, "close")]);
-    if (child.exitCode !== null) throw failure("the server did not start");
+    if (child.exitCode !== null || child.signalCode !== null) throw failure("the server did not start");
   }
 }
 

@@ -4,6 +4,7 @@
  * It is an ordinary client: journals on disk, tools that really run, resumed by `resumeAll`. Only its patience is
  * shorter than usual, so that the show is not mostly waiting. It ends when the demo does, however that ends.
  */
+import { flushCompileCache } from "node:module";
 import { join } from "node:path";
 import process from "node:process";
 import { fromBinary } from "@bufbuild/protobuf";
@@ -17,7 +18,8 @@ import { digestOf, type News, saidOf } from "./news.ts";
 
 /** A dead connection is noticed by an unanswered ping; the usual 10 s would be a long silence on a stage. */
 const PING_MS = 700;
-const RETRY_CAP_MS = 600;
+/** It is killed, cut off and left alone far more often than any client in real life. */
+const RETRY_OPTIONS = { ...RETRY, baseMs: 300, capMs: 500, budget: { burst: 100, refillMs: 500 } };
 
 /** Marks every command of the show, so that none outlives it. */
 const MARK_VARIABLE = "HOLDFAST_DEMO";
@@ -89,7 +91,7 @@ async function main([url = "", workspace = "", prompt = ""]: readonly string[]):
     blobs,
     directory: workspace,
     tools: observed(tools),
-    stream: { retry: { ...RETRY, capMs: RETRY_CAP_MS }, attachTimeoutMs: 2 * PING_MS },
+    stream: { retry: RETRY_OPTIONS, attachTimeoutMs: 2 * PING_MS },
   });
   const { kinds, definitions } = tools;
   const conversations = new Conversations({ client, ...client.stores, tools: { kinds, definitions } });
@@ -101,9 +103,12 @@ async function main([url = "", workspace = "", prompt = ""]: readonly string[]):
   };
   process.stdin.resume().once("end", () => void leave());
   const { turns } = await conversations.resumeAll(follow);
-  if (turns.length > 0) return;
-  const conversation = await conversations.begin({ model: "rehearsal/rehearsal" });
-  follow(await conversation.send({ text: prompt }));
+  if (turns.length === 0) {
+    const conversation = await conversations.begin({ model: "rehearsal/rehearsal" });
+    follow(await conversation.send({ text: prompt }));
+  }
+  // The next one starts faster; at an end by SIGKILL it would not be written.
+  flushCompileCache();
 }
 
 await main(process.argv.slice(2));

@@ -2,7 +2,7 @@
  * The network between client and server, as a TCP proxy that can be cut and can go silent.
  *
  * Cut: connections break and new ones are refused. Silent: nothing breaks, and nothing arrives any more, which
- * is what a lost radio link looks like; a connection that was open then stays dead for good.
+ * is what a lost radio link looks like.
  */
 import { once } from "node:events";
 import { connect, createServer, type Server, type Socket } from "node:net";
@@ -45,7 +45,9 @@ export class Network {
     for (const socket of this.#sockets) this.#deaf.add(socket);
   }
 
+  /** Whoever was cut off by silence finds that nobody knows his connection any more. */
   mend(): void {
+    if (this.#state === "silent") this.#breakAll();
     this.#state = "up";
   }
 

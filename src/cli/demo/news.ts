@@ -81,5 +81,5 @@ const OUTCOMES: Readonly<Record<ToolOutcome, string>> = {
 };
 
 export function outcomeName(outcome: ToolOutcome): string {
-  return OUTCOMES[outcome];
+  return OUTCOMES[outcome] ?? `outcome ${outcome}`;
 }

@@ -9,13 +9,23 @@ import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { bytesToHex } from "@noble/hashes/utils.js";
 import { decodeChatMessage } from "../../protocol/chat-message.ts";
 import { HoldfastError } from "../../protocol/errors.ts";
-import { type ConversationState, ConversationStateSchema, type InteractionQuery } from "../../protocol/messages.ts";
+import {
+  type ConversationState,
+  ConversationStateSchema,
+  type InteractionQuery,
+} from "../../protocol/messages.ts";
 import type { ClientStream } from "../stream.ts";
 import type { ConversationContext } from "./conversation-context.ts";
 import type { ConversationRecord, TurnUnderWay } from "./conversation-store.ts";
 import { type FullConversation, fullConversation } from "./full-conversation.ts";
 import { continued, type CutOffTurn } from "./interrupted.ts";
-import { type OfferedTools, prepareAction, runRequest, type StepOptionsInit, type TurnInput } from "./run-request.ts";
+import {
+  type OfferedTools,
+  prepareAction,
+  runRequest,
+  type StepOptionsInit,
+  type TurnInput,
+} from "./run-request.ts";
 import { answerIn } from "./subagent-view.ts";
 import type { QueryAnswer } from "./turn-queries.ts";
 import { EMPTY_VIEW, type TurnView } from "./turn-view.ts";
@@ -172,10 +182,7 @@ export class Conversation {
   }
 
   /** Makes a turn of a stream that is open. `keeps`: this client is the one to keep what comes. */
-  follow(
-    stream: ClientStream,
-    { keeps, begin, onQuery = this.#context.onQuery }: FollowOptions,
-  ): Turn {
+  follow(stream: ClientStream, { keeps, begin, onQuery = this.#context.onQuery }: FollowOptions): Turn {
     const { blobs, newId, onBug, split } = this.#context;
     const { idempotencyKey } = stream;
     const turn = new Turn({
@@ -208,14 +215,22 @@ export class Conversation {
         const isOld = eventId !== 0 && isOwn(turn) && eventId <= turn.checkpointEventId;
         if (!isOwn(turn) || isOld) return;
         const checkpoint = toBinary(ConversationStateSchema, state);
-        await this.#change((record) => ({ ...record, checkpoint, turn: { ...turn, checkpointEventId: eventId } }));
+        await this.#change((record) => ({
+          ...record,
+          checkpoint,
+          turn: { ...turn, checkpointEventId: eventId },
+        }));
       },
       over: async (end, view) => {
         const { turn } = this.#record;
         if (!isOwn(turn) || end.reason === "left") return;
         const { reason } = end;
         const state = reason === "completed" ? undefined : await this.#continued(turn, view);
-        const lastTurn = { idempotencyKey, reason, message: end.failure?.message ?? end.error?.message ?? "" };
+        const lastTurn = {
+          idempotencyKey,
+          reason,
+          message: end.failure?.message ?? end.error?.message ?? "",
+        };
         await this.#change((record) => ({
           ...withoutTurn(record),
           lastTurn,
@@ -262,8 +277,9 @@ export interface FollowOptions {
 
 export type { TurnEnd };
 
-function withoutTurn({ turn: _, ...record }: ConversationRecord): ConversationRecord {
-  return record;
+function withoutTurn(record: ConversationRecord): ConversationRecord {
+  const { turn: _, ...rest } = record;
+  return rest;
 }
 
 function busy(id: string): HoldfastError {
@@ -277,5 +293,7 @@ function titleOf(input: TurnInput): string {
   const text = input.kind === "shell" ? input.command : "text" in input ? input.text : "";
   const [line = ""] = text.trim().split("\n");
   const chars = Array.from(line.trim());
-  return chars.length <= TITLE_CHARS_MAX ? chars.join("") : `${chars.slice(0, TITLE_CHARS_MAX - 1).join("")}…`;
+  return chars.length <= TITLE_CHARS_MAX
+    ? chars.join("")
+    : `${chars.slice(0, TITLE_CHARS_MAX - 1).join("")}…`;
 }

@@ -121,7 +121,10 @@ export class Conversations {
     }
     const record = await this.#context.records.get(conversationId);
     if (record === undefined) {
-      throw new HoldfastError("not_found", `there is no conversation ${conversationId} here: list shows those there are`);
+      throw new HoldfastError(
+        "not_found",
+        `there is no conversation ${conversationId} here: list shows those there are`,
+      );
     }
     return this.#conversationOf(record);
   }
@@ -137,7 +140,10 @@ export class Conversations {
   /** Forgets a conversation and those of its subagents; `collectGarbage` gives their space back. */
   async remove(conversationId: string): Promise<void> {
     if (this.#known.get(conversationId)?.turn !== undefined) {
-      throw new HoldfastError("seqno_conflict", `conversation ${conversationId} has a turn under way: abort it first`);
+      throw new HoldfastError(
+        "seqno_conflict",
+        `conversation ${conversationId} has a turn under way: abort it first`,
+      );
     }
     const { records } = this.#context;
     const children = (await records.list()).filter(({ parentId }) => parentId === conversationId);

@@ -42,7 +42,8 @@ export async function collectGarbage(options: GarbageOptions): Promise<GarbageRe
   const all = await records.list();
   const since = Math.min(...all.map(({ turn }) => turn?.startedMs ?? Infinity));
   const { ids, missing, unreadable } = await reach(blobs, all.flatMap(statesOf), all.flatMap(ownBlobs));
-  const doomed = unreadable.length > 0 ? [] : old.filter(({ id, storedMs }) => !ids.has(id) && storedMs < since);
+  const doomed =
+    unreadable.length > 0 ? [] : old.filter(({ id, storedMs }) => !ids.has(id) && storedMs < since);
   let deleted = 0;
   for (const { id, storedMs } of doomed) if (await blobs.delete(id, storedMs)) deleted++;
   return { deleted, kept: young + old.length - deleted, missing, unreadable };

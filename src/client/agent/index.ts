@@ -1,13 +1,8 @@
 /** Turns and conversations over the client's streams, for Node and browsers alike. */
-export {
-  blobIdOf,
-  type ClientBlobStore,
-  memoryBlobStore,
-  putBytes,
-  type StoredBlob,
-} from "./blob-store.ts";
+export { blobIdOf, type ClientBlobStore, memoryBlobStore, putBytes, type StoredBlob } from "./blob-store.ts";
 export type { ConversationClient } from "./conversation-context.ts";
 export {
+  changedElsewhere,
   type ClientStores,
   type ConversationRecord,
   type ConversationStore,
@@ -23,13 +18,7 @@ export {
   type ConversationsOptions,
   type ResumedTurns,
 } from "./conversations.ts";
-export type {
-  FullAgentTurn,
-  FullConversation,
-  FullShellTurn,
-  Item,
-  Missing,
-} from "./full-conversation.ts";
+export type { FullAgentTurn, FullConversation, FullShellTurn, Item, Missing } from "./full-conversation.ts";
 export { GRACE_MS, type GarbageReport } from "./garbage.ts";
 export { answerKv, answerTo, encodeKvAnswer, type KvAnswer, type KvStream } from "./kv.ts";
 export type { NewAttachment, OfferedTools, SaidByUser, StepOptionsInit, TurnInput } from "./run-request.ts";
@@ -43,7 +32,13 @@ export {
   splitStream,
   type SubStreamName,
 } from "./split-stream.ts";
-export { type ChildNames, childNames, type SubagentOptions, type SubagentRunner, subagentRunner } from "./subagent.ts";
+export {
+  type ChildNames,
+  childNames,
+  type SubagentOptions,
+  type SubagentRunner,
+  subagentRunner,
+} from "./subagent.ts";
 export type { QueryAnswer } from "./turn-queries.ts";
 export { decodeView, encodeView } from "./turn-view-codec.ts";
 export { reduce } from "./turn-view-reduce.ts";

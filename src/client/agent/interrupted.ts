@@ -125,7 +125,11 @@ function userMessageBlob(message: UserMessageView): Uint8Array {
   return toBinary(UserMessageSchema, create(UserMessageSchema, shownMessage(message)));
 }
 
-function shownMessage({ text, messageId, attachments }: UserMessageView): MessageInitShape<typeof UserMessageSchema> {
+function shownMessage({
+  text,
+  messageId,
+  attachments,
+}: UserMessageView): MessageInitShape<typeof UserMessageSchema> {
   const files = attachments.map(({ mediaType, fileName, blobId }) => {
     const content = contentOf(undefined, blobId);
     return { mediaType, fileName, ...(content === undefined ? {} : { content }) };

@@ -168,10 +168,11 @@ export function splitMessages(messages: AsyncIterable<AgentEvent>, options: Spli
 async function haveRoom(
   stream: SubStream<unknown>,
   name: SubStreamName,
-  { patienceMs, onSlow, after = systemEnvironment().after }: SplitOptions & { readonly patienceMs: number },
+  { patienceMs, onSlow, after }: SplitOptions & { readonly patienceMs: number },
 ): Promise<void> {
   const impatience = Promise.withResolvers<void>();
-  const cancel = after(patienceMs, impatience.resolve);
+  const expire = (): void => impatience.resolve();
+  const cancel = after?.(patienceMs, expire) ?? systemEnvironment().after(patienceMs, expire);
   await Promise.race([stream.room(), impatience.promise]);
   cancel();
   if (!stream.isFull) return;

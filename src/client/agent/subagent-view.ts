@@ -28,7 +28,10 @@ export function progressLine({ message }: AgentServerMessage): string | undefine
 }
 
 /** How a child ended that is over already, from what its conversation kept; undefined when it never ran. */
-export async function childEnd(conversation: Conversation, idempotencyKey: string): Promise<TurnEnd | undefined> {
+export async function childEnd(
+  conversation: Conversation,
+  idempotencyKey: string,
+): Promise<TurnEnd | undefined> {
   const { lastTurn } = conversation.record;
   if (lastTurn?.idempotencyKey !== idempotencyKey) return undefined;
   const { reason, message } = lastTurn;

@@ -56,12 +56,7 @@ export function childNames(parentIdempotencyKey: string, execId: string): ChildN
 }
 
 /** What reads and does nothing else. */
-const READ_ONLY: ReadonlySet<ExecKind> = new Set([
-  ExecKind.READ,
-  ExecKind.LS,
-  ExecKind.GLOB,
-  ExecKind.GREP,
-]);
+const READ_ONLY: ReadonlySet<ExecKind> = new Set([ExecKind.READ, ExecKind.LS, ExecKind.GLOB, ExecKind.GREP]);
 
 export function subagentRunner(options: SubagentOptions): SubagentRunner {
   return {
@@ -106,7 +101,10 @@ async function findChild(
   return ended ?? start(conversation, conversations, names, asked);
 }
 
-async function known(conversations: Conversations, conversationId: string): Promise<Conversation | undefined> {
+async function known(
+  conversations: Conversations,
+  conversationId: string,
+): Promise<Conversation | undefined> {
   try {
     return await conversations.open(conversationId);
   } catch (cause) {
@@ -160,12 +158,18 @@ async function ending(
   return child instanceof Turn ? accompany(child, exec, run, options) : child;
 }
 
-async function accompany(turn: Turn, exec: ExecRequest, run: ToolRun, { onChild }: SubagentOptions): Promise<TurnEnd> {
+async function accompany(
+  turn: Turn,
+  exec: ExecRequest,
+  run: ToolRun,
+  { onChild }: SubagentOptions,
+): Promise<TurnEnd> {
   const abort = (): void => void turn.abort().catch(() => undefined);
   const unwatch = turn.watch((_, heard) => {
     const text = heard === undefined ? undefined : progressLine(heard.message);
     // What is not said in time says nothing new.
-    if (text !== undefined) run.say(encode(exec, { case: "progress", value: { text } })).catch(() => undefined);
+    if (text !== undefined)
+      run.say(encode(exec, { case: "progress", value: { text } })).catch(() => undefined);
   });
   onChild?.(turn, exec);
   if (run.signal.aborted) abort();
@@ -187,7 +191,10 @@ async function resultOf(end: TurnEnd, names: ChildNames, run: ToolRun): Promise<
     case "aborted":
       return { case: "aborted", value: { detail: withText("the subagent was stopped", end.text) } };
     case "failed":
-      return { case: "error", value: { message: withText(end.failure?.message ?? "the subagent failed", end.text) } };
+      return {
+        case: "error",
+        value: { message: withText(end.failure?.message ?? "the subagent failed", end.text) },
+      };
     case "lost":
     case "left": {
       const why = end.error?.message ?? "its stream is gone";

@@ -72,7 +72,9 @@ export function putCall(parts: Parts, step: number, call: ToolCall, state: "runn
     ...before,
     toolCallId,
     tool: call.tool === "" ? before.tool : call.tool,
-    ...(call.argsJson === undefined ? {} : { args: textOf(call.argsJson) ?? "", argsBlobId: blobOf(call.argsJson) }),
+    ...(call.argsJson === undefined
+      ? {}
+      : { args: textOf(call.argsJson) ?? "", argsBlobId: blobOf(call.argsJson) }),
     state,
     outcome: outcomeOf(call.outcome, state),
     result: textOf(call.result),

@@ -53,7 +53,8 @@ export class TurnQueries {
   }
 
   async #decide(query: InteractionQuery): Promise<QueryAnswer | undefined> {
-    if (query.query.case === undefined) return unanswerable("this client does not know this kind of question");
+    if (query.query.case === undefined)
+      return unanswerable("this client does not know this kind of question");
     if (this.#ask === undefined) return unanswerable("nobody can be asked here");
     try {
       return await this.#ask(query);
@@ -65,7 +66,10 @@ export class TurnQueries {
   /** Resolves once the answer is on this client's disk. */
   async answer(id: number, response: QueryAnswer): Promise<void> {
     if (!this.#open.has(id) || this.#answering.has(id)) {
-      throw new HoldfastError("not_found", `there is no open question ${id}: it was answered, or the turn is over`);
+      throw new HoldfastError(
+        "not_found",
+        `there is no open question ${id}: it was answered, or the turn is over`,
+      );
     }
     this.#answering.add(id);
     const message = create(AgentClientMessageSchema, {
@@ -83,7 +87,7 @@ export class TurnQueries {
 
   /** The turn is over: nothing is waited for any more. */
   close(): void {
-    for (const id of [...this.#open.keys()]) this.#letGo(id);
+    for (const id of this.#open.keys()) this.#letGo(id);
   }
 
   #letGo(id: number): void {

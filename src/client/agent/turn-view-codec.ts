@@ -46,9 +46,10 @@ function stored(view: TurnView): StoredView {
 }
 
 function restored(view: StoredView): TurnView {
-  const queries = view.queries.map(
-    ({ eventId, query }): PendingQuery => ({ eventId, query: fromJson(InteractionQuerySchema, query) }),
-  );
+  const queries = view.queries.map(({ eventId, query }): PendingQuery => ({
+    eventId,
+    query: fromJson(InteractionQuerySchema, query),
+  }));
   const mark = view.mark === undefined ? undefined : restored(view.mark);
   return {
     ...EMPTY_VIEW,
@@ -89,5 +90,11 @@ function endOf({ end }: StoredView): TurnView["end"] {
 }
 
 function isSnapshot(value: unknown): value is Snapshot {
-  return typeof value === "object" && value !== null && "format" in value && value.format === FORMAT && "view" in value;
+  return (
+    typeof value === "object" &&
+    value !== null &&
+    "format" in value &&
+    value.format === FORMAT &&
+    "view" in value
+  );
 }

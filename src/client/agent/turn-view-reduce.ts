@@ -65,7 +65,9 @@ function update(view: TurnView, { message }: InteractionUpdate): TurnView {
       return { ...view, parts: addProgress(parts, message.value) };
     case "shellOutputDelta": {
       const { execId, output } = message.value;
-      return output.case === undefined ? view : { ...view, parts: addOutput(parts, step, execId, output.value) };
+      return output.case === undefined
+        ? view
+        : { ...view, parts: addOutput(parts, step, execId, output.value) };
     }
     case "tokenDelta":
       return { ...view, tokens: view.tokens + message.value.tokens };
@@ -93,7 +95,7 @@ function spoken(view: TurnView, text: string): TurnView {
   const last = parts.at(-1);
   const isMore = last?.kind === "text" && last.step === step && parts.length > view.savedParts;
   const next: readonly ViewPart[] = isMore
-    ? parts.with(-1, { ...last, text: last.text + text })
+    ? parts.with(parts.length - 1, { ...last, text: last.text + text })
     : [...parts, { kind: "text", step, text }];
   return { ...view, parts: next, hasSpoken: true, unspoken: undefined };
 }
@@ -101,7 +103,7 @@ function spoken(view: TurnView, text: string): TurnView {
 function thought(parts: readonly ViewPart[], step: number, text: string): readonly ViewPart[] {
   const last = parts.at(-1);
   const isMore = last?.kind === "thinking" && last.durationMs === undefined && last.step === step;
-  if (isMore) return parts.with(-1, { ...last, text: last.text + text });
+  if (isMore) return parts.with(parts.length - 1, { ...last, text: last.text + text });
   return [...parts, { kind: "thinking", step, text, durationMs: undefined }];
 }
 

@@ -31,7 +31,15 @@ import {
 import { type AskUser, type QueryAnswer, TurnQueries } from "./turn-queries.ts";
 import { decodeView, encodeView } from "./turn-view-codec.ts";
 import { heardAnswer, reduce, withUnspoken } from "./turn-view-reduce.ts";
-import { answered, EMPTY_VIEW, type FailureView, knowTodos, lastText, type TurnView, type UsageView } from "./turn-view.ts";
+import {
+  answered,
+  EMPTY_VIEW,
+  type FailureView,
+  knowTodos,
+  lastText,
+  type TurnView,
+  type UsageView,
+} from "./turn-view.ts";
 
 export interface TurnEnd {
   /**
@@ -166,7 +174,7 @@ export class Turn implements SplitStream {
   }
 
   async *#taken(): AsyncGenerator<AgentEvent, void, undefined> {
-    let failure: unknown;
+    let failure: Error | undefined;
     try {
       for await (const event of this.stream.events) {
         for (const heard of readAgentEvent(event)) {
@@ -175,7 +183,7 @@ export class Turn implements SplitStream {
         }
       }
     } catch (cause) {
-      failure = cause;
+      failure = cause instanceof Error ? cause : new Error(String(cause));
       // Nobody reads on: the events wait in the server's log until the turn is resumed.
       this.stream.leave();
     }
@@ -230,7 +238,10 @@ export class Turn implements SplitStream {
   async #findTodos(): Promise<void> {
     const unknown = this.#view.todos.filter(({ item }) => item === undefined);
     if (unknown.length === 0) return;
-    const found = await todosIn(this.#parts.blobs, unknown.map(({ blobId }) => blobId));
+    const found = await todosIn(
+      this.#parts.blobs,
+      unknown.map(({ blobId }) => blobId),
+    );
     this.#view = knowTodos(this.#view, found);
   }
 
@@ -270,7 +281,7 @@ export class Turn implements SplitStream {
   }
 
   #tell(heard: Parameters<TurnListener>[1]): void {
-    for (const listener of [...this.#listeners]) {
+    for (const listener of this.#listeners) {
       try {
         listener(this.#view, heard);
       } catch (bug) {
@@ -280,7 +291,7 @@ export class Turn implements SplitStream {
     }
   }
 
-  async #finish(failure: unknown): Promise<void> {
+  async #finish(failure: Error | undefined): Promise<void> {
     try {
       await this.#kept;
       const outcome = await this.stream.ended;

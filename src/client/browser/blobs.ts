@@ -17,7 +17,9 @@ export function indexedDbBlobStore(
 ): ClientBlobStore {
   return {
     async get(id) {
-      const sealed = await database.read((transaction) => outcome(transaction.objectStore(BLOB_BYTES).get(id)));
+      const sealed = await database.read((transaction) =>
+        outcome(transaction.objectStore(BLOB_BYTES).get(id)),
+      );
       if (sealed === undefined) return undefined;
       if (!(sealed instanceof Uint8Array)) throw damagedBlob(id);
       return checkedBlob(id, await opened(sealer, id, sealed));

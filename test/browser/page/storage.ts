@@ -2,14 +2,17 @@
  * The page of the storage tests: the journal store's conformance suite over the browser's own
  * IndexedDB, and what only a browser can do to it.
  */
+import { indexedDbBlobStore } from "../../../src/client/browser/blobs.ts";
+import { indexedDbConversationStore } from "../../../src/client/browser/conversations.ts";
 import { BrowserDatabase, FORMAT_VERSION } from "../../../src/client/browser/database.ts";
 import { browserHomeKey } from "../../../src/client/browser/home-key.ts";
 import { indexedDbJournalStore } from "../../../src/client/browser/indexeddb-journal-store.ts";
 import type { Database, DatabaseFactory } from "../../../src/client/browser/platform.ts";
 import { thisBrowser } from "../../../src/client/browser/this-browser.ts";
-import type { JournalStore } from "../../../src/client/index.ts";
+import { blobIdOf, type JournalStore } from "../../../src/client/index.ts";
 import { HoldfastError } from "../../../src/protocol/index.ts";
 import { webSealing } from "../../../src/sealing/index.ts";
+import { clientStoresConformance } from "../../conformance/client-stores.ts";
 import { journalStoreConformance, type JournalStoreUnderTest } from "../../conformance/journal-store.ts";
 import { offer } from "./calls.ts";
 import { collected } from "./test-runner.ts";
@@ -53,6 +56,35 @@ function underTest(): JournalStoreUnderTest {
 
 journalStoreConformance("IndexedDB", underTest, { damageable: true });
 
+/** Conversations and blobs, sealed as an opened client seals them. */
+clientStoresConformance(
+  "IndexedDB",
+  async (clock) => {
+    const name = `stores-${++made}`;
+    const opener = new Opener();
+    const sealer = webSealing().homeSealer(new Uint8Array(32).fill(5));
+    let database = new BrowserDatabase(opener, name);
+    const stores = () => ({
+      blobs: indexedDbBlobStore(database, sealer, () => clock.nowMs),
+      records: indexedDbConversationStore(database, sealer),
+    });
+    return {
+      ...stores(),
+      reopen: async () => {
+        database.close();
+        database = new BrowserDatabase(opener, name);
+        return stores();
+      },
+      damage: async (id) => {
+        const transaction = opener.database?.transaction(["blob bytes"], "readwrite");
+        transaction?.objectStore("blob bytes").put(new Uint8Array(100), id);
+      },
+      close: async () => database.close(),
+    };
+  },
+  { damageable: true },
+);
+
 const refusal = async (promise: Promise<unknown>): Promise<string> =>
   promise.then(
     () => "no refusal",
@@ -83,6 +115,26 @@ const storagePage = {
   },
 
   /** The newer code of another tab, here in the same one. */
+  /** A database as the first format left it, with a journal in it. */
+  olderDatabase: async () => {
+    const request = indexedDB.open("older", 1);
+    request.addEventListener("upgradeneeded", () => {
+      for (const store of ["journals", "records", "keys"]) request.result.createObjectStore(store);
+    });
+    const older = await new Promise<Database>((resolve) => {
+      request.addEventListener("success", () => resolve(request.result));
+    });
+    const writing = older.transaction(["journals", "records"], "readwrite");
+    writing.objectStore("records").add(new Uint8Array(3), ["k", 0]);
+    writing.objectStore("journals").put(1, "k");
+    await new Promise<void>((resolve) => writing.addEventListener("complete", resolve));
+    older.close();
+    const database = new BrowserDatabase(indexedDB, "older");
+    const blobs = indexedDbBlobStore(database, webSealing().homeSealer(new Uint8Array(32)));
+    await blobs.put(blobIdOf(Uint8Array.of(1)), Uint8Array.of(1));
+    return (await indexedDbJournalStore(database, keyRanges).read("k")).map((record) => record.length);
+  },
+
   overtaken: async () => {
     const store = indexedDbJournalStore(new BrowserDatabase(indexedDB, "overtaken"), keyRanges);
     await store.append("k", [new Uint8Array(1)]);

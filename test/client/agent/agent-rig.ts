@@ -23,7 +23,7 @@ import {
   type AgentClientMessage,
   AgentClientMessageSchema,
   AgentServerMessageSchema,
-  BlobKind,
+  type BlobKind,
   type ConversationStateSchema,
   type InteractionUpdateSchema,
   type RunRequest,
@@ -31,7 +31,12 @@ import {
 import { nodeSealing } from "../../../src/sealing/node.ts";
 import { type Application, type ApplicationStream, createServer } from "../../../src/server/index.ts";
 import { memoryBlobStore, MemoryLog, openLogStreamStore } from "../../../src/store/index.ts";
-import { type Connect, type Environment, memoryTransport, systemEnvironment } from "../../../src/transport/index.ts";
+import {
+  type Connect,
+  type Environment,
+  memoryTransport,
+  systemEnvironment,
+} from "../../../src/transport/index.ts";
 import { HOME_KEY, PRINCIPAL } from "../../e2e/rig.ts";
 
 const SOON = { ...retry.DEFAULTS, baseMs: 2, capMs: 10, budget: { burst: 10_000, refillMs: 1 } };
@@ -211,7 +216,10 @@ export class AgentRig {
     for (const connection of this.#transport.connections) connection.cut();
   }
 
-  process(disk: Disk = newDisk(), { clientTools, writerLocks, ...options }: ProcessOptions = {}): ClientProcess {
+  process(
+    disk: Disk = newDisk(),
+    { clientTools, writerLocks, ...options }: ProcessOptions = {},
+  ): ClientProcess {
     let isDead = false;
     const wires = new Set<{ end(): void }>();
     const timers = new Set<() => void>();

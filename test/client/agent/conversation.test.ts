@@ -38,7 +38,10 @@ async function echo(talk: Talk): Promise<void> {
   await talk.update({ case: "stepStarted", value: { step: 0, model: request.model } });
   await talk.text(`You said ${said}.`);
   const heard = encodeChatMessage({ role: "user", content: [{ type: "text", text: said }] });
-  const answer = encodeChatMessage({ role: "assistant", content: [{ type: "text", text: `You said ${said}.` }] });
+  const answer = encodeChatMessage({
+    role: "assistant",
+    content: [{ type: "text", text: `You said ${said}.` }],
+  });
   const step = { step: { case: "assistantMessage" as const, value: { text: `You said ${said}.` } } };
   const ids = {
     heard: await talk.keep(heard, BlobKind.MESSAGE),
@@ -46,7 +49,10 @@ async function echo(talk: Talk): Promise<void> {
     userMessage: await talk.keep(toBinary(UserMessageSchema, userMessage), BlobKind.USER_MESSAGE),
     step: await talk.keep(toBinary(StepBlobSchema, create(StepBlobSchema, step)), BlobKind.STEP),
   };
-  await talk.update({ case: "stepCompleted", value: { step: 0, usage: { inputTokens: 1, outputTokens: 2 } } });
+  await talk.update({
+    case: "stepCompleted",
+    value: { step: 0, usage: { inputTokens: 1, outputTokens: 2 } },
+  });
   const agentTurn = { userMessage: ids.userMessage, steps: [ids.step] };
   const turn = create(TurnBlobSchema, { turn: { case: "agentTurn", value: agentTurn } });
   const turnId = await talk.keep(toBinary(TurnBlobSchema, turn), BlobKind.TURN);
@@ -70,17 +76,25 @@ test("a conversation goes on from its checkpoint and never sends its history", a
   const conversation = await conversations.begin({ model: "m", systemPrompt: "Be kind." });
   const ends = [];
   for (const text of ["one", "two", "three"]) ends.push(await (await conversation.send({ text })).ended);
-  assert.deepEqual(ends.map(({ reason, text, usage }) => [reason, text, usage.outputTokens]), [
-    ["completed", "You said one.", 2],
-    ["completed", "You said two.", 2],
-    ["completed", "You said three.", 2],
-  ]);
-  assert.deepEqual(requests.map(({ conversationState }) => conversationState?.messages.length ?? 0), [0, 2, 4]);
+  assert.deepEqual(
+    ends.map(({ reason, text, usage }) => [reason, text, usage.outputTokens]),
+    [
+      ["completed", "You said one.", 2],
+      ["completed", "You said two.", 2],
+      ["completed", "You said three.", 2],
+    ],
+  );
+  assert.deepEqual(
+    requests.map(({ conversationState }) => conversationState?.messages.length ?? 0),
+    [0, 2, 4],
+  );
   assert.ok(requests.every(({ history, preFetchedBlobs }) => history.length + preFetchedBlobs.length === 0));
   assert.ok(requests.every(({ systemPrompt }) => systemPrompt?.content.case === "inline"));
   const full = await conversation.full();
   assert.deepEqual(
-    full.turns.map((turn) => (turn.kind === "agent" && turn.userMessage?.kind === "found" ? turn.userMessage.value.text : "")),
+    full.turns.map((turn) =>
+      turn.kind === "agent" && turn.userMessage?.kind === "found" ? turn.userMessage.value.text : "",
+    ),
     ["one", "two", "three"],
   );
   const [{ title, turn, lastTurn } = conversation.record] = await conversations.list();
@@ -99,15 +113,22 @@ test("a conversation continues in another process, and one turn at a time", asyn
   const disk = newDisk();
   const first = rig.process(disk);
   const begun = await first.conversations.begin();
-  await (await begun.send({ text: "one" })).ended;
+  await (
+    await begun.send({ text: "one" })
+  ).ended;
   const second = rig.process(disk);
   const found = await second.conversations.open(begun.id);
   const waiting = await found.send({ text: "wait" });
-  await assert.rejects(found.send({ text: "too soon" }), { code: "seqno_conflict", message: /turn under way/ });
+  await assert.rejects(found.send({ text: "too soon" }), {
+    code: "seqno_conflict",
+    message: /turn under way/,
+  });
   await assert.rejects(begun.send({ text: "too soon" }), { code: "seqno_conflict" });
   go.resolve();
   await waiting.ended;
-  await (await begun.send({ text: "three" })).ended;
+  await (
+    await begun.send({ text: "three" })
+  ).ended;
   assert.equal((await begun.full()).turns.length, 3);
   await assert.rejects(second.conversations.open("none"), { code: "not_found" });
 });
@@ -119,7 +140,8 @@ test("attachments and long prompts are blobs that the server asks for, small and
     t,
     scripted(async (talk) => {
       const action = talk.request.action?.action;
-      const attachments = action?.case === "userMessageAction" ? (action.value.userMessage?.attachments ?? []) : [];
+      const attachments =
+        action?.case === "userMessageAction" ? (action.value.userMessage?.attachments ?? []) : [];
       const contents = [...attachments.map(({ content }) => content), talk.request.systemPrompt];
       for (const content of contents) {
         assert.ok(content?.content.case === "blobId");
@@ -127,7 +149,9 @@ test("attachments and long prompts are blobs that the server asks for, small and
         assert.ok(answer.case === "getBlobResult");
         const { blobData, uploaded } = answer.value;
         const bytes = uploaded ? await talk.stream.blobs?.get(bytesToHex(content.content.value)) : blobData;
-        got.push(`${uploaded} ${bytes?.length} ${blobIdOf(bytes ?? utf8("")) === bytesToHex(content.content.value)}`);
+        got.push(
+          `${uploaded} ${bytes?.length} ${blobIdOf(bytes ?? utf8("")) === bytesToHex(content.content.value)}`,
+        );
       }
       const missing = await talk.fetch(new Uint8Array(32));
       got.push(String(missing.case === "getBlobResult" && missing.value.notFound && missing.value.blobData));
@@ -140,7 +164,9 @@ test("attachments and long prompts are blobs that the server asks for, small and
     { mediaType: "text/plain", bytes: utf8("small") },
     { mediaType: "image/png", fileName: "a.png", bytes: large },
   ];
-  await (await conversation.send({ text: "look", attachments })).ended;
+  await (
+    await conversation.send({ text: "look", attachments })
+  ).ended;
   assert.deepEqual(got, ["false 5 true", "true 200000 true", "true 70000 true", "undefined"]);
 });
 
@@ -148,7 +174,10 @@ test("a message too long for an event is refused before anything is sent", async
   const rig = await AgentRig.start(t, scripted(echo));
   const { conversations } = rig.process();
   const conversation = await conversations.begin();
-  await assert.rejects(conversation.send({ text: "x".repeat(200_000) }), { code: "too_large", message: /attach it/ });
+  await assert.rejects(conversation.send({ text: "x".repeat(200_000) }), {
+    code: "too_large",
+    message: /attach it/,
+  });
   assert.deepEqual(await conversations.list(), []);
   assert.equal((await (await conversation.send({ text: "ok" })).ended).reason, "completed");
 });
@@ -178,7 +207,9 @@ test("questions are asked of the handler, and where there is none they are answe
       const answer = await talk.until((message) =>
         message.case === "interactionResponse" && message.value.id === 9 ? message.value.response : undefined,
       );
-      await talk.text(answer.case === "askQuestion" ? (answer.value.answers[0]?.text ?? "") : (answer.case ?? ""));
+      await talk.text(
+        answer.case === "askQuestion" ? (answer.value.answers[0]?.text ?? "") : (answer.case ?? ""),
+      );
       await talk.end();
     }),
   );
@@ -192,7 +223,9 @@ test("questions are asked of the handler, and where there is none they are answe
   const later = await conversation.send({ text: "hi" }, { onQuery: async () => undefined });
   await until(() => later.view.queries.length === 1, "it is asked");
   await later.answer(9, { case: "askQuestion", value: { answers: [{ ...answers[0], text: "later" }] } });
-  await assert.rejects(later.answer(9, { case: "askQuestion", value: { answers: [] } }), { code: "not_found" });
+  await assert.rejects(later.answer(9, { case: "askQuestion", value: { answers: [] } }), {
+    code: "not_found",
+  });
   assert.equal((await later.ended).text, "later");
 });
 
@@ -220,7 +253,11 @@ test("what is said while a turn runs reaches the agent, and so does cancel", asy
 });
 
 /** The words of each message that a conversation's next turn will know. */
-async function messagesOf(process: ReturnType<AgentRig["process"]>, turn: Turn, blobs: { get(id: string): Promise<Uint8Array | undefined> }): Promise<readonly string[]> {
+async function messagesOf(
+  process: ReturnType<AgentRig["process"]>,
+  turn: Turn,
+  blobs: { get(id: string): Promise<Uint8Array | undefined> },
+): Promise<readonly string[]> {
   const { record } = await process.conversations.open(turn.conversationId);
   const state = fromBinary(ConversationStateSchema, record.checkpoint ?? new Uint8Array());
   const words: string[] = [];
@@ -247,7 +284,9 @@ test("D3: what was said in a turn that was stopped is known to the next one", as
   const disk = newDisk();
   const process = rig.process(disk);
   const conversation = await process.conversations.begin();
-  await (await conversation.send({ text: "one" })).ended;
+  await (
+    await conversation.send({ text: "one" })
+  ).ended;
   const before = conversation.state?.messages ?? [];
   const turn = await conversation.send({ text: "stop me" });
   await until(() => turn.view.parts.length > 0, "it speaks");

@@ -47,7 +47,10 @@ class Disk implements ClientStores {
     return collectGarbage({ blobs: this.blobs, records: this.records, nowMs: this.nowMs, graceMs });
   }
 
-  record(checkpoint?: ConversationState, more: Partial<ConversationRecord> = {}): Promise<ConversationRecord> {
+  record(
+    checkpoint?: ConversationState,
+    more: Partial<ConversationRecord> = {},
+  ): Promise<ConversationRecord> {
     return this.records.put({
       conversationId: "c",
       title: "",
@@ -64,7 +67,9 @@ class Disk implements ClientStores {
 /** A conversation with every kind of blob in it. */
 async function everything(disk: Disk): Promise<ConversationState> {
   const [file, picture, args, result, screenshot, stdout, summary] = await Promise.all(
-    ["file", "picture", "args", "result", "screenshot", "stdout", "summary"].map((text) => disk.put(utf8(text))),
+    ["file", "picture", "args", "result", "screenshot", "stdout", "summary"].map((text) =>
+      disk.put(utf8(text)),
+    ),
   );
   assert.ok(file && picture && args && result && screenshot && stdout && summary);
   const message = encodeChatMessage({
@@ -88,8 +93,12 @@ async function everything(disk: Disk): Promise<ConversationState> {
     steps: [await disk.put(toBinary(StepBlobSchema, step))],
   };
   const shell = {
-    shellCommand: await disk.put(toBinary(ShellCommandActionSchema, create(ShellCommandActionSchema, { command: "ls" }))),
-    shellOutput: await disk.put(toBinary(ShellSuccessSchema, create(ShellSuccessSchema, { stdout: blob(stdout) }))),
+    shellCommand: await disk.put(
+      toBinary(ShellCommandActionSchema, create(ShellCommandActionSchema, { command: "ls" })),
+    ),
+    shellOutput: await disk.put(
+      toBinary(ShellSuccessSchema, create(ShellSuccessSchema, { stdout: blob(stdout) })),
+    ),
   };
   const agentTurn = create(TurnBlobSchema, { turn: { case: "agentTurn", value: agent } });
   const shellTurn = create(TurnBlobSchema, { turn: { case: "shellTurn", value: shell } });
@@ -101,7 +110,9 @@ async function everything(disk: Disk): Promise<ConversationState> {
       await disk.put(toBinary(TurnBlobSchema, shellTurn)),
     ],
     todos: [await disk.put(toBinary(TodoItemSchema, todo))],
-    subagentStates: [{ state: { messages: [await disk.put(encodeChatMessage({ role: "user", content: [] }))] } }],
+    subagentStates: [
+      { state: { messages: [await disk.put(encodeChatMessage({ role: "user", content: [] }))] } },
+    ],
     summary,
   });
 }
@@ -114,7 +125,10 @@ test("everything that a conversation reaches stays, and nothing else that is old
   disk.nowMs += 101;
   await disk.put(utf8("young"));
   const report = await disk.collect();
-  assert.deepEqual([report.deleted, report.kept, report.missing, report.unreadable], [1, before.length + 1, [], []]);
+  assert.deepEqual(
+    [report.deleted, report.kept, report.missing, report.unreadable],
+    [1, before.length + 1, [], []],
+  );
   assert.deepEqual((await disk.ids()).toSorted(), [...before, blobIdOf(utf8("young"))].toSorted());
   await disk.records.remove("c");
   disk.nowMs += 101;
@@ -125,7 +139,13 @@ test("what an open turn has set is not touched, however long it takes", async ()
   const disk = new Disk();
   await disk.put(utf8("before"));
   disk.nowMs += 10;
-  const turn = { idempotencyKey: "k", startedMs: disk.nowMs, checkpointEventId: 0, turnsBefore: 0, messagesBefore: 0 };
+  const turn = {
+    idempotencyKey: "k",
+    startedMs: disk.nowMs,
+    checkpointEventId: 0,
+    turnsBefore: 0,
+    messagesBefore: 0,
+  };
   await disk.record(undefined, { turn });
   await disk.put(utf8("during"));
   disk.nowMs += 1e9;
@@ -154,7 +174,12 @@ test("a blob that is put again while the clean-up looks is spared", async () => 
     await disk.put(utf8("again"));
     return records.list();
   };
-  const report = await collectGarbage({ ...disk, blobs: disk.blobs, records: { ...records, list }, graceMs: 100 });
+  const report = await collectGarbage({
+    nowMs: disk.nowMs,
+    blobs: disk.blobs,
+    records: { ...records, list },
+    graceMs: 100,
+  });
   assert.deepEqual([report.deleted, (await disk.ids()).length], [0, 1]);
 });
 
@@ -171,7 +196,10 @@ test("a conversation is rebuilt from its blobs, and each one that is missing is 
   assert.equal(full.summary?.kind === "found" && full.summary.value, "summary");
   for await (const { id } of disk.blobs.list()) await disk.blobs.delete(id);
   const empty = await fullConversation(disk.blobs, state);
-  assert.deepEqual(empty.turns.map(({ kind }) => kind), ["missing", "missing"]);
+  assert.deepEqual(
+    empty.turns.map(({ kind }) => kind),
+    ["missing", "missing"],
+  );
   assert.equal(empty.todos[0]?.kind === "missing" && empty.todos[0].reason, "not_found");
   const odd = create(ConversationStateSchema, { turns: [await disk.put(utf8("no turn"))] });
   const [unreadable] = (await fullConversation(disk.blobs, odd)).turns;

@@ -38,7 +38,11 @@ function added(turn: Partial<CutOffTurn>): readonly ChatMessage[] {
   const next = continued({ state, turnsBefore: state.turns.length, kept: [], view: view({}), ...turn });
   if (next === undefined) return [];
   const messages = next.state.messages.map(bytesToHex);
-  assert.deepEqual(messages.slice(0, state.messages.length), state.messages.map(bytesToHex), "a strict prefix");
+  assert.deepEqual(
+    messages.slice(0, state.messages.length),
+    state.messages.map(bytesToHex),
+    "a strict prefix",
+  );
   const blobs = new Map(next.blobs.map(({ id, bytes }) => [id, bytes]));
   for (const [id, bytes] of blobs) assert.equal(blobIdOf(bytes), id);
   return messages.slice(state.messages.length).map((id) => {
@@ -118,5 +122,8 @@ test("the turn is shown with everything that came of it, in the place of an earl
 
 test("a turn without words leaves nothing", () => {
   const silent = { ...EMPTY_VIEW };
-  assert.equal(continued({ state: create(ConversationStateSchema), turnsBefore: 0, kept: [], view: silent }), undefined);
+  assert.equal(
+    continued({ state: create(ConversationStateSchema), turnsBefore: 0, kept: [], view: silent }),
+    undefined,
+  );
 });

@@ -56,7 +56,10 @@ const answer = async (message: KvServerMessage, blobs: ClientBlobStore, stream =
 test("E5: a blob is kept only under its own hash, and only then acknowledged", async () => {
   const blobs = memoryBlobStore();
   const right = await answer(set(idOf(bytes(5)), bytes(5)), blobs);
-  assert.deepEqual([right.case, right.case === "setBlobResult" && right.value.error], ["setBlobResult", undefined]);
+  assert.deepEqual(
+    [right.case, right.case === "setBlobResult" && right.value.error],
+    ["setBlobResult", undefined],
+  );
   assert.deepEqual(await blobs.get(blobIdOf(bytes(5))), bytes(5));
   const wrong = await answer(set(idOf(bytes(5)), bytes(6)), blobs);
   assert.match(wrong.case === "setBlobResult" ? (wrong.value.error ?? "") : "", /SHA-256/);
@@ -67,7 +70,10 @@ test("a missing blob is said to be missing; an empty one is there and empty", as
   const blobs = memoryBlobStore();
   const missing = await answer(get(idOf(bytes(3))), blobs);
   assert.ok(missing.case === "getBlobResult");
-  assert.deepEqual([missing.value.notFound, missing.value.blobData, missing.value.uploaded], [true, undefined, false]);
+  assert.deepEqual(
+    [missing.value.notFound, missing.value.blobData, missing.value.uploaded],
+    [true, undefined, false],
+  );
   await blobs.put(blobIdOf(bytes(0)), bytes(0));
   const empty = await answer(get(idOf(bytes(0))), blobs);
   assert.ok(empty.case === "getBlobResult");
@@ -85,7 +91,10 @@ test("E8: up to 64 KiB a blob travels in the log, one byte more by BlobService, 
     await blobs.put(blobIdOf(blob), blob);
     const got = await answer(get(idOf(blob)), blobs, stream);
     assert.ok(got.case === "getBlobResult");
-    assert.deepEqual([got.value.blobData?.length, got.value.uploaded], [isInline ? length : undefined, !isInline]);
+    assert.deepEqual(
+      [got.value.blobData?.length, got.value.uploaded],
+      [isInline ? length : undefined, !isInline],
+    );
     assert.equal(stream.remote.has(blobIdOf(blob)), !isInline);
   }
   const fresh = memoryBlobStore();

@@ -5,11 +5,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { create } from "@bufbuild/protobuf";
 import type { ConversationRecord, OnQuery, Turn } from "../../../src/client/index.ts";
-import {
-  BlobKind,
-  encodeChatMessage,
-  UserMessageSchema,
-} from "../../../src/protocol/index.ts";
+import { BlobKind, encodeChatMessage, UserMessageSchema } from "../../../src/protocol/index.ts";
 import { turn as nextTurn, until } from "../../e2e/rig.ts";
 import { AgentRig, newDisk, scripted, type Talk } from "./agent-rig.ts";
 
@@ -35,7 +31,10 @@ const yes: OnQuery = async () => ({ case: "askQuestion", value: { answers: [] } 
 function script(go: Promise<void>, talks: Talk[]) {
   return scripted(async (talk) => {
     talks.push(talk);
-    await talk.update({ case: "userMessageAppended", value: { userMessage: create(UserMessageSchema, { text: "hi" }) } });
+    await talk.update({
+      case: "userMessageAppended",
+      value: { userMessage: create(UserMessageSchema, { text: "hi" }) },
+    });
     await talk.update({ case: "stepStarted", value: { step: 0 } });
     await talk.text("first, ");
     const first = await talk.keep(answerOf("first, "), BlobKind.ASSISTANT_MESSAGE);
@@ -88,7 +87,10 @@ test("B3: a restarted client shows the turn as it was, asks nothing twice, and g
   assert.deepEqual([reason, text], ["completed", "then last"]);
   assert.deepEqual(textsOf(turn), ["first, ", "then last"]);
   assert.deepEqual(asked, []);
-  assert.equal(talks[0]?.count(({ case: kind }) => kind === "interactionResponse"), 1);
+  assert.equal(
+    talks[0]?.count(({ case: kind }) => kind === "interactionResponse"),
+    1,
+  );
   const conversation = await restarted.conversations.open(begun.id);
   assert.deepEqual([conversation.state?.messages.length, conversation.record.turn], [2, undefined]);
 });
@@ -112,7 +114,10 @@ test("a question that was open when the client died is asked again, and answered
   const turn = await conversation.resume();
   assert.equal((await turn?.ended)?.reason, "completed");
   assert.deepEqual(asked, [1]);
-  assert.equal(talks[0]?.count(({ case: kind }) => kind === "interactionResponse"), 1);
+  assert.equal(
+    talks[0]?.count(({ case: kind }) => kind === "interactionResponse"),
+    1,
+  );
 });
 
 test("a turn that ended before its last checkpoint was kept is read to its end", async (t) => {
@@ -122,7 +127,8 @@ test("a turn that ended before its last checkpoint was kept is read to its end",
   // A disk that is too slow for the last checkpoint: the stream ends, and then the process dies.
   const stuck = new Promise<never>(() => undefined);
   let checkpoints = 0;
-  const isLast = ({ checkpoint }: ConversationRecord): boolean => checkpoint !== undefined && ++checkpoints > 1;
+  const isLast = ({ checkpoint }: ConversationRecord): boolean =>
+    checkpoint !== undefined && ++checkpoints > 1;
   const slow = {
     ...disk,
     stores: {
@@ -152,10 +158,18 @@ test("a turn whose stream is gone says so, and the conversation goes on", async 
   const disk = newDisk();
   const { conversations } = rig.process(disk, { onQuery: yes });
   const begun = await conversations.begin();
-  await (await begun.send({ text: "hi" })).ended;
+  await (
+    await begun.send({ text: "hi" })
+  ).ended;
   const record = await disk.stores.records.get(begun.id);
   assert.ok(record !== undefined);
-  const turn = { idempotencyKey: "gone", startedMs: 0, checkpointEventId: 0, turnsBefore: 0, messagesBefore: 0 };
+  const turn = {
+    idempotencyKey: "gone",
+    startedMs: 0,
+    checkpointEventId: 0,
+    turnsBefore: 0,
+    messagesBefore: 0,
+  };
   await disk.stores.records.put({ ...record, turn });
   const conversation = await rig.process(disk, { onQuery: yes }).conversations.open(begun.id);
   const resumed = await conversation.resume();

@@ -35,7 +35,10 @@ const set = (bytes: Uint8Array, kind: BlobKind): AgentServerMessage =>
       case: "kvServerMessage",
       value: {
         id: 1,
-        message: { case: "setBlobArgs", value: { blobId: hexToBytes(blobIdOf(bytes)), blobData: bytes, kind } },
+        message: {
+          case: "setBlobArgs",
+          value: { blobId: hexToBytes(blobIdOf(bytes)), blobData: bytes, kind },
+        },
       },
     },
   });
@@ -56,7 +59,10 @@ const fold = (messages: readonly AgentServerMessage[], from: TurnView = emptyVie
 
 const toolsOf = ({ parts }: TurnView): readonly ToolView[] => parts.filter((part) => part.kind === "tool");
 
-const todo = toBinary(TodoItemSchema, create(TodoItemSchema, { id: "1", text: "tea", status: TodoStatus.PENDING }));
+const todo = toBinary(
+  TodoItemSchema,
+  create(TodoItemSchema, { id: "1", text: "tea", status: TodoStatus.PENDING }),
+);
 
 /** One of everything. */
 const turn: readonly AgentServerMessage[] = [
@@ -71,9 +77,15 @@ const turn: readonly AgentServerMessage[] = [
   update({ case: "partialToolCall", value: { toolCallId: "c1", tool: "shell", argsJsonDelta: '{"com' } }),
   update({ case: "partialToolCall", value: { toolCallId: "c1", tool: "", argsJsonDelta: "mand" } }),
   update({ case: "toolCallStarted", value: { toolCall: call("c1", "0.0.0") } }),
-  set(encodeChatMessage({ role: "assistant", content: [{ type: "text", text: "Let me look." }] }), BlobKind.ASSISTANT_MESSAGE),
+  set(
+    encodeChatMessage({ role: "assistant", content: [{ type: "text", text: "Let me look." }] }),
+    BlobKind.ASSISTANT_MESSAGE,
+  ),
   completed(0),
-  update({ case: "shellOutputDelta", value: { execId: "0.0.0", output: { case: "stdout", value: utf8("a.txt\n") } } }),
+  update({
+    case: "shellOutputDelta",
+    value: { execId: "0.0.0", output: { case: "stdout", value: utf8("a.txt\n") } },
+  }),
   update({ case: "toolCallDelta", value: { toolCallId: "c1", text: "half done" } }),
   create(AgentServerMessageSchema, {
     message: {
@@ -94,7 +106,10 @@ const turn: readonly AgentServerMessage[] = [
   create(AgentServerMessageSchema, {
     message: { case: "conversationCheckpointUpdate", value: { todos: [hexToBytes(blobIdOf(todo))] } },
   }),
-  update({ case: "turnEnded", value: { reason: 3, failure: { kind: 3, message: "slow down", retryAfterMs: 5 }, inputTokens: 20 } }),
+  update({
+    case: "turnEnded",
+    value: { reason: 3, failure: { kind: 3, message: "slow down", retryAfterMs: 5 }, inputTokens: 20 },
+  }),
 ];
 
 test("a turn's parts stand in the order in which they came", () => {
@@ -115,7 +130,10 @@ test("a turn's parts stand in the order in which they came", () => {
     ['{"command":"ls"}', "over", "done", "a.txt\n", ["half done"], ["0.0.0"]],
   );
   assert.deepEqual([view.step, view.model, view.tokens, view.summary], [1, "m", 5, "all of it"]);
-  assert.deepEqual(view.todos.map(({ item }) => item?.text), ["tea"]);
+  assert.deepEqual(
+    view.todos.map(({ item }) => item?.text),
+    ["tea"],
+  );
   assert.equal(view.checkpointEventId, turn.length - 1);
   assert.deepEqual(view.end?.failure?.message, "slow down");
   assert.equal(view.usage.inputTokens, 20);
@@ -140,7 +158,10 @@ test("bytes that are no view of this format are told from one", () => {
 
 test("a question is open until it is answered", () => {
   const asked = fold(turn.slice(0, 16));
-  assert.deepEqual(asked.queries.map(({ query }) => query.id), [4]);
+  assert.deepEqual(
+    asked.queries.map(({ query }) => query.id),
+    [4],
+  );
   assert.deepEqual(answered(asked, 4).queries, []);
 });
 
@@ -148,11 +169,17 @@ test("a restarted step takes the view back to its beginning, as often as it rest
   const restarted = (to: number, attempt: number): AgentServerMessage =>
     update({ case: "stepRestarted", value: { step: 1, rollbackToEventId: String(to), attempt } });
   const before = fold([started(0), text("a"), completed(0), started(1)]);
-  const call1 = update({ case: "partialToolCall", value: { toolCallId: "x", tool: "t", argsJsonDelta: "{" } });
+  const call1 = update({
+    case: "partialToolCall",
+    value: { toolCallId: "x", tool: "t", argsJsonDelta: "{" },
+  });
   const once = fold([text("wrong"), call1, restarted(4, 1)], before);
   assert.deepEqual(once.parts, before.parts);
   const twice = fold([text("wrong again"), restarted(7, 2), text("right")], once);
-  assert.deepEqual(twice.parts.map((part) => ("text" in part ? part.text : "")), ["a", "right"]);
+  assert.deepEqual(
+    twice.parts.map((part) => ("text" in part ? part.text : "")),
+    ["a", "right"],
+  );
   assert.deepEqual([twice.restarts, twice.step, twice.eventId], [2, 1, 10]);
   const done = fold([completed(1), restarted(1, 1)], twice);
   assert.equal(done.parts.length, 2, "a step that is complete is not rolled back");
@@ -162,18 +189,30 @@ test("A8: a provider's id that comes again in a later step is another call", () 
   const view = fold([
     started(0),
     update({ case: "toolCallStarted", value: { toolCall: call("same", "0.0.0") } }),
-    update({ case: "toolCallCompleted", value: { toolCall: { ...call("same", "0.0.0"), outcome: ToolOutcome.DONE } } }),
+    update({
+      case: "toolCallCompleted",
+      value: { toolCall: { ...call("same", "0.0.0"), outcome: ToolOutcome.DONE } },
+    }),
     started(1),
     update({ case: "toolCallStarted", value: { toolCall: call("same", "1.0.0") } }),
-    update({ case: "toolCallCompleted", value: { toolCall: { ...call("same", "1.0.0"), outcome: ToolOutcome.DENIED } } }),
+    update({
+      case: "toolCallCompleted",
+      value: { toolCall: { ...call("same", "1.0.0"), outcome: ToolOutcome.DENIED } },
+    }),
   ]);
-  assert.deepEqual(toolsOf(view).map(({ outcome }) => outcome), ["done", "denied"]);
+  assert.deepEqual(
+    toolsOf(view).map(({ outcome }) => outcome),
+    ["done", "denied"],
+  );
 });
 
 test("output that is cut within a character is put together again", () => {
   const bytes = utf8("größe €");
   const pieces = Array.from(bytes, (byte) =>
-    update({ case: "shellOutputDelta", value: { execId: "e", output: { case: "stdout", value: Uint8Array.of(byte) } } }),
+    update({
+      case: "shellOutputDelta",
+      value: { execId: "e", output: { case: "stdout", value: Uint8Array.of(byte) } },
+    }),
   );
   const [own] = toolsOf(fold(pieces));
   assert.deepEqual([own?.tool, own?.output, own?.outputRest], ["shell", "größe €", ""]);
@@ -194,12 +233,27 @@ const ended = update({ case: "turnEnded", value: { reason: 1 } });
 
 test("an answer that was never streamed is taken from the assistant message that was set", () => {
   assert.equal(lastText(fold([set(answer, BlobKind.ASSISTANT_MESSAGE), ended])), "From the blob.");
-  const afterTool = [started(0), text("Look."), set(answer, BlobKind.ASSISTANT_MESSAGE), completed(0), started(1)];
-  assert.equal(lastText(fold([...afterTool, set(answer, BlobKind.ASSISTANT_MESSAGE), completed(1), ended])), "From the blob.");
+  const afterTool = [
+    started(0),
+    text("Look."),
+    set(answer, BlobKind.ASSISTANT_MESSAGE),
+    completed(0),
+    started(1),
+  ];
+  assert.equal(
+    lastText(fold([...afterTool, set(answer, BlobKind.ASSISTANT_MESSAGE), completed(1), ended])),
+    "From the blob.",
+  );
 });
 
 test("an answer that was streamed is not shown twice", () => {
-  const view = fold([started(0), text("Streamed."), set(answer, BlobKind.ASSISTANT_MESSAGE), completed(0), ended]);
+  const view = fold([
+    started(0),
+    text("Streamed."),
+    set(answer, BlobKind.ASSISTANT_MESSAGE),
+    completed(0),
+    ended,
+  ]);
   assert.equal(view.parts.length, 1);
 });
 

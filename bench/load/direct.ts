@@ -1,0 +1,124 @@
+/**
+ * The provider without Holdfast: by `fetch`, and through the AI SDK's model as the agent uses it. Nothing is kept
+ * anywhere; tools run in this process.
+ */
+import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
+import type { LanguageModelV4, LanguageModelV4CallOptions, LanguageModelV4Prompt } from "@ai-sdk/provider";
+import { busyMeter, serveCommands } from "../harness/child.ts";
+import { type Arguments, isRecord, type Measured, numberIn, textIn } from "../harness/numbers.ts";
+import { TOOL, TOOL_ABOUT, TOOL_SCHEMA } from "../harness/question.ts";
+import { percentile } from "../harness/statistics.ts";
+import { type AnswerTimes, timeAnswers } from "./answer-times.ts";
+
+type Options = Omit<LanguageModelV4CallOptions, "prompt">;
+
+const TOOLS: Options = {
+  tools: [{ type: "function", name: TOOL, description: TOOL_ABOUT, inputSchema: TOOL_SCHEMA }],
+};
+
+function modelAt(port: number): LanguageModelV4 {
+  const baseURL = `http://127.0.0.1:${port}/v1`;
+  return createOpenAICompatible({ name: "bench", baseURL, includeUsage: true }).chatModel("bench");
+}
+
+async function byFetch(port: number, content: string, times: AnswerTimes): Promise<void> {
+  const response = await fetch(`http://127.0.0.1:${port}/v1/chat/completions`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ model: "bench", stream: true, messages: [{ role: "user", content }] }),
+  });
+  if (!response.ok || response.body === null) throw new Error(`the provider answered ${response.status}`);
+  let rest = "";
+  for await (const text of response.body.pipeThrough(new TextDecoderStream())) {
+    const events = (rest + text).split("\n\n");
+    rest = events.pop() ?? "";
+    for (const event of events) {
+      const said = contentIn(event);
+      if (said !== undefined) times.came(said);
+    }
+  }
+}
+
+function contentIn(event: string): string | undefined {
+  const data = event.slice("data: ".length);
+  if (data === "[DONE]") return undefined;
+  const json: unknown = JSON.parse(data);
+  const choice: unknown = isRecord(json) && Array.isArray(json["choices"]) ? json["choices"][0] : undefined;
+  const delta: unknown = isRecord(choice) ? choice["delta"] : undefined;
+  const content: unknown = isRecord(delta) ? delta["content"] : undefined;
+  return typeof content === "string" ? content : undefined;
+}
+
+async function bySdk(model: LanguageModelV4, text: string, times: AnswerTimes): Promise<void> {
+  const { stream } = await model.doStream({ prompt: [userSays(text)] });
+  for await (const part of stream) if (part.type === "text-delta") times.came(part.delta);
+}
+
+function userSays(text: string): LanguageModelV4Prompt[number] {
+  return { role: "user", content: [{ type: "text", text }] };
+}
+
+async function ask(given: Arguments): Promise<Measured> {
+  const port = numberIn(given, "port");
+  const question = textIn(given, "question");
+  const model = modelAt(port);
+  const isSdk = textIn(given, "how") === "sdk";
+  return timeAnswers((times) => (isSdk ? bySdk(model, question, times) : byFetch(port, question, times)), {
+    warmUps: numberIn(given, "warmUps"),
+    asked: numberIn(given, "asked"),
+  });
+}
+
+/** One turn: calls the model and the tool in turn until the model asks for nothing more. */
+async function turn(model: LanguageModelV4, question: string): Promise<number> {
+  const prompt: LanguageModelV4Prompt = [userSays(question)];
+  for (let ran = 0; ;) {
+    const calls: { readonly toolCallId: string; readonly input: string }[] = [];
+    const { stream } = await model.doStream({ prompt, ...TOOLS });
+    for await (const part of stream) if (part.type === "tool-call") calls.push(part);
+    if (calls.length === 0) return ran;
+    ran += calls.length;
+    prompt.push(
+      {
+        role: "assistant",
+        content: calls.map(({ toolCallId, input }) => ({
+          type: "tool-call",
+          toolCallId,
+          toolName: TOOL,
+          input,
+        })),
+      },
+      {
+        role: "tool",
+        content: calls.map(({ toolCallId }) => ({
+          type: "tool-result",
+          toolCallId,
+          toolName: TOOL,
+          output: { type: "text", value: "ticked" },
+        })),
+      },
+    );
+  }
+}
+
+async function turns(given: Arguments): Promise<Measured> {
+  const model = modelAt(numberIn(given, "port"));
+  const question = textIn(given, "question");
+  const wanted = numberIn(given, "turns");
+  for (let at = 0; at < numberIn(given, "warmUps"); at++) await turn(model, question);
+  const busy = busyMeter();
+  const times: number[] = [];
+  let toolCalls = 0;
+  for (let at = 0; at < wanted; at++) {
+    const startedMs = performance.now();
+    toolCalls += await turn(model, question);
+    times.push(performance.now() - startedMs);
+  }
+  const wallMs = percentile(
+    times.toSorted((a, b) => a - b),
+    50,
+  );
+  return { wallMs, toolCalls: toolCalls / wanted, clientCpuMs: (busy()["cpuMs"] ?? Number.NaN) / wanted };
+}
+
+serveCommands({ ask, turns });

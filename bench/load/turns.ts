@@ -1,0 +1,163 @@
+/**
+ * Turns of a real client: `openClient` over HTTP/2 with its journals on disk, or in memory, a function tool, and conversations.
+ */
+import { join } from "node:path";
+import { busyMeter, serveCommands } from "../harness/child.ts";
+import { type Arguments, flagIn, type Measured, numberIn, textIn } from "../harness/numbers.ts";
+import { TOOL, TOOL_ABOUT, TOOL_SCHEMA } from "../harness/question.ts";
+import { percentile } from "../harness/statistics.ts";
+import {
+  type Conversation,
+  Conversations,
+  type NodeClient,
+  openClient,
+} from "../../src/client-node/index.ts";
+import { SqliteTables } from "../../src/store/sqlite/sqlite-tables.ts";
+import { createTools, parseToolsConfig, type ToolSet } from "../../src/tools/index.ts";
+import { AnswerTimes, timeAnswers } from "./answer-times.ts";
+import { askWithHistory } from "./history-turn.ts";
+import { bytesSent } from "./socket-bytes.ts";
+
+let client: NodeClient | undefined;
+let conversations: Conversations | undefined;
+let conversation: Conversation | undefined;
+let toolRuns = 0;
+let writes = 0;
+
+/** Each is at most one sync; some share one. */
+function countWrites(): void {
+  const { batch } = Object.getOwnPropertyDescriptors(SqliteTables.prototype);
+  const write = batch.value;
+  if (write === undefined) throw new Error("tables are written by batches");
+  SqliteTables.prototype.batch = function counted(...given) {
+    writes++;
+    return write.apply(this, given);
+  };
+}
+
+async function open(given: Arguments): Promise<Measured> {
+  const directory = textIn(given, "directory");
+  countWrites();
+  const tools = await toolsIn(directory);
+  client = await openClient({
+    url: `http://127.0.0.1:${numberIn(given, "port")}`,
+    apiKey: "bench",
+    scope: "application",
+    directory: join(directory, "client"),
+    persistence: flagIn(given, "persistence"),
+    homeKey: new Uint8Array(32).fill(7),
+    tools,
+  });
+  const { definitions } = tools;
+  conversations = new Conversations({ client, ...client.stores, tools: { kinds: [], definitions } });
+  return {};
+}
+
+/** One function that does nothing, and no other tool. */
+function toolsIn(workspace: string): Promise<ToolSet> {
+  return createTools({
+    workspace,
+    stateDirectory: join(workspace, "state"),
+    config: parseToolsConfig({ shell: { enabled: false } }),
+    functions: {
+      [TOOL]: {
+        description: TOOL_ABOUT,
+        parameters: TOOL_SCHEMA,
+        policy: "allow",
+        run: async () => {
+          toolRuns++;
+          return "ticked";
+        },
+      },
+    },
+  });
+}
+
+function opened(): { readonly client: NodeClient; readonly conversations: Conversations } {
+  if (client === undefined || conversations === undefined) throw new Error("open the client first");
+  return { client, conversations };
+}
+
+/** One turn, to its very end: everything is kept. */
+async function send(talk: Conversation, text: string, times = new AnswerTimes()): Promise<void> {
+  const turn = await talk.send({ text });
+  turn.watch((_, heard) => {
+    const message = heard?.message.message;
+    if (message?.case !== "interactionUpdate" || message.value.message.case !== "textDelta") return;
+    times.came(message.value.message.value.text);
+  });
+  const { reason, failure } = await turn.ended;
+  if (reason !== "completed") throw new Error(`a turn ${reason}: ${failure?.message ?? ""}`);
+}
+
+/** Every answer in a conversation of its own. */
+async function ask(given: Arguments): Promise<Measured> {
+  const text = textIn(given, "question");
+  const fresh: Conversation[] = [];
+  const sizes = { warmUps: numberIn(given, "warmUps"), asked: numberIn(given, "asked") };
+  for (let at = 0; at < sizes.warmUps + sizes.asked; at++) fresh.push(await opened().conversations.begin());
+  return timeAnswers(async (times) => {
+    const next = fresh.pop();
+    if (next !== undefined) await send(next, text, times);
+  }, sizes);
+}
+
+async function turns(given: Arguments): Promise<Measured> {
+  const text = textIn(given, "question");
+  const wanted = numberIn(given, "turns");
+  const fresh: Conversation[] = [];
+  for (let at = 0; at < wanted; at++) fresh.push(await opened().conversations.begin());
+  const [runsBefore, writesBefore] = [toolRuns, writes];
+  const busy = busyMeter();
+  const times: number[] = [];
+  for (const next of fresh) {
+    const startedMs = performance.now();
+    await send(next, text);
+    times.push(performance.now() - startedMs);
+  }
+  return {
+    wallMs: percentile(
+      times.toSorted((a, b) => a - b),
+      50,
+    ),
+    toolCalls: (toolRuns - runsBefore) / wanted,
+    clientWrites: (writes - writesBefore) / wanted,
+    clientCpuMs: (busy()["cpuMs"] ?? Number.NaN) / wanted,
+  };
+}
+
+/** Goes on with the one long conversation, `turns` times. */
+async function grow(given: Arguments): Promise<Measured> {
+  conversation ??= await opened().conversations.begin();
+  for (let at = 0; at < numberIn(given, "turns"); at++) await send(conversation, textIn(given, "question"));
+  return { messages: conversation.state?.messages.length ?? 0 };
+}
+
+/** The same, and looks at what each turn takes. */
+async function goOn(given: Arguments): Promise<Measured> {
+  const text = textIn(given, "question");
+  const before = bytesSent();
+  const asked = numberIn(given, "asked");
+  const measured = await timeAnswers(
+    async (times) => {
+      if (conversation === undefined) throw new Error("there is no conversation yet");
+      await send(conversation, text, times);
+    },
+    { warmUps: 0, asked },
+  );
+  return { ...measured, sentBytes: (bytesSent() - before) / asked };
+}
+
+/** A conversation as long as the other one, sent along with every question. */
+async function withHistory(given: Arguments): Promise<Measured> {
+  const before = bytesSent();
+  const asked = numberIn(given, "asked");
+  const history = { turns: numberIn(given, "turns"), messageBytes: numberIn(given, "messageBytes") };
+  const measured = await timeAnswers(
+    (times) => askWithHistory(opened().client, { ...history, text: textIn(given, "question") }, times),
+    { warmUps: 0, asked },
+  );
+  return { ...measured, sentBytes: (bytesSent() - before) / asked };
+}
+
+serveCommands({ open, ask, turns, grow, goOn, withHistory });

@@ -1,0 +1,35 @@
+/**
+ * What a check of the proof is given, and what it says.
+ */
+import type { AgentServerMessage } from "../../protocol/messages.ts";
+import type { DiskEvidence, Entry } from "./evidence.ts";
+import type { PlayStep } from "./play.ts";
+import type { Life } from "./story.ts";
+
+export interface Evidence extends DiskEvidence {
+  readonly play: readonly PlayStep[];
+  readonly lives: readonly Life[];
+  readonly serverKills: number;
+  /** What stood on the screen in the end, by step. */
+  readonly shown: readonly string[];
+}
+
+export interface Check {
+  readonly name: string;
+  /** In a few words, for people. */
+  readonly found: string;
+  /** Empty = it holds. */
+  readonly problems: readonly string[];
+}
+
+export type Update = Extract<AgentServerMessage["message"], { case: "interactionUpdate" }>["value"]["message"];
+
+export function updateOf({ message: { message } }: Entry<AgentServerMessage>): Update | undefined {
+  return message.case === "interactionUpdate" ? message.value.message : undefined;
+}
+
+/** How many, with its word. */
+export function counted(count: number, one: string, many = `${one}s`): string {
+  return `${count} ${count === 1 ? one : many}`;
+}
+

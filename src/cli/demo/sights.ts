@@ -1,0 +1,48 @@
+/**
+ * What is seen of the story, in words.
+ */
+import type { Board } from "./board.ts";
+import { LETTER_FILE } from "./play.ts";
+import type { Sight } from "./story.ts";
+
+export function tellSight(sight: Sight, board: Board): void {
+  const { dim, yellow } = board.style;
+  switch (sight.kind) {
+    case "piece":
+      board.piece(sight.text);
+      break;
+    case "begins_anew":
+      board.say(
+        "agent",
+        `step ${sight.step} begins anew; the ${sight.wordsTakenBack} words said of it are taken back`,
+        yellow,
+      );
+      break;
+    case "runs":
+      board.say("client", `runs ${sight.tool === "shell_stream" ? "shell" : sight.tool}: ${sight.about}`, dim);
+      break;
+    case "tool_over":
+      tellOutcome(sight, board);
+      break;
+    case "goes_on":
+      board.say("client", `remembers everything up to event ${sight.cursor}`, dim);
+      break;
+    case "caught_up":
+      board.say("client", `was sent events ${sight.first} to ${sight.last} again; goes on with the next`, dim);
+      break;
+    case "state":
+      if (sight.state !== "ended") board.say("client", stateText(sight), dim);
+      break;
+  }
+}
+
+function stateText({ state, why }: Extract<Sight, { kind: "state" }>): string {
+  return why === "" || state === "live" ? state : `${state}: ${why}`;
+}
+
+function tellOutcome({ tool, outcome, about }: Extract<Sight, { kind: "tool_over" }>, board: Board): void {
+  const { green, yellow, red } = board.style;
+  const paint = outcome === "done" ? green : outcome === "unknown" ? yellow : red;
+  const name = tool === "edit" ? `edit of ${LETTER_FILE}` : `"${about.split(" ")[1] ?? tool}"`;
+  board.say("agent", `is told that ${name} is ${outcome}`, paint);
+}
