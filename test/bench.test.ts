@@ -1,5 +1,5 @@
 /**
- * The benchmark itself runs: two rows in their smallest size, as a user starts them. Nothing is said about speed.
+ * The benchmark itself runs: some rows in their smallest size, as a user starts them. Nothing is said about speed.
  */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
@@ -31,25 +31,38 @@ function listIn(value: unknown, name: string): readonly unknown[] {
   return list;
 }
 
-test("a quick run prints a table, writes its numbers, and leaves nothing behind", async () => {
+/** What a quick run of these rows prints, each of its lines measured. */
+async function quickRun(...names: string[]): Promise<string> {
   const directory = mkdtempSync(join(tmpdir(), "holdfast-bench-test-"));
   try {
     const json = join(directory, "bench.json");
-    const { code, stdout, stderr } = await bench("--quick", "--only", "latency,reconnect", "--json", json);
+    const { code, stdout, stderr } = await bench("--quick", "--only", names.join(","), "--json", json);
     assert.equal(code, 0, stderr + stdout);
-    assert.match(stdout, /emit to reader, p50/);
-    assert.match(stdout, /to the first event, after a kill and a restart/);
     const report: unknown = JSON.parse(readFileSync(json, "utf8"));
     const rows = listIn(report, "rows");
-    assert.equal(rows.length, 2);
+    assert.equal(rows.length, names.length);
     for (const line of rows.flatMap((row) => listIn(row, "lines"))) {
       assert.ok(isRecord(line) && isRecord(line["value"]));
       const { median } = line["value"];
       assert.ok(typeof median === "number" && median > 0, `${String(line["what"])} was measured`);
     }
+    return stdout;
   } finally {
     rmSync(directory, { recursive: true, force: true });
   }
+}
+
+test("a quick run prints a table, writes its numbers, and leaves nothing behind", async () => {
+  const stdout = await quickRun("latency", "reconnect");
+  assert.match(stdout, /emit to reader, p50/);
+  assert.match(stdout, /to the first event, after a kill and a restart/);
+});
+
+test("the agent's rows run: every turn ends well, and a tool runs as often as it was called", async () => {
+  const stdout = await quickRun("first-token", "tool-turn", "conversation");
+  assert.match(stdout, /to the first token, p50: Holdfast .* AI SDK/);
+  assert.match(stdout, /21 model calls/);
+  assert.match(stdout, /after 500 turns: sent from the checkpoint, server restarted/);
 });
 
 test("a row that does not exist is refused with the names of those that do", async () => {

@@ -16,7 +16,7 @@ import { SqliteTables } from "../../src/store/sqlite/sqlite-tables.ts";
 import { createTools, parseToolsConfig, type ToolSet } from "../../src/tools/index.ts";
 import { AnswerTimes, timeAnswers } from "./answer-times.ts";
 import { askWithHistory } from "./history-turn.ts";
-import { bytesSent } from "./socket-bytes.ts";
+import { traffic } from "./socket-bytes.ts";
 
 let client: NodeClient | undefined;
 let conversations: Conversations | undefined;
@@ -126,6 +126,18 @@ async function turns(given: Arguments): Promise<Measured> {
   };
 }
 
+/** Measures answers one at a time, and what went over the network for each. */
+async function timeTraffic(asked: number, ask: (times: AnswerTimes) => Promise<void>): Promise<Measured> {
+  const before = traffic();
+  const measured = await timeAnswers(ask, { warmUps: 0, asked });
+  const { sentBytes, receivedBytes } = traffic();
+  return {
+    ...measured,
+    sentBytes: (sentBytes - before.sentBytes) / asked,
+    receivedBytes: (receivedBytes - before.receivedBytes) / asked,
+  };
+}
+
 /** Goes on with the one long conversation, `turns` times. */
 async function grow(given: Arguments): Promise<Measured> {
   conversation ??= await opened().conversations.begin();
@@ -134,30 +146,18 @@ async function grow(given: Arguments): Promise<Measured> {
 }
 
 /** The same, and looks at what each turn takes. */
-async function goOn(given: Arguments): Promise<Measured> {
-  const text = textIn(given, "question");
-  const before = bytesSent();
-  const asked = numberIn(given, "asked");
-  const measured = await timeAnswers(
-    async (times) => {
-      if (conversation === undefined) throw new Error("there is no conversation yet");
-      await send(conversation, text, times);
-    },
-    { warmUps: 0, asked },
-  );
-  return { ...measured, sentBytes: (bytesSent() - before) / asked };
+function goOn(given: Arguments): Promise<Measured> {
+  return timeTraffic(numberIn(given, "asked"), async (times) => {
+    if (conversation === undefined) throw new Error("there is no conversation yet");
+    await send(conversation, textIn(given, "question"), times);
+  });
 }
 
 /** A conversation as long as the other one, sent along with every question. */
-async function withHistory(given: Arguments): Promise<Measured> {
-  const before = bytesSent();
-  const asked = numberIn(given, "asked");
-  const history = { turns: numberIn(given, "turns"), messageBytes: numberIn(given, "messageBytes") };
-  const measured = await timeAnswers(
-    (times) => askWithHistory(opened().client, { ...history, text: textIn(given, "question") }, times),
-    { warmUps: 0, asked },
-  );
-  return { ...measured, sentBytes: (bytesSent() - before) / asked };
+function withHistory(given: Arguments): Promise<Measured> {
+  const text = textIn(given, "question");
+  const history = { turns: numberIn(given, "turns"), messageBytes: numberIn(given, "messageBytes"), text };
+  return timeTraffic(numberIn(given, "asked"), (times) => askWithHistory(opened().client, history, times));
 }
 
 serveCommands({ open, ask, turns, grow, goOn, withHistory });

@@ -4,7 +4,7 @@
  * The provider may use any core, as Redis may: it is the same in every variant.
  */
 import { join } from "node:path";
-import { type Arguments, type Measured, numberOf } from "../harness/numbers.ts";
+import { numberOf } from "../harness/numbers.ts";
 import { Peer } from "../harness/peer.ts";
 import { profiling } from "./deliver.ts";
 
@@ -52,9 +52,8 @@ export async function startTalking(directory: string, journal: Journal): Promise
   return { provider, server, client: await startClient(directory, server, journal) };
 }
 
-export async function callDirectly(name: string, given: Arguments): Promise<Measured> {
-  const provider = await startProvider();
-  const load = await Peer.start("load/direct.ts", { core: "load" });
-  const measured = await load.call(name, { ...given, port: provider.port });
-  return { ...measured, ...(await provider.peer.call("counted")) };
+/** Without Holdfast: whoever asks calls the provider. */
+export async function startDirect(): Promise<{ readonly load: Peer; readonly port: number }> {
+  const { port } = await startProvider();
+  return { load: await Peer.start("load/direct.ts", { core: "load" }), port };
 }

@@ -17,29 +17,40 @@ const QUESTION_BYTES = 200;
 const QUESTION = writeQuestion({ tokens: TOKENS, tokenBytes: TOKEN_BYTES }).padEnd(QUESTION_BYTES, " .");
 
 function named(measured: Measured, prefix: string): Measured {
+  const of = (name: string): number => numberOf(measured, name);
   return {
-    [`${prefix}Ms`]: numberOf(measured, "firstP50"),
-    [`${prefix}Bytes`]: numberOf(measured, "sentBytes"),
+    [`${prefix}Ms`]: of("firstP50"),
+    [`${prefix}Sent`]: of("sentBytes"),
+    [`${prefix}Received`]: of("receivedBytes"),
   };
 }
 
+/** Each of the measured turns makes the conversation longer by one: few, so that it stays what it is called. */
 async function goOn(rounds: Rounds, directory: string, length: number): Promise<Measured> {
   const turns = rounds.quick ? Math.ceil(length / 50) : length;
-  const asked = rounds.size(15, 2);
+  const question = { question: QUESTION };
   const provider = await startProvider();
   const first = await startAgent(directory, provider);
   const client = await startClient(directory, first, "disk");
-  await client.call("grow", { turns, question: QUESTION });
-  const warm = await client.call("goOn", { asked, question: QUESTION });
-  const ofHistory = { turns, messageBytes: TOKENS * TOKEN_BYTES, question: QUESTION };
-  await client.call("withHistory", { ...ofHistory, asked: rounds.size(3, 1) });
-  const history = await client.call("withHistory", { ...ofHistory, asked });
+  await client.call("grow", { turns, ...question });
   await first.peer.kill();
-  await startAgent(directory, provider, first.port);
+  const { peer: server } = await startAgent(directory, provider, first.port);
   // Other conversations first: what is cold is what the server knows of this one, not its code.
-  await client.call("turns", { turns: rounds.size(20, 1), question: QUESTION });
-  const cold = await client.call("goOn", { asked: 1, question: QUESTION });
-  return { ...named(warm, "warm"), ...named(cold, "cold"), ...named(history, "history") };
+  await client.call("turns", { turns: rounds.size(20, 1), ...question });
+  const cold = await client.call("goOn", { asked: 1, ...question });
+  await server.call("count");
+  const asked = rounds.size(5, 1);
+  const warm = await client.call("goOn", { asked, ...question });
+  const { logBytes = Number.NaN } = await server.call("counted");
+  const whole = { turns, messageBytes: TOKENS * TOKEN_BYTES, ...question };
+  await client.call("withHistory", { ...whole, asked: rounds.size(5, 1) });
+  const history = await client.call("withHistory", { ...whole, asked });
+  return {
+    ...named(warm, "warm"),
+    ...named(cold, "cold"),
+    ...named(history, "history"),
+    logBytes: logBytes / asked,
+  };
 }
 
 function linesOf(results: Results, length: number): readonly Line[] {
@@ -53,10 +64,12 @@ function linesOf(results: Results, length: number): readonly Line[] {
     ...line(what, unit, name),
     ratio: { to: "the history again", value: results.ratio(variant, variant, name, against) },
   });
+  const kib = (name: string): string => `${(results.median(variant, name) / 1024).toFixed(1)} KiB`;
+  const back = `received in such a turn: ${kib("warmReceived")}; written to the server's log: ${kib("logBytes")}`;
   return [
-    line("sent with the whole history", "bytes", "historyBytes"),
-    judged("sent from the checkpoint", "bytes", "warmBytes", "historyBytes"),
-    judged("sent from the checkpoint, server restarted", "bytes", "coldBytes", "historyBytes"),
+    line("sent with the whole history", "bytes", "historySent"),
+    { ...judged("sent from the checkpoint", "bytes", "warmSent", "historySent"), note: back },
+    judged("sent from the checkpoint, server restarted", "bytes", "coldSent", "historySent"),
     line("to the first token with the whole history", "ms", "historyMs"),
     judged("to the first token from the checkpoint", "ms", "warmMs", "historyMs"),
     judged("to the first token from the checkpoint, server restarted", "ms", "coldMs", "historyMs"),

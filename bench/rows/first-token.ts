@@ -5,7 +5,7 @@ import type { Arguments, Measured } from "../harness/numbers.ts";
 import { writeQuestion } from "../harness/question.ts";
 import type { Line, Row } from "../harness/row.ts";
 import type { Results, Rounds } from "../harness/rounds.ts";
-import { callDirectly, type Journal, startTalking } from "./agent-peers.ts";
+import { type Journal, startDirect, startTalking } from "./agent-peers.ts";
 
 type Ask = (given: Arguments) => Promise<Measured>;
 
@@ -26,8 +26,9 @@ async function asked(rounds: Rounds, ask: Ask): Promise<Measured> {
   return { ...paced, burstMs: burst["streamedP50"] ?? Number.NaN };
 }
 
-function direct(rounds: Rounds, how: "fetch" | "sdk"): Promise<Measured> {
-  return asked(rounds, (given) => callDirectly("ask", { ...given, how }));
+async function direct(rounds: Rounds, how: "fetch" | "sdk"): Promise<Measured> {
+  const { load, port } = await startDirect();
+  return asked(rounds, (given) => load.call("ask", { ...given, port, how }));
 }
 
 async function throughHoldfast(rounds: Rounds, directory: string, journal: Journal): Promise<Measured> {

@@ -5,7 +5,7 @@ import { type Measured, numberOf } from "../harness/numbers.ts";
 import { type Question, writeQuestion } from "../harness/question.ts";
 import type { Line, Row } from "../harness/row.ts";
 import type { Results, Rounds } from "../harness/rounds.ts";
-import { callDirectly, type Journal, startTalking } from "./agent-peers.ts";
+import { type Journal, startDirect, startTalking } from "./agent-peers.ts";
 
 const CALLS = 20;
 
@@ -33,7 +33,8 @@ function checked(measured: Measured): Measured {
 
 async function looped(rounds: Rounds, shape: ShapeName): Promise<Measured> {
   const question = writeQuestion(SHAPES[shape].question);
-  return checked(await callDirectly("turns", { ...sizesOf(rounds), question }));
+  const { load, port } = await startDirect();
+  return checked(await load.call("turns", { ...sizesOf(rounds), question, port }));
 }
 
 async function throughHoldfast(

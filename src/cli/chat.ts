@@ -88,7 +88,7 @@ export async function chat(flags: ChatFlags, surroundings: Surroundings): Promis
 async function listConversations({ settings, surroundings, style, note }: Chat): Promise<void> {
   const client = await openClient({ directory: settings.workspace, onNotice: note });
   try {
-    const records = (await new Conversations({ client, ...client.stores }).list());
+    const records = await new Conversations({ client, ...client.stores }).list();
     const { stdout, now } = surroundings;
     if (settings.isJson) {
       const rows = records.map(({ conversationId, title, model, createdMs, updatedMs, turn }) => ({
@@ -111,8 +111,8 @@ async function listConversations({ settings, surroundings, style, note }: Chat):
 /** The message of the command line, with what is piped in behind it; undefined when a person will type. */
 async function promptOf({ prompt }: ChatFlags, { isJson }: ChatSettings): Promise<string | undefined> {
   if (prompt === undefined && !isJson) return undefined;
-  const stdin = fstatSync(0, { throwIfNoEntry: false });
-  const isPiped = !process.stdin.isTTY && (stdin?.isFIFO() === true || stdin?.isFile() === true || stdin?.isSocket() === true);
+  const stdin = fstatSync(0);
+  const isPiped = !process.stdin.isTTY && (stdin.isFIFO() || stdin.isFile() || stdin.isSocket());
   const piped = isPiped ? (await textOf(process.stdin)).trim() : "";
   const message = [prompt?.trim() ?? "", piped].filter((part) => part !== "").join("\n\n");
   if (message === "") throw usageError("the message is empty: give one with --prompt, or pipe it in");
@@ -120,7 +120,10 @@ async function promptOf({ prompt }: ChatFlags, { isJson }: ChatSettings): Promis
 }
 
 /** Undefined when there is no server, which has been said. */
-async function linkOf({ settings, surroundings, flags, note }: Chat, dataDir: string): Promise<ServerLink | undefined> {
+async function linkOf(
+  { settings, surroundings, flags, note }: Chat,
+  dataDir: string,
+): Promise<ServerLink | undefined> {
   const { env, cwd } = surroundings;
   try {
     return await linkServer({
@@ -206,8 +209,18 @@ async function talk(setUp: Chat, link: ServerLink): Promise<number> {
       ask: (request, signal) => asker.approve(request, signal),
       onQuery: (query: InteractionQuery) => asker.answer(query),
     });
-    for (const line of greeting(setUp, link, session)) screen.note(line);
-    const options = { settings, session, link, input, screen, style, asker, hasStatusLine, now: surroundings.now };
+    for (const line of await greeting(setUp, link, session)) screen.note(line);
+    const options = {
+      settings,
+      session,
+      link,
+      input,
+      screen,
+      style,
+      asker,
+      hasStatusLine,
+      now: surroundings.now,
+    };
     talking = new InteractiveChat(options);
     const exitCode = await talking.run();
     screen.status(undefined);
@@ -231,10 +244,16 @@ function completions(line: string): readonly string[] {
   return line.startsWith("/") ? COMMAND_NAMES.filter((name) => name.startsWith(line)) : [];
 }
 
-function greeting({ settings, style }: Chat, link: ServerLink, { notices }: Session): readonly string[] {
-  const model = settings.model === "" ? "the server's default model" : safeLine(settings.model);
+async function greeting(
+  { settings, style }: Chat,
+  link: ServerLink,
+  { notices }: Session,
+): Promise<readonly string[]> {
+  const standard = (await link.models())?.find(({ isDefault }) => isDefault)?.id;
+  const model = settings.model === "" ? (standard ?? "the server's default model") : settings.model;
+  const place = `· ${safeLine(model)} · ${link.url} · ${safeLine(settings.workspace)}`;
   return [
-    `${style.bold("Holdfast chat")} ${style.dim(`· ${model} · ${link.url} · ${safeLine(settings.workspace)}`)}`,
+    `${style.bold("Holdfast chat")} ${style.dim(place)}`,
     ...notices.map((notice) => style.yellow(safeLine(notice))),
     style.dim("/help lists the commands; Ctrl-C stops a turn, Ctrl-D leaves."),
   ];

@@ -5,20 +5,15 @@
  * Everything happens in a directory of its own, which is removed at the end, however it ends. Exit code 0 means that every check
  * holds.
  */
-import { randomBytes } from "node:crypto";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { KEY_BYTES } from "../sealing/index.ts";
-import { allProcesses, hasVariable, signalProcess } from "../tools/processes.ts";
-import { writeSecretFile } from "./data-dir.ts";
+import { rmSync } from "node:fs";
 import { Board } from "./demo/board.ts";
 import type { Check } from "./demo/check.ts";
 import { readEvidence } from "./demo/evidence.ts";
-import { LETTER_BEFORE, LETTER_FILE, PLAY } from "./demo/play.ts";
+import { PLAY } from "./demo/play.ts";
 import { prove } from "./demo/proof.ts";
 import { printProof } from "./demo/proof-table.ts";
 import { Show } from "./demo/show.ts";
+import { killCommands, setStage, type Stage } from "./demo/stage.ts";
 import { EXIT_FAILED } from "./failures.ts";
 import type { Surroundings } from "./terminal.ts";
 
@@ -29,7 +24,7 @@ export interface DemoFlags {
 
 /** Between two words: as people read, and as fast as the blows can still hit the middle of a sentence. */
 const READING_PACE_MS = 75;
-const FAST_PACE_MS = 45;
+const FAST_PACE_MS = 35;
 
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 const EXIT_INTERRUPTED = 130;
@@ -52,47 +47,6 @@ export async function demo(flags: DemoFlags, surroundings: Surroundings): Promis
     if (flags.keep === true) surroundings.stderr.write(`Kept: ${stage.directory}\n`);
     else rmSync(stage.directory, { recursive: true, force: true });
   }
-}
-
-interface Stage {
-  readonly directory: string;
-  readonly dataDir: string;
-  readonly workspace: string;
-  readonly homeKey: Uint8Array;
-  readonly homeKeyFile: string;
-  /** In the environment of every command that a tool runs. */
-  readonly mark: string;
-  readonly env: Readonly<Record<string, string | undefined>>;
-}
-
-function setStage({ env }: Surroundings): Stage {
-  const directory = mkdtempSync(join(tmpdir(), "holdfast-demo-"));
-  const homeKey = new Uint8Array(randomBytes(KEY_BYTES));
-  const homeKeyFile = join(directory, "home-key");
-  const homeKeyText = Buffer.from(homeKey).toString("base64url");
-  writeSecretFile(homeKeyFile, `${homeKeyText}\n`);
-  const workspace = join(directory, "workspace");
-  mkdirSync(workspace);
-  writeFileSync(join(workspace, LETTER_FILE), LETTER_BEFORE);
-  const mark = randomBytes(8).toString("hex");
-  return {
-    directory,
-    dataDir: join(directory, "server"),
-    workspace,
-    homeKey,
-    homeKeyFile,
-    mark,
-    // Nothing of the user's: no provider is asked, no setting gets in the way.
-    env: {
-      PATH: env["PATH"],
-      HOME: directory,
-      TMPDIR: env["TMPDIR"],
-      HOLDFAST_API_KEY: randomBytes(KEY_BYTES).toString("base64url"),
-      HOLDFAST_HOME_KEY: homeKeyText,
-      HOLDFAST_DEMO: mark,
-      NODE_COMPILE_CACHE: join(directory, "compiled"),
-    },
-  };
 }
 
 async function perform(
@@ -131,11 +85,4 @@ async function perform(
     );
   }
   return checks;
-}
-
-/** A command outlives its client; of those that were cut off at the end of the show none may stay. */
-function killCommands(mark: string): void {
-  for (const { pid } of allProcesses()) {
-    if (pid !== process.pid && hasVariable(pid, `HOLDFAST_DEMO=${mark}`)) signalProcess(pid, "SIGKILL");
-  }
 }

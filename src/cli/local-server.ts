@@ -121,7 +121,8 @@ async function start(
     const about = await askServer(dataDir);
     if (about !== undefined) return about;
     if (isEnded) return { log: tail(logPath, logStart) };
-    if (Date.now() > deadline) return { log: `it does not answer; its log is ${logPath}\n${tail(logPath, logStart)}` };
+    if (Date.now() > deadline)
+      return { log: `it does not answer; its log is ${logPath}\n${tail(logPath, logStart)}` };
   }
 }
 

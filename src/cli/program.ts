@@ -55,7 +55,10 @@ function addChat(root: Command, surroundings: Surroundings): void {
   subcommand(root, "chat", "talk with an agent in the terminal; its turns survive crashes of either side")
     .option("-p, --prompt <text>", "answer this one message and end; what is piped in is added to it")
     .option("-c, --continue", "go on with the last conversation of this workspace")
-    .option("-r, --resume <id>", "go on with this conversation, by its number in --list or the beginning of its id")
+    .option(
+      "-r, --resume <id>",
+      "go on with this conversation, by its number in --list or the beginning of its id",
+    )
     .option("--list", "list the conversations of this workspace")
     .option("-m, --model <name>", "provider/model (default: the server's)")
     .option("--system <text>", "the system prompt, or @file")
@@ -64,7 +67,10 @@ function addChat(root: Command, surroundings: Surroundings): void {
     .option("-y, --yes", "every tool may run without asking")
     .option("--no-tools", "offer the agent no tools")
     .option("--no-thinking", "do not show the model's thinking")
-    .option("--url <url>", "the server (default: HOLDFAST_URL, else one of the data directory, started when needed)")
+    .option(
+      "--url <url>",
+      "the server (default: HOLDFAST_URL, else one of the data directory, started when needed)",
+    )
     .addOption(dataDirOption())
     .addOption(configOption())
     .addOption(jsonOption())
@@ -101,7 +107,10 @@ function addServe(root: Command, surroundings: Surroundings): void {
     )
     .option("--allow-origin <origin>", "a web page's origin that may ask; repeatable", collect)
     .option("--log-level <level>", `${LOG_LEVELS.join(", ")} (default: ${DEFAULT_LOG_LEVEL})`)
-    .option("--exit-when-idle <seconds>", "stop by itself when no turn has run and nobody has asked for so long")
+    .option(
+      "--exit-when-idle <seconds>",
+      "stop by itself when no turn has run and nobody has asked for so long",
+    )
     .addHelpText(
       "after",
       `

@@ -7,6 +7,7 @@
  */
 import { HoldfastError } from "../protocol/errors.ts";
 import type { TableRow } from "../store/table-store.ts";
+import { type ApiKeyLimits, readLimits } from "./api-key-limits.ts";
 
 export interface ApiKeyRecord {
   /** Public: it stands in the API key, in lists and in logs. */
@@ -20,6 +21,8 @@ export interface ApiKeyRecord {
   /** To the hour; undefined when it was never used. */
   readonly lastUsedMs: number | undefined;
   readonly revokedMs: number | undefined;
+  /** At the gateway; undefined when there are none, as in every row that is older than limits. */
+  readonly limits: ApiKeyLimits | undefined;
 }
 
 const HASH_BYTES = 32;
@@ -63,6 +66,7 @@ export function decodeApiKey({ key, value }: TableRow): ApiKeyRecord {
   const row = parse(new TextDecoder().decode(value));
   if (row === undefined) throw damaged();
   const { principal, label, sha256, createdMs, lastUsedMs, revokedMs } = row;
+  const limits = row["limits"] === undefined ? undefined : readLimits(row["limits"]);
   const hash = typeof sha256 === "string" ? Buffer.from(sha256, "hex") : Buffer.alloc(0);
   const isWhole =
     typeof principal === "string" &&
@@ -70,9 +74,10 @@ export function decodeApiKey({ key, value }: TableRow): ApiKeyRecord {
     typeof createdMs === "number" &&
     hash.length === HASH_BYTES &&
     isTime(lastUsedMs) &&
-    isTime(revokedMs);
+    isTime(revokedMs) &&
+    (row["limits"] === undefined || limits !== undefined);
   if (!isWhole) throw damaged();
-  return { id: key, principal, label, hash, createdMs, lastUsedMs, revokedMs };
+  return { id: key, principal, label, hash, createdMs, lastUsedMs, revokedMs, limits };
 }
 
 function isTime(value: unknown): value is number | undefined {

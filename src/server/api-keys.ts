@@ -17,6 +17,7 @@
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import { HoldfastError } from "../protocol/errors.ts";
 import { NO_ROW, type TableRow, type TableStore } from "../store/table-store.ts";
+import { type ApiKeyLimits, checkLimits, isLimited } from "./api-key-limits.ts";
 import {
   type ApiKeyRecord,
   checkLabel,
@@ -45,9 +46,15 @@ export interface CreatedApiKey {
 
 export interface Authenticated {
   readonly principal: string;
+  /** What is counted by API key is counted by this. */
+  readonly apiKeyId: string;
+  readonly limits: ApiKeyLimits | undefined;
 }
 
 export const DEFAULT_PRINCIPAL = "default";
+
+/** No id of a row looks like it. */
+const ENVIRONMENT_ID = "environment";
 
 const TABLE = "api_keys";
 const SHAPE = /^hf_(?<id>[0-9a-f]{10})_[A-Za-z0-9_-]{43}$/;
@@ -89,9 +96,10 @@ export class ApiKeys {
     this.#environmentHash = options.environmentKey === undefined ? undefined : hashOf(options.environmentKey);
   }
 
-  async create(principal: string, label: string): Promise<CreatedApiKey> {
+  async create(principal: string, label: string, limits: ApiKeyLimits = {}): Promise<CreatedApiKey> {
     checkPrincipal(principal);
     checkLabel(label);
+    checkLimits(limits);
     for (;;) {
       const id = randomBytes(ID_BYTES).toString("hex");
       const apiKey = `hf_${id}_${randomBytes(SECRET_BYTES).toString("base64url")}`;
@@ -103,6 +111,7 @@ export class ApiKeys {
         createdMs: this.#now(),
         lastUsedMs: undefined,
         revokedMs: undefined,
+        limits: isLimited(limits) ? limits : undefined,
       };
       const result = await this.#tables.compareAndSwap(
         { table: TABLE, key: id },
@@ -126,9 +135,12 @@ export class ApiKeys {
     if (known !== undefined && isRight) {
       if (known.record.revokedMs !== undefined) throw unauthenticated();
       this.#used(known.record);
-      return { principal: known.record.principal };
+      const { principal, limits } = known.record;
+      return { principal, apiKeyId: known.record.id, limits };
     }
-    if (isEnvironment) return { principal: DEFAULT_PRINCIPAL };
+    if (isEnvironment) {
+      return { principal: DEFAULT_PRINCIPAL, apiKeyId: ENVIRONMENT_ID, limits: undefined };
+    }
     throw unauthenticated();
   }
 

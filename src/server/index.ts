@@ -1,4 +1,5 @@
 /** Hosts streams: give it a store, an application and a transport. */
+export type { ApiKeyLimits } from "./api-key-limits.ts";
 export { ApiKeys, type ApiKeyRecord, type ApiKeysOptions, type CreatedApiKey } from "./api-keys.ts";
 export type {
   Application,

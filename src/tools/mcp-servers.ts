@@ -5,7 +5,6 @@ import { create } from "@bufbuild/protobuf";
 import { ToolDefinitionSchema } from "../protocol/messages.ts";
 import type { McpServerConfig } from "./config.ts";
 import { declaredName, type DeclaredTool } from "./declared-tools.ts";
-import { McpServer } from "./mcp-server.ts";
 
 export interface McpTools {
   readonly tools: readonly DeclaredTool[];
@@ -19,7 +18,11 @@ export async function startMcpServers(
   workspace: string,
   taken: ReadonlySet<string>,
 ): Promise<McpTools> {
-  const servers = Object.entries(configs).map(([name, config]) => new McpServer(name, config, workspace));
+  const named = Object.entries(configs);
+  if (named.length === 0) return { tools: [], notices: [], close: async () => undefined };
+  // Its library takes longer to load than everything else here, and most clients have no such server.
+  const { McpServer } = await import("./mcp-server.ts");
+  const servers = named.map(([name, config]) => new McpServer(name, config, workspace));
   const found = await Promise.allSettled(servers.map((server) => server.listTools()));
   const names = new Set(taken);
   const tools: DeclaredTool[] = [];

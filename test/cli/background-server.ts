@@ -9,7 +9,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 export async function stopServer(dataDir: string, signal: NodeJS.Signals = "SIGKILL"): Promise<void> {
   const path = join(dataDir, "control.json");
   if (!existsSync(path)) return;
-  const { pid }: { pid: number } = JSON.parse(readFileSync(path, "utf8"));
+  const pid = Number(/"pid":(?<pid>\d+)/.exec(readFileSync(path, "utf8"))?.groups?.["pid"]);
   try {
     process.kill(pid, signal);
     for (;;) {

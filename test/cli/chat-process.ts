@@ -30,7 +30,12 @@ export class ChatProcess {
   #stderr = "";
 
   constructor(command: string, args: readonly string[], options: { cwd: string; env: NodeJS.ProcessEnv }) {
-    this.child = spawn(command, args, { ...options, stdio: "pipe", timeout: PATIENCE_MS, killSignal: "SIGKILL" });
+    this.child = spawn(command, args, {
+      ...options,
+      stdio: "pipe",
+      timeout: PATIENCE_MS,
+      killSignal: "SIGKILL",
+    });
     this.child.stdout.setEncoding("utf8").on("data", (text: string) => {
       this.#stdout += text;
       this.#terminal.write(text);
@@ -58,7 +63,9 @@ export class ChatProcess {
       if (pattern.test(this.screen)) return;
       const news = await Promise.race([once(this.child.stdout, "data"), this.end]);
       if ("code" in news && !pattern.test(this.screen)) {
-        assert.fail(`it ended with ${String(news.code)} before it showed ${String(pattern)}:\n${this.screen}\n${news.stderr}`);
+        assert.fail(
+          `it ended with ${String(news.code)} before it showed ${String(pattern)}:\n${this.screen}\n${news.stderr}`,
+        );
       }
     }
   }

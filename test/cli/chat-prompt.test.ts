@@ -7,11 +7,18 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { ChatRig } from "./chat-process.ts";
 
-function jsonLines(text: string): readonly Record<string, unknown>[] {
+type Fields = Readonly<Record<string, unknown>>;
+
+function fieldsOf(value: unknown): Fields {
+  assert.ok(typeof value === "object" && value !== null);
+  return { ...value };
+}
+
+function jsonLines(text: string): readonly Fields[] {
   return text
     .trim()
     .split("\n")
-    .map((line): Record<string, unknown> => JSON.parse(line));
+    .map((line) => fieldsOf(JSON.parse(line)));
 }
 
 test("-p prints the answer alone, starts a server when there is none, and the next one goes on with the conversation", async (t) => {
@@ -23,12 +30,15 @@ test("-p prints the answer alone, starts a server when there is none, and the ne
   assert.equal(second.code, 0);
   assert.doesNotMatch(second.stderr, /starting one/);
   const lines = jsonLines(second.stdout);
-  assert.deepEqual(lines.filter(({ type }) => type !== "status").map(({ type }) => type), [
-    "user",
-    "step_started",
-    ...lines.filter(({ type }) => type === "text").map(({ type }) => type),
-    "result",
-  ]);
+  assert.deepEqual(
+    lines.filter(({ type }) => type !== "status").map(({ type }) => type),
+    [
+      "user",
+      "step_started",
+      ...lines.filter(({ type }) => type === "text").map(({ type }) => type),
+      "result",
+    ],
+  );
   const { durationMs, conversation, usage, ...result } = lines.at(-1) ?? {};
   assert.deepEqual(result, {
     type: "result",
@@ -40,8 +50,10 @@ test("-p prints the answer alone, starts a server when there is none, and the ne
   });
   assert.ok(typeof durationMs === "number" && typeof usage === "object");
   const list = await rig.run(["--list", "--json"]);
-  const [only, ...others]: readonly Record<string, unknown>[] = JSON.parse(list.stdout);
-  assert.deepEqual([only?.["conversation"], only?.["isCutOff"], others.length], [conversation, false, 0]);
+  const records: unknown = JSON.parse(list.stdout);
+  assert.ok(Array.isArray(records) && records.length === 1);
+  const only = fieldsOf(records[0]);
+  assert.deepEqual([only["conversation"], only["isCutOff"]], [conversation, false]);
 });
 
 test("-p: a tool that may not run is exit code 3, one that may runs, and a failing model is 1", async (t) => {

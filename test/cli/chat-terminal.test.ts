@@ -30,7 +30,9 @@ test("a person talks, allows a command, queues a message, stops a turn, and leav
   chat.type("perhaps\r");
   await chat.shows(/reason>: perhaps\n[^]*Allow\?[^\n]*:$/);
   chat.type("y\r");
-  await chat.shows(/│ a\\u\{1b\}\[31mb\n {2}✓ done\n\nThe tool's outcome is "done"[^]*\nrehearsal\/rehearsal · .*\n\n›$/);
+  await chat.shows(
+    /│ a\\u\{1b\}\[31mb\n {2}✓ done\n\nThe tool's outcome is "done"[^]*\nrehearsal\/rehearsal · .*\n\n›$/,
+  );
 
   // Typed while the turn runs: the line below shows it, then the next step takes it up.
   chat.type("count to 40 every 50 ms\r");

@@ -3,7 +3,7 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { allowing } from "../../src/cli/chat/allowances.ts";
 import { checkChatFlags } from "../../src/cli/chat/chat-flags.ts";
 import { continued, parseTyped } from "../../src/cli/chat/commands.ts";
@@ -164,7 +164,10 @@ test("flags are checked, and say what is wrong with them", () => {
     now: () => 0,
   } as const;
   assert.throws(() => checkChatFlags({ continue: true, resume: "x" }, surroundings), /give one of them/);
-  assert.throws(() => checkChatFlags({ system: "@missing" }, surroundings), /missing cannot be read \(ENOENT\)/);
+  assert.throws(
+    () => checkChatFlags({ system: "@missing" }, surroundings),
+    /missing cannot be read \(ENOENT\)/,
+  );
   const settings = checkChatFlags({ system: "@@x", tools: false, resume: "3" }, surroundings);
   assert.deepEqual(
     [settings.systemPrompt, settings.hasTools, settings.begin, settings.url, settings.showsThinking],

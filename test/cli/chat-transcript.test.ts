@@ -187,6 +187,17 @@ test("a failed turn says what failed and what to do", () => {
   );
 });
 
+test("a summary is shown once, whether or not the model has just written it", () => {
+  const summary: Happening = { kind: "summary", text: "Much was said." };
+  const written = transcriptOf([
+    { kind: "text", text: "Much was" },
+    { kind: "text", text: " said.\n" },
+    summary,
+  ]);
+  assert.equal(written, "Much was said.\n\nThis stands for everything before it now.\n");
+  assert.equal(transcriptOf([summary]), "Summary of what was said before:\nMuch was said.\n");
+});
+
 test("todos stand with how far they are", () => {
   const items = [
     { text: "first", status: "completed" },

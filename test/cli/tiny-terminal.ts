@@ -6,6 +6,8 @@ import assert from "node:assert/strict";
 import { textWidth } from "../../src/cli/chat/text-width.ts";
 
 const GRAPHEMES = new Intl.Segmenter("en");
+const ESCAPE = "\u001b";
+const SEQUENCE = /^\[(?<count>[?0-9;]*)(?<name>[A-Za-z])(?<rest>[^]*)$/;
 
 export class TinyTerminal {
   readonly isTTY = true;
@@ -16,6 +18,8 @@ export class TinyTerminal {
   #row = 0;
   #column = 0;
   #mustWrap = false;
+  /** A sequence may come in two pieces. */
+  #unfinished = "";
 
   constructor(columns: number, height: number) {
     this.columns = columns;
@@ -35,16 +39,22 @@ export class TinyTerminal {
   }
 
   write(text: string): void {
-    // oxlint-disable-next-line no-control-regex
-    for (const [piece] of text.matchAll(/\u001b\[[?0-9;]*[A-Za-z]|[^\u001b]+|\u001b/g)) {
-      if (piece.startsWith("\u001b")) this.#sequence(piece);
-      else for (const { segment } of GRAPHEMES.segment(piece)) this.#put(segment);
+    const [plain = "", ...sequences] = (this.#unfinished + text).split(ESCAPE);
+    this.#unfinished = "";
+    this.#print(plain);
+    for (const [at, sequence] of sequences.entries()) {
+      const { count, name, rest } = SEQUENCE.exec(sequence)?.groups ?? {};
+      if (name === undefined && at === sequences.length - 1) this.#unfinished = ESCAPE + sequence;
+      else this.#obey(count ?? "", name ?? `no sequence: ${sequence}`);
+      this.#print(rest ?? "");
     }
   }
 
-  #sequence(sequence: string): void {
-    const { count = "", name = "" } =
-      /^\u001b\[(?<count>[?0-9;]*)(?<name>[A-Za-z])$/.exec(sequence)?.groups ?? {};
+  #print(text: string): void {
+    for (const { segment } of GRAPHEMES.segment(text)) this.#put(segment);
+  }
+
+  #obey(count: string, name: string): void {
     this.#mustWrap = false;
     switch (name) {
       case "m":
@@ -66,7 +76,7 @@ export class TinyTerminal {
         this.#cells().length = Math.min(this.#cells().length, this.#column);
         return;
       default:
-        assert.fail(`the chat wrote ${JSON.stringify(sequence)}`);
+        assert.fail(`the chat wrote ${JSON.stringify(`${count}${name}`)}`);
     }
   }
 

@@ -133,6 +133,7 @@ export function clientStoresConformance(
       const turn = {
         idempotencyKey: "k",
         startedMs: 5,
+        kind: "message" as const,
         checkpointEventId: 7,
         turnsBefore: 1,
         messagesBefore: 2,
@@ -141,10 +142,11 @@ export function clientStoresConformance(
       const more = { turn, lastTurn, checkpoint: bytes(0, 255), parentId: "p", subagentDepth: 2 };
       const stored = await records.put(record("c", more));
       assert.equal(stored.version, 1);
-      const found = await (await reopen()).records.get("c");
+      const reopened = await reopen();
+      const found = await reopened.records.get("c");
       assert.deepEqual(found?.checkpoint, bytes(0, 255));
       assert.equal(wordsOf(found), wordsOf(stored));
-      assert.equal(await records.get("none"), undefined);
+      assert.equal(await reopened.records.get("none"), undefined);
     });
 
     test("a checkpoint may be empty, or not there", async (t) => {

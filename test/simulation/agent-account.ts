@@ -42,7 +42,7 @@ export class TurnAccount {
     return this.texts.length;
   }
 
-  /** The execs and how each ended, as the client said. */
+  /** The execs and how each ended. */
   get outcomes(): ReadonlyMap<string, string> {
     return this.#replies;
   }
@@ -108,6 +108,13 @@ export class TurnAccount {
     if (!this.#issued.has(execId)) fail("C0", `exec ${execId} was answered and never asked for`);
     if (this.#replies.has(execId)) fail("A8", `exec ${execId} has two results`);
     this.#replies.set(execId, outcome);
+  }
+
+  /** Another journal writes from here on: nobody will answer what was asked before (D2). */
+  takenOver(): void {
+    for (const execId of this.#issued) {
+      if (!this.#replies.has(execId)) this.#replies.set(execId, "unknown");
+    }
   }
 
   callOver(toolCallId: string, execIds: readonly string[]): void {

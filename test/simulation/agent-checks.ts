@@ -13,6 +13,7 @@ import {
   type InteractionUpdate,
   type KvServerMessage,
 } from "../../src/protocol/messages.ts";
+import type { StreamState } from "../../src/core/stream-state.ts";
 import type { LogEntry } from "../../src/server/entries.ts";
 import { TurnAccount } from "./agent-account.ts";
 import { fail } from "./log-checks.ts";
@@ -60,7 +61,9 @@ export class TurnChecks implements TruthListener {
     this.#pending.push({ eventId, entry });
   }
 
-  changed(stream: TrueStream): void {
+  changed(stream: TrueStream, before: StreamState): void {
+    const { writers } = stream.state;
+    if (writers.length > before.writers.length && before.writers.length > 0) this.#of(stream).takenOver();
     for (const { eventId, entry } of this.#pending.splice(0)) this.#event(stream, eventId, entry);
   }
 

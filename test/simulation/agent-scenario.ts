@@ -9,7 +9,7 @@ import type { ChatMessage } from "../../src/protocol/chat-message.ts";
 import { nodeSealing } from "../../src/sealing/node.ts";
 import { TurnEndReason } from "../../src/protocol/messages.ts";
 import { TurnChecks } from "./agent-checks.ts";
-import { type CalledModel, PROMPTS, simulatedModels } from "./agent-model.ts";
+import { type CalledModel, simulatedModels } from "./agent-model.ts";
 import { SimUser } from "./agent-user.ts";
 import { Workbench } from "./agent-workbench.ts";
 import { Cluster } from "./cluster.ts";
@@ -61,9 +61,15 @@ const SERVER = "server";
 const CALM_MS_MAX = 1_800_000;
 const CALM_STEPS_MAX = 50_000;
 
-export async function converse(seed: number, crash?: AgentCrash): Promise<Conversed> {
+export interface ConverseOptions {
+  readonly seed: number;
+  /** The first is the one with tools, the second goes on from it. */
+  readonly turns: number;
+}
+
+export async function converse({ seed, turns }: ConverseOptions, crash?: AgentCrash): Promise<Conversed> {
   const world = new World(seed);
-  const scenario = new AgentScenario(world);
+  const scenario = new AgentScenario(world, turns);
   try {
     return await scenario.run(crash);
   } catch (cause) {
@@ -73,6 +79,7 @@ export async function converse(seed: number, crash?: AgentCrash): Promise<Conver
 
 class AgentScenario {
   readonly #world: World;
+  readonly #turns: number;
   readonly #checks: TurnChecks;
   readonly #truth: Truth;
   readonly #cluster: Cluster;
@@ -80,8 +87,9 @@ class AgentScenario {
   readonly #workbench: Workbench;
   readonly #calls: CalledModel[] = [];
 
-  constructor(world: World) {
+  constructor(world: World, turns: number) {
     this.#world = world;
+    this.#turns = turns;
     const random = world.random.fork("agent scenario");
     const homeKey = random.bytes(32);
     const sealing = nodeSealing();
@@ -106,8 +114,8 @@ class AgentScenario {
         checkedAccept({ world, truth: this.#truth, ledger, isRightful, waitingBytesMax: 1_000_000 }, accept),
     });
     this.#truth = new Truth(this.#cluster.disk, streamKeyOf, this.#checks);
-    const server = SERVER;
-    this.#user = new SimUser({ world, network, workbench: this.#workbench, homeKey, principal: PRINCIPAL, server });
+    const known = { homeKey, principal: PRINCIPAL, server: SERVER, turns };
+    this.#user = new SimUser({ world, network, workbench: this.#workbench, ...known });
     world.afterStep(() => this.#truth.refresh());
   }
 
@@ -161,7 +169,7 @@ class AgentScenario {
     const { kept } = this.#user;
     const { turns } = this.#checks;
     if (kept === undefined) return fail("F1", "the conversation never comes to its end");
-    if (turns.length !== PROMPTS.length) fail("A7", `${turns.length} turns were run for ${PROMPTS.length} prompts`);
+    if (turns.length !== this.#turns) fail("A7", `${turns.length} turns were run for ${this.#turns} prompts`);
     for (const { end } of turns) if (end !== TurnEndReason.COMPLETED) fail("F1", `a turn ended as ${end}`);
     checkPrefixes(this.#calls);
     const last = turns.at(-1)?.lastCheckpoint;

@@ -28,6 +28,8 @@ export interface UserContext {
   readonly homeKey: Uint8Array;
   readonly principal: string;
   readonly server: string;
+  /** How many of the prompts it says. */
+  readonly turns: number;
 }
 
 /** The conversation as the client has it on its disk at the end. */
@@ -61,6 +63,8 @@ export class SimUser {
       blobs: new SimDisk(world, "blobs"),
       records: new SimDisk(world, "conversations"),
     };
+    // Slower than the others: who does not wait for it is found out.
+    this.#disks.blobs.faults.latencyMsMax = 25;
   }
 
   boot(): void {
@@ -83,8 +87,9 @@ export class SimUser {
     for (const turn of turns) this.#over(await turn.ended);
     const conversation = await this.#open(conversations);
     for (;;) {
-      const prompt = PROMPTS[conversation.state?.turns.length ?? 0];
-      if (prompt === undefined) break;
+      const said = conversation.state?.turns.length ?? 0;
+      const prompt = PROMPTS[said];
+      if (prompt === undefined || said >= this.#context.turns) break;
       const turn = await conversation.send({ text: prompt });
       this.#watch(process, turn);
       this.#over(await turn.ended);

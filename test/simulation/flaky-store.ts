@@ -66,13 +66,13 @@ function callStore<Result>(
   run: (store: StreamStore) => Promise<Result>,
 ): Promise<Result> {
   const { world, random, faults, process } = context;
-  const down = new HoldfastError("unavailable", "the store does not answer");
+  const down = (): HoldfastError => new HoldfastError("unavailable", "the store does not answer");
   if (world.nowMs < faults.downUntilMs) {
     world.hit("store.down");
-    return Promise.reject(down);
+    return Promise.reject(down());
   }
   const target = context.target();
-  if (target === undefined) return Promise.reject(down);
+  if (target === undefined) return Promise.reject(down());
   const isRemote = target.process !== process;
   if (!isRemote) return run(target.store).catch((cause: unknown) => refuse(context, cause));
 
@@ -85,14 +85,14 @@ function callStore<Result>(
         (result) => {
           if (!random.chance(faults.replyLost)) return reply(() => resolve(result));
           world.hit("store.reply_lost");
-          return reply(() => reject(down));
+          return reply(() => reject(down()));
         },
         (cause: unknown) => reply(() => reject(failureOf(context, cause))),
       );
     };
     world.enqueue(random.int(faults.delayMsMax + 1), request, undefined, target.process);
     // A database that died with the request says nothing: the caller gives up after a while.
-    target.process.onCrash(() => reply(() => reject(down)));
+    target.process.onCrash(() => reply(() => reject(down())));
   });
 }
 

@@ -52,7 +52,7 @@ test(
         },
         ended: () => undefined,
         drained: () => undefined,
-        closed: closed.resolve,
+        closed: () => closed.resolve(),
       });
     };
     const socket = socketTo(t, await port(t, { handle }));
@@ -107,7 +107,7 @@ for (const version of [1, 2] as const) {
           received: () => undefined,
           ended: () => undefined,
           drained: () => undefined,
-          closed: closed.resolve,
+          closed: () => closed.resolve(),
         });
         exchange.respond(200, {});
         // More than any buffer of the system takes.

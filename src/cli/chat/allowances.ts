@@ -16,7 +16,9 @@ export function allowing(
   const config = configured ?? TOOLS_DEFAULTS;
   const names = [...(allowsAll ? ALL : []), ...allow.map(policyName)];
   const allowed = Object.fromEntries(names.map((name) => [name, "allow"] as const));
-  const denied = Object.fromEntries(Object.entries(config.approvals).filter(([, policy]) => policy === "deny"));
+  const denied = Object.fromEntries(
+    Object.entries(config.approvals).filter(([, policy]) => policy === "deny"),
+  );
   return { ...config, approvals: { ...config.approvals, ...allowed, ...denied } };
 }
 

@@ -28,7 +28,11 @@ export type QueryAnswer =
   | {
       readonly case: "askQuestion";
       readonly value: {
-        readonly answers: { readonly questionId: string; readonly optionIds: string[]; readonly text: string }[];
+        readonly answers: {
+          readonly questionId: string;
+          readonly optionIds: string[];
+          readonly text: string;
+        }[];
       };
     }
   | { readonly case: "unanswerable"; readonly value: { readonly reason: string } };
@@ -90,7 +94,7 @@ export class Asker {
     signal: AbortSignal | undefined,
   ): Promise<ApprovalAnswer> {
     const { print, style } = this.#asking;
-    for (let showsAll = false; ; ) {
+    for (let showsAll = false; ;) {
       for (const line of words.approvalLines(request, style, showsAll)) print(line);
       const entered = await this.#read(words.APPROVAL_PROMPT, signal);
       if (entered.kind === "interrupt") return { answer: "no", reason: STOPPED };
@@ -106,7 +110,10 @@ export class Asker {
       case "approval": {
         const { tool, argsJson, reason } = query.value;
         const title = `${safeLine(tool)}${reason === "" ? "" : `: ${safeLine(reason)}`}`;
-        const said = await this.#approve({ title, text: safeText(textOf(argsJson)), workspace: "" }, undefined);
+        const said = await this.#approve(
+          { title, text: safeText(textOf(argsJson)), workspace: "" },
+          undefined,
+        );
         const why = said.answer === "no" ? (said.reason ?? "") : "";
         return { case: "approval", value: { approved: said.answer !== "no", reason: why } };
       }

@@ -5,34 +5,20 @@
  * path such as `/etc/hosts is empty` is no command, since its first word holds another slash.
  */
 export type Typed =
-  | { readonly kind: "nothing" }
+  | { readonly kind: "nothing" | "quit" }
   | { readonly kind: "message"; readonly text: string }
   | { readonly kind: "shell"; readonly command: string }
-  | { readonly kind: CommandWithoutText }
+  | { readonly kind: "continue" | "summarize" }
+  | LocalCommand;
+
+/** What needs no turn. */
+export type LocalCommand =
+  | { readonly kind: "help" | "new" | "list" | "models" | "todos" }
   | { readonly kind: "resume"; readonly which: string }
   | { readonly kind: "model"; readonly name: string }
   | { readonly kind: "wrong"; readonly why: string };
 
-type CommandWithoutText =
-  | "help"
-  | "new"
-  | "list"
-  | "models"
-  | "summarize"
-  | "todos"
-  | "continue"
-  | "quit";
-
-const PLAIN: readonly CommandWithoutText[] = [
-  "help",
-  "new",
-  "list",
-  "models",
-  "summarize",
-  "todos",
-  "continue",
-  "quit",
-];
+const PLAIN = ["help", "new", "list", "models", "summarize", "todos", "continue", "quit"] as const;
 
 export const COMMAND_HELP: readonly (readonly [string, string])[] = [
   ["/help", "this list"],
@@ -48,7 +34,9 @@ export const COMMAND_HELP: readonly (readonly [string, string])[] = [
   ["/quit, Ctrl-D", "leave; a turn under way can be gone on with later"],
 ];
 
-export const COMMAND_NAMES: readonly string[] = [...PLAIN, "resume", "model", "shell"].map((name) => `/${name}`);
+export const COMMAND_NAMES: readonly string[] = [...PLAIN, "resume", "model", "shell"].map(
+  (name) => `/${name}`,
+);
 
 export function parseTyped(text: string): Typed {
   const trimmed = text.trim();

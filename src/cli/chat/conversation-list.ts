@@ -44,5 +44,8 @@ export function choose(records: readonly ConversationRecord[], which: string): C
   if (byNumber !== undefined && only === undefined) return byNumber;
   if (only !== undefined && second === undefined) return only;
   const why = second === undefined ? "no conversation" : "more than one conversation";
-  throw new HoldfastError("not_found", `${why} of this workspace is "${safeLine(which)}"; --list or /list shows them`);
+  throw new HoldfastError(
+    "not_found",
+    `${why} of this workspace is "${safeLine(which)}"; --list or /list shows them`,
+  );
 }

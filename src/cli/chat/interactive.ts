@@ -8,7 +8,7 @@ import type { Conversation, Turn, TurnEnd, TurnInput } from "../../client/index.
 import { HoldfastError } from "../../protocol/errors.ts";
 import type { Asker } from "./asking.ts";
 import type { ChatSettings } from "./chat-flags.ts";
-import { COMMAND_HELP, parseTyped, type Typed } from "./commands.ts";
+import { COMMAND_HELP, type LocalCommand, parseTyped, type Typed } from "./commands.ts";
 import { choose, listLines, titleFrom, titleOf } from "./conversation-list.ts";
 import { EXIT_DONE, EXIT_INTERRUPTED } from "./exit-codes.ts";
 import type { Happening, Todo } from "./happening.ts";
@@ -92,7 +92,7 @@ export class InteractiveChat {
       screen.note(style.cyan(`${PROMPT}${safeLine(waiting)}`));
       return { kind: "message", text: waiting };
     }
-    for (let emptyInterrupts = 0; ; ) {
+    for (let emptyInterrupts = 0; ;) {
       screen.note("");
       const entered = await input.read(style.cyan(PROMPT), "message");
       if (entered.kind === "line") return parseTyped(entered.text);
@@ -126,12 +126,16 @@ export class InteractiveChat {
     return false;
   }
 
-  async #command(typed: Exclude<Typed, { kind: "nothing" | "message" | "shell" | "continue" | "summarize" | "quit" }>): Promise<void> {
+  async #command(typed: LocalCommand): Promise<void> {
     const { screen, style } = this.#options;
     switch (typed.kind) {
       case "help":
         for (const [name, about] of COMMAND_HELP) screen.print(`  ${style.bold(name.padEnd(30))}${about}`);
-        screen.print(style.dim("  A line that ends in \\ goes on in the next one. Ctrl-C stops a turn, twice it leaves."));
+        screen.print(
+          style.dim(
+            "  A line that ends in \\ goes on in the next one. Ctrl-C stops a turn, twice it leaves.",
+          ),
+        );
         return;
       case "new":
         this.#conversation = undefined;
@@ -197,10 +201,13 @@ export class InteractiveChat {
     asker.after(Promise.race([this.#toolShown.promise, sleep(CONTEXT_MS_MAX)]));
     const turn = await conversation.resume();
     if (turn === undefined) {
-      screen.note(style.yellow("The turn that was cut off is gone; /continue lets the agent go on from what is known."));
+      screen.note(
+        style.yellow("The turn that was cut off is gone; /continue lets the agent go on from what is known."),
+      );
       return;
     }
-    if (turn.role === "reader") screen.note(style.dim("Another process runs this turn, or has ended it: watching it."));
+    if (turn.role === "reader")
+      screen.note(style.dim("Another process runs this turn, or has ended it: watching it."));
     await this.#show(turn, undefined);
   }
 
@@ -245,12 +252,12 @@ export class InteractiveChat {
   /** A connection that breaks may mean that the server on this machine is gone. */
   #watchOver({ state }: ShownStatus): void {
     if (state !== "reconnecting" && state !== "connecting") return;
-    this.#options.link.revive().then(
-      (hasStarted) => {
-        if (hasStarted) this.#turn?.turn.stream.wake();
-      },
-      (error: unknown) => this.#complain(error),
-    );
+    this.#revive().catch((error: unknown) => this.#complain(error));
+  }
+
+  async #revive(): Promise<void> {
+    const hasStarted = await this.#options.link.revive();
+    if (hasStarted) this.#turn?.turn.stream.wake();
   }
 
   #typedMeanwhile(text: string, turn: Turn): void {
@@ -300,7 +307,9 @@ export class InteractiveChat {
     const { link, screen, style } = this.#options;
     const models = await link.models();
     if (models === undefined) {
-      screen.note("Only a server on this machine tells its models; /model <provider/model> chooses one by name.");
+      screen.note(
+        "Only a server on this machine tells its models; /model <provider/model> chooses one by name.",
+      );
       return;
     }
     for (const { id, isDefault } of models) {

@@ -9,6 +9,7 @@
 import { createInterface, type Interface } from "node:readline";
 import { Writable } from "node:stream";
 import type { ReadStream, WriteStream } from "node:tty";
+import { visible } from "../terminal.ts";
 import { continued } from "./commands.ts";
 import type { History } from "./history.ts";
 
@@ -84,6 +85,8 @@ export function ttyInput(
   let typing: Typing | undefined;
   let before = "";
   let isPasting = false;
+  /** Typed while a command was being carried out: for whoever reads next. */
+  const early: string[] = [];
   out.write(PASTE_ON);
 
   const settle = (entered: Entered): void => {
@@ -109,7 +112,8 @@ export function ttyInput(
     const text = before + line;
     before = "";
     if (reading !== undefined) settle({ kind: "line", text });
-    else typing?.onLine(text);
+    else if (typing !== undefined) typing.onLine(text);
+    else early.push(text);
     if (reading === undefined) typing?.onEdit("");
   });
   lines.on("SIGINT", () => {
@@ -143,6 +147,11 @@ export function ttyInput(
   return {
     read: (prompt, purpose, signal) => {
       const { promise, resolve } = Promise.withResolvers<Entered>();
+      const typed = purpose === "message" ? early.shift() : undefined;
+      if (typed !== undefined) {
+        out.write(`${prompt}${visible(typed)}\n`);
+        return Promise.resolve({ kind: "line", text: typed });
+      }
       if (isClosed) return Promise.resolve({ kind: "end" });
       reading = { purpose, resolve };
       output.isMuted = false;
@@ -170,7 +179,10 @@ function clearLine(lines: Interface): void {
 }
 
 /** Lines from a pipe: each waits until somebody asks for it. */
-export function pipedInput(input: NodeJS.ReadableStream, prompts: { write(text: string): unknown }): LineInput {
+export function pipedInput(
+  input: NodeJS.ReadableStream,
+  prompts: { write(text: string): unknown },
+): LineInput {
   const lines = createInterface({ input, terminal: false });
   const waiting: string[] = [];
   let reading: { purpose: "message" | "answer"; resolve: (entered: Entered) => void } | undefined;

@@ -5,7 +5,7 @@
  * taken back. On a terminal it is streamed.
  */
 import type { Conversation, Turn, TurnEnd } from "../../client/index.ts";
-import { HoldfastError } from "../../protocol/errors.ts";
+import type { HoldfastError } from "../../protocol/errors.ts";
 import type { Screen } from "../terminal.ts";
 import type { ChatSettings } from "./chat-flags.ts";
 import { choose, titleFrom } from "./conversation-list.ts";
@@ -52,7 +52,8 @@ async function conversationOf({ settings, session, prompt }: OneShotOptions): Pr
   const { begin, systemPrompt, model } = settings;
   const records = begin === "ask" ? [] : await conversations.list();
   const [latest] = records;
-  if (typeof begin === "object") return conversations.open(choose(records, begin.conversation).conversationId);
+  if (typeof begin === "object")
+    return conversations.open(choose(records, begin.conversation).conversationId);
   if (latest !== undefined) return conversations.open(latest.conversationId);
   return conversations.begin({
     title: titleFrom(prompt),
@@ -123,7 +124,7 @@ class Shot {
   }
 
   #watchStatus(): () => void {
-    const { settings, stdout, note, link } = this.#options;
+    const { settings, stdout, note } = this.#options;
     let state = this.#turn.stream.status.state;
     return this.#turn.stream.watch((status) => {
       const line = plainStatusLine(state, status);
@@ -131,13 +132,13 @@ class Shot {
       if (settings.isJson) stdout.write(jsonLine(jsonStatus(status)));
       else if (line !== undefined) note(line);
       if (state !== "reconnecting") return;
-      link.revive().then(
-        (hasStarted) => {
-          if (hasStarted) this.#turn.stream.wake();
-        },
-        (error: unknown) => note(String(error)),
-      );
+      this.#revive().catch((error: unknown) => note(String(error)));
     });
+  }
+
+  async #revive(): Promise<void> {
+    const hasStarted = await this.#options.link.revive();
+    if (hasStarted) this.#turn.stream.wake();
   }
 
   #exitCode({ reason, error }: TurnEnd): number {
@@ -156,7 +157,9 @@ class Shot {
 }
 
 function isRefusal(error: HoldfastError | undefined): boolean {
-  return error?.code === "unauthenticated" || error?.code === "unavailable" || error?.code === "connection_lost";
+  return (
+    error?.code === "unauthenticated" || error?.code === "unavailable" || error?.code === "connection_lost"
+  );
 }
 
 function report(shown: Shown, conversation: Conversation, options: OneShotOptions): number {
@@ -166,15 +169,27 @@ function report(shown: Shown, conversation: Conversation, options: OneShotOption
   if (settings.isJson) {
     const outcome = end.reason === "left" ? "lost" : end.reason;
     const { usage, text } = end;
-    const result: Result = { type: "result", outcome, exitCode, text, conversation: conversation.id, model, usage, durationMs, failure };
+    const result: Result = {
+      type: "result",
+      outcome,
+      exitCode,
+      text,
+      conversation: conversation.id,
+      model,
+      usage,
+      durationMs,
+      failure,
+    };
     stdout.write(jsonLine(result));
     return exitCode;
   }
   const text = stdout.isTTY === true ? safeText(end.text) : end.text;
   if (!hasStreamed && text !== "") stdout.write(text);
   if (end.text !== "" && !end.text.endsWith("\n")) stdout.write("\n");
-  if (failure !== null) note(`holdfast: ${failureLine({ ...failure, retryAfterMs: end.failure?.retryAfterMs })}`);
-  if (exitCode === exit.EXIT_NO_SERVER) note("holdfast: the message is kept; --continue sends it when the server is there");
+  if (failure !== null)
+    note(`holdfast: ${failureLine({ ...failure, retryAfterMs: end.failure?.retryAfterMs })}`);
+  if (exitCode === exit.EXIT_NO_SERVER)
+    note("holdfast: the message is kept; --continue sends it when the server is there");
   if (exitCode === exit.EXIT_DENIED) {
     note("holdfast: a tool was not allowed to run; allow it with --allow <tool>, or all with --yes");
   }

@@ -93,7 +93,9 @@ export class OpenCalls {
   progress({ toolCallId, text }: Progress): readonly string[] {
     const call = this.#find(toolCallId);
     if (call === undefined) return [];
-    const lines = safeText(text).split("\n").filter((line) => line.trim() !== "");
+    const lines = safeText(text)
+      .split("\n")
+      .filter((line) => line.trim() !== "");
     const shown = lines.map((line) => this.#style.dim(this.#cut(`    ${line}`)));
     return shown.length === 0 ? [] : [...this.#speak(call), ...shown];
   }

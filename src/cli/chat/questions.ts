@@ -55,7 +55,10 @@ export function parseApproval(line: string): ApprovalAnswer | "show" | undefined
 
 type Asked = Pick<Question, "text" | "options" | "allowMultiple" | "allowText">;
 
-export function questionLines({ text, options }: Pick<Asked, "text" | "options">, style: Style): readonly string[] {
+export function questionLines(
+  { text, options }: Pick<Asked, "text" | "options">,
+  style: Style,
+): readonly string[] {
   return [
     ...safeText(text)
       .split("\n")

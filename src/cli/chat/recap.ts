@@ -31,7 +31,8 @@ function turnLines(turn: FullConversation["turns"][number], style: Style): reado
         : [style.cyan("! (a command that is not on this machine)")];
     case "agent": {
       const { userMessage } = turn;
-      const said = userMessage?.kind === "found" ? [style.cyan(`› ${oneLine(userMessage.value.text, style)}`)] : [];
+      const said =
+        userMessage?.kind === "found" ? [style.cyan(`› ${oneLine(userMessage.value.text, style)}`)] : [];
       return [...said, ...lastLines(lastTextOf(turn.steps), style)];
     }
   }

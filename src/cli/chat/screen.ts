@@ -27,7 +27,7 @@ export interface TurnScreen {
 export function ttyScreen(out: Screen, style: Style): TurnScreen {
   let column = 0;
   let line: string | undefined;
-  /** A line of the text was ended early by something else. */
+  /** The cursor stands on the next row already, though the text has not ended its line. */
   let isCut = false;
   /** What waits while somebody else has the screen. */
   let waiting: (() => void)[] | undefined;
@@ -38,6 +38,7 @@ export function ttyScreen(out: Screen, style: Style): TurnScreen {
     if (column < columns) return text;
     // The terminal waits to wrap until there is more; to come back here the cursor must really be on the next row.
     column = 0;
+    isCut = true;
     return `${text} \r`;
   }
 

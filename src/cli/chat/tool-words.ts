@@ -22,7 +22,8 @@ function aboutOf(argsJson: string): string {
   if (args === undefined) return argsJson.trim();
   const { todos, questions } = args;
   if (Array.isArray(todos)) return todos.length === 1 ? "1 item" : `${todos.length} items`;
-  if (Array.isArray(questions)) return questions.length === 1 ? "1 question" : `${questions.length} questions`;
+  if (Array.isArray(questions))
+    return questions.length === 1 ? "1 question" : `${questions.length} questions`;
   const telling = TELLING.find((name) => typeof args[name] === "string" && args[name] !== "");
   if (telling === undefined) return Object.keys(args).length === 0 ? "" : JSON.stringify(args);
   const where = telling === "pattern" && typeof args[WHERE] === "string" ? ` in ${args[WHERE]}` : "";

@@ -39,6 +39,7 @@ export class Transcript {
   #model = "";
   #block: Block = "none";
   #isMidLine = false;
+  #lastText = "";
 
   constructor({ style, showsThinking, typed, now }: TranscriptOptions) {
     this.#style = style;
@@ -57,11 +58,9 @@ export class Transcript {
   render(happening: Happening): string {
     switch (happening.kind) {
       case "text":
-        return this.#flow("text", safeText(happening.text), (text) => text);
+        return this.#text(happening.text);
       case "thinking":
-        return this.#showsThinking
-          ? this.#flow("thinking", safeText(happening.text), this.#style.dim)
-          : "";
+        return this.#showsThinking ? this.#flow("thinking", safeText(happening.text), this.#style.dim) : "";
       case "user":
         return this.#user(happening.text);
       case "tool_started":
@@ -78,7 +77,7 @@ export class Transcript {
       case "step_restarted":
         return this.#lines([this.#restartLine(happening.attempt)], true);
       case "summary":
-        return this.#lines([this.#style.dim("Summary of what was said before:"), ...dimLines(happening.text, this.#style)], true);
+        return this.#lines(this.#summaryLines(happening.text), true);
       case "todos":
         return this.#lines(todoLines(happening.items, this.#style), true);
       case "ended": {
@@ -104,7 +103,15 @@ export class Transcript {
     this.#typed = undefined;
     if (isTyped) return "";
     const lines = safeText(text).split("\n");
-    return this.#lines(lines.map((line, at) => this.#style.cyan(`${at === 0 ? "›" : " "} ${line}`)), true);
+    return this.#lines(
+      lines.map((line, at) => this.#style.cyan(`${at === 0 ? "›" : " "} ${line}`)),
+      true,
+    );
+  }
+
+  #text(text: string): string {
+    this.#lastText = this.#block === "text" ? this.#lastText + text : text;
+    return this.#flow("text", safeText(text), (shown) => shown);
   }
 
   /** Text that goes on where the last piece of its kind ended. */
@@ -129,6 +136,13 @@ export class Transcript {
   #between(): string {
     const end = this.lineEnd();
     return this.#block === "none" ? end : `${end}\n`;
+  }
+
+  /** A summary that the model has just written stands there already. */
+  #summaryLines(text: string): readonly string[] {
+    const { dim } = this.#style;
+    if (this.#lastText.trim() === text.trim()) return [dim("This stands for everything before it now.")];
+    return [dim("Summary of what was said before:"), ...dimLines(text, this.#style)];
   }
 
   #restartLine(attempt: number): string {

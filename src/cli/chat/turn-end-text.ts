@@ -26,6 +26,8 @@ export function endLines(
 
 export function costLine(model: string, usage: Usage, elapsedMs: number): string {
   const { inputTokens, outputTokens, cacheReadTokens, cacheWriteTokens, reasoningTokens } = usage;
+  // A command that was run without the agent cost nothing but time.
+  if (model === "" && inputTokens + outputTokens === 0) return seconds(elapsedMs);
   const cached = [
     cacheReadTokens > 0 ? `${count(cacheReadTokens)} cached` : "",
     cacheWriteTokens > 0 ? `${count(cacheWriteTokens)} to the cache` : "",

@@ -18,7 +18,9 @@ export function happeningsOfView(view: TurnView): readonly Happening[] {
   return [
     ...userHappening(first),
     ...(view.step < 0 ? [] : [{ kind: "step_started", step: view.step, model: view.model } as const]),
-    ...(omitted === 0 ? [] : [{ kind: "thinking", text: `… ${omitted} earlier parts of this turn …\n` } as const]),
+    ...(omitted === 0
+      ? []
+      : [{ kind: "thinking", text: `… ${omitted} earlier parts of this turn …\n` } as const]),
     ...shown.flatMap(happeningsOfPart),
   ];
 }
@@ -39,7 +41,15 @@ function happeningsOfPart(part: ViewPart): readonly Happening[] {
   }
 }
 
-function happeningsOfTool({ toolCallId, tool, args, state, outcome, result, ...view }: ToolView): readonly Happening[] {
+function happeningsOfTool({
+  toolCallId,
+  tool,
+  args,
+  state,
+  outcome,
+  result,
+  ...view
+}: ToolView): readonly Happening[] {
   if (state === "writing") return [];
   const { execIds, output, progress } = view;
   const execId = execIds[0] ?? "";
@@ -49,7 +59,15 @@ function happeningsOfTool({ toolCallId, tool, args, state, outcome, result, ...v
     ...(output === "" ? [] : [{ kind: "output", execId, bytes, stream: "stdout" } as const]),
     ...progress.map((text): Happening => ({ kind: "progress", toolCallId, text })),
     ...(state === "over"
-      ? [{ kind: "tool_ended", toolCallId, tool, outcome: outcome ?? "unknown", result: result ?? "" } as const]
+      ? [
+          {
+            kind: "tool_ended",
+            toolCallId,
+            tool,
+            outcome: outcome ?? "unknown",
+            result: result ?? "",
+          } as const,
+        ]
       : []),
   ];
 }

@@ -37,11 +37,14 @@ export class Actor {
     });
     // Its pipes may break with it.
     child.stdin?.on("error", () => undefined);
-    child.once("error", (cause) => onFailure(failure(`the ${name} could not be started: ${cause.message}`, cause)));
+    child.once("error", (cause) =>
+      onFailure(failure(`the ${name} could not be started: ${cause.message}`, cause)),
+    );
     this.#ended = new Promise<void>((resolve) => {
       child.once("close", (code, signal) => {
         resolve();
-        if (!this.#isDismissed) onFailure(failure(`the ${name} ended by itself (${signal ?? code}):\n${lastWords}`));
+        if (!this.#isDismissed)
+          onFailure(failure(`the ${name} ended by itself (${signal ?? code}):\n${lastWords}`));
       });
     });
   }

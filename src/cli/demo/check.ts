@@ -22,7 +22,10 @@ export interface Check {
   readonly problems: readonly string[];
 }
 
-export type Update = Extract<AgentServerMessage["message"], { case: "interactionUpdate" }>["value"]["message"];
+export type Update = Extract<
+  AgentServerMessage["message"],
+  { case: "interactionUpdate" }
+>["value"]["message"];
 
 export function updateOf({ message: { message } }: Entry<AgentServerMessage>): Update | undefined {
   return message.case === "interactionUpdate" ? message.value.message : undefined;
@@ -32,4 +35,3 @@ export function updateOf({ message: { message } }: Entry<AgentServerMessage>): U
 export function counted(count: number, one: string, many = `${one}s`): string {
   return `${count} ${count === 1 ? one : many}`;
 }
-

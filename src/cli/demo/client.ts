@@ -15,14 +15,12 @@ import { ExecServerMessageSchema } from "../../protocol/messages.ts";
 import { createTools, parseToolsConfig, type ToolSet } from "../../tools/index.ts";
 import { http2Connect } from "../../transport/node/http2-client.ts";
 import { digestOf, type News, saidOf } from "./news.ts";
+import { MARK_VARIABLE } from "./stage.ts";
 
 /** A dead connection is noticed by an unanswered ping; the usual 10 s would be a long silence on a stage. */
 const PING_MS = 700;
 /** It is killed, cut off and left alone far more often than any client in real life. */
 const RETRY_OPTIONS = { ...RETRY, baseMs: 300, capMs: 500, budget: { burst: 100, refillMs: 500 } };
-
-/** Marks every command of the show, so that none outlives it. */
-const MARK_VARIABLE = "HOLDFAST_DEMO";
 
 function tell(news: News): void {
   process.stdout.write(`${JSON.stringify(news)}\n`);
@@ -85,10 +83,10 @@ async function main([url = "", workspace = "", prompt = ""]: readonly string[]):
       shell: { environment: [MARK_VARIABLE] },
     }),
   });
-  const { connect, blobs, close } = http2Connect({ url, pingIntervalMs: PING_MS });
+  const transport = http2Connect({ url, pingIntervalMs: PING_MS });
   const client = await openClient({
-    connect,
-    blobs,
+    connect: transport.connect,
+    blobs: transport.blobs,
     directory: workspace,
     tools: observed(tools),
     stream: { retry: RETRY_OPTIONS, attachTimeoutMs: 2 * PING_MS },
@@ -98,7 +96,7 @@ async function main([url = "", workspace = "", prompt = ""]: readonly string[]):
   const leave = async (): Promise<void> => {
     await client.close();
     await tools.close();
-    close();
+    transport.close();
     process.exit();
   };
   process.stdin.resume().once("end", () => void leave());

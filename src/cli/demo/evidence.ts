@@ -54,15 +54,19 @@ export async function readEvidence({ dataDir, workspace, homeKey, now }: Places)
     if (stream === undefined || another !== undefined || stream.view.kind !== "live") {
       throw failure(`there should be one stream on the disk, and there are ${streams.length}`);
     }
-    const { name, number, view } = stream;
+    const { name, view } = stream;
     const sealing = nodeSealing();
     const sealer = sealing.sealer(sealing.deriveStreamKey(homeKey, name.idempotencyKey));
-    const { chunks, events } = openLogs(await scanLogs(database.log, number), name, sealer);
+    const { chunks, events } = openLogs(await scanLogs(database.log, stream.number), name, sealer);
     const { nextSeqno, eventHead } = view.state;
     return {
       idempotencyKey: name.idempotencyKey,
-      chunks: chunks.map((item) => ({ ...item, message: fromBinary(AgentClientMessageSchema, item.body) })),
-      events: events.map((item) => ({ ...item, message: fromBinary(AgentServerMessageSchema, item.body) })),
+      chunks: chunks.map(({ number, mark, body }) => {
+        return { number, mark, message: fromBinary(AgentClientMessageSchema, body) };
+      }),
+      events: events.map(({ number, mark, body }) => {
+        return { number, mark, message: fromBinary(AgentServerMessageSchema, body) };
+      }),
       heads: { nextSeqno, eventHead },
       deeds: linesOf(join(workspace, DEEDS_FILE)),
       letter: readFileIfThere(join(workspace, LETTER_FILE)) ?? "",

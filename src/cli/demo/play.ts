@@ -23,15 +23,15 @@ export const LETTER_FILE = "letter.txt";
 export const LETTER_BEFORE = "Dear reader, this is a draft.\n";
 export const LETTER_AFTER = "Dear reader, this is final.\n";
 
-/** Longer than everything that happens to it: its client is killed while it runs. */
-const FOR_AGES = 25;
+/** Its client is killed while it runs: long enough for that, short enough to be seen to end if nobody stopped it. */
+const CUT_OFF_SECONDS = 12;
 
 export const PLAY: readonly PlayStep[] = [
   {
     says: "Good evening. I am a script, not an AI. While I speak somebody cuts the network, and you will not lose a word of it. Now three tools at once.",
     deeds: [
       { label: "quick", seconds: 0 },
-      { label: "slow", seconds: FOR_AGES },
+      { label: "slow", seconds: CUT_OFF_SECONDS },
     ],
     edits: true,
   },

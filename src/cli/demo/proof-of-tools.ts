@@ -63,7 +63,9 @@ function orderCheck({ events }: Evidence): Check {
     if (update?.case === "stepStarted" || update?.case === "stepRestarted") isOpen = true;
     if (update?.case === "stepCompleted") isOpen = false;
     if (message.case === "execServerMessage" && isOpen) {
-      problems.push(`exec ${message.value.execId} was asked for at event ${event.number}, before its step was complete`);
+      problems.push(
+        `exec ${message.value.execId} was asked for at event ${event.number}, before its step was complete`,
+      );
     }
   }
   return { name: "order", found: "no tool was asked for before its step was complete and on disk", problems };
@@ -125,7 +127,8 @@ function deedsCheck(evidence: Evidence): Check {
   const problems = deeds.flatMap(({ deed, outcome, begun, ended }) => {
     const found = `${deed.label} (${outcome}): found ${begun} beginnings and ${ended} endings in the file`;
     if (outcome === "done") return begun === 1 && ended === 1 ? [] : [`${found}, expected one of each`];
-    if (outcome === "unknown") return begun <= 1 && ended <= begun ? [] : [`${found}, expected at most one of each`];
+    if (outcome === "unknown")
+      return begun <= 1 && ended <= begun ? [] : [`${found}, expected at most one of each`];
     return [`${found}, expected the outcome done or unknown`];
   });
   const known = new Set(deeds.flatMap(({ deed }) => [beginning(deed), ending(deed)]));
@@ -138,15 +141,16 @@ function deedsCheck(evidence: Evidence): Check {
 
 /** Unknown is what was running in a client when it was killed: no more, and no less. */
 function unknownCheck(evidence: Evidence): Check {
-  const cutOff = evidence.lives.flatMap(cutOffRuns).map(({ about }) => about);
+  const cutOff = new Set(evidence.lives.flatMap(cutOffRuns).map(({ about }) => about));
   const problems = deedsOnDisk(evidence).flatMap(({ deed, outcome }) => {
-    const wasCutOff = cutOff.includes(commandOf(deed));
+    const wasCutOff = cutOff.has(commandOf(deed));
     if ((outcome === "unknown") === wasCutOff) return [];
     return wasCutOff
       ? [`${deed.label} was cut off by a kill: expected the outcome unknown, found ${outcome}`]
       : [`${deed.label} was not cut off: expected an outcome, found unknown`];
   });
-  const labels = deedsOnDisk(evidence).flatMap(({ deed, outcome }) => (outcome === "unknown" ? [deed.label] : []));
+  const unknown = deedsOnDisk(evidence).filter(({ outcome }) => outcome === "unknown");
+  const labels = unknown.map(({ deed, ended }) => `${deed.label} (${ended === 0 ? "stopped" : "ran on"})`);
   const found =
     labels.length === 0
       ? "no tool was cut off, and none has an unknown outcome"

@@ -32,7 +32,10 @@ export function printProof(checks: readonly Check[], blows: Blows, board: Board)
   const pulled = `The server was killed ${times(blows.server)}, the client ${times(blows.client)}, the network failed ${times(blows.network)}, in ${seconds} s.`;
   board.print(pulled, dim);
   if (failed === 0) board.print("The proof holds: nothing lost, no tool twice.", (text) => bold(green(text)));
-  else board.print(`The proof FAILED: ${counted(failed, "check")} of ${checks.length}.`, (text) => bold(red(text)));
+  else
+    board.print(`The proof FAILED: ${counted(failed, "check")} of ${checks.length}.`, (text) =>
+      bold(red(text)),
+    );
 }
 
 function times(count: number): string {

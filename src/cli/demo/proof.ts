@@ -104,7 +104,8 @@ function answerCheck({ events, play, shown }: Evidence): Check {
     ...textProblem(`step ${step} of the log`, says, logged.get(step)),
     ...textProblem(`step ${step} on the screen`, says, shown[step]),
   ]);
-  if (shown.length > play.length) problems.push(`expected ${play.length} texts on the screen, found ${shown.length}`);
+  if (shown.length > play.length)
+    problems.push(`expected ${play.length} texts on the screen, found ${shown.length}`);
   const words = play.reduce((sum, { says }) => sum + says.split(" ").length, 0);
   return { name: "answer", found: `all ${words} words of the script, in order, each once`, problems };
 }
@@ -144,14 +145,17 @@ function stepsCheck({ events, play, serverKills }: Evidence): Check {
     if (!isStep) continue;
     const { step } = update.value;
     if (update.case === "stepRestarted") restarts++;
-    if (finished.has(step)) problems.push(`step ${step} was finished, and runs again at event ${event.number}`);
+    if (finished.has(step))
+      problems.push(`step ${step} was finished, and runs again at event ${event.number}`);
     if (update.case === "stepCompleted") finished.add(step);
   }
   if (finished.size !== play.length) {
     problems.push(`expected ${play.length} finished steps, found ${finished.size}`);
   }
   if (restarts > serverKills) {
-    problems.push(`expected at most ${serverKills} steps begun anew, one per kill of the server, found ${restarts}`);
+    problems.push(
+      `expected at most ${serverKills} steps begun anew, one per kill of the server, found ${restarts}`,
+    );
   }
   const found = `${counted(finished.size, "step")}, each finished once; ${restarts} cut off by a kill and begun anew`;
   return { name: "steps", found, problems };

@@ -32,6 +32,7 @@ const POLL_MS = 20;
 /** A machine that needs longer for one act has another problem. */
 const ACT_MS_MAX = 40_000;
 const OUTAGE_MS = 700;
+const ACTS = 7;
 
 export class Show {
   readonly story = new Story();
@@ -42,6 +43,7 @@ export class Show {
   #server: Actor | undefined;
   #client: Actor | undefined;
   #failure: Error | undefined;
+  #act = 0;
   /** How often each was killed or cut. */
   readonly blows = { server: 0, client: 0, network: 0 };
 
@@ -65,9 +67,9 @@ export class Show {
     await this.#serverKilledInTool(1);
     await this.#serverKilledInText(2);
     await this.#networkSilentInTool(2);
-    await this.#everythingKilledInText(3);
+    await this.#everythingFailsInText(3);
     await this.#until("the turn to end", () => this.story.over !== undefined);
-    this.#board.say("client", `turn ${this.story.over?.reason ?? ""}`);
+    this.#board.say("client", `the turn is ${this.story.over?.reason ?? ""}`);
   }
 
   /** In good order, as far as they still are: for the proof nobody may hold the database. */
@@ -85,12 +87,10 @@ export class Show {
 
   async #networkCutInText(step: number): Promise<void> {
     await this.#midText(step);
-    this.#board.say("network", "cut, in the middle of a sentence");
-    this.blows.network++;
-    this.#network.cut();
+    this.#announce("The network is cut in the middle of a sentence");
+    this.#cutNetwork();
     await this.#pause();
-    this.#network.mend();
-    this.#board.say("network", "back");
+    this.#mendNetwork();
   }
 
   async #clientKilledInTool(step: number): Promise<void> {
@@ -99,20 +99,23 @@ export class Show {
       const over = [...this.story.outcomes.values()].filter((outcome) => outcome === "done");
       return this.#hasLine(beginning(slow)) && this.#hasLine(ending(quick)) && over.length >= 3;
     });
-    await this.#killClient(`in the middle of the tool "${slow.label}"`);
+    this.#announce(`The client is killed in the middle of the tool "${slow.label}"`);
+    await this.#killClient();
     this.#startClient();
   }
 
   async #clientKilledInText(step: number): Promise<void> {
     await this.#midText(step);
-    await this.#killClient("in the middle of a sentence; the server goes on writing");
+    this.#announce("The client is killed in the middle of a sentence");
+    await this.#killClient();
     this.#startClient();
   }
 
   async #serverKilledInTool(step: number): Promise<void> {
     const [build] = deedsOf(step);
     await this.#until(`"${build.label}" to run`, () => this.#hasLine(beginning(build)));
-    await this.#killServer(`while the tool "${build.label}" runs at the client`);
+    this.#announce(`The server is killed while the tool "${build.label}" runs at the client`);
+    await this.#killServer();
     await this.#until(`"${build.label}" to end`, () => this.#hasLine(ending(build)));
     this.#board.say("client", `"${build.label}" has ended; its result waits in the journal`);
     await this.#startServer();
@@ -120,34 +123,50 @@ export class Show {
 
   async #serverKilledInText(step: number): Promise<void> {
     await this.#midText(step);
-    await this.#killServer("in the middle of a sentence");
+    this.#announce("The server is killed in the middle of a sentence");
+    await this.#killServer();
     await this.#startServer();
   }
 
   async #networkSilentInTool(step: number): Promise<void> {
     const [upload] = deedsOf(step);
     await this.#until(`"${upload.label}" to run`, () => this.#hasLine(beginning(upload)));
+    this.#announce(`The network goes silent while the tool "${upload.label}" runs`);
     this.#board.say("network", "silent: nothing breaks, and nothing arrives any more");
     this.blows.network++;
     this.#network.silence();
     await this.#until(`"${upload.label}" to end`, () => this.#hasLine(ending(upload)));
     this.#board.say("client", `"${upload.label}" has ended; nobody can be told`);
     await this.#until("the client to notice", () => this.story.state !== "live");
-    this.#network.mend();
-    this.#board.say("network", "back");
+    this.#mendNetwork();
   }
 
-  async #everythingKilledInText(step: number): Promise<void> {
+  async #everythingFailsInText(step: number): Promise<void> {
     await this.#midText(step);
+    this.#announce("Everything at once");
+    this.#cutNetwork();
+    await Promise.all([this.#killServer(), this.#killClient()]);
+    await this.#pause();
+    this.#mendNetwork();
+    this.#startClient();
+    await this.#startServer();
+  }
+
+  #announce(title: string): void {
+    const { bold } = this.#board.style;
+    this.#board.print();
+    this.#board.print(`${++this.#act} of ${ACTS}: ${title}`, bold);
+  }
+
+  #cutNetwork(): void {
     this.#board.say("network", "cut");
     this.blows.network++;
     this.#network.cut();
-    await Promise.all([this.#killServer("in the same moment"), this.#killClient("in the same moment")]);
-    await this.#pause();
+  }
+
+  #mendNetwork(): void {
     this.#network.mend();
     this.#board.say("network", "back");
-    this.#startClient();
-    await this.#startServer();
   }
 
   async #startServer(): Promise<void> {
@@ -176,18 +195,20 @@ export class Show {
     this.story.isBorn(this.#client.pid);
     this.#board.say(
       "client",
-      isFirst ? `process ${this.#client.pid}, begins a turn` : `process ${this.#client.pid} starts on the same journal`,
+      isFirst
+        ? `process ${this.#client.pid}, begins a turn`
+        : `process ${this.#client.pid} starts on the same journal`,
     );
   }
 
-  async #killServer(when: string): Promise<void> {
-    this.#board.say("KILL", `SIGKILL to server ${this.#server?.pid ?? 0}, ${when}`, this.#board.style.red);
+  async #killServer(): Promise<void> {
+    this.#board.say("KILL", `SIGKILL to server ${this.#server?.pid ?? 0}`, this.#board.style.red);
     this.blows.server++;
     await this.#server?.kill();
   }
 
-  async #killClient(when: string): Promise<void> {
-    this.#board.say("KILL", `SIGKILL to client ${this.#client?.pid ?? 0}, ${when}`, this.#board.style.red);
+  async #killClient(): Promise<void> {
+    this.#board.say("KILL", `SIGKILL to client ${this.#client?.pid ?? 0}`, this.#board.style.red);
     this.blows.client++;
     this.story.isKilled();
     await this.#client?.kill();

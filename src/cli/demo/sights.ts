@@ -2,7 +2,7 @@
  * What is seen of the story, in words.
  */
 import type { Board } from "./board.ts";
-import { LETTER_FILE } from "./play.ts";
+import { commandOf, LETTER_FILE, PLAY } from "./play.ts";
 import type { Sight } from "./story.ts";
 
 export function tellSight(sight: Sight, board: Board): void {
@@ -19,7 +19,11 @@ export function tellSight(sight: Sight, board: Board): void {
       );
       break;
     case "runs":
-      board.say("client", `runs ${sight.tool === "shell_stream" ? "shell" : sight.tool}: ${sight.about}`, dim);
+      board.say(
+        "client",
+        `runs ${sight.tool === "shell_stream" ? "shell" : sight.tool}: ${sight.about}`,
+        dim,
+      );
       break;
     case "tool_over":
       tellOutcome(sight, board);
@@ -28,7 +32,11 @@ export function tellSight(sight: Sight, board: Board): void {
       board.say("client", `remembers everything up to event ${sight.cursor}`, dim);
       break;
     case "caught_up":
-      board.say("client", `was sent events ${sight.first} to ${sight.last} again; goes on with the next`, dim);
+      board.say(
+        "client",
+        `was sent events ${sight.first} to ${sight.last} again; goes on with the next`,
+        dim,
+      );
       break;
     case "state":
       if (sight.state !== "ended") board.say("client", stateText(sight), dim);
@@ -43,6 +51,7 @@ function stateText({ state, why }: Extract<Sight, { kind: "state" }>): string {
 function tellOutcome({ tool, outcome, about }: Extract<Sight, { kind: "tool_over" }>, board: Board): void {
   const { green, yellow, red } = board.style;
   const paint = outcome === "done" ? green : outcome === "unknown" ? yellow : red;
-  const name = tool === "edit" ? `edit of ${LETTER_FILE}` : `"${about.split(" ")[1] ?? tool}"`;
+  const deed = PLAY.flatMap(({ deeds }) => deeds).find((one) => commandOf(one) === about);
+  const name = tool === "edit" ? `the edit of ${LETTER_FILE}` : `"${deed?.label ?? tool}"`;
   board.say("agent", `is told that ${name} is ${outcome}`, paint);
 }

@@ -12,7 +12,7 @@ import type { SplitOptions } from "./split-stream.ts";
 import type { Turn } from "./turn.ts";
 
 /** What conversations take of a client. */
-export type ConversationClient = Pick<Client, "open" | "resume" | "follow" | "resumeAll">;
+export type ConversationClient = Pick<Client, "open" | "resume" | "takeOver" | "follow" | "resumeAll">;
 
 export interface ConversationContext {
   readonly client: ConversationClient;

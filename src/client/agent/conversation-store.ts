@@ -8,10 +8,14 @@
 import { HoldfastError } from "../../protocol/errors.ts";
 import { type ClientBlobStore, memoryBlobStore } from "./blob-store.ts";
 
+/** What the user wants of a turn. */
+export type TurnKind = "message" | "continue" | "summarize" | "shell";
+
 export interface TurnUnderWay {
   /** Of its stream. */
   readonly idempotencyKey: string;
   readonly startedMs: number;
+  readonly kind: TurnKind;
   /** The event of the checkpoint in the record, so that a replayed one never takes the place of a newer. */
   readonly checkpointEventId: number;
   /** How many turns and messages the conversation had when it began. */

@@ -130,7 +130,8 @@ export class Conversation {
     const first = await runRequest(blobs, { ...request, record: { ...this.#record, model } });
     const { turns = [], messages = [] } = this.state ?? {};
     const before = { turnsBefore: turns.length, messagesBefore: messages.length };
-    const turn = { idempotencyKey, startedMs: now(), checkpointEventId: 0, ...before };
+    const kind = input.kind ?? "message";
+    const turn = { idempotencyKey, startedMs: now(), kind, checkpointEventId: 0, ...before };
     const title = this.#record.title === "" ? titleOf(input) : this.#record.title;
     await this.#change((record) => ({ ...record, model, title, turn }));
     let stream: ClientStream;
@@ -150,15 +151,15 @@ export class Conversation {
    * writes to it, and where it ended before this client had kept all of it: then it is read to its end. When its
    * stream is gone, its end says so (`lost`), and the next turn can begin.
    */
-  async resume(options: { readonly onQuery?: OnQuery } = {}): Promise<Turn | undefined> {
+  async resume(options: ResumeOptions = {}): Promise<Turn | undefined> {
     if (this.#turn !== undefined) return this.#turn;
-    this.#resuming ??= this.#resume(options.onQuery).finally(() => {
+    this.#resuming ??= this.#resume(options).finally(() => {
       this.#resuming = undefined;
     });
     return this.#resuming;
   }
 
-  async #resume(onQuery: OnQuery | undefined): Promise<Turn | undefined> {
+  async #resume({ onQuery, hasEnded = false }: ResumeOptions): Promise<Turn | undefined> {
     await this.refresh();
     if (this.#turn !== undefined || this.#record.turn === undefined) return this.#turn;
     const { client } = this.#context;
@@ -170,8 +171,12 @@ export class Conversation {
       // Resumed by somebody else meanwhile.
       if (this.#turn !== undefined) return this.#turn;
       if (code === "fenced") return this.follow(await client.follow(idempotencyKey), { keeps: false });
-      if (code !== "stream_ended" && code !== "not_found") throw cause;
-      return this.follow(await client.follow(idempotencyKey), { keeps: true });
+      if (code === "stream_ended" || (code === "not_found" && hasEnded)) {
+        return this.follow(await client.follow(idempotencyKey), { keeps: true });
+      }
+      if (code !== "not_found") throw cause;
+      // This client died before its journal was on disk. If the server has the turn, it waits for somebody to answer it.
+      return this.follow(await client.takeOver(idempotencyKey), { keeps: true, onQuery });
     }
   }
 
@@ -225,7 +230,9 @@ export class Conversation {
         const { turn } = this.#record;
         if (!isOwn(turn) || end.reason === "left") return;
         const { reason } = end;
-        const state = reason === "completed" ? undefined : await this.#continued(turn, view);
+        // Half a summary stands for nothing, and a command that was stopped has told the model nothing.
+        const isTalk = turn.kind === "message" || turn.kind === "continue";
+        const state = isTalk && reason !== "completed" ? await this.#continued(turn, view) : undefined;
         const lastTurn = {
           idempotencyKey,
           reason,
@@ -267,6 +274,12 @@ export class Conversation {
     this.#writing = running.catch(() => undefined);
     return running;
   }
+}
+
+export interface ResumeOptions {
+  readonly onQuery?: OnQuery;
+  /** Its journal said that the turn is over, and was cleared away. */
+  readonly hasEnded?: boolean;
 }
 
 export interface FollowOptions {

@@ -187,7 +187,8 @@ export class Conversations {
     for (const [idempotencyKey, record] of open) {
       if (others.has(idempotencyKey)) continue;
       // Its journal has ended or is gone: what was not kept of it is read once more.
-      const turn = await this.#conversationOf(record).resume();
+      const hasEnded = report.cleared.includes(idempotencyKey);
+      const turn = await this.#conversationOf(record).resume({ hasEnded });
       if (turn === undefined || turns.includes(turn)) continue;
       turns.push(turn);
       onTurn(turn);

@@ -9,6 +9,7 @@ export {
   type LastTurn,
   memoryConversationStore,
   memoryStores,
+  type TurnKind,
   type TurnUnderWay,
 } from "./conversation-store.ts";
 export { Conversation, type OnQuery, type SendOptions } from "./conversation.ts";

@@ -271,7 +271,8 @@ export class Turn implements SplitStream {
         () => this.#keepView(view),
         // What was not answered comes again after a restart: it must not be covered.
         () => undefined,
-      );
+      )
+      .catch((bug: unknown) => this.#parts.onBug(bug));
   }
 
   #keepView(view: TurnView): void {

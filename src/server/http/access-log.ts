@@ -13,6 +13,8 @@ import type { HttpCounters, RequestKind } from "./http-counters.ts";
 export interface RequestLine {
   readonly requestId: string;
   readonly kind: RequestKind;
+  /** Of the gateway: which of its routes, never the path itself. */
+  readonly route: string | undefined;
   readonly method: string;
   /** Where it came from. */
   readonly remote: string;
@@ -20,8 +22,8 @@ export interface RequestLine {
   readonly principal: string | undefined;
   readonly stream: string | undefined;
   readonly status: number;
-  /** Why it was refused, when it was refused by this edge. */
-  readonly error: ErrorCode | "foreign" | undefined;
+  /** Why it was refused, by this edge or by the gateway. */
+  readonly error: string | undefined;
   readonly durationMs: number;
   readonly bytesIn: number;
   readonly bytesOut: number;

@@ -5,7 +5,7 @@
  * stream is touched before the principal is known.
  */
 import type { Logger } from "pino";
-import { type ErrorCode, HoldfastError } from "../../protocol/errors.ts";
+import { HoldfastError } from "../../protocol/errors.ts";
 import { HeadRefusal, readFormat } from "../../transport/node/call-head.ts";
 import type { Exchange, ResponseHeaders } from "../../transport/node/exchange.ts";
 import type { ServerCounters } from "../counters.ts";
@@ -21,11 +21,13 @@ import {
 } from "./answers.ts";
 import { addTo, type HttpCounters, type RequestKind } from "./http-counters.ts";
 import type { Metrics } from "./metrics.ts";
+import { credentialsOf, type Mount, type MountedCall, mountOf, requestIdOf } from "./mount.ts";
 import { ObservedExchange } from "./observed-exchange.ts";
 import type { OpenCalls } from "./open-calls.ts";
-import { isLoopbackHost, type Judge, PREFLIGHT_HEADERS } from "./origin.ts";
+import { EXPOSED_HEADERS, isLoopbackHost, type Judge, PREFLIGHT_HEADERS } from "./origin.ts";
 import { NOTICE, type Route, ROUTES, SERVED_PATHS } from "./routes.ts";
-import type { SignIn } from "./sign-in.ts";
+import type { SignedIn, SignIn } from "./sign-in.ts";
+import { isLimited } from "../api-key-limits.ts";
 
 /** A call of one of the services, of a principal that is known. */
 export type Call = (exchange: Exchange, principal: string) => void;
@@ -35,6 +37,7 @@ export interface EdgeOptions {
   readonly signIn: SignIn;
   readonly openCalls: OpenCalls;
   readonly calls: Readonly<Partial<Record<RequestKind, Call>>>;
+  readonly mounts: readonly Mount[];
   readonly metrics: () => Metrics;
   /** Whether `/metrics` is shown without an API key. */
   readonly hasOpenMetrics: boolean;
@@ -52,7 +55,10 @@ interface Pass {
   readonly kind: RequestKind;
   readonly exchange: ObservedExchange;
   principal: string | undefined;
-  error: ErrorCode | "foreign" | undefined;
+  error: string | undefined;
+  route: string | undefined;
+  /** Names the stream that it is about. */
+  streamId: string | undefined;
   /** Called at its end. */
   over: () => void;
 }
@@ -61,24 +67,29 @@ export function createEdge(options: EdgeOptions): (exchange: Exchange) => void {
   const { logger, http, counters } = options;
   let requestCount = 0;
 
-  function begin(exchange: Exchange, kind: RequestKind, headers: ResponseHeaders): Pass {
+  function begin(
+    exchange: Exchange,
+    kind: RequestKind,
+    headers: ResponseHeaders,
+    requestId = (++requestCount).toString(36),
+  ): Pass {
     const beganMs = performance.now();
-    const requestId = (++requestCount).toString(36);
     const observed = new ObservedExchange(exchange, headers, http, () => {
       addTo(http.open, kind, -1);
       addTo(http.done, `${kind} ${observed.status}`, 1);
-      const { principal, error } = pass;
+      const { principal, error, route } = pass;
       pass.over();
-      const idempotencyKey = exchange.header("x-idempotency-key");
-      const isNamed = principal !== undefined && idempotencyKey !== undefined;
+      const streamId = pass.streamId ?? exchange.header("x-idempotency-key");
+      const isNamed = principal !== undefined && streamId !== undefined;
       logRequest(logger, {
         requestId,
         kind,
+        route,
         method: exchange.method.slice(0, METHOD_CHARS_MAX),
         remote: exchange.remoteAddress,
         http: exchange.httpVersion,
         principal,
-        stream: isNamed ? streamHash(principal, idempotencyKey) : undefined,
+        stream: isNamed ? streamHash(principal, streamId) : undefined,
         status: observed.status,
         error,
         durationMs: Math.round(performance.now() - beganMs),
@@ -86,8 +97,15 @@ export function createEdge(options: EdgeOptions): (exchange: Exchange) => void {
         bytesOut: observed.bytesOut,
       });
     });
-    const over = (): void => undefined;
-    const pass: Pass = { kind, exchange: observed, principal: undefined, error: undefined, over };
+    const pass: Pass = {
+      kind,
+      exchange: observed,
+      principal: undefined,
+      error: undefined,
+      route: undefined,
+      streamId: undefined,
+      over: () => undefined,
+    };
     addTo(http.open, kind, 1);
     return pass;
   }
@@ -119,7 +137,8 @@ export function createEdge(options: EdgeOptions): (exchange: Exchange) => void {
           refuse(pass, format.error, format.status);
           return;
         }
-        const principal = await signIn(pass);
+        const { principal, limits } = await signIn(pass);
+        if (isLimited(limits)) throw onlyMounted();
         if (options.isStopped()) {
           throw new HoldfastError("unavailable", "this server is shutting down; come back");
         }
@@ -135,12 +154,40 @@ export function createEdge(options: EdgeOptions): (exchange: Exchange) => void {
     }
   }
 
-  async function signIn(pass: Pass): Promise<string> {
-    const { exchange } = pass;
-    const authorization = exchange.header("authorization");
-    const principal = await options.signIn.principalOf(authorization, exchange.remoteAddress);
-    pass.principal = principal;
-    return principal;
+  async function signIn(
+    pass: Pass,
+    authorization = pass.exchange.header("authorization"),
+  ): Promise<SignedIn> {
+    const signedIn = await options.signIn.enter(authorization, pass.exchange.remoteAddress);
+    pass.principal = signedIn.principal;
+    return signedIn;
+  }
+
+  function mounted(exchange: Exchange, headers: ResponseHeaders): MountedCall & { readonly pass: Pass } {
+    const requestId = requestIdOf(exchange);
+    const pass = begin(exchange, "gateway", { ...headers, "x-request-id": requestId }, requestId);
+    return {
+      pass,
+      exchange: pass.exchange,
+      requestId,
+      signIn: async () => {
+        const authorization = credentialsOf(exchange);
+        const { principal, apiKeyId = principal, limits } = await signIn(pass, authorization).catch(
+          (cause: unknown) => {
+            if (cause instanceof HoldfastError) counters.refusals[cause.code]++;
+            throw cause;
+          },
+        );
+        pass.over = options.openCalls.add(authorization, pass.exchange);
+        return { principal, apiKeyId, limits };
+      },
+      isStopped: options.isStopped,
+      tell: (news) => Object.assign(pass, news),
+      onBug: (bug) => {
+        counters.bugs++;
+        logBug(logger, bug);
+      },
+    };
   }
 
   function refuse(pass: Pass, cause: unknown, status?: number): void {
@@ -164,8 +211,15 @@ export function createEdge(options: EdgeOptions): (exchange: Exchange) => void {
       header: (name) => exchange.header(name),
     });
     const route = ROUTES.get(exchange.path);
+    const mount = mountOf(options.mounts, exchange.path);
     if (judgement.kind === "refused") {
       http.foreign++;
+      if (mount !== undefined) {
+        const call = mounted(exchange, SECURITY_HEADERS);
+        call.pass.error = "foreign";
+        mount.refuse(call, { status: 403, message: judgement.reason });
+        return;
+      }
       const pass = begin(exchange, route?.kind ?? "other", SECURITY_HEADERS);
       pass.error = "foreign";
       answerJson(pass.exchange, 403, { code: "permission_denied", message: judgement.reason });
@@ -175,9 +229,13 @@ export function createEdge(options: EdgeOptions): (exchange: Exchange) => void {
     const headers =
       corsOrigin === undefined
         ? SECURITY_HEADERS
-        : { ...SECURITY_HEADERS, "access-control-allow-origin": corsOrigin };
+        : { ...SECURITY_HEADERS, ...EXPOSED_HEADERS, "access-control-allow-origin": corsOrigin };
     if (exchange.method === "OPTIONS" && corsOrigin !== undefined) {
       answerEmpty(begin(exchange, "preflight", headers).exchange, 204, PREFLIGHT_HEADERS);
+      return;
+    }
+    if (mount !== undefined) {
+      mount.handle(mounted(exchange, headers));
       return;
     }
     const pass = begin(exchange, route?.kind ?? "other", headers);
@@ -197,6 +255,12 @@ export function createEdge(options: EdgeOptions): (exchange: Exchange) => void {
         });
     }
   };
+}
+
+/** Streams of our own protocol are not counted by API key: one that is limited must not get around its limits there. */
+function onlyMounted(): HoldfastError {
+  const message = "this API key has limits, which count for /v1 alone; use one without limits for streams";
+  return new HoldfastError("unauthenticated", message);
 }
 
 /** Longer ones are not methods of anybody. */

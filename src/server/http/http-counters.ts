@@ -10,6 +10,7 @@ export const REQUEST_KINDS = [
   "listen",
   "blob_put",
   "blob_get",
+  "gateway",
   "health",
   "ready",
   "metrics",

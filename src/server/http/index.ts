@@ -1,3 +1,4 @@
 /** A server of streams on a port: `createServer`, and HTTP around it. */
 export { type HttpOptions, type HttpServer, serveHttp } from "./serve.ts";
-export type { Authenticate } from "./sign-in.ts";
+export type { Mount, MountedCall, MountedGuest, MountedNews } from "./mount.ts";
+export type { Authenticate, SignedIn } from "./sign-in.ts";

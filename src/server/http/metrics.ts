@@ -18,6 +18,8 @@ export interface MetricSources {
   readonly failedSignIns: () => number;
   readonly sockets: () => number;
   readonly blobBytesHeld: () => number;
+  /** More lines in the same format, of parts that this server does not know. */
+  readonly more?: (() => string) | undefined;
 }
 
 export interface Metrics {
@@ -38,7 +40,8 @@ export function createMetrics(sources: MetricSources): Metrics {
   addStreams(make, registry, sources);
   addHttp(make, sources);
   addProcess(make, loop);
-  return { contentType: registry.contentType, text: () => registry.metrics(), close: () => loop.disable() };
+  const text = async (): Promise<string> => (await registry.metrics()) + (sources.more?.() ?? "");
+  return { contentType: registry.contentType, text, close: () => loop.disable() };
 }
 
 type Make = (name: string, help: string, read: Read, labelNames?: readonly string[]) => void;

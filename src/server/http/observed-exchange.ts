@@ -62,8 +62,8 @@ export class ObservedExchange implements Exchange {
       },
       ended: () => listener.ended(),
       drained: () => listener.drained(),
-      closed: () => {
-        listener.closed();
+      closed: (isWhole) => {
+        listener.closed(isWhole);
         this.#over();
       },
     });

@@ -98,24 +98,44 @@ export function isLoopbackName(name: string): boolean {
   return isIPv4(name) && name.startsWith("127.");
 }
 
-/** What our clients send beside the headers that every page may. */
+/** What our clients, and those of the gateway, send beside the headers that every page may. */
 const CORS_HEADERS = [
   "authorization",
   "connect-protocol-version",
   "connect-timeout-ms",
   "content-type",
+  "idempotency-key",
+  "last-event-id",
+  "x-api-key",
   "x-holdfast-connection",
   "x-idempotency-event-id",
   "x-idempotency-key",
   "x-idempotent-encryption-key",
+  "x-request-id",
+  "x-session-id",
+  // Of the OpenAI SDK.
+  "x-stainless-arch",
+  "x-stainless-helper-method",
+  "x-stainless-lang",
+  "x-stainless-os",
+  "x-stainless-package-version",
+  "x-stainless-retry-count",
+  "x-stainless-runtime",
+  "x-stainless-runtime-version",
+  "x-stainless-timeout",
 ].join(", ");
+
+/** What a page of an allowed origin may read of an answer, beside what every page may. */
+export const EXPOSED_HEADERS: Readonly<Record<string, string>> = Object.freeze({
+  "access-control-expose-headers": "retry-after, x-holdfast-stream, x-request-id",
+});
 
 /** Two hours: the longest that browsers keep an answer to a preflight. */
 const PREFLIGHT_SECONDS = "7200";
 
 /** The answer to a preflight of an allowed origin. The origin itself is on every answer to it. */
 export const PREFLIGHT_HEADERS: Readonly<Record<string, string>> = Object.freeze({
-  "access-control-allow-methods": "GET, POST",
+  "access-control-allow-methods": "GET, POST, DELETE",
   "access-control-allow-headers": CORS_HEADERS,
   "access-control-max-age": PREFLIGHT_SECONDS,
   // A public page may reach a server in a private network only where that one agrees.

@@ -17,6 +17,7 @@ import { ByteBudget } from "./byte-budget.ts";
 import { type Call, createEdge } from "./edge.ts";
 import { newHttpCounters, type RequestKind } from "./http-counters.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
+import type { Mount } from "./mount.ts";
 import { OpenCalls } from "./open-calls.ts";
 import { isLoopbackName, originJudge } from "./origin.ts";
 import { type Authenticate, FAILED_SIGN_INS, SignIn } from "./sign-in.ts";
@@ -34,6 +35,10 @@ export interface HttpOptions {
   readonly allowedHosts?: readonly string[];
   /** Origins of other sites' pages that may use this server. */
   readonly allowedOrigins?: readonly string[];
+  /** What answers under paths of its own. */
+  readonly mounts?: readonly Mount[];
+  /** More lines for `/metrics`, in Prometheus' format: of what is mounted. */
+  readonly extraMetrics?: () => string;
   /** Absent: says nothing. */
   readonly logger?: Logger;
   /** One more reason why this server should not be sent anything; undefined when there is none. */
@@ -85,6 +90,7 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
     server.counters.bugs++;
     logBug(logger, bug);
   };
+  const mounts = options.mounts ?? [];
   let isClosing = false;
   let isStopped = false;
 
@@ -115,6 +121,7 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
     signIn,
     openCalls,
     calls,
+    mounts,
     metrics: () => metrics,
     hasOpenMetrics: isLoopbackName(host),
     unreadyReason,
@@ -130,6 +137,7 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
     failedSignIns: () => signIn.failureCount,
     sockets: () => port.connectionCount,
     blobBytesHeld: () => blobMemory.heldBytes,
+    more: options.extraMetrics,
   });
 
   async function close({ drainMs = DRAIN_MS, noticeMs = 0 }: CloseOptions = {}): Promise<void> {
@@ -138,6 +146,7 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
     logger.info("shutting down");
     if (noticeMs > 0) await new Promise((resolve) => setTimeout(resolve, noticeMs));
     isStopped = true;
+    for (const mount of mounts) mount.close();
     // Both at once: a connection that is told to come back ends by itself, and that is what the port waits for.
     const told = server.shutdown().then(() => streams.close());
     await Promise.all([told, port.close(drainMs)]);

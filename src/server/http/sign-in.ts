@@ -9,9 +9,18 @@ import { createHash } from "node:crypto";
 import { isIPv6 } from "node:net";
 import * as budget from "../../core/budget.ts";
 import { HoldfastError } from "../../protocol/errors.ts";
+import type { ApiKeyLimits } from "../api-key-limits.ts";
+
+/** Whom an API key stands for. */
+export interface SignedIn {
+  readonly principal: string;
+  /** Absent: what is counted by API key is counted by principal. */
+  readonly apiKeyId?: string;
+  readonly limits?: ApiKeyLimits | undefined;
+}
 
 /** Rejects with `unauthenticated` for a token that is absent, unknown or revoked: one answer for all. */
-export type Authenticate = (apiKey: string | undefined) => Promise<{ readonly principal: string }>;
+export type Authenticate = (apiKey: string | undefined) => Promise<SignedIn>;
 
 /** A person who mistypes never meets it; a program that guesses gets one try in a second. */
 export const FAILED_SIGN_INS: budget.Options = { burst: 20, refillMs: 1_000 };
@@ -36,14 +45,19 @@ export class SignIn {
 
   /** Rejects with `unauthenticated`, or with `overloaded` when this address has failed too often. */
   async principalOf(authorization: string | undefined, remoteAddress: string): Promise<string> {
+    return (await this.enter(authorization, remoteAddress)).principal;
+  }
+
+  /** The same, with everything that is known of the API key. */
+  async enter(authorization: string | undefined, remoteAddress: string): Promise<SignedIn> {
     const token = bearerToken(authorization);
     const mark = token === undefined ? "" : createHash("sha256").update(token).digest("base64");
     const address = networkOf(remoteAddress);
     if (!this.#good.has(mark)) this.#checkFailures(address);
     try {
-      const { principal } = await this.#authenticate(token);
+      const signedIn = await this.#authenticate(token);
       if (token !== undefined) remember(this.#good, mark, true);
-      return principal;
+      return signedIn;
     } catch (cause) {
       if (cause instanceof HoldfastError && cause.code === "unauthenticated") {
         this.failureCount++;

@@ -15,8 +15,11 @@ export interface ExchangeListener {
   ended(): void;
   /** What waited unsent is on its way; only called when something waited. */
   drained(): void;
-  /** Nothing more comes or goes: the response has left, or somebody has hung up. */
-  closed(): void;
+  /**
+   * Nothing more comes or goes: the response has left, or somebody has hung up. `isWhole` when all of the response was handed
+   * to the system: more than that nobody can know without the peer's word.
+   */
+  closed(isWhole: boolean): void;
 }
 
 /** Names in lower case. Several values of one name are several headers. */

@@ -18,6 +18,7 @@ export class Http1Exchange implements Exchange {
   readonly #isLast: () => boolean;
   readonly #lastBytesTimeoutMs: number;
   #leaving: NodeJS.Timeout | undefined;
+  #isWhole = false;
 
   constructor(
     request: IncomingMessage,
@@ -40,6 +41,11 @@ export class Http1Exchange implements Exchange {
     // A broken connection is told by `close`; without these the error itself would end the process.
     request.on("error", () => undefined);
     response.on("error", () => undefined);
+    const { socket } = request;
+    // It is also told for bytes that a broken socket has thrown away; and first of all listeners, because one of Node's closes the socket.
+    response.prependListener("finish", () => {
+      this.#isWhole = !socket.destroyed;
+    });
   }
 
   header(name: string): string | undefined {
@@ -58,7 +64,7 @@ export class Http1Exchange implements Exchange {
       if (isClosed) return;
       isClosed = true;
       clearTimeout(this.#leaving);
-      listener.closed();
+      listener.closed(this.#isWhole);
     };
     this.#response.on("close", close);
     // A listener that comes too late would otherwise wait for ever.

@@ -56,7 +56,7 @@ export class Http2Exchange implements Exchange {
       if (isClosed) return;
       isClosed = true;
       clearTimeout(this.#leaving);
-      listener.closed();
+      listener.closed(stream.writableFinished);
     };
     stream.on("close", close);
     // A listener that comes too late would otherwise wait for ever.

@@ -183,6 +183,24 @@ export interface Disk {
 
 export const newDisk = (): Disk => ({ journals: memoryJournalStore(), stores: memoryStores() });
 
+/** A dead process gets nothing more onto its disk. */
+function dyingWith({ journals, stores: { blobs, records } }: Disk, isDead: () => boolean): Disk {
+  const alive = <Result>(write: () => Promise<Result>): Promise<Result> =>
+    isDead() ? Promise.reject(new Error("this process is dead")) : write();
+  return {
+    journals: {
+      ...journals,
+      append: (name, added) => alive(() => journals.append(name, added)),
+      replace: (name, added) => alive(() => journals.replace(name, added)),
+      remove: (name) => alive(() => journals.remove(name)),
+    },
+    stores: {
+      blobs: { ...blobs, put: (id, bytes) => alive(() => blobs.put(id, bytes)) },
+      records: { ...records, put: (record) => alive(() => records.put(record)) },
+    },
+  };
+}
+
 export class AgentRig {
   readonly bugs: unknown[] = [];
   readonly #transport;
@@ -248,19 +266,20 @@ export class AgentRig {
     };
     const onBug = (bug: unknown): void => void this.bugs.push(bug);
     const tools = clientTools?.(() => conversations);
+    const { journals, stores } = dyingWith(disk, () => isDead);
     const client: Client = new Client<Uint8Array>({
       connect,
       blobs: this.#transport.blobs,
       sealing: nodeSealing(),
       homeKey: HOME_KEY,
       environment,
-      journals: disk.journals,
+      journals,
       stream: { retry: SOON },
       onBug,
       ...(tools === undefined ? {} : { tools }),
       ...(writerLocks === undefined ? {} : { writerLocks }),
     });
-    const conversations = new Conversations({ client, ...disk.stores, onBug, ...options });
+    const conversations = new Conversations({ client, ...stores, onBug, ...options });
     this.#clients.push(client);
     const kill = (): void => {
       isDead = true;

@@ -15,6 +15,7 @@ import {
   type RunRequest,
   StepBlobSchema,
   textOf,
+  ToolDefinitionSchema,
   TurnBlobSchema,
   UserMessageSchema,
 } from "../../../src/protocol/index.ts";
@@ -320,4 +321,40 @@ test("a turn that fails says why, and its conversation goes on", async (t) => {
   assert.equal(conversation.record.lastTurn?.message, "slow down");
   assert.equal((await (await conversation.send({ text: "again" })).ended).reason, "completed");
   assert.equal(conversation.state?.messages.length, 3, "what was said before the failure is there");
+});
+
+test("E8: a request that does not fit a chunk is refused with what can be done about it", async (t) => {
+  const rig = await AgentRig.start(t, scripted(echo));
+  const { conversations } = rig.process();
+  const conversation = await conversations.begin();
+  const definition = create(ToolDefinitionSchema, { name: "t", parametersJson: "x".repeat(600_000) });
+  const sent = conversation.send(
+    { text: "hi" },
+    { tools: { kinds: [], definitions: [definition, definition] } },
+  );
+  await assert.rejects(sent, { code: "too_large", message: /fewer tools/ });
+  assert.deepEqual(await conversations.list(), []);
+});
+
+test("a summary that was stopped halfway leaves the conversation as it was", async (t) => {
+  const rig = await AgentRig.start(
+    t,
+    scripted(async (talk) => {
+      if (saidIn(talk.request) !== "summarizeAction") return echo(talk);
+      await talk.text("In short,");
+      await new Promise<never>((_, reject) => {
+        talk.stream.signal.addEventListener("abort", () => reject(new Error("stopped")));
+      });
+    }),
+  );
+  const conversation = await rig.process().conversations.begin();
+  await (
+    await conversation.send({ text: "one" })
+  ).ended;
+  const before = conversation.state;
+  const turn = await conversation.send({ kind: "summarize" });
+  await until(() => turn.view.parts.length > 0, "it speaks");
+  await turn.abort();
+  assert.equal((await turn.ended).reason, "aborted");
+  assert.deepEqual(conversation.state, before);
 });

@@ -142,6 +142,7 @@ test("what an open turn has set is not touched, however long it takes", async ()
   const turn = {
     idempotencyKey: "k",
     startedMs: disk.nowMs,
+    kind: "message" as const,
     checkpointEventId: 0,
     turnsBefore: 0,
     messagesBefore: 0,

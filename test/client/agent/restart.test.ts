@@ -166,6 +166,7 @@ test("a turn whose stream is gone says so, and the conversation goes on", async 
   const turn = {
     idempotencyKey: "gone",
     startedMs: 0,
+    kind: "message" as const,
     checkpointEventId: 0,
     turnsBefore: 0,
     messagesBefore: 0,

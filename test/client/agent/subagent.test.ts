@@ -221,6 +221,7 @@ test("a child whose record was written and whose stream was not is begun", async
         const turn = {
           idempotencyKey: names.idempotencyKey,
           startedMs: 0,
+          kind: "message" as const,
           checkpointEventId: 0,
           turnsBefore: 0,
           messagesBefore: 0,

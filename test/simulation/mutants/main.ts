@@ -2,16 +2,16 @@
  * `npm run sim:mutants [-- --seeds N] [--only TEXT] [--record]`: plants each bug and looks which seed
  * of the simulator notices it. A bug that survives all seeds fails the run.
  */
-import { spawn } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { parse, refuse, whole } from "../../../scripts/arguments.ts";
-import { caughtFile, guaranteesFile, type Caught, readCaught, withTable } from "./record.ts";
-import { type Mutant, MUTANTS } from "./table.ts";
+import { caughtFile, guaranteesFile, type Caught, placeOf, readCaught, withTable } from "./record.ts";
+import { hunt } from "./start-hunt.ts";
+import { MUTANTS } from "./table.ts";
 
 const HELP = `npm run sim:mutants -- [options]
   --seeds N     so many seeds may a planted bug survive at most (default 1000)
-  --only TEXT   only bugs whose name or invariant contains TEXT
+  --only TEXT   only bugs whose name or invariant contains TEXT, or those of the "agent"
   --fresh       do not begin with the seed that noticed the bug last time
   --record      keep the seeds for next time and put the table into docs/GUARANTEES.md
   --help        this text`;
@@ -33,15 +33,21 @@ else await main(whole(values.seeds, "seeds", 1, HELP));
 async function main(seeds: number): Promise<void> {
   const known = readCaught();
   const caught = new Map<string, Caught>();
-  const waiting = MUTANTS.filter(({ name, breaks }) => `${breaks} ${name}`.includes(values.only));
+  const waiting = MUTANTS.filter(({ name, breaks, hunter = "" }) =>
+    `${breaks} ${hunter} ${name}`.includes(values.only),
+  );
   const count = waiting.length;
   if (count === 0) refuse(`no planted bug has "${values.only}" in its name or invariant`, HELP);
   const worker = async (): Promise<void> => {
     for (let mutant = waiting.shift(); mutant !== undefined; mutant = waiting.shift()) {
       const first = values.fresh ? 0 : (known.get(mutant.name)?.seed ?? 0);
-      const found = await hunt(mutant, first, seeds);
+      const found = await hunt(mutant, first, seeds).catch((cause: unknown) => {
+        // Most likely its text is no longer in the source: one verdict less, and the others go on.
+        print(`FAILED to plant it: ${cause instanceof Error ? cause.message : String(cause)}`);
+        return undefined;
+      });
       if (found !== undefined) caught.set(mutant.name, found);
-      const verdict = found === undefined ? "SURVIVED" : `caught by seed ${found.seed}: ${found.by}`;
+      const verdict = found === undefined ? "SURVIVED" : `caught by ${placeOf(mutant, found)}: ${found.by}`;
       print(`${mutant.breaks.padEnd(3)} ${mutant.name}\n    ${verdict}`);
     }
   };
@@ -59,39 +65,6 @@ function record(caught: ReadonlyMap<string, Caught>): void {
   writeFileSync(caughtFile, `${JSON.stringify(Object.fromEntries(kept), undefined, 2)}\n`);
   writeFileSync(guaranteesFile, withTable(readFileSync(guaranteesFile, "utf8"), new Map(kept)));
   print("recorded");
-}
-
-function hunt(mutant: Mutant, first: number, seeds: number): Promise<Caught | undefined> {
-  const plant = new URL("plant.ts", import.meta.url).href;
-  const hunter = new URL("hunt.ts", import.meta.url).pathname;
-  const child = spawn(process.execPath, ["--import", plant, hunter, String(first), String(seeds)], {
-    env: { ...process.env, HOLDFAST_MUTANT: mutant.name },
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  const output = { out: "", err: "" };
-  child.stdout.setEncoding("utf8").on("data", (text: string) => (output.out += text));
-  child.stderr.setEncoding("utf8").on("data", (text: string) => (output.err += text));
-  return new Promise((resolve, reject) => {
-    child.on("error", reject);
-    child.on("close", (code) => {
-      if (code !== 0) {
-        // Most likely its text is no longer in the source: one verdict less, and the others go on.
-        print(`${mutant.breaks.padEnd(3)} ${mutant.name}\n    FAILED to plant it: ${reasonOf(output.err)}`);
-        return resolve(undefined);
-      }
-      const [seed = "", by = ""] = output.out.trim().split("\t");
-      return resolve(seed === "none" ? undefined : { seed: Number(seed), by });
-    });
-  });
-}
-
-function reasonOf(error: string): string {
-  return (
-    error
-      .split("\n")
-      .find((line) => line.startsWith("Error: "))
-      ?.slice(7) ?? error
-  );
 }
 
 function print(line: string): void {

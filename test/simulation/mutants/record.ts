@@ -2,12 +2,13 @@
  * Which seed noticed which planted bug, kept for next time, and as the table that users read.
  */
 import { existsSync, readFileSync } from "node:fs";
-import { MUTANTS } from "./table.ts";
+import { type Mutant, MUTANTS } from "./table.ts";
 
 export const caughtFile = new URL("caught.json", import.meta.url);
 export const guaranteesFile = new URL("../../../docs/GUARANTEES.md", import.meta.url);
 
 export interface Caught {
+  /** Of the world, or the number of the crash point. */
   readonly seed: number;
   /** What the simulator said. */
   readonly by: string;
@@ -36,16 +37,17 @@ export function withTable(document: string, caught: ReadonlyMap<string, Caught>)
 }
 
 export function tableOf(caught: ReadonlyMap<string, Caught>): string {
-  const rows = MUTANTS.map(({ name, breaks }) => {
+  const rows = MUTANTS.map((mutant) => {
+    const { name, breaks } = mutant;
     const one = caught.get(name);
     return [
       breaks,
       name,
-      one === undefined ? "" : String(one.seed),
+      one === undefined ? "" : placeOf(mutant, one),
       one === undefined ? "" : shortOf(one.by),
     ];
   });
-  const table = [["breaks", "planted bug", "seed", "noticed as"], ...rows];
+  const table = [["breaks", "planted bug", "noticed by", "noticed as"], ...rows];
   const widths = [0, 1, 2, 3].map((column) => Math.max(...table.map((row) => row[column]?.length ?? 0), 3));
   const line = (row: readonly string[]): string =>
     `| ${widths.map((width, column) => (row[column] ?? "").padEnd(width)).join(" | ")} |`;
@@ -53,6 +55,12 @@ export function tableOf(caught: ReadonlyMap<string, Caught>): string {
   return [line(head), `| ${widths.map((width) => "-".repeat(width)).join(" | ")} |`, ...body.map(line)].join(
     "\n",
   );
+}
+
+/** Where it was noticed: in which seed, or by a crash at which of the points of a conversation. */
+export function placeOf({ hunter }: Mutant, { seed }: Caught): string {
+  if (hunter === undefined) return `seed ${seed}`;
+  return seed === 0 ? "no crash" : `crash ${seed}`;
 }
 
 /** Without the ids, which say nothing to a reader. */

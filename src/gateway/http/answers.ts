@@ -1,0 +1,71 @@
+/**
+ * What the gateway's HTTP asks for: answers to requests, as deltas to be written down.
+ *
+ * Here ends what HTTP knows. Whether an answer is live, a retry that attached, or a replay makes no difference to who writes it.
+ */
+import type { AnswerDelta, ChatRequest } from "../openai/index.ts";
+
+export interface GatewayAnswers {
+  models(principal: string): readonly ModelInfo[];
+  /** Resolves as soon as the request was accepted; rejects with what the client is told. */
+  chat(call: ChatCall): Promise<Answer>;
+  /** What follows the event in the answer that it belongs to. */
+  events(call: EventsCall): Promise<Answer>;
+  /** The user's wish: the turn is aborted. Rejects when there is no such stream of this principal. */
+  stop(call: StopCall): Promise<void>;
+}
+
+export interface ModelInfo {
+  readonly id: string;
+}
+
+export interface ChatCall {
+  readonly principal: string;
+  readonly request: ChatRequest;
+  /** SHA-256 over the body's bytes, hexadecimal. */
+  readonly bodyHash: string;
+  /** The header `Idempotency-Key`. It names a request of this client, not a stream. */
+  readonly idempotencyKey: string | undefined;
+  /** What the client calls its session: a hint, never proof. */
+  readonly sessionHint: string | undefined;
+  /** How many sessions of this API key may wait for tools; undefined: as many as everybody's. */
+  readonly parkedMax: number | undefined;
+  readonly requestId: string;
+  /** Aborted when the client has hung up or the server shuts down. */
+  readonly signal: AbortSignal;
+}
+
+export interface EventsCall {
+  readonly principal: string;
+  readonly streamId: string;
+  /** The last event that the client has whole; 0: nothing yet. */
+  readonly lastEventId: number;
+  readonly signal: AbortSignal;
+}
+
+export interface StopCall {
+  readonly principal: string;
+  readonly streamId: string;
+}
+
+export interface Answer {
+  readonly streamId: string;
+  /** The same whenever this answer is told again. */
+  readonly head: AnswerHead;
+  /** In order; they end after `calls` or `ended`. What they throw is told to the client. */
+  readonly deltas: AsyncIterable<AnswerDelta>;
+  /**
+   * Told once, when the response is over. Whole: the last delta was written and all of the response handed to the system, be it a
+   * success or the failure that the turn ended with. Not whole: the client hung up or was cut before, or `deltas` threw.
+   */
+  delivered(isWhole: boolean): void;
+}
+
+export interface AnswerHead {
+  /** Of OpenAI's object: "chatcmpl-...". */
+  readonly id: string;
+  /** Seconds since 1970. */
+  readonly createdS: number;
+  readonly model: string;
+  readonly includeUsage: boolean;
+}

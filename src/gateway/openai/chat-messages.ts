@@ -1,0 +1,116 @@
+/**
+ * The messages of a chat request: system and developer messages become the system prompt, the others the line.
+ *
+ * What clients add and no model needs (`name`, `annotations`, `refusal`, `cache_control`, `parsed`) is left behind here, so it
+ * cannot make two requests differ.
+ */
+import { type ContentRules, contentParts, filesOfParts, textOfParts } from "./chat-content.ts";
+import type { Fields } from "./fields.ts";
+import { invalidRequest } from "./gateway-error.ts";
+import type { AssistantLine, LineCall, LineMessage, ToolLine, UserLine } from "./line.ts";
+
+/** As many as a conversation can have. */
+export const MESSAGES_MAX = 5_000;
+
+/** As many as a provider was ever seen to call at once, many times over. */
+const CALLS_MAX = 256;
+
+export interface ChatMessages {
+  readonly system: string;
+  readonly messages: readonly LineMessage[];
+}
+
+export function chatMessages(body: Fields, rules: ContentRules): ChatMessages {
+  const given = body.objects("messages");
+  if (given === undefined || given.length === 0) {
+    throw body.wrong("messages", "must be a list with at least one message");
+  }
+  if (given.length > MESSAGES_MAX) {
+    const what = `has ${given.length} messages, at most ${MESSAGES_MAX} are taken: summarize the conversation`;
+    throw body.wrong("messages", what);
+  }
+  const system: string[] = [];
+  const messages: LineMessage[] = [];
+  for (const message of given) {
+    const role = message.needText("role");
+    if (role === "system" || role === "developer") system.push(systemText(message, rules));
+    else messages.push(lineOf(role, message, rules));
+  }
+  const joined = system.filter((text) => text !== "").join("\n\n");
+  // Models want somebody to speak to them: with nothing else, the instructions are what is said.
+  if (messages.length === 0) return { system: "", messages: [said(joined)] };
+  return { system: joined, messages };
+}
+
+function said(text: string): UserLine {
+  return { role: "user", parts: [{ type: "text", text }] };
+}
+
+function systemText(message: Fields, rules: ContentRules): string {
+  const parts = contentParts(message, rules) ?? [];
+  if (filesOfParts(parts).length > 0) {
+    throw message.unsupported("content", "instructions are text; send images in a user message");
+  }
+  return textOfParts(parts);
+}
+
+function lineOf(role: string, message: Fields, rules: ContentRules): LineMessage {
+  switch (role) {
+    case "user":
+      return userLine(message, rules);
+    case "assistant":
+      return assistantLine(message, rules);
+    case "tool":
+      return toolLine(message, rules);
+    case "function":
+      throw message.unsupported("role", "function messages are outdated; send a tool message with tool_call_id");
+    default:
+      throw message.wrong("role", "must be system, developer, user, assistant or tool");
+  }
+}
+
+function userLine(message: Fields, rules: ContentRules): UserLine {
+  const parts = contentParts(message, rules);
+  if (parts === undefined) throw message.wrong("content", "must be given");
+  return { role: "user", parts };
+}
+
+function assistantLine(message: Fields, rules: ContentRules): AssistantLine {
+  if (message.has("function_call")) {
+    throw message.unsupported("function_call", "function calls are outdated; send tool_calls");
+  }
+  const parts = contentParts(message, rules) ?? [];
+  if (filesOfParts(parts).length > 0) {
+    throw message.unsupported("content", "images of the assistant cannot be sent back; leave them out");
+  }
+  const toolCalls = (message.objects("tool_calls") ?? []).map(callOf);
+  if (toolCalls.length > CALLS_MAX) throw message.wrong("tool_calls", `has more than ${CALLS_MAX} calls`);
+  if (new Set(toolCalls.map(({ id }) => id)).size < toolCalls.length) {
+    throw message.wrong("tool_calls", "has two calls with one id; results could not be told apart");
+  }
+  return { role: "assistant", text: textOfParts(parts), reasoning: reasoningOf(message), toolCalls };
+}
+
+/** Two names are in use; other forms of it belong to one provider and say nothing to ours. */
+function reasoningOf(message: Fields): string {
+  const value = message.raw("reasoning_content") ?? message.raw("reasoning");
+  return typeof value === "string" ? value : "";
+}
+
+function callOf(call: Fields): LineCall {
+  const type = call.textOr("type", "function");
+  if (type !== "function") throw call.unsupported("type", "only function calls are supported");
+  const id = call.needText("id");
+  const made = call.needObject("function");
+  return { id, name: made.needText("name"), args: made.textOr("arguments", "") };
+}
+
+function toolLine(message: Fields, rules: ContentRules): ToolLine {
+  const toolCallId = message.text("tool_call_id");
+  if (toolCallId === undefined || toolCallId === "") {
+    const path = message.pathOf("tool_call_id");
+    throw invalidRequest(path, `${path} must name the tool call that this is the result of`);
+  }
+  const parts = contentParts(message, rules) ?? [];
+  return { role: "tool", toolCallId, text: textOfParts(parts), files: filesOfParts(parts) };
+}

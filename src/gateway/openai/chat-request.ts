@@ -1,0 +1,61 @@
+/**
+ * The body of `POST /v1/chat/completions`, read and checked as a whole before anything happens.
+ *
+ * Whatever would change the answer and cannot be done is refused, with the field's name. The rest of what OpenAI's clients send
+ * (`user`, `metadata`, `store`, `service_tier`, `prompt_cache_key`, `safety_identifier`, and fields that nobody here knows) is accepted and
+ * ignored: clients send it to everybody.
+ */
+import { type ContentRules } from "./chat-content.ts";
+import { chatMessages } from "./chat-messages.ts";
+import { chatOptions, type StepOptionsInit } from "./chat-options.ts";
+import { chatTools, type RequestTool } from "./chat-tools.ts";
+import { Fields } from "./fields.ts";
+import type { LineMessage } from "./line.ts";
+
+export interface ChatRequest {
+  /** As the client wrote it. */
+  readonly model: string;
+  readonly stream: boolean;
+  readonly includeUsage: boolean;
+  /** System and developer messages, in order; empty = none. */
+  readonly system: string;
+  readonly messages: readonly LineMessage[];
+  readonly tools: readonly RequestTool[];
+  readonly options: StepOptionsInit;
+}
+
+/** Throws a GatewayError that names the field. */
+export function parseChatRequest(body: unknown, rules: Partial<ContentRules> = {}): ChatRequest {
+  const fields = new Fields(body, "");
+  const model = fields.needText("model");
+  refuseUnsupported(fields);
+  const stream = fields.flag("stream") ?? false;
+  const tools = chatTools(fields);
+  const { system, messages } = chatMessages(fields, { allowRemoteImages: false, ...rules });
+  return {
+    model,
+    stream,
+    includeUsage: fields.object("stream_options")?.flag("include_usage") ?? false,
+    system,
+    messages,
+    tools,
+    options: chatOptions(fields, tools),
+  };
+}
+
+function refuseUnsupported(fields: Fields): void {
+  const choices = fields.whole("n", 1, 128);
+  if (choices !== undefined && choices > 1) {
+    throw fields.unsupported("n", "one answer per request; send the request again for another one");
+  }
+  if (fields.flag("logprobs") === true || (fields.whole("top_logprobs", 0, 20) ?? 0) > 0) {
+    throw fields.unsupported("logprobs", "log probabilities are not given; leave it out");
+  }
+  const isText = fields.list("modalities")?.every((modality) => modality === "text") ?? true;
+  if (fields.has("audio") || !isText) {
+    throw fields.unsupported(isText ? "audio" : "modalities", "answers are text; leave it out");
+  }
+  if (fields.has("web_search_options")) {
+    throw fields.unsupported("web_search_options", "declare a function tool that searches");
+  }
+}

@@ -1,0 +1,126 @@
+/**
+ * What the gateway says on a stream: the request that begins a turn, and the results of tools.
+ *
+ * Every message of the history is a blob of the gateway's own and named by its id, so a turn that goes on from a checkpoint
+ * sends the new message and nothing else. The newest blobs travel along, as many as fit; the server asks for what it does not
+ * have.
+ */
+import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import { blobIdOf, type ClientBlobStore } from "../client/index.ts";
+import { type ChatMessage, encodeChatMessage } from "../protocol/chat-message.ts";
+import { LIMITS } from "../protocol/limits.ts";
+import {
+  AgentClientMessageSchema,
+  type ConversationState,
+  type ConversationStateSchema,
+  ExecKind,
+  type McpContentSchema,
+  type RunRequestSchema,
+  type StepOptionsSchema,
+} from "../protocol/messages.ts";
+import { type ChatRequest, type LineMessage, toChatMessages, type ToolLine } from "./openai/index.ts";
+import type { PendingCall } from "./session-record.ts";
+
+/** Of chunk 0; the ids, tools and system prompt need the rest. */
+const PREFETCHED_BYTES_MAX = LIMITS.chunkBytesMax / 2;
+
+export interface TurnRequest {
+  readonly request: ChatRequest;
+  readonly model: string;
+  readonly conversationId: string;
+  /** Where the conversation stands; undefined for a new one. */
+  readonly before: ConversationState | undefined;
+  /** What the model has not been told: the whole history for a new conversation. */
+  readonly messages: readonly LineMessage[];
+}
+
+/** Keeps the new messages, and makes chunk 0 of the turn that answers them. */
+export async function turnRequest(blobs: ClientBlobStore, turn: TurnRequest): Promise<Uint8Array> {
+  const { request, model, conversationId, before } = turn;
+  const { history, files } = toChatMessages(turn.messages);
+  await Promise.all([...files].map(([id, bytes]) => blobs.put(id, bytes)));
+  const written = await Promise.all(history.map((message) => keep(blobs, message)));
+  const system = await contentOf(blobs, new TextEncoder().encode(request.system));
+  const conversationState: MessageInitShape<typeof ConversationStateSchema> = {
+    ...before,
+    messages: [...(before?.messages ?? []), ...written.map(({ blobId }) => blobId)],
+  };
+  const value: MessageInitShape<typeof RunRequestSchema> = {
+    conversationState,
+    conversationId,
+    model,
+    action: { action: { case: "continueAction", value: {} } },
+    tools: request.tools.map((tool) => ({ ...tool })),
+    execKinds: [ExecKind.MCP],
+    keepsBlobs: true,
+    options: request.options,
+    preFetchedBlobs: prefetched(written),
+    ...(request.system === "" ? {} : { systemPrompt: system }),
+  };
+  return encode({ case: "runRequest", value });
+}
+
+interface WrittenMessage {
+  readonly blobId: Uint8Array;
+  readonly blobData: Uint8Array;
+}
+
+async function keep(blobs: ClientBlobStore, message: ChatMessage): Promise<WrittenMessage> {
+  const blobData = encodeChatMessage(message);
+  const id = blobIdOf(blobData);
+  await blobs.put(id, blobData);
+  return { blobId: new Uint8Array(Buffer.from(id, "hex")), blobData };
+}
+
+async function contentOf(blobs: ClientBlobStore, bytes: Uint8Array) {
+  if (bytes.length <= LIMITS.inlineBytesMax) return { content: { case: "inline", value: bytes } } as const;
+  const id = blobIdOf(bytes);
+  await blobs.put(id, bytes);
+  const blobId = new Uint8Array(Buffer.from(id, "hex"));
+  return { content: { case: "blobId", value: blobId }, sizeBytes: bytes.length } as const;
+}
+
+/** The newest first: what is old is more likely to be known. */
+function prefetched(written: readonly WrittenMessage[]): WrittenMessage[] {
+  const chosen: WrittenMessage[] = [];
+  let room = PREFETCHED_BYTES_MAX;
+  for (const message of written.toReversed()) {
+    const { length } = message.blobData;
+    if (length > LIMITS.inlineBytesMax || length > room) continue;
+    chosen.push(message);
+    room -= length;
+  }
+  return chosen;
+}
+
+export interface ResultContext {
+  readonly options: MessageInitShape<typeof StepOptionsSchema>;
+  /** Puts what is too large for a chunk beside the stream. */
+  readonly upload: (bytes: Uint8Array) => Promise<string>;
+}
+
+/** The chunk that answers an exec with what the client's tool said. */
+export async function toolResult(call: PendingCall, line: ToolLine, context: ResultContext): Promise<Uint8Array> {
+  const { execId, id, toolCallId } = call;
+  const texts = line.text === "" && line.files.length > 0 ? [] : [{ mediaType: "", bytes: new TextEncoder().encode(line.text) }];
+  const files = line.files.flatMap((file) => ("bytes" in file ? [{ mediaType: file.mediaType, bytes: file.bytes }] : []));
+  const content = await Promise.all(
+    [...texts, ...files].map(async ({ mediaType, bytes }): Promise<MessageInitShape<typeof McpContentSchema>> => {
+      if (bytes.length <= LIMITS.inlineBytesMax) {
+        return { mediaType, content: { content: { case: "inline", value: bytes } } };
+      }
+      const blobId = new Uint8Array(Buffer.from(await context.upload(bytes), "hex"));
+      return { mediaType, content: { content: { case: "blobId", value: blobId }, sizeBytes: bytes.length } };
+    }),
+  );
+  const result = { case: "success", value: { content } } as const;
+  const message = { case: "mcpResult", value: { result } } as const;
+  return encode({
+    case: "execClientMessage",
+    value: { id, execId, toolCallId, message, stepOptions: context.options },
+  });
+}
+
+function encode(message: NonNullable<MessageInitShape<typeof AgentClientMessageSchema>["message"]>): Uint8Array {
+  return toBinary(AgentClientMessageSchema, create(AgentClientMessageSchema, { message }));
+}

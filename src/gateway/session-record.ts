@@ -1,0 +1,83 @@
+/**
+ * What the gateway keeps of a session: enough to go on after a restart, and to tell a continuation from anything else.
+ *
+ * The history itself is not here: it is the conversation's, named by the checkpoint. What the client has seen is one hash,
+ * the lineage's head, so a record does not grow with the history.
+ */
+import { z } from "zod";
+import { HoldfastError } from "../protocol/errors.ts";
+
+const PENDING = z.object({
+  /** As the client knows it. */
+  toolId: z.string(),
+  execId: z.string(),
+  /** The exec's short number and the provider's id: a reply repeats them. */
+  id: z.number(),
+  toolCallId: z.string(),
+});
+
+const ANSWER = z.object({
+  /** Of the OpenAI response; the same at every replay. */
+  responseId: z.string(),
+  createdSeconds: z.number(),
+  /** The answer is what the stream says after this event, up to a pause or the end. */
+  fromEvent: z.number(),
+  streamId: z.string(),
+  model: z.string(),
+});
+
+const SESSION = z.object({
+  sessionId: z.string(),
+  principal: z.string(),
+  model: z.string(),
+  conversationId: z.string(),
+  /** generating: an answer is under way; parked: it waits for tool results; finished: for the next message. */
+  state: z.enum(["generating", "parked", "finished"]),
+  answer: ANSWER,
+  /** System prompt and tools. Changed ones make a fresh stream. */
+  context: z.string(),
+  /** The lineage up to the request that is being, or was, answered. */
+  requestHead: z.string(),
+  /** The same with the answer; empty while it is not whole. */
+  head: z.string(),
+  pending: z.array(PENDING),
+  /** The conversation after its last finished turn: an encoded ConversationState in base64. */
+  checkpoint: z.string(),
+  createdMs: z.number(),
+  updatedMs: z.number(),
+});
+
+export type PendingCall = z.infer<typeof PENDING>;
+export type AnswerRef = z.infer<typeof ANSWER>;
+export type SessionRecord = z.infer<typeof SESSION>;
+
+const RESPONSE = z.object({
+  answer: ANSWER,
+  bodyHash: z.string(),
+  sessionId: z.string(),
+  /** An identical request is a retry once, and only of what did not arrive whole. */
+  isRetried: z.boolean(),
+});
+
+/** What was answered to a request, for those who ask again. */
+export type ResponseRecord = z.infer<typeof RESPONSE>;
+
+export function encodeRow(record: SessionRecord | ResponseRecord): Uint8Array {
+  return new TextEncoder().encode(JSON.stringify(record));
+}
+
+export function decodeSession(bytes: Uint8Array): SessionRecord {
+  return decode(SESSION, bytes);
+}
+
+export function decodeResponse(bytes: Uint8Array): ResponseRecord {
+  return decode(RESPONSE, bytes);
+}
+
+function decode<Schema extends z.ZodType>(schema: Schema, bytes: Uint8Array): z.infer<Schema> {
+  try {
+    return schema.parse(JSON.parse(new TextDecoder().decode(bytes)));
+  } catch (cause) {
+    throw new HoldfastError("stream_failed", "a row of the gateway is damaged", { cause });
+  }
+}

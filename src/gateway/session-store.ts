@@ -1,0 +1,146 @@
+/**
+ * Sessions, durably: a record each, and the rows by which a request finds its own.
+ *
+ *     gateway_sessions   by session
+ *     gateway_index      by tool call id, and by lineage: which session it is
+ *     gateway_responses  by request: which answer it got
+ *
+ * A record and its index rows change in one batch, so a request that finds a session finds it as it is. Rows end by
+ * themselves; a session that nobody comes back for costs nothing for long.
+ */
+import type { Sealer } from "../sealing/index.ts";
+import type { TableStore, TableWrite } from "../store/table-store.ts";
+import type { Names } from "./names.ts";
+import {
+  decodeResponse,
+  decodeSession,
+  encodeRow,
+  type ResponseRecord,
+  type SessionRecord,
+} from "./session-record.ts";
+
+const SESSIONS = "gateway_sessions";
+const INDEX = "gateway_index";
+const RESPONSES = "gateway_responses";
+const PAGE_ROWS = 256;
+
+export interface SessionStoreOptions {
+  readonly tables: TableStore;
+  readonly sealer: Sealer;
+  readonly names: Names;
+  /** How long a session waits. */
+  readonly ttlMs: number;
+}
+
+/** The request that a response row is found by. */
+export type RequestName =
+  | { readonly kind: "body"; readonly principal: string; readonly bodyHash: string }
+  | { readonly kind: "idempotency"; readonly principal: string; readonly key: string };
+
+export class SessionStore {
+  readonly #options: SessionStoreOptions;
+
+  constructor(options: SessionStoreOptions) {
+    this.#options = options;
+  }
+
+  /** The record, the ways to find it, and what else belongs to the same moment. */
+  async save(record: SessionRecord, more: readonly TableWrite[] = []): Promise<void> {
+    const { ttlMs } = this.#options;
+    const sessionRow = await this.#sealed(SESSIONS, this.#sessionKey(record), encodeRow(record));
+    const value = new TextEncoder().encode(record.sessionId);
+    const index = await Promise.all(
+      this.#indexKeys(record).map(async (key) => ({ ...(await this.#sealed(INDEX, key, value)), ttlMs })),
+    );
+    await this.#options.tables.batch([{ ...sessionRow, ttlMs }, ...index, ...more]);
+  }
+
+  async remove(record: SessionRecord): Promise<void> {
+    const keys = [
+      { table: SESSIONS, key: this.#sessionKey(record) },
+      ...this.#indexKeys(record).map((key) => ({ table: INDEX, key })),
+    ];
+    await this.#options.tables.batch(keys.map((at) => ({ kind: "delete", ...at })));
+  }
+
+  async byTool(principal: string, toolId: string): Promise<string | undefined> {
+    return this.#indexed(this.#options.names.row("tool", principal, toolId));
+  }
+
+  async byLineage(principal: string, model: string, context: string, head: string): Promise<string | undefined> {
+    return this.#indexed(this.#options.names.row("lineage", principal, model, context, head));
+  }
+
+  async #indexed(key: string): Promise<string | undefined> {
+    const opened = await this.#opened(INDEX, key);
+    return opened === undefined ? undefined : new TextDecoder().decode(opened);
+  }
+
+  async get(principal: string, sessionId: string): Promise<SessionRecord | undefined> {
+    const opened = await this.#opened(SESSIONS, this.#sessionKey({ principal, sessionId }));
+    return opened === undefined ? undefined : decodeSession(opened);
+  }
+
+  async list(): Promise<readonly SessionRecord[]> {
+    const records: SessionRecord[] = [];
+    for (let after: string | undefined; ;) {
+      const page = await this.#options.tables.list(SESSIONS, "", { after, countMax: PAGE_ROWS });
+      for (const { key, value } of page) records.push(decodeSession(await this.#open(SESSIONS, key, value)));
+      after = page.at(-1)?.key;
+      if (page.length < PAGE_ROWS || after === undefined) return records;
+    }
+  }
+
+  /** As a write of a batch: it is durable with the session that it belongs to. */
+  async responseWrite(name: RequestName, response: ResponseRecord, ttlMs: number): Promise<TableWrite> {
+    return { ...(await this.#sealed(RESPONSES, this.#requestKey(name), encodeRow(response))), ttlMs };
+  }
+
+  async response(name: RequestName): Promise<ResponseRecord | undefined> {
+    const opened = await this.#opened(RESPONSES, this.#requestKey(name));
+    return opened === undefined ? undefined : decodeResponse(opened);
+  }
+
+  async saveResponse(name: RequestName, response: ResponseRecord, ttlMs: number): Promise<void> {
+    await this.#options.tables.batch([await this.responseWrite(name, response, ttlMs)]);
+  }
+
+  async removeResponse(name: RequestName): Promise<void> {
+    await this.#options.tables.delete({ table: RESPONSES, key: this.#requestKey(name) });
+  }
+
+  #sessionKey({ principal, sessionId }: Pick<SessionRecord, "principal" | "sessionId">): string {
+    return this.#options.names.row("session", principal, sessionId);
+  }
+
+  #indexKeys({ principal, model, context, head, pending }: SessionRecord): readonly string[] {
+    const { names } = this.#options;
+    const tools = pending.map(({ toolId }) => names.row("tool", principal, toolId));
+    return head === "" ? tools : [...tools, names.row("lineage", principal, model, context, head)];
+  }
+
+  #requestKey(name: RequestName): string {
+    const { names } = this.#options;
+    return name.kind === "body"
+      ? names.row("body", name.principal, name.bodyHash)
+      : names.row("idempotency", name.principal, name.key);
+  }
+
+  async #sealed(table: string, key: string, value: Uint8Array): Promise<Extract<TableWrite, { kind: "put" }>> {
+    return { kind: "put", table, key, value: new Uint8Array(await this.#options.sealer.seal(labelOf(table, key), value)) };
+  }
+
+  async #opened(table: string, key: string): Promise<Uint8Array | undefined> {
+    const row = await this.#options.tables.get({ table, key });
+    return row === undefined ? undefined : this.#open(table, key, row.value);
+  }
+
+  async #open(table: string, key: string, value: Uint8Array): Promise<Uint8Array> {
+    return this.#options.sealer.open(labelOf(table, key), value);
+  }
+}
+
+/** A row that is moved elsewhere does not open. */
+function labelOf(table: string, key: string) {
+  return { stream: `${table}/${key}`, direction: "journal", first: 0, count: 1, kind: "gateway" } as const;
+}

@@ -1,0 +1,68 @@
+/**
+ * A part of the port's paths that somebody else answers: the gateway.
+ *
+ * The edge keeps what every request has in common (Host and Origin, headers, counters, the log, sign-in), and the mount answers in a shape of
+ * its own, refusals included. This folder knows nothing of what is mounted; whoever starts both puts them together.
+ */
+import { randomBytes } from "node:crypto";
+import type { Exchange } from "../../transport/node/exchange.ts";
+import type { ApiKeyLimits } from "../api-key-limits.ts";
+
+/** Whom the API key of a request stands for, and what it may. */
+export interface MountedGuest {
+  readonly principal: string;
+  /** What is counted by API key is counted by this. */
+  readonly apiKeyId: string;
+  readonly limits: ApiKeyLimits | undefined;
+}
+
+/** What the log's line of a request says beside what the edge knows. Nothing of it may be of the client's choosing (E4). */
+export interface MountedNews {
+  readonly route?: string;
+  /** Logged as its hash. */
+  readonly streamId?: string;
+  readonly error?: string;
+}
+
+/** One request. */
+export interface MountedCall {
+  readonly exchange: Exchange;
+  /** What `x-request-id` says on the answer, and `requestId` in the log. */
+  readonly requestId: string;
+  /** By `authorization: Bearer`, else by `x-api-key`. Rejects with `unauthenticated`, or with `overloaded` after too many failures. */
+  readonly signIn: () => Promise<MountedGuest>;
+  /** From then on nothing new begins. */
+  readonly isStopped: () => boolean;
+  readonly tell: (news: MountedNews) => void;
+  readonly onBug: (bug: unknown) => void;
+}
+
+export interface Mount {
+  /** Of the paths: "/v1/". */
+  readonly prefix: string;
+  /** Must not throw, and listens to the exchange in any case: the request is over when the exchange says so. */
+  handle(call: MountedCall): void;
+  /** What the edge refuses before anything is looked at, said in the mount's shape. */
+  refuse(call: MountedCall, refusal: { readonly status: number; readonly message: string }): void;
+  /** The server is shutting down: whoever has an answer open is told to come back. */
+  close(): void;
+}
+
+export function mountOf(mounts: readonly Mount[], path: string): Mount | undefined {
+  return mounts.find(({ prefix }) => path.startsWith(prefix));
+}
+
+/** What cannot be mistaken for anything else in a log or a header. */
+const SANE_ID = /^[\w.:-]{1,128}$/;
+
+/** The client's own, so that it finds its request again, if it is one; else a new one. */
+export function requestIdOf(exchange: Exchange): string {
+  const given = exchange.header("x-request-id");
+  return given !== undefined && SANE_ID.test(given) ? given : `req_${randomBytes(16).toString("hex")}`;
+}
+
+/** OpenAI's clients send the first, Anthropic's the second. */
+export function credentialsOf(exchange: Exchange): string | undefined {
+  const apiKey = exchange.header("x-api-key");
+  return exchange.header("authorization") ?? (apiKey === undefined ? undefined : `Bearer ${apiKey}`);
+}

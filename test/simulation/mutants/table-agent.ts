@@ -1,0 +1,154 @@
+/** Planted bugs in the agent, and in the client's turns and conversations. */
+import type { Mutant } from "./table.ts";
+
+const AGENT = "src/agent/agent.ts";
+const TURN_IO = "src/agent/turn-io.ts";
+const MODEL_STEP = "src/agent/model-step.ts";
+const TOOL_CALLS = "src/agent/tool-calls.ts";
+const CHECKPOINTS = "src/agent/checkpoints.ts";
+const KV = "src/client/agent/kv.ts";
+const TURN = "src/client/agent/turn.ts";
+const CONVERSATION = "src/client/agent/conversation.ts";
+
+const hunter = "agent" as const;
+
+export const AGENT_MUTANTS: readonly Mutant[] = [
+  {
+    name: "an exec leaves while its step is still being written",
+    breaks: "C0",
+    hunter,
+    patches: [
+      {
+        file: MODEL_STEP,
+        from: `void io.update({ case: "toolCallStarted", value: { toolCall: { toolCallId, tool, argsJson, execIds } } });`,
+        to: `void io.update({ case: "toolCallStarted", value: { toolCall: { toolCallId, tool, argsJson, execIds } } });
+    if (tool === "read") void io.stream.emit(toBinary(AgentServerMessageSchema, create(AgentServerMessageSchema, { message: { case: "execServerMessage", value: { id: 99, execId: place, toolCallId, message: { case: "readArgs", value: { path: "x" } } } } })));`,
+      },
+      {
+        file: MODEL_STEP,
+        from: `import { BlobKind, type Content, FinishReason } from "../protocol/messages.ts";`,
+        to: `import { create, toBinary } from "@bufbuild/protobuf"; import { AgentServerMessageSchema, BlobKind, type Content, FinishReason } from "../protocol/messages.ts";`,
+      },
+    ],
+  },
+  {
+    name: "a finished step is forgotten when the log is read back",
+    breaks: "C0",
+    hunter,
+    patches: [
+      {
+        file: TURN_IO,
+        from: "this.log.logged(eventId, message);\n    }",
+        to: `if (!(message.message.case === "interactionUpdate" && message.message.value.message.case === "stepCompleted")) this.log.logged(eventId, message);\n    }`,
+      },
+    ],
+  },
+  {
+    name: "what was asked of the client is forgotten when the log is read back",
+    breaks: "A8",
+    hunter,
+    patches: [
+      {
+        file: TURN_IO,
+        from: "this.log.logged(eventId, message);\n    }",
+        to: `if (message.message.case !== "execServerMessage") this.log.logged(eventId, message);\n    }`,
+      },
+    ],
+  },
+  {
+    name: "a restarted step rolls nothing back",
+    breaks: "B3",
+    hunter,
+    patches: [
+      {
+        file: MODEL_STEP,
+        from: "rollbackToEventId: String(rollbackTo)",
+        to: "rollbackToEventId: String(rollbackTo + 1_000)",
+      },
+    ],
+  },
+  {
+    name: "a restarted step says that it is a new one",
+    breaks: "C0",
+    hunter,
+    patches: [
+      {
+        file: MODEL_STEP,
+        from: "if (rollbackTo === undefined) {",
+        to: "if (rollbackTo === undefined || attempt > 0) {",
+      },
+    ],
+  },
+  {
+    name: "a tool call is over when it was asked for",
+    breaks: "C1",
+    hunter,
+    patches: [
+      {
+        file: TOOL_CALLS,
+        from: "const settled = await this.#settled(execId);\n    return settled === undefined",
+        to: `const settled = (await this.#settled(execId)) ?? (this.#io.log.stageOf(execId) === "issued" ? callResult("done", "") : undefined);\n    return settled === undefined`,
+      },
+    ],
+  },
+  {
+    name: "a checkpoint is published when the client has some of its blobs",
+    breaks: "C4",
+    hunter,
+    patches: [
+      {
+        file: CHECKPOINTS,
+        from: "return draft.blobs.every(({ id }) => {",
+        to: "return draft.blobs.some(({ id }) => {",
+      },
+    ],
+  },
+  {
+    name: "a turn ends without its last checkpoint",
+    breaks: "C4",
+    hunter,
+    patches: [{ file: AGENT, from: "  await turn.keep();\n", to: "" }],
+  },
+  {
+    name: "a blob is said to be kept before it is on disk",
+    breaks: "C4",
+    hunter,
+    patches: [{ file: KV, from: "await blobs.put(id, bytes);", to: "void blobs.put(id, bytes);" }],
+  },
+  {
+    name: "a snapshot of a turn covers requests that nobody has answered",
+    breaks: "B3",
+    hunter,
+    patches: [
+      {
+        file: TURN,
+        from: "void this.#kept\n      .then(() => this.#said)\n",
+        to: "void Promise.resolve()\n",
+      },
+    ],
+  },
+  {
+    name: "a turn begins before the conversation knows its name",
+    breaks: "C4",
+    hunter,
+    patches: [
+      {
+        file: CONVERSATION,
+        from: "await this.#change((record) => ({ ...record, model, title, turn }));",
+        to: "void this.#change((record) => ({ ...record, model, title, turn }));",
+      },
+    ],
+  },
+  {
+    name: "a turn whose journal was lost is only looked at",
+    breaks: "F1",
+    hunter,
+    patches: [
+      {
+        file: CONVERSATION,
+        from: "this.follow(await client.takeOver(idempotencyKey), { keeps: true, onQuery })",
+        to: "this.follow(await client.follow(idempotencyKey), { keeps: true, onQuery })",
+      },
+    ],
+  },
+];
