@@ -22,7 +22,7 @@ const SHAPES: Readonly<Record<"steps" | "parallel", Shape>> = {
 type ShapeName = keyof typeof SHAPES;
 
 function sizesOf(rounds: Rounds): { readonly warmUps: number; readonly turns: number } {
-  return { warmUps: rounds.size(10, 1), turns: rounds.size(20, 2) };
+  return { warmUps: rounds.size(10, 1), turns: rounds.size(20, 1) };
 }
 
 function checked(measured: Measured): Measured {

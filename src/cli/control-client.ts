@@ -6,6 +6,7 @@
  */
 import { join } from "node:path";
 import { HoldfastError, isErrorCode } from "../protocol/errors.ts";
+import { readLimits } from "../server/api-key-limits.ts";
 import { CONTROL_FILE, readFileIfThere } from "./data-dir.ts";
 import { failure } from "./failures.ts";
 import type { ServerAbout } from "./control-server.ts";
@@ -26,8 +27,8 @@ export async function reachServer(dataDir: string): Promise<KeyAdmin | undefined
       const keys = (await answered(ask("GET", "/keys")))["keys"];
       return Array.isArray(keys) ? keys.map(infoOf) : unexpected();
     },
-    create: async (principal, label) => {
-      const { key } = await answered(ask("POST", "/keys", { principal, label }));
+    create: async (principal, label, limits) => {
+      const { key } = await answered(ask("POST", "/keys", { principal, label, limits }));
       return createdOf(key);
     },
     revoke: async (id) => (await answered(ask("POST", "/keys/revoke", { id })))["revoked"] === true,
@@ -108,6 +109,7 @@ function aboutOf({ url, models }: Fields): ServerAbout {
 function infoOf(value: unknown): KeyInfo {
   const fields: Fields = typeof value === "object" && value !== null ? { ...value } : {};
   const { id, principal, label, createdMs, lastUsedMs, revokedMs } = fields;
+  const limits = fields["limits"] === undefined ? undefined : (readLimits(fields["limits"]) ?? unexpected());
   const isWhole =
     typeof id === "string" &&
     typeof principal === "string" &&
@@ -115,7 +117,7 @@ function infoOf(value: unknown): KeyInfo {
     typeof createdMs === "number" &&
     isTime(lastUsedMs) &&
     isTime(revokedMs);
-  return isWhole ? { id, principal, label, createdMs, lastUsedMs, revokedMs } : unexpected();
+  return isWhole ? { id, principal, label, createdMs, lastUsedMs, revokedMs, limits } : unexpected();
 }
 
 function createdOf(value: unknown): CreatedKey {

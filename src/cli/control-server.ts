@@ -13,6 +13,7 @@ import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { HoldfastError } from "../protocol/errors.ts";
 import { CONTROL_FILE, readFileIfThere, writeSecretFile } from "./data-dir.ts";
+import { type ApiKeyLimits, readLimits } from "../server/api-key-limits.ts";
 import type { KeyAdmin } from "./key-admin.ts";
 
 export interface Control {
@@ -31,8 +32,8 @@ export interface ControlAnswers {
   readonly about: () => ServerAbout;
 }
 
-/** A label and a principal fit many times. */
-const BODY_BYTES_MAX = 16 * 1024;
+/** A label, a principal and a hundred names of models fit. */
+const BODY_BYTES_MAX = 64 * 1024;
 const REQUEST_TIMEOUT_MS = 5_000;
 
 export async function openControl(dataDir: string, answers: ControlAnswers): Promise<Control> {
@@ -109,7 +110,7 @@ async function answer(
     case "GET /keys":
       return { keys: await keys.list() };
     case "POST /keys":
-      return { key: await keys.create(text("principal"), text("label")) };
+      return { key: await keys.create(text("principal"), text("label"), limitsIn(body)) };
     case "POST /keys/revoke":
       return { revoked: await keys.revoke(text("id")) };
     default:
@@ -118,6 +119,13 @@ async function answer(
         "the server is of another version and does not know this request",
       );
   }
+}
+
+/** A limit that is not understood must not become no limit. */
+function limitsIn({ limits }: Readonly<Record<string, unknown>>): ApiKeyLimits {
+  const read = limits === undefined ? {} : readLimits(limits);
+  if (read !== undefined) return read;
+  throw new HoldfastError("invalid_frame", "the limits of an API key are not as this server knows them");
 }
 
 async function readBody(request: IncomingMessage): Promise<Readonly<Record<string, unknown>>> {

@@ -5,12 +5,13 @@
  * once and nobody writes beside it. Otherwise the command opens the database itself; its lock keeps a
  * server from starting for that moment.
  */
+import type { ApiKeyLimits } from "../server/api-key-limits.ts";
 import { ApiKeys } from "../server/api-keys.ts";
 import { openSqlite } from "../store/index.ts";
 import { reachServer } from "./control-client.ts";
 import { makeDataDir } from "./data-dir.ts";
 import { databasePath, existingDatabase } from "./database-path.ts";
-import { failure } from "./failures.ts";
+import { failure, usageError } from "./failures.ts";
 import { keyAdmin, type KeyAdmin, type KeyInfo } from "./key-admin.ts";
 import { type Flags, resolveSettings } from "./settings.ts";
 import { minute, type Surroundings, table, terminal, visible } from "./terminal.ts";
@@ -19,13 +20,18 @@ export interface KeysFlags extends Pick<Flags, "dataDir" | "config"> {
   readonly json?: boolean;
   readonly principal?: string;
   readonly label?: string;
+  readonly models?: string;
+  readonly rate?: string;
+  readonly concurrency?: string;
+  readonly parked?: string;
 }
 
 export async function createKey(flags: KeysFlags, surroundings: Surroundings): Promise<void> {
   const { principal = "default", label = "" } = flags;
+  const limits = limitsOf(flags);
   const { dataDir } = resolveSettings(flags, surroundings);
   makeDataDir(dataDir);
-  const created = await withKeys(dataDir, surroundings, (keys) => keys.create(principal, label));
+  const created = await withKeys(dataDir, surroundings, (keys) => keys.create(principal, label, limits));
   const { print, note } = terminal(surroundings);
   if (flags.json === true) {
     print(JSON.stringify({ ...jsonOf(created), apiKey: created.apiKey }));
@@ -36,6 +42,9 @@ export async function createKey(flags: KeysFlags, surroundings: Surroundings): P
   note(
     `API key ${created.id} for principal "${visible(principal)}". It is shown this once; only its hash is stored.`,
   );
+  if (created.limits !== undefined) {
+    note(`It is for /v1 alone, within these limits: ${limitsText(created.limits)}.`);
+  }
   note(`Revoke it with: holdfast keys revoke ${created.id}`);
 }
 
@@ -52,8 +61,11 @@ export async function listKeys(flags: KeysFlags, surroundings: Surroundings): Pr
     term.note("There are no API keys. Make one with: holdfast keys create");
     return;
   }
-  const head = ["ID", "PRINCIPAL", "LABEL", "CREATED", "LAST USED", "STATE"];
-  for (const line of table(head, keys.map(rowOf), term)) term.print(line);
+  // Most have none: a column for nothing would only make the lines longer.
+  const hasLimits = keys.some(({ limits }) => limits !== undefined);
+  const head = ["ID", "PRINCIPAL", "LABEL", "CREATED", "LAST USED", "STATE", ...(hasLimits ? ["LIMITS"] : [])];
+  const rows = keys.map((key) => [...rowOf(key), ...(hasLimits ? [limitsText(key.limits)] : [])]);
+  for (const line of table(head, rows, term)) term.print(line);
 }
 
 export async function revokeKey(id: string, flags: KeysFlags, surroundings: Surroundings): Promise<void> {
@@ -94,7 +106,41 @@ function rowOf({ id, principal, label, createdMs, lastUsedMs, revokedMs }: KeyIn
   return [id, visible(principal), visible(label), minute(createdMs), used, state];
 }
 
-function jsonOf({ id, principal, label, createdMs, lastUsedMs, revokedMs }: KeyInfo): object {
+const COUNT = /^\d{1,7}$/;
+
+function limitsOf({ models, rate, concurrency, parked }: KeysFlags): ApiKeyLimits {
+  const count = (flag: string, text: string | undefined, min: number): number | undefined => {
+    if (text === undefined) return undefined;
+    if (COUNT.test(text) && Number(text) >= min) return Number(text);
+    throw usageError(`${flag} is a whole number of at least ${min}`);
+  };
+  const patterns = models?.split(",").map((pattern) => pattern.trim());
+  if (patterns?.some((pattern) => pattern === "") === true) {
+    throw usageError("--models is a list of names, separated by commas; * stands for any characters");
+  }
+  const ratePerMinute = count("--rate", rate, 1);
+  const atOnce = count("--concurrency", concurrency, 1);
+  const waiting = count("--parked", parked, 0);
+  return {
+    ...(patterns === undefined ? {} : { models: patterns }),
+    ...(ratePerMinute === undefined ? {} : { ratePerMinute }),
+    ...(atOnce === undefined ? {} : { concurrency: atOnce }),
+    ...(waiting === undefined ? {} : { parked: waiting }),
+  };
+}
+
+function limitsText(limits: ApiKeyLimits | undefined): string {
+  if (limits === undefined) return "none";
+  const { models, ratePerMinute, concurrency, parked } = limits;
+  return [
+    ...(models === undefined ? [] : [`models ${models.map(visible).join(",")}`]),
+    ...(ratePerMinute === undefined ? [] : [`${ratePerMinute}/min`]),
+    ...(concurrency === undefined ? [] : [`${concurrency} at once`]),
+    ...(parked === undefined ? [] : [`${parked} parked`]),
+  ].join("; ");
+}
+
+function jsonOf({ id, principal, label, createdMs, lastUsedMs, revokedMs, limits }: KeyInfo): object {
   const time = (timeMs: number | undefined): string | null =>
     timeMs === undefined ? null : new Date(timeMs).toISOString();
   return {
@@ -104,5 +150,6 @@ function jsonOf({ id, principal, label, createdMs, lastUsedMs, revokedMs }: KeyI
     created: time(createdMs),
     lastUsed: time(lastUsedMs),
     revoked: time(revokedMs),
+    limits: limits ?? null,
   };
 }

@@ -137,12 +137,17 @@ Works while a server runs on the data directory (the server is asked) and while 
 
 Examples:
   API_KEY=$(holdfast keys create --principal alice --label laptop)
+  holdfast keys create --label ci --models 'openai/gpt-*' --rate 60 --concurrency 4
   holdfast keys list
   holdfast keys revoke 4f1c02ab97`,
   );
   keyCommand(keys, "create", "make an API key; it is shown this once")
     .option("--principal <name>", "who the API key stands for (default: default)")
     .option("--label <text>", "what you call it")
+    .option("--models <names>", "at /v1 only these models, separated by commas; * stands for any characters")
+    .option("--rate <count>", "at /v1 so many requests in a minute")
+    .option("--concurrency <count>", "at /v1 so many requests at once")
+    .option("--parked <count>", "at /v1 so many sessions that wait for a tool's result")
     .action(async (flags: KeysFlags) => {
       const { createKey } = await import("./keys.ts");
       await createKey(flags, surroundings);

@@ -68,6 +68,32 @@ export class LiveTurn {
     return last === "calls" || last === "ended";
   }
 
+  /** Somebody was told what no longer holds: a retry must not be. */
+  get hasDiverged(): boolean {
+    return this.#deltas.some(({ kind }) => kind === "diverged");
+  }
+
+  /** The last event that was told. */
+  get lastEvent(): number {
+    return this.#deltas.at(-1)?.eventId ?? this.#fromEvent;
+  }
+
+  /** Waits for the pause, so long at most. */
+  async paused(timeoutMs: number): Promise<void> {
+    const timeout = new Promise<void>((resolve) => void setTimeout(resolve, timeoutMs).unref());
+    const pause = this.#until(() => this.isPaused);
+    await Promise.race([pause, timeout]);
+  }
+
+  /** Until what the stream said up to this event was told. */
+  told(eventId: number): Promise<void> {
+    return this.#until(() => this.lastEvent >= eventId || this.#fromEvent >= eventId);
+  }
+
+  async #until(isSo: () => boolean): Promise<void> {
+    while (!isSo() && !this.#isOver) await this.#changed.promise;
+  }
+
   get isOver(): boolean {
     return this.#isOver;
   }

@@ -27,7 +27,9 @@ export class Names {
   }
 
   toolId(streamId: string, execId: string): string {
-    const digest = createHmac("sha256", this.#secret).update(JSON.stringify(["tool id", streamId, execId])).digest();
+    const digest = createHmac("sha256", this.#secret)
+      .update(JSON.stringify(["tool id", streamId, execId]))
+      .digest();
     let rest = digest.readBigUInt64BE(0);
     let id = "";
     for (let at = 0; at < TOOL_ID_CHARS; at++) {

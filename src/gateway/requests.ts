@@ -12,13 +12,19 @@ import { LIMITS } from "../protocol/limits.ts";
 import {
   AgentClientMessageSchema,
   type ConversationState,
-  type ConversationStateSchema,
+  ConversationStateSchema,
   ExecKind,
   type McpContentSchema,
   type RunRequestSchema,
   type StepOptionsSchema,
 } from "../protocol/messages.ts";
-import { type ChatRequest, type LineMessage, toChatMessages, type ToolLine } from "./openai/index.ts";
+import {
+  type ChatRequest,
+  type LineMessage,
+  toChatMessages,
+  type ToolLine,
+  type UserLine,
+} from "./openai/index.ts";
 import type { PendingCall } from "./session-record.ts";
 
 /** Of chunk 0; the ids, tools and system prompt need the rest. */
@@ -41,10 +47,8 @@ export async function turnRequest(blobs: ClientBlobStore, turn: TurnRequest): Pr
   await Promise.all([...files].map(([id, bytes]) => blobs.put(id, bytes)));
   const written = await Promise.all(history.map((message) => keep(blobs, message)));
   const system = await contentOf(blobs, new TextEncoder().encode(request.system));
-  const conversationState: MessageInitShape<typeof ConversationStateSchema> = {
-    ...before,
-    messages: [...(before?.messages ?? []), ...written.map(({ blobId }) => blobId)],
-  };
+  const conversationState = create(ConversationStateSchema, before);
+  conversationState.messages.push(...written.map(({ blobId }) => blobId));
   const value: MessageInitShape<typeof RunRequestSchema> = {
     conversationState,
     conversationId,
@@ -100,18 +104,32 @@ export interface ResultContext {
 }
 
 /** The chunk that answers an exec with what the client's tool said. */
-export async function toolResult(call: PendingCall, line: ToolLine, context: ResultContext): Promise<Uint8Array> {
+export async function toolResult(
+  call: PendingCall,
+  line: ToolLine,
+  context: ResultContext,
+): Promise<Uint8Array> {
   const { execId, id, toolCallId } = call;
-  const texts = line.text === "" && line.files.length > 0 ? [] : [{ mediaType: "", bytes: new TextEncoder().encode(line.text) }];
-  const files = line.files.flatMap((file) => ("bytes" in file ? [{ mediaType: file.mediaType, bytes: file.bytes }] : []));
+  const texts =
+    line.text === "" && line.files.length > 0
+      ? []
+      : [{ mediaType: "", bytes: new TextEncoder().encode(line.text) }];
+  const files = line.files.flatMap((file) =>
+    "bytes" in file ? [{ mediaType: file.mediaType, bytes: file.bytes }] : [],
+  );
   const content = await Promise.all(
-    [...texts, ...files].map(async ({ mediaType, bytes }): Promise<MessageInitShape<typeof McpContentSchema>> => {
-      if (bytes.length <= LIMITS.inlineBytesMax) {
-        return { mediaType, content: { content: { case: "inline", value: bytes } } };
-      }
-      const blobId = new Uint8Array(Buffer.from(await context.upload(bytes), "hex"));
-      return { mediaType, content: { content: { case: "blobId", value: blobId }, sizeBytes: bytes.length } };
-    }),
+    [...texts, ...files].map(
+      async ({ mediaType, bytes }): Promise<MessageInitShape<typeof McpContentSchema>> => {
+        if (bytes.length <= LIMITS.inlineBytesMax) {
+          return { mediaType, content: { content: { case: "inline", value: bytes } } };
+        }
+        const blobId = new Uint8Array(Buffer.from(await context.upload(bytes), "hex"));
+        return {
+          mediaType,
+          content: { content: { case: "blobId", value: blobId }, sizeBytes: bytes.length },
+        };
+      },
+    ),
   );
   const result = { case: "success", value: { content } } as const;
   const message = { case: "mcpResult", value: { result } } as const;
@@ -121,6 +139,20 @@ export async function toolResult(call: PendingCall, line: ToolLine, context: Res
   });
 }
 
-function encode(message: NonNullable<MessageInitShape<typeof AgentClientMessageSchema>["message"]>): Uint8Array {
+function encode(
+  message: NonNullable<MessageInitShape<typeof AgentClientMessageSchema>["message"]>,
+): Uint8Array {
   return toBinary(AgentClientMessageSchema, create(AgentClientMessageSchema, { message }));
+}
+
+/** What the user says behind tool results: the model is told with them. */
+export function userAction({ parts }: UserLine): Uint8Array {
+  const text = parts.flatMap((part) => (part.type === "text" ? [part.text] : [])).join("\n");
+  const attachments = parts.flatMap((part) =>
+    part.type === "file" && "bytes" in part
+      ? [{ mediaType: part.mediaType, content: { content: { case: "inline", value: part.bytes } } as const }]
+      : [],
+  );
+  const action = { case: "userMessageAction", value: { userMessage: { text, attachments } } } as const;
+  return encode({ case: "conversationAction", value: { action } });
 }

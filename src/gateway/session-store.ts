@@ -67,7 +67,12 @@ export class SessionStore {
     return this.#indexed(this.#options.names.row("tool", principal, toolId));
   }
 
-  async byLineage(principal: string, model: string, context: string, head: string): Promise<string | undefined> {
+  async byLineage(
+    principal: string,
+    model: string,
+    context: string,
+    head: string,
+  ): Promise<string | undefined> {
     return this.#indexed(this.#options.names.row("lineage", principal, model, context, head));
   }
 
@@ -126,8 +131,17 @@ export class SessionStore {
       : names.row("idempotency", name.principal, name.key);
   }
 
-  async #sealed(table: string, key: string, value: Uint8Array): Promise<Extract<TableWrite, { kind: "put" }>> {
-    return { kind: "put", table, key, value: new Uint8Array(await this.#options.sealer.seal(labelOf(table, key), value)) };
+  async #sealed(
+    table: string,
+    key: string,
+    value: Uint8Array,
+  ): Promise<Extract<TableWrite, { kind: "put" }>> {
+    return {
+      kind: "put",
+      table,
+      key,
+      value: new Uint8Array(await this.#options.sealer.seal(labelOf(table, key), value)),
+    };
   }
 
   async #opened(table: string, key: string): Promise<Uint8Array | undefined> {

@@ -32,7 +32,7 @@ test("makes, lists and revokes while no server runs", async (t) => {
   assert.ok(Array.isArray(all) && all.length === 1);
   const only: unknown = all[0];
   assert.ok(typeof only === "object" && only !== null && "revoked" in only && "lastUsed" in only);
-  assert.deepEqual(Object.keys(only), ["id", "principal", "label", "created", "lastUsed", "revoked"]);
+  assert.deepEqual(Object.keys(only), ["id", "principal", "label", "created", "lastUsed", "revoked", "limits"]);
   assert.match(String(only.revoked), /^20\d\d-/);
   assert.equal(only.lastUsed, null);
   assert.deepEqual(readdirSync(cli.dataDir).toSorted(), ["holdfast.db", "holdfast.lock"]);

@@ -12,7 +12,11 @@ interface OpenStep {
   readonly step: number;
   readonly sinceEvent: number;
   readonly pieces: { readonly eventId: number; readonly text: string }[];
-  readonly calls: { readonly eventId: number; readonly toolCallId: string; readonly execIds: readonly string[] }[];
+  readonly calls: {
+    readonly eventId: number;
+    readonly toolCallId: string;
+    readonly execIds: readonly string[];
+  }[];
   restarts: number;
 }
 
@@ -54,7 +58,8 @@ export class TurnAccount {
   stepStarted(eventId: number, step: number): void {
     if (this.#open !== undefined) fail("C0", "a step began within a step");
     if (step !== this.steps) fail("C0", `step ${step} began after ${this.steps} steps`);
-    if (this.#over.size !== this.#calls) fail("C0", `step ${step} began before the calls before it were over`);
+    if (this.#over.size !== this.#calls)
+      fail("C0", `step ${step} began before the calls before it were over`);
     this.#open = { step, sinceEvent: eventId, pieces: [], calls: [], restarts: 0 };
   }
 

@@ -147,7 +147,12 @@ function asked(turn: TurnAccount, { id, message }: KvServerMessage): void {
 }
 
 function checkpoint(turn: TurnAccount, state: ConversationState): void {
-  const own = [...state.messages, ...state.turns, ...state.todos].map((id) => Buffer.from(id).toString("hex"));
-  turn.checkpoint(own, state.turns.map((id) => Buffer.from(id).toString("hex")));
+  const own = [...state.messages, ...state.turns, ...state.todos].map((id) =>
+    Buffer.from(id).toString("hex"),
+  );
+  turn.checkpoint(
+    own,
+    state.turns.map((id) => Buffer.from(id).toString("hex")),
+  );
   turn.lastCheckpoint = state;
 }

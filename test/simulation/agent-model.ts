@@ -5,7 +5,13 @@
  * What it was asked is written down outside of every process: a model that was called has been called, whatever
  * became of the caller.
  */
-import { type Model, type ModelCall, ModelFailure, type ModelPart, type Models } from "../../src/agent/index.ts";
+import {
+  type Model,
+  type ModelCall,
+  ModelFailure,
+  type ModelPart,
+  type Models,
+} from "../../src/agent/index.ts";
 import { textOf } from "../../src/protocol/chat-message.ts";
 import type { SimProcess } from "./world/index.ts";
 

@@ -93,7 +93,8 @@ class AgentScenario {
     const random = world.random.fork("agent scenario");
     const homeKey = random.bytes(32);
     const sealing = nodeSealing();
-    const streamKeyOf = (idempotencyKey: string): Uint8Array => sealing.deriveStreamKey(homeKey, idempotencyKey);
+    const streamKeyOf = (idempotencyKey: string): Uint8Array =>
+      sealing.deriveStreamKey(homeKey, idempotencyKey);
     const network = new SimNetwork(world, { codec: false });
     const ledger = new Ledger(world);
     this.#checks = new TurnChecks(world);
@@ -155,7 +156,9 @@ class AgentScenario {
     this.#truth.refresh();
     const finished = this.#checks.turns.reduce((sum, { steps }) => sum + steps, 0);
     if (call.answers !== finished) {
-      this.#world.fail(new Error(`C0: the model is called for step ${call.answers}, ${finished} are finished`));
+      this.#world.fail(
+        new Error(`C0: the model is called for step ${call.answers}, ${finished} are finished`),
+      );
     }
     this.#calls.push(call);
   }
@@ -173,7 +176,8 @@ class AgentScenario {
     for (const { end } of turns) if (end !== TurnEndReason.COMPLETED) fail("F1", `a turn ended as ${end}`);
     checkPrefixes(this.#calls);
     const last = turns.at(-1)?.lastCheckpoint;
-    if (last?.messages.length !== kept.messages.length) fail("C4", "the client has another checkpoint than the log");
+    if (last?.messages.length !== kept.messages.length)
+      fail("C4", "the client has another checkpoint than the log");
     const outcomes = turns.flatMap((turn) => [...turn.outcomes.values()]);
     return {
       texts: turns.map(({ texts }) => texts),
@@ -224,7 +228,8 @@ function checkPrefixes(calls: readonly CalledModel[]): void {
   let before: readonly string[] = [];
   for (const { prompt } of calls) {
     const isPrefix = before.every((message, at) => prompt[at] === message);
-    if (!isPrefix || prompt.length < before.length) fail("B4", "a prompt does not begin with the one before it");
+    if (!isPrefix || prompt.length < before.length)
+      fail("B4", "a prompt does not begin with the one before it");
     before = prompt;
   }
 }

@@ -73,7 +73,11 @@ export class Workbench {
     this.#running.delete(execId);
   }
 
-  #effect(idempotencyKey: string, { execId, kind }: ExecRequest, { message }: ExecServerMessage): ResultMessage {
+  #effect(
+    idempotencyKey: string,
+    { execId, kind }: ExecRequest,
+    { message }: ExecServerMessage,
+  ): ResultMessage {
     const id = `${idempotencyKey} ${execId}`;
     const count = (this.effects.get(id) ?? 0) + 1;
     this.effects.set(id, count);
@@ -87,7 +91,9 @@ export class Workbench {
         return readResult(this.files.get(message.value.path) ?? "");
       case "writeArgs": {
         const { path, content, expectedSha256 } = message.value;
-        const before = createHash("sha256").update(this.files.get(path) ?? "").digest();
+        const before = createHash("sha256")
+          .update(this.files.get(path) ?? "")
+          .digest();
         if (expectedSha256 !== undefined && !before.equals(expectedSha256)) {
           return { case: "writeResult", value: { result: { case: "error", value: { message: "changed" } } } };
         }

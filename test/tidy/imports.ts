@@ -33,7 +33,7 @@ export const importTable: Readonly<Record<string, Reach | "anything">> = {
   tools: { may: ["protocol"], types: ["client"] },
   server: { may: ["core", "protocol", "sealing", "store", "transport"] },
   agent: { may: ["core", "protocol"], types: ["server"] },
-  gateway: { may: ["client", "protocol"], types: ["store", "transport"] },
+  gateway: { may: ["client", "protocol"], types: ["sealing", "store", "transport"] },
   cli: "anything",
   web: { may: ["client"] },
 };

@@ -3,20 +3,16 @@
  *
  * Here ends what HTTP knows. Whether an answer is live, a retry that attached, or a replay makes no difference to who writes it.
  */
-import type { AnswerDelta, ChatRequest } from "../openai/index.ts";
+import type { AnswerDelta, ChatRequest, ListedModel } from "../openai/index.ts";
 
 export interface GatewayAnswers {
-  models(principal: string): readonly ModelInfo[];
+  models(principal: string): readonly ListedModel[];
   /** Resolves as soon as the request was accepted; rejects with what the client is told. */
   chat(call: ChatCall): Promise<Answer>;
-  /** What follows the event in the answer that it belongs to. */
+  /** What follows the event in the answer that it belongs to; deltas that end at once when nothing does. */
   events(call: EventsCall): Promise<Answer>;
   /** The user's wish: the turn is aborted. Rejects when there is no such stream of this principal. */
   stop(call: StopCall): Promise<void>;
-}
-
-export interface ModelInfo {
-  readonly id: string;
 }
 
 export interface ChatCall {

@@ -7,11 +7,6 @@
 import type { Exchange, ResponseHeaders } from "../../transport/node/exchange.ts";
 import { GatewayError } from "../openai/index.ts";
 
-export interface CallTimes {
-  readonly stalledMs: number;
-  readonly discardMs: number;
-}
-
 /** How the pieces of a body are taken. */
 interface Reader {
   received(piece: Uint8Array): void;
@@ -34,21 +29,21 @@ const DISCARD_BYTES_MAX = 1024 * 1024;
 
 export class HttpCall {
   readonly exchange: Exchange;
-  readonly #times: CallTimes;
+  readonly #stalledMs: number;
   readonly #ended = new AbortController();
   #reader: Reader | undefined;
   #isListening = false;
   #end: CallEnded | undefined;
   #interrupt: ((reason: CallEnded) => void) | undefined;
   #drained: (() => void) | undefined;
-  #timer: NodeJS.Timeout | undefined;
   #onOver: ((isWhole: boolean) => void)[] = [];
   #isOver = false;
   #isWhole = false;
 
-  constructor(exchange: Exchange, times: CallTimes) {
+  /** A client that takes nothing for `stalledMs` is cut. */
+  constructor(exchange: Exchange, stalledMs: number) {
     this.exchange = exchange;
-    this.#times = times;
+    this.#stalledMs = stalledMs;
   }
 
   /** Aborted when the client is gone or has to go. */
@@ -130,7 +125,7 @@ export class HttpCall {
   write(bytes: Uint8Array): Promise<void> | undefined {
     if (this.exchange.write(bytes) === 0) return undefined;
     const { promise, resolve } = Promise.withResolvers<void>();
-    const timer = setTimeout(() => this.exchange.destroy(), this.#times.stalledMs);
+    const timer = setTimeout(() => this.exchange.destroy(), this.#stalledMs);
     this.#drained = resolve;
     return this.wait(promise).finally(() => {
       clearTimeout(timer);
@@ -142,8 +137,12 @@ export class HttpCall {
   finish(last?: Uint8Array): void {
     this.#listen(undefined);
     this.exchange.end(last);
-    this.#timer = setTimeout(() => this.exchange.destroy(), Math.max(this.#times.discardMs, this.#times.stalledMs));
-    this.#timer.unref();
+  }
+
+  /** Hangs up: the client sees a broken response. */
+  destroy(): void {
+    this.#listen(undefined);
+    this.exchange.destroy();
   }
 
   #listen(reader: Reader | undefined): void {
@@ -167,7 +166,6 @@ export class HttpCall {
   }
 
   #closed(isWhole: boolean): void {
-    clearTimeout(this.#timer);
     this.#isOver = true;
     this.#isWhole = isWhole;
     this.#stop(new CallEnded("hung_up"));
@@ -193,7 +191,7 @@ function tooLarge(bytesMax: number): GatewayError {
 
 function tooSlow(): GatewayError {
   return new GatewayError({
-    status: 408,
+    status: 400,
     type: "invalid_request_error",
     code: "request_timeout",
     message: "The request's body came too slowly. Send it again.",

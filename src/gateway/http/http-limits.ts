@@ -17,8 +17,6 @@ export interface HttpLimits {
   readonly heartbeatMs: number;
   /** A client that takes nothing for so long is cut. */
   readonly stalledMs: number;
-  /** Answered requests are read on for so long, so that the client gets to read the answer. */
-  readonly discardMs: number;
 }
 
 const MIB = 1024 * 1024;
@@ -35,5 +33,4 @@ export const HTTP_LIMITS: HttpLimits = Object.freeze({
   // Clients and proxies begin to doubt at 15 s.
   heartbeatMs: 10_000,
   stalledMs: 30_000,
-  discardMs: 5_000,
 });

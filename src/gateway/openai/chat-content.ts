@@ -40,7 +40,10 @@ function contentPart(part: Fields, rules: ContentRules): readonly LinePart[] {
     case "reasoning":
       return [];
     default:
-      throw part.unsupported("type", `parts of type ${JSON.stringify(type)} are not supported; send text or image_url`);
+      throw part.unsupported(
+        "type",
+        `parts of type ${JSON.stringify(type)} are not supported; send text or image_url`,
+      );
   }
 }
 

@@ -63,7 +63,10 @@ function lineOf(role: string, message: Fields, rules: ContentRules): LineMessage
     case "tool":
       return toolLine(message, rules);
     case "function":
-      throw message.unsupported("role", "function messages are outdated; send a tool message with tool_call_id");
+      throw message.unsupported(
+        "role",
+        "function messages are outdated; send a tool message with tool_call_id",
+      );
     default:
       throw message.wrong("role", "must be system, developer, user, assistant or tool");
   }

@@ -67,7 +67,10 @@ function stops(body: Fields): string[] | undefined {
   const list = typeof given === "string" ? [given] : body.list("stop");
   const texts = (list ?? []).filter((stop) => typeof stop === "string");
   if (texts.length !== list?.length || texts.length > STOPS_MAX || texts.includes("")) {
-    throw body.wrong("stop", `must be a string or a list of at most ${STOPS_MAX} strings, none of them empty`);
+    throw body.wrong(
+      "stop",
+      `must be a string or a list of at most ${STOPS_MAX} strings, none of them empty`,
+    );
   }
   return texts;
 }

@@ -30,7 +30,8 @@ export function chatTools(body: Fields): readonly RequestTool[] {
   const tools = given.map(toolOf);
   const names = new Set<string>();
   for (const { name } of tools) {
-    if (names.has(name)) throw body.wrong("tools", `declares ${JSON.stringify(name)} twice; names must differ`);
+    if (names.has(name))
+      throw body.wrong("tools", `declares ${JSON.stringify(name)} twice; names must differ`);
     names.add(name);
   }
   return tools;
@@ -80,7 +81,8 @@ export function toolChoice(
     }
     return { choice: { case: "mode", value: mode } };
   }
-  if (typeof given === "string") throw body.wrong("tool_choice", "must be auto, none, required or a function");
+  if (typeof given === "string")
+    throw body.wrong("tool_choice", "must be auto, none, required or a function");
   const named = body.needObject("tool_choice");
   if (named.text("type") !== "function") {
     throw named.unsupported("type", "name one function, or use auto, none or required");

@@ -5,7 +5,7 @@
  * particular a refusal of the server's own credentials is no 401 (the client would ask its user for another API key)
  * and no 5xx (the client would try again): 424, the thing that this answer depends on failed.
  *
- * Two closed tables; a kind that is added without a row does not compile.
+ * Two closed tables, one row per kind and per code.
  */
 import { type ErrorCode, HoldfastError } from "../../protocol/errors.ts";
 import { type Failure, FailureKind } from "../../protocol/messages.ts";
@@ -43,7 +43,7 @@ const OF_FAILURE: Readonly<Record<FailureKind, Row>> = {
 /** Of a turn that failed; what a newer server knows and we do not is the server's own fault. */
 export function failureError(failure: Failure | undefined): GatewayError {
   const kind = failure?.kind ?? FailureKind.UNSPECIFIED;
-  const row = Object.hasOwn(OF_FAILURE, kind) ? OF_FAILURE[kind] : BROKEN;
+  const row = OF_FAILURE[kind] ?? BROKEN;
   const message = failure?.message ?? "";
   return new GatewayError({
     ...row,

@@ -1,0 +1,56 @@
+/**
+ * What the gateway counts: how often it went on, began anew and why, attached, replayed, gave up.
+ */
+import type { FreshReason } from "./matching.ts";
+
+export interface GatewayCounters {
+  /** Answers that went on in an open turn, and turns that went on in a conversation. */
+  continuedTurns: number;
+  continuedConversations: number;
+  readonly fresh: Map<FreshReason, number>;
+  /** Retries that came to the running answer, and that got a finished one again. */
+  attached: number;
+  replayed: number;
+  evicted: number;
+  expired: number;
+  /** Answers that nobody came back for. */
+  abandoned: number;
+}
+
+export function newGatewayCounters(): GatewayCounters {
+  return {
+    continuedTurns: 0,
+    continuedConversations: 0,
+    fresh: new Map(),
+    attached: 0,
+    replayed: 0,
+    evicted: 0,
+    expired: 0,
+    abandoned: 0,
+  };
+}
+
+/** As Prometheus reads them. */
+export function gatewayMetrics(counters: GatewayCounters, parked: number, generating: number): string {
+  const lines = [
+    "# HELP holdfast_gateway_requests_total Answers by how they came about.",
+    "# TYPE holdfast_gateway_requests_total counter",
+    `holdfast_gateway_requests_total{how="continued_turn"} ${counters.continuedTurns}`,
+    `holdfast_gateway_requests_total{how="continued_conversation"} ${counters.continuedConversations}`,
+    `holdfast_gateway_requests_total{how="attached"} ${counters.attached}`,
+    `holdfast_gateway_requests_total{how="replayed"} ${counters.replayed}`,
+    ...[...counters.fresh].map(
+      ([reason, count]) => `holdfast_gateway_requests_total{how="fresh",reason="${reason}"} ${count}`,
+    ),
+    "# HELP holdfast_gateway_sessions Sessions by what they do.",
+    "# TYPE holdfast_gateway_sessions gauge",
+    `holdfast_gateway_sessions{state="parked"} ${parked}`,
+    `holdfast_gateway_sessions{state="generating"} ${generating}`,
+    "# HELP holdfast_gateway_sessions_ended_total Sessions that ended without their client.",
+    "# TYPE holdfast_gateway_sessions_ended_total counter",
+    `holdfast_gateway_sessions_ended_total{why="evicted"} ${counters.evicted}`,
+    `holdfast_gateway_sessions_ended_total{why="expired"} ${counters.expired}`,
+    `holdfast_gateway_sessions_ended_total{why="abandoned"} ${counters.abandoned}`,
+  ];
+  return `${lines.join("\n")}\n`;
+}

@@ -1,0 +1,239 @@
+/**
+ * The gateway's HTTP: from a request on a port to an answer in OpenAI's shape, errors included.
+ *
+ * The order is that of cost: path, sign-in, the API key's allowance, the body, its meaning; only then is anything of a session touched.
+ */
+import { performance } from "node:perf_hooks";
+import {
+  errorBody,
+  errorHeaders,
+  GatewayError,
+  invalidRequest,
+  type ListedModel,
+  modelList,
+  modelObject,
+  parseChatRequest,
+  parseFramePlace,
+} from "../openai/index.ts";
+import { HoldfastError } from "../../protocol/errors.ts";
+import { Allowances, mayUse, modelNotFound } from "./allowances.ts";
+import type { Answer, GatewayAnswers } from "./answers.ts";
+import { CallEnded, HttpCall } from "./http-call.ts";
+import { HTTP_LIMITS, type HttpLimits } from "./http-limits.ts";
+import { JsonBodies } from "./json-body.ts";
+import type { GatewayMount, Guest, MountedCall } from "./mounted.ts";
+import { idempotencyKeyOf, lastEventIdOf, sessionHintOf } from "./request-headers.ts";
+import { MethodNotAllowed, noUpgrade, type Route, routeOf } from "./routes.ts";
+import { streamAnswer, type StreamedAnswer } from "./streamed-answer.ts";
+import { shuttingDown, Telling } from "./telling.ts";
+import { collectAnswer } from "./whole-answer.ts";
+
+export interface GatewayHttpOptions {
+  readonly answers: GatewayAnswers;
+  /** Whether requests may name images elsewhere; they are passed on, never fetched here. */
+  readonly allowRemoteImages?: boolean;
+  readonly limits?: Partial<HttpLimits>;
+  /** Milliseconds since 1970. */
+  readonly now?: () => number;
+}
+
+/** One request on its way. */
+interface Visit {
+  readonly mounted: MountedCall;
+  readonly call: HttpCall;
+  readonly guest: Guest;
+}
+
+const JSON_HEADERS = Object.freeze({ "content-type": "application/json" });
+
+export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
+  const { answers, allowRemoteImages = false } = options;
+  const limits = { ...HTTP_LIMITS, ...options.limits };
+  const bodies = new JsonBodies(limits);
+  const allowances = new Allowances(() => performance.now());
+  const createdS = Math.floor((options.now ?? Date.now)() / 1000);
+  const open = new Set<HttpCall>();
+
+  async function serve(mounted: MountedCall, call: HttpCall): Promise<void> {
+    const { exchange } = mounted;
+    if (exchange.header("upgrade") !== undefined) throw noUpgrade();
+    const route = routeOf(exchange.method, exchange.path);
+    mounted.tell({ route: route.name });
+    const guest = await mounted.signIn().catch((cause: unknown) => {
+      throw signInError(cause);
+    });
+    if (mounted.isStopped()) throw shuttingDown();
+    await follow(route, { mounted, call, guest });
+  }
+
+  async function follow(route: Route, visit: Visit): Promise<void> {
+    const { call, guest } = visit;
+    switch (route.name) {
+      case "chat":
+        return chat(visit);
+      case "events":
+        return events(visit, route.streamId);
+      case "models":
+        return respondJson(call, modelList(modelsOf(guest), createdS));
+      case "model": {
+        const model = modelsOf(guest).find(({ id }) => id === route.id);
+        if (model === undefined) throw modelNotFound();
+        return respondJson(call, modelObject(model, createdS));
+      }
+      case "stop": {
+        const { streamId } = route;
+        visit.mounted.tell({ streamId });
+        await call.wait(answers.stop({ principal: guest.principal, streamId }));
+        return respondJson(call, { id: streamId, object: "stream", stopped: true });
+      }
+    }
+  }
+
+  function modelsOf({ principal, limits: own }: Guest): readonly ListedModel[] {
+    return answers.models(principal).filter(({ id }) => mayUse(own, id));
+  }
+
+  async function chat(visit: Visit): Promise<void> {
+    const { mounted, call, guest } = visit;
+    const { exchange, requestId } = mounted;
+    const { principal } = guest;
+    call.onOver(allowances.enter(guest));
+    const idempotencyKey = idempotencyKeyOf(exchange);
+    const { value, hash } = await bodies.read(call, principal);
+    const request = parseChatRequest(value, { allowRemoteImages });
+    if (!mayUse(guest.limits, request.model)) throw modelNotFound();
+    const answer = await accepted(
+      call,
+      answers.chat({
+        principal,
+        request,
+        bodyHash: hash,
+        idempotencyKey,
+        sessionHint: sessionHintOf(exchange),
+        parkedMax: guest.limits?.parked,
+        requestId,
+        signal: call.signal,
+      }),
+    );
+    const streamed = begin(visit, answer);
+    if (request.stream) {
+      await streamAnswer(streamed, headersOf(answer));
+    } else {
+      respondJson(call, await collectAnswer(call, answer, streamed.telling), headersOf(answer));
+    }
+  }
+
+  async function events(visit: Visit, streamId: string): Promise<void> {
+    const { mounted, call, guest } = visit;
+    call.onOver(allowances.enter(guest));
+    const given = lastEventIdOf(mounted.exchange);
+    // Nothing yet is where everybody begins, with the role.
+    const isNew = given === undefined || given === "0";
+    const after = isNew ? undefined : parseFramePlace(given);
+    if (!isNew && after === undefined) {
+      throw invalidRequest("Last-Event-ID", "Last-Event-ID is the id of a frame of this stream's answer.");
+    }
+    const { principal } = guest;
+    const lastEventId = after?.eventId ?? 0;
+    const { signal } = call;
+    const answer = await accepted(call, answers.events({ principal, streamId, lastEventId, signal }));
+    await streamAnswer({ ...begin(visit, answer), after }, headersOf(answer));
+  }
+
+  function begin({ mounted, call }: Visit, answer: Answer): StreamedAnswer {
+    mounted.tell({ streamId: answer.streamId });
+    const telling = new Telling((error, cause) => report(mounted, error, cause));
+    call.onOver((isWhole) => answer.delivered(isWhole && telling.isTold));
+    return { call, answer, telling, limits };
+  }
+
+  function visited(mounted: MountedCall): HttpCall {
+    const call = new HttpCall(mounted.exchange, limits.stalledMs);
+    open.add(call);
+    call.onOver(() => open.delete(call));
+    return call;
+  }
+
+  return {
+    prefix: "/v1/",
+    handle(mounted) {
+      const call = visited(mounted);
+      serve(mounted, call)
+        .catch((cause: unknown) => refuse(mounted, call, cause))
+        // A mistake in telling of a mistake costs this request, not the process.
+        .catch((bug: unknown) => {
+          mounted.onBug(bug);
+          call.destroy();
+        });
+    },
+    refuse(mounted, { status, message }) {
+      const error = new GatewayError({ status, type: "permission_error", code: "foreign", message });
+      refuse(mounted, visited(mounted), error);
+    },
+    close() {
+      for (const call of open) call.shutDown();
+    },
+  };
+}
+
+/** An answer that nobody waits for any more has not been delivered. */
+async function accepted(call: HttpCall, asked: Promise<Answer>): Promise<Answer> {
+  try {
+    return await call.wait(asked);
+  } catch (cause) {
+    if (cause instanceof CallEnded) {
+      asked.then(
+        (answer) => answer.delivered(false),
+        () => undefined,
+      );
+    }
+    throw cause;
+  }
+}
+
+function headersOf({ streamId }: Answer): Readonly<Record<string, string>> {
+  return { "x-holdfast-stream": streamId };
+}
+
+function respondJson(call: HttpCall, body: object, headers: Readonly<Record<string, string>> = {}): void {
+  call.respond(200, { ...JSON_HEADERS, ...headers }, `${JSON.stringify(body)}\n`);
+}
+
+function refuse(mounted: MountedCall, call: HttpCall, cause: unknown): void {
+  if (cause instanceof CallEnded && cause.why === "hung_up") return;
+  const error = new Telling((told, why) => report(mounted, told, why)).failed(cause);
+  if (mounted.exchange.hasResponded) {
+    call.destroy();
+    return;
+  }
+  const headers: Record<string, string> = { ...JSON_HEADERS, ...errorHeaders(error) };
+  if (error.status === 401) headers["www-authenticate"] = "Bearer";
+  if (error instanceof MethodNotAllowed) headers["allow"] = error.allow;
+  // HTTP/2 has no such header, and no such request.
+  if (error.status === 426 && mounted.exchange.httpVersion === 1) headers["upgrade"] = "HTTP/1.1";
+  call.respond(error.status, headers, `${JSON.stringify(errorBody(error))}\n`);
+}
+
+/** The log names the error; what nobody foresaw is a bug of ours. */
+function report(mounted: MountedCall, error: GatewayError, cause: unknown): void {
+  mounted.tell({ error: error.code ?? error.type });
+  const isForeseen =
+    cause instanceof GatewayError || cause instanceof HoldfastError || cause instanceof CallEnded;
+  if (!isForeseen) mounted.onBug(cause);
+}
+
+function signInError(cause: unknown): unknown {
+  if (!(cause instanceof HoldfastError)) return cause;
+  const { code, message, retryAfterMs } = cause;
+  if (code === "unauthenticated") {
+    return new GatewayError({ status: 401, type: "authentication_error", code: "invalid_api_key", message });
+  }
+  if (code !== "overloaded") return cause;
+  return new GatewayError({
+    status: 429,
+    type: "rate_limit_error",
+    code: "too_many_failed_sign_ins",
+    message,
+    retryAfterMs,
+  });
+}

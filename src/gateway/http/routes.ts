@@ -1,0 +1,90 @@
+/**
+ * Which path of the gateway is what. Names of routes are labels of the log: closed, never a path that a client chose (E4).
+ */
+import { GatewayError } from "../openai/index.ts";
+
+export type Route =
+  | { readonly name: "chat" }
+  | { readonly name: "models" }
+  | { readonly name: "model"; readonly id: string }
+  | { readonly name: "events"; readonly streamId: string }
+  | { readonly name: "stop"; readonly streamId: string };
+
+interface Place {
+  readonly methods: readonly string[];
+  readonly route: Route;
+}
+
+const READ = ["GET", "HEAD"] as const;
+
+/** What is served, for whoever asks for something else. */
+const SERVED = [
+  "POST /v1/chat/completions",
+  "GET /v1/models",
+  "GET /v1/models/{id}",
+  "GET /v1/streams/{id}/events",
+  "DELETE /v1/streams/{id}",
+].join(", ");
+
+/** Names of streams are of our making. */
+const EVENTS_PATH = /^\/v1\/streams\/(?<id>[\w.:-]{1,128})\/events$/;
+const STREAM_PATH = /^\/v1\/streams\/(?<id>[\w.:-]{1,128})$/;
+const MODEL_PATH = "/v1/models/";
+const MODEL_CHARS_MAX = 512;
+
+export function routeOf(method: string, path: string): Route {
+  const place = placeOf(path);
+  if (place === undefined) {
+    throw refusal(404, "unknown_url", `Nothing is served under this path. There is: ${SERVED}.`);
+  }
+  if (!place.methods.includes(method)) throw new MethodNotAllowed(place.methods);
+  return place.route;
+}
+
+/** With what may be used instead. */
+export class MethodNotAllowed extends GatewayError {
+  readonly allow: string;
+
+  constructor(methods: readonly string[]) {
+    super({
+      status: 405,
+      type: "invalid_request_error",
+      code: "method_not_allowed",
+      message: `Use ${methods.join(" or ")} here.`,
+    });
+    this.allow = methods.join(", ");
+  }
+}
+
+/** Clients that would rather speak WebSocket ask for it; those we know go on by HTTP when they are told so. */
+export function noUpgrade(): GatewayError {
+  return refusal(426, "upgrade_not_supported", "There are no WebSockets here. Send the request by plain HTTP.");
+}
+
+function placeOf(path: string): Place | undefined {
+  if (path === "/v1/chat/completions") return { methods: ["POST"], route: { name: "chat" } };
+  if (path === "/v1/models") return { methods: READ, route: { name: "models" } };
+  if (path.startsWith(MODEL_PATH)) {
+    const id = decoded(path.slice(MODEL_PATH.length));
+    return id === undefined ? undefined : { methods: READ, route: { name: "model", id } };
+  }
+  const events = EVENTS_PATH.exec(path)?.groups?.["id"];
+  if (events !== undefined) return { methods: ["GET"], route: { name: "events", streamId: events } };
+  const stream = STREAM_PATH.exec(path)?.groups?.["id"];
+  if (stream !== undefined) return { methods: ["DELETE"], route: { name: "stop", streamId: stream } };
+  return undefined;
+}
+
+/** Names of models have slashes, which some clients send as they are and some as %2F. */
+function decoded(text: string): string | undefined {
+  if (text === "" || text.length > MODEL_CHARS_MAX) return undefined;
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function refusal(status: number, code: string, message: string): GatewayError {
+  return new GatewayError({ status, type: "invalid_request_error", code, message });
+}

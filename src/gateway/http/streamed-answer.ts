@@ -1,0 +1,140 @@
+/**
+ * An answer as server-sent events, written while it comes.
+ *
+ * A failure that comes soon is an HTTP status, which every client understands. So the head waits a moment for the first delta; then it leaves,
+ * with the role, and empty deltas fill the silence. A failure after that is an error chunk, and no `[DONE]`.
+ *
+ * The next delta is asked for when the client has taken the last one: a slow client slows its own answer, and holds one delta of memory (F2).
+ */
+import type { ResponseHeaders } from "../../transport/node/exchange.ts";
+import {
+  type AnswerDelta,
+  ChatChunks,
+  endError,
+  type Frame,
+  type FramePlace,
+  sseFrame,
+} from "../openai/index.ts";
+import type { Answer } from "./answers.ts";
+import { lostAnswer, type Telling } from "./telling.ts";
+import { CallEnded, type HttpCall } from "./http-call.ts";
+import type { HttpLimits } from "./http-limits.ts";
+
+export interface StreamedAnswer {
+  readonly call: HttpCall;
+  readonly answer: Answer;
+  readonly telling: Telling;
+  /** Where a client that comes back stands. */
+  readonly after?: FramePlace | undefined;
+  readonly limits: Pick<HttpLimits, "firstDeltaMs" | "heartbeatMs">;
+}
+
+const SSE_HEADERS: ResponseHeaders = Object.freeze({
+  "content-type": "text/event-stream; charset=utf-8",
+  // A proxy that collects responses would make one lump of it.
+  "x-accel-buffering": "no",
+});
+
+/** Rejects with what is to be told by a status, when the response has not begun. Resolves when it is complete. */
+export async function streamAnswer(streamed: StreamedAnswer, headers: ResponseHeaders): Promise<void> {
+  const { call, answer, after, limits, telling } = streamed;
+  const chunks = new ChatChunks({ ...answer.head, ...(after === undefined ? {} : { after }) });
+  const frames = new FrameWriter(call, () => chunks.heartbeat(), limits.heartbeatMs);
+  const deltas = answer.deltas[Symbol.asyncIterator]();
+  try {
+    const first = deltas.next();
+    const early = await call.wait(within(first, limits.firstDeltaMs));
+    if (early?.done === false) throwFailure(early.value, telling);
+    call.begin(200, { ...SSE_HEADERS, ...headers });
+    await frames.write(chunks.begin());
+    await writeDeltas(chunks, frames, streamed, deltas, first);
+  } catch (cause) {
+    const isGone = cause instanceof CallEnded && cause.why === "hung_up";
+    if (isGone || !call.exchange.hasResponded) throw cause;
+    frames.finish([chunks.error(telling.failed(cause))]);
+  } finally {
+    frames.stop();
+    // Not waited for: what is under way in there may take its time.
+    deltas.return?.().catch(() => undefined);
+  }
+}
+
+async function writeDeltas(
+  chunks: ChatChunks,
+  frames: FrameWriter,
+  { call, telling, after }: StreamedAnswer,
+  deltas: AsyncIterator<AnswerDelta>,
+  first: Promise<IteratorResult<AnswerDelta>>,
+): Promise<void> {
+  for (let next = first; ; next = deltas.next()) {
+    const { done, value } = await call.wait(next);
+    if (done === true) {
+      if (after === undefined || next !== first) throw lostAnswer();
+      // It had everything but the last word.
+      telling.isTold = true;
+      frames.finish([chunks.done()]);
+      return;
+    }
+    const written = chunks.of(value);
+    if (chunks.isOver) {
+      const error = endError(value);
+      if (error !== undefined) telling.failed(error);
+      // A response that parted from what it said before is broken off; every other end is the whole story.
+      telling.isTold = value.kind !== "diverged";
+      frames.finish(chunks.isWhole ? [...written, chunks.done()] : written);
+      return;
+    }
+    const room = frames.write(written);
+    if (room !== undefined) await room;
+  }
+}
+
+/** A turn that fails before it has said anything. */
+function throwFailure(delta: AnswerDelta, telling: Telling): void {
+  const error = endError(delta);
+  if (error === undefined) return;
+  telling.isTold = delta.kind === "ended";
+  throw error;
+}
+
+/** What it says within the time, or undefined; it goes on either way. */
+function within<Value>(promise: Promise<Value>, timeMs: number): Promise<Value | undefined> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => resolve(undefined), timeMs);
+    promise.then(resolve, reject).finally(() => clearTimeout(timer));
+  });
+}
+
+/** Writes frames, and an empty one whenever there was nothing to write for a while. */
+class FrameWriter {
+  readonly #call: HttpCall;
+  readonly #timer: NodeJS.Timeout;
+
+  constructor(call: HttpCall, heartbeat: () => Frame, heartbeatMs: number) {
+    this.#call = call;
+    this.#timer = setInterval(() => {
+      // Comments keep no client alive; and who has not taken the last piece needs no more.
+      if (call.exchange.hasResponded && !call.isBlocked) call.exchange.write(bytesOf([heartbeat()]));
+    }, heartbeatMs);
+  }
+
+  /** Undefined when more may be written at once. */
+  write(frames: readonly Frame[]): Promise<void> | undefined {
+    this.#timer.refresh();
+    return frames.length === 0 ? undefined : this.#call.write(bytesOf(frames));
+  }
+
+  /** In one piece with the end: many clients wait for the socket, not for `[DONE]`. */
+  finish(frames: readonly Frame[]): void {
+    this.stop();
+    this.#call.finish(bytesOf(frames));
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+  }
+}
+
+function bytesOf(frames: readonly Frame[]): Uint8Array {
+  return Buffer.from(frames.map(sseFrame).join(""));
+}

@@ -1,0 +1,28 @@
+/**
+ * An answer as one JSON object, when it is complete.
+ *
+ * Nothing is sent before: a failure, however late, is an HTTP status.
+ */
+import { AnswerCollector } from "../openai/index.ts";
+import type { Answer } from "./answers.ts";
+import type { HttpCall } from "./http-call.ts";
+import { lostAnswer, type Telling } from "./telling.ts";
+
+/** Rejects with what is to be told by a status. */
+export async function collectAnswer(call: HttpCall, answer: Answer, telling: Telling): Promise<object> {
+  const collector = new AnswerCollector();
+  const deltas = answer.deltas[Symbol.asyncIterator]();
+  try {
+    for (;;) {
+      const { done, value } = await call.wait(deltas.next());
+      if (done === true) throw lostAnswer();
+      collector.add(value);
+      if (value.kind !== "calls" && value.kind !== "ended") continue;
+      // Whatever it ended with is what the client is told.
+      telling.isTold = true;
+      return collector.completion(answer.head);
+    }
+  } finally {
+    deltas.return?.().catch(() => undefined);
+  }
+}

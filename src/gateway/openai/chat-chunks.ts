@@ -1,0 +1,144 @@
+/**
+ * A streamed chat answer: deltas in, `chat.completion.chunk` frames out.
+ *
+ * What breaks clients is decided here once: the role comes first; a tool call is whole in its first delta, with index, id,
+ * type and name; a good end always has its finish reason, and only a good end has one. An answer that breaks off ends with an error frame, which
+ * clients raise, and without `[DONE]`.
+ */
+import { createHash } from "node:crypto";
+import { type AnswerCall, type AnswerDelta, type AnswerUsage, endError, type Finish } from "./answer.ts";
+import { chatUsage } from "./chat-usage.ts";
+import { DONE, type Frame, framePlaceId, type FramePlace } from "./frames.ts";
+import { errorBody, type GatewayError } from "./gateway-error.ts";
+
+export interface ChatHead {
+  /** `chatcmpl-...`; the same for every reader of one answer. */
+  readonly id: string;
+  /** Seconds since 1970. */
+  readonly createdS: number;
+  readonly model: string;
+}
+
+export interface ChunkOptions extends ChatHead {
+  readonly includeUsage: boolean;
+  /** Where the reader is that comes back; absent for one that has nothing. */
+  readonly after?: FramePlace;
+}
+
+/** The same seed (the stream and where the answer begins in it) gives the same id. */
+export function completionId(seed: string): string {
+  return `chatcmpl-${createHash("sha256").update(seed).digest("hex").slice(0, 32)}`;
+}
+
+type Json = Readonly<Record<string, unknown>>;
+
+export class ChatChunks {
+  readonly #options: ChunkOptions;
+  /** Frames that the reader has already. */
+  #toSkip: number;
+  /** The event that the frames under way come from, and how many of it were made. */
+  #eventId: number;
+  #made = 0;
+  #end: "finish" | "error" | undefined;
+
+  constructor(options: ChunkOptions) {
+    this.#options = options;
+    this.#toSkip = options.after?.frames ?? 0;
+    this.#eventId = options.after?.eventId ?? 0;
+  }
+
+  /** A finish reason or an error was given: nothing follows but `done()` after a finish. */
+  get isOver(): boolean {
+    return this.#end !== undefined;
+  }
+
+  /** The reader has the whole answer. */
+  get isWhole(): boolean {
+    return this.#end === "finish";
+  }
+
+  /** To be sent at once, before anything is known. Nothing for a reader that comes back. */
+  begin(): readonly Frame[] {
+    if (this.#options.after !== undefined) return [];
+    return [{ data: this.#chunk({ role: "assistant", content: "" }, null) }];
+  }
+
+  of(delta: AnswerDelta): readonly Frame[] {
+    if (this.isOver) return [];
+    const error = endError(delta);
+    if (error !== undefined) return [this.error(error)];
+    const bodies = this.#bodies(delta);
+    return bodies.flatMap((data, at) => this.#placed(data, delta, at === bodies.length - 1));
+  }
+
+  /** Data, because comments do not keep every client alive. */
+  heartbeat(): Frame {
+    return { data: this.#chunk({}, null) };
+  }
+
+  error(error: GatewayError): Frame {
+    this.#end = "error";
+    return { data: JSON.stringify(errorBody(error)) };
+  }
+
+  done(): Frame {
+    return DONE;
+  }
+
+  #bodies(delta: AnswerDelta): readonly string[] {
+    switch (delta.kind) {
+      case "text":
+        return [this.#chunk({ content: delta.text }, null)];
+      case "reasoning":
+        return [this.#chunk({ reasoning_content: delta.text }, null)];
+      case "calls": {
+        const calls = delta.calls.map((call, index) =>
+          this.#chunk({ tool_calls: [callDelta(call, index)] }, null),
+        );
+        return [...calls, ...this.#finish("tool_calls", delta.usage)];
+      }
+      case "ended":
+        return this.#finish(delta.finish ?? "stop", delta.usage);
+      case "restarted":
+      case "diverged":
+        return [];
+    }
+  }
+
+  #finish(reason: Finish, usage: AnswerUsage): readonly string[] {
+    this.#end = "finish";
+    const last = this.#chunk({}, reason);
+    if (!this.#options.includeUsage) return [last];
+    return [last, JSON.stringify({ ...this.#head(), choices: [], usage: chatUsage(usage) })];
+  }
+
+  #placed(data: string, { eventId, endsEvent }: AnswerDelta, isLast: boolean): readonly Frame[] {
+    if (eventId !== this.#eventId) {
+      this.#eventId = eventId;
+      this.#made = 0;
+    }
+    this.#made++;
+    const place = endsEvent && isLast ? { eventId, frames: 0 } : { eventId: eventId - 1, frames: this.#made };
+    if (this.#toSkip > 0) {
+      this.#toSkip--;
+      return [];
+    }
+    return [{ id: framePlaceId(place), data }];
+  }
+
+  #head(): Json {
+    const { id, createdS, model } = this.#options;
+    return { id, object: "chat.completion.chunk", created: createdS, model };
+  }
+
+  #chunk(delta: Json, finish: Finish | null): string {
+    const choices = [{ index: 0, delta, finish_reason: finish }];
+    // As OpenAI does: whoever asked for the usage finds the field in every chunk.
+    const usage = this.#options.includeUsage ? { usage: null } : {};
+    return JSON.stringify({ ...this.#head(), choices, ...usage });
+  }
+}
+
+function callDelta({ callId, tool, args }: AnswerCall, index: number): Json {
+  return { index, id: callId, type: "function", function: { name: tool, arguments: args } };
+}

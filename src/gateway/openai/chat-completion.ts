@@ -1,0 +1,111 @@
+/**
+ * A chat answer in one piece, for clients that do not stream.
+ *
+ * Nothing was shown while it was collected, so a step that began anew simply replaces what it said before.
+ */
+import { type AnswerDelta, type AnswerUsage, endError, type Finish } from "./answer.ts";
+import type { AnswerCall } from "./answer.ts";
+import type { ChatHead } from "./chat-chunks.ts";
+import { chatUsage, type ChatUsage } from "./chat-usage.ts";
+import { GatewayError } from "./gateway-error.ts";
+
+export interface ChatCompletion {
+  readonly id: string;
+  readonly object: "chat.completion";
+  readonly created: number;
+  readonly model: string;
+  readonly choices: readonly [ChatChoice];
+  readonly usage: ChatUsage;
+}
+
+export interface ChatChoice {
+  readonly index: 0;
+  readonly message: {
+    readonly role: "assistant";
+    readonly content: string | null;
+    readonly refusal: null;
+    readonly reasoning_content?: string;
+    readonly tool_calls?: readonly {
+      readonly id: string;
+      readonly type: "function";
+      readonly function: { readonly name: string; readonly arguments: string };
+    }[];
+  };
+  readonly logprobs: null;
+  readonly finish_reason: Finish;
+}
+
+interface Whole {
+  readonly finish: Finish;
+  readonly calls: readonly AnswerCall[];
+  readonly usage: AnswerUsage;
+}
+
+export class AnswerCollector {
+  #text = "";
+  #reasoning = "";
+  #whole: Whole | undefined;
+  #error: GatewayError | undefined;
+
+  /** Nothing more is expected. */
+  get isOver(): boolean {
+    return this.#whole !== undefined || this.#error !== undefined;
+  }
+
+  add(delta: AnswerDelta): void {
+    if (this.isOver) return;
+    this.#error = endError(delta);
+    if (this.#error !== undefined) return;
+    switch (delta.kind) {
+      case "text":
+        this.#text += delta.text;
+        return;
+      case "reasoning":
+        this.#reasoning += delta.text;
+        return;
+      case "restarted":
+        this.#text = delta.said.text;
+        this.#reasoning = delta.said.reasoning;
+        return;
+      case "calls":
+        this.#whole = { finish: "tool_calls", calls: delta.calls, usage: delta.usage };
+        return;
+      case "ended":
+        this.#whole = { finish: delta.finish ?? "stop", calls: [], usage: delta.usage };
+        return;
+      case "diverged":
+    }
+  }
+
+  /** Throws a GatewayError when the answer has no good end. */
+  completion({ id, createdS, model }: ChatHead): ChatCompletion {
+    if (this.#error !== undefined) throw this.#error;
+    if (this.#whole === undefined) {
+      const message = "the answer broke off; send the request again";
+      throw new GatewayError({ status: 503, type: "server_error", message });
+    }
+    const { finish, calls, usage } = this.#whole;
+    const message = this.#message(calls);
+    return {
+      id,
+      object: "chat.completion",
+      created: createdS,
+      model,
+      choices: [{ index: 0, message, logprobs: null, finish_reason: finish }],
+      usage: chatUsage(usage),
+    };
+  }
+
+  #message(calls: readonly AnswerCall[]): ChatChoice["message"] {
+    const made = calls.map(({ callId, tool, args }) => {
+      return { id: callId, type: "function", function: { name: tool, arguments: args } } as const;
+    });
+    return {
+      role: "assistant",
+      content: this.#text === "" && made.length > 0 ? null : this.#text,
+      refusal: null,
+      ...(this.#reasoning === "" ? {} : { reasoning_content: this.#reasoning }),
+      ...(made.length === 0 ? {} : { tool_calls: made }),
+    };
+  }
+}

@@ -1,0 +1,150 @@
+/**
+ * A request's messages as a conversation: what was before, and what is new.
+ *
+ * A session that goes on needs only what is new; a fresh stream gets the whole history, in the form that feeds models. Providers refuse
+ * a call without a result and a result without a call, so neither leaves here; and nothing that the client said is lost
+ * without a word.
+ */
+import { createHash } from "node:crypto";
+import type {
+  AssistantChatMessage,
+  ChatMessage,
+  FilePart,
+  TextPart,
+  ToolResultPart,
+} from "../../protocol/chat-message.ts";
+import type { AssistantLine, LineFile, LineMessage, LinePart, ToolLine, UserLine } from "./line.ts";
+import { type Window, windowsOf, withoutRepeats } from "./tool-windows.ts";
+
+export interface RequestSplit {
+  /** Up to and with the last assistant message: what a session must have seen. */
+  readonly history: readonly LineMessage[];
+  /** Results of the tools that were called there. */
+  readonly results: readonly ToolLine[];
+  /** What the user said after it, as one message. Neither results nor this: go on. */
+  readonly said: UserLine | undefined;
+}
+
+export function splitRequest(messages: readonly LineMessage[]): RequestSplit {
+  const from = messages.findLastIndex(({ role }) => role === "assistant") + 1;
+  const tail = messages.slice(from);
+  return {
+    history: messages.slice(0, from),
+    results: tail.filter((message) => message.role === "tool"),
+    said: merged(tail.filter((message) => message.role === "user")),
+  };
+}
+
+export interface FreshStart {
+  readonly history: readonly LineMessage[];
+  /** Undefined: the history ends with what the model is to answer, and the turn continues. */
+  readonly said: UserLine | undefined;
+}
+
+/** For a stream that knows nothing: everything but what the user says now is history. */
+export function freshStart(messages: readonly LineMessage[]): FreshStart {
+  const from = messages.findLastIndex(({ role }) => role !== "user") + 1;
+  const said = messages.slice(from).filter((message) => message.role === "user");
+  return { history: messages.slice(0, from), said: merged(said) };
+}
+
+/** Several messages in a row are one to models; a blank line keeps them apart. */
+function merged(lines: readonly UserLine[]): UserLine | undefined {
+  if (lines.length <= 1) return lines[0];
+  const parts = lines.flatMap((line, at): readonly LinePart[] =>
+    at === 0 ? line.parts : [{ type: "text", text: "\n\n" }, ...line.parts],
+  );
+  return { role: "user", parts };
+}
+
+export interface ChatHistory {
+  readonly history: readonly ChatMessage[];
+  /** The bytes of the files that it names, by blob id. */
+  readonly files: ReadonlyMap<string, Uint8Array>;
+}
+
+export function toChatMessages(messages: readonly LineMessage[]): ChatHistory {
+  const files = new Map<string, Uint8Array>();
+  const history = windowsOf(messages).flatMap((window) => windowMessages(window, files));
+  return { history, files };
+}
+
+type Files = Map<string, Uint8Array>;
+
+function windowMessages({ assistant, results, others }: Window, files: Files): readonly ChatMessage[] {
+  const said = assistant === undefined ? [] : [assistantMessage(assistant)];
+  const answered = assistant?.toolCalls.map(({ id, name }, at) =>
+    resultPart(id, name, results[at] ?? [], files),
+  );
+  return [
+    ...said,
+    ...(answered === undefined || answered.length === 0
+      ? []
+      : [{ role: "tool", content: answered } as const]),
+    ...others.map((message): ChatMessage => otherMessage(message, files)),
+  ];
+}
+
+function assistantMessage({ text, reasoning, toolCalls }: AssistantLine): AssistantChatMessage {
+  return {
+    role: "assistant",
+    content: [
+      ...(reasoning === "" ? [] : [{ type: "reasoning", text: reasoning } as const]),
+      ...(text === "" ? [] : [{ type: "text", text } as const]),
+      ...toolCalls.map(({ id, name, args }) => {
+        const written = args.trim() === "" ? "{}" : args;
+        return { type: "tool-call", toolCallId: id, tool: name, args: written } as const;
+      }),
+    ],
+  };
+}
+
+const NO_RESULT = "No result was given for this call; whether it took effect is not known.";
+
+function resultPart(
+  toolCallId: string,
+  tool: string,
+  lines: readonly ToolLine[],
+  files: Files,
+): ToolResultPart {
+  const given = withoutRepeats(lines);
+  if (given.length === 0)
+    return { type: "tool-result", toolCallId, tool, outcome: "unknown", text: NO_RESULT };
+  const parts = given.flatMap((line) => line.files.map((file) => filePart(file, files)));
+  return {
+    type: "tool-result",
+    toolCallId,
+    tool,
+    outcome: "done",
+    text: given.map(({ text }) => text).join("\n"),
+    ...(parts.length === 0 ? {} : { files: parts }),
+  };
+}
+
+function otherMessage(message: LineMessage, files: Files): ChatMessage {
+  switch (message.role) {
+    case "user":
+      return { role: "user", content: message.parts.map((part) => userPart(part, files)) };
+    case "assistant":
+      return assistantMessage(message);
+    case "tool": {
+      // Its call is not in the history (a client that compacts cuts there): the words are all that is left.
+      const text = `The result of an earlier tool call (${message.toolCallId}):\n${message.text}`;
+      const parts = message.files.map((file) => filePart(file, files));
+      return { role: "user", content: [{ type: "text", text }, ...parts] };
+    }
+  }
+}
+
+function userPart(part: LinePart, files: Files): TextPart | FilePart {
+  return part.type === "text" ? part : filePart(part, files);
+}
+
+function filePart(file: LineFile, files: Files): FilePart {
+  const { mediaType } = file;
+  if ("url" in file) return { type: "file", mediaType, url: file.url };
+  const blobId = createHash("sha256").update(file.bytes).digest("hex");
+  files.set(blobId, file.bytes);
+  const { fileName } = file;
+  return { type: "file", mediaType, blobId, ...(fileName === undefined ? {} : { fileName }) };
+}

@@ -1,0 +1,41 @@
+/** OpenAI's shapes, without I/O: requests in, answers and errors out, and the lineage between them. */
+export {
+  type AnswerCall,
+  type AnswerDelta,
+  answerLine,
+  type AnswerUsage,
+  callIdFrom,
+  endError,
+  type Finish,
+  type Said,
+} from "./answer.ts";
+export { ChatChunks, type ChatHead, type ChunkOptions, completionId } from "./chat-chunks.ts";
+export { AnswerCollector, type ChatCompletion } from "./chat-completion.ts";
+export type { ContentRules } from "./chat-content.ts";
+export type { StepOptionsInit } from "./chat-options.ts";
+export { type ChatRequest, parseChatRequest } from "./chat-request.ts";
+export type { RequestTool } from "./chat-tools.ts";
+export { failureError, toGatewayError } from "./failures.ts";
+export { type Frame, type FramePlace, framePlaceId, parseFramePlace, sseFrame } from "./frames.ts";
+export {
+  type ErrorBody,
+  errorBody,
+  errorHeaders,
+  type ErrorType,
+  GatewayError,
+  type GatewayErrorInit,
+  invalidRequest,
+} from "./gateway-error.ts";
+export {
+  type ChatHistory,
+  type FreshStart,
+  freshStart,
+  type RequestSplit,
+  splitRequest,
+  toChatMessages,
+} from "./history.ts";
+export type { AssistantLine, LineCall, LineFile, LineMessage, LinePart, ToolLine, UserLine } from "./line.ts";
+export { chain, chainOf, EMPTY_CHAIN, messageHash, systemHash, toolsHash } from "./lineage.ts";
+export { type ListedModel, modelList, type ModelObject, modelObject } from "./model-list.ts";
+export { type AnswerState, initAnswer, neededBlob, project } from "./projection.ts";
+export { type AnswerEvent, projectRange, type RangeOptions, withoutRolledBack } from "./rollback.ts";

@@ -1,0 +1,328 @@
+/**
+ * From a turn's events to an answer's deltas, one event at a time. Pure.
+ *
+ * The answer pauses when every exec of a completed step was asked for: the exec ids came with `tool_call_started`, so the
+ * number to wait for is known. Execs that the gateway carries out itself (files of its workspace) are waited for and not
+ * shown. After a pause the state is that of the next answer, so beginning anew there gives the same deltas.
+ *
+ * A step that begins anew says its text again: what the reader has of it is passed over as long as it is equal, and at the first
+ * difference the answer is over (`diverged`). An answer that was never streamed is taken from the model's message in the step's end, or from
+ * a blob that says of itself that it is one; never from any other blob.
+ *
+ * Invariant: the reader's text is always a prefix of the answer, or `diverged` was told.
+ */
+import { decodeChatMessage, textOf } from "../../protocol/chat-message.ts";
+import {
+  type AgentServerMessage,
+  BlobKind,
+  type Content,
+  type ExecServerMessage,
+  FinishReason,
+  type InteractionUpdate,
+  type KvServerMessage,
+  type StepCompletedUpdate,
+  type ToolCall,
+  type TurnEndedUpdate,
+} from "../../protocol/messages.ts";
+import {
+  type AnswerCall,
+  type AnswerDelta,
+  type AnswerUsage,
+  type DeltaBody,
+  NO_USAGE,
+  type Said,
+} from "./answer.ts";
+import { bytesOfContent, blobIdIn, hexOf } from "./content.ts";
+import { endOf } from "./turn-end.ts";
+
+const NOTHING: Said = { text: "", reasoning: "" };
+
+export interface AnswerState {
+  /** The reader has shown nothing and can take everything back: a restart never diverges. */
+  readonly isCollected: boolean;
+  /** Of the steps of this answer that are complete. */
+  readonly earlier: Said;
+  /** Of the step under way. */
+  readonly current: Said;
+  /** What the reader has of the step under way, over all its attempts. */
+  readonly shown: Said;
+  /** The part of it that this attempt has not said again. */
+  readonly owed: Said;
+  /** The text of the model's message, when it is known and nothing was streamed. */
+  readonly unspoken: string | undefined;
+  readonly isStepOpen: boolean;
+  readonly step: number;
+  /** Exec ids to wait for, with the tool call that they belong to. */
+  readonly awaited: ReadonlyMap<string, string>;
+  readonly calls: readonly AnswerCall[];
+  readonly usage: AnswerUsage;
+  readonly finish: FinishReason;
+  /** Diverged, or at the turn's end: nothing follows. */
+  readonly isOver: boolean;
+}
+
+export function initAnswer({ isCollected = false }: { readonly isCollected?: boolean } = {}): AnswerState {
+  return {
+    isCollected,
+    earlier: NOTHING,
+    current: NOTHING,
+    shown: NOTHING,
+    owed: NOTHING,
+    unspoken: undefined,
+    isStepOpen: false,
+    step: 0,
+    awaited: new Map(),
+    calls: [],
+    usage: NO_USAGE,
+    finish: FinishReason.UNSPECIFIED,
+    isOver: false,
+  };
+}
+
+type Result = readonly [AnswerState, readonly DeltaBody[]];
+
+/** The blob that must be fetched before this message can be projected: whatever is too large to be in an event. */
+export function neededBlob(state: AnswerState, { message }: AgentServerMessage): string | undefined {
+  if (state.isOver) return undefined;
+  switch (message.case) {
+    case "execServerMessage":
+      return message.value.message.case === "mcpArgs"
+        ? blobIdIn(message.value.message.value.argsJson)
+        : undefined;
+    case "kvServerMessage": {
+      const asked = answerBlob(message.value);
+      return asked === undefined || asked.blobData !== undefined || hasSpoken(state)
+        ? undefined
+        : hexOf(asked.blobId);
+    }
+    case "interactionUpdate": {
+      const update = message.value.message;
+      if (update.case !== "stepCompleted" || hasSpoken(state) || state.unspoken !== undefined)
+        return undefined;
+      return blobIdIn(update.value.message);
+    }
+    default:
+      return undefined;
+  }
+}
+
+/** `blob`: the bytes of `neededBlob`. */
+export function project(
+  state: AnswerState,
+  eventId: number,
+  message: AgentServerMessage,
+  blob?: Uint8Array,
+): readonly [AnswerState, readonly AnswerDelta[]] {
+  if (state.isOver) return [state, []];
+  const [next, bodies] = heard(state, message, blob);
+  return [next, bodies.map((body, at) => ({ ...body, eventId, endsEvent: at === bodies.length - 1 }))];
+}
+
+function heard(state: AnswerState, { message }: AgentServerMessage, blob: Uint8Array | undefined): Result {
+  switch (message.case) {
+    case "interactionUpdate":
+      return updated(state, message.value, blob);
+    case "execServerMessage":
+      return paused(asked(state, message.value, blob));
+    case "kvServerMessage":
+      return [kept(state, message.value, blob), []];
+    default:
+      return [state, []];
+  }
+}
+
+function updated(state: AnswerState, { message }: InteractionUpdate, blob: Uint8Array | undefined): Result {
+  switch (message.case) {
+    case "textDelta":
+      return said(state, "text", message.value.text);
+    case "thinkingDelta":
+      return said(state, "reasoning", message.value.text);
+    case "stepStarted":
+      return [{ ...begun(state), step: message.value.step, shown: NOTHING, owed: NOTHING }, []];
+    case "stepRestarted":
+      return restarted({ ...begun(state), step: message.value.step });
+    case "toolCallStarted":
+      return [planned(state, message.value.toolCall), []];
+    case "toolCallCompleted":
+      return paused([settled(state, message.value.toolCall?.toolCallId), []]);
+    case "stepCompleted":
+      return paused(completed(state, message.value, blob));
+    case "turnEnded":
+      return ended(state, message.value);
+    default:
+      return [state, []];
+  }
+}
+
+function begun(state: AnswerState): AnswerState {
+  return { ...state, isStepOpen: true, current: NOTHING, unspoken: undefined, awaited: new Map(), calls: [] };
+}
+
+function restarted(state: AnswerState): Result {
+  const body: DeltaBody = { kind: "restarted", said: state.earlier };
+  if (state.isCollected) return [{ ...state, shown: NOTHING, owed: NOTHING }, [body]];
+  return [{ ...state, owed: state.shown }, [body]];
+}
+
+function said(state: AnswerState, kind: keyof Said, words: string): Result {
+  if (words === "") return [state, []];
+  const { current, shown } = state;
+  const text = current[kind] === "" && needsGap(state.earlier[kind]) ? `\n\n${words}` : words;
+  const next = { ...state, current: { ...current, [kind]: current[kind] + text } };
+  const owed = state.owed[kind];
+  if (owed.startsWith(text))
+    return [{ ...next, owed: { ...state.owed, [kind]: owed.slice(text.length) } }, []];
+  if (!text.startsWith(owed)) return diverged(next);
+  const fresh = text.slice(owed.length);
+  const after = {
+    ...next,
+    owed: { ...state.owed, [kind]: "" },
+    shown: { ...shown, [kind]: shown[kind] + fresh },
+  };
+  return [after, [{ kind, text: fresh }]];
+}
+
+/** Two steps of one answer are two paragraphs of one text. */
+function needsGap(before: string): boolean {
+  return before !== "" && !before.endsWith("\n");
+}
+
+function diverged(state: AnswerState): Result {
+  return [{ ...state, isOver: true }, [{ kind: "diverged" }]];
+}
+
+function hasSpoken({ current }: AnswerState): boolean {
+  return current.text !== "";
+}
+
+/** The request to keep a message of the model, if it is one. */
+function answerBlob({ message }: KvServerMessage) {
+  if (message.case !== "setBlobArgs" || message.value.kind !== BlobKind.ASSISTANT_MESSAGE) return undefined;
+  return message.value;
+}
+
+function kept(state: AnswerState, message: KvServerMessage, blob: Uint8Array | undefined): AnswerState {
+  const args = answerBlob(message);
+  const bytes = args?.blobData ?? blob;
+  if (args === undefined || bytes === undefined || hasSpoken(state)) return state;
+  // Between steps it is the answer only when the steps gave none.
+  if (!state.isStepOpen && state.earlier.text !== "") return state;
+  return { ...state, unspoken: answerText(bytes) };
+}
+
+/** A message that cannot be read has no text to show; the model's next call will complain of it. */
+function answerText(bytes: Uint8Array): string {
+  try {
+    const message = decodeChatMessage(bytes);
+    return message.role === "assistant" ? textOf(message) : "";
+  } catch {
+    return "";
+  }
+}
+
+/** The text that was never streamed, once nothing more can come. */
+function spoken(state: AnswerState): Result {
+  const { unspoken } = state;
+  if (unspoken === undefined || hasSpoken(state)) return [state, []];
+  return said({ ...state, unspoken: undefined }, "text", unspoken);
+}
+
+function completed(state: AnswerState, update: StepCompletedUpdate, blob: Uint8Array | undefined): Result {
+  const message = bytesOfContent(update.message) ?? blob;
+  const unspoken = state.unspoken ?? (message === undefined ? undefined : answerText(message));
+  const [next, bodies] = closed({ ...state, unspoken });
+  const { usage: used } = update;
+  const usage = used === undefined ? next.usage : sum(next.usage, used);
+  return [{ ...next, step: update.step, finish: update.finishReason, usage }, bodies];
+}
+
+/** The step's text is whole: it becomes part of the answer. */
+function closed(state: AnswerState): Result {
+  const [next, bodies] = spoken(state);
+  if (next.isOver) return [next, bodies];
+  const { earlier, current, owed } = next;
+  if (owed.text !== "" || owed.reasoning !== "") {
+    const [over, end] = diverged(next);
+    return [over, [...bodies, ...end]];
+  }
+  const whole = { text: earlier.text + current.text, reasoning: earlier.reasoning + current.reasoning };
+  const rest = { current: NOTHING, shown: NOTHING, unspoken: undefined, isStepOpen: false };
+  return [{ ...next, ...rest, earlier: whole }, bodies];
+}
+
+function planned(state: AnswerState, call: ToolCall | undefined): AnswerState {
+  if (call === undefined || call.execIds.length === 0) return state;
+  const awaited = new Map(state.awaited);
+  for (const execId of call.execIds) awaited.set(execId, call.toolCallId);
+  return { ...state, awaited };
+}
+
+/** A call that is over before its exec was asked for (the turn was cancelled) is not waited for. */
+function settled(state: AnswerState, toolCallId: string | undefined): AnswerState {
+  const awaited = new Map([...state.awaited].filter(([, owner]) => owner !== toolCallId));
+  return awaited.size === state.awaited.size ? state : { ...state, awaited };
+}
+
+function asked(state: AnswerState, exec: ExecServerMessage, blob: Uint8Array | undefined): Result {
+  const awaited = new Map(state.awaited);
+  awaited.delete(exec.execId);
+  const call = callOf(exec, blob);
+  return [{ ...state, awaited, calls: call === undefined ? state.calls : [...state.calls, call] }, []];
+}
+
+function callOf({ id, execId, toolCallId, message }: ExecServerMessage, blob: Uint8Array | undefined) {
+  if (message.case !== "mcpArgs") return undefined;
+  const { name, argsJson } = message.value;
+  const args = decoder.decode(bytesOfArgs(argsJson, blob));
+  return { execId, id, providerToolCallId: toolCallId, tool: name, args, callId: toolCallId };
+}
+
+const decoder = new TextDecoder();
+const EMPTY_ARGS = new TextEncoder().encode("{}");
+
+function bytesOfArgs(content: Content | undefined, blob: Uint8Array | undefined): Uint8Array {
+  const bytes = bytesOfContent(content) ?? blob;
+  return bytes === undefined || bytes.length === 0 ? EMPTY_ARGS : bytes;
+}
+
+/** Ends the answer when the step is complete and nothing more of it will be asked. */
+function paused([state, before]: Result): Result {
+  if (state.isOver || state.isStepOpen || state.awaited.size > 0 || state.calls.length === 0)
+    return [state, before];
+  // A server that tells of no steps has not said that the text is whole.
+  const [whole, bodies] = closed(state);
+  if (whole.isOver) return [whole, [...before, ...bodies]];
+  const { calls, step, usage, earlier, isCollected } = whole;
+  const pause: DeltaBody = { kind: "calls", calls, step, usage, said: earlier };
+  return [initAnswer({ isCollected }), [...before, ...bodies, pause]];
+}
+
+function ended(state: AnswerState, update: TurnEndedUpdate): Result {
+  const end = endOf(update, state.finish);
+  // A turn that broke off has not said everything; what was shown of it is not contradicted.
+  const [whole, bodies] = end.reason === "completed" ? closed(state) : spoken({ ...state, owed: NOTHING });
+  if (whole.isOver) return [whole, bodies];
+  const { earlier, current } = whole;
+  const said = { text: earlier.text + current.text, reasoning: earlier.reasoning + current.reasoning };
+  const usage = isTold(whole.usage) ? whole.usage : usageOf(update);
+  return [{ ...whole, isOver: true }, [...bodies, { kind: "ended", ...end, usage, said }]];
+}
+
+function isTold(usage: AnswerUsage): boolean {
+  return Object.values(usage).some((tokens) => tokens > 0);
+}
+
+function usageOf(used: AnswerUsage): AnswerUsage {
+  const { inputTokens, outputTokens, cacheReadTokens, cacheWriteTokens, reasoningTokens } = used;
+  return { inputTokens, outputTokens, cacheReadTokens, cacheWriteTokens, reasoningTokens };
+}
+
+function sum(a: AnswerUsage, b: AnswerUsage): AnswerUsage {
+  return {
+    inputTokens: a.inputTokens + b.inputTokens,
+    outputTokens: a.outputTokens + b.outputTokens,
+    cacheReadTokens: a.cacheReadTokens + b.cacheReadTokens,
+    cacheWriteTokens: a.cacheWriteTokens + b.cacheWriteTokens,
+    reasoningTokens: a.reasoningTokens + b.reasoningTokens,
+  };
+}

@@ -1,0 +1,61 @@
+/**
+ * Replays: the events of an answer without those that were rolled back.
+ *
+ * A live reader has seen the beginning of a step that was cut off; the projection then passes over what it says again. A reader
+ * that comes later has no use for it. One that comes back has seen some of it, up to its last event, and gets neither what it has
+ * nor what does not count.
+ */
+import type { AgentServerMessage } from "../../protocol/messages.ts";
+import type { AnswerDelta } from "./answer.ts";
+import { type AnswerState, initAnswer, project } from "./projection.ts";
+
+export interface AnswerEvent {
+  readonly eventId: number;
+  readonly message: AgentServerMessage;
+  /** The bytes of `neededBlob`, when it names one. */
+  readonly blob?: Uint8Array;
+}
+
+/** `seenThrough`: the last event of which the reader has something; 0 = none. */
+export function withoutRolledBack<Event extends AnswerEvent>(
+  events: readonly Event[],
+  seenThrough = 0,
+): readonly Event[] {
+  const left: Event[] = [];
+  for (const event of events) {
+    const rollbackTo = rollbackOf(event.message);
+    if (rollbackTo !== undefined) {
+      // What a reader saw of an attempt that was given up after it left is still on its screen.
+      const keepThrough = seenThrough < event.eventId ? Math.max(rollbackTo, seenThrough) : rollbackTo;
+      while ((left.at(-1)?.eventId ?? 0) > keepThrough) left.pop();
+    }
+    left.push(event);
+  }
+  return left;
+}
+
+function rollbackOf({ message }: AgentServerMessage): number | undefined {
+  if (message.case !== "interactionUpdate" || message.value.message.case !== "stepRestarted")
+    return undefined;
+  return Number(message.value.message.value.rollbackToEventId);
+}
+
+export interface RangeOptions {
+  readonly seenThrough?: number;
+  readonly isCollected?: boolean;
+}
+
+/** All that a reader of these events gets now, and the state to go on with. The events begin at a request or after a pause. */
+export function projectRange(
+  events: readonly AnswerEvent[],
+  { seenThrough = 0, isCollected = false }: RangeOptions = {},
+): { readonly state: AnswerState; readonly deltas: readonly AnswerDelta[] } {
+  let state = initAnswer({ isCollected });
+  const deltas: AnswerDelta[] = [];
+  for (const { eventId, message, blob } of withoutRolledBack(events, seenThrough)) {
+    const [next, made] = project(state, eventId, message, blob);
+    state = next;
+    if (eventId > seenThrough) deltas.push(...made);
+  }
+  return { state, deltas };
+}

@@ -1,0 +1,69 @@
+/**
+ * Which result belongs to which call.
+ *
+ * Ids repeat over a conversation (some clients count from 0 in every step), so a result belongs to a call of the last
+ * assistant message before it, and to no other.
+ */
+import type { AssistantLine, LineMessage, ToolLine } from "./line.ts";
+
+/** An assistant message and everything up to the next one; the first window may have none. */
+export interface Window {
+  readonly assistant: AssistantLine | undefined;
+  /** In the order of the calls, each with what came for it: none, one, or several. */
+  readonly results: readonly (readonly ToolLine[])[];
+  /** The others, in order: what the user said, and results of calls that nobody made. */
+  readonly others: readonly LineMessage[];
+}
+
+export function windowsOf(messages: readonly LineMessage[]): readonly Window[] {
+  const windows: Window[] = [];
+  let assistant: AssistantLine | undefined;
+  let followed: LineMessage[] = [];
+  for (const message of messages) {
+    if (message.role !== "assistant") {
+      followed.push(message);
+      continue;
+    }
+    if (assistant !== undefined || followed.length > 0) windows.push(windowOf(assistant, followed));
+    assistant = message;
+    followed = [];
+  }
+  if (assistant !== undefined || followed.length > 0) windows.push(windowOf(assistant, followed));
+  return windows;
+}
+
+function windowOf(assistant: AssistantLine | undefined, followed: readonly LineMessage[]): Window {
+  const results = new Map<string, ToolLine[]>(assistant?.toolCalls.map(({ id }) => [id, []]));
+  const others: LineMessage[] = [];
+  for (const message of followed) {
+    const mine = message.role === "tool" ? results.get(message.toolCallId) : undefined;
+    if (message.role === "tool" && mine !== undefined) mine.push(message);
+    else others.push(message);
+  }
+  return { assistant, results: [...results.values()], others };
+}
+
+export interface Placed {
+  readonly message: LineMessage;
+  /** See `messageHash`. */
+  readonly position: number;
+}
+
+/** Results move behind their calls, in their order; what is said twice in the same words counts once. */
+export function inCallOrder(messages: readonly LineMessage[]): readonly Placed[] {
+  return windowsOf(messages).flatMap(({ assistant, results, others }): readonly Placed[] => [
+    ...(assistant === undefined ? [] : [{ message: assistant, position: 0 }]),
+    ...results.flatMap((lines, position) => withoutRepeats(lines).map((message) => ({ message, position }))),
+    ...others.map((message) => ({ message, position: message.role === "tool" ? -1 : 0 })),
+  ]);
+}
+
+/** Clients that retry have been seen to send a result twice. */
+export function withoutRepeats(lines: readonly ToolLine[]): readonly ToolLine[] {
+  return lines.filter((line, at) => lines.findIndex((other) => isSame(other, line)) === at);
+}
+
+function isSame(a: ToolLine, b: ToolLine): boolean {
+  if (a === b) return true;
+  return a.text.trim() === b.text.trim() && a.files.length === 0 && b.files.length === 0;
+}

@@ -1,0 +1,51 @@
+/**
+ * What a gateway is given, with units, defaults and the reason for each.
+ */
+import type { Client, ClientBlobStore } from "../client/index.ts";
+import type { Sealer } from "../sealing/index.ts";
+import type { TableStore } from "../store/table-store.ts";
+import type { ModelInfo } from "./http/answers.ts";
+
+/** One principal's way to the server. It has no tools: execs are the OpenAI client's to carry out. */
+export interface PrincipalClient {
+  readonly client: Client;
+  readonly blobs: ClientBlobStore;
+}
+
+export interface GatewayOptions {
+  /** The same object each time for the same principal. */
+  readonly clientOf: (principal: string) => PrincipalClient;
+  readonly tables: TableStore;
+  /** Seals rows under the home key. */
+  readonly sealer: Sealer;
+  /** 32 bytes that outlive the process: names of rows and tool calls follow from it. */
+  readonly secret: Uint8Array;
+  readonly models: () => readonly ModelInfo[];
+  /** The id of a model that a client names; undefined when there is none. */
+  readonly resolveModel: (name: string) => string | undefined;
+  readonly limits?: Partial<GatewayLimits>;
+  /** Off: every request is a stream of its own (HOLDFAST_SESSION_REUSE=0). Default: on. */
+  readonly isReusing?: boolean;
+  readonly now?: () => number;
+  readonly onBug: (bug: unknown) => void;
+}
+
+export interface GatewayLimits {
+  /** How long a session waits for its client: for tool results, or for the next message. */
+  readonly sessionTtlMs: number;
+  /** Sessions that wait for tool results. Each is an open stream, of which a principal has at most 100. */
+  readonly parkedPerPrincipalMax: number;
+  readonly parkedMax: number;
+  /** How long an answer that nobody reads goes on, so that a retry can come to it. */
+  readonly graceMs: number;
+  /** How long an answer can be had again by its Idempotency-Key. */
+  readonly idempotencyTtlMs: number;
+}
+
+export const GATEWAY_LIMITS: GatewayLimits = {
+  sessionTtlMs: 30 * 60_000,
+  parkedPerPrincipalMax: 64,
+  parkedMax: 1_000,
+  graceMs: 60_000,
+  idempotencyTtlMs: 24 * 60 * 60_000,
+};

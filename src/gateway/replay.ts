@@ -1,0 +1,89 @@
+/**
+ * An answer read back from its stream's log, for a retry of what is over and for `GET /v1/streams/{id}/events`.
+ *
+ * The same projection as live, over what still holds: what was rolled back is left out. The tool call ids are the same ones.
+ */
+import { fromBinary } from "@bufbuild/protobuf";
+import type { Client, ClientBlobStore, ClientStream } from "../client/index.ts";
+import { HoldfastError } from "../protocol/errors.ts";
+import { type AgentServerMessage, AgentServerMessageSchema } from "../protocol/messages.ts";
+import type { Names } from "./names.ts";
+import {
+  type AnswerDelta,
+  type AnswerEvent,
+  type AnswerState,
+  initAnswer,
+  neededBlob,
+  project,
+  projectRange,
+} from "./openai/index.ts";
+
+export interface ReplayContext {
+  readonly client: Client;
+  readonly blobs: ClientBlobStore;
+  readonly names: Names;
+  /** Until what the stream said up to this event may be told. */
+  readonly settled: (eventId: number) => Promise<void>;
+}
+
+export interface ReplayRange {
+  readonly streamId: string;
+  /** The answer begins after this event; undefined: the answer that `seenThrough` is part of. */
+  readonly fromEvent: number | undefined;
+  /** What the client has already. */
+  readonly seenThrough: number;
+}
+
+/** Tells nothing before the answer is whole. Throws `not_found` for a stream that is not this principal's. */
+export async function* replayAnswer(context: ReplayContext, range: ReplayRange): AsyncGenerator<AnswerDelta> {
+  const { streamId, seenThrough } = range;
+  const events = await answerEvents(context, range);
+  const last = events.at(-1)?.eventId ?? 0;
+  if (last > seenThrough) await context.settled(last);
+  for (const delta of projectRange(events, { seenThrough }).deltas)
+    yield named(delta, context.names, streamId);
+}
+
+/** The events from the pause before to the pause that ends it. */
+async function answerEvents(
+  context: ReplayContext,
+  { streamId, fromEvent, seenThrough }: ReplayRange,
+): Promise<readonly AnswerEvent[]> {
+  const reader = await context.client.follow(streamId);
+  let events: AnswerEvent[] = [];
+  let state = initAnswer({ isCollected: true });
+  try {
+    for await (const { eventId, body } of reader.events) {
+      if (body.length === 0) continue;
+      const message = fromBinary(AgentServerMessageSchema, body);
+      const blob = await blobFor(context, reader, state, message);
+      events.push({ eventId, message, ...(blob === undefined ? {} : { blob }) });
+      const [next, deltas] = project(state, eventId, message, blob);
+      state = next;
+      if (!deltas.some(({ kind }) => kind === "calls" || kind === "ended")) continue;
+      const isIt = fromEvent === undefined ? eventId >= seenThrough : eventId > fromEvent;
+      if (isIt) return events;
+      events = [];
+    }
+  } finally {
+    reader.leave();
+  }
+  throw new HoldfastError("unavailable", "the answer was cut off; try again");
+}
+
+async function blobFor(
+  { blobs }: ReplayContext,
+  reader: ClientStream,
+  state: AnswerState,
+  message: AgentServerMessage,
+): Promise<Uint8Array | undefined> {
+  const id = neededBlob(state, message);
+  return id === undefined ? undefined : ((await blobs.get(id)) ?? reader.getBlob(id));
+}
+
+/** With the ids that clients know. */
+export function named(delta: AnswerDelta, names: Names, streamId: string): AnswerDelta {
+  if (delta.kind !== "calls") return delta;
+  const calls = delta.calls.map((call) => ({ ...call, callId: names.toolId(streamId, call.execId) }));
+  return { ...delta, calls };
+}
