@@ -17,6 +17,7 @@ import { newServerCounters, type ServerCounters } from "../server/counters.ts";
 import { type HttpServer, serveHttp } from "../server/http/index.ts";
 import { type Application, createServer, type Server } from "../server/index.ts";
 import { type CommitLog, openSqliteStore, type ScanProgress, type SqliteStore } from "../store/index.ts";
+import { type Gateway, gatewayHttp } from "../gateway/index.ts";
 import { announce } from "./announcement.ts";
 import { type Control, openControl, type ServerAbout } from "./control-server.ts";
 import { makeDataDir } from "./data-dir.ts";
@@ -25,6 +26,7 @@ import { checkReachable, provideKey } from "./first-key.ts";
 import { watchIdle } from "./idle-exit.ts";
 import { keyAdmin } from "./key-admin.ts";
 import { type Flags, type ResolvedSettings, resolveSettings } from "./settings.ts";
+import { openGateway } from "./open-gateway.ts";
 import { stopSignal } from "./stop-signals.ts";
 import { fileSize, type Surroundings, terminal } from "./terminal.ts";
 
@@ -41,7 +43,7 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
   const models = createModels({ providers, models: settings.models, environment: surroundings.env });
   await models.discover();
   const store = await openStore(settings.dataDir, counters, surroundings);
-  const running: { http?: HttpServer; server?: Server; control?: Control } = {};
+  const running: { http?: HttpServer; server?: Server; gateway?: Gateway; control?: Control } = {};
   const turns = countedTurns(createAgent({ models }));
   const idleMs = settings.exitWhenIdleMs ?? Number.POSITIVE_INFINITY;
   const idle = Number.isFinite(idleMs)
@@ -64,12 +66,26 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
       host: { retention: { ...HOST.retention, retentionMs: settings.retentionMs } },
       onBug: (bug) => logger.error({ err: bug }, "a failed assertion, or something the application threw"),
     });
+    const { dataDir } = settings;
+    const onNotice = (message: string): void => term.note(message);
+    const gateway = await openGateway({
+      server: running.server,
+      store,
+      models,
+      dataDir,
+      logger,
+      surroundings,
+      onNotice,
+    });
+    running.gateway = gateway;
     // Before anybody can know that it runs: who was told must not be able to end it unawares.
     const stopped = stopSignal(() => term.note("Stopped at once."));
     const http = await serveHttp({
       server: running.server,
       logger,
       authenticate: (apiKey) => keys.authenticate(apiKey),
+      mounts: [gatewayHttp({ answers: gateway })],
+      extraMetrics: () => gateway.metrics(),
       host: settings.host,
       port: settings.port,
       allowedHosts: settings.allowHosts,
@@ -94,6 +110,7 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
     await running.control?.close();
     // Closing the port shuts the server down; without a port it must be done here.
     await (running.http?.close() ?? running.server?.shutdown());
+    await running.gateway?.close();
     await store.close();
   }
   term.note("Stopped. Nothing that was acknowledged is lost.");

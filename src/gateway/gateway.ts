@@ -11,7 +11,7 @@ import { randomBytes } from "node:crypto";
 import { HoldfastError } from "../protocol/errors.ts";
 import { type ConversationState, ConversationStateSchema } from "../protocol/messages.ts";
 import { type GatewayCounters, gatewayMetrics, newGatewayCounters } from "./counters.ts";
-import type { Answer, ChatCall, EventsCall, GatewayAnswers, ModelInfo, StopCall } from "./http/answers.ts";
+import type { Answer, ChatCall, EventsCall, GatewayAnswers, StopCall } from "./http/answers.ts";
 import { contextOf, type Facts, type FreshReason, type Match, matchRequest } from "./matching.ts";
 import { Names } from "./names.ts";
 import {
@@ -21,6 +21,7 @@ import {
   freshStart,
   GatewayError,
   type LineMessage,
+  type ListedModel,
 } from "./openai/index.ts";
 import { GATEWAY_LIMITS, type GatewayLimits, type GatewayOptions } from "./options.ts";
 import { replayAnswer, type ReplayRange } from "./replay.ts";
@@ -97,7 +98,7 @@ export class Gateway implements GatewayAnswers {
     return gatewayMetrics(this.counters, count("parked"), count("generating"));
   }
 
-  models(): readonly ModelInfo[] {
+  models(): readonly ListedModel[] {
     return this.#options.models();
   }
 

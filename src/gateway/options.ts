@@ -4,7 +4,7 @@
 import type { Client, ClientBlobStore } from "../client/index.ts";
 import type { Sealer } from "../sealing/index.ts";
 import type { TableStore } from "../store/table-store.ts";
-import type { ModelInfo } from "./http/answers.ts";
+import type { ListedModel } from "./openai/index.ts";
 
 /** One principal's way to the server. It has no tools: execs are the OpenAI client's to carry out. */
 export interface PrincipalClient {
@@ -20,7 +20,7 @@ export interface GatewayOptions {
   readonly sealer: Sealer;
   /** 32 bytes that outlive the process: names of rows and tool calls follow from it. */
   readonly secret: Uint8Array;
-  readonly models: () => readonly ModelInfo[];
+  readonly models: () => readonly ListedModel[];
   /** The id of a model that a client names; undefined when there is none. */
   readonly resolveModel: (name: string) => string | undefined;
   readonly limits?: Partial<GatewayLimits>;

@@ -11,6 +11,7 @@ import {
   AgentServerMessageSchema,
 } from "../../src/protocol/messages.ts";
 import { HoldfastError } from "../../src/protocol/errors.ts";
+import { LIMITS } from "../../src/protocol/limits.ts";
 import type { Application, ApplicationStream, ClientInput } from "../../src/server/index.ts";
 
 export type ClientSays = NonNullable<MessageInitShape<typeof AgentClientMessageSchema>["message"]>;
@@ -96,9 +97,20 @@ export class TurnHost {
       return eventId;
     };
     let queue: Promise<unknown> = Promise.resolve();
+    let waitingBytes = 0;
+    // With the bounds of the server's own host.
     const inOrder = (body: Uint8Array, end?: "completed" | "failed"): Promise<number> => {
+      const isTooLarge = body.length > LIMITS.eventBytesMax;
+      if (isTooLarge || (end === undefined && waitingBytes > LIMITS.sendQueueBytesMax)) {
+        const refused = Promise.reject(
+          new HoldfastError(isTooLarge ? "too_large" : "overloaded", "not logged"),
+        );
+        refused.catch(() => undefined);
+        return refused;
+      }
       const kept = body.slice();
-      const done = queue.then(() => append(kept, end));
+      waitingBytes += kept.length;
+      const done = queue.then(() => append(kept, end)).finally(() => (waitingBytes -= kept.length));
       queue = done.catch(() => undefined);
       done.catch(() => undefined);
       return done;

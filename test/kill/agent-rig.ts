@@ -211,6 +211,18 @@ export class AgentProcess {
     }
   }
 
+  /** Until it tells anything that it has not told yet. */
+  async movesOn(): Promise<void> {
+    const seen = this.told.length;
+    const untilMs = Date.now() + PATIENCE_MS;
+    while (this.told.length === seen) {
+      if (this.isDead) throw new Error("the client ended by itself");
+      if (Date.now() > untilMs) throw new Error(`the client stands still: ${this.#last()}`);
+      await this.#news();
+    }
+    this.#checkBugs();
+  }
+
   #news(): Promise<void> {
     return new Promise((resolve) => {
       const timer = setTimeout(resolve, 1_000);

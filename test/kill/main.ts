@@ -2,17 +2,20 @@
  * `npm run kill -- --cycles N`: kills real processes as often as you like.
  */
 import { parse, refuse, whole } from "../../scripts/arguments.ts";
+import { runAgentKills } from "./agent-run.ts";
 import { runKills } from "./run.ts";
 
 const HELP = `npm run kill -- [options]
   --cycles N        how often something is killed (default 200)
   --transport T     http2 (default) or fetch
+  --agent           a conversation with the agent and its tools, over \`holdfast serve\`
   --help            this text`;
 
 const values = parse(
   {
     cycles: { type: "string", default: "200" },
     transport: { type: "string", default: "http2" },
+    agent: { type: "boolean", default: false },
     help: { type: "boolean", default: false },
   },
   HELP,
@@ -21,11 +24,11 @@ const values = parse(
 if (values.help) {
   process.stdout.write(`${HELP}\n`);
 } else {
-  const report = await runKills({
-    cycles: whole(values.cycles, "cycles", 1, HELP),
-    transport: transportOf(values.transport),
-    say: (line) => process.stderr.write(`${line}\n`),
-  });
+  const cycles = whole(values.cycles, "cycles", 1, HELP);
+  const say = (line: string): void => void process.stderr.write(`${line}\n`);
+  const report = values.agent
+    ? await runAgentKills({ cycles, say })
+    : await runKills({ cycles, transport: transportOf(values.transport), say });
   process.stdout.write(`${JSON.stringify(report, undefined, 2)}\nno violation\n`);
 }
 

@@ -134,8 +134,8 @@ class AgentScenario {
     await world.run({ untilMs, stepsMax: CALM_STEPS_MAX, stop: () => this.#isDone() });
     const { events } = this.#checks;
     const { taken } = this.#user;
-    const atServer = pointsOf("server", calls.server);
-    return this.#result({ server: atServer, client: pointsOf("client", calls.client), events, taken });
+    const atServer = [...pointsOf("server", calls.server)];
+    return this.#result({ server: atServer, client: [...pointsOf("client", calls.client)], events, taken });
   }
 
   #plan(crash: AgentCrash): void {
@@ -210,15 +210,12 @@ function callsOf(world: World, process: SimProcess): readonly number[] {
  * Before and after every call. Within one step of the world nothing happens between two calls: after the one is
  * before the other.
  */
-function pointsOf(who: AgentCrash["who"], counts: readonly number[]): readonly AgentCrash[] {
-  return counts.slice(1).flatMap((count, at): readonly AgentCrash[] => {
+function* pointsOf(who: AgentCrash["who"], counts: readonly number[]): Generator<AgentCrash> {
+  for (const [at, count] of counts.slice(1).entries()) {
     const first = (counts[at] ?? 0) + 1;
-    const effects = Array.from({ length: count - first + 1 }, (_, index) => first + index);
-    return [
-      { who, effect: first, when: "before" },
-      ...effects.map((effect): AgentCrash => ({ who, effect, when: "after" })),
-    ];
-  });
+    yield { who, effect: first, when: "before" };
+    for (let effect = first; effect <= count; effect++) yield { who, effect, when: "after" };
+  }
 }
 
 type FrameMeta = Parameters<Parameters<typeof checkedAccept>[0]["isRightful"]>[0];

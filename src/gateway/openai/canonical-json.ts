@@ -7,8 +7,7 @@ import { checkJson } from "../../protocol/json-check.ts";
 
 /** Of a JSON text; what is no JSON stands for itself, trimmed. Empty is what a call without arguments has. */
 export function canonicalText(json: string): string {
-  const trimmed = json.trim();
-  if (trimmed === "") return "{}";
+  const trimmed = json.trim() || "{}";
   try {
     // Before the parser, because what follows walks the value recursively.
     checkJson(Buffer.from(trimmed));

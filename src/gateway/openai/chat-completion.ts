@@ -3,8 +3,7 @@
  *
  * Nothing was shown while it was collected, so a step that began anew simply replaces what it said before.
  */
-import { type AnswerDelta, type AnswerUsage, endError, type Finish } from "./answer.ts";
-import type { AnswerCall } from "./answer.ts";
+import { type AnswerCall, type AnswerDelta, type AnswerUsage, endError, type Finish } from "./answer.ts";
 import type { ChatHead } from "./chat-chunks.ts";
 import { chatUsage, type ChatUsage } from "./chat-usage.ts";
 import { GatewayError } from "./gateway-error.ts";

@@ -115,7 +115,8 @@ export function project(
 ): readonly [AnswerState, readonly AnswerDelta[]] {
   if (state.isOver) return [state, []];
   const [next, bodies] = heard(state, message, blob);
-  return [next, bodies.map((body, at) => ({ ...body, eventId, endsEvent: at === bodies.length - 1 }))];
+  const last = bodies.length - 1;
+  return [next, bodies.map((body, at) => Object.assign({ eventId, endsEvent: at === last }, body))];
 }
 
 function heard(state: AnswerState, { message }: AgentServerMessage, blob: Uint8Array | undefined): Result {

@@ -51,11 +51,15 @@ export interface Placed {
 
 /** Results move behind their calls, in their order; what is said twice in the same words counts once. */
 export function inCallOrder(messages: readonly LineMessage[]): readonly Placed[] {
-  return windowsOf(messages).flatMap(({ assistant, results, others }): readonly Placed[] => [
-    ...(assistant === undefined ? [] : [{ message: assistant, position: 0 }]),
-    ...results.flatMap((lines, position) => withoutRepeats(lines).map((message) => ({ message, position }))),
-    ...others.map((message) => ({ message, position: message.role === "tool" ? -1 : 0 })),
-  ]);
+  const placed: Placed[] = [];
+  for (const { assistant, results, others } of windowsOf(messages)) {
+    if (assistant !== undefined) placed.push({ message: assistant, position: 0 });
+    for (const [position, lines] of results.entries()) {
+      for (const message of withoutRepeats(lines)) placed.push({ message, position });
+    }
+    for (const message of others) placed.push({ message, position: message.role === "tool" ? -1 : 0 });
+  }
+  return placed;
 }
 
 /** Clients that retry have been seen to send a result twice. */

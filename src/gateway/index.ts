@@ -1,0 +1,6 @@
+/** The OpenAI-compatible gateway: sessions that survive between requests and restarts. */
+export { Gateway } from "./gateway.ts";
+export type { GatewayCounters } from "./counters.ts";
+export { gatewayHttp } from "./http/index.ts";
+export { GATEWAY_LIMITS, type GatewayLimits, type GatewayOptions, type PrincipalClient } from "./options.ts";
+export type { SessionRecord } from "./session-record.ts";
