@@ -68,14 +68,13 @@ async function runTurn(context: TurnContext, stream: ApplicationStream): Promise
 
 async function endOf(context: TurnContext, io: TurnIo): Promise<End> {
   const { log } = io;
-  await io.until(() => log.request !== undefined || log.violation !== undefined);
+  await io.until(() => log.request !== undefined || log.violation !== undefined || log.isClosed);
   if (log.request === undefined)
     throw new TurnFailure("invalid_request", log.violation ?? "there is no request");
   const turn = new Turn(context, io, log.request);
   let end: End;
   try {
     end = await turn.work();
-    if (end === "completed") await turn.tellSummary();
   } catch (error) {
     const failure = failureOf(error);
     if (failure === undefined || !turn.isLoaded) throw error;

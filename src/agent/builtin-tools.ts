@@ -30,7 +30,7 @@ export interface BuiltInTool {
   plan(args: unknown, kinds: ReadonlySet<ExecKind>): FirstAction | string;
 }
 
-const path = z.string().min(1).describe("Relative to the workspace, or absolute within it.");
+const path = z.string().min(1).max(4_096).describe("Relative to the workspace, or absolute within it.");
 
 const SHELL = z.object({
   command: z.string().min(1).describe("The command line, run by the user's shell in the workspace."),
@@ -75,12 +75,12 @@ const GREP = z.object({
   multiline: z.boolean().optional().describe("The pattern may match across lines."),
 });
 const SUBAGENT = z.object({
-  description: z.string().min(1).describe("The task in a few words; the user sees it."),
+  description: z.string().min(1).max(1_000).describe("The task in a few words; the user sees it."),
   prompt: z
     .string()
     .min(1)
     .describe("Everything that the other agent must know: it sees nothing of this conversation."),
-  model: z.string().optional(),
+  model: z.string().max(200).optional(),
   read_only: z.boolean().optional().describe("Offer it only tools without effects."),
 });
 const TODOS = z.object({

@@ -1,6 +1,7 @@
 /**
  * What a client says about an exec: pieces while it runs, then one terminal reply.
  */
+import { LIMITS } from "../protocol/limits.ts";
 import type { ExecClientMessage } from "../protocol/messages.ts";
 
 /** How an exec ended, as the client told it. */
@@ -20,14 +21,22 @@ export function isTerminal({ message }: ExecClientMessage): boolean {
   return result.case !== "started" && result.case !== "output" && result.case !== "progress";
 }
 
-/** Undefined for what has nothing to pass on. */
-export function partialOf({ message }: ExecClientMessage): Partial | undefined {
+/** A line for people. */
+const PROGRESS_CHARS_MAX = 4_000;
+
+/** In pieces that an event can hold; none for what has nothing to pass on. */
+export function partialsOf({ message }: ExecClientMessage): readonly Partial[] {
   if (message.case === "shellStreamResult" && message.value.result.case === "output") {
-    const { output } = message.value.result.value;
-    return output.case === undefined ? undefined : { kind: output.case, bytes: output.value };
+    const { case: kind, value: bytes } = message.value.result.value.output;
+    if (kind === undefined) return [];
+    const pieces: Partial[] = [];
+    for (let at = 0; at < bytes.length; at += LIMITS.inlineBytesMax) {
+      pieces.push({ kind, bytes: bytes.subarray(at, at + LIMITS.inlineBytesMax) });
+    }
+    return pieces;
   }
   if (message.case === "subagentResult" && message.value.result.case === "progress") {
-    return { kind: "progress", text: message.value.result.value.text };
+    return [{ kind: "progress", text: message.value.result.value.text.slice(0, PROGRESS_CHARS_MAX) }];
   }
-  return undefined;
+  return [];
 }

@@ -53,7 +53,7 @@ export class History {
     return this.#last?.isAnswered === false ? this.#last : undefined;
   }
 
-  async load({ conversationState, history, preFetchedBlobs }: RunRequest): Promise<void> {
+  async load({ conversationState, history, preFetchedBlobs, action }: RunRequest): Promise<void> {
     for (const { blobId, blobData } of preFetchedBlobs) {
       if (blobIdOf(blobData) !== hexOf(blobId)) {
         throw new TurnFailure("invalid_request", `the blob ${hexOf(blobId)} was sent with other bytes`);
@@ -64,15 +64,16 @@ export class History {
     if (ids.length > 0 && history.length > 0) {
       throw new TurnFailure("invalid_request", "a request has a conversation state or a history, not both");
     }
-    if (ids.length + history.length > MESSAGES_MAX) {
+    const isSummary = action?.action.case === "summarizeAction";
+    if (ids.length + history.length > MESSAGES_MAX && !isSummary) {
       const message = `the conversation has more than ${MESSAGES_MAX} messages: summarize it, or begin anew`;
       throw new TurnFailure("context_too_long", message);
     }
     this.#io.askFor(ids);
-    const bodies = [
-      ...(await Promise.all(ids.map((id) => this.#io.blob(id)))),
-      ...(await Promise.all(history.map((content) => this.#io.read(content)))),
-    ];
+    // All are asked for; one is waited for at a time, or every answer would wake everybody.
+    const bodies: Uint8Array[] = [];
+    for (const id of ids) bodies.push(await this.#io.blob(id));
+    for (const content of history) bodies.push(await this.#io.read(content));
     this.earlier = withAllResults(bodies.map(readMessage));
   }
 

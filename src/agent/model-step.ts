@@ -25,7 +25,8 @@ export interface StepContext {
   readonly io: TurnIo;
   readonly keepsBlobs: boolean;
   readonly now: () => number;
-  readonly plan: (tool: string, args: string) => CallPlan;
+  /** Of the call at this place among those of the step. */
+  readonly plan: (tool: string, args: string, at: number) => CallPlan;
 }
 
 const FINISH_REASONS: Readonly<Record<ModelFinish, FinishReason>> = {
@@ -57,7 +58,10 @@ export class ModelStep {
     try {
       for await (const part of model.call({ ...call, signal })) {
         const { updates, call: made } = this.#output.take(part);
-        for (const update of updates) void io.update(update);
+        for (const update of updates) {
+          void io.update(update);
+          await io.breathe();
+        }
         if (made !== undefined) await this.#announce(made);
         await io.breathe();
         if (signal.aborted) break;
@@ -73,10 +77,11 @@ export class ModelStep {
   async #announce(part: ToolCallPart): Promise<void> {
     const { io, plan } = this.#context;
     const { step, attempt } = this.#place;
-    const place = execIdOf(step, attempt, this.#callCount++);
+    const at = this.#callCount++;
+    const place = execIdOf(step, attempt, at);
     const argsJson = await io.content(encoder.encode(part.args));
     const { toolCallId, tool } = part;
-    const execIds = needsExec(plan(tool, part.args)) ? [place] : [];
+    const execIds = needsExec(plan(tool, part.args, at)) ? [place] : [];
     void io.update({ case: "toolCallStarted", value: { toolCall: { toolCallId, tool, argsJson, execIds } } });
   }
 

@@ -8,6 +8,8 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { AssistantChatMessage, JsonObject, ToolCallPart } from "../protocol/chat-message.ts";
 import type { InteractionUpdateSchema } from "../protocol/messages.ts";
 import type { ModelPart, Usage } from "./model.ts";
+import { TurnFailure } from "./turn-failure.ts";
+import { cleanUsage, NO_USAGE } from "./usage.ts";
 
 export type Update = NonNullable<MessageInitShape<typeof InteractionUpdateSchema>["message"]>;
 
@@ -17,11 +19,21 @@ type Finish = Extract<ModelPart, { kind: "finish" }>;
 /** Longer pieces are cut: far below an event's limit, whatever the model writes at once. */
 const PIECE_CHARS_MAX = 16_000;
 
+/** Some providers put a whole signature into an id; names are short. Both stand in events (E8). */
+const ID_CHARS_MAX = 32_000;
+const NAME_CHARS_MAX = 1_000;
+
+/** Of one step, many times what any model writes at once: a provider that goes on for ever must come to an end. */
+const STEP_CHARS_MAX = 16 * 1024 * 1024;
+
 export class StepOutput {
   readonly #parts: Part[] = [];
   readonly #toolCallIds = new Set<string>();
   readonly #now: () => number;
   #writing: { readonly type: "text" | "reasoning"; text: string; readonly sinceMs: number } | undefined;
+  /** The first half of a character whose second half is still to come. */
+  #half = "";
+  #chars = 0;
   finish: Finish | undefined;
 
   constructor(now: () => number) {
@@ -37,11 +49,12 @@ export class StepOutput {
   }
 
   get usage(): Usage {
-    return this.finish?.usage ?? NO_USAGE;
+    return cleanUsage(this.finish?.usage ?? NO_USAGE);
   }
 
   /** What is to be told, in order. A complete tool call is given back for the caller to announce. */
   take(part: ModelPart): { readonly updates: readonly Update[]; readonly call?: ToolCallPart } {
+    this.#count(part);
     switch (part.kind) {
       case "text":
         return { updates: [...this.#write("text"), ...this.#more(part.text)] };
@@ -58,7 +71,7 @@ export class StepOutput {
         return { updates: this.#writing?.type === type ? this.#end(part.metadata) : [] };
       }
       case "tool_call_delta": {
-        const value = { toolCallId: part.toolCallId, tool: part.tool };
+        const value = { toolCallId: cut(part.toolCallId, ID_CHARS_MAX), tool: cut(part.tool, NAME_CHARS_MAX) };
         const pieces = piecesOf(part.args).map((argsJsonDelta): Update => ({
           case: "partialToolCall",
           value: { ...value, argsJsonDelta },
@@ -69,9 +82,9 @@ export class StepOutput {
         const updates = this.#end();
         const call: ToolCallPart = {
           type: "tool-call",
-          toolCallId: this.#unique(part.toolCallId),
-          tool: part.tool,
-          args: part.args,
+          toolCallId: this.#unique(cut(part.toolCallId, ID_CHARS_MAX)),
+          tool: cut(part.tool, NAME_CHARS_MAX),
+          args: part.args.toWellFormed(),
           ...(part.metadata === undefined ? {} : { providerMetadata: part.metadata }),
         };
         this.#parts.push(call);
@@ -92,22 +105,41 @@ export class StepOutput {
 
   #more(text: string): readonly Update[] {
     if (this.#writing === undefined) return [];
-    this.#writing.text += text;
+    // A character may come in two halves, and an event holds whole ones.
+    const said = this.#half + text;
+    this.#half = /[\ud800-\udbff]$/.test(said) ? said.slice(-1) : "";
+    return this.#said(this.#half === "" ? said : said.slice(0, -1));
+  }
+
+  #said(text: string): readonly Update[] {
+    if (this.#writing === undefined) return [];
+    const whole = text.toWellFormed();
+    this.#writing.text += whole;
     const kind = this.#writing.type === "text" ? "textDelta" : "thinkingDelta";
-    return piecesOf(text).map((piece) => ({ case: kind, value: { text: piece } }));
+    return piecesOf(whole).map((piece) => ({ case: kind, value: { text: piece } }));
+  }
+
+  #count(part: ModelPart): void {
+    if (part.kind === "text" || part.kind === "thinking") this.#chars += part.text.length;
+    if (part.kind === "tool_call" || part.kind === "tool_call_delta") this.#chars += part.args.length;
+    if (this.#chars > STEP_CHARS_MAX) {
+      throw new TurnFailure("token_limit", "the model wrote on and on and was stopped; try another one");
+    }
   }
 
   #end(metadata?: JsonObject): readonly Update[] {
     const writing = this.#writing;
     if (writing === undefined) return [];
+    const rest = this.#said(this.#half);
+    this.#half = "";
     this.#writing = undefined;
     const { type, text, sinceMs } = writing;
     if (text !== "" || metadata !== undefined) {
       this.#parts.push({ type, text, ...(metadata === undefined ? {} : { providerMetadata: metadata }) });
     }
-    if (type === "text") return [];
+    if (type === "text") return rest;
     const durationMs = Math.max(0, Math.round(this.#now() - sinceMs));
-    return [{ case: "thinkingCompleted", value: { durationMs } }];
+    return [...rest, { case: "thinkingCompleted", value: { durationMs } }];
   }
 
   #unique(toolCallId: string): string {
@@ -118,13 +150,9 @@ export class StepOutput {
   }
 }
 
-const NO_USAGE: Usage = {
-  inputTokens: 0,
-  outputTokens: 0,
-  cacheReadTokens: 0,
-  cacheWriteTokens: 0,
-  reasoningTokens: 0,
-};
+function cut(text: string, charsMax: number): string {
+  return text.slice(0, charsMax).toWellFormed();
+}
 
 function piecesOf(text: string): readonly string[] {
   if (text.length <= PIECE_CHARS_MAX) return text === "" ? [] : [text];

@@ -33,6 +33,9 @@ export interface OpenCall {
   readonly step: number;
 }
 
+/** Of a call that is one exec. */
+type SinglePlan = Exclude<CallPlan, { kind: "invalid" | "todos" | "ask" | "edit" }>;
+
 /** What can be said of a call now. */
 type Progress =
   | { readonly kind: "waiting" }
@@ -69,7 +72,7 @@ export class ToolCalls {
 
   async #advance(call: OpenCall): Promise<boolean> {
     const { log } = this.#io;
-    const isRelayed = this.#relay(call);
+    const isRelayed = await this.#relay(call);
     const progress = await this.#progress(call);
     switch (progress.kind) {
       case "waiting":
@@ -85,6 +88,8 @@ export class ToolCalls {
         await this.#ask(call);
         return true;
       case "over":
+        // What it said last may have come while the rest was passed on.
+        await this.#relay(call);
         await this.#complete(call, progress.result);
         return true;
     }
@@ -106,22 +111,22 @@ export class ToolCalls {
           const why = `Subagents nest at most ${LIMITS.subagentDepthMax} deep: do this yourself.`;
           return over(callResult("failed", why));
         }
-        return this.#single(place, await this.#firstMessage(plan));
+        return this.#single(place, plan);
       default:
-        return this.#single(place, await this.#firstMessage(plan));
+        return this.#single(place, plan);
     }
   }
 
-  async #firstMessage(
-    plan: Exclude<CallPlan, { kind: "invalid" | "todos" | "ask" | "edit" }>,
-  ): Promise<ExecMessage> {
+  async #firstMessage(plan: SinglePlan): Promise<ExecMessage> {
     switch (plan.kind) {
       case "exec":
         return plan.message;
       case "write":
         return this.#writeMessage(plan.path, plan.text);
       case "subagent": {
-        const { description, prompt, model = "", read_only: readOnly = false } = plan.args;
+        // The user's choice of a model holds for subagents too.
+        const { description, prompt, read_only: readOnly = false } = plan.args;
+        const model = (plan.args.model ?? "") === "" ? this.#request.model : plan.args.model;
         const content = await this.#io.content(encoder.encode(prompt));
         const depth = this.#request.subagentDepth + 1;
         return { case: "subagentArgs", value: { description, prompt: content, model, depth, readOnly } };
@@ -140,17 +145,24 @@ export class ToolCalls {
   }
 
   /** A call that is one exec. */
-  async #single(execId: string, message: ExecMessage): Promise<Progress> {
+  async #single(execId: string, plan: SinglePlan): Promise<Progress> {
     const settled = await this.#settled(execId);
-    return settled === undefined ? this.#unsettled(execId, message) : over(settled);
+    return settled === undefined
+      ? this.#unsettled(execId, () => this.#firstMessage(plan))
+      : over(settled);
   }
 
-  #unsettled(execId: string, message: ExecMessage, after?: string): Progress {
+  /** The request is made when it is asked for, and not each time that somebody looks: it may be large. */
+  async #unsettled(
+    execId: string,
+    message: () => ExecMessage | Promise<ExecMessage>,
+    after?: string,
+  ): Promise<Progress> {
     const { log } = this.#io;
     if (log.stageOf(execId) === "issued") return { kind: "waiting" };
     if (log.cancelled !== undefined)
       return over(callResult("aborted", "The turn was stopped before this ran."));
-    return { kind: "exec", execId, message, ...(after === undefined ? {} : { after }) };
+    return { kind: "exec", execId, message: await message(), ...(after === undefined ? {} : { after }) };
   }
 
   /** The result of an exec that has its outcome. */
@@ -175,12 +187,12 @@ export class ToolCalls {
     }
     if (this.#io.log.stageOf(write) === "issued") return { kind: "waiting" };
     const found = await this.#settled(read);
-    if (found === undefined) return this.#unsettled(read, { case: "readArgs", value: { path } });
+    if (found === undefined) return this.#unsettled(read, () => ({ case: "readArgs", value: { path } }));
     const success = readSuccess(this.#io.log.outcomeOf(read));
     if (success === undefined) return over(found);
     const edited = editedText(await this.#io.read(success.content), success, edits);
     if (typeof edited === "string") return over(callResult("failed", edited));
-    return this.#unsettled(write, await this.#writeMessage(path, edited.text, success.sha256), read);
+    return this.#unsettled(write, () => this.#writeMessage(path, edited.text, success.sha256), read);
   }
 
   #asking(call: OpenCall): Progress {
@@ -222,8 +234,9 @@ export class ToolCalls {
   }
 
   /** Passes on what running execs have said, for the readers that do not run them. */
-  #relay({ place, part }: OpenCall): boolean {
+  async #relay({ place, part }: OpenCall): Promise<boolean> {
     const pieces = this.#io.log.unrelayedOf(place);
+    this.#io.log.relaying(place);
     for (const piece of pieces) {
       if (piece.kind === "progress") {
         const value = { toolCallId: part.toolCallId, execId: place, text: piece.text };
@@ -232,8 +245,8 @@ export class ToolCalls {
         const output = { case: piece.kind, value: piece.bytes };
         void this.#io.update({ case: "shellOutputDelta", value: { execId: place, output } });
       }
+      await this.#io.breathe();
     }
-    this.#io.log.relaying(place);
     return pieces.length > 0;
   }
 

@@ -27,6 +27,9 @@ export interface Offer {
   plan(tool: string, args: string): CallPlan;
 }
 
+/** They stand in one event, with room for what is beside them (E8). Texts of files and prompts do not. */
+const ARGS_CHARS_MAX = 64_000;
+
 /** Throws a TurnFailure when a declared tool cannot be offered. */
 export function offerOf(request: RunRequest): Offer {
   const kinds = new Set(request.execKinds);
@@ -61,6 +64,8 @@ export function offerOf(request: RunRequest): Offer {
       const parsed = parseArgs(args);
       if (typeof parsed === "string") return invalid(parsed);
       const action = builtIn.plan(parsed.value, kinds);
+      if (typeof action === "object" && action.kind === "exec" && args.length > ARGS_CHARS_MAX)
+        return invalid(`The arguments have more than ${ARGS_CHARS_MAX} characters: write it to a file first.`);
       return typeof action === "string" ? invalid(`The arguments are wrong:\n${action}`) : action;
     },
   };

@@ -27,6 +27,9 @@ type KvMessage = NonNullable<MessageInitShape<typeof KvServerMessageSchema>["mes
 /** Events accepted without waiting for the disk, so that they share commits. */
 const UNAWAITED_MAX = 256;
 
+/** The same in bytes: with the largest event on top far below what the host lets wait. */
+const UNAWAITED_BYTES_MAX = LIMITS.sendQueueBytesMax / 4;
+
 /** The turn is over for this run: aborted, or another host has it. */
 export class Stopped extends Error {}
 
@@ -45,6 +48,9 @@ export class TurnIo {
   readonly #gets = new Set<string>();
   #kvId = 0;
   #unawaited = 0;
+  #unawaitedBytes = 0;
+  /** Why an event did not get into the log: nothing that follows from it will ever be heard. */
+  #refused: Error | undefined;
   #last: Promise<unknown> = Promise.resolve();
 
   constructor(stream: ApplicationStream, cache: BlobCache) {
@@ -113,6 +119,7 @@ export class TurnIo {
   /** Until more is heard than when the count was `seen`. Throws `Stopped` when nothing will be. */
   async changeSince(seen: number): Promise<void> {
     if (this.isStopped) throw new Stopped();
+    if (this.#refused !== undefined) throw this.#refused;
     if (this.#changes !== seen) return;
     if (this.#isOver) throw new Stopped();
     await this.#changed.promise;
@@ -126,15 +133,24 @@ export class TurnIo {
   /** Says an event, in order. Resolves when it is durable and in the book. */
   emit(message: ServerMessage): Promise<void> {
     const whole = messageOf(message);
-    const durable = this.stream.emit(toBinary(AgentServerMessageSchema, whole)).then(
-      (eventId) => this.log.logged(eventId, whole),
+    const body = toBinary(AgentServerMessageSchema, whole);
+    const durable = this.stream.emit(body).then(
+      (eventId) => {
+        this.log.logged(eventId, whole);
+        // Its answer may have been heard before.
+        if (message.case !== "interactionUpdate") this.#change();
+      },
       (cause: unknown) => {
-        throw this.isStopped ? new Stopped() : cause;
+        if (this.isStopped) throw new Stopped();
+        this.#refused ??= cause instanceof Error ? cause : new Error(String(cause));
+        this.#change();
+        throw cause;
       },
     );
     durable.catch(() => undefined);
     this.#last = durable;
     this.#unawaited++;
+    this.#unawaitedBytes += body.length;
     return durable;
   }
 
@@ -144,9 +160,11 @@ export class TurnIo {
 
   /** Waits for the disk now and then, so that a fast model does not run ahead of it without bound. */
   async breathe(): Promise<void> {
-    if (this.#unawaited < UNAWAITED_MAX) return;
+    if (this.#unawaited < UNAWAITED_MAX && this.#unawaitedBytes < UNAWAITED_BYTES_MAX) return;
     this.#unawaited = 0;
+    this.#unawaitedBytes = 0;
     await this.#last;
+    if (this.#refused !== undefined) throw this.#refused;
   }
 
   /** Asks the client to keep a blob, once; the answer is in the log some time later. */
@@ -159,6 +177,7 @@ export class TurnIo {
       if (!isInline) await largeBlobs(this.stream.blobs).put(bytes);
       const value = { blobId: bytesOf(id), kind, ...(isInline ? { blobData: bytes } : {}) };
       this.#ask({ case: "setBlobArgs", value });
+      await this.breathe();
     }
     return create(ContentSchema, {
       content: { case: "blobId", value: bytesOf(id) },

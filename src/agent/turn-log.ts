@@ -7,7 +7,7 @@
  *
  * Invariant: nothing in here that is not in one of the logs, so a restart loses nothing and invents nothing.
  */
-import { fromBinary } from "@bufbuild/protobuf";
+import { fromBinary, toBinary } from "@bufbuild/protobuf";
 import * as ledger from "../core/exec-ledger.ts";
 import {
   AgentClientMessageSchema,
@@ -25,12 +25,15 @@ import {
   type StepOptions,
   type ToolCall,
   type UserMessage,
+  UserMessageSchema,
 } from "../protocol/messages.ts";
 import type { ClientInput } from "../server/application.ts";
+import { LIMITS } from "../protocol/limits.ts";
 import { hexOf } from "./blobs.ts";
 import type { Usage } from "./model.ts";
+import { sumOf } from "./usage.ts";
 import { precededBy } from "./exec-ids.ts";
-import { type ExecReply, isTerminal, type Partial, partialOf } from "./exec-reply.ts";
+import { type ExecReply, isTerminal, type Partial, partialsOf } from "./exec-reply.ts";
 
 /** A step whose model output is complete. */
 export interface StepRecord {
@@ -52,6 +55,11 @@ export interface Query {
   readonly step: number;
   readonly toolCallId: string;
 }
+
+/** Much of what a client says is held until the turn ends; a turn has no use for so much (F2). */
+const HEARD_BYTES_MAX = 256 * 1024 * 1024;
+
+const MESSAGE_BYTES_MAX = LIMITS.eventBytesMax - 1_024;
 
 export class TurnLog {
   request: RunRequest | undefined;
@@ -87,6 +95,7 @@ export class TurnLog {
   /** What the user said, in order; the first `#appended` of them are part of the conversation. */
   readonly #said: UserMessage[] = [];
   #appended = 0;
+  #heardBytes = 0;
 
   get nextQueryId(): number {
     return this.queries.length + 1;
@@ -99,23 +108,9 @@ export class TurnLog {
 
   /** Of all steps that are complete. */
   get usage(): Usage {
-    const total = {
-      inputTokens: 0,
-      outputTokens: 0,
-      cacheReadTokens: 0,
-      cacheWriteTokens: 0,
-      reasoningTokens: 0,
-    };
-    for (const entry of this.entries) {
-      const used = entry.kind === "step" ? entry.record.completed.usage : undefined;
-      if (used === undefined) continue;
-      total.inputTokens += used.inputTokens;
-      total.outputTokens += used.outputTokens;
-      total.cacheReadTokens += used.cacheReadTokens;
-      total.cacheWriteTokens += used.cacheWriteTokens;
-      total.reasoningTokens += used.reasoningTokens;
-    }
-    return total;
+    return sumOf(
+      this.entries.map((entry) => (entry.kind === "step" ? entry.record.completed.usage : undefined)),
+    );
   }
 
   /** How full the model's context was after the last step. */
@@ -200,6 +195,11 @@ export class TurnLog {
   }
 
   #heardChunk(seqno: number, body: Uint8Array): void {
+    this.#heardBytes += body.length;
+    if (this.#heardBytes > HEARD_BYTES_MAX) {
+      this.violation ??= `a client says at most ${HEARD_BYTES_MAX} bytes in a turn: put what is large into blobs`;
+      return;
+    }
     let message;
     try {
       ({ message } = fromBinary(AgentClientMessageSchema, body));
@@ -244,12 +244,10 @@ export class TurnLog {
   #heardReply(seqno: number, reply: ExecClientMessage): void {
     const { execId } = reply;
     if (!isTerminal(reply)) {
-      const partial = partialOf(reply);
-      if (partial !== undefined && !this.#replies.has(execId)) {
-        const before = this.#partials.get(execId);
-        if (before === undefined) this.#partials.set(execId, [partial]);
-        else before.push(partial);
-      }
+      if (this.#replies.has(execId)) return;
+      const partials = this.#partials.get(execId) ?? [];
+      this.#partials.set(execId, partials);
+      partials.push(...partialsOf(reply));
       return;
     }
     if (reply.stepOptions !== undefined) this.options = reply.stepOptions;
@@ -283,7 +281,7 @@ export class TurnLog {
   #heardAction({ action }: ConversationAction): void {
     switch (action.case) {
       case "userMessageAction":
-        if (action.value.userMessage !== undefined) this.#said.push(action.value.userMessage);
+        if (action.value.userMessage !== undefined) this.#heardMessage(action.value.userMessage);
         return;
       case "cancelAction":
         this.cancelled ??= action.value.reason === "" ? "cancelled" : action.value.reason;
@@ -291,6 +289,12 @@ export class TurnLog {
       default:
         this.violation ??= `while a turn runs it can be cancelled or told something, not ${String(action.case)}`;
     }
+  }
+
+  /** It is said again to all readers, in one event. */
+  #heardMessage(message: UserMessage): void {
+    if (toBinary(UserMessageSchema, message).length <= MESSAGE_BYTES_MAX) this.#said.push(message);
+    else this.violation ??= `a message has at most ${MESSAGE_BYTES_MAX} bytes: attach the rest as a blob`;
   }
 
   /** An event of our own is in the log. */
@@ -347,9 +351,7 @@ export class TurnLog {
         this.#stepCompleted(message.value);
         return;
       case "toolCallCompleted":
-        if (message.value.toolCall !== undefined) {
-          this.lastStep?.over.set(message.value.toolCall.toolCallId, message.value.toolCall);
-        }
+        if (message.value.toolCall !== undefined) this.#callOver(message.value.toolCall);
         return;
       case "shellOutputDelta":
         this.#relayed.set(message.value.execId, (this.#relayed.get(message.value.execId) ?? 0) + 1);
@@ -373,6 +375,12 @@ export class TurnLog {
     if (this.open === undefined) return;
     this.open = { ...this.open, started: [...this.open.started, call] };
     for (const execId of call.execIds) this.feed({ kind: "exec_planned", execId });
+  }
+
+  #callOver(call: ToolCall): void {
+    this.lastStep?.over.set(call.toolCallId, call);
+    // What it has said is in its result, and no longer needed.
+    for (const execId of call.execIds) this.#partials.delete(execId);
   }
 
   #stepCompleted(completed: StepCompletedUpdate): void {

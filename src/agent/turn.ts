@@ -6,7 +6,7 @@
  * says so. Execs leave only when the output of their step is durable (C0). `turn_ended` is the stream's last
  * event, so there is one, exactly.
  */
-import { type ToolCallPart, textOf } from "../protocol/chat-message.ts";
+import { type ChatMessage, type ToolCallPart, textOf } from "../protocol/chat-message.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import { FinishReason, type RunRequest } from "../protocol/messages.ts";
 import type { BlobCache } from "./blobs.ts";
@@ -18,7 +18,7 @@ import type { Model, Models } from "./model.ts";
 import { ModelStep, type StepPlace } from "./model-step.ts";
 import { afterSummary, CONTINUE, ranCommand, SUMMARIZE, systemPrompt } from "./prompts.ts";
 import { announceShell, shellCall, shellOutput } from "./shell-turn.ts";
-import { canRunCommands, type Offer, offerOf } from "./tool-plan.ts";
+import { type CallPlan, canRunCommands, type Offer, offerOf } from "./tool-plan.ts";
 import { type OpenCall, ToolCalls } from "./tool-calls.ts";
 import { TurnFailure } from "./turn-failure.ts";
 import type { TurnIo } from "./turn-io.ts";
@@ -46,6 +46,12 @@ export interface TurnContext {
   readonly limits: TurnLimits;
   readonly now: () => number;
 }
+
+/** Calls of one step: with them a turn still has fewer execs than the book of execs keeps results of. */
+const CALLS_MAX = 256;
+
+/** In one event (E8); a longer one would not be a summary. */
+const SUMMARY_CHARS_MAX = 64_000;
 
 /** How the work came to its end. */
 export type Ending = "completed" | "cancelled";
@@ -142,14 +148,19 @@ export class Turn {
       return undefined;
     }
     if (log.cancelled !== undefined) return "cancelled";
-    if (log.nextMessage !== undefined) {
+    if (this.#isSummarizing && this.#isDone()) {
+      await this.#tellSummary();
+      return undefined;
+    }
+    // What is said meanwhile follows the summary: it is neither summed up nor taken for one.
+    if (log.nextMessage !== undefined && !this.#isSummarizing) {
       const value = { userMessage: log.nextMessage };
       await this.#io.update({ case: "userMessageAppended", value });
       return undefined;
     }
     if (this.#isDone()) return "completed";
     this.#checkLimits();
-    if (this.#request.keepsBlobs && this.#history.own.length > 0 && !this.#isSummary)
+    if (this.#request.keepsBlobs && this.#history.own.length > 0 && !this.#isSummarizing)
       await this.#checkpointSoFar();
     await this.#step({ step: log.book.steps, attempt: 0, rollbackTo: undefined });
     return undefined;
@@ -180,8 +191,15 @@ export class Turn {
       if (record.over.has(part.toolCallId)) return [];
       const { step, started } = record;
       const place = started[at]?.execIds[0] ?? `${step}.unasked.${at}`;
-      return [{ part, place, step, plan: this.#offer.plan(part.tool, part.args) }];
+      return [{ part, place, step, plan: this.#plan(part.tool, part.args, at) }];
     });
+  }
+
+  /** What the call at this place among those of its step asks for. */
+  #plan(tool: string, args: string, at: number): CallPlan {
+    if (this.#isSummarizing) return { kind: "invalid", why: "There are no tools now: answer with the summary." };
+    if (at < CALLS_MAX) return this.#offer.plan(tool, args);
+    return { kind: "invalid", why: `A step has at most ${CALLS_MAX} calls: ask for the rest in the next one.` };
   }
 
   /** The client is told once; each exec is still answered. */
@@ -226,14 +244,14 @@ export class Turn {
         io: this.#io,
         keepsBlobs: this.#request.keepsBlobs,
         now,
-        plan: (tool, args) => this.#offer.plan(tool, args),
+        plan: (tool, args, at) => this.#plan(tool, args, at),
       },
       place,
     );
     await step.run(model, {
       system: systemPrompt(this.#request, this.#offer, given),
       messages: this.#history.prompt,
-      tools: this.#isSummary ? [] : this.#offer.tools,
+      tools: this.#isSummarizing ? [] : this.#offer.tools,
       options: this.#io.log.options,
       file: (blobId) => this.#io.blob(blobId),
       conversationId: this.#request.conversationId,
@@ -270,15 +288,20 @@ export class Turn {
   #newMessages(): readonly Written[] {
     if (!this.#isSummary) return this.#history.own;
     const { summary } = this.#io.log;
-    return summary === undefined ? [] : [written(userText(afterSummary(summary)))];
+    if (summary === undefined) return [];
+    const at = this.#history.own.findIndex(({ message }) => isAnswer(message));
+    return [written(userText(afterSummary(summary))), ...this.#history.own.slice(at + 1)];
   }
 
   get #isSummary(): boolean {
     return this.#request.action?.action.case === "summarizeAction";
   }
 
+  get #isSummarizing(): boolean {
+    return this.#isSummary && this.#io.log.summary === undefined;
+  }
+
   async #shown(): Promise<ShownTurn | undefined> {
-    if (this.#isSummary) return undefined;
     const action = this.#request.action?.action;
     const record = this.#io.log.lastStep;
     if (action?.case === "shellCommandAction") {
@@ -289,7 +312,11 @@ export class Turn {
       if (over !== undefined) this.#history.add(userText(ranCommand(action.value.command, result)));
       return { kind: "shell", command: action.value, output };
     }
-    const { shown } = this.#history;
+    // Of a summary only what was said after it.
+    const { shown: all } = this.#history;
+    const said = all.findIndex((one) => !("over" in one));
+    if (this.#isSummary && said === -1) return undefined;
+    const shown = this.#isSummary ? all.slice(said) : all;
     const [first] = shown;
     const user = first !== undefined && !("over" in first) ? first : undefined;
     return { kind: "agent", user, followed: user === undefined ? shown : shown.slice(1) };
@@ -305,15 +332,22 @@ export class Turn {
     return plan?.kind === "todos" ? plan.todos : undefined;
   }
 
-  /** A summary is told before it takes the place of what it sums up. */
-  async tellSummary(): Promise<void> {
-    const { log } = this.#io;
-    if (!this.#isSummary || log.summary !== undefined) return;
-    await this.#history.take(log);
+  /** A summary is told before it takes the place of what it sums up; one that is none takes nobody's place. */
+  async #tellSummary(): Promise<void> {
     const last = this.#history.own.at(-1)?.message;
-    if (last?.role !== "assistant") return;
-    await this.#io.update({ case: "summary", value: { text: textOf(last) } });
+    const text = last === undefined ? "" : textOf(last);
+    const isCut = this.#io.log.lastStep?.completed.finishReason === FinishReason.LENGTH;
+    if (text.trim() === "" || isCut || text.length > SUMMARY_CHARS_MAX) {
+      const what = text.trim() === "" ? "gave no summary" : "did not come to the end of a summary";
+      throw new TurnFailure("no_progress", `the model ${what}; the conversation stays as it was: try again`);
+    }
+    await this.#io.update({ case: "summary", value: { text } });
   }
+}
+
+/** Words, and nothing left to be done. */
+function isAnswer(message: ChatMessage): boolean {
+  return message.role === "assistant" && !message.content.some(({ type }) => type === "tool-call");
 }
 
 const decoder = new TextDecoder();

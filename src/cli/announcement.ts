@@ -13,6 +13,8 @@ export interface Started {
   readonly durability: Durability;
   readonly keys: KeyNews;
   readonly models: readonly ModelInfo[];
+  /** What people should know once. */
+  readonly notices: readonly string[];
 }
 
 const DURABILITY: Readonly<Record<Durability, string>> = {
@@ -21,7 +23,10 @@ const DURABILITY: Readonly<Record<Durability, string>> = {
   none: "in memory only; everything is lost when this process ends",
 };
 
-export function announce({ url, settings, durability, keys, models }: Started, term: Terminal): void {
+export function announce(
+  { url, settings, durability, keys, models, notices }: Started,
+  term: Terminal,
+): void {
   const { print, bold, dim } = term;
   const line = (title: string, text: string): void => print(`  ${dim(title.padEnd(12))}${text}`);
   const reach = isEveryAddress(settings.host) ? ", on every address of this machine" : "";
@@ -31,10 +36,13 @@ export function announce({ url, settings, durability, keys, models }: Started, t
   announceModels(models, line);
   announceKeys(keys, line, term.isScreen);
   for (const text of warnings(url, settings)) line("warning", text);
-  line(
-    "try",
-    `curl ${settings.tls === undefined ? "" : "--insecure "}${localUrl(url, settings.host)}/health`,
-  );
+  for (const text of notices) line("note", text);
+  const base = `${localUrl(url, settings.host)}/v1`;
+  line("OpenAI", `base URL ${bold(base)}, with the API key; for OpenCode, in opencode.json:`);
+  for (const text of openCodeLines(base, models)) line("", dim(text));
+  const insecure = settings.tls === undefined ? "" : "--insecure ";
+  line("try", `curl ${insecure}${base}/models -H "authorization: Bearer $(cat ${apiKeyPath(keys)})"`);
+  line("", "holdfast chat, holdfast demo");
   line("stop", "Ctrl-C; clients come back by themselves when it runs again");
 }
 
@@ -47,6 +55,22 @@ function announceModels(models: readonly ModelInfo[], line: (title: string, text
   if (standard?.provider !== "rehearsal") return;
   line("", "it answers by script, and no AI is behind it: set OPENAI_API_KEY, ANTHROPIC_API_KEY,");
   line("", "GOOGLE_GENERATIVE_AI_API_KEY or OLLAMA_HOST, or name providers in the config file");
+}
+
+/** To paste. */
+function openCodeLines(base: string, models: readonly ModelInfo[]): readonly string[] {
+  const model = models.find(({ isDefault }) => isDefault)?.id ?? models[0]?.id ?? "model";
+  const options = `"options": {"baseURL": "${base}", "apiKey": "{env:HOLDFAST_API_KEY}"}`;
+  return [
+    `{"provider": {"holdfast": {"npm": "@ai-sdk/openai-compatible",`,
+    `  ${options},`,
+    `  "models": {"${model}": {}}}}, "model": "holdfast/${model}"}`,
+  ];
+}
+
+/** Where a command finds the API key; a variable when only its owner knows it. */
+function apiKeyPath(keys: KeyNews): string {
+  return "path" in keys ? keys.path : "<file with the API key>";
 }
 
 function isEveryAddress(host: string): boolean {

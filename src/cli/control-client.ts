@@ -9,7 +9,7 @@ import { HoldfastError, isErrorCode } from "../protocol/errors.ts";
 import { readLimits } from "../server/api-key-limits.ts";
 import { CONTROL_FILE, readFileIfThere } from "./data-dir.ts";
 import { failure } from "./failures.ts";
-import type { ServerAbout } from "./control-server.ts";
+import type { ServerAbout, SessionInfo } from "./control-server.ts";
 import type { CreatedKey, KeyAdmin, KeyInfo } from "./key-admin.ts";
 
 const TIMEOUT_MS = 5_000;
@@ -39,6 +39,29 @@ export async function reachServer(dataDir: string): Promise<KeyAdmin | undefined
 export async function askServer(dataDir: string): Promise<ServerAbout | undefined> {
   const about = await askOf(dataDir)?.("GET", "/server");
   return about === undefined ? undefined : aboutOf(about);
+}
+
+/** The open sessions of its gateway; undefined when none runs. */
+export async function askSessions(dataDir: string): Promise<readonly SessionInfo[] | undefined> {
+  const answer = await askOf(dataDir)?.("GET", "/sessions");
+  if (answer === undefined) return undefined;
+  const { sessions } = answer;
+  return Array.isArray(sessions) ? sessions.map(sessionOf) : unexpected();
+}
+
+export type { SessionInfo };
+
+function sessionOf(value: unknown): SessionInfo {
+  const fields: Fields = typeof value === "object" && value !== null ? { ...value } : {};
+  const { streamId, principal, model, state, pending, updatedMs } = fields;
+  const isWhole =
+    typeof streamId === "string" &&
+    typeof principal === "string" &&
+    typeof model === "string" &&
+    typeof state === "string" &&
+    typeof pending === "number" &&
+    typeof updatedMs === "number";
+  return isWhole ? { streamId, principal, model, state, pending, updatedMs } : unexpected();
 }
 
 function askOf(dataDir: string): Ask | undefined {

@@ -26,10 +26,22 @@ export interface ServerAbout {
   readonly models: readonly { readonly id: string; readonly isDefault: boolean }[];
 }
 
+/** An open session of the gateway, without what was said in it. */
+export interface SessionInfo {
+  readonly streamId: string;
+  readonly principal: string;
+  readonly model: string;
+  readonly state: string;
+  /** Tool calls that it waits for. */
+  readonly pending: number;
+  readonly updatedMs: number;
+}
+
 /** What can be asked. */
 export interface ControlAnswers {
   readonly keys: KeyAdmin;
   readonly about: () => ServerAbout;
+  readonly sessions: () => readonly SessionInfo[];
 }
 
 /** A label, a principal and a hundred names of models fit. */
@@ -97,7 +109,7 @@ function hasToken(request: IncomingMessage, token: string): boolean {
 async function answer(
   route: string,
   body: Readonly<Record<string, unknown>>,
-  { keys, about }: ControlAnswers,
+  { keys, about, sessions }: ControlAnswers,
 ): Promise<unknown> {
   const text = (name: string): string => {
     const value = body[name];
@@ -107,6 +119,8 @@ async function answer(
   switch (route) {
     case "GET /server":
       return about();
+    case "GET /sessions":
+      return { sessions: sessions() };
     case "GET /keys":
       return { keys: await keys.list() };
     case "POST /keys":

@@ -63,7 +63,15 @@ export async function listKeys(flags: KeysFlags, surroundings: Surroundings): Pr
   }
   // Most have none: a column for nothing would only make the lines longer.
   const hasLimits = keys.some(({ limits }) => limits !== undefined);
-  const head = ["ID", "PRINCIPAL", "LABEL", "CREATED", "LAST USED", "STATE", ...(hasLimits ? ["LIMITS"] : [])];
+  const head = [
+    "ID",
+    "PRINCIPAL",
+    "LABEL",
+    "CREATED",
+    "LAST USED",
+    "STATE",
+    ...(hasLimits ? ["LIMITS"] : []),
+  ];
   const rows = keys.map((key) => [...rowOf(key), ...(hasLimits ? [limitsText(key.limits)] : [])]);
   for (const line of table(head, rows, term)) term.print(line);
 }

@@ -9,6 +9,7 @@ import type { ChatFlags } from "./chat.ts";
 import type { DemoFlags } from "./demo.ts";
 import type { InspectFlags } from "./inspect.ts";
 import type { KeysFlags } from "./keys.ts";
+import type { SessionsFlags } from "./sessions.ts";
 import { CONFIG_FILE, LOG_LEVELS } from "./config-file.ts";
 import { DEFAULT_HOST, DEFAULT_LOG_LEVEL, DEFAULT_PORT, type Flags } from "./settings.ts";
 import type { Surroundings } from "./terminal.ts";
@@ -46,6 +47,7 @@ config file.`,
   addChat(root, surroundings);
   addServe(root, surroundings);
   addKeys(root, surroundings);
+  addSessions(root, surroundings);
   addInspect(root, surroundings);
   addDemo(root, surroundings);
   return root;
@@ -171,6 +173,26 @@ function keyCommand(keys: Command, name: string, about: string): Command {
     .addOption(dataDirOption())
     .addOption(configOption())
     .addOption(jsonOption());
+}
+
+function addSessions(root: Command, surroundings: Surroundings): void {
+  subcommand(root, "sessions", "list what the gateway of a running server has open")
+    .addOption(dataDirOption())
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addHelpText(
+      "after",
+      `
+A session is open while it answers, and while it waits for the results of tools that its client runs.
+
+Examples:
+  holdfast sessions
+  holdfast sessions --json`,
+    )
+    .action(async (flags: SessionsFlags) => {
+      const { sessions } = await import("./sessions.ts");
+      await sessions(flags, surroundings);
+    });
 }
 
 function addInspect(root: Command, surroundings: Surroundings): void {

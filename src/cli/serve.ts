@@ -17,9 +17,9 @@ import { newServerCounters, type ServerCounters } from "../server/counters.ts";
 import { type HttpServer, serveHttp } from "../server/http/index.ts";
 import { type Application, createServer, type Server } from "../server/index.ts";
 import { type CommitLog, openSqliteStore, type ScanProgress, type SqliteStore } from "../store/index.ts";
-import { type Gateway, gatewayHttp } from "../gateway/index.ts";
+import { type Gateway, gatewayHttp, type SessionRecord } from "../gateway/index.ts";
 import { announce } from "./announcement.ts";
-import { type Control, openControl, type ServerAbout } from "./control-server.ts";
+import { type Control, openControl, type ServerAbout, type SessionInfo } from "./control-server.ts";
 import { makeDataDir } from "./data-dir.ts";
 import { failure, systemCode, usageError } from "./failures.ts";
 import { checkReachable, provideKey } from "./first-key.ts";
@@ -67,7 +67,7 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
       onBug: (bug) => logger.error({ err: bug }, "a failed assertion, or something the application threw"),
     });
     const { dataDir } = settings;
-    const onNotice = (message: string): void => term.note(message);
+    const notices: string[] = [];
     const gateway = await openGateway({
       server: running.server,
       store,
@@ -75,7 +75,7 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
       dataDir,
       logger,
       surroundings,
-      onNotice,
+      onNotice: (message) => notices.push(message),
     });
     running.gateway = gateway;
     // Before anybody can know that it runs: who was told must not be able to end it unawares.
@@ -100,9 +100,13 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
       idle?.touch();
       return { url: http.url, models: models.list() };
     };
-    running.control = await openControl(settings.dataDir, { keys: keyAdmin(keys), about });
+    running.control = await openControl(settings.dataDir, {
+      keys: keyAdmin(keys),
+      about,
+      sessions: () => gateway.sessions.map(sessionInfo),
+    });
     const { durability } = store.streams;
-    announce({ url: http.url, settings, durability, keys: news, models: models.list() }, term);
+    announce({ url: http.url, settings, durability, keys: news, models: models.list(), notices }, term);
     const reason = await Promise.race([stopped, idle?.idle.then(() => "Idle") ?? stopped]);
     term.note(`${reason}: telling clients to come back, then stopping. Once more to stop at once.`);
   } finally {
@@ -114,6 +118,10 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
     await store.close();
   }
   term.note("Stopped. Nothing that was acknowledged is lost.");
+}
+
+function sessionInfo({ answer, principal, model, state, pending, updatedMs }: SessionRecord): SessionInfo {
+  return { streamId: answer.streamId, principal, model, state, pending: pending.length, updatedMs };
 }
 
 /** The same application, and how many turns it has under way. */

@@ -13,16 +13,23 @@ export interface ApprovalText {
 
 type Field = readonly [name: string, value: string];
 
+/** More blanks than this in a row could push what follows out of sight. */
+const BLANKS = / {100,}/g;
+
 export function approvalText({ message }: ExecServerMessage, tool: string): ApprovalText {
   const { subject, fields } = describe(message);
   const title = visibleLine(subject === "" ? tool : `${tool}: ${subject}`);
   const text = fields
     .filter(([, value]) => value !== "")
-    .map(([name, value]) =>
-      value.includes("\n") ? `${name}:\n${visibleText(value)}` : `${name}: ${visibleText(value)}`,
-    )
+    .map(([name, value]) => fieldText(name, value))
     .join("\n");
   return { title, text };
+}
+
+/** Further lines are set in, so that none of them looks like a field of its own. */
+function fieldText(name: string, value: string): string {
+  const shown = visibleText(value).replace(BLANKS, (blanks) => `[${blanks.length} spaces]`);
+  return shown.includes("\n") ? `${name}:\n  ${shown.replaceAll("\n", "\n  ")}` : `${name}: ${shown}`;
 }
 
 function describe(message: ExecServerMessage["message"]): { subject: string; fields: readonly Field[] } {
@@ -50,7 +57,7 @@ function describe(message: ExecServerMessage["message"]): { subject: string; fie
       return { subject: message.value.path, fields: [["path", message.value.path]] };
     case "mcpArgs": {
       const { server, argsJson } = message.value;
-      const text = contentText(argsJson);
+      const text = plainJson(contentText(argsJson));
       return {
         subject: text,
         fields: [
@@ -95,10 +102,19 @@ function describe(message: ExecServerMessage["message"]): { subject: string; fie
 function contentText(content: Content | undefined): string {
   switch (content?.content.case) {
     case "inline":
-      return new TextDecoder().decode(content.content.value);
+      return new TextDecoder("utf-8", { ignoreBOM: true }).decode(content.content.value);
     case "blobId":
       return `${content.sizeBytes} bytes, too many to show; SHA-256 ${Buffer.from(content.content.value).toString("hex")}`;
     case undefined:
       return "";
+  }
+}
+
+/** As it will be read: an escape can hide a letter, and of two fields of one name the last one counts. */
+function plainJson(text: string): string {
+  try {
+    return JSON.stringify(JSON.parse(text));
+  } catch {
+    return text;
   }
 }

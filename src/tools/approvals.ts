@@ -132,9 +132,9 @@ function scopeOf({
   names,
   message,
 }: Pick<PolicySubject, "names"> & { message: ExecServerMessage["message"] }): string {
-  const name = names[0] ?? "";
   const isShell = message.case === "shellArgs" || message.case === "shellStreamArgs";
-  return isShell ? JSON.stringify([name, message.value.command, message.value.workingDirectory]) : name;
+  // With the kind: a declared tool that is called "write" is not the writing of files.
+  return JSON.stringify(isShell ? [...names, message.value.command, message.value.workingDirectory] : names);
 }
 
 /** Names come from servers; `constructor` must find nothing. */

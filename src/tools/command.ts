@@ -62,7 +62,7 @@ export async function runCommand(options: CommandOptions): Promise<CommandEnd> {
       options.started(pid);
       openGate(child);
     }
-    const { code, killedBy } = await exited;
+    const { code, killedBy } = await Promise.race([exited, stop.inVain]);
     await drained(child, pid, stop.reason !== undefined);
     const reason = stop.reason ?? "exited";
     return {
@@ -79,6 +79,8 @@ export async function runCommand(options: CommandOptions): Promise<CommandEnd> {
     clearTimeout(timer);
     signal.removeEventListener("abort", onAbort);
     stop.end();
+    // One that could not be killed must not keep this process from ending.
+    child.unref();
   }
 }
 
@@ -105,6 +107,7 @@ function openGate(child: ChildProcess): void {
 /** First a request, then force. */
 class GroupStop {
   readonly #pid: number;
+  readonly #inVain = Promise.withResolvers<Exit>();
   #timer: NodeJS.Timeout | undefined;
   reason: "timeout" | "aborted" | undefined;
 
@@ -116,7 +119,17 @@ class GroupStop {
     if (this.reason !== undefined) return;
     this.reason = reason;
     signalGroup(this.#pid, "SIGTERM");
-    this.#timer = setTimeout(() => signalGroup(this.#pid, "SIGKILL"), TERM_MS);
+    this.#timer = setTimeout(() => this.#force(), TERM_MS);
+  }
+
+  #force(): void {
+    signalGroup(this.#pid, "SIGKILL");
+    this.#timer = setTimeout(() => this.#inVain.resolve({ code: null, killedBy: null }), TERM_MS);
+  }
+
+  /** Resolves when force did nothing: the process belongs to another user, or hangs in the kernel. */
+  get inVain(): Promise<Exit> {
+    return this.#inVain.promise;
   }
 
   end(): void {

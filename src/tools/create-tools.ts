@@ -56,7 +56,7 @@ export async function createTools(options: ToolsOptions): Promise<ToolSet> {
       files: hasFiles
         ? {
             shell: { jail, config: config.shell, sandbox, records, env },
-            grep: { ripgrep: findProgram("rg", env) },
+            grep: { ripgrep: findProgram("rg", jail.root.path, env) },
           }
         : undefined,
       declared: [...functions, ...mcp.tools],

@@ -26,9 +26,12 @@ type Segment = "**" | readonly Token[];
 export type Glob = (path: string) => boolean;
 
 const ALTERNATIVES_MAX = 1000;
+/** Reading a pattern takes the square of its length at worst. */
+export const GLOB_CHARS_MAX = 1000;
 
 /** Matches whole paths that use "/" and do not begin with it. */
 export function compileGlob(pattern: string, rules: GlobRules): Glob {
+  checkLength(pattern);
   const written = rules.braces ? expandBraces(pattern) : [pattern];
   const alternatives = written.map((text) => splitSegments(text).map(parseSegment));
   return (path) => {
@@ -39,7 +42,13 @@ export function compileGlob(pattern: string, rules: GlobRules): Glob {
 
 /** Whether a pattern asks for names with a leading dot, so that a walk must look at them. */
 export function asksForHidden(pattern: string): boolean {
+  checkLength(pattern);
   return expandBraces(pattern).some((text) => splitSegments(text).some((name) => /^\\?\.[^/]/.test(name)));
+}
+
+function checkLength(pattern: string): void {
+  if (pattern.length <= GLOB_CHARS_MAX) return;
+  throw fault("EINVAL", `the glob ${pattern.slice(0, 100)}... has more than ${GLOB_CHARS_MAX} characters`);
 }
 
 /** `a{b,c{d,e}}` as `ab`, `acd`, `ace`. A brace without its other half, or without a comma, is itself. */

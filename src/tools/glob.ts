@@ -26,7 +26,7 @@ export async function glob(args: GlobArgs, jail: Jail, run: ToolRun): Promise<Re
     const prefix = place.path === "" ? 0 : place.path.length + 1;
     for (const file of filesBelow(jail, place, { hidden: asksForHidden(args.pattern) })) {
       await pace.next();
-      if (!matches(file.path.slice(prefix))) continue;
+      if (file === undefined || !matches(file.path.slice(prefix))) continue;
       truncated = paths.length === max;
       if (truncated) break;
       paths.push(file.path);

@@ -123,9 +123,10 @@ export async function syncDirectory(held: Held): Promise<void> {
 
 /** Sorted by name as bytes, so that every walk has the same order. */
 export function entriesOf(dir: Held): Dirent[] {
-  return readdirSync(selfPath(dir), { withFileTypes: true }).toSorted((a, b) =>
-    Buffer.compare(Buffer.from(a.name), Buffer.from(b.name)),
-  );
+  return readdirSync(selfPath(dir), { withFileTypes: true })
+    .map((entry) => ({ entry, bytes: Buffer.from(entry.name) }))
+    .toSorted((a, b) => Buffer.compare(a.bytes, b.bytes))
+    .map(({ entry }) => entry);
 }
 
 export function letGo(held: Held): void {

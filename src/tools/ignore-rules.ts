@@ -4,7 +4,7 @@
  */
 import { readFileSync, closeSync } from "node:fs";
 import { codeOf } from "./faults.ts";
-import { compileGlob, type Glob } from "./glob-pattern.ts";
+import { compileGlob, type Glob, GLOB_CHARS_MAX } from "./glob-pattern.ts";
 import { type Held, holdEntry, letGo, openHeldFileSync } from "./held.ts";
 
 interface Rule {
@@ -80,14 +80,22 @@ export function parseIgnoreFile(text: string): readonly Rule[] {
 }
 
 function parseLine(line: string): readonly Rule[] {
-  const trimmed = line.replace(/(?<!\\)[ \t]+$/, "");
+  const trimmed = trimBlanks(line);
   if (trimmed === "" || trimmed.startsWith("#")) return [];
   const negated = trimmed.startsWith("!");
   const body = negated ? trimmed.slice(1) : trimmed;
   const directoriesOnly = body.endsWith("/");
   const name = directoriesOnly ? body.slice(0, -1) : body;
-  if (name === "") return [];
+  // What is longer than every path matches none.
+  if (name === "" || name.length > GLOB_CHARS_MAX - "**/".length) return [];
   // A slash at the beginning or in the middle ties the rule to this directory.
   const pattern = name.includes("/") ? name.replace(/^\//, "") : `**/${name}`;
   return [{ matches: compileGlob(pattern, { hidden: true, braces: false }), negated, directoriesOnly }];
+}
+
+/** At the end, but for one behind a backslash. By hand: a regular expression would take the square of the blanks. */
+function trimBlanks(line: string): string {
+  let end = line.length;
+  while (line[end - 1] === " " || line[end - 1] === "\t") end--;
+  return line.slice(0, line[end - 1] === "\\" ? end + 1 : end);
 }

@@ -13,8 +13,9 @@ import { resolve } from "node:path";
 import { codeOf, fault } from "./faults.ts";
 import { entryPath, type Held, holdDirectory, holdEntry, letGo } from "./held.ts";
 
-/** As Linux has it. */
+/** As Linux has them. */
 const SYMLINKS_MAX = 40;
+const PATH_BYTES_MAX = 4096;
 
 export interface JailOptions {
   /** Other names of the workspace that absolute paths may begin with. */
@@ -68,6 +69,9 @@ export class Jail {
   }
 
   locate(path: string, options: LocateOptions = {}): Place {
+    if (Buffer.byteLength(path) > PATH_BYTES_MAX) {
+      throw fault("ENAMETOOLONG", `a path has at most ${PATH_BYTES_MAX} bytes`);
+    }
     const walk = new Walk(this.root, this.#options.closed, path);
     try {
       let names = this.#namesOf(path, path);

@@ -3,6 +3,9 @@
  *
  * It is started with the client. One that dies is started again by the next call, never by the call that saw it
  * die: that one may have had its effect (C1).
+ *
+ * Requests are made by hand: the SDK's own methods check results against the server's schema, whose regular
+ * expressions would run here, and one that runs for ever would stop the client.
  */
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { getDefaultEnvironment, StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
@@ -11,6 +14,7 @@ import {
   type CallToolResult,
   CallToolResultSchema,
   ErrorCode,
+  ListToolsResultSchema,
   McpError,
   type Tool,
 } from "@modelcontextprotocol/sdk/types.js";
@@ -24,6 +28,8 @@ const CONNECT_MS = 10_000;
 /** Long for a tool, short for somebody who waits for a server that hangs. */
 const CALL_MS = 5 * 60_000;
 const TOOLS_MAX = 500;
+/** A server may say for ever that there is more. */
+const PAGES_MAX = 100;
 /** Errors carry them as plain numbers. */
 const REQUEST_TIMEOUT: number = ErrorCode.RequestTimeout;
 const CONNECTION_CLOSED: number = ErrorCode.ConnectionClosed;
@@ -44,11 +50,15 @@ export class McpServer {
     const client = await this.#client();
     const tools: Tool[] = [];
     let cursor: string | undefined;
+    let pages = 0;
     do {
-      const page = await client.listTools(cursor === undefined ? {} : { cursor }, { timeout: CONNECT_MS });
+      const params = cursor === undefined ? {} : { cursor };
+      const page = await client.request({ method: "tools/list", params }, ListToolsResultSchema, {
+        timeout: CONNECT_MS,
+      });
       tools.push(...page.tools);
       cursor = page.nextCursor;
-    } while (cursor !== undefined && tools.length < TOOLS_MAX);
+    } while (cursor !== undefined && tools.length < TOOLS_MAX && ++pages < PAGES_MAX);
     return tools.slice(0, TOOLS_MAX);
   }
 
@@ -56,11 +66,9 @@ export class McpServer {
     const client = await this.#client();
     try {
       const options = { signal: run.signal, timeout: CALL_MS, maxTotalTimeout: CALL_MS };
-      const call = { name: tool, arguments: objectOf(args) };
-      return await successOf(
-        CallToolResultSchema.parse(await client.callTool(call, undefined, options)),
-        run,
-      );
+      const params = { name: tool, arguments: objectOf(args) };
+      const result = await client.request({ method: "tools/call", params }, CallToolResultSchema, options);
+      return await successOf(result, run);
     } catch (cause) {
       throw faultOf(cause, this.name, run.signal);
     }

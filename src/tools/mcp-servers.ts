@@ -35,6 +35,8 @@ export async function startMcpServers(
     }
     for (const tool of listed.value) {
       const name = declaredName(server.name, tool.name, names);
+      // The server names two tools alike; a call could only mean one of them.
+      if (names.has(name)) continue;
       names.add(name);
       const definition = create(ToolDefinitionSchema, {
         name,

@@ -18,7 +18,7 @@ export function searchFiles({ path, glob, search }: FileSearch, jail: Jail): Fin
   try {
     const filter = fileFilter(glob, place.path);
     for (const file of filesBelow(jail, place, { hidden: filter.hidden })) {
-      if (!filter.takes(file.path)) continue;
+      if (file === undefined || !filter.takes(file.path)) continue;
       const text = readText(file, collector);
       if (text !== undefined) collector.add(file.path, searchText(text, pattern, search));
     }

@@ -56,11 +56,11 @@ export function signalGroup(group: number, signal: NodeJS.Signals): void {
   signalProcess(-group, signal);
 }
 
-/** Who is gone already needs no signal. */
+/** Who is gone already needs no signal; who has become another user, as with `sudo`, takes none from us. */
 export function signalProcess(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal);
   } catch (cause) {
-    if (codeOf(cause) !== "ESRCH") throw cause;
+    if (codeOf(cause) !== "ESRCH" && codeOf(cause) !== "EPERM") throw cause;
   }
 }

@@ -107,16 +107,19 @@ class LineWindow {
   }
 
   take(piece: Buffer): void {
+    let wanted: { readonly begin: number; readonly end: number } | undefined;
     let at = 0;
     while (at < piece.length) {
       const found = piece.indexOf(0x0a, at);
       const end = found === -1 ? piece.length : found + 1;
       const line = this.#breaks + 1;
-      if (line >= this.#first && line < this.#end) this.kept.add(piece.subarray(at, end));
+      if (line >= this.#first && line < this.#end) wanted = { begin: wanted?.begin ?? at, end };
       this.#endsWithBreak = found !== -1;
       if (found !== -1) this.#breaks++;
       at = end;
     }
+    // All at once: a view of each line would take many times the memory of the lines.
+    if (wanted !== undefined) this.kept.add(piece.subarray(wanted.begin, wanted.end));
   }
 }
 

@@ -56,8 +56,8 @@ export async function searchWithRipgrep(
     const filter = fileFilter(glob, place.path);
     for (const file of filesBelow(jail, place, { hidden: filter.hidden })) {
       await pace.next();
-      const fd = filter.takes(file.path) ? openFile(file, collector) : undefined;
-      if (fd !== undefined) batch.push({ path: file.path, fd });
+      const fd = file !== undefined && filter.takes(file.path) ? openFile(file, collector) : undefined;
+      if (file !== undefined && fd !== undefined) batch.push({ path: file.path, fd });
       if (batch.length === FILES_AT_ONCE) await searchBatch();
     }
     // Also when there is nothing to search: a pattern that is none is told in any case.
@@ -110,6 +110,8 @@ async function searchFiles(
     child.once("error", reject);
     child.once("close", (code, signal) => resolve({ code, signal }));
   });
+  // It is awaited when the output has been read; an abort until then must not look unhandled.
+  ended.catch(() => undefined);
   const complaint: string[] = [];
   child.stderr?.setEncoding("utf8").on("data", (text: string) => {
     if (complaint.length < 20) complaint.push(text);
@@ -154,7 +156,7 @@ class MessageReader {
   }
 
   take(line: string): void {
-    const message = fieldsOf(JSON.parse(line));
+    const message = fieldsOf(parsed(line));
     const data = fieldsOf(message["data"]);
     switch (message["type"]) {
       case "begin":
@@ -190,6 +192,15 @@ class MessageReader {
 }
 
 type Fields = Readonly<Record<string, unknown>>;
+
+/** The last line of one that was killed is cut off, and says nothing. */
+function parsed(line: string): unknown {
+  try {
+    return JSON.parse(line);
+  } catch {
+    return undefined;
+  }
+}
 
 function fieldsOf(value: unknown): Fields {
   return typeof value === "object" && value !== null ? { ...value } : {};

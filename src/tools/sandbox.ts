@@ -5,7 +5,7 @@
  * empty except for what is configured, our own journals are out of sight, and processes cannot outlive the command.
  */
 import { spawnSync } from "node:child_process";
-import { accessSync, constants, existsSync } from "node:fs";
+import { accessSync, constants, existsSync, realpathSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import type { ShellConfig } from "./config.ts";
 import type { Environment } from "./environment.ts";
@@ -26,11 +26,12 @@ export interface SandboxPlace {
 }
 
 const PROBE_MS = 5_000;
+const SESSIONS = "/run/user";
 
 export function findSandbox(config: ShellConfig, place: SandboxPlace, env: Environment): Sandbox {
   if (config.sandbox === "off")
     return plain("no sandbox: it is switched off (tools.shell.sandbox); commands run with your rights");
-  const program = findProgram("bwrap", env);
+  const program = findProgram("bwrap", place.workspace, env);
   const problem =
     program === undefined ? "bubblewrap (bwrap) is not installed" : probe(program, config, place, env);
   if (program !== undefined && problem === undefined) {
@@ -83,6 +84,9 @@ function bwrapArguments(
     "--die-with-parent",
     "--unshare-pid",
     "--unshare-ipc",
+    // Root would mount the file system anew, writable.
+    "--cap-drop",
+    "ALL",
     ...(config.network ? [] : ["--unshare-net"]),
     "--ro-bind",
     "/",
@@ -93,6 +97,8 @@ function bwrapArguments(
     "/proc",
     "--tmpfs",
     "/tmp",
+    // The sockets of the user's session: whoever reaches them has programs started outside.
+    ...(existsSync(SESSIONS) ? ["--tmpfs", SESSIONS] : []),
     ...(hidesHome ? ["--tmpfs", home] : []),
     ...readable.flatMap((path) => ["--ro-bind-try", path, path]),
     ...config.writable.flatMap((path) => ["--bind-try", path, path]),
@@ -113,9 +119,21 @@ function programsIn(home: string | undefined, env: Environment): readonly string
   return (env["PATH"] ?? "").split(delimiter).filter((path) => path.startsWith(`${home}/`));
 }
 
-export function findProgram(name: string, env: Environment): string | undefined {
+/**
+ * Never one in the workspace: `npx` puts directories of it on PATH, and what lies there was not installed by the user but
+ * came with the files that the model works on.
+ */
+export function findProgram(name: string, workspace: string, env: Environment): string | undefined {
   const candidates = (env["PATH"] ?? "").split(delimiter).filter((path) => path.startsWith("/"));
-  return candidates.map((path) => join(path, name)).find(isExecutable);
+  return candidates
+    .map((path) => join(path, name))
+    .find(
+      (path) => isExecutable(path) && !isWithin(realpathSync(path), workspace) && !isWithin(path, workspace),
+    );
+}
+
+function isWithin(path: string, directory: string): boolean {
+  return path.startsWith(directory.endsWith("/") ? directory : `${directory}/`);
 }
 
 function isExecutable(path: string): boolean {

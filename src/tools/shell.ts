@@ -119,7 +119,7 @@ async function runShell(
     const directory = place.held;
     if (directory === undefined) throw fault("ENOENT", `there is no ${args.workingDirectory}`);
     if (!directory.stats.isDirectory()) throw fault("ENOTDIR", `${args.workingDirectory} is no directory`);
-    return await runCommand({
+    const end = await runCommand({
       argv: sandbox.wrap([shellOf(config), "-c", args.command], directory.path),
       cwd: selfPath(directory),
       env: { ...commandEnvironment(env, config.environment), [MARK_VARIABLE]: mark },
@@ -132,6 +132,9 @@ async function runShell(
       },
       output: (from, bytes) => listener.output(from, bytes),
     });
+    // Also what left the group: it was to be stopped, not only its leader.
+    if (end.reason !== "exited") records.stopLeftover(mark);
+    return end;
   } finally {
     if (recorded !== undefined) records.forget(mark, recorded);
     place.close();

@@ -10,6 +10,8 @@
 const PLAIN = /[\w@%+=:,./-]+/y;
 const QUOTED = /"[^"$`\\!\n]*"|'[^'\n]*'/y;
 const SPACE = /[ \t]+/y;
+/** Also in quotes: `test -v 'a[$(...)]'` and `printf -v` look at their words a second time. */
+const SUBSTITUTION = /`|\$[({[]/;
 
 /** Undefined when it is not simple. */
 export function simpleWords(command: string): readonly string[] | undefined {
@@ -35,7 +37,9 @@ export function simpleWords(command: string): readonly string[] | undefined {
     word = (word ?? "") + part;
   }
   if (word !== undefined) words.push(word);
-  return words[0]?.includes("=") === true ? undefined : words;
+  return words[0]?.includes("=") === true || words.some((each) => SUBSTITUTION.test(each))
+    ? undefined
+    : words;
 }
 
 export function isAllowedCommand(command: string, rules: readonly string[]): boolean {

@@ -21,13 +21,19 @@ export interface TreeFile {
 /** A larger file is not searched, and the result says that something was left out. */
 export const SEARCHED_BYTES_MAX = 64 * 1024 * 1024;
 
+/** Each level is a descriptor that is held. What lies deeper is not searched; few paths are so long. */
+const DEPTH_MAX = 256;
+
 export interface TreeOptions {
   /** Also names that begin with a dot; never `.git`. */
   readonly hidden: boolean;
 }
 
-/** The place must be held until the walk is over. A place that is a file is its only file. */
-export function* filesBelow(jail: Jail, place: Place, options: TreeOptions): Generator<TreeFile> {
+/**
+ * The place must be held until the walk is over. A place that is a file is its only file. Undefined is a step
+ * that found none: whoever walks can stop, or let others run, also where there are no files.
+ */
+export function* filesBelow(jail: Jail, place: Place, options: TreeOptions): Generator<TreeFile | undefined> {
   if (place.held === undefined) return;
   if (!place.held.stats.isDirectory()) {
     yield treeFile(place.directories.at(-1), place.name, place.path);
@@ -39,24 +45,31 @@ export function* filesBelow(jail: Jail, place: Place, options: TreeOptions): Gen
   for (const [depth, directory] of place.directories.entries()) {
     if (depth < names.length) rules = rules.within(directory, names.slice(0, depth).join("/"));
   }
-  yield* walk(place.held, place.path, rules, { ...options, closed: jail.options.closed });
+  yield* walk(place.held, place.path, rules, { ...options, closed: jail.options.closed }, 1);
 }
 
 interface WalkOptions extends TreeOptions {
   readonly closed: readonly string[];
 }
 
-function* walk(dir: Held, path: string, above: IgnoreRules, options: WalkOptions): Generator<TreeFile> {
+function* walk(
+  dir: Held,
+  path: string,
+  above: IgnoreRules,
+  options: WalkOptions,
+  depth: number,
+): Generator<TreeFile | undefined> {
   const rules = above.within(dir, path);
   for (const entry of readable(dir)) {
     const entryPath = path === "" ? entry.name : `${path}/${entry.name}`;
+    yield undefined;
     if (isLeftOut(entry, path, options)) continue;
     if (entry.isDirectory()) {
-      if (rules.ignores(entryPath, true)) continue;
+      if (depth === DEPTH_MAX || rules.ignores(entryPath, true)) continue;
       const held = hold(dir, entry.name);
       if (held === undefined) continue;
       try {
-        if (held.stats.isDirectory()) yield* walk(held, entryPath, rules, options);
+        if (held.stats.isDirectory()) yield* walk(held, entryPath, rules, options, depth + 1);
       } finally {
         letGo(held);
       }

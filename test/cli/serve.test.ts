@@ -20,7 +20,8 @@ test("serves, says in plain words what it is, and ends in good order on SIGTERM"
   assert.match(text, new RegExp(`data +${cli.dataDir}`));
   assert.match(text, /durability +fsync/);
   assert.match(text, /model +rehearsal\/rehearsal\n.*no AI is behind it/);
-  assert.match(text, /curl http:\/\/127\.0\.0\.1:\d+\/health/);
+  assert.match(text, /base URL http:\/\/127\.0\.0\.1:\d+\/v1/);
+  assert.match(text, /curl http:\/\/127\.0\.0\.1:\d+\/v1\/models -H/);
   assert.ok(!text.includes("\u001b"), "no colours into a pipe");
   server.signal("SIGTERM");
   const { code, stderr } = await server.exit;
@@ -233,7 +234,7 @@ test("a person at a terminal is shown the API key that the first start makes, th
   const settings = resolveSettings({ dataDir: "data" }, surroundings);
   const keys = { kind: "made", apiKey: "hf_id_secret", path: "data/api-key" } as const;
   announce(
-    { url: "http://127.0.0.1:1", settings, durability: "fsync", keys, models: [] },
+    { url: "http://127.0.0.1:1", settings, durability: "fsync", keys, models: [], notices: [] },
     terminal(surroundings),
   );
   assert.match(lines.join(""), /API key +hf_id_secret\n/);

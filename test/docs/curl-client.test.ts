@@ -1,5 +1,6 @@
 /**
- * The second client, of `docs/PROTOCOL.md`: plain curl, run as it stands there against a real server.
+ * What the documents do with plain curl, run as it stands there against a real server: the second client of
+ * `docs/PROTOCOL.md`, and the README's request to the gateway.
  */
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -12,10 +13,12 @@ import { text } from "node:stream/consumers";
 import { repository } from "./entry-points.ts";
 import { blocksOf } from "./markdown.ts";
 
-const script = blocksOf(readFileSync(join(repository, "docs/PROTOCOL.md"), "utf8"))
-  .filter(({ language }) => language === "bash")
-  .map((block) => block.text)
-  .join("\n");
+function scriptOf(path: string): string {
+  return blocksOf(readFileSync(join(repository, path), "utf8"))
+    .filter(({ language }) => language === "bash")
+    .map((block) => block.text)
+    .join("\n");
+}
 
 interface Line {
   readonly welcomeMessage?: { readonly resumed?: boolean };
@@ -24,13 +27,7 @@ interface Line {
 }
 
 test("B1, B4: the curl client of the documents gets every event once over a break, and its close acknowledged", async (t) => {
-  const { url, apiKey } = await startServer(t);
-  const shell = spawn("bash", ["-c", script], {
-    env: { ...process.env, HOLDFAST_URL: url, HOLDFAST_API_KEY: apiKey },
-    stdio: ["ignore", "pipe", "inherit"],
-    timeout: 60_000,
-  });
-  const [output] = await Promise.all([text(shell.stdout), once(shell, "exit")]);
+  const output = await run(t, scriptOf("docs/PROTOCOL.md"));
   const lines = output.trim().split("\n").map(parse);
 
   const welcomes = lines.flatMap(({ welcomeMessage }) => welcomeMessage ?? []);
@@ -52,6 +49,22 @@ test("B1, B4: the curl client of the documents gets every event once over a brea
   );
 });
 
+test("the README's request to the gateway is answered", async (t) => {
+  const answer: unknown = JSON.parse(await run(t, scriptOf("README.md")));
+  assert.match(JSON.stringify(answer), /"content":"1 2 3 "/);
+});
+
+async function run(t: TestContext, script: string): Promise<string> {
+  const { url, apiKey } = await startServer(t);
+  const shell = spawn("bash", ["-c", script], {
+    env: { ...process.env, HOLDFAST_URL: url, HOLDFAST_API_KEY: apiKey },
+    stdio: ["ignore", "pipe", "ignore"],
+    timeout: 60_000,
+  });
+  const [output] = await Promise.all([text(shell.stdout), once(shell, "exit")]);
+  return output;
+}
+
 function parse(line: string): Line {
   const parsed: unknown = JSON.parse(line);
   assert.ok(isLine(parsed), line);
@@ -68,6 +81,8 @@ async function startServer(t: TestContext): Promise<{ readonly url: string; read
   const main = join(repository, "src/cli/main.ts");
   const server = spawn(process.execPath, [main, "serve", "--port", "0", "--data-dir", directory], {
     stdio: ["ignore", "pipe", "inherit"],
+    // Its home key is nobody's: none is left behind in the user's configuration.
+    env: { ...process.env, HOLDFAST_HOME_KEY: Buffer.alloc(32, 5).toString("base64url") },
   });
   t.after(async () => {
     const gone = once(server, "exit");

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { readdirSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { test, type TestContext } from "node:test";
 import { type GrepArgs, GrepArgsSchema } from "../../src/protocol/index.ts";
 import { create } from "@bufbuild/protobuf";
@@ -13,7 +14,7 @@ import { findProgram } from "../../src/tools/sandbox.ts";
 import { CASES, plantTree, SEARCHED, told } from "./search-tree.ts";
 import { outcome, put, rig, Run, temporaryDirectory } from "./rig.ts";
 
-const RIPGREP = findProgram("rg", process.env);
+const RIPGREP = findProgram("rg", tmpdir(), process.env);
 
 function planted(t: TestContext): Jail {
   const root = temporaryDirectory(t, "search");

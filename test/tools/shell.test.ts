@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { OutputWindow } from "../../src/tools/output-window.ts";
@@ -193,7 +194,7 @@ test("without a sandbox it is said; required and missing, nothing starts", async
 });
 
 test("in the sandbox only the workspace can be written, and the home and our journals are out of sight", async (t) => {
-  if (findProgram("bwrap", process.env) === undefined) {
+  if (findProgram("bwrap", tmpdir(), process.env) === undefined) {
     t.diagnostic("bubblewrap is not installed: the sandbox was not tried");
     return;
   }

@@ -30,7 +30,7 @@ import type {
   UserChatMessage,
 } from "../../protocol/chat-message.ts";
 import { isJsonObject } from "../../protocol/chat-message.ts";
-import type { ModelCall } from "../model.ts";
+import { type ModelCall, ModelFailure } from "../model.ts";
 import { CONTINUE } from "../prompts.ts";
 import { type Dialect, NAMESPACES } from "./dialect.ts";
 
@@ -118,7 +118,9 @@ class Teller {
   }
 
   async #user({ content }: UserChatMessage): Promise<LanguageModelV4Message> {
-    const told = await Promise.all(content.filter(saysSomething).map((part) => this.#userPart(part)));
+    const told = await Promise.all(
+      content.filter((part) => saysSomething(part)).map((part) => this.#userPart(part)),
+    );
     return { role: "user", content: told.length > 0 ? told : [{ type: "text", text: "(no text)" }] };
   }
 
@@ -128,8 +130,12 @@ class Teller {
   }
 
   #assistant({ content }: AssistantChatMessage): readonly LanguageModelV4Message[] {
-    const told = content.filter(saysSomething).flatMap((part) => this.#assistantPart(part));
-    return told.length > 0 ? [{ role: "assistant", content: told }] : [];
+    const told = content
+      .filter((part) => saysSomething(part, part.type === "text" ? this.#dialect : undefined))
+      .flatMap((part) => this.#assistantPart(part));
+    // A thought that led to nothing, because it was stopped or ran out of tokens, is refused by those who sign them.
+    const said = told.slice(0, told.findLastIndex(({ type }) => type !== "reasoning") + 1);
+    return said.length > 0 ? [{ role: "assistant", content: said }] : [];
   }
 
   #assistantPart(part: AssistantChatMessage["content"][number]): AssistantPart[] {
@@ -193,35 +199,46 @@ class Teller {
     const { mediaType, fileName, blobId, url } = part;
     const named = fileName === undefined ? {} : { filename: fileName };
     if (url !== undefined)
-      return { type: "file", mediaType, data: { type: "url", url: new URL(url) }, ...named };
+      return { type: "file", mediaType, data: { type: "url", url: addressOf(url) }, ...named };
     const data = await this.#file(blobId ?? "");
     if (!isText(mediaType)) return { type: "file", mediaType, data: { type: "data", data }, ...named };
     return { type: "text", text: `File ${fileName ?? "without a name"}:\n${new TextDecoder().decode(data)}` };
   }
 }
 
+function addressOf(url: string): URL {
+  if (URL.canParse(url)) return new URL(url);
+  throw new ModelFailure("invalid_request", "a file of the conversation has an address that is none");
+}
+
 function isText(mediaType: string): boolean {
   return /^(?:text\/|application\/(?:json|xml|yaml|javascript|x-sh|[^;]*\+(?:json|xml))\b)/i.test(mediaType);
 }
 
-/** Providers refuse empty texts; one that carries a signature must go back all the same. */
-function saysSomething(part: {
-  readonly type: string;
-  readonly text?: string;
-  readonly providerMetadata?: JsonObject;
-}) {
-  return part.text?.trim() !== "" || part.providerMetadata !== undefined;
+/** Providers refuse empty texts; one that carries a signature must go back all the same, to whoever signed it. */
+function saysSomething(
+  { text, providerMetadata }: { readonly text?: string; readonly providerMetadata?: JsonObject },
+  signer?: Dialect,
+): boolean {
+  if (text?.trim() !== "") return true;
+  if (providerMetadata === undefined) return false;
+  return signer === undefined || NAMESPACES[signer] in providerMetadata;
 }
 
 /** Arguments that are no JSON object cannot be sent as the model wrote them; it is shown what it wrote. */
 function inputOf(args: string): JsonObject {
   try {
-    const input: unknown = JSON.parse(args);
+    const input: unknown = JSON.parse(args, wellFormed);
     if (isJsonObject(input)) return input;
   } catch {
     // Said below, and by the tool's result.
   }
   return { invalid_arguments: args };
+}
+
+/** Half a character, which JSON can write and providers refuse to read. */
+function wellFormed(_: string, value: unknown): unknown {
+  return typeof value === "string" ? value.toWellFormed() : value;
 }
 
 /** What a provider attached to its words goes back to it unread. */

@@ -43,7 +43,7 @@ export async function streamAnswer(streamed: StreamedAnswer, headers: ResponseHe
   const deltas = answer.deltas[Symbol.asyncIterator]();
   try {
     const first = deltas.next();
-    const early = await call.wait(within(first, limits.firstDeltaMs));
+    const early = await within(call, first, limits.firstDeltaMs);
     if (early?.done === false) throwFailure(early.value, telling);
     call.begin(200, { ...SSE_HEADERS, ...headers });
     await frames.write(chunks.begin());
@@ -98,11 +98,18 @@ function throwFailure(delta: AnswerDelta, telling: Telling): void {
 }
 
 /** What it says within the time, or undefined; it goes on either way. */
-function within<Value>(promise: Promise<Value>, timeMs: number): Promise<Value | undefined> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => resolve(undefined), timeMs);
-    promise.then(resolve, reject).finally(() => clearTimeout(timer));
-  });
+async function within<Value>(
+  call: HttpCall,
+  promise: Promise<Value>,
+  timeMs: number,
+): Promise<Value | undefined> {
+  const late = Promise.withResolvers<undefined>();
+  const timer = setTimeout(() => late.resolve(undefined), timeMs);
+  try {
+    return await call.wait(Promise.race([promise, late.promise]));
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 /** Writes frames, and an empty one whenever there was nothing to write for a while. */

@@ -12,14 +12,10 @@ export function canonicalText(json: string): string {
     // Before the parser, because what follows walks the value recursively.
     checkJson(Buffer.from(trimmed));
     const value: unknown = JSON.parse(trimmed);
-    return canonicalJson(value);
+    return JSON.stringify(sorted(value));
   } catch {
     return trimmed;
   }
-}
-
-export function canonicalJson(value: unknown): string {
-  return JSON.stringify(sorted(value));
 }
 
 function sorted(value: unknown): unknown {

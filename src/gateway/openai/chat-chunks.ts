@@ -5,7 +5,7 @@
  * type and name; a good end always has its finish reason, and only a good end has one. An answer that breaks off ends with an error frame, which
  * clients raise, and without `[DONE]`.
  */
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { type AnswerCall, type AnswerDelta, type AnswerUsage, endError, type Finish } from "./answer.ts";
 import { chatUsage } from "./chat-usage.ts";
 import { DONE, type Frame, framePlaceId, type FramePlace } from "./frames.ts";
@@ -27,13 +27,17 @@ export interface ChunkOptions extends ChatHead {
 
 /** The same seed (the stream and where the answer begins in it) gives the same id. */
 export function completionId(seed: string): string {
-  return `chatcmpl-${createHash("sha256").update(seed).digest("hex").slice(0, 32)}`;
+  return `chatcmpl-${hash("sha256", seed).slice(0, 32)}`;
 }
 
 type Json = Readonly<Record<string, unknown>>;
 
 export class ChatChunks {
   readonly #options: ChunkOptions;
+  /** The beginning of every chunk, written once: there is one for every few letters of the answer. */
+  readonly #head: string;
+  /** As OpenAI does: whoever asked for the usage finds the field in every chunk. */
+  readonly #tail: string;
   /** Frames that the reader has already. */
   #toSkip: number;
   /** The event that the frames under way come from, and how many of it were made. */
@@ -43,6 +47,10 @@ export class ChatChunks {
 
   constructor(options: ChunkOptions) {
     this.#options = options;
+    const { id, createdS, model, includeUsage } = options;
+    const head = JSON.stringify({ id, object: "chat.completion.chunk", created: createdS, model });
+    this.#head = `${head.slice(0, -1)},"choices":`;
+    this.#tail = includeUsage ? ',"usage":null}' : "}";
     this.#toSkip = options.after?.frames ?? 0;
     this.#eventId = options.after?.eventId ?? 0;
   }
@@ -109,7 +117,7 @@ export class ChatChunks {
     this.#end = "finish";
     const last = this.#chunk({}, reason);
     if (!this.#options.includeUsage) return [last];
-    return [last, JSON.stringify({ ...this.#head(), choices: [], usage: chatUsage(usage) })];
+    return [last, `${this.#head}[],"usage":${JSON.stringify(chatUsage(usage))}}`];
   }
 
   #placed(data: string, { eventId, endsEvent }: AnswerDelta, isLast: boolean): readonly Frame[] {
@@ -126,16 +134,9 @@ export class ChatChunks {
     return [{ id: framePlaceId(place), data }];
   }
 
-  #head(): Json {
-    const { id, createdS, model } = this.#options;
-    return { id, object: "chat.completion.chunk", created: createdS, model };
-  }
-
   #chunk(delta: Json, finish: Finish | null): string {
-    const choices = [{ index: 0, delta, finish_reason: finish }];
-    // As OpenAI does: whoever asked for the usage finds the field in every chunk.
-    const usage = this.#options.includeUsage ? { usage: null } : {};
-    return JSON.stringify({ ...this.#head(), choices, ...usage });
+    const choice = `[{"index":0,"delta":${JSON.stringify(delta)},"finish_reason":${JSON.stringify(finish)}}]`;
+    return this.#head + choice + this.#tail;
   }
 }
 

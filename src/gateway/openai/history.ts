@@ -5,7 +5,7 @@
  * a call without a result and a result without a call, so neither leaves here; and nothing that the client said is lost
  * without a word.
  */
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import type {
   AssistantChatMessage,
   ChatMessage,
@@ -143,7 +143,7 @@ function userPart(part: LinePart, files: Files): TextPart | FilePart {
 function filePart(file: LineFile, files: Files): FilePart {
   const { mediaType } = file;
   if ("url" in file) return { type: "file", mediaType, url: file.url };
-  const blobId = createHash("sha256").update(file.bytes).digest("hex");
+  const blobId = hash("sha256", file.bytes);
   files.set(blobId, file.bytes);
   const { fileName } = file;
   return { type: "file", mediaType, blobId, ...(fileName === undefined ? {} : { fileName }) };

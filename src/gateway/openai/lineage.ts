@@ -8,8 +8,8 @@
  *
  * Invariant: equal chains mean that the model has seen what the client says it has.
  */
-import { createHash } from "node:crypto";
-import { canonicalJson, canonicalText } from "./canonical-json.ts";
+import { hash as digest } from "node:crypto";
+import { canonicalText } from "./canonical-json.ts";
 import type { RequestTool } from "./chat-tools.ts";
 import { inCallOrder } from "./tool-windows.ts";
 import type { LineFile, LineMessage, LinePart } from "./line.ts";
@@ -48,7 +48,7 @@ export function toolsHash(tools: readonly RequestTool[]): string {
 }
 
 export function chain(previous: string, hash: string): string {
-  return createHash("sha256").update(previous).update(hash).digest("hex");
+  return digest("sha256", previous + hash);
 }
 
 /** Of all of them. Results count in the order of their calls, whatever order they came in. */
@@ -73,9 +73,10 @@ function filesOf(parts: readonly LinePart[]): readonly string[] {
 
 function fileHash(file: LineFile): string {
   if ("url" in file) return `url ${file.url}`;
-  return createHash("sha256").update(file.bytes).digest("hex");
+  return digest("sha256", file.bytes);
 }
 
-function hashOf(value: unknown): string {
-  return createHash("sha256").update(canonicalJson(value)).digest("hex");
+/** Lists of texts and numbers: the same value is the same text without any sorting. */
+function hashOf(value: readonly unknown[]): string {
+  return digest("sha256", JSON.stringify(value));
 }

@@ -167,20 +167,17 @@ function restarted(state: AnswerState): Result {
 
 function said(state: AnswerState, kind: keyof Said, words: string): Result {
   if (words === "") return [state, []];
-  const { current, shown } = state;
+  const { current, shown, owed } = state;
   const text = current[kind] === "" && needsGap(state.earlier[kind]) ? `\n\n${words}` : words;
   const next = { ...state, current: { ...current, [kind]: current[kind] + text } };
-  const owed = state.owed[kind];
-  if (owed.startsWith(text))
-    return [{ ...next, owed: { ...state.owed, [kind]: owed.slice(text.length) } }, []];
-  if (!text.startsWith(owed)) return diverged(next);
-  const fresh = text.slice(owed.length);
-  const after = {
-    ...next,
-    owed: { ...state.owed, [kind]: "" },
-    shown: { ...shown, [kind]: shown[kind] + fresh },
-  };
-  return [after, [{ kind, text: fresh }]];
+  const before = owed[kind];
+  // Nearly always nothing began anew, and all of it is news.
+  if (before === "") return [{ ...next, shown: { ...shown, [kind]: shown[kind] + text } }, [{ kind, text }]];
+  if (before.startsWith(text)) return [{ ...next, owed: { ...owed, [kind]: before.slice(text.length) } }, []];
+  if (!text.startsWith(before)) return diverged(next);
+  const news = text.slice(before.length);
+  const settled = { owed: { ...owed, [kind]: "" }, shown: { ...shown, [kind]: shown[kind] + news } };
+  return [{ ...next, ...settled }, [{ kind, text: news }]];
 }
 
 /** Two steps of one answer are two paragraphs of one text. */

@@ -5,6 +5,7 @@
  * the socket.
  */
 import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from "node:http2";
+import { HoldfastError } from "../../protocol/errors.ts";
 import type { Exchange, ExchangeListener, ResponseHeaders } from "./exchange.ts";
 
 export class Http2Exchange implements Exchange {
@@ -56,7 +57,7 @@ export class Http2Exchange implements Exchange {
       if (isClosed) return;
       isClosed = true;
       clearTimeout(this.#leaving);
-      listener.closed(stream.writableFinished);
+      listener.closed(isSent(stream));
     };
     stream.on("close", close);
     // A listener that comes too late would otherwise wait for ever.
@@ -97,9 +98,10 @@ export class Http2Exchange implements Exchange {
   }
 
   destroy(): void {
-    // After a complete response this says "I need no more of your request", before it "this is broken".
-    const code = this.#stream.writableFinished ? constants.NGHTTP2_NO_ERROR : constants.NGHTTP2_CANCEL;
-    this.#stream.close(code);
+    // After a complete response this says "I need no more of your request".
+    if (isSent(this.#stream)) this.#stream.close(constants.NGHTTP2_NO_ERROR);
+    // Before it "this is broken". To close with an error code would not do: Node then ends the response first, and the peer takes it for complete.
+    else this.#stream.destroy(new HoldfastError("connection_lost", "the response was broken off"));
   }
 }
 
@@ -108,6 +110,13 @@ export interface Peer {
   readonly isSecure: boolean;
   readonly remoteAddress: string;
   readonly lastBytesTimeoutMs: number;
+}
+
+/** A stream that ends well may be closed before Node has said that its writing is finished. */
+function isSent(stream: ServerHttp2Stream): boolean {
+  if (stream.writableFinished) return true;
+  const hasEndedWell = stream.writableEnded && stream.rstCode === constants.NGHTTP2_NO_ERROR;
+  return hasEndedWell && stream.writableLength === 0;
 }
 
 function text(value: string | string[] | undefined): string | undefined {

@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { test } from "node:test";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import {
   freshStart,
   type LineFile,

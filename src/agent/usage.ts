@@ -1,0 +1,37 @@
+/**
+ * Counted tokens, as they stand in events: whole numbers that fit, whatever a provider says.
+ */
+import type { Usage } from "./model.ts";
+
+export const NO_USAGE: Usage = {
+  inputTokens: 0,
+  outputTokens: 0,
+  cacheReadTokens: 0,
+  cacheWriteTokens: 0,
+  reasoningTokens: 0,
+};
+
+/** More than the context of any model; so many steps of it as a turn can have still fit into a field. */
+const TOKENS_MAX = 0xffff_ffff;
+
+export function cleanUsage(usage: Usage): Usage {
+  return mapped((name) => fitting(usage[name]));
+}
+
+export function sumOf(all: readonly (Usage | undefined)[]): Usage {
+  return mapped((name) => fitting(all.reduce((total, usage) => total + (usage?.[name] ?? 0), 0)));
+}
+
+function mapped(tokens: (name: keyof Usage) => number): Usage {
+  return {
+    inputTokens: tokens("inputTokens"),
+    outputTokens: tokens("outputTokens"),
+    cacheReadTokens: tokens("cacheReadTokens"),
+    cacheWriteTokens: tokens("cacheWriteTokens"),
+    reasoningTokens: tokens("reasoningTokens"),
+  };
+}
+
+function fitting(tokens: number): number {
+  return Number.isNaN(tokens) ? 0 : Math.min(Math.max(0, Math.round(tokens)), TOKENS_MAX);
+}

@@ -1,0 +1,36 @@
+/**
+ * `holdfast sessions`: what the gateway of the running server has open.
+ *
+ * Asked of the server: sessions are sealed on the disk, and only the process that runs them knows what they do now.
+ */
+import { askSessions, type SessionInfo } from "./control-client.ts";
+import { failure } from "./failures.ts";
+import { type Flags, resolveSettings } from "./settings.ts";
+import { minute, type Surroundings, table, terminal, visible } from "./terminal.ts";
+
+export interface SessionsFlags extends Pick<Flags, "dataDir" | "config"> {
+  readonly json?: boolean;
+}
+
+export async function sessions(flags: SessionsFlags, surroundings: Surroundings): Promise<void> {
+  const { dataDir } = resolveSettings(flags, surroundings);
+  const open = await askSessions(dataDir);
+  if (open === undefined) {
+    throw failure(`no server runs on ${dataDir}; start one with: holdfast serve`);
+  }
+  const term = terminal(surroundings);
+  if (flags.json === true) {
+    term.print(JSON.stringify(open));
+    return;
+  }
+  if (open.length === 0) {
+    term.note("No session is open: nobody waits for an answer, and no answer waits for tool results.");
+    return;
+  }
+  const head = ["STREAM", "PRINCIPAL", "MODEL", "STATE", "TOOLS", "SINCE"];
+  for (const line of table(head, open.map(rowOf), term)) term.print(line);
+}
+
+function rowOf({ streamId, principal, model, state, pending, updatedMs }: SessionInfo): string[] {
+  return [streamId, visible(principal), visible(model), state, String(pending), minute(updatedMs)];
+}
