@@ -25,6 +25,11 @@ export async function contentOf(bytes: Uint8Array, blobs: ApplicationBlobs | und
   if (bytes.length <= LIMITS.inlineBytesMax) {
     return create(ContentSchema, { content: { case: "inline", value: bytes } });
   }
+  return putContent(bytes, blobs);
+}
+
+/** By its name, however small: one of several that would not fit together. */
+export async function putContent(bytes: Uint8Array, blobs: ApplicationBlobs | undefined): Promise<Content> {
   const blobId = await largeBlobs(blobs).put(bytes);
   return create(ContentSchema, {
     content: { case: "blobId", value: bytesOf(blobId) },

@@ -76,16 +76,15 @@ export type ShownTurn =
 const encoder = new TextEncoder();
 
 export function draftOf(turn: TurnContents): Draft {
-  const blobs: Blob[] = [];
-  const add = (bytes: Uint8Array, kind: BlobKind): Uint8Array => {
-    const id = blobIdOf(bytes);
-    if (!blobs.some((blob) => blob.id === id)) blobs.push({ id, bytes, kind });
+  const blobs = new Map<string, Blob>();
+  const add = (bytes: Uint8Array, kind: BlobKind, id = blobIdOf(bytes)): Uint8Array => {
+    if (!blobs.has(id)) blobs.set(id, { id, bytes, kind });
     return bytesOf(id);
   };
   const { before, summary, shown } = turn;
   const kept = summary === undefined ? (before?.messages ?? []) : [];
   const init: MessageInitShape<typeof ConversationStateSchema> = {
-    messages: [...kept, ...turn.messages.map(({ bytes, kind }) => add(bytes, kind))],
+    messages: [...kept, ...turn.messages.map(({ bytes, kind, blobId }) => add(bytes, kind, blobId))],
     todos:
       turn.todos === undefined
         ? (before?.todos ?? [])
@@ -98,7 +97,7 @@ export function draftOf(turn: TurnContents): Draft {
     turns: [...(before?.turns ?? []), ...(shown === undefined ? [] : [addTurn(shown, add)])],
     subagentStates: before?.subagentStates ?? [],
   };
-  return { state: create(ConversationStateSchema, init), blobs };
+  return { state: create(ConversationStateSchema, init), blobs: [...blobs.values()] };
 }
 
 type Add = (bytes: Uint8Array, kind: BlobKind) => Uint8Array;

@@ -26,7 +26,7 @@ export class Checkpoints {
 
   /** Sends the blobs on their way. */
   async prepare(draft: Draft): Promise<void> {
-    for (const { bytes, kind } of draft.blobs) await this.#io.setBlob(bytes, kind);
+    for (const { bytes, kind, id } of draft.blobs) await this.#io.setBlob(bytes, kind, id);
     this.#drafts.push(draft);
   }
 

@@ -24,9 +24,11 @@ export function applyEdits(text: string, edits: readonly Edit[]): Edited {
     if (oldText === newText) return failed(`${which}old_text and new_text are the same`);
     const count = occurrences(current, oldText);
     if (count === 0) return failed(`${which}${missing(current, oldText)}`);
-    if (count > 1 && !all) {
+    // They may overlap: two closing lines are there twice among three.
+    const isUnique = current.indexOf(oldText) === current.lastIndexOf(oldText);
+    if (!isUnique && !all) {
       return failed(
-        `${which}old_text is there ${count} times; give more of the lines around it, or set replace_all`,
+        `${which}old_text is there ${Math.max(2, count)} times; give more of the lines around it, or set replace_all`,
       );
     }
     // Not `replace`: in a replacement text "$&" and the like must stand for themselves.

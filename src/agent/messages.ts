@@ -4,6 +4,7 @@
  * The same events give the same bytes, so each prompt begins with the one before, also after a restart, and the
  * blob of a message never changes.
  */
+import { clone, create, toBinary } from "@bufbuild/protobuf";
 import {
   type ChatMessage,
   encodeChatMessage,
@@ -20,20 +21,24 @@ import {
   type ToolCall,
   ToolOutcome,
   type UserMessage,
+  UserMessageSchema,
 } from "../protocol/messages.ts";
-import { blobIdOf } from "./blobs.ts";
+import { LIMITS } from "../protocol/limits.ts";
+import { blobIdOf, putContent } from "./blobs.ts";
 import type { TurnIo } from "./turn-io.ts";
 
 /** A message with the bytes that it is known by. */
 export interface Written {
   readonly message: ChatMessage;
   readonly bytes: Uint8Array;
+  readonly blobId: string;
   readonly kind: BlobKind;
 }
 
 export function written(message: ChatMessage): Written {
   const kind = message.role === "assistant" ? BlobKind.ASSISTANT_MESSAGE : BlobKind.MESSAGE;
-  return { message, bytes: encodeChatMessage(message), kind };
+  const bytes = encodeChatMessage(message);
+  return { message, bytes, blobId: blobIdOf(bytes), kind };
 }
 
 export function userText(text: string): UserChatMessage {
@@ -52,6 +57,27 @@ export async function userMessage(
   const texts: TextPart[] = text === "" && files.length > 0 ? [] : [{ type: "text", text }];
   return { role: "user", content: [...files, ...texts] };
 }
+
+/** As it can stand in an event: what is attached to a large message is put beside the stream. */
+export async function lighter(message: UserMessage, io: TurnIo): Promise<UserMessage> {
+  if (toBinary(UserMessageSchema, message).length <= LIMITS.inlineBytesMax) return message;
+  const light = clone(UserMessageSchema, message);
+  for (const attachment of light.attachments) {
+    const { content } = attachment.content ?? {};
+    if (content?.case === "inline") attachment.content = await putContent(content.value, io.stream.blobs);
+  }
+  return light;
+}
+
+/** What stays of it then. */
+export function lightestBytes({ text, messageId, attachments }: UserMessage): number {
+  const named = attachments.map(({ mediaType, fileName }) => ({ mediaType, fileName }));
+  const message = create(UserMessageSchema, { text, messageId, attachments: named });
+  return toBinary(UserMessageSchema, message).length + attachments.length * BLOB_NAME_BYTES;
+}
+
+/** A blob id, its size, and the tags around them. */
+const BLOB_NAME_BYTES = 64;
 
 async function filePart(
   { mediaType, fileName, content }: Attachment,

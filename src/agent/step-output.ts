@@ -71,7 +71,10 @@ export class StepOutput {
         return { updates: this.#writing?.type === type ? this.#end(part.metadata) : [] };
       }
       case "tool_call_delta": {
-        const value = { toolCallId: cut(part.toolCallId, ID_CHARS_MAX), tool: cut(part.tool, NAME_CHARS_MAX) };
+        const value = {
+          toolCallId: cut(part.toolCallId, ID_CHARS_MAX),
+          tool: cut(part.tool, NAME_CHARS_MAX),
+        };
         const pieces = piecesOf(part.args).map((argsJsonDelta): Update => ({
           case: "partialToolCall",
           value: { ...value, argsJsonDelta },

@@ -19,6 +19,7 @@ import {
   type RunRequest,
   ToolOutcome,
 } from "../protocol/messages.ts";
+import { putContent } from "./blobs.ts";
 import { applyEdits } from "./edit.ts";
 import { writeAfter } from "./exec-ids.ts";
 import { callResult, type CallResult, describeReply, type Outcome, type ToolImage } from "./tool-results.ts";
@@ -126,7 +127,8 @@ export class ToolCalls {
       case "subagent": {
         // The user's choice of a model holds for subagents too.
         const { description, prompt, read_only: readOnly = false } = plan.args;
-        const model = (plan.args.model ?? "") === "" ? this.#request.model : plan.args.model;
+        const { model: chosen = "" } = plan.args;
+        const model = chosen === "" ? this.#request.model : chosen;
         const content = await this.#io.content(encoder.encode(prompt));
         const depth = this.#request.subagentDepth + 1;
         return { case: "subagentArgs", value: { description, prompt: content, model, depth, readOnly } };
@@ -147,9 +149,7 @@ export class ToolCalls {
   /** A call that is one exec. */
   async #single(execId: string, plan: SinglePlan): Promise<Progress> {
     const settled = await this.#settled(execId);
-    return settled === undefined
-      ? this.#unsettled(execId, () => this.#firstMessage(plan))
-      : over(settled);
+    return settled === undefined ? this.#unsettled(execId, () => this.#firstMessage(plan)) : over(settled);
   }
 
   /** The request is made when it is asked for, and not each time that somebody looks: it may be large. */
@@ -159,7 +159,8 @@ export class ToolCalls {
     after?: string,
   ): Promise<Progress> {
     const { log } = this.#io;
-    if (log.stageOf(execId) === "issued") return { kind: "waiting" };
+    // Its outcome may have come since it was looked for: then it is looked for again, never asked again (C1).
+    if (log.stageOf(execId) === "issued" || log.outcomeOf(execId) !== undefined) return { kind: "waiting" };
     if (log.cancelled !== undefined)
       return over(callResult("aborted", "The turn was stopped before this ran."));
     return { kind: "exec", execId, message: await message(), ...(after === undefined ? {} : { after }) };
@@ -251,16 +252,18 @@ export class ToolCalls {
   }
 
   /** With the conversation's blobs, so that the next turn still has it. */
-  async #file({ mediaType, bytes }: ToolImage): Promise<MessageInitShape<typeof AttachmentSchema>> {
-    const { keepsBlobs } = this.#request;
-    const content = keepsBlobs
-      ? await this.#io.setBlob(bytes, BlobKind.CONTENT)
-      : await this.#io.content(bytes);
-    return { mediaType, content };
+  async #file(
+    { mediaType, bytes }: ToolImage,
+    isOnly: boolean,
+  ): Promise<MessageInitShape<typeof AttachmentSchema>> {
+    if (this.#request.keepsBlobs)
+      return { mediaType, content: await this.#io.setBlob(bytes, BlobKind.CONTENT) };
+    const content = isOnly ? this.#io.content(bytes) : putContent(bytes, this.#io.stream.blobs);
+    return { mediaType, content: await content };
   }
 
   async #complete({ part, place }: OpenCall, { outcome, text, images }: CallResult): Promise<void> {
-    const files = await Promise.all(images.map((image) => this.#file(image)));
+    const files = await Promise.all(images.map((image) => this.#file(image, images.length === 1)));
     const execIds = [place, writeAfter(place)].filter((execId) => this.#io.log.stageOf(execId) !== undefined);
     const result = await this.#io.content(encoder.encode(text));
     const { toolCallId, tool } = part;

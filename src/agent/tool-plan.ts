@@ -65,7 +65,9 @@ export function offerOf(request: RunRequest): Offer {
       if (typeof parsed === "string") return invalid(parsed);
       const action = builtIn.plan(parsed.value, kinds);
       if (typeof action === "object" && action.kind === "exec" && args.length > ARGS_CHARS_MAX)
-        return invalid(`The arguments have more than ${ARGS_CHARS_MAX} characters: write it to a file first.`);
+        return invalid(
+          `The arguments have more than ${ARGS_CHARS_MAX} characters: write it to a file first.`,
+        );
       return typeof action === "string" ? invalid(`The arguments are wrong:\n${action}`) : action;
     },
   };

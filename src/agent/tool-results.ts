@@ -35,6 +35,9 @@ export type ReadContent = (content: Content | undefined) => Promise<Uint8Array>;
 /** About ten thousand tokens: a result that fills the context helps nobody. */
 export const RESULT_CHARS_MAX = 40_000;
 
+/** Of one result; no model looks at more. */
+const IMAGES_MAX = 100;
+
 const decoder = new TextDecoder();
 
 export function callResult(outcome: Outcome, text: string, images: readonly ToolImage[] = []): CallResult {
@@ -227,5 +230,6 @@ async function describeMcp(success: McpSuccess, read: ReadContent): Promise<Call
   if (texts.length === 0 && success.structuredJson !== undefined) {
     texts.push(decoder.decode(await read(success.structuredJson)));
   }
-  return callResult(success.isError ? "failed" : "done", texts.join("\n"), images);
+  if (images.length > IMAGES_MAX) texts.push(`(${images.length - IMAGES_MAX} more images were left out)`);
+  return callResult(success.isError ? "failed" : "done", texts.join("\n"), images.slice(0, IMAGES_MAX));
 }

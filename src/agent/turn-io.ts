@@ -37,7 +37,7 @@ export class TurnIo {
   readonly log = new TurnLog();
   readonly stream: ApplicationStream;
   readonly #cache: BlobCache;
-  /** Blobs that this turn has in hand, by id. */
+  /** Blobs that this turn has in hand, by id. Small ones: what is larger lies beside the stream and can be read again. */
   readonly #known = new Map<string, Uint8Array>();
   #changed = Promise.withResolvers<void>();
   readonly #cancel = new AbortController();
@@ -135,11 +135,7 @@ export class TurnIo {
     const whole = messageOf(message);
     const body = toBinary(AgentServerMessageSchema, whole);
     const durable = this.stream.emit(body).then(
-      (eventId) => {
-        this.log.logged(eventId, whole);
-        // Its answer may have been heard before.
-        if (message.case !== "interactionUpdate") this.#change();
-      },
+      (eventId) => this.#logged(eventId, whole),
       (cause: unknown) => {
         if (this.isStopped) throw new Stopped();
         this.#refused ??= cause instanceof Error ? cause : new Error(String(cause));
@@ -152,6 +148,12 @@ export class TurnIo {
     this.#unawaited++;
     this.#unawaitedBytes += body.length;
     return durable;
+  }
+
+  #logged(eventId: number, whole: AgentServerMessage): void {
+    this.log.logged(eventId, whole);
+    // What answers it may have been heard before.
+    if (whole.message.case !== "interactionUpdate") this.#change();
   }
 
   update(update: Update): Promise<void> {
@@ -168,8 +170,7 @@ export class TurnIo {
   }
 
   /** Asks the client to keep a blob, once; the answer is in the log some time later. */
-  async setBlob(bytes: Uint8Array, kind: BlobKind): Promise<Content> {
-    const id = blobIdOf(bytes);
+  async setBlob(bytes: Uint8Array, kind: BlobKind, id = blobIdOf(bytes)): Promise<Content> {
     this.learn(id, bytes);
     if (!this.#sets.has(id) && !this.log.isSetAsked(id)) {
       this.#sets.add(id);
@@ -238,7 +239,7 @@ export class TurnIo {
 
   /** From now on it need not be asked for. The bytes are checked by whoever has them from elsewhere. */
   learn(id: string, bytes: Uint8Array): void {
-    this.#known.set(id, bytes);
+    if (bytes.length <= LIMITS.inlineBytesMax) this.#known.set(id, bytes);
     this.#cache.put(this.stream.principal, id, bytes);
   }
 

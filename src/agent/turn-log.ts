@@ -7,7 +7,7 @@
  *
  * Invariant: nothing in here that is not in one of the logs, so a restart loses nothing and invents nothing.
  */
-import { fromBinary, toBinary } from "@bufbuild/protobuf";
+import { fromBinary } from "@bufbuild/protobuf";
 import * as ledger from "../core/exec-ledger.ts";
 import {
   AgentClientMessageSchema,
@@ -25,11 +25,11 @@ import {
   type StepOptions,
   type ToolCall,
   type UserMessage,
-  UserMessageSchema,
 } from "../protocol/messages.ts";
 import type { ClientInput } from "../server/application.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import { hexOf } from "./blobs.ts";
+import { lightestBytes } from "./messages.ts";
 import type { Usage } from "./model.ts";
 import { sumOf } from "./usage.ts";
 import { precededBy } from "./exec-ids.ts";
@@ -157,7 +157,7 @@ export class TurnLog {
     return this.book.execs.get(execId)?.stage;
   }
 
-  /** What a running exec has said, in order. */
+  /** What a running exec has said. */
   partialsOf(execId: string): readonly Partial[] {
     return this.#partials.get(execId) ?? [];
   }
@@ -250,7 +250,7 @@ export class TurnLog {
       partials.push(...partialsOf(reply));
       return;
     }
-    if (reply.stepOptions !== undefined) this.options = reply.stepOptions;
+    if (!this.book.results.has(execId)) this.options = reply.stepOptions ?? this.options;
     this.#terminal(seqno, execId, { kind: "reply", reply });
   }
 
@@ -293,8 +293,8 @@ export class TurnLog {
 
   /** It is said again to all readers, in one event. */
   #heardMessage(message: UserMessage): void {
-    if (toBinary(UserMessageSchema, message).length <= MESSAGE_BYTES_MAX) this.#said.push(message);
-    else this.violation ??= `a message has at most ${MESSAGE_BYTES_MAX} bytes: attach the rest as a blob`;
+    if (lightestBytes(message) <= MESSAGE_BYTES_MAX) this.#said.push(message);
+    else this.violation ??= `a message has at most ${MESSAGE_BYTES_MAX} bytes: attach the rest as a file`;
   }
 
   /** An event of our own is in the log. */
@@ -354,8 +354,6 @@ export class TurnLog {
         if (message.value.toolCall !== undefined) this.#callOver(message.value.toolCall);
         return;
       case "shellOutputDelta":
-        this.#relayed.set(message.value.execId, (this.#relayed.get(message.value.execId) ?? 0) + 1);
-        return;
       case "toolCallDelta": {
         const { execId } = message.value;
         this.#relayed.set(execId, (this.#relayed.get(execId) ?? 0) + 1);

@@ -13,7 +13,7 @@ import type { BlobCache } from "./blobs.ts";
 import { type Draft, draftOf, type ShownTurn, type Todo } from "./checkpoint.ts";
 import { Checkpoints } from "./checkpoints.ts";
 import { History } from "./history.ts";
-import { userText, type Written, written } from "./messages.ts";
+import { lighter, userText, type Written, written } from "./messages.ts";
 import type { Model, Models } from "./model.ts";
 import { ModelStep, type StepPlace } from "./model-step.ts";
 import { afterSummary, CONTINUE, ranCommand, SUMMARIZE, systemPrompt } from "./prompts.ts";
@@ -154,7 +154,7 @@ export class Turn {
     }
     // What is said meanwhile follows the summary: it is neither summed up nor taken for one.
     if (log.nextMessage !== undefined && !this.#isSummarizing) {
-      const value = { userMessage: log.nextMessage };
+      const value = { userMessage: await lighter(log.nextMessage, this.#io) };
       await this.#io.update({ case: "userMessageAppended", value });
       return undefined;
     }
@@ -197,9 +197,13 @@ export class Turn {
 
   /** What the call at this place among those of its step asks for. */
   #plan(tool: string, args: string, at: number): CallPlan {
-    if (this.#isSummarizing) return { kind: "invalid", why: "There are no tools now: answer with the summary." };
+    if (this.#isSummarizing)
+      return { kind: "invalid", why: "There are no tools now: answer with the summary." };
     if (at < CALLS_MAX) return this.#offer.plan(tool, args);
-    return { kind: "invalid", why: `A step has at most ${CALLS_MAX} calls: ask for the rest in the next one.` };
+    return {
+      kind: "invalid",
+      why: `A step has at most ${CALLS_MAX} calls: ask for the rest in the next one.`,
+    };
   }
 
   /** The client is told once; each exec is still answered. */
@@ -228,7 +232,8 @@ export class Turn {
       throw new TurnFailure("token_limit", `the turn used ${tokens} tokens; continue to let it go on`);
     }
     const { sameSteps } = this.#history;
-    if (sameSteps >= sameStepsMax) {
+    // Whoever runs its own tools may wait by asking again and again: that is its affair.
+    if (this.#offer.hasBuiltIns && sameSteps >= sameStepsMax) {
       const message = `the model asked for the same ${sameSteps} times in a row and was told the same`;
       throw new TurnFailure("no_progress", message);
     }

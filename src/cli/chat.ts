@@ -4,13 +4,14 @@
  * Puts the parts in `chat/` together and takes them down again. With a message on the command line it answers that and
  * ends; else it talks with whoever sits there.
  */
-import { fstatSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, fstatSync } from "node:fs";
+import { dirname, join } from "node:path";
 import process from "node:process";
 import { text as textOf } from "node:stream/consumers";
 import { Conversations, type Turn } from "../client/index.ts";
 import { openClient } from "../client-node/index.ts";
-import { scopePaths } from "../client-node/scope.ts";
+import { keyDirectory, scopePaths, thisPlatform } from "../client-node/scope.ts";
+import { CONFIG_FILE } from "./config-file.ts";
 import type { InteractionQuery } from "../protocol/messages.ts";
 import type { ToolsConfig } from "../tools/index.ts";
 import { allowing } from "./chat/allowances.ts";
@@ -48,6 +49,8 @@ interface Chat {
   readonly surroundings: Surroundings;
   readonly style: Style;
   readonly toolsConfig: ToolsConfig | undefined;
+  /** The server's data and our keys: no tool reads them, also when the workspace is the home directory. */
+  readonly closed: readonly string[];
   /** A line about the chat: to standard error, and onto the screen once there is one. */
   readonly note: (line: string) => void;
   readonly notes: { print: (line: string) => void };
@@ -56,7 +59,7 @@ interface Chat {
 export async function chat(flags: ChatFlags, surroundings: Surroundings): Promise<void> {
   const settings = checkChatFlags(flags, surroundings);
   const { dataDir, config } = flags;
-  const resolved = resolveSettings(present({ dataDir, config }), surroundings);
+  const resolved = resolveSettings(present({ dataDir, config }), surroundings, { isNamedOnly: true });
   const { stdout, stderr, env } = surroundings;
   const notes = {
     print: (line: string): void => {
@@ -69,10 +72,14 @@ export async function chat(flags: ChatFlags, surroundings: Surroundings): Promis
     surroundings,
     style: styleOf(stdout, env),
     toolsConfig: allowing(resolved.tools, settings),
+    closed: [resolved.dataDir, dirname(keyDirectory(thisPlatform()))],
     note: (line) => notes.print(line),
     notes,
   };
   if (flags.list === true) return listConversations(setUp);
+  if (config === undefined && existsSync(join(surroundings.cwd, CONFIG_FILE))) {
+    setUp.note(`holdfast: ${CONFIG_FILE} here is not used: name it with --config if you trust it`);
+  }
   const prompt = await promptOf(flags, settings);
   if (prompt === undefined && settings.isJson) {
     throw usageError("--json needs a message: give one with --prompt, or pipe it in");
@@ -151,7 +158,7 @@ async function answerOnce(setUp: Chat, link: ServerLink, prompt: string): Promis
   const onSignal = (): void => {
     interrupts++;
     if (interrupts > 1 || turn === undefined) process.exit(EXIT_INTERRUPTED);
-    turn.abort().catch((error: unknown) => note(String(error)));
+    turn.abort().catch((error: unknown) => note(safeLine(String(error))));
   };
   process.on("SIGINT", onSignal).on("SIGTERM", onSignal);
   try {
@@ -179,10 +186,10 @@ async function nobody(): Promise<QueryAnswer> {
   return { case: "unanswerable", value: { reason: "nobody can be asked: this is a script" } };
 }
 
-function sessionParts({ settings, surroundings, toolsConfig, note }: Chat, link: ServerLink) {
+function sessionParts({ settings, surroundings, toolsConfig, closed, note }: Chat, link: ServerLink) {
   const { env } = surroundings;
   const onNotice = (message: string): void => note(`holdfast: ${message}`);
-  return { settings, link, toolsConfig, env, onNotice };
+  return { settings, link, toolsConfig, closed, env, onNotice };
 }
 
 async function talk(setUp: Chat, link: ServerLink): Promise<number> {

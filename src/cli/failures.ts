@@ -7,6 +7,7 @@
  */
 import { CommanderError } from "commander";
 import { HoldfastError } from "../protocol/errors.ts";
+import { visible } from "./terminal.ts";
 
 export const EXIT_FAILED = 1;
 export const EXIT_USAGE = 2;
@@ -32,14 +33,19 @@ export function describeFailure(error: unknown, isDebug: boolean): Failed {
   if (error instanceof CommanderError) {
     return { exitCode: error.exitCode === 0 ? 0 : EXIT_USAGE, text: undefined };
   }
-  const message = error instanceof Error ? error.message : String(error);
-  const stack = isDebug && error instanceof Error ? `\n${describeStack(error)}` : "";
+  const message = printable(error instanceof Error ? error.message : String(error));
+  const stack = isDebug && error instanceof Error ? `\n${printable(describeStack(error))}` : "";
   if (!(error instanceof HoldfastError)) {
     const hint = isDebug ? "" : "\nThis is a bug. HOLDFAST_DEBUG=1 shows where it happened.";
     return { exitCode: EXIT_FAILED, text: `holdfast: ${message}${hint}${stack}` };
   }
   const isUsage = error.code === "invalid_frame" || error.code === "too_large";
   return { exitCode: isUsage ? EXIT_USAGE : EXIT_FAILED, text: `holdfast: ${message}${stack}` };
+}
+
+/** A message may come from a server or a log: it must not steer the terminal. */
+function printable(message: string): string {
+  return message.split("\n").map(visible).join("\n");
 }
 
 function describeStack(error: Error): string {

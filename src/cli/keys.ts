@@ -72,7 +72,7 @@ export async function listKeys(flags: KeysFlags, surroundings: Surroundings): Pr
     "STATE",
     ...(hasLimits ? ["LIMITS"] : []),
   ];
-  const rows = keys.map((key) => [...rowOf(key), ...(hasLimits ? [limitsText(key.limits)] : [])]);
+  const rows = keys.map((key) => (hasLimits ? rowOf(key).concat(limitsText(key.limits)) : rowOf(key)));
   for (const line of table(head, rows, term)) term.print(line);
 }
 

@@ -8,7 +8,7 @@
  */
 import { spawn } from "node:child_process";
 import { closeSync, fstatSync, openSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { tryLock } from "../client-node/presence.ts";
 import type { FileLock } from "../store/sqlite/lock.ts";
@@ -107,8 +107,9 @@ async function start(
   const main = join(import.meta.dirname, import.meta.filename.endsWith(".ts") ? "main.ts" : "main.js");
   const child = spawn(
     process.execPath,
-    [main, "serve", ...flags, ...(config === undefined ? [] : ["--config", config])],
-    { cwd, env: { ...env }, detached: true, stdio: ["ignore", log, log] },
+    [main, "serve", ...flags, ...(config === undefined ? [] : ["--config", resolve(cwd, config)])],
+    // Not in the workspace: a config file there must not become the server's.
+    { cwd: dataDir, env: { ...env }, detached: true, stdio: ["ignore", log, log] },
   );
   closeSync(log);
   const ended = Promise.withResolvers<"ended">();

@@ -6,6 +6,7 @@
  */
 import { join } from "node:path";
 import type { Logger } from "pino";
+import { z } from "zod";
 import type { ProviderModels } from "../agent/models/index.ts";
 import { ModelFailure } from "../agent/index.ts";
 import { Client } from "../client/index.ts";
@@ -14,11 +15,14 @@ import { resolveHomeKey } from "../client-node/home-key.ts";
 import { filePlace, parseHomeKey } from "../client-node/key-places.ts";
 import { keyDirectory } from "../client-node/scope.ts";
 import { TableJournalStore } from "../client-node/table-journal-store.ts";
-import { Gateway, type PrincipalClient } from "../gateway/index.ts";
+import { Gateway, type ListedModel, type PrincipalClient } from "../gateway/index.ts";
 import { nodeSealing } from "../sealing/node.ts";
 import type { Server } from "../server/index.ts";
 import type { SqliteStore } from "../store/index.ts";
+import type { BlobCalls, Connect } from "../transport/index.ts";
 import { memoryTransport } from "../transport/index.ts";
+import { http2Connect } from "../transport/node/http2-client.ts";
+import { failure, usageError } from "./failures.ts";
 import type { Surroundings } from "./terminal.ts";
 
 export interface GatewayParts {
@@ -29,39 +33,45 @@ export interface GatewayParts {
   readonly logger: Logger;
   readonly surroundings: Surroundings;
   readonly onNotice: (message: string) => void;
+  /** A Holdfast server elsewhere whose streams the gateway uses instead of this one's. */
+  readonly upstream: string | undefined;
 }
+
+export interface OpenGateway {
+  readonly gateway: Gateway;
+  close(): Promise<void>;
+}
+
+const CLEAN_UP_MS = 60 * 60_000;
 
 /** Names of rows and tool calls follow from a secret of their own, not from one that seals anything. */
 const NAMES = "the gateway's names";
 
-export async function openGateway(parts: GatewayParts): Promise<Gateway> {
-  const { server, store, models, logger, surroundings } = parts;
+export async function openGateway(parts: GatewayParts): Promise<OpenGateway> {
+  const { store, logger, surroundings } = parts;
   const { tables } = store;
   const sealing = nodeSealing();
   const homeKey = await gatewayHomeKey(parts);
   const sealer = sealing.homeSealer(homeKey);
   const blobs = new TableBlobStore({ tables, sealer, now: surroundings.now });
   const journals = new TableJournalStore({ tables });
-  const transport = memoryTransport(server.accept, {
-    principalOf: (principal) => principal,
-    blobs: server.blobs,
-  });
-  const clients = new Map<string, PrincipalClient>();
+  const way = parts.upstream === undefined ? wayWithin(parts) : await wayTo(parts.upstream, surroundings);
   const onBug = (bug: unknown): void => logger.error({ err: bug }, "the gateway made a mistake");
+  const clients = new Map<string, PrincipalClient>();
   const gateway = new Gateway({
     tables,
     sealer,
     secret: sealing.deriveStreamKey(homeKey, NAMES),
     isReusing: surroundings.env["HOLDFAST_SESSION_REUSE"] !== "0",
-    models: () => models.list(),
-    resolveModel: (name) => resolveModel(models, name),
+    models: way.models,
+    resolveModel: way.resolveModel,
     now: surroundings.now,
     onBug,
     clientOf: (principal) => {
       const known = clients.get(principal);
       if (known !== undefined) return known;
-      const { connect, blobs: blobCalls } = transport;
-      const credentials = (): Promise<string> => Promise.resolve(principal);
+      const credentials = (): Promise<string> => Promise.resolve(way.credentialsOf(principal));
+      const { connect, blobs: blobCalls } = way;
       const client = new Client({
         connect,
         blobs: blobCalls,
@@ -77,8 +87,79 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
     },
   });
   await gateway.start();
-  return gateway;
+  const timer = setInterval(() => void gateway.cleanUp(blobs).catch(onBug), CLEAN_UP_MS);
+  timer.unref();
+  return {
+    gateway,
+    close: async () => {
+      clearInterval(timer);
+      await gateway.close();
+      await Promise.all([...clients.values()].map(({ client }) => client.close()));
+      await way.close();
+    },
+  };
 }
+
+/** How the gateway reaches streams and models. */
+interface Way {
+  readonly connect: Connect;
+  readonly blobs: BlobCalls;
+  readonly credentialsOf: (principal: string) => string;
+  readonly models: () => readonly ListedModel[];
+  readonly resolveModel: (name: string) => string | undefined;
+  close(): void | Promise<void>;
+}
+
+function wayWithin({ server, models }: GatewayParts): Way {
+  const transport = memoryTransport(server.accept, {
+    principalOf: (principal) => principal,
+    blobs: server.blobs,
+  });
+  return {
+    connect: transport.connect,
+    blobs: transport.blobs,
+    credentialsOf: (principal) => principal,
+    models: () => models.list(),
+    resolveModel: (name) => resolveModel(models, name),
+    close: () => undefined,
+  };
+}
+
+/** There all principals are one; here their sessions stay apart. The model's name is for the other server to judge. */
+async function wayTo(url: string, { env }: Surroundings): Promise<Way> {
+  const apiKey = env["HOLDFAST_UPSTREAM_API_KEY"] ?? "";
+  if (apiKey === "")
+    throw usageError("--upstream-server needs the API key for it in HOLDFAST_UPSTREAM_API_KEY");
+  const models = await upstreamModels(url, apiKey);
+  const transport = http2Connect({ url });
+  return {
+    connect: transport.connect,
+    blobs: transport.blobs,
+    credentialsOf: () => apiKey,
+    models: () => models,
+    resolveModel: (name) => name,
+    close: () => transport.close(),
+  };
+}
+
+async function upstreamModels(url: string, apiKey: string): Promise<readonly ListedModel[]> {
+  try {
+    const response = await fetch(new URL("/v1/models", url), {
+      headers: { authorization: `Bearer ${apiKey}` },
+    });
+    const list: unknown = await response.json();
+    if (!response.ok) throw new Error(`it answered ${response.status}`);
+    return MODELS.parse(list).data.map(({ id, owned_by: provider }) => ({ id, provider, isDefault: false }));
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw failure(
+      `the Holdfast server at ${url} cannot be asked for its models (${why}); is it running?`,
+      cause,
+    );
+  }
+}
+
+const MODELS = z.object({ data: z.array(z.object({ id: z.string(), owned_by: z.string() })) });
 
 function resolveModel(models: ProviderModels, name: string): string | undefined {
   try {

@@ -17,7 +17,7 @@ import { newServerCounters, type ServerCounters } from "../server/counters.ts";
 import { type HttpServer, serveHttp } from "../server/http/index.ts";
 import { type Application, createServer, type Server } from "../server/index.ts";
 import { type CommitLog, openSqliteStore, type ScanProgress, type SqliteStore } from "../store/index.ts";
-import { type Gateway, gatewayHttp, type SessionRecord } from "../gateway/index.ts";
+import { gatewayHttp, type SessionRecord } from "../gateway/index.ts";
 import { announce } from "./announcement.ts";
 import { type Control, openControl, type ServerAbout, type SessionInfo } from "./control-server.ts";
 import { makeDataDir } from "./data-dir.ts";
@@ -26,7 +26,7 @@ import { checkReachable, provideKey } from "./first-key.ts";
 import { watchIdle } from "./idle-exit.ts";
 import { keyAdmin } from "./key-admin.ts";
 import { type Flags, type ResolvedSettings, resolveSettings } from "./settings.ts";
-import { openGateway } from "./open-gateway.ts";
+import { type OpenGateway, openGateway } from "./open-gateway.ts";
 import { stopSignal } from "./stop-signals.ts";
 import { fileSize, type Surroundings, terminal } from "./terminal.ts";
 
@@ -43,7 +43,7 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
   const models = createModels({ providers, models: settings.models, environment: surroundings.env });
   await models.discover();
   const store = await openStore(settings.dataDir, counters, surroundings);
-  const running: { http?: HttpServer; server?: Server; gateway?: Gateway; control?: Control } = {};
+  const running: { http?: HttpServer; server?: Server; gateway?: OpenGateway; control?: Control } = {};
   const turns = countedTurns(createAgent({ models }));
   const idleMs = settings.exitWhenIdleMs ?? Number.POSITIVE_INFINITY;
   const idle = Number.isFinite(idleMs)
@@ -68,7 +68,7 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
     });
     const { dataDir } = settings;
     const notices: string[] = [];
-    const gateway = await openGateway({
+    const opened = await openGateway({
       server: running.server,
       store,
       models,
@@ -76,8 +76,10 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
       logger,
       surroundings,
       onNotice: (message) => notices.push(message),
+      upstream: settings.upstreamServer,
     });
-    running.gateway = gateway;
+    running.gateway = opened;
+    const { gateway } = opened;
     // Before anybody can know that it runs: who was told must not be able to end it unawares.
     const stopped = stopSignal(() => term.note("Stopped at once."));
     const http = await serveHttp({

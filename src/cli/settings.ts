@@ -32,6 +32,7 @@ export interface Flags {
   readonly allowOrigin?: readonly string[];
   readonly logLevel?: string;
   readonly exitWhenIdle?: string;
+  readonly upstreamServer?: string;
 }
 
 export interface ResolvedSettings {
@@ -49,6 +50,8 @@ export interface ResolvedSettings {
   readonly tools: ToolsConfig | undefined;
   /** A server that somebody started on the side ends when nobody needs it; undefined = it stays. */
   readonly exitWhenIdleMs: number | undefined;
+  /** Where the gateway's streams are, when not here. */
+  readonly upstreamServer: string | undefined;
   /** From the environment only: flags are seen by everybody on the machine, files are copied. */
   readonly apiKey: string | undefined;
 }
@@ -60,9 +63,21 @@ export const DEFAULT_LOG_LEVEL: LogLevel = "warn";
 /** Shorter ones can be guessed. */
 const API_KEY_CHARS_MIN = 20;
 
-export function resolveSettings(flags: Flags, surroundings: Surroundings): ResolvedSettings {
+export interface ResolveOptions {
+  /**
+   * A config file counts only if it was named. Where an agent works on files that came from elsewhere, one that lies among
+   * them is one of them: it could start programs and allow tools.
+   */
+  readonly isNamedOnly?: boolean;
+}
+
+export function resolveSettings(
+  flags: Flags,
+  surroundings: Surroundings,
+  { isNamedOnly = false }: ResolveOptions = {},
+): ResolvedSettings {
   const { cwd, env } = surroundings;
-  const file = readConfigFile(flags.config, cwd);
+  const file = isNamedOnly && flags.config === undefined ? {} : readConfigFile(flags.config, cwd);
   const said: Settings = { ...file, ...fromEnvironment(env, cwd), ...fromFlags(flags, cwd) };
   return {
     host: said.host ?? DEFAULT_HOST,
@@ -73,6 +88,7 @@ export function resolveSettings(flags: Flags, surroundings: Surroundings): Resol
     allowOrigins: said.allowOrigins ?? [],
     logLevel: said.logLevel ?? DEFAULT_LOG_LEVEL,
     retentionMs: said.retentionMs ?? RETENTION.retentionMs,
+    upstreamServer: flags.upstreamServer === undefined ? undefined : serverUrl(flags.upstreamServer),
     exitWhenIdleMs: flags.exitWhenIdle === undefined ? undefined : secondsOf(flags.exitWhenIdle),
     providers: said.providers ?? {},
     models: said.models ?? {},
@@ -149,4 +165,12 @@ export function isLoopback(host: string): boolean {
   const bare = host.replace(/^\[(.*)\]$/, "$1").toLowerCase();
   if (isIP(bare) === 4) return bare.startsWith("127.");
   return bare === "localhost" || bare === "::1" || bare.startsWith("::ffff:127.");
+}
+
+function serverUrl(text: string): string {
+  const url = URL.parse(text);
+  if (url !== null && (url.protocol === "http:" || url.protocol === "https:")) return url.origin;
+  throw usageError(
+    `--upstream-server is the URL of a Holdfast server, such as http://10.0.0.5:4600, not "${text}"`,
+  );
 }

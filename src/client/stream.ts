@@ -102,6 +102,7 @@ export class ClientStream {
         download: (blobId) => this.getBlob(blobId),
         answer: (execId, body) => void this.#say({ body, execId, isReply: true }).catch(() => undefined),
         input: (input) => this.#put({ kind: "exec", input, nowMs: this.#clock.now() }),
+        isLeft: () => this.#state.phase === "stopped" && this.#state.outcome === undefined,
       });
     }
   }

@@ -32,7 +32,12 @@ export interface RunnerOutputs extends Pick<ToolRun, "idempotencyKey" | "say" | 
   /** The encoded result of an exec, to be said once there is room. */
   answer(execId: string, body: Uint8Array): void;
   input(input: ToolNews): void;
+  /** This client has let go of the stream, which goes on without it. */
+  isLeft(): boolean;
 }
+
+/** Why a run is stopped that nobody has called off. */
+const LEFT = new HoldfastError("unavailable", "this client has let go of the stream");
 
 interface KnownExec {
   readonly exec: ExecRequest;
@@ -106,7 +111,7 @@ export class ToolRunner {
         void this.#run(exec);
         return;
       case "cancel":
-        this.#running.get(effect.execId)?.abort();
+        this.#running.get(effect.execId)?.abort(this.#outputs.isLeft() ? LEFT : undefined);
         return;
       case "stop_leftover":
         this.#tools.stopLeftover(exec);

@@ -22,7 +22,10 @@ export interface Approval {
 
 /** What a run is given of the stream that asked for it. */
 export interface ToolRun {
-  /** Fires when the turn or the exec is aborted. The run still answers, with what came out of it. */
+  /**
+   * Fires when the turn or the exec is aborted. The run still answers, with what came out of it. It fires too when this client lets go of
+   * the stream, which can be resumed: then its reason is a HoldfastError `unavailable`, and nobody hears the answer.
+   */
   readonly signal: AbortSignal;
   /** The stream that asked. */
   readonly idempotencyKey: string;

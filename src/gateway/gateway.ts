@@ -6,10 +6,10 @@
  *
  * Invariant: a session that a request does not match is not touched by it.
  */
-import { fromBinary } from "@bufbuild/protobuf";
 import { randomBytes } from "node:crypto";
+import type { ClientBlobStore } from "../client/index.ts";
 import { HoldfastError } from "../protocol/errors.ts";
-import { type ConversationState, ConversationStateSchema } from "../protocol/messages.ts";
+import { cleanUp } from "./clean-up.ts";
 import { type GatewayCounters, gatewayMetrics, newGatewayCounters } from "./counters.ts";
 import type { Answer, ChatCall, EventsCall, GatewayAnswers, StopCall } from "./http/answers.ts";
 import { contextOf, type Facts, type FreshReason, type Match, matchRequest } from "./matching.ts";
@@ -19,17 +19,21 @@ import {
   chainOf,
   completionId,
   freshStart,
-  GatewayError,
   type LineMessage,
   type ListedModel,
 } from "./openai/index.ts";
 import { GATEWAY_LIMITS, type GatewayLimits, type GatewayOptions } from "./options.ts";
-import { replayAnswer, type ReplayRange } from "./replay.ts";
+import { readAnswer, replayAnswer, type ReplayContext, type ReplayRange, told } from "./replay.ts";
+import { LIMITS } from "../protocol/limits.ts";
+import { noMessages, noModel } from "./refusals.ts";
+import { Retries } from "./retries.ts";
 import { toolResult, turnRequest, userAction } from "./requests.ts";
 import { Session, type SessionContext } from "./session.ts";
-import type { AnswerRef, SessionRecord } from "./session-record.ts";
-import { type RequestName, SessionStore } from "./session-store.ts";
+import { type AnswerRef, checkpointOf, type SessionRecord } from "./session-record.ts";
+import { SessionStore } from "./session-store.ts";
 
+/** Longer than any log takes to be read. */
+const REPLAY_MS = 30_000;
 /** Longer than a stream takes to be read back, shorter than a client waits. */
 const CATCH_UP_MS = 5_000;
 
@@ -39,6 +43,7 @@ export class Gateway implements GatewayAnswers {
   readonly #limits: GatewayLimits;
   readonly #names: Names;
   readonly #store: SessionStore;
+  readonly #retries: Retries;
   readonly #now: () => number;
   readonly #sessionContext: SessionContext;
   /** By stream: the sessions whose turn is open. */
@@ -50,8 +55,12 @@ export class Gateway implements GatewayAnswers {
     this.#names = new Names(options.secret);
     this.#now = options.now ?? Date.now;
     const { tables, sealer, onBug } = options;
-    const { graceMs, sessionTtlMs } = this.#limits;
-    this.#store = new SessionStore({ tables, sealer, names: this.#names, ttlMs: sessionTtlMs });
+    const { graceMs } = this.#limits;
+    // With reuse off nobody comes back to a session, but retries.
+    const sessionTtlMs = options.isReusing === false ? graceMs : this.#limits.sessionTtlMs;
+    const names = this.#names;
+    this.#store = new SessionStore({ tables, sealer, names, ttlMs: sessionTtlMs, onDamaged: onBug });
+    this.#retries = new Retries(this.#store, this.#limits, onBug);
     this.#sessionContext = {
       store: this.#store,
       names: this.#names,
@@ -62,7 +71,7 @@ export class Gateway implements GatewayAnswers {
       onParked: (session) => this.#makeRoom(session),
       onAbandoned: (session) => this.#giveUp(session, "abandoned"),
       onExpired: (session) => this.#giveUp(session, "expired"),
-      onOver: (session) => this.#live.delete(session.record.answer.streamId),
+      onOver: (session) => this.#forget(session),
     };
   }
 
@@ -73,23 +82,34 @@ export class Gateway implements GatewayAnswers {
       const { client, blobs } = this.#options.clientOf(record.principal);
       try {
         const stream = await client.resume(record.answer.streamId);
-        this.#add(new Session(this.#sessionContext, record, { stream, blobs }));
+        this.#add(new Session(this.#sessionContext, record, { stream, blobs, isResumed: true }));
       } catch (cause) {
-        // Its stream is gone; the client will be answered by a fresh one.
+        // It is over, or gone: a retry is answered from its log, if there is one, and all else by a fresh stream.
         if (!(cause instanceof HoldfastError)) this.#options.onBug(cause);
-        await this.#store.remove(record);
+        await this.#store.remove(record, { withResponses: false });
       }
     }
   }
 
   /** Lets go of everything; the next start takes it up again. */
   async close(): Promise<void> {
-    for (const session of this.#live.values()) session.leave();
-    await Promise.all([...this.#live.values()].map((session) => session.turn.stream.ended));
+    const open = [...this.#live.values()];
+    for (const session of open) session.leave();
+    await Promise.all(open.map(({ turn }) => Promise.all([turn.over, turn.stream.ended])));
+  }
+
+  /** Now and then: what nobody will ask for again goes. */
+  async cleanUp(blobs: ClientBlobStore): Promise<number> {
+    return cleanUp({ tables: this.#options.tables, store: this.#store, blobs, nowMs: this.#now() });
   }
 
   get sessions(): readonly SessionRecord[] {
     return [...this.#live.values()].map(({ record }) => record);
+  }
+
+  /** Responses that are being told. */
+  get readers(): number {
+    return [...this.#live.values()].reduce((sum, { turn }) => sum + turn.readers, 0);
   }
 
   metrics(): string {
@@ -102,9 +122,11 @@ export class Gateway implements GatewayAnswers {
     return this.#options.models();
   }
 
-  async chat(call: ChatCall): Promise<Answer> {
-    const earlier = await this.#earlier(call);
-    if (earlier !== undefined) return earlier;
+  chat(call: ChatCall): Promise<Answer> {
+    return this.#retries.inTurn(call, async () => (await this.#earlier(call)) ?? this.#answer(call));
+  }
+
+  async #answer(call: ChatCall): Promise<Answer> {
     const model = this.#options.resolveModel(call.request.model);
     if (model === undefined) throw noModel(call.request.model);
     const facts: Facts = {
@@ -116,7 +138,7 @@ export class Gateway implements GatewayAnswers {
     const match = await this.#match(facts);
     switch (match.kind) {
       case "results":
-        return (await this.#continueTurn(call, match)) ?? this.#fresh(call, facts, "busy");
+        return (await this.#continueTurn(call, match)) ?? this.#fresh(call, facts, "lost");
       case "next_turn": {
         const { session, messages } = match;
         this.counters.continuedConversations++;
@@ -133,46 +155,68 @@ export class Gateway implements GatewayAnswers {
     if (match.kind !== "results") return match;
     const session = this.#live.get(match.session.answer.streamId);
     if (session === undefined) return { kind: "fresh", reason: "lost" };
+    if (match.session.steps >= this.#limits.turnStepsMax) return { kind: "fresh", reason: "long_turn" };
     // After a restart the stream is still being read back.
-    await session.turn.paused(CATCH_UP_MS);
-    return session.isBusy || !session.turn.isPaused ? { kind: "fresh", reason: "busy" } : match;
+    if (session.isWaitingAt(match.session)) await session.turn.paused(CATCH_UP_MS);
+    return session.isWaitingAt(match.session) && session.turn.isPaused
+      ? match
+      : { kind: "fresh", reason: "busy" };
   }
 
-  /** The tool results go into the open stream, and its answer goes on. Undefined when somebody else was faster. */
+  /** The tool results go into the open stream, and its answer goes on. Undefined when it cannot. */
   async #continueTurn(
     call: ChatCall,
-    match: Extract<Match, { kind: "results" }>,
+    { session: seen, results, said }: Extract<Match, { kind: "results" }>,
   ): Promise<Answer | undefined> {
-    const { results, said } = match;
-    const session = this.#live.get(match.session.answer.streamId);
-    if (session === undefined || session.isBusy || session.record.state !== "parked") return undefined;
+    const session = this.#live.get(seen.answer.streamId);
+    if (session === undefined || !session.isWaitingAt(seen)) return undefined;
     session.isBusy = true;
     try {
       const { stream } = session.turn;
       const context = { options: call.request.options, upload: (bytes: Uint8Array) => stream.putBlob(bytes) };
-      const bodies = await Promise.all(results.map(([pending, line]) => toolResult(pending, line, context)));
-      const fromEvent = session.turn.lastEvent;
-      session.turn.beginAnswer(fromEvent);
-      // The user's words first: the model is asked again as soon as the last result is there.
-      if (said !== undefined) void stream.send(userAction(said));
-      await Promise.all(bodies.map((body) => stream.send(body)));
-      const answer = this.#newAnswer(session.record.answer.streamId, session.record.model, fromEvent);
-      const requestHead = chainOf(call.request.messages);
-      const generating: SessionRecord = {
-        ...session.record,
-        state: "generating",
-        answer,
-        requestHead,
-        head: "",
-        pending: [],
-      };
-      session.record = { ...generating, updatedMs: this.#now() };
-      await this.#saveAnswer(call, session.record);
-      this.counters.continuedTurns++;
-      return this.#reading(call, session);
+      const bodies = await Promise.all([
+        // The user's words first: the model is asked again as soon as the last result is there.
+        ...(said === undefined ? [] : [userAction(said, context)]),
+        ...results.map(([pending, line]) => toolResult(pending, line, context)),
+      ]);
+      if (session.turn.isOver || bodies.some(({ length }) => length > LIMITS.chunkBytesMax)) return undefined;
+      return await this.#sendResults(call, session, bodies);
+    } catch (cause) {
+      // Whatever ended the stream meanwhile is not the client's affair.
+      if (cause instanceof HoldfastError) return undefined;
+      throw cause;
     } finally {
       session.isBusy = false;
     }
+  }
+
+  /** What the session does now is known before the stream can say anything about it, and durable once it cannot be lost. */
+  async #sendResults(call: ChatCall, session: Session, bodies: readonly Uint8Array[]): Promise<Answer> {
+    const { stream, lastEvent } = session.turn;
+    const answer = this.#newAnswer(stream.idempotencyKey, session.record.model, lastEvent);
+    const { keys, writes } = await this.#retries.rows(call, answer, session.record.sessionId);
+    session.turn.beginAnswer(lastEvent);
+    session.record = {
+      ...session.record,
+      state: "generating",
+      answer,
+      requestHead: chainOf(call.request.messages),
+      head: "",
+      pending: [],
+      responses: [...keys],
+      parkedMax: call.parkedMax,
+      updatedMs: this.#now(),
+    };
+    const reading = this.#reading(call, session);
+    try {
+      await Promise.all(bodies.map((body) => stream.send(body)));
+      await session.save(writes);
+    } catch (cause) {
+      reading.delivered(false);
+      throw cause;
+    }
+    this.counters.continuedTurns++;
+    return reading;
   }
 
   async #fresh(call: ChatCall, facts: Facts, reason: FreshReason): Promise<Answer> {
@@ -194,30 +238,42 @@ export class Gateway implements GatewayAnswers {
   ): Promise<Answer> {
     const { client, blobs } = this.#options.clientOf(principal);
     const conversationId = session?.conversationId ?? randomBytes(16).toString("hex");
-    const before = session === undefined ? undefined : decodeState(session.checkpoint);
+    const before = session === undefined ? undefined : checkpointOf(session);
     const first = await turnRequest(blobs, { request, model, conversationId, before, messages });
     const idempotencyKey = randomBytes(16).toString("hex");
-    const stream = await client.open({ idempotencyKey, first, isFresh: true });
     const now = this.#now();
+    const sessionId = randomBytes(16).toString("hex");
+    const answer = this.#newAnswer(idempotencyKey, model, 0);
+    const { keys, writes } = await this.#retries.rows(call, answer, sessionId);
+    const stream = await client.open({ idempotencyKey, first, isFresh: true });
     const record: SessionRecord = {
-      sessionId: randomBytes(16).toString("hex"),
+      sessionId,
       principal,
       model,
       conversationId,
       state: "generating",
-      answer: this.#newAnswer(idempotencyKey, model, 0),
+      answer,
       context,
       requestHead: chainOf(request.messages),
       head: "",
       pending: [],
+      steps: 0,
+      parkedMax: call.parkedMax,
+      responses: [...keys],
       checkpoint: session?.checkpoint ?? "",
       createdMs: now,
       updatedMs: now,
     };
-    const live = this.#add(new Session(this.#sessionContext, record, { stream, blobs }));
-    const answer = this.#reading(call, live);
-    await this.#saveAnswer(call, record);
-    return answer;
+    const live = this.#add(new Session(this.#sessionContext, record, { stream, blobs, isResumed: false }));
+    const reading = this.#reading(call, live);
+    try {
+      // From here on a retry finds the answer, also after a restart.
+      await live.save(writes);
+    } catch (cause) {
+      reading.delivered(false);
+      throw cause;
+    }
+    return reading;
   }
 
   #newAnswer(streamId: string, model: string, fromEvent: number): AnswerRef {
@@ -225,97 +281,70 @@ export class Gateway implements GatewayAnswers {
     return { responseId, createdSeconds: Math.floor(this.#now() / 1_000), fromEvent, streamId, model };
   }
 
-  /** From here on a retry finds the answer, also after a restart. */
-  async #saveAnswer(call: ChatCall, record: SessionRecord): Promise<void> {
-    const { graceMs, idempotencyTtlMs } = this.#limits;
-    const { bodyHash, idempotencyKey: key, principal } = call;
-    const response = { answer: record.answer, bodyHash, sessionId: record.sessionId, isRetried: false };
-    const writes = [this.#store.responseWrite({ kind: "body", principal, bodyHash }, response, 2 * graceMs)];
-    if (key !== undefined) {
-      writes.push(
-        this.#store.responseWrite({ kind: "idempotency", principal, key }, response, idempotencyTtlMs),
-      );
-    }
-    await this.#store.save(record, await Promise.all(writes));
-  }
-
-  /** The answer that an identical request got, when this one is a retry of it. */
+  /** The answer that this request got before, when it is a retry and the answer can still be had. */
   async #earlier(call: ChatCall): Promise<Answer | undefined> {
-    const { principal, bodyHash, idempotencyKey: key } = call;
-    if (key !== undefined) {
-      const response = await this.#store.response({ kind: "idempotency", principal, key });
-      if (response === undefined) return undefined;
-      if (response.bodyHash !== bodyHash) throw keyUsedTwice();
-      return this.#again(call, response.answer);
-    }
-    const name: RequestName = { kind: "body", principal, bodyHash };
-    const response = await this.#store.response(name);
-    if (response === undefined || response.isRetried) return undefined;
-    // Somebody still reads that answer: this is another request that says the same.
-    const session = this.#live.get(response.answer.streamId);
-    if ((session?.turn.readers ?? 0) > 0) return undefined;
-    await this.#store.saveResponse(name, { ...response, isRetried: true }, 2 * this.#limits.graceMs);
-    return this.#again(call, response.answer);
-  }
-
-  #again(call: ChatCall, answer: AnswerRef): Answer {
-    const session = this.#live.get(answer.streamId);
-    if (session?.turn.fromEvent === answer.fromEvent && !session.turn.hasDiverged) {
+    const answer = await this.#retries.earlier(call);
+    if (answer === undefined) return undefined;
+    const { streamId, fromEvent } = answer;
+    const session = this.#live.get(streamId);
+    // Of what the log has of a step that begins anew, nothing is told.
+    await session?.turn.caughtUp(CATCH_UP_MS);
+    const isLive = session !== undefined && session.turn.fromEvent === fromEvent && !session.turn.isOver;
+    if (isLive && session.turn.canGoOnFrom(fromEvent)) {
       this.counters.attached++;
       return this.#reading(call, session);
     }
+    const deltas = await this.#whole(call, { streamId, fromEvent, seenThrough: fromEvent });
+    if (deltas === undefined) return undefined;
     this.counters.replayed++;
-    const { streamId, fromEvent } = answer;
-    const deltas = this.#replay(call.principal, { streamId, fromEvent, seenThrough: fromEvent });
-    return {
-      streamId,
-      head: headOf(answer, call),
-      deltas,
-      delivered: (isWhole) => this.#delivered(call, isWhole),
-    };
+    const delivered = this.#retries.responding(call, answer);
+    return { streamId, head: headOf(answer, call), deltas: told(deltas), delivered };
+  }
+
+  /** An answer out of the log; undefined when it is not there any more. */
+  async #whole(call: ChatCall, range: ReplayRange): Promise<readonly AnswerDelta[] | undefined> {
+    const signal = AbortSignal.any([call.signal, AbortSignal.timeout(REPLAY_MS)]);
+    try {
+      return await readAnswer(this.#replaying(call.principal, range.streamId, signal), range);
+    } catch (cause) {
+      if (cause instanceof HoldfastError) return undefined;
+      throw cause;
+    }
   }
 
   #reading(call: ChatCall, { turn, record }: Session): Answer {
     const { answer } = record;
-    return {
-      streamId: answer.streamId,
-      head: headOf(answer, call),
-      deltas: turn.read(),
-      delivered: (isWhole) => this.#delivered(call, isWhole),
+    const deltas = turn.read();
+    const told = this.#retries.responding(call, answer);
+    const delivered = (isWhole: boolean): void => {
+      void deltas.return();
+      told(isWhole);
     };
+    return { streamId: answer.streamId, head: headOf(answer, call), deltas, delivered };
   }
 
-  /** What arrived whole is not asked for again by a retry; the next identical request wants another answer. */
-  #delivered({ principal, bodyHash }: ChatCall, isWhole: boolean): void {
-    if (!isWhole) return;
-    this.#store.removeResponse({ kind: "body", principal, bodyHash }).catch(this.#options.onBug);
-  }
-
-  async events({ principal, streamId, lastEventId }: EventsCall): Promise<Answer> {
-    const answer = this.#live.get(streamId)?.record.answer ?? this.#newAnswer(streamId, "", 0);
-    const head = {
-      id: answer.responseId,
-      createdS: answer.createdSeconds,
-      model: answer.model,
-      includeUsage: true,
-    };
-    const session = this.#live.get(streamId);
-    const isLive =
-      session?.record.principal === principal &&
-      lastEventId >= session.turn.fromEvent &&
-      !session.turn.hasDiverged;
-    const deltas = isLive
-      ? session.turn.read(lastEventId)
-      : this.#replay(principal, { streamId, fromEvent: undefined, seenThrough: lastEventId });
+  async events({ principal, streamId, lastEventId, signal }: EventsCall): Promise<Answer> {
+    const found = this.#live.get(streamId);
+    const session = found?.record.principal === principal ? found : undefined;
+    await session?.turn.caughtUp(CATCH_UP_MS);
+    const record = session?.record ?? (await this.#store.byStream(principal, streamId));
+    const answer = record?.answer ?? this.#newAnswer(streamId, "", 0);
+    const { responseId: id, createdSeconds: createdS, model } = answer;
+    const head = { id, createdS, model, includeUsage: true };
+    if (session?.turn.canGoOnFrom(lastEventId) === true && !session.turn.isOver) {
+      const deltas = session.turn.read(lastEventId);
+      return { streamId, head, deltas, delivered: () => void deltas.return() };
+    }
+    const range = { streamId, fromEvent: undefined, seenThrough: lastEventId };
+    const deltas = replayAnswer(this.#replaying(principal, streamId, signal), range);
     return { streamId, head, deltas, delivered: () => undefined };
   }
 
-  #replay(principal: string, range: ReplayRange): AsyncGenerator<AnswerDelta> {
+  #replaying(principal: string, streamId: string, signal: AbortSignal): ReplayContext {
     const { client, blobs } = this.#options.clientOf(principal);
     // What the pump has not made durable yet is not told to anybody.
-    const settled = async (eventId: number): Promise<void> =>
-      this.#live.get(range.streamId)?.turn.told(eventId);
-    return replayAnswer({ client, blobs, names: this.#names, settled }, range);
+    const settled = async (eventId: number): Promise<void> => this.#live.get(streamId)?.turn.told(eventId);
+    return { client, blobs, names: this.#names, settled, signal };
   }
 
   async stop({ principal, streamId }: StopCall): Promise<void> {
@@ -334,9 +363,23 @@ export class Gateway implements GatewayAnswers {
     return session;
   }
 
+  /** Its journal has served: what is read again is read from the server's log. */
+  #forget({ record, turn }: Session): void {
+    const { streamId } = record.answer;
+    this.#live.delete(streamId);
+    turn.stream.ended
+      // Without an outcome it was let go, and is taken up again.
+      .then((outcome) =>
+        outcome === undefined ? undefined : this.#options.clientOf(record.principal).client.forget(streamId),
+      )
+      .catch(this.#options.onBug);
+  }
+
   /** Too many wait: the one that has waited longest ends. */
   #makeRoom(parked: Session): void {
-    const { parkedMax, parkedPerPrincipalMax } = this.#limits;
+    const { parkedMax } = this.#limits;
+    const perPrincipal = this.#limits.parkedPerPrincipalMax;
+    const parkedPerPrincipalMax = Math.min(perPrincipal, parked.record.parkedMax ?? perPrincipal);
     const waiting = [...this.#live.values()].filter(({ record }) => record.state === "parked");
     const own = waiting.filter(({ record }) => record.principal === parked.record.principal);
     const crowd = own.length > parkedPerPrincipalMax ? own : waiting.length > parkedMax ? waiting : [];
@@ -353,36 +396,4 @@ export class Gateway implements GatewayAnswers {
 function headOf(answer: AnswerRef, { request }: ChatCall): Answer["head"] {
   const { responseId: id, createdSeconds: createdS, model } = answer;
   return { id, createdS, model, includeUsage: request.includeUsage };
-}
-
-function decodeState(checkpoint: string): ConversationState | undefined {
-  return checkpoint === ""
-    ? undefined
-    : fromBinary(ConversationStateSchema, Buffer.from(checkpoint, "base64"));
-}
-
-function noModel(name: string): GatewayError {
-  const message = `There is no model "${name}". GET /v1/models lists those that there are.`;
-  return new GatewayError({
-    status: 404,
-    type: "invalid_request_error",
-    code: "model_not_found",
-    param: "model",
-    message,
-  });
-}
-
-function noMessages(): GatewayError {
-  const message = "messages has nothing to answer: say something as the user.";
-  return new GatewayError({ status: 400, type: "invalid_request_error", param: "messages", message });
-}
-
-function keyUsedTwice(): GatewayError {
-  const message = "This Idempotency-Key was used for another request: use a new one for a new request.";
-  return new GatewayError({
-    status: 409,
-    type: "invalid_request_error",
-    code: "idempotency_key_reused",
-    message,
-  });
 }

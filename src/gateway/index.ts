@@ -3,4 +3,5 @@ export { Gateway } from "./gateway.ts";
 export type { GatewayCounters } from "./counters.ts";
 export { gatewayHttp } from "./http/index.ts";
 export { GATEWAY_LIMITS, type GatewayLimits, type GatewayOptions, type PrincipalClient } from "./options.ts";
+export type { ListedModel } from "./openai/index.ts";
 export type { SessionRecord } from "./session-record.ts";

@@ -5,6 +5,9 @@
  * what keeps it alive between two HTTP requests. What it says is kept as the deltas of the answer under way, so a
  * client that lost its connection can come back to it, and several can listen.
  *
+ * When a step begins anew, who already reads goes on as long as the text is the same; who comes later is told nothing of what
+ * was rolled back. So there may be several tellings of one answer, and the newest is the one that counts.
+ *
  * Invariant: a pause and an end are told only after `settle` has made durable what a later request needs.
  */
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
@@ -18,6 +21,7 @@ import {
   type KvServerMessage,
 } from "../protocol/messages.ts";
 import { type AnswerDelta, type AnswerState, initAnswer, neededBlob, project } from "./openai/index.ts";
+import { type AnswerReader, ToldAnswer } from "./told-answer.ts";
 
 export type Pause = Extract<AnswerDelta, { kind: "calls" | "ended" }>;
 
@@ -26,6 +30,8 @@ export interface LiveTurnOptions {
   readonly blobs: ClientBlobStore;
   /** The answer under way begins after this event. */
   readonly fromEvent: number;
+  /** Another process began it: the step that it died in will begin anew. */
+  readonly isResumed: boolean;
   /** Resolves with what is told, once it may be. Called for each pause after `fromEvent`, and for the end. */
   readonly settle: (pause: Pause, checkpoint: ConversationState | undefined) => Promise<AnswerDelta>;
   /** The stream is over for this gateway, in good order or not. */
@@ -33,25 +39,41 @@ export interface LiveTurnOptions {
   readonly onBug: (bug: unknown) => void;
 }
 
+/** A telling of the answer under way, and where its projection stands. */
+interface Telling {
+  state: AnswerState;
+  readonly answer: ToldAnswer;
+}
+
+/** Events of an attempt that was given up: those between the two do not count. */
+interface RolledBack {
+  readonly after: number;
+  readonly before: number;
+}
+
 export class LiveTurn {
   readonly stream: ClientStream;
+  readonly over: Promise<void>;
   readonly #options: LiveTurnOptions;
-  #state: AnswerState = initAnswer();
+  #telling: Telling = this.#newTelling(initAnswer());
+  /** For those who read when a step began anew. */
+  #earlier: Telling[] = [];
   #fromEvent: number;
-  #deltas: AnswerDelta[] = [];
+  #rolledBack: RolledBack[] = [];
+  #isTrimmed = false;
+  #isCatchingUp: boolean;
   #checkpoint: ConversationState | undefined;
-  #failure: Error | undefined;
   #isOver = false;
   #changed = Promise.withResolvers<void>();
-  #readers = 0;
-  /** Called when the last one leaves, and when one comes. */
-  onReaders: (count: number) => void = () => undefined;
+  /** Called when somebody comes to read, and when one leaves. */
+  onReaders: () => void = () => undefined;
 
   constructor(options: LiveTurnOptions) {
     this.stream = options.stream;
     this.#options = options;
     this.#fromEvent = options.fromEvent;
-    void this.#pump();
+    this.#isCatchingUp = options.isResumed;
+    this.over = this.#pump();
   }
 
   get fromEvent(): number {
@@ -59,18 +81,12 @@ export class LiveTurn {
   }
 
   get readers(): number {
-    return this.#readers;
+    return [this.#telling, ...this.#earlier].reduce((sum, { answer }) => sum + answer.readers, 0);
   }
 
   /** The answer so far is complete: it waits for tool results, or the turn has ended. */
   get isPaused(): boolean {
-    const last = this.#deltas.at(-1)?.kind;
-    return last === "calls" || last === "ended";
-  }
-
-  /** Somebody was told what no longer holds: a retry must not be. */
-  get hasDiverged(): boolean {
-    return this.#deltas.some(({ kind }) => kind === "diverged");
+    return isPause(this.#deltas.at(-1));
   }
 
   /** The last event that was told. */
@@ -78,11 +94,28 @@ export class LiveTurn {
     return this.#deltas.at(-1)?.eventId ?? this.#fromEvent;
   }
 
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  get #deltas(): readonly AnswerDelta[] {
+    return this.#telling.answer.deltas;
+  }
+
+  /** Whether who has the answer up to that event can be told the rest from here. Otherwise it is read back from the log. */
+  canGoOnFrom(eventId: number): boolean {
+    const isRolledBack = this.#rolledBack.some(({ after, before }) => eventId > after && eventId < before);
+    return eventId >= this.#fromEvent && !isRolledBack && !this.#isTrimmed;
+  }
+
   /** Waits for the pause, so long at most. */
-  async paused(timeoutMs: number): Promise<void> {
-    const timeout = new Promise<void>((resolve) => void setTimeout(resolve, timeoutMs).unref());
-    const pause = this.#until(() => this.isPaused);
-    await Promise.race([pause, timeout]);
+  paused(timeoutMs: number): Promise<void> {
+    return this.#until(() => this.isPaused, timeoutMs);
+  }
+
+  /** Waits until it is known what of the log still counts, so long at most. */
+  caughtUp(timeoutMs: number): Promise<void> {
+    return this.#until(() => !this.#isCatchingUp, timeoutMs);
   }
 
   /** Until what the stream said up to this event was told. */
@@ -90,41 +123,46 @@ export class LiveTurn {
     return this.#until(() => this.lastEvent >= eventId || this.#fromEvent >= eventId);
   }
 
-  async #until(isSo: () => boolean): Promise<void> {
-    while (!isSo() && !this.#isOver) await this.#changed.promise;
-  }
-
-  get isOver(): boolean {
-    return this.#isOver;
+  async #until(isSo: () => boolean, timeoutMs?: number): Promise<void> {
+    const late = new AbortController();
+    const giveUp = (): void => {
+      late.abort();
+      this.#change();
+    };
+    const timer = timeoutMs === undefined ? undefined : setTimeout(giveUp, timeoutMs);
+    while (!isSo() && !this.#isOver && !late.signal.aborted) await this.#changed.promise;
+    clearTimeout(timer);
   }
 
   /** What comes from here on is another answer. */
   beginAnswer(fromEvent: number): void {
+    const { state } = this.#telling;
+    const told = this.#deltas.filter(({ eventId }) => eventId > fromEvent);
     this.#fromEvent = fromEvent;
-    this.#deltas = this.#deltas.filter(({ eventId }) => eventId > fromEvent);
+    this.#telling = this.#newTelling(state, told);
+    this.#earlier = [];
+    this.#rolledBack = [];
+    this.#isTrimmed = false;
   }
 
   /** The answer under way, after `seenThrough`: what there is and what will be, up to its pause or end. */
-  async *read(seenThrough = this.#fromEvent): AsyncGenerator<AnswerDelta> {
-    const deltas = this.#deltas;
-    this.#readers++;
-    this.onReaders(this.#readers);
-    try {
-      for (let at = 0; ; at++) {
-        while (at >= deltas.length) {
-          if (this.#failure !== undefined) throw this.#failure;
-          if (this.#isOver) return;
-          await this.#changed.promise;
-        }
-        const delta = deltas[at];
-        if (delta === undefined || delta.eventId <= seenThrough) continue;
-        yield delta;
-        if (delta.kind === "calls" || delta.kind === "ended") return;
-      }
-    } finally {
-      this.#readers--;
-      this.onReaders(this.#readers);
-    }
+  read(seenThrough = this.#fromEvent): AnswerReader {
+    return this.#telling.answer.read(seenThrough);
+  }
+
+  /** Keeps only how the answer ended: while it waits, and nobody reads, the log has the rest (F2). */
+  #trim(): void {
+    if (!this.isPaused || this.readers > 0 || this.#deltas.length === 1) return;
+    this.#telling = this.#newTelling(this.#telling.state, this.#deltas.slice(-1));
+    this.#isTrimmed = true;
+  }
+
+  #newTelling(state: AnswerState, told: readonly AnswerDelta[] = []): Telling {
+    const onReaders = (): void => {
+      this.#trim();
+      this.onReaders();
+    };
+    return { state, answer: new ToldAnswer(onReaders, told) };
   }
 
   #change(): void {
@@ -134,18 +172,20 @@ export class LiveTurn {
   }
 
   async #pump(): Promise<void> {
+    let failure: Error | undefined;
     try {
       for await (const { eventId, body } of this.stream.events) {
         if (body.length > 0) await this.#take(eventId, fromBinary(AgentServerMessageSchema, body));
       }
     } catch (cause) {
-      this.#failure = cause instanceof Error ? cause : new Error(String(cause));
+      failure = cause instanceof Error ? cause : new Error(String(cause));
       if (!(cause instanceof HoldfastError)) this.#options.onBug(cause);
     }
     if (this.#deltas.at(-1)?.kind !== "ended") {
-      this.#failure ??= new HoldfastError("unavailable", "the answer was cut off; try again");
+      failure ??= new HoldfastError("unavailable", "the answer was cut off; try again");
     }
     this.#isOver = true;
+    for (const { answer } of [this.#telling, ...this.#earlier]) answer.finish(failure);
     this.#change();
     this.#options.onOver();
   }
@@ -155,19 +195,44 @@ export class LiveTurn {
     if (message.case === "kvServerMessage") void this.#answerKv(message.value);
     if (message.case === "interactionQuery") void this.#declineQuery(message.value.id);
     if (message.case === "conversationCheckpointUpdate") this.#checkpoint = message.value;
-    const needed = neededBlob(this.#state, event);
+    const needed = neededBlob(this.#telling.state, event);
     const blob = needed === undefined ? undefined : await this.#blob(needed);
-    const [state, deltas] = project(this.#state, eventId, event, blob);
-    this.#state = state;
-    for (const delta of deltas) await this.#tell(delta);
+    const rollbackTo = rollbackOf(event);
+    if (rollbackTo !== undefined) this.#fork(rollbackTo, eventId);
+    const pause = await this.#project(this.#telling, eventId, event, blob);
+    for (const telling of this.#earlier) await this.#project(telling, eventId, event, blob, pause);
+    this.#earlier = this.#earlier.filter(({ answer }) => answer.readers > 0);
+    if (rollbackTo !== undefined || pause !== undefined) this.#isCatchingUp = false;
+    this.#change();
   }
 
-  async #tell(delta: AnswerDelta): Promise<void> {
-    const isPause = delta.kind === "calls" || delta.kind === "ended";
-    const isOld = delta.eventId <= this.#fromEvent;
-    if (isOld) return;
-    this.#deltas.push(isPause ? await this.#options.settle(delta, this.#checkpoint) : delta);
-    this.#change();
+  /** From here on there is a telling without what was rolled back. */
+  #fork(rollbackTo: number, eventId: number): void {
+    const before = this.#telling;
+    if (before.answer.readers > 0) this.#earlier.push(before);
+    const told = before.answer.deltas.filter((delta) => delta.eventId <= rollbackTo);
+    this.#telling = this.#newTelling({ ...before.state, shown: { text: "", reasoning: "" } }, told);
+    this.#rolledBack.push({ after: rollbackTo, before: eventId });
+  }
+
+  /** Returns the pause, if the event made one; `settled` is what was made durable of it. */
+  async #project(
+    telling: Telling,
+    eventId: number,
+    event: AgentServerMessage,
+    blob: Uint8Array | undefined,
+    settled?: AnswerDelta,
+  ): Promise<AnswerDelta | undefined> {
+    const [state, deltas] = project(telling.state, eventId, event, blob);
+    telling.state = state;
+    if (eventId <= this.#fromEvent) return undefined;
+    let pause: AnswerDelta | undefined;
+    for (const delta of deltas) {
+      if (isPause(delta)) pause = settled ?? (await this.#options.settle(delta, this.#checkpoint));
+      telling.answer.tell(isPause(delta) && pause !== undefined ? pause : delta);
+    }
+    if (pause !== undefined) this.#trim();
+    return pause;
   }
 
   async #blob(id: string): Promise<Uint8Array> {
@@ -190,4 +255,14 @@ export class LiveTurn {
     const body = toBinary(AgentClientMessageSchema, create(AgentClientMessageSchema, { message }));
     await this.stream.send(body).catch(() => undefined);
   }
+}
+
+function isPause(delta: AnswerDelta | undefined): delta is Pause {
+  return delta?.kind === "calls" || delta?.kind === "ended";
+}
+
+function rollbackOf({ message }: AgentServerMessage): number | undefined {
+  if (message.case !== "interactionUpdate" || message.value.message.case !== "stepRestarted")
+    return undefined;
+  return Number(message.value.message.value.rollbackToEventId);
 }

@@ -28,6 +28,7 @@ export type FreshReason =
   | "diverged"
   | "not_waiting"
   | "busy"
+  | "long_turn"
   | "lost";
 
 export type Match =

@@ -38,6 +38,8 @@ export interface GatewayLimits {
   readonly parkedMax: number;
   /** How long an answer that nobody reads goes on, so that a retry can come to it. */
   readonly graceMs: number;
+  /** Tool results continue a turn of fewer model calls than this; the server ends one at 200. */
+  readonly turnStepsMax: number;
   /** How long an answer can be had again by its Idempotency-Key. */
   readonly idempotencyTtlMs: number;
 }
@@ -47,5 +49,6 @@ export const GATEWAY_LIMITS: GatewayLimits = {
   parkedPerPrincipalMax: 64,
   parkedMax: 1_000,
   graceMs: 60_000,
+  turnStepsMax: 190,
   idempotencyTtlMs: 24 * 60 * 60_000,
 };

@@ -24,6 +24,8 @@ export interface ReplayContext {
   readonly names: Names;
   /** Until what the stream said up to this event may be told. */
   readonly settled: (eventId: number) => Promise<void>;
+  /** Aborted when nobody waits for it any more. */
+  readonly signal: AbortSignal;
 }
 
 export interface ReplayRange {
@@ -34,14 +36,26 @@ export interface ReplayRange {
   readonly seenThrough: number;
 }
 
-/** Tells nothing before the answer is whole. Throws `not_found` for a stream that is not this principal's. */
-export async function* replayAnswer(context: ReplayContext, range: ReplayRange): AsyncGenerator<AnswerDelta> {
+/** All of an answer, once it is whole. Throws `not_found` for a stream that is not this principal's. */
+export async function readAnswer(
+  context: ReplayContext,
+  range: ReplayRange,
+): Promise<readonly AnswerDelta[]> {
   const { streamId, seenThrough } = range;
   const events = await answerEvents(context, range);
   const last = events.at(-1)?.eventId ?? 0;
   if (last > seenThrough) await context.settled(last);
-  for (const delta of projectRange(events, { seenThrough }).deltas)
-    yield named(delta, context.names, streamId);
+  const { deltas } = projectRange(events, { seenThrough });
+  return deltas.map((delta) => named(delta, context.names, streamId));
+}
+
+export async function* told(deltas: readonly AnswerDelta[]): AsyncGenerator<AnswerDelta> {
+  yield* deltas;
+}
+
+/** The same, for who waits until it is whole. */
+export async function* replayAnswer(context: ReplayContext, range: ReplayRange): AsyncGenerator<AnswerDelta> {
+  yield* await readAnswer(context, range);
 }
 
 /** The events from the pause before to the pause that ends it. */
@@ -49,9 +63,13 @@ async function answerEvents(
   context: ReplayContext,
   { streamId, fromEvent, seenThrough }: ReplayRange,
 ): Promise<readonly AnswerEvent[]> {
+  const { signal } = context;
   const reader = await context.client.follow(streamId);
+  const leave = (): void => reader.leave();
+  signal.addEventListener("abort", leave);
+  if (signal.aborted) leave();
   let events: AnswerEvent[] = [];
-  let state = initAnswer({ isCollected: true });
+  let state = initAnswer();
   try {
     for await (const { eventId, body } of reader.events) {
       if (body.length === 0) continue;
@@ -66,7 +84,8 @@ async function answerEvents(
       events = [];
     }
   } finally {
-    reader.leave();
+    signal.removeEventListener("abort", leave);
+    leave();
   }
   throw new HoldfastError("unavailable", "the answer was cut off; try again");
 }

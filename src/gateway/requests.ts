@@ -119,16 +119,10 @@ export async function toolResult(
   );
   const content = await Promise.all(
     [...texts, ...files].map(
-      async ({ mediaType, bytes }): Promise<MessageInitShape<typeof McpContentSchema>> => {
-        if (bytes.length <= LIMITS.inlineBytesMax) {
-          return { mediaType, content: { content: { case: "inline", value: bytes } } };
-        }
-        const blobId = new Uint8Array(Buffer.from(await context.upload(bytes), "hex"));
-        return {
-          mediaType,
-          content: { content: { case: "blobId", value: blobId }, sizeBytes: bytes.length },
-        };
-      },
+      async ({ mediaType, bytes }): Promise<MessageInitShape<typeof McpContentSchema>> => ({
+        mediaType,
+        content: await sentContent(bytes, context.upload),
+      }),
     ),
   );
   const result = { case: "success", value: { content } } as const;
@@ -146,13 +140,19 @@ function encode(
 }
 
 /** What the user says behind tool results: the model is told with them. */
-export function userAction({ parts }: UserLine): Uint8Array {
+export async function userAction({ parts }: UserLine, { upload }: ResultContext): Promise<Uint8Array> {
   const text = parts.flatMap((part) => (part.type === "text" ? [part.text] : [])).join("\n");
-  const attachments = parts.flatMap((part) =>
-    part.type === "file" && "bytes" in part
-      ? [{ mediaType: part.mediaType, content: { content: { case: "inline", value: part.bytes } } as const }]
-      : [],
+  const files = parts.flatMap((part) => (part.type === "file" && "bytes" in part ? [part] : []));
+  const attachments = await Promise.all(
+    files.map(async ({ mediaType, bytes }) => ({ mediaType, content: await sentContent(bytes, upload) })),
   );
   const action = { case: "userMessageAction", value: { userMessage: { text, attachments } } } as const;
   return encode({ case: "conversationAction", value: { action } });
+}
+
+/** Small bytes travel in the chunk, large ones beside the stream. */
+async function sentContent(bytes: Uint8Array, upload: ResultContext["upload"]) {
+  if (bytes.length <= LIMITS.inlineBytesMax) return { content: { case: "inline", value: bytes } } as const;
+  const blobId = new Uint8Array(Buffer.from(await upload(bytes), "hex"));
+  return { content: { case: "blobId", value: blobId }, sizeBytes: bytes.length } as const;
 }

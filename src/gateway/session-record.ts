@@ -4,8 +4,10 @@
  * The history itself is not here: it is the conversation's, named by the checkpoint. What the client has seen is one hash,
  * the lineage's head, so a record does not grow with the history.
  */
+import { fromBinary } from "@bufbuild/protobuf";
 import { z } from "zod";
 import { HoldfastError } from "../protocol/errors.ts";
+import { type ConversationState, ConversationStateSchema } from "../protocol/messages.ts";
 
 const PENDING = z.object({
   /** As the client knows it. */
@@ -41,6 +43,12 @@ const SESSION = z.object({
   /** The same with the answer; empty while it is not whole. */
   head: z.string(),
   pending: z.array(PENDING),
+  /** How many model calls the turn has made: it can be asked for no more than its limit. */
+  steps: z.number(),
+  /** How many sessions of its API key may wait for tools; undefined: as many as everybody's. */
+  parkedMax: z.number().optional(),
+  /** The rows by which a retry finds the answer. They go with the session when it comes to no good end. */
+  responses: z.array(z.string()),
   /** The conversation after its last finished turn: an encoded ConversationState in base64. */
   checkpoint: z.string(),
   createdMs: z.number(),
@@ -80,4 +88,11 @@ function decode<Schema extends z.ZodType>(schema: Schema, bytes: Uint8Array): z.
   } catch (cause) {
     throw new HoldfastError("stream_failed", "a row of the gateway is damaged", { cause });
   }
+}
+
+/** Where the next turn of its conversation begins; undefined when it has had none. */
+export function checkpointOf({ checkpoint }: SessionRecord): ConversationState | undefined {
+  return checkpoint === ""
+    ? undefined
+    : fromBinary(ConversationStateSchema, Buffer.from(checkpoint, "base64"));
 }

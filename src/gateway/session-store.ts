@@ -30,6 +30,8 @@ export interface SessionStoreOptions {
   readonly names: Names;
   /** How long a session waits. */
   readonly ttlMs: number;
+  /** A row that cannot be read is as good as none: whoever it was for begins anew. */
+  readonly onDamaged: (cause: unknown) => void;
 }
 
 /** The request that a response row is found by. */
@@ -55,10 +57,12 @@ export class SessionStore {
     await this.#options.tables.batch([{ ...sessionRow, ttlMs }, ...index, ...more]);
   }
 
-  async remove(record: SessionRecord): Promise<void> {
+  /** `withResponses`: its answer is not to be had again either. */
+  async remove(record: SessionRecord, { withResponses }: { readonly withResponses: boolean }): Promise<void> {
     const keys = [
       { table: SESSIONS, key: this.#sessionKey(record) },
       ...this.#indexKeys(record).map((key) => ({ table: INDEX, key })),
+      ...(withResponses ? record.responses.map((key) => ({ table: RESPONSES, key })) : []),
     ];
     await this.#options.tables.batch(keys.map((at) => ({ kind: "delete", ...at })));
   }
@@ -76,21 +80,29 @@ export class SessionStore {
     return this.#indexed(this.#options.names.row("lineage", principal, model, context, head));
   }
 
+  /** The session of a stream, while it is kept. */
+  async byStream(principal: string, streamId: string): Promise<SessionRecord | undefined> {
+    const sessionId = await this.#indexed(this.#options.names.row("stream", principal, streamId));
+    return sessionId === undefined ? undefined : this.get(principal, sessionId);
+  }
+
   async #indexed(key: string): Promise<string | undefined> {
     const opened = await this.#opened(INDEX, key);
     return opened === undefined ? undefined : new TextDecoder().decode(opened);
   }
 
   async get(principal: string, sessionId: string): Promise<SessionRecord | undefined> {
-    const opened = await this.#opened(SESSIONS, this.#sessionKey({ principal, sessionId }));
-    return opened === undefined ? undefined : decodeSession(opened);
+    return this.#decoded(SESSIONS, this.#sessionKey({ principal, sessionId }), decodeSession);
   }
 
   async list(): Promise<readonly SessionRecord[]> {
     const records: SessionRecord[] = [];
     for (let after: string | undefined; ;) {
       const page = await this.#options.tables.list(SESSIONS, "", { after, countMax: PAGE_ROWS });
-      for (const { key, value } of page) records.push(decodeSession(await this.#open(SESSIONS, key, value)));
+      for (const { key } of page) {
+        const record = await this.#decoded(SESSIONS, key, decodeSession);
+        if (record !== undefined) records.push(record);
+      }
       after = page.at(-1)?.key;
       if (page.length < PAGE_ROWS || after === undefined) return records;
     }
@@ -98,12 +110,11 @@ export class SessionStore {
 
   /** As a write of a batch: it is durable with the session that it belongs to. */
   async responseWrite(name: RequestName, response: ResponseRecord, ttlMs: number): Promise<TableWrite> {
-    return { ...(await this.#sealed(RESPONSES, this.#requestKey(name), encodeRow(response))), ttlMs };
+    return { ...(await this.#sealed(RESPONSES, this.requestKey(name), encodeRow(response))), ttlMs };
   }
 
   async response(name: RequestName): Promise<ResponseRecord | undefined> {
-    const opened = await this.#opened(RESPONSES, this.#requestKey(name));
-    return opened === undefined ? undefined : decodeResponse(opened);
+    return this.#decoded(RESPONSES, this.requestKey(name), decodeResponse);
   }
 
   async saveResponse(name: RequestName, response: ResponseRecord, ttlMs: number): Promise<void> {
@@ -111,20 +122,22 @@ export class SessionStore {
   }
 
   async removeResponse(name: RequestName): Promise<void> {
-    await this.#options.tables.delete({ table: RESPONSES, key: this.#requestKey(name) });
+    await this.#options.tables.delete({ table: RESPONSES, key: this.requestKey(name) });
   }
 
   #sessionKey({ principal, sessionId }: Pick<SessionRecord, "principal" | "sessionId">): string {
     return this.#options.names.row("session", principal, sessionId);
   }
 
-  #indexKeys({ principal, model, context, head, pending }: SessionRecord): readonly string[] {
+  #indexKeys({ principal, model, context, head, pending, answer }: SessionRecord): readonly string[] {
     const { names } = this.#options;
     const tools = pending.map(({ toolId }) => names.row("tool", principal, toolId));
-    return head === "" ? tools : [...tools, names.row("lineage", principal, model, context, head)];
+    const keys = [names.row("stream", principal, answer.streamId), ...tools];
+    return head === "" ? keys : [...keys, names.row("lineage", principal, model, context, head)];
   }
 
-  #requestKey(name: RequestName): string {
+  /** The name of a response's row. */
+  requestKey(name: RequestName): string {
     const { names } = this.#options;
     return name.kind === "body"
       ? names.row("body", name.principal, name.bodyHash)
@@ -145,12 +158,22 @@ export class SessionStore {
   }
 
   async #opened(table: string, key: string): Promise<Uint8Array | undefined> {
-    const row = await this.#options.tables.get({ table, key });
-    return row === undefined ? undefined : this.#open(table, key, row.value);
+    return this.#decoded(table, key, (bytes) => bytes);
   }
 
-  async #open(table: string, key: string, value: Uint8Array): Promise<Uint8Array> {
-    return this.#options.sealer.open(labelOf(table, key), value);
+  async #decoded<Row>(
+    table: string,
+    key: string,
+    decode: (bytes: Uint8Array) => Row,
+  ): Promise<Row | undefined> {
+    const row = await this.#options.tables.get({ table, key });
+    if (row === undefined) return undefined;
+    try {
+      return decode(await this.#options.sealer.open(labelOf(table, key), row.value));
+    } catch (cause) {
+      this.#options.onDamaged(cause);
+      return undefined;
+    }
   }
 }
 

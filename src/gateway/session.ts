@@ -9,6 +9,7 @@ import type { Names } from "./names.ts";
 import { type AnswerDelta, answerLine, chain, messageHash } from "./openai/index.ts";
 import type { SessionRecord } from "./session-record.ts";
 import type { SessionStore } from "./session-store.ts";
+import type { TableWrite } from "../store/table-store.ts";
 
 export interface SessionContext {
   readonly store: SessionStore;
@@ -31,11 +32,13 @@ export class Session {
   /** One request at a time. */
   isBusy = false;
   #timer: NodeJS.Timeout | undefined;
+  #writing: Promise<unknown> = Promise.resolve();
+  #isRemoved = false;
 
   constructor(
     context: SessionContext,
     record: SessionRecord,
-    turn: Pick<LiveTurnOptions, "stream" | "blobs">,
+    turn: Pick<LiveTurnOptions, "stream" | "blobs" | "isResumed">,
   ) {
     this.#context = context;
     this.record = record;
@@ -50,11 +53,36 @@ export class Session {
     this.#watch();
   }
 
+  /** Whether it still waits at the pause that was looked at, and nobody is about to end it. */
+  isWaitingAt(seen: SessionRecord): boolean {
+    const { state, answer, head } = this.record;
+    const isThere = answer.fromEvent === seen.answer.fromEvent && head === seen.head;
+    return state === "parked" && isThere && !this.isBusy && !this.#isRemoved;
+  }
+
   /** Stops the turn for good; what waits for it is told. */
   async stop(): Promise<void> {
     clearTimeout(this.#timer);
-    await this.#context.store.remove(this.record);
+    await this.#remove({ withResponses: true });
     await this.turn.stream.abort();
+  }
+
+  /** Saves the record as it is when its turn comes, so an older state never takes the place of a newer one. */
+  save(more: readonly TableWrite[] = []): Promise<void> {
+    return this.#inTurn(async () => {
+      if (!this.#isRemoved) await this.#context.store.save(this.record, more);
+    });
+  }
+
+  #remove(what: { readonly withResponses: boolean }): Promise<void> {
+    this.#isRemoved = true;
+    return this.#inTurn(() => this.#context.store.remove(this.record, what));
+  }
+
+  #inTurn(write: () => Promise<void>): Promise<void> {
+    const written = this.#writing.then(write);
+    this.#writing = written.catch(() => undefined);
+    return written;
   }
 
   /** Lets go of the stream without ending it. */
@@ -76,11 +104,11 @@ export class Session {
 
   /** What a later request needs is durable before the client is told anything that could bring it. */
   async #settle(pause: Pause, checkpoint: ConversationState | undefined): Promise<AnswerDelta> {
-    const { store, names } = this.#context;
+    const { names } = this.#context;
     const delta = named(pause, names, this.record.answer.streamId);
-    const isLost = pause.kind === "ended" && pause.reason !== "completed";
-    if (isLost) {
-      await store.remove(this.record);
+    if (pause.kind === "ended" && (pause.reason !== "completed" || checkpoint === undefined)) {
+      // What failed is tried again, not told again. And without a checkpoint there is nothing to go on from.
+      await this.#remove({ withResponses: pause.reason !== "completed" });
       return delta;
     }
     const head = chain(this.record.requestHead, messageHash(answerLine(pause)));
@@ -89,10 +117,11 @@ export class Session {
       head,
       state: pause.kind === "calls" ? "parked" : "finished",
       pending: delta.kind === "calls" ? delta.calls.map(pendingOf) : [],
+      steps: delta.kind === "calls" ? delta.step : 0,
       checkpoint: checkpoint === undefined ? this.record.checkpoint : encodeState(checkpoint),
       updatedMs: this.#context.now(),
     };
-    await store.save(this.record);
+    await this.save();
     if (pause.kind === "calls") this.#context.onParked(this);
     this.#watch();
     return delta;

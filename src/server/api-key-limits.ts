@@ -37,18 +37,18 @@ export function readLimits(value: unknown): ApiKeyLimits | undefined {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined;
   const fields = new Map<string, unknown>(Object.entries(value));
   const limits: { -readonly [Name in keyof ApiKeyLimits]: ApiKeyLimits[Name] } = {};
+  const models = fields.get("models");
+  fields.delete("models");
+  if (models !== undefined) {
+    if (!isPatterns(models)) return undefined;
+    limits.models = models;
+  }
   for (const name of COUNTS) {
     const count = fields.get(name);
     fields.delete(name);
     if (count === undefined) continue;
     if (!isCount(count, name === "parked" ? 0 : 1)) return undefined;
     limits[name] = count;
-  }
-  const models = fields.get("models");
-  fields.delete("models");
-  if (models !== undefined) {
-    if (!isPatterns(models)) return undefined;
-    limits.models = models;
   }
   // One that a newer version wrote is a limit too: not to know it is no reason to let more through.
   return fields.size === 0 ? limits : undefined;

@@ -4,6 +4,8 @@
  * What does not work here is left out and said in `notices`; only a wrong setting, or a workspace that is not there,
  * is an error.
  */
+import { existsSync, realpathSync } from "node:fs";
+import { isAbsolute, relative, resolve } from "node:path";
 import { HoldfastError } from "../protocol/errors.ts";
 import { Approvals, type Ask } from "./approvals.ts";
 import { TOOLS_DEFAULTS, type ToolsConfig } from "./config.ts";
@@ -25,6 +27,8 @@ export interface ToolsOptions {
   readonly config?: ToolsConfig;
   /** None: what would ask is denied, with a reason. */
   readonly ask?: Ask;
+  /** Directories of ours that no tool may touch, wherever they lie: data of a server, keys. */
+  readonly closed?: readonly string[];
   readonly functions?: Readonly<Record<string, FunctionTool>>;
   readonly subagents?: Subagents;
   /** Where PATH and what commands may see comes from. Default: this process's. */
@@ -32,18 +36,18 @@ export interface ToolsOptions {
 }
 
 /** Journals in the workspace; see the client's scopes. */
-const CLOSED = [".holdfast"];
+const JOURNALS = ".holdfast";
 
 export async function createTools(options: ToolsOptions): Promise<ToolSet> {
   const config = options.config ?? TOOLS_DEFAULTS;
   const env = options.env ?? process.env;
   const functions = functionTools(options.functions ?? {});
-  const jail = openJail(options.workspace);
+  const jail = openJail(options.workspace, options.closed ?? []);
   const notices: string[] = [];
   try {
     const hasFiles = process.platform !== "win32";
     if (!hasFiles) notices.push("file tools and the shell are off: they are not safe on Windows; use WSL");
-    const place = { workspace: jail.root.path, closed: CLOSED };
+    const place = { workspace: jail.root.path, closed: jail.options.closed };
     const sandbox: Sandbox =
       hasFiles && config.shell.enabled ? findSandbox(config.shell, place, env) : UNUSED;
     if (sandbox.notice !== undefined) notices.push(sandbox.notice);
@@ -75,12 +79,25 @@ export async function createTools(options: ToolsOptions): Promise<ToolSet> {
 
 const UNUSED: Sandbox = { wrap: (argv) => argv, notice: undefined };
 
-function openJail(workspace: string): Jail {
+function openJail(workspace: string, closed: readonly string[]): Jail {
   try {
-    return Jail.open(workspace, CLOSED);
+    const root = realpathSync(workspace);
+    const within = closed.flatMap((directory) => pathWithin(root, directory));
+    return Jail.open(workspace, [JOURNALS, ...within]);
   } catch (cause) {
+    if (cause instanceof HoldfastError) throw cause;
     const { value } = failureOf(cause, workspace);
     const why = "message" in value ? value.message : "it cannot be opened";
     throw new HoldfastError("not_found", `the workspace cannot be used: ${why}`, { cause });
   }
+}
+
+/** None when it lies outside, where no tool comes anyway. */
+function pathWithin(root: string, directory: string): readonly string[] {
+  const path = relative(root, existsSync(directory) ? realpathSync(directory) : resolve(directory));
+  if (path === "") {
+    const message = `the workspace ${root} is a directory of Holdfast's own: choose another one`;
+    throw new HoldfastError("invalid_frame", message);
+  }
+  return path.startsWith("..") || isAbsolute(path) ? [] : [path];
 }

@@ -22,6 +22,9 @@ export async function deleteFile(args: DeleteArgs, jail: Jail, run: ToolRun): Pr
       throw fault("ENOENT", `there is no ${args.path}`);
     if (place.name === "") throw fault("EACCES", "the workspace itself is not deleted");
     const isDirectory = stats?.isDirectory() === true;
+    if (isDirectory && args.expectedSha256 !== undefined) {
+      throw fault("EISDIR", `${args.path} is a directory, not the file that was read`);
+    }
     if (!isDirectory) await checkExpected(place, args.expectedSha256, args.path);
     throwIfAborted(run.signal);
     const path = entryPath(directory, place.name);

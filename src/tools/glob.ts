@@ -16,7 +16,8 @@ const RESULTS_MAX = 5000;
 export async function glob(args: GlobArgs, jail: Jail, run: ToolRun): Promise<ResultMessage> {
   if (args.pattern === "") throw fault("EINVAL", "the pattern is empty; **/* finds every file");
   const max = args.resultsMax === 0 ? RESULTS_DEFAULT : Math.min(args.resultsMax, RESULTS_MAX);
-  const matches = compileGlob(args.pattern, { hidden: false, braces: true });
+  const pattern = relativeOf(args, jail);
+  const matches = compileGlob(pattern, { hidden: false, braces: true });
   const place = jail.locate(args.path);
   try {
     if (place.held === undefined) throw fault("ENOENT", `there is no ${args.path}`);
@@ -24,7 +25,7 @@ export async function glob(args: GlobArgs, jail: Jail, run: ToolRun): Promise<Re
     const paths: string[] = [];
     let truncated = false;
     const prefix = place.path === "" ? 0 : place.path.length + 1;
-    for (const file of filesBelow(jail, place, { hidden: asksForHidden(args.pattern) })) {
+    for (const file of filesBelow(jail, place, { hidden: asksForHidden(pattern) })) {
       await pace.next();
       if (file === undefined || !matches(file.path.slice(prefix))) continue;
       truncated = paths.length === max;
@@ -36,4 +37,17 @@ export async function glob(args: GlobArgs, jail: Jail, run: ToolRun): Promise<Re
   } finally {
     place.close();
   }
+}
+
+/** Models also write `./src/*` and whole paths; as they stand these would find nothing. */
+function relativeOf({ pattern, path }: GlobArgs, jail: Jail): string {
+  const root = `${jail.root.path}/`;
+  if (path === "" && pattern.startsWith(root)) return pattern.slice(root.length);
+  if (pattern.startsWith("/")) {
+    throw fault(
+      "EINVAL",
+      "the pattern is relative to the path where the search begins; leave out the slash before it",
+    );
+  }
+  return pattern.replace(/^(?:\.\/)+/, "");
 }

@@ -20,7 +20,7 @@ const PATH_BYTES_MAX = 4096;
 export interface JailOptions {
   /** Other names of the workspace that absolute paths may begin with. */
   readonly aliases: readonly string[];
-  /** Names directly in the workspace that no tool touches: our own journals. */
+  /** Paths within the workspace that no tool touches: our own journals, data and keys. */
   readonly closed: readonly string[];
 }
 
@@ -139,8 +139,9 @@ class Walk {
     }
     const dir = this.#here;
     if (!dir.stats.isDirectory()) throw fault("ENOTDIR", `${this.#asked}: ${dir.path} is no directory`);
-    if (this.#held.length === 0 && this.#closed.includes(name)) {
-      throw fault("EACCES", `${name} in the workspace belongs to Holdfast; tools do not touch it`);
+    const path = [...this.#held.map((one) => one.name), name].join("/");
+    if (this.#closed.includes(path)) {
+      throw fault("EACCES", `${path} in the workspace belongs to Holdfast; tools do not touch it`);
     }
     let entry = holdEntry(dir, name);
     if (entry.kind === "missing" && rest.length > 0) {

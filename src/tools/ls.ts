@@ -37,7 +37,7 @@ export async function ls(args: LsArgs, jail: Jail, run: ToolRun): Promise<Result
   try {
     if (place.held === undefined) throw fault("ENOENT", `there is no ${args.path}`);
     if (!place.held.stats.isDirectory()) throw fault("ENOTDIR", `${args.path} is no directory`);
-    const lister = new Lister(args, place.path === "" ? jail.options.closed : [], opened);
+    const lister = new Lister(args, { closed: jail.options.closed, base: place.path }, opened);
     let level: readonly Level[] = [{ held: place.held, prefix: "" }];
     const pace = new Pace(run.signal);
     for (let depth = Math.min(Math.max(args.depth, 1), DEPTH_MAX); depth > 0 && level.length > 0; depth--) {
@@ -59,10 +59,14 @@ class Lister {
   truncated = false;
   readonly #max: number;
   readonly #ignored: readonly Glob[];
-  readonly #closed: readonly string[];
+  readonly #isClosed: (path: string) => boolean;
   readonly #opened: Held[];
 
-  constructor(args: LsArgs, closed: readonly string[], opened: Held[]) {
+  constructor(
+    args: LsArgs,
+    { closed, base }: { readonly closed: readonly string[]; readonly base: string },
+    opened: Held[],
+  ) {
     this.#max = args.entriesMax === 0 ? ENTRIES_DEFAULT : Math.min(args.entriesMax, ENTRIES_MAX);
     // As in a .gitignore: without a slash it is a name at any depth.
     this.#ignored = args.ignore.map((glob) =>
@@ -71,7 +75,7 @@ class Lister {
         braces: true,
       }),
     );
-    this.#closed = closed;
+    this.#isClosed = (path) => closed.includes(base === "" ? path : `${base}/${path}`);
     this.#opened = opened;
   }
 
@@ -88,7 +92,7 @@ class Lister {
           return [];
         }
         this.entries.push({ path, kind: kindOf(entry), sizeBytes: sizeOf(held, entry) });
-        if (goDeeper && entry.isDirectory() && !(prefix === "" && this.#closed.includes(entry.name))) {
+        if (goDeeper && entry.isDirectory() && !this.#isClosed(path)) {
           const below = this.#hold(held, entry.name);
           if (below !== undefined) next.push({ held: below, prefix: `${path}/` });
         }

@@ -80,7 +80,7 @@ function* walk(
 }
 
 function isLeftOut(entry: Dirent, path: string, options: WalkOptions): boolean {
-  if (path === "" && options.closed.includes(entry.name)) return true;
+  if (options.closed.includes(path === "" ? entry.name : `${path}/${entry.name}`)) return true;
   return entry.name.startsWith(".") && (!options.hidden || entry.name === ".git");
 }
 

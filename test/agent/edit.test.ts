@@ -23,6 +23,7 @@ test("what cannot be meant is refused, says why, and changes nothing", () => {
     ["text", [edit("missing", "x")], /not in the file; read the file again/u],
     ["a  b\r\n", [edit("a b", "x")], /with other spaces or line ends/u],
     ["a a", [edit("a", "b")], /there 2 times; give more/u],
+    ["}\n}\n}\n", [edit("}\n}\n", "}\n")], /there 2 times; give more/u],
     ["a", [edit("", "b")], /empty; to make a new file use write/u],
     ["a", [edit("a", "a")], /are the same/u],
     ["a", [edit("a", "b"), edit("b", "a")], /undo each other/u],
@@ -44,7 +45,8 @@ test("an edit that succeeds can be undone by its opposite, whatever the texts ar
       (around, oldText, newText) => {
         const text = `${around}${oldText}${around}`;
         const edited = applyEdits(text, [edit(oldText, newText)]);
-        if (edited.kind === "failed" || edited.text.split(newText).length !== 2) return;
+        if (edited.kind === "failed") return;
+        if (edited.text.indexOf(newText) !== edited.text.lastIndexOf(newText)) return;
         const back = applyEdits(edited.text, [edit(newText, oldText)]);
         assert.equal(back.kind === "edited" ? back.text : undefined, text);
       },

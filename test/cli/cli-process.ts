@@ -37,8 +37,10 @@ export class Cli {
   readonly home: string;
   readonly dataDir: string;
   readonly #children = new Set<ChildProcess>();
+  readonly #patienceMs: number;
 
-  constructor(t: TestContext) {
+  constructor(t: TestContext, { patienceMs = PATIENCE_MS }: { readonly patienceMs?: number } = {}) {
+    this.#patienceMs = patienceMs;
     this.home = mkdtempSync(join(tmpdir(), "holdfast-cli-"));
     this.dataDir = join(this.home, "data");
     t.after(async () => {
@@ -91,7 +93,7 @@ export class Cli {
       cwd: this.home,
       env: { PATH: process.env["PATH"], HOME: this.home, XDG_DATA_HOME: join(this.home, "share"), ...env },
       stdio: ["ignore", "pipe", "pipe"],
-      timeout: PATIENCE_MS,
+      timeout: this.#patienceMs,
       killSignal: "SIGKILL",
     });
     this.#children.add(child);

@@ -32,7 +32,15 @@ test("makes, lists and revokes while no server runs", async (t) => {
   assert.ok(Array.isArray(all) && all.length === 1);
   const only: unknown = all[0];
   assert.ok(typeof only === "object" && only !== null && "revoked" in only && "lastUsed" in only);
-  assert.deepEqual(Object.keys(only), ["id", "principal", "label", "created", "lastUsed", "revoked", "limits"]);
+  assert.deepEqual(Object.keys(only), [
+    "id",
+    "principal",
+    "label",
+    "created",
+    "lastUsed",
+    "revoked",
+    "limits",
+  ]);
   assert.match(String(only.revoked), /^20\d\d-/);
   assert.equal(only.lastUsed, null);
   assert.deepEqual(readdirSync(cli.dataDir).toSorted(), ["holdfast.db", "holdfast.lock"]);
@@ -114,4 +122,35 @@ test("mistakes: no directory, no such id, names that cannot be", async (t) => {
   const named = await cli.run(["keys", "create", "--principal", "a\tb", ...cli.inDataDir]);
   assert.equal(named.code, 2);
   assert.match(named.stderr, /^holdfast: a principal is plain text without control characters\n$/);
+});
+
+test("limits are set at the making, shown by the list, and kept by a running server too", async (t) => {
+  const cli = new Cli(t);
+  const flags = ["--models", "acme/*, other/one", "--rate", "60", "--concurrency", "4", "--parked", "20"];
+  const made = await cli.run(["keys", "create", ...flags, ...cli.inDataDir]);
+  assert.match(made.stdout, SHAPE);
+  const words = "models acme/*,other/one; 60/min; 4 at once; 20 parked";
+  assert.ok(made.stderr.includes(words), made.stderr);
+  await cli.run(["keys", "create", ...cli.inDataDir]);
+  const listed = await cli.run(["keys", "list", ...cli.inDataDir]);
+  assert.match(listed.stdout, /^ID .* STATE +LIMITS\n/);
+  assert.ok(listed.stdout.includes(`valid  ${words}\n`), listed.stdout);
+  assert.match(listed.stdout, /valid +none\n/);
+
+  await cli.serve();
+  const asked = await cli.run(["keys", "create", "--rate", "7", "--json", ...cli.inDataDir]);
+  assert.match(asked.stdout, /"limits":\{"ratePerMinute":7\}/);
+  const all = await cli.run(["keys", "list", "--json", ...cli.inDataDir]);
+  assert.match(all.stdout, /"limits":null/);
+  assert.match(all.stdout, /"limits":\{"models":\["acme\/\*","other\/one"\],"ratePerMinute":60/);
+
+  const wrong = [
+    ["--rate", "0"],
+    ["--parked", "1.5"],
+    ["--models", "a,,b"],
+  ];
+  for (const flag of wrong) {
+    const { code, stdout } = await cli.run(["keys", "create", ...flag, ...cli.inDataDir]);
+    assert.deepEqual([code, stdout], [2, ""], flag.join(" "));
+  }
 });

@@ -141,7 +141,11 @@ function anthropicEvents({ thinking, text, calls = [] }: Said): readonly unknown
       { type: "signature_delta", signature: SIGNATURE },
     ]);
   }
-  if (text !== undefined) blocks.push([{ type: "text", text: "" }, { type: "text_delta", text }]);
+  if (text !== undefined)
+    blocks.push([
+      { type: "text", text: "" },
+      { type: "text_delta", text },
+    ]);
   for (const { name, args } of calls) {
     blocks.push([
       { type: "tool_use", id: `toolu_${randomUUID().slice(0, 8)}`, name, input: {} },
@@ -151,13 +155,21 @@ function anthropicEvents({ thinking, text, calls = [] }: Said): readonly unknown
   const stop_reason = calls.length > 0 ? "tool_use" : "end_turn";
   return [
     { type: "message_start", message: { ...message, stop_reason: null, usage } },
-    ...blocks.flatMap(([content_block, ...deltas], index) => [
-      { type: "content_block_start", index, content_block },
-      ...deltas.map((delta) => ({ type: "content_block_delta", index, delta })),
-      { type: "content_block_stop", index },
-    ]),
+    ...blocks.flatMap(blockEvents),
     { type: "message_delta", delta: { stop_reason, stop_sequence: null }, usage: { output_tokens: 7 } },
     { type: "message_stop" },
+  ];
+}
+
+function blockEvents(
+  [content_block, ...deltas]: readonly [object, ...object[]],
+  index: number,
+): readonly object[] {
+  const told = deltas.map((delta) => ({ type: "content_block_delta", index, delta }));
+  return [
+    { type: "content_block_start", index, content_block },
+    ...told,
+    { type: "content_block_stop", index },
   ];
 }
 
@@ -170,14 +182,10 @@ export function textOf(message: Fields | undefined): string {
     .join("");
 }
 
-export function lastOf(messages: readonly Fields[], role: string): Fields | undefined {
-  return messages.findLast((message) => message["role"] === role);
-}
-
-/** Each request's messages as text, without the mark that moves. */
-export function promptsOf({ calls }: ScriptedProvider): readonly string[] {
-  return calls.map(({ body }) =>
-    JSON.stringify(body["messages"], (name, value: unknown) => (name === "cache_control" ? undefined : value)),
+/** A request's messages as text, without the mark that moves. */
+export function promptOf({ body }: Asked): string {
+  return JSON.stringify(body["messages"], (name, value: unknown) =>
+    name === "cache_control" ? undefined : value,
   );
 }
 

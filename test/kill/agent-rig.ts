@@ -39,14 +39,7 @@ export class AgentServer {
       stdio: ["ignore", "pipe", "pipe"],
     });
     this.#server = server;
-    let said = "";
-    server.stderr.setEncoding("utf8").on("data", (text: string) => (said += text));
-    server.stdout.setEncoding("utf8").on("data", (text: string) => (said += text));
-    const signal = AbortSignal.timeout(PATIENCE_MS);
-    while (!said.includes("  stop ")) {
-      await Promise.race([once(server.stdout, "data", { signal }), once(server, "exit", { signal })]);
-      if (server.exitCode !== null) throw new Error(`the server did not start: ${said}`);
-    }
+    const said = await upOf(server);
     // The next one listens where clients look for it.
     this.#port = /listening on http:\/\/[^:]+:(\d+)/.exec(said)?.[1] ?? this.#port;
   }
@@ -241,6 +234,21 @@ export class AgentProcess {
     const bug = this.told.find(({ kind }) => kind === "bug");
     if (bug?.kind === "bug") throw new Error(`the client met a bug: ${bug.what}`);
   }
+}
+
+/** What a server has said when it is ready. */
+function upOf(server: ChildProcess): Promise<string> {
+  const { promise, resolve, reject } = Promise.withResolvers<string>();
+  let said = "";
+  const hear = (text: string): void => {
+    said += text;
+    if (said.includes("  stop ")) resolve(said);
+  };
+  server.stderr?.setEncoding("utf8").on("data", hear);
+  server.stdout?.setEncoding("utf8").on("data", hear);
+  server.once("exit", () => reject(new Error(`the server did not start: ${said}`)));
+  const timer = setTimeout(() => reject(new Error(`the server does not start: ${said}`)), PATIENCE_MS);
+  return promise.finally(() => clearTimeout(timer));
 }
 
 async function kill(child: ChildProcess | undefined): Promise<void> {

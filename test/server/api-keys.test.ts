@@ -218,3 +218,44 @@ test("a damaged row is refused, not guessed", async () => {
     assert.equal((await refusal(keys, apiKey)).code, "stream_failed");
   }
 });
+
+test("limits are kept with the API key; a row without any is one without limits", async () => {
+  const { keys, tables } = setUp();
+  const limits = { models: ["acme/*", "x"], ratePerMinute: 60, concurrency: 4, parked: 0 };
+  const limited = await keys.create("alice", "", limits);
+  const free = await keys.create("alice", "");
+  assert.deepEqual((await keys.authenticate(limited.apiKey)).limits, limits);
+  assert.deepEqual((await keys.authenticate(limited.apiKey)).apiKeyId, limited.record.id);
+  assert.equal((await keys.authenticate(free.apiKey)).limits, undefined);
+  const stored = await tables.get({ table: "api_keys", key: free.record.id });
+  assert.ok(!Buffer.from(stored?.value ?? []).includes("limits"), "as it was before there were limits");
+  await keys.revoke(limited.record.id);
+  assert.deepEqual((await keys.list()).find(({ id }) => id === limited.record.id)?.limits, limits);
+});
+
+test("limits that cannot be meant are refused, and a row whose limits cannot be read is damaged", async () => {
+  const { keys, tables } = setUp();
+  const wrong = [
+    { ratePerMinute: 0 },
+    { concurrency: 1.5 },
+    { parked: -1 },
+    { concurrency: 1_000_001 },
+    { models: [] },
+    { models: ["a b"] },
+    { models: Array.from({ length: 101 }, () => "m") },
+  ];
+  for (const limits of wrong) {
+    await assert.rejects(keys.create("alice", "", limits), { code: "invalid_frame" }, JSON.stringify(limits));
+  }
+  await keys.create("alice", "", { ratePerMinute: 1, concurrency: 1_000_000, parked: 0 });
+  const { apiKey, record } = await keys.create("alice", "", { concurrency: 2 });
+  const at = { table: "api_keys", key: record.id };
+  const row = await tables.get(at);
+  assert.ok(row !== undefined);
+  for (const limits of ['{"concurrency":"2"}', "[]", "null", '{"concurrency":2,"fromTheFuture":1}']) {
+    const damaged = Buffer.from(row.value).toString().replace('{"concurrency":2}', limits);
+    await tables.put(at, Buffer.from(damaged));
+    const fresh = new ApiKeys({ tables, now: () => NOW_MS });
+    await assert.rejects(fresh.authenticate(apiKey), { code: "stream_failed" }, limits);
+  }
+});

@@ -17,7 +17,14 @@ import { checkedAccept } from "./frame-checks.ts";
 import { Ledger } from "./ledger.ts";
 import { fail } from "./log-checks.ts";
 import { Truth } from "./truth.ts";
-import { type CrashWhen, SimNetwork, type SimProcess, World, WorldFailure } from "./world/index.ts";
+import {
+  type CrashWhen,
+  type EffectKind,
+  SimNetwork,
+  type SimProcess,
+  World,
+  WorldFailure,
+} from "./world/index.ts";
 
 export type AgentCrash = { readonly who: "server" | "client" } & (
   | /** The number of the call that leaves the process: 1 is its first. */ {
@@ -54,6 +61,9 @@ export interface Conversed {
   readonly points: CrashPoints;
   readonly traceHash: string;
 }
+
+/** A sync is asked for together with its write; what counts is when the disk has done it. */
+const HARMLESS: ReadonlySet<EffectKind> = new Set(["timer", "disk.read", "disk.sync"]);
 
 const PRINCIPAL = "user";
 const SERVER = "server";
@@ -127,15 +137,15 @@ class AgentScenario {
     const { process: client } = this.#user;
     if (server === undefined) throw new Error("there is a server");
     if (crash !== undefined) this.#plan(crash);
-    const calls = { server: callsOf(world, server), client: callsOf(world, client) };
+    const points = {
+      server: pointsOf(world, "server", server),
+      client: pointsOf(world, "client", client),
+    };
     await world.run({ untilMs: 100 });
     this.#user.boot();
     const untilMs = world.nowMs + CALM_MS_MAX;
     await world.run({ untilMs, stepsMax: CALM_STEPS_MAX, stop: () => this.#isDone() });
-    const { events } = this.#checks;
-    const { taken } = this.#user;
-    const atServer = [...pointsOf("server", calls.server)];
-    return this.#result({ server: atServer, client: [...pointsOf("client", calls.client)], events, taken });
+    return this.#result({ ...points, events: this.#checks.events, taken: this.#user.taken });
   }
 
   #plan(crash: AgentCrash): void {
@@ -197,25 +207,20 @@ class AgentScenario {
   }
 }
 
-/** How many calls have left the process, after each step of the world that made some. */
-function callsOf(world: World, process: SimProcess): readonly number[] {
-  const counts = [process.effects];
-  world.afterStep(() => {
-    if (process.effects > (counts.at(-1) ?? 0)) counts.push(process.effects);
-  });
-  return counts;
-}
-
 /**
  * Before and after every call. Within one step of the world nothing happens between two calls: after the one is
- * before the other.
+ * before the other. And some calls change nothing outside.
  */
-function* pointsOf(who: AgentCrash["who"], counts: readonly number[]): Generator<AgentCrash> {
-  for (const [at, count] of counts.slice(1).entries()) {
-    const first = (counts[at] ?? 0) + 1;
-    yield { who, effect: first, when: "before" };
-    for (let effect = first; effect <= count; effect++) yield { who, effect, when: "after" };
-  }
+function pointsOf(world: World, who: AgentCrash["who"], process: SimProcess): readonly AgentCrash[] {
+  const points: AgentCrash[] = [];
+  let step = -1;
+  process.onEffect = (kind) => {
+    const effect = process.effects;
+    if (world.steps !== step) points.push({ who, effect, when: "before" });
+    if (!HARMLESS.has(kind)) points.push({ who, effect, when: "after" });
+    step = world.steps;
+  };
+  return points;
 }
 
 type FrameMeta = Parameters<Parameters<typeof checkedAccept>[0]["isRightful"]>[0];

@@ -51,7 +51,7 @@ test("looking is allowed, changing is asked about, and what was asked is shown c
       execId: exec.execId,
       tool: "shell",
       title: "shell: echo hi\\u{a}rm -rf \\u{202e}x",
-      text: "command:\necho hi\nrm -rf \\u{202e}x\nwhy, as the model says: tidy\\u{200b} up",
+      text: "command:\n  echo hi\n  rm -rf \\u{202e}x\nwhy, as the model says: tidy\\u{200b} up",
       argsSha256: sha256(exec.args).toString("hex"),
       workspace,
     },

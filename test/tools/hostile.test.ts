@@ -9,6 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { test, type TestContext } from "node:test";
+import { setTimeout } from "node:timers/promises";
 import type { ApprovalAnswer, ApprovalRequest } from "../../src/tools/index.ts";
 import { findProgram } from "../../src/tools/sandbox.ts";
 import { isAllowedCommand } from "../../src/tools/simple-command.ts";
@@ -30,6 +31,19 @@ test("paths, globs and ignore rules that would take the square of their length a
   assert.deepEqual(outcome(all, "success")["paths"], ["a.txt"]);
 });
 
+test("a glob may begin with ./ or the workspace; a delete that means a file takes no directory", async (t) => {
+  const { workspace, perform } = await rig(t);
+  put(workspace, { "src/a.ts": "a" });
+  mkdirSync(join(workspace, "empty"));
+  for (const pattern of ["./src/*.ts", `${workspace}/src/*.ts`]) {
+    const found = await perform({ case: "globArgs", value: { pattern } });
+    assert.deepEqual(outcome(found, "success")["paths"], ["src/a.ts"]);
+  }
+  outcome(await perform({ case: "globArgs", value: { pattern: "/etc/*" } }), "error");
+  const value = { path: "empty", expectedSha256: new Uint8Array(32) };
+  outcome(await perform({ case: "deleteArgs", value }), "error");
+});
+
 test("a tree that is deeper than anybody needs does not keep the rest from being searched", async (t) => {
   const { workspace, perform } = await rig(t);
   put(workspace, { "z/needle.txt": "needle\n" });
@@ -48,7 +62,7 @@ test("a tree that is deeper than anybody needs does not keep the rest from being
 
 test("a walk that finds no files can be stopped", async (t) => {
   const { workspace, perform } = await rig(t);
-  for (let at = 0; at < 3000; at++) mkdirSync(join(workspace, String(at)));
+  for (let at = 0; at < 800; at++) mkdirSync(join(workspace, String(at)));
   const run = new Run();
   setImmediate(() => run.controller.abort());
   outcome(await perform({ case: "globArgs", value: { pattern: "**" } }, run), "aborted");
@@ -63,8 +77,9 @@ test("a search by ripgrep that is stopped is answered, and the client lives on",
   put(workspace, { "a.txt": "some text\n".repeat(2_000_000) });
   for (const delayMs of [20, 100, 300]) {
     const run = new Run();
-    setTimeout(() => run.controller.abort(), delayMs);
+    const stopped = setTimeout(delayMs).then(() => run.controller.abort());
     outcome(await perform({ case: "grepArgs", value: { pattern: "e" } }, run), "aborted");
+    await stopped;
   }
 });
 
@@ -88,9 +103,17 @@ test("an abort also stops what has left the command's process group", async (t) 
   run.controller.abort();
   outcome(await running, "aborted");
   const pid = readFileSync(join(workspace, "pid"), "utf8").trim();
-  const state = existsSync(`/proc/${pid}/stat`) ? readFileSync(`/proc/${pid}/stat`, "latin1") : "";
-  assert.match(state, /^$|\) [ZX] /);
+  // The signal has been sent when the answer comes; the kernel may still be at work on it.
+  while (isRunning(pid)) await setTimeout(5);
 });
+
+function isRunning(pid: string): boolean {
+  try {
+    return !/\) [ZX] /.test(readFileSync(`/proc/${pid}/stat`, "latin1"));
+  } catch {
+    return false;
+  }
+}
 
 test("programs of the workspace are not taken for ours, though PATH leads there", async (t) => {
   const workspace = temporaryDirectory(t, "hostile");
@@ -111,22 +134,13 @@ test("in the sandbox not even root can make the file system writable again", asy
     return;
   }
   const env = { PATH: process.env["PATH"], HOME: temporaryDirectory(t, "home") };
-  const { perform } = await rig(t, { env, config: { shell: { sandbox: "require" } } });
+  const { workspace, perform } = await rig(t, { env, config: { shell: { sandbox: "require" } } });
   const command = "grep CapEff /proc/self/status > caps; mount -o remount,rw,bind / > /dev/null 2>&1";
   assert.notEqual(
     outcome(await perform({ case: "shellArgs", value: { command } }), "success")["exitCode"],
     0,
   );
-  const read = new Run();
-  const caps = await perform({ case: "readArgs", value: { path: "caps" } }, read);
-  assert(caps.case === "readResult" && caps.value.result.case === "success");
-  assert.match(
-    String(
-      caps.value.result.value.content?.content.value &&
-        Buffer.from(caps.value.result.value.content.content.value),
-    ),
-    /\t0{16}\n/,
-  );
+  assert.match(readFileSync(join(workspace, "caps"), "utf8"), /\t0{16}\n/);
 });
 
 test("a rule lets no command through that a builtin would look for in its words", () => {
@@ -182,6 +196,10 @@ test("C7: always for a declared tool that is called like one of ours is not for 
   assert.equal(tools.policy(own).needsApproval, true);
 });
 
+function fields(value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null ? { ...value } : {};
+}
+
 /** Lists without end, names tools alike, and has a schema whose pattern runs for ever. */
 async function hostileServer(t: TestContext): Promise<string> {
   const inputSchema = { type: "object" };
@@ -200,8 +218,8 @@ async function hostileServer(t: TestContext): Promise<string> {
   };
   const http = createServer((incoming, outgoing) => {
     void text(incoming).then((body) => {
-      const { id, method, params } = JSON.parse(body === "" ? "{}" : body);
-      const result = answers[method]?.(params?.protocolVersion);
+      const { id, method, params } = fields(body === "" ? {} : JSON.parse(body));
+      const result = answers[String(method)]?.(fields(params)["protocolVersion"]);
       if (result === undefined) return outgoing.writeHead(id === undefined ? 202 : 405).end();
       outgoing.writeHead(200, { "content-type": "application/json" });
       return outgoing.end(JSON.stringify({ jsonrpc: "2.0", id, result }));

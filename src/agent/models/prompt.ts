@@ -217,9 +217,10 @@ function isText(mediaType: string): boolean {
 
 /** Providers refuse empty texts; one that carries a signature must go back all the same, to whoever signed it. */
 function saysSomething(
-  { text, providerMetadata }: { readonly text?: string; readonly providerMetadata?: JsonObject },
+  part: { readonly type: string; readonly text?: string; readonly providerMetadata?: JsonObject },
   signer?: Dialect,
 ): boolean {
+  const { text, providerMetadata } = part;
   if (text?.trim() !== "") return true;
   if (providerMetadata === undefined) return false;
   return signer === undefined || NAMESPACES[signer] in providerMetadata;

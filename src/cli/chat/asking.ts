@@ -89,10 +89,7 @@ export class Asker {
     return entered;
   }
 
-  async #approve(
-    request: Pick<ApprovalRequest, "title" | "text" | "workspace">,
-    signal: AbortSignal | undefined,
-  ): Promise<ApprovalAnswer> {
+  async #approve(request: words.ShownRequest, signal: AbortSignal | undefined): Promise<ApprovalAnswer> {
     const { print, style } = this.#asking;
     for (let showsAll = false; ;) {
       for (const line of words.approvalLines(request, style, showsAll)) print(line);

@@ -1,7 +1,8 @@
 /**
  * `--json`: one object per line for each thing that happens, with names that stay.
  *
- * Texts are whole and as they came: a program reads them, no terminal does. JSON escapes what is left.
+ * Texts are whole and as they came: a program reads them. JSON escapes control characters, and we those that it leaves
+ * alone though some terminals obey them.
  */
 import type { ShownStatus } from "./status-text.ts";
 import { troubleText } from "./status-text.ts";
@@ -21,7 +22,11 @@ export interface Result {
 }
 
 export function jsonLine(value: Result | object): string {
-  return `${JSON.stringify(value)}\n`;
+  const json = JSON.stringify(value).replace(
+    /[\u007f-\u009f]/g,
+    (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
+  return `${json}\n`;
 }
 
 /** Undefined for what only matters on a screen. */

@@ -87,13 +87,22 @@ export function ttyInput(
   let isPasting = false;
   /** Typed while a command was being carried out: for whoever reads next. */
   const early: string[] = [];
+  /** A line that was not finished when a question came; it is given back after the answer. */
+  let aside = "";
   out.write(PASTE_ON);
+
+  const setAside = (): void => {
+    aside = lines.line;
+    clearLine(lines);
+  };
 
   const settle = (entered: Entered): void => {
     const { resolve } = reading ?? {};
     reading = undefined;
     before = "";
     output.isMuted = typing !== undefined;
+    if (aside !== "" && !isClosed) lines.write(aside);
+    aside = "";
     resolve?.(entered);
   };
 
@@ -153,6 +162,8 @@ export function ttyInput(
         return Promise.resolve({ kind: "line", text: typed });
       }
       if (isClosed) return Promise.resolve({ kind: "end" });
+      // What is being typed was meant for something else: it must not become a yes.
+      if (purpose === "answer") setAside();
       reading = { purpose, resolve };
       output.isMuted = false;
       lines.setPrompt(prompt);

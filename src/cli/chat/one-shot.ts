@@ -12,7 +12,7 @@ import { choose, titleFrom } from "./conversation-list.ts";
 import * as exit from "./exit-codes.ts";
 import { failureWord, happeningOf } from "./happening.ts";
 import { jsonLine, jsonOf, jsonStatus, type Result } from "./json-line.ts";
-import { safeText } from "./safe-text.ts";
+import { safeLine, safeText } from "./safe-text.ts";
 import type { ServerLink } from "./server-link.ts";
 import type { Session } from "./session.ts";
 import { plainStatusLine } from "./status-text.ts";
@@ -132,7 +132,7 @@ class Shot {
       if (settings.isJson) stdout.write(jsonLine(jsonStatus(status)));
       else if (line !== undefined) note(line);
       if (state !== "reconnecting") return;
-      this.#revive().catch((error: unknown) => note(String(error)));
+      this.#revive().catch((error: unknown) => note(safeLine(String(error))));
     });
   }
 

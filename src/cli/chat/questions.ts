@@ -13,8 +13,13 @@ import { cutToWidth } from "./text-width.ts";
 /** More than this of the arguments is told by its number of lines, and shown on request. */
 const APPROVAL_LINES_MAX = 30;
 
+/** `tool` is undefined where an always is no more than a once. */
+export type ShownRequest = Pick<ApprovalRequest, "title" | "text" | "workspace"> & {
+  readonly tool?: string;
+};
+
 export function approvalLines(
-  { title, text, workspace }: Pick<ApprovalRequest, "title" | "text" | "workspace">,
+  { title, text, workspace, tool }: ShownRequest,
   style: Style,
   showsAll: boolean,
 ): readonly string[] {
@@ -26,7 +31,13 @@ export function approvalLines(
     ...shown.map((line) => `  ${line}`),
     ...(more === 0 ? [] : [style.dim(`  … ${more} more lines; s shows all`)]),
     ...(workspace === "" ? [] : [style.dim(`  in ${safeLine(workspace)}`)]),
+    ...(tool === undefined ? [] : [style.dim(`  always would be for ${scopeWords(tool)}`)]),
   ];
+}
+
+/** What was shown is not all that an always allows. */
+function scopeWords(tool: string): string {
+  return tool === "shell" ? "this same command" : `every ${safeLine(tool)}, whatever its arguments`;
 }
 
 export const APPROVAL_PROMPT = "  Allow? [y]es once, [a]lways this session, [n]o, or no <reason>: ";

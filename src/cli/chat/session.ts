@@ -31,6 +31,8 @@ export interface Session {
 
 export interface SessionOptions {
   readonly settings: ChatSettings;
+  /** Directories of ours that no tool may touch, wherever the workspace is. */
+  readonly closed: readonly string[];
   readonly link: ServerLink;
   readonly toolsConfig: ToolsConfig | undefined;
   /** Absent: nobody can be asked, and what would need it is denied. */
@@ -78,7 +80,7 @@ export async function openSession(options: SessionOptions): Promise<Session> {
 }
 
 function openTools(
-  { settings, toolsConfig, ask, env }: SessionOptions,
+  { settings, toolsConfig, ask, env, closed }: SessionOptions,
   directory: string,
   conversations: () => Conversations,
 ): Promise<ToolSet> {
@@ -86,6 +88,7 @@ function openTools(
     workspace: settings.workspace,
     stateDirectory: join(directory, "tools"),
     subagents: subagentRunner({ conversations }),
+    closed,
     env,
     ...(toolsConfig === undefined ? {} : { config: toolsConfig }),
     ...(ask === undefined ? {} : { ask }),

@@ -7,7 +7,7 @@
  */
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { bytesToHex } from "@noble/hashes/utils.js";
-import { decodeChatMessage } from "../../protocol/chat-message.ts";
+import { type ChatMessage, decodeChatMessage } from "../../protocol/chat-message.ts";
 import { HoldfastError } from "../../protocol/errors.ts";
 import {
   type ConversationState,
@@ -254,8 +254,8 @@ export class Conversation {
     const named = state.messages.slice(turn.messagesBefore).map(bytesToHex);
     const kept: CutOffTurn["kept"][number][] = [];
     for (const blobId of new Set([...named, ...view.messages.map((message) => message.blobId)])) {
-      const bytes = await blobs.get(blobId);
-      if (bytes !== undefined) kept.push({ blobId, message: decodeChatMessage(bytes) });
+      const message = messageIn(await blobs.get(blobId));
+      if (message !== undefined) kept.push({ blobId, message });
     }
     const next = continued({ state, turnsBefore: turn.turnsBefore, kept, view });
     for (const { id, bytes } of next?.blobs ?? []) await blobs.put(id, bytes);
@@ -293,6 +293,15 @@ export type { TurnEnd };
 function withoutTurn(record: ConversationRecord): ConversationRecord {
   const { turn: _, ...rest } = record;
   return rest;
+}
+
+/** Undefined when it is not there, or of a kind that this client does not know: no reason to keep the turn open for ever. */
+function messageIn(bytes: Uint8Array | undefined): ChatMessage | undefined {
+  try {
+    return bytes === undefined ? undefined : decodeChatMessage(bytes);
+  } catch {
+    return undefined;
+  }
 }
 
 function busy(id: string): HoldfastError {

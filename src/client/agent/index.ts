@@ -20,6 +20,7 @@ export {
   type ResumedTurns,
 } from "./conversations.ts";
 export type { FullAgentTurn, FullConversation, FullShellTurn, Item, Missing } from "./full-conversation.ts";
+export { type Reachable, reach } from "./blob-walk.ts";
 export { GRACE_MS, type GarbageReport } from "./garbage.ts";
 export { answerKv, answerTo, encodeKvAnswer, type KvAnswer, type KvStream } from "./kv.ts";
 export type { NewAttachment, OfferedTools, SaidByUser, StepOptionsInit, TurnInput } from "./run-request.ts";

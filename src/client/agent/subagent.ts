@@ -164,7 +164,9 @@ async function accompany(
   run: ToolRun,
   { onChild }: SubagentOptions,
 ): Promise<TurnEnd> {
-  const abort = (): void => void turn.abort().catch(() => undefined);
+  const abort = (): void => {
+    if (!isLeft(run.signal)) void turn.abort().catch(() => undefined);
+  };
   const unwatch = turn.watch((_, heard) => {
     const text = heard === undefined ? undefined : progressLine(heard.message);
     // What is not said in time says nothing new.
@@ -180,6 +182,11 @@ async function accompany(
     unwatch();
     run.signal.removeEventListener("abort", abort);
   }
+}
+
+/** The parent is not aborted, it is only left: it will ask for its child again. */
+function isLeft({ reason }: AbortSignal): boolean {
+  return reason instanceof HoldfastError && reason.code === "unavailable";
 }
 
 type Result = NonNullable<MessageInitShape<typeof SubagentResultSchema>["result"]>;

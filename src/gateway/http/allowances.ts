@@ -88,7 +88,8 @@ function matches(pattern: string, name: string): boolean {
   const first = parts.shift() ?? "";
   const last = parts.pop();
   if (last === undefined) return name === first;
-  if (!name.startsWith(first) || !name.endsWith(last) || name.length < first.length + last.length) return false;
+  if (!name.startsWith(first) || !name.endsWith(last) || name.length < first.length + last.length)
+    return false;
   let at = first.length;
   for (const part of parts) {
     const found = name.indexOf(part, at);

@@ -79,7 +79,8 @@ export class JsonBodies {
     const unpacked = this.#unpacking.then(() => unpack(packed, { maxOutputLength: bodyBytesMax }));
     this.#unpacking = unpacked.catch(() => undefined);
     return unpacked.catch((cause: unknown) => {
-      const isTooLarge = cause instanceof RangeError && "code" in cause && cause.code === "ERR_BUFFER_TOO_LARGE";
+      const isTooLarge =
+        cause instanceof RangeError && "code" in cause && cause.code === "ERR_BUFFER_TOO_LARGE";
       throw new GatewayError({
         status: isTooLarge ? 413 : 400,
         type: "invalid_request_error",

@@ -29,7 +29,11 @@ export interface MountedCall {
   readonly signIn: () => Promise<Guest>;
   readonly isStopped: () => boolean;
   /** For the log. Nothing of it may be of the client's choosing. */
-  readonly tell: (news: { readonly route?: string; readonly streamId?: string; readonly error?: string }) => void;
+  readonly tell: (news: {
+    readonly route?: string;
+    readonly streamId?: string;
+    readonly error?: string;
+  }) => void;
   readonly onBug: (bug: unknown) => void;
 }
 

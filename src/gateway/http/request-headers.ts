@@ -35,5 +35,7 @@ export function sessionHintOf(exchange: Exchange): string | undefined {
 
 /** In the header that browsers send when they come back, or in the query for who cannot set headers. */
 export function lastEventIdOf(exchange: Exchange): string | undefined {
-  return exchange.header("last-event-id") ?? new URLSearchParams(exchange.query).get("starting_after") ?? undefined;
+  return (
+    exchange.header("last-event-id") ?? new URLSearchParams(exchange.query).get("starting_after") ?? undefined
+  );
 }

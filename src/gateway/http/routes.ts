@@ -58,7 +58,11 @@ export class MethodNotAllowed extends GatewayError {
 
 /** Clients that would rather speak WebSocket ask for it; those we know go on by HTTP when they are told so. */
 export function noUpgrade(): GatewayError {
-  return refusal(426, "upgrade_not_supported", "There are no WebSockets here. Send the request by plain HTTP.");
+  return refusal(
+    426,
+    "upgrade_not_supported",
+    "There are no WebSockets here. Send the request by plain HTTP.",
+  );
 }
 
 function placeOf(path: string): Place | undefined {

@@ -67,20 +67,21 @@ async function writeDeltas(
   first: Promise<IteratorResult<AnswerDelta>>,
 ): Promise<void> {
   for (let next = first; ; next = deltas.next()) {
-    const { done, value } = await call.wait(next);
-    if (done === true) {
+    const result = await call.wait(next);
+    if (result.done === true) {
       if (after === undefined || next !== first) throw lostAnswer();
       // It had everything but the last word.
       telling.isTold = true;
       frames.finish([chunks.done()]);
       return;
     }
-    const written = chunks.of(value);
+    const delta = result.value;
+    const written = chunks.of(delta);
     if (chunks.isOver) {
-      const error = endError(value);
+      const error = endError(delta);
       if (error !== undefined) telling.failed(error);
       // A response that parted from what it said before is broken off; every other end is the whole story.
-      telling.isTold = value.kind !== "diverged";
+      telling.isTold = delta.kind !== "diverged";
       frames.finish(chunks.isWhole ? [...written, chunks.done()] : written);
       return;
     }

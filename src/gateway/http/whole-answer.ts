@@ -14,8 +14,9 @@ export async function collectAnswer(call: HttpCall, answer: Answer, telling: Tel
   const deltas = answer.deltas[Symbol.asyncIterator]();
   try {
     for (;;) {
-      const { done, value } = await call.wait(deltas.next());
-      if (done === true) throw lostAnswer();
+      const result = await call.wait(deltas.next());
+      if (result.done === true) throw lostAnswer();
+      const { value } = result;
       collector.add(value);
       if (value.kind !== "calls" && value.kind !== "ended") continue;
       // Whatever it ended with is what the client is told.

@@ -68,9 +68,12 @@ export type DeltaBody =
       readonly usage: AnswerUsage;
       readonly said: Said;
     }
-  /** The step began anew. `said` is what still counts; whoever has shown nothing yet goes on from there. */
-  | { readonly kind: "restarted"; readonly said: Said }
-  /** What the step says now is not what was shown of it before. Nothing follows. */
+  /** The step began anew; what was shown of it still holds. */
+  | { readonly kind: "restarted" }
+  /**
+   * What the step says now is not what was shown of it before. Of this answer only `calls` or `ended` follows: for the
+   * session, which goes on, and for whoever has shown nothing yet.
+   */
   | { readonly kind: "diverged" }
   | {
       readonly kind: "ended";
@@ -109,19 +112,4 @@ export function endError(delta: AnswerDelta): GatewayError | undefined {
     return new GatewayError({ status: 499, type: "aborted_error", code: "stopped", message });
   }
   return failureError(delta.failure);
-}
-
-const ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
-const CALL_ID_LENGTH = 9;
-/** The largest multiple of the alphabet's length in a byte: bytes above it would prefer some letters. */
-const FAIR_BELOW = ALPHABET.length * 4;
-
-/**
- * A tool call id that every client leaves as it is: nine letters and digits. Undefined when too many of the bytes had
- * to be passed over; 32 of them are enough but for one time in millions.
- */
-export function callIdFrom(random: Uint8Array): string | undefined {
-  const fair = [...random].filter((byte) => byte < FAIR_BELOW).slice(0, CALL_ID_LENGTH);
-  if (fair.length < CALL_ID_LENGTH) return undefined;
-  return fair.map((byte) => ALPHABET.charAt(byte % ALPHABET.length)).join("");
 }

@@ -1,9 +1,17 @@
 /**
  * A chat answer in one piece, for clients that do not stream.
  *
- * Nothing was shown while it was collected, so a step that began anew simply replaces what it said before.
+ * Nothing was shown while it was collected, so a step that began anew and said something else is no trouble: the end of the
+ * answer has all of its words.
  */
-import { type AnswerCall, type AnswerDelta, type AnswerUsage, endError, type Finish } from "./answer.ts";
+import {
+  type AnswerCall,
+  type AnswerDelta,
+  type AnswerUsage,
+  endError,
+  type Finish,
+  type Said,
+} from "./answer.ts";
 import type { ChatHead } from "./chat-chunks.ts";
 import { chatUsage, type ChatUsage } from "./chat-usage.ts";
 import { GatewayError } from "./gateway-error.ts";
@@ -43,18 +51,17 @@ interface Whole {
 export class AnswerCollector {
   #text = "";
   #reasoning = "";
+  #hasDiverged = false;
   #whole: Whole | undefined;
   #error: GatewayError | undefined;
 
   /** Nothing more is expected. */
   get isOver(): boolean {
-    return this.#whole !== undefined || this.#error !== undefined;
+    return this.#whole !== undefined;
   }
 
   add(delta: AnswerDelta): void {
     if (this.isOver) return;
-    this.#error = endError(delta);
-    if (this.#error !== undefined) return;
     switch (delta.kind) {
       case "text":
         this.#text += delta.text;
@@ -63,17 +70,24 @@ export class AnswerCollector {
         this.#reasoning += delta.text;
         return;
       case "restarted":
-        this.#text = delta.said.text;
-        this.#reasoning = delta.said.reasoning;
-        return;
-      case "calls":
-        this.#whole = { finish: "tool_calls", calls: delta.calls, usage: delta.usage };
-        return;
-      case "ended":
-        this.#whole = { finish: delta.finish ?? "stop", calls: [], usage: delta.usage };
         return;
       case "diverged":
+        this.#hasDiverged = true;
+        return;
+      case "calls":
+        this.#end(delta.said, { finish: "tool_calls", calls: delta.calls, usage: delta.usage });
+        return;
+      case "ended":
+        this.#error = endError(delta);
+        this.#end(delta.said, { finish: delta.finish ?? "stop", calls: [], usage: delta.usage });
     }
+  }
+
+  #end(said: Said, whole: Whole): void {
+    this.#whole = whole;
+    if (!this.#hasDiverged) return;
+    this.#text = said.text;
+    this.#reasoning = said.reasoning;
   }
 
   /** Throws a GatewayError when the answer has no good end. */

@@ -4,7 +4,6 @@ export {
   type AnswerDelta,
   answerLine,
   type AnswerUsage,
-  callIdFrom,
   endError,
   type Finish,
   type Said,
@@ -38,4 +37,4 @@ export type { AssistantLine, LineCall, LineFile, LineMessage, LinePart, ToolLine
 export { chain, chainOf, EMPTY_CHAIN, messageHash, systemHash, toolsHash } from "./lineage.ts";
 export { type ListedModel, modelList, type ModelObject, modelObject } from "./model-list.ts";
 export { type AnswerState, initAnswer, neededBlob, project } from "./projection.ts";
-export { type AnswerEvent, projectRange, type RangeOptions, withoutRolledBack } from "./rollback.ts";
+export { type AnswerEvent, projectRange, withoutRolledBack } from "./rollback.ts";

@@ -5,8 +5,8 @@
  * number to wait for is known. Execs that the gateway carries out itself (files of its workspace) are waited for and not
  * shown. After a pause the state is that of the next answer, so beginning anew there gives the same deltas.
  *
- * A step that begins anew says its text again: what the reader has of it is passed over as long as it is equal, and at the first
- * difference the answer is over (`diverged`). An answer that was never streamed is taken from the model's message in the step's end, or from
+ * A step that begins anew says its text again: what the reader has of it is passed over as long as it is equal. At the first
+ * difference the reader is lost (`diverged`) and shown no more; the answer itself goes on to its pause or end. An answer that was never streamed is taken from the model's message in the step's end, or from
  * a blob that says of itself that it is one; never from any other blob.
  *
  * Invariant: the reader's text is always a prefix of the answer, or `diverged` was told.
@@ -38,8 +38,6 @@ import { endOf } from "./turn-end.ts";
 const NOTHING: Said = { text: "", reasoning: "" };
 
 export interface AnswerState {
-  /** The reader has shown nothing and can take everything back: a restart never diverges. */
-  readonly isCollected: boolean;
   /** Of the steps of this answer that are complete. */
   readonly earlier: Said;
   /** Of the step under way. */
@@ -57,13 +55,14 @@ export interface AnswerState {
   readonly calls: readonly AnswerCall[];
   readonly usage: AnswerUsage;
   readonly finish: FinishReason;
-  /** Diverged, or at the turn's end: nothing follows. */
+  /** What is said from here on is not shown: it does not follow what was. */
+  readonly isDiverged: boolean;
+  /** The turn has ended: nothing follows. */
   readonly isOver: boolean;
 }
 
-export function initAnswer({ isCollected = false }: { readonly isCollected?: boolean } = {}): AnswerState {
+export function initAnswer(): AnswerState {
   return {
-    isCollected,
     earlier: NOTHING,
     current: NOTHING,
     shown: NOTHING,
@@ -75,6 +74,7 @@ export function initAnswer({ isCollected = false }: { readonly isCollected?: boo
     calls: [],
     usage: NO_USAGE,
     finish: FinishReason.UNSPECIFIED,
+    isDiverged: false,
     isOver: false,
   };
 }
@@ -160,9 +160,7 @@ function begun(state: AnswerState): AnswerState {
 }
 
 function restarted(state: AnswerState): Result {
-  const body: DeltaBody = { kind: "restarted", said: state.earlier };
-  if (state.isCollected) return [{ ...state, shown: NOTHING, owed: NOTHING }, [body]];
-  return [{ ...state, owed: state.shown }, [body]];
+  return [{ ...state, owed: state.isDiverged ? NOTHING : state.shown }, [{ kind: "restarted" }]];
 }
 
 function said(state: AnswerState, kind: keyof Said, words: string): Result {
@@ -170,6 +168,7 @@ function said(state: AnswerState, kind: keyof Said, words: string): Result {
   const { current, shown, owed } = state;
   const text = current[kind] === "" && needsGap(state.earlier[kind]) ? `\n\n${words}` : words;
   const next = { ...state, current: { ...current, [kind]: current[kind] + text } };
+  if (state.isDiverged) return [next, []];
   const before = owed[kind];
   // Nearly always nothing began anew, and all of it is news.
   if (before === "") return [{ ...next, shown: { ...shown, [kind]: shown[kind] + text } }, [{ kind, text }]];
@@ -186,7 +185,7 @@ function needsGap(before: string): boolean {
 }
 
 function diverged(state: AnswerState): Result {
-  return [{ ...state, isOver: true }, [{ kind: "diverged" }]];
+  return [{ ...state, isDiverged: true, owed: NOTHING }, [{ kind: "diverged" }]];
 }
 
 function hasSpoken({ current }: AnswerState): boolean {
@@ -236,16 +235,16 @@ function completed(state: AnswerState, update: StepCompletedUpdate, blob: Uint8A
 
 /** The step's text is whole: it becomes part of the answer. */
 function closed(state: AnswerState): Result {
-  const [next, bodies] = spoken(state);
-  if (next.isOver) return [next, bodies];
-  const { earlier, current, owed } = next;
-  if (owed.text !== "" || owed.reasoning !== "") {
-    const [over, end] = diverged(next);
-    return [over, [...bodies, ...end]];
-  }
-  const whole = { text: earlier.text + current.text, reasoning: earlier.reasoning + current.reasoning };
+  const [said, bodies] = spoken(state);
+  const isShort = said.owed.text !== "" || said.owed.reasoning !== "";
+  const [next, parted] = isShort ? diverged(said) : [said, []];
   const rest = { current: NOTHING, shown: NOTHING, unspoken: undefined, isStepOpen: false };
-  return [{ ...next, ...rest, earlier: whole }, bodies];
+  return [{ ...next, ...rest, earlier: wordsOf(next) }, [...bodies, ...parted]];
+}
+
+/** All of the answer so far. */
+function wordsOf({ earlier, current }: AnswerState): Said {
+  return { text: earlier.text + current.text, reasoning: earlier.reasoning + current.reasoning };
 }
 
 function planned(state: AnswerState, call: ToolCall | undefined): AnswerState {
@@ -285,25 +284,19 @@ function bytesOfArgs(content: Content | undefined, blob: Uint8Array | undefined)
 
 /** Ends the answer when the step is complete and nothing more of it will be asked. */
 function paused([state, before]: Result): Result {
-  if (state.isOver || state.isStepOpen || state.awaited.size > 0 || state.calls.length === 0)
-    return [state, before];
+  if (state.isStepOpen || state.awaited.size > 0 || state.calls.length === 0) return [state, before];
   // A server that tells of no steps has not said that the text is whole.
-  const [whole, bodies] = closed(state);
-  if (whole.isOver) return [whole, [...before, ...bodies]];
-  const { calls, step, usage, earlier, isCollected } = whole;
-  const pause: DeltaBody = { kind: "calls", calls, step, usage, said: earlier };
-  return [initAnswer({ isCollected }), [...before, ...bodies, pause]];
+  const [{ calls, step, usage, earlier }, bodies] = closed(state);
+  return [initAnswer(), [...before, ...bodies, { kind: "calls", calls, step, usage, said: earlier }]];
 }
 
 function ended(state: AnswerState, update: TurnEndedUpdate): Result {
   const end = endOf(update, state.finish);
   // A turn that broke off has not said everything; what was shown of it is not contradicted.
   const [whole, bodies] = end.reason === "completed" ? closed(state) : spoken({ ...state, owed: NOTHING });
-  if (whole.isOver) return [whole, bodies];
-  const { earlier, current } = whole;
-  const said = { text: earlier.text + current.text, reasoning: earlier.reasoning + current.reasoning };
   const usage = isTold(whole.usage) ? whole.usage : usageOf(update);
-  return [{ ...whole, isOver: true }, [...bodies, { kind: "ended", ...end, usage, said }]];
+  const body: DeltaBody = { kind: "ended", ...end, usage, said: wordsOf(whole) };
+  return [{ ...whole, isOver: true }, [...bodies, body]];
 }
 
 function isTold(usage: AnswerUsage): boolean {

@@ -40,17 +40,12 @@ function rollbackOf({ message }: AgentServerMessage): number | undefined {
   return Number(message.value.message.value.rollbackToEventId);
 }
 
-export interface RangeOptions {
-  readonly seenThrough?: number;
-  readonly isCollected?: boolean;
-}
-
 /** All that a reader of these events gets now, and the state to go on with. The events begin at a request or after a pause. */
 export function projectRange(
   events: readonly AnswerEvent[],
-  { seenThrough = 0, isCollected = false }: RangeOptions = {},
+  { seenThrough = 0 }: { readonly seenThrough?: number } = {},
 ): { readonly state: AnswerState; readonly deltas: readonly AnswerDelta[] } {
-  let state = initAnswer({ isCollected });
+  let state = initAnswer();
   const deltas: AnswerDelta[] = [];
   for (const { eventId, message, blob } of withoutRolledBack(events, seenThrough)) {
     const [next, made] = project(state, eventId, message, blob);

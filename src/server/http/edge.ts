@@ -172,12 +172,14 @@ export function createEdge(options: EdgeOptions): (exchange: Exchange) => void {
       requestId,
       signIn: async () => {
         const authorization = credentialsOf(exchange);
-        const { principal, apiKeyId = principal, limits } = await signIn(pass, authorization).catch(
-          (cause: unknown) => {
-            if (cause instanceof HoldfastError) counters.refusals[cause.code]++;
-            throw cause;
-          },
-        );
+        const {
+          principal,
+          apiKeyId = principal,
+          limits,
+        } = await signIn(pass, authorization).catch((cause: unknown) => {
+          if (cause instanceof HoldfastError) counters.refusals[cause.code]++;
+          throw cause;
+        });
         pass.over = options.openCalls.add(authorization, pass.exchange);
         return { principal, apiKeyId, limits };
       },

@@ -41,10 +41,8 @@ export class Http1Exchange implements Exchange {
     // A broken connection is told by `close`; without these the error itself would end the process.
     request.on("error", () => undefined);
     response.on("error", () => undefined);
-    const { socket } = request;
-    // It is also told for bytes that a broken socket has thrown away; and first of all listeners, because one of Node's closes the socket.
-    response.prependListener("finish", () => {
-      this.#isWhole = !socket.destroyed;
+    response.on("finish", () => {
+      this.#isWhole = true;
     });
   }
 

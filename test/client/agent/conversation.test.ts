@@ -323,6 +323,21 @@ test("a turn that fails says why, and its conversation goes on", async (t) => {
   assert.equal(conversation.state?.messages.length, 3, "what was said before the failure is there");
 });
 
+test("F1: a message that this client cannot read does not keep a turn open that is over", async (t) => {
+  const strange = new TextEncoder().encode('{"role":"assistant","content":[{"type":"picture"}]}');
+  const rig = await AgentRig.start(
+    t,
+    scripted(async (talk) => {
+      if (saidIn(talk.request) !== "fail") return echo(talk);
+      await talk.keep(strange, BlobKind.ASSISTANT_MESSAGE);
+      await talk.end({ reason: 3 });
+    }),
+  );
+  const conversation = await rig.process().conversations.begin();
+  assert.equal((await (await conversation.send({ text: "fail" })).ended).reason, "failed");
+  assert.equal((await (await conversation.send({ text: "again" })).ended).reason, "completed");
+});
+
 test("E8: a request that does not fit a chunk is refused with what can be done about it", async (t) => {
   const rig = await AgentRig.start(t, scripted(echo));
   const { conversations } = rig.process();

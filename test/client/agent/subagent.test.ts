@@ -173,6 +173,28 @@ for (const how of ["resumes all", "resumes the parent only"]) {
   });
 }
 
+test("C1: a client that is closed leaves the child running, and its parent finds it again", async (t) => {
+  const account = newAccount();
+  const go = Promise.withResolvers<void>();
+  const rig = await AgentRig.start(
+    t,
+    family(account, async (talk) => {
+      await go.promise;
+      await answering(talk);
+    }),
+  );
+  const disk = newDisk();
+  const first = rig.process(disk, offering);
+  const { conversationId } = await (await first.conversations.begin()).send({ text: "go" });
+  await until(() => account.children.length === 1, "the child runs");
+  await first.client.close();
+  const { turns } = await rig.process(disk, offering).conversations.resumeAll();
+  go.resolve();
+  const again = turns.find((turn) => turn.conversationId === conversationId);
+  assert.equal((await again?.ended)?.text, "success");
+  assert.equal(account.children.length, 1);
+});
+
 test("a child that had ended when the client died gives its answer from what was kept", async (t) => {
   const account = newAccount();
   const rig = await AgentRig.start(t, family(account, answering));

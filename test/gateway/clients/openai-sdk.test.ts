@@ -3,7 +3,14 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import OpenAI from "openai";
+import OpenAI, {
+  APIError,
+  APIUserAbortError,
+  AuthenticationError,
+  BadRequestError,
+  NotFoundError,
+  RateLimitError,
+} from "openai";
 import { refuses } from "../../agent/models/provider-server.ts";
 import { bySteps, openaiProvider } from "../scripted-provider.ts";
 import { NOTE, noteArgs, Notes } from "./note-tool.ts";
@@ -61,20 +68,34 @@ test("openai SDK, rehearsal model: whole and streamed answers, tools, the next m
     assert.ok((usage?.total_tokens ?? 0) > 0);
   });
 
-  await t.test("runTools: the tool runs once, in the same turn; the next message in the same conversation", async () => {
-    const notes = new Notes(gateway.workspace);
-    const messages = [user('call note {"file": "a.txt", "text": "one"}\nthen\nsay Written.')];
-    const runner = openai.chat.completions.runTools({ model, messages, tools: [noteTool(notes)] });
-    assert.equal(await runner.finalContent(), "Written.");
-    assert.deepEqual(notes.linesOf("a.txt"), ["one"]);
-    const next = openai.chat.completions.runTools({
-      model,
-      messages: [...runner.messages, user("say Anything else?")],
-      tools: [noteTool(notes)],
-    });
-    assert.equal(await next.finalContent(), "Anything else?");
-    assert.deepEqual(await gateway.answers(), { "fresh new": 3, continued_turn: 1, continued_conversation: 1 });
+  await t.test("a user who stops reading is told so, and nobody else is disturbed", async () => {
+    const messages = [user("count to 1000 every 20 ms")];
+    const stream = openai.chat.completions.stream({ model, messages });
+    stream.on("content", () => stream.abort());
+    await assert.rejects(stream.finalContent(), APIUserAbortError);
   });
+
+  await t.test(
+    "runTools: the tool runs once, in the same turn; the next message in the same conversation",
+    async () => {
+      const notes = new Notes(gateway.workspace);
+      const messages = [user('call note {"file": "a.txt", "text": "one"}\nthen\nsay Written.')];
+      const runner = openai.chat.completions.runTools({ model, messages, tools: [noteTool(notes)] });
+      assert.equal(await runner.finalContent(), "Written.");
+      assert.deepEqual(notes.linesOf("a.txt"), ["one"]);
+      const next = openai.chat.completions.runTools({
+        model,
+        messages: [...runner.messages, user("say Anything else?")],
+        tools: [noteTool(notes)],
+      });
+      assert.equal(await next.finalContent(), "Anything else?");
+      assert.deepEqual(await gateway.answers(), {
+        "fresh new": 4,
+        continued_turn: 1,
+        continued_conversation: 1,
+      });
+    },
+  );
 });
 
 test("openai SDK, OpenAI-compatible provider: streamed runTools pay once per step", async (t) => {
@@ -126,7 +147,7 @@ test("openai SDK, OpenAI-compatible provider: streamed runTools pay once per ste
   assert.equal(await stream.finalContent(), "You are welcome.");
 
   assert.equal(provider.calls.length, 4);
-  assertEachExtendsTheOneBefore(provider);
+  assertEachExtendsTheOneBefore(provider.calls);
   assert.deepEqual(await gateway.answers(), { "fresh new": 1, continued_turn: 2, continued_conversation: 1 });
 });
 
@@ -134,7 +155,9 @@ test("openai SDK: errors are of the SDK's own classes", async (t) => {
   const provider = await openaiProvider(
     t,
     bySteps({
-      "too many": [refuses(429, { error: { message: "slow down", type: "rate_limit_error" } }, { "retry-after": "30" })],
+      "too many": [
+        refuses(429, { error: { message: "slow down", type: "rate_limit_error" } }, { "retry-after": "30" }),
+      ],
       refused: [refuses(401, { error: { message: "no such key", type: "authentication_error" } })],
     }),
   );
@@ -143,14 +166,14 @@ test("openai SDK: errors are of the SDK's own classes", async (t) => {
   const ask = (content: string, more: object = {}): Promise<unknown> =>
     openai.chat.completions.create({ model: LOCAL, messages: [user(content)], ...more });
 
-  await assert.rejects(clientOf({ ...gateway, apiKey: "wrong" }).models.list(), OpenAI.AuthenticationError);
-  await assert.rejects(ask("hello", { model: "local/none" }), OpenAI.NotFoundError);
-  await assert.rejects(ask("hello", { n: 2 }), OpenAI.BadRequestError);
-  await assert.rejects(ask("hello", { messages: [] }), OpenAI.BadRequestError);
+  await assert.rejects(clientOf({ ...gateway, apiKey: "wrong" }).models.list(), AuthenticationError);
+  await assert.rejects(ask("hello", { model: "local/none" }), NotFoundError);
+  await assert.rejects(ask("hello", { n: 2 }), BadRequestError);
+  await assert.rejects(ask("hello", { messages: [] }), BadRequestError);
   for (const stream of [false, true]) {
-    await assert.rejects(ask("too many", { stream }), OpenAI.RateLimitError);
+    await assert.rejects(ask("too many", { stream }), RateLimitError);
     await assert.rejects(ask("refused", { stream }), (error: unknown) => {
-      assert.ok(error instanceof OpenAI.APIError);
+      assert.ok(error instanceof APIError);
       assert.equal(error.status, 424, "the provider's sign-in is not the client's");
       assert.ok(typeof error.requestID === "string");
       return true;
@@ -159,4 +182,56 @@ test("openai SDK: errors are of the SDK's own classes", async (t) => {
   const models = await openai.models.list();
   assert.ok(models.data.some(({ id }) => id === LOCAL));
   assert.equal((await openai.models.retrieve(LOCAL)).id, LOCAL);
+});
+
+test("openai SDK: what a request asks for reaches the provider", async (t) => {
+  const provider = await openaiProvider(t, () => ({ text: '{"n":1}' }));
+  const openai = clientOf(await serveGateway(t, { provider }));
+  const image_url = { url: "data:image/png;base64,iVBORw0KGgo=" };
+  const schema = { type: "object", properties: { n: { type: "number" } }, required: ["n"] };
+  const options = {
+    temperature: 0.2,
+    top_p: 0.9,
+    seed: 7,
+    stop: ["END"],
+    presence_penalty: 0.1,
+    frequency_penalty: 0.3,
+    response_format: { type: "json_schema" as const, json_schema: { name: "number", schema, strict: true } },
+  };
+  const answer = await openai.chat.completions.create({
+    ...options,
+    model: LOCAL,
+    max_completion_tokens: 50,
+    tool_choice: "none",
+    tools: [{ type: "function", function: NOTE }],
+    messages: [
+      { role: "developer", content: "Be terse." },
+      {
+        role: "user",
+        content: [
+          { type: "text", text: "Which?" },
+          { type: "image_url", image_url },
+        ],
+      },
+    ],
+  });
+  assert.equal(answer.choices[0]?.message.content, '{"n":1}');
+  assert.equal(answer.usage?.prompt_tokens_details?.cached_tokens, 32);
+  assert.equal(answer.usage.completion_tokens_details?.reasoning_tokens, 2);
+  const body = provider.calls[0]?.body ?? {};
+  const { response_format: format, ...sampling } = options;
+  for (const [name, value] of Object.entries(sampling)) assert.deepEqual(body[name], value, name);
+  assert.deepEqual(body["response_format"], format);
+  assert.equal(body["max_tokens"], 50);
+  assert.equal(body["tool_choice"], "none");
+  assert.deepEqual(body["messages"], [
+    { role: "system", content: "Be terse." },
+    {
+      role: "user",
+      content: [
+        { type: "text", text: "Which?" },
+        { type: "image_url", image_url },
+      ],
+    },
+  ]);
 });

@@ -4,7 +4,14 @@ import { connect as tcpConnect } from "node:net";
 import { connect as http2Connect } from "node:http2";
 import { test } from "node:test";
 import { HoldfastError } from "../../../src/protocol/index.ts";
-import { ALICE_KEY, authenticate, bearer, eventually, type Version, VERSIONS } from "../../server/http/rig.ts";
+import {
+  ALICE_KEY,
+  authenticate,
+  bearer,
+  eventually,
+  type Version,
+  VERSIONS,
+} from "../../server/http/rig.ts";
 import {
   askChat,
   CHAT,
@@ -16,7 +23,7 @@ import {
   openChat,
   startGateway,
 } from "./gateway-rig.ts";
-import { ended, ScriptedAnswer, text } from "./scripted-answers.ts";
+import { calls, ended, ScriptedAnswer, text } from "./scripted-answers.ts";
 
 for (const version of VERSIONS) {
   test(`over HTTP/${version} who hangs up in the middle has not got the answer; nobody reads it on`, async (t) => {
@@ -62,6 +69,23 @@ for (const version of VERSIONS) {
     accepting.resolve(late);
     assert.deepEqual([await waiting.delivery, await late.delivery], [false, false]);
   });
+
+  for (const whoEndsIt of ["the client", "the server"] as const) {
+    test(`over HTTP/${version} the last piece was written but not taken when ${whoEndsIt} hangs up: not delivered`, async (t) => {
+      const lastBytesTimeoutMs = whoEndsIt === "the server" ? 200 : 60_000;
+      const rig = await startGateway(t, {}, { portLimits: { lastBytesTimeoutMs } });
+      const answer = new ScriptedAnswer("large", [text(1, "so far")]);
+      rig.answers.give(answer);
+      const response = await openChat(t, rig, version);
+      await response.until("so far");
+      response.pause();
+      // More than all buffers on the way hold.
+      answer.add(calls(2, ["x".repeat(32 * 1024 * 1024)]));
+      await eventually(() => answer.isReturned, "it is written");
+      if (whoEndsIt === "the client") response.hangUp();
+      assert.equal(await answer.delivery, false);
+    });
+  }
 
   test(`F2: over HTTP/${version} a client that takes nothing slows its answer down, and is cut`, async (t) => {
     const rig = await startGateway(t, { stalledMs: 300 });

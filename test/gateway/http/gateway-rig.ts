@@ -113,7 +113,14 @@ export async function openChat(
   const body = method === "POST" ? chatBody({ stream: true }) : undefined;
   if (version === 1) {
     const { promise, resolve, reject } = Promise.withResolvers<OpenResponse>();
-    const request = http1Request({ host: "127.0.0.1", port: rig.http.port, method, path, headers, agent: false });
+    const request = http1Request({
+      host: "127.0.0.1",
+      port: rig.http.port,
+      method,
+      path,
+      headers,
+      agent: false,
+    });
     t.after(() => request.destroy());
     request.on("error", reject);
     request.on("response", (response) => {
@@ -132,7 +139,12 @@ export async function openChat(
   stream.on("error", reject);
   stream.on("response", (head) => {
     const hangUp = (): void => session.destroy();
-    resolve({ status: head[":status"] ?? 0, headers: head, hangUp, ...follow(stream, () => stream.rstCode !== 0) });
+    resolve({
+      status: head[":status"] ?? 0,
+      headers: head,
+      hangUp,
+      ...follow(stream, () => stream.rstCode !== 0),
+    });
   });
   stream.end(body);
   return promise;
@@ -147,7 +159,7 @@ function follow(
   let isOver = false;
   const listeners = new Set<() => void>();
   const changed = (): void => {
-    for (const listener of [...listeners]) listener();
+    for (const listener of listeners) listener();
   };
   const { promise: ended, resolve, reject } = Promise.withResolvers<void>();
   ended.catch(() => undefined);

@@ -24,12 +24,24 @@ export function text(eventId: number, words: string): AnswerDelta {
 }
 
 export function ended(eventId: number): AnswerDelta {
-  const end = { reason: "completed", finish: "stop", failure: undefined, usage: NO_USAGE, said: SAID } as const;
+  const end = {
+    reason: "completed",
+    finish: "stop",
+    failure: undefined,
+    usage: NO_USAGE,
+    said: SAID,
+  } as const;
   return { kind: "ended", ...end, eventId, endsEvent: true };
 }
 
 export function failed(eventId: number): AnswerDelta {
-  const end = { reason: "failed", finish: undefined, failure: undefined, usage: NO_USAGE, said: SAID } as const;
+  const end = {
+    reason: "failed",
+    finish: undefined,
+    failure: undefined,
+    usage: NO_USAGE,
+    said: SAID,
+  } as const;
   return { kind: "ended", ...end, eventId, endsEvent: true };
 }
 

@@ -45,7 +45,10 @@ for (const version of VERSIONS) {
     assert.equal(response.headers["content-type"], "application/json");
     const body = readJson(response.body);
     assert.equal(body.get("object"), "chat.completion");
-    assert.match(response.body.toString(), /"id":"call0aaaa".*"id":"call1aaaa".*"finish_reason":"tool_calls"/);
+    assert.match(
+      response.body.toString(),
+      /"id":"call0aaaa".*"id":"call1aaaa".*"finish_reason":"tool_calls"/,
+    );
     assert.deepEqual([await streamed.delivery, await whole.delivery], [true, true]);
   });
 
@@ -64,7 +67,7 @@ for (const version of VERSIONS) {
     assert.equal(begun.status, 200);
     const frames = framesOf(begun.body.toString());
     assert.match(frames.at(-1)?.data ?? "", /^\{"error":\{.*"type":"server_error"/);
-    assert.ok(!begun.body.toString().includes("finish_reason\":\""), "no finish reason");
+    assert.ok(!begun.body.toString().includes('finish_reason":"'), "no finish reason");
     assert.equal(await late.delivery, true);
 
     const collected = new ScriptedAnswer("c", [text(1, "so"), failed(2)]);
@@ -77,7 +80,11 @@ for (const version of VERSIONS) {
     const rig = await startGateway(t);
     const diverged = { kind: "diverged", eventId: 2, endsEvent: true } as const;
     const lost = new HoldfastError("unavailable", "the store is gone; come back", { retryAfterMs: 1_500 });
-    for (const script of [[text(1, "so"), lost], [text(1, "so"), "end" as const], [text(1, "so"), diverged]]) {
+    for (const script of [
+      [text(1, "so"), lost],
+      [text(1, "so"), "end" as const],
+      [text(1, "so"), diverged],
+    ]) {
       const answer = new ScriptedAnswer("s", script);
       rig.answers.give(answer);
       const response = await askChat(rig, version, STREAM);
@@ -105,7 +112,10 @@ for (const version of VERSIONS) {
     assert.equal(response.status, 200);
     await response.until('"role":"assistant"');
     await response.until('"delta":{}');
-    assert.ok(framesOf(response.soFar()).every(({ id }) => id === undefined), "no progress, no id");
+    assert.ok(
+      framesOf(response.soFar()).every(({ id }) => id === undefined),
+      "no progress, no id",
+    );
     answer.add(text(1, "there"));
     await response.until("there");
     const before = framesOf(response.soFar()).length;
@@ -118,7 +128,10 @@ for (const version of VERSIONS) {
 
   test(`over HTTP/${version} a stream's answer is resumed behind the last frame, to the very end`, async (t) => {
     const rig = await startGateway(t);
-    const resume = async (id: string | undefined, script: ConstructorParameters<typeof ScriptedAnswer>[1]) => {
+    const resume = async (
+      id: string | undefined,
+      script: ConstructorParameters<typeof ScriptedAnswer>[1],
+    ) => {
       const answer = new ScriptedAnswer("stream-9", script);
       rig.answers.give(answer);
       const headers = { ...bearer(ALICE_KEY), ...(id === undefined ? {} : { "last-event-id": id }) };
@@ -135,8 +148,15 @@ for (const version of VERSIONS) {
     assert.deepEqual(rest, all.slice(2));
     assert.deepEqual(await resume("4.1", [ended(5)]), all.slice(3));
     assert.deepEqual(await resume("5", ["end"]), [{ id: undefined, data: "[DONE]" }]);
-    const places = rig.answers.resumed.map(({ principal, streamId, lastEventId }) => [principal, streamId, lastEventId]);
-    assert.deepEqual(places, [0, 0, 4, 4, 5].map((lastEventId) => ["alice", "stream-9", lastEventId]));
+    const places = rig.answers.resumed.map(({ principal, streamId, lastEventId }) => [
+      principal,
+      streamId,
+      lastEventId,
+    ]);
+    assert.deepEqual(
+      places,
+      [0, 0, 4, 4, 5].map((lastEventId) => ["alice", "stream-9", lastEventId]),
+    );
     for (const id of ["x", "-1", "1.5.2", "9".repeat(40), "01"]) {
       const headers = { ...bearer(ALICE_KEY), "last-event-id": id };
       const refused = await ask(rig, version, { path: "/v1/streams/stream-9/events", headers });

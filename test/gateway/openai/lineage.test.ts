@@ -105,6 +105,8 @@ test("tool results count by the place of their call: order and ids do not matter
   assert.notEqual(chainOf(linesOf([asked, result("a", "2"), result("b", "1")])), expected);
   assert.notEqual(chainOf(linesOf([asked, result("a", "1")])), expected);
   assert.notEqual(chainOf(linesOf([asked, result("a", "1"), result("c", "2")])), expected);
+  const first = chainOf(linesOf([asked, result("a", "1")]));
+  assert.notEqual(chainOf(linesOf([asked, result("c", "1")])), first);
 });
 
 test("a chain is made link by link, and each message and its place count", () => {

@@ -3,14 +3,7 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import {
-  answerLine,
-  callIdFrom,
-  endError,
-  initAnswer,
-  neededBlob,
-  project,
-} from "../../../src/gateway/openai/index.ts";
+import { answerLine, endError, initAnswer, neededBlob, project } from "../../../src/gateway/openai/index.ts";
 import { encodeChatMessage } from "../../../src/protocol/chat-message.ts";
 import { BlobKind, FailureKind, FinishReason, TurnEndReason } from "../../../src/protocol/messages.ts";
 import {
@@ -158,6 +151,14 @@ test("a call that is over before it was asked for is not waited for", () => {
   assert.deepEqual(kindsOf(deltas), ["text", "calls"]);
 });
 
+test("an exec that is asked for too early waits for the end of its step", () => {
+  const early = [started(0), called("p1", ["a"]), exec(1, "a", "p1"), text("see")];
+  assert.deepEqual(kindsOf(live(eventsOf(early))), ["text"]);
+  const deltas = live(eventsOf([...early, completed(0, TOOL_CALLS)]));
+  assert.deepEqual(kindsOf(deltas), ["text", "calls"]);
+  assert.equal(deltas[1]?.eventId, 5);
+});
+
 test("a server that tells neither steps nor exec ids still pauses and ends", () => {
   assert.deepEqual(kindsOf(live(eventsOf([text("see"), exec(1, "x", "p1")]))), ["text", "calls"]);
   const deltas = live(eventsOf([text("Hello"), turnEnded({ inputTokens: 3, outputTokens: 4 })]));
@@ -262,11 +263,4 @@ test("nothing follows the end", () => {
     "text",
     "ended",
   ]);
-});
-
-test("tool call ids have nine letters and digits, each as likely as the other", () => {
-  const bytes = Uint8Array.from({ length: 32 }, (_, at) => at * 8);
-  assert.match(callIdFrom(bytes) ?? "", /^[A-Za-z0-9]{9}$/);
-  assert.equal(callIdFrom(new Uint8Array(9).fill(61)), "9".repeat(9));
-  assert.equal(callIdFrom(new Uint8Array(40).fill(255)), undefined);
 });

@@ -12,7 +12,9 @@ import {
 } from "../../../src/gateway/openai/index.ts";
 import { type AgentServerMessage, FinishReason } from "../../../src/protocol/messages.ts";
 import {
+  called,
   completed,
+  exec,
   eventsOf,
   kindsOf,
   live,
@@ -42,10 +44,33 @@ test("a reader that is there is not told again what it has", () => {
   assert.equal(wordsOf(deltas, "reasoning"), "hm");
 });
 
-test("at the first difference the answer is over", () => {
+test("at the first difference the reader is shown no more, and the answer goes on to its end", () => {
   const deltas = live(attempts([text("Hello wo")], [text("Hello y"), text("ou")]));
-  assert.deepEqual(kindsOf(deltas), ["text", "restarted", "diverged"]);
+  assert.deepEqual(kindsOf(deltas), ["text", "restarted", "diverged", "ended"]);
   assert.equal(endError(deltas[2] ?? assert.fail())?.isRetryable, true);
+  assert.equal(saidIn(deltas), "Hello you");
+});
+
+test("a reader is lost once, whatever follows; the pause comes for the session", () => {
+  const events = eventsOf([
+    started(0),
+    text("Hello wo"),
+    restarted(0, 1),
+    text("Bye"),
+    restarted(0, 1),
+    text("By"),
+    called("p1", ["a"]),
+    completed(0, FinishReason.TOOL_CALLS),
+    exec(1, "a", "p1"),
+    started(1),
+    text("Next"),
+  ]);
+  const deltas = live(events);
+  assert.deepEqual(kindsOf(deltas), ["text", "restarted", "diverged", "restarted", "calls", "text"]);
+  const pause = deltas[4];
+  assert.ok(pause?.kind === "calls");
+  assert.equal(pause.said.text, "By");
+  assert.equal(wordsOf(deltas.slice(5)), "Next");
 });
 
 test("a shorter text is a difference as well", () => {
@@ -53,6 +78,7 @@ test("a shorter text is a difference as well", () => {
     "text",
     "restarted",
     "diverged",
+    "ended",
   ]);
 });
 
@@ -69,13 +95,16 @@ test("a reader that comes back within the attempt that was given up is told the 
   assert.equal(wordsOf(projectRange(events, { seenThrough: 2 }).deltas), "lo world");
   assert.equal(wordsOf(projectRange(events, { seenThrough: 3 }).deltas), "rld");
   const other = attempts([text("Hel"), text("lo")], [text("Goodbye")]);
-  assert.deepEqual(kindsOf(projectRange(other, { seenThrough: 2 }).deltas), ["restarted", "diverged"]);
+  assert.deepEqual(kindsOf(projectRange(other, { seenThrough: 2 }).deltas), [
+    "restarted",
+    "diverged",
+    "ended",
+  ]);
 });
 
-test("an answer that is collected takes back what was given up", () => {
+test("an answer that is collected has the words that count", () => {
   const collector = new AnswerCollector();
-  for (const delta of live(attempts([text("Hello wo")], [text("Goodbye")]), { isCollected: true }))
-    collector.add(delta);
+  for (const delta of live(attempts([text("Hello wo")], [text("Goodbye")]))) collector.add(delta);
   const { choices } = collector.completion({ id: "x", createdS: 1, model: "m" });
   assert.equal(choices[0].message.content, "Goodbye");
 });
@@ -129,7 +158,7 @@ test("live, later, collected or coming back after any event: everybody ends with
       const later = projectRange(events).deltas;
       assert.equal(wordsOf(later), whole);
       const collector = new AnswerCollector();
-      for (const delta of live(events, { isCollected: true })) collector.add(delta);
+      for (const delta of live(events)) collector.add(delta);
       assert.equal(
         collector.completion({ id: "", createdS: 0, model: "" }).choices[0].message.content,
         whole,

@@ -90,11 +90,8 @@ export function eventsOf(messages: readonly AgentServerMessage[]): readonly Answ
 }
 
 /** What a reader gets that is there from the beginning. */
-export function live(
-  events: readonly AnswerEvent[],
-  options: { isCollected?: boolean } = {},
-): readonly AnswerDelta[] {
-  let state = initAnswer(options);
+export function live(events: readonly AnswerEvent[]): readonly AnswerDelta[] {
+  let state = initAnswer();
   return events.flatMap(({ eventId, message, blob }) => {
     const [next, deltas] = project(state, eventId, message, blob);
     state = next;

@@ -33,6 +33,12 @@ test("every metric is in the operator's table, with its type, and every one in t
   assert.deepEqual(kinds, [...REQUEST_KINDS]);
 });
 
+test("what is mounted adds its own lines", async (t) => {
+  const extraMetrics = (): string => "# TYPE mounted_things gauge\nmounted_things 7\n";
+  const rig = await startHttp(t, { http: { extraMetrics } });
+  assert.equal(valueOf(await scrape(rig), "mounted_things"), 7);
+});
+
 test("what happens is counted", async (t) => {
   const rig = await startHttp(t);
   const owner = await openStream(rig, "counted");

@@ -66,6 +66,8 @@ export class SimProcess implements Owner {
   alive = true;
   /** How many effects it has had: run once, count, then crash at each of them in turn. */
   effects = 0;
+  /** Told of each effect, before it is carried out. */
+  onEffect: ((kind: EffectKind) => void) | undefined;
 
   readonly #random: Random;
   readonly #crashHooks = new Set<() => void>();
@@ -101,6 +103,7 @@ export class SimProcess implements Owner {
   effect<T>(kind: EffectKind, perform: () => T, dead: T): T {
     if (!this.alive) return dead;
     this.effects++;
+    this.onEffect?.(kind);
     if (this.effects !== this.#crashAt && kind !== this.#crashKind) return perform();
 
     this.world.hit(`crash.${this.#crashWhen}.${kind}`);

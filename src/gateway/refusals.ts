@@ -1,0 +1,18 @@
+/** What the gateway refuses by itself, each with what to do about it. */
+import { GatewayError } from "./openai/index.ts";
+
+export function noModel(name: string): GatewayError {
+  const message = `There is no model "${name}". GET /v1/models lists those that there are.`;
+  return new GatewayError({
+    status: 404,
+    type: "invalid_request_error",
+    code: "model_not_found",
+    param: "model",
+    message,
+  });
+}
+
+export function noMessages(): GatewayError {
+  const message = "messages has nothing to answer: say something as the user.";
+  return new GatewayError({ status: 400, type: "invalid_request_error", param: "messages", message });
+}

@@ -1,0 +1,102 @@
+/**
+ * The real OpenCode, at one version: its binary comes from npm, once per machine, into a cache beside the repository's own packages.
+ *
+ * It is too large (180 MB) to be a dev dependency that every contributor downloads.
+ */
+import { execFile, spawn } from "node:child_process";
+import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { promisify } from "node:util";
+
+const PACKAGE = "opencode-linux-x64";
+const VERSION = "1.18.33";
+const CACHE = join(tmpdir(), `holdfast-${PACKAGE}-${VERSION}`);
+const BINARY = join("node_modules", PACKAGE, "bin", "opencode");
+const INSTALL_MS = 180_000;
+/** It takes seconds on an idle machine; a hanging one must not hang the test run. */
+const RUN_MS = 120_000;
+
+export const IS_OPENCODE_PLATFORM = process.platform === "linux" && process.arch === "x64";
+
+/** Where the binary is; installs it when it is not there. Rejects when there is no registry to have it from. */
+export async function opencodeBinary(): Promise<string> {
+  const binary = join(CACHE, BINARY);
+  if (existsSync(binary)) return binary;
+  const fresh = mkdtempSync(`${CACHE}-`);
+  try {
+    const args = [
+      "install",
+      "--prefix",
+      fresh,
+      "--no-save",
+      "--no-audit",
+      "--no-fund",
+      `${PACKAGE}@${VERSION}`,
+    ];
+    await promisify(execFile)("npm", args, { cwd: fresh, timeout: INSTALL_MS });
+    // Whole or not at all: another test run may be installing it as well, and the first one wins.
+    if (!existsSync(binary)) renameSync(fresh, CACHE);
+  } finally {
+    rmSync(fresh, { recursive: true, force: true });
+  }
+  return binary;
+}
+
+export interface OpencodeRun {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface OpencodeSettings {
+  readonly binary: string;
+  readonly home: string;
+  readonly baseURL: string;
+  readonly apiKey: string;
+  readonly model: string;
+}
+
+/** One user's OpenCode: with a home, a project, and the gateway as its only provider. */
+export class Opencode {
+  readonly project: string;
+  readonly #settings: OpencodeSettings;
+
+  constructor(settings: OpencodeSettings) {
+    const { home, baseURL, apiKey, model } = settings;
+    this.#settings = settings;
+    this.project = join(home, "project");
+    mkdirSync(this.project, { recursive: true });
+    const models = { [model]: { limit: { context: 100_000, output: 8_000 } } };
+    const gw = { npm: "@ai-sdk/openai-compatible", options: { baseURL, apiKey }, models };
+    const config = {
+      provider: { gw },
+      model: `gw/${model}`,
+      small_model: `gw/${model}`,
+      share: "disabled",
+      autoupdate: false,
+      permission: { "*": "allow" },
+    };
+    writeFileSync(join(this.project, "opencode.json"), JSON.stringify(config));
+  }
+
+  /** What is said comes by standard input: arguments it would put into quotation marks. */
+  async run(message: string, ...args: readonly string[]): Promise<OpencodeRun> {
+    const { binary, home } = this.#settings;
+    const child = spawn(binary, ["run", ...args], {
+      cwd: this.project,
+      env: { PATH: process.env["PATH"], HOME: home, OPENCODE_DISABLE_MODELS_FETCH: "1", OPENCODE_PURE: "1" },
+      stdio: ["pipe", "pipe", "pipe"],
+      timeout: RUN_MS,
+      killSignal: "SIGKILL",
+    });
+    child.stdin.end(message);
+    const code = new Promise<number | null>((resolve, reject) => {
+      child.once("error", reject);
+      child.once("close", resolve);
+    });
+    const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
+    return { code: await code, stdout, stderr };
+  }
+}

@@ -1,0 +1,130 @@
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
+import { test } from "node:test";
+import { ALICE_KEY, ask, eventually, openSocket, readToEnd, VERSIONS } from "../../server/http/rig.ts";
+import { askChat, CHAT, chatBody, errorOf, startGateway } from "./gateway-rig.ts";
+
+/** A chat request of so many bytes. */
+function bodyOf(bytes: number): string {
+  const empty = chatBody({ user: "" }).length;
+  return chatBody({ user: "x".repeat(bytes - empty) });
+}
+
+/** As deep as that, the request's own object included. */
+function nested(depth: number): string {
+  return chatBody().replace(/\}$/, `,"metadata":${"[".repeat(depth - 1)}${"]".repeat(depth - 1)}}`);
+}
+
+for (const version of VERSIONS) {
+  test(`E8: over HTTP/${version} a body is taken at its limit and refused one above`, async (t) => {
+    const rig = await startGateway(t, { bodyBytesMax: 100_000 });
+    assert.equal((await askChat(rig, version, { body: bodyOf(100_000) })).status, 200);
+    const refused = await askChat(rig, version, { body: bodyOf(100_001) });
+    assert.deepEqual([refused.status, errorOf(refused).type], [413, "invalid_request_error"]);
+    assert.equal(rig.answers.chats.length, 1);
+  });
+
+  test(`E8: over HTTP/${version} JSON is 64 deep at the most, and has so many values`, async (t) => {
+    const rig = await startGateway(t, { jsonValuesMax: 1_000 });
+    assert.equal((await askChat(rig, version, { body: nested(64) })).status, 200);
+    const deep = await askChat(rig, version, { body: nested(65) });
+    assert.deepEqual([deep.status, errorOf(deep).code], [400, "invalid_json"]);
+    assert.match(String(errorOf(deep).message), /deeper than 64/);
+    const own = chatBody().replaceAll(/[^,[{]/g, "").length;
+    const wide = (values: number): string =>
+      chatBody({ user: [] }).replace("[]}", `[${"0,".repeat(values)}0]}`);
+    // Beside the request's own: one for the comma before the field, one for its list.
+    const taken = await askChat(rig, version, { body: wide(1_000 - own - 2) });
+    assert.notEqual(errorMaybe(taken), "invalid_json");
+    const many = await askChat(rig, version, { body: wide(1_000 - own - 1) });
+    assert.deepEqual([many.status, errorOf(many).code], [400, "invalid_json"]);
+  });
+
+  test(`over HTTP/${version} packed bodies are unpacked, within the same limit`, async (t) => {
+    const rig = await startGateway(t, { bodyBytesMax: 100_000 });
+    const packers = { gzip: gzipSync, deflate: deflateSync, br: brotliCompressSync, zstd: zstdCompressSync };
+    for (const [name, pack] of Object.entries(packers)) {
+      const headers = { "content-encoding": name };
+      const body = bodyOf(100_000);
+      assert.equal((await askChat(rig, version, { headers, body: pack(body) })).status, 200, name);
+      const hash = createHash("sha256").update(body).digest("hex");
+      assert.equal(rig.answers.chats.at(-1)?.bodyHash, hash);
+      const bomb = await askChat(rig, version, { headers, body: pack(bodyOf(2_000_000)) });
+      assert.deepEqual([bomb.status, errorOf(bomb).code], [413, "request_too_large"]);
+      const torn = await askChat(rig, version, { headers, body: pack(body).subarray(0, -20) });
+      assert.deepEqual([torn.status, errorOf(torn).code], [400, "invalid_encoding"]);
+    }
+    const unknown = await askChat(rig, version, { headers: { "content-encoding": "gzip, br" } });
+    assert.deepEqual([unknown.status, errorOf(unknown).code], [415, "unsupported_encoding"]);
+    assert.equal((await askChat(rig, version, { headers: { "content-encoding": "identity" } })).status, 200);
+  });
+
+  test(`over HTTP/${version} what is no JSON is refused without repeating it`, async (t) => {
+    const rig = await startGateway(t);
+    for (const body of [
+      "",
+      "canary",
+      '{"canary":',
+      "\u{feff}{}",
+      Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x7d]),
+    ]) {
+      const refused = await askChat(rig, version, { body });
+      assert.equal(refused.status, 400);
+      assert.ok(!String(errorOf(refused).message).includes("canary"));
+    }
+    for (const type of [
+      "text/plain",
+      "application/x-www-form-urlencoded",
+      "application/jsonx",
+      "multipart/form-data",
+    ]) {
+      const refused = await askChat(rig, version, { headers: { "content-type": type } });
+      assert.deepEqual([refused.status, errorOf(refused).code], [415, "unsupported_media_type"], type);
+    }
+    for (const type of ["application/json; charset=utf-8", "Application/JSON"]) {
+      assert.equal((await askChat(rig, version, { headers: { "content-type": type } })).status, 200);
+    }
+    for (const body of ["null", "[]", "{}", '{"model":1}', '"x"']) {
+      const refused = await askChat(rig, version, { body });
+      assert.deepEqual([refused.status, errorOf(refused).type], [400, "invalid_request_error"], body);
+    }
+  });
+
+  test(`F2: over HTTP/${version} bodies under way share a bounded memory, which comes back`, async (t) => {
+    const rig = await startGateway(t, { bodiesBytesMax: 10_000 });
+    assert.equal((await askChat(rig, version, { body: bodyOf(5_000) })).status, 200);
+    const refused = await askChat(rig, version, { body: bodyOf(5_001) });
+    assert.deepEqual([refused.status, errorOf(refused).type], [429, "rate_limit_error"]);
+    assert.ok(Number(refused.headers["retry-after"]) > 0);
+    assert.equal((await askChat(rig, version, { body: bodyOf(5_000) })).status, 200);
+  });
+}
+
+test("F2: a body that trickles in is refused, and one that is never sent holds nothing", async (t) => {
+  const rig = await startGateway(t, { bodyTimeoutMs: 50 });
+  const socket = await openSocket(t, rig);
+  const head = `POST ${CHAT} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ${ALICE_KEY}\r\n`;
+  socket.write(`${head}content-type: application/json\r\ncontent-length: 1000\r\nconnection: close\r\n\r\n{`);
+  const said = await readToEnd(socket);
+  assert.match(said.toString(), /^HTTP\/1\.1 400 [^]*request_timeout/);
+});
+
+test("a client that hangs up within its body leaves nothing behind", async (t) => {
+  const rig = await startGateway(t);
+  const socket = await openSocket(t, rig);
+  const head = `POST ${CHAT} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ${ALICE_KEY}\r\n`;
+  socket.write(`${head}content-type: application/json\r\ncontent-length: 1000\r\n\r\n{`);
+  await eventually(async () => {
+    const { body } = await ask(rig, 1, { path: "/metrics" });
+    return body.toString().includes('holdfast_http_requests_open{kind="gateway"} 1');
+  }, "it has begun");
+  socket.destroy();
+  await eventually(() => rig.logLines.some((line) => line.includes('"kind":"gateway"')), "it is over");
+  assert.equal(rig.answers.chats.length, 0);
+});
+
+/** The code of an answer that may be an error. */
+function errorMaybe(answer: Parameters<typeof errorOf>[0]): unknown {
+  return answer.status === 200 ? undefined : errorOf(answer).code;
+}

@@ -1,0 +1,24 @@
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { test } from "node:test";
+import { HTTP_LIMITS } from "../../../src/gateway/http/index.ts";
+
+test("the gateway's limits in the operator's manual are those of the code", async () => {
+  const manual = await readFile(new URL("../../../docs/OPERATIONS.md", import.meta.url), "utf8");
+  const section = /^## The gateway$[^]*?(?=^## )/m.exec(manual)?.[0] ?? "";
+  const valueOf = (row: string): string | undefined => {
+    const line = section.split("\n").find((each) => each.startsWith(`| ${row} `));
+    return line?.split("|")[2]?.trim();
+  };
+  const mib = (bytes: number): string => `${bytes / 1024 / 1024} MiB`;
+  const told = {
+    "body of a request, also once it is unpacked": mib(HTTP_LIMITS.bodyBytesMax),
+    "bodies under way": `${mib(HTTP_LIMITS.bodiesBytesMax)}, one principal half`,
+    "body that comes slowly": `${HTTP_LIMITS.bodyTimeoutMs / 1000} s`,
+    "its JSON": `64 deep, ${HTTP_LIMITS.jsonValuesMax.toLocaleString("en-US")} values`,
+    "a client that takes nothing of its answer": `${HTTP_LIMITS.stalledMs / 1000} s`,
+  };
+  for (const [row, value] of Object.entries(told)) assert.equal(valueOf(row), value, row);
+  assert.equal(HTTP_LIMITS.firstDeltaMs, 1_000, "a second, says the text");
+  assert.equal(HTTP_LIMITS.heartbeatMs, 10_000, "ten seconds, says the text");
+});

@@ -1,0 +1,164 @@
+/**
+ * Which identical requests are retries: what they get, and what the model is spared.
+ */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { ModelFailure } from "../../src/agent/index.ts";
+import { bodyOf, Exchange, type Reply, result, said, user } from "./openai-user.ts";
+import { lastTold, PacedModel } from "./paced-model.ts";
+import { until } from "../e2e/rig.ts";
+import { World } from "./world.ts";
+
+const ask = (world: World, body: string, headers = {}): Promise<Reply> =>
+  new Exchange(world.url, body, { headers }).reply();
+
+/** Says half of it, then waits to be let go on. Each call says its number. */
+function haltingModel(): { readonly model: PacedModel; readonly letGo: () => void } {
+  const gate = Promise.withResolvers<void>();
+  const model = new PacedModel((call, count) => {
+    if (lastTold(call).startsWith("Look")) return [`Call ${count} begins. `, () => gate.promise, { tool: "look", args: {} }];
+    return [`Call ${count} begins. `, () => gate.promise, "And it ends."];
+  });
+  return { model, letGo: gate.resolve };
+}
+
+const HELLO = bodyOf([user("Hello")]);
+const WHOLE = "Call 1 begins. And it ends.";
+
+test("identical requests side by side are two generations", async (t) => {
+  const { model, letGo } = haltingModel();
+  const world = await World.begin(t, model);
+  const both = [new Exchange(world.url, HELLO), new Exchange(world.url, HELLO)];
+  for (const one of both) await one.until("begins");
+  letGo();
+  const texts = await Promise.all(both.map(async (one) => (await one.reply()).text));
+  assert.deepEqual(texts.toSorted(), [WHOLE, "Call 2 begins. And it ends."]);
+  assert.equal((await ask(world, HELLO)).text, "Call 3 begins. And it ends.", "and so is one that comes later");
+  assert.equal(world.gateway.counters.attached + world.gateway.counters.replayed, 0);
+});
+
+test("a retry of a broken response comes to the running answer, also while the model is silent, once", async (t) => {
+  const { model, letGo } = haltingModel();
+  const world = await World.begin(t, model);
+  const broken = new Exchange(world.url, HELLO);
+  await broken.until("begins");
+  broken.hangUp();
+  const first = await broken.reply();
+  assert.ok(!first.isWhole);
+  await until(() => world.gateway.counters.abandoned === 0 && readersOf(world) === 0, "the hang-up is noticed");
+  const again = new Exchange(world.url, HELLO);
+  await again.until("begins");
+  const third = new Exchange(world.url, HELLO);
+  await third.until('"2 "');
+  letGo();
+  const reply = await again.reply();
+  assert.equal(reply.text, WHOLE);
+  assert.equal(reply.responseId, first.responseId);
+  assert.ok(reply.isWhole);
+  assert.equal((await third.reply()).text, "Call 2 begins. And it ends.");
+  assert.equal(model.calls.length, 2);
+  assert.equal(world.gateway.counters.attached, 1);
+});
+
+function readersOf({ gateway }: World): number {
+  return gateway.readers;
+}
+
+test("a retry of an answer that ended while nobody listened is told it again, without the model", async (t) => {
+  const { model, letGo } = haltingModel();
+  const world = await World.begin(t, model);
+  for (const body of [HELLO, bodyOf([user("Look")])]) {
+    const broken = new Exchange(world.url, body);
+    await broken.until("begins");
+    broken.hangUp();
+    await until(() => readersOf(world) === 0, "the hang-up is noticed");
+  }
+  letGo();
+  await until(() => world.gateway.sessions.every(({ state }) => state === "parked"), "both came to their ends");
+  const told = await ask(world, HELLO);
+  assert.equal(told.text, WHOLE);
+  const calls = await ask(world, bodyOf([user("Look")]));
+  assert.equal(calls.finish, "tool_calls");
+  assert.equal(model.calls.length, 2);
+  assert.equal(world.gateway.counters.replayed, 2);
+  const [call] = calls.calls;
+  assert.ok(call !== undefined);
+  const next = await ask(world, bodyOf([user("Look"), said(calls), result(call.id, "seen")]));
+  assert.equal(next.streamId, calls.streamId, "and its tools continue the turn");
+});
+
+test("a retry that breaks as well can be made again", async (t) => {
+  const { model, letGo } = haltingModel();
+  const world = await World.begin(t, model);
+  for (let times = 0; times < 3; times++) {
+    const broken = new Exchange(world.url, HELLO);
+    await broken.until("begins");
+    broken.hangUp();
+    await until(() => readersOf(world) === 0, "the hang-up is noticed");
+  }
+  letGo();
+  assert.equal((await ask(world, HELLO)).text, WHOLE);
+  assert.equal(model.calls.length, 1);
+});
+
+test("nobody comes back within the grace period: the model is stopped, and a later request is a new one", async (t) => {
+  const { model, letGo } = haltingModel();
+  const world = await World.begin(t, model, { limits: { graceMs: 30 } });
+  const broken = new Exchange(world.url, HELLO);
+  await broken.until("begins");
+  broken.hangUp();
+  await until(() => world.gateway.counters.abandoned === 1, "it is given up");
+  await until(() => model.calls[0]?.signal.aborted === true, "the model is stopped");
+  await until(() => world.gateway.sessions.length === 0, "the session is gone");
+  letGo();
+  const reply = await ask(world, HELLO);
+  assert.equal(reply.text, "Call 2 begins. And it ends.");
+  assert.equal(reply.finish, "stop");
+});
+
+test("hanging up at [DONE], or after the finish, is no cancel and leaves nothing to retry", async (t) => {
+  const { model, letGo } = haltingModel();
+  letGo();
+  const world = await World.begin(t, model);
+  const one = new Exchange(world.url, bodyOf([user("Look")]));
+  await one.until("[DONE]");
+  one.hangUp();
+  const parked = await one.reply();
+  await until(() => world.gateway.sessions[0]?.state === "parked", "it is parked");
+  const [call] = parked.calls;
+  assert.ok(call !== undefined);
+  const next = await ask(world, bodyOf([user("Look"), said(parked), result(call.id, "seen")]));
+  assert.equal(next.streamId, parked.streamId);
+  assert.equal(world.gateway.counters.abandoned, 0);
+});
+
+test("an Idempotency-Key names one generation: at once, while it runs, and when it is over", async (t) => {
+  const { model, letGo } = haltingModel();
+  const world = await World.begin(t, model);
+  const headers = { "idempotency-key": "the-only-one" };
+  const several = [1, 2, 3].map(() => new Exchange(world.url, HELLO, { headers }));
+  for (const one of several) await one.until("begins");
+  letGo();
+  for (const one of several) assert.equal((await one.reply()).text, WHOLE);
+  assert.equal((await ask(world, HELLO, headers)).text, WHOLE);
+  assert.equal(model.calls.length, 1);
+  assert.deepEqual([world.gateway.counters.attached, world.gateway.counters.replayed], [2, 1]);
+  const other = await ask(world, bodyOf([user("Else")]), headers);
+  assert.equal(other.status, 409);
+  assert.equal(other.error, "invalid_request_error idempotency_key_reused");
+  assert.equal(model.calls.length, 1);
+});
+
+test("what failed is tried again under the same Idempotency-Key, not told again", async (t) => {
+  let isBroken = true;
+  const model = new PacedModel(() => {
+    if (isBroken) throw new ModelFailure("unavailable", "the provider is out of order");
+    return ["Well again."];
+  });
+  const world = await World.begin(t, model);
+  const headers = { "idempotency-key": "persistent" };
+  const failed = await ask(world, HELLO, headers);
+  assert.notEqual(failed.error, undefined);
+  isBroken = false;
+  assert.equal((await ask(world, HELLO, headers)).text, "Well again.");
+});

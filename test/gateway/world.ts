@@ -1,0 +1,178 @@
+/**
+ * A server, its agent and its gateway in one process, on a real port, all of production parts over disks in memory. The
+ * process can die at any moment, or at any of its durable writes, and another one begins on the same disks.
+ */
+import assert from "node:assert/strict";
+import type { TestContext } from "node:test";
+import { pino } from "pino";
+import { createAgent } from "../../src/agent/index.ts";
+import { Client } from "../../src/client/index.ts";
+import { TableBlobStore } from "../../src/client-node/blobs.ts";
+import { TableJournalStore } from "../../src/client-node/table-journal-store.ts";
+import { retry } from "../../src/core/index.ts";
+import { Gateway, gatewayHttp, type GatewayLimits, type PrincipalClient } from "../../src/gateway/index.ts";
+import { nodeSealing } from "../../src/sealing/node.ts";
+import { type HttpServer, serveHttp } from "../../src/server/http/index.ts";
+import { type Application, createServer } from "../../src/server/index.ts";
+import { memoryBlobStore, MemoryLog, memoryTableStore, openLogStreamStore } from "../../src/store/index.ts";
+import { memoryTransport } from "../../src/transport/index.ts";
+import { authenticate } from "../server/http/rig.ts";
+import { Cable } from "./cable.ts";
+import { Life } from "./mortal.ts";
+import { modelsOf, PacedModel } from "./paced-model.ts";
+
+const HOME_KEY = new Uint8Array(32).fill(7);
+const SECRET = new Uint8Array(32).fill(8);
+const SOON = { ...retry.DEFAULTS, baseMs: 2, capMs: 10, budget: { burst: 10_000, refillMs: 1 } };
+const LOG_WRITES = ["append"];
+const TABLE_WRITES = ["put", "compareAndSwap", "delete", "batch"];
+
+export interface WorldOptions {
+  readonly limits?: Partial<GatewayLimits>;
+  readonly isReusing?: boolean;
+  /** Instead of the agent. */
+  readonly application?: Application;
+  readonly others?: readonly PacedModel[];
+}
+
+interface Process {
+  readonly life: Life;
+  readonly gateway: Gateway;
+  readonly http: HttpServer;
+}
+
+export class World {
+  readonly model: PacedModel;
+  readonly cable: Cable;
+  readonly bugs: unknown[] = [];
+  readonly logLines: string[] = [];
+  nowMs = Date.now();
+  readonly tables = memoryTableStore({ now: () => this.nowMs });
+  readonly #options: WorldOptions;
+  readonly #blobs = memoryBlobStore({ now: () => this.nowMs });
+  #log = new MemoryLog({ durability: "fsync" });
+  clientOf: (principal: string) => PrincipalClient = () => assert.fail("not begun");
+  #process: Process | undefined;
+  readonly #gone: Promise<unknown>[] = [];
+
+  private constructor(cable: Cable, model: PacedModel, options: WorldOptions) {
+    this.cable = cable;
+    this.model = model;
+    this.#options = options;
+  }
+
+  static async begin(t: TestContext, model: PacedModel, options: WorldOptions = {}): Promise<World> {
+    const world = new World(await Cable.lay(t), model, options);
+    await world.start();
+    t.after(async () => {
+      await world.stop();
+      await Promise.all(world.#gone);
+      assert.deepEqual(world.bugs, []);
+    });
+    return world;
+  }
+
+  get #running(): Process {
+    assert.ok(this.#process !== undefined, "a process runs");
+    return this.#process;
+  }
+
+  get gateway(): Gateway {
+    return this.#running.gateway;
+  }
+
+  get life(): Life {
+    return this.#running.life;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.cable.port}`;
+  }
+
+  /** What the disk holds of a table, as it lies there. */
+  async rows(table: string): Promise<readonly { readonly key: string; readonly value: Uint8Array }[]> {
+    return this.tables.list(table, "", { after: undefined, countMax: 10_000 });
+  }
+
+  async start(): Promise<void> {
+    const life = new Life();
+    const { model } = this;
+    const sealing = nodeSealing();
+    const onBug = (bug: unknown): void => void (life.isDead || this.bugs.push(bug));
+    const log = life.mortal(this.#log, LOG_WRITES);
+    const tables = life.mortal(this.tables, TABLE_WRITES);
+    const now = (): number => this.nowMs;
+    const models = modelsOf(model, ...(this.#options.others ?? []));
+    const application = this.#options.application ?? createAgent({ models });
+    const store = await openLogStreamStore(log, { now: Date.now });
+    const server = createServer({ store, blobs: this.#blobs, sealing, application, onBug });
+    const transport = memoryTransport(server.accept, {
+      principalOf: (principal) => principal,
+      blobs: server.blobs,
+    });
+    const sealer = sealing.homeSealer(HOME_KEY);
+    const blobs = new TableBlobStore({ tables, sealer, now });
+    const journals = new TableJournalStore({ tables });
+    const clients = new Map<string, PrincipalClient>();
+    const clientOf = (principal: string): PrincipalClient => {
+      const known = clients.get(principal);
+      if (known !== undefined) return known;
+      const client = new Client({
+        connect: transport.connect,
+        blobs: transport.blobs,
+        sealing,
+        homeKey: HOME_KEY,
+        journals,
+        credentials: async () => principal,
+        stream: { retry: SOON },
+        onBug,
+      });
+      clients.set(principal, { client, blobs });
+      return { client, blobs };
+    };
+    this.clientOf = clientOf;
+    const { limits = {}, isReusing = true } = this.#options;
+    const gateway = new Gateway({
+      clientOf,
+      tables,
+      sealer,
+      secret: SECRET,
+      models: () => models.list(),
+      resolveModel: (name) => models.list().find(({ id }) => id === name || name === "")?.id,
+      limits,
+      isReusing,
+      now,
+      onBug,
+    });
+    await gateway.start();
+    const logger = pino({ level: "trace" }, { write: (line: string) => void this.logLines.push(line) });
+    const mounts = [gatewayHttp({ answers: gateway })];
+    const http = await serveHttp({ server, authenticate: signIn, logger, mounts });
+    this.cable.target = http.port;
+    this.#process = { life, gateway, http };
+  }
+
+  /** In good order. */
+  async stop(): Promise<void> {
+    const { http, gateway } = this.#running;
+    await http.close({ drainMs: 0 });
+    await gateway.close();
+    this.#log = this.#log.reopened();
+  }
+
+  /** SIGKILL, and another start. */
+  async restart(): Promise<void> {
+    const { life, http, gateway } = this.#running;
+    life.die();
+    this.cable.cut();
+    this.#log = this.#log.reopened();
+    await this.start();
+    life.bury();
+    this.#gone.push(Promise.all([http.close({ drainMs: 0 }), gateway.close()]));
+  }
+}
+
+async function signIn(apiKey: string | undefined) {
+  const { principal } = await authenticate(apiKey);
+  return { principal, apiKeyId: principal, limits: undefined };
+}
