@@ -30,13 +30,14 @@ export class Checkpoints {
     this.#drafts.push(draft);
   }
 
-  /** The newest one whose blobs are all with the client, if there is one. */
-  async publishReady(): Promise<void> {
+  /** The newest one whose blobs are all with the client, if there is one. Nobody waits for it. */
+  publishReady(): void {
     const at = this.#drafts.findLastIndex((draft) => this.#isKept(draft));
     const draft = this.#drafts[at];
     if (draft === undefined) return;
     this.#drafts = this.#drafts.slice(at + 1);
-    await this.#publish(draft);
+    // One that is too large to be told is told of at the end of the turn.
+    this.#publish(draft).catch(() => undefined);
   }
 
   /** Waits for the client. Throws a TurnFailure when it cannot keep what it should. */

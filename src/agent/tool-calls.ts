@@ -58,17 +58,19 @@ export const OUTCOMES: Readonly<Record<Outcome, ToolOutcome>> = {
 export class ToolCalls {
   readonly #io: TurnIo;
   readonly #request: RunRequest;
+  /** The last numbers that were given, some of them on their way into the log. */
+  #execNumber = 0;
+  #queryId = 0;
 
   constructor(io: TurnIo, request: RunRequest) {
     this.#io = io;
     this.#request = request;
   }
 
-  /** Carries the calls on as far as they go without waiting; true when anything was done. */
+  /** Carries the calls on as far as they go, side by side so that they share syncs; true when anything was done. */
   async advance(calls: readonly OpenCall[]): Promise<boolean> {
-    let isMoved = false;
-    for (const call of calls) isMoved = (await this.#advance(call)) || isMoved;
-    return isMoved;
+    const moves = await Promise.all(calls.map((call) => this.#advance(call)));
+    return moves.includes(true);
   }
 
   async #advance(call: OpenCall): Promise<boolean> {
@@ -221,13 +223,15 @@ export class ToolCalls {
         options: options.map((label, place) => ({ id: String(place + 1), label })),
       })),
     };
-    const id = this.#io.log.nextQueryId;
+    const id = Math.max(this.#queryId + 1, this.#io.log.nextQueryId);
+    this.#queryId = id;
     return this.#io.emit({ case: "interactionQuery", value: { id, query: { case: "askQuestion", value } } });
   }
 
   /** The step's output is durable, or there would be no open call: only now may it have effects (C0). */
   #issue({ part }: OpenCall, execId: string, message: ExecMessage): Promise<void> {
-    const id = this.#io.log.execsIssued + 1;
+    const id = Math.max(this.#execNumber, this.#io.log.execsIssued) + 1;
+    this.#execNumber = id;
     return this.#io.emit({
       case: "execServerMessage",
       value: { id, execId, toolCallId: part.toolCallId, message },

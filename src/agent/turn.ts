@@ -143,7 +143,7 @@ export class Turn {
       if (log.cancelled !== undefined) await this.#stopExecs();
       const isMoved = await this.#calls.advance(open);
       if (isMoved) return undefined;
-      await this.#checkpoints.publishReady();
+      this.#checkpoints.publishReady();
       await this.#io.changeSince(seen);
       return undefined;
     }
@@ -265,7 +265,7 @@ export class Turn {
 
   async #checkpointSoFar(): Promise<void> {
     await this.#checkpoints.prepare(this.#draft(undefined));
-    await this.#checkpoints.publishReady();
+    this.#checkpoints.publishReady();
   }
 
   /** The conversation as it is now, with the turn for display: the last checkpoint of the turn. */

@@ -58,6 +58,8 @@ interface ListedModel {
 }
 
 const REHEARSAL = "rehearsal/rehearsal";
+/** Clients may name any model; those beyond are made anew each time. */
+const MADE_MAX = 256;
 
 export function createModels(options: ModelsOptions): ProviderModels {
   return new Registry(options);
@@ -66,6 +68,7 @@ export function createModels(options: ModelsOptions): ProviderModels {
 class Registry implements ProviderModels {
   readonly #options: ModelsOptions;
   readonly #providers: ReadonlyMap<string, Provider>;
+  readonly #made = new Map<string, Model>();
   readonly #discovered = new Map<string, readonly string[]>();
 
   constructor(options: ModelsOptions) {
@@ -87,7 +90,7 @@ class Registry implements ProviderModels {
     const [provider, model] = this.#meant(name === "" ? this.#defaultId(listed) : name, listed);
     const isOffered = listed.some((one) => one.provider === provider && one.name === model);
     if (!isOffered && this.#isClosed()) throw this.#unknown(name, listed);
-    return this.#model(provider, model);
+    return this.#known(provider, model);
   }
 
   async discover(answerMsMax = ANSWER_MS_MAX): Promise<void> {
@@ -172,6 +175,14 @@ class Registry implements ProviderModels {
     const [single] = serving;
     if (single !== undefined && serving.length === 1) return [single, name];
     throw this.#unknown(name, listed);
+  }
+
+  /** Made once: an SDK's model costs more to make than to call. */
+  #known(name: string, model: string): Model {
+    const id = `${name}/${model}`;
+    const known = this.#made.get(id) ?? this.#model(name, model);
+    if (this.#made.size < MADE_MAX) this.#made.set(id, known);
+    return known;
   }
 
   #model(name: string, model: string): Model {

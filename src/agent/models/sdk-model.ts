@@ -65,6 +65,7 @@ class SdkModel implements Model {
   readonly contextTokensMax: number | undefined;
   readonly #options: SdkModelOptions;
   readonly #patience: Patience;
+  #loaded: LanguageModelV4 | undefined;
 
   constructor(options: SdkModelOptions) {
     this.id = options.id;
@@ -79,7 +80,7 @@ class SdkModel implements Model {
       ...callOptionsOf(call, dialect, outputTokensMax),
       prompt: await promptOf(call, dialect),
     };
-    const model = await load();
+    const model = (this.#loaded ??= await load());
     let isGivenOut = false;
     for (let tries = 1; ; tries++) {
       try {

@@ -84,6 +84,9 @@ export type TurnListener = (
   heard: { readonly eventId: number; readonly message: AgentServerMessage } | undefined,
 ) => void;
 
+/** Each may hold a blob of 64 MiB. */
+const KV_LANES = 16;
+
 export class Turn implements SplitStream {
   readonly conversationId: string;
   readonly stream: ClientStream;
@@ -99,6 +102,8 @@ export class Turn implements SplitStream {
   #view: TurnView;
   /** The requests for blobs, one after the other: resolves when those so far are carried out. */
   #kept: Promise<void> = Promise.resolve();
+  readonly #lanes: Promise<void>[] = [];
+  #kvCount = 0;
   /** Resolves when the answers so far are on disk. */
   #said: Promise<unknown> = Promise.resolve();
   #snapshotAt = 0;
@@ -217,10 +222,13 @@ export class Turn implements SplitStream {
     this.#tell({ eventId, message });
   }
 
-  /** In order, and beside the other events: a disk that syncs holds up no text. */
+  /** Beside the other events, and some at a time: a disk that syncs holds up no text, and they share syncs. */
   #keep(request: KvServerMessage): void {
     if (this.#parts.keeper === undefined) return;
-    this.#kept = this.#kept.then(() => this.#answerKv(request));
+    const lane = this.#kvCount++ % KV_LANES;
+    const before = this.#lanes[lane] ?? Promise.resolve();
+    this.#lanes[lane] = before.then(() => this.#answerKv(request));
+    this.#kept = Promise.all(this.#lanes).then(() => undefined);
   }
 
   async #answerKv(request: KvServerMessage): Promise<void> {

@@ -13,7 +13,8 @@ import OpenAI, {
 } from "openai";
 import { refuses } from "../../agent/models/provider-server.ts";
 import { bySteps, openaiProvider } from "../scripted-provider.ts";
-import { NOTE, noteArgs, Notes } from "./note-tool.ts";
+import { NOTE, Notes } from "./note-tool.ts";
+import { runnableNote } from "./runnable-note.ts";
 import {
   assertEachExtendsTheOneBefore,
   LOCAL,
@@ -24,15 +25,6 @@ import {
 
 const clientOf = ({ baseURL, apiKey }: ServedGateway): OpenAI =>
   new OpenAI({ baseURL, apiKey, maxRetries: 0 });
-
-const noteTool = (notes: Notes) => ({
-  type: "function" as const,
-  function: {
-    ...NOTE,
-    parse: (input: string) => noteArgs.parse(JSON.parse(input)),
-    function: (args: { file: string; text: string }) => notes.add(args),
-  },
-});
 
 const user = (content: string) => ({ role: "user" as const, content });
 
@@ -80,13 +72,13 @@ test("openai SDK, rehearsal model: whole and streamed answers, tools, the next m
     async () => {
       const notes = new Notes(gateway.workspace);
       const messages = [user('call note {"file": "a.txt", "text": "one"}\nthen\nsay Written.')];
-      const runner = openai.chat.completions.runTools({ model, messages, tools: [noteTool(notes)] });
+      const runner = openai.chat.completions.runTools({ model, messages, tools: [runnableNote(notes)] });
       assert.equal(await runner.finalContent(), "Written.");
       assert.deepEqual(notes.linesOf("a.txt"), ["one"]);
       const next = openai.chat.completions.runTools({
         model,
         messages: [...runner.messages, user("say Anything else?")],
-        tools: [noteTool(notes)],
+        tools: [runnableNote(notes)],
       });
       assert.equal(await next.finalContent(), "Anything else?");
       assert.deepEqual(await gateway.answers(), {
@@ -120,7 +112,7 @@ test("openai SDK, OpenAI-compatible provider: streamed runTools pay once per ste
   const gateway = await serveGateway(t, { provider });
   const openai = clientOf(gateway);
   const notes = new Notes(gateway.workspace);
-  const tools = [noteTool(notes)];
+  const tools = [runnableNote(notes)];
   const system = { role: "system" as const, content: "You keep notes." };
 
   const runner = openai.chat.completions.runTools({

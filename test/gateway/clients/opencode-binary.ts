@@ -31,6 +31,7 @@ export async function opencodeBinary(): Promise<string> {
       "--prefix",
       fresh,
       "--no-save",
+      "--ignore-scripts",
       "--no-audit",
       "--no-fund",
       `${PACKAGE}@${VERSION}`,

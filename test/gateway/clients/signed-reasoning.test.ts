@@ -7,7 +7,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import OpenAI, { BadRequestError } from "openai";
 import { anthropicProvider, bySteps, SIGNATURE } from "../scripted-provider.ts";
-import { NOTE, noteArgs, Notes } from "./note-tool.ts";
+import { Notes } from "./note-tool.ts";
+import { runnableNote } from "./runnable-note.ts";
 import { assertEachExtendsTheOneBefore, LOCAL, type ServedGateway, serveGateway } from "./served-gateway.ts";
 
 const note = (text: string) => ({ calls: [{ name: "note", args: { file: "a.txt", text } }] });
@@ -27,12 +28,10 @@ function runNotes(
   notes: Notes,
   messages: OpenAI.ChatCompletionMessageParam[],
 ) {
-  const parse = (input: string) => noteArgs.parse(JSON.parse(input));
-  const run = { ...NOTE, parse, function: (args: { file: string; text: string }) => notes.add(args) };
   return new OpenAI({ baseURL, apiKey, maxRetries: 0 }).chat.completions.runTools({
     model: LOCAL,
     messages,
-    tools: [{ type: "function", function: run }],
+    tools: [runnableNote(notes)],
     stream: true,
   });
 }

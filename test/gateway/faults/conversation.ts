@@ -25,11 +25,17 @@ export interface Talk {
 
 const TRIES_MAX = 8;
 
-export async function converse(world: World, onBroken: () => Promise<void>): Promise<Talk> {
+/** `onBroken` is called when a response came to nothing, `before` ahead of each request. */
+export async function converse(
+  world: World,
+  onBroken: () => Promise<void>,
+  before: () => void = () => undefined,
+): Promise<Talk> {
   const replies: Reply[] = [];
   let retries = 0;
   const ask = async (messages: readonly Line[]): Promise<Reply> => {
     for (let tries = 0; tries < TRIES_MAX; tries++) {
+      before();
       const reply = await new Exchange(world.url, bodyOf(messages)).reply();
       if (reply.isWhole && reply.error === undefined) {
         checkWords(reply);

@@ -1,0 +1,115 @@
+/**
+ * What sessions may cost: how many wait, how long, what they leave on the disk, and what can be read there.
+ */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { until } from "../e2e/rig.ts";
+import { ALICE_KEY, BOB_KEY } from "../server/http/rig.ts";
+import { bodyOf, Exchange, type Reply, result, said, user } from "./openai-user.ts";
+import { lastTold, PacedModel } from "./paced-model.ts";
+import { World } from "./world.ts";
+
+const CANARY = "canary-4711-of-a-prompt";
+
+function model(): PacedModel {
+  return new PacedModel((call) =>
+    lastTold(call).startsWith("Look") ? [`${CANARY} said `, { tool: "look", args: { at: CANARY } }] : ["Done."],
+  );
+}
+
+const look = (world: World, name: string, apiKey = ALICE_KEY): Promise<Reply> =>
+  new Exchange(world.url, bodyOf([user(`Look ${name}`)]), { apiKey }).reply();
+
+function goOn(world: World, name: string, reply: Reply, apiKey = ALICE_KEY): Promise<Reply> {
+  const results = reply.calls.map(({ id }) => result(id, "seen"));
+  return new Exchange(world.url, bodyOf([user(`Look ${name}`), said(reply), ...results]), { apiKey }).reply();
+}
+
+const streamsOf = ({ gateway }: World): readonly string[] => gateway.sessions.map(({ answer }) => answer.streamId);
+
+test("too many of one principal wait: the oldest ends, others' do not, and its client is served all the same", async (t) => {
+  const world = await World.begin(t, model(), { limits: { parkedPerPrincipalMax: 2 } });
+  const bobs = await look(world, "bob", BOB_KEY);
+  const replies: Reply[] = [];
+  for (const name of ["one", "two", "three"]) {
+    replies.push(await look(world, name));
+    world.nowMs += 1_000;
+  }
+  const [first, second, third] = replies;
+  assert.ok(first !== undefined && second !== undefined && third !== undefined);
+  await until(() => world.gateway.sessions.length === 3, "one is gone");
+  assert.deepEqual(streamsOf(world).toSorted(), [bobs, second, third].map(({ streamId }) => streamId).toSorted());
+  assert.equal(world.gateway.counters.evicted, 1);
+  const fresh = await goOn(world, "one", first);
+  assert.equal(fresh.text, "Done.");
+  assert.notEqual(fresh.streamId, first.streamId);
+  assert.equal((await goOn(world, "two", second)).streamId, second.streamId);
+});
+
+test("too many wait in all: the oldest ends", async (t) => {
+  const world = await World.begin(t, model(), { limits: { parkedMax: 2 } });
+  const bobs = await look(world, "bob", BOB_KEY);
+  for (const name of ["one", "two"]) {
+    world.nowMs += 1_000;
+    await look(world, name);
+  }
+  await until(() => world.gateway.sessions.length === 2, "one is gone");
+  assert.ok(!streamsOf(world).includes(bobs.streamId));
+});
+
+test("F1: nobody comes with the results: the session ends by itself, and leaves no row", async (t) => {
+  const world = await World.begin(t, model(), { limits: { sessionTtlMs: 40 } });
+  const reply = await look(world, "one");
+  assert.equal(reply.finish, "tool_calls");
+  await until(() => world.gateway.counters.expired === 1, "it expires");
+  await until(() => world.gateway.sessions.length === 0, "it is gone");
+  for (const table of ["gateway_sessions", "client_journals"]) assert.deepEqual(await world.rows(table), [], table);
+});
+
+test("F2: what is over leaves no journal; its rows end with the session's time", async (t) => {
+  const world = await World.begin(t, model());
+  const reply = await look(world, "one");
+  await goOn(world, "one", reply);
+  const { client } = world.clientOf("alice");
+  await until(() => world.gateway.sessions.length === 0, "it is over");
+  await assert.rejects(client.resume(reply.streamId), { code: "not_found" });
+  world.nowMs += 24 * 60 * 60_000;
+  await world.tables.sweep(10_000);
+  for (const table of ["gateway_sessions", "gateway_index", "gateway_responses"])
+    assert.deepEqual(await world.rows(table), [], table);
+});
+
+test("E4: what was said is neither in the log nor readable in any row, and names tell nothing", async (t) => {
+  const world = await World.begin(t, model());
+  const reply = await look(world, CANARY);
+  assert.match(reply.body, new RegExp(CANARY));
+  const idempotencyKey = "canary-4711-of-a-key";
+  const headers = { "idempotency-key": idempotencyKey };
+  await new Exchange(world.url, bodyOf([user(`Hello ${CANARY}`)]), { headers }).reply();
+  const [call] = reply.calls;
+  assert.ok(call !== undefined);
+  const secrets = [CANARY, idempotencyKey, call.id, ALICE_KEY];
+  for (const table of ["gateway_sessions", "gateway_index", "gateway_responses", "client_blobs", "client_blob_parts"]) {
+    const rows = await world.rows(table);
+    assert.ok(rows.length > 0, `${table} is empty`);
+    for (const { key, value } of rows) {
+      const text = `${key} ${Buffer.from(value).toString("latin1")}`;
+      for (const secret of secrets) assert.ok(!text.includes(secret), `${secret} in ${table}`);
+      if (table.startsWith("gateway")) assert.match(key, /^[0-9a-f]{64}$/);
+    }
+  }
+  for (const line of world.logLines) for (const secret of secrets) assert.ok(!line.includes(secret), line);
+});
+
+test("a damaged row costs its session, not the start and not the request", async (t) => {
+  const world = await World.begin(t, model());
+  const reply = await look(world, "one");
+  for (const { key } of await world.rows("gateway_sessions"))
+    await world.tables.put({ table: "gateway_sessions", key }, new Uint8Array(80));
+  await world.restart();
+  const answer = await goOn(world, "one", reply);
+  assert.equal(answer.text, "Done.");
+  assert.notEqual(answer.streamId, reply.streamId);
+  assert.ok(world.bugs.length > 0, "and somebody is told");
+  world.bugs.length = 0;
+});

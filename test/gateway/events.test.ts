@@ -1,0 +1,107 @@
+/**
+ * `GET /v1/streams/{id}/events` goes on from any frame, while the answer comes and when it is over; `DELETE` stops it.
+ */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { until } from "../e2e/rig.ts";
+import { BOB_KEY } from "../server/http/rig.ts";
+import { bodyOf, Exchange, readReply, type Reply, result, said, user } from "./openai-user.ts";
+import { lastTold, PacedModel } from "./paced-model.ts";
+import { World } from "./world.ts";
+
+function eventsOf(world: World, streamId: string, lastEventId?: string, apiKey?: string): Exchange {
+  const headers = lastEventId === undefined ? {} : { "last-event-id": lastEventId };
+  const path = `/v1/streams/${streamId}/events`;
+  return new Exchange(world.url, undefined, { method: "GET", path, headers, ...(apiKey === undefined ? {} : { apiKey }) });
+}
+
+function model(gate: Promise<void>): PacedModel {
+  return new PacedModel((call) =>
+    lastTold(call).startsWith("Look")
+      ? ["Let me ", () => gate, "see it. ", { tool: "look", args: { at: "a" } }, { tool: "look", args: { at: "b" } }]
+      : ["There is a house ", "and a tree."],
+  );
+}
+
+/** From every frame of the response: what came before it and what comes then are the whole. */
+async function resumesEverywhere(world: World, whole: Reply): Promise<void> {
+  const frames = whole.body.split(/(?<=\n\n)/);
+  const placed = frames.flatMap((frame, at) => {
+    const id = /^id: (.*)$/m.exec(frame)?.[1];
+    return id === undefined ? [] : [{ id, before: frames.slice(0, at + 1).join("") }];
+  });
+  assert.ok(placed.length >= 4);
+  for (const { id, before } of placed) {
+    const rest = await eventsOf(world, whole.streamId, id).reply();
+    assert.equal(rest.status, 200, rest.body);
+    const joined = readReply(before + rest.body, { status: 200, streamId: whole.streamId, isEnded: true });
+    const { text, calls, finish, isWhole } = joined;
+    assert.deepEqual([text, calls, finish, isWhole], [whole.text, whole.calls, whole.finish, true], `after ${id}`);
+    assert.equal(rest.responseId === "" || rest.responseId === whole.responseId, true, "the answer keeps its id");
+  }
+}
+
+test("resumed from any frame: of a parked answer, of one that is over, and after a restart", async (t) => {
+  const world = await World.begin(t, model(Promise.resolve()));
+  const looked = await new Exchange(world.url, bodyOf([user("Look")])).reply();
+  await resumesEverywhere(world, looked);
+  const results = looked.calls.map(({ id }) => result(id, "a house"));
+  const seen = await new Exchange(world.url, bodyOf([user("Look"), said(looked), ...results])).reply();
+  assert.equal(seen.streamId, looked.streamId);
+  await resumesEverywhere(world, seen);
+  await world.restart();
+  await resumesEverywhere(world, seen);
+  assert.equal(world.model.calls.length, 2);
+});
+
+test("resumed while the answer comes", async (t) => {
+  const gate = Promise.withResolvers<void>();
+  const world = await World.begin(t, model(gate.promise));
+  const cut = new Exchange(world.url, bodyOf([user("Look")]));
+  await cut.until("me ");
+  cut.hangUp();
+  const before = await cut.reply();
+  const rest = eventsOf(world, before.streamId, before.ids.at(-1));
+  await until(() => world.gateway.readers === 1, "somebody reads again");
+  gate.resolve();
+  const { text, finish } = await rest.reply();
+  assert.equal(before.text + text, "Let me see it. ");
+  assert.equal(finish, "tool_calls");
+  assert.equal(world.model.calls.length, 1);
+});
+
+test("E2: another principal's stream is not found, and cannot be stopped", async (t) => {
+  const gate = Promise.withResolvers<void>();
+  const world = await World.begin(t, model(gate.promise));
+  const own = new Exchange(world.url, bodyOf([user("Look")]));
+  await own.until("me ");
+  const [session] = world.gateway.sessions;
+  assert.ok(session !== undefined);
+  const { streamId } = session.answer;
+  const foreign = await eventsOf(world, streamId, undefined, BOB_KEY).reply();
+  const unknown = await eventsOf(world, "no-such-stream", undefined, BOB_KEY).reply();
+  assert.equal(foreign.status, 404);
+  assert.deepEqual([foreign.status, foreign.error], [unknown.status, unknown.error]);
+  const path = `/v1/streams/${streamId}`;
+  const stop = await new Exchange(world.url, undefined, { method: "DELETE", path, apiKey: BOB_KEY }).reply();
+  assert.equal(stop.status, 404);
+  gate.resolve();
+  assert.equal((await own.reply()).finish, "tool_calls");
+});
+
+test("D3: DELETE stops the model, ends the response with an error, and leaves nothing to continue", async (t) => {
+  const gate = Promise.withResolvers<void>();
+  const world = await World.begin(t, model(gate.promise));
+  const exchange = new Exchange(world.url, bodyOf([user("Look")]));
+  await exchange.until("me ");
+  const streamId = world.gateway.sessions[0]?.answer.streamId ?? "";
+  const asking = { method: "DELETE", path: `/v1/streams/${streamId}` };
+  assert.equal((await new Exchange(world.url, undefined, asking).reply()).status, 200);
+  const reply = await exchange.reply();
+  assert.equal(reply.finish, undefined);
+  assert.equal(reply.error, "aborted_error stopped");
+  await until(() => world.model.calls[0]?.signal.aborted === true, "the model is stopped");
+  await until(() => world.gateway.sessions.length === 0, "nothing is left");
+  assert.equal((await new Exchange(world.url, undefined, asking).reply()).status, 200, "twice is no harm");
+  assert.deepEqual(await world.rows("gateway_sessions"), []);
+});

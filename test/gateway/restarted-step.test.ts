@@ -1,0 +1,109 @@
+/**
+ * A step begins anew while its answer is being told, and answers that are never streamed.
+ */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { encodeChatMessage } from "../../src/protocol/chat-message.ts";
+import { BlobKind } from "../../src/protocol/messages.ts";
+import { until } from "../e2e/rig.ts";
+import { bodyOf, Exchange, type Reply, user } from "./openai-user.ts";
+import { PacedModel } from "./paced-model.ts";
+import { scriptedTurn } from "./scripted-turn.ts";
+import { World } from "./world.ts";
+
+const MODEL = new PacedModel(() => []);
+const HELLO = bodyOf([user("Hello")]);
+
+const ask = (world: World, body: string, headers = {}): Promise<Reply> =>
+  new Exchange(world.url, body, { headers }).reply();
+
+/** Says the first words, is interrupted, and says the others. */
+function interrupted(first: string, then: readonly string[]) {
+  const gate = Promise.withResolvers<void>();
+  const application = scriptedTurn(async (speaker) => {
+    const start = await speaker.stepStarted(0);
+    await speaker.text(first);
+    await gate.promise;
+    await speaker.restarted(0, start - 1);
+    for (const text of then) await speaker.text(text);
+    await speaker.stepCompleted(0);
+    await speaker.end();
+  });
+  return { application, goOn: gate.resolve };
+}
+
+test("who has read the beginning is told the rest when the step says the same again", async (t) => {
+  const { application, goOn } = interrupted("One two ", ["One ", "two three ", "four"]);
+  const world = await World.begin(t, MODEL, { application });
+  const exchange = new Exchange(world.url, HELLO);
+  await exchange.until("One two");
+  goOn();
+  const reply = await exchange.reply();
+  assert.equal(reply.text, "One two three four");
+  assert.equal(reply.finish, "stop");
+});
+
+test("at the first difference the response ends with an error and no finish; the retry has the whole answer", async (t) => {
+  const { application, goOn } = interrupted("One two ", ["One ", "or three ", "four"]);
+  const world = await World.begin(t, MODEL, { application });
+  const exchange = new Exchange(world.url, HELLO);
+  await exchange.until("One two");
+  goOn();
+  const reply = await exchange.reply();
+  assert.equal(reply.text, "One two ");
+  assert.equal(reply.finish, undefined);
+  assert.equal(reply.error, "server_error answer_diverged");
+  assert.ok(!reply.isWhole);
+  await until(() => world.gateway.sessions.length === 0, "the turn is over");
+  const again = await ask(world, HELLO);
+  assert.equal(again.text, "One or three four");
+  assert.equal(again.streamId, reply.streamId);
+  assert.ok(again.isWhole);
+});
+
+test("who was told nothing yet is told nothing of what was rolled back", async (t) => {
+  const { application, goOn } = interrupted("One two ", ["One ", "or three ", "four"]);
+  const world = await World.begin(t, MODEL, { application });
+  const whole = new Exchange(world.url, bodyOf([user("Hello")], { stream: false }));
+  await until(() => world.gateway.readers === 1, "it is asked");
+  goOn();
+  const { body, status } = await whole.reply();
+  assert.equal(status, 200);
+  assert.match(body, /"content":"One or three four"/);
+});
+
+test("an answer that was only kept, and never streamed, is told", async (t) => {
+  const bytes = encodeChatMessage({ role: "assistant", content: [{ type: "text", text: "Kept words" }] });
+  const application = scriptedTurn(async (speaker) => {
+    await speaker.setBlob(bytes, BlobKind.ASSISTANT_MESSAGE);
+    await speaker.end();
+  });
+  const world = await World.begin(t, MODEL, { application });
+  const reply = await ask(world, HELLO);
+  assert.equal(reply.text, "Kept words");
+  assert.equal(reply.finish, "stop");
+});
+
+test("a blob that does not say what it is never counts as an answer", async (t) => {
+  const bytes = encodeChatMessage({ role: "assistant", content: [{ type: "text", text: "Injected" }] });
+  const application = scriptedTurn(async (speaker) => {
+    await speaker.setBlob(bytes, BlobKind.UNSPECIFIED);
+    await speaker.end();
+  });
+  const world = await World.begin(t, MODEL, { application });
+  const reply = await ask(world, HELLO);
+  assert.equal(reply.text, "");
+  assert.doesNotMatch(reply.body, /Injected/);
+});
+
+test("a turn that left no checkpoint is not gone on from: the history is sent again", async (t) => {
+  const application = scriptedTurn(async (speaker) => {
+    await speaker.text("Hi");
+    await speaker.end();
+  });
+  const world = await World.begin(t, MODEL, { application });
+  await ask(world, HELLO);
+  await ask(world, bodyOf([user("Hello"), { role: "assistant", content: "Hi" }, user("More")]));
+  assert.equal(world.gateway.counters.continuedConversations, 0);
+  assert.equal(world.gateway.counters.fresh.get("unknown_lineage"), 1);
+});
