@@ -135,10 +135,12 @@ export class Client<HomeKey = Uint8Array> {
     });
   }
 
-  /** Follows a stream without writing to it; its tools are somebody else's. */
-  async follow(idempotencyKey: string): Promise<ClientStream> {
+  /** Follows a stream without writing to it, from behind an event on; its tools are somebody else's. */
+  async follow(idempotencyKey: string, after = 0): Promise<ClientStream> {
     checkStreamName(idempotencyKey);
-    return this.#begin(idempotencyKey, "reader", { journal: newJournal(this.#environment, false) });
+    const begun = newJournal(this.#environment, false);
+    const journal = after === 0 ? begun : { ...begun, snapshot: { cursor: after, state: new Uint8Array() } };
+    return this.#begin(idempotencyKey, "reader", { journal });
   }
 
   /** Stops the turn of a stream that this client is not attached to: the wish goes out with the attach (D3). */

@@ -45,8 +45,8 @@ interface Telling {
   readonly answer: ToldAnswer;
 }
 
-/** Events of an attempt that was given up: those between the two do not count. */
-interface RolledBack {
+/** Events that cannot be gone on from: of an attempt that was given up, or joined into one when they were read back. */
+interface Inside {
   readonly after: number;
   readonly before: number;
 }
@@ -59,7 +59,7 @@ export class LiveTurn {
   /** For those who read when a step began anew. */
   #earlier: Telling[] = [];
   #fromEvent: number;
-  #rolledBack: RolledBack[] = [];
+  #inside: Inside[] = [];
   #isTrimmed = false;
   #isCatchingUp: boolean;
   #checkpoint: ConversationState | undefined;
@@ -104,8 +104,8 @@ export class LiveTurn {
 
   /** Whether who has the answer up to that event can be told the rest from here. Otherwise it is read back from the log. */
   canGoOnFrom(eventId: number): boolean {
-    const isRolledBack = this.#rolledBack.some(({ after, before }) => eventId > after && eventId < before);
-    return eventId >= this.#fromEvent && !isRolledBack && !this.#isTrimmed;
+    const isInside = this.#inside.some(({ after, before }) => eventId > after && eventId < before);
+    return eventId >= this.#fromEvent && !isInside && !this.#isTrimmed;
   }
 
   /** Waits for the pause, so long at most. */
@@ -141,7 +141,7 @@ export class LiveTurn {
     this.#fromEvent = fromEvent;
     this.#telling = this.#newTelling(state, told);
     this.#earlier = [];
-    this.#rolledBack = [];
+    this.#inside = [];
     this.#isTrimmed = false;
   }
 
@@ -174,7 +174,8 @@ export class LiveTurn {
   async #pump(): Promise<void> {
     let failure: Error | undefined;
     try {
-      for await (const { eventId, body } of this.stream.events) {
+      for await (const { eventId, body, covers } of this.stream.events) {
+        if (covers > 1) this.#inside.push({ after: eventId - covers, before: eventId });
         if (body.length > 0) await this.#take(eventId, fromBinary(AgentServerMessageSchema, body));
       }
     } catch (cause) {
@@ -212,7 +213,7 @@ export class LiveTurn {
     if (before.answer.readers > 0) this.#earlier.push(before);
     const told = before.answer.deltas.filter((delta) => delta.eventId <= rollbackTo);
     this.#telling = this.#newTelling({ ...before.state, shown: { text: "", reasoning: "" } }, told);
-    this.#rolledBack.push({ after: rollbackTo, before: eventId });
+    this.#inside.push({ after: rollbackTo, before: eventId });
   }
 
   /** Returns the pause, if the event made one; `settled` is what was made durable of it. */

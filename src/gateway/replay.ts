@@ -3,7 +3,7 @@
  *
  * The same projection as live, over what still holds: what was rolled back is left out. The tool call ids are the same ones.
  */
-import { fromBinary } from "@bufbuild/protobuf";
+import { create, fromBinary } from "@bufbuild/protobuf";
 import type { Client, ClientBlobStore, ClientStream } from "../client/index.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import { type AgentServerMessage, AgentServerMessageSchema } from "../protocol/messages.ts";
@@ -63,24 +63,53 @@ async function answerEvents(
   context: ReplayContext,
   { streamId, fromEvent, seenThrough }: ReplayRange,
 ): Promise<readonly AnswerEvent[]> {
+  const isIt = (eventId: number): boolean =>
+    fromEvent === undefined ? eventId >= seenThrough : eventId > fromEvent;
+  const events = await readEvents(context, { streamId, after: 0, state: initAnswer(), isIt });
+  const at = events.findIndex(
+    ({ eventId, covers }) => eventId > seenThrough && eventId - covers < seenThrough,
+  );
+  if (at === -1) return events;
+  // The place is inside of what was joined when it was read back: the text is parted there again.
+  const before = projected(events.slice(0, at));
+  const rest = await readEvents(context, { streamId, after: seenThrough, state: before, isIt });
+  const joined = runOf(events.slice(at));
+  const seen = joined.text.slice(0, joined.text.length - runOf(rest).text.length);
+  return [...events.slice(0, at), joined.piece(seenThrough, seen), ...rest];
+}
+
+interface ReadEvent extends AnswerEvent {
+  /** How many events of the log it stands for. */
+  readonly covers: number;
+}
+
+interface Reading {
+  readonly streamId: string;
+  readonly after: number;
+  /** The projection of what is before. */
+  readonly state: AnswerState;
+  /** Whether the answer that ends at this event is the one that is looked for. */
+  readonly isIt: (eventId: number) => boolean;
+}
+
+async function readEvents(context: ReplayContext, reading: Reading): Promise<readonly ReadEvent[]> {
   const { signal } = context;
-  const reader = await context.client.follow(streamId);
+  const reader = await context.client.follow(reading.streamId, reading.after);
   const leave = (): void => reader.leave();
   signal.addEventListener("abort", leave);
   if (signal.aborted) leave();
-  let events: AnswerEvent[] = [];
-  let state = initAnswer();
+  let events: ReadEvent[] = [];
+  let { state } = reading;
   try {
-    for await (const { eventId, body } of reader.events) {
+    for await (const { eventId, body, covers } of reader.events) {
       if (body.length === 0) continue;
       const message = fromBinary(AgentServerMessageSchema, body);
       const blob = await blobFor(context, reader, state, message);
-      events.push({ eventId, message, ...(blob === undefined ? {} : { blob }) });
+      events.push({ eventId, message, covers, ...(blob === undefined ? {} : { blob }) });
       const [next, deltas] = project(state, eventId, message, blob);
       state = next;
       if (!deltas.some(({ kind }) => kind === "calls" || kind === "ended")) continue;
-      const isIt = fromEvent === undefined ? eventId >= seenThrough : eventId > fromEvent;
-      if (isIt) return events;
+      if (reading.isIt(eventId)) return events;
       events = [];
     }
   } finally {
@@ -88,6 +117,42 @@ async function answerEvents(
     leave();
   }
   throw new HoldfastError("unavailable", "the answer was cut off; try again");
+}
+
+function projected(events: readonly ReadEvent[]): AnswerState {
+  let state = initAnswer();
+  for (const { eventId, message, blob } of events) [state] = project(state, eventId, message, blob);
+  return state;
+}
+
+interface Run {
+  readonly text: string;
+  /** An event of the same kind with some of the text. */
+  piece(eventId: number, text: string): AnswerEvent;
+}
+
+/** The text of the deltas of one kind with which the events begin. Only such are ever joined. */
+function runOf(events: readonly AnswerEvent[]): Run {
+  const [first] = events;
+  const kind = first === undefined ? undefined : deltaOf(first)?.case;
+  let text = "";
+  for (const event of events) {
+    const delta = deltaOf(event);
+    if (delta === undefined || delta.case !== kind) break;
+    text += delta.value.text;
+  }
+  const piece = (eventId: number, words: string): AnswerEvent => {
+    const update = { case: kind ?? "textDelta", value: { text: words } } as const;
+    const message = { case: "interactionUpdate", value: { message: update } } as const;
+    return { eventId, message: create(AgentServerMessageSchema, { message }) };
+  };
+  return { text, piece };
+}
+
+function deltaOf({ message: { message } }: AnswerEvent) {
+  if (message.case !== "interactionUpdate") return undefined;
+  const update = message.value.message;
+  return update.case === "textDelta" || update.case === "thinkingDelta" ? update : undefined;
 }
 
 async function blobFor(

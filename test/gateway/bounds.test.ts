@@ -13,7 +13,9 @@ const CANARY = "canary-4711-of-a-prompt";
 
 function model(): PacedModel {
   return new PacedModel((call) =>
-    lastTold(call).startsWith("Look") ? [`${CANARY} said `, { tool: "look", args: { at: CANARY } }] : ["Done."],
+    lastTold(call).startsWith("Look")
+      ? [`${CANARY} said `, { tool: "look", args: { at: CANARY } }]
+      : ["Done."],
   );
 }
 
@@ -25,7 +27,8 @@ function goOn(world: World, name: string, reply: Reply, apiKey = ALICE_KEY): Pro
   return new Exchange(world.url, bodyOf([user(`Look ${name}`), said(reply), ...results]), { apiKey }).reply();
 }
 
-const streamsOf = ({ gateway }: World): readonly string[] => gateway.sessions.map(({ answer }) => answer.streamId);
+const streamsOf = ({ gateway }: World): readonly string[] =>
+  gateway.sessions.map(({ answer }) => answer.streamId);
 
 test("too many of one principal wait: the oldest ends, others' do not, and its client is served all the same", async (t) => {
   const world = await World.begin(t, model(), { limits: { parkedPerPrincipalMax: 2 } });
@@ -38,7 +41,10 @@ test("too many of one principal wait: the oldest ends, others' do not, and its c
   const [first, second, third] = replies;
   assert.ok(first !== undefined && second !== undefined && third !== undefined);
   await until(() => world.gateway.sessions.length === 3, "one is gone");
-  assert.deepEqual(streamsOf(world).toSorted(), [bobs, second, third].map(({ streamId }) => streamId).toSorted());
+  assert.deepEqual(
+    streamsOf(world).toSorted(),
+    [bobs, second, third].map(({ streamId }) => streamId).toSorted(),
+  );
   assert.equal(world.gateway.counters.evicted, 1);
   const fresh = await goOn(world, "one", first);
   assert.equal(fresh.text, "Done.");
@@ -63,7 +69,8 @@ test("F1: nobody comes with the results: the session ends by itself, and leaves 
   assert.equal(reply.finish, "tool_calls");
   await until(() => world.gateway.counters.expired === 1, "it expires");
   await until(() => world.gateway.sessions.length === 0, "it is gone");
-  for (const table of ["gateway_sessions", "client_journals"]) assert.deepEqual(await world.rows(table), [], table);
+  for (const table of ["gateway_sessions", "client_journals"])
+    assert.deepEqual(await world.rows(table), [], table);
 });
 
 test("F2: what is over leaves no journal; its rows end with the session's time", async (t) => {
@@ -89,7 +96,13 @@ test("E4: what was said is neither in the log nor readable in any row, and names
   const [call] = reply.calls;
   assert.ok(call !== undefined);
   const secrets = [CANARY, idempotencyKey, call.id, ALICE_KEY];
-  for (const table of ["gateway_sessions", "gateway_index", "gateway_responses", "client_blobs", "client_blob_parts"]) {
+  for (const table of [
+    "gateway_sessions",
+    "gateway_index",
+    "gateway_responses",
+    "client_blobs",
+    "client_blob_parts",
+  ]) {
     const rows = await world.rows(table);
     assert.ok(rows.length > 0, `${table} is empty`);
     for (const { key, value } of rows) {

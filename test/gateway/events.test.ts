@@ -12,13 +12,24 @@ import { World } from "./world.ts";
 function eventsOf(world: World, streamId: string, lastEventId?: string, apiKey?: string): Exchange {
   const headers = lastEventId === undefined ? {} : { "last-event-id": lastEventId };
   const path = `/v1/streams/${streamId}/events`;
-  return new Exchange(world.url, undefined, { method: "GET", path, headers, ...(apiKey === undefined ? {} : { apiKey }) });
+  return new Exchange(world.url, undefined, {
+    method: "GET",
+    path,
+    headers,
+    ...(apiKey === undefined ? {} : { apiKey }),
+  });
 }
 
 function model(gate: Promise<void>): PacedModel {
   return new PacedModel((call) =>
     lastTold(call).startsWith("Look")
-      ? ["Let me ", () => gate, "see it. ", { tool: "look", args: { at: "a" } }, { tool: "look", args: { at: "b" } }]
+      ? [
+          "Let me ",
+          () => gate,
+          "see it. ",
+          { tool: "look", args: { at: "a" } },
+          { tool: "look", args: { at: "b" } },
+        ]
       : ["There is a house ", "and a tree."],
   );
 }
@@ -36,8 +47,16 @@ async function resumesEverywhere(world: World, whole: Reply): Promise<void> {
     assert.equal(rest.status, 200, rest.body);
     const joined = readReply(before + rest.body, { status: 200, streamId: whole.streamId, isEnded: true });
     const { text, calls, finish, isWhole } = joined;
-    assert.deepEqual([text, calls, finish, isWhole], [whole.text, whole.calls, whole.finish, true], `after ${id}`);
-    assert.equal(rest.responseId === "" || rest.responseId === whole.responseId, true, "the answer keeps its id");
+    assert.deepEqual(
+      [text, calls, finish, isWhole],
+      [whole.text, whole.calls, whole.finish, true],
+      `after ${id}`,
+    );
+    assert.equal(
+      rest.responseId === "" || rest.responseId === whole.responseId,
+      true,
+      "the answer keeps its id",
+    );
   }
 }
 

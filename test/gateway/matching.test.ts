@@ -28,7 +28,8 @@ interface Parked {
   readonly reply: Reply;
 }
 
-const ask = (world: World, body: string, asking = {}): Promise<Reply> => new Exchange(world.url, body, asking).reply();
+const ask = (world: World, body: string, asking = {}): Promise<Reply> =>
+  new Exchange(world.url, body, asking).reply();
 
 async function parked(t: TestContext, options: WorldOptions = {}): Promise<Parked> {
   const world = await World.begin(t, lookingModel(), options);
@@ -102,7 +103,10 @@ test("a client that writes its history in its own way continues all the same", a
   const content = [{ type: "text", text: "Let me see. ", cache_control: { type: "ephemeral" } }];
   const line = { tool_calls: calls, content, refusal: null, annotations: [], role: "assistant" };
   const results = resultsOf(reply).map((one) => ({ ...one, name: "look" }));
-  const answer = await ask(world, bodyOf([...asked, line, ...results], { max_tokens: 77, tools: TOOLS.toReversed() }));
+  const answer = await ask(
+    world,
+    bodyOf([...asked, line, ...results], { max_tokens: 77, tools: TOOLS.toReversed() }),
+  );
   assert.equal(answer.streamId, reply.streamId);
 });
 

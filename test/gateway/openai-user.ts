@@ -131,7 +131,11 @@ export class Exchange {
 
 export function readReply(
   body: string,
-  { status, streamId, isEnded }: { readonly status: number; readonly streamId: string; readonly isEnded: boolean },
+  {
+    status,
+    streamId,
+    isEnded,
+  }: { readonly status: number; readonly streamId: string; readonly isEnded: boolean },
 ): Reply {
   let text = "";
   let responseId = "";
@@ -182,7 +186,10 @@ export function said({ text, calls }: Pick<Reply, "text" | "calls">): Line {
 }
 
 export function tool(name: string): Line {
-  return { type: "function", function: { name, description: `Does ${name}`, parameters: { type: "object" } } };
+  return {
+    type: "function",
+    function: { name, description: `Does ${name}`, parameters: { type: "object" } },
+  };
 }
 
 export const TOOLS = [tool("look"), tool("touch")];

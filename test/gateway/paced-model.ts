@@ -1,7 +1,13 @@
 /**
  * A model that answers by what it is told, can be stopped in the middle of a sentence, and counts its calls.
  */
-import { type Model, type ModelCall, ModelFailure, type ModelPart, type Models } from "../../src/agent/index.ts";
+import {
+  type Model,
+  type ModelCall,
+  ModelFailure,
+  type ModelPart,
+  type Models,
+} from "../../src/agent/index.ts";
 
 export interface PacedCall {
   readonly tool: string;
@@ -13,7 +19,13 @@ export type Piece = string | PacedCall | (() => Promise<void>);
 
 export type PacedScript = (call: ModelCall, count: number) => readonly Piece[];
 
-const USAGE = { inputTokens: 10, outputTokens: 5, cacheReadTokens: 3, cacheWriteTokens: 2, reasoningTokens: 1 };
+const USAGE = {
+  inputTokens: 10,
+  outputTokens: 5,
+  cacheReadTokens: 3,
+  cacheWriteTokens: 2,
+  reasoningTokens: 1,
+};
 
 export class PacedModel implements Model {
   readonly id: string;
@@ -60,7 +72,12 @@ export function modelsOf(...models: readonly [PacedModel, ...PacedModel[]]): Mod
       return found;
     },
     list: () =>
-      models.map(({ id, contextTokensMax }, at) => ({ id, provider: "paced", isDefault: at === 0, contextTokensMax })),
+      models.map(({ id, contextTokensMax }, at) => ({
+        id,
+        provider: "paced",
+        isDefault: at === 0,
+        contextTokensMax,
+      })),
   };
 }
 

@@ -16,7 +16,8 @@ const ask = (world: World, body: string, headers = {}): Promise<Reply> =>
 function haltingModel(): { readonly model: PacedModel; readonly letGo: () => void } {
   const gate = Promise.withResolvers<void>();
   const model = new PacedModel((call, count) => {
-    if (lastTold(call).startsWith("Look")) return [`Call ${count} begins. `, () => gate.promise, { tool: "look", args: {} }];
+    if (lastTold(call).startsWith("Look"))
+      return [`Call ${count} begins. `, () => gate.promise, { tool: "look", args: {} }];
     return [`Call ${count} begins. `, () => gate.promise, "And it ends."];
   });
   return { model, letGo: gate.resolve };
@@ -33,7 +34,11 @@ test("identical requests side by side are two generations", async (t) => {
   letGo();
   const texts = await Promise.all(both.map(async (one) => (await one.reply()).text));
   assert.deepEqual(texts.toSorted(), [WHOLE, "Call 2 begins. And it ends."]);
-  assert.equal((await ask(world, HELLO)).text, "Call 3 begins. And it ends.", "and so is one that comes later");
+  assert.equal(
+    (await ask(world, HELLO)).text,
+    "Call 3 begins. And it ends.",
+    "and so is one that comes later",
+  );
   assert.equal(world.gateway.counters.attached + world.gateway.counters.replayed, 0);
 });
 
@@ -45,7 +50,10 @@ test("a retry of a broken response comes to the running answer, also while the m
   broken.hangUp();
   const first = await broken.reply();
   assert.ok(!first.isWhole);
-  await until(() => world.gateway.counters.abandoned === 0 && readersOf(world) === 0, "the hang-up is noticed");
+  await until(
+    () => world.gateway.counters.abandoned === 0 && readersOf(world) === 0,
+    "the hang-up is noticed",
+  );
   const again = new Exchange(world.url, HELLO);
   await again.until("begins");
   const third = new Exchange(world.url, HELLO);
@@ -74,7 +82,10 @@ test("a retry of an answer that ended while nobody listened is told it again, wi
     await until(() => readersOf(world) === 0, "the hang-up is noticed");
   }
   letGo();
-  await until(() => world.gateway.sessions.every(({ state }) => state === "parked"), "both came to their ends");
+  await until(
+    () => world.gateway.sessions.every(({ state }) => state === "parked"),
+    "both came to their ends",
+  );
   const told = await ask(world, HELLO);
   assert.equal(told.text, WHOLE);
   const calls = await ask(world, bodyOf([user("Look")]));

@@ -21,8 +21,8 @@ import { Cable } from "./cable.ts";
 import { Life } from "./mortal.ts";
 import { modelsOf, PacedModel } from "./paced-model.ts";
 
-const HOME_KEY = new Uint8Array(32).fill(7);
-const SECRET = new Uint8Array(32).fill(8);
+const HOME_KEY: Uint8Array = new Uint8Array(32).fill(7);
+const SECRET: Uint8Array = new Uint8Array(32).fill(8);
 const SOON = { ...retry.DEFAULTS, baseMs: 2, capMs: 10, budget: { burst: 10_000, refillMs: 1 } };
 const LOG_WRITES = ["append"];
 const TABLE_WRITES = ["put", "compareAndSwap", "delete", "batch"];

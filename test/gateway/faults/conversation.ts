@@ -12,7 +12,8 @@ import type { World } from "../world.ts";
 export function numberedModel(): PacedModel {
   return new PacedModel((call, count) => {
     const words = (...all: readonly string[]): string => all.map((word) => `${word}-${count}. `).join("");
-    if (lastTold(call).startsWith("Look")) return [words("Let", "me", "see"), { tool: "look", args: { at: "a" } }];
+    if (lastTold(call).startsWith("Look"))
+      return [words("Let", "me", "see"), { tool: "look", args: { at: "a" } }];
     return [words("I", "see", "it", "all")];
   });
 }

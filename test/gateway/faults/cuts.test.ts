@@ -25,7 +25,10 @@ test("cut anywhere, a response comes whole when it is asked for again", async (t
         assert.ok(talk.retries <= 1);
         // What was handed to the system whole and lost behind it is generated again: nobody can know.
         assert.ok(cut.model.calls.length <= 3 + talk.retries);
-        assert.equal(cut.gateway.counters.continuedTurns + cut.gateway.counters.continuedConversations >= 2, true);
+        assert.equal(
+          cut.gateway.counters.continuedTurns + cut.gateway.counters.continuedConversations >= 2,
+          true,
+        );
       });
     }
   }

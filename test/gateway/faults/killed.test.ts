@@ -9,7 +9,10 @@ import { converse, numberedModel, type Talk } from "./conversation.ts";
 
 const CALLS = 3;
 
-async function rehearse(t: TestContext, dieAt?: number): Promise<{ readonly talk: Talk; readonly world: World; readonly writes: number }> {
+async function rehearse(
+  t: TestContext,
+  dieAt?: number,
+): Promise<{ readonly talk: Talk; readonly world: World; readonly writes: number }> {
   const world = await World.begin(t, numberedModel());
   const { life } = world;
   life.dieAt = dieAt;
@@ -35,6 +38,8 @@ test("killed at any durable write, the conversation goes on, with at most one mo
       told += counters.attached + counters.replayed;
     });
   }
-  t.diagnostic(`${whole.writes} writes; after them ${continued} answers went on, ${told} retries were told what there was`);
+  t.diagnostic(
+    `${whole.writes} writes; after them ${continued} answers went on, ${told} retries were told what there was`,
+  );
   assert.ok(told > whole.writes / 4, "most retries are spared the model");
 });

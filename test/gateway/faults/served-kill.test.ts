@@ -1,0 +1,107 @@
+/**
+ * `holdfast serve` as a process with its database, killed with SIGKILL and started again where it was.
+ */
+import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test, type TestContext } from "node:test";
+import type { Act } from "../../agent/models/provider-server.ts";
+import { Cli, type Running } from "../../cli/cli-process.ts";
+import { bodyOf, Exchange, type Line, type Reply, result, said, user } from "../openai-user.ts";
+import {
+  anthropicProvider,
+  chunkOf,
+  MODEL,
+  openaiProvider,
+  type ScriptedProvider,
+} from "../scripted-provider.ts";
+
+/** A server in one place, started again and again. */
+class Place {
+  readonly #cli: Cli;
+  #running: Running | undefined;
+  #port = "0";
+
+  constructor(t: TestContext, provider: ScriptedProvider, type: "anthropic" | "openai-compatible") {
+    this.#cli = new Cli(t);
+    const local = { type, baseURL: provider.baseURL, apiKeyEnv: "LOCAL_KEY" };
+    const config = { providers: { local }, models: { offered: [`local/${MODEL}`] } };
+    writeFileSync(join(this.#cli.home, "holdfast.config.json"), JSON.stringify(config));
+  }
+
+  async start(): Promise<void> {
+    this.#running = await this.#cli.serve(["--port", this.#port], { LOCAL_KEY: "of-the-provider" });
+    this.#port = new URL(this.#running.url).port;
+  }
+
+  async kill(): Promise<void> {
+    this.#running?.signal("SIGKILL");
+    await this.#running?.exit;
+  }
+
+  ask(messages: readonly Line[]): Exchange {
+    const body = bodyOf(messages, { model: `local/${MODEL}` });
+    return new Exchange(this.#running?.url ?? "", body, { apiKey: this.#running?.apiKey ?? "" });
+  }
+
+  async counted(how: string): Promise<number> {
+    const metrics = await (await fetch(`${this.#running?.url}/metrics`)).text();
+    return Number(
+      new RegExp(`^holdfast_gateway_requests_total\\{how="${how}"\\} (\\d+)$`, "m").exec(metrics)?.[1],
+    );
+  }
+}
+
+function resultsOf({ calls }: Reply): readonly Line[] {
+  return calls.map(({ id }) => result(id, "a house"));
+}
+
+test("killed between the tool calls and their results: the turn continues, with the provider's own history", async (t) => {
+  const provider = await anthropicProvider(t, (messages) =>
+    messages.length === 1
+      ? { thinking: "where?", text: "Looking.", calls: [{ name: "look", args: { at: "a" } }] }
+      : { text: "There is a house." },
+  );
+  const place = new Place(t, provider, "anthropic");
+  await place.start();
+  const asked = [user("Look there")];
+  const looked = await place.ask(asked).reply();
+  assert.equal(looked.finish, "tool_calls", looked.body);
+  await place.kill();
+  await place.start();
+  const answer = await place.ask([...asked, said(looked), ...resultsOf(looked)]).reply();
+  // Without reuse the provider would refuse: the client cannot send its signed reasoning back.
+  assert.equal(answer.text, "There is a house.", answer.body);
+  assert.equal(answer.streamId, looked.streamId);
+  assert.equal(provider.calls.length, 2);
+  assert.equal(await place.counted("continued_turn"), 1);
+});
+
+test("killed in the middle of an answer: a retry has all of it for one more model call; killed behind it, for none", async (t) => {
+  const half: Act = (response) => {
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    response.write(`data: ${JSON.stringify(chunkOf({ role: "assistant", content: "Half of " }))}\n\n`);
+  };
+  let calls = 0;
+  const provider = await openaiProvider(t, () => (calls++ === 0 ? half : { text: "All of the answer." }));
+  const place = new Place(t, provider, "openai-compatible");
+  await place.start();
+  const cut = place.ask([user("Tell me")]);
+  await cut.until("Half of");
+  await place.kill();
+  assert.ok(!(await cut.reply()).isWhole);
+  await place.start();
+  const again = await place.ask([user("Tell me")]).reply();
+  assert.equal(again.text, "All of the answer.", again.body);
+  assert.equal(again.streamId, (await cut.reply()).streamId);
+  assert.equal(provider.calls.length, 2);
+
+  const lost = place.ask([user("Once more")]);
+  await lost.until("answer.");
+  lost.hangUp();
+  await place.kill();
+  await place.start();
+  const told = await place.ask([user("Once more")]).reply();
+  assert.equal(told.text, "All of the answer.");
+  assert.ok(provider.calls.length <= 4);
+});
