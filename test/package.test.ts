@@ -17,12 +17,16 @@ const packMs = 120_000;
 
 /** Entry points that need Node. All others must work in a browser. */
 const nodeOnly = new Set([
+  "holdfast/agent",
+  "holdfast/agent/models",
   "holdfast/client",
   "holdfast/client/node",
+  "holdfast/gateway",
   "holdfast/sealing/node",
   "holdfast/server",
   "holdfast/server/http",
   "holdfast/store",
+  "holdfast/tools",
   "holdfast/transport/node",
 ]);
 

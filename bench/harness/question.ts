@@ -16,9 +16,11 @@ export interface Question {
   readonly steps: number;
   /** Tool calls in the first answer. */
   readonly parallel: number;
+  /** What the model takes for each message that it has not read before; it remembers what it has read. */
+  readonly messageUs: number;
 }
 
-export const NOTHING: Question = { tokens: 1, everyMs: 0, tokenBytes: 0, steps: 0, parallel: 0 };
+export const NOTHING: Question = { tokens: 1, everyMs: 0, tokenBytes: 0, steps: 0, parallel: 0, messageUs: 0 };
 
 /** The tool that a scripted model calls. */
 export const TOOL = "tick";
@@ -46,5 +48,6 @@ export function readQuestion(text: string): Question {
     tokenBytes: of("tokenBytes"),
     steps: of("steps"),
     parallel: of("parallel"),
+    messageUs: of("messageUs"),
   };
 }

@@ -36,6 +36,10 @@ export async function timeAnswers(
     await ask(times);
     if (at >= warmUps) answers.push(times);
   }
+  return summaryOf(answers);
+}
+
+export function summaryOf(answers: readonly AnswerTimes[]): Measured {
   const firsts = answers.map(({ firstUs }) => firstUs ?? Number.NaN);
   const streamed = answers.map(({ streamedUs }) => streamedUs);
   // The first one's delay is in the time to the first token already.

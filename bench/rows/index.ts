@@ -7,6 +7,9 @@ import { conversation } from "./conversation.ts";
 import { delivery } from "./delivery.ts";
 import { firstToken } from "./first-token.ts";
 import { flatness } from "./flatness.ts";
+import { gateway } from "./gateway.ts";
+import { gatewayContinue } from "./gateway-continue.ts";
+import { gatewayParked } from "./gateway-parked.ts";
 import { latency } from "./latency.ts";
 import { memory } from "./memory.ts";
 import { reconnect } from "./reconnect.ts";
@@ -26,4 +29,7 @@ export const rows: readonly Row[] = [
   firstToken,
   toolTurn,
   conversation,
+  gateway,
+  gatewayContinue,
+  gatewayParked,
 ];

@@ -1,11 +1,13 @@
 /**
  * A provider of models as OpenAI-compatible servers are: chat completions over server-sent events, on loopback.
  *
- * It thinks for no time and does as the question says (`harness/question.ts`). A piece of text begins with the moment
+ * It thinks for no time, unless the question says so, and does as the question says (`harness/question.ts`). A piece of text begins with the moment
  * at which it was written, by the machine's monotonic clock, so that whoever gets it knows how long it took.
  */
+import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { setTimeout as sleep } from "node:timers/promises";
 import { nowUs } from "../harness/body.ts";
 import { serveCommands } from "../harness/child.ts";
 import { listening } from "../harness/credit.ts";
@@ -19,7 +21,12 @@ interface Asked {
   readonly question: Question;
   /** Results of tools since the question. */
   readonly results: number;
+  /** What the model takes before it says anything. */
+  readonly readMs: number;
 }
+
+/** Beginnings of prompts that the model has read, as prompt caches keep them. */
+const read = new Set<string>();
 
 async function bodyOf(request: IncomingMessage): Promise<string> {
   let body = "";
@@ -39,7 +46,21 @@ function readRequest(body: string): Asked {
   const roles = messages.map((message: unknown) => (isRecord(message) ? message["role"] : undefined));
   const at = roles.lastIndexOf("user");
   const results = roles.slice(at).filter((role) => role === "tool").length;
-  return { question: readQuestion(textOf(messages[at])), results };
+  const question = readQuestion(textOf(messages[at]));
+  const readMs = question.messageUs === 0 ? 0 : (unreadOf(messages) * question.messageUs) / 1_000;
+  return { question, results, readMs };
+}
+
+/** How many messages stand behind the longest beginning that was read before. */
+function unreadOf(messages: readonly unknown[]): number {
+  let beginning = "";
+  let unread = 0;
+  for (const message of messages) {
+    beginning = createHash("sha256").update(beginning).update(JSON.stringify(message)).digest("base64");
+    if (!read.has(beginning)) unread++;
+    read.add(beginning);
+  }
+  return unread;
 }
 
 function textOf(message: unknown): string {
@@ -102,7 +123,11 @@ function say(question: Question, response: ServerResponse): void {
 const server = createServer((request, response) => {
   calls++;
   bodyOf(request)
-    .then((body) => answer(readRequest(body), response))
+    .then(async (body) => {
+      const asked = readRequest(body);
+      if (asked.readMs > 0) await sleep(asked.readMs);
+      answer(asked, response);
+    })
     .catch((error: unknown) => response.writeHead(400).end(String(error)));
 });
 

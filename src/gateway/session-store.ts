@@ -49,22 +49,22 @@ export class SessionStore {
   /** The record, the ways to find it, and what else belongs to the same moment. */
   async save(record: SessionRecord, more: readonly TableWrite[] = []): Promise<void> {
     const { ttlMs } = this.#options;
-    const sessionRow = await this.#sealed(SESSIONS, this.#sessionKey(record), encodeRow(record));
     const value = new TextEncoder().encode(record.sessionId);
-    const index = await Promise.all(
-      this.#indexKeys(record).map(async (key) => ({ ...(await this.#sealed(INDEX, key, value)), ttlMs })),
-    );
-    await this.#options.tables.batch([{ ...sessionRow, ttlMs }, ...index, ...more]);
+    const writes = await Promise.all([
+      this.#sealed(SESSIONS, this.#sessionKey(record), encodeRow(record), ttlMs),
+      ...this.#indexKeys(record).map((key) => this.#sealed(INDEX, key, value, ttlMs)),
+    ]);
+    await this.#options.tables.batch([...writes, ...more]);
   }
 
   /** `withResponses`: its answer is not to be had again either. */
   async remove(record: SessionRecord, { withResponses }: { readonly withResponses: boolean }): Promise<void> {
-    const keys = [
-      { table: SESSIONS, key: this.#sessionKey(record) },
-      ...this.#indexKeys(record).map((key) => ({ table: INDEX, key })),
-      ...(withResponses ? record.responses.map((key) => ({ table: RESPONSES, key })) : []),
-    ];
-    await this.#options.tables.batch(keys.map((at) => ({ kind: "delete", ...at })));
+    const gone = (table: string, key: string): TableWrite => ({ kind: "delete", table, key });
+    await this.#options.tables.batch([
+      gone(SESSIONS, this.#sessionKey(record)),
+      ...this.#indexKeys(record).map((key) => gone(INDEX, key)),
+      ...(withResponses ? record.responses.map((key) => gone(RESPONSES, key)) : []),
+    ]);
   }
 
   async byTool(principal: string, toolId: string): Promise<string | undefined> {
@@ -110,7 +110,7 @@ export class SessionStore {
 
   /** As a write of a batch: it is durable with the session that it belongs to. */
   async responseWrite(name: RequestName, response: ResponseRecord, ttlMs: number): Promise<TableWrite> {
-    return { ...(await this.#sealed(RESPONSES, this.requestKey(name), encodeRow(response))), ttlMs };
+    return this.#sealed(RESPONSES, this.requestKey(name), encodeRow(response), ttlMs);
   }
 
   async response(name: RequestName): Promise<ResponseRecord | undefined> {
@@ -144,17 +144,9 @@ export class SessionStore {
       : names.row("idempotency", name.principal, name.key);
   }
 
-  async #sealed(
-    table: string,
-    key: string,
-    value: Uint8Array,
-  ): Promise<Extract<TableWrite, { kind: "put" }>> {
-    return {
-      kind: "put",
-      table,
-      key,
-      value: new Uint8Array(await this.#options.sealer.seal(labelOf(table, key), value)),
-    };
+  async #sealed(table: string, key: string, value: Uint8Array, ttlMs: number): Promise<TableWrite> {
+    const sealed = await this.#options.sealer.seal(labelOf(table, key), value);
+    return { kind: "put", table, key, value: new Uint8Array(sealed), ttlMs };
   }
 
   async #opened(table: string, key: string): Promise<Uint8Array | undefined> {

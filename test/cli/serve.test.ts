@@ -109,7 +109,7 @@ test("E7: an address that others can reach is refused without an API key, and wa
   assert.match(fromEnvironment.stdout(), /warning .*not encrypted/);
   assert.match(fromEnvironment.stdout(), /API key +from HOLDFAST_API_KEY/);
   assert.match(fromEnvironment.stdout(), /listening on \S+, on every address of this machine$/m);
-  const loopback = /curl (http:\/\/127\.0\.0\.1:\d+)\/health/.exec(fromEnvironment.stdout())?.[1] ?? "";
+  const loopback = /curl (http:\/\/127\.0\.0\.1:\d+)\/v1\/models/.exec(fromEnvironment.stdout())?.[1] ?? "";
   assert.equal(await isLetIn(loopback, "an-api-key-from-the-environment"), true);
   assert.ok(!fromEnvironment.stdout().includes("an-api-key-from-the-environment"));
   fromEnvironment.signal("SIGTERM");

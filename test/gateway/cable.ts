@@ -44,11 +44,21 @@ export class Cable {
     this.#cutAfter = bytes;
   }
 
+  /** Cut, and nobody is reached until there is another target. */
+  unplug(): void {
+    this.#target = 0;
+    this.cut();
+  }
+
   cut(): void {
     for (const socket of this.#pairs) socket.destroy();
   }
 
   #join(near: Socket): void {
+    if (this.#target === 0) {
+      near.destroy();
+      return;
+    }
     const far = connect(this.#target, "127.0.0.1");
     let left = this.#cutAfter ?? Infinity;
     this.#cutAfter = undefined;

@@ -102,7 +102,7 @@ test("a client that writes its history in its own way continues all the same", a
   }));
   const content = [{ type: "text", text: "Let me see. ", cache_control: { type: "ephemeral" } }];
   const line = { tool_calls: calls, content, refusal: null, annotations: [], role: "assistant" };
-  const results = resultsOf(reply).map((one) => ({ ...one, name: "look" }));
+  const results = resultsOf(reply).map((one) => Object.assign({ name: "look" }, one));
   const answer = await ask(
     world,
     bodyOf([...asked, line, ...results], { max_tokens: 77, tools: TOOLS.toReversed() }),

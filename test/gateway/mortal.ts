@@ -10,6 +10,10 @@ export class Life {
   /** Durable writes so far. */
   writes = 0;
   dieAt: number | undefined;
+  /** Batches of rows that it began. */
+  batches = 0;
+  /** This one never reaches the disk: the process is dead before. */
+  loseBatch: number | undefined;
   readonly died = Promise.withResolvers<void>();
   readonly #never = Promise.withResolvers<never>();
 
@@ -33,6 +37,7 @@ export class Life {
       const value: unknown = Reflect.get(target, name);
       if (typeof value !== "function") return value;
       return (...given: readonly unknown[]): unknown => {
+        if (name === "batch" && ++this.batches === this.loseBatch) this.die();
         if (this.isDead) return this.#never.promise;
         const result: unknown = Reflect.apply(value, target, given);
         return writing.includes(String(name)) ? this.#written(result) : result;

@@ -72,6 +72,35 @@ test("who was told nothing yet is told nothing of what was rolled back", async (
   assert.match(body, /"content":"One or three four"/);
 });
 
+test("a retry that comes between the restart of the server and that of the step is told nothing of what was rolled back", async (t) => {
+  let lives = 0;
+  const gate = Promise.withResolvers<void>();
+  const application = scriptedTurn(async (speaker) => {
+    if (lives++ === 0) {
+      await speaker.stepStarted(0);
+      await speaker.text("One ");
+      return new Promise(() => undefined);
+    }
+    await gate.promise;
+    await speaker.restarted(0, 0);
+    await speaker.text("Two");
+    await speaker.stepCompleted(0);
+    return speaker.end();
+  });
+  const world = await World.begin(t, MODEL, { application });
+  const cut = new Exchange(world.url, HELLO);
+  await cut.until("One");
+  await world.restart();
+  const again = new Exchange(world.url, HELLO);
+  await until(() => lives === 2, "the turn is taken up");
+  // Long enough for whatever would be told too early.
+  setTimeout(gate.resolve, 100);
+  const reply = await again.reply();
+  assert.equal(reply.text, "Two");
+  assert.equal(reply.finish, "stop");
+  assert.equal(world.gateway.counters.attached, 1);
+});
+
 test("an answer that was only kept, and never streamed, is told", async (t) => {
   const bytes = encodeChatMessage({ role: "assistant", content: [{ type: "text", text: "Kept words" }] });
   const application = scriptedTurn(async (speaker) => {

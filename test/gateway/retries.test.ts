@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ModelFailure } from "../../src/agent/index.ts";
+import { parseChatRequest } from "../../src/gateway/openai/index.ts";
 import { bodyOf, Exchange, type Reply, result, said, user } from "./openai-user.ts";
 import { lastTold, PacedModel } from "./paced-model.ts";
 import { until } from "../e2e/rig.ts";
@@ -172,4 +173,25 @@ test("what failed is tried again under the same Idempotency-Key, not told again"
   assert.notEqual(failed.error, undefined);
   isBroken = false;
   assert.equal((await ask(world, HELLO, headers)).text, "Well again.");
+});
+
+test("an Idempotency-Key names one generation even when its requests come in the very same moment", async (t) => {
+  const { model, letGo } = haltingModel();
+  letGo();
+  const world = await World.begin(t, model);
+  const call = {
+    principal: "alice",
+    request: parseChatRequest(JSON.parse(HELLO)),
+    bodyHash: "of the body",
+    idempotencyKey: "the-only-one",
+    sessionHint: undefined,
+    parkedMax: undefined,
+    requestId: "r",
+    signal: new AbortController().signal,
+  };
+  const answers = await Promise.all([1, 2, 3].map(() => world.gateway.chat(call)));
+  assert.equal(new Set(answers.map(({ streamId }) => streamId)).size, 1);
+  for (const answer of answers) answer.delivered(true);
+  await until(() => world.gateway.sessions.length === 0, "it is over");
+  assert.equal(model.calls.length, 1);
 });

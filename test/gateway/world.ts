@@ -19,7 +19,7 @@ import { memoryTransport } from "../../src/transport/index.ts";
 import { authenticate } from "../server/http/rig.ts";
 import { Cable } from "./cable.ts";
 import { Life } from "./mortal.ts";
-import { modelsOf, PacedModel } from "./paced-model.ts";
+import { modelsOf, type PacedModel } from "./paced-model.ts";
 
 const HOME_KEY: Uint8Array = new Uint8Array(32).fill(7);
 const SECRET: Uint8Array = new Uint8Array(32).fill(8);
@@ -154,7 +154,8 @@ export class World {
 
   /** In good order. */
   async stop(): Promise<void> {
-    const { http, gateway } = this.#running;
+    const { http, gateway, life } = this.#running;
+    if (life.isDead) life.bury();
     await http.close({ drainMs: 0 });
     await gateway.close();
     this.#log = this.#log.reopened();

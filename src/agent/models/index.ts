@@ -8,4 +8,4 @@ export {
   type ProviderModels,
 } from "./registry.ts";
 export { rehearsalModel } from "./rehearsal.ts";
-export { DEFAULT_PATIENCE, type Patience, sdkModel, type SdkModelOptions } from "./sdk-model.ts";
+export { DEFAULT_PATIENCE, type Patience } from "./patience.ts";

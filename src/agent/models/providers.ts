@@ -1,12 +1,10 @@
 /**
  * Who serves models: what the configuration names, and what the environment variables that people already have stand for.
  *
- * An API key is read from the environment when a call needs it, and is nowhere else. A provider's SDK is imported at its
- * first call: a server that uses one of them starts as fast as one that uses none.
+ * An API key is read from the environment when a call needs it, and is nowhere else.
  */
-import type { LanguageModelV4 } from "@ai-sdk/provider";
 import { ModelFailure } from "../model.ts";
-import { type Dialect, KEY_VARIABLES, NAMESPACES, type ProviderType } from "./dialect.ts";
+import { type Dialect, KEY_VARIABLES, type ProviderType } from "./dialect.ts";
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 export type Fetch = typeof globalThis.fetch;
@@ -111,36 +109,4 @@ export function apiKeyOf(name: string, provider: HttpProvider, environment: Envi
     "unauthenticated",
     `${name}: there is no API key. Set the environment variable ${apiKeyEnv} and start again.`,
   );
-}
-
-export async function loadModel(
-  provider: HttpProvider,
-  model: string,
-  apiKey: string | undefined,
-  fetch: Fetch | undefined,
-): Promise<LanguageModelV4> {
-  const { dialect, baseURL } = provider;
-  const settings = { baseURL, headers: { ...provider.headers }, ...(fetch === undefined ? {} : { fetch }) };
-  const keyed = { ...settings, apiKey: apiKey ?? "" };
-  switch (dialect) {
-    case "openai": {
-      const { createOpenAI } = await import("@ai-sdk/openai");
-      return createOpenAI(keyed).responses(model);
-    }
-    case "anthropic": {
-      const { createAnthropic } = await import("@ai-sdk/anthropic");
-      return createAnthropic(keyed).languageModel(model);
-    }
-    case "google": {
-      const { createGoogleGenerativeAI } = await import("@ai-sdk/google");
-      return createGoogleGenerativeAI(keyed).languageModel(model);
-    }
-    case "openai-compatible": {
-      const { createOpenAICompatible } = await import("@ai-sdk/openai-compatible");
-      const shape = { name: NAMESPACES[dialect], includeUsage: true, supportsStructuredOutputs: true };
-      return createOpenAICompatible({ ...(apiKey === undefined ? settings : keyed), ...shape }).chatModel(
-        model,
-      );
-    }
-  }
 }

@@ -12,13 +12,14 @@ import {
   type Environment,
   type Fetch,
   type HttpProvider,
-  loadModel,
   type Provider,
   type ProviderConfig,
   providersOf,
 } from "./providers.ts";
 import { rehearsalModel } from "./rehearsal.ts";
-import { type Patience, sdkModel } from "./sdk-model.ts";
+import { loadModel } from "./load-model.ts";
+import type { Patience } from "./patience.ts";
+import { sdkModel } from "./sdk-model.ts";
 
 export interface ModelLimits {
   /** How much the model reads. */

@@ -13,27 +13,10 @@ import type { Model, ModelCall, ModelPart } from "../model.ts";
 import { callOptionsOf } from "./call-options.ts";
 import type { Dialect } from "./dialect.ts";
 import { judge, type Judged, Silence, StreamBroken } from "./failures.ts";
+import { DEFAULT_PATIENCE, type Patience } from "./patience.ts";
 import { promptOf } from "./prompt.ts";
 import { cleanedWords } from "./provider-words.ts";
 import { PartReader } from "./stream-parts.ts";
-
-export interface Patience {
-  /** From the request to the first sign of an answer. Long: a local server reads a long prompt for minutes. */
-  readonly firstPartMs: number;
-  /** Between two signs of life. Long: a model that thinks may say nothing. Node's own limit is 300 s. */
-  readonly betweenPartsMs: number;
-  /** The first pause before another try is at most this, the second twice; chosen at random (full jitter). */
-  readonly backoffMs: number;
-  /** A provider that asks for a longer pause is not waited for: the user decides. */
-  readonly retryAfterMsMax: number;
-}
-
-export const DEFAULT_PATIENCE: Patience = {
-  firstPartMs: 240_000,
-  betweenPartsMs: 240_000,
-  backoffMs: 1_000,
-  retryAfterMsMax: 20_000,
-};
 
 /** Three requests at the most: more would hide a problem and cost money. */
 const TRIES_MAX = 3;

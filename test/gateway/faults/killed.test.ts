@@ -16,7 +16,7 @@ async function rehearse(
   const world = await World.begin(t, numberedModel());
   const { life } = world;
   life.dieAt = dieAt;
-  void life.died.promise.then(() => world.cable.cut());
+  void life.died.promise.then(() => world.cable.unplug());
   const talk = await converse(world, () => world.restart());
   return { talk, world, writes: life.writes };
 }
@@ -42,4 +42,29 @@ test("killed at any durable write, the conversation goes on, with at most one mo
     `${whole.writes} writes; after them ${continued} answers went on, ${told} retries were told what there was`,
   );
   assert.ok(told > whole.writes / 4, "most retries are spared the model");
+});
+
+/** What a process has said before it died still arrives. */
+const ARRIVAL_MS = 10;
+
+test("killed ahead of any batch of rows, the conversation goes on, with at most one model call more", async (t) => {
+  const whole = await World.begin(t, numberedModel());
+  await converse(whole, async () => assert.fail("nothing was killed"));
+  const { batches } = whole.life;
+  for (let at = 1; at <= batches; at++) {
+    await t.test(`ahead of batch ${at}`, async (each) => {
+      const world = await World.begin(each, numberedModel());
+      const { life } = world;
+      life.loseBatch = at;
+      void life.died.promise.then(() => setTimeout(() => world.cable.unplug(), ARRIVAL_MS));
+      let replies = 0;
+      await converse(
+        world,
+        () => world.restart(),
+        () => (replies += 1),
+      );
+      assert.ok(world.model.calls.length <= CALLS + 1, `${world.model.calls.length} model calls`);
+      assert.ok(replies <= CALLS + 1);
+    });
+  }
 });

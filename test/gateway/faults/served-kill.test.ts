@@ -44,11 +44,18 @@ class Place {
     return new Exchange(this.#running?.url ?? "", body, { apiKey: this.#running?.apiKey ?? "" });
   }
 
-  async counted(how: string): Promise<number> {
+  counted(how: string): Promise<number> {
+    return this.#metric(`holdfast_gateway_requests_total{how="${how}"}`);
+  }
+
+  generating(): Promise<number> {
+    return this.#metric('holdfast_gateway_sessions{state="generating"}');
+  }
+
+  async #metric(name: string): Promise<number> {
     const metrics = await (await fetch(`${this.#running?.url}/metrics`)).text();
-    return Number(
-      new RegExp(`^holdfast_gateway_requests_total\\{how="${how}"\\} (\\d+)$`, "m").exec(metrics)?.[1],
-    );
+    const line = metrics.split("\n").find((one) => one.startsWith(name));
+    return Number(line?.slice(name.length));
   }
 }
 
@@ -77,31 +84,55 @@ test("killed between the tool calls and their results: the turn continues, with 
   assert.equal(await place.counted("continued_turn"), 1);
 });
 
-test("killed in the middle of an answer: a retry has all of it for one more model call; killed behind it, for none", async (t) => {
-  const half: Act = (response) => {
+/** Half of an answer, and the rest when it is let go on. */
+function inTwoHalves(goOn: Promise<void>): Act {
+  return async (response) => {
     response.writeHead(200, { "content-type": "text/event-stream" });
-    response.write(`data: ${JSON.stringify(chunkOf({ role: "assistant", content: "Half of " }))}\n\n`);
+    const send = (...chunks: readonly object[]): void => {
+      for (const chunk of chunks) response.write(`data: ${JSON.stringify(chunk)}\n\n`);
+    };
+    send(chunkOf({ role: "assistant", content: "Half of " }));
+    await goOn;
+    send(chunkOf({ content: "it." }), chunkOf({}, "stop"));
+    response.end("data: [DONE]\n\n");
   };
+}
+
+test("killed in the middle of an answer: a retry has all of it for one model call more", async (t) => {
   let calls = 0;
-  const provider = await openaiProvider(t, () => (calls++ === 0 ? half : { text: "All of the answer." }));
+  const never = new Promise<void>(() => undefined);
+  const provider = await openaiProvider(t, () =>
+    calls++ === 0 ? inTwoHalves(never) : { text: "All of the answer." },
+  );
   const place = new Place(t, provider, "openai-compatible");
   await place.start();
   const cut = place.ask([user("Tell me")]);
   await cut.until("Half of");
   await place.kill();
-  assert.ok(!(await cut.reply()).isWhole);
+  const before = await cut.reply();
+  assert.ok(!before.isWhole);
   await place.start();
   const again = await place.ask([user("Tell me")]).reply();
   assert.equal(again.text, "All of the answer.", again.body);
-  assert.equal(again.streamId, (await cut.reply()).streamId);
+  assert.equal(again.streamId, before.streamId);
   assert.equal(provider.calls.length, 2);
+});
 
-  const lost = place.ask([user("Once more")]);
-  await lost.until("answer.");
-  lost.hangUp();
+test("killed when the answer was complete and nobody had it: a retry costs no model call", async (t) => {
+  const gate = Promise.withResolvers<void>();
+  const provider = await openaiProvider(t, () => inTwoHalves(gate.promise));
+  const place = new Place(t, provider, "openai-compatible");
+  await place.start();
+  const cut = place.ask([user("Tell me")]);
+  await cut.until("Half of");
+  cut.hangUp();
+  gate.resolve();
+  while ((await place.generating()) > 0) await new Promise((resolve) => setImmediate(resolve));
   await place.kill();
   await place.start();
-  const told = await place.ask([user("Once more")]).reply();
-  assert.equal(told.text, "All of the answer.");
-  assert.ok(provider.calls.length <= 4);
+  const told = await place.ask([user("Tell me")]).reply();
+  assert.equal(told.text, "Half of it.", told.body);
+  assert.equal(told.streamId, (await cut.reply()).streamId);
+  assert.equal(provider.calls.length, 1);
+  assert.equal(await place.counted("replayed"), 1);
 });

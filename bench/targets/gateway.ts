@@ -1,0 +1,129 @@
+/**
+ * Holdfast's gateway as `holdfast serve` puts it together: the stream server, its agent and the gateway in one process, SQLite,
+ * sealing, API keys, one port, and models of one OpenAI-compatible provider.
+ */
+import { pino } from "pino";
+import { busyMeter, serveCommands } from "../harness/child.ts";
+import { type Arguments, flagIn, type Measured, numberIn, textIn } from "../harness/numbers.ts";
+import { createAgent } from "../../src/agent/index.ts";
+import { createModels } from "../../src/agent/models/index.ts";
+import { openGateway } from "../../src/cli/open-gateway.ts";
+import type { Surroundings } from "../../src/cli/terminal.ts";
+import { type Gateway, gatewayHttp } from "../../src/gateway/index.ts";
+import { nodeSealing } from "../../src/sealing/node.ts";
+import { ApiKeys } from "../../src/server/api-keys.ts";
+import { countedLog } from "../../src/server/counted-log.ts";
+import { newServerCounters } from "../../src/server/counters.ts";
+import { serveHttp } from "../../src/server/http/index.ts";
+import type { Authenticate } from "../../src/server/http/sign-in.ts";
+import { createServer } from "../../src/server/server.ts";
+import { openSqliteStore } from "../../src/store/index.ts";
+
+const counters = newServerCounters();
+let gateway: Gateway | undefined;
+let busy: (() => Measured) | undefined;
+let before: Measured = {};
+
+async function start(given: Arguments): Promise<Measured> {
+  const directory = textIn(given, "directory");
+  const logger = pino({ level: "warn" }, pino.destination({ dest: 2, sync: true }));
+  const onBug = (bug: unknown): void => logger.error({ err: bug }, "bug");
+  const store = await openSqliteStore(directory, {
+    now: Date.now,
+    throughLog: (log) => countedLog(log, counters),
+  });
+  const models = createModels({
+    providers: {
+      local: {
+        type: "openai-compatible",
+        baseURL: `http://127.0.0.1:${numberIn(given, "providerPort")}/v1`,
+      },
+    },
+    models: { default: "local/bench" },
+    environment: {},
+  });
+  const application = createAgent({ models });
+  const { streams, blobs } = store;
+  const server = createServer({
+    store: streams,
+    blobs,
+    counters,
+    sealing: nodeSealing(),
+    application,
+    onBug,
+  });
+  const opened = await openGateway({
+    server,
+    store,
+    models,
+    dataDir: directory,
+    logger,
+    surroundings: surroundingsIn(directory, flagIn(given, "reuse")),
+    onNotice: () => undefined,
+    upstream: undefined,
+  });
+  gateway = opened.gateway;
+  const keys = new ApiKeys({
+    tables: store.tables,
+    now: Date.now,
+    environmentKey: textIn(given, "apiKey"),
+  });
+  const mounts = [gatewayHttp({ answers: gateway })];
+  const http = await serveHttp({ server, logger, authenticate: signIn(keys), mounts, port: 0 });
+  return { port: http.port };
+}
+
+/** The one real API key is checked as always; others name their principal, where a row needs many. */
+function signIn(keys: ApiKeys): Authenticate {
+  return async (apiKey) => {
+    if (apiKey?.startsWith("principal-") !== true) return keys.authenticate(apiKey);
+    return { principal: apiKey, apiKeyId: apiKey, limits: undefined };
+  };
+}
+
+function surroundingsIn(directory: string, isReusing: boolean): Surroundings {
+  return {
+    stdout: process.stderr,
+    stderr: process.stderr,
+    env: {
+      HOLDFAST_SESSION_REUSE: isReusing ? "1" : "0",
+      HOLDFAST_HOME_KEY: Buffer.alloc(32, 7).toString("base64url"),
+    },
+    cwd: directory,
+    home: directory,
+    platform: process.platform,
+    now: Date.now,
+  };
+}
+
+/** Everything that was counted since the process began. */
+function totals(): Measured {
+  const fresh = [...(gateway?.counters.fresh.values() ?? [])].reduce((sum, count) => sum + count, 0);
+  return {
+    syncs: counters.appendSeconds.count,
+    syncSeconds: counters.appendSeconds.sum,
+    logBytes: counters.appendBytes.sum,
+    fresh,
+    continued: gateway?.counters.continuedTurns ?? 0,
+    evicted: gateway?.counters.evicted ?? 0,
+  };
+}
+
+serveCommands({
+  start,
+  count() {
+    busy = busyMeter();
+    before = totals();
+    return {};
+  },
+  /** Since `count`. */
+  counted() {
+    const now = Object.entries(totals()).map(([name, value]) => [name, value - (before[name] ?? 0)] as const);
+    return { ...Object.fromEntries(now), serverCpuMs: busy?.()["cpuMs"] ?? Number.NaN };
+  },
+  /** How many sessions wait for tool results. */
+  parked() {
+    const sessions = gateway?.sessions ?? [];
+    return { parked: sessions.filter(({ state }) => state === "parked").length };
+  },
+});
