@@ -20,7 +20,14 @@ export interface Question {
   readonly messageUs: number;
 }
 
-export const NOTHING: Question = { tokens: 1, everyMs: 0, tokenBytes: 0, steps: 0, parallel: 0, messageUs: 0 };
+export const NOTHING: Question = {
+  tokens: 1,
+  everyMs: 0,
+  tokenBytes: 0,
+  steps: 0,
+  parallel: 0,
+  messageUs: 0,
+};
 
 /** The tool that a scripted model calls. */
 export const TOOL = "tick";

@@ -24,7 +24,7 @@ export interface Answered {
   readonly finish: string;
 }
 
-const agent = new Agent({ keepAlive: true, noDelay: true });
+const agent = new Agent({ keepAlive: true });
 
 export function askedOf(kind: string, port: number, providerPort: number, apiKey: string): Asked {
   const authorization = `Bearer ${apiKey}`;

@@ -11,6 +11,8 @@ import { type Kind, startAsking } from "./gateway-peers.ts";
 const BURST_CHUNKS = 1_000;
 const AT_ONCE = 32;
 const CHUNKS = 20;
+/** Portkey's gateway holds the first chunk of every stream back for so long, by a timer. */
+const PORTKEY_PAUSE_MS = 25;
 
 async function measure(rounds: Rounds, directory: string, kind: Kind): Promise<Measured> {
   const { ask, gateway } = await startAsking(directory, { kind });
@@ -25,11 +27,14 @@ async function measure(rounds: Rounds, directory: string, kind: Kind): Promise<M
   });
   const many = { question: writeQuestion({ tokens: CHUNKS }), atOnce: rounds.size(AT_ONCE, 4) };
   await ask("rate", { ...many, measureMs: rounds.size(1_500, 100) });
+  await gateway?.call("count");
   const rate = await ask("rate", { ...many, measureMs: rounds.size(4_000, 200) });
+  const { serverCpuMs = 0 } = (await gateway?.call("counted")) ?? {};
   const requests = pacedAsked.warmUps + pacedAsked.asked;
   return {
     ...paced,
     ...rate,
+    cpuMs: serverCpuMs / numberOf(rate, "answers"),
     usPerChunk: (numberOf(burst, "streamedP50") * 1_000) / numberOf(burst, "pieces"),
     syncs: (counted["syncs"] ?? 0) / requests,
     syncMs: ((counted["syncSeconds"] ?? 0) * 1_000) / (counted["syncs"] ?? 1),
@@ -52,48 +57,43 @@ function linesOf(results: Results, what: string, name: string, unit = "ms"): rea
 }
 
 /** What each adds to calling the provider, and how the two compare. */
-function addedOf(results: Results, what: string, name: string, unit = "ms"): readonly Line[] {
-  const [portkey, holdfast] = [
-    results.difference("portkey", "direct", name),
-    results.difference("holdfast", "direct", name),
-  ];
+function addedOf(results: Results, what: string, name: string, more: Partial<Line> = {}): readonly Line[] {
+  const portkey = results.difference("portkey", "direct", name);
+  const holdfast = results.difference("holdfast", "direct", name);
+  const ratio = { to: "Portkey", value: holdfast.median / portkey.median };
   return [
-    { what: `${what}, added: Portkey`, unit, value: portkey },
-    {
-      what: `${what}, added: Holdfast`,
-      unit,
-      value: holdfast,
-      ratio: { to: "Portkey", value: holdfast.median / portkey.median },
-    },
+    { what: `${what}, added: Portkey`, unit: "ms", value: portkey },
+    { what: `${what}, added: Holdfast`, unit: "ms", value: holdfast, ratio, ...more },
   ];
 }
 
 function firstToken(results: Results): readonly Line[] {
-  const lines = addedOf(results, "to the first token, p50", "firstP50");
-  return lines.map((line) => {
-    const { ratio } = line;
-    if (ratio === undefined) return line;
-    const syncs = results.median("holdfast", "syncs").toFixed(1);
-    const syncMs = results.median("holdfast", "syncMs").toFixed(2);
-    return {
-      ...line,
-      budget: { text: "at most 0.5", met: ratio.value <= 0.5 },
-      note: `a whole answer takes ${syncs} syncs of ${syncMs} ms; some of them before the first token`,
-    };
+  const portkey = results.difference("portkey", "direct", "firstP50").median;
+  const ratio = results.difference("holdfast", "direct", "firstP50").median / portkey;
+  const syncs = results.median("holdfast", "syncs").toFixed(1);
+  const syncMs = results.median("holdfast", "syncMs").toFixed(2);
+  return addedOf(results, "to the first token, p50", "firstP50", {
+    budget: { text: "at most 0.5", met: ratio <= 0.5 },
+    note:
+      `Portkey waits ${PORTKEY_PAUSE_MS} ms before each first chunk; without that it would add ${(portkey - PORTKEY_PAUSE_MS).toFixed(1)} ms. ` +
+      `A whole answer takes Holdfast ${syncs} commits of ${syncMs} ms to its log`,
   });
 }
 
-function rates(results: Results): readonly Line[] {
-  const lines = linesOf(results, `answers of ${CHUNKS} chunks, ${AT_ONCE} at once`, "perSecond", "per s");
-  return lines.map((line, at) => {
-    const kind = (["direct", "portkey", "holdfast"] as const)[at] ?? "direct";
-    const isLoadBusy = results.median(kind, "loadBusy") > LOAD_BUSY_MAX;
-    return {
-      ...line,
-      ratio: { to: "no gateway", value: results.ratio(kind, "direct", "perSecond") },
-      ...(isLoadBusy ? { note: "the load was the slower side" } : {}),
-    };
-  });
+function rateOf(results: Results, kind: Kind): Line {
+  const isLoadBusy = results.median(kind, "loadBusy") > LOAD_BUSY_MAX;
+  const cpu = `processor time of the gateway for each: ${results.median(kind, "cpuMs").toFixed(2)} ms`;
+  const notes = [
+    ...(kind === "direct" ? [] : [cpu]),
+    ...(isLoadBusy ? ["the load was the slower side"] : []),
+  ];
+  return {
+    what: `answers of ${CHUNKS} chunks, ${AT_ONCE} at once: ${NAMES[kind]}`,
+    unit: "per s",
+    value: results.spread(kind, "perSecond"),
+    ratio: { to: "no gateway", value: results.ratio(kind, "direct", "perSecond") },
+    ...(notes.length === 0 ? {} : { note: notes.join("; ") }),
+  };
 }
 
 export const gateway: Row = {
@@ -114,7 +114,9 @@ export const gateway: Row = {
         ...addedOf(results, "to the first token, p90", "firstP90"),
         ...linesOf(results, "a later chunk, written to read, p50", "delayP50"),
         ...linesOf(results, `${BURST_CHUNKS} chunks at once, for each`, "usPerChunk", "us"),
-        ...rates(results),
+        rateOf(results, "direct"),
+        rateOf(results, "portkey"),
+        rateOf(results, "holdfast"),
       ],
     };
   },

@@ -61,6 +61,7 @@ async function start(given: Arguments): Promise<Measured> {
     surroundings: surroundingsIn(directory, flagIn(given, "reuse")),
     onNotice: () => undefined,
     upstream: undefined,
+    workspace: undefined,
   });
   gateway = opened.gateway;
   const keys = new ApiKeys({

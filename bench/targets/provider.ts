@@ -120,15 +120,15 @@ function say(question: Question, response: ServerResponse): void {
   response.on("close", () => clearInterval(timer));
 }
 
+async function respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const asked = readRequest(await bodyOf(request));
+  if (asked.readMs > 0) await sleep(asked.readMs);
+  answer(asked, response);
+}
+
 const server = createServer((request, response) => {
   calls++;
-  bodyOf(request)
-    .then(async (body) => {
-      const asked = readRequest(body);
-      if (asked.readMs > 0) await sleep(asked.readMs);
-      answer(asked, response);
-    })
-    .catch((error: unknown) => response.writeHead(400).end(String(error)));
+  respond(request, response).catch((error: unknown) => response.writeHead(400).end(String(error)));
 });
 
 serveCommands({

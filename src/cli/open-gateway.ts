@@ -4,7 +4,7 @@
  * It is a client like any other, one per principal, and cannot go around durability. Its home key lies apart from the data, as
  * every client's does: `HOLDFAST_HOME_KEY`, or a file in the user's configuration.
  */
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import type { Logger } from "pino";
 import { z } from "zod";
 import type { ProviderModels } from "../agent/models/index.ts";
@@ -13,13 +13,15 @@ import { Client } from "../client/index.ts";
 import { TableBlobStore } from "../client-node/blobs.ts";
 import { resolveHomeKey } from "../client-node/home-key.ts";
 import { filePlace, parseHomeKey } from "../client-node/key-places.ts";
-import { keyDirectory } from "../client-node/scope.ts";
+import { keyDirectory, thisPlatform } from "../client-node/scope.ts";
 import { TableJournalStore } from "../client-node/table-journal-store.ts";
-import { Gateway, type ListedModel, type PrincipalClient } from "../gateway/index.ts";
+import { Gateway, type ListedModel, type PrincipalClient, type Workspace } from "../gateway/index.ts";
+import { ExecKind } from "../protocol/messages.ts";
 import { nodeSealing } from "../sealing/node.ts";
 import type { Server } from "../server/index.ts";
 import type { SqliteStore } from "../store/index.ts";
 import type { BlobCalls, Connect } from "../transport/index.ts";
+import { createTools } from "../tools/index.ts";
 import { memoryTransport } from "../transport/index.ts";
 import { http2Connect } from "../transport/node/http2-client.ts";
 import { failure, usageError } from "./failures.ts";
@@ -35,6 +37,8 @@ export interface GatewayParts {
   readonly onNotice: (message: string) => void;
   /** A Holdfast server elsewhere whose streams the gateway uses instead of this one's. */
   readonly upstream: string | undefined;
+  /** A directory that the gateway's agent may look into. */
+  readonly workspace: string | undefined;
 }
 
 export interface OpenGateway {
@@ -58,7 +62,10 @@ export async function openGateway(parts: GatewayParts): Promise<OpenGateway> {
   const way = parts.upstream === undefined ? wayWithin(parts) : await wayTo(parts.upstream, surroundings);
   const onBug = (bug: unknown): void => logger.error({ err: bug }, "the gateway made a mistake");
   const clients = new Map<string, PrincipalClient>();
+  const workspace =
+    parts.workspace === undefined ? undefined : await openWorkspace(parts.workspace, parts.dataDir);
   const gateway = new Gateway({
+    workspace,
     tables,
     sealer,
     secret: sealing.deriveStreamKey(homeKey, NAMES),
@@ -95,10 +102,42 @@ export async function openGateway(parts: GatewayParts): Promise<OpenGateway> {
       clearInterval(timer);
       await gateway.close();
       await Promise.all([...clients.values()].map(({ client }) => client.close()));
+      await workspace?.close();
       await way.close();
     },
   };
 }
+
+/** Only what has no effects: nobody here could be asked. */
+const LOOKING: ReadonlySet<ExecKind> = new Set([ExecKind.READ, ExecKind.LS, ExecKind.GLOB, ExecKind.GREP]);
+
+async function openWorkspace(
+  workspace: string,
+  dataDir: string,
+): Promise<Workspace & { close(): Promise<void> }> {
+  const tools = await createTools({
+    workspace,
+    stateDirectory: join(dataDir, "tools"),
+    closed: [dataDir, dirname(keyDirectory(thisPlatform()))],
+  });
+  return {
+    kinds: tools.kinds.filter((kind) => LOOKING.has(kind)),
+    carryOut: (exec, stream) => {
+      if (!LOOKING_NAMES.has(exec.kind)) throw new Error("this gateway only looks at files");
+      return tools.run(exec, {
+        signal: AbortSignal.timeout(LOOK_MS),
+        idempotencyKey: "",
+        say: () => Promise.resolve(),
+        upload: (bytes) => stream.putBlob(bytes),
+        download: (blobId) => stream.getBlob(blobId),
+      });
+    },
+    close: () => tools.close(),
+  };
+}
+
+const LOOKING_NAMES: ReadonlySet<string> = new Set(["read", "ls", "glob", "grep"]);
+const LOOK_MS = 60_000;
 
 /** How the gateway reaches streams and models. */
 interface Way {

@@ -110,6 +110,10 @@ function addServe(root: Command, surroundings: Surroundings): void {
     .option("--allow-origin <origin>", "a web page's origin that may ask; repeatable", collect)
     .option("--log-level <level>", `${LOG_LEVELS.join(", ")} (default: ${DEFAULT_LOG_LEVEL})`)
     .option(
+      "--workspace <directory>",
+      "files that the gateway's agent may read and search, beside its client's tools",
+    )
+    .option(
       "--upstream-server <url>",
       "a Holdfast server elsewhere whose streams the gateway uses; its API key in HOLDFAST_UPSTREAM_API_KEY",
     )

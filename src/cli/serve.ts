@@ -77,6 +77,7 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
       surroundings,
       onNotice: (message) => notices.push(message),
       upstream: settings.upstreamServer,
+      workspace: settings.workspace,
     });
     running.gateway = opened;
     const { gateway } = opened;

@@ -33,6 +33,7 @@ export interface Flags {
   readonly logLevel?: string;
   readonly exitWhenIdle?: string;
   readonly upstreamServer?: string;
+  readonly workspace?: string;
 }
 
 export interface ResolvedSettings {
@@ -52,6 +53,8 @@ export interface ResolvedSettings {
   readonly exitWhenIdleMs: number | undefined;
   /** Where the gateway's streams are, when not here. */
   readonly upstreamServer: string | undefined;
+  /** What the gateway's agent may look into. */
+  readonly workspace: string | undefined;
   /** From the environment only: flags are seen by everybody on the machine, files are copied. */
   readonly apiKey: string | undefined;
 }
@@ -89,6 +92,7 @@ export function resolveSettings(
     logLevel: said.logLevel ?? DEFAULT_LOG_LEVEL,
     retentionMs: said.retentionMs ?? RETENTION.retentionMs,
     upstreamServer: flags.upstreamServer === undefined ? undefined : serverUrl(flags.upstreamServer),
+    workspace: flags.workspace === undefined ? undefined : resolve(cwd, flags.workspace),
     exitWhenIdleMs: flags.exitWhenIdle === undefined ? undefined : secondsOf(flags.exitWhenIdle),
     providers: said.providers ?? {},
     models: said.models ?? {},

@@ -29,7 +29,7 @@ import { noMessages, noModel } from "./refusals.ts";
 import { Retries } from "./retries.ts";
 import { toolResult, turnRequest, userAction } from "./requests.ts";
 import { Session, type SessionContext } from "./session.ts";
-import { type AnswerRef, checkpointOf, type SessionRecord } from "./session-record.ts";
+import { newSession, type AnswerRef, checkpointOf, type SessionRecord } from "./session-record.ts";
 import { SessionStore } from "./session-store.ts";
 
 /** Longer than any log takes to be read. */
@@ -64,6 +64,7 @@ export class Gateway implements GatewayAnswers {
     this.#sessionContext = {
       store: this.#store,
       names: this.#names,
+      workspace: options.workspace,
       graceMs,
       sessionTtlMs,
       now: this.#now,
@@ -239,31 +240,26 @@ export class Gateway implements GatewayAnswers {
     const { client, blobs } = this.#options.clientOf(principal);
     const conversationId = session?.conversationId ?? randomBytes(16).toString("hex");
     const before = session === undefined ? undefined : checkpointOf(session);
-    const first = await turnRequest(blobs, { request, model, conversationId, before, messages });
+    const ownKinds = this.#options.workspace?.kinds ?? [];
+    const first = await turnRequest(blobs, { request, model, conversationId, before, messages, ownKinds });
     const idempotencyKey = randomBytes(16).toString("hex");
-    const now = this.#now();
     const sessionId = randomBytes(16).toString("hex");
     const answer = this.#newAnswer(idempotencyKey, model, 0);
     const { keys, writes } = await this.#retries.rows(call, answer, sessionId);
     const stream = await client.open({ idempotencyKey, first, isFresh: true });
-    const record: SessionRecord = {
+    const record = newSession({
       sessionId,
       principal,
       model,
       conversationId,
-      state: "generating",
       answer,
       context,
       requestHead: chainOf(request.messages),
-      head: "",
-      pending: [],
-      steps: 0,
       parkedMax: call.parkedMax,
       responses: [...keys],
       checkpoint: session?.checkpoint ?? "",
-      createdMs: now,
-      updatedMs: now,
-    };
+      createdMs: this.#now(),
+    });
     const live = this.#add(new Session(this.#sessionContext, record, { stream, blobs, isResumed: false }));
     const reading = this.#reading(call, live);
     try {

@@ -4,4 +4,5 @@ export type { GatewayCounters } from "./counters.ts";
 export { gatewayHttp } from "./http/index.ts";
 export { GATEWAY_LIMITS, type GatewayLimits, type GatewayOptions, type PrincipalClient } from "./options.ts";
 export type { ListedModel } from "./openai/index.ts";
+export type { Workspace } from "./own-execs.ts";
 export type { SessionRecord } from "./session-record.ts";

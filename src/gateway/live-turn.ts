@@ -21,6 +21,7 @@ import {
   type KvServerMessage,
 } from "../protocol/messages.ts";
 import { type AnswerDelta, type AnswerState, initAnswer, neededBlob, project } from "./openai/index.ts";
+import { answerOwnExec, type Workspace } from "./own-execs.ts";
 import { type AnswerReader, ToldAnswer } from "./told-answer.ts";
 
 export type Pause = Extract<AnswerDelta, { kind: "calls" | "ended" }>;
@@ -34,6 +35,8 @@ export interface LiveTurnOptions {
   readonly isResumed: boolean;
   /** Resolves with what is told, once it may be. Called for each pause after `fromEvent`, and for the end. */
   readonly settle: (pause: Pause, checkpoint: ConversationState | undefined) => Promise<AnswerDelta>;
+  /** For execs that are not the client's. */
+  readonly workspace: Workspace | undefined;
   /** The stream is over for this gateway, in good order or not. */
   readonly onOver: () => void;
   readonly onBug: (bug: unknown) => void;
@@ -176,7 +179,7 @@ export class LiveTurn {
     try {
       for await (const { eventId, body, covers } of this.stream.events) {
         if (covers > 1) this.#inside.push({ after: eventId - covers, before: eventId });
-        if (body.length > 0) await this.#take(eventId, fromBinary(AgentServerMessageSchema, body));
+        if (body.length > 0) await this.#take(eventId, fromBinary(AgentServerMessageSchema, body), body);
       }
     } catch (cause) {
       failure = cause instanceof Error ? cause : new Error(String(cause));
@@ -191,10 +194,11 @@ export class LiveTurn {
     this.#options.onOver();
   }
 
-  async #take(eventId: number, event: AgentServerMessage): Promise<void> {
+  async #take(eventId: number, event: AgentServerMessage, body: Uint8Array): Promise<void> {
     const { message } = event;
     if (message.case === "kvServerMessage") void this.#answerKv(message.value);
     if (message.case === "interactionQuery") void this.#declineQuery(message.value.id);
+    if (message.case === "execServerMessage") void this.#answerExec(body);
     if (message.case === "conversationCheckpointUpdate") this.#checkpoint = message.value;
     const needed = neededBlob(this.#telling.state, event);
     const blob = needed === undefined ? undefined : await this.#blob(needed);
@@ -246,6 +250,15 @@ export class LiveTurn {
       await this.stream.send(encodeKvAnswer(message));
     } catch (cause) {
       // The stream is over, or was let go: then it is asked again.
+      if (!(cause instanceof HoldfastError)) this.#options.onBug(cause);
+    }
+  }
+
+  async #answerExec(event: Uint8Array): Promise<void> {
+    try {
+      const answer = await answerOwnExec(event, this.stream, this.#options.workspace);
+      if (answer !== undefined) await this.stream.send(answer);
+    } catch (cause) {
       if (!(cause instanceof HoldfastError)) this.#options.onBug(cause);
     }
   }

@@ -5,6 +5,7 @@ import type { Client, ClientBlobStore } from "../client/index.ts";
 import type { Sealer } from "../sealing/index.ts";
 import type { TableStore } from "../store/table-store.ts";
 import type { ListedModel } from "./openai/index.ts";
+import type { Workspace } from "./own-execs.ts";
 
 /** One principal's way to the server. It has no tools: execs are the OpenAI client's to carry out. */
 export interface PrincipalClient {
@@ -23,6 +24,8 @@ export interface GatewayOptions {
   readonly models: () => readonly ListedModel[];
   /** The id of a model that a client names; undefined when there is none. */
   readonly resolveModel: (name: string) => string | undefined;
+  /** Lets the agent look at files beside what the client's tools do. Default: none, and only the client's tools are offered. */
+  readonly workspace?: Workspace | undefined;
   readonly limits?: Partial<GatewayLimits>;
   /** Off: every request is a stream of its own (HOLDFAST_SESSION_REUSE=0). Default: on. */
   readonly isReusing?: boolean;

@@ -34,6 +34,8 @@ export interface TurnRequest {
   readonly request: ChatRequest;
   readonly model: string;
   readonly conversationId: string;
+  /** What the gateway carries out itself. */
+  readonly ownKinds: readonly ExecKind[];
   /** Where the conversation stands; undefined for a new one. */
   readonly before: ConversationState | undefined;
   /** What the model has not been told: the whole history for a new conversation. */
@@ -55,7 +57,7 @@ export async function turnRequest(blobs: ClientBlobStore, turn: TurnRequest): Pr
     model,
     action: { action: { case: "continueAction", value: {} } },
     tools: request.tools.map((tool) => ({ ...tool })),
-    execKinds: [ExecKind.MCP],
+    execKinds: [ExecKind.MCP, ...turn.ownKinds],
     keepsBlobs: true,
     options: request.options,
     preFetchedBlobs: prefetched(written),

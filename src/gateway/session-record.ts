@@ -70,6 +70,14 @@ const RESPONSE = z.object({
 /** What was answered to a request, for those who ask again. */
 export type ResponseRecord = z.infer<typeof RESPONSE>;
 
+type Beginning = Omit<SessionRecord, "state" | "head" | "pending" | "steps" | "updatedMs">;
+
+/** A session whose first answer is under way. */
+export function newSession(beginning: Beginning): SessionRecord {
+  const nothingYet = { state: "generating", head: "", pending: [], steps: 0 } as const;
+  return { ...beginning, ...nothingYet, pending: [], updatedMs: beginning.createdMs };
+}
+
 export function encodeRow(record: SessionRecord | ResponseRecord): Uint8Array {
   return new TextEncoder().encode(JSON.stringify(record));
 }

@@ -4,6 +4,7 @@
 import { toBinary } from "@bufbuild/protobuf";
 import { type ConversationState, ConversationStateSchema } from "../protocol/messages.ts";
 import { LiveTurn, type LiveTurnOptions, type Pause } from "./live-turn.ts";
+import type { Workspace } from "./own-execs.ts";
 import { named } from "./replay.ts";
 import type { Names } from "./names.ts";
 import { type AnswerDelta, answerLine, chain, messageHash } from "./openai/index.ts";
@@ -14,6 +15,7 @@ import type { TableWrite } from "../store/table-store.ts";
 export interface SessionContext {
   readonly store: SessionStore;
   readonly names: Names;
+  readonly workspace: Workspace | undefined;
   readonly graceMs: number;
   readonly sessionTtlMs: number;
   readonly now: () => number;
@@ -47,6 +49,7 @@ export class Session {
       fromEvent: record.answer.fromEvent,
       settle: (pause, checkpoint) => this.#settle(pause, checkpoint),
       onOver: () => this.#over(),
+      workspace: context.workspace,
       onBug: context.onBug,
     });
     this.turn.onReaders = () => this.#watch();

@@ -1,7 +1,7 @@
 /** Exact replacement, all or nothing. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { applyEdits, type Edit } from "../../src/agent/edit.ts";
 
 function edit(oldText: string, newText: string, all = false): Edit {

@@ -43,9 +43,9 @@ test("every tool's schema is an object that names its arguments", () => {
 });
 
 test("a declared tool wins over ours of the same name and comes back as declared", () => {
-  const { tools, plan } = offer(ALL_KINDS, [{ name: "read", parametersJson: '{"type":"object"}' }]);
-  assert.equal(tools.filter(({ name }) => name === "read").length, 1);
-  assert.deepEqual(plan("read", ""), { kind: "declared", name: "read", server: "", args: "{}" });
+  const offered = offer(ALL_KINDS, [{ name: "read", parametersJson: '{"type":"object"}' }]);
+  assert.equal(offered.tools.filter(({ name }) => name === "read").length, 1);
+  assert.deepEqual(offered.plan("read", ""), { kind: "declared", name: "read", server: "", args: "{}" });
 });
 
 test("a command is streamed where the client can", () => {
@@ -60,9 +60,9 @@ test("a command is streamed where the client can", () => {
 });
 
 test("wrong arguments are explained, deep ones are refused before they are parsed", () => {
-  const { plan } = offer(ALL_KINDS);
+  const offered = offer(ALL_KINDS);
   const why = (tool: string, args: string): string => {
-    const planned = plan(tool, args);
+    const planned = offered.plan(tool, args);
     return planned.kind === "invalid" ? planned.why : planned.kind;
   };
   assert.match(why("grep", "{}"), /pattern/u);

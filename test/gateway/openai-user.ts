@@ -116,6 +116,10 @@ export class Exchange {
     }
   }
 
+  hasCome(words: string): boolean {
+    return this.#body.includes(words);
+  }
+
   hangUp(): void {
     this.#request.destroy();
   }

@@ -2,10 +2,13 @@
  * A server's application that says what a test wants it to, event by event: servers that are not our agent, and moments that our agent
  * comes to only by accident.
  */
-import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import { create, fromBinary, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import {
+  type AgentClientMessage,
+  AgentClientMessageSchema,
   AgentServerMessageSchema,
   type BlobKind,
+  type ExecServerMessageSchema,
   FinishReason,
   type InteractionUpdateSchema,
   TurnEndReason,
@@ -14,6 +17,7 @@ import type { Application, ApplicationStream } from "../../src/server/index.ts";
 import { blobIdOf } from "../../src/client/index.ts";
 
 type Update = NonNullable<MessageInitShape<typeof InteractionUpdateSchema>["message"]>;
+type ExecMessage = NonNullable<MessageInitShape<typeof ExecServerMessageSchema>["message"]>;
 type Message = NonNullable<MessageInitShape<typeof AgentServerMessageSchema>["message"]>;
 
 export class Speaker {
@@ -51,6 +55,20 @@ export class Speaker {
     const blobId = new Uint8Array(Buffer.from(blobIdOf(bytes), "hex"));
     const message = { case: "setBlobArgs", value: { blobId, blobData: bytes, kind } } as const;
     return this.#stream.emit(encode({ case: "kvServerMessage", value: { id: 1, message } }));
+  }
+
+  /** Asks the client for an exec; resolves with its reply. */
+  async exec(execId: string, message: ExecMessage): Promise<AgentClientMessage> {
+    await this.#stream.emit(encode({ case: "execServerMessage", value: { id: 1, execId, message } }));
+    for await (const input of this.#stream.inputs) {
+      if (input.kind !== "chunk") continue;
+      const said = fromBinary(AgentClientMessageSchema, input.body);
+      const isReply =
+        (said.message.case === "execClientMessage" && said.message.value.execId === execId) ||
+        said.message.case === "execClientControlMessage";
+      if (isReply) return said;
+    }
+    throw new Error("nobody answers");
   }
 
   async end(): Promise<void> {

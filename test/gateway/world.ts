@@ -10,7 +10,13 @@ import { Client } from "../../src/client/index.ts";
 import { TableBlobStore } from "../../src/client-node/blobs.ts";
 import { TableJournalStore } from "../../src/client-node/table-journal-store.ts";
 import { retry } from "../../src/core/index.ts";
-import { Gateway, gatewayHttp, type GatewayLimits, type PrincipalClient } from "../../src/gateway/index.ts";
+import {
+  Gateway,
+  gatewayHttp,
+  type GatewayLimits,
+  type PrincipalClient,
+  type Workspace,
+} from "../../src/gateway/index.ts";
 import { nodeSealing } from "../../src/sealing/node.ts";
 import { type HttpServer, serveHttp } from "../../src/server/http/index.ts";
 import { type Application, createServer } from "../../src/server/index.ts";
@@ -33,6 +39,7 @@ export interface WorldOptions {
   /** Instead of the agent. */
   readonly application?: Application;
   readonly others?: readonly PacedModel[];
+  readonly workspace?: Workspace;
 }
 
 interface Process {
@@ -131,8 +138,9 @@ export class World {
       return { client, blobs };
     };
     this.clientOf = clientOf;
-    const { limits = {}, isReusing = true } = this.#options;
+    const { limits = {}, isReusing = true, workspace } = this.#options;
     const gateway = new Gateway({
+      workspace,
       clientOf,
       tables,
       sealer,
