@@ -12,7 +12,7 @@ import { HoldfastError } from "./errors.ts";
 import { checkName, invalidFrame } from "./frame-check.ts";
 import { AgentClientMessageSchema } from "./gen/holdfast/v1/agent_pb.ts";
 import { ExecThrowCode } from "./gen/holdfast/v1/exec_pb.ts";
-import type { ExecClientMessageSchema } from "./gen/holdfast/v1/exec_pb.ts";
+import type { ExecClientMessageSchema, ReadResultSchema } from "./gen/holdfast/v1/exec_pb.ts";
 import { LIMITS } from "./limits.ts";
 
 type KnownKind =
@@ -229,32 +229,26 @@ export function writeExecThrow(exec: ExecRef, reason: ExecThrowReason, error: st
   return encode({ case: "execClientControlMessage", value: { message: { case: "throw", value } } });
 }
 
-/** Follows the terminal reply of every exec. */
-export function writeExecStreamClose(exec: ExecRef): Uint8Array {
-  const value = { id: exec.id, execId: exec.execId };
-  return encode({ case: "execClientControlMessage", value: { message: { case: "streamClose", value } } });
-}
+/** The outcomes that every kind of result shares, under the same numbers: all but success. */
+export type FailedOutcome = Extract<
+  NonNullable<MessageInitShape<typeof ReadResultSchema>["result"]>,
+  { case: "error" | "rejected" | "permissionDenied" | "notFound" | "timeout" | "unknown" | "aborted" }
+>;
 
-/** The outcomes that every kind of result shares, under the same numbers. */
-type Outcome =
-  | { case: "unknown"; value: { detail: string; startedAtMs: bigint } }
-  | { case: "rejected"; value: { reason: string } }
-  | { case: "aborted"; value: { detail: string } }
-  | { case: "error"; value: { message: string } };
-
-function writeOutcome(exec: ExecRef, outcome: Outcome): Uint8Array {
+function writeOutcome(exec: ExecRef, outcome: FailedOutcome): Uint8Array {
   if (exec.kind === "unrecognized") {
     // There is no result of a kind that we do not know; a throw ends the exec all the same.
     return writeExecThrow(exec, "unknown_kind", "this client does not know this kind of exec");
   }
   const { id, execId, toolCallId } = exec;
-  const value = { id, execId, toolCallId, message: resultOf(exec.kind, outcome) };
+  const value = { id, execId, toolCallId, message: failedResult(exec.kind, outcome) };
   return encode({ case: "execClientMessage", value });
 }
 
-type ResultInit = NonNullable<MessageInitShape<typeof ExecClientMessageSchema>["message"]>;
+export type ResultInit = NonNullable<MessageInitShape<typeof ExecClientMessageSchema>["message"]>;
 
-function resultOf(kind: KnownKind, result: Outcome): ResultInit {
+/** The result of a kind, when it is not a success. */
+export function failedResult(kind: KnownKind, result: FailedOutcome): ResultInit {
   switch (kind) {
     case "shell":
       return { case: "shellResult", value: { result } };

@@ -7,11 +7,11 @@
 import { create, toBinary } from "@bufbuild/protobuf";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { ToolRun } from "../client/tools.ts";
-import type { ExecKindName, ExecRef } from "../protocol/exec-codec.ts";
+import type { ExecRef } from "../protocol/exec-codec.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import { AgentClientMessageSchema, type Content, type ContentSchema } from "../protocol/messages.ts";
 import type { ExecClientMessageSchema } from "../protocol/messages.ts";
-import { fault, type Failure } from "./faults.ts";
+import { fault } from "./faults.ts";
 
 export type ResultMessage = NonNullable<MessageInitShape<typeof ExecClientMessageSchema>["message"]>;
 export type ContentInit = MessageInitShape<typeof ContentSchema>;
@@ -21,32 +21,6 @@ export function writeExecResult(exec: ExecRef, message: ResultMessage): Uint8Arr
   const value = { id, execId, toolCallId, message };
   const reply = create(AgentClientMessageSchema, { message: { case: "execClientMessage", value } });
   return toBinary(AgentClientMessageSchema, reply);
-}
-
-/** The same failures for every kind, under the same numbers. */
-export function failureMessage(kind: Exclude<ExecKindName, "unrecognized">, result: Failure): ResultMessage {
-  switch (kind) {
-    case "shell":
-      return { case: "shellResult", value: { result } };
-    case "write":
-      return { case: "writeResult", value: { result } };
-    case "delete":
-      return { case: "deleteResult", value: { result } };
-    case "grep":
-      return { case: "grepResult", value: { result } };
-    case "read":
-      return { case: "readResult", value: { result } };
-    case "ls":
-      return { case: "lsResult", value: { result } };
-    case "glob":
-      return { case: "globResult", value: { result } };
-    case "mcp":
-      return { case: "mcpResult", value: { result } };
-    case "shell_stream":
-      return { case: "shellStreamResult", value: { result } };
-    case "subagent":
-      return { case: "subagentResult", value: { result } };
-  }
 }
 
 export async function contentOf(bytes: Uint8Array, run: ToolRun): Promise<ContentInit> {

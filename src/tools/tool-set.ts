@@ -7,7 +7,7 @@
  */
 import { fromBinary } from "@bufbuild/protobuf";
 import type { Approval, ToolPolicy, ToolRun, Tools } from "../client/tools.ts";
-import { type ExecKindName, type ExecRequest, writeExecThrow } from "../protocol/exec-codec.ts";
+import { failedResult, type ExecKindName, type ExecRequest, writeExecThrow } from "../protocol/exec-codec.ts";
 import {
   ExecKind,
   type ExecServerMessage,
@@ -25,7 +25,7 @@ import { grep, type GrepEngine } from "./grep.ts";
 import { ls } from "./ls.ts";
 import { markOf } from "./process-records.ts";
 import { read } from "./read.ts";
-import { failureMessage, type ResultMessage, writeExecResult } from "./results.ts";
+import { type ResultMessage, writeExecResult } from "./results.ts";
 import { shell, type ShellPlace, shellStream } from "./shell.ts";
 import { removeTemporary, write } from "./write.ts";
 
@@ -164,7 +164,7 @@ export class MachineTools implements ToolSet {
       }
       return writeExecResult(exec, await this.#carryOut(request, exec, run));
     } catch (cause) {
-      return writeExecResult(exec, failureMessage(exec.kind, failureOf(cause, pathOf(message))));
+      return writeExecResult(exec, failedResult(exec.kind, failureOf(cause, pathOf(message))));
     }
   }
 

@@ -57,12 +57,12 @@ test("tool calls are told only when the session that awaits their results is dur
   const world = await World.begin(t, model);
   const disk = Promise.withResolvers<void>();
   t.after(() => disk.resolve());
-  const { batch } = world.tables;
+  const batch = world.tables.batch.bind(world.tables);
   let saves = 0;
   world.tables.batch = async (writes, fences) => {
     // The first one begins the session, the second one parks it.
     if (writes.some(({ table }) => table === "gateway_sessions") && ++saves > 1) await disk.promise;
-    return batch.call(world.tables, writes, fences);
+    return batch(writes, fences);
   };
   const exchange = new Exchange(world.url, bodyOf([user("Look")]));
   await exchange.until("see");

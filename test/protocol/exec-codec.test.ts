@@ -9,7 +9,6 @@ import {
   writeExecAborted,
   writeExecError,
   writeExecRejected,
-  writeExecStreamClose,
   writeExecThrow,
   writeExecUnknown,
 } from "../../src/protocol/exec-codec.ts";
@@ -186,12 +185,4 @@ test("C1: each outcome is written under the kind that was asked, with the reques
 test("A2: the same outcome has the same bytes each time it is written", () => {
   const exec: ExecRef = { id: 1, execId: "e1", toolCallId: "c1", kind: "write" };
   assert.deepEqual(writeExecUnknown(exec, "crashed", 5), writeExecUnknown({ ...exec }, "crashed", 5));
-});
-
-test("a close names its exec", () => {
-  const exec: ExecRef = { id: 1, execId: "e1", toolCallId: "c1", kind: "write" };
-  const { message } = fromBinary(AgentClientMessageSchema, writeExecStreamClose(exec));
-  assert.ok(message.case === "execClientControlMessage");
-  assert.ok(message.value.message.case === "streamClose");
-  assert.equal(message.value.message.value.execId, "e1");
 });
