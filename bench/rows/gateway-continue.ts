@@ -20,11 +20,12 @@ async function continued(rounds: Rounds, directory: string, way: Way): Promise<M
   const sizes = { warmUps: rounds.size(10, 1), asked: rounds.size(25, 1) };
   const measured: Record<string, number> = {};
   // The code is warm before the first length is measured.
-  await ask("continues", { ...sizes, asked: sizes.asked, messages: LENGTHS[0], messageUs: 0 });
+  await ask("continues", { warmUps: rounds.size(200, 1), asked: 1, messages: LENGTHS[0], messageUs: 0 });
   await gateway?.call("count");
   for (const messages of LENGTHS) {
-    const instant = await ask("continues", { ...sizes, messages, messageUs: 0 });
-    const reading = await ask("continues", { ...sizes, messages, messageUs: READS_US });
+    const history = { messages: rounds.size(messages, Math.ceil(messages / 20)) };
+    const instant = await ask("continues", { ...sizes, ...history, messageUs: 0 });
+    const reading = await ask("continues", { ...sizes, ...history, messageUs: READS_US });
     measured[`instant${messages}`] = numberOf(instant, "firstP50");
     measured[`reading${messages}`] = numberOf(reading, "firstP50");
     measured[`bytes${messages}`] = numberOf(instant, "bodyBytes");

@@ -11,12 +11,12 @@ const PER_PRINCIPAL = 50;
 const MESSAGES = 10;
 
 async function parked(rounds: Rounds, directory: string): Promise<Measured> {
-  const sessions = rounds.size(SESSIONS, 20);
+  const sessions = rounds.size(SESSIONS, 5);
   const sizes = { perPrincipal: PER_PRINCIPAL, messages: MESSAGES };
   const { ask, gateway } = await startAsking(directory, { kind: "holdfast", nodeOptions: ["--expose-gc"] });
   if (gateway === undefined) throw new Error("Holdfast's gateway was not started");
   // What the code itself takes is there before it is measured.
-  await ask("park", { ...sizes, sessions: rounds.size(PER_PRINCIPAL, 2) });
+  await ask("park", { ...sizes, sessions: rounds.size(PER_PRINCIPAL, 1) });
   await ask("answerParked");
   const before = await gateway.call("usage");
   await gateway.call("count");
