@@ -232,6 +232,8 @@ test("a file that is too long, unnamed or unexplained is found", () => {
 test("what is unfinished, switched off or chatty is found", () => {
   assert.deepEqual(linesOf(checkUnfinished, "src/core/a.ts", "\n// TODO: later"), [2]);
   assert.deepEqual(linesOf(checkUnfinished, "test/core/a.ts", "\n/* FIXME */"), [2]);
+  // A kind of blob of the protocol is called so; nothing else may be.
+  assert.deepEqual(linesOf(checkUnfinished, "src/core/a.ts", "BlobKind.TODO\nother.TODO\nTODO"), [2, 3]);
   const off = [
     "test.only('a');",
     "it.skip('a');",

@@ -2,14 +2,13 @@
  * A search without ripgrep: walks, reads and matches, in one go. It runs in a thread of its own.
  */
 import { closeSync, readFileSync } from "node:fs";
-import { codeOf } from "./faults.ts";
 import { fileFilter } from "./file-filter.ts";
 import { type FileSearch, type Findings, GrepCollector } from "./grep-collector.ts";
 import { compilePattern } from "./grep-pattern.ts";
 import { searchText, textOf } from "./grep-text.ts";
-import { letGo, openHeldFileSync } from "./held.ts";
 import type { Jail } from "./jail.ts";
-import { filesBelow, SEARCHED_BYTES_MAX, type TreeFile } from "./tree.ts";
+import { openSearched } from "./searched-file.ts";
+import { filesBelow, type TreeFile } from "./tree.ts";
 
 export function searchFiles({ path, glob, search }: FileSearch, jail: Jail): Findings {
   const pattern = compilePattern(search.pattern, search);
@@ -30,24 +29,11 @@ export function searchFiles({ path, glob, search }: FileSearch, jail: Jail): Fin
 
 /** Undefined when it is no text, or may not be read. */
 function readText(file: TreeFile, collector: GrepCollector): string | undefined {
-  const held = file.hold();
-  if (held === undefined) return undefined;
+  const fd = openSearched(file, collector);
+  if (fd === undefined) return undefined;
   try {
-    if (!held.stats.isFile()) return undefined;
-    if (held.stats.size > SEARCHED_BYTES_MAX) {
-      collector.findings.truncated = true;
-      return undefined;
-    }
-    const fd = openHeldFileSync(held, file.path);
-    try {
-      return textOf(readFileSync(fd));
-    } finally {
-      closeSync(fd);
-    }
-  } catch (cause) {
-    if (codeOf(cause) === "EACCES" || codeOf(cause) === "EPERM") return undefined;
-    throw cause;
+    return textOf(readFileSync(fd));
   } finally {
-    letGo(held);
+    closeSync(fd);
   }
 }

@@ -8,7 +8,7 @@
 import { spawn } from "node:child_process";
 import { closeSync } from "node:fs";
 import { createInterface } from "node:readline";
-import { codeOf, fault, throwIfAborted } from "./faults.ts";
+import { fault, throwIfAborted } from "./faults.ts";
 import { fileFilter } from "./file-filter.ts";
 import {
   type FileSearch,
@@ -18,10 +18,10 @@ import {
   type Search,
 } from "./grep-collector.ts";
 import { trimEnd } from "./grep-text.ts";
-import { letGo, openHeldFileSync } from "./held.ts";
 import type { Jail } from "./jail.ts";
 import { Pace, tookTooLong } from "./pace.ts";
-import { filesBelow, SEARCHED_BYTES_MAX, type TreeFile } from "./tree.ts";
+import { openSearched } from "./searched-file.ts";
+import { filesBelow } from "./tree.ts";
 
 /** Descriptors in one process: well below the usual limit of 1024. */
 const FILES_AT_ONCE = 200;
@@ -56,7 +56,7 @@ export async function searchWithRipgrep(
     const filter = fileFilter(glob, place.path);
     for (const file of filesBelow(jail, place, { hidden: filter.hidden })) {
       await pace.next();
-      const fd = file !== undefined && filter.takes(file.path) ? openFile(file, collector) : undefined;
+      const fd = file !== undefined && filter.takes(file.path) ? openSearched(file, collector) : undefined;
       if (file !== undefined && fd !== undefined) batch.push({ path: file.path, fd });
       if (batch.length === FILES_AT_ONCE) await searchBatch();
     }
@@ -66,24 +66,6 @@ export async function searchWithRipgrep(
   } finally {
     for (const { fd } of batch) closeSync(fd);
     place.close();
-  }
-}
-
-function openFile(file: TreeFile, collector: GrepCollector): number | undefined {
-  const held = file.hold();
-  if (held === undefined) return undefined;
-  try {
-    if (!held.stats.isFile()) return undefined;
-    if (held.stats.size > SEARCHED_BYTES_MAX) {
-      collector.findings.truncated = true;
-      return undefined;
-    }
-    return openHeldFileSync(held, file.path);
-  } catch (cause) {
-    if (codeOf(cause) === "EACCES" || codeOf(cause) === "EPERM") return undefined;
-    throw cause;
-  } finally {
-    letGo(held);
   }
 }
 

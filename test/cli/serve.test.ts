@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { get } from "node:https";
 import { connect, createServer } from "node:net";
@@ -21,7 +22,11 @@ test("serves, says in plain words what it is, and ends in good order on SIGTERM"
   assert.match(text, /durability +fsync/);
   assert.match(text, /model +rehearsal\/rehearsal\n.*no AI is behind it/);
   assert.match(text, /base URL http:\/\/127\.0\.0\.1:\d+\/v1/);
-  assert.match(text, /curl http:\/\/127\.0\.0\.1:\d+\/v1\/models -H/);
+  const command = /try +(curl http:\/\/127\.0\.0\.1:\d+\/v1\/models -H .*)$/m.exec(text)?.[1] ?? "";
+  const listed = spawnSync("bash", ["-c", `${command} --silent --max-time 20`], { encoding: "utf8" });
+  assert.match(listed.stdout, /"id":"rehearsal\/rehearsal"/, "what it says to try works as it stands");
+  const snippet = /opencode\.json:\n(?<json>.*?)\n +try /s.exec(text)?.groups?.["json"] ?? "";
+  assert.match(JSON.stringify(JSON.parse(snippet)), /"baseURL":"http:\/\/127\.0\.0\.1:\d+\/v1"/);
   assert.ok(!text.includes("\u001b"), "no colours into a pipe");
   server.signal("SIGTERM");
   const { code, stderr } = await server.exit;

@@ -184,7 +184,6 @@ test("an Idempotency-Key names one generation even when its requests come in the
     request: parseChatRequest(JSON.parse(HELLO)),
     bodyHash: "of the body",
     idempotencyKey: "the-only-one",
-    sessionHint: undefined,
     parkedMax: undefined,
     requestId: "r",
     signal: new AbortController().signal,

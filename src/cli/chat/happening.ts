@@ -4,6 +4,7 @@
  * A message of the protocol becomes at most one of them; what this version does not know becomes nothing.
  * Texts are as they came: whoever prints them makes them safe.
  */
+import { outcomeOf } from "../../client/agent/tool-view.ts";
 import {
   type Content,
   type FailureKind,
@@ -11,7 +12,6 @@ import {
   type InteractionUpdate,
   type ShellOutputDeltaUpdate,
   type ToolCall,
-  ToolOutcome,
   type TurnEndedUpdate,
   TurnEndReason,
 } from "../../protocol/messages.ts";
@@ -79,22 +79,6 @@ export type Happening =
       readonly usage: Usage;
     };
 
-/** One that is not known here is, for people, an unknown one. */
-export function outcomeOf(outcome: ToolOutcome): Outcome {
-  switch (outcome) {
-    case ToolOutcome.DONE:
-      return "done";
-    case ToolOutcome.FAILED:
-      return "failed";
-    case ToolOutcome.DENIED:
-      return "denied";
-    case ToolOutcome.ABORTED:
-      return "aborted";
-    default:
-      return "unknown";
-  }
-}
-
 /** Undefined for what people are not shown. */
 export function happeningOf({ message }: InteractionUpdate): Happening | undefined {
   switch (message.case) {
@@ -137,7 +121,13 @@ function started({ toolCallId, tool, argsJson, execIds }: ToolCall): Happening {
 }
 
 function ended({ toolCallId, tool, outcome, result }: ToolCall): Happening {
-  return { kind: "tool_ended", toolCallId, tool, outcome: outcomeOf(outcome), result: textOf(result) };
+  return {
+    kind: "tool_ended",
+    toolCallId,
+    tool,
+    outcome: outcomeOf(outcome, "over") ?? "unknown",
+    result: textOf(result),
+  };
 }
 
 function output({ execId, output: piece }: ShellOutputDeltaUpdate): Happening | undefined {

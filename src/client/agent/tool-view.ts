@@ -144,7 +144,7 @@ export function blobOf(content: Content | undefined): string | undefined {
   return content?.content.case === "blobId" ? bytesToHex(content.content.value) : undefined;
 }
 
-function outcomeOf(outcome: ToolOutcome, state: "running" | "over"): ToolOutcomeName | undefined {
+export function outcomeOf(outcome: ToolOutcome, state: "running" | "over"): ToolOutcomeName | undefined {
   switch (outcome) {
     case ToolOutcome.DONE:
       return "done";

@@ -22,8 +22,6 @@ export interface ChatCall {
   readonly bodyHash: string;
   /** The header `Idempotency-Key`. It names a request of this client, not a stream. */
   readonly idempotencyKey: string | undefined;
-  /** What the client calls its session: a hint, never proof. */
-  readonly sessionHint: string | undefined;
   /** How many sessions of this API key may wait for tools; undefined: as many as everybody's. */
   readonly parkedMax: number | undefined;
   readonly requestId: string;

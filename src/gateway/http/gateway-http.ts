@@ -22,7 +22,7 @@ import { CallEnded, HttpCall } from "./http-call.ts";
 import { HTTP_LIMITS, type HttpLimits } from "./http-limits.ts";
 import { JsonBodies } from "./json-body.ts";
 import type { GatewayMount, Guest, MountedCall } from "./mounted.ts";
-import { idempotencyKeyOf, lastEventIdOf, sessionHintOf } from "./request-headers.ts";
+import { idempotencyKeyOf, lastEventIdOf } from "./request-headers.ts";
 import { MethodNotAllowed, noUpgrade, type Route, routeOf } from "./routes.ts";
 import { streamAnswer, type StreamedAnswer } from "./streamed-answer.ts";
 import { shuttingDown, Telling } from "./telling.ts";
@@ -109,7 +109,6 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
         request,
         bodyHash: hash,
         idempotencyKey,
-        sessionHint: sessionHintOf(exchange),
         parkedMax: guest.limits?.parked,
         requestId,
         signal: call.signal,

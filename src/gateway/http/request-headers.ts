@@ -16,23 +16,6 @@ export function idempotencyKeyOf(exchange: Exchange): string | undefined {
   );
 }
 
-/** By which clients name the session that a request belongs to, the more general names first. */
-const SESSION_HEADERS = [
-  "x-session-id",
-  "session-id",
-  "session_id",
-  "x-session-affinity",
-  "x-conversation-id",
-] as const;
-
-export function sessionHintOf(exchange: Exchange): string | undefined {
-  for (const name of SESSION_HEADERS) {
-    const hint = exchange.header(name);
-    if (hint !== undefined && VISIBLE.test(hint)) return hint;
-  }
-  return undefined;
-}
-
 /** In the header that browsers send when they come back, or in the query for who cannot set headers. */
 export function lastEventIdOf(exchange: Exchange): string | undefined {
   return (

@@ -57,6 +57,14 @@ export interface OpencodeSettings {
   readonly baseURL: string;
   readonly apiKey: string;
   readonly model: string;
+  /** Its `opencode.json` instead of ours; the base URL is put in, and what a test run needs beside it. */
+  readonly config?: OpencodeConfig;
+}
+
+/** As the README has it. */
+export interface OpencodeConfig {
+  readonly provider: Readonly<Record<string, { readonly options: object }>>;
+  readonly model: string;
 }
 
 /** One user's OpenCode: with a home, a project, and the gateway as its only provider. */
@@ -71,10 +79,17 @@ export class Opencode {
     mkdirSync(this.project, { recursive: true });
     const models = { [model]: { limit: { context: 100_000, output: 8_000 } } };
     const gw = { npm: "@ai-sdk/openai-compatible", options: { baseURL, apiKey }, models };
+    const given = settings.config ?? { provider: { gw }, model: `gw/${model}` };
+    const provider = Object.fromEntries(
+      Object.entries(given.provider).map(([name, { options, ...rest }]) => [
+        name,
+        { ...rest, options: { ...options, baseURL } },
+      ]),
+    );
     const config = {
-      provider: { gw },
-      model: `gw/${model}`,
-      small_model: `gw/${model}`,
+      ...given,
+      provider,
+      small_model: given.model,
       share: "disabled",
       autoupdate: false,
       permission: { "*": "allow" },
@@ -87,7 +102,13 @@ export class Opencode {
     const { binary, home } = this.#settings;
     const child = spawn(binary, ["run", ...args], {
       cwd: this.project,
-      env: { PATH: process.env["PATH"], HOME: home, OPENCODE_DISABLE_MODELS_FETCH: "1", OPENCODE_PURE: "1" },
+      env: {
+        PATH: process.env["PATH"],
+        HOME: home,
+        HOLDFAST_API_KEY: this.#settings.apiKey,
+        OPENCODE_DISABLE_MODELS_FETCH: "1",
+        OPENCODE_PURE: "1",
+      },
       stdio: ["pipe", "pipe", "pipe"],
       timeout: RUN_MS,
       killSignal: "SIGKILL",

@@ -5,7 +5,10 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
+import { z } from "zod";
 import type { Asked } from "../../agent/models/provider-server.ts";
+import { repository } from "../../docs/entry-points.ts";
+import { blocksOf } from "../../docs/markdown.ts";
 import { openaiProvider, type Script, textOf, toolsOf } from "../scripted-provider.ts";
 import { IS_OPENCODE_PLATFORM, Opencode, opencodeBinary } from "./opencode-binary.ts";
 import { assertEachExtendsTheOneBefore, LOCAL, REHEARSAL, serveGateway } from "./served-gateway.ts";
@@ -62,12 +65,25 @@ test("OpenCode: its tool runs once in the open turn, and run -c goes on in the c
   assertEachExtendsTheOneBefore(turns);
 });
 
-test("OpenCode, rehearsal model: its bash tool, as the script says", async (t) => {
+const CONFIG = z.looseObject({
+  provider: z.record(z.string(), z.looseObject({ options: z.looseObject({}) })),
+  model: z.string(),
+});
+
+/** What people paste. */
+function readmeConfig(): z.infer<typeof CONFIG> {
+  const blocks = blocksOf(readFileSync(join(repository, "README.md"), "utf8"));
+  const found = blocks.filter(({ language, text }) => language === "json" && text.includes("ai-sdk"));
+  assert.equal(found.length, 1, "the README has one opencode.json");
+  return CONFIG.parse(JSON.parse(found[0]?.text ?? ""));
+}
+
+test("OpenCode, rehearsal model, with the README's opencode.json: its bash tool, as the script says", async (t) => {
   const binary = await binaryFor(t);
   if (binary === undefined) return;
   const gateway = await serveGateway(t);
   const { baseURL, apiKey, workspace: home } = gateway;
-  const opencode = new Opencode({ binary, home, baseURL, apiKey, model: REHEARSAL });
+  const opencode = new Opencode({ binary, home, baseURL, apiKey, model: REHEARSAL, config: readmeConfig() });
   const run = await opencode.run(
     `A rehearsal:\ncall bash ${JSON.stringify(MAKES)}\nthen\nsay It is rehearsed.`,
   );

@@ -158,14 +158,11 @@ for (const version of VERSIONS) {
 
   test(`over HTTP/${version} the headers of a request are passed on, and those that are wrong are not`, async (t) => {
     const rig = await startGateway(t);
-    await askChat(rig, version, { headers: { "idempotency-key": "once-1", "x-session-affinity": "ses_1" } });
-    await askChat(rig, version, { headers: { "x-session-id": "a b" } });
+    await askChat(rig, version, { headers: { "idempotency-key": "once-1" } });
+    await askChat(rig, version);
     const [first, second] = rig.answers.chats;
-    assert.deepEqual(
-      [first?.idempotencyKey, first?.sessionHint, first?.principal],
-      ["once-1", "ses_1", "alice"],
-    );
-    assert.deepEqual([second?.idempotencyKey, second?.sessionHint], [undefined, undefined]);
+    assert.deepEqual([first?.idempotencyKey, first?.principal], ["once-1", "alice"]);
+    assert.equal(second?.idempotencyKey, undefined);
     assert.match(first?.bodyHash ?? "", /^[0-9a-f]{64}$/);
     assert.equal(first?.bodyHash, second?.bodyHash);
     for (const given of ["x".repeat(257), "a b"]) {
