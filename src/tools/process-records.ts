@@ -5,10 +5,9 @@
  * The record is written before the command begins: the command waits at a gate until then. A record whose owner still lives
  * is not a left-over: another client of this machine runs it.
  */
-import { createHash } from "node:crypto";
-import { mkdirSync, readdirSync, readFileSync, unlinkSync, writeFileSync } from "node:fs";
+import { createHash, randomBytes } from "node:crypto";
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { codeOf } from "./faults.ts";
 import {
   allProcesses,
   bootId,
@@ -20,6 +19,9 @@ import {
   signalProcess,
 } from "./processes.ts";
 
+const RUN_ID_BYTES = 8;
+const SUFFIX = ".json";
+
 interface ProcessRecord {
   readonly boot: string;
   readonly owner: ProcessId;
@@ -27,13 +29,25 @@ interface ProcessRecord {
   readonly leader: ProcessId;
 }
 
-/** Names a run: the hash of the request, which holds the exec id and the arguments. */
+/** Names what is run: the hash of the request, which holds the exec id and the arguments. */
 export function markOf(args: Uint8Array): string {
   return createHash("sha256").update(args).digest("hex");
 }
 
 /** In the environment of every process of the run, so that it is known even when the leader is gone. */
-export const MARK_VARIABLE = "HOLDFAST_EXEC";
+export const RUN_VARIABLE = "HOLDFAST_EXEC";
+
+/** One run of a command. */
+export interface RecordedRun {
+  /** No other run has it, also when another conversation runs the same: its processes are not ours to stop. */
+  readonly id: string;
+  /** To be called before the command begins. No sync: a crash of the machine takes the processes with it. */
+  begins(pid: number): void;
+  /** Kills all that it started and that still runs; no gentle end, because nobody will wait for it. */
+  stop(): void;
+  /** Forgets it. */
+  ends(): void;
+}
 
 export class ProcessRecords {
   readonly #directory: string;
@@ -43,45 +57,42 @@ export class ProcessRecords {
     mkdirSync(this.#directory, { recursive: true, mode: 0o700 });
   }
 
-  /** No sync: a crash of the machine takes the processes with it. */
-  remember(mark: string, pid: number): void {
-    const leader = processState(pid) ?? { pid, started: "" };
-    const owner = processState(process.pid) ?? { pid: process.pid, started: "" };
-    const record: ProcessRecord = { boot: bootId(), owner, leader };
-    writeFileSync(this.#file(mark, pid), JSON.stringify(record), { mode: 0o600 });
+  newRun(mark: string): RecordedRun {
+    const id = `${mark}-${randomBytes(RUN_ID_BYTES).toString("hex")}`;
+    const file = join(this.#directory, `${id}${SUFFIX}`);
+    let leader: ProcessId | undefined;
+    return {
+      id,
+      begins: (pid) => {
+        leader = processState(pid) ?? { pid, started: "" };
+        const owner = processState(process.pid) ?? { pid: process.pid, started: "" };
+        const record: ProcessRecord = { boot: bootId(), owner, leader };
+        writeFileSync(file, JSON.stringify(record), { mode: 0o600 });
+      },
+      stop: () => {
+        if (leader !== undefined) stopGroup(leader, id);
+      },
+      ends: () => rmSync(file, { force: true }),
+    };
   }
 
-  forget(mark: string, pid: number): void {
-    try {
-      unlinkSync(this.#file(mark, pid));
-    } catch (cause) {
-      if (codeOf(cause) !== "ENOENT") throw cause;
-    }
-  }
-
-  #file(mark: string, pid: number): string {
-    return join(this.#directory, `${mark}-${pid}.json`);
-  }
-
-  /** Kills what is left of earlier runs; no gentle end, because nobody will wait for it. */
+  /** Kills what is left of earlier runs whose client is gone. */
   stopLeftover(mark: string): void {
     for (const name of readdirSync(this.#directory)) {
-      if (!name.startsWith(`${mark}-`)) continue;
+      if (!name.startsWith(`${mark}-`) || !name.endsWith(SUFFIX)) continue;
       const file = join(this.#directory, name);
       const record = readRecord(file);
-      if (record !== undefined && isOfAnother(record)) continue;
-      if (record?.boot === bootId()) stopGroup(record.leader, mark);
-      unlinkSync(file);
+      if (record?.boot === bootId()) {
+        if (isAlive(record.owner)) continue;
+        stopGroup(record.leader, name.slice(0, -SUFFIX.length));
+      }
+      rmSync(file, { force: true });
     }
   }
 }
 
-function isOfAnother({ boot, owner }: ProcessRecord): boolean {
-  return boot === bootId() && owner.pid !== process.pid && isAlive(owner);
-}
-
-function stopGroup(leader: ProcessId, mark: string): void {
-  const marked = allProcesses().filter(({ pid }) => hasVariable(pid, `${MARK_VARIABLE}=${mark}`));
+function stopGroup(leader: ProcessId, run: string): void {
+  const marked = allProcesses().filter(({ pid }) => hasVariable(pid, `${RUN_VARIABLE}=${run}`));
   if (isAlive(leader) || marked.some(({ group }) => group === leader.pid)) signalGroup(leader.pid, "SIGKILL");
   for (const { pid } of marked) signalProcess(pid, "SIGKILL");
 }

@@ -16,7 +16,7 @@ import { selfPath } from "./held.ts";
 import type { Jail } from "./jail.ts";
 import { OutputStream } from "./output-stream.ts";
 import { OutputWindow } from "./output-window.ts";
-import { MARK_VARIABLE, markOf, type ProcessRecords } from "./process-records.ts";
+import { markOf, type ProcessRecords, RUN_VARIABLE } from "./process-records.ts";
 import { contentOf, type ResultMessage } from "./results.ts";
 import type { Sandbox } from "./sandbox.ts";
 
@@ -112,9 +112,8 @@ async function runShell(
   listener: Listener,
 ): Promise<CommandEnd> {
   if (args.command.includes("\0")) throw fault("EINVAL", "a command has no NUL character");
-  const mark = markOf(exec.args);
+  const record = records.newRun(markOf(exec.args));
   const place = jail.locate(args.workingDirectory);
-  let recorded: number | undefined;
   try {
     const directory = place.held;
     if (directory === undefined) throw fault("ENOENT", `there is no ${args.workingDirectory}`);
@@ -122,21 +121,20 @@ async function runShell(
     const end = await runCommand({
       argv: sandbox.wrap([shellOf(config), "-c", args.command], directory.path),
       cwd: selfPath(directory),
-      env: { ...commandEnvironment(env, config.environment), [MARK_VARIABLE]: mark },
+      env: { ...commandEnvironment(env, config.environment), [RUN_VARIABLE]: record.id },
       timeoutMs: timeoutOf(args, config),
       signal: run.signal,
       started: (pid) => {
-        records.remember(mark, pid);
-        recorded = pid;
+        record.begins(pid);
         listener.started(pid);
       },
       output: (from, bytes) => listener.output(from, bytes),
     });
     // Also what left the group: it was to be stopped, not only its leader.
-    if (end.reason !== "exited") records.stopLeftover(mark);
+    if (end.reason !== "exited") record.stop();
     return end;
   } finally {
-    if (recorded !== undefined) records.forget(mark, recorded);
+    record.ends();
     place.close();
   }
 }

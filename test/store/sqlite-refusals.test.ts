@@ -5,6 +5,7 @@ import {
   openSync,
   readFileSync,
   readdirSync,
+  truncateSync,
   writeFileSync,
   writeSync,
   closeSync,
@@ -143,10 +144,8 @@ test("damaged pages of the small tables are refused", async () => {
 test("A3: what a killed process left behind is whole, with or without the index of its log", async () => {
   for (const keepIndex of [true, false]) {
     const killed = await killedFolder();
-    const folder = newFolder();
-    for (const file of readdirSync(killed)) {
-      if (keepIndex || !file.endsWith("-shm")) copyFileSync(join(killed, file), join(folder, file));
-    }
+    const isWanted = (file: string): boolean => keepIndex || !file.endsWith("-shm");
+    const folder = copyOf(killed, isWanted);
     const looking = await openSqliteReadOnly(join(folder, DATABASE_FILE), CLOCK);
     const rows: number[] = [];
     for await (const { row } of looking.log.scan()) rows.push(row);
@@ -156,19 +155,45 @@ test("A3: what a killed process left behind is whole, with or without the index 
     );
     assert.ok(rows.length > 10);
     await looking.close();
-    assert.deepEqual(contentOf(folder), contentOf(keepIndex ? killed : withoutIndex(killed)));
+    assert.deepEqual(contentOf(folder), contentOf(copyOf(killed, isWanted)));
     const store = await openSqliteStore(folder, CLOCK);
     await store.close();
   }
 });
 
-function withoutIndex(folder: string): string {
+function copyOf(folder: string, isWanted: (file: string) => boolean = () => true): string {
   const copy = newFolder();
-  for (const file of readdirSync(folder)) {
-    if (!file.endsWith("-shm")) copyFileSync(join(folder, file), join(copy, file));
-  }
+  for (const file of readdirSync(folder).filter(isWanted)) copyFileSync(join(folder, file), join(copy, file));
   return copy;
 }
+
+test("A3: a process killed between the header of its log and the first commit in it leaves a database that opens", async () => {
+  const killed = await killedFolder();
+  // As long as the header; shorter, if the machine itself went down.
+  for (const bytes of [32, 31, 0]) {
+    const folder = await filledFolder();
+    const path = join(folder, DATABASE_FILE);
+    for (const suffix of ["-wal", "-shm"]) copyFileSync(join(killed, DATABASE_FILE + suffix), path + suffix);
+    truncateSync(`${path}-wal`, bytes);
+    const before = contentOf(folder);
+    const looking = await openSqliteReadOnly(path, CLOCK);
+    await looking.close();
+    assert.deepEqual(contentOf(folder), before);
+    const store = await openSqliteStore(folder, CLOCK);
+    assert.equal((await store.tables.get({ table: "t", key: "k" }))?.value.byteLength, 5000);
+    await store.close();
+  }
+});
+
+test("a write-ahead log with a damaged header is refused: SQLite would take it for empty", async () => {
+  const killed = await killedFolder();
+  for (const at of [0, 3, 10, 17, 30]) {
+    const folder = copyOf(killed);
+    const log = join(folder, `${DATABASE_FILE}-wal`);
+    overwrite(log, at, Buffer.from([0xff ^ (readFileSync(log)[at] ?? 0)]));
+    await assertRefused(folder, "stream_failed", /is damaged: the header of its write-ahead log .* is wrong/);
+  }
+});
 
 test("D1: a data directory has one owner at a time", async () => {
   const folder = newFolder();

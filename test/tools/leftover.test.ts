@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { test, type TestContext } from "node:test";
 import { ProcessRecords } from "../../src/tools/process-records.ts";
 import { processState, bootId } from "../../src/tools/processes.ts";
-import { request, rig, temporaryDirectory } from "./rig.ts";
+import { request, rig, Run, temporaryDirectory } from "./rig.ts";
 
 const PROGRAM = join(import.meta.dirname, "programs/run-command.ts");
 
@@ -35,7 +35,11 @@ function isRunning(pid: number): boolean {
 }
 
 async function untilGone(pid: number): Promise<void> {
-  while (isRunning(pid)) await new Promise((resolve) => setTimeout(resolve, 10));
+  while (isRunning(pid)) await pause();
+}
+
+function pause(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, 10));
 }
 
 const COMMAND =
@@ -98,6 +102,35 @@ test("a pid that somebody else has now is left alone, and so is a run of a clien
   records.stopLeftover("d");
   assert(isRunning(pid));
   assert.deepEqual(readdirSync(join(state, "running")), [`c-${pid}.json`]);
+});
+
+test("the same command of somebody else is no left-over, wherever it runs", async (t) => {
+  const workspace = temporaryDirectory(t, "leftover");
+  const state = temporaryDirectory(t, "state");
+  await crashedClient(t, workspace, state, COMMAND);
+  const ours = Number(readFileSync(join(workspace, "leader"), "utf8"));
+  const exec = {
+    ...request({ case: "shellArgs", value: { command: COMMAND } }),
+    args: readFileSync(join(state, "args")),
+  };
+  // Another conversation of this process runs the same, and so does a client elsewhere.
+  const { tools } = await rig(t, { workspace, stateDirectory: state });
+  const elsewhere = await rig(t);
+  const places = [
+    { tools, workspace },
+    { tools: elsewhere.tools, workspace: elsewhere.workspace },
+  ];
+  const pids: number[] = [];
+  for (const place of places) {
+    rmSync(join(place.workspace, "begun"), { force: true });
+
+    void place.tools.run(exec, new Run());
+    while (!existsSync(join(place.workspace, "begun"))) await pause();
+    pids.push(Number(readFileSync(join(place.workspace, "leader"), "utf8")));
+  }
+  tools.stopLeftover(exec);
+  await untilGone(ours);
+  assert.deepEqual(pids.map(isRunning), [true, true]);
 });
 
 test("C2: a client that dies before the pid is on disk leaves a child that does nothing", async (t) => {

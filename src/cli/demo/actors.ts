@@ -25,35 +25,41 @@ const EXTENSION = import.meta.filename.endsWith(".ts") ? "ts" : "js";
 export class Actor {
   readonly pid: number;
   readonly #child: ChildProcess;
-  readonly #ended: Promise<unknown>;
+  /** It is gone, and all that it said has been read. */
+  readonly ended: Promise<void>;
   #isDismissed = false;
+  #lastWords = "";
 
   constructor(child: ChildProcess, name: string, onFailure: ActorOptions["onFailure"]) {
     this.pid = child.pid ?? 0;
     this.#child = child;
-    let lastWords = "";
     child.stderr?.setEncoding("utf8").on("data", (text: string) => {
-      lastWords = (lastWords + text).slice(-LAST_WORDS_CHARS);
+      this.#lastWords = (this.#lastWords + text).slice(-LAST_WORDS_CHARS);
     });
     // Its pipes may break with it.
     child.stdin?.on("error", () => undefined);
     child.once("error", (cause) =>
       onFailure(failure(`the ${name} could not be started: ${cause.message}`, cause)),
     );
-    this.#ended = new Promise<void>((resolve) => {
+    this.ended = new Promise<void>((resolve) => {
       child.once("close", (code, signal) => {
         resolve();
         if (!this.#isDismissed)
-          onFailure(failure(`the ${name} ended by itself (${signal ?? code}):\n${lastWords}`));
+          onFailure(failure(`the ${name} ended by itself (${signal ?? code}):\n${this.#lastWords}`));
       });
     });
+  }
+
+  /** The end of what it wrote to its standard error. */
+  get lastWords(): string {
+    return this.#lastWords;
   }
 
   /** SIGKILL: it can do nothing about it and does not know. */
   async kill(): Promise<void> {
     this.#isDismissed = true;
     this.#child.kill("SIGKILL");
-    await this.#ended;
+    await this.ended;
   }
 
   /** Asks it to end in good order. */
@@ -61,7 +67,7 @@ export class Actor {
     this.#isDismissed = true;
     this.#child.stdin?.end();
     this.#child.kill("SIGTERM");
-    await this.#ended;
+    await this.ended;
   }
 }
 
@@ -87,8 +93,13 @@ export async function startServer(dataDir: string, options: ActorOptions): Promi
   for (;;) {
     const port = /listening on \S+:(\d+)\b[\s\S]*\n {2}stop /.exec(said)?.[1];
     if (port !== undefined) return { actor, port: Number(port) };
-    await Promise.race([once(child.stdout, "data"), once(child, "close")]);
-    if (child.exitCode !== null || child.signalCode !== null) throw failure("the server did not start");
+    const isOver = await Promise.race([
+      once(child.stdout, "data").then(() => false),
+      actor.ended.then(() => true),
+    ]);
+    if (isOver) {
+      throw failure(`the server did not start (${child.signalCode ?? child.exitCode}):\n${actor.lastWords}`);
+    }
   }
 }
 

@@ -1,8 +1,8 @@
 /**
  * Connections to a database file: made, looked at, written.
  *
- * To look at a database changes nothing, not even the files beside it: without a write-ahead log the
- * file is opened as immutable, with one its index is read or kept in memory. Writing begins only after
+ * To look at a database changes nothing, not even the files beside it: without commits in a write-ahead
+ * log the file is opened as immutable, with one its index is read or kept in memory. Writing begins only after
  * everything was checked, and only with the settings that durability rests on, each read back (A3).
  */
 import { chmodSync, closeSync, fsyncSync, openSync, renameSync, rmSync } from "node:fs";
@@ -10,7 +10,7 @@ import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { pathToFileURL } from "node:url";
 import { HoldfastError } from "../../protocol/errors.ts";
-import { checkNothingLeft, damagedFile, fileBytes } from "./file-check.ts";
+import { checkNothingLeft, damagedFile, fileBytes, hasCommits } from "./file-check.ts";
 import { APPLICATION_ID, DATABASE_FORMAT, PAGE_BYTES, SCHEMA, TABLES_TO_CHECK } from "./schema.ts";
 
 /** Another process may look at the database; it never holds a lock for long. */
@@ -45,8 +45,7 @@ export function createDatabase(path: string): void {
 
 /** For reading only, in a folder where nobody writes; whatever happens, no byte of it changes. */
 export function openUnwritten(path: string): DatabaseSync {
-  const hasLog = (fileBytes(`${path}-wal`) ?? 0) > 0;
-  if (!hasLog) return openReading(path, "immutable=1");
+  if (!hasCommits(path)) return openReading(path, "immutable=1");
   const hadIndex = fileBytes(`${path}-shm`) !== undefined;
   return openReading(path, hadIndex ? "mode=ro&readonly_shm=1" : "mode=ro");
 }
