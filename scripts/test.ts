@@ -21,6 +21,8 @@ interface Outcome {
   readonly seconds: number;
   readonly passed: number;
   readonly failed: number;
+  /** What the test runner says of those that failed. */
+  readonly why: string;
 }
 
 /** About half a minute of simulation. `npm run sim -- --seeds N` runs as many as you like. */
@@ -98,11 +100,17 @@ function counted(output: string, what: "pass" | "fail" | "cancelled"): number {
   return Number(new RegExp(`^ℹ ${what} (\\d+)$`, "m").exec(output)?.[1] ?? 0);
 }
 
+/** What node's test runner repeats at its end. */
+function failuresOf(output: string): string {
+  const at = output.lastIndexOf("\n✖ failing tests:");
+  return at === -1 ? "" : output.slice(at + 1);
+}
+
 async function runStage({ name, about, command, tests }: Stage): Promise<Outcome> {
   console.log(`\n== ${name}: ${about}`);
   const began = performance.now();
-  const outcome = (passed: number, failed: number): Outcome => {
-    return { name, seconds: (performance.now() - began) / 1000, passed, failed };
+  const outcome = (passed: number, failed: number, why = ""): Outcome => {
+    return { name, seconds: (performance.now() - began) / 1000, passed, failed, why };
   };
   if (tests?.length === 0) {
     console.log("there are no such tests");
@@ -113,7 +121,7 @@ async function runStage({ name, about, command, tests }: Stage): Promise<Outcome
   if (tests === undefined) return code === 0 ? outcome(1, 0) : outcome(0, 1);
   // A run may fail without a failing test: coverage below its bound, a file that does not load.
   const failed = counted(output, "fail") + counted(output, "cancelled");
-  return outcome(counted(output, "pass"), code === 0 ? failed : Math.max(1, failed));
+  return outcome(counted(output, "pass"), code === 0 ? failed : Math.max(1, failed), failuresOf(output));
 }
 
 const wanted = process.argv.slice(2);
@@ -130,6 +138,9 @@ const outcomes: Outcome[] = [];
 for (const stage of stages) {
   if (wanted.length === 0 || wanted.includes(stage.name)) outcomes.push(await runStage(stage));
 }
+
+// Again, where nobody has to look for it among what the stages behind it said.
+for (const { name, why } of outcomes) if (why !== "") console.log(`\n== ${name}, once more: ${why}`);
 
 console.log("");
 for (const { name, seconds, passed, failed } of outcomes) {
