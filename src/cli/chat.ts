@@ -200,7 +200,7 @@ async function talk(setUp: Chat, link: ServerLink): Promise<number> {
   const screen = hasStatusLine ? ttyScreen(stdout, style) : plainScreen(stdout, surroundings.stderr);
   const input = hasStatusLine
     ? ttyInput(stdin, stdout, openHistory(join(directory, HISTORY_FILE)), completions)
-    : pipedInput(stdin, surroundings.stderr);
+    : pipedInput(stdin);
   setUp.notes.print = (line) => screen.note(line);
   const interrupt = (): void => talking?.interrupt();
   const print = (line: string): void => {

@@ -1,8 +1,8 @@
 /**
  * Where commands run: in a bubblewrap sandbox when there is one that works, else plainly, and then it is said.
  *
- * In the sandbox the whole file system can be read but only the workspace written, /tmp is private, the user's home is
- * empty except for what is configured, our own journals are out of sight, and processes cannot outlive the command.
+ * In the sandbox the whole file system can be read but only the workspace written, /tmp is private, the user's home and /run are
+ * empty except for what is configured or needed, our own journals are out of sight, and processes cannot outlive the command.
  */
 import { spawnSync } from "node:child_process";
 import { accessSync, constants, existsSync, realpathSync } from "node:fs";
@@ -26,7 +26,12 @@ export interface SandboxPlace {
 }
 
 const PROBE_MS = 5_000;
-const SESSIONS = "/run/user";
+/**
+ * The sockets of the system's and the user's services (docker, systemd, D-Bus): whoever reaches them has programs started
+ * outside. A file system that can only be read does not keep anybody from connecting.
+ */
+const SERVICES = "/run";
+const RESOLVER = "/etc/resolv.conf";
 
 export function findSandbox(config: ShellConfig, place: SandboxPlace, env: Environment): Sandbox {
   if (config.sandbox === "off")
@@ -79,7 +84,8 @@ function bwrapArguments(
 ): readonly string[] {
   const home = env["HOME"];
   const hidesHome = home !== undefined && home.startsWith("/") && home !== "/" && existsSync(home);
-  const readable = [...config.readable, ...programsIn(hidesHome ? home : undefined, env)];
+  const hidden = hidesHome ? [home, SERVICES] : [SERVICES];
+  const readable = [...config.readable, ...neededIn(hidden, env)];
   return [
     "--die-with-parent",
     "--unshare-pid",
@@ -97,8 +103,7 @@ function bwrapArguments(
     "/proc",
     "--tmpfs",
     "/tmp",
-    // The sockets of the user's session: whoever reaches them has programs started outside.
-    ...(existsSync(SESSIONS) ? ["--tmpfs", SESSIONS] : []),
+    ...(existsSync(SERVICES) ? ["--tmpfs", SERVICES] : []),
     ...(hidesHome ? ["--tmpfs", home] : []),
     ...readable.flatMap((path) => ["--ro-bind-try", path, path]),
     ...config.writable.flatMap((path) => ["--bind-try", path, path]),
@@ -113,10 +118,11 @@ function bwrapArguments(
   ];
 }
 
-/** Directories of programs that lie in the hidden home: without them a command finds less than its user does. */
-function programsIn(home: string | undefined, env: Environment): readonly string[] {
-  if (home === undefined) return [];
-  return (env["PATH"] ?? "").split(delimiter).filter((path) => path.startsWith(`${home}/`));
+/** Directories of programs, and the name servers: without them a command finds less than its user does. */
+function neededIn(hidden: readonly string[], env: Environment): readonly string[] {
+  const needed = (env["PATH"] ?? "").split(delimiter);
+  if (existsSync(RESOLVER)) needed.push(realpathSync(RESOLVER));
+  return needed.filter((path) => hidden.some((directory) => isWithin(path, directory)));
 }
 
 /**

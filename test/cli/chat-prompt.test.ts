@@ -110,6 +110,13 @@ test("C2: killed in the middle of a command, started again: the outcome is unkno
   assert.equal(readFileSync(join(rig.workspace, "ran.txt"), "utf8"), "ran\n");
 });
 
+test("C7: a line that was piped in as a message is no yes to a question that comes meanwhile", async (t) => {
+  const rig = new ChatRig(t);
+  const { stdout } = await rig.run([], "shell touch allowed\ny\n");
+  assert.match(stdout, /denied/);
+  assert.ok(!existsSync(join(rig.workspace, "allowed")));
+});
+
 test("E7: a config file that lies in the workspace starts nothing and allows nothing, unless it is named", async (t) => {
   const rig = new ChatRig(t);
   const marker = join(rig.workspace, "started");

@@ -185,4 +185,8 @@ test("--allow and --yes open what would ask, never what the file denies", () => 
   });
   const { approvals } = allowing(config, { allow: [], allowsAll: true });
   assert.deepEqual([approvals["mcp"], approvals["write"], approvals["delete"]], ["allow", "allow", "deny"]);
+  const closed = { ...TOOLS_DEFAULTS, approvals: { mcp: "deny", web: "deny", web__search: "ask" } } as const;
+  const allow = ["web__search", "files", "files__read"];
+  assert.deepEqual(allowing(closed, { allow, allowsAll: true }).approvals["web__search"], "ask");
+  assert.equal(allowing(closed, { allow, allowsAll: true }).approvals["files__read"], undefined);
 });

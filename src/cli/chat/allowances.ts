@@ -14,12 +14,21 @@ export function allowing(
   { allow, allowsAll }: Pick<ChatSettings, "allow" | "allowsAll">,
 ): ToolsConfig {
   const config = configured ?? TOOLS_DEFAULTS;
+  const { approvals } = config;
+  const isDenied = (name: string): boolean => approvals[name] === "deny";
   const names = [...(allowsAll ? ALL : []), ...allow.map(policyName)];
-  const allowed = Object.fromEntries(names.map((name) => [name, "allow"] as const));
-  const denied = Object.fromEntries(
-    Object.entries(config.approvals).filter(([, policy]) => policy === "deny"),
-  );
-  return { ...config, approvals: { ...config.approvals, ...allowed, ...denied } };
+  const allowed = names.filter((name) => ![name, ...moreGeneral(name)].some(isDenied));
+  return {
+    ...config,
+    approvals: { ...approvals, ...Object.fromEntries(allowed.map((name) => [name, "allow"] as const)) },
+  };
+}
+
+/** A tool of an MCP server (`server__tool`) is denied with its server, and both with `mcp`. */
+function moreGeneral(name: string): readonly string[] {
+  if (ALL.some((known) => known === name)) return [];
+  const [server = ""] = name.split("__");
+  return [server, "mcp"];
 }
 
 /** An edit reads a file and writes it: what it needs is to write. */

@@ -189,14 +189,14 @@ function clearLine(lines: Interface): void {
   lines.write(null, { ctrl: true, name: "u" });
 }
 
-/** Lines from a pipe: each waits until somebody asks for it. */
-export function pipedInput(
-  input: NodeJS.ReadableStream,
-  prompts: { write(text: string): unknown },
-): LineInput {
+/**
+ * Lines from a pipe: each is a message, and waits until somebody asks for one. None is an answer: what was written before
+ * the question was known must not become a yes to it.
+ */
+export function pipedInput(input: NodeJS.ReadableStream): LineInput {
   const lines = createInterface({ input, terminal: false });
   const waiting: string[] = [];
-  let reading: { purpose: "message" | "answer"; resolve: (entered: Entered) => void } | undefined;
+  let reading: { resolve: (entered: Entered) => void } | undefined;
   let isOver = false;
   let before = "";
 
@@ -204,8 +204,8 @@ export function pipedInput(
     while (reading !== undefined) {
       const line = waiting.shift();
       if (line === undefined && !isOver) return;
-      const { purpose, resolve } = reading;
-      const more = line === undefined || purpose === "answer" ? undefined : continued(line);
+      const { resolve } = reading;
+      const more = line === undefined ? undefined : continued(line);
       if (more !== undefined) {
         before += more;
         continue;
@@ -226,10 +226,10 @@ export function pipedInput(
     next();
   });
   return {
-    read: (prompt, purpose, signal) => {
-      if (purpose === "answer") prompts.write(`${prompt}\n`);
+    read: (_prompt, purpose, signal) => {
+      if (purpose === "answer") return Promise.resolve({ kind: "end" });
       const { promise, resolve } = Promise.withResolvers<Entered>();
-      reading = { purpose, resolve };
+      reading = { resolve };
       const cancel = (): void => {
         reading = undefined;
         resolve({ kind: "cancelled" });
