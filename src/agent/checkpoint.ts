@@ -2,10 +2,12 @@
  * The conversation as a checkpoint: which blobs it is made of, and the state that names them.
  *
  * Everything is derived from what the turn's logs hold. The messages of the conversation so far stay as they are, in front; a
- * turn only appends, and only a summary begins anew.
+ * turn only appends, and only a summary begins anew. Lists that grow are kept in pages, which are blobs like all others, so a
+ * state does not grow with what was said before.
  */
 import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import type { ToolCallPart } from "../protocol/chat-message.ts";
+import { messageIds, NO_IDS, turnIds, withIds } from "../protocol/id-pages.ts";
 import {
   BlobKind,
   type ConversationState,
@@ -82,9 +84,13 @@ export function draftOf(turn: TurnContents): Draft {
     return bytesOf(id);
   };
   const { before, summary, shown } = turn;
-  const kept = summary === undefined ? (before?.messages ?? []) : [];
+  const addPage = (bytes: Uint8Array): Uint8Array => add(bytes, BlobKind.ID_PAGE);
+  const own = turn.messages.map(({ bytes, kind, blobId }) => add(bytes, kind, blobId));
+  const messages = withIds(summary === undefined ? messageIds(before) : NO_IDS, own, addPage);
+  const turns = withIds(turnIds(before), shown === undefined ? [] : [addTurn(shown, add)], addPage);
   const init: MessageInitShape<typeof ConversationStateSchema> = {
-    messages: [...kept, ...turn.messages.map(({ bytes, kind, blobId }) => add(bytes, kind, blobId))],
+    messages: [...messages.ids],
+    messagePages: [...messages.pages],
     todos:
       turn.todos === undefined
         ? (before?.todos ?? [])
@@ -94,7 +100,8 @@ export function draftOf(turn: TurnContents): Draft {
       summary === undefined
         ? (before?.summary ?? new Uint8Array())
         : add(encoder.encode(summary), BlobKind.SUMMARY),
-    turns: [...(before?.turns ?? []), ...(shown === undefined ? [] : [addTurn(shown, add)])],
+    turns: [...turns.ids],
+    turnPages: [...turns.pages],
     subagentStates: before?.subagentStates ?? [],
   };
   return { state: create(ConversationStateSchema, init), blobs: [...blobs.values()] };

@@ -6,6 +6,7 @@
  * Invariant: every blob of a published checkpoint was acknowledged before.
  */
 import { equals, toBinary } from "@bufbuild/protobuf";
+import { countOf, LIST_IDS_MAX, messageIds, turnIds } from "../protocol/id-pages.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import { ConversationStateSchema } from "../protocol/messages.ts";
 import type { Draft } from "./checkpoint.ts";
@@ -56,8 +57,12 @@ export class Checkpoints {
   async #publish({ state }: Draft): Promise<void> {
     const before = this.#io.log.checkpoint;
     if (before !== undefined && equals(ConversationStateSchema, before, state)) return;
-    if (toBinary(ConversationStateSchema, state).length > STATE_BYTES_MAX) {
-      throw new TurnFailure("context_too_long", "the conversation is too long to be kept: summarize it");
+    const isLong = [messageIds(state), turnIds(state)].some((ids) => countOf(ids) > LIST_IDS_MAX);
+    if (isLong || toBinary(ConversationStateSchema, state).length > STATE_BYTES_MAX) {
+      throw new TurnFailure(
+        "context_too_long",
+        "the conversation is too long to be kept: summarize it, or begin anew",
+      );
     }
     await this.#io.emit({ case: "conversationCheckpointUpdate", value: state });
   }

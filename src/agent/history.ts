@@ -7,6 +7,8 @@ import {
   decodeChatMessage,
   type ToolCallPart,
 } from "../protocol/chat-message.ts";
+import { HoldfastError } from "../protocol/errors.ts";
+import { allIds, checkIds, countOf, type IdList, idsIn, messageIds } from "../protocol/id-pages.ts";
 import type { RunRequest, UserMessage } from "../protocol/messages.ts";
 import { blobIdOf, hexOf } from "./blobs.ts";
 import type { ShownStep } from "./checkpoint.ts";
@@ -15,7 +17,7 @@ import { TurnFailure } from "./turn-failure.ts";
 import type { TurnIo } from "./turn-io.ts";
 import type { StepRecord, TurnLog } from "./turn-log.ts";
 
-/** A state with more ids would not fit into an event. */
+/** Each turn reads them all, and no model has room for so many. */
 const MESSAGES_MAX = 5_000;
 
 /** A step as far as it got. */
@@ -60,21 +62,38 @@ export class History {
       }
       this.#io.learn(hexOf(blobId), blobData);
     }
-    const ids = (conversationState?.messages ?? []).map(hexOf);
-    if (ids.length > 0 && history.length > 0) {
+    const list = messageIds(conversationState);
+    const count = countOf(list);
+    if (count > 0 && history.length > 0) {
       throw new TurnFailure("invalid_request", "a request has a conversation state or a history, not both");
     }
     const isSummary = action?.action.case === "summarizeAction";
-    if (ids.length + history.length > MESSAGES_MAX && !isSummary) {
+    if (count + history.length > MESSAGES_MAX && !isSummary) {
       const message = `the conversation has more than ${MESSAGES_MAX} messages: summarize it, or begin anew`;
       throw new TurnFailure("context_too_long", message);
     }
-    this.#io.askFor(ids);
-    // All are asked for; one is waited for at a time, or every answer would wake everybody.
-    const bodies: Uint8Array[] = [];
-    for (const id of ids) bodies.push(await this.#io.blob(id));
+    const bodies = await this.#blobs(await this.#idsOf(list));
     for (const content of history) bodies.push(await this.#io.read(content));
     this.earlier = withAllResults(bodies.map(readMessage));
+  }
+
+  /** A server that knows nothing of the conversation asks for its pages size by size, and for the newest messages meanwhile. */
+  async #idsOf(list: IdList): Promise<readonly Uint8Array[]> {
+    return wellFormed(async () => {
+      checkIds(list);
+      this.#io.askFor([...list.pages.map(({ page }) => page), ...list.ids].map(hexOf));
+      const entries = await allIds(list, async (pages) => (await this.#blobs(pages)).map(idsIn));
+      return entries.map(({ id }) => id);
+    });
+  }
+
+  /** All are asked for; one is waited for at a time, or every answer would wake everybody. */
+  async #blobs(ids: readonly Uint8Array[]): Promise<Uint8Array[]> {
+    const names = ids.map(hexOf);
+    this.#io.askFor(names);
+    const bodies: Uint8Array[] = [];
+    for (const name of names) bodies.push(await this.#io.blob(name));
+    return bodies;
   }
 
   /** A message of ours that is in no event: it follows from the request. */
@@ -143,8 +162,21 @@ function readMessage(bytes: Uint8Array): ChatMessage {
   try {
     return decodeChatMessage(bytes);
   } catch (cause) {
-    throw new TurnFailure("invalid_request", cause instanceof Error ? cause.message : String(cause), {
-      cause,
-    });
+    throw malformed(cause);
   }
+}
+
+async function wellFormed<Value>(read: () => Promise<Value>): Promise<Value> {
+  try {
+    return await read();
+  } catch (cause) {
+    throw cause instanceof HoldfastError && cause.code === "invalid_frame" ? malformed(cause) : cause;
+  }
+}
+
+/** The client's mistake, and told to it as such. */
+function malformed(cause: unknown): TurnFailure {
+  return new TurnFailure("invalid_request", cause instanceof Error ? cause.message : String(cause), {
+    cause,
+  });
 }

@@ -5,6 +5,7 @@
  * does not understand hides exactly what somebody is looking for.
  */
 import { fromBinary } from "@bufbuild/protobuf";
+import { countOf, messageIds, turnIds } from "../protocol/id-pages.ts";
 import {
   type AgentClientMessage,
   AgentClientMessageSchema,
@@ -115,7 +116,7 @@ function serverText(message: AgentServerMessage["message"]): MessageText | undef
     case "conversationCheckpointUpdate":
       return {
         kind: "checkpoint",
-        text: `${message.value.messages.length} messages, ${message.value.turns.length} turns`,
+        text: `${countOf(messageIds(message.value))} messages, ${countOf(turnIds(message.value))} turns`,
       };
     case "kvServerMessage":
       return { kind: "kv", text: message.value.message.case ?? "" };

@@ -2,12 +2,13 @@
  * What the gateway says on a stream: the request that begins a turn, and the results of tools.
  *
  * Every message of the history is a blob of the gateway's own and named by its id, so a turn that goes on from a checkpoint
- * sends the new message and nothing else. The newest blobs travel along, as many as fit; the server asks for what it does not
- * have.
+ * sends the new message and nothing else. New blobs travel along, pages first and then the newest, as many as fit; the server
+ * asks for what it does not have.
  */
 import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import { blobIdOf, type ClientBlobStore } from "../client/index.ts";
-import { type ChatMessage, encodeChatMessage } from "../protocol/chat-message.ts";
+import { encodeChatMessage } from "../protocol/chat-message.ts";
+import { messageIds, withIds } from "../protocol/id-pages.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import {
   AgentClientMessageSchema,
@@ -47,10 +48,10 @@ export async function turnRequest(blobs: ClientBlobStore, turn: TurnRequest): Pr
   const { request, model, conversationId, before } = turn;
   const { history, files } = toChatMessages(turn.messages);
   await Promise.all([...files].map(([id, bytes]) => blobs.put(id, bytes)));
-  const written = await Promise.all(history.map((message) => keep(blobs, message)));
+  const written = history.map((message) => blobOf(encodeChatMessage(message)));
   const system = await contentOf(blobs, new TextEncoder().encode(request.system));
-  const conversationState = create(ConversationStateSchema, before);
-  conversationState.messages.push(...written.map(({ blobId }) => blobId));
+  const { conversationState, pages } = stateWith(before, written);
+  await Promise.all([...written, ...pages].map(({ id, blobData }) => blobs.put(id, blobData)));
   const value: MessageInitShape<typeof RunRequestSchema> = {
     conversationState,
     conversationId,
@@ -60,22 +61,37 @@ export async function turnRequest(blobs: ClientBlobStore, turn: TurnRequest): Pr
     execKinds: [ExecKind.MCP, ...turn.ownKinds],
     keepsBlobs: true,
     options: request.options,
-    preFetchedBlobs: prefetched(written),
+    preFetchedBlobs: prefetched([...written, ...pages]),
     ...(request.system === "" ? {} : { systemPrompt: system }),
   };
   return encode({ case: "runRequest", value });
 }
 
-interface WrittenMessage {
+interface WrittenBlob {
+  readonly id: string;
   readonly blobId: Uint8Array;
   readonly blobData: Uint8Array;
 }
 
-async function keep(blobs: ClientBlobStore, message: ChatMessage): Promise<WrittenMessage> {
-  const blobData = encodeChatMessage(message);
+function blobOf(blobData: Uint8Array): WrittenBlob {
   const id = blobIdOf(blobData);
-  await blobs.put(id, blobData);
-  return { blobId: new Uint8Array(Buffer.from(id, "hex")), blobData };
+  return { id, blobId: new Uint8Array(Buffer.from(id, "hex")), blobData };
+}
+
+/** The state that names the new messages too, and the pages that they fill. */
+function stateWith(before: ConversationState | undefined, written: readonly WrittenBlob[]) {
+  const pages: WrittenBlob[] = [];
+  const put = (blobData: Uint8Array): Uint8Array => {
+    const page = blobOf(blobData);
+    pages.push(page);
+    return page.blobId;
+  };
+  const ids = written.map(({ blobId }) => blobId);
+  const messages = withIds(messageIds(before), ids, put);
+  const conversationState = create(ConversationStateSchema, before);
+  conversationState.messages = [...messages.ids];
+  conversationState.messagePages = [...messages.pages];
+  return { conversationState, pages };
 }
 
 async function contentOf(blobs: ClientBlobStore, bytes: Uint8Array) {
@@ -86,14 +102,14 @@ async function contentOf(blobs: ClientBlobStore, bytes: Uint8Array) {
   return { content: { case: "blobId", value: blobId }, sizeBytes: bytes.length } as const;
 }
 
-/** The newest first: what is old is more likely to be known. */
-function prefetched(written: readonly WrittenMessage[]): WrittenMessage[] {
-  const chosen: WrittenMessage[] = [];
+/** From the end: what is old is more likely to be known. */
+function prefetched(written: readonly WrittenBlob[]): { blobId: Uint8Array; blobData: Uint8Array }[] {
+  const chosen: { blobId: Uint8Array; blobData: Uint8Array }[] = [];
   let room = PREFETCHED_BYTES_MAX;
-  for (const message of written.toReversed()) {
-    const { length } = message.blobData;
+  for (const { blobId, blobData } of written.toReversed()) {
+    const { length } = blobData;
     if (length > LIMITS.inlineBytesMax || length > room) continue;
-    chosen.push(message);
+    chosen.push({ blobId, blobData });
     room -= length;
   }
   return chosen;

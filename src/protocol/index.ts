@@ -6,6 +6,7 @@ export * from "./exec-codec.ts";
 export { decodeClientFrame, decodeServerFrame, encodeClientFrame, encodeServerFrame } from "./frame-codec.ts";
 export type { AddressedClientFrame } from "./frame-codec.ts";
 export type * from "./frames.ts";
+export * from "./id-pages.ts";
 export * from "./joined-delta.ts";
 export * from "./limits.ts";
 export * from "./listen-codec.ts";

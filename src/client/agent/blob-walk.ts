@@ -6,6 +6,7 @@
 import { fromBinary } from "@bufbuild/protobuf";
 import { bytesToHex } from "@noble/hashes/utils.js";
 import { type ChatMessage, decodeChatMessage } from "../../protocol/chat-message.ts";
+import { idsIn, type IdList, messageIds, PAGE_IDS, turnIds } from "../../protocol/id-pages.ts";
 import {
   type Content,
   type ConversationState,
@@ -17,7 +18,13 @@ import {
 } from "../../protocol/messages.ts";
 import type { ClientBlobStore } from "./blob-store.ts";
 
-type Kind = "message" | "turn" | "user_message" | "step" | "shell_output" | "leaf";
+type Kind = "message" | "turn" | "user_message" | "step" | "shell_output" | "leaf" | Page;
+
+/** Of ids of such blobs, and how many of them it stands for. */
+interface Page {
+  readonly of: "message" | "turn";
+  readonly count: number;
+}
 
 interface Reference {
   readonly id: string;
@@ -59,15 +66,20 @@ export async function reach(
 
 function namedByState(state: ConversationState): readonly Reference[] {
   return [
-    ...references(state.messages, "message"),
-    ...references(state.turns, "turn"),
+    ...listed(messageIds(state), "message"),
+    ...listed(turnIds(state), "turn"),
     ...references(state.todos, "leaf"),
     ...references([state.summary], "leaf"),
     ...state.subagentStates.flatMap(({ state: child }) => (child === undefined ? [] : namedByState(child))),
   ];
 }
 
+function listed({ pages, ids }: IdList, of: Page["of"]): readonly Reference[] {
+  return [...pages.flatMap(({ page, count }) => references([page], { of, count })), ...references(ids, of)];
+}
+
 function namedBy(kind: Exclude<Kind, "leaf">, bytes: Uint8Array): readonly Reference[] {
+  if (typeof kind === "object") return namedByPage(kind, bytes);
   switch (kind) {
     case "message":
       return filesOf(decodeChatMessage(bytes)).map((id) => ({ id, kind: "leaf" }));
@@ -82,6 +94,11 @@ function namedBy(kind: Exclude<Kind, "leaf">, bytes: Uint8Array): readonly Refer
       return contents([stdout, stderr]);
     }
   }
+}
+
+function namedByPage({ of, count }: Page, bytes: Uint8Array): readonly Reference[] {
+  const inside = count / PAGE_IDS;
+  return references(idsIn(bytes), inside > 1 ? { of, count: inside } : of);
 }
 
 function namedByTurn(bytes: Uint8Array): readonly Reference[] {

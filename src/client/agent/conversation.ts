@@ -9,6 +9,7 @@ import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { bytesToHex } from "@noble/hashes/utils.js";
 import { type ChatMessage, decodeChatMessage } from "../../protocol/chat-message.ts";
 import { HoldfastError } from "../../protocol/errors.ts";
+import { countOf, messageIds, newestIds, turnIds } from "../../protocol/id-pages.ts";
 import {
   type ConversationState,
   ConversationStateSchema,
@@ -17,7 +18,7 @@ import {
 import type { ClientStream } from "../stream.ts";
 import type { ConversationContext } from "./conversation-context.ts";
 import type { ConversationRecord, TurnUnderWay } from "./conversation-store.ts";
-import { type FullConversation, fullConversation } from "./full-conversation.ts";
+import { type FullConversation, fullConversation, pagesOf } from "./full-conversation.ts";
 import { continued, type CutOffTurn } from "./interrupted.ts";
 import {
   type OfferedTools,
@@ -100,8 +101,9 @@ export class Conversation {
 
   /** What the agent said last, from the last checkpoint; empty when it has said nothing. */
   async lastAnswer(): Promise<string> {
-    for (const id of (this.state?.messages ?? []).toReversed()) {
-      const bytes = await this.#context.blobs.get(bytesToHex(id));
+    const { blobs } = this.#context;
+    for await (const id of newestIds(messageIds(this.state), pagesOf(blobs))) {
+      const bytes = await blobs.get(bytesToHex(id));
       const text = bytes === undefined ? undefined : answerIn(bytes);
       if (text !== undefined && text !== "") return text;
     }
@@ -128,8 +130,11 @@ export class Conversation {
     const model = options.model ?? this.#record.model;
     const request = { action, tools: options.tools ?? tools, options: options.options, environment };
     const first = await runRequest(blobs, { ...request, record: { ...this.#record, model } });
-    const { turns = [], messages = [] } = this.state ?? {};
-    const before = { turnsBefore: turns.length, messagesBefore: messages.length };
+    const { state } = this;
+    const before = {
+      turnsBefore: countOf(turnIds(state)),
+      messagesBefore: countOf(messageIds(state)),
+    };
     const kind = input.kind ?? "message";
     const turn = { idempotencyKey, startedMs: now(), kind, checkpointEventId: 0, ...before };
     const title = this.#record.title === "" ? titleOf(input) : this.#record.title;
@@ -251,15 +256,27 @@ export class Conversation {
   async #continued(turn: TurnUnderWay, view: TurnView): Promise<ConversationState | undefined> {
     const { blobs } = this.#context;
     const state = this.state ?? create(ConversationStateSchema);
-    const named = state.messages.slice(turn.messagesBefore).map(bytesToHex);
+    const named = new Set(await this.#messagesSince(state, turn.messagesBefore));
     const kept: CutOffTurn["kept"][number][] = [];
     for (const blobId of new Set([...named, ...view.messages.map((message) => message.blobId)])) {
       const message = messageIn(await blobs.get(blobId));
-      if (message !== undefined) kept.push({ blobId, message });
+      if (message !== undefined) kept.push({ blobId, message, isNamed: named.has(blobId) });
     }
     const next = continued({ state, turnsBefore: turn.turnsBefore, kept, view });
     for (const { id, bytes } of next?.blobs ?? []) await blobs.put(id, bytes);
     return next?.state;
+  }
+
+  /** What a state names beyond the messages that the conversation had before, oldest first. */
+  async #messagesSince(state: ConversationState, before: number): Promise<readonly string[]> {
+    const list = messageIds(state);
+    const count = countOf(list) - before;
+    const newest: string[] = [];
+    if (count <= 0) return newest;
+    for await (const id of newestIds(list, pagesOf(this.#context.blobs))) {
+      if (newest.push(bytesToHex(id)) === count) break;
+    }
+    return newest.toReversed();
   }
 
   #change(change: (record: ConversationRecord) => ConversationRecord): Promise<void> {

@@ -5,6 +5,7 @@
  */
 import { type DescMessage, fromBinary, type MessageShape } from "@bufbuild/protobuf";
 import { bytesToHex, hexToBytes } from "@noble/hashes/utils.js";
+import { allIds, type IdEntry, idsIn, type ReadPages, turnIds } from "../../protocol/id-pages.ts";
 import {
   type AgentTurn,
   type ConversationState,
@@ -47,6 +48,7 @@ export interface FullShellTurn {
 }
 
 export interface FullConversation {
+  /** A page of them that cannot be read is one that is missing. */
   readonly turns: readonly (FullAgentTurn | FullShellTurn | Missing)[];
   readonly todos: readonly Item<TodoItem>[];
   /** What stands for the turns that were summarized away; undefined = none. */
@@ -58,9 +60,30 @@ type Blobs = Pick<ClientBlobStore, "get">;
 export async function fullConversation(blobs: Blobs, state: ConversationState): Promise<FullConversation> {
   const { summary } = state;
   return {
-    turns: await Promise.all(state.turns.map((id) => turn(blobs, id))),
+    turns: await Promise.all((await turnsOf(blobs, state)).map((entry) => turn(blobs, entry))),
     todos: await Promise.all(state.todos.map((id) => item(blobs, id, TodoItemSchema))),
     summary: summary.length === 0 ? undefined : await read(blobs, summary, (bytes) => utf8.decode(bytes)),
+  };
+}
+
+async function turnsOf(blobs: Blobs, state: ConversationState): Promise<readonly IdEntry[]> {
+  const list = turnIds(state);
+  try {
+    return await allIds(list, pagesOf(blobs));
+  } catch {
+    // Pages that cannot be: what is beside them is shown.
+    return [
+      ...list.pages.map(({ page }): IdEntry => ({ kind: "page", id: page })),
+      ...list.ids.map((id): IdEntry => ({ kind: "id", id })),
+    ];
+  }
+}
+
+/** Reads pages of ids from this client's own blobs. */
+export function pagesOf(blobs: Blobs): ReadPages {
+  return async (pageIds) => {
+    const pages = await Promise.all(pageIds.map((id) => read(blobs, id, idsIn)));
+    return pages.map((page) => (page.kind === "found" ? page.value : undefined));
   };
 }
 
@@ -81,7 +104,8 @@ export async function todosIn(
 
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 
-async function turn(blobs: Blobs, id: Uint8Array): Promise<FullAgentTurn | FullShellTurn | Missing> {
+async function turn(blobs: Blobs, { kind, id }: IdEntry): Promise<FullAgentTurn | FullShellTurn | Missing> {
+  if (kind === "page") return missingPage(blobs, id);
   const found = await item(blobs, id, TurnBlobSchema);
   if (found.kind === "missing") return found;
   switch (found.value.turn.case) {
@@ -92,6 +116,11 @@ async function turn(blobs: Blobs, id: Uint8Array): Promise<FullAgentTurn | FullS
     case undefined:
       return { kind: "missing", blobId: bytesToHex(id), reason: "unreadable" };
   }
+}
+
+async function missingPage(blobs: Blobs, id: Uint8Array): Promise<Missing> {
+  const found = await read(blobs, id, idsIn);
+  return found.kind === "missing" ? found : { kind: "missing", blobId: bytesToHex(id), reason: "unreadable" };
 }
 
 async function agentTurn(blobs: Blobs, { userMessage, steps }: AgentTurn): Promise<FullAgentTurn> {

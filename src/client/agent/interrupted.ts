@@ -9,7 +9,7 @@
  * caches stay warm.
  */
 import { clone, create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
-import { bytesToHex, hexToBytes } from "@noble/hashes/utils.js";
+import { hexToBytes } from "@noble/hashes/utils.js";
 import {
   type AssistantChatMessage,
   type ChatMessage,
@@ -17,6 +17,7 @@ import {
   type ToolResultPart,
   type UserChatMessage,
 } from "../../protocol/chat-message.ts";
+import { countOf, messageIds, turnIds, withIds, withoutNewest } from "../../protocol/id-pages.ts";
 import {
   type ContentSchema,
   type ConversationState,
@@ -35,7 +36,12 @@ export interface CutOffTurn {
   /** How many turns the conversation had when this one began. */
   readonly turnsBefore: number;
   /** The messages of this turn, in order: those that the state names beyond the turn before, then those that were only set. */
-  readonly kept: readonly { readonly blobId: string; readonly message: ChatMessage }[];
+  readonly kept: readonly {
+    readonly blobId: string;
+    readonly message: ChatMessage;
+    /** The state names it. */
+    readonly isNamed: boolean;
+  }[];
   readonly view: TurnView;
 }
 
@@ -48,7 +54,6 @@ export interface Continued {
 /** Undefined when the last checkpoint has everything. */
 export function continued(turn: CutOffTurn): Continued | undefined {
   const { state, turnsBefore, kept, view } = turn;
-  const named = new Set(state.messages.map(bytesToHex));
   const blobs = new Map<string, Uint8Array>();
   const put = (bytes: Uint8Array): Uint8Array => {
     const id = blobIdOf(bytes);
@@ -61,17 +66,21 @@ export function continued(turn: CutOffTurn): Continued | undefined {
   const [first, later] = isFirstUnheard ? [unheard.slice(0, 1), unheard.slice(1)] : [[], unheard];
   const added = [
     ...first.map((message) => say(userMessage(message))),
-    ...kept.filter(({ blobId }) => !named.has(blobId)).map(({ blobId }) => hexToBytes(blobId)),
+    ...kept.filter(({ isNamed }) => !isNamed).map(({ blobId }) => hexToBytes(blobId)),
     ...unansweredCalls(kept, view).map(say),
     ...later.map((message) => say(userMessage(message))),
     ...unsavedText(view).map(say),
   ];
-  const isShown = state.turns.length > turnsBefore;
-  if (added.length === 0 && (isShown || view.userMessages.length === 0)) return undefined;
+  const shown = countOf(turnIds(state)) - turnsBefore;
+  if (added.length === 0 && (shown > 0 || view.userMessages.length === 0)) return undefined;
   // A clone keeps what a newer server put there.
   const next = clone(ConversationStateSchema, state);
-  next.messages = [...state.messages, ...added];
-  next.turns = [...state.turns.slice(0, turnsBefore), put(turnBlob(view, put))];
+  const messages = withIds(messageIds(state), added, put);
+  const turns = withIds(withoutNewest(turnIds(state), shown), [put(turnBlob(view, put))], put);
+  next.messages = [...messages.ids];
+  next.messagePages = [...messages.pages];
+  next.turns = [...turns.ids];
+  next.turnPages = [...turns.pages];
   next.pendingToolCalls = [];
   return { state: next, blobs: [...blobs].map(([id, bytes]) => ({ id, bytes })) };
 }

@@ -22,7 +22,11 @@ const assistant = (text: string, ...calls: readonly string[]): ChatMessage => ({
     ...calls.map((toolCallId) => ({ type: "tool-call" as const, toolCallId, tool: "read", args: "{}" })),
   ],
 });
-const keep = (message: ChatMessage) => ({ blobId: blobIdOf(encodeChatMessage(message)), message });
+const keep = (message: ChatMessage, isNamed = false) => ({
+  blobId: blobIdOf(encodeChatMessage(message)),
+  message,
+  isNamed,
+});
 const idOf = (message: ChatMessage): Uint8Array => hexToBytes(keep(message).blobId);
 
 const view = (changes: Partial<TurnView>): TurnView => ({
@@ -82,7 +86,7 @@ test("a call without a result gets one, and one with a result keeps it", () => {
 });
 
 test("what a checkpoint of the turn has is not said again", () => {
-  const kept = [keep(user("do it")), keep(assistant("one"))];
+  const kept = [keep(user("do it"), true), keep(assistant("one"), true)];
   const state = create(ConversationStateSchema, {
     messages: kept.map(({ blobId }) => hexToBytes(blobId)),
     turns: [new Uint8Array(32)],

@@ -12,7 +12,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file holdfast/v1/conversation.proto.
  */
 export const file_holdfast_v1_conversation: GenFile = /*@__PURE__*/
-  fileDesc("Ch5ob2xkZmFzdC92MS9jb252ZXJzYXRpb24ucHJvdG8SC2hvbGRmYXN0LnYxIvUBChFDb252ZXJzYXRpb25TdGF0ZRIQCghtZXNzYWdlcxgBIAMoDBINCgV0b2RvcxgDIAMoDBI4ChJwZW5kaW5nX3Rvb2xfY2FsbHMYBCADKAsyHC5ob2xkZmFzdC52MS5QZW5kaW5nVG9vbENhbGwSMAoNdG9rZW5fZGV0YWlscxgFIAEoCzIZLmhvbGRmYXN0LnYxLlRva2VuRGV0YWlscxIPCgdzdW1tYXJ5GAYgASgMEg0KBXR1cm5zGAggAygMEjMKD3N1YmFnZW50X3N0YXRlcxgQIAMoCzIaLmhvbGRmYXN0LnYxLlN1YmFnZW50U3RhdGUiRwoPUGVuZGluZ1Rvb2xDYWxsEhQKDHRvb2xfY2FsbF9pZBgBIAEoCRIMCgR0b29sGAIgASgJEhAKCGV4ZWNfaWRzGAMgAygJIjcKDFRva2VuRGV0YWlscxITCgt1c2VkX3Rva2VucxgBIAEoDRISCgptYXhfdG9rZW5zGAIgASgNIoEBCg1TdWJhZ2VudFN0YXRlEg8KB2V4ZWNfaWQYASABKAkSFwoPaWRlbXBvdGVuY3lfa2V5GAIgASgJEhcKD2NvbnZlcnNhdGlvbl9pZBgDIAEoCRItCgVzdGF0ZRgEIAEoCzIeLmhvbGRmYXN0LnYxLkNvbnZlcnNhdGlvblN0YXRlIk0KCFRvZG9JdGVtEgoKAmlkGAEgASgJEgwKBHRleHQYAiABKAkSJwoGc3RhdHVzGAMgASgOMhcuaG9sZGZhc3QudjEuVG9kb1N0YXR1cyJuCghUdXJuQmxvYhIsCgphZ2VudF90dXJuGAEgASgLMhYuaG9sZGZhc3QudjEuQWdlbnRUdXJuSAASLAoKc2hlbGxfdHVybhgCIAEoCzIWLmhvbGRmYXN0LnYxLlNoZWxsVHVybkgAQgYKBHR1cm4iMAoJQWdlbnRUdXJuEhQKDHVzZXJfbWVzc2FnZRgBIAEoDBINCgVzdGVwcxgCIAMoDCI4CglTaGVsbFR1cm4SFQoNc2hlbGxfY29tbWFuZBgBIAEoDBIUCgxzaGVsbF9vdXRwdXQYAiABKAwi5gEKCFN0ZXBCbG9iEjoKEWFzc2lzdGFudF9tZXNzYWdlGAEgASgLMh0uaG9sZGZhc3QudjEuQXNzaXN0YW50TWVzc2FnZUgAEioKCXRvb2xfY2FsbBgCIAEoCzIVLmhvbGRmYXN0LnYxLlRvb2xDYWxsSAASOAoQdGhpbmtpbmdfbWVzc2FnZRgDIAEoCzIcLmhvbGRmYXN0LnYxLlRoaW5raW5nTWVzc2FnZUgAEjAKDHVzZXJfbWVzc2FnZRgEIAEoCzIYLmhvbGRmYXN0LnYxLlVzZXJNZXNzYWdlSABCBgoEc3RlcCI7ChBBc3Npc3RhbnRNZXNzYWdlEgwKBHRleHQYASABKAkSGQoRcHJvdmlkZXJfbWV0YWRhdGEYAiABKAwiTwoPVGhpbmtpbmdNZXNzYWdlEgwKBHRleHQYASABKAkSGQoRcHJvdmlkZXJfbWV0YWRhdGEYAiABKAwSEwoLZHVyYXRpb25fbXMYAyABKA0i/QEKCFRvb2xDYWxsEhQKDHRvb2xfY2FsbF9pZBgBIAEoCRIMCgR0b29sGAIgASgJEicKCWFyZ3NfanNvbhgDIAEoCzIULmhvbGRmYXN0LnYxLkNvbnRlbnQSKQoHb3V0Y29tZRgEIAEoDjIYLmhvbGRmYXN0LnYxLlRvb2xPdXRjb21lEiQKBnJlc3VsdBgFIAEoCzIULmhvbGRmYXN0LnYxLkNvbnRlbnQSGQoRcHJvdmlkZXJfbWV0YWRhdGEYBiABKAwSEAoIZXhlY19pZHMYByADKAkSJgoFZmlsZXMYCCADKAsyFy5ob2xkZmFzdC52MS5BdHRhY2htZW50Il0KC1VzZXJNZXNzYWdlEgwKBHRleHQYASABKAkSEgoKbWVzc2FnZV9pZBgCIAEoCRIsCgthdHRhY2htZW50cxgDIAMoCzIXLmhvbGRmYXN0LnYxLkF0dGFjaG1lbnQiWgoKQXR0YWNobWVudBISCgptZWRpYV90eXBlGAEgASgJEhEKCWZpbGVfbmFtZRgCIAEoCRIlCgdjb250ZW50GAMgASgLMhQuaG9sZGZhc3QudjEuQ29udGVudCqVAQoKVG9kb1N0YXR1cxIbChdUT0RPX1NUQVRVU19VTlNQRUNJRklFRBAAEhcKE1RPRE9fU1RBVFVTX1BFTkRJTkcQARIbChdUT0RPX1NUQVRVU19JTl9QUk9HUkVTUxACEhkKFVRPRE9fU1RBVFVTX0NPTVBMRVRFRBADEhkKFVRPRE9fU1RBVFVTX0NBTkNFTExFRBAEKqgBCgtUb29sT3V0Y29tZRIcChhUT09MX09VVENPTUVfVU5TUEVDSUZJRUQQABIVChFUT09MX09VVENPTUVfRE9ORRABEhcKE1RPT0xfT1VUQ09NRV9GQUlMRUQQAhIXChNUT09MX09VVENPTUVfREVOSUVEEAMSGAoUVE9PTF9PVVRDT01FX0FCT1JURUQQBBIYChRUT09MX09VVENPTUVfVU5LTk9XThAFYgZwcm90bzM", [file_holdfast_v1_blob]);
+  fileDesc("Ch5ob2xkZmFzdC92MS9jb252ZXJzYXRpb24ucHJvdG8SC2hvbGRmYXN0LnYxItACChFDb252ZXJzYXRpb25TdGF0ZRIQCghtZXNzYWdlcxgBIAMoDBINCgV0b2RvcxgDIAMoDBI4ChJwZW5kaW5nX3Rvb2xfY2FsbHMYBCADKAsyHC5ob2xkZmFzdC52MS5QZW5kaW5nVG9vbENhbGwSMAoNdG9rZW5fZGV0YWlscxgFIAEoCzIZLmhvbGRmYXN0LnYxLlRva2VuRGV0YWlscxIPCgdzdW1tYXJ5GAYgASgMEg0KBXR1cm5zGAggAygMEjMKD3N1YmFnZW50X3N0YXRlcxgQIAMoCzIaLmhvbGRmYXN0LnYxLlN1YmFnZW50U3RhdGUSLQoNbWVzc2FnZV9wYWdlcxgRIAMoCzIWLmhvbGRmYXN0LnYxLlBhZ2VPZklkcxIqCgp0dXJuX3BhZ2VzGBIgAygLMhYuaG9sZGZhc3QudjEuUGFnZU9mSWRzIigKCVBhZ2VPZklkcxIMCgRwYWdlGAEgASgMEg0KBWNvdW50GAIgASgNIhUKBklkUGFnZRILCgNpZHMYASADKAwiRwoPUGVuZGluZ1Rvb2xDYWxsEhQKDHRvb2xfY2FsbF9pZBgBIAEoCRIMCgR0b29sGAIgASgJEhAKCGV4ZWNfaWRzGAMgAygJIjcKDFRva2VuRGV0YWlscxITCgt1c2VkX3Rva2VucxgBIAEoDRISCgptYXhfdG9rZW5zGAIgASgNIoEBCg1TdWJhZ2VudFN0YXRlEg8KB2V4ZWNfaWQYASABKAkSFwoPaWRlbXBvdGVuY3lfa2V5GAIgASgJEhcKD2NvbnZlcnNhdGlvbl9pZBgDIAEoCRItCgVzdGF0ZRgEIAEoCzIeLmhvbGRmYXN0LnYxLkNvbnZlcnNhdGlvblN0YXRlIk0KCFRvZG9JdGVtEgoKAmlkGAEgASgJEgwKBHRleHQYAiABKAkSJwoGc3RhdHVzGAMgASgOMhcuaG9sZGZhc3QudjEuVG9kb1N0YXR1cyJuCghUdXJuQmxvYhIsCgphZ2VudF90dXJuGAEgASgLMhYuaG9sZGZhc3QudjEuQWdlbnRUdXJuSAASLAoKc2hlbGxfdHVybhgCIAEoCzIWLmhvbGRmYXN0LnYxLlNoZWxsVHVybkgAQgYKBHR1cm4iMAoJQWdlbnRUdXJuEhQKDHVzZXJfbWVzc2FnZRgBIAEoDBINCgVzdGVwcxgCIAMoDCI4CglTaGVsbFR1cm4SFQoNc2hlbGxfY29tbWFuZBgBIAEoDBIUCgxzaGVsbF9vdXRwdXQYAiABKAwi5gEKCFN0ZXBCbG9iEjoKEWFzc2lzdGFudF9tZXNzYWdlGAEgASgLMh0uaG9sZGZhc3QudjEuQXNzaXN0YW50TWVzc2FnZUgAEioKCXRvb2xfY2FsbBgCIAEoCzIVLmhvbGRmYXN0LnYxLlRvb2xDYWxsSAASOAoQdGhpbmtpbmdfbWVzc2FnZRgDIAEoCzIcLmhvbGRmYXN0LnYxLlRoaW5raW5nTWVzc2FnZUgAEjAKDHVzZXJfbWVzc2FnZRgEIAEoCzIYLmhvbGRmYXN0LnYxLlVzZXJNZXNzYWdlSABCBgoEc3RlcCI7ChBBc3Npc3RhbnRNZXNzYWdlEgwKBHRleHQYASABKAkSGQoRcHJvdmlkZXJfbWV0YWRhdGEYAiABKAwiTwoPVGhpbmtpbmdNZXNzYWdlEgwKBHRleHQYASABKAkSGQoRcHJvdmlkZXJfbWV0YWRhdGEYAiABKAwSEwoLZHVyYXRpb25fbXMYAyABKA0i/QEKCFRvb2xDYWxsEhQKDHRvb2xfY2FsbF9pZBgBIAEoCRIMCgR0b29sGAIgASgJEicKCWFyZ3NfanNvbhgDIAEoCzIULmhvbGRmYXN0LnYxLkNvbnRlbnQSKQoHb3V0Y29tZRgEIAEoDjIYLmhvbGRmYXN0LnYxLlRvb2xPdXRjb21lEiQKBnJlc3VsdBgFIAEoCzIULmhvbGRmYXN0LnYxLkNvbnRlbnQSGQoRcHJvdmlkZXJfbWV0YWRhdGEYBiABKAwSEAoIZXhlY19pZHMYByADKAkSJgoFZmlsZXMYCCADKAsyFy5ob2xkZmFzdC52MS5BdHRhY2htZW50Il0KC1VzZXJNZXNzYWdlEgwKBHRleHQYASABKAkSEgoKbWVzc2FnZV9pZBgCIAEoCRIsCgthdHRhY2htZW50cxgDIAMoCzIXLmhvbGRmYXN0LnYxLkF0dGFjaG1lbnQiWgoKQXR0YWNobWVudBISCgptZWRpYV90eXBlGAEgASgJEhEKCWZpbGVfbmFtZRgCIAEoCRIlCgdjb250ZW50GAMgASgLMhQuaG9sZGZhc3QudjEuQ29udGVudCqVAQoKVG9kb1N0YXR1cxIbChdUT0RPX1NUQVRVU19VTlNQRUNJRklFRBAAEhcKE1RPRE9fU1RBVFVTX1BFTkRJTkcQARIbChdUT0RPX1NUQVRVU19JTl9QUk9HUkVTUxACEhkKFVRPRE9fU1RBVFVTX0NPTVBMRVRFRBADEhkKFVRPRE9fU1RBVFVTX0NBTkNFTExFRBAEKqgBCgtUb29sT3V0Y29tZRIcChhUT09MX09VVENPTUVfVU5TUEVDSUZJRUQQABIVChFUT09MX09VVENPTUVfRE9ORRABEhcKE1RPT0xfT1VUQ09NRV9GQUlMRUQQAhIXChNUT09MX09VVENPTUVfREVOSUVEEAMSGAoUVE9PTF9PVVRDT01FX0FCT1JURUQQBBIYChRUT09MX09VVENPTUVfVU5LTk9XThAFYgZwcm90bzM", [file_holdfast_v1_blob]);
 
 /**
  * A checkpoint: everything a new stream needs to go on with the conversation. The client keeps the
@@ -24,6 +24,7 @@ export type ConversationState = Message<"holdfast.v1.ConversationState"> & {
   /**
    * What feeds the model: each a JSON object {"role", "content"}. Only ever appended to within a
    * conversation, so that the providers' prompt caches stay warm; a summary starts a new list.
+   * Only the newest: those before them are in message_pages.
    *
    * @generated from field: repeated bytes messages = 1;
    */
@@ -56,7 +57,7 @@ export type ConversationState = Message<"holdfast.v1.ConversationState"> & {
   summary: Uint8Array;
 
   /**
-   * For display: each a TurnBlob.
+   * For display: each a TurnBlob. Only the newest: those before them are in turn_pages.
    *
    * @generated from field: repeated bytes turns = 8;
    */
@@ -66,6 +67,19 @@ export type ConversationState = Message<"holdfast.v1.ConversationState"> & {
    * @generated from field: repeated holdfast.v1.SubagentState subagent_states = 16;
    */
   subagentStates: SubagentState[];
+
+  /**
+   * What stands before `messages` and before `turns`, oldest first. With it a state names a conversation of any length
+   * in a few ids: an id that is added fills at most one page of each size, and a full page is never written again.
+   *
+   * @generated from field: repeated holdfast.v1.PageOfIds message_pages = 17;
+   */
+  messagePages: PageOfIds[];
+
+  /**
+   * @generated from field: repeated holdfast.v1.PageOfIds turn_pages = 18;
+   */
+  turnPages: PageOfIds[];
 };
 
 /**
@@ -74,6 +88,55 @@ export type ConversationState = Message<"holdfast.v1.ConversationState"> & {
  */
 export const ConversationStateSchema: GenMessage<ConversationState> = /*@__PURE__*/
   messageDesc(file_holdfast_v1_conversation, 0);
+
+/**
+ * Ids of a list that lie in a blob.
+ *
+ * @generated from message holdfast.v1.PageOfIds
+ */
+export type PageOfIds = Message<"holdfast.v1.PageOfIds"> & {
+  /**
+   * Blob id of an IdPage.
+   *
+   * @generated from field: bytes page = 1;
+   */
+  page: Uint8Array;
+
+  /**
+   * How many ids of the list it stands for: 16, 256 or 4096. It never rises from one page of a list to the next, and a
+   * list has at most 65,536 ids.
+   *
+   * @generated from field: uint32 count = 2;
+   */
+  count: number;
+};
+
+/**
+ * Describes the message holdfast.v1.PageOfIds.
+ * Use `create(PageOfIdsSchema)` to create a new message.
+ */
+export const PageOfIdsSchema: GenMessage<PageOfIds> = /*@__PURE__*/
+  messageDesc(file_holdfast_v1_conversation, 1);
+
+/**
+ * A page: exactly 16 ids, oldest first. They are ids of the list in a page that stands for 16, and of pages that stand
+ * for a sixteenth each in a larger one.
+ *
+ * @generated from message holdfast.v1.IdPage
+ */
+export type IdPage = Message<"holdfast.v1.IdPage"> & {
+  /**
+   * @generated from field: repeated bytes ids = 1;
+   */
+  ids: Uint8Array[];
+};
+
+/**
+ * Describes the message holdfast.v1.IdPage.
+ * Use `create(IdPageSchema)` to create a new message.
+ */
+export const IdPageSchema: GenMessage<IdPage> = /*@__PURE__*/
+  messageDesc(file_holdfast_v1_conversation, 2);
 
 /**
  * A tool call whose outcome is not in the messages yet.
@@ -104,7 +167,7 @@ export type PendingToolCall = Message<"holdfast.v1.PendingToolCall"> & {
  * Use `create(PendingToolCallSchema)` to create a new message.
  */
 export const PendingToolCallSchema: GenMessage<PendingToolCall> = /*@__PURE__*/
-  messageDesc(file_holdfast_v1_conversation, 1);
+  messageDesc(file_holdfast_v1_conversation, 3);
 
 /**
  * How full the model's context is.
@@ -130,7 +193,7 @@ export type TokenDetails = Message<"holdfast.v1.TokenDetails"> & {
  * Use `create(TokenDetailsSchema)` to create a new message.
  */
 export const TokenDetailsSchema: GenMessage<TokenDetails> = /*@__PURE__*/
-  messageDesc(file_holdfast_v1_conversation, 2);
+  messageDesc(file_holdfast_v1_conversation, 4);
 
 /**
  * A subagent is an ordinary stream whose idempotency key is derived from the parent's and the exec id.
@@ -168,7 +231,7 @@ export type SubagentState = Message<"holdfast.v1.SubagentState"> & {
  * Use `create(SubagentStateSchema)` to create a new message.
  */
 export const SubagentStateSchema: GenMessage<SubagentState> = /*@__PURE__*/
-  messageDesc(file_holdfast_v1_conversation, 3);
+  messageDesc(file_holdfast_v1_conversation, 5);
 
 /**
  * One entry of the agent's list of things to do.
@@ -197,7 +260,7 @@ export type TodoItem = Message<"holdfast.v1.TodoItem"> & {
  * Use `create(TodoItemSchema)` to create a new message.
  */
 export const TodoItemSchema: GenMessage<TodoItem> = /*@__PURE__*/
-  messageDesc(file_holdfast_v1_conversation, 4);
+  messageDesc(file_holdfast_v1_conversation, 6);
 
 /**
  * One turn, for display.
@@ -228,7 +291,7 @@ export type TurnBlob = Message<"holdfast.v1.TurnBlob"> & {
  * Use `create(TurnBlobSchema)` to create a new message.
  */
 export const TurnBlobSchema: GenMessage<TurnBlob> = /*@__PURE__*/
-  messageDesc(file_holdfast_v1_conversation, 5);
+  messageDesc(file_holdfast_v1_conversation, 7);
 
 /**
  * The user said something and the agent worked on it.
@@ -256,7 +319,7 @@ export type AgentTurn = Message<"holdfast.v1.AgentTurn"> & {
  * Use `create(AgentTurnSchema)` to create a new message.
  */
 export const AgentTurnSchema: GenMessage<AgentTurn> = /*@__PURE__*/
-  messageDesc(file_holdfast_v1_conversation, 6);
+  messageDesc(file_holdfast_v1_conversation, 8);
 
 /**
  * The user ran a command without the agent.
@@ -284,7 +347,7 @@ export type ShellTurn = Message<"holdfast.v1.ShellTurn"> & {
  * Use `create(ShellTurnSchema)` to create a new message.
  */
 export const ShellTurnSchema: GenMessage<ShellTurn> = /*@__PURE__*/
-  messageDesc(file_holdfast_v1_conversation, 7);
+  messageDesc(file_holdfast_v1_conversation, 9);
 
 /**
  * One piece of what the agent did.
@@ -329,7 +392,7 @@ export type StepBlob = Message<"holdfast.v1.StepBlob"> & {
  * Use `create(StepBlobSchema)` to create a new message.
  */
 export const StepBlobSchema: GenMessage<StepBlob> = /*@__PURE__*/
-  messageDesc(file_holdfast_v1_conversation, 8);
+  messageDesc(file_holdfast_v1_conversation, 10);
 
 /**
  * Text of the model.
@@ -355,7 +418,7 @@ export type AssistantMessage = Message<"holdfast.v1.AssistantMessage"> & {
  * Use `create(AssistantMessageSchema)` to create a new message.
  */
 export const AssistantMessageSchema: GenMessage<AssistantMessage> = /*@__PURE__*/
-  messageDesc(file_holdfast_v1_conversation, 9);
+  messageDesc(file_holdfast_v1_conversation, 11);
 
 /**
  * Reasoning of the model.
@@ -386,7 +449,7 @@ export type ThinkingMessage = Message<"holdfast.v1.ThinkingMessage"> & {
  * Use `create(ThinkingMessageSchema)` to create a new message.
  */
 export const ThinkingMessageSchema: GenMessage<ThinkingMessage> = /*@__PURE__*/
-  messageDesc(file_holdfast_v1_conversation, 10);
+  messageDesc(file_holdfast_v1_conversation, 12);
 
 /**
  * A tool call as the user sees it. It may own several execs (an edit reads, then writes).
@@ -452,7 +515,7 @@ export type ToolCall = Message<"holdfast.v1.ToolCall"> & {
  * Use `create(ToolCallSchema)` to create a new message.
  */
 export const ToolCallSchema: GenMessage<ToolCall> = /*@__PURE__*/
-  messageDesc(file_holdfast_v1_conversation, 11);
+  messageDesc(file_holdfast_v1_conversation, 13);
 
 /**
  * What the user said.
@@ -483,7 +546,7 @@ export type UserMessage = Message<"holdfast.v1.UserMessage"> & {
  * Use `create(UserMessageSchema)` to create a new message.
  */
 export const UserMessageSchema: GenMessage<UserMessage> = /*@__PURE__*/
-  messageDesc(file_holdfast_v1_conversation, 12);
+  messageDesc(file_holdfast_v1_conversation, 14);
 
 /**
  * An image or a file that goes with a message.
@@ -514,7 +577,7 @@ export type Attachment = Message<"holdfast.v1.Attachment"> & {
  * Use `create(AttachmentSchema)` to create a new message.
  */
 export const AttachmentSchema: GenMessage<Attachment> = /*@__PURE__*/
-  messageDesc(file_holdfast_v1_conversation, 13);
+  messageDesc(file_holdfast_v1_conversation, 15);
 
 /**
  * How far a todo is.
