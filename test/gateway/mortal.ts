@@ -10,6 +10,8 @@ export class Life {
   /** Durable writes so far. */
   writes = 0;
   dieAt: number | undefined;
+  /** Told of each write to the disk, when it is asked for. */
+  onWrite: (name: string, given: readonly unknown[]) => void = () => undefined;
   /** Batches of rows that it began. */
   batches = 0;
   /** This one never reaches the disk: the process is dead before. */
@@ -39,6 +41,7 @@ export class Life {
       return (...given: readonly unknown[]): unknown => {
         if (name === "batch" && ++this.batches === this.loseBatch) this.die();
         if (this.isDead) return this.#never.promise;
+        if (writing.includes(String(name))) this.onWrite(String(name), given);
         const result: unknown = Reflect.apply(value, target, given);
         return writing.includes(String(name)) ? this.#written(result) : result;
       };
