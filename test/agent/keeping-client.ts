@@ -59,7 +59,9 @@ export class KeepingClient {
     const { message } = event;
     if (message.case === "conversationCheckpointUpdate") {
       // The rule of checkpoints: whatever it names was kept before.
-      for (const id of [...message.value.messages, ...message.value.turns, ...message.value.todos]) {
+      const { messages, turns, todos, messagePages, turnPages } = message.value;
+      const pages = [...messagePages, ...turnPages].map(({ page }) => page);
+      for (const id of [...messages, ...turns, ...todos, ...pages]) {
         if (!this.blobs.has(Buffer.from(id).toString("hex")))
           throw new Error("a checkpoint names a blob that nobody kept");
       }

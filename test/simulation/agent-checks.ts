@@ -147,7 +147,8 @@ function asked(turn: TurnAccount, { id, message }: KvServerMessage): void {
 }
 
 function checkpoint(turn: TurnAccount, state: ConversationState): void {
-  const own = [...state.messages, ...state.turns, ...state.todos].map((id) =>
+  const pages = [...state.messagePages, ...state.turnPages].map(({ page }) => page);
+  const own = [...state.messages, ...state.turns, ...state.todos, ...pages].map((id) =>
     Buffer.from(id).toString("hex"),
   );
   turn.checkpoint(

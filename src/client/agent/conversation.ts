@@ -256,11 +256,12 @@ export class Conversation {
   async #continued(turn: TurnUnderWay, view: TurnView): Promise<ConversationState | undefined> {
     const { blobs } = this.#context;
     const state = this.state ?? create(ConversationStateSchema);
-    const named = new Set(await this.#messagesSince(state, turn.messagesBefore));
+    const named = await this.#messagesSince(state, turn.messagesBefore);
+    const onlySet = view.messages.map(({ blobId }) => blobId).filter((blobId) => !named.includes(blobId));
     const kept: CutOffTurn["kept"][number][] = [];
-    for (const blobId of new Set([...named, ...view.messages.map((message) => message.blobId)])) {
+    for (const [at, blobId] of [...named, ...new Set(onlySet)].entries()) {
       const message = messageIn(await blobs.get(blobId));
-      if (message !== undefined) kept.push({ blobId, message, isNamed: named.has(blobId) });
+      if (message !== undefined) kept.push({ blobId, message, isNamed: at < named.length });
     }
     const next = continued({ state, turnsBefore: turn.turnsBefore, kept, view });
     for (const { id, bytes } of next?.blobs ?? []) await blobs.put(id, bytes);

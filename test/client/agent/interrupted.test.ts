@@ -11,6 +11,7 @@ import {
   ConversationStateSchema,
   decodeChatMessage,
   encodeChatMessage,
+  idsIn,
   TurnBlobSchema,
 } from "../../../src/protocol/index.ts";
 
@@ -122,6 +123,26 @@ test("the turn is shown with everything that came of it, in the place of an earl
   assert.ok(turn.case === "agentTurn");
   assert.equal(turn.value.steps.length, 4);
   for (const step of turn.value.steps) assert.ok(next.blobs.some(({ id }) => id === bytesToHex(step)));
+});
+
+test("with full pages the ids in them stay there, new ones fill the next, and the last turn is still replaced", () => {
+  const pages = [{ page: new Uint8Array(32).fill(9), count: 16 }];
+  const some = (count: number) => Array.from({ length: count }, (_, at) => new Uint8Array(32).fill(at + 20));
+  const state = create(ConversationStateSchema, {
+    messagePages: pages,
+    messages: some(16),
+    turnPages: pages,
+    turns: some(1),
+  });
+  const parts = [{ kind: "text" as const, step: 0, text: "so" }];
+  const next = continued({ state, turnsBefore: 16, kept: [], view: view({ parts }) });
+  assert.ok(next !== undefined);
+  const { messagePages, messages, turnPages, turns } = next.state;
+  assert.deepEqual([messagePages.length, messages.length], [2, 2]);
+  const page = next.blobs.find(({ id }) => id === bytesToHex(messagePages[1]?.page ?? new Uint8Array()));
+  assert.deepEqual(page === undefined ? [] : idsIn(page.bytes), some(16));
+  assert.deepEqual([turnPages, turns.length], [state.turnPages, 1]);
+  assert.notDeepEqual(turns, state.turns);
 });
 
 test("a turn without words leaves nothing", () => {
