@@ -57,17 +57,16 @@ class CountedAgent {
   }
 
   #counted(stream: ApplicationStream): ApplicationStream {
-    const tell =
-      (say: (body: Uint8Array, reason?: "completed" | "failed") => Promise<number>) =>
-      (body: Uint8Array, reason?: "completed" | "failed"): Promise<number> => {
-        this.#said(body);
-        return say.call(stream, body, reason);
-      };
-    const own = new Map<string | symbol, unknown>([
-      ["emit", tell(stream.emit)],
-      ["end", tell(stream.end)],
-      ["inputs", this.#hearing(stream.inputs)],
-    ]);
+    const emit = (body: Uint8Array): Promise<number> => {
+      this.#said(body);
+      return stream.emit(body);
+    };
+    const end = (body: Uint8Array, reason?: "completed" | "failed"): Promise<number> => {
+      this.#said(body);
+      return stream.end(body, reason);
+    };
+    const inputs = this.#hearing(stream.inputs);
+    const own = new Map<string | symbol, unknown>(Object.entries({ emit, end, inputs }));
     const get = (_: ApplicationStream, name: string | symbol): unknown => {
       const value: unknown = own.get(name) ?? Reflect.get(stream, name);
       return typeof value === "function" ? value.bind(stream) : value;
