@@ -23,6 +23,8 @@ interface Cost {
   chunks: number;
   events: number;
   checkpoints: number;
+  /** Blobs that the server asked for. */
+  asked: number;
   /** Blobs that are pages of ids. */
   pages: number;
   blobs: number;
@@ -36,6 +38,7 @@ const NOTHING: Cost = {
   chunks: 0,
   events: 0,
   checkpoints: 0,
+  asked: 0,
   pages: 0,
   blobs: 0,
   commits: 0,
@@ -49,11 +52,23 @@ class CountedAgent {
   cost = { ...NOTHING };
   /** Requests for blobs that have no answer yet. */
   unanswered = 0;
-  readonly application: Application;
+  readonly #model: PacedModel;
+  #agent: Application;
 
   constructor(model: PacedModel) {
-    const agent = createAgent({ models: modelsOf(model) });
-    this.application = (stream) => agent(this.#counted(stream));
+    this.#model = model;
+    this.#agent = this.#newAgent();
+  }
+
+  readonly application: Application = (stream) => this.#agent(this.#counted(stream));
+
+  /** As another process would: nothing is remembered. */
+  forget(): void {
+    this.#agent = this.#newAgent();
+  }
+
+  #newAgent(): Application {
+    return createAgent({ models: modelsOf(this.#model) });
   }
 
   #counted(stream: ApplicationStream): ApplicationStream {
@@ -95,8 +110,9 @@ class CountedAgent {
     if (message.case === "conversationCheckpointUpdate") this.cost.checkpoints++;
     if (message.case !== "kvServerMessage") return;
     this.unanswered++;
-    const asked = message.value.message;
-    if (asked.case === "setBlobArgs" && asked.value.kind === BlobKind.ID_PAGE) this.cost.pages++;
+    const request = message.value.message;
+    if (request.case === "getBlobArgs") this.cost.asked++;
+    if (request.case === "setBlobArgs" && request.value.kind === BlobKind.ID_PAGE) this.cost.pages++;
   }
 }
 
@@ -108,17 +124,20 @@ const lookingModel = (): PacedModel =>
       : [`You said ${told}`];
   });
 
-/** A conversation with so many messages goes on: with what a tool said, and then with what the user says. */
-async function goOn(t: TestContext, earlier: number) {
+/** A conversation with so many messages, and what each thing costs that the client says next. */
+async function conversation(t: TestContext, earlier: number) {
   const model = lookingModel();
   const agent = new CountedAgent(model);
   const world = await World.begin(t, model, { application: agent.application });
-  world.life.onWrite = (name, given) => {
-    const { cost } = agent;
-    if (name === "append") cost.commits++;
-    else cost.batches++;
-    cost.diskBytes += bytesIn(given);
+  const count = (): void => {
+    world.life.onWrite = (name, given) => {
+      const { cost } = agent;
+      if (name === "append") cost.commits++;
+      else cost.batches++;
+      cost.diskBytes += bytesIn(given);
+    };
   };
+  count();
   const lines: Line[] = Array.from({ length: earlier }, (_, at) =>
     at % 2 === 0 ? user(`Question ${at}`) : said({ text: `Answer ${at}`, calls: [] }),
   );
@@ -135,6 +154,17 @@ async function goOn(t: TestContext, earlier: number) {
     agent.cost.blobs = (await world.rows("client_blobs")).length - blobs;
     return [reply, agent.cost];
   };
+  const restart = async (): Promise<void> => {
+    agent.forget();
+    await world.restart();
+    count();
+  };
+  return { world, model, ask, restart };
+}
+
+/** It goes on with what a tool said, and then with what the user says. */
+async function goOn(t: TestContext, earlier: number) {
+  const { world, model, ask } = await conversation(t, earlier);
   const [asked, fresh] = await ask(user("Look around"));
   assert.equal(asked.calls.length, 1);
   const [, toolResult] = await ask(result(asked.calls[0]?.id ?? "", "a table"));
@@ -159,8 +189,8 @@ const DISK_BYTES_MORE_MAX = 3 * STREAM_BYTES_MORE_MAX;
 const WRITES_MORE_MAX = 3;
 
 function assertNoDearer(cost: Cost, least: Cost): void {
-  const { chunks, events, checkpoints, pages, blobs } = cost;
-  assert.deepEqual({ ...least, chunks, events, checkpoints, pages, blobs }, least);
+  const { chunks, events, checkpoints, asked, pages, blobs } = cost;
+  assert.deepEqual({ ...least, chunks, events, checkpoints, asked, pages, blobs }, least);
   assert.ok(cost.commits <= least.commits + WRITES_MORE_MAX, `${cost.commits} commits`);
   assert.ok(cost.batches <= least.batches + WRITES_MORE_MAX, `${cost.batches} batches`);
   assert.ok(cost.streamBytes < least.streamBytes + STREAM_BYTES_MORE_MAX, `${cost.streamBytes} to and fro`);
@@ -179,4 +209,23 @@ test("going on costs the same after 10, 100 and 1,000 messages: with a tool resu
     assertNoDearer(long.toolResult, short.toolResult);
     assertNoDearer(long.message, short.message);
   }
+});
+
+test("a server that was restarted asks once for what it has forgotten, and going on costs as before", async (t) => {
+  const { model, ask, restart } = await conversation(t, 100);
+  const [asked] = await ask(user("Look around"));
+  await restart();
+  // The open turn: its request brought the history along, and the log has it.
+  const [, toolResult] = await ask(result(asked.calls[0]?.id ?? "", "a table"));
+  assert.equal(toolResult.asked, 0);
+  await restart();
+  const [, first] = await ask(user("Thanks"));
+  assert.equal(model.calls.at(-1)?.messages.length, 105);
+  // What the request names and does not bring: 104 messages and the six pages that they fill.
+  assert.equal(first.asked, 104 + 6);
+  const [, second] = await ask(user("More"));
+  const [, short] = await (await conversation(t, 10)).ask(user("Hi"));
+  assert.equal(second.asked, 0);
+  assert.ok(second.streamBytes < short.streamBytes + STREAM_BYTES_MORE_MAX);
+  assert.equal(model.calls.at(-1)?.messages.length, 107);
 });
