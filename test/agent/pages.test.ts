@@ -219,3 +219,20 @@ test("F2: pages that name themselves over and over are no way to make a server r
   assert.equal(countOf(messageIds(long)), 5_120);
   assert.equal(await failureOf(long, blobs), FailureKind.CONTEXT_TOO_LONG);
 });
+
+test("E8: a conversation has so many turns and not one more", async () => {
+  const blobs: Blobs = new Map();
+  const page = new Uint8Array(32).fill(1);
+  const pages = [4_096, 256, 16].flatMap((count) =>
+    Array.from({ length: 15 }, () => create(PageOfIdsSchema, { page, count })),
+  );
+  const ended = async (turns: number): Promise<FailureKind | undefined> => {
+    const newest = Array.from({ length: turns - 65_520 }, (_, at) => new Uint8Array(32).fill(at + 2));
+    const state = create(ConversationStateSchema, { turnPages: pages, turns: newest });
+    for (const id of [page, ...newest]) blobs.set(Buffer.from(id).toString("hex"), new Uint8Array());
+    const { host } = await goOn(state, blobs);
+    return endOf(host.messages).failure?.kind;
+  };
+  assert.equal(await ended(65_535), undefined);
+  assert.equal(await ended(65_536), FailureKind.CONTEXT_TOO_LONG);
+});
