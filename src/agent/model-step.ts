@@ -54,16 +54,14 @@ export class ModelStep {
   async run(model: Model, call: Omit<ModelCall, "signal">): Promise<void> {
     const { io } = this.#context;
     beginStep(io, this.#place, model.id);
+    // A call is paid for, so a crash may cost one at most: the step before it, and how its calls went, is on disk.
+    await io.untilDurable(io.log.lastStep?.lastEvent ?? 0);
     const signal = AbortSignal.any([io.stream.signal, io.cancelSignal]);
     try {
       for await (const part of model.call({ ...call, signal })) {
         const { updates, call: made } = this.#output.take(part);
-        for (const update of updates) {
-          void io.update(update);
-          await io.breathe();
-        }
+        for (const update of updates) await io.update(update);
         if (made !== undefined) await this.#announce(made);
-        await io.breathe();
         if (signal.aborted) break;
       }
     } catch (error) {
@@ -82,7 +80,8 @@ export class ModelStep {
     const argsJson = await io.content(encoder.encode(part.args));
     const { toolCallId, tool } = part;
     const execIds = needsExec(plan(tool, part.args, at)) ? [place] : [];
-    void io.update({ case: "toolCallStarted", value: { toolCall: { toolCallId, tool, argsJson, execIds } } });
+    const toolCall = { toolCallId, tool, argsJson, execIds };
+    await io.update({ case: "toolCallStarted", value: { toolCall } });
   }
 
   /** A call that the user cancelled is complete with what there is of it. */

@@ -58,9 +58,6 @@ export const OUTCOMES: Readonly<Record<Outcome, ToolOutcome>> = {
 export class ToolCalls {
   readonly #io: TurnIo;
   readonly #request: RunRequest;
-  /** The last numbers that were given, some of them on their way into the log. */
-  #execNumber = 0;
-  #queryId = 0;
 
   constructor(io: TurnIo, request: RunRequest) {
     this.#io = io;
@@ -223,15 +220,13 @@ export class ToolCalls {
         options: options.map((label, place) => ({ id: String(place + 1), label })),
       })),
     };
-    const id = Math.max(this.#queryId + 1, this.#io.log.nextQueryId);
-    this.#queryId = id;
+    const id = this.#io.log.nextQueryId;
     return this.#io.emit({ case: "interactionQuery", value: { id, query: { case: "askQuestion", value } } });
   }
 
-  /** The step's output is durable, or there would be no open call: only now may it have effects (C0). */
+  /** The step's output is complete, or there would be no open call; the request stands behind it and leaves with it, or later (C0). */
   #issue({ part }: OpenCall, execId: string, message: ExecMessage): Promise<void> {
-    const id = Math.max(this.#execNumber, this.#io.log.execsIssued) + 1;
-    this.#execNumber = id;
+    const id = this.#io.log.execsIssued + 1;
     return this.#io.emit({
       case: "execServerMessage",
       value: { id, execId, toolCallId: part.toolCallId, message },
@@ -241,16 +236,14 @@ export class ToolCalls {
   /** Passes on what running execs have said, for the readers that do not run them. */
   async #relay({ place, part }: OpenCall): Promise<boolean> {
     const pieces = this.#io.log.unrelayedOf(place);
-    this.#io.log.relaying(place);
     for (const piece of pieces) {
       if (piece.kind === "progress") {
         const value = { toolCallId: part.toolCallId, execId: place, text: piece.text };
-        void this.#io.update({ case: "toolCallDelta", value });
+        await this.#io.update({ case: "toolCallDelta", value });
       } else {
         const output = { case: piece.kind, value: piece.bytes };
-        void this.#io.update({ case: "shellOutputDelta", value: { execId: place, output } });
+        await this.#io.update({ case: "shellOutputDelta", value: { execId: place, output } });
       }
-      await this.#io.breathe();
     }
     return pieces.length > 0;
   }

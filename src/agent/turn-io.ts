@@ -1,8 +1,12 @@
 /**
  * The turn's two logs as its runner uses them: reads them back, says events, waits for answers.
  *
- * Every event that counts is taken into the `TurnLog` when it is durable, by the same function that reads it back
- * after a restart. What waits here waits for a fact in the log, never for a callback that a crash would lose.
+ * An event is taken into the `TurnLog` when the host has accepted it, by the same function that reads it back after a
+ * restart. Its place in the log is fixed then: what follows from it stands behind it, so it can never be durable without
+ * it, and nobody hears of either before it is. So nobody waits for the disk, but for what is no event: see `untilDurable`.
+ * What waits here waits for a fact in the log, never for a callback that a crash would lose.
+ *
+ * Invariant: once an event was refused nothing more is said, so the log never holds what follows from a missing event.
  */
 import { create, fromBinary, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import {
@@ -13,6 +17,7 @@ import {
   ContentSchema,
   type KvServerMessageSchema,
 } from "../protocol/messages.ts";
+import { HoldfastError } from "../protocol/errors.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import type { ApplicationStream, ClientInput } from "../server/application.ts";
 import { type BlobCache, blobIdOf, bytesOf, contentOf, hexOf, largeBlobs } from "./blobs.ts";
@@ -24,11 +29,13 @@ export type ServerMessage = NonNullable<MessageInitShape<typeof AgentServerMessa
 
 type KvMessage = NonNullable<MessageInitShape<typeof KvServerMessageSchema>["message"]>;
 
-/** Events accepted without waiting for the disk, so that they share commits. */
-const UNAWAITED_MAX = 256;
+/** Events that may wait for the disk together; then whoever says more waits with them (F2). */
+const WAITING_MAX = 256;
 
 /** The same in bytes: with the largest event on top far below what the host lets wait. */
-const UNAWAITED_BYTES_MAX = LIMITS.sendQueueBytesMax / 4;
+const WAITING_BYTES_MAX = LIMITS.sendQueueBytesMax / 4;
+
+const ROOM = Promise.resolve();
 
 /** The turn is over for this run: aborted, or another host has it. */
 export class Stopped extends Error {}
@@ -43,15 +50,13 @@ export class TurnIo {
   readonly #cancel = new AbortController();
   #changes = 0;
   #isOver = false;
-  /** What the client was asked to keep and to give by this run: in the log, or on its way there. */
-  readonly #sets = new Set<string>();
-  readonly #gets = new Set<string>();
-  #kvId = 0;
-  #unawaited = 0;
-  #unawaitedBytes = 0;
+  /** The last event that was accepted. */
+  #head = 0;
+  /** Events that are not durable yet. */
+  readonly #waiting = new Map<number, Promise<void>>();
+  #waitingBytes = 0;
   /** Why an event did not get into the log: nothing that follows from it will ever be heard. */
   #refused: Error | undefined;
-  #last: Promise<unknown> = Promise.resolve();
 
   constructor(stream: ApplicationStream, cache: BlobCache) {
     this.stream = stream;
@@ -68,6 +73,7 @@ export class TurnIo {
       this.log.heard(next.value);
     }
     for await (const { eventId, body } of this.stream.past()) {
+      this.#head = eventId;
       if (body.length === 0) continue;
       const message = fromBinary(AgentServerMessageSchema, body);
       this.#keepSet(message);
@@ -130,55 +136,75 @@ export class TurnIo {
     while (!isSo()) await this.changeSince(this.#changes);
   }
 
-  /** Says an event, in order. Resolves when it is durable and in the book. */
+  /**
+   * Says an event, in order; it counts from now on. Resolves when there is room for another one, which is at once
+   * unless much waits for the disk: not when it is durable.
+   */
   emit(message: ServerMessage): Promise<void> {
     const whole = messageOf(message);
     const body = toBinary(AgentServerMessageSchema, whole);
-    const durable = this.stream.emit(body).then(
-      (eventId) => this.#logged(eventId, whole),
-      (cause: unknown) => {
-        if (this.isStopped) throw new Stopped();
-        this.#refused ??= cause instanceof Error ? cause : new Error(String(cause));
-        this.#change();
-        throw cause;
-      },
-    );
-    durable.catch(() => undefined);
-    this.#last = durable;
-    this.#unawaited++;
-    this.#unawaitedBytes += body.length;
-    return durable;
+    if (body.length > LIMITS.eventBytesMax) this.#refuse(tooLarge(body.length));
+    const silence = this.#silence ?? this.#take(whole);
+    if (silence !== undefined) return quiet(Promise.reject(silence));
+    const eventId = ++this.#head;
+    const durable = quiet(this.#follow(this.stream.emit(body), eventId, body.length));
+    this.#waiting.set(eventId, durable);
+    const isFull = this.#waiting.size >= WAITING_MAX || this.#waitingBytes >= WAITING_BYTES_MAX;
+    return isFull ? durable : ROOM;
   }
 
-  #logged(eventId: number, whole: AgentServerMessage): void {
-    this.log.logged(eventId, whole);
-    // What answers it may have been heard before.
-    if (whole.message.case !== "interactionUpdate") this.#change();
+  /** Why nothing more may be said. */
+  get #silence(): Error | undefined {
+    return this.isStopped ? new Stopped() : this.#refused;
+  }
+
+  /** Into the book, which says when something is not as it must be: then it is not said either. */
+  #take(whole: AgentServerMessage): Error | undefined {
+    try {
+      this.log.logged(this.#head + 1, whole);
+      return undefined;
+    } catch (bug) {
+      return this.#refuse(bug);
+    }
+  }
+
+  #refuse(cause: unknown): Error {
+    this.#refused ??= cause instanceof Error ? cause : new Error(String(cause));
+    this.#change();
+    return this.#refused;
+  }
+
+  async #follow(durable: Promise<number>, eventId: number, bytes: number): Promise<void> {
+    this.#waitingBytes += bytes;
+    try {
+      const given = await durable;
+      if (given !== eventId) throw new Error(`event ${eventId} of a turn was logged as ${given}`);
+    } catch (cause) {
+      const refused = this.#refuse(cause);
+      throw this.#silence ?? refused;
+    } finally {
+      this.#waiting.delete(eventId);
+      this.#waitingBytes -= bytes;
+    }
   }
 
   update(update: Update): Promise<void> {
     return this.emit({ case: "interactionUpdate", value: { message: update } });
   }
 
-  /** Waits for the disk now and then, so that a fast model does not run ahead of it without bound. */
-  async breathe(): Promise<void> {
-    if (this.#unawaited < UNAWAITED_MAX && this.#unawaitedBytes < UNAWAITED_BYTES_MAX) return;
-    this.#unawaited = 0;
-    this.#unawaitedBytes = 0;
-    await this.#last;
-    if (this.#refused !== undefined) throw this.#refused;
+  /** Until this event is on disk, and so all before it: for what is done outside of the log and costs something. */
+  async untilDurable(eventId: number): Promise<void> {
+    await this.#waiting.get(eventId);
   }
 
   /** Asks the client to keep a blob, once; the answer is in the log some time later. */
   async setBlob(bytes: Uint8Array, kind: BlobKind, id = blobIdOf(bytes)): Promise<Content> {
     this.learn(id, bytes);
-    if (!this.#sets.has(id) && !this.log.isSetAsked(id)) {
-      this.#sets.add(id);
-      const isInline = bytes.length <= LIMITS.inlineBytesMax;
-      if (!isInline) await largeBlobs(this.stream.blobs).put(bytes);
+    const isInline = bytes.length <= LIMITS.inlineBytesMax;
+    if (!isInline && !this.log.isSetAsked(id)) await largeBlobs(this.stream.blobs).put(bytes);
+    if (!this.log.isSetAsked(id)) {
       const value = { blobId: bytesOf(id), kind, ...(isInline ? { blobData: bytes } : {}) };
-      this.#ask({ case: "setBlobArgs", value });
-      await this.breathe();
+      await this.#ask({ case: "setBlobArgs", value });
     }
     return create(ContentSchema, {
       content: { case: "blobId", value: bytesOf(id) },
@@ -186,9 +212,8 @@ export class TurnIo {
     });
   }
 
-  #ask(message: KvMessage): void {
-    this.#kvId = Math.max(this.#kvId, this.log.kvIdMax) + 1;
-    void this.emit({ case: "kvServerMessage", value: { id: this.#kvId, message } });
+  #ask(message: KvMessage): Promise<void> {
+    return this.emit({ case: "kvServerMessage", value: { id: this.log.kvIdMax + 1, message } });
   }
 
   /** A blob that the conversation names: known, cached, uploaded, or asked of the client. */
@@ -201,7 +226,7 @@ export class TurnIo {
   }
 
   async #uploaded(id: string): Promise<Uint8Array | undefined> {
-    return this.#isGetAsked(id) ? undefined : this.stream.blobs?.get(id);
+    return this.log.isGetAsked(id) ? undefined : this.stream.blobs?.get(id);
   }
 
   async #asked(id: string): Promise<Uint8Array> {
@@ -215,14 +240,9 @@ export class TurnIo {
   askFor(ids: readonly string[]): void {
     for (const id of ids) {
       const isInHand = this.#known.has(id) || this.#cache.get(this.stream.principal, id) !== undefined;
-      if (isInHand || this.#isGetAsked(id)) continue;
-      this.#gets.add(id);
-      this.#ask({ case: "getBlobArgs", value: { blobId: bytesOf(id) } });
+      if (isInHand || this.log.isGetAsked(id)) continue;
+      void this.#ask({ case: "getBlobArgs", value: { blobId: bytesOf(id) } });
     }
-  }
-
-  #isGetAsked(id: string): boolean {
-    return this.#gets.has(id) || this.log.isGetAsked(id);
   }
 
   async #answered(id: string): Promise<Uint8Array> {
@@ -266,6 +286,17 @@ export class TurnIo {
     const { blobId, blobData } = message.value.message.value;
     if (blobData !== undefined) this.#known.set(hexOf(blobId), blobData);
   }
+}
+
+/** Whoever does not wait for it hears of it by the next thing that he says or waits for. */
+function quiet<Value>(promise: Promise<Value>): Promise<Value> {
+  promise.catch(() => undefined);
+  return promise;
+}
+
+function tooLarge(bytes: number): HoldfastError {
+  const message = `an event of a turn has ${bytes} bytes, and at most ${LIMITS.eventBytesMax}: put it in a blob`;
+  return new HoldfastError("too_large", message);
 }
 
 function missing(id: string, why: string): TurnFailure {

@@ -5,7 +5,8 @@
  * through a turn and one that reads it back know the same. It holds facts only; what follows from
  * them is decided in `turn.ts`.
  *
- * Invariant: nothing in here that is not in one of the logs, so a restart loses nothing and invents nothing.
+ * Invariant: nothing in here that is not in one of the logs, or accepted into it: a restart invents nothing, and what it
+ * loses nobody has heard of.
  */
 import { fromBinary } from "@bufbuild/protobuf";
 import * as ledger from "../core/exec-ledger.ts";
@@ -38,6 +39,8 @@ import { type ExecReply, isTerminal, type Partial, partialsOf } from "./exec-rep
 /** A step whose model output is complete. */
 export interface StepRecord {
   readonly step: number;
+  /** Its last event: that completed it, or said how its last call went. */
+  lastEvent: number;
   readonly completed: StepCompletedUpdate;
   /** Its tool calls with their exec ids, in the order of the model's message. */
   readonly started: readonly ToolCall[];
@@ -85,7 +88,6 @@ export class TurnLog {
   readonly #replies = new Map<string, ExecReply>();
   readonly #partials = new Map<string, Partial[]>();
   readonly #relayed = new Map<string, number>();
-  readonly #relaying = new Map<string, number>();
   /** Answers may be read before the questions they belong to: the two logs have no common order. */
   readonly #answers = new Map<number, InteractionResponse>();
   readonly #kvAnswers = new Map<number, KvClientMessage>();
@@ -164,13 +166,7 @@ export class TurnLog {
 
   /** What of it has not been passed on to the readers. */
   unrelayedOf(execId: string): readonly Partial[] {
-    const relayed = Math.max(this.#relayed.get(execId) ?? 0, this.#relaying.get(execId) ?? 0);
-    return this.partialsOf(execId).slice(relayed);
-  }
-
-  /** All that it has said so far is on its way to the readers. */
-  relaying(execId: string): void {
-    this.#relaying.set(execId, this.partialsOf(execId).length);
+    return this.partialsOf(execId).slice(this.#relayed.get(execId) ?? 0);
   }
 
   feed(input: ledger.Input): readonly ledger.Effect[] {
@@ -297,7 +293,7 @@ export class TurnLog {
     else this.violation ??= `a message has at most ${MESSAGE_BYTES_MAX} bytes: attach the rest as a file`;
   }
 
-  /** An event of our own is in the log. */
+  /** An event of our own is in the log, or will be before anything that follows from it. */
   logged(eventId: number, { message }: AgentServerMessage): void {
     switch (message.case) {
       case "interactionUpdate":
@@ -348,10 +344,10 @@ export class TurnLog {
         if (message.value.toolCall !== undefined) this.#callStarted(message.value.toolCall);
         return;
       case "stepCompleted":
-        this.#stepCompleted(message.value);
+        this.#stepCompleted(eventId, message.value);
         return;
       case "toolCallCompleted":
-        if (message.value.toolCall !== undefined) this.#callOver(message.value.toolCall);
+        if (message.value.toolCall !== undefined) this.#callOver(eventId, message.value.toolCall);
         return;
       case "shellOutputDelta":
       case "toolCallDelta": {
@@ -375,15 +371,19 @@ export class TurnLog {
     for (const execId of call.execIds) this.feed({ kind: "exec_planned", execId });
   }
 
-  #callOver(call: ToolCall): void {
-    this.lastStep?.over.set(call.toolCallId, call);
+  #callOver(eventId: number, call: ToolCall): void {
+    const { lastStep } = this;
+    lastStep?.over.set(call.toolCallId, call);
+    if (lastStep !== undefined) lastStep.lastEvent = eventId;
     // What it has said is in its result, and no longer needed.
     for (const execId of call.execIds) this.#partials.delete(execId);
   }
 
-  #stepCompleted(completed: StepCompletedUpdate): void {
+  #stepCompleted(eventId: number, completed: StepCompletedUpdate): void {
     this.feed({ kind: "step_completed" });
-    const record = { step: completed.step, completed, started: this.open?.started ?? [], over: new Map() };
+    const { step } = completed;
+    const { started = [] } = this.open ?? {};
+    const record = { step, lastEvent: eventId, completed, started, over: new Map() };
     this.open = undefined;
     this.entries.push({ kind: "step", record });
   }

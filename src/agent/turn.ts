@@ -3,8 +3,8 @@
  *
  * What is to be done next follows from the log alone, asked again after every step, so a restart is nothing special:
  * finished steps are not run again, answered execs are not asked again, and a step that was cut off begins anew and
- * says so. Execs leave only when the output of their step is durable (C0). `turn_ended` is the stream's last
- * event, so there is one, exactly.
+ * says so. Execs stand in the log behind the output of their step, so they leave when it is durable (C0).
+ * `turn_ended` is the stream's last event, so there is one, exactly.
  */
 import { type ChatMessage, type ToolCallPart, textOf } from "../protocol/chat-message.ts";
 import { LIMITS } from "../protocol/limits.ts";

@@ -86,7 +86,7 @@ test("a command of the user's runs without the model and becomes part of the con
 });
 
 test("cancel ends a turn in good order: the text so far is kept, running execs are told and answered", async () => {
-  const model = ScriptedModel.steps(["half an answer that goes on and on"]);
+  const model = ScriptedModel.steps(["half an ", ...Array.from({ length: 50 }, () => "answer ")]);
   const { client, finish, host } = hosted(model);
   const answer = host.onEvent;
   host.onEvent = (message, eventId) => {

@@ -1,6 +1,9 @@
 /**
  * Hosts one turn over two logs in memory, as the server does over its store, and can take the stream away from it
  * after any event: the next run begins with both logs and nothing else.
+ *
+ * As on the server an event has its place when it is accepted, and is durable later: an abort does not take back
+ * what was accepted before it, and losing the stream takes away all that is not durable.
  */
 import { create, fromBinary, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import { createHash } from "node:crypto";
@@ -10,7 +13,7 @@ import {
   type AgentServerMessage,
   AgentServerMessageSchema,
 } from "../../src/protocol/messages.ts";
-import { HoldfastError } from "../../src/protocol/errors.ts";
+import { type ErrorCode, HoldfastError } from "../../src/protocol/errors.ts";
 import { LIMITS } from "../../src/protocol/limits.ts";
 import type { Application, ApplicationStream, ClientInput } from "../../src/server/index.ts";
 
@@ -25,6 +28,8 @@ export class TurnHost {
   /** The stream is taken away when this event is durable. */
   loseAt: number | undefined;
   end: "completed" | "failed" | "aborted" | undefined;
+  /** The last event that was accepted: durable, or on its way. */
+  accepted = 0;
   runs = 0;
   #run: { readonly lost: AbortController; wake: () => void } | undefined;
 
@@ -71,17 +76,15 @@ export class TurnHost {
     this.#run = { lost, wake: () => wake() };
     const { events, inputs } = this;
     const [pastInputs, pastEvents] = [inputs.length, events.length];
+    this.accepted = pastEvents;
     let hasEnded = false;
     const isAborted = (): boolean => this.end === "aborted";
     if (isAborted()) lost.abort();
 
-    const append = async (body: Uint8Array, end?: "completed" | "failed"): Promise<number> => {
-      const kept = body.slice();
+    const append = async (kept: Uint8Array, end?: "completed" | "failed"): Promise<number> => {
       // Durable some time later, never at once.
       await new Promise((resolve) => setImmediate(resolve));
-      if (lost.signal.aborted && !(isAborted() && end !== undefined)) {
-        throw new HoldfastError(isAborted() ? "stream_ended" : "unavailable", "gone");
-      }
+      if (lost.signal.aborted && !isAborted()) throw new HoldfastError("unavailable", "gone");
       events.push(kept);
       const eventId = events.length;
       if (end !== undefined) {
@@ -99,15 +102,20 @@ export class TurnHost {
     let queue: Promise<unknown> = Promise.resolve();
     let waitingBytes = 0;
     // With the bounds of the server's own host.
+    const refusal = (body: Uint8Array, end?: "completed" | "failed"): ErrorCode | undefined => {
+      if (lost.signal.aborted && !isAborted()) return "unavailable";
+      if (isAborted() && end === undefined) return "stream_ended";
+      if (body.length > LIMITS.eventBytesMax) return "too_large";
+      return end === undefined && waitingBytes > LIMITS.sendQueueBytesMax ? "overloaded" : undefined;
+    };
     const inOrder = (body: Uint8Array, end?: "completed" | "failed"): Promise<number> => {
-      const isTooLarge = body.length > LIMITS.eventBytesMax;
-      if (isTooLarge || (end === undefined && waitingBytes > LIMITS.sendQueueBytesMax)) {
-        const refused = Promise.reject(
-          new HoldfastError(isTooLarge ? "too_large" : "overloaded", "not logged"),
-        );
+      const code = refusal(body, end);
+      if (code !== undefined) {
+        const refused = Promise.reject(new HoldfastError(code, "not logged"));
         refused.catch(() => undefined);
         return refused;
       }
+      this.accepted++;
       const kept = body.slice();
       waitingBytes += kept.length;
       const done = queue.then(() => append(kept, end)).finally(() => (waitingBytes -= kept.length));

@@ -46,7 +46,7 @@ function atEveryEvent(who: AgentCrash["who"], events: number): readonly AgentCra
 test("the conversation itself: steps, parallel tools, an edit with two execs, and the same trace every time", async () => {
   const whole = await converse(TWO);
   assert.equal((await converse(TWO)).traceHash, whole.traceHash);
-  assert.equal(whole.prompts.length, 4);
+  assert.equal(whole.prompts.length, 5);
   assert.equal(whole.execs, 5);
   assert.deepEqual(whole.commands.toSorted(), ["first", "second"]);
   assert.deepEqual(whole.files, { "notes.txt": "the new text" });

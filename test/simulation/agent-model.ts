@@ -27,8 +27,8 @@ export const PROMPTS = ["tidy up", "are you done?"] as const;
 export const NOTES = "notes.txt";
 
 /**
- * By prompt, step by step: parallel tools, an edit with its two execs beside a command and a list, an answer; then a
- * turn that needs the conversation before it.
+ * By prompt, step by step: parallel tools, an edit with its two execs beside a command, a list that asks nothing of the
+ * client, an answer; then a turn that needs the conversation before it.
  */
 const SCRIPTS: Readonly<Record<string, readonly (readonly Said[])[]>> = {
   [PROMPTS[0]]: [
@@ -42,9 +42,9 @@ const SCRIPTS: Readonly<Record<string, readonly (readonly Said[])[]>> = {
     [
       "Now ",
       { tool: "edit", args: { path: NOTES, edits: [{ old_text: "old", new_text: "new" }] } },
-      { tool: "todo_write", args: { todos: [{ id: "1", text: "all", status: "completed" }] } },
       { tool: "shell", args: { command: "second" } },
     ],
+    [{ tool: "todo_write", args: { todos: [{ id: "1", text: "all", status: "completed" }] } }],
     ["It is ", "tidy."],
   ],
   [PROMPTS[1]]: [["Yes, ", "I am."]],

@@ -64,7 +64,7 @@ export class SimUser {
       records: new SimDisk(world, "conversations"),
     };
     // Slower than the others: who does not wait for it is found out.
-    this.#disks.blobs.faults.latencyMsMax = 25;
+    this.#disks.blobs.faults.latencyMsMax = 120;
   }
 
   boot(): void {

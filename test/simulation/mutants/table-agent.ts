@@ -20,14 +20,26 @@ export const AGENT_MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: MODEL_STEP,
-        from: `void io.update({ case: "toolCallStarted", value: { toolCall: { toolCallId, tool, argsJson, execIds } } });`,
-        to: `void io.update({ case: "toolCallStarted", value: { toolCall: { toolCallId, tool, argsJson, execIds } } });
+        from: `await io.update({ case: "toolCallStarted", value: { toolCall } });`,
+        to: `await io.update({ case: "toolCallStarted", value: { toolCall } });
     if (tool === "read") void io.stream.emit(toBinary(AgentServerMessageSchema, create(AgentServerMessageSchema, { message: { case: "execServerMessage", value: { id: 99, execId: place, toolCallId, message: { case: "readArgs", value: { path: "x" } } } } })));`,
       },
       {
         file: MODEL_STEP,
         from: `import { BlobKind, type Content, FinishReason } from "../protocol/messages.ts";`,
         to: `import { create, toBinary } from "@bufbuild/protobuf"; import { AgentServerMessageSchema, BlobKind, type Content, FinishReason } from "../protocol/messages.ts";`,
+      },
+    ],
+  },
+  {
+    name: "the model is called for the next step while the one before is not on disk",
+    breaks: "C0",
+    hunter,
+    patches: [
+      {
+        file: MODEL_STEP,
+        from: "await io.untilDurable(io.log.lastStep?.lastEvent ?? 0);",
+        to: "",
       },
     ],
   },
