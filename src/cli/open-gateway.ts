@@ -47,6 +47,8 @@ export interface OpenGateway {
 }
 
 const CLEAN_UP_MS = 60 * 60_000;
+/** The clean-up spares what is younger than a day, and no other process has these tables. */
+const REMEMBERED_MS = 60 * 60_000;
 
 /** Names of rows and tool calls follow from a secret of their own, not from one that seals anything. */
 const NAMES = "the gateway's names";
@@ -57,7 +59,7 @@ export async function openGateway(parts: GatewayParts): Promise<OpenGateway> {
   const sealing = nodeSealing();
   const homeKey = await gatewayHomeKey(parts);
   const sealer = sealing.homeSealer(homeKey);
-  const blobs = new TableBlobStore({ tables, sealer, now: surroundings.now });
+  const blobs = new TableBlobStore({ tables, sealer, now: surroundings.now, rememberMs: REMEMBERED_MS });
   const journals = new TableJournalStore({ tables });
   const way = parts.upstream === undefined ? wayWithin(parts) : await wayTo(parts.upstream, surroundings);
   const onBug = (bug: unknown): void => logger.error({ err: bug }, "the gateway made a mistake");

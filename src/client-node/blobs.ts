@@ -4,18 +4,14 @@
  *     client_blobs        <id>           stored at, ms 8 | parts 4
  *     client_blob_parts   <id>/<part>    a part of the sealed bytes
  *
- * A blob is written as one batch: it is there as a whole or not at all, whatever process dies when, and
- * costs one sync that others share. Looking for what nothing names any more reads the small table only.
+ * A blob is written in one batch: it is there as a whole or not at all, whatever process dies when. Puts of the same
+ * moment share one, so a history of a thousand messages is one call and one sync. Looking for what nothing names any
+ * more reads the small table only.
  *
  * A row is deleted only at the version that was looked at: what another process has put again since stays.
  */
-import {
-  checkBlob,
-  checkedBlob,
-  type ClientBlobStore,
-  damagedBlob,
-  type StoredBlob,
-} from "../client/agent/blob-store.ts";
+import { hash } from "node:crypto";
+import { checkBlob, type ClientBlobStore, damagedBlob, type StoredBlob } from "../client/agent/blob-store.ts";
 import type { SealedLabel, SyncSealer } from "../sealing/index.ts";
 import type { TableKey, TableRow, TableStore, TableWrite } from "../store/table-store.ts";
 
@@ -26,6 +22,10 @@ const HEAD_BYTES = 12;
 const PART_BYTES = 512 * 1024;
 const PART_DIGITS = 4;
 const PAGE_ROWS = 512;
+/** What one batch holds, unless a single blob is larger: others wait for the commit that it is in. */
+const BATCH_BYTES_MAX = 4 * 1024 * 1024;
+/** About 150 bytes each. */
+const REMEMBERED_MAX = 16_384;
 const ID = /^[0-9a-f]{64}$/;
 
 interface Head {
@@ -38,21 +38,52 @@ export interface TableBlobStoreOptions {
   /** Under the home key. */
   readonly sealer: SyncSealer;
   readonly now: () => number;
+  /**
+   * How long a blob that this process has put is not written again: so much older it may seem to whoever clears away. Only where
+   * nobody deletes younger ones. Default: 0.
+   */
+  readonly rememberMs?: number;
+}
+
+/** Puts of one moment. */
+interface Group {
+  readonly blobs: Map<string, Uint8Array>;
+  bytes: number;
+  readonly written: Promise<void>;
 }
 
 export class TableBlobStore implements ClientBlobStore {
   readonly #tables: TableStore;
   readonly #sealer: SyncSealer;
   readonly #now: () => number;
+  readonly #rememberMs: number;
+  /** When this process has put a blob, the longest ago first. */
+  readonly #remembered = new Map<string, number>();
+  #group: Group | undefined;
+  /** On their way to the disk. */
+  readonly #unwritten = new Map<string, Uint8Array>();
 
-  constructor({ tables, sealer, now }: TableBlobStoreOptions) {
+  constructor({ tables, sealer, now, rememberMs = 0 }: TableBlobStoreOptions) {
     this.#tables = tables;
     this.#sealer = sealer;
     this.#now = now;
+    this.#rememberMs = rememberMs;
   }
 
   async get(id: string): Promise<Uint8Array | undefined> {
     if (!ID.test(id)) return undefined;
+    const unwritten = this.#unwritten.get(id);
+    if (unwritten !== undefined) return new Uint8Array(unwritten);
+    try {
+      return await this.#stored(id);
+    } catch (cause) {
+      // Putting it again mends it.
+      this.#remembered.delete(id);
+      throw cause;
+    }
+  }
+
+  async #stored(id: string): Promise<Uint8Array | undefined> {
     for (;;) {
       const head = await this.#tables.get(headKey(id));
       if (head === undefined) return undefined;
@@ -66,22 +97,63 @@ export class TableBlobStore implements ClientBlobStore {
   }
 
   async put(id: string, bytes: Uint8Array): Promise<void> {
+    checkBlob(id, bytes, digestOf);
+    if (this.#isRemembered(id)) return;
     const own = new Uint8Array(bytes);
-    checkBlob(id, own);
-    const sealed = this.#sealer.seal(labelOf(id), own);
-    const before = await this.#tables.get(headKey(id));
-    const parts = Math.ceil(sealed.length / PART_BYTES);
-    const writes: TableWrite[] = [
-      { kind: "put", ...headKey(id), value: encodeHead({ storedMs: this.#now(), parts }) },
-    ];
-    for (let part = 0; part < parts; part++) {
-      const value = sealed.subarray(part * PART_BYTES, (part + 1) * PART_BYTES);
-      writes.push({ kind: "put", ...partKey(id, part), value });
+    if (this.#group !== undefined && this.#group.bytes + own.length > BATCH_BYTES_MAX)
+      this.#group = undefined;
+    this.#group ??= this.#newGroup();
+    this.#group.blobs.set(id, own);
+    this.#group.bytes += own.length;
+    this.#unwritten.set(id, own);
+    await this.#group.written;
+  }
+
+  /** Written when whatever runs now has run: who puts many blobs puts them at once. */
+  #newGroup(): Group {
+    const { promise: written, resolve, reject } = Promise.withResolvers<void>();
+    const group: Group = { blobs: new Map(), bytes: 0, written };
+    process.nextTick(() => {
+      if (this.#group === group) this.#group = undefined;
+      this.#write(group.blobs).then(resolve, reject);
+    });
+    return group;
+  }
+
+  async #write(blobs: ReadonlyMap<string, Uint8Array>): Promise<void> {
+    const storedMs = this.#now();
+    try {
+      await this.#tables.batch([...blobs].flatMap(([id, bytes]) => this.#rows(id, bytes, storedMs)));
+      for (const id of blobs.keys()) this.#remember(id, storedMs);
+    } finally {
+      for (const [id, bytes] of blobs) if (this.#unwritten.get(id) === bytes) this.#unwritten.delete(id);
     }
-    // Equal bytes have equally many parts, unless what was there is damaged.
-    const stale = before === undefined ? 0 : decodeHead(id, before).parts;
-    for (let part = parts; part < stale; part++) writes.push({ kind: "delete", ...partKey(id, part) });
-    await this.#tables.batch(writes);
+  }
+
+  /** Whatever is there is written over: equal bytes have equally many parts. */
+  #rows(id: string, bytes: Uint8Array, storedMs: number): readonly TableWrite[] {
+    const sealed = this.#sealer.seal(labelOf(id), bytes);
+    const parts = Math.ceil(sealed.length / PART_BYTES);
+    const head: TableWrite = { kind: "put", ...headKey(id), value: encodeHead({ storedMs, parts }) };
+    const rows = Array.from({ length: parts }, (_, part): TableWrite => {
+      const value = sealed.subarray(part * PART_BYTES, (part + 1) * PART_BYTES);
+      return { kind: "put", ...partKey(id, part), value };
+    });
+    return [head, ...rows];
+  }
+
+  #isRemembered(id: string): boolean {
+    const storedMs = this.#remembered.get(id);
+    return storedMs !== undefined && this.#now() - storedMs < this.#rememberMs;
+  }
+
+  #remember(id: string, storedMs: number): void {
+    if (this.#rememberMs === 0) return;
+    this.#remembered.delete(id);
+    this.#remembered.set(id, storedMs);
+    if (this.#remembered.size <= REMEMBERED_MAX) return;
+    const [oldest] = this.#remembered.keys();
+    if (oldest !== undefined) this.#remembered.delete(oldest);
   }
 
   async *list(): AsyncGenerator<StoredBlob, void, undefined> {
@@ -95,6 +167,7 @@ export class TableBlobStore implements ClientBlobStore {
 
   async delete(id: string, storedMs?: number): Promise<boolean> {
     if (!ID.test(id)) return false;
+    this.#remembered.delete(id);
     const row = await this.#tables.get(headKey(id));
     if (row === undefined) return false;
     const head = decodeHead(id, row);
@@ -123,8 +196,14 @@ export class TableBlobStore implements ClientBlobStore {
     } catch (cause) {
       throw damagedBlob(id, cause);
     }
-    return checkedBlob(id, bytes);
+    if (digestOf(bytes) !== id) throw damagedBlob(id);
+    return bytes;
   }
+}
+
+/** The one of Node is several times as fast as the one that browsers share. */
+function digestOf(bytes: Uint8Array): string {
+  return hash("sha256", bytes);
 }
 
 function labelOf(id: string): SealedLabel {

@@ -241,7 +241,10 @@ export class Gateway implements GatewayAnswers {
     const conversationId = session?.conversationId ?? randomBytes(16).toString("hex");
     const before = session === undefined ? undefined : checkpointOf(session);
     const ownKinds = this.#options.workspace?.kinds ?? [];
-    const first = await turnRequest(blobs, { request, model, conversationId, before, messages, ownKinds });
+    const turn = { request, model, conversationId, before, messages, ownKinds };
+    const { first, kept } = turnRequest(blobs, turn);
+    // Whether or not the stream opens: `save` is told as well.
+    kept.catch(() => undefined);
     const idempotencyKey = randomBytes(16).toString("hex");
     const sessionId = randomBytes(16).toString("hex");
     const answer = this.#newAnswer(idempotencyKey, model, 0);
@@ -263,8 +266,8 @@ export class Gateway implements GatewayAnswers {
     const live = this.#add(new Session(this.#sessionContext, record, { stream, blobs, isResumed: false }));
     const reading = this.#reading(call, live);
     try {
-      // From here on a retry finds the answer, also after a restart.
-      await live.save(writes);
+      // From here on a retry finds the answer, also after a restart, and with it everything that the stream may ask for.
+      await live.save(writes, kept);
     } catch (cause) {
       reading.delivered(false);
       throw cause;

@@ -5,13 +5,15 @@
  * sends the new message and nothing else. New blobs travel along, pages first and then the newest, as many as fit; the server
  * asks for what it does not have.
  */
+import { hash } from "node:crypto";
 import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
-import { blobIdOf, type ClientBlobStore } from "../client/index.ts";
+import type { ClientBlobStore } from "../client/index.ts";
 import { encodeChatMessage } from "../protocol/chat-message.ts";
 import { messageIds, withIds } from "../protocol/id-pages.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import {
   AgentClientMessageSchema,
+  type ContentSchema,
   type ConversationState,
   ConversationStateSchema,
   ExecKind,
@@ -43,15 +45,24 @@ export interface TurnRequest {
   readonly messages: readonly LineMessage[];
 }
 
+export interface BegunTurn {
+  /** Chunk 0. */
+  readonly first: Uint8Array;
+  /** Resolves once the blobs that it names are durable: the stream need not wait for that, its session must. */
+  readonly kept: Promise<void>;
+}
+
 /** Keeps the new messages, and makes chunk 0 of the turn that answers them. */
-export async function turnRequest(blobs: ClientBlobStore, turn: TurnRequest): Promise<Uint8Array> {
+export function turnRequest(blobs: ClientBlobStore, turn: TurnRequest): BegunTurn {
   const { request, model, conversationId, before } = turn;
   const { history, files } = toChatMessages(turn.messages);
-  await Promise.all([...files].map(([id, bytes]) => blobs.put(id, bytes)));
   const written = history.map((message) => blobOf(encodeChatMessage(message)));
-  const system = await contentOf(blobs, new TextEncoder().encode(request.system));
+  const system = systemPrompt(new TextEncoder().encode(request.system));
   const { conversationState, pages } = stateWith(before, written);
-  await Promise.all([...written, ...pages].map(({ id, blobData }) => blobs.put(id, blobData)));
+  const kept = keepAll(blobs, [
+    ...files,
+    ...[...written, ...pages, ...system.blobs].map(({ id, blobData }) => [id, blobData] as const),
+  ]);
   const value: MessageInitShape<typeof RunRequestSchema> = {
     conversationState,
     conversationId,
@@ -62,9 +73,9 @@ export async function turnRequest(blobs: ClientBlobStore, turn: TurnRequest): Pr
     keepsBlobs: true,
     options: request.options,
     preFetchedBlobs: prefetched([...written, ...pages]),
-    ...(request.system === "" ? {} : { systemPrompt: system }),
+    ...(request.system === "" ? {} : { systemPrompt: system.content }),
   };
-  return encode({ case: "runRequest", value });
+  return { first: encode({ case: "runRequest", value }), kept };
 }
 
 interface WrittenBlob {
@@ -74,7 +85,7 @@ interface WrittenBlob {
 }
 
 function blobOf(blobData: Uint8Array): WrittenBlob {
-  const id = blobIdOf(blobData);
+  const id = hash("sha256", blobData);
   return { id, blobId: new Uint8Array(Buffer.from(id, "hex")), blobData };
 }
 
@@ -94,12 +105,25 @@ function stateWith(before: ConversationState | undefined, written: readonly Writ
   return { conversationState, pages };
 }
 
-async function contentOf(blobs: ClientBlobStore, bytes: Uint8Array) {
-  if (bytes.length <= LIMITS.inlineBytesMax) return { content: { case: "inline", value: bytes } } as const;
-  const id = blobIdOf(bytes);
-  await blobs.put(id, bytes);
-  const blobId = new Uint8Array(Buffer.from(id, "hex"));
-  return { content: { case: "blobId", value: blobId }, sizeBytes: bytes.length } as const;
+/** All at once: a store makes one write of it. */
+async function keepAll(
+  blobs: ClientBlobStore,
+  all: readonly (readonly [string, Uint8Array])[],
+): Promise<void> {
+  await Promise.all(all.map(([id, bytes]) => blobs.put(id, bytes)));
+}
+
+interface SystemPrompt {
+  readonly content: MessageInitShape<typeof ContentSchema>;
+  readonly blobs: readonly WrittenBlob[];
+}
+
+function systemPrompt(bytes: Uint8Array): SystemPrompt {
+  if (bytes.length <= LIMITS.inlineBytesMax)
+    return { content: { content: { case: "inline", value: bytes } }, blobs: [] };
+  const blob = blobOf(bytes);
+  const content = { content: { case: "blobId", value: blob.blobId }, sizeBytes: bytes.length } as const;
+  return { content, blobs: [blob] };
 }
 
 /** From the end: what is old is more likely to be known. */

@@ -70,9 +70,13 @@ export class Session {
     await this.turn.stream.abort();
   }
 
-  /** Saves the record as it is when its turn comes, so an older state never takes the place of a newer one. */
-  save(more: readonly TableWrite[] = []): Promise<void> {
+  /**
+   * Saves the record as it is when its turn comes, so an older state never takes the place of a newer one. `needed`: what must
+   * be durable before this, and before everything that is saved after it.
+   */
+  save(more: readonly TableWrite[] = [], needed?: Promise<void>): Promise<void> {
     return this.#inTurn(async () => {
+      await needed;
       if (!this.#isRemoved) await this.#context.store.save(this.record, more);
     });
   }

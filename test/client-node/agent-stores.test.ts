@@ -12,7 +12,7 @@ import { openClient } from "../../src/client-node/index.ts";
 import { blobIdOf } from "../../src/client/index.ts";
 import { nodeSealing } from "../../src/sealing/node.ts";
 import { openSharedTables } from "../../src/store/sqlite/shared-tables.ts";
-import type { TableStore } from "../../src/store/index.ts";
+import { memoryTableStore, type TableStore } from "../../src/store/index.ts";
 import { clientStoresConformance, type TestClock } from "../conformance/client-stores.ts";
 import { temporaryDirectory } from "./temporary.ts";
 
@@ -67,6 +67,59 @@ test("a blob of which a part is gone is damaged, not shorter", async (t) => {
   await blobs.put(blobIdOf(large), large);
   await tables.delete({ table: "client_blob_parts", key: `${blobIdOf(large)}/0001` });
   await assert.rejects(blobs.get(blobIdOf(large)), { code: "stream_failed" });
+});
+
+test("blobs put at once are one write; one on its way to the disk can be read", async () => {
+  const tables = memoryTableStore({ now: () => 1 });
+  const { blobs } = storesOver(tables, { nowMs: 1 });
+  const all = [1, 2, 3, 1].map((value) => Uint8Array.of(value));
+  const writing = Promise.all(all.map((bytes) => blobs.put(blobIdOf(bytes), bytes)));
+  assert.deepEqual(await blobs.get(blobIdOf(Uint8Array.of(2))), Uint8Array.of(2));
+  await writing;
+  const rows = await tables.list("client_blobs", "", { after: undefined, countMax: 10 });
+  assert.deepEqual(new Set(rows.map(({ version }) => version)).size, 1, "one batch");
+  assert.equal(rows.length, 3);
+});
+
+test("F5: when the write that blobs share fails, each put fails, and none of them can be read", async () => {
+  const tables = memoryTableStore({ now: () => 1 });
+  const { blobs } = storesOver(tables, { nowMs: 1 });
+  await tables.close();
+  const all = [1, 2].map((value) => Uint8Array.of(value));
+  const puts = await Promise.allSettled(all.map((bytes) => blobs.put(blobIdOf(bytes), bytes)));
+  assert.deepEqual(
+    puts.map(({ status }) => status),
+    ["rejected", "rejected"],
+  );
+  await assert.rejects(blobs.get(blobIdOf(Uint8Array.of(1))), { code: "unavailable" });
+});
+
+test("a blob that was put lately is not written again, until it is old, gone or damaged", async () => {
+  const clock = { nowMs: 1 };
+  const tables = memoryTableStore({ now: () => clock.nowMs });
+  const sealer = nodeSealing().homeSealer(HOME_KEY);
+  const blobs = new TableBlobStore({ tables, sealer, now: () => clock.nowMs, rememberMs: 100 });
+  const bytes = Uint8Array.of(7);
+  const id = blobIdOf(bytes);
+  const storedMs = async (): Promise<number | undefined> => {
+    for await (const blob of blobs.list()) return blob.storedMs;
+    return undefined;
+  };
+  await blobs.put(id, bytes);
+  clock.nowMs = 50;
+  await blobs.put(id, bytes);
+  assert.equal(await storedMs(), 1);
+  clock.nowMs = 101;
+  await blobs.put(id, bytes);
+  assert.equal(await storedMs(), 101);
+  assert.equal(await blobs.delete(id), true);
+  await blobs.put(id, bytes);
+  assert.deepEqual(await blobs.get(id), bytes);
+  await tables.delete({ table: "client_blob_parts", key: `${id}/0000` });
+  await assert.rejects(blobs.get(id), { code: "stream_failed" });
+  await blobs.put(id, bytes);
+  assert.deepEqual(await blobs.get(id), bytes);
+  await assert.rejects(blobs.put(id, Uint8Array.of(8)), { code: "invalid_frame" });
 });
 
 test("D1: of two processes that begin a turn in the same conversation one is refused", async (t) => {

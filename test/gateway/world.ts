@@ -118,7 +118,7 @@ export class World {
       blobs: server.blobs,
     });
     const sealer = sealing.homeSealer(HOME_KEY);
-    const blobs = new TableBlobStore({ tables, sealer, now });
+    const blobs = new TableBlobStore({ tables, sealer, now, rememberMs: 60 * 60_000 });
     const journals = new TableJournalStore({ tables });
     const clients = new Map<string, PrincipalClient>();
     const clientOf = (principal: string): PrincipalClient => {
