@@ -12,13 +12,14 @@ import { HoldfastError } from "../protocol/errors.ts";
 import { cleanUp } from "./clean-up.ts";
 import { type GatewayCounters, gatewayMetrics, newGatewayCounters } from "./counters.ts";
 import type { Answer, ChatCall, EventsCall, GatewayAnswers, StopCall } from "./http/answers.ts";
+import { LiveSessions } from "./live-sessions.ts";
 import { contextOf, type Facts, type FreshReason, type Match, matchRequest } from "./matching.ts";
 import { Names } from "./names.ts";
 import {
   type AnswerDelta,
-  chainOf,
   completionId,
   freshStart,
+  lineageOf,
   type LineMessage,
   type ListedModel,
 } from "./openai/index.ts";
@@ -46,8 +47,7 @@ export class Gateway implements GatewayAnswers {
   readonly #retries: Retries;
   readonly #now: () => number;
   readonly #sessionContext: SessionContext;
-  /** By stream: the sessions whose turn is open. */
-  readonly #live = new Map<string, Session>();
+  readonly #live: LiveSessions;
 
   constructor(options: GatewayOptions) {
     this.#options = options;
@@ -61,6 +61,8 @@ export class Gateway implements GatewayAnswers {
     const names = this.#names;
     this.#store = new SessionStore({ tables, sealer, names, ttlMs: sessionTtlMs, onDamaged: onBug });
     this.#retries = new Retries(this.#store, this.#limits, onBug);
+    const counters = this.counters;
+    this.#live = new LiveSessions({ store: this.#store, limits: this.#limits, counters, onBug });
     this.#sessionContext = {
       store: this.#store,
       names: this.#names,
@@ -69,9 +71,9 @@ export class Gateway implements GatewayAnswers {
       sessionTtlMs,
       now: this.#now,
       onBug,
-      onParked: (session) => this.#makeRoom(session),
-      onAbandoned: (session) => this.#giveUp(session, "abandoned"),
-      onExpired: (session) => this.#giveUp(session, "expired"),
+      onParked: (session) => this.#live.makeRoom(session),
+      onAbandoned: (session) => this.#live.giveUp(session, "abandoned"),
+      onExpired: (session) => this.#live.giveUp(session, "expired"),
       onOver: (session) => this.#forget(session),
     };
   }
@@ -83,7 +85,7 @@ export class Gateway implements GatewayAnswers {
       const { client, blobs } = this.#options.clientOf(record.principal);
       try {
         const stream = await client.resume(record.answer.streamId);
-        this.#add(new Session(this.#sessionContext, record, { stream, blobs, isResumed: true }));
+        this.#live.add(new Session(this.#sessionContext, record, { stream, blobs, isResumed: true }));
       } catch (cause) {
         // It is over, or gone: a retry is answered from its log, if there is one, and all else by a fresh stream.
         if (!(cause instanceof HoldfastError)) this.#options.onBug(cause);
@@ -94,7 +96,7 @@ export class Gateway implements GatewayAnswers {
 
   /** Lets go of everything; the next start takes it up again. */
   async close(): Promise<void> {
-    const open = [...this.#live.values()];
+    const open = this.#live.all;
     for (const session of open) session.leave();
     await Promise.all(open.map(({ turn }) => Promise.all([turn.over, turn.stream.ended])));
   }
@@ -105,12 +107,12 @@ export class Gateway implements GatewayAnswers {
   }
 
   get sessions(): readonly SessionRecord[] {
-    return [...this.#live.values()].map(({ record }) => record);
+    return this.#live.all.map(({ record }) => record);
   }
 
   /** Responses that are being told. */
   get readers(): number {
-    return [...this.#live.values()].reduce((sum, { turn }) => sum + turn.readers, 0);
+    return this.#live.all.reduce((sum, { turn }) => sum + turn.readers, 0);
   }
 
   metrics(): string {
@@ -134,12 +136,13 @@ export class Gateway implements GatewayAnswers {
       principal: call.principal,
       model,
       context: contextOf(call.request),
+      lineage: lineageOf(call.request.messages),
       request: call.request,
     };
     const match = await this.#match(facts);
     switch (match.kind) {
       case "results":
-        return (await this.#continueTurn(call, match)) ?? this.#fresh(call, facts, "lost");
+        return (await this.#continueTurn(call, facts, match)) ?? this.#fresh(call, facts, "lost");
       case "next_turn": {
         const { session, messages } = match;
         this.counters.continuedConversations++;
@@ -152,7 +155,7 @@ export class Gateway implements GatewayAnswers {
 
   async #match(facts: Facts): Promise<Match> {
     if (this.#options.isReusing === false) return { kind: "fresh", reason: "reuse_off" };
-    const match = await matchRequest(this.#store, facts);
+    const match = await matchRequest(this.#live, facts);
     if (match.kind !== "results") return match;
     const session = this.#live.get(match.session.answer.streamId);
     if (session === undefined) return { kind: "fresh", reason: "lost" };
@@ -167,6 +170,7 @@ export class Gateway implements GatewayAnswers {
   /** The tool results go into the open stream, and its answer goes on. Undefined when it cannot. */
   async #continueTurn(
     call: ChatCall,
+    facts: Facts,
     { session: seen, results, said }: Extract<Match, { kind: "results" }>,
   ): Promise<Answer | undefined> {
     const session = this.#live.get(seen.answer.streamId);
@@ -181,7 +185,7 @@ export class Gateway implements GatewayAnswers {
         ...results.map(([pending, line]) => toolResult(pending, line, context)),
       ]);
       if (session.turn.isOver || bodies.some(({ length }) => length > LIMITS.chunkBytesMax)) return undefined;
-      return await this.#sendResults(call, session, bodies);
+      return await this.#sendResults(call, facts, session, bodies);
     } catch (cause) {
       // Whatever ended the stream meanwhile is not the client's affair.
       if (cause instanceof HoldfastError) return undefined;
@@ -192,7 +196,12 @@ export class Gateway implements GatewayAnswers {
   }
 
   /** What the session does now is known before the stream can say anything about it, and durable once it cannot be lost. */
-  async #sendResults(call: ChatCall, session: Session, bodies: readonly Uint8Array[]): Promise<Answer> {
+  async #sendResults(
+    call: ChatCall,
+    { lineage }: Facts,
+    session: Session,
+    bodies: readonly Uint8Array[],
+  ): Promise<Answer> {
     const { stream, lastEvent } = session.turn;
     const answer = this.#newAnswer(stream.idempotencyKey, session.record.model, lastEvent);
     const { keys, writes } = await this.#retries.rows(call, answer, session.record.sessionId);
@@ -201,7 +210,7 @@ export class Gateway implements GatewayAnswers {
       ...session.record,
       state: "generating",
       answer,
-      requestHead: chainOf(call.request.messages),
+      requestHead: lineage.whole,
       head: "",
       pending: [],
       responses: [...keys],
@@ -231,7 +240,7 @@ export class Gateway implements GatewayAnswers {
   /** A stream for the next turn: of a conversation that is there, or of a new one. */
   async #open(
     call: ChatCall,
-    { principal, model, context, request }: Facts,
+    { principal, model, context, lineage, request }: Facts,
     {
       session,
       messages,
@@ -257,13 +266,15 @@ export class Gateway implements GatewayAnswers {
       conversationId,
       answer,
       context,
-      requestHead: chainOf(request.messages),
+      requestHead: lineage.whole,
       parkedMax: call.parkedMax,
       responses: [...keys],
       checkpoint: session?.checkpoint ?? "",
       createdMs: this.#now(),
     });
-    const live = this.#add(new Session(this.#sessionContext, record, { stream, blobs, isResumed: false }));
+    const live = this.#live.add(
+      new Session(this.#sessionContext, record, { stream, blobs, isResumed: false }),
+    );
     const reading = this.#reading(call, live);
     try {
       // From here on a retry finds the answer, also after a restart, and with it everything that the stream may ask for.
@@ -357,38 +368,17 @@ export class Gateway implements GatewayAnswers {
       throw new HoldfastError(failure.code, failure.message);
   }
 
-  #add(session: Session): Session {
-    this.#live.set(session.record.answer.streamId, session);
-    return session;
-  }
-
   /** Its journal has served: what is read again is read from the server's log. */
-  #forget({ record, turn }: Session): void {
+  #forget(session: Session): void {
+    const { record, turn } = session;
     const { streamId } = record.answer;
-    this.#live.delete(streamId);
+    this.#live.remove(session);
     turn.stream.ended
       // Without an outcome it was let go, and is taken up again.
       .then((outcome) =>
         outcome === undefined ? undefined : this.#options.clientOf(record.principal).client.forget(streamId),
       )
       .catch(this.#options.onBug);
-  }
-
-  /** Too many wait: the one that has waited longest ends. */
-  #makeRoom(parked: Session): void {
-    const { parkedMax } = this.#limits;
-    const perPrincipal = this.#limits.parkedPerPrincipalMax;
-    const parkedPerPrincipalMax = Math.min(perPrincipal, parked.record.parkedMax ?? perPrincipal);
-    const waiting = [...this.#live.values()].filter(({ record }) => record.state === "parked");
-    const own = waiting.filter(({ record }) => record.principal === parked.record.principal);
-    const crowd = own.length > parkedPerPrincipalMax ? own : waiting.length > parkedMax ? waiting : [];
-    const [oldest] = crowd.toSorted((a, b) => a.record.updatedMs - b.record.updatedMs);
-    if (oldest !== undefined && oldest !== parked) this.#giveUp(oldest, "evicted");
-  }
-
-  #giveUp(session: Session, why: "evicted" | "expired" | "abandoned"): void {
-    this.counters[why]++;
-    session.stop().catch(this.#options.onBug);
   }
 }
 

@@ -6,8 +6,8 @@
  * is doubtful is no match, and becomes a stream of its own.
  */
 import {
-  chainOf,
   type ChatRequest,
+  type Lineage,
   type LineMessage,
   splitRequest,
   systemHash,
@@ -16,7 +16,6 @@ import {
   type UserLine,
 } from "./openai/index.ts";
 import type { PendingCall, SessionRecord } from "./session-record.ts";
-import type { SessionStore } from "./session-store.ts";
 
 /** Why a request got a stream of its own; counted. */
 export type FreshReason =
@@ -47,36 +46,40 @@ export interface Facts {
   readonly model: string;
   /** Of system prompt and tools. */
   readonly context: string;
+  readonly lineage: Lineage;
   readonly request: ChatRequest;
+}
+
+/** Where sessions are looked for. */
+export interface SessionLookup {
+  byTool(principal: string, toolId: string): Promise<SessionRecord | undefined>;
+  byLineage(
+    principal: string,
+    model: string,
+    context: string,
+    head: string,
+  ): Promise<SessionRecord | undefined>;
 }
 
 export function contextOf(request: ChatRequest): string {
   return `${systemHash(request.system)} ${toolsHash(request.tools)}`;
 }
 
-export async function matchRequest(store: SessionStore, facts: Facts): Promise<Match> {
+export async function matchRequest(sessions: SessionLookup, facts: Facts): Promise<Match> {
   const { history, results, said } = splitRequest(facts.request.messages);
   if (history.length === 0) return { kind: "fresh", reason: "new" };
-  const head = chainOf(history);
   return results.length > 0
-    ? matchResults(store, facts, { head, results, said })
-    : matchMessage(store, facts, { head, said });
+    ? matchResults(sessions, facts, { results, said })
+    : matchMessage(sessions, facts, said);
 }
 
 interface Tail {
-  readonly head: string;
   readonly results: readonly ToolLine[];
   readonly said: UserLine | undefined;
 }
 
-async function matchResults(
-  store: SessionStore,
-  facts: Facts,
-  { head, results, said }: Tail,
-): Promise<Match> {
-  const { principal } = facts;
-  const sessionId = await store.byTool(principal, results[0]?.toolCallId ?? "");
-  const session = sessionId === undefined ? undefined : await store.get(principal, sessionId);
+async function matchResults(sessions: SessionLookup, facts: Facts, { results, said }: Tail): Promise<Match> {
+  const session = await sessions.byTool(facts.principal, results[0]?.toolCallId ?? "");
   if (session === undefined) return { kind: "fresh", reason: "unknown_tool_ids" };
   if (session.state !== "parked") return { kind: "fresh", reason: "not_waiting" };
   const lines = new Map(results.map((line) => [line.toolCallId, line]));
@@ -89,25 +92,24 @@ async function matchResults(
     lines.size === results.length &&
     lines.size === answered.length;
   if (!isExact) return { kind: "fresh", reason: "partly_answered" };
-  if (!isSame(session, facts, head)) return { kind: "fresh", reason: "diverged" };
+  if (!isSame(session, facts)) return { kind: "fresh", reason: "diverged" };
   return { kind: "results", session, results: answered, said };
 }
 
 async function matchMessage(
-  store: SessionStore,
+  sessions: SessionLookup,
   facts: Facts,
-  { head, said }: Pick<Tail, "head" | "said">,
+  said: UserLine | undefined,
 ): Promise<Match> {
-  const { principal, model, context } = facts;
-  const sessionId = await store.byLineage(principal, model, context, head);
-  const session = sessionId === undefined ? undefined : await store.get(principal, sessionId);
+  const { principal, model, context, lineage } = facts;
+  const session = await sessions.byLineage(principal, model, context, lineage.seen);
   if (session === undefined || said === undefined) return { kind: "fresh", reason: "unknown_lineage" };
   // A session that went on from there is another one's past.
   if (session.state !== "finished") return { kind: "fresh", reason: "not_waiting" };
-  if (!isSame(session, facts, head)) return { kind: "fresh", reason: "diverged" };
+  if (!isSame(session, facts)) return { kind: "fresh", reason: "diverged" };
   return { kind: "next_turn", session, messages: [said] };
 }
 
-function isSame(session: SessionRecord, { model, context }: Facts, head: string): boolean {
-  return session.model === model && session.context === context && session.head === head;
+function isSame(session: SessionRecord, { model, context, lineage }: Facts): boolean {
+  return session.model === model && session.context === context && session.head === lineage.seen;
 }

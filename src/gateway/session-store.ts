@@ -10,6 +10,7 @@
  */
 import type { Sealer } from "../sealing/index.ts";
 import type { TableStore, TableWrite } from "../store/table-store.ts";
+import type { SessionLookup } from "./matching.ts";
 import type { Names } from "./names.ts";
 import {
   decodeResponse,
@@ -39,7 +40,7 @@ export type RequestName =
   | { readonly kind: "body"; readonly principal: string; readonly bodyHash: string }
   | { readonly kind: "idempotency"; readonly principal: string; readonly key: string };
 
-export class SessionStore {
+export class SessionStore implements SessionLookup {
   readonly #options: SessionStoreOptions;
 
   constructor(options: SessionStoreOptions) {
@@ -67,8 +68,8 @@ export class SessionStore {
     ]);
   }
 
-  async byTool(principal: string, toolId: string): Promise<string | undefined> {
-    return this.#indexed(this.#options.names.row("tool", principal, toolId));
+  async byTool(principal: string, toolId: string): Promise<SessionRecord | undefined> {
+    return this.#indexed(principal, this.#options.names.row("tool", principal, toolId));
   }
 
   async byLineage(
@@ -76,19 +77,18 @@ export class SessionStore {
     model: string,
     context: string,
     head: string,
-  ): Promise<string | undefined> {
-    return this.#indexed(this.#options.names.row("lineage", principal, model, context, head));
+  ): Promise<SessionRecord | undefined> {
+    return this.#indexed(principal, this.#options.names.row("lineage", principal, model, context, head));
   }
 
   /** The session of a stream, while it is kept. */
   async byStream(principal: string, streamId: string): Promise<SessionRecord | undefined> {
-    const sessionId = await this.#indexed(this.#options.names.row("stream", principal, streamId));
-    return sessionId === undefined ? undefined : this.get(principal, sessionId);
+    return this.#indexed(principal, this.#options.names.row("stream", principal, streamId));
   }
 
-  async #indexed(key: string): Promise<string | undefined> {
+  async #indexed(principal: string, key: string): Promise<SessionRecord | undefined> {
     const opened = await this.#opened(INDEX, key);
-    return opened === undefined ? undefined : new TextDecoder().decode(opened);
+    return opened === undefined ? undefined : this.get(principal, new TextDecoder().decode(opened));
   }
 
   async get(principal: string, sessionId: string): Promise<SessionRecord | undefined> {

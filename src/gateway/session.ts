@@ -7,7 +7,7 @@ import { LiveTurn, type LiveTurnOptions, type Pause } from "./live-turn.ts";
 import type { Workspace } from "./own-execs.ts";
 import { named } from "./replay.ts";
 import type { Names } from "./names.ts";
-import { type AnswerDelta, answerLine, chain, messageHash } from "./openai/index.ts";
+import { type AnswerDelta, answerLine, chain, levelled } from "./openai/index.ts";
 import type { SessionRecord } from "./session-record.ts";
 import type { SessionStore } from "./session-store.ts";
 import type { TableWrite } from "../store/table-store.ts";
@@ -61,6 +61,14 @@ export class Session {
     const { state, answer, head } = this.record;
     const isThere = answer.fromEvent === seen.answer.fromEvent && head === seen.head;
     return state === "parked" && isThere && !this.isBusy && !this.#isRemoved;
+  }
+
+  /** Judged by the clock, as its rows are: a machine that slept has missed the timer. */
+  waitsFor(toolId: string): boolean {
+    const { pending, updatedMs } = this.record;
+    const { now, sessionTtlMs } = this.#context;
+    if (this.#isRemoved || now() - updatedMs >= sessionTtlMs) return false;
+    return pending.some((call) => call.toolId === toolId);
   }
 
   /** Stops the turn for good; what waits for it is told. */
@@ -118,7 +126,7 @@ export class Session {
       await this.#remove({ withResponses: pause.reason !== "completed" });
       return delta;
     }
-    const head = chain(this.record.requestHead, messageHash(answerLine(pause)));
+    const head = chain(this.record.requestHead, levelled(answerLine(pause)));
     this.record = {
       ...this.record,
       head,

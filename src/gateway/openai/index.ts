@@ -34,7 +34,7 @@ export {
   toChatMessages,
 } from "./history.ts";
 export type { AssistantLine, LineCall, LineFile, LineMessage, LinePart, ToolLine, UserLine } from "./line.ts";
-export { chain, chainOf, EMPTY_CHAIN, messageHash, systemHash, toolsHash } from "./lineage.ts";
+export { chain, EMPTY_CHAIN, levelled, type Lineage, lineageOf, systemHash, toolsHash } from "./lineage.ts";
 export { type ListedModel, modelList, type ModelObject, modelObject } from "./model-list.ts";
 export { type AnswerState, initAnswer, neededBlob, project } from "./projection.ts";
 export { type AnswerEvent, projectRange, withoutRolledBack } from "./rollback.ts";

@@ -17,17 +17,20 @@ import type { LineFile, LineMessage, LinePart } from "./line.ts";
 /** The chain of no messages. */
 export const EMPTY_CHAIN = "0".repeat(64);
 
-/** `position`: for a tool's result, the place of its call among the calls of its step; -1 when there is no such call. */
-export function messageHash(message: LineMessage, position = 0): string {
+/**
+ * What counts of a message, as one text. `position`: for a tool's result, the place of its call among the calls of its step; -1 when there
+ * is no such call.
+ */
+export function levelled(message: LineMessage, position = 0): string {
   switch (message.role) {
     case "user":
-      return hashOf(["user", wordsOf(message.parts), filesOf(message.parts)]);
+      return JSON.stringify(["user", wordsOf(message.parts), filesOf(message.parts)]);
     case "assistant": {
       const calls = message.toolCalls.map(({ name, args }) => [name, canonicalText(args)]);
-      return hashOf(["assistant", message.text.trim(), calls]);
+      return JSON.stringify(["assistant", message.text.trim(), calls]);
     }
     case "tool":
-      return hashOf(["tool", position, message.text.trim(), filesOf(message.files)]);
+      return JSON.stringify(["tool", position, message.text.trim(), filesOf(message.files)]);
   }
 }
 
@@ -47,16 +50,26 @@ export function toolsHash(tools: readonly RequestTool[]): string {
   return hashOf(["tools", described.map(({ name, rest }) => [name, rest])]);
 }
 
-export function chain(previous: string, hash: string): string {
-  return digest("sha256", previous + hash);
+/** A link is as long as any other, so where it ends is no question. */
+export function chain(previous: string, levelledText: string): string {
+  return digest("sha256", previous + levelledText);
 }
 
-/** Of all of them. Results count in the order of their calls, whatever order they came in. */
-export function chainOf(messages: readonly LineMessage[]): string {
-  let link = EMPTY_CHAIN;
-  for (const { message, position } of inCallOrder(messages))
-    link = chain(link, messageHash(message, position));
-  return link;
+export interface Lineage {
+  /** Up to and with the last assistant message: what a session must have seen. */
+  readonly seen: string;
+  /** Of all messages. */
+  readonly whole: string;
+}
+
+/** In one pass: a history is long. Results count in the order of their calls, whatever order they came in. */
+export function lineageOf(messages: readonly LineMessage[]): Lineage {
+  let [seen, whole] = [EMPTY_CHAIN, EMPTY_CHAIN];
+  for (const { message, position } of inCallOrder(messages)) {
+    whole = chain(whole, levelled(message, position));
+    if (message.role === "assistant") seen = whole;
+  }
+  return { seen, whole };
 }
 
 function wordsOf(parts: readonly LinePart[]): string {

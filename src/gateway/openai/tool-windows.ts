@@ -45,7 +45,7 @@ function windowOf(assistant: AssistantLine | undefined, followed: readonly LineM
 
 export interface Placed {
   readonly message: LineMessage;
-  /** See `messageHash`. */
+  /** See `levelled`. */
   readonly position: number;
 }
 

@@ -6,14 +6,17 @@ import { test } from "node:test";
 import * as fc from "fast-check";
 import {
   chain,
-  chainOf,
   EMPTY_CHAIN,
+  levelled,
+  lineageOf,
   type LineMessage,
-  messageHash,
   parseChatRequest,
+  splitRequest,
   systemHash,
   toolsHash,
 } from "../../../src/gateway/openai/index.ts";
+
+const chainOf = (messages: readonly LineMessage[]): string => lineageOf(messages).whole;
 
 function linesOf(messages: readonly object[]): readonly LineMessage[] {
   return parseChatRequest({ model: "m", messages }).messages;
@@ -22,7 +25,7 @@ function linesOf(messages: readonly object[]): readonly LineMessage[] {
 function hashOf(message: object): string {
   const [line] = linesOf([message]);
   assert.ok(line !== undefined);
-  return messageHash(line);
+  return levelled(line);
 }
 
 const call = (args: string, id = "call_1", name = "f") => ({
@@ -115,12 +118,30 @@ test("a chain is made link by link, and each message and its place count", () =>
     { role: "assistant", content: "2" },
   ]);
   assert.ok(one !== undefined && two !== undefined);
-  const expected = chain(chain(EMPTY_CHAIN, messageHash(one)), messageHash(two));
+  const expected = chain(chain(EMPTY_CHAIN, levelled(one)), levelled(two));
   assert.equal(chainOf([one, two]), expected);
   assert.equal(chainOf([]), EMPTY_CHAIN);
   assert.notEqual(chainOf([one]), expected);
   assert.notEqual(chainOf([two, one]), expected);
   assert.notEqual(chainOf([one, one, two]), expected);
+});
+
+test("what a session must have seen is the lineage of the history by itself, whatever follows it", () => {
+  const said = fc.constantFrom("user", "assistant", "calls", "result a", "result b", "result of nobody");
+  const lineOf = (kind: string, at: number): object => {
+    if (kind === "user") return { role: "user", content: `${at}` };
+    if (kind === "assistant") return { role: "assistant", content: `${at}` };
+    if (kind === "calls") return { role: "assistant", tool_calls: [call("{}", "a"), call("{}", "b")] };
+    return { role: "tool", tool_call_id: kind.split(" ").at(-1), content: `${at}` };
+  };
+  fc.assert(
+    fc.property(fc.array(said, { minLength: 1, maxLength: 12 }), (kinds) => {
+      const messages = linesOf(kinds.map(lineOf));
+      const { history } = splitRequest(messages);
+      assert.equal(lineageOf(messages).seen, chainOf(history));
+      assert.equal(history.length === messages.length, lineageOf(messages).seen === chainOf(messages));
+    }),
+  );
 });
 
 test("a developer's instructions are a system prompt's; tools are the same in any order", () => {
