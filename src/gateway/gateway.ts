@@ -58,8 +58,8 @@ export class Gateway implements GatewayAnswers {
     const { graceMs } = this.#limits;
     // With reuse off nobody comes back to a session, but retries.
     const sessionTtlMs = options.isReusing === false ? graceMs : this.#limits.sessionTtlMs;
-    const names = this.#names;
-    this.#store = new SessionStore({ tables, sealer, names, ttlMs: sessionTtlMs, onDamaged: onBug });
+    const [names, now] = [this.#names, this.#now];
+    this.#store = new SessionStore({ tables, sealer, names, ttlMs: sessionTtlMs, onDamaged: onBug, now });
     this.#retries = new Retries(this.#store, this.#limits, onBug);
     const counters = this.counters;
     this.#live = new LiveSessions({ store: this.#store, limits: this.#limits, counters, onBug });
@@ -80,6 +80,7 @@ export class Gateway implements GatewayAnswers {
 
   /** Takes up every session whose turn was open when the process ended. */
   async start(): Promise<void> {
+    await this.#store.learnResponses();
     for (const record of await this.#store.list()) {
       if (record.state === "finished") continue;
       const { client, blobs } = this.#options.clientOf(record.principal);
@@ -103,6 +104,7 @@ export class Gateway implements GatewayAnswers {
 
   /** Now and then: what nobody will ask for again goes. */
   async cleanUp(blobs: ClientBlobStore): Promise<number> {
+    this.#store.forgetEnded();
     return cleanUp({ tables: this.#options.tables, store: this.#store, blobs, nowMs: this.#now() });
   }
 

@@ -96,10 +96,10 @@ export class Retries {
   /** What arrived whole is not asked for again; what did not may be, for a while. */
   async #delivered(request: Request, answer: AnswerRef, isWhole: boolean): Promise<void> {
     const name = bodyName(request);
-    const response = await this.#store.response(name);
+    const response = await this.#store.writtenResponse(name);
     // Its place may have been taken by the answer to a later request.
     if (response?.answer.responseId !== answer.responseId) return;
-    if (isWhole) await this.#store.removeResponse(name);
+    if (isWhole) await this.#store.removeResponse(name, response);
     else await this.#store.saveResponse(name, { ...response, isRetried: false }, this.#limits.graceMs);
   }
 

@@ -9,10 +9,11 @@
  * themselves; a session that nobody comes back for costs nothing for long.
  */
 import type { Sealer } from "../sealing/index.ts";
-import type { TableStore, TableWrite } from "../store/table-store.ts";
+import type { TableRow, TableStore, TableWrite } from "../store/table-store.ts";
 import type { SessionLookup } from "./matching.ts";
 import type { Names } from "./names.ts";
 import {
+  type AnswerRef,
   decodeResponse,
   decodeSession,
   encodeRow,
@@ -33,6 +34,17 @@ export interface SessionStoreOptions {
   readonly ttlMs: number;
   /** A row that cannot be read is as good as none: whoever it was for begins anew. */
   readonly onDamaged: (cause: unknown) => void;
+  readonly now: () => number;
+}
+
+/** Clocks differ a little; a name that is kept for longer costs a look at the disk. */
+const NAMES_KEPT_MS = 60 * 60_000;
+
+/** A row that may be on the disk. */
+interface KnownResponse {
+  readonly expiresMs: number;
+  /** As this process wrote it last; undefined: an earlier one did. */
+  readonly response: ResponseRecord | undefined;
 }
 
 /** The request that a response row is found by. */
@@ -42,6 +54,8 @@ export type RequestName =
 
 export class SessionStore implements SessionLookup {
   readonly #options: SessionStoreOptions;
+  /** Every row of a request's body is here: nearly all requests are new, and need not ask the disk. */
+  readonly #known = new Map<string, KnownResponse>();
 
   constructor(options: SessionStoreOptions) {
     this.#options = options;
@@ -66,6 +80,7 @@ export class SessionStore implements SessionLookup {
       ...this.#indexKeys(record).map((key) => gone(INDEX, key)),
       ...(withResponses ? record.responses.map((key) => gone(RESPONSES, key)) : []),
     ]);
+    if (withResponses) for (const key of record.responses) this.#unlearn(key, record.answer);
   }
 
   async byTool(principal: string, toolId: string): Promise<SessionRecord | undefined> {
@@ -97,32 +112,67 @@ export class SessionStore implements SessionLookup {
 
   async list(): Promise<readonly SessionRecord[]> {
     const records: SessionRecord[] = [];
-    for (let after: string | undefined; ;) {
-      const page = await this.#options.tables.list(SESSIONS, "", { after, countMax: PAGE_ROWS });
-      for (const { key } of page) {
-        const record = await this.#decoded(SESSIONS, key, decodeSession);
-        if (record !== undefined) records.push(record);
-      }
-      after = page.at(-1)?.key;
-      if (page.length < PAGE_ROWS || after === undefined) return records;
+    for await (const { key } of this.#rows(SESSIONS)) {
+      const record = await this.#decoded(SESSIONS, key, decodeSession);
+      if (record !== undefined) records.push(record);
     }
+    return records;
+  }
+
+  async *#rows(table: string): AsyncGenerator<TableRow> {
+    for (let after: string | undefined; ;) {
+      const page = await this.#options.tables.list(table, "", { after, countMax: PAGE_ROWS });
+      yield* page;
+      after = page.at(-1)?.key;
+      if (page.length < PAGE_ROWS || after === undefined) return;
+    }
+  }
+
+  /** Before the first request: what earlier processes left behind. */
+  async learnResponses(): Promise<void> {
+    for await (const { key, expiresMs = Infinity } of this.#rows(RESPONSES)) {
+      this.#known.set(key, { expiresMs, response: undefined });
+    }
+  }
+
+  /** Rows end by themselves, and so do their names here. */
+  forgetEnded(): void {
+    const endedMs = this.#options.now() - NAMES_KEPT_MS;
+    for (const [key, { expiresMs }] of this.#known) if (expiresMs < endedMs) this.#known.delete(key);
   }
 
   /** As a write of a batch: it is durable with the session that it belongs to. */
   async responseWrite(name: RequestName, response: ResponseRecord, ttlMs: number): Promise<TableWrite> {
-    return this.#sealed(RESPONSES, this.requestKey(name), encodeRow(response), ttlMs);
+    const key = this.requestKey(name);
+    // From before it is written: no row is ever unknown.
+    if (name.kind === "body") this.#known.set(key, { expiresMs: this.#options.now() + ttlMs, response });
+    return this.#sealed(RESPONSES, key, encodeRow(response), ttlMs);
   }
 
   async response(name: RequestName): Promise<ResponseRecord | undefined> {
-    return this.#decoded(RESPONSES, this.requestKey(name), decodeResponse);
+    const key = this.requestKey(name);
+    if (name.kind === "body" && !this.#known.has(key)) return undefined;
+    return this.#decoded(RESPONSES, key, decodeResponse);
+  }
+
+  /** As this process wrote it last, whether or not its time is over. */
+  async writtenResponse(name: RequestName): Promise<ResponseRecord | undefined> {
+    return this.#known.get(this.requestKey(name))?.response ?? this.response(name);
   }
 
   async saveResponse(name: RequestName, response: ResponseRecord, ttlMs: number): Promise<void> {
     await this.#options.tables.batch([await this.responseWrite(name, response, ttlMs)]);
   }
 
-  async removeResponse(name: RequestName): Promise<void> {
-    await this.#options.tables.delete({ table: RESPONSES, key: this.requestKey(name) });
+  async removeResponse(name: RequestName, { answer }: ResponseRecord): Promise<void> {
+    const key = this.requestKey(name);
+    await this.#options.tables.delete({ table: RESPONSES, key });
+    this.#unlearn(key, answer);
+  }
+
+  /** The row of this answer is gone; that of another one may have come meanwhile. */
+  #unlearn(key: string, { responseId }: AnswerRef): void {
+    if (this.#known.get(key)?.response?.answer.responseId === responseId) this.#known.delete(key);
   }
 
   #sessionKey({ principal, sessionId }: Pick<SessionRecord, "principal" | "sessionId">): string {
