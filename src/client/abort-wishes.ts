@@ -16,6 +16,7 @@ export class AbortWishes {
   }
 
   settle(state: State): void {
+    if (this.#waiting.length === 0) return;
     const isSafe = isAbortSafe(state);
     if (!isSafe && state.phase !== "stopped") return;
     const lost = new HoldfastError("unavailable", "the stream was given up before the abort was recorded");

@@ -36,7 +36,31 @@ export class LiveSessions implements SessionLookup {
 
   add(session: Session): Session {
     this.#byStream.set(session.record.answer.streamId, session);
+    this.#admit(session);
     return session;
+  }
+
+  /** When the server has no room for a new stream of the principal, a session that waits makes it. */
+  #admit(session: Session): void {
+    const stop = session.turn.stream.watch(({ durability, trouble }) => {
+      const isWelcome = durability !== undefined;
+      if (isWelcome) stop();
+      else if (trouble?.code === "overloaded") this.#evictFor(session).catch(this.#options.onBug);
+    });
+  }
+
+  async #evictFor({ record, turn }: Session): Promise<void> {
+    const oldest = longestWaiting(
+      this.#waiting.filter((other) => other.record.principal === record.principal),
+    );
+    if (oldest === undefined) return;
+    this.giveUp(oldest, "evicted");
+    await oldest.turn.stream.ended;
+    turn.stream.wake();
+  }
+
+  get #waiting(): readonly Session[] {
+    return this.all.filter((session) => session.isWaiting && !session.isBusy);
   }
 
   remove({ record }: Session): void {
@@ -64,7 +88,7 @@ export class LiveSessions implements SessionLookup {
   makeRoom(parked: Session): void {
     const { parkedMax, parkedPerPrincipalMax: perPrincipal } = this.#options.limits;
     const parkedPerPrincipalMax = Math.min(perPrincipal, parked.record.parkedMax ?? perPrincipal);
-    const waiting = this.all.filter(({ record }) => record.state === "parked");
+    const waiting = this.#waiting;
     const own = waiting.filter(({ record }) => record.principal === parked.record.principal);
     const crowd = own.length > parkedPerPrincipalMax ? own : waiting.length > parkedMax ? waiting : [];
     const oldest = longestWaiting(crowd);

@@ -56,11 +56,16 @@ export class Session {
     this.#watch();
   }
 
-  /** Whether it still waits at the pause that was looked at, and nobody is about to end it. */
+  /** Whether it still waits at the pause that was looked at. */
   isWaitingAt(seen: SessionRecord): boolean {
-    const { state, answer, head } = this.record;
+    const { answer, head } = this.record;
     const isThere = answer.fromEvent === seen.answer.fromEvent && head === seen.head;
-    return state === "parked" && isThere && !this.isBusy && !this.#isRemoved;
+    return this.isWaiting && isThere && !this.isBusy;
+  }
+
+  /** For the results of tools, and nobody is about to end it. */
+  get isWaiting(): boolean {
+    return this.record.state === "parked" && !this.#isRemoved;
   }
 
   /** Judged by the clock, as its rows are: a machine that slept has missed the timer. */

@@ -3,6 +3,7 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { LIMITS } from "../../src/protocol/limits.ts";
 import { until } from "../e2e/rig.ts";
 import { ALICE_KEY, BOB_KEY } from "../server/http/rig.ts";
 import { bodyOf, Exchange, type Reply, result, said, user } from "./openai-user.ts";
@@ -125,4 +126,21 @@ test("a damaged row costs its session, not the start and not the request", async
   assert.notEqual(answer.streamId, reply.streamId);
   assert.ok(world.bugs.length > 0, "and somebody is told");
   world.bugs.length = 0;
+});
+
+test("E8: a principal has as many streams as it may: the session that has waited longest makes room, others' do not", async (t) => {
+  const world = await World.begin(t, model(), { limits: { parkedPerPrincipalMax: 1_000 } });
+  const bobs = await look(world, "bob", BOB_KEY);
+  const oldest = await look(world, "oldest");
+  world.nowMs += 1_000;
+  const names = Array.from({ length: LIMITS.openStreamsPerPrincipalMax - 1 }, (_, at) => `${at}`);
+  const others = await Promise.all(names.map((name) => look(world, name)));
+  assert.equal(world.gateway.sessions.length, LIMITS.openStreamsPerPrincipalMax + 1);
+  const more = await look(world, "one more");
+  assert.equal(more.finish, "tool_calls");
+  const left = streamsOf(world);
+  assert.ok(!left.includes(oldest.streamId), "it has made room");
+  for (const { streamId } of [bobs, more, ...others]) assert.ok(left.includes(streamId));
+  assert.equal(world.gateway.counters.evicted, 1);
+  assert.equal((await goOn(world, "oldest", oldest)).text, "Done.");
 });
