@@ -127,12 +127,16 @@ export class Gateway implements GatewayAnswers {
     return this.#options.models();
   }
 
+  modelId(name: string): string | undefined {
+    return this.#options.resolveModel(name);
+  }
+
   chat(call: ChatCall): Promise<Answer> {
     return this.#retries.inTurn(call, async () => (await this.#earlier(call)) ?? this.#answer(call));
   }
 
   async #answer(call: ChatCall): Promise<Answer> {
-    const model = this.#options.resolveModel(call.request.model);
+    const model = this.modelId(call.request.model);
     if (model === undefined) throw noModel(call.request.model);
     const facts: Facts = {
       principal: call.principal,

@@ -77,9 +77,9 @@ export class Allowances {
   }
 }
 
-/** Whether one of the API key's patterns names the model. */
-export function mayUse(limits: Limits | undefined, model: string): boolean {
-  return limits?.models?.some((pattern) => matches(pattern, model)) ?? true;
+/** Whether one of the API key's patterns names the model, by whichever of its names. */
+export function mayUse(limits: Limits | undefined, names: readonly string[]): boolean {
+  return limits?.models?.some((pattern) => names.some((name) => matches(pattern, name))) ?? true;
 }
 
 /** By its parts, left to right: no pattern takes longer than the name is. */

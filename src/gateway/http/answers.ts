@@ -7,6 +7,8 @@ import type { AnswerDelta, ChatRequest, ListedModel } from "../openai/index.ts";
 
 export interface GatewayAnswers {
   models(principal: string): readonly ListedModel[];
+  /** The id of the model that a client means by a name; undefined when there is none. */
+  modelId(name: string): string | undefined;
   /** Resolves as soon as the request was accepted; rejects with what the client is told. */
   chat(call: ChatCall): Promise<Answer>;
   /** What follows the event in the answer that it belongs to; deltas that end at once when nothing does. */

@@ -76,7 +76,8 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
       case "models":
         return respondJson(call, modelList(modelsOf(guest), createdS));
       case "model": {
-        const model = modelsOf(guest).find(({ id }) => id === route.id);
+        const meant = answers.modelId(route.id);
+        const model = modelsOf(guest).find(({ id }) => id === meant);
         if (model === undefined) throw modelNotFound();
         return respondJson(call, modelObject(model, createdS));
       }
@@ -90,7 +91,13 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
   }
 
   function modelsOf({ principal, limits: own }: Guest): readonly ListedModel[] {
-    return answers.models(principal).filter(({ id }) => mayUse(own, id));
+    return answers.models(principal).filter(({ id }) => mayUse(own, namesOf(id)));
+  }
+
+  /** A model without its provider's name is the same one, where nothing else is called so. */
+  function namesOf(id: string): readonly string[] {
+    const bare = id.slice(id.indexOf("/") + 1);
+    return answers.modelId(bare) === id ? [id, bare] : [id];
   }
 
   async function chat(visit: Visit): Promise<void> {
@@ -101,7 +108,8 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
     const idempotencyKey = idempotencyKeyOf(exchange);
     const { value, hash } = await bodies.read(call, principal);
     const request = parseChatRequest(value, { allowRemoteImages });
-    if (!mayUse(guest.limits, request.model)) throw modelNotFound();
+    if (!mayUse(guest.limits, namesOf(answers.modelId(request.model) ?? request.model)))
+      throw modelNotFound();
     const answer = await accepted(
       call,
       answers.chat({

@@ -70,14 +70,14 @@ test("a pattern of models is what a regular expression would make of it", () => 
         .split("*")
         .map((part) => part.replaceAll(".", "\\."))
         .join(".*");
-      assert.equal(mayUse({ models: [pattern] }, name), new RegExp(`^${expression}$`).test(name));
+      assert.equal(mayUse({ models: [pattern] }, [name]), new RegExp(`^${expression}$`).test(name));
     }),
     { numRuns: 2_000 },
   );
-  assert.ok(mayUse(undefined, "x") && mayUse({}, "x"));
-  assert.ok(mayUse({ models: ["a", "b*"] }, "bc") && !mayUse({ models: ["a", "b*"] }, "c"));
+  assert.ok(mayUse(undefined, ["x"]) && mayUse({}, ["x"]));
+  assert.ok(mayUse({ models: ["a", "b*"] }, ["bc"]) && !mayUse({ models: ["a", "b*"] }, ["c"]));
   const hostile = { models: [`${"*a".repeat(90)}*b`] };
-  assert.equal(mayUse(hostile, "a".repeat(500)), false, "and takes no longer than the name");
+  assert.equal(mayUse(hostile, ["a".repeat(500)]), false, "and takes no longer than the name");
 });
 
 for (const version of VERSIONS) {
@@ -138,3 +138,24 @@ for (const version of VERSIONS) {
     assert.match(native.body.toString(), /has limits/);
   });
 }
+
+test("a model is the same one with and without its provider's name, in the request and in the API key's list", async (t) => {
+  const now = (): number => Date.now();
+  const keys = new ApiKeys({ tables: memoryTableStore({ now }), now });
+  const rig = await startGateway(t, {}, { authenticate: (apiKey) => keys.authenticate(apiKey) });
+  for (const pattern of ["one", "acme/one", "on*", "*/one"]) {
+    const { apiKey } = await keys.create("alice", "", { models: [pattern] });
+    const headers = bearer(apiKey);
+    const statusOf = async (model: string): Promise<number> =>
+      (await askChat(rig, 1, { headers, body: chatBody({ model }) })).status;
+    assert.deepEqual([await statusOf("one"), await statusOf("acme/one")], [200, 200], pattern);
+    assert.deepEqual(
+      [await statusOf("two"), await statusOf("acme/two"), await statusOf("none")],
+      [404, 404, 404],
+    );
+    const list = readJson((await ask(rig, 1, { path: "/v1/models", headers })).body).get("data");
+    assert.ok(Array.isArray(list) && list.length === 1, pattern);
+    assert.equal((await ask(rig, 1, { path: "/v1/models/one", headers })).status, 200);
+    assert.equal((await ask(rig, 1, { path: "/v1/models/two", headers })).status, 404);
+  }
+});

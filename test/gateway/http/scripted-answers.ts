@@ -124,6 +124,10 @@ export class ScriptedAnswers implements GatewayAnswers {
     return ["acme/one", "acme/two", "other/big"].map((id) => ({ id, provider: id.split("/")[0] ?? "" }));
   }
 
+  modelId(name: string): string | undefined {
+    return this.models().find(({ id }) => id === name || id.endsWith(`/${name}`))?.id;
+  }
+
   async chat(call: ChatCall): Promise<Answer> {
     this.chats.push(call);
     return this.#answer();
