@@ -3,11 +3,12 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { createAgent } from "../../src/agent/index.ts";
 import { LIMITS } from "../../src/protocol/limits.ts";
 import { until } from "../e2e/rig.ts";
 import { ALICE_KEY, BOB_KEY } from "../server/http/rig.ts";
 import { bodyOf, Exchange, type Reply, result, said, user } from "./openai-user.ts";
-import { lastTold, PacedModel } from "./paced-model.ts";
+import { lastTold, modelsOf, PacedModel } from "./paced-model.ts";
 import { World } from "./world.ts";
 
 const CANARY = "canary-4711-of-a-prompt";
@@ -143,4 +144,20 @@ test("E8: a principal has as many streams as it may: the session that has waited
   for (const { streamId } of [bobs, more, ...others]) assert.ok(left.includes(streamId));
   assert.equal(world.gateway.counters.evicted, 1);
   assert.equal((await goOn(world, "oldest", oldest)).text, "Done.");
+});
+
+test("a turn that has used its tokens ends the answer with a finish, says why, and the next message is answered", async (t) => {
+  const paced = model();
+  const application = createAgent({ models: modelsOf(paced), limits: { tokensMax: 17 } });
+  const world = await World.begin(t, paced, { application });
+  const first = await look(world, "one");
+  assert.equal(first.finish, "tool_calls");
+  const end = await goOn(world, "one", first);
+  assert.deepEqual([end.status, end.finish, end.error, end.isWhole], [200, "length", undefined, true]);
+  assert.match(end.text, /17 tokens/);
+  assert.equal(paced.calls.length, 1);
+  const results = first.calls.map(({ id }) => result(id, "seen"));
+  const history = [user("Look one"), said(first), ...results, said(end), user("Go on")];
+  const next = await new Exchange(world.url, bodyOf(history)).reply();
+  assert.deepEqual([next.finish, next.text], ["stop", "Done."]);
 });

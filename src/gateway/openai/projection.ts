@@ -33,7 +33,7 @@ import {
   type Said,
 } from "./answer.ts";
 import { bytesOfContent, blobIdIn, hexOf } from "./content.ts";
-import { endOf } from "./turn-end.ts";
+import { endOf, type TurnEnd } from "./turn-end.ts";
 
 const NOTHING: Said = { text: "", reasoning: "" };
 
@@ -293,10 +293,18 @@ function paused([state, before]: Result): Result {
 function ended(state: AnswerState, update: TurnEndedUpdate): Result {
   const end = endOf(update, state.finish);
   // A turn that broke off has not said everything; what was shown of it is not contradicted.
-  const [whole, bodies] = end.reason === "completed" ? closed(state) : spoken({ ...state, owed: NOTHING });
+  const [said, before] = end.reason === "completed" ? closed(state) : spoken({ ...state, owed: NOTHING });
+  const [whole, why] = explained(said, end);
+  const bodies = [...before, ...why];
   const usage = isTold(whole.usage) ? whole.usage : usageOf(update);
   const body: DeltaBody = { kind: "ended", ...end, usage, said: wordsOf(whole) };
   return [{ ...whole, isOver: true }, [...bodies, body]];
+}
+
+/** An answer without a word that ends in good order would leave the user wondering: why it ended is what it says. */
+function explained(state: AnswerState, { finish, failure }: TurnEnd): Result {
+  if (finish === undefined || failure === undefined || wordsOf(state).text !== "") return [state, []];
+  return said(state, "text", failure.message);
 }
 
 function isTold(usage: AnswerUsage): boolean {

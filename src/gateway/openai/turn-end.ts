@@ -12,9 +12,17 @@ import {
   type TurnEndedUpdate,
   TurnEndReason,
 } from "../../protocol/messages.ts";
-import type { AnswerDelta } from "./answer.ts";
+import type { AnswerDelta, Finish } from "./answer.ts";
 
 export type TurnEnd = Pick<Extract<AnswerDelta, { kind: "ended" }>, "reason" | "finish" | "failure">;
+
+/** Bounds of a turn, not faults: the client has what was said up to there, and may go on with a message. */
+const BOUNDS: Readonly<Partial<Record<FailureKind, Finish>>> = {
+  [FailureKind.STEP_LIMIT]: "length",
+  [FailureKind.TOKEN_LIMIT]: "length",
+  // It would say the same for ever: there is no more to come.
+  [FailureKind.NO_PROGRESS]: "stop",
+};
 
 /** `last`: why the model stopped in the last step that is complete. */
 export function endOf({ reason, failure }: TurnEndedUpdate, last: FinishReason): TurnEnd {
@@ -22,7 +30,8 @@ export function endOf({ reason, failure }: TurnEndedUpdate, last: FinishReason):
   if (reason === TurnEndReason.FAILED) {
     // The model said something before the filter came down: the client has it, and is told why there is no more.
     const isCut = failure?.kind === FailureKind.CONTENT_FILTERED && last === FinishReason.CONTENT_FILTER;
-    return { reason: "failed", finish: isCut ? "content_filter" : undefined, failure };
+    const bound = failure === undefined ? undefined : BOUNDS[failure.kind];
+    return { reason: "failed", finish: isCut ? "content_filter" : bound, failure };
   }
   switch (last) {
     case FinishReason.LENGTH:

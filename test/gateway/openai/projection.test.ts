@@ -258,6 +258,22 @@ test("every end has a finish reason or an error", () => {
   assert.equal(endError(aborted)?.code, "stopped");
 });
 
+test("a turn that came to one of its bounds ends its answer with a finish, and keeps the text or says why", () => {
+  const end = (kind: FailureKind) =>
+    turnEnded({ reason: TurnEndReason.FAILED, failure: { kind, message: "why" } });
+  for (const [kind, finish] of [
+    [FailureKind.STEP_LIMIT, "length"],
+    [FailureKind.TOKEN_LIMIT, "length"],
+    [FailureKind.NO_PROGRESS, "stop"],
+  ] as const) {
+    const cutOff = endOf(live(eventsOf([started(0), text("so far"), end(kind)])));
+    assert.deepEqual([cutOff.finish, cutOff.said.text, endError(cutOff)], [finish, "so far", undefined]);
+    const silent = live(eventsOf([started(0), completed(0, STOP), end(kind)]));
+    assert.deepEqual(kindsOf(silent), ["text", "ended"]);
+    assert.deepEqual([endOf(silent).finish, endOf(silent).said.text], [finish, "why"]);
+  }
+});
+
 test("nothing follows the end", () => {
   assert.deepEqual(kindsOf(live(eventsOf([text("x"), turnEnded(), text("y"), turnEnded()]))), [
     "text",
