@@ -20,6 +20,7 @@ import {
   type ConversationState,
   type KvServerMessage,
 } from "../protocol/messages.ts";
+import { type Inside, isInside } from "./joined-deltas.ts";
 import { type AnswerDelta, type AnswerState, initAnswer, neededBlob, project } from "./openai/index.ts";
 import { answerOwnExec, type Workspace } from "./own-execs.ts";
 import { type AnswerReader, ToldAnswer } from "./told-answer.ts";
@@ -48,12 +49,6 @@ interface Telling {
   readonly answer: ToldAnswer;
 }
 
-/** Events that cannot be gone on from: of an attempt that was given up, or joined into one when they were read back. */
-interface Inside {
-  readonly after: number;
-  readonly before: number;
-}
-
 export class LiveTurn {
   readonly stream: ClientStream;
   readonly over: Promise<void>;
@@ -62,6 +57,7 @@ export class LiveTurn {
   /** For those who read when a step began anew. */
   #earlier: Telling[] = [];
   #fromEvent: number;
+  /** Of an attempt that was given up, or joined into one event when they were read back. */
   #inside: Inside[] = [];
   #isTrimmed = false;
   #isCatchingUp: boolean;
@@ -107,8 +103,8 @@ export class LiveTurn {
 
   /** Whether who has the answer up to that event can be told the rest from here. Otherwise it is read back from the log. */
   canGoOnFrom(eventId: number): boolean {
-    const isInside = this.#inside.some(({ after, before }) => eventId > after && eventId < before);
-    return eventId >= this.#fromEvent && !isInside && !this.#isTrimmed;
+    const inside = [...this.#inside, ...this.#telling.answer.inside];
+    return eventId >= this.#fromEvent && !isInside(inside, eventId) && !this.#isTrimmed;
   }
 
   /** Waits for the pause, so long at most. */
@@ -160,12 +156,16 @@ export class LiveTurn {
     this.#isTrimmed = true;
   }
 
-  #newTelling(state: AnswerState, told: readonly AnswerDelta[] = []): Telling {
+  #newTelling(
+    state: AnswerState,
+    told: readonly AnswerDelta[] = [],
+    inside: readonly Inside[] = [],
+  ): Telling {
     const onReaders = (): void => {
       this.#trim();
       this.onReaders();
     };
-    return { state, answer: new ToldAnswer(onReaders, told) };
+    return { state, answer: new ToldAnswer(onReaders, told, inside) };
   }
 
   #change(): void {
@@ -215,8 +215,11 @@ export class LiveTurn {
   #fork(rollbackTo: number, eventId: number): void {
     const before = this.#telling;
     if (before.answer.readers > 0) this.#earlier.push(before);
-    const told = before.answer.deltas.filter((delta) => delta.eventId <= rollbackTo);
-    this.#telling = this.#newTelling({ ...before.state, shown: { text: "", reasoning: "" } }, told);
+    const { deltas, inside } = before.answer;
+    const told = deltas.filter((delta) => delta.eventId <= rollbackTo);
+    // What was joined over that place is gone as a whole: the log has it.
+    if (isInside(inside, rollbackTo)) this.#isTrimmed = true;
+    this.#telling = this.#newTelling({ ...before.state, shown: { text: "", reasoning: "" } }, told, inside);
     this.#inside.push({ after: rollbackTo, before: eventId });
   }
 

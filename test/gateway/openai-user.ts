@@ -116,6 +116,11 @@ export class Exchange {
     }
   }
 
+  /** Waits until the response has a status. */
+  async begun(): Promise<void> {
+    await this.#response;
+  }
+
   hasCome(words: string): boolean {
     return this.#body.includes(words);
   }
