@@ -28,7 +28,8 @@ import { readAnswer, replayAnswer, type ReplayContext, type ReplayRange, told } 
 import { LIMITS } from "../protocol/limits.ts";
 import { noMessages, noModel } from "./refusals.ts";
 import { Retries } from "./retries.ts";
-import { toolResult, turnRequest, userAction } from "./requests.ts";
+import { turnRequest } from "./requests.ts";
+import { bodiesFor, sayAgain } from "./said-results.ts";
 import { Session, type SessionContext } from "./session.ts";
 import { newSession, type AnswerRef, checkpointOf, type SessionRecord } from "./session-record.ts";
 import { SessionStore } from "./session-store.ts";
@@ -177,21 +178,15 @@ export class Gateway implements GatewayAnswers {
   async #continueTurn(
     call: ChatCall,
     facts: Facts,
-    { session: seen, results, said }: Extract<Match, { kind: "results" }>,
+    match: Extract<Match, { kind: "results" }>,
   ): Promise<Answer | undefined> {
-    const session = this.#live.get(seen.answer.streamId);
-    if (session === undefined || !session.isWaitingAt(seen)) return undefined;
+    const session = this.#live.get(match.session.answer.streamId);
+    if (session === undefined || !session.isWaitingAt(match.session)) return undefined;
     session.isBusy = true;
     try {
-      const { stream } = session.turn;
-      const context = { options: call.request.options, upload: (bytes: Uint8Array) => stream.putBlob(bytes) };
-      const bodies = await Promise.all([
-        // The user's words first: the model is asked again as soon as the last result is there.
-        ...(said === undefined ? [] : [userAction(said, context)]),
-        ...results.map(([pending, line]) => toolResult(pending, line, context)),
-      ]);
+      const bodies = await bodiesFor(call, session, match);
       if (session.turn.isOver || bodies.some(({ length }) => length > LIMITS.chunkBytesMax)) return undefined;
-      return await this.#sendResults(call, facts, session, bodies);
+      return await this.#sendResults(call, facts, session, bodies, match.said !== undefined);
     } catch (cause) {
       // Whatever ended the stream meanwhile is not the client's affair.
       if (cause instanceof HoldfastError) return undefined;
@@ -201,12 +196,16 @@ export class Gateway implements GatewayAnswers {
     }
   }
 
-  /** What the session does now is known before the stream can say anything about it, and durable once it cannot be lost. */
+  /**
+   * What the session does now is known before the stream can say anything about it. It is durable before the results are: after a crash in
+   * between, their retry finds it and says them again, which does no harm (A8). The user's words would be told twice: they come first.
+   */
   async #sendResults(
     call: ChatCall,
     { lineage }: Facts,
     session: Session,
     bodies: readonly Uint8Array[],
+    hasWords: boolean,
   ): Promise<Answer> {
     const { stream, lastEvent } = session.turn;
     const answer = this.#newAnswer(stream.idempotencyKey, session.record.model, lastEvent);
@@ -219,14 +218,16 @@ export class Gateway implements GatewayAnswers {
       requestHead: lineage.whole,
       head: "",
       pending: [],
+      answered: hasWords ? [] : session.record.pending,
       responses: [...keys],
       parkedMax: call.parkedMax,
       updatedMs: this.#now(),
     };
     const reading = this.#reading(call, session);
     try {
-      await Promise.all(bodies.map((body) => stream.send(body)));
-      await session.save(writes);
+      const send = (): Promise<unknown> => Promise.all(bodies.map((body) => stream.send(body)));
+      if (hasWords) await send();
+      await session.save(writes, hasWords ? {} : { behind: send });
     } catch (cause) {
       reading.delivered(false);
       throw cause;
@@ -284,7 +285,7 @@ export class Gateway implements GatewayAnswers {
     const reading = this.#reading(call, live);
     try {
       // From here on a retry finds the answer, also after a restart, and with it everything that the stream may ask for.
-      await live.save(writes, kept);
+      await live.save(writes, { needed: kept });
     } catch (cause) {
       reading.delivered(false);
       throw cause;
@@ -303,6 +304,7 @@ export class Gateway implements GatewayAnswers {
     if (answer === undefined) return undefined;
     const { streamId, fromEvent } = answer;
     const session = this.#live.get(streamId);
+    if (session?.turn.fromEvent === fromEvent) await sayAgain(call, session);
     // Of what the log has of a step that begins anew, nothing is told.
     await session?.turn.caughtUp(CATCH_UP_MS);
     const isLive = session !== undefined && session.turn.fromEvent === fromEvent && !session.turn.isOver;

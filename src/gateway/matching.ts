@@ -82,18 +82,25 @@ async function matchResults(sessions: SessionLookup, facts: Facts, { results, sa
   const session = await sessions.byTool(facts.principal, results[0]?.toolCallId ?? "");
   if (session === undefined) return { kind: "fresh", reason: "unknown_tool_ids" };
   if (session.state !== "parked") return { kind: "fresh", reason: "not_waiting" };
-  const lines = new Map(results.map((line) => [line.toolCallId, line]));
-  const answered = session.pending.flatMap((call): readonly (readonly [PendingCall, ToolLine])[] => {
-    const line = lines.get(call.toolId);
-    return line === undefined ? [] : [[call, line]];
-  });
+  const answered = resultsOf(session.pending, results);
+  const ids = new Set(results.map(({ toolCallId }) => toolCallId));
   const isExact =
-    answered.length === session.pending.length &&
-    lines.size === results.length &&
-    lines.size === answered.length;
+    answered.length === session.pending.length && ids.size === results.length && ids.size === answered.length;
   if (!isExact) return { kind: "fresh", reason: "partly_answered" };
   if (!isSame(session, facts)) return { kind: "fresh", reason: "diverged" };
   return { kind: "results", session, results: answered, said };
+}
+
+/** Each call with its result, as far as there is one. */
+export function resultsOf(
+  calls: readonly PendingCall[],
+  results: readonly ToolLine[],
+): readonly (readonly [PendingCall, ToolLine])[] {
+  const lines = new Map(results.map((line) => [line.toolCallId, line]));
+  return calls.flatMap((call): readonly (readonly [PendingCall, ToolLine])[] => {
+    const line = lines.get(call.toolId);
+    return line === undefined ? [] : [[call, line]];
+  });
 }
 
 async function matchMessage(

@@ -145,12 +145,25 @@ export interface ResultContext {
   readonly upload: (bytes: Uint8Array) => Promise<string>;
 }
 
-/** The chunk that answers an exec with what the client's tool said. */
-export async function toolResult(
-  call: PendingCall,
-  line: ToolLine,
+/** What one request says into a stream that waits. */
+export interface SaidResults {
+  readonly results: readonly (readonly [PendingCall, ToolLine])[];
+  readonly said: UserLine | undefined;
+}
+
+/** The user's words first: the model is asked again as soon as the last result is there. */
+export function resultBodies(
+  { results, said }: SaidResults,
   context: ResultContext,
-): Promise<Uint8Array> {
+): Promise<readonly Uint8Array[]> {
+  return Promise.all([
+    ...(said === undefined ? [] : [userAction(said, context)]),
+    ...results.map(([pending, line]) => toolResult(pending, line, context)),
+  ]);
+}
+
+/** The chunk that answers an exec with what the client's tool said. */
+async function toolResult(call: PendingCall, line: ToolLine, context: ResultContext): Promise<Uint8Array> {
   const { execId, id, toolCallId } = call;
   const texts =
     line.text === "" && line.files.length > 0
@@ -182,7 +195,7 @@ function encode(
 }
 
 /** What the user says behind tool results: the model is told with them. */
-export async function userAction({ parts }: UserLine, { upload }: ResultContext): Promise<Uint8Array> {
+async function userAction({ parts }: UserLine, { upload }: ResultContext): Promise<Uint8Array> {
   const text = parts.flatMap((part) => (part.type === "text" ? [part.text] : [])).join("\n");
   const files = parts.flatMap((part) => (part.type === "file" && "bytes" in part ? [part] : []));
   const attachments = await Promise.all(

@@ -43,6 +43,8 @@ const SESSION = z.object({
   /** The same with the answer; empty while it is not whole. */
   head: z.string(),
   pending: z.array(PENDING),
+  /** The calls whose results came with the request that is being answered, when saying them again does no harm. */
+  answered: z.array(PENDING).default([]),
   /** How many model calls the turn has made: it can be asked for no more than its limit. */
   steps: z.number(),
   /** How many sessions of its API key may wait for tools; undefined: as many as everybody's. */
@@ -70,12 +72,12 @@ const RESPONSE = z.object({
 /** What was answered to a request, for those who ask again. */
 export type ResponseRecord = z.infer<typeof RESPONSE>;
 
-type Beginning = Omit<SessionRecord, "state" | "head" | "pending" | "steps" | "updatedMs">;
+type Beginning = Omit<SessionRecord, "state" | "head" | "pending" | "answered" | "steps" | "updatedMs">;
 
 /** A session whose first answer is under way. */
 export function newSession(beginning: Beginning): SessionRecord {
-  const nothingYet = { state: "generating", head: "", pending: [], steps: 0 } as const;
-  return { ...beginning, ...nothingYet, pending: [], updatedMs: beginning.createdMs };
+  const nothingYet = { state: "generating", head: "", steps: 0 } as const;
+  return { ...beginning, ...nothingYet, pending: [], answered: [], updatedMs: beginning.createdMs };
 }
 
 export function encodeRow(record: SessionRecord | ResponseRecord): Uint8Array {

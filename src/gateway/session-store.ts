@@ -61,15 +61,23 @@ export class SessionStore implements SessionLookup {
     this.#options = options;
   }
 
-  /** The record, the ways to find it, and what else belongs to the same moment. */
-  async save(record: SessionRecord, more: readonly TableWrite[] = []): Promise<void> {
+  /**
+   * The record, the ways to find it, and what else belongs to the same moment. `behind` is begun when the write was handed over: what it
+   * writes to these tables is never durable without this.
+   */
+  async save(
+    record: SessionRecord,
+    more: readonly TableWrite[] = [],
+    behind?: () => Promise<unknown>,
+  ): Promise<void> {
     const { ttlMs } = this.#options;
     const value = new TextEncoder().encode(record.sessionId);
     const writes = await Promise.all([
       this.#sealed(SESSIONS, this.#sessionKey(record), encodeRow(record), ttlMs),
       ...this.#indexKeys(record).map((key) => this.#sealed(INDEX, key, value, ttlMs)),
     ]);
-    await this.#options.tables.batch([...writes, ...more]);
+    const written = this.#options.tables.batch([...writes, ...more]);
+    await Promise.all([written, behind?.()]);
   }
 
   /** `withResponses`: its answer is not to be had again either. */

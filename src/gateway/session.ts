@@ -27,12 +27,22 @@ export interface SessionContext {
   readonly onOver: (session: Session) => void;
 }
 
+/** What belongs before and behind a record on the disk. */
+export interface SaveOrder {
+  /** Durable before it, and before everything that is saved after it. */
+  readonly needed?: Promise<void>;
+  /** Begun so that nothing of it is durable before the record. */
+  readonly behind?: () => Promise<unknown>;
+}
+
 export class Session {
   record: SessionRecord;
   readonly turn: LiveTurn;
   readonly #context: SessionContext;
   /** One request at a time. */
   isBusy = false;
+  /** Another process took the request that is being answered, and may have died before all of it was in the stream. */
+  isDoubtful: boolean;
   #timer: NodeJS.Timeout | undefined;
   #writing: Promise<unknown> = Promise.resolve();
   #isRemoved = false;
@@ -44,6 +54,7 @@ export class Session {
   ) {
     this.#context = context;
     this.record = record;
+    this.isDoubtful = turn.isResumed;
     this.turn = new LiveTurn({
       ...turn,
       fromEvent: record.answer.fromEvent,
@@ -83,14 +94,12 @@ export class Session {
     await this.turn.stream.abort();
   }
 
-  /**
-   * Saves the record as it is when its turn comes, so an older state never takes the place of a newer one. `needed`: what must
-   * be durable before this, and before everything that is saved after it.
-   */
-  save(more: readonly TableWrite[] = [], needed?: Promise<void>): Promise<void> {
+  /** Saves the record as it is when its turn comes, so an older state never takes the place of a newer one. */
+  save(more: readonly TableWrite[] = [], { needed, behind }: SaveOrder = {}): Promise<void> {
     return this.#inTurn(async () => {
       await needed;
-      if (!this.#isRemoved) await this.#context.store.save(this.record, more);
+      if (this.#isRemoved) await behind?.();
+      else await this.#context.store.save(this.record, more, behind);
     });
   }
 
@@ -137,6 +146,7 @@ export class Session {
       head,
       state: pause.kind === "calls" ? "parked" : "finished",
       pending: delta.kind === "calls" ? delta.calls.map(pendingOf) : [],
+      answered: [],
       steps: delta.kind === "calls" ? delta.step : 0,
       checkpoint: checkpoint === undefined ? this.record.checkpoint : encodeState(checkpoint),
       updatedMs: this.#context.now(),

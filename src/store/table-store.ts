@@ -7,6 +7,8 @@
  * the same counter; a batch may demand that it still holds, so a holder that slept too long cannot
  * write (D1). Expiry and leases are judged by the store's clock (D7).
  *
+ * Writes of one process become durable in the order in which they were asked for: a crash leaves none of them without those before it.
+ *
  * Designed for one SQL table of rows (table, key, value, version, expires) with the primary key in
  * binary order, one of leases, and a counter.
  */

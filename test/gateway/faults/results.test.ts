@@ -1,0 +1,60 @@
+/**
+ * The process dies while tool results are on their way into the stream: ahead of every batch of rows that they cause. The retry finds its
+ * session, whatever of them was durable: no stream begins anew, and no tool's result is told twice.
+ */
+import assert from "node:assert/strict";
+import { test, type TestContext } from "node:test";
+import { bodyOf, Exchange, type Reply, result, said, user } from "../openai-user.ts";
+import { lastTold, PacedModel } from "../paced-model.ts";
+import { World } from "../world.ts";
+
+const model = (): PacedModel =>
+  new PacedModel((call) =>
+    lastTold(call) === "Look"
+      ? [
+          { tool: "look", args: { at: 1 } },
+          { tool: "touch", args: { at: 2 } },
+        ]
+      : ["Done."],
+  );
+
+/** Asks for tools, and has the body with their results. */
+async function parked(t: TestContext): Promise<{ world: World; first: Reply; body: string }> {
+  const world = await World.begin(t, model());
+  const first = await new Exchange(world.url, bodyOf([user("Look")])).reply();
+  assert.equal(first.calls.length, 2);
+  const results = first.calls.map(({ id, name }) => result(id, `${name} seen`));
+  return { world, first, body: bodyOf([user("Look"), said(first), ...results]) };
+}
+
+/** What the model was told of its tools in the last call. */
+function toldOf({ model: { calls } }: World): string {
+  return JSON.stringify(calls.at(-1)?.messages.filter(({ role }) => role === "tool"));
+}
+
+test("killed ahead of any batch of rows that tool results cause, their retry finds its session", async (t) => {
+  const whole = await parked(t);
+  const before = whole.world.life.batches;
+  const expected = await new Exchange(whole.world.url, whole.body).reply();
+  assert.deepEqual([expected.text, expected.streamId], ["Done.", whole.first.streamId]);
+  const batches = whole.world.life.batches - before;
+  assert.ok(batches >= 4, `${batches} batches`);
+  for (let at = 1; at <= batches; at++) {
+    await t.test(`ahead of batch ${at} of ${batches}`, async (each) => {
+      const { world, first, body } = await parked(each);
+      const { life } = world;
+      life.loseBatch = life.batches + at;
+      void life.died.promise.then(() => world.cable.unplug());
+      const broken = await new Exchange(world.url, body).reply();
+      if (!broken.isWhole) await world.restart();
+      const reply = broken.isWhole ? broken : await new Exchange(world.url, body).reply();
+      assert.deepEqual([reply.text, reply.streamId], ["Done.", first.streamId]);
+      assert.deepEqual(
+        [...world.gateway.counters.fresh.keys()].filter((reason) => reason !== "new"),
+        [],
+      );
+      assert.ok(world.model.calls.length <= 3, `${world.model.calls.length} model calls`);
+      assert.equal(toldOf(world), toldOf(whole.world));
+    });
+  }
+});
