@@ -104,7 +104,8 @@ export function chunkOf(delta: object, finish: string | null = null): object {
   return { id: "c", object: "chat.completion.chunk", created: 1, model: MODEL, choices };
 }
 
-function openaiEvents({ thinking, text, calls = [] }: Said): readonly unknown[] {
+/** An answer in OpenAI's wire format: the role, then a piece for every word. */
+export function openaiEvents({ thinking, text, calls = [] }: Said): readonly unknown[] {
   return [
     chunkOf({ role: "assistant", content: "" }),
     ...pieces(thinking).map((piece) => chunkOf({ reasoning_content: piece })),

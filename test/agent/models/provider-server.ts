@@ -121,6 +121,18 @@ export function silentAfter(...data: readonly unknown[]): Act {
   };
 }
 
+/** Some of it, and the rest when it may go on; with nothing first, not even the head. */
+export function inTwo(first: readonly unknown[], goOn: () => Promise<void>, rest: readonly unknown[]): Act {
+  return async (response) => {
+    if (first.length > 0) begin(response);
+    for (const one of first) send(response, one);
+    await goOn();
+    if (!response.headersSent) begin(response);
+    for (const one of rest) send(response, one);
+    response.end();
+  };
+}
+
 /** Accepts the request and says nothing at all. */
 export const silent: Act = () => {};
 

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { z } from "zod";
 
 export const noteArgs = z.object({ file: z.string(), text: z.string() });
+export type NoteArgs = z.infer<typeof noteArgs>;
 
 export const NOTE = {
   name: "note",
@@ -24,7 +25,7 @@ export class Notes {
     this.#workspace = workspace;
   }
 
-  add({ file, text }: z.infer<typeof noteArgs>): string {
+  add({ file, text }: NoteArgs): string {
     appendFileSync(join(this.#workspace, file), `${text}\n`);
     return `noted ${text}`;
   }

@@ -7,14 +7,12 @@ import { test } from "node:test";
 import OpenAI from "openai";
 import { chunkOf, bySteps, openaiProvider } from "../scripted-provider.ts";
 import { NOTE } from "./note-tool.ts";
-import { assertEachExtendsTheOneBefore, LOCAL, serveGateway } from "./served-gateway.ts";
+import { assertEachExtendsTheOneBefore, LOCAL, OPEN_ANSWERS, serveGateway } from "./served-gateway.ts";
 import type { Act } from "../../agent/models/provider-server.ts";
 
 type Message = OpenAI.ChatCompletionMessageParam;
 const user = (content: string): Message => ({ role: "user", content });
 const tools: OpenAI.ChatCompletionTool[] = [{ type: "function", function: NOTE }];
-
-const OPEN_ANSWERS = String.raw`holdfast_http_requests_open\{kind="gateway"\}`;
 
 /** Says the first half, and the second when it is let. */
 function halves(): { readonly act: Act; readonly goOn: () => void } {

@@ -13,10 +13,13 @@ export const LOCAL = `local/${MODEL}`;
 export const REHEARSAL = "rehearsal/rehearsal";
 
 /** Some clients take their time on a busy machine, and the server is there as long as they are. */
-const PATIENCE_MS = 280_000;
+export const PATIENCE_MS = 280_000;
 
 /** A line of the log that no client can bring about. */
 const BUG = /^\{"level":[56]0.*$/gm;
+
+/** Answers that are being told. */
+export const OPEN_ANSWERS = String.raw`holdfast_http_requests_open\{kind="gateway"\}`;
 
 export type ProviderFormat = "openai-compatible" | "anthropic";
 
@@ -37,30 +40,41 @@ export interface Served {
   readonly env?: Readonly<Record<string, string>>;
 }
 
-export async function serveGateway(
-  t: TestContext,
-  { provider, format = "openai-compatible", env = {} }: Served = {},
-): Promise<ServedGateway> {
+export async function serveGateway(t: TestContext, served: Served = {}): Promise<ServedGateway> {
   const cli = new Cli(t, { patienceMs: PATIENCE_MS });
-  const workspace = join(cli.home, "workspace");
+  const workspace = prepareHome(cli, served);
+  const running = await serveIn(t, cli, served);
+  const { url, apiKey } = running;
+  return { baseURL: `${url}/v1`, apiKey, running, workspace, ...countedBy(() => url) };
+}
+
+/** Returns the workspace. */
+export function prepareHome({ home }: Cli, { provider, format = "openai-compatible" }: Served): string {
+  const workspace = join(home, "workspace");
   mkdirSync(workspace);
   if (provider !== undefined) {
     const local = { type: format, baseURL: provider.baseURL, apiKeyEnv: "LOCAL_KEY" };
     const config = { providers: { local }, models: { offered: [LOCAL] } };
-    writeFileSync(join(cli.home, "holdfast.config.json"), JSON.stringify(config));
+    writeFileSync(join(home, "holdfast.config.json"), JSON.stringify(config));
   }
+  return workspace;
+}
+
+/** What it says of itself is looked at when the test is over. */
+export async function serveIn(t: TestContext, cli: Cli, { env = {} }: Served): Promise<Running> {
   const running = await cli.serve([], { LOCAL_KEY: "of-the-provider", ...env });
-  const metrics = async (): Promise<string> => (await fetch(`${running.url}/metrics`)).text();
   t.after(() => {
     const bugs = running.stderr().match(BUG) ?? [];
     for (const bug of bugs) t.diagnostic(bug);
     assert.equal(bugs.length, 0, "the server's log tells of a bug");
   });
+  return running;
+}
+
+/** What the server at this place counts. */
+export function countedBy(url: () => string): Pick<ServedGateway, "answers" | "metric"> {
+  const metrics = async (): Promise<string> => (await fetch(`${url()}/metrics`)).text();
   return {
-    baseURL: `${running.url}/v1`,
-    apiKey: running.apiKey,
-    running,
-    workspace,
     answers: async () => answersIn(await metrics()),
     metric: async (name) => Number(new RegExp(`^${name} (\\S+)$`, "m").exec(await metrics())?.[1]),
   };

@@ -19,7 +19,7 @@ test("cut anywhere, a response comes whole when it is asked for again", async (t
         const cut = await World.begin(each, numberedModel());
         let requests = 0;
         const aim = (): void => {
-          if (requests++ === at) cut.cable.cutNextAfter(Math.ceil(place * (body.length + 600)));
+          if (requests++ === at) void cut.cable.cutNextAfter(Math.ceil(place * (body.length + 600)));
         };
         const talk = await converse(cut, async () => undefined, aim);
         assert.ok(talk.retries <= 1);
