@@ -4,13 +4,13 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { test, type TestContext } from "node:test";
+import { test } from "node:test";
 import { z } from "zod";
 import type { Asked } from "../../agent/models/provider-server.ts";
 import { repository } from "../../docs/entry-points.ts";
 import { blocksOf } from "../../docs/markdown.ts";
 import { openaiProvider, type Script, textOf, toolsOf } from "../scripted-provider.ts";
-import { IS_OPENCODE_PLATFORM, Opencode, opencodeBinary } from "./opencode-binary.ts";
+import { binaryFor, Opencode } from "./opencode-binary.ts";
 import { assertEachExtendsTheOneBefore, LOCAL, REHEARSAL, serveGateway } from "./served-gateway.ts";
 
 const MAKES = { command: "echo made >> made.txt", description: "Makes the file" };
@@ -25,19 +25,6 @@ const script: Script = (messages, asked) => {
   if (textOf(last).includes("second")) return { text: "It still is." };
   return { thinking: "By bash.", text: "I make it.", calls: [{ name: "bash", args: MAKES }] };
 };
-
-async function binaryFor(t: TestContext): Promise<string | undefined> {
-  if (!IS_OPENCODE_PLATFORM) {
-    t.diagnostic("OpenCode's binary is tested on Linux x64 only");
-    return undefined;
-  }
-  try {
-    return await opencodeBinary();
-  } catch (error) {
-    t.diagnostic(`OpenCode cannot be installed here, so it was not tested: ${String(error)}`);
-    return undefined;
-  }
-}
 
 test("OpenCode: its tool runs once in the open turn, and run -c goes on in the conversation", async (t) => {
   const binary = await binaryFor(t);
