@@ -10,6 +10,8 @@ import { StandingGateway } from "./standing-gateway.ts";
 interface Stage {
   readonly name: string;
   readonly hold: (staged: StagedNotes) => Stop;
+  /** The turn has called its tools by then. */
+  readonly isInTurn?: boolean;
   /** What has been said by then of the answer that is under way. */
   readonly words?: string;
   /** Model calls that the kill costs: the one that it interrupts. */
@@ -24,15 +26,22 @@ const STAGES: readonly Stage[] = [
     callsMore: 1,
     words: "I write",
   },
-  { name: "between the tool calls and their results", hold: (staged) => staged.holdTool(), callsMore: 0 },
+  {
+    name: "between the tool calls and their results",
+    hold: (staged) => staged.holdTool(),
+    isInTurn: true,
+    callsMore: 0,
+  },
   {
     name: "before the first token behind the results",
     hold: (staged) => staged.holdProvider(1, 0),
+    isInTurn: true,
     callsMore: 1,
   },
   {
     name: "in the middle of the text behind the results",
     hold: (staged) => staged.holdProvider(1, 4),
+    isInTurn: true,
     callsMore: 1,
     words: "It is",
   },
@@ -58,7 +67,7 @@ export async function killAtEachStage(
   const provider = await staged.provider(t);
   const gateway = await StandingGateway.begin(t, { provider });
   const notes = new Notes(gateway.workspace);
-  for (const [at, { name, hold, words, callsMore }] of STAGES.entries()) {
+  for (const [at, { name, hold, isInTurn = false, words, callsMore }] of STAGES.entries()) {
     await t.test(`killed ${name}`, async () => {
       const callsBefore = provider.calls.length;
       const stop = hold(staged);
@@ -72,6 +81,9 @@ export async function killAtEachStage(
       assert.equal(await answer, WRITTEN);
       assert.deepEqual(notes.linesOf(file), ["one"], "the tool ran once");
       assert.equal(provider.calls.length - callsBefore, 2 + callsMore, "calls of the model");
+      // What was not durable when the gateway died begins anew; a turn that has called its tools goes on.
+      const anew = Object.keys(await gateway.answers()).filter((how) => how.startsWith("fresh"));
+      if (isInTurn) assert.deepEqual(anew, []);
     });
   }
 }
