@@ -87,9 +87,9 @@ export class Retries {
     const id = answer.responseId;
     this.#open.set(id, (this.#open.get(id) ?? 0) + 1);
     return (isWhole) => {
-      this.inTurn(request, () => this.#delivered(request, answer, isWhole))
-        .catch(this.#onBug)
-        .finally(() => this.#closed(id));
+      // Closed within its turn: the next request of this name finds the response as it is then.
+      const settle = () => this.#delivered(request, answer, isWhole).finally(() => this.#closed(id));
+      this.inTurn(request, settle).catch(this.#onBug);
     };
   }
 

@@ -194,3 +194,25 @@ test("an Idempotency-Key names one generation even when its requests come in the
   await until(() => world.gateway.sessions.length === 0, "it is over");
   assert.equal(model.calls.length, 1);
 });
+
+test("a retry in the very moment in which its response is known to be broken comes to the answer", async (t) => {
+  const { model, letGo } = haltingModel();
+  const world = await World.begin(t, model);
+  const call = {
+    principal: "alice",
+    request: parseChatRequest(JSON.parse(HELLO)),
+    bodyHash: "of the body",
+    idempotencyKey: undefined,
+    parkedMax: undefined,
+    requestId: "r",
+    signal: new AbortController().signal,
+  };
+  const broken = await world.gateway.chat(call);
+  broken.delivered(false);
+  const again = await world.gateway.chat(call);
+  assert.equal(again.streamId, broken.streamId);
+  letGo();
+  again.delivered(true);
+  await until(() => world.gateway.sessions.length === 0, "it is over");
+  assert.equal(model.calls.length, 1);
+});
