@@ -129,9 +129,10 @@ export class Cable {
         near.write(bytes);
         return;
       }
+      // A client may have others open: none of them is a way around the cut.
+      for (const socket of this.#pairs) if (socket !== near) socket.destroy();
       // What was sent before the cut still arrives.
       near.write(bytes.subarray(0, left), () => near.destroy());
-      far.destroy();
     });
   }
 

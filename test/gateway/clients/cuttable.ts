@@ -73,12 +73,19 @@ export const HANDED_OVER: readonly Where[] = [
   { name: "before [DONE]", step: 1, place: BEFORE_DONE },
 ];
 
+/** As clients have it that asked several things at once before: connections that are kept, and may serve the next request. */
+async function openSeveral({ baseURL, apiKey }: StandingGateway): Promise<void> {
+  const ask = () => fetch(`${baseURL}/models`, { headers: { authorization: `Bearer ${apiKey}` } });
+  await Promise.all([ask(), ask(), ask()].map(async (response) => (await response).text()));
+}
+
 /** What a client makes of it when the first response is cut, or the one behind the tool. */
 export async function cutIn(
   cuttable: Cuttable,
   { step, place }: Where,
   { converse, stop }: { readonly converse: () => Promise<string>; readonly stop?: Stop | undefined },
 ): Promise<string> {
+  await openSeveral(cuttable.gateway);
   const tool = step === 0 ? undefined : cuttable.staged.holdTool();
   const early = tool === undefined ? cutNext(cuttable, place, stop) : undefined;
   const text = converse();
