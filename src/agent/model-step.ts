@@ -54,8 +54,8 @@ export class ModelStep {
   async run(model: Model, call: Omit<ModelCall, "signal">): Promise<void> {
     const { io } = this.#context;
     beginStep(io, this.#place, model.id);
-    // A call is paid for, so a crash may cost one at most: the step before it, and how its calls went, is on disk.
-    await io.untilDurable(io.log.lastStep?.lastEvent ?? 0);
+    // A call is paid for, so a crash may cost one at most: what the step before it said is on disk.
+    await io.untilDurable(io.log.lastStep?.eventId ?? 0);
     const signal = AbortSignal.any([io.stream.signal, io.cancelSignal]);
     try {
       for await (const part of model.call({ ...call, signal })) {

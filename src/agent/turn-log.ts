@@ -39,8 +39,8 @@ import { type ExecReply, isTerminal, type Partial, partialsOf } from "./exec-rep
 /** A step whose model output is complete. */
 export interface StepRecord {
   readonly step: number;
-  /** Its last event: that completed it, or said how its last call went. */
-  lastEvent: number;
+  /** Of the event that completed it. */
+  readonly eventId: number;
   readonly completed: StepCompletedUpdate;
   /** Its tool calls with their exec ids, in the order of the model's message. */
   readonly started: readonly ToolCall[];
@@ -347,7 +347,7 @@ export class TurnLog {
         this.#stepCompleted(eventId, message.value);
         return;
       case "toolCallCompleted":
-        if (message.value.toolCall !== undefined) this.#callOver(eventId, message.value.toolCall);
+        if (message.value.toolCall !== undefined) this.#callOver(message.value.toolCall);
         return;
       case "shellOutputDelta":
       case "toolCallDelta": {
@@ -371,10 +371,8 @@ export class TurnLog {
     for (const execId of call.execIds) this.feed({ kind: "exec_planned", execId });
   }
 
-  #callOver(eventId: number, call: ToolCall): void {
-    const { lastStep } = this;
-    lastStep?.over.set(call.toolCallId, call);
-    if (lastStep !== undefined) lastStep.lastEvent = eventId;
+  #callOver(call: ToolCall): void {
+    this.lastStep?.over.set(call.toolCallId, call);
     // What it has said is in its result, and no longer needed.
     for (const execId of call.execIds) this.#partials.delete(execId);
   }
@@ -382,8 +380,7 @@ export class TurnLog {
   #stepCompleted(eventId: number, completed: StepCompletedUpdate): void {
     this.feed({ kind: "step_completed" });
     const { step } = completed;
-    const { started = [] } = this.open ?? {};
-    const record = { step, lastEvent: eventId, completed, started, over: new Map() };
+    const record = { step, eventId, completed, started: this.open?.started ?? [], over: new Map() };
     this.open = undefined;
     this.entries.push({ kind: "step", record });
   }

@@ -59,20 +59,20 @@ const TURNS: readonly {
   {
     name: "a tool call and an answer",
     model: () => ScriptedModel.steps([shell(0)], ["Done."]),
-    plain: { all: 7, toText: 3 },
-    kept: { all: 9, toText: 4 },
+    plain: { all: 5, toText: 2 },
+    kept: { all: 7, toText: 2 },
   },
   {
     name: "twenty calls one after the other",
     model: () => ScriptedModel.steps(...twenty((at) => [shell(at)]), ["Done."]),
-    plain: { all: 83, toText: 3 },
-    kept: { all: 85, toText: 3 },
+    plain: { all: 43, toText: 2 },
+    kept: { all: 45, toText: 2 },
   },
   {
     name: "twenty calls at once",
     model: () => ScriptedModel.steps(twenty(shell), ["Done."]),
-    plain: { all: 7, toText: 3 },
-    kept: { all: 9, toText: 4 },
+    plain: { all: 5, toText: 2 },
+    kept: { all: 7, toText: 2 },
   },
   {
     name: "twenty calls that the server answers itself",

@@ -38,7 +38,7 @@ export const AGENT_MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: MODEL_STEP,
-        from: "await io.untilDurable(io.log.lastStep?.lastEvent ?? 0);",
+        from: "await io.untilDurable(io.log.lastStep?.eventId ?? 0);",
         to: "",
       },
     ],
