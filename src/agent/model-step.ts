@@ -1,7 +1,7 @@
 /**
  * One model call, from `step_started` to `step_completed`.
  *
- * Pieces are told as they come. The whole is durable, as one message, with the event that completes the step: whoever
+ * Pieces are told as they come, and joined while the disk is busy. The whole is durable, as one message, with the event that completes the step: whoever
  * reads the log back needs nothing but that message, and no later code makes another one of it.
  */
 import { type AssistantChatMessage, encodeChatMessage, type ToolCallPart } from "../protocol/chat-message.ts";
@@ -9,6 +9,7 @@ import { BlobKind, type Content, FinishReason } from "../protocol/messages.ts";
 import { execIdOf } from "./exec-ids.ts";
 import type { Model, ModelCall, FinishReason as ModelFinish } from "./model.ts";
 import { ModelFailure } from "./model.ts";
+import { Pieces } from "./pieces.ts";
 import { StepOutput } from "./step-output.ts";
 import type { CallPlan } from "./tool-plan.ts";
 import type { TurnIo } from "./turn-io.ts";
@@ -57,16 +58,22 @@ export class ModelStep {
     // A call is paid for, so a crash may cost one at most: what the step before it said is on disk.
     await io.untilDurable(io.log.lastStep?.eventId ?? 0);
     const signal = AbortSignal.any([io.stream.signal, io.cancelSignal]);
+    const pieces = new Pieces(io);
     try {
       for await (const part of model.call({ ...call, signal })) {
         const { updates, call: made } = this.#output.take(part);
-        for (const update of updates) await io.update(update);
-        if (made !== undefined) await this.#announce(made);
+        for (const update of updates) await pieces.say(update);
+        if (made !== undefined) {
+          await pieces.flush();
+          await this.#announce(made);
+        }
         if (signal.aborted) break;
       }
     } catch (error) {
       // A call that was stopped fails in whatever way its transport does.
       if (!signal.aborted) throw error;
+    } finally {
+      await pieces.flush();
     }
     await this.#complete(signal.aborted);
   }

@@ -17,7 +17,7 @@ type Part = AssistantChatMessage["content"][number];
 type Finish = Extract<ModelPart, { kind: "finish" }>;
 
 /** Longer pieces are cut: far below an event's limit, whatever the model writes at once. */
-const PIECE_CHARS_MAX = 16_000;
+export const PIECE_CHARS_MAX = 16_000;
 
 /** Some providers put a whole signature into an id; names are short. Both stand in events (E8). */
 const ID_CHARS_MAX = 32_000;

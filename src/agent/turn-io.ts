@@ -50,7 +50,6 @@ export class TurnIo {
   readonly #cancel = new AbortController();
   #changes = 0;
   #isOver = false;
-  /** The last event that was accepted. */
   #head = 0;
   /** Events that are not durable yet. */
   readonly #waiting = new Map<number, Promise<void>>();
@@ -151,6 +150,11 @@ export class TurnIo {
     this.#waiting.set(eventId, durable);
     const isFull = this.#waiting.size >= WAITING_MAX || this.#waitingBytes >= WAITING_BYTES_MAX;
     return isFull ? durable : ROOM;
+  }
+
+  /** The last event that was accepted. */
+  get head(): number {
+    return this.#head;
   }
 
   /** Why nothing more may be said. */

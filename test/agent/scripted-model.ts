@@ -47,7 +47,11 @@ export class ScriptedModel implements Model {
       if (call.signal.aborted) throw new Error("stopped");
       if (piece instanceof ModelFailure) throw piece;
       if (typeof piece === "string") {
-        for (const word of piece.split(/(?<= )/u)) yield { kind: "text", text: word };
+        for (const word of piece.split(/(?<= )/u)) {
+          yield { kind: "text", text: word };
+          // The disk of the tests is done by then: each word is an event of its own.
+          await new Promise((resolve) => setImmediate(resolve));
+        }
       } else if ("think" in piece) {
         yield { kind: "thinking", text: piece.think };
         yield { kind: "thinking_end", metadata: { scripted: { signature: `signed ${piece.think}` } } };
