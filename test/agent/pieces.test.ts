@@ -1,7 +1,7 @@
 /** Pieces of an answer: joined while the disk is busy, never while it is free, and always the same text in the same order. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { Pieces } from "../../src/agent/pieces.ts";
 import { PIECE_CHARS_MAX, type Update } from "../../src/agent/step-output.ts";
 
