@@ -60,7 +60,7 @@ export async function openGateway(parts: GatewayParts): Promise<OpenGateway> {
   const homeKey = await gatewayHomeKey(parts);
   const sealer = sealing.homeSealer(homeKey);
   const blobs = new TableBlobStore({ tables, sealer, now: surroundings.now, rememberMs: REMEMBERED_MS });
-  const journals = new TableJournalStore({ tables });
+  const journals = new TableJournalStore({ tables, isOnServersDisk: parts.upstream === undefined });
   const way = parts.upstream === undefined ? wayWithin(parts) : await wayTo(parts.upstream, surroundings);
   const onBug = (bug: unknown): void => logger.error({ err: bug }, "the gateway made a mistake");
   const clients = new Map<string, PrincipalClient>();

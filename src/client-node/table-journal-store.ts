@@ -5,12 +5,13 @@
  * written only over the version that was last seen, so a process that lost a journal to another one
  * cannot add to it any more: it is told `fenced`, and nothing was written. That is what keeps a journal
  * whole. Who may take one is a matter of `owner`: the head names the process that writes, and another
- * one takes over only when that process is gone.
+ * one takes over only when that process is gone. A process that has the tables alone remembers every head that
+ * it wrote, and reads none back.
  *
  * Invariant: a head of n records stands beside exactly the rows 0 to n - 1, since both change in one
  * batch. Anything else is damage, and refuses the whole journal: a skipped record would run tools again.
  */
-import type { JournalStore } from "../client/journal-store.ts";
+import type { HandedOver, JournalStore } from "../client/journal-store.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import { NO_ROW, type TableRow, type TableStore, type TableWrite } from "../store/table-store.ts";
 import {
@@ -41,6 +42,11 @@ export interface TableJournalStoreOptions {
   readonly tables: TableStore;
   /** Left out where one process alone has the tables: then nobody owns a journal. */
   readonly owner?: Owner;
+  /**
+   * Only for a client whose server runs in this process and keeps its logs in the database of `tables`, which commits in the order in
+   * which it is asked (decision 33): then chunks need not wait for their journal's sync.
+   */
+  readonly isOnServersDisk?: boolean;
   /** The server that this client talks to. Left out: streams of any server are taken for its own. */
   readonly server?: string;
 }
@@ -62,20 +68,25 @@ export type Claim =
   | { readonly kind: "held"; readonly holder: string };
 
 const PAGE_ROWS = 256;
+const NO_HEAD: SeenHead = { records: 0, owner: "", server: "", version: NO_ROW };
 
 export class TableJournalStore implements JournalStore {
   readonly #tables: TableStore;
   readonly #owner: Owner | undefined;
   readonly #server: string;
-  /** The journals that this process has claimed. */
+  readonly handOver: JournalStore["handOver"];
+  /** The heads of journals that this process has claimed; where nobody owns any, of those that it has looked at or written. */
   readonly #claimed = new Map<string, SeenHead>();
   /** The last thing that happens to each journal: one at a time, in order. */
   readonly #queues = new Map<string, Promise<unknown>>();
 
-  constructor({ tables, owner, server = "" }: TableJournalStoreOptions) {
+  constructor({ tables, owner, isOnServersDisk = false, server = "" }: TableJournalStoreOptions) {
     this.#tables = tables;
     this.#owner = owner;
     this.#server = server;
+    // A server has its database alone: with an owner beside it, it cannot be that one.
+    this.handOver =
+      isOnServersDisk && owner === undefined ? (name, records) => this.#handOver(name, records) : undefined;
   }
 
   async list(): Promise<readonly string[]> {
@@ -98,18 +109,39 @@ export class TableJournalStore implements JournalStore {
   }
 
   append(idempotencyKey: string, records: readonly Uint8Array[]): Promise<void> {
+    if (records.length === 0) return Promise.resolve();
+    return this.#handOver(idempotencyKey, records).synced;
+  }
+
+  #handOver(idempotencyKey: string, records: readonly Uint8Array[]): HandedOver {
     // Encoding copies: from here on the caller may do with its bytes what it likes.
     const values = records.map(encodeRecord);
-    if (values.length === 0) return Promise.resolve();
-    return this.#inOrder(idempotencyKey, async () => {
-      const head = await this.#ownHead(idempotencyKey);
-      await this.#write(
-        idempotencyKey,
-        head,
-        head.records + values.length,
-        puts(idempotencyKey, head, values),
-      );
+    const { promise: handedOver, resolve, reject } = Promise.withResolvers<void>();
+    // Most callers only care for the sync.
+    handedOver.catch(() => undefined);
+    const add = (head: SeenHead): Promise<void> =>
+      this.#write(idempotencyKey, head, head.records + values.length, puts(idempotencyKey, head, values));
+    const synced = this.#inOrder(idempotencyKey, async () => {
+      if (await this.#isNew(idempotencyKey, add)) return;
+      const written = add(await this.#ownHead(idempotencyKey));
+      // A batch is handed over within the call; from now on nothing stands in its way but the disk itself.
+      resolve();
+      await written;
     });
+    synced.then(resolve, reject);
+    return { handedOver, synced };
+  }
+
+  /** Whoever has the tables alone, and has not met a journal yet, takes it for a new one. False when it was none. */
+  async #isNew(idempotencyKey: string, add: (head: SeenHead) => Promise<void>): Promise<boolean> {
+    if (this.#owner !== undefined || this.#claimed.has(idempotencyKey)) return false;
+    try {
+      await add(NO_HEAD);
+      return true;
+    } catch (cause) {
+      if (cause instanceof HoldfastError && cause.code === "fenced") return false;
+      throw cause;
+    }
   }
 
   replace(idempotencyKey: string, records: readonly Uint8Array[]): Promise<void> {
@@ -193,12 +225,12 @@ export class TableJournalStore implements JournalStore {
 
   async #read(idempotencyKey: string): Promise<readonly Uint8Array[]> {
     for (;;) {
-      const before = await this.#head(idempotencyKey);
+      const isAlone = this.#owner === undefined;
+      const before = isAlone ? await this.#ownHead(idempotencyKey) : await this.#head(idempotencyKey);
       const rows: TableRow[] = [];
       for await (const row of this.#rows(RECORDS, recordPrefix(idempotencyKey))) rows.push(row);
-      const after = await this.#head(idempotencyKey);
       // Another process wrote between two pages: what was read is no journal.
-      if (before.version !== after.version) continue;
+      if (!isAlone && before.version !== (await this.#head(idempotencyKey)).version) continue;
       if (
         rows.length !== before.records ||
         rows.some(({ key }, place) => !isAt(idempotencyKey, place, key))
@@ -220,7 +252,7 @@ export class TableJournalStore implements JournalStore {
 
   async #head(idempotencyKey: string): Promise<SeenHead> {
     const row = await this.#tables.get(headKey(idempotencyKey));
-    if (row === undefined) return { records: 0, owner: "", server: "", version: NO_ROW };
+    if (row === undefined) return NO_HEAD;
     return { ...decodeHead(idempotencyKey, row.value), version: row.version };
   }
 
@@ -231,6 +263,7 @@ export class TableJournalStore implements JournalStore {
     const head = await this.#head(idempotencyKey);
     const holder = this.#holderOf(head);
     if (holder !== undefined) throw fenced(idempotencyKey, holder);
+    if (this.#owner === undefined && head.version !== NO_ROW) this.#claimed.set(idempotencyKey, head);
     return head;
   }
 
@@ -252,9 +285,12 @@ export class TableJournalStore implements JournalStore {
     const at = { ...headKey(idempotencyKey), expectedVersion: seen.version };
     const head: TableWrite =
       records === 0 ? { kind: "delete", ...at } : { kind: "put", ...at, value: encodeHead(next) };
+    const isAlone = this.#owner === undefined;
+    // Until the disk has answered nobody knows.
+    if (isAlone) this.#claimed.delete(idempotencyKey);
     const result = await this.#tables.batch([head, ...writes]);
     if (result.kind !== "written") throw fenced(idempotencyKey, "another process");
-    if (!isClaimed) return;
+    if (isAlone ? records === 0 : !isClaimed) return;
     const version = records === 0 ? NO_ROW : result.version;
     this.#claimed.set(idempotencyKey, { ...next, version });
   }

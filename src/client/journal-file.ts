@@ -4,6 +4,10 @@
  * Appends go to disk one at a time, and whatever is asked for meanwhile shares the next sync. Each
  * record is sealed under its place in the list, so records can be neither moved nor left out.
  * Grown long, the journal is folded and written anew, shorter.
+ *
+ * Some records only spare a restarted client some work: they wait for company. And where the journals lie on
+ * the server's own disk a record counts as written once it is handed over, since nothing that follows from
+ * it can be durable earlier; all but those that guard something beyond the stream's two logs.
  */
 import { AssertionFailed } from "../core/assert.ts";
 import { compact, type JournalRecord, recover, type Recovered } from "../core/journal.ts";
@@ -29,6 +33,8 @@ export class JournalFile {
   #isHeld = true;
   #isWriting = false;
   #writing: Promise<void> = Promise.resolve();
+  /** The last write: with journals on the server's disk it may still be on its way. */
+  #synced: Promise<void> = Promise.resolve();
   #hasFailed = false;
   #length: number;
   #compactAt: number;
@@ -51,7 +57,12 @@ export class JournalFile {
   /** `written` is called with the number of records once they are synced, in order. */
   append(record: JournalRecord): void {
     this.#queue.push(record);
-    if (!this.#isHeld && !this.#isWriting && !this.#hasFailed) this.#writing = this.#write();
+    if (!mayWait(record)) this.#begin();
+  }
+
+  /** Writes what waits for company. */
+  flush(): void {
+    if (this.#queue.length > 0) this.#begin();
   }
 
   /**
@@ -60,33 +71,58 @@ export class JournalFile {
    */
   release(): void {
     this.#isHeld = false;
-    this.#writing = this.#write();
+    this.#begin();
   }
 
-  /** Resolves when nothing is being written any more. */
+  /** Resolves when everything is on the disk, or nothing can be written any more. */
   async quiet(): Promise<void> {
     await this.#writing;
+    this.flush();
+    await this.#writing;
+    await this.#synced.catch(() => undefined);
+  }
+
+  #begin(): void {
+    if (!this.#isHeld && !this.#isWriting && !this.#hasFailed) this.#writing = this.#write();
   }
 
   async #write(): Promise<void> {
     this.#isWriting = true;
-    while (this.#queue.length > 0 && !this.#hasFailed) {
-      const batch = this.#queue;
-      this.#queue = [];
-      try {
-        await this.#store.append(this.#idempotencyKey, await this.#sealAll(batch, this.#length));
-        this.#length += batch.length;
-        this.#options.written(batch.length);
-        if (this.#length >= this.#compactAt) await this.#compact();
-      } catch (cause) {
-        // Nothing is retried on a disk that failed; what was not synced is not promised (F5).
-        this.#hasFailed = true;
-        this.#options.failed(
-          cause instanceof HoldfastError ? cause : new HoldfastError("unavailable", String(cause), { cause }),
-        );
-      }
+    try {
+      do {
+        // One write at a time, and none behind one that failed.
+        await this.#synced;
+        const batch = this.#queue.splice(0);
+        if (batch.length > 0) await this.#writeBatch(batch);
+      } while (!this.#queue.every(mayWait));
+    } catch (cause) {
+      this.#fail(cause);
     }
     this.#isWriting = false;
+  }
+
+  async #writeBatch(batch: readonly JournalRecord[]): Promise<void> {
+    const sealed = await this.#sealAll(batch, this.#length);
+    const way = batch.some(guardsMore) ? undefined : this.#store.handOver?.(this.#idempotencyKey, sealed);
+    if (way === undefined) {
+      await this.#store.append(this.#idempotencyKey, sealed);
+    } else {
+      this.#synced = way.synced;
+      way.synced.catch((cause: unknown) => this.#fail(cause));
+      await way.handedOver;
+    }
+    this.#length += batch.length;
+    this.#options.written(batch.length);
+    if (this.#length >= this.#compactAt) await this.#compact();
+  }
+
+  /** Nothing is retried on a disk that failed; what was not synced is not promised (F5). */
+  #fail(cause: unknown): void {
+    if (this.#hasFailed) return;
+    this.#hasFailed = true;
+    this.#options.failed(
+      cause instanceof HoldfastError ? cause : new HoldfastError("unavailable", String(cause), { cause }),
+    );
   }
 
   async #compact(): Promise<void> {
@@ -109,6 +145,19 @@ export class JournalFile {
     }
     return sealed;
   }
+}
+
+/**
+ * Losing these costs a restarted client nothing but work: chunks are sent again and known again (A6), and opening a
+ * stream again attaches to it (D4).
+ */
+function mayWait({ kind }: JournalRecord): boolean {
+  return kind === "acked" || kind === "attached";
+}
+
+/** An exec has effects outside of the stream, and who wishes to stop is told that the wish is safe: these are on the disk before (C2, D3). */
+function guardsMore({ kind }: JournalRecord): boolean {
+  return kind === "abort" || kind.startsWith("exec_");
 }
 
 export interface JournalContents {

@@ -119,7 +119,7 @@ export class ClientStream {
     this.#tick();
   }
 
-  /** Resolves with the chunk's seqno once it is on this client's disk; from then on it will arrive. */
+  /** Resolves with the chunk's seqno once it is on this client's disk (see `handOver` of journals); from then on it will arrive. */
   send(body: Uint8Array): Promise<number> {
     const said = this.#say({ body });
     // Nobody has to wait for it.
@@ -381,6 +381,7 @@ export class ClientStream {
   }
 
   #tick(): void {
+    this.#journal.flush();
     this.#put({ kind: "tick", nowMs: this.#clock.now(), random: this.#context.environment.random() });
   }
 

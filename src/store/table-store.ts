@@ -117,7 +117,10 @@ export interface TableStore {
   /** The rows whose keys begin with `prefix`, in the order of their code points. */
   list(table: string, prefix: string, page: KeyPage): Promise<readonly TableRow[]>;
 
-  /** All writes or none, and only while all fences hold. A key may occur once. */
+  /**
+   * All writes or none, and only while all fences hold. A key may occur once. Handed over within the call: batches happen in the order in
+   * which they are asked for.
+   */
   batch(writes: readonly TableWrite[], fences?: readonly Fence[]): Promise<BatchResult>;
 
   /** Takes a lease that nobody holds; the same holder asking again gets a new token and the old one ends. */

@@ -2,7 +2,11 @@
  * A process that can die: from one moment on nothing that it asks of its disk ever happens, and nobody tells it.
  *
  * It can be made to die at any of its durable writes, just when that write is on the disk and before the process knows.
+ *
+ * All that it asks of its disks happens later than it asks, and in the order in which it asks, as in the one thread of a database:
+ * what it had asked for when it died, and had not happened yet, never happens.
  */
+import { setImmediate } from "node:timers/promises";
 import { HoldfastError } from "../../src/protocol/errors.ts";
 
 export class Life {
@@ -17,6 +21,7 @@ export class Life {
   /** This one never reaches the disk: the process is dead before. */
   loseBatch: number | undefined;
   readonly died = Promise.withResolvers<void>();
+  #turn: Promise<unknown> = Promise.resolve();
   readonly #never = Promise.withResolvers<never>();
 
   constructor() {
@@ -38,15 +43,30 @@ export class Life {
     const seen = (_: Target, name: string | symbol): unknown => {
       const value: unknown = Reflect.get(target, name);
       if (typeof value !== "function") return value;
+      if (name === "scan") return (): unknown => Reflect.apply(value, target, []);
       return (...given: readonly unknown[]): unknown => {
-        if (name === "batch" && ++this.batches === this.loseBatch) this.die();
-        if (this.isDead) return this.#never.promise;
-        if (writing.includes(String(name))) this.onWrite(String(name), given);
-        const result: unknown = Reflect.apply(value, target, given);
-        return writing.includes(String(name)) ? this.#written(result) : result;
+        const isWrite = writing.includes(String(name));
+        if (isWrite && !this.isDead) this.onWrite(String(name), given);
+        const work = (): unknown => Reflect.apply(value, target, given);
+        return this.#inTurn(name === "batch" ? () => this.#batch(work) : work, isWrite);
       };
     };
     return new Proxy(target, { get: seen });
+  }
+
+  #inTurn(work: () => unknown, isWrite: boolean): Promise<unknown> {
+    const happened = this.#turn.then(async () => {
+      // The process goes on meanwhile.
+      if (isWrite) await setImmediate();
+      return this.isDead ? this.#never.promise : isWrite ? this.#written(work()) : work();
+    });
+    this.#turn = happened.catch(() => undefined);
+    return happened;
+  }
+
+  #batch(work: () => unknown): unknown {
+    if (++this.batches === this.loseBatch) this.die();
+    return this.isDead ? this.#never.promise : work();
   }
 
   async #written(result: unknown): Promise<unknown> {

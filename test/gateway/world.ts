@@ -119,7 +119,7 @@ export class World {
     });
     const sealer = sealing.homeSealer(HOME_KEY);
     const blobs = new TableBlobStore({ tables, sealer, now, rememberMs: 60 * 60_000 });
-    const journals = new TableJournalStore({ tables });
+    const journals = new TableJournalStore({ tables, isOnServersDisk: true });
     const clients = new Map<string, PrincipalClient>();
     const clientOf = (principal: string): PrincipalClient => {
       const known = clients.get(principal);
