@@ -11,11 +11,11 @@ export function countedLog(log: CommitLog, counters: ServerCounters): CommitLog 
   return {
     durability: log.durability,
     scan: () => log.scan(),
-    append: async (record, body) => {
+    append: async (record, body, freed) => {
       const beganMs = performance.now();
       counters.appendBytes.add(record.byteLength + (body?.byteLength ?? 0));
       try {
-        return await log.append(record, body);
+        return await log.append(record, body, freed);
       } finally {
         counters.appendSeconds.add((performance.now() - beganMs) / 1000);
       }

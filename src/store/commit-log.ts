@@ -25,9 +25,9 @@ export interface CommitLog {
   scan(): AsyncIterable<LogRow>;
   /**
    * Resolves with the row's number once it is durable. The caller waits for one before the next. The bytes
-   * belong to the log from then on.
+   * belong to the log from then on. The rows in `freed` are dropped on the way, without a sync of their own.
    */
-  append(record: Uint8Array, body?: Uint8Array): Promise<number>;
+  append(record: Uint8Array, body?: Uint8Array, freed?: readonly number[]): Promise<number>;
   read(row: number): Promise<Uint8Array>;
   /** Empty when the row has none. */
   readBody(row: number): Promise<Uint8Array>;

@@ -211,6 +211,8 @@ class LogStreamStore implements StreamStore {
   /** What was accepted before is still answered. */
   async #finish(): Promise<void> {
     await this.#pumping;
+    // What a start would find again, and drop.
+    if (this.#failure === undefined) await this.#giveBack().catch(() => undefined);
     this.#watchers.wakeAll();
     this.#watchers.clear();
     await this.#log.close();
@@ -226,7 +228,13 @@ class LogStreamStore implements StreamStore {
         for (const group of await collectMoves(this.#log, candidates)) await this.#move(group);
       }
       // What cannot be moved now would be found again and again.
-      if (movedEntries(candidates) === movedBefore) return;
+      if (movedEntries(candidates) === movedBefore) break;
+    }
+    try {
+      await this.#giveBack();
+    } catch (error) {
+      this.#fail(error);
+      this.#assertUsable();
     }
   }
 
@@ -292,7 +300,8 @@ class LogStreamStore implements StreamStore {
     const record = group.record();
     if (record === undefined) return;
     try {
-      this.#apply(await this.#log.append(this.#encoder.encode(record), group.body()), record);
+      const freed = this.#index.takeFreed();
+      this.#apply(await this.#log.append(this.#encoder.encode(record), group.body(), freed), record);
     } catch (error) {
       this.#fail(error);
       for (const op of staged) op.reject(this.#refusal() ?? asError(error));
@@ -300,6 +309,11 @@ class LogStreamStore implements StreamStore {
     }
     for (const op of staged) op.answer();
     this.#watchers.wake(group.changed);
+    // What commits free waits for the next one: nobody's commit stands behind a sync that only gives space back.
+    if (queue !== this.#commits) await this.#giveBack();
+  }
+
+  async #giveBack(): Promise<void> {
     const freed = this.#index.takeFreed();
     if (freed.length > 0) await this.#log.drop(freed);
   }

@@ -57,8 +57,9 @@ export class MemoryLog implements CommitLog {
     for (const [row, record] of this.rows.records) yield { row, record };
   }
 
-  async append(record: Uint8Array, body?: Uint8Array): Promise<number> {
+  async append(record: Uint8Array, body?: Uint8Array, freed: readonly number[] = []): Promise<number> {
     this.#assertOpen();
+    this.#remove(freed);
     const row = this.rows.next++;
     this.rows.records.set(row, record);
     if (body !== undefined) this.rows.bodies.set(row, body);
@@ -80,6 +81,10 @@ export class MemoryLog implements CommitLog {
 
   async drop(rows: readonly number[]): Promise<void> {
     this.#assertOpen();
+    this.#remove(rows);
+  }
+
+  #remove(rows: readonly number[]): void {
     for (const row of rows) {
       this.rows.records.delete(row);
       this.rows.bodies.delete(row);

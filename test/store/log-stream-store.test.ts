@@ -206,7 +206,7 @@ test("F2: renewals and risen floors do not make the log grow", async () => {
   const store = await openLogStreamStore(log, new ManualClock());
   let state = await created(store, NAME);
   for (let round = 0; round < 100; round++) await store.renew(NAME, 1, 1000);
-  assert.equal(log.rows.rowCount, 2);
+  assert.equal(log.rows.rowCount, 3, "the last one that was freed waits for the next commit");
   for (let round = 0; round < 100; round++) {
     const change = { eventFloor: Math.max(1, state.eventHead) };
     state = await grown(store, NAME, state, { events: 1, change });
@@ -215,6 +215,24 @@ test("F2: renewals and risen floors do not make the log grow", async () => {
   const again = await openLogStreamStore(log.rows.reopened(), new ManualClock());
   assert.deepEqual(await again.load(NAME), { kind: "live", state });
   assert.equal((await again.readEvents(NAME, state.eventFloor, 10_000)).length, 2);
+});
+
+test("rows that a commit frees go with the next commit; with none to come, when the store tidies up or closes", async () => {
+  const log = new ScriptedLog();
+  const store = await openLogStreamStore(log, new ManualClock());
+  await created(store, NAME);
+  await store.renew(NAME, 1, 1000);
+  assert.deepEqual(log.dropped, []);
+  assert.equal(log.drops, 0);
+  await store.renew(NAME, 1, 1000);
+  assert.deepEqual(log.dropped, [2]);
+  assert.equal(log.drops, 0);
+  await store.tidy(0);
+  assert.deepEqual(log.dropped, [2, 3]);
+  await store.renew(NAME, 1, 1000);
+  await store.close();
+  assert.deepEqual(log.dropped, [2, 3, 4]);
+  assert.equal(log.drops, 2);
 });
 
 test("a stream that expires while it is read ends the reading and does not fail it", async () => {

@@ -106,9 +106,9 @@ class Disk {
   open(): CommitLog {
     const log = this.#log.reopened();
     const append = log.append.bind(log);
-    log.append = (record, body) => {
+    log.append = (record, body, freed) => {
       this.#all.push({ record, body });
-      return append(record, body);
+      return append(record, body, freed);
     };
     return log;
   }

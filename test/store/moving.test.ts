@@ -148,9 +148,9 @@ test("A3: a crash before old rows are dropped leaves two copies, and one of them
   const lossy = new MemoryLog();
   const recording = new ScriptedLog(log);
   const append = recording.append.bind(recording);
-  recording.append = async (record, body) => {
+  recording.append = async (record, body, freed) => {
     await lossy.append(record.slice(), body?.slice());
-    return append(record, body);
+    return append(record, body, freed);
   };
   const store = await openLogStreamStore(recording, clock);
   for (const [key, state] of await grownTogether(store, ["a", "b"], 20)) await end(store, key, state);

@@ -10,6 +10,7 @@ import { MemoryLog } from "../../src/store/index.ts";
 interface Append {
   readonly record: Uint8Array;
   readonly body: Uint8Array | undefined;
+  readonly freed: readonly number[];
   readonly answer: PromiseWithResolvers<number>;
 }
 
@@ -17,6 +18,8 @@ export class ScriptedLog implements CommitLog {
   readonly durability = "fsync";
   readonly rows: MemoryLog;
   readonly dropped: number[] = [];
+  /** How often rows were dropped in a write of their own. */
+  drops = 0;
   /** While true, appends wait for `finish` or `fail`. */
   holding = false;
   /** What every read waits for. */
@@ -33,8 +36,8 @@ export class ScriptedLog implements CommitLog {
 
   /** Lets the oldest held append become durable. */
   async finish(): Promise<void> {
-    const { record, body, answer } = this.#held.shift() ?? assert.fail("no append is held");
-    answer.resolve(await this.rows.append(record, body));
+    const { record, body, freed, answer } = this.#held.shift() ?? assert.fail("no append is held");
+    answer.resolve(await this.rows.append(record, body, freed));
     await turn();
   }
 
@@ -49,10 +52,11 @@ export class ScriptedLog implements CommitLog {
     return this.rows.scan();
   }
 
-  append(record: Uint8Array, body?: Uint8Array): Promise<number> {
-    if (!this.holding) return this.rows.append(record, body);
+  append(record: Uint8Array, body?: Uint8Array, freed: readonly number[] = []): Promise<number> {
+    this.dropped.push(...freed);
+    if (!this.holding) return this.rows.append(record, body, freed);
     const answer = Promise.withResolvers<number>();
-    this.#held.push({ record, body, answer });
+    this.#held.push({ record, body, freed, answer });
     return answer.promise;
   }
 
@@ -67,6 +71,7 @@ export class ScriptedLog implements CommitLog {
   }
 
   async drop(rows: readonly number[]): Promise<void> {
+    this.drops++;
     this.dropped.push(...rows);
     await this.rows.drop(rows);
   }

@@ -41,7 +41,15 @@ export interface BlobUpload {
 
 /** Answered after the commit that holds them. */
 export interface WriteCalls {
-  readonly append: Call<{ readonly record: Uint8Array; readonly body: Uint8Array | undefined }, number>;
+  readonly append: Call<
+    {
+      readonly record: Uint8Array;
+      readonly body: Uint8Array | undefined;
+      /** Rows that are dropped in the same transaction. */
+      readonly freed: readonly number[];
+    },
+    number
+  >;
   readonly drop: Call<{ readonly rows: readonly number[] }, void>;
   readonly batch: Call<
     { readonly writes: readonly TableWrite[]; readonly fences: readonly Fence[]; readonly nowMs: number },

@@ -215,7 +215,7 @@ export function partsOf(database: DatabaseSync): Parts {
     counter,
     blobs,
     writes: {
-      append: ({ record, body }) => log.append(record, body),
+      append: ({ record, body, freed }) => log.append(record, body, freed),
       drop: ({ rows }) => log.drop(rows),
       batch: ({ writes, fences, nowMs }) => tables.batch(writes, fences, nowMs),
       deleteRow: (ask) => tables.delete(ask),

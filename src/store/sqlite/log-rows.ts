@@ -39,11 +39,12 @@ export class LogRows {
     this.#nextRow = number(last.get() ?? {}, "row") + 1;
   }
 
-  append(record: Uint8Array, body: Uint8Array | undefined): number {
+  append(record: Uint8Array, body: Uint8Array | undefined, freed: readonly number[]): number {
     const row = this.#nextRow;
     const bodyCrc = body === undefined ? null : checksum(row, body);
     this.#insert.run(row, checksum(row, record), record, bodyCrc, body ?? null);
     this.#nextRow += 1;
+    if (freed.length > 0) this.drop(freed);
     return row;
   }
 

@@ -49,11 +49,11 @@ export class SqliteLog implements CommitLog {
   }
 
   /** The memory passes on to the thread. */
-  append(record: Uint8Array, body?: Uint8Array): Promise<number> {
+  append(record: Uint8Array, body?: Uint8Array, freed: readonly number[] = []): Promise<number> {
     const own = ownBuffer(record);
     const ownBody = body === undefined ? undefined : ownBuffer(body);
     const transfer = ownBody === undefined ? [own.buffer] : [own.buffer, ownBody.buffer];
-    return this.#thread.call("append", { record: own, body: ownBody }, transfer);
+    return this.#thread.call("append", { record: own, body: ownBody, freed }, transfer);
   }
 
   read(row: number): Promise<Uint8Array> {

@@ -33,12 +33,15 @@ export class SimCommitLog implements CommitLog {
     for (const { row, record } of rows) yield { row, record: partOf(record, 0) };
   }
 
-  append(record: Uint8Array, body?: Uint8Array): Promise<number> {
+  async append(record: Uint8Array, body?: Uint8Array, freed: readonly number[] = []): Promise<number> {
     let appended = 0;
     const work = appending(joinRecords(body === undefined ? [record] : [record, body]), (row) => {
       appended = row;
     });
-    return submit(this.#disk, "disk.append", this.#fileName, this.#handle, work, () => appended);
+    const done = submit(this.#disk, "disk.append", this.#fileName, this.#handle, work, () => appended);
+    // Not in one write, but rows that are dropped late are no error either.
+    if (freed.length > 0) await Promise.all([done, this.drop(freed)]);
+    return done;
   }
 
   read(row: number): Promise<Uint8Array> {
