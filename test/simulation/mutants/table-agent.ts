@@ -125,7 +125,14 @@ export const AGENT_MUTANTS: readonly Mutant[] = [
     name: "a blob is said to be kept before it is on disk",
     breaks: "C4",
     hunter,
-    patches: [{ file: KV, from: "await blobs.put(id, bytes);", to: "void blobs.put(id, bytes);" }],
+    patches: [
+      {
+        file: KV,
+        from: "await blobs.put(id, bytes);",
+        // Late enough that the snapshot that covers the request is there first: until then the request comes again.
+        to: "void (async () => { for (let looks = 0; looks < 4; looks++) await blobs.get(id); await blobs.put(id, bytes); })();",
+      },
+    ],
   },
   {
     name: "a snapshot of a turn covers requests that nobody has answered",
