@@ -58,6 +58,9 @@ export interface CommitShape {
   readonly change: StateChange;
 }
 
+/** Of the host that makes a stream. */
+export const FIRST_HOST_EPOCH = 1;
+
 export function newStreamState(keyCheck: Uint8Array, nowMs: number, hostEpoch: number): StreamState {
   return {
     keyCheck,

@@ -185,6 +185,8 @@ export class Gateway implements GatewayAnswers {
     session.isBusy = true;
     try {
       const bodies = await bodiesFor(call, session, match);
+      // Results that came in ahead of a crash may have brought it to its end meanwhile.
+      if (session.record.state !== "parked" || session.record.head !== match.session.head) return undefined;
       if (session.turn.isOver || bodies.some(({ length }) => length > LIMITS.chunkBytesMax)) return undefined;
       return await this.#sendResults(call, facts, session, bodies, match.said !== undefined);
     } catch (cause) {
@@ -207,10 +209,10 @@ export class Gateway implements GatewayAnswers {
     bodies: readonly Uint8Array[],
     hasWords: boolean,
   ): Promise<Answer> {
-    const { stream, lastEvent } = session.turn;
-    const answer = this.#newAnswer(stream.idempotencyKey, session.record.model, lastEvent);
+    const { stream, lastPause } = session.turn;
+    const answer = this.#newAnswer(stream.idempotencyKey, session.record.model, lastPause);
     const { keys, writes } = await this.#retries.rows(call, answer, session.record.sessionId);
-    session.turn.beginAnswer(lastEvent);
+    session.turn.beginAnswer(lastPause);
     session.record = {
       ...session.record,
       state: "generating",

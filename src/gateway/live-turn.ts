@@ -93,6 +93,11 @@ export class LiveTurn {
     return this.#deltas.at(-1)?.eventId ?? this.#fromEvent;
   }
 
+  /** Where the answer to tool results begins. A turn whose results came in ahead of a crash has gone on from there already. */
+  get lastPause(): number {
+    return this.#deltas.findLast(isPause)?.eventId ?? this.#fromEvent;
+  }
+
   get isOver(): boolean {
     return this.#isOver;
   }

@@ -111,7 +111,10 @@ export class ServerConnection implements Handler<ClientFrame> {
   async #attach(frame: AttachFrame): Promise<void> {
     try {
       const found = await this.#keeper.find(this.#meta, frame);
-      if (this.#isClosed) return;
+      if (this.#isClosed) {
+        if (found.kind === "hosted") found.hosted.dropUnborn();
+        return;
+      }
       const name = { principal: this.#meta.principal, idempotencyKey: this.#meta.idempotencyKey };
       if (found.kind === "degraded") {
         const stream = new DegradedStream(this.#context, name, this.#wire, frame.firstChunk);
@@ -130,6 +133,7 @@ export class ServerConnection implements Handler<ClientFrame> {
         };
         this.#isHosted = true;
         hosted.attach(this.#number, this.#wire, frame, resumed);
+        hosted.dropUnborn();
       }
       for (const early of this.#early?.splice(0) ?? []) this.#target.received(early);
     } catch (cause) {

@@ -23,6 +23,7 @@ import { ApplicationRun, type PendingEvent } from "./application-run.ts";
 import { countFrame, type ServerCounters } from "./counters.ts";
 import { inputOf, joinedFrames } from "./log-views.ts";
 import { applicationBlobs, type StreamBlobs } from "./stream-blobs.ts";
+import { type Birth, StreamCommits } from "./stream-commits.ts";
 import { type LoggedChunk, StreamLogs } from "./stream-logs.ts";
 
 export interface HostContext {
@@ -52,6 +53,7 @@ export class HostedStream {
   readonly name: StreamName;
   readonly #context: HostContext;
   readonly #logs: StreamLogs;
+  readonly #commits: StreamCommits;
   readonly #contentMac: (seqno: number, kind: "chunk" | "close", body: Uint8Array) => Uint8Array;
   readonly #run: ApplicationRun;
   readonly #onDropped: () => void;
@@ -74,12 +76,14 @@ export class HostedStream {
     macs: readonly Uint8Array[],
     claimedMs: number,
     onDropped: () => void,
+    birth?: Birth,
   ) {
     this.name = name;
     this.#context = context;
     this.#logs = new StreamLogs(context.store, name, context.sealing.sealer(streamKey));
     this.#contentMac = context.sealing.contentMac(streamKey);
     this.#onDropped = onDropped;
+    this.#commits = new StreamCommits(context.store, name, birth);
     this.#confirmedMs = claimedMs;
     this.#state = host.init(context.options, context.store.durability, stored, macs);
     this.#run = new ApplicationRun(name, this.#logs, stored, {
@@ -120,6 +124,21 @@ export class HostedStream {
 
   get isDropped(): boolean {
     return this.#state.dropped;
+  }
+
+  /** The store has no such stream yet. */
+  get isUnborn(): boolean {
+    return this.#commits.isUnborn;
+  }
+
+  /** Resolves when the stream is in the store, or will never be. */
+  get born(): Promise<void> {
+    return this.#commits.born;
+  }
+
+  /** An attach that was to make the stream came to nothing: then it is not made. */
+  dropUnborn(): void {
+    if (this.isUnborn && this.#state.inFlight === undefined) this.drop("shutdown");
   }
 
   attach(connection: number, wire: Wire<ServerFrame>, frame: AttachFrame, resumed: boolean): void {
@@ -270,6 +289,7 @@ export class HostedStream {
         this.#run.abort();
         return;
       case "dropped":
+        this.#commits.giveUp();
         this.#run.lose();
         this.#onDropped();
         return;
@@ -283,18 +303,16 @@ export class HostedStream {
       chunks.length === shape.chunkCount && events.length === shape.eventCount,
       "a commit has its bodies",
     );
-    const { hostEpoch, nextSeqno, eventHead } = expected;
+    const { nextSeqno, eventHead } = expected;
     const { counters } = this.#context;
     const askedMs = this.#now();
     try {
-      const result = await this.#context.store.commit({
-        name: this.name,
-        expected: { hostEpoch, nextSeqno, eventHead },
+      const isCommitted = await this.#commits.commit(expected, {
         chunks: chunks.length === 0 ? undefined : this.#logs.sealChunks(nextSeqno, chunks),
         events: events.length === 0 ? undefined : this.#logs.sealEvents(eventHead + 1, events),
         change: shape.change,
       });
-      if (result.kind === "conflict") {
+      if (!isCommitted) {
         this.drop("moved");
         return;
       }

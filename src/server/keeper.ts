@@ -3,12 +3,13 @@
  *
  * A wrong stream key, another principal's stream and no stream are one answer, given before anything
  * else happens, and only so often (D4, E1, E2). Two connections that ask for the same stream at the
- * same time wait for each other, so that it is claimed once.
+ * same time wait for each other, so that it is claimed once. One that is to be made is made by the first commit of
+ * whoever asked for it; the others wait for that.
  */
 import { findStream, type Found } from "../core/attach.ts";
 import * as budget from "../core/budget.ts";
 import { isExpired } from "../core/retention.ts";
-import type { StreamName, StreamState } from "../core/stream-state.ts";
+import { FIRST_HOST_EPOCH, newStreamState, type StreamName, type StreamState } from "../core/stream-state.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import type { AttachFrame } from "../protocol/frames.ts";
 import { LIMITS, PROTOCOL_VERSION } from "../protocol/limits.ts";
@@ -17,6 +18,7 @@ import type { Absent, Gone, HostLease, Live } from "../store/stream-store.ts";
 import type { AcceptedMeta } from "../transport/transport.ts";
 import { type HostContext, HostedStream } from "./hosted.ts";
 import { blobSpace, clearOrphans } from "./stream-blobs.ts";
+import type { Birth } from "./stream-commits.ts";
 import { present } from "./stream-logs.ts";
 
 export type FoundStream =
@@ -80,6 +82,10 @@ export class Keeper {
     for (;;) {
       const hosted = this.#hosted.get(id);
       if (hosted !== undefined && !hosted.isDropped) {
+        if (hosted.isUnborn) {
+          await hosted.born;
+          continue;
+        }
         if (hosted.unconfirmedMs > this.#lease.leaseMs / 2) {
           // A host that slept may have lost the stream: it must not judge by what it remembers (D1).
           if (await this.#renew(hosted)) continue;
@@ -127,12 +133,20 @@ export class Keeper {
     // Those that are being made count as well: a hundred at the same time must not become two hundred (E8).
     const others = this.#making.get(name.principal) ?? 0;
     this.#making.set(name.principal, others + 1);
-    try {
-      return await this.#openCounted(meta, name, attach, others);
-    } finally {
+    const over = (): void => {
       const left = (this.#making.get(name.principal) ?? 1) - 1;
       if (left === 0) this.#making.delete(name.principal);
       else this.#making.set(name.principal, left);
+    };
+    try {
+      const found = await this.#openCounted(meta, name, attach, others);
+      // The store counts it from then on.
+      if (found.kind === "hosted") void found.hosted.born.then(over);
+      else over();
+      return found;
+    } catch (cause) {
+      over();
+      throw cause;
     }
   }
 
@@ -159,9 +173,8 @@ export class Keeper {
           return { kind: "degraded" };
         case "create": {
           const keyCheck = sealing.keyCheck(meta.streamKey);
-          const made = await store.create({ name, keyCheck, host: this.#lease });
-          if (made.kind === "committed") return this.#host(meta, made.state, askedMs, false);
-          break;
+          const state = newStreamState(keyCheck, askedMs, FIRST_HOST_EPOCH);
+          return this.#host(meta, state, askedMs, { keyCheck, host: this.#lease });
         }
         case "go_on": {
           const claimed = await store.claim(name, this.#lease);
@@ -170,7 +183,7 @@ export class Keeper {
               retryAfterMs: HELD_RETRY_MS,
             });
           }
-          if (claimed.kind === "live") return this.#host(meta, claimed.state, askedMs, true);
+          if (claimed.kind === "live") return this.#host(meta, claimed.state, askedMs);
           break;
         }
       }
@@ -224,7 +237,7 @@ export class Keeper {
     meta: AcceptedMeta,
     state: StreamState,
     claimedMs: number,
-    resumed: boolean,
+    birth?: Birth,
   ): Promise<FoundStream> {
     const name = { principal: meta.principal, idempotencyKey: meta.idempotencyKey };
     const macs = await this.#readMacs(name, state.nextSeqno);
@@ -233,11 +246,21 @@ export class Keeper {
       throw new HoldfastError("unavailable", "this server is shutting down; come back");
     }
     const id = idOf(name);
-    const hosted = new HostedStream(this.#context, name, meta.streamKey, state, macs, claimedMs, () => {
+    const onDropped = (): void => {
       if (this.#hosted.get(id) === hosted) this.#hosted.delete(id);
-    });
+    };
+    const hosted = new HostedStream(
+      this.#context,
+      name,
+      meta.streamKey,
+      state,
+      macs,
+      claimedMs,
+      onDropped,
+      birth,
+    );
     this.#hosted.set(id, hosted);
-    return { kind: "hosted", hosted, resumed };
+    return { kind: "hosted", hosted, resumed: birth === undefined };
   }
 
   async #readMacs(name: StreamName, nextSeqno: number): Promise<readonly Uint8Array[]> {

@@ -10,8 +10,8 @@
  * group does not suffer from it.
  */
 import { assert } from "../core/assert.ts";
-import type { StateChange, StreamName } from "../core/stream-state.ts";
-import { applyCommit, newStreamState } from "../core/stream-state.ts";
+import type { CommitShape, StateChange, StreamName } from "../core/stream-state.ts";
+import { applyCommit, FIRST_HOST_EPOCH, newStreamState } from "../core/stream-state.ts";
 import type { GroupRecord, StreamEntry } from "./commit-record.ts";
 import type { MovedBatches } from "./moved-logs.ts";
 import { encodeMovedBatches, rangeOf } from "./moved-logs.ts";
@@ -59,6 +59,9 @@ interface Logs {
 
 const ABSENT: Absent = { kind: "absent" };
 const NO_LOGS: Logs = { chunks: undefined, events: undefined };
+const NO_COMMIT = { ...NO_LOGS, change: {} };
+/** Where the logs of a stream stand that is not there yet. */
+const UNBORN = { hostEpoch: FIRST_HOST_EPOCH, nextSeqno: 0, eventHead: 0 };
 /** The storage format numbers chunks and events with 32 bits. */
 const NUMBER_MAX = 0xffff_ffff;
 
@@ -89,17 +92,19 @@ export class Group {
     return this.#changed;
   }
 
-  create({ name, keyCheck, host }: Creation): Verdict<Live | Gone | Committed> {
+  create({ name, keyCheck, host, first = NO_COMMIT }: Creation): Verdict<Live | Gone | Committed> {
     assertStorable(name, host.hostId);
+    assertContinues({ ...first, expected: UNBORN });
     const key = nameKey(name);
     const { view } = this.#at(key);
     if (view.kind === "live") return this.#verdict(key, live(view));
     if (view.kind === "gone") return this.#verdict(key, view);
-    const state = newStreamState(new Uint8Array(keyCheck), this.#nowMs, 1);
+    const unborn = newStreamState(new Uint8Array(keyCheck), this.#nowMs, FIRST_HOST_EPOCH);
+    const state = applyCommit(unborn, shapeOf(first), this.#nowMs);
     const number = this.#index.nextNumber + this.#created;
     const lease = this.#leaseFor(host);
     this.#created += 1;
-    this.#restate(name, key, number, { kind: "live", state, lease }, NO_LOGS);
+    this.#restate(name, key, number, { kind: "live", state, lease }, first);
     this.#changed.add(key);
     return this.#verdict(key, { kind: "committed", state });
   }
@@ -145,8 +150,7 @@ export class Group {
     ) {
       return this.#verdict(key, { kind: "conflict", state: before });
     }
-    const shape = { chunkCount: chunks?.count ?? 0, eventCount: events?.count ?? 0, change };
-    const state = applyCommit(before, shape, this.#nowMs);
+    const state = applyCommit(before, shapeOf(commit), this.#nowMs);
     assert(state.nextSeqno <= NUMBER_MAX && state.eventHead < NUMBER_MAX, "a log has at most 2^32 entries");
     const after: Running = { kind: "live", state, lease: renewedByCommit(view.lease, this.#nowMs) };
     // A light entry needs a batch: batches pin its row, and with it the activity that it stands for.
@@ -289,7 +293,11 @@ function assertStorable(name: StreamName, hostId: string): void {
   assert(hostId.isWellFormed(), "a host id is well-formed text");
 }
 
-function assertContinues({ expected, chunks, events, change }: Commit): void {
+function shapeOf({ chunks, events, change }: Pick<Commit, "chunks" | "events" | "change">): CommitShape {
+  return { chunkCount: chunks?.count ?? 0, eventCount: events?.count ?? 0, change };
+}
+
+function assertContinues({ expected, chunks, events, change }: Omit<Commit, "name">): void {
   assert(chunks === undefined || chunks.first === expected.nextSeqno, "chunks begin at the next seqno");
   assert(chunks === undefined || chunks.macs.length === chunks.count, "each chunk has its MAC");
   assert(events === undefined || events.first === expected.eventHead + 1, "events begin after the head");

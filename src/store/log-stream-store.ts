@@ -134,7 +134,7 @@ class LogStreamStore implements StreamStore {
   }
 
   create(creation: Creation): Promise<Live | Gone | Committed> {
-    return this.#submit(this.#commits, 0, (group) => group.create(creation));
+    return this.#submit(this.#commits, bytesOf(creation.first), (group) => group.create(creation));
   }
 
   claim(name: StreamName, host: HostLease): Promise<Live | Gone | Absent | Held> {
@@ -150,8 +150,7 @@ class LogStreamStore implements StreamStore {
   }
 
   commit(commit: Commit): Promise<Committed | Conflict> {
-    const bytes = (commit.chunks?.sealed.byteLength ?? 0) + (commit.events?.sealed.byteLength ?? 0);
-    return this.#submit(this.#commits, bytes, (group) => group.commit(commit));
+    return this.#submit(this.#commits, bytesOf(commit), (group) => group.commit(commit));
   }
 
   expire(name: StreamName, activityMs: number): Promise<Gone | Conflict> {
@@ -335,6 +334,10 @@ class LogStreamStore implements StreamStore {
     // Readers that wait for the next event must learn that none will come (D5).
     this.#watchers.wakeAll();
   }
+}
+
+function bytesOf(commit: Pick<Commit, "chunks" | "events"> | undefined): number {
+  return (commit?.chunks?.sealed.byteLength ?? 0) + (commit?.events?.sealed.byteLength ?? 0);
 }
 
 function takeGroup(queue: Waiting[]): readonly Waiting[] {

@@ -44,6 +44,8 @@ export interface Creation {
   readonly name: StreamName;
   readonly keyCheck: Uint8Array;
   readonly host: HostLease;
+  /** The first commit to it, in one record with the making: both or neither. */
+  readonly first?: Pick<Commit, "chunks" | "events" | "change">;
 }
 
 /** One node's right to run a stream: until when is judged by the store's clock (D7). */
@@ -92,7 +94,7 @@ export interface StreamStore {
 
   load(name: StreamName): Promise<Live | Gone | Absent>;
 
-  /** Makes the stream if it is absent, at host epoch 1; otherwise tells what is there. */
+  /** Makes the stream if it is absent, at host epoch 1; otherwise tells what is there, and commits nothing. */
   create(creation: Creation): Promise<Live | Gone | Committed>;
 
   /**

@@ -8,11 +8,13 @@ import {
   HOST,
   KEY_CHECK,
   OTHER_HOST,
+  chunksFrom,
   created,
   eventsFrom,
   growth,
   grown,
   isCommitted,
+  readAll,
   stateOf,
   streamName,
 } from "./stream-fixtures.ts";
@@ -31,6 +33,37 @@ export function streamStoreCommits(storeName: string, opened: Opened): void {
       assert.equal(state.eventFloor, 1);
       assert.deepEqual(state.keyCheck, KEY_CHECK);
       assert.deepEqual(await store.load(name), { kind: "live", state });
+    });
+
+    test("A4: a stream is made together with its first commit, in one synced write, or not at all", async (t) => {
+      const { store, appends, reopen } = await opened(t);
+      const name = streamName("s");
+      const writers = [{ journalId: "j", sinceSeqno: 0, sinceEvent: 0 }];
+      const first = { chunks: chunksFrom(0, 2), events: eventsFrom(1, 3), change: { writers } };
+      const before = appends?.();
+      const made = await store.create({ name, keyCheck: KEY_CHECK, host: HOST, first });
+      assert.ok(made.kind === "committed");
+      if (before !== undefined) assert.equal(appends?.(), before + 1);
+      assert.deepEqual([made.state.nextSeqno, made.state.eventHead], [2, 3]);
+      assert.deepEqual(made.state.writers, writers);
+      const again = await store.create({ name, keyCheck: KEY_CHECK, host: OTHER_HOST, first });
+      assert.deepEqual(again, { kind: "live", state: made.state });
+      const grownState = await grown(store, name, made.state, { chunks: 1, events: 1 });
+      const found = (await reopen?.()) ?? store;
+      assert.deepEqual(await stateOf(found, name), grownState);
+      assert.deepEqual(
+        (await readAll(0, (from) => found.readChunks(name, from, 10_000))).at(0)?.macs,
+        first.chunks.macs,
+      );
+      assert.equal((await readAll(1, (from) => found.readEvents(name, from, 10_000))).at(-1)?.first, 4);
+    });
+
+    test("A4: a first commit that is its caller's mistake makes no stream", async (t) => {
+      const { store } = await opened(t);
+      const name = streamName("s");
+      const first = { chunks: chunksFrom(1, 1), events: undefined, change: {} };
+      await assert.rejects(store.create({ name, keyCheck: KEY_CHECK, host: HOST, first }));
+      assert.deepEqual(await store.load(name), { kind: "absent" });
     });
 
     test("D4: creating a stream that is there changes nothing and tells its state", async (t) => {

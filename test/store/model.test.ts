@@ -20,7 +20,14 @@ const NAMES: readonly StreamName[] = [
 ];
 
 type Operation =
-  | { readonly kind: "create"; readonly name: StreamName; readonly host: HostLease }
+  | {
+      readonly kind: "create";
+      readonly name: StreamName;
+      readonly host: HostLease;
+      readonly chunks: number;
+      readonly events: number;
+      readonly change: StateChange;
+    }
   | { readonly kind: "claim"; readonly name: StreamName; readonly host: HostLease }
   | { readonly kind: "renew"; readonly name: StreamName; readonly epoch: number; readonly leaseMs: number }
   | { readonly kind: "release"; readonly name: StreamName; readonly epoch: number }
@@ -53,7 +60,17 @@ const change: fc.Arbitrary<StateChange> = fc.oneof(
 );
 
 const operation: fc.Arbitrary<Operation> = fc.oneof(
-  { weight: 3, arbitrary: fc.record({ kind: fc.constant("create"), name, host }) },
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      kind: fc.constant("create"),
+      name,
+      host,
+      chunks: fc.nat(2),
+      events: fc.nat(2),
+      change,
+    }),
+  },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant("claim"), name, host }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant("renew"), name, epoch, leaseMs: fc.nat(80) }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant("release"), name, epoch }) },
@@ -117,6 +134,11 @@ class Disk {
     this.#log = new MemoryLog();
     for (const { record, body } of this.#all) await this.#log.append(record, body);
   }
+}
+
+function refused(error: unknown): string {
+  if (error instanceof Error && error.name === "AssertionFailed") return "refused";
+  throw error;
 }
 
 class Run {
@@ -183,11 +205,13 @@ class Run {
   #submit(store: StreamStore, op: Operation): [unknown, Promise<unknown>] {
     const naive = this.#naive;
     switch (op.kind) {
-      case "create":
-        return [
-          naive.create(op.name, KEY_CHECK, op.host),
-          store.create({ name: op.name, keyCheck: KEY_CHECK, host: op.host }),
-        ];
+      case "create": {
+        const chunks = op.chunks === 0 ? undefined : chunksFrom(0, op.chunks);
+        const events = op.events === 0 ? undefined : eventsFrom(1, op.events);
+        const first = { chunks, events, change: op.change };
+        const creation = { name: op.name, keyCheck: KEY_CHECK, host: op.host, first };
+        return [naive.create(creation), store.create(creation).catch(refused)];
+      }
       case "claim":
         return [naive.claim(op.name, op.host), store.claim(op.name, op.host)];
       case "renew":
@@ -210,10 +234,6 @@ class Run {
           chunks: op.chunks === 0 ? undefined : chunksFrom(expected.nextSeqno, op.chunks),
           events: op.events === 0 ? undefined : eventsFrom(expected.eventHead + 1, op.events),
           change: { ...op.change, ...floor },
-        };
-        const refused = (error: unknown): string => {
-          if (error instanceof Error && error.name === "AssertionFailed") return "refused";
-          throw error;
         };
         return [naive.commit(commit), store.commit(commit).catch(refused)];
       }

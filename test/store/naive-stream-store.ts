@@ -12,6 +12,7 @@ import type {
   Commit,
   Committed,
   Conflict,
+  Creation,
   Gone,
   Held,
   HostLease,
@@ -40,7 +41,7 @@ export class NaiveStreamStore {
     return found.live ? { kind: "live", state: found.state } : gone(found);
   }
 
-  create(name: StreamName, keyCheck: Uint8Array, host: HostLease): Live | Gone | Committed {
+  create({ name, keyCheck, host, first }: Creation): Live | Gone | Committed | "refused" {
     const there = this.load(name);
     if (there.kind !== "absent") return there;
     const state: StreamState = {
@@ -58,7 +59,13 @@ export class NaiveStreamStore {
     };
     const untilMs = this.nowMs + host.leaseMs;
     this.#streams.push({ name, live: true, state, goneMs: 0, ...host, untilMs, chunks: [], events: [] });
-    return { kind: "committed", state };
+    if (first === undefined) return { kind: "committed", state };
+    const grown = this.commit({ ...first, name, expected: { hostEpoch: 1, nextSeqno: 0, eventHead: 0 } });
+    if (grown === "refused" || grown.kind === "conflict") {
+      this.#streams.pop();
+      return "refused";
+    }
+    return grown;
   }
 
   claim(name: StreamName, host: HostLease): Live | Gone | Absent | Held {

@@ -1,0 +1,135 @@
+/**
+ * A stream that is being made: opening record and first chunk are one record in the store, and until it is durable nobody is told
+ * that there is such a stream.
+ */
+import assert from "node:assert/strict";
+import { test, type TestContext } from "node:test";
+import { type AttachFrame, PROTOCOL_VERSION, type ServerFrame } from "../../src/protocol/index.ts";
+import { nodeSealing } from "../../src/sealing/node.ts";
+import { createServer } from "../../src/server/index.ts";
+import { MemoryLog, openLogStreamStore, type StreamStore } from "../../src/store/index.ts";
+import { memoryTransport } from "../../src/transport/index.ts";
+import { ScriptedLog } from "../store/scripted-log.ts";
+import { bytes, PRINCIPAL, turn } from "./rig.ts";
+
+const NAME = { principal: PRINCIPAL, idempotencyKey: "s" };
+
+const OPEN: AttachFrame = {
+  kind: "attach",
+  protocolVersion: PROTOCOL_VERSION,
+  mode: "open",
+  role: "writer",
+  eventId: 0,
+  journalId: "journal",
+  fresh: true,
+  abort: false,
+  firstChunk: bytes("hello"),
+};
+
+const READ: AttachFrame = { ...OPEN, role: "reader", mode: "resume", fresh: false, firstChunk: undefined };
+
+/** Whoever looks for a stream waits for `looking`. */
+async function start(t: TestContext, looking?: Promise<void>) {
+  const log = new ScriptedLog(new MemoryLog());
+  const store = await openLogStreamStore(log, { now: Date.now });
+  const bugs: unknown[] = [];
+  const load: StreamStore["load"] = async (name) => {
+    await looking;
+    return store.load(name);
+  };
+  const looked = new Proxy(store, {
+    get: (target, name) => {
+      const value: unknown = name === "load" ? load : Reflect.get(target, name);
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
+  const server = createServer({
+    store: looked,
+    sealing: nodeSealing(),
+    application: async (stream) => {
+      for await (const _ of stream.inputs);
+    },
+    onBug: (bug) => bugs.push(bug),
+  });
+  t.after(async () => {
+    log.holding = false;
+    await server.shutdown();
+    assert.deepEqual(bugs, []);
+  });
+  const { connect } = memoryTransport(server.accept, { principalOf: () => PRINCIPAL });
+  /** What the server says to one who attaches like that; what it says may be an error. */
+  const attach = async (frame: AttachFrame) => {
+    const heard: ServerFrame[] = [];
+    const meta = {
+      idempotencyKey: NAME.idempotencyKey,
+      streamKey: new Uint8Array(32).fill(3),
+      credentials: undefined,
+    };
+    const received = (said: ServerFrame): void => void heard.push(said);
+    const wire = connect(meta, { received, drained: () => undefined, closed: () => undefined });
+    wire.write([frame]);
+    await settle();
+    return { wire, heard };
+  };
+  return { log, store, attach };
+}
+
+async function settle(): Promise<void> {
+  for (let turns = 0; turns < 10; turns++) await turn();
+}
+
+const kinds = (heard: readonly ServerFrame[]): readonly string[] =>
+  heard.map((frame) => (frame.kind === "error" ? frame.code : frame.kind));
+
+test("A4, B2: a fresh stream and its first chunk are one synced write, and whoever asks meanwhile waits for it", async (t) => {
+  const { log, attach } = await start(t);
+  log.holding = true;
+  const writer = await attach(OPEN);
+  const reader = await attach(READ);
+  assert.deepEqual([log.heldCount, writer.heard, reader.heard], [1, [], []]);
+  await log.finish();
+  await settle();
+  assert.deepEqual(kinds(writer.heard), ["welcome"]);
+  assert.deepEqual(kinds(reader.heard), ["welcome"]);
+  const [welcome] = writer.heard;
+  assert.ok(welcome?.kind === "welcome" && welcome.nextSeqno === 1 && !welcome.resumed);
+  assert.equal(log.heldCount, 0);
+});
+
+test("F5: a stream whose making failed is told to nobody", async (t) => {
+  const { log, attach } = await start(t);
+  log.holding = true;
+  const writer = await attach(OPEN);
+  const reader = await attach(READ);
+  await log.fail(new Error("the disk went away"));
+  await settle();
+  assert.deepEqual(kinds(writer.heard), ["unavailable"]);
+  assert.deepEqual(kinds(reader.heard), ["unavailable"]);
+});
+
+test("D4: an attach that is refused makes no stream, and nobody waits for one", async (t) => {
+  const { store, attach } = await start(t);
+  const { heard } = await attach({ ...OPEN, eventId: 5, firstChunk: undefined, fresh: false });
+  assert.deepEqual(kinds(heard), ["event_ahead"]);
+  assert.equal((await store.load(NAME)).kind, "absent");
+  assert.deepEqual(kinds((await attach(READ)).heard), ["not_found"]);
+  assert.deepEqual(kinds((await attach(OPEN)).heard), ["welcome"]);
+});
+
+test("D4: a connection that is gone before it is attached makes no stream, and nobody waits for one", async (t) => {
+  const gate = Promise.withResolvers<void>();
+  const { store, attach } = await start(t, gate.promise);
+  const { wire } = await attach(OPEN);
+  const other = await attach({ ...OPEN, journalId: "another" });
+  wire.end();
+  await settle();
+  gate.resolve();
+  await settle();
+  assert.deepEqual(kinds(other.heard), ["welcome"]);
+  const found = await store.load(NAME);
+  assert.ok(found.kind === "live");
+  assert.deepEqual(
+    found.state.writers.map(({ journalId }) => journalId),
+    ["another"],
+  );
+});
