@@ -33,8 +33,8 @@ export const text = (body: Uint8Array): string => decoder.decode(body);
 /** Lets everything that waits have its turn. */
 export const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-export async function until(isSo: () => boolean, what: string): Promise<void> {
-  for (let turns = 0; !isSo(); turns++) {
+export async function until(isSo: () => boolean | Promise<boolean>, what: string): Promise<void> {
+  for (let turns = 0; !(await isSo()); turns++) {
     assert.ok(turns < 5_000, `it never happened: ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 1));
   }

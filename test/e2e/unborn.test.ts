@@ -38,9 +38,10 @@ async function start(t: TestContext, looking?: Promise<void>) {
     return store.load(name);
   };
   const looked = new Proxy(store, {
-    get: (target, name) => {
+    get: (target, name): unknown => {
       const value: unknown = name === "load" ? load : Reflect.get(target, name);
-      return typeof value === "function" ? value.bind(target) : value;
+      if (typeof value !== "function") return value;
+      return (...given: readonly unknown[]): unknown => Reflect.apply(value, target, given);
     },
   });
   const server = createServer({
