@@ -28,10 +28,15 @@ export const SERVER_MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: DRIVER,
-        from: "const result = await this.#context.store.commit({",
-        to: 'const result: { kind: string } = await { kind: "committed" }; void this.#context.store.commit({',
+        from: "const isCommitted = await this.#commits.commit(expected, {",
+        to: "const isCommitted: boolean = await true; void this.#commits.commit(expected, {",
       },
     ],
+  },
+  {
+    name: "a stream is told of before it is made",
+    breaks: "B2",
+    patches: [{ file: KEEPER, from: "if (hosted.isUnborn) {", to: "if (false) {" }],
   },
   {
     name: "a failed sync is taken for a success",
