@@ -115,6 +115,8 @@ export class Keeper {
 
   /** Whether this principal with this stream key may touch this stream: rejects as an attach would. */
   async check(meta: AcceptedMeta): Promise<void> {
+    // An application is at work while its stream is still being made.
+    await this.#hosted.get(idOf(meta))?.born;
     this.#decide(meta, GO_ON, await this.#load(meta), 0);
   }
 

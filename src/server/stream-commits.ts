@@ -44,9 +44,11 @@ export class StreamCommits {
       return (await this.#store.commit(commit)).kind === "committed";
     }
     const made = await this.#store.create({ ...this.#birth, name, first: contents });
+    // Somebody else's was never born here: whoever waits looks again once this host has given up.
+    if (made.kind !== "committed") return false;
     this.#birth = undefined;
     this.#born.resolve();
-    return made.kind === "committed";
+    return true;
   }
 
   /** This host commits nothing any more. */

@@ -6,13 +6,15 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { type AttachFrame, PROTOCOL_VERSION, type ServerFrame } from "../../src/protocol/index.ts";
 import { nodeSealing } from "../../src/sealing/node.ts";
-import { createServer } from "../../src/server/index.ts";
-import { MemoryLog, openLogStreamStore, type StreamStore } from "../../src/store/index.ts";
+import { type Application, createServer } from "../../src/server/index.ts";
+import { memoryBlobStore, MemoryLog, openLogStreamStore, type StreamStore } from "../../src/store/index.ts";
 import { memoryTransport } from "../../src/transport/index.ts";
 import { ScriptedLog } from "../store/scripted-log.ts";
-import { bytes, PRINCIPAL, turn } from "./rig.ts";
+import { bytes, PRINCIPAL, text, turn } from "./rig.ts";
 
 const NAME = { principal: PRINCIPAL, idempotencyKey: "s" };
+
+const STREAM_KEY = new Uint8Array(32).fill(3);
 
 const OPEN: AttachFrame = {
   kind: "attach",
@@ -28,8 +30,12 @@ const OPEN: AttachFrame = {
 
 const READ: AttachFrame = { ...OPEN, role: "reader", mode: "resume", fresh: false, firstChunk: undefined };
 
+const listening: Application = async (stream) => {
+  for await (const _ of stream.inputs);
+};
+
 /** Whoever looks for a stream waits for `looking`. */
-async function start(t: TestContext, looking?: Promise<void>) {
+async function start(t: TestContext, looking?: Promise<void>, application = listening) {
   const log = new ScriptedLog(new MemoryLog());
   const store = await openLogStreamStore(log, { now: Date.now });
   const bugs: unknown[] = [];
@@ -46,10 +52,9 @@ async function start(t: TestContext, looking?: Promise<void>) {
   });
   const server = createServer({
     store: looked,
+    blobs: memoryBlobStore({ now: Date.now }),
     sealing: nodeSealing(),
-    application: async (stream) => {
-      for await (const _ of stream.inputs);
-    },
+    application,
     onBug: (bug) => bugs.push(bug),
   });
   t.after(async () => {
@@ -59,13 +64,9 @@ async function start(t: TestContext, looking?: Promise<void>) {
   });
   const { connect } = memoryTransport(server.accept, { principalOf: () => PRINCIPAL });
   /** What the server says to one who attaches like that; what it says may be an error. */
-  const attach = async (frame: AttachFrame) => {
+  const attach = async (frame: AttachFrame, streamKey = STREAM_KEY) => {
     const heard: ServerFrame[] = [];
-    const meta = {
-      idempotencyKey: NAME.idempotencyKey,
-      streamKey: new Uint8Array(32).fill(3),
-      credentials: undefined,
-    };
+    const meta = { idempotencyKey: NAME.idempotencyKey, streamKey, credentials: undefined };
     const received = (said: ServerFrame): void => void heard.push(said);
     const wire = connect(meta, { received, drained: () => undefined, closed: () => undefined });
     wire.write([frame]);
@@ -108,6 +109,22 @@ test("F5: a stream whose making failed is told to nobody", async (t) => {
   assert.deepEqual(kinds(reader.heard), ["unavailable"]);
 });
 
+test("D4: whoever waits for a stream that another node made first is judged by what that one made", async (t) => {
+  const { log, store, attach } = await start(t);
+  log.holding = true;
+  const keyCheck = nodeSealing().keyCheck(STREAM_KEY);
+  const made = store.create({ name: NAME, keyCheck, host: { hostId: "another", leaseMs: 60_000 } });
+  await turn();
+  const late = await attach(OPEN, new Uint8Array(32).fill(4));
+  const right = await attach(READ);
+  log.holding = false;
+  await log.finish();
+  await settle();
+  assert.equal((await made).kind, "committed");
+  assert.deepEqual(kinds(late.heard), ["unavailable"]);
+  assert.deepEqual(kinds(right.heard), ["unavailable"]);
+});
+
 test("D4: an attach that is refused makes no stream, and nobody waits for one", async (t) => {
   const { store, attach } = await start(t);
   const { heard } = await attach({ ...OPEN, eventId: 5, firstChunk: undefined, fresh: false });
@@ -133,4 +150,23 @@ test("D4: a connection that is gone before it is attached makes no stream, and n
     found.state.writers.map(({ journalId }) => journalId),
     ["another"],
   );
+});
+
+test("the application of a stream that is being made has the stream's blobs", async (t) => {
+  const found: (string | undefined)[] = [];
+  const { log, attach } = await start(t, undefined, async ({ inputs, blobs }) => {
+    for await (const _ of inputs) {
+      // More often than anybody may ask in vain.
+      for (let asked = 0; asked < 20; asked++) assert.equal(await blobs?.get("0".repeat(64)), undefined);
+      const id = (await blobs?.put(bytes("large"))) ?? "";
+      found.push(text((await blobs?.get(id)) ?? bytes("nothing")));
+    }
+  });
+  log.holding = true;
+  const writer = await attach(OPEN);
+  log.holding = false;
+  await log.finish();
+  await settle();
+  assert.deepEqual(found, ["large"]);
+  assert.deepEqual(kinds(writer.heard), ["welcome"]);
 });
