@@ -57,7 +57,7 @@ export class JournalFile {
   /** `written` is called with the number of records once they are synced, in order. */
   append(record: JournalRecord): void {
     this.#queue.push(record);
-    if (!mayWait(record)) this.#begin();
+    if (!this.#mayWait(record)) this.#begin();
   }
 
   /** Writes what waits for company. */
@@ -86,6 +86,15 @@ export class JournalFile {
     if (!this.#isHeld && !this.#isWriting && !this.#hasFailed) this.#writing = this.#write();
   }
 
+  /**
+   * Losing these costs a restarted client nothing but work: chunks are sent again and known again (A6), and opening a stream again
+   * attaches to it (D4). But how old a stream is that nobody was welcomed to, nobody can tell: a client that looks at its
+   * start for what was cut off, as one beside its server does not, must know (D7).
+   */
+  #mayWait({ kind }: JournalRecord): boolean {
+    return kind === "acked" || (kind === "attached" && this.#store.handOver !== undefined);
+  }
+
   async #write(): Promise<void> {
     this.#isWriting = true;
     try {
@@ -94,7 +103,7 @@ export class JournalFile {
         await this.#synced;
         const batch = this.#queue.splice(0);
         if (batch.length > 0) await this.#writeBatch(batch);
-      } while (!this.#queue.every(mayWait));
+      } while (!this.#queue.every((record) => this.#mayWait(record)));
     } catch (cause) {
       this.#fail(cause);
     }
@@ -145,14 +154,6 @@ export class JournalFile {
     }
     return sealed;
   }
-}
-
-/**
- * Losing these costs a restarted client nothing but work: chunks are sent again and known again (A6), and opening a
- * stream again attaches to it (D4).
- */
-function mayWait({ kind }: JournalRecord): boolean {
-  return kind === "acked" || kind === "attached";
 }
 
 /** An exec has effects outside of the stream, and who wishes to stop is told that the wish is safe: these are on the disk before (C2, D3). */

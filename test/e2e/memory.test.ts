@@ -226,6 +226,24 @@ test("D2: a reader sees everything from the beginning, and its abort counts", as
   assert.equal(await writer.ended, "aborted");
 });
 
+test("D7: a client that is killed soon after its welcome does not resume the stream by itself when it is too old", async (t) => {
+  const rig = await Rig.start(t, async (stream) => {
+    for await (const input of stream.inputs) if (input.kind === "chunk") await stream.emit(input.body);
+  });
+  const journals = memoryJournalStore();
+  const first = rig.process({ journals });
+  const stream = await first.client.open({ first: bytes("go") });
+  await stream.events.next();
+  for (let turns = 0; turns < 10; turns++) await turn();
+  first.kill();
+  await new Promise((resolve) => setTimeout(resolve, 30));
+  const { resumed } = await rig.client({ journals, stream: { retryLookbackWindowMs: 10 } }).resumeAll();
+  const [again] = resumed;
+  assert.ok(again !== undefined);
+  await until(() => again.status.state !== "connecting", "decided");
+  assert.deepEqual([again.status.state, again.status.failure?.code], ["ended", "stream_gone"]);
+});
+
 test("B3: resumeAll goes on from the last snapshot after the client's process died, and clears what ended", async (t) => {
   const rig = await Rig.start(t, counting);
   const journals = memoryJournalStore();
