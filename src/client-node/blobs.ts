@@ -174,7 +174,10 @@ export class TableBlobStore implements ClientBlobStore {
     if (storedMs !== undefined && head.storedMs !== storedMs) return false;
     const writes: TableWrite[] = [{ kind: "delete", ...headKey(id), expectedVersion: row.version }];
     for (let part = 0; part < head.parts; part++) writes.push({ kind: "delete", ...partKey(id, part) });
-    return (await this.#tables.batch(writes)).kind === "written";
+    const isGone = (await this.#tables.batch(writes)).kind === "written";
+    // Somebody may have put it, and this may have removed that one, since it was read.
+    this.#remembered.delete(id);
+    return isGone;
   }
 
   /** Undefined when a part is not there. */

@@ -18,6 +18,7 @@ import {
 } from "../../src/client-node/index.ts";
 import { decodeChatMessage } from "../../src/protocol/chat-message.ts";
 import type { ClientFrame } from "../../src/protocol/frames.ts";
+import { allIds, countOf, idsIn, messageIds, turnIds } from "../../src/protocol/id-pages.ts";
 import { AgentClientMessageSchema } from "../../src/protocol/messages.ts";
 import { createTools, parseToolsConfig } from "../../src/tools/index.ts";
 import { http2Connect } from "../../src/transport/node/http2-client.ts";
@@ -146,9 +147,12 @@ async function opened(): Promise<Conversation> {
 }
 
 async function keptMessages({ state }: Conversation) {
-  const kept = await Promise.all(
-    (state?.messages ?? []).map((id) => client.stores.blobs.get(Buffer.from(id).toString("hex"))),
+  const blobsOf = (ids: readonly Uint8Array[]): Promise<readonly (Uint8Array | undefined)[]> =>
+    Promise.all(ids.map((id) => client.stores.blobs.get(Buffer.from(id).toString("hex"))));
+  const entries = await allIds(messageIds(state), async (pages) =>
+    (await blobsOf(pages)).map((page) => (page === undefined ? undefined : idsIn(page))),
   );
+  const kept = await blobsOf(entries.map(({ id }) => id));
   return kept.flatMap((bytes) => (bytes === undefined ? [] : [decodeChatMessage(bytes)]));
 }
 
@@ -157,7 +161,7 @@ await conversations.resumeAll((turn) => following.push(follow(turn, true)));
 await Promise.all(following);
 const conversation = await opened();
 for (;;) {
-  const turn = conversation.state?.turns.length ?? 0;
+  const turn = countOf(turnIds(conversation.state));
   if (turn >= setup.turns || finishing.signal.aborted) break;
   await follow(await conversation.send({ text: setup.prompt.replaceAll("%", String(turn)) }), false);
 }
