@@ -48,10 +48,16 @@ test("two that ask at the same time get the same server", async (t) => {
 
 test("a server that was killed comes back on its port, where its streams are looked for", async (t) => {
   const dataDir = dataDirOf(t);
-  const { url } = await start(dataDir);
-  await stopServer(dataDir);
-  assert.equal(await askServer(dataDir), undefined);
-  assert.equal((await start(dataDir)).url, url);
+  let { url } = await start(dataDir);
+  const urls = [url];
+  do {
+    await stopServer(dataDir);
+    assert.equal(await askServer(dataDir), undefined);
+    ({ url } = await start(dataDir));
+    urls.push(url);
+    // Meanwhile somebody else may have got the port; not every time.
+  } while (url !== urls.at(-2) && urls.length < 4);
+  assert.equal(url, urls.at(-2), urls.join(" "));
 });
 
 test("its usual port is somebody else's: it takes another", async (t) => {
