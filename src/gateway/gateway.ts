@@ -11,6 +11,7 @@ import type { ClientBlobStore } from "../client/index.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import { cleanUp } from "./clean-up.ts";
 import { type GatewayCounters, gatewayMetrics, newGatewayCounters } from "./counters.ts";
+import { Errands } from "./errands.ts";
 import type { Answer, ChatCall, EventsCall, GatewayAnswers, StopCall } from "./http/answers.ts";
 import { LiveSessions } from "./live-sessions.ts";
 import { contextOf, type Facts, type FreshReason, type Match, matchRequest } from "./matching.ts";
@@ -49,6 +50,7 @@ export class Gateway implements GatewayAnswers {
   readonly #now: () => number;
   readonly #sessionContext: SessionContext;
   readonly #live: LiveSessions;
+  readonly #errands: Errands;
 
   constructor(options: GatewayOptions) {
     this.#options = options;
@@ -61,9 +63,11 @@ export class Gateway implements GatewayAnswers {
     const sessionTtlMs = options.isReusing === false ? graceMs : this.#limits.sessionTtlMs;
     const [names, now] = [this.#names, this.#now];
     this.#store = new SessionStore({ tables, sealer, names, ttlMs: sessionTtlMs, onDamaged: onBug, now });
-    this.#retries = new Retries(this.#store, this.#limits, onBug);
+    const errands = new Errands(onBug);
+    this.#errands = errands;
+    this.#retries = new Retries(this.#store, this.#limits, errands);
     const counters = this.counters;
-    this.#live = new LiveSessions({ store: this.#store, limits: this.#limits, counters, onBug });
+    this.#live = new LiveSessions({ store: this.#store, limits: this.#limits, counters, errands });
     this.#sessionContext = {
       store: this.#store,
       names: this.#names,
@@ -96,17 +100,25 @@ export class Gateway implements GatewayAnswers {
     }
   }
 
-  /** Lets go of everything; the next start takes it up again. */
+  /** Lets go of everything; the next start takes it up again. Behind it nothing here asks the disk any more. */
   async close(): Promise<void> {
-    const open = this.#live.all;
-    for (const session of open) session.leave();
-    await Promise.all(open.map(({ turn }) => Promise.all([turn.over, turn.stream.ended])));
+    // What was on its way in may still bring a session, and one that is let go leaves something to do.
+    while (this.#live.all.length > 0 || !this.#errands.isIdle) {
+      const open = this.#live.all;
+      for (const session of open) session.leave();
+      await Promise.all(open.map(({ turn }) => Promise.all([turn.over, turn.stream.ended])));
+      await this.#errands.done();
+    }
   }
 
   /** Now and then: what nobody will ask for again goes. */
   async cleanUp(blobs: ClientBlobStore): Promise<number> {
     this.#store.forgetEnded();
-    return cleanUp({ tables: this.#options.tables, store: this.#store, blobs, nowMs: this.#now() });
+    const { tables } = this.#options;
+    const cleaned = cleanUp({ tables, store: this.#store, blobs, nowMs: this.#now() });
+    // Whoever asked for it is told of what goes wrong.
+    this.#errands.run(cleaned.catch(() => undefined));
+    return cleaned;
   }
 
   get sessions(): readonly SessionRecord[] {
@@ -133,7 +145,9 @@ export class Gateway implements GatewayAnswers {
   }
 
   chat(call: ChatCall): Promise<Answer> {
-    return this.#retries.inTurn(call, async () => (await this.#earlier(call)) ?? this.#answer(call));
+    const answer = this.#retries.inTurn(call, async () => (await this.#earlier(call)) ?? this.#answer(call));
+    this.#errands.run(answer.catch(() => undefined));
+    return answer;
   }
 
   async #answer(call: ChatCall): Promise<Answer> {
@@ -167,6 +181,8 @@ export class Gateway implements GatewayAnswers {
     const session = this.#live.get(match.session.answer.streamId);
     if (session === undefined) return { kind: "fresh", reason: "lost" };
     if (match.session.steps >= this.#limits.turnStepsMax) return { kind: "fresh", reason: "long_turn" };
+    // Another process may have said them, and died before it could write that down; told twice they would be heard twice.
+    if (match.said !== undefined && session.isDoubtful) return { kind: "fresh", reason: "lost" };
     // After a restart the stream is still being read back.
     if (session.isWaitingAt(match.session)) await session.turn.paused(CATCH_UP_MS);
     return session.isWaitingAt(match.session) && session.turn.isPaused
@@ -186,7 +202,7 @@ export class Gateway implements GatewayAnswers {
     try {
       const bodies = await bodiesFor(call, session, match);
       // Results that came in ahead of a crash may have brought it to its end meanwhile.
-      if (session.record.state !== "parked" || session.record.head !== match.session.head) return undefined;
+      if (!session.isWaiting || session.record.head !== match.session.head) return undefined;
       if (session.turn.isOver || bodies.some(({ length }) => length > LIMITS.chunkBytesMax)) return undefined;
       return await this.#sendResults(call, facts, session, bodies, match.said !== undefined);
     } catch (cause) {
@@ -212,6 +228,9 @@ export class Gateway implements GatewayAnswers {
     const { stream, lastPause } = session.turn;
     const answer = this.#newAnswer(stream.idempotencyKey, session.record.model, lastPause);
     const { keys, writes } = await this.#retries.rows(call, answer, session.record.sessionId);
+    // Its time may have come meanwhile.
+    if (!session.isWaiting) throw new HoldfastError("stream_ended", "the session has ended");
+    session.isDoubtful = false;
     session.turn.beginAnswer(lastPause);
     session.record = {
       ...session.record,
@@ -261,8 +280,9 @@ export class Gateway implements GatewayAnswers {
     const ownKinds = this.#options.workspace?.kinds ?? [];
     const turn = { request, model, conversationId, before, messages, ownKinds };
     const { first, kept } = turnRequest(blobs, turn);
+    let isLost = false;
     // Whether or not the stream opens: `save` is told as well.
-    kept.catch(() => undefined);
+    kept.catch(() => (isLost = true));
     const idempotencyKey = randomBytes(16).toString("hex");
     const sessionId = randomBytes(16).toString("hex");
     const answer = this.#newAnswer(idempotencyKey, model, 0);
@@ -281,15 +301,17 @@ export class Gateway implements GatewayAnswers {
       checkpoint: session?.checkpoint ?? "",
       createdMs: this.#now(),
     });
-    const live = this.#live.add(
-      new Session(this.#sessionContext, record, { stream, blobs, isResumed: false }),
-    );
+    const live = new Session(this.#sessionContext, record, { stream, blobs, isResumed: false });
+    this.#live.add(live);
+    this.#live.admit(live);
     const reading = this.#reading(call, live);
     try {
       // From here on a retry finds the answer, also after a restart, and with it everything that the stream may ask for.
       await live.save(writes, { needed: kept });
     } catch (cause) {
-      reading.delivered(false);
+      // Without its history it is a conversation that nothing can go on from: the retry gets another one.
+      if (isLost) this.#errands.run(live.stop());
+      reading.delivered(isLost);
       throw cause;
     }
     return reading;
@@ -383,12 +405,11 @@ export class Gateway implements GatewayAnswers {
     const { record, turn } = session;
     const { streamId } = record.answer;
     this.#live.remove(session);
-    turn.stream.ended
-      // Without an outcome it was let go, and is taken up again.
-      .then((outcome) =>
-        outcome === undefined ? undefined : this.#options.clientOf(record.principal).client.forget(streamId),
-      )
-      .catch(this.#options.onBug);
+    // Without an outcome it was let go, and is taken up again.
+    const forgotten = turn.stream.ended.then((outcome) =>
+      outcome === undefined ? undefined : this.#options.clientOf(record.principal).client.forget(streamId),
+    );
+    this.#errands.run(forgotten);
   }
 }
 

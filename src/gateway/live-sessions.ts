@@ -5,6 +5,7 @@
  * one that has waited longest makes room. Its client is not told: it gets a fresh stream when it comes back.
  */
 import type { GatewayCounters } from "./counters.ts";
+import type { Errands } from "./errands.ts";
 import type { SessionLookup } from "./matching.ts";
 import type { GatewayLimits } from "./options.ts";
 import type { Session } from "./session.ts";
@@ -15,7 +16,7 @@ export interface LiveSessionsOptions {
   readonly store: SessionLookup;
   readonly limits: Pick<GatewayLimits, "parkedMax" | "parkedPerPrincipalMax">;
   readonly counters: GatewayCounters;
-  readonly onBug: (bug: unknown) => void;
+  readonly errands: Errands;
 }
 
 export class LiveSessions implements SessionLookup {
@@ -34,18 +35,16 @@ export class LiveSessions implements SessionLookup {
     return this.#byStream.get(streamId);
   }
 
-  add(session: Session): Session {
+  add(session: Session): void {
     this.#byStream.set(session.record.answer.streamId, session);
-    this.#admit(session);
-    return session;
   }
 
-  /** When the server has no room for a new stream of the principal, a session that waits makes it. */
-  #admit(session: Session): void {
+  /** When the server has no room for a new stream of the principal, a session that waits makes it. One that is resumed has its room. */
+  admit(session: Session): void {
     const stop = session.turn.stream.watch(({ durability, trouble }) => {
       const isWelcome = durability !== undefined;
       if (isWelcome) stop();
-      else if (trouble?.code === "overloaded") this.#evictFor(session).catch(this.#options.onBug);
+      else if (trouble?.code === "overloaded") this.#options.errands.run(this.#evictFor(session));
     });
   }
 
@@ -97,7 +96,7 @@ export class LiveSessions implements SessionLookup {
 
   giveUp(session: Session, why: "evicted" | "expired" | "abandoned"): void {
     this.#options.counters[why]++;
-    session.stop().catch(this.#options.onBug);
+    this.#options.errands.run(session.stop());
   }
 }
 

@@ -8,6 +8,7 @@
  * Requests of one name are taken one after the other: two at once would both find nothing, and be generated twice.
  */
 import type { TableWrite } from "../store/table-store.ts";
+import type { Errands } from "./errands.ts";
 import type { ChatCall } from "./http/answers.ts";
 import { GatewayError } from "./openai/index.ts";
 import type { AnswerRef, ResponseRecord } from "./session-record.ts";
@@ -26,15 +27,15 @@ type Request = Pick<ChatCall, "principal" | "bodyHash" | "idempotencyKey">;
 export class Retries {
   readonly #store: SessionStore;
   readonly #limits: RetryLimits;
-  readonly #onBug: (bug: unknown) => void;
+  readonly #errands: Errands;
   /** Responses being written, by the answer's id. */
   readonly #open = new Map<string, number>();
   readonly #turns = new Map<string, Promise<void>>();
 
-  constructor(store: SessionStore, limits: RetryLimits, onBug: (bug: unknown) => void) {
+  constructor(store: SessionStore, limits: RetryLimits, errands: Errands) {
     this.#store = store;
     this.#limits = limits;
-    this.#onBug = onBug;
+    this.#errands = errands;
   }
 
   /** One at a time for each request that has the same name. */
@@ -89,7 +90,7 @@ export class Retries {
     return (isWhole) => {
       // Closed within its turn: the next request of this name finds the response as it is then.
       const settle = () => this.#delivered(request, answer, isWhole).finally(() => this.#closed(id));
-      this.inTurn(request, settle).catch(this.#onBug);
+      this.#errands.run(this.inTurn(request, settle));
     };
   }
 

@@ -136,8 +136,10 @@ export class Session {
     const { names } = this.#context;
     const delta = named(pause, names, this.record.answer.streamId);
     if (pause.kind === "ended" && (pause.reason !== "completed" || checkpoint === undefined)) {
-      // What failed is tried again, not told again. And without a checkpoint there is nothing to go on from.
-      await this.#remove({ withResponses: pause.reason !== "completed" });
+      // What failed is tried again, not told again; what has a finish has not failed for its client. And without a checkpoint there is
+      // nothing to go on from.
+      const hasFailed = pause.reason !== "completed" && pause.finish === undefined;
+      await this.#remove({ withResponses: hasFailed });
       return delta;
     }
     const head = chain(this.record.requestHead, levelled(answerLine(pause)));

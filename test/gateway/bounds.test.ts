@@ -3,6 +3,7 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { setTimeout } from "node:timers/promises";
 import { createAgent } from "../../src/agent/index.ts";
 import { HoldfastError } from "../../src/protocol/errors.ts";
 import { LIMITS } from "../../src/protocol/limits.ts";
@@ -164,4 +165,46 @@ test("a turn that has used its tokens ends the answer with a finish, says why, a
   const history = [user("Look one"), said(first), ...results, said(end), user("Go on")];
   const next = await new Exchange(world.url, bodyOf(history)).reply();
   assert.deepEqual([next.finish, next.text], ["stop", "Done."]);
+});
+
+test("an answer that ended at a bound is had again by its Idempotency-Key: nothing is done twice", async (t) => {
+  const paced = model();
+  const application = createAgent({ models: modelsOf(paced), limits: { tokensMax: 17 } });
+  const world = await World.begin(t, paced, { application });
+  const first = await look(world, "one");
+  const results = first.calls.map(({ id }) => result(id, "seen"));
+  const body = bodyOf([user("Look one"), said(first), ...results]);
+  const headers = { "idempotency-key": "once" };
+  const end = await new Exchange(world.url, body, { headers }).reply();
+  assert.equal(end.finish, "length");
+  await until(() => world.gateway.sessions.length === 0, "it is over");
+  const again = await new Exchange(world.url, body, { headers }).reply();
+  assert.deepEqual([again.finish, again.text, again.streamId], ["length", end.text, end.streamId]);
+  assert.equal(paced.calls.length, 1);
+});
+
+test("a gateway that is closed has nothing more to do on its disk", async (t) => {
+  const held = Promise.withResolvers<void>();
+  t.after(() => held.resolve());
+  const world = await World.begin(t, new PacedModel(() => ["Hello."]));
+  let [asked, isClosed] = [0, false];
+  for (const name of ["get", "list", "batch", "delete"] as const) {
+    const method: (...given: never[]) => Promise<unknown> = world.tables[name].bind(world.tables);
+    t.mock.method(world.tables, name, async (...given: never[]) => {
+      assert.ok(!isClosed, `${name} behind the end`);
+      asked++;
+      if (world.gateway.sessions.length === 0) await held.promise;
+      return method(...given);
+    });
+  }
+  await new Exchange(world.url, bodyOf([user("Hi")])).reply();
+  await until(() => world.gateway.sessions.length === 0, "it is over");
+  const closed = world.gateway.close().then(() => (isClosed = true));
+  await setTimeout(20);
+  assert.ok(!isClosed, "it waits for its disk");
+  held.resolve();
+  await closed;
+  t.mock.restoreAll();
+  assert.ok(asked > 0);
+  assert.deepEqual(await world.rows("journal_heads"), []);
 });

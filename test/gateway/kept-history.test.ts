@@ -63,3 +63,22 @@ test("C4: a session is saved, and its client told, only when the history that it
   assert.equal((await exchange.reply()).text, "Yes.");
   assert.equal((await world.rows("gateway_sessions")).length, 1);
 });
+
+test("C4: a history that cannot be kept is no session: its stream is stopped, and the retry gets another one", async (t) => {
+  const pause = Promise.withResolvers<void>();
+  const world = await World.begin(
+    t,
+    new PacedModel((_, count) => (count === 1 ? [() => pause.promise, "No."] : ["Yes."])),
+  );
+  let isFull = true;
+  watchBatches(t, world, (writes) =>
+    isFull && blobsIn(writes) >= LENGTH ? Promise.reject(new Error("the disk is full")) : undefined,
+  );
+  const body = bodyOf([...history("lost"), user("Well?")]);
+  assert.equal((await new Exchange(world.url, body).reply()).status, 500);
+  isFull = false;
+  await until(() => world.gateway.sessions.length === 0, "its stream has ended");
+  assert.equal((await new Exchange(world.url, body).reply()).text, "Yes.");
+  assert.equal(world.gateway.counters.attached + world.gateway.counters.replayed, 0);
+  pause.resolve();
+});
