@@ -74,12 +74,13 @@ export class TableBlobStore implements ClientBlobStore {
     if (!ID.test(id)) return undefined;
     const unwritten = this.#unwritten.get(id);
     if (unwritten !== undefined) return new Uint8Array(unwritten);
+    let stored: Uint8Array | undefined;
     try {
-      return await this.#stored(id);
-    } catch (cause) {
-      // Putting it again mends it.
-      this.#remembered.delete(id);
-      throw cause;
+      stored = await this.#stored(id);
+      return stored;
+    } finally {
+      // Damaged or gone: putting it again mends it.
+      if (stored === undefined) this.#remembered.delete(id);
     }
   }
 

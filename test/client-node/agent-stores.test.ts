@@ -119,6 +119,10 @@ test("a blob that was put lately is not written again, until it is old, gone or 
   await assert.rejects(blobs.get(id), { code: "stream_failed" });
   await blobs.put(id, bytes);
   assert.deepEqual(await blobs.get(id), bytes);
+  await tables.delete({ table: "client_blobs", key: id });
+  assert.equal(await blobs.get(id), undefined, "somebody else has deleted it");
+  await blobs.put(id, bytes);
+  assert.deepEqual(await blobs.get(id), bytes);
   await assert.rejects(blobs.put(id, Uint8Array.of(8)), { code: "invalid_frame" });
 });
 
