@@ -16,16 +16,9 @@ import type { Answer, ChatCall, EventsCall, GatewayAnswers, StopCall } from "./h
 import { LiveSessions } from "./live-sessions.ts";
 import { contextOf, type Facts, type FreshReason, type Match, matchRequest } from "./matching.ts";
 import { Names } from "./names.ts";
-import {
-  type AnswerDelta,
-  completionId,
-  freshStart,
-  lineageOf,
-  type LineMessage,
-  type ListedModel,
-} from "./openai/index.ts";
+import { completionId, freshStart, lineageOf, type LineMessage, type ListedModel } from "./openai/index.ts";
 import { GATEWAY_LIMITS, type GatewayLimits, type GatewayOptions } from "./options.ts";
-import { readAnswer, replayAnswer, type ReplayContext, type ReplayRange, told } from "./replay.ts";
+import { Replays, told } from "./replay.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import { noMessages, noModel } from "./refusals.ts";
 import { Retries } from "./retries.ts";
@@ -35,8 +28,6 @@ import { Session, type SessionContext } from "./session.ts";
 import { newSession, type AnswerRef, checkpointOf, type SessionRecord } from "./session-record.ts";
 import { SessionStore } from "./session-store.ts";
 
-/** Longer than any log takes to be read. */
-const REPLAY_MS = 30_000;
 /** Longer than a stream takes to be read back, shorter than a client waits. */
 const CATCH_UP_MS = 5_000;
 
@@ -51,6 +42,7 @@ export class Gateway implements GatewayAnswers {
   readonly #sessionContext: SessionContext;
   readonly #live: LiveSessions;
   readonly #errands: Errands;
+  readonly #replays: Replays;
 
   constructor(options: GatewayOptions) {
     this.#options = options;
@@ -68,6 +60,12 @@ export class Gateway implements GatewayAnswers {
     this.#retries = new Retries(this.#store, this.#limits, errands);
     const counters = this.counters;
     this.#live = new LiveSessions({ store: this.#store, limits: this.#limits, counters, errands });
+    this.#replays = new Replays({
+      clientOf: options.clientOf,
+      names,
+      // What the pump has not made durable yet is not told to anybody.
+      settled: async (streamId, eventId) => this.#live.get(streamId)?.turn.told(eventId),
+    });
     this.#sessionContext = {
       store: this.#store,
       names: this.#names,
@@ -336,22 +334,12 @@ export class Gateway implements GatewayAnswers {
       this.counters.attached++;
       return this.#reading(call, session);
     }
-    const deltas = await this.#whole(call, { streamId, fromEvent, seenThrough: fromEvent });
+    const range = { streamId, fromEvent, seenThrough: fromEvent };
+    const deltas = await this.#replays.whole(call.principal, range, call.signal);
     if (deltas === undefined) return undefined;
     this.counters.replayed++;
     const delivered = this.#retries.responding(call, answer);
     return { streamId, head: headOf(answer, call), deltas: told(deltas), delivered };
-  }
-
-  /** An answer out of the log; undefined when it is not there any more. */
-  async #whole(call: ChatCall, range: ReplayRange): Promise<readonly AnswerDelta[] | undefined> {
-    const signal = AbortSignal.any([call.signal, AbortSignal.timeout(REPLAY_MS)]);
-    try {
-      return await readAnswer(this.#replaying(call.principal, range.streamId, signal), range);
-    } catch (cause) {
-      if (cause instanceof HoldfastError) return undefined;
-      throw cause;
-    }
   }
 
   #reading(call: ChatCall, { turn, record }: Session): Answer {
@@ -378,15 +366,8 @@ export class Gateway implements GatewayAnswers {
       return { streamId, head, deltas, delivered: () => void deltas.return() };
     }
     const range = { streamId, fromEvent: undefined, seenThrough: lastEventId };
-    const deltas = replayAnswer(this.#replaying(principal, streamId, signal), range);
+    const deltas = this.#replays.told(principal, range, signal);
     return { streamId, head, deltas, delivered: () => undefined };
-  }
-
-  #replaying(principal: string, streamId: string, signal: AbortSignal): ReplayContext {
-    const { client, blobs } = this.#options.clientOf(principal);
-    // What the pump has not made durable yet is not told to anybody.
-    const settled = async (eventId: number): Promise<void> => this.#live.get(streamId)?.turn.told(eventId);
-    return { client, blobs, names: this.#names, settled, signal };
   }
 
   async stop({ principal, streamId }: StopCall): Promise<void> {

@@ -8,6 +8,7 @@ import type { Client, ClientBlobStore, ClientStream } from "../client/index.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import { type AgentServerMessage, AgentServerMessageSchema } from "../protocol/messages.ts";
 import type { Names } from "./names.ts";
+import type { GatewayOptions } from "./options.ts";
 import {
   type AnswerDelta,
   type AnswerEvent,
@@ -18,7 +19,52 @@ import {
   projectRange,
 } from "./openai/index.ts";
 
-export interface ReplayContext {
+/** Longer than any log takes to be read. */
+const REPLAY_MS = 30_000;
+
+/** What answers are read back with. */
+export interface ReplayParts {
+  readonly clientOf: GatewayOptions["clientOf"];
+  readonly names: Names;
+  /** Until what the stream said up to this event may be told. */
+  readonly settled: (streamId: string, eventId: number) => Promise<void>;
+}
+
+export class Replays {
+  readonly #parts: ReplayParts;
+
+  constructor(parts: ReplayParts) {
+    this.#parts = parts;
+  }
+
+  /** An answer, once it is whole; undefined when it is not to be had any more. */
+  async whole(
+    principal: string,
+    range: ReplayRange,
+    signal: AbortSignal,
+  ): Promise<readonly AnswerDelta[] | undefined> {
+    const patience = AbortSignal.any([signal, AbortSignal.timeout(REPLAY_MS)]);
+    try {
+      return await readAnswer(this.#context(principal, range, patience), range);
+    } catch (cause) {
+      if (cause instanceof HoldfastError) return undefined;
+      throw cause;
+    }
+  }
+
+  /** The same, for who waits until it is whole. */
+  async *told(principal: string, range: ReplayRange, signal: AbortSignal): AsyncGenerator<AnswerDelta> {
+    yield* await readAnswer(this.#context(principal, range, signal), range);
+  }
+
+  #context(principal: string, { streamId }: ReplayRange, signal: AbortSignal): ReplayContext {
+    const { clientOf, names, settled } = this.#parts;
+    const { client, blobs } = clientOf(principal);
+    return { client, blobs, names, settled: (eventId) => settled(streamId, eventId), signal };
+  }
+}
+
+interface ReplayContext {
   readonly client: Client;
   readonly blobs: ClientBlobStore;
   readonly names: Names;
@@ -37,10 +83,7 @@ export interface ReplayRange {
 }
 
 /** All of an answer, once it is whole. Throws `not_found` for a stream that is not this principal's. */
-export async function readAnswer(
-  context: ReplayContext,
-  range: ReplayRange,
-): Promise<readonly AnswerDelta[]> {
+async function readAnswer(context: ReplayContext, range: ReplayRange): Promise<readonly AnswerDelta[]> {
   const { streamId, seenThrough } = range;
   const events = await answerEvents(context, range);
   const last = events.at(-1)?.eventId ?? 0;
@@ -51,11 +94,6 @@ export async function readAnswer(
 
 export async function* told(deltas: readonly AnswerDelta[]): AsyncGenerator<AnswerDelta> {
   yield* deltas;
-}
-
-/** The same, for who waits until it is whole. */
-export async function* replayAnswer(context: ReplayContext, range: ReplayRange): AsyncGenerator<AnswerDelta> {
-  yield* await readAnswer(context, range);
 }
 
 /** The events from the pause before to the pause that ends it. */

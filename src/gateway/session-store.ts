@@ -83,12 +83,13 @@ export class SessionStore implements SessionLookup {
   /** `withResponses`: its answer is not to be had again either. */
   async remove(record: SessionRecord, { withResponses }: { readonly withResponses: boolean }): Promise<void> {
     const gone = (table: string, key: string): TableWrite => ({ kind: "delete", table, key });
+    const responses = withResponses ? record.responses.filter((key) => this.#isOf(key, record.answer)) : [];
     await this.#options.tables.batch([
       gone(SESSIONS, this.#sessionKey(record)),
       ...this.#indexKeys(record).map((key) => gone(INDEX, key)),
-      ...(withResponses ? record.responses.map((key) => gone(RESPONSES, key)) : []),
+      ...responses.map((key) => gone(RESPONSES, key)),
     ]);
-    if (withResponses) for (const key of record.responses) this.#unlearn(key, record.answer);
+    for (const key of responses) this.#unlearn(key, record.answer);
   }
 
   async byTool(principal: string, toolId: string): Promise<SessionRecord | undefined> {
@@ -176,6 +177,12 @@ export class SessionStore implements SessionLookup {
     const key = this.requestKey(name);
     await this.#options.tables.delete({ table: RESPONSES, key });
     this.#unlearn(key, answer);
+  }
+
+  /** Of two identical requests side by side the later one has the row: it is not the earlier one's to remove. */
+  #isOf(key: string, { responseId }: AnswerRef): boolean {
+    const known = this.#known.get(key)?.response?.answer.responseId;
+    return known === undefined || known === responseId;
   }
 
   /** The row of this answer is gone; that of another one may have come meanwhile. */
