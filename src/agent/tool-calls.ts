@@ -220,16 +220,23 @@ export class ToolCalls {
         options: options.map((label, place) => ({ id: String(place + 1), label })),
       })),
     };
-    const id = this.#io.log.nextQueryId;
-    return this.#io.emit({ case: "interactionQuery", value: { id, query: { case: "askQuestion", value } } });
+    return this.#io.inTurn(() => {
+      const id = this.#io.log.nextQueryId;
+      return this.#io.emit({
+        case: "interactionQuery",
+        value: { id, query: { case: "askQuestion", value } },
+      });
+    });
   }
 
   /** The step's output is complete, or there would be no open call; the request stands behind it and leaves with it, or later (C0). */
   #issue({ part }: OpenCall, execId: string, message: ExecMessage): Promise<void> {
-    const id = this.#io.log.execsIssued + 1;
-    return this.#io.emit({
-      case: "execServerMessage",
-      value: { id, execId, toolCallId: part.toolCallId, message },
+    return this.#io.inTurn(() => {
+      const id = this.#io.log.execsIssued + 1;
+      return this.#io.emit({
+        case: "execServerMessage",
+        value: { id, execId, toolCallId: part.toolCallId, message },
+      });
     });
   }
 
@@ -239,10 +246,11 @@ export class ToolCalls {
     for (const piece of pieces) {
       if (piece.kind === "progress") {
         const value = { toolCallId: part.toolCallId, execId: place, text: piece.text };
-        await this.#io.update({ case: "toolCallDelta", value });
+        await this.#io.inTurn(() => this.#io.update({ case: "toolCallDelta", value }));
       } else {
         const output = { case: piece.kind, value: piece.bytes };
-        await this.#io.update({ case: "shellOutputDelta", value: { execId: place, output } });
+        const value = { execId: place, output };
+        await this.#io.inTurn(() => this.#io.update({ case: "shellOutputDelta", value }));
       }
     }
     return pieces.length > 0;
@@ -265,7 +273,7 @@ export class ToolCalls {
     const result = await this.#io.content(encoder.encode(text));
     const { toolCallId, tool } = part;
     const toolCall = { toolCallId, tool, outcome: OUTCOMES[outcome], result, execIds, files };
-    await this.#io.update({ case: "toolCallCompleted", value: { toolCall } });
+    await this.#io.inTurn(() => this.#io.update({ case: "toolCallCompleted", value: { toolCall } }));
   }
 }
 

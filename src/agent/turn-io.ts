@@ -54,6 +54,8 @@ export class TurnIo {
   /** Events that are not durable yet. */
   readonly #waiting = new Map<number, Promise<void>>();
   #waitingBytes = 0;
+  /** Those that speak side by side, one behind the other. */
+  #speaking: Promise<unknown> = ROOM;
   /** Why an event did not get into the log: nothing that follows from it will ever be heard. */
   #refused: Error | undefined;
 
@@ -152,6 +154,16 @@ export class TurnIo {
     return isFull ? durable : ROOM;
   }
 
+  /**
+   * Says it when those before have room: for many that speak side by side, who together would be more than the host
+   * lets wait (F2). What is said is made then, from the log as it is then.
+   */
+  inTurn(say: () => Promise<void>): Promise<void> {
+    const said = this.#speaking.then(say);
+    this.#speaking = said.catch(() => undefined);
+    return said;
+  }
+
   /** The last event that was accepted. */
   get head(): number {
     return this.#head;
@@ -206,10 +218,8 @@ export class TurnIo {
     this.learn(id, bytes);
     const isInline = bytes.length <= LIMITS.inlineBytesMax;
     if (!isInline && !this.log.isSetAsked(id)) await largeBlobs(this.stream.blobs).put(bytes);
-    if (!this.log.isSetAsked(id)) {
-      const value = { blobId: bytesOf(id), kind, ...(isInline ? { blobData: bytes } : {}) };
-      await this.#ask({ case: "setBlobArgs", value });
-    }
+    const value = { blobId: bytesOf(id), kind, ...(isInline ? { blobData: bytes } : {}) };
+    await this.inTurn(() => (this.log.isSetAsked(id) ? ROOM : this.#ask({ case: "setBlobArgs", value })));
     return create(ContentSchema, {
       content: { case: "blobId", value: bytesOf(id) },
       sizeBytes: bytes.length,

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createAgent, type ModelPart, type Usage } from "../../src/agent/index.ts";
 import { type AgentServerMessage, FailureKind, TurnEndReason } from "../../src/protocol/messages.ts";
-import { KeepingClient, shellDone } from "./keeping-client.ts";
+import { KeepingClient, shellDone, writeDone } from "./keeping-client.ts";
 import { type Said, ScriptedModel } from "./scripted-model.ts";
 import { endOf, kindsOf, textOf } from "./told.ts";
 import { TurnHost } from "./turn-host.ts";
@@ -57,6 +57,57 @@ test("F1: a turn with more large results than may wait for the disk is kept as a
   await end();
   assert.equal(endOf(host.messages).reason, TurnEndReason.COMPLETED);
   assert.equal(client.checkpoint?.turns.length, 1);
+});
+
+test("F1, F2: a step with more calls at once than may wait for the disk, by what they ask or by what they give, goes on", async () => {
+  const asking = Array.from({ length: 110 }, (_, at): Said => ({
+    tool: "write",
+    args: { path: `${at}`, content: "x".repeat(50_000) },
+  }));
+  const giving = Array.from({ length: 150 }, (_, at): Said => ({
+    tool: "shell",
+    args: { command: `${at}` },
+  }));
+  for (const calls of [asking, giving]) {
+    const { host, client, finish: end } = hosted(ScriptedModel.steps(calls, ["done"]));
+    client.carryOut = ({ message, execId }) =>
+      message.case === "writeArgs" ? writeDone(50_000) : shellDone(execId + "x".repeat(39_000));
+    client.ask("Go");
+    await end();
+    assert.equal(endOf(host.messages).reason, TurnEndReason.COMPLETED);
+    assert.equal(textOf(host.messages), "done");
+    assert.equal(client.effects.size, calls.length);
+    const numbers = client.carriedOut.map(({ id }) => id);
+    assert.deepEqual(
+      numbers,
+      [...calls.keys()].map((at) => at + 1),
+    );
+  }
+});
+
+test("F2: output that many running tools say at once, more than may wait for the disk, is passed on", async () => {
+  const calls = Array.from({ length: 120 }, (_, at): Said => ({ tool: "shell", args: { command: `${at}` } }));
+  const { host, client, finish: end } = hosted(ScriptedModel.steps(calls, ["done"]));
+  let asked = 0;
+  client.carryOut = () => {
+    if (++asked < calls.length) return undefined;
+    for (const { id, execId, toolCallId } of client.carriedOut) {
+      const output = { case: "stdout", value: new Uint8Array(60_000) } as const;
+      const results = [
+        { case: "output", value: { output } },
+        { case: "success", value: { exitCode: 0 } },
+      ] as const;
+      for (const result of results) {
+        const message = { case: "shellStreamResult", value: { result } } as const;
+        host.say({ case: "execClientMessage", value: { id, execId, toolCallId, message } });
+      }
+    }
+    return undefined;
+  };
+  client.ask("Go");
+  await end();
+  assert.equal(endOf(host.messages).reason, TurnEndReason.COMPLETED);
+  assert.equal(outputIn(host.messages), 120 * 60_000);
 });
 
 test("F2: output that comes faster than it can be logged, in pieces larger than an event, is passed on", async () => {
