@@ -208,9 +208,13 @@ export class TurnIo {
     return this.emit({ case: "interactionUpdate", value: { message: update } });
   }
 
-  /** Until this event is on disk, and so all before it: for what is done outside of the log and costs something. */
+  /**
+   * Until this event is on disk, and so all before it: for what is done outside of the log and costs something. Throws when
+   * nothing more may be said: what is done then is for nobody.
+   */
   async untilDurable(eventId: number): Promise<void> {
     await this.#waiting.get(eventId);
+    if (this.#silence !== undefined) throw this.#silence;
   }
 
   /** Asks the client to keep a blob, once; the answer is in the log some time later. */

@@ -202,3 +202,19 @@ test("a provider's failure ends the turn with its kind and remedy; what was done
   assert.equal(client.checkpoint?.messages.length, 3, "question, call and result; not the half answer");
   assert.equal(host.end, "failed");
 });
+
+test("D3: a turn that is aborted while its step is on its way to the disk calls the model no more", async () => {
+  const todos = [{ id: "1", text: "more", status: "pending" }];
+  const model = ScriptedModel.steps([{ tool: "todo_write", args: { todos } }], ["done"]);
+  const host = new TurnHost();
+  const client = new KeepingClient(host);
+  client.ask("Go", { keepsBlobs: false });
+  host.onEvent = ({ message }) => {
+    // The event before the one that completes the step: that one is accepted, and what follows from it waits for it.
+    if (message.case === "interactionUpdate" && message.value.message.case === "tokenDelta") host.abort();
+  };
+  await host.finish(createAgent({ models: model.models }));
+  assert.equal(endOf(host.messages).reason, TurnEndReason.ABORTED);
+  assert.ok(kindsOf(host.messages).includes("stepCompleted"), "what was accepted stays");
+  assert.equal(model.calls.length, 1);
+});
