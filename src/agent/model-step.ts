@@ -57,6 +57,8 @@ export class ModelStep {
     beginStep(io, this.#place, model.id);
     // A call is paid for, so a crash may cost one at most: what the step before it said is on disk.
     await io.untilDurable(io.log.lastStep?.eventId ?? 0);
+    // It may be this call that took the run before down: it is counted before it is made again (F1).
+    if (io.isRestartedBehind(io.log.lastStep?.eventId ?? 0)) await io.untilDurable(io.head);
     const signal = AbortSignal.any([io.stream.signal, io.cancelSignal]);
     const pieces = new Pieces(io);
     try {

@@ -51,6 +51,8 @@ export class TurnIo {
   #changes = 0;
   #isOver = false;
   #head = 0;
+  /** The last event of the runs before this one. */
+  #pastHead = 0;
   /** Events that are not durable yet. */
   readonly #waiting = new Map<number, Promise<void>>();
   #waitingBytes = 0;
@@ -80,6 +82,7 @@ export class TurnIo {
       this.#keepSet(message);
       this.log.logged(eventId, message);
     }
+    this.#pastHead = this.#head;
     this.#noticeCancel();
     void this.#listen(inputs);
   }
@@ -167,6 +170,11 @@ export class TurnIo {
   /** The last event that was accepted. */
   get head(): number {
     return this.#head;
+  }
+
+  /** This run follows a restart, and has not come further than this event, which an earlier one said. */
+  isRestartedBehind(eventId: number): boolean {
+    return this.stream.pastInputs > 0 && eventId <= this.#pastHead;
   }
 
   /** Why nothing more may be said. */

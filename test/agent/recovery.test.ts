@@ -119,6 +119,24 @@ test("F1: a step that is cut off again and again fails the turn after three rest
   assert.ok(client.checkpoint !== undefined, "the question is kept: the turn can be continued");
 });
 
+test("F1: so does one whose call takes the server down at once, before anything of it is on disk", async () => {
+  const host = new TurnHost();
+  const model = new ScriptedModel(() => {
+    host.lose();
+    return ["never"];
+  });
+  const client = new KeepingClient(host);
+  client.ask("Go");
+  let isOver = false;
+  for (let runs = 0; !isOver && runs < 20; runs++) {
+    isOver = await host.run(createAgent({ models: model.models }));
+  }
+  assert.ok(isOver, `not over after ${model.calls.length} calls`);
+  // The first one of a turn begins while its request is on its way to the disk: it may go uncounted.
+  assert.ok(model.calls.length <= 5, `${model.calls.length} calls`);
+  assert.equal(endOf(host.messages).failure?.kind, FailureKind.RESTARTS_EXHAUSTED);
+});
+
 test("D3: aborted after any event, only the end follows what was accepted before", async () => {
   const events = whole.host.events.length;
   for (let at = 1; at < events; at++) {

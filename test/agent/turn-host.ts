@@ -59,6 +59,12 @@ export class TurnHost {
     this.#run?.wake();
   }
 
+  /** Takes the stream away now, and with it all that is not durable. */
+  lose(): void {
+    this.#run?.lost.abort(new HoldfastError("unavailable", "lost"));
+    this.#run?.wake();
+  }
+
   /** Runs until the end, however often the stream is taken away. */
   async finish(application: Application, loseAt?: number): Promise<void> {
     this.loseAt = loseAt;
