@@ -48,14 +48,19 @@ export function countOf({ pages, ids }: IdList): number {
 
 /** Throws `invalid_frame` for what is no list, or one that is too long. */
 export function checkIds(list: IdList): void {
+  const fault = faultOf(list);
+  if (fault !== undefined) throw invalidFrame(fault);
+}
+
+function faultOf(list: IdList): string | undefined {
   const { pages, ids } = list;
   const counts = pages.map(({ count }) => count);
   const isFalling = counts.every(
     (count, at) => PAGE_COUNTS.includes(count) && count <= (counts[at - 1] ?? count),
   );
   const areIds = [...pages.map(({ page }) => page), ...ids].every(isId);
-  if (!isFalling || !areIds) throw invalidFrame("a list of blob ids is not in order");
-  if (countOf(list) > LIST_IDS_MAX) throw invalidFrame(`a list has at most ${LIST_IDS_MAX} blob ids`);
+  if (!isFalling || !areIds) return "a list of blob ids is not in order";
+  return countOf(list) > LIST_IDS_MAX ? `a list has at most ${LIST_IDS_MAX} blob ids` : undefined;
 }
 
 function isId({ length }: Uint8Array): boolean {
@@ -152,10 +157,12 @@ export async function allIds(list: IdList, read: ReadPages): Promise<readonly Id
   return parts.map(({ id, count }) => ({ kind: count === 1 ? "id" : "page", id }));
 }
 
-/** The ids of a list, newest first, for whoever needs few of them. Pages that cannot be read are passed over. */
+/**
+ * The ids of a list, newest first, for whoever needs few of them. Pages that cannot be read are passed over, and so are all where
+ * they are not in an order that is known here: whoever goes on must not be stuck with what a newer server wrote.
+ */
 export async function* newestIds(list: IdList, read: ReadPages): AsyncGenerator<Uint8Array, void, undefined> {
-  checkIds(list);
-  const parts = [...partsOf(list)];
+  const parts = [...partsOf(faultOf(list) === undefined ? list : { pages: [], ids: list.ids })];
   for (let part = parts.pop(); part !== undefined; part = parts.pop()) {
     if (part.count === 1) yield part.id;
     if (!isPage(part)) continue;

@@ -6,11 +6,12 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createAgent } from "../../../src/agent/index.ts";
 import { blobIdOf, type Conversation } from "../../../src/client/index.ts";
-import { countOf, messageIds, textOf, turnIds } from "../../../src/protocol/index.ts";
+import { countOf, encodeChatMessage, messageIds, textOf, turnIds } from "../../../src/protocol/index.ts";
+import { BlobKind, TurnEndReason } from "../../../src/protocol/messages.ts";
 import type { Application } from "../../../src/server/index.ts";
 import { until } from "../../e2e/rig.ts";
 import { modelsOf, PacedModel } from "../../gateway/paced-model.ts";
-import { AgentRig, newDisk } from "./agent-rig.ts";
+import { AgentRig, newDisk, scripted } from "./agent-rig.ts";
 
 const never = (): Promise<never> => new Promise(() => undefined);
 
@@ -106,4 +107,27 @@ test("turns that are stopped, wherever a page ends, leave what was said once, in
   );
   const works = Array.from({ length: 8 }, (_, turn) => `Work ${turn}`);
   assert.deepEqual(await wordsIn(conversation), ["Hello", "Hello again", ...works, "What now?"]);
+});
+
+test("pages in an order that this client does not know do not keep a turn that failed from being over", async (t) => {
+  const answer = encodeChatMessage({ role: "assistant", content: [{ type: "text", text: "Half" }] });
+  const rig = await AgentRig.start(
+    t,
+    scripted(async (talk) => {
+      const id = await talk.keep(answer, BlobKind.ASSISTANT_MESSAGE);
+      await talk.checkpoint({ messages: [id], messagePages: [{ page: id, count: 32 }] });
+      await talk.end({ reason: TurnEndReason.FAILED });
+    }),
+  );
+  const conversation = await rig.process().conversations.begin();
+  for (let turn = 0; turn < 2; turn++) {
+    const failed = await conversation.send({ text: "Go" });
+    assert.equal((await failed.ended).reason, "failed");
+    assert.equal(await conversation.lastAnswer(), "Half");
+    assert.deepEqual(
+      conversation.state?.messagePages.map(({ count }) => count),
+      [32],
+      "what is not understood stays",
+    );
+  }
 });
