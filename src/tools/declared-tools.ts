@@ -105,10 +105,22 @@ export async function argumentsOf({ argsJson }: McpArgs, run: ToolRun): Promise<
   }
 }
 
+/** So much of a name stays when it is too long, or in use. */
+const KEPT_CHARS = 55;
+
+/** Whether a name may be that of a tool of this server. */
+export function mayBeOf(server: string, name: string): boolean {
+  return name.startsWith(plainName(`${server}__`).slice(0, KEPT_CHARS));
+}
+
+function plainName(whole: string): string {
+  return whole.replace(/[^a-zA-Z0-9_-]/g, "_");
+}
+
 /** `server__tool`, changed as little as it takes to be valid and not in use. */
 export function declaredName(server: string, tool: string, taken: ReadonlySet<string>): string {
   const whole = `${server}__${tool}`;
-  const plain = whole.replace(/[^a-zA-Z0-9_-]/g, "_");
+  const plain = plainName(whole);
   if (plain === whole && plain.length <= 64 && !taken.has(plain)) return plain;
   // From the full names, so that it is the same at every start whatever else is there.
   const suffix = createHash("sha256")
@@ -117,5 +129,5 @@ export function declaredName(server: string, tool: string, taken: ReadonlySet<st
     .slice(0, 8);
   return plain.length <= 64 && plain !== whole && !taken.has(plain)
     ? plain
-    : `${plain.slice(0, 55)}_${suffix}`;
+    : `${plain.slice(0, KEPT_CHARS)}_${suffix}`;
 }

@@ -13,6 +13,7 @@ import { plainStatusLine, troubleText } from "../../src/cli/chat/status-text.ts"
 import { columnAfter, cutToWidth, textWidth } from "../../src/cli/chat/text-width.ts";
 import { toolLine } from "../../src/cli/chat/tool-words.ts";
 import { TOOLS_DEFAULTS } from "../../src/tools/config.ts";
+import { declaredName } from "../../src/tools/declared-tools.ts";
 
 /** All that can move a cursor or turn a line around, but the line feed. */
 const STEERING = /(?!\n)[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/u;
@@ -189,4 +190,17 @@ test("--allow and --yes open what would ask, never what the file denies", () => 
   const allow = ["web__search", "files", "files__read"];
   assert.deepEqual(allowing(closed, { allow, allowsAll: true }).approvals["web__search"], "ask");
   assert.equal(allowing(closed, { allow, allowsAll: true }).approvals["files__read"], undefined);
+  // The names of their tools as the model knows them.
+  for (const server of ["my.files", "a__b", "s".repeat(70)]) {
+    const shut = { ...TOOLS_DEFAULTS, approvals: { [server]: "deny" } } as const;
+    const tool = declaredName(server, "remove", new Set());
+    assert.equal(
+      allowing(shut, { allow: [tool, "other__tool"], allowsAll: false }).approvals[tool],
+      undefined,
+    );
+    assert.equal(
+      allowing(shut, { allow: ["other__tool"], allowsAll: false }).approvals["other__tool"],
+      "allow",
+    );
+  }
 });
