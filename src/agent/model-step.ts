@@ -62,7 +62,8 @@ export class ModelStep {
     const signal = AbortSignal.any([io.stream.signal, io.cancelSignal]);
     const pieces = new Pieces(io);
     try {
-      for await (const part of model.call({ ...call, signal })) {
+      // Cancelled while it waited for the disk: there is nobody to ask the model for.
+      for await (const part of signal.aborted ? [] : model.call({ ...call, signal })) {
         const { updates, call: made } = this.#output.take(part);
         for (const update of updates) await pieces.say(update);
         if (made !== undefined) {

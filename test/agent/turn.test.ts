@@ -218,3 +218,21 @@ test("D3: a turn that is aborted while its step is on its way to the disk calls 
   assert.ok(kindsOf(host.messages).includes("stepCompleted"), "what was accepted stays");
   assert.equal(model.calls.length, 1);
 });
+
+test("a turn that is cancelled while its model call waits for the disk calls no model, and ends in order", async () => {
+  const todos = [{ id: "1", text: "more", status: "pending" }];
+  const model = ScriptedModel.steps([{ tool: "todo_write", args: { todos } }], ["done"]);
+  const host = new TurnHost();
+  const client = new KeepingClient(host);
+  client.ask("Go", { keepsBlobs: false });
+  host.onEvent = ({ message }) => {
+    if (message.case !== "interactionUpdate" || message.value.message.case !== "tokenDelta") return;
+    const action = { case: "cancelAction", value: {} } as const;
+    host.say({ case: "conversationAction", value: { action } });
+  };
+  await host.finish(createAgent({ models: model.models }));
+  assert.equal(endOf(host.messages).reason, TurnEndReason.ABORTED);
+  const steps = kindsOf(host.messages).filter((kind) => kind === "stepStarted" || kind === "stepCompleted");
+  assert.deepEqual(steps, ["stepStarted", "stepCompleted", "stepStarted", "stepCompleted"]);
+  assert.equal(model.calls.length, 1);
+});
