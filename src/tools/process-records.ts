@@ -6,8 +6,9 @@
  * is not a left-over: another client of this machine runs it.
  */
 import { createHash, randomBytes } from "node:crypto";
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { codeOf } from "./faults.ts";
 import {
   allProcesses,
   bootId,
@@ -67,7 +68,9 @@ export class ProcessRecords {
         leader = processState(pid) ?? { pid, started: "" };
         const owner = processState(process.pid) ?? { pid: process.pid, started: "" };
         const record: ProcessRecord = { boot: bootId(), owner, leader };
-        writeFileSync(file, JSON.stringify(record), { mode: 0o600 });
+        // Whole or not there: somebody may be looking.
+        writeFileSync(`${file}.new`, JSON.stringify(record), { mode: 0o600 });
+        renameSync(`${file}.new`, file);
       },
       stop: () => {
         if (leader !== undefined) stopGroup(leader, id);
@@ -103,7 +106,8 @@ function readRecord(file: string): ProcessRecord | undefined {
   try {
     json = JSON.parse(readFileSync(file, "utf8"));
   } catch (cause) {
-    if (cause instanceof SyntaxError) return undefined;
+    // It ended while we looked.
+    if (cause instanceof SyntaxError || codeOf(cause) === "ENOENT") return undefined;
     throw cause;
   }
   const { boot, owner, leader } = fieldsOf(json);
