@@ -19,9 +19,9 @@ export class AnswerTimes {
     this.delaysUs.push(this.#lastUs - Number.parseInt(text, 10));
   }
 
-  /** From the first piece to the last. */
-  get streamedUs(): number {
-    return this.#lastUs - this.#askedUs - (this.firstUs ?? Number.NaN);
+  /** Until the last piece: pieces may be put together, so what each took cannot be told. */
+  get wholeUs(): number {
+    return this.#lastUs - this.#askedUs;
   }
 }
 
@@ -41,7 +41,7 @@ export async function timeAnswers(
 
 export function summaryOf(answers: readonly AnswerTimes[]): Measured {
   const firsts = answers.map(({ firstUs }) => firstUs ?? Number.NaN);
-  const streamed = answers.map(({ streamedUs }) => streamedUs);
+  const wholes = answers.map(({ wholeUs }) => wholeUs);
   // The first one's delay is in the time to the first token already.
   const delays = answers.flatMap(({ delaysUs }) => delaysUs.slice(1));
   const ms = (valuesUs: readonly number[], percent: number): number =>
@@ -54,7 +54,7 @@ export function summaryOf(answers: readonly AnswerTimes[]): Measured {
     firstP90: ms(firsts, 90),
     delayP50: ms(delays, 50),
     delayP90: ms(delays, 90),
-    streamedP50: ms(streamed, 50),
+    wholeP50: ms(wholes, 50),
     pieces: answers.reduce((sum, { delaysUs }) => sum + delaysUs.length, 0) / answers.length,
   };
 }

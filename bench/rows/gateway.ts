@@ -37,7 +37,7 @@ async function measure(rounds: Rounds, directory: string, kind: Kind): Promise<M
     ...paced,
     ...rate,
     cpuMs: serverCpuMs / numberOf(rate, "answers"),
-    usPerChunk: (numberOf(burst, "streamedP50") * 1_000) / numberOf(burst, "pieces"),
+    burstMs: numberOf(burst, "wholeP50"),
     syncs: (counted["syncs"] ?? 0) / requests,
     syncMs: ((counted["syncSeconds"] ?? 0) * 1_000) / (counted["syncs"] ?? 1),
   };
@@ -49,10 +49,10 @@ const NAMES: Readonly<Record<Kind, string>> = {
   holdfast: "Holdfast",
 };
 
-function linesOf(results: Results, what: string, name: string, unit = "ms"): readonly Line[] {
+function linesOf(results: Results, what: string, name: string): readonly Line[] {
   const line = (kind: Kind): Line => ({
     what: `${what}: ${NAMES[kind]}`,
-    unit,
+    unit: "ms",
     value: results.spread(kind, name),
   });
   return [line("direct"), line("portkey"), line("holdfast")];
@@ -115,7 +115,7 @@ export const gateway: Row = {
         ...linesOf(results, "to the first token, p90", "firstP90"),
         ...addedOf(results, "to the first token, p90", "firstP90"),
         ...linesOf(results, "a later chunk, written to read, p50", "delayP50"),
-        ...linesOf(results, `${BURST_CHUNKS} chunks at once, for each`, "usPerChunk", "us"),
+        ...linesOf(results, `${BURST_CHUNKS} chunks at once, asked to last, p50`, "burstMs"),
         rateOf(results, "direct"),
         rateOf(results, "portkey"),
         rateOf(results, "holdfast"),
