@@ -203,12 +203,17 @@ test("a provider's failure ends the turn with its kind and remedy; what was done
   assert.equal(host.end, "failed");
 });
 
-test("D3: a turn that is aborted while its step is on its way to the disk calls the model no more", async () => {
+/** A turn whose first step asks nothing of the client: only the disk stands between it and the next model call. */
+function twoSteps(): { readonly model: ScriptedModel; readonly host: TurnHost } {
   const todos = [{ id: "1", text: "more", status: "pending" }];
   const model = ScriptedModel.steps([{ tool: "todo_write", args: { todos } }], ["done"]);
   const host = new TurnHost();
-  const client = new KeepingClient(host);
-  client.ask("Go", { keepsBlobs: false });
+  new KeepingClient(host).ask("Go", { keepsBlobs: false });
+  return { model, host };
+}
+
+test("D3: a turn that is aborted while its step is on its way to the disk calls the model no more", async () => {
+  const { model, host } = twoSteps();
   host.onEvent = ({ message }) => {
     // The event before the one that completes the step: that one is accepted, and what follows from it waits for it.
     if (message.case === "interactionUpdate" && message.value.message.case === "tokenDelta") host.abort();
@@ -220,11 +225,7 @@ test("D3: a turn that is aborted while its step is on its way to the disk calls 
 });
 
 test("a turn that is cancelled while its model call waits for the disk calls no model, and ends in order", async () => {
-  const todos = [{ id: "1", text: "more", status: "pending" }];
-  const model = ScriptedModel.steps([{ tool: "todo_write", args: { todos } }], ["done"]);
-  const host = new TurnHost();
-  const client = new KeepingClient(host);
-  client.ask("Go", { keepsBlobs: false });
+  const { model, host } = twoSteps();
   host.onEvent = ({ message }) => {
     if (message.case !== "interactionUpdate" || message.value.message.case !== "tokenDelta") return;
     const action = { case: "cancelAction", value: {} } as const;

@@ -175,6 +175,32 @@ test("what failed is tried again under the same Idempotency-Key, not told again"
   assert.equal((await ask(world, HELLO, headers)).text, "Well again.");
 });
 
+test("of two identical requests the one that fails takes nothing from the other, whose retry after a crash finds it", async (t) => {
+  const failing = Promise.withResolvers<void>();
+  const going = Promise.withResolvers<void>();
+  const fail = async (): Promise<void> => {
+    await failing.promise;
+    throw new ModelFailure("content_filtered", "the provider will not say more");
+  };
+  const model = new PacedModel((_, count) =>
+    count === 1 ? ["It begins. ", fail] : ["It begins. ", () => going.promise, "And it ends."],
+  );
+  const world = await World.begin(t, model);
+  const [one, other] = [new Exchange(world.url, HELLO), new Exchange(world.url, HELLO)];
+  await one.until("begins");
+  await other.until("begins");
+  failing.resolve();
+  const failed = (await one.reply()).streamId;
+  const isThere = (streamId: string): boolean =>
+    world.gateway.sessions.some(({ answer }) => answer.streamId === streamId);
+  await until(() => !isThere(failed), "the one that failed is over");
+  await world.restart();
+  const cut = await other.reply();
+  going.resolve();
+  const retried = await ask(world, HELLO);
+  assert.deepEqual([retried.streamId, retried.text], [cut.streamId, "It begins. And it ends."]);
+});
+
 test("an Idempotency-Key names one generation even when its requests come in the very same moment", async (t) => {
   const { model, letGo } = haltingModel();
   letGo();
