@@ -6,8 +6,16 @@
  * continuing it, if that is still to be had: what does not belong to a session has not touched it.
  */
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import type { TestContext } from "node:test";
-import { openaiProvider, type Script, type ScriptedProvider, textOf } from "../scripted-provider.ts";
+import { type Fields, inTwo } from "../../agent/models/provider-server.ts";
+import {
+  openaiEvents,
+  openaiProvider,
+  type Said,
+  type ScriptedProvider,
+  textOf,
+} from "../scripted-provider.ts";
 import { type ServedGateway, serveGateway } from "./served-gateway.ts";
 
 /** What a client was told. */
@@ -31,10 +39,12 @@ export const LOOK = {
   parameters: { type: "object", properties: { at: { type: "string" } }, required: ["at"] },
 };
 
+const PATIENCE_MS = 20_000;
+
 const calls = ["a", "b"].map((at) => ({ name: LOOK.name, args: { at } }));
 
 /** Asked to look, it looks at two places; then it repeats what it was told last. */
-const script: Script = (messages) => {
+const script = (messages: readonly Fields[]): Said => {
   const last = messages.findLastIndex(({ role }) => role === "assistant");
   const told = messages.slice(last + 1).map(textOf);
   return told.at(-1)?.startsWith("Look") === true
@@ -42,7 +52,27 @@ const script: Script = (messages) => {
     : { text: `I heard: ${told.join(", ")}` };
 };
 
+/** Nobody is answered before so many have asked: what is to happen at once does. */
+class Meeting {
+  #missing = 0;
+  #met = Promise.withResolvers<void>();
+
+  expect(count: number): void {
+    this.#missing = count;
+    this.#met = Promise.withResolvers<void>();
+  }
+
+  /** Who does not come, when all should, is found out by what they were told: nobody waits for long. */
+  async come(): Promise<void> {
+    if (--this.#missing <= 0) this.#met.resolve();
+    const patience = AbortSignal.timeout(PATIENCE_MS);
+    await Promise.race([this.#met.promise, once(patience, "abort")]);
+  }
+}
+
 interface Case<Message> {
+  /** The model answers when it was asked so often. */
+  readonly meet: (count: number) => void;
   readonly speaker: Speaker<Message>;
   /** Since the case began. */
   readonly counted: () => Promise<Readonly<Record<string, number>>>;
@@ -56,6 +86,7 @@ async function parked<Message>(
   speaker: Speaker<Message>,
   gateway: ServedGateway,
   provider: ScriptedProvider,
+  meet: (count: number) => void,
   name: string,
 ): Promise<Case<Message>> {
   const asked = speaker.user(`Look, ${name}`);
@@ -67,7 +98,7 @@ async function parked<Message>(
     const since = now.map(([how, count]) => [how, count - (answersBefore[how] ?? 0)] as const);
     return Object.fromEntries(since.filter(([, count]) => count > 0));
   };
-  return { speaker, counted, newCalls: () => provider.calls.length - callsBefore, asked, told };
+  return { meet, speaker, counted, newCalls: () => provider.calls.length - callsBefore, asked, told };
 }
 
 /** The results, as they are expected. */
@@ -127,6 +158,7 @@ const CASES: Readonly<Record<string, Check>> = {
   },
 
   "two identical requests at once: one continues the turn, the other is answered apart": async (one) => {
+    one.meet(2);
     const both = [one.speaker.ask(answered(one)), one.speaker.ask(answered(one))];
     for (const { text } of await Promise.all(both)) assert.equal(text, "I heard: a house, a tree");
     assert.equal(one.newCalls(), 2);
@@ -138,6 +170,7 @@ const CASES: Readonly<Record<string, Check>> = {
     const [a = "", b = ""] = told.ids;
     const ask = (seen: string) =>
       speaker.ask([asked, ...told.said, ...speaker.results([a, seen], [b, "a tree"])]);
+    one.meet(2);
     const answers = await Promise.all([ask("a house"), ask("a barn")]);
     assert.deepEqual(
       answers.map(({ text }) => text),
@@ -167,10 +200,14 @@ export async function checkOddHistories<Message>(
   t: TestContext,
   speakerOf: (gateway: ServedGateway) => Speaker<Message>,
 ): Promise<void> {
-  const provider = await openaiProvider(t, script);
+  const meeting = new Meeting();
+  const provider = await openaiProvider(t, (messages) =>
+    inTwo([], () => meeting.come(), openaiEvents(script(messages))),
+  );
+  const meet = (count: number): void => meeting.expect(count);
   const gateway = await serveGateway(t, { provider });
   const speaker = speakerOf(gateway);
   for (const [name, check] of Object.entries(CASES)) {
-    await t.test(name, async () => check(await parked(speaker, gateway, provider, name)));
+    await t.test(name, async () => check(await parked(speaker, gateway, provider, meet, name)));
   }
 }
