@@ -76,6 +76,11 @@ const stages: readonly Stage[] = [
     about: "simulation of planted bugs, each of which must be caught",
     command: ["npm", "run", "--silent", "sim:mutants"],
   },
+  {
+    name: "mutations",
+    about: "mends taken back one by one, each of which a test must notice",
+    command: ["npm", "run", "--silent", "mutations"],
+  },
 ];
 
 /** Runs a command, shows what it prints as it comes, and returns its exit code and standard output. */
@@ -146,7 +151,7 @@ console.log("");
 for (const { name, seconds, passed, failed } of outcomes) {
   const verdict = failed === 0 ? "ok" : "FAILED";
   console.log(
-    `${name.padEnd(8)} ${seconds.toFixed(1).padStart(6)} s  ${verdict}  ${String(passed)} passed, ${String(failed)} failed`,
+    `${name.padEnd(9)} ${seconds.toFixed(1).padStart(6)} s  ${verdict}  ${String(passed)} passed, ${String(failed)} failed`,
   );
 }
 const total = (which: "passed" | "failed"): number =>

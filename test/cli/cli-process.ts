@@ -8,6 +8,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
+import { plantedBug } from "../mutations/planted-bug.ts";
 
 const MAIN = join(import.meta.dirname, "../../src/cli/main.ts");
 /** Far more than a command takes; a hanging one must not hang the test run. */
@@ -91,7 +92,13 @@ export class Cli {
   #start(args: readonly string[], env: Readonly<Record<string, string>>) {
     const child = spawn(process.execPath, [MAIN, ...args], {
       cwd: this.home,
-      env: { PATH: process.env["PATH"], HOME: this.home, XDG_DATA_HOME: join(this.home, "share"), ...env },
+      env: {
+        ...plantedBug(),
+        PATH: process.env["PATH"],
+        HOME: this.home,
+        XDG_DATA_HOME: join(this.home, "share"),
+        ...env,
+      },
       stdio: ["ignore", "pipe", "pipe"],
       timeout: this.#patienceMs,
       killSignal: "SIGKILL",

@@ -14,7 +14,7 @@ export function hunt(mutant: Mutant, first: number, tries: number): Promise<Caug
   const program = mutant.hunter === "agent" ? "hunt-agent.ts" : "hunt.ts";
   const hunter = new URL(program, import.meta.url).pathname;
   const child = spawn(process.execPath, ["--import", plant, hunter, String(first), String(tries)], {
-    env: { ...process.env, HOLDFAST_MUTANT: mutant.name },
+    env: { ...process.env, HOLDFAST_PATCHES: JSON.stringify(mutant.patches) },
     stdio: ["ignore", "pipe", "pipe"],
   });
   const output = { out: "", err: "" };

@@ -7,13 +7,7 @@
 import { AGENT_MUTANTS } from "./table-agent.ts";
 import { CLIENT_MUTANTS } from "./table-client.ts";
 import { SERVER_MUTANTS } from "./table-server.ts";
-
-export interface Patch {
-  readonly file: string;
-  /** Must be in the file exactly once. */
-  readonly from: string;
-  readonly to: string;
-}
+import type { Patch } from "./patch.ts";
 
 export interface Mutant {
   readonly name: string;

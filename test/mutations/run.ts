@@ -1,0 +1,65 @@
+/**
+ * Runs one test with one mutation in place, and tells whether the test noticed.
+ *
+ * The patches reach every process and thread that the test starts, through NODE_OPTIONS. A test counts as having noticed
+ * only when it failed itself: a file that does not load, or a patch that does not fit, is an error of the table.
+ */
+import { spawn } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { applyPatch } from "../simulation/mutants/patch.ts";
+import type { Mutation } from "./mutation.ts";
+
+const root = new URL("../../", import.meta.url);
+const plant = new URL("../simulation/mutants/plant.ts", import.meta.url).href;
+
+/** Resolves with the reason of the failure when the test noticed, undefined when it passed. Rejects when nothing was tried. */
+export async function runMutation({ patches, file, test }: Mutation): Promise<string | undefined> {
+  // All of them, in order: a second patch of a file sees what the first has made of it.
+  const texts = new Map<string, string>();
+  for (const patch of patches) {
+    const before = texts.get(patch.file) ?? readFileSync(new URL(patch.file, root), "utf8");
+    texts.set(patch.file, applyPatch(before, patch));
+  }
+  const output = await runTest(file, test, JSON.stringify(patches));
+  const [, passed = "0"] = /^# pass (\d+)$/m.exec(output) ?? [];
+  const failure = failureOf(output, test);
+  if (failure === undefined && passed === "0") throw new Error(`no test ran: ${lastLinesOf(output)}`);
+  return failure;
+}
+
+function runTest(file: string, test: string, patches: string): Promise<string> {
+  const pattern = `--test-name-pattern=${test.replaceAll(/[\\^$.*+?()[\]{}|/]/g, String.raw`\$&`)}`;
+  const args = ["--test", "--test-isolation=none", "--test-reporter=tap", pattern, file];
+  const { NODE_TEST_CONTEXT: _, ...env } = process.env;
+  const child = spawn(process.execPath, args, {
+    cwd: root,
+    env: { ...env, NODE_OPTIONS: `--import=${plant}`, HOLDFAST_PATCHES: patches },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let output = "";
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding("utf8").on("data", (text: string) => (output += text));
+  }
+  return new Promise((resolve, reject) => {
+    child.on("error", reject);
+    child.on("close", () => {
+      resolve(output);
+    });
+  });
+}
+
+/** The reason that the named test, or one below it, gave. */
+function failureOf(output: string, test: string): string | undefined {
+  const escaped = test.replaceAll("#", String.raw`\#`);
+  const lines = output.split("\n");
+  const at = lines.findIndex((line) => /^\s*not ok \d+ - /.test(line) && line.includes(escaped));
+  if (at === -1) return undefined;
+  const error = lines.slice(at).findIndex((line) => /^\s*error: /.test(line));
+  if (error === -1) return "failed";
+  const [, first = ""] = /error: (.*)$/.exec(lines[at + error] ?? "") ?? [];
+  return first.startsWith("|") ? (lines[at + error + 1] ?? "").trim() : first;
+}
+
+function lastLinesOf(output: string): string {
+  return output.trim().split("\n").slice(-8).join(" / ");
+}
