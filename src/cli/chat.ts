@@ -153,6 +153,7 @@ async function linkOf(
 async function answerOnce(setUp: Chat, link: ServerLink, prompt: string): Promise<number> {
   const { settings, surroundings, note } = setUp;
   const session = await openSession({ ...sessionParts(setUp, link), onQuery: nobody });
+  for (const notice of session.notices) note(`holdfast: ${safeLine(notice)}`);
   let turn: Turn | undefined;
   let interrupts = 0;
   const onSignal = (): void => {

@@ -15,7 +15,7 @@ import { failureOf } from "./faults.ts";
 import { Jail } from "./jail.ts";
 import { startMcpServers } from "./mcp-servers.ts";
 import { ProcessRecords } from "./process-records.ts";
-import { findProgram, findSandbox, type Sandbox } from "./sandbox.ts";
+import { findProgram, findSandbox, runsAsRoot, type Sandbox } from "./sandbox.ts";
 import { MachineTools, type Subagents, type ToolSet } from "./tool-set.ts";
 
 export interface ToolsOptions {
@@ -35,6 +35,9 @@ export interface ToolsOptions {
   readonly env?: Environment;
 }
 
+const AS_ROOT =
+  "this runs as root, and so do its tools: run it as an ordinary user unless root is what you need";
+
 /** Journals in the workspace; see the client's scopes. */
 const JOURNALS = ".holdfast";
 
@@ -47,6 +50,7 @@ export async function createTools(options: ToolsOptions): Promise<ToolSet> {
   try {
     const hasFiles = process.platform !== "win32";
     if (!hasFiles) notices.push("file tools and the shell are off: they are not safe on Windows; use WSL");
+    if (hasFiles && runsAsRoot()) notices.push(AS_ROOT);
     const place = { workspace: jail.root.path, closed: jail.options.closed };
     const sandbox: Sandbox =
       hasFiles && config.shell.enabled ? findSandbox(config.shell, place, env) : UNUSED;

@@ -3,6 +3,9 @@
  *
  * In the sandbox the whole file system can be read but only the workspace written, /tmp is private, the user's home and /run are
  * empty except for what is configured or needed, our own journals are out of sight, and processes cannot outlive the command.
+ *
+ * Root without capabilities still owns the kernel's settings: what /proc and cgroups let their owner write is root's to write. So
+ * for root /proc can only be read, and no namespace can be made in which it could be mounted anew.
  */
 import { spawnSync } from "node:child_process";
 import { accessSync, constants, existsSync, realpathSync } from "node:fs";
@@ -33,17 +36,32 @@ const PROBE_MS = 5_000;
 const SERVICES = "/run";
 const RESOLVER = "/etc/resolv.conf";
 
+/** In a namespace of its own a command of root's would mount cgroups anew, and stop what runs outside. Since bubblewrap 0.8. */
+const NO_NAMESPACES = ["--unshare-user", "--disable-userns"] as const;
+const OLD_BWRAP =
+  "this bubblewrap is too old to keep root's commands from making namespaces (before 0.8): update it, or do not run as root";
+
+export function runsAsRoot(): boolean {
+  return process.getuid?.() === 0;
+}
+
 export function findSandbox(config: ShellConfig, place: SandboxPlace, env: Environment): Sandbox {
   if (config.sandbox === "off")
     return plain("no sandbox: it is switched off (tools.shell.sandbox); commands run with your rights");
   const program = findProgram("bwrap", place.workspace, env);
-  const problem =
-    program === undefined ? "bubblewrap (bwrap) is not installed" : probe(program, config, place, env);
-  if (program !== undefined && problem === undefined) {
-    return {
-      wrap: (argv, cwd) => [program, ...bwrapArguments(config, place, env, cwd), "--", ...argv],
-      notice: undefined,
-    };
+  let problem: string | undefined = "bubblewrap (bwrap) is not installed";
+  const isRoot = runsAsRoot();
+  for (const hasNamespaces of isRoot ? [false, true] : [true]) {
+    if (program === undefined) break;
+    const within = (cwd: string) => [
+      program,
+      ...bwrapArguments(config, place, env, { cwd, isRoot, hasNamespaces }),
+      "--",
+    ];
+    problem = probe(within(place.workspace));
+    if (problem !== undefined) continue;
+    const notice = isRoot && hasNamespaces ? OLD_BWRAP : undefined;
+    return { wrap: (argv, cwd) => [...within(cwd), ...argv], notice };
   }
   if (config.sandbox === "require") {
     throw fault(
@@ -59,14 +77,8 @@ function plain(notice: string): Sandbox {
 }
 
 /** Installed is not enough: many systems forbid the namespaces it needs. */
-function probe(
-  program: string,
-  config: ShellConfig,
-  place: SandboxPlace,
-  env: Environment,
-): string | undefined {
-  const args = [...bwrapArguments(config, place, env, place.workspace), "--", "/bin/sh", "-c", "exit 0"];
-  const { status, stderr } = spawnSync(program, args, {
+function probe([program = "", ...args]: readonly string[]): string | undefined {
+  const { status, stderr } = spawnSync(program, [...args, "/bin/sh", "-c", "exit 0"], {
     stdio: ["ignore", "ignore", "pipe"],
     timeout: PROBE_MS,
     encoding: "utf8",
@@ -76,17 +88,25 @@ function probe(
     : `bubblewrap does not work here (${stderr.trim().slice(0, 200) || "no reason given"})`;
 }
 
-function bwrapArguments(
+export interface SandboxedCommand {
+  readonly cwd: string;
+  readonly isRoot: boolean;
+  /** It may make some of its own. */
+  readonly hasNamespaces: boolean;
+}
+
+export function bwrapArguments(
   config: ShellConfig,
   { workspace, closed }: SandboxPlace,
   env: Environment,
-  cwd: string,
+  { cwd, isRoot, hasNamespaces }: SandboxedCommand,
 ): readonly string[] {
   const home = env["HOME"];
   const hidesHome = home !== undefined && home.startsWith("/") && home !== "/" && existsSync(home);
   const hidden = hidesHome ? [home, SERVICES] : [SERVICES];
   const readable = [...config.readable, ...neededIn(hidden, env)];
   return [
+    ...(hasNamespaces ? [] : NO_NAMESPACES),
     "--die-with-parent",
     "--unshare-pid",
     "--unshare-ipc",
@@ -101,6 +121,8 @@ function bwrapArguments(
     "/dev",
     "--proc",
     "/proc",
+    // Others own nothing there but their processes, and what sandboxes itself in turn (a browser) must write about those.
+    ...(isRoot ? ["--remount-ro", "/proc"] : []),
     "--tmpfs",
     "/tmp",
     ...(existsSync(SERVICES) ? ["--tmpfs", SERVICES] : []),
