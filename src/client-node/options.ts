@@ -41,7 +41,7 @@ export interface NodeClientOptions {
    */
   readonly reliable?: boolean | undefined;
   /**
-   * How old a stream may be, by the server's clock, for `resumeAll` to go on with it
+   * How long a stream may have been quiet, by the server's clock, for `resumeAll` to go on with it
    * (`idempotent_stream_config.retry_lookback_window_ms`). Default: 7,200,000, two hours: as long as a server keeps one.
    */
   readonly retryLookbackWindowMs?: number | undefined;

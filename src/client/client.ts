@@ -17,6 +17,13 @@ import type { BlobCalls, Connect } from "../transport/transport.ts";
 import { appendRecord, type JournalContents, readJournal } from "./journal-file.ts";
 import type { JournalStore } from "./journal-store.ts";
 import { memoryJournalStore } from "./memory-journal-store.ts";
+import {
+  beginReport,
+  keptReason,
+  type ResumeReport,
+  type ResumeReportDraft,
+  settled,
+} from "./resume-report.ts";
 import type { StreamContext } from "./stream-context.ts";
 import { checkChunkSize } from "./speech.ts";
 import { ClientStream } from "./stream.ts";
@@ -44,18 +51,6 @@ export interface ClientOptions<HomeKey = Uint8Array> {
   /** How many streams resume at the same time: one that is stuck must not block the rest. */
   readonly resumesMax?: number;
   readonly onBug?: (bug: unknown) => void;
-}
-
-export interface ResumeReport {
-  readonly resumed: readonly ClientStream[];
-  /** Orphans that were cleared. */
-  readonly cleared: readonly string[];
-  /** Were generating, and nothing is left to go on from: their status is "aborted". */
-  readonly aborted: readonly string[];
-  /** Another process or tab writes to them: they can be followed here. */
-  readonly elsewhere: readonly { readonly idempotencyKey: string; readonly holder: string }[];
-  /** Left as they are: damaged, fenced or lost; somebody should look. */
-  readonly kept: readonly { readonly idempotencyKey: string; readonly reason: string }[];
 }
 
 export interface OpenOptions {
@@ -170,17 +165,12 @@ export class Client<HomeKey = Uint8Array> {
   }
 
   /**
-   * At start: resumes every stream that was cut off, clears what is orphaned, tells what needs a look.
-   * `onResumed` gets each stream at once; the report comes when each is live, over, or had its try.
+   * At start: resumes every stream that was cut off, clears what is over, names what it keeps and why.
+   * `onResumed` gets each stream at once, before the server has said how old it is; the report comes when each is live, over,
+   * or had its try. A stream that turns out too old ends here (`status.isSkipped`) and is kept.
    */
   async resumeAll(onResumed: (stream: ClientStream) => void = () => undefined): Promise<ResumeReport> {
-    const report = {
-      resumed: new Array<ClientStream>(),
-      cleared: new Array<string>(),
-      aborted: new Array<string>(),
-      elsewhere: new Array<{ readonly idempotencyKey: string; readonly holder: string }>(),
-      kept: new Array<{ readonly idempotencyKey: string; readonly reason: string }>(),
-    };
+    const report = beginReport();
     const waiting = (await this.#journals.list()).filter((name) => !this.#writing.has(name));
     const worker = async (): Promise<void> => {
       for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
@@ -193,7 +183,7 @@ export class Client<HomeKey = Uint8Array> {
 
   async #restore(
     idempotencyKey: string,
-    report: Mutable<ResumeReport>,
+    report: ResumeReportDraft,
     onResumed: (stream: ClientStream) => void,
   ): Promise<void> {
     try {
@@ -209,9 +199,16 @@ export class Client<HomeKey = Uint8Array> {
         if (stream === undefined) this.#release(idempotencyKey);
       }
       if (stream === undefined) return;
-      report.resumed.push(stream);
       onResumed(stream);
       await settled(stream, this.#environment, this.#context.options.attachTimeoutMs);
+      const { isSkipped, failure } = stream.status;
+      if (!isSkipped) {
+        report.resumed.push(stream);
+        return;
+      }
+      // Once its journal is quiet its lock is free, so that it can be resumed by its name.
+      await stream.ended;
+      report.kept.push({ idempotencyKey, reason: failure?.message ?? "" });
     } catch (cause) {
       // One journal that cannot be read or resumed must not keep the others from it.
       const reason = cause instanceof Error ? cause.message : String(cause);
@@ -220,7 +217,7 @@ export class Client<HomeKey = Uint8Array> {
   }
 
   /** Does what is to be done about a journal found at start; the stream, when it is to be resumed. */
-  async #found(idempotencyKey: string, report: Mutable<ResumeReport>): Promise<ClientStream | undefined> {
+  async #found(idempotencyKey: string, report: ResumeReportDraft): Promise<ClientStream | undefined> {
     const contents = await this.#read(idempotencyKey);
     switch (inspect(contents.journal).kind) {
       case "resume":
@@ -243,7 +240,7 @@ export class Client<HomeKey = Uint8Array> {
         return undefined;
       }
       case "keep":
-        report.kept.push({ idempotencyKey, reason: `it ended as ${contents.journal?.outcome}` });
+        report.kept.push({ idempotencyKey, reason: keptReason(contents.journal?.outcome) });
         return undefined;
     }
   }
@@ -358,24 +355,6 @@ interface Begin {
   readonly length?: number;
   readonly fresh?: boolean;
   readonly autoResume?: boolean;
-}
-
-type Mutable<Report> = {
-  [Key in keyof Report]: Report[Key] extends readonly (infer One)[] ? One[] : Report[Key];
-};
-
-/** A resumed stream lets the next one begin once it is live, known not to be, or has had its try. */
-async function settled(stream: ClientStream, environment: Environment, tryMs: number): Promise<void> {
-  const isSettled = (): boolean => stream.status.state !== "connecting";
-  if (isSettled()) return;
-  const { promise, resolve } = Promise.withResolvers<void>();
-  const unwatch = stream.watch(() => {
-    if (isSettled()) resolve();
-  });
-  const cancel = environment.after(tryMs, resolve);
-  await promise;
-  unwatch();
-  cancel();
 }
 
 function checkStreamName(idempotencyKey: string): void {

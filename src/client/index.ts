@@ -7,10 +7,11 @@ export {
 } from "../core/client-state.ts";
 export type { Outcome } from "../core/journal.ts";
 export * from "./agent/index.ts";
-export { Client, type ClientOptions, type OpenOptions, type ResumeReport } from "./client.ts";
+export { Client, type ClientOptions, type OpenOptions } from "./client.ts";
 export type { StreamEvent } from "./event-queue.ts";
 export type { JournalStore } from "./journal-store.ts";
 export { memoryJournalStore } from "./memory-journal-store.ts";
+export type { ResumeReport } from "./resume-report.ts";
 export type { StreamStatus } from "./status.ts";
 export type { ClientStream } from "./stream.ts";
 export type { Approval, ToolPolicy, ToolRun, Tools } from "./tools.ts";

@@ -11,6 +11,8 @@ export interface StreamStatus {
   readonly stuck: string | undefined;
   /** Why the stream stopped, if not in good order. */
   readonly failure: Failure | undefined;
+  /** Found by `resumeAll` and quiet for longer than the window: left as it was, and named in `kept`. */
+  readonly isSkipped: boolean;
   /** Why there is no connection, while one is tried for: the server is not there, or it refused. */
   readonly trouble: Failure | undefined;
   /** What acknowledged chunks survive; undefined before the first welcome. */
@@ -57,11 +59,11 @@ export class StatusBoard {
   read(from: State): StreamStatus {
     const state = liveState(from);
     const stuck = state === "stalled" ? this.stuck : undefined;
-    const { failure, durability, outbox } = from;
+    const { failure, isSkipped, durability, outbox } = from;
     const isReconnecting = state === "reconnecting";
     const trouble = isReconnecting || state === "connecting" ? from.trouble : undefined;
     const unacknowledged = outbox.next - outbox.acked;
-    return { state, isReconnecting, stuck, failure, trouble, durability, unacknowledged };
+    return { state, isReconnecting, stuck, failure, isSkipped, trouble, durability, unacknowledged };
   }
 }
 

@@ -32,6 +32,9 @@ export interface Loss {
   readonly random: number;
 }
 
+const TOO_OLD =
+  "nothing happened on this stream for longer than retryLookbackWindowMs: resume(idempotencyKey) goes on with it";
+
 export function connect(at: Flow, nowMs: number): void {
   const { state } = at;
   const connection = state.connection + 1;
@@ -83,9 +86,11 @@ export function welcome(at: Flow, frame: WelcomeFrame, nowMs: number, random: nu
   if (
     autoResume &&
     !at.state.wasLive &&
-    !isWithinWindow(serverTimeMs, frame.serverTimeMs, options.retryLookbackWindowMs)
+    !isWithinWindow(serverTimeMs, frame, options.retryLookbackWindowMs)
   ) {
-    finish(at, "aborted", { code: "stream_gone", message: "this stream is too old to resume by itself" });
+    // Without an outcome: the server has the stream still, and whoever asks for it by its name gets it.
+    at.state = { ...at.state, isSkipped: true };
+    finish(at, undefined, { code: "stream_ended", message: TOO_OLD });
     return;
   }
   at.state = {

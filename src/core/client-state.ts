@@ -22,7 +22,7 @@ export interface Options {
   readonly heartbeatIntervalMs: number;
   /** How long a connection may take to its welcome. */
   readonly attachTimeoutMs: number;
-  /** Auto-resume only: how old a stream may be, by the server's clock. */
+  /** Auto-resume only: how long a stream may have been quiet, by the server's clock. */
   readonly retryLookbackWindowMs: number;
   /** Off: plain streaming, where a broken connection is the end. */
   readonly reliable: boolean;
@@ -86,6 +86,8 @@ export interface State {
   /** When the driver must tick: the phase says what for. */
   readonly wakeAtMs: number | undefined;
   readonly wasLive: boolean;
+  /** Found at start and outside the window: left as it was found. */
+  readonly isSkipped: boolean;
   /** The connection was let go because the application does not keep up. */
   readonly isHeld: boolean;
   readonly degraded: boolean;
@@ -165,6 +167,7 @@ export function init(options: Options, beginning: Beginning): State {
     attachedAbort: false,
     wakeAtMs: nowMs,
     wasLive: false,
+    isSkipped: false,
     isHeld: false,
     degraded: false,
     durability: undefined,

@@ -137,6 +137,7 @@ function welcomeFrame(state: State, one: Attached, nowMs: number): ServerFrame {
     retentionLeftMs: retention.retentionLeftMs(options.retention, durable.activityMs, nowMs),
     heartbeatIntervalMs: options.heartbeatIntervalMs,
     serverTimeMs: nowMs,
+    lastActivityMs: durable.activityMs,
     aborted: durable.aborted,
     protocolVersion: PROTOCOL_VERSION,
     resumed: one.resumed,

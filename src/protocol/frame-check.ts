@@ -115,6 +115,7 @@ function checkWelcome(frame: WelcomeFrame): void {
   checkSafeInteger(frame.retentionLeftMs, "retention_left_ms");
   checkUint32(frame.heartbeatIntervalMs, "heartbeat_interval_ms");
   checkSafeInteger(frame.serverTimeMs, "server_time_ms");
+  checkSafeInteger(frame.lastActivityMs, "last_activity_ms");
   checkUint32(frame.protocolVersion, "protocol_version");
 }
 

@@ -79,6 +79,8 @@ export interface WelcomeFrame {
   readonly retentionLeftMs: number;
   readonly heartbeatIntervalMs: number;
   readonly serverTimeMs: number;
+  /** When something last happened on the stream, by the server's clock; 0 when the server does not say. */
+  readonly lastActivityMs: number;
   readonly aborted: boolean;
   readonly protocolVersion: number;
   /** True when the stream existed before this attach. */

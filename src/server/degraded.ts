@@ -149,6 +149,7 @@ export class DegradedStream {
       retentionLeftMs: 0,
       heartbeatIntervalMs: options.heartbeatIntervalMs,
       serverTimeMs: clock.now(),
+      lastActivityMs: clock.now(),
       aborted: false,
       protocolVersion: PROTOCOL_VERSION,
       resumed: false,

@@ -234,8 +234,23 @@ const old = { records: [welcomedBefore], autoResume: true };
 const late = 500 + OPTIONS.retryLookbackWindowMs + 1;
 
 test("D7: a journal found at start is resumed only within the window, by the server's clock", () => {
-  assert.equal(ending(client(old), tick(), welcome({ serverTimeMs: late })), "aborted");
+  assert.equal(stateAfter(client(old), tick(), welcome({ serverTimeMs: late })).phase, "stopped");
   assert.equal(stateAfter(client(old), tick(), welcome({ serverTimeMs: late - 1 })).phase, "attached");
+});
+
+test("D7: a stream outside the window is left as it is: nothing is recorded, and it can be resumed by its name", () => {
+  const [state, effects] = run(step, client(old), [tick(), welcome({ serverTimeMs: late })]);
+  assert.deepEqual(only(effects, "record"), []);
+  assert.deepEqual([state.outcome, state.isSkipped, state.failure?.code], [undefined, true, "stream_ended"]);
+});
+
+test("D7: the window counts from the later of the client's last sight and the server's last activity", () => {
+  const active = welcome({ serverTimeMs: late, lastActivityMs: late - OPTIONS.retryLookbackWindowMs });
+  assert.equal(stateAfter(client(old), tick(), active).phase, "attached");
+  const quiet = welcome({ serverTimeMs: late, lastActivityMs: late - OPTIONS.retryLookbackWindowMs - 1 });
+  assert.equal(stateAfter(client(old), tick(), quiet).isSkipped, true);
+  const seen = welcome({ serverTimeMs: late - 1, lastActivityMs: 1 });
+  assert.equal(stateAfter(client(old), tick(), seen).phase, "attached");
 });
 
 test("D7: whoever asks for an old stream by name gets it, and so does a reconnect", () => {

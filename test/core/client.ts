@@ -45,6 +45,7 @@ export const welcomeFrame: WelcomeFrame = {
   retentionLeftMs: 1_000,
   heartbeatIntervalMs: 5_000,
   serverTimeMs: 1_000,
+  lastActivityMs: 0,
   aborted: false,
   closed: false,
   protocolVersion: 1,

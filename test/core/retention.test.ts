@@ -42,10 +42,31 @@ test("orphaned and ended journals are cleared", () => {
     assert.equal(found(ended(outcome)), "clear");
 });
 
-test("damaged, fenced and lost journals are evidence and are kept", () => {
+test("damaged and fenced journals are evidence and are kept", () => {
   assert.equal(inspect("damaged").kind, "keep");
   assert.equal(found(ended("fenced")), "keep");
-  assert.equal(found(ended("lost")), "keep");
+});
+
+test("a lost journal is cleared when nothing in it is owed, and kept while something is", () => {
+  const body = new Uint8Array(1);
+  const said: JournalRecord = { kind: "said", seqno: 0, isClose: false, body, execId: undefined };
+  const received: JournalRecord = {
+    kind: "exec_received",
+    execId: "e1",
+    eventId: 1,
+    argsHash: "a",
+    repeatable: false,
+    needsApproval: false,
+    request: body,
+  };
+  const acked: JournalRecord = { kind: "acked", nextSeqno: 1 };
+  const answer: JournalRecord = { kind: "said", seqno: 1, isClose: false, body, execId: "e1" };
+  assert.equal(found(ended("lost")), "clear");
+  assert.equal(found(said, acked, ended("lost")), "clear");
+  assert.equal(found(said, acked, received, answer, { kind: "acked", nextSeqno: 2 }, ended("lost")), "clear");
+  assert.equal(found(said, ended("lost")), "keep");
+  assert.equal(found(said, acked, received, ended("lost")), "keep");
+  assert.equal(found(said, acked, received, answer, ended("lost")), "keep");
 });
 
 test("D5: a degraded stream ended with its connection and must not be opened again", () => {
@@ -67,7 +88,9 @@ test("D6: a status that is final is not touched", () => {
 });
 
 test("D7: the window is judged by two times of the server's clock", () => {
-  assert.equal(isWithinWindow(100, 100 + WINDOW_MS, WINDOW_MS), true);
-  assert.equal(isWithinWindow(100, 101 + WINDOW_MS, WINDOW_MS), false);
-  assert.equal(isWithinWindow(undefined, 1e15, WINDOW_MS), true);
+  const welcome = (serverTimeMs: number, lastActivityMs = 0) => ({ serverTimeMs, lastActivityMs });
+  assert.equal(isWithinWindow(100, welcome(100 + WINDOW_MS), WINDOW_MS), true);
+  assert.equal(isWithinWindow(100, welcome(101 + WINDOW_MS), WINDOW_MS), false);
+  assert.equal(isWithinWindow(100, welcome(101 + WINDOW_MS, 101), WINDOW_MS), true);
+  assert.equal(isWithinWindow(undefined, welcome(1e15), WINDOW_MS), true);
 });

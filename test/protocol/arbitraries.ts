@@ -100,6 +100,7 @@ export const serverFrame: fc.Arbitrary<ServerFrame> = fc.oneof(
     retentionLeftMs: safeInteger,
     heartbeatIntervalMs: uint32,
     serverTimeMs: safeInteger,
+    lastActivityMs: safeInteger,
     aborted: fc.boolean(),
     protocolVersion: uint32,
     resumed: fc.boolean(),

@@ -8,7 +8,7 @@ import { checkName } from "../../protocol/frame-check.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import type { EnvironmentSchema } from "../../protocol/messages.ts";
 import { systemEnvironment } from "../../transport/environment.ts";
-import type { ResumeReport } from "../client.ts";
+import type { ResumeReport } from "../resume-report.ts";
 import type { ClientStream } from "../stream.ts";
 import { type ClientBlobStore, putBytes } from "./blob-store.ts";
 import type { ConversationClient, ConversationContext } from "./conversation-context.ts";
@@ -163,7 +163,7 @@ export class Conversations {
     return this.#context.turns.get(idempotencyKey);
   }
 
-  /** At start: goes on with every turn that was cut off. `onTurn` gets each at once. */
+  /** At start: goes on with every turn that was cut off. `onTurn` gets each at once; one that is too old ends as `left`, and can be resumed by its conversation. */
   async resumeAll(onTurn: (turn: Turn) => void = () => undefined): Promise<ResumedTurns> {
     const { client, records } = this.#context;
     const open = new Map<string, ConversationRecord>();
@@ -193,7 +193,13 @@ export class Conversations {
       turns.push(turn);
       onTurn(turn);
     }
-    return { turns, strays, report };
+    // Handed over at once, and then found too old: left alone, as the report says.
+    const isOn = ({ stream }: { readonly stream: ClientStream }): boolean => !stream.status.isSkipped;
+    return {
+      turns: turns.filter(isOn),
+      strays: strays.filter((stream) => isOn({ stream })),
+      report,
+    };
   }
 
   #conversationOf(record: ConversationRecord): Conversation {

@@ -25,7 +25,7 @@ export interface BrowserClientOptions {
   readonly persistence?: boolean | undefined;
   /** Streams that go on after a break. Off: a broken connection is the end. Default: true. */
   readonly reliable?: boolean | undefined;
-  /** How old a stream may be, by the server's clock, for `resumeAll` to go on with it. Default: 7,200,000. */
+  /** How long a stream may have been quiet, by the server's clock, for `resumeAll` to go on with it. Default: 7,200,000. */
   readonly retryLookbackWindowMs?: number | undefined;
   /** Whether a new stream may run without durability while the server's store is down. Default: true. */
   readonly allowDegraded?: boolean | undefined;

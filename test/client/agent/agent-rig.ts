@@ -173,6 +173,7 @@ export interface ClientProcess {
 export interface ProcessOptions extends Partial<ConversationsOptions> {
   readonly clientTools?: (conversations: () => Conversations) => Tools;
   readonly writerLocks?: WriterLocks;
+  readonly retryLookbackWindowMs?: number;
 }
 
 /** What outlives a client's process. */
@@ -236,7 +237,7 @@ export class AgentRig {
 
   process(
     disk: Disk = newDisk(),
-    { clientTools, writerLocks, ...options }: ProcessOptions = {},
+    { clientTools, writerLocks, retryLookbackWindowMs, ...options }: ProcessOptions = {},
   ): ClientProcess {
     let isDead = false;
     const wires = new Set<{ end(): void }>();
@@ -274,7 +275,7 @@ export class AgentRig {
       homeKey: HOME_KEY,
       environment,
       journals,
-      stream: { retry: SOON },
+      stream: { retry: SOON, ...(retryLookbackWindowMs === undefined ? {} : { retryLookbackWindowMs }) },
       onBug,
       ...(tools === undefined ? {} : { tools }),
       ...(writerLocks === undefined ? {} : { writerLocks }),

@@ -153,6 +153,33 @@ test("a turn that ended before its last checkpoint was kept is read to its end",
   assert.deepEqual([conversation.state?.messages.length, conversation.record.turn], [2, undefined]);
 });
 
+test("D7: a turn that is too old to go on by itself is left to its conversation, which resumes it", async (t) => {
+  const go = Promise.withResolvers<void>();
+  const rig = await AgentRig.start(t, script(go.promise, []));
+  const disk = newDisk();
+  const dying = rig.process(disk, { onQuery: yes });
+  const before = await (await dying.conversations.begin()).send({ text: "hi" });
+  await until(() => textsOf(before).at(-1) === "then ", "it speaks");
+  dying.kill();
+  const lastSeenMs = Date.now();
+  await until(() => Date.now() > lastSeenMs + 5, "the window is over");
+
+  const late = rig.process(disk, { onQuery: yes, retryLookbackWindowMs: 1 });
+  const seen: Turn[] = [];
+  const { turns, report } = await late.conversations.resumeAll((turn) => void seen.push(turn));
+  assert.deepEqual([turns, report.resumed, report.cleared, report.aborted], [[], [], [], []]);
+  assert.deepEqual(
+    report.kept.map(({ idempotencyKey }) => idempotencyKey),
+    [before.stream.idempotencyKey],
+  );
+  assert.equal((await seen[0]?.ended)?.reason, "left");
+  const conversation = await late.conversations.open(before.conversationId);
+  const turn = await conversation.resume();
+  go.resolve();
+  assert.deepEqual([turn?.role, (await turn?.ended)?.text], ["writer", "then last"]);
+  assert.deepEqual([conversation.state?.messages.length, conversation.record.turn], [2, undefined]);
+});
+
 test("a turn whose stream is gone says so, and the conversation goes on", async (t) => {
   const rig = await AgentRig.start(t, script(Promise.resolve(), []));
   const disk = newDisk();

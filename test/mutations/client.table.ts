@@ -1,0 +1,41 @@
+/** Mends of the client, taken back. */
+import type { Mutation } from "./mutation.ts";
+
+export const MUTATIONS: readonly Mutation[] = [
+  {
+    name: "D7: resumeAll ends a stream outside the window for good, although the server has it",
+    file: "test/e2e/memory.test.ts",
+    test: "D7: a stream that has been quiet for longer than the window is kept",
+    patches: [
+      {
+        file: "src/core/client-connection.ts",
+        from: `finish(at, undefined, { code: "stream_ended", message: TOO_OLD });`,
+        to: `finish(at, "aborted", { code: "stream_ended", message: TOO_OLD });`,
+      },
+    ],
+  },
+  {
+    name: "D7: resumeAll names a stream outside the window among those that go on",
+    file: "test/client/agent/restart.test.ts",
+    test: "D7: a turn that is too old to go on by itself is left to its conversation",
+    patches: [{ file: "src/client/client.ts", from: "if (!isSkipped) {", to: "if (!isSkipped || true) {" }],
+  },
+  {
+    name: "D7: the window counts from the client's last sight alone",
+    file: "test/core/client-faults.test.ts",
+    test: "D7: the window counts from the later of the client's last sight and the server's last activity",
+    patches: [
+      {
+        file: "src/core/auto-resume.ts",
+        from: "Math.max(seenServerTimeMs, lastActivityMs)",
+        to: "seenServerTimeMs",
+      },
+    ],
+  },
+  {
+    name: "a lost journal with nothing in it is kept for ever",
+    file: "test/core/retention.test.ts",
+    test: "a lost journal is cleared when nothing in it is owed",
+    patches: [{ file: "src/core/auto-resume.ts", from: "return isOwing(journal) ?", to: "return true ?" }],
+  },
+];
