@@ -5,6 +5,7 @@
  * provider without an address, is said at the start and not at the first call.
  */
 import { PROVIDER_TYPES } from "../agent/models/dialect.ts";
+import { MODEL_NAME_RULE, modelNameOf } from "../protocol/model-name.ts";
 import type { ModelLimits, ModelsConfig, ProviderConfig } from "../agent/models/index.ts";
 import { type FieldCheck, present } from "./field-check.ts";
 
@@ -115,6 +116,7 @@ function readId(check: FieldCheck, place: string, value: unknown): string | unde
 }
 
 function objectionToId(text: string): string | undefined {
+  if (modelNameOf(text) !== text) return `${MODEL_NAME_RULE}, unlike ${JSON.stringify(text)}`;
   return /^[^/\s]+\/\S+$/.test(text) ? undefined : `is "provider/model", not ${JSON.stringify(text)}`;
 }
 

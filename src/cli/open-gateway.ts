@@ -17,6 +17,7 @@ import { keyDirectory, thisPlatform } from "../client-node/scope.ts";
 import { TableJournalStore } from "../client-node/table-journal-store.ts";
 import { Gateway, type ListedModel, type PrincipalClient, type Workspace } from "../gateway/index.ts";
 import { ExecKind } from "../protocol/messages.ts";
+import { modelNameOf } from "../protocol/model-name.ts";
 import { nodeSealing } from "../sealing/node.ts";
 import type { Server } from "../server/index.ts";
 import type { SqliteStore } from "../store/index.ts";
@@ -178,7 +179,7 @@ async function wayTo(url: string, { env }: Surroundings): Promise<Way> {
     blobs: transport.blobs,
     credentialsOf: () => apiKey,
     models: () => models,
-    resolveModel: (name) => name,
+    resolveModel: modelNameOf,
     close: () => transport.close(),
   };
 }
@@ -187,6 +188,7 @@ async function upstreamModels(url: string, apiKey: string): Promise<readonly Lis
   try {
     const response = await fetch(new URL("/v1/models", url), {
       headers: { authorization: `Bearer ${apiKey}` },
+      redirect: "error",
     });
     const list: unknown = await response.json();
     if (!response.ok) throw new Error(`it answered ${response.status}`);

@@ -57,6 +57,8 @@ const WRONG: readonly (readonly [object, RegExp])[] = [
   [{ models: { defualt: "a/b" } }, /"models\.defualt" is not known; did you mean "default"/],
   [{ models: { default: "gpt" } }, /"models\.default" is "provider\/model"/],
   [{ models: { offered: [] } }, /"models\.offered" names at least one/],
+  [{ models: { default: "a/b/../c" } }, /"models\.default" has no \?, #, %/],
+  [{ models: { offered: ["a/b?c"] } }, /"models\.offered\[0\]" has no \?, #, %/],
   [{ models: { offered: ["a/b", "c"] } }, /"models\.offered\[1\]" is "provider\/model"/],
   [{ models: { limits: { c: {} } } }, /"models\.limits\.c" is "provider\/model"/],
   [

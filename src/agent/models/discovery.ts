@@ -3,6 +3,7 @@
  *
  * Only for lists and defaults: a server without this call works all the same, so that whatever goes wrong means "none".
  */
+import { modelNameOf } from "../../protocol/model-name.ts";
 import type { Fetch, HttpProvider } from "./providers.ts";
 
 /** A server that is there answers at once. */
@@ -32,7 +33,8 @@ function namesIn(answer: unknown): readonly string[] {
   if (!Array.isArray(data)) return [];
   const names = data.flatMap((one: unknown) => {
     const id = typeof one === "object" && one !== null && "id" in one ? one.id : undefined;
-    return typeof id === "string" && id !== "" ? [id] : [];
+    const name = typeof id === "string" ? modelNameOf(id) : undefined;
+    return name === undefined ? [] : [name];
   });
   return [...new Set(names)].slice(0, NAMES_MAX);
 }

@@ -14,6 +14,7 @@ import {
 import { ModelFailure, type ModelFailureKind } from "../model.ts";
 import { type ProviderError, readProviderError } from "./provider-error.ts";
 import { retryAfterMs } from "./retry-after.ts";
+import { Redirected } from "./upstream/redirects.ts";
 
 /** A provider failed after it had begun to answer. */
 export class StreamBroken extends Error {
@@ -100,6 +101,7 @@ function findingOf(error: unknown, context: FailureContext): Found {
     return { kind: "unavailable", words, isPassing: false };
   }
   if (error instanceof StreamBroken) return broken(error, context);
+  if (error instanceof Redirected) return redirected(error);
   if (APICallError.isInstance(error)) return refused(error, context);
   if (UnsupportedFunctionalityError.isInstance(error)) {
     return { kind: "invalid_request", words: `it does not take ${error.functionality}` };
@@ -109,6 +111,13 @@ function findingOf(error: unknown, context: FailureContext): Found {
   }
   const name = error instanceof Error ? error.name : typeof error;
   return { kind: "unavailable", words: `its answer could not be read (${name})` };
+}
+
+/** Which address gets the API key is the operator's decision. */
+function redirected({ status, origin }: Redirected): Found {
+  const words = `it redirects to ${origin}, and redirects are not followed: the other host would get the API key`;
+  const remedy = "If that host is the right one, set the provider's baseURL to an address there.";
+  return { kind: "unavailable", status, words, remedy, isPassing: false };
 }
 
 function broken({ said, kind }: StreamBroken, context: FailureContext): Found {

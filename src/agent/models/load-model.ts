@@ -9,10 +9,10 @@ export async function loadModel(
   provider: HttpProvider,
   model: string,
   apiKey: string | undefined,
-  fetch: Fetch | undefined,
+  fetch: Fetch,
 ): Promise<LanguageModelV4> {
   const { dialect, baseURL } = provider;
-  const settings = { baseURL, headers: { ...provider.headers }, ...(fetch === undefined ? {} : { fetch }) };
+  const settings = { baseURL, headers: { ...provider.headers }, fetch };
   const keyed = { ...settings, apiKey: apiKey ?? "" };
   switch (dialect) {
     case "openai": {

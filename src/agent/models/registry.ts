@@ -4,6 +4,7 @@
  * A name is `provider/model`, or a model's name alone where only one provider can be meant. A model that is not listed is
  * passed on to its provider: new ones appear every week. Only when the configuration says which are offered, these are all.
  */
+import { MODEL_NAME_RULE, modelNameOf } from "../../protocol/model-name.ts";
 import { type Model, ModelFailure, type ModelInfo, type Models } from "../model.ts";
 import { ANSWER_MS_MAX, discoverNames } from "./discovery.ts";
 import { OFFERED } from "./offered.ts";
@@ -20,6 +21,7 @@ import { rehearsalModel } from "./rehearsal.ts";
 import { loadModel } from "./load-model.ts";
 import type { Patience } from "./patience.ts";
 import { sdkModel } from "./sdk-model.ts";
+import { withoutRedirects } from "./upstream/redirects.ts";
 
 export interface ModelLimits {
   /** How much the model reads. */
@@ -71,9 +73,11 @@ class Registry implements ProviderModels {
   readonly #providers: ReadonlyMap<string, Provider>;
   readonly #made = new Map<string, Model>();
   readonly #discovered = new Map<string, readonly string[]>();
+  readonly #fetch: Fetch;
 
   constructor(options: ModelsOptions) {
     this.#options = options;
+    this.#fetch = withoutRedirects(options.fetch ?? fetch);
     this.#providers = providersOf(options.providers ?? {}, options.environment);
   }
 
@@ -86,9 +90,11 @@ class Registry implements ProviderModels {
     });
   }
 
-  resolve(name: string): Model {
+  resolve(asked: string): Model {
     const listed = this.#listed();
-    const [provider, model] = this.#meant(name === "" ? this.#defaultId(listed) : name, listed);
+    const name = modelNameOf(asked === "" ? this.#defaultId(listed) : asked);
+    if (name === undefined) throw noName(asked);
+    const [provider, model] = this.#meant(name, listed);
     const isOffered = listed.some((one) => one.provider === provider && one.name === model);
     if (!isOffered && this.#isClosed()) throw this.#unknown(name, listed);
     return this.#known(provider, model);
@@ -105,7 +111,7 @@ class Registry implements ProviderModels {
   async #namesAt(name: string, provider: HttpProvider, answerMsMax: number): Promise<readonly string[]> {
     try {
       const apiKey = apiKeyOf(name, provider, this.#options.environment);
-      return await discoverNames(provider, apiKey, { fetch: this.#options.fetch ?? fetch, answerMsMax });
+      return await discoverNames(provider, apiKey, { fetch: this.#fetch, answerMsMax });
     } catch (error) {
       if (error instanceof ModelFailure) return [];
       throw error;
@@ -141,8 +147,16 @@ class Registry implements ProviderModels {
   }
 
   #listedModel(id: string): ListedModel {
-    const [provider, name] = split(id);
+    const [provider, name] = this.#split(id);
     return { provider, name, contextTokensMax: this.#contextOf(provider, name) };
+  }
+
+  /** Provider and model. Google's models have a second name, with the folder that they are in. */
+  #split(id: string): readonly [string, string] {
+    const [provider, name] = split(id);
+    const kind = this.#providers.get(provider);
+    const isGoogle = kind !== undefined && kind !== "rehearsal" && kind.dialect === "google";
+    return [provider, isGoogle ? name.replace(/^models\//, "") : name];
   }
 
   #contextOf(provider: string, name: string): number | undefined {
@@ -162,7 +176,7 @@ class Registry implements ProviderModels {
 
   /** Provider and model. A model's own name may have slashes in it. */
   #meant(name: string, listed: readonly ListedModel[]): readonly [string, string] {
-    const [provider, model] = split(name);
+    const [provider, model] = this.#split(name);
     if (this.#providers.has(provider) && model !== "") return [provider, model];
     const having = listed.filter((one) => one.name === name);
     const [only] = having;
@@ -174,7 +188,7 @@ class Registry implements ProviderModels {
       );
     const serving = [...this.#providers].filter(([, kind]) => kind !== "rehearsal").map(([one]) => one);
     const [single] = serving;
-    if (single !== undefined && serving.length === 1) return [single, name];
+    if (single !== undefined && serving.length === 1) return this.#split(`${single}/${name}`);
     throw this.#unknown(name, listed);
   }
 
@@ -195,12 +209,12 @@ class Registry implements ProviderModels {
       throw this.#unknown(id, this.#listed());
     }
     if (provider === undefined) throw this.#unknown(id, this.#listed());
-    const { environment, fetch, patience } = this.#options;
+    const { environment, patience } = this.#options;
     const { apiKeyEnv, silenceMs, headers, dialect } = provider;
     return sdkModel({
       id,
       dialect,
-      load: () => loadModel(provider, model, apiKeyOf(name, provider, environment), fetch),
+      load: () => loadModel(provider, model, apiKeyOf(name, provider, environment), this.#fetch),
       contextTokensMax: this.#contextOf(name, model),
       outputTokensMax: this.#options.models?.limits?.[id]?.outputTokensMax,
       secrets: [environment[apiKeyEnv ?? ""] ?? "", ...Object.values(headers)],
@@ -236,6 +250,11 @@ class Registry implements ProviderModels {
       `Several providers have a model ${JSON.stringify(name)}. Say which: ${ids.join(" or ")}.`,
     );
   }
+}
+
+function noName(asked: string): ModelFailure {
+  const message = `There is no model ${JSON.stringify(asked)}: a model's name ${MODEL_NAME_RULE}.`;
+  return new ModelFailure("model_not_found", message);
 }
 
 function split(id: string): readonly [string, string] {
