@@ -3,88 +3,13 @@
  * that there is such a stream.
  */
 import assert from "node:assert/strict";
-import { test, type TestContext } from "node:test";
-import { type AttachFrame, PROTOCOL_VERSION, type ServerFrame } from "../../src/protocol/index.ts";
+import { test } from "node:test";
 import { nodeSealing } from "../../src/sealing/node.ts";
-import { type Application, createServer } from "../../src/server/index.ts";
-import { memoryBlobStore, MemoryLog, openLogStreamStore, type StreamStore } from "../../src/store/index.ts";
-import { memoryTransport } from "../../src/transport/index.ts";
-import { ScriptedLog } from "../store/scripted-log.ts";
-import { bytes, PRINCIPAL, text, turn } from "./rig.ts";
-
-const NAME = { principal: PRINCIPAL, idempotencyKey: "s" };
-
-const STREAM_KEY = new Uint8Array(32).fill(3);
-
-const OPEN: AttachFrame = {
-  kind: "attach",
-  protocolVersion: PROTOCOL_VERSION,
-  mode: "open",
-  role: "writer",
-  eventId: 0,
-  journalId: "journal",
-  fresh: true,
-  abort: false,
-  firstChunk: bytes("hello"),
-};
-
-const READ: AttachFrame = { ...OPEN, role: "reader", mode: "resume", fresh: false, firstChunk: undefined };
-
-const listening: Application = async (stream) => {
-  for await (const _ of stream.inputs);
-};
-
-/** Whoever looks for a stream waits for `looking`. */
-async function start(t: TestContext, looking?: Promise<void>, application = listening) {
-  const log = new ScriptedLog(new MemoryLog());
-  const store = await openLogStreamStore(log, { now: Date.now });
-  const bugs: unknown[] = [];
-  const load: StreamStore["load"] = async (name) => {
-    await looking;
-    return store.load(name);
-  };
-  const looked = new Proxy(store, {
-    get: (target, name): unknown => {
-      const value: unknown = name === "load" ? load : Reflect.get(target, name);
-      if (typeof value !== "function") return value;
-      return (...given: readonly unknown[]): unknown => Reflect.apply(value, target, given);
-    },
-  });
-  const server = createServer({
-    store: looked,
-    blobs: memoryBlobStore({ now: Date.now }),
-    sealing: nodeSealing(),
-    application,
-    onBug: (bug) => bugs.push(bug),
-  });
-  t.after(async () => {
-    log.holding = false;
-    await server.shutdown();
-    assert.deepEqual(bugs, []);
-  });
-  const { connect } = memoryTransport(server.accept, { principalOf: () => PRINCIPAL });
-  /** What the server says to one who attaches like that; what it says may be an error. */
-  const attach = async (frame: AttachFrame, streamKey = STREAM_KEY) => {
-    const heard: ServerFrame[] = [];
-    const meta = { idempotencyKey: NAME.idempotencyKey, streamKey, credentials: undefined };
-    const received = (said: ServerFrame): void => void heard.push(said);
-    const wire = connect(meta, { received, drained: () => undefined, closed: () => undefined });
-    wire.write([frame]);
-    await settle();
-    return { wire, heard };
-  };
-  return { log, store, attach };
-}
-
-async function settle(): Promise<void> {
-  for (let turns = 0; turns < 10; turns++) await turn();
-}
-
-const kinds = (heard: readonly ServerFrame[]): readonly string[] =>
-  heard.map((frame) => (frame.kind === "error" ? frame.code : frame.kind));
+import { turn, bytes, text } from "./rig.ts";
+import { kinds, NAME, OPEN, READ, ScriptedHost, settle, STREAM_KEY } from "./scripted-host.ts";
 
 test("A4, B2: a fresh stream and its first chunk are one synced write, and whoever asks meanwhile waits for it", async (t) => {
-  const { log, attach } = await start(t);
+  const { log, attach } = await ScriptedHost.start(t);
   log.holding = true;
   const writer = await attach(OPEN);
   const reader = await attach(READ);
@@ -99,7 +24,7 @@ test("A4, B2: a fresh stream and its first chunk are one synced write, and whoev
 });
 
 test("F5: a stream whose making failed is told to nobody", async (t) => {
-  const { log, attach } = await start(t);
+  const { log, attach } = await ScriptedHost.start(t);
   log.holding = true;
   const writer = await attach(OPEN);
   const reader = await attach(READ);
@@ -110,7 +35,7 @@ test("F5: a stream whose making failed is told to nobody", async (t) => {
 });
 
 test("D4: whoever waits for a stream that another node made first is judged by what that one made", async (t) => {
-  const { log, store, attach } = await start(t);
+  const { log, store, attach } = await ScriptedHost.start(t);
   log.holding = true;
   const keyCheck = nodeSealing().keyCheck(STREAM_KEY);
   const made = store.create({ name: NAME, keyCheck, host: { hostId: "another", leaseMs: 60_000 } });
@@ -126,7 +51,7 @@ test("D4: whoever waits for a stream that another node made first is judged by w
 });
 
 test("D4: an attach that is refused makes no stream, and nobody waits for one", async (t) => {
-  const { store, attach } = await start(t);
+  const { store, attach } = await ScriptedHost.start(t);
   const { heard } = await attach({ ...OPEN, eventId: 5, firstChunk: undefined, fresh: false });
   assert.deepEqual(kinds(heard), ["event_ahead"]);
   assert.equal((await store.load(NAME)).kind, "absent");
@@ -136,7 +61,7 @@ test("D4: an attach that is refused makes no stream, and nobody waits for one", 
 
 test("D4: a connection that is gone before it is attached makes no stream, and nobody waits for one", async (t) => {
   const gate = Promise.withResolvers<void>();
-  const { store, attach } = await start(t, gate.promise);
+  const { store, attach } = await ScriptedHost.start(t, { looking: gate.promise });
   const { wire } = await attach(OPEN);
   const other = await attach({ ...OPEN, journalId: "another" });
   wire.end();
@@ -154,13 +79,15 @@ test("D4: a connection that is gone before it is attached makes no stream, and n
 
 test("the application of a stream that is being made has the stream's blobs", async (t) => {
   const found: (string | undefined)[] = [];
-  const { log, attach } = await start(t, undefined, async ({ inputs, blobs }) => {
-    for await (const _ of inputs) {
-      // More often than anybody may ask in vain.
-      for (let asked = 0; asked < 20; asked++) assert.equal(await blobs?.get("0".repeat(64)), undefined);
-      const id = (await blobs?.put(bytes("large"))) ?? "";
-      found.push(text((await blobs?.get(id)) ?? bytes("nothing")));
-    }
+  const { log, attach } = await ScriptedHost.start(t, {
+    application: async ({ inputs, blobs }) => {
+      for await (const _ of inputs) {
+        // More often than anybody may ask in vain.
+        for (let asked = 0; asked < 20; asked++) assert.equal(await blobs?.get("0".repeat(64)), undefined);
+        const id = (await blobs?.put(bytes("large"))) ?? "";
+        found.push(text((await blobs?.get(id)) ?? bytes("nothing")));
+      }
+    },
   });
   log.holding = true;
   const writer = await attach(OPEN);

@@ -10,6 +10,8 @@ import { applyPatch } from "../simulation/mutants/patch.ts";
 import type { Mutation } from "./mutation.ts";
 
 const root = new URL("../../", import.meta.url);
+/** A test that hangs under a mutation has noticed it. */
+const HANGING_MS = 120_000;
 const plant = new URL("../simulation/mutants/plant.ts", import.meta.url).href;
 
 /** Resolves with the reason of the failure when the test noticed, undefined when it passed. Rejects when nothing was tried. */
@@ -29,12 +31,22 @@ export async function runMutation({ patches, file, test }: Mutation): Promise<st
 
 function runTest(file: string, test: string, patches: string): Promise<string> {
   const pattern = `--test-name-pattern=${test.replaceAll(/[\\^$.*+?()[\]{}|/]/g, String.raw`\$&`)}`;
-  const args = ["--test", "--test-isolation=none", "--test-reporter=tap", pattern, file];
+  const args = [
+    "--test",
+    "--test-isolation=none",
+    "--test-reporter=tap",
+    "--test-force-exit",
+    `--test-timeout=${String(HANGING_MS)}`,
+    pattern,
+    file,
+  ];
   const { NODE_TEST_CONTEXT: _, ...env } = process.env;
   const child = spawn(process.execPath, args, {
     cwd: root,
     env: { ...env, NODE_OPTIONS: `--import=${plant}`, HOLDFAST_PATCHES: patches },
     stdio: ["ignore", "pipe", "pipe"],
+    timeout: 2 * HANGING_MS,
+    killSignal: "SIGKILL",
   });
   let output = "";
   for (const stream of [child.stdout, child.stderr]) {

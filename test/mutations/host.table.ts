@@ -1,0 +1,84 @@
+/** Rules of the host of a stream, broken. */
+import type { Mutation } from "./mutation.ts";
+
+const file = "test/e2e/host-promises.test.ts";
+
+export const MUTATIONS: readonly Mutation[] = [
+  {
+    name: "B2: an emit resolves when its event is accepted, before it is durable",
+    file,
+    test: "B2: an emit resolves when its event is durable",
+    patches: [
+      {
+        file: "src/server/application-run.ts",
+        from: "this.#waiting.push({ event, eventId });",
+        to: "event.durable(eventId);",
+      },
+    ],
+  },
+  {
+    name: "F1: a running turn is dropped when the last client leaves",
+    file,
+    test: "F1: a turn that runs is kept",
+    patches: [
+      {
+        file: "src/server/hosted.ts",
+        from: "return attached.size === 0 && inFlight === undefined && !this.#run.isRunning;",
+        to: "return attached.size === 0 && inFlight === undefined;",
+      },
+    ],
+  },
+  {
+    name: "A2: after a restart the window of known chunks is one short",
+    file,
+    test: "A2: after a restart the whole window",
+    patches: [
+      {
+        file: "src/server/keeper.ts",
+        from: "const first = Math.max(0, nextSeqno - LIMITS.unackedChunksMax);",
+        to: "const first = Math.max(0, nextSeqno - LIMITS.unackedChunksMax + 1);",
+      },
+      {
+        file: "src/core/inbox.ts",
+        from: `assert(macs.length === Math.min(nextSeqno, LIMITS.unackedChunksMax), "the newest MACs are all there");`,
+        to: "",
+      },
+    ],
+  },
+  {
+    name: "D5: a store that fails sends no durability_lost",
+    file,
+    test: "D5: a client that is attached when the store fails",
+    patches: [
+      {
+        file: "src/core/hosted-stream.ts",
+        from: `if (reason === "durability_lost" && one.sender !== undefined) {`,
+        to: "if (false) {",
+      },
+    ],
+  },
+  {
+    name: "D3: an abort in a reader's attach is lost",
+    file,
+    test: "D3: an abort that a reader's attach carries",
+    patches: [
+      {
+        file: "src/core/hosted-stream.ts",
+        from: "input.frame.abort ? abort(state, input.nowMs) : [state, []];",
+        to: `input.frame.abort && input.frame.role === "writer" ? abort(state, input.nowMs) : [state, []];`,
+      },
+    ],
+  },
+  {
+    name: "A7: a stream expires under its attached writer",
+    file,
+    test: "A7: a stream whose writer is attached",
+    patches: [
+      {
+        file: "src/server/keeper.ts",
+        from: "const hasWriter = hosted?.hasWriter ?? false;",
+        to: "const hasWriter = false;",
+      },
+    ],
+  },
+];
