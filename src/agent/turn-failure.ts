@@ -14,6 +14,8 @@ export type TurnFailureKind =
   | "no_progress"
   | "content_filtered"
   | "context_too_long"
+  /** The provider broke off what cannot be taken back. */
+  | "upstream_interrupted"
   | "internal";
 
 export class TurnFailure extends Error {
@@ -35,6 +37,7 @@ const OF_TURN: Readonly<Record<TurnFailureKind, FailureKind>> = {
   no_progress: FailureKind.NO_PROGRESS,
   content_filtered: FailureKind.CONTENT_FILTERED,
   context_too_long: FailureKind.CONTEXT_TOO_LONG,
+  upstream_interrupted: FailureKind.UPSTREAM_INTERRUPTED,
   internal: FailureKind.INTERNAL,
 };
 

@@ -38,6 +38,7 @@ const OF_FAILURE: Readonly<Record<FailureKind, Row>> = {
   [FailureKind.STEP_LIMIT]: { ...REFUSED, code: "step_limit" },
   [FailureKind.TOKEN_LIMIT]: { ...REFUSED, code: "token_limit" },
   [FailureKind.NO_PROGRESS]: { ...REFUSED, code: "no_progress" },
+  [FailureKind.UPSTREAM_INTERRUPTED]: { ...LATER, code: "upstream_interrupted" },
 };
 
 /** Of a turn that failed; what a newer server knows and we do not is the server's own fault. */
