@@ -5,8 +5,17 @@
  * parentheses. Ours default to on.
  */
 import { type ApiKey, credentialsOf } from "../client/api-key.ts";
-import type { StreamOptions, Tools } from "../client/index.ts";
-import { HoldfastError } from "../protocol/errors.ts";
+import type { StreamOptions, StreamSettings, Tools } from "../client/index.ts";
+import {
+  checkFunction,
+  checkMethods,
+  checkText,
+  checkWhole,
+  flag,
+  invalidOption,
+  oneOf,
+} from "../client/option-checks.ts";
+import { completeStreamOptions } from "../client/stream-options.ts";
 import { KEY_BYTES } from "../sealing/index.ts";
 import type { BlobCalls, Connect } from "../transport/transport.ts";
 import { parseHomeKey } from "./key-places.ts";
@@ -57,8 +66,8 @@ export interface NodeClientOptions {
   readonly connect?: Connect | undefined;
   /** The blob calls of that transport. Without them its streams have no blobs. */
   readonly blobs?: BlobCalls | undefined;
-  /** Retry, stall clocks and heartbeats, in detail. The switches above win. */
-  readonly stream?: Partial<StreamOptions> | undefined;
+  /** Retry, stall clocks and heartbeats, in detail; what is left out, at any depth, is as `STREAM_DEFAULTS` says. The switches above win. */
+  readonly stream?: StreamSettings | undefined;
   /** How many streams resume at the same time. Default: 4. */
   readonly resumesMax?: number | undefined;
   /** What people should know once, such as where the home key lies. Default: a process warning. */
@@ -81,7 +90,7 @@ export interface Settings {
   readonly persistence: boolean;
   readonly transport: TransportName;
   readonly ca: string | undefined;
-  readonly stream: Partial<StreamOptions>;
+  readonly stream: StreamOptions;
   readonly onNotice: (message: string) => void;
   readonly onBug: (bug: unknown) => void;
 }
@@ -90,14 +99,15 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 export function settle(options: NodeClientOptions, environment: Environment = process.env): Settings {
   const { apiKey = nonEmpty(environment["HOLDFAST_API_KEY"]) } = options;
+  checkShapes(options);
   return {
     url: checkUrl(options.url ?? nonEmpty(environment["HOLDFAST_URL"]) ?? DEFAULT_URL),
     credentials: credentialsOf(apiKey),
     scope: oneOf("scope", options.scope ?? "workspace", ["workspace", "application"]),
     directory: options.directory,
     homeKey: homeKeyOf(options.homeKey, nonEmpty(environment["HOLDFAST_HOME_KEY"])),
-    keyring: flag("keyring", options.keyring),
-    persistence: flag("persistence", options.persistence),
+    keyring: flag("keyring", options.keyring, true),
+    persistence: flag("persistence", options.persistence, true),
     transport: oneOf("transport", options.transport ?? "http2", ["http2", "fetch"]),
     ca: options.ca,
     stream: streamOptions(options),
@@ -106,17 +116,27 @@ export function settle(options: NodeClientOptions, environment: Environment = pr
   };
 }
 
-function streamOptions(options: NodeClientOptions): Partial<StreamOptions> {
-  const { retryLookbackWindowMs: windowMs, resumesMax, stream = {} } = options;
-  checkWhole("retryLookbackWindowMs", windowMs, 0);
-  checkWhole("resumesMax", resumesMax, 1);
+/** What is only handed on: whether it is what it has to be. */
+function checkShapes(options: NodeClientOptions): void {
+  checkText("directory", options.directory);
+  checkText("ca", options.ca);
+  checkFunction("connect", options.connect);
+  checkMethods("blobs", options.blobs, ["put", "get"]);
+  checkMethods("tools", options.tools, ["policy", "approve", "run", "stopLeftover"]);
+  checkFunction("onNotice", options.onNotice);
+  checkFunction("onBug", options.onBug);
+  checkWhole("resumesMax", options.resumesMax, 1);
+}
+
+function streamOptions(options: NodeClientOptions): StreamOptions {
+  const { retryLookbackWindowMs, reliable, allowDegraded } = options;
+  const stream = completeStreamOptions(options.stream);
+  checkWhole("retryLookbackWindowMs", retryLookbackWindowMs, 0);
   return {
     ...stream,
-    ...(options.reliable === undefined ? {} : { reliable: flag("reliable", options.reliable) }),
-    ...(options.allowDegraded === undefined
-      ? {}
-      : { allowDegraded: flag("allowDegraded", options.allowDegraded) }),
-    ...(windowMs === undefined ? {} : { retryLookbackWindowMs: windowMs }),
+    reliable: flag("reliable", reliable, stream.reliable),
+    allowDegraded: flag("allowDegraded", allowDegraded, stream.allowDegraded),
+    retryLookbackWindowMs: retryLookbackWindowMs ?? stream.retryLookbackWindowMs,
   };
 }
 
@@ -125,7 +145,7 @@ function homeKeyOf(option: Uint8Array | undefined, environment: string | undefin
     return environment === undefined ? undefined : parseHomeKey(environment, "HOLDFAST_HOME_KEY");
   }
   if (!(option instanceof Uint8Array) || option.length !== KEY_BYTES) {
-    throw invalid(`homeKey must be a Uint8Array of ${KEY_BYTES} bytes`);
+    throw invalidOption(`homeKey must be a Uint8Array of ${KEY_BYTES} bytes`);
   }
   return option;
 }
@@ -133,31 +153,14 @@ function homeKeyOf(option: Uint8Array | undefined, environment: string | undefin
 function checkUrl(text: string): string {
   const url = URL.parse(text);
   if (url === null || (url.protocol !== "http:" && url.protocol !== "https:")) {
-    throw invalid(`url must begin with http:// or https://, unlike ${JSON.stringify(text.slice(0, 100))}`);
+    throw invalidOption(
+      `url must begin with http:// or https://, unlike ${JSON.stringify(String(text).slice(0, 100))}`,
+    );
   }
   if (url.username !== "" || url.password !== "") {
-    throw invalid("url must not hold a user or password: give the API key as apiKey");
+    throw invalidOption("url must not hold a user or password: give the API key as apiKey");
   }
   return text;
-}
-
-function oneOf<Choice extends string>(name: string, value: Choice, choices: readonly Choice[]): Choice {
-  if (choices.includes(value)) return value;
-  throw invalid(`${name} must be one of ${choices.join(", ")}, not ${JSON.stringify(value)}`);
-}
-
-function flag(name: string, value: boolean | undefined): boolean {
-  if (value === undefined || typeof value === "boolean") return value ?? true;
-  throw invalid(`${name} must be true or false`);
-}
-
-function checkWhole(name: string, value: number | undefined, least: number): void {
-  if (value === undefined || (Number.isSafeInteger(value) && value >= least)) return;
-  throw invalid(`${name} must be a whole number, at least ${least}`);
-}
-
-function invalid(message: string): HoldfastError {
-  return new HoldfastError("invalid_frame", message);
 }
 
 /** An empty variable is one that is not set. */

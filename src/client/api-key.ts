@@ -19,9 +19,12 @@ export function credentialsOf(apiKey: ApiKey | undefined): () => Promise<string 
 
 /** Never says what it was (E4). */
 function cleaned(apiKey: string | undefined): string | undefined {
-  const text = apiKey?.trim();
-  if (text === undefined || text === "") return undefined;
-  if (VISIBLE_ASCII.test(text)) return text;
+  if (apiKey === undefined) return undefined;
+  if (typeof apiKey === "string") {
+    const text = apiKey.trim();
+    if (text === "") return undefined;
+    if (VISIBLE_ASCII.test(text)) return text;
+  }
   throw new HoldfastError(
     "invalid_frame",
     "apiKey must be one word of visible ASCII characters, such as `holdfast keys create` prints; it is something else",

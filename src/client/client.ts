@@ -5,7 +5,6 @@
  * forgets. The stream key is derived from the home key, so none is stored.
  */
 import { inspect } from "../core/auto-resume.ts";
-import * as client from "../core/client-state.ts";
 import { type Outcome, recover, type Recovered } from "../core/journal.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import { checkName } from "../protocol/frame-check.ts";
@@ -26,6 +25,7 @@ import {
 } from "./resume-report.ts";
 import type { StreamContext } from "./stream-context.ts";
 import { checkChunkSize } from "./speech.ts";
+import { completeStreamOptions, type StreamSettings } from "./stream-options.ts";
 import { ClientStream } from "./stream.ts";
 import type { Tools } from "./tools.ts";
 import type { WriterLocks } from "./writer-locks.ts";
@@ -45,7 +45,8 @@ export interface ClientOptions<HomeKey = Uint8Array> {
   readonly credentials?: () => Promise<string | undefined>;
   /** What this client carries out for the server. Without it execs are events like any other. */
   readonly tools?: Tools;
-  readonly stream?: Partial<client.Options>;
+  /** What is left out, at any depth, is as `STREAM_DEFAULTS` says. */
+  readonly stream?: StreamSettings;
   /** A journal this long is folded and written anew, shorter. */
   readonly journalRecordsMax?: number;
   /** How many streams resume at the same time: one that is stuck must not block the rest. */
@@ -89,7 +90,7 @@ export class Client<HomeKey = Uint8Array> {
       journals: this.#journals,
       journalSealer: options.sealing.homeSealer(options.homeKey),
       environment: this.#environment,
-      options: { ...client.DEFAULTS, ...options.stream },
+      options: completeStreamOptions(options.stream),
       tools: options.tools,
       journalRecordsMax: options.journalRecordsMax ?? JOURNAL_RECORDS_MAX,
       credentials: options.credentials ?? (async () => undefined),

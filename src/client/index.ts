@@ -12,6 +12,7 @@ export type { StreamEvent } from "./event-queue.ts";
 export type { JournalStore } from "./journal-store.ts";
 export { memoryJournalStore } from "./memory-journal-store.ts";
 export type { ResumeReport } from "./resume-report.ts";
+export type { StreamSettings } from "./stream-options.ts";
 export type { StreamStatus } from "./status.ts";
 export type { ClientStream } from "./stream.ts";
 export type { Approval, ToolPolicy, ToolRun, Tools } from "./tools.ts";

@@ -11,6 +11,7 @@ import {
   type ClientStream,
   type NodeClientOptions,
   openClient,
+  STREAM_DEFAULTS,
   type StreamEvent,
 } from "../../src/client-node/index.ts";
 import { recordKey } from "../../src/client-node/journal-rows.ts";
@@ -217,6 +218,13 @@ function fill(path: string): void {
   }
 }
 
+test("a client with a part of the retry options opens streams, and has the defaults for the rest", async (t) => {
+  const rig = await startRig(t, echo);
+  await using client = await openClient({ ...optionsOf(rig), stream: { retry: { baseMs: 5 } } });
+  const stream = await client.open({ first: utf8("hello") });
+  assert.deepEqual((await nextEvent(stream)).body, utf8("hello"));
+});
+
 test("wrong options are refused with what is right", () => {
   const refusals: readonly [object, RegExp][] = [
     [{ url: "ftp://x" }, /url must begin with http/],
@@ -228,6 +236,17 @@ test("wrong options are refused with what is right", () => {
     [{ resumesMax: 0 }, /at least 1/],
     [{ persistence: "yes" }, /true or false/],
     [{ reliable: 1 }, /true or false/],
+    [{ url: 5 }, /url must begin with http/],
+    [{ apiKey: 5 }, /apiKey must be one word/],
+    [{ directory: "" }, /directory must be a text/],
+    [{ ca: new Uint8Array(1) }, /ca must be a text/],
+    [{ connect: {} }, /connect must be a function/],
+    [{ blobs: { put: () => undefined } }, /blobs\.get must be a function/],
+    [{ tools: { run: () => undefined } }, /tools\.policy must be a function/],
+    [{ tools: true }, /tools must be an object/],
+    [{ onNotice: "log" }, /onNotice must be a function/],
+    [{ onBug: null }, /onBug must be a function/],
+    [{ stream: { retry: { baseMs: "5" } } }, /stream\.retry\.baseMs must be a number/],
   ];
   for (const [options, message] of refusals) {
     assert.throws(() => settle(options, {}), { code: "invalid_frame", message });
@@ -245,7 +264,7 @@ test("defaults come from the environment, and options win over it", async () => 
   const plain = settle({}, {});
   assert.deepEqual(
     [plain.url, plain.scope, plain.persistence, plain.transport, plain.homeKey, plain.stream],
-    ["http://127.0.0.1:4600", "workspace", true, "http2", undefined, {}],
+    ["http://127.0.0.1:4600", "workspace", true, "http2", undefined, STREAM_DEFAULTS],
   );
   assert.equal(await plain.credentials(), undefined);
   const set = settle({}, environment);
@@ -255,7 +274,8 @@ test("defaults come from the environment, and options win over it", async () => 
     { url: "http://x", apiKey: async () => "asked", reliable: false, retryLookbackWindowMs: 5 },
     environment,
   );
-  assert.deepEqual([given.url, given.stream], ["http://x", { reliable: false, retryLookbackWindowMs: 5 }]);
+  const changed = { reliable: false, retryLookbackWindowMs: 5 };
+  assert.deepEqual([given.url, given.stream], ["http://x", { ...STREAM_DEFAULTS, ...changed }]);
   assert.equal(await given.credentials(), "asked");
 });
 

@@ -38,4 +38,28 @@ export const MUTATIONS: readonly Mutation[] = [
     test: "a lost journal is cleared when nothing in it is owed",
     patches: [{ file: "src/core/auto-resume.ts", from: "return isOwing(journal) ?", to: "return true ?" }],
   },
+  {
+    name: "a part of the retry options takes the place of all of them",
+    file: "test/client-node/open-client.test.ts",
+    test: "a client with a part of the retry options opens streams",
+    patches: [
+      {
+        file: "src/client/stream-options.ts",
+        from: "retry: completeRetry(given.retry),",
+        to: "retry: { ...DEFAULTS, ...given }.retry,",
+      },
+    ],
+  },
+  {
+    name: "an option of a stream that is wrong is taken as it is",
+    file: "test/client/stream-options.test.ts",
+    test: "a wrong option of a stream is refused by its name",
+    patches: [
+      {
+        file: "src/client/option-checks.ts",
+        from: `if (typeof value === "number" && value >= least) return value;`,
+        to: "if (value !== undefined) return value;",
+      },
+    ],
+  },
 ];

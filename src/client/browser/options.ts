@@ -2,11 +2,12 @@
  * What a browser client can be told, with units, defaults and the reason for each; checked once. The
  * names are those of the Node client wherever they mean the same.
  */
-import { HoldfastError } from "../../protocol/errors.ts";
 import { KEY_BYTES } from "../../sealing/index.ts";
 import type { BlobCalls, Connect } from "../../transport/transport.ts";
 import { type ApiKey, credentialsOf } from "../api-key.ts";
-import type { StreamOptions, Tools } from "../index.ts";
+import type { StreamOptions, StreamSettings, Tools } from "../index.ts";
+import { checkFunction, checkMethods, checkText, checkWhole, flag, invalidOption } from "../option-checks.ts";
+import { completeStreamOptions } from "../stream-options.ts";
 
 export interface BrowserClientOptions {
   /** Where the server is. Default: where the page comes from. */
@@ -37,8 +38,8 @@ export interface BrowserClientOptions {
   readonly connect?: Connect | undefined;
   /** The blob calls of that transport. Without them its streams have no blobs. */
   readonly blobs?: BlobCalls | undefined;
-  /** Retry, stall clocks and heartbeats, in detail. The switches above win. */
-  readonly stream?: Partial<StreamOptions> | undefined;
+  /** Retry, stall clocks and heartbeats, in detail; what is left out, at any depth, is as `STREAM_DEFAULTS` says. The switches above win. */
+  readonly stream?: StreamSettings | undefined;
   /** How many streams resume at the same time. Default: 4. */
   readonly resumesMax?: number | undefined;
   /** What people should know once, such as where the home key lies. Default: nobody is told. */
@@ -56,51 +57,59 @@ export interface Settings {
   readonly homeKey: Uint8Array | undefined;
   readonly persistence: boolean;
   readonly shareConnection: boolean;
-  readonly stream: Partial<StreamOptions>;
+  readonly stream: StreamOptions;
   readonly onNotice: (message: string) => void;
 }
 
 export function settle(options: BrowserClientOptions, pageOrigin: string | undefined): Settings {
   const { apiKey } = options;
   const url = checkUrl(options.url ?? pageOrigin);
+  checkShapes(options);
   return {
     url,
     credentials: credentialsOf(apiKey),
     database: `${options.database ?? "holdfast"} ${url}`,
     homeKey: checkHomeKey(options.homeKey),
-    persistence: options.persistence ?? true,
-    shareConnection: options.shareConnection ?? true,
+    persistence: flag("persistence", options.persistence, true),
+    shareConnection: flag("shareConnection", options.shareConnection, true),
     stream: streamOptions(options),
     onNotice: options.onNotice ?? (() => undefined),
   };
 }
 
-function streamOptions(options: BrowserClientOptions): Partial<StreamOptions> {
-  const { retryLookbackWindowMs, reliable, allowDegraded, stream = {} } = options;
-  if (retryLookbackWindowMs !== undefined && !(retryLookbackWindowMs >= 0)) {
-    throw invalid("retryLookbackWindowMs must be a number, at least 0");
-  }
+/** What is only handed on: whether it is what it has to be. */
+function checkShapes(options: BrowserClientOptions): void {
+  checkText("database", options.database);
+  checkFunction("connect", options.connect);
+  checkMethods("blobs", options.blobs, ["put", "get"]);
+  checkMethods("tools", options.tools, ["policy", "approve", "run", "stopLeftover"]);
+  checkFunction("onNotice", options.onNotice);
+  checkFunction("onBug", options.onBug);
+  checkWhole("resumesMax", options.resumesMax, 1);
+}
+
+function streamOptions(options: BrowserClientOptions): StreamOptions {
+  const { retryLookbackWindowMs, reliable, allowDegraded } = options;
+  const stream = completeStreamOptions(options.stream);
+  checkWhole("retryLookbackWindowMs", retryLookbackWindowMs, 0);
   return {
     ...stream,
-    ...(reliable === undefined ? {} : { reliable }),
-    ...(allowDegraded === undefined ? {} : { allowDegraded }),
-    ...(retryLookbackWindowMs === undefined ? {} : { retryLookbackWindowMs }),
+    reliable: flag("reliable", reliable, stream.reliable),
+    allowDegraded: flag("allowDegraded", allowDegraded, stream.allowDegraded),
+    retryLookbackWindowMs: retryLookbackWindowMs ?? stream.retryLookbackWindowMs,
   };
 }
 
 function checkUrl(text: string | undefined): string {
   const url = text === undefined ? null : URL.parse(text);
   if (url === null || (url.protocol !== "http:" && url.protocol !== "https:")) {
-    throw invalid("url must begin with http:// or https://");
+    throw invalidOption("url must begin with http:// or https://");
   }
   return url.href;
 }
 
 function checkHomeKey(homeKey: Uint8Array | undefined): Uint8Array | undefined {
-  if (homeKey === undefined || homeKey.length === KEY_BYTES) return homeKey;
-  throw invalid(`homeKey must have ${KEY_BYTES} bytes`);
-}
-
-function invalid(message: string): HoldfastError {
-  return new HoldfastError("invalid_frame", message);
+  if (homeKey === undefined || (homeKey instanceof Uint8Array && homeKey.length === KEY_BYTES))
+    return homeKey;
+  throw invalidOption(`homeKey must be a Uint8Array of ${KEY_BYTES} bytes`);
 }

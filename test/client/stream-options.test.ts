@@ -1,0 +1,77 @@
+/**
+ * The options of a stream: a part of them is enough, and a wrong one is refused by its name, in every client.
+ */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { settle as settleInBrowser } from "../../src/client/browser/options.ts";
+import { STREAM_DEFAULTS, type StreamSettings } from "../../src/client/index.ts";
+import { completeStreamOptions } from "../../src/client/stream-options.ts";
+
+test("what is left out, at any depth, is as the defaults say", () => {
+  const { retry, stall } = STREAM_DEFAULTS;
+  assert.deepEqual(completeStreamOptions(), STREAM_DEFAULTS);
+  const expected: readonly [StreamSettings, object][] = [
+    [{ retry: { baseMs: 7 } }, { retry: { ...retry, baseMs: 7 } }],
+    [{ retry: { budget: { burst: 3 } } }, { retry: { ...retry, budget: { ...retry.budget, burst: 3 } } }],
+    [{ stall: { progressMs: 9 } }, { stall: { ...stall, progressMs: 9 } }],
+    [{ attachTimeoutMs: 8, retry: {} }, { attachTimeoutMs: 8 }],
+    [{ retry: undefined, stall: { unansweredMs: undefined }, reliable: undefined }, {}],
+  ];
+  for (const [given, change] of expected) {
+    assert.deepEqual(completeStreamOptions(given), { ...STREAM_DEFAULTS, ...change });
+  }
+});
+
+/** As a program in JavaScript may say it. */
+const WRONG: readonly [object, RegExp][] = [
+  [{ retry: { baseMs: -1 } }, /^stream\.retry\.baseMs must be a number, at least 0$/],
+  [{ retry: { capMs: 0 } }, /^stream\.retry\.capMs must be a number of milliseconds, from 1/],
+  [{ retry: { giveUpAfterMs: "soon" } }, /^stream\.retry\.giveUpAfterMs must be a number/],
+  [{ retry: { budget: { burst: 0 } } }, /^stream\.retry\.budget\.burst must be a number, at least 1$/],
+  [{ retry: { budget: { refillMs: Infinity } } }, /^stream\.retry\.budget\.refillMs must be/],
+  [{ retry: { budget: 5 } }, /^stream\.retry\.budget must be an object$/],
+  [{ retry: null }, /^stream\.retry must be an object$/],
+  [{ retry: { base: 5 } }, /^there is no option stream\.retry\.base; there are baseMs, /],
+  [{ stall: { heartbeatsMissedMax: NaN } }, /^stream\.stall\.heartbeatsMissedMax must be/],
+  [{ stall: { progressMs: 0 } }, /^stream\.stall\.progressMs must be/],
+  [{ stall: { unansweredMs: [] } }, /^stream\.stall\.unansweredMs must be/],
+  [{ stall: { toString: 1 } }, /^there is no option stream\.stall\.toString/],
+  [{ heartbeatIntervalMs: 2 ** 31 }, /^stream\.heartbeatIntervalMs must be .* to 2147483647$/],
+  [{ attachTimeoutMs: 0 }, /^stream\.attachTimeoutMs must be/],
+  [{ retryLookbackWindowMs: -1 }, /^stream\.retryLookbackWindowMs must be/],
+  [{ reliable: "no" }, /^stream\.reliable must be true or false$/],
+  [{ allowDegraded: 0 }, /^stream\.allowDegraded must be true or false$/],
+  [{ retries: 5 }, /^there is no option stream\.retries; there are retry, stall, /],
+  [[], /^stream must be an object$/],
+];
+
+test("a wrong option of a stream is refused by its name, in browsers too", () => {
+  for (const [stream, message] of WRONG) {
+    assert.throws(() => completeStreamOptions(stream), { code: "invalid_frame", message });
+    assert.throws(() => settleInBrowser({ stream }, "http://page"), { code: "invalid_frame", message });
+  }
+});
+
+test("a browser client merges and refuses as one in Node does", () => {
+  const given = { stream: { retry: { capMs: 9 }, reliable: false }, allowDegraded: false };
+  const { retry } = STREAM_DEFAULTS;
+  const changed = { retry: { ...retry, capMs: 9 }, reliable: false, allowDegraded: false };
+  assert.deepEqual(settleInBrowser(given, "http://page").stream, { ...STREAM_DEFAULTS, ...changed });
+  const wrong: readonly [object, RegExp][] = [
+    [{ url: "ftp://x" }, /url must begin with http/],
+    [{ apiKey: 5 }, /apiKey must be one word/],
+    [{ homeKey: "k".repeat(32) }, /homeKey must be a Uint8Array of 32 bytes/],
+    [{ database: 5 }, /database must be a text/],
+    [{ persistence: "yes" }, /persistence must be true or false/],
+    [{ shareConnection: 1 }, /shareConnection must be true or false/],
+    [{ retryLookbackWindowMs: 1.5 }, /retryLookbackWindowMs must be a whole number/],
+    [{ resumesMax: 0 }, /resumesMax must be a whole number, at least 1/],
+    [{ tools: {} }, /tools\.policy must be a function/],
+    [{ blobs: {} }, /blobs\.put must be a function/],
+    [{ connect: "http2" }, /connect must be a function/],
+    [{ onBug: 1 }, /onBug must be a function/],
+  ];
+  for (const [options, message] of wrong) {
+    assert.throws(() => settleInBrowser(options, "http://page"), { code: "invalid_frame", message });
+  }
+});
