@@ -154,7 +154,7 @@ function checkUrl(text: string): string {
   const url = URL.parse(text);
   if (url === null || (url.protocol !== "http:" && url.protocol !== "https:")) {
     throw invalidOption(
-      `url must begin with http:// or https://, unlike ${JSON.stringify(String(text).slice(0, 100))}`,
+      `url must begin with http:// or https://, unlike ${JSON.stringify(text).slice(0, 100)}`,
     );
   }
   if (url.username !== "" || url.password !== "") {
