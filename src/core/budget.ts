@@ -26,12 +26,30 @@ export function init(options: Options, nowMs: number): State {
 
 /** Spends a token. Without one, says how long to wait for it, and owes it: the wait is the caller's turn. */
 export function spend(state: State, nowMs: number): readonly [State, { readonly waitMs: number }] {
-  const { burst, refillMs } = state.options;
-  // A clock that jumped back refills nothing, and must not take away either.
-  const passed = Math.max(0, nowMs - state.atMs);
-  const tokens = Math.min(burst, state.tokens + passed / refillMs) - 1;
+  const tokens = tokensAt(state, nowMs) - 1;
   return [
     { ...state, tokens, atMs: Math.max(state.atMs, nowMs) },
-    { waitMs: tokens >= 0 ? 0 : Math.ceil(-tokens * refillMs) },
+    { waitMs: tokens >= 0 ? 0 : Math.ceil(-tokens * state.options.refillMs) },
   ];
+}
+
+/** Spends a token if there is one. Without one, says how long to wait until there is, and owes nothing: the caller is refused. */
+export function take(state: State, nowMs: number): readonly [State, { readonly waitMs: number }] {
+  const [spent, { waitMs }] = spend(state, nowMs);
+  return waitMs === 0 ? [spent, { waitMs }] : [{ ...spent, tokens: spent.tokens + 1 }, { waitMs }];
+}
+
+/** Gives back a token that turned out not to be needed. */
+export function giveBack(state: State): State {
+  return { ...state, tokens: Math.min(state.options.burst, state.tokens + 1) };
+}
+
+/** Whether nothing of the burst is spent: then the state says nothing that `init` would not. */
+export function isWhole(state: State, nowMs: number): boolean {
+  return tokensAt(state, nowMs) === state.options.burst;
+}
+
+function tokensAt({ options: { burst, refillMs }, tokens, atMs }: State, nowMs: number): number {
+  // A clock that jumped back refills nothing, and must not take away either.
+  return Math.min(burst, tokens + Math.max(0, nowMs - atMs) / refillMs);
 }

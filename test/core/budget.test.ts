@@ -61,6 +61,26 @@ test("F3: whoever waits as told spends at most burst + T / refill within any spa
   );
 });
 
+test("E1: whoever is refused owes nothing, and waits for the next token only", () => {
+  let state = budget.init(options, 0);
+  const takes = (nowMs: number): number => {
+    const [next, { waitMs }] = budget.take(state, nowMs);
+    state = next;
+    return waitMs;
+  };
+  assert.deepEqual([0, 0, 0, 0, 0, 40].map(takes), [0, 0, 0, 100, 100, 60]);
+  assert.deepEqual([100, 100].map(takes), [0, 100]);
+});
+
+test("a token that is given back can be spent again, and never makes more than the burst", () => {
+  const whole = budget.init(options, 0);
+  const [spent] = budget.take(whole, 0);
+  assert.deepEqual([budget.isWhole(whole, 0), budget.isWhole(spent, 0)], [true, false]);
+  assert.equal(budget.isWhole(budget.giveBack(spent), 0), true);
+  assert.equal(budget.giveBack(whole).tokens, options.burst);
+  assert.equal(budget.isWhole(spent, 100), true, "time gives it back as well");
+});
+
 test("a budget that allows nothing is a mistake of whoever configured it", () => {
   assert.throws(() => budget.init({ burst: 0, refillMs: 100 }, 0), AssertionFailed);
   assert.throws(() => budget.init({ burst: 1, refillMs: 0 }, 0), AssertionFailed);

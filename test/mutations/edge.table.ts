@@ -14,4 +14,76 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
   },
+  {
+    name: "E1: guesses at the same time are all looked at",
+    file: "test/server/http/sign-in.test.ts",
+    test: "E1: guesses at the same time are limited as guesses in a row are",
+    patches: [
+      {
+        file: "src/server/http/sign-in-tries.ts",
+        from: "      if (waitMs === 0) {",
+        to: "      if (waitMs === 0 || address.checking > 0) {",
+      },
+    ],
+  },
+  {
+    name: "E1: each refused sign-in makes the address wait longer",
+    file: "test/server/http/sign-in.test.ts",
+    test: "E1: a refusal owes nothing, however many there were",
+    patches: [
+      {
+        file: "src/server/http/sign-in-tries.ts",
+        from: "const [left, { waitMs }] = budget.take(",
+        to: "const [left, { waitMs }] = budget.spend(",
+      },
+    ],
+  },
+  {
+    name: "a good sign-in uses up a try",
+    file: "test/server/http/sign-in.test.ts",
+    test: "many clients of one address that sign in for the first time at once are all let in",
+    patches: [
+      {
+        file: "src/server/http/sign-in-tries.ts",
+        from: "if (!hasFailed) address.budget = budget.giveBack(address.budget);",
+        to: "",
+      },
+    ],
+  },
+  {
+    name: "E7: an Authorization of another service hides a good API key",
+    file: "test/gateway/http/routes.test.ts",
+    test: "E7: over HTTP/1 an API key that is good is found beside an Authorization that is not",
+    patches: [
+      {
+        file: "src/server/http/sign-in.ts",
+        from: "if (others.length === 0 || !isRefusal(cause)) throw cause;",
+        to: "if (others.length === 0 || true) throw cause;",
+      },
+    ],
+  },
+  {
+    name: "E7: an Authorization that is no API key hides a good one",
+    file: "test/gateway/http/routes.test.ts",
+    test: "E7: over HTTP/1 an API key that is good is found beside an Authorization that is not",
+    patches: [
+      {
+        file: "src/server/http/credentials.ts",
+        from: `...bearerTokens(exchange.header("authorization")), ...own])`,
+        to: `...bearerTokens(exchange.header("authorization")), ...(exchange.header("authorization") === undefined ? own : [])])`,
+      },
+    ],
+  },
+  {
+    name: "E7: Azure's header is no API key",
+    file: "test/gateway/http/routes.test.ts",
+    test: "E7: over HTTP/1 an API key that is good is found beside an Authorization that is not",
+    patches: [
+      {
+        file: "src/server/http/credentials.ts",
+        from: `["x-api-key", "api-key"]`,
+        to: `["x-api-key"]`,
+      },
+    ],
+  },
 ];

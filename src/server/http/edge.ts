@@ -19,14 +19,15 @@ import {
   PAGE_HEADERS,
   SECURITY_HEADERS,
 } from "./answers.ts";
+import { bearerTokens, gatewayTokens } from "./credentials.ts";
 import { addTo, type HttpCounters, type RequestKind } from "./http-counters.ts";
 import type { Metrics } from "./metrics.ts";
-import { credentialsOf, type Mount, type MountedCall, mountOf, requestIdOf } from "./mount.ts";
+import { type Mount, type MountedCall, mountOf, requestIdOf } from "./mount.ts";
 import { ObservedExchange } from "./observed-exchange.ts";
 import type { OpenCalls } from "./open-calls.ts";
 import { EXPOSED_HEADERS, isLoopbackHost, type Judge, PREFLIGHT_HEADERS } from "./origin.ts";
 import { NOTICE, type Route, ROUTES, SERVED_PATHS } from "./routes.ts";
-import type { SignedIn, SignIn } from "./sign-in.ts";
+import type { Entry, SignIn } from "./sign-in.ts";
 import { isLimited } from "../api-key-limits.ts";
 
 /** A call of one of the services, of a principal that is known. */
@@ -137,7 +138,7 @@ export function createEdge(options: EdgeOptions): (exchange: Exchange) => void {
           refuse(pass, format.error, format.status);
           return;
         }
-        const { principal, limits } = await signIn(pass);
+        const { principal, limits, token } = await signIn(pass);
         if (isLimited(limits)) throw onlyMounted();
         if (options.isStopped()) {
           throw new HoldfastError("unavailable", "this server is shutting down; come back");
@@ -145,7 +146,7 @@ export function createEdge(options: EdgeOptions): (exchange: Exchange) => void {
         const call = options.calls[route.kind];
         if (call === undefined) throw new HoldfastError("not_found", "this server keeps no blobs");
         if (route.call === "stream") {
-          pass.over = options.openCalls.add(exchange.header("authorization"), exchange);
+          pass.over = options.openCalls.add(token, exchange);
         }
         call(exchange, principal);
         // Refused by its headers: nobody reads the rest.
@@ -156,11 +157,11 @@ export function createEdge(options: EdgeOptions): (exchange: Exchange) => void {
 
   async function signIn(
     pass: Pass,
-    authorization = pass.exchange.header("authorization"),
-  ): Promise<SignedIn> {
-    const signedIn = await options.signIn.enter(authorization, pass.exchange.remoteAddress);
-    pass.principal = signedIn.principal;
-    return signedIn;
+    tokens = bearerTokens(pass.exchange.header("authorization")),
+  ): Promise<Entry> {
+    const entry = await options.signIn.enter(tokens, pass.exchange.remoteAddress);
+    pass.principal = entry.principal;
+    return entry;
   }
 
   function mounted(exchange: Exchange, headers: ResponseHeaders): MountedCall & { readonly pass: Pass } {
@@ -171,16 +172,16 @@ export function createEdge(options: EdgeOptions): (exchange: Exchange) => void {
       exchange: pass.exchange,
       requestId,
       signIn: async () => {
-        const authorization = credentialsOf(exchange);
         const {
           principal,
           apiKeyId = principal,
           limits,
-        } = await signIn(pass, authorization).catch((cause: unknown) => {
+          token,
+        } = await signIn(pass, gatewayTokens(exchange)).catch((cause: unknown) => {
           if (cause instanceof HoldfastError) counters.refusals[cause.code]++;
           throw cause;
         });
-        pass.over = options.openCalls.add(authorization, pass.exchange);
+        pass.over = options.openCalls.add(token, pass.exchange);
         return { principal, apiKeyId, limits };
       },
       isStopped: options.isStopped,

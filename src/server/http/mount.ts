@@ -29,7 +29,7 @@ export interface MountedCall {
   readonly exchange: Exchange;
   /** What `x-request-id` says on the answer, and `requestId` in the log. */
   readonly requestId: string;
-  /** By `authorization: Bearer`, else by `x-api-key`. Rejects with `unauthenticated`, or with `overloaded` after too many failures. */
+  /** By `authorization: Bearer`, `x-api-key` or `api-key`, whichever is good first. Rejects with `unauthenticated`, or with `overloaded` after too many failures. */
   readonly signIn: () => Promise<MountedGuest>;
   /** From then on nothing new begins. */
   readonly isStopped: () => boolean;
@@ -59,10 +59,4 @@ const SANE_ID = /^[\w.:-]{1,128}$/;
 export function requestIdOf(exchange: Exchange): string {
   const given = exchange.header("x-request-id");
   return given !== undefined && SANE_ID.test(given) ? given : `req_${randomBytes(16).toString("hex")}`;
-}
-
-/** OpenAI's clients send the first, Anthropic's the second. */
-export function credentialsOf(exchange: Exchange): string | undefined {
-  const apiKey = exchange.header("x-api-key");
-  return exchange.header("authorization") ?? (apiKey === undefined ? undefined : `Bearer ${apiKey}`);
 }

@@ -6,24 +6,24 @@
 import type { Exchange } from "../../transport/node/exchange.ts";
 
 export class OpenCalls {
-  readonly #isGood: (authorization: string | undefined) => Promise<boolean>;
+  readonly #isGood: (apiKey: string | undefined) => Promise<boolean>;
   readonly #calls = new Map<string | undefined, Set<Pick<Exchange, "destroy">>>();
   readonly #timer: NodeJS.Timeout;
 
-  constructor(isGood: (authorization: string | undefined) => Promise<boolean>, intervalMs: number) {
+  constructor(isGood: (apiKey: string | undefined) => Promise<boolean>, intervalMs: number) {
     this.#isGood = isGood;
     this.#timer = setInterval(() => void this.#check(), intervalMs);
     this.#timer.unref();
   }
 
   /** Returns what is to be called when the call is over. */
-  add(authorization: string | undefined, exchange: Pick<Exchange, "destroy">): () => void {
-    const calls = this.#calls.get(authorization) ?? new Set();
-    this.#calls.set(authorization, calls);
+  add(apiKey: string | undefined, exchange: Pick<Exchange, "destroy">): () => void {
+    const calls = this.#calls.get(apiKey) ?? new Set();
+    this.#calls.set(apiKey, calls);
     calls.add(exchange);
     return () => {
       calls.delete(exchange);
-      if (calls.size === 0 && this.#calls.get(authorization) === calls) this.#calls.delete(authorization);
+      if (calls.size === 0 && this.#calls.get(apiKey) === calls) this.#calls.delete(apiKey);
     };
   }
 
@@ -32,8 +32,8 @@ export class OpenCalls {
   }
 
   async #check(): Promise<void> {
-    for (const [authorization, calls] of this.#calls) {
-      if (await this.#isGood(authorization)) continue;
+    for (const [apiKey, calls] of this.#calls) {
+      if (await this.#isGood(apiKey)) continue;
       // Hung up on, a client comes back, and then it is told why.
       for (const exchange of calls) exchange.destroy();
     }

@@ -100,6 +100,7 @@ export function isLoopbackName(name: string): boolean {
 
 /** What our clients, and those of the gateway, send beside the headers that every page may. */
 const CORS_HEADERS = [
+  "api-key",
   "authorization",
   "connect-protocol-version",
   "connect-timeout-ms",

@@ -140,6 +140,21 @@ for (const version of VERSIONS) {
     assert.equal(rig.server.counters.refusals.unauthenticated, 6);
   });
 
+  test(`E7: over HTTP/${version} an API key that is good is found beside an Authorization that is not`, async (t) => {
+    const rig = await startGateway(t, {}, { failedSignIns: { burst: 1, refillMs: 600_000 } });
+    const statusOf = async (headers: Record<string, string>): Promise<number> =>
+      (await ask(rig, version, { path: "/v1/models", headers })).status;
+    for (const authorization of ["", "Bearer", "Bearer ", "Basic YTpi", "Bearer of-another-service"]) {
+      assert.equal(await statusOf({ authorization, "x-api-key": ALICE_KEY }), 200, authorization);
+      assert.equal(await statusOf({ authorization, "api-key": ALICE_KEY }), 200, authorization);
+    }
+    assert.equal(await statusOf({ "api-key": ALICE_KEY }), 200);
+    assert.equal(await statusOf({ "x-api-key": "", "api-key": ALICE_KEY }), 200);
+    assert.equal(await statusOf({ ...bearer(ALICE_KEY), "x-api-key": "wrong" }), 200);
+    assert.equal(await statusOf({ authorization: "", "x-api-key": "wrong", "api-key": "wrong" }), 401);
+    assert.equal(await statusOf({ "api-key": "wrong" }), 429, "it counted once");
+  });
+
   test(`over HTTP/${version} the request id is the client's if it is one, and is on every answer`, async (t) => {
     const rig = await startGateway(t);
     const idOf = async (given: string, path = "/v1/models"): Promise<unknown> => {
