@@ -28,7 +28,7 @@ async function watchSyncs(t: TestContext): Promise<string[]> {
 }
 
 interface Syncing {
-  sync(this: { readonly fd: number }): Promise<void>;
+  sync: (this: { readonly fd: number }) => Promise<void>;
 }
 
 function isSyncing(value: unknown): value is Syncing {
