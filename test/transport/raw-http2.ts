@@ -1,8 +1,9 @@
 /** HTTP/2 frame by frame, for what Node's own client would never send. */
 import type { Socket } from "node:net";
 
-export const TYPES = { data: 0, headers: 1, reset: 3, settings: 4, ping: 6 } as const;
+export const TYPES = { data: 0, headers: 1, reset: 3, settings: 4, ping: 6, goaway: 7 } as const;
 export const ACK = 0x1;
+export const END_STREAM = 0x1;
 export const END_HEADERS = 0x4;
 const HEAD_BYTES = 9;
 
@@ -35,6 +36,13 @@ export function reset(streamId: number, code: number): Buffer {
   const payload = Buffer.alloc(4);
   payload.writeUInt32BE(code);
   return frame(TYPES.reset, 0, streamId, payload);
+}
+
+/** The client leaves; the code says why. */
+export function goAway(code: number): Buffer {
+  const payload = Buffer.alloc(8);
+  payload.writeUInt32BE(code, 4);
+  return frame(TYPES.goaway, 0, 0, payload);
 }
 
 /** Answers settings and pings as an honest client does, and nothing else. */

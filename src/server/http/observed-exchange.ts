@@ -66,6 +66,7 @@ export class ObservedExchange implements Exchange {
         listener.closed(isWhole);
         this.#over();
       },
+      ...(listener.arrived === undefined ? {} : { arrived: (arrival) => listener.arrived?.(arrival) }),
     });
   }
 

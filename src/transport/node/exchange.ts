@@ -7,7 +7,16 @@
  */
 import { HoldfastError } from "../../protocol/errors.ts";
 
-/** What happens to an exchange. No call comes after `closed`, and none before `listen` has returned. */
+/**
+ * What the connection has shown of a response that left whole.
+ *
+ * - `confirmed`: the peer spoke again behind it: with its next request (HTTP/1.1), or with the answer to a ping (HTTP/2).
+ * - `closed`: the peer ended the connection in good order. It does so whether or not its program has read the response.
+ * - `lost`: the connection was reset, or timed out.
+ */
+export type Arrival = "confirmed" | "closed" | "lost";
+
+/** What happens to an exchange. No call but `arrived` comes after `closed`, and none before `listen` has returned. */
 export interface ExchangeListener {
   /** A piece of the request's body, of any size. It may be kept. */
   received(piece: Uint8Array): void;
@@ -20,6 +29,8 @@ export interface ExchangeListener {
    * to the system: more than that nobody can know without the peer's word.
    */
   closed(isWhole: boolean): void;
+  /** After `closed(true)`, at most once, and perhaps never: what the connection has shown since. */
+  arrived?(arrival: Arrival): void;
 }
 
 /** Names in lower case. Several values of one name are several headers. */

@@ -2,6 +2,7 @@
  * An exchange over HTTP/1.1: `node:http`.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { ConnectionFate } from "./connection-fate.ts";
 import type { Exchange, ExchangeListener, ResponseHeaders } from "./exchange.ts";
 
 export class Http1Exchange implements Exchange {
@@ -14,17 +15,16 @@ export class Http1Exchange implements Exchange {
   readonly remoteAddress: string;
   readonly #request: IncomingMessage;
   readonly #response: ServerResponse;
-  /** Asked when the head of the response leaves: a port that is closing keeps no connection alive. */
   readonly #isLast: () => boolean;
   readonly #lastBytesTimeoutMs: number;
+  readonly #fate: ConnectionFate;
   #leaving: NodeJS.Timeout | undefined;
   #isWhole = false;
 
   constructor(
     request: IncomingMessage,
     response: ServerResponse,
-    lastBytesTimeoutMs: number,
-    isLast: () => boolean,
+    { lastBytesTimeoutMs, isLast, fate }: Http1Line,
   ) {
     const target = request.url ?? "/";
     const mark = target.indexOf("?");
@@ -38,6 +38,7 @@ export class Http1Exchange implements Exchange {
     this.#response = response;
     this.#isLast = isLast;
     this.#lastBytesTimeoutMs = lastBytesTimeoutMs;
+    this.#fate = fate;
     // A broken connection is told by `close`; without these the error itself would end the process.
     request.on("error", () => undefined);
     response.on("error", () => undefined);
@@ -63,6 +64,8 @@ export class Http1Exchange implements Exchange {
       isClosed = true;
       clearTimeout(this.#leaving);
       listener.closed(this.#isWhole);
+      if (this.#isWhole && listener.arrived !== undefined)
+        this.#fate.carried((arrival) => listener.arrived?.(arrival));
     };
     this.#response.on("close", close);
     // A listener that comes too late would otherwise wait for ever.
@@ -108,6 +111,14 @@ export class Http1Exchange implements Exchange {
   destroy(): void {
     this.#response.destroy();
   }
+}
+
+/** What carries the exchange. */
+export interface Http1Line {
+  readonly lastBytesTimeoutMs: number;
+  /** Asked when the head of the response leaves: a port that is closing keeps no connection alive. */
+  readonly isLast: () => boolean;
+  readonly fate: ConnectionFate;
 }
 
 /** Empty when there is none, or more than one: then nobody can tell which is meant, and proxies disagree. */

@@ -6,6 +6,7 @@
  */
 import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from "node:http2";
 import { HoldfastError } from "../../protocol/errors.ts";
+import type { ConnectionFate } from "./connection-fate.ts";
 import type { Exchange, ExchangeListener, ResponseHeaders } from "./exchange.ts";
 
 export class Http2Exchange implements Exchange {
@@ -18,7 +19,7 @@ export class Http2Exchange implements Exchange {
   readonly remoteAddress: string;
   readonly #stream: ServerHttp2Stream;
   readonly #headers: IncomingHttpHeaders;
-  readonly #lastBytesTimeoutMs: number;
+  readonly #peer: Peer;
   #leaving: NodeJS.Timeout | undefined;
 
   constructor(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, peer: Peer) {
@@ -26,7 +27,7 @@ export class Http2Exchange implements Exchange {
     const mark = target.indexOf("?");
     this.isSecure = peer.isSecure;
     this.remoteAddress = peer.remoteAddress;
-    this.#lastBytesTimeoutMs = peer.lastBytesTimeoutMs;
+    this.#peer = peer;
     this.method = text(headers[":method"]) ?? "GET";
     this.path = mark === -1 ? target : target.slice(0, mark);
     this.query = mark === -1 ? "" : target.slice(mark + 1);
@@ -57,7 +58,12 @@ export class Http2Exchange implements Exchange {
       if (isClosed) return;
       isClosed = true;
       clearTimeout(this.#leaving);
-      listener.closed(isSent(stream));
+      const isWhole = isSent(stream, this.#peer);
+      listener.closed(isWhole);
+      if (!isWhole || listener.arrived === undefined) return;
+      if (stream.rstCode === constants.NGHTTP2_NO_ERROR)
+        this.#peer.fate.carried((arrival) => listener.arrived?.(arrival));
+      else listener.arrived("lost");
     };
     stream.on("close", close);
     // A listener that comes too late would otherwise wait for ever.
@@ -94,12 +100,12 @@ export class Http2Exchange implements Exchange {
     if (stream.writableEnded || stream.destroyed) return;
     if (last === undefined) stream.end();
     else stream.end(last);
-    this.#leaving = setTimeout(() => this.destroy(), this.#lastBytesTimeoutMs).unref();
+    this.#leaving = setTimeout(() => this.destroy(), this.#peer.lastBytesTimeoutMs).unref();
   }
 
   destroy(): void {
     // After a complete response this says "I need no more of your request".
-    if (isSent(this.#stream)) this.#stream.close(constants.NGHTTP2_NO_ERROR);
+    if (isSent(this.#stream, this.#peer)) this.#stream.close(constants.NGHTTP2_NO_ERROR);
     // Before it "this is broken". To close with an error code would not do: Node then ends the response first, and the peer takes it for complete.
     else this.#stream.destroy(new HoldfastError("connection_lost", "the response was broken off"));
   }
@@ -110,13 +116,19 @@ export interface Peer {
   readonly isSecure: boolean;
   readonly remoteAddress: string;
   readonly lastBytesTimeoutMs: number;
+  readonly fate: ConnectionFate;
+  /** Whether the connection has ended. */
+  readonly isGone: () => boolean;
 }
 
-/** A stream that ends well may be closed before Node has said that its writing is finished. */
-function isSent(stream: ServerHttp2Stream): boolean {
+/**
+ * A stream that ends well may be closed before Node has said that its writing is finished: when other frames of the connection are being
+ * written. It has ended well when its own end closed it, and not the end of the connection or the peer's wish.
+ */
+function isSent(stream: ServerHttp2Stream, { isGone }: Pick<Peer, "isGone">): boolean {
   if (stream.writableFinished) return true;
-  const hasEndedWell = stream.writableEnded && stream.rstCode === constants.NGHTTP2_NO_ERROR;
-  return hasEndedWell && stream.writableLength === 0;
+  const hasEnded = stream.writableEnded && stream.rstCode === constants.NGHTTP2_NO_ERROR;
+  return hasEnded && (stream.writableLength === 0 || (stream.closed && !stream.aborted && !isGone()));
 }
 
 function text(value: string | string[] | undefined): string | undefined {

@@ -5,7 +5,14 @@
  * one that has had no stream for a while is asked to leave.
  */
 import type { Socket } from "node:net";
-import type { IncomingHttpHeaders, ServerHttp2Session, ServerHttp2Stream, ServerOptions } from "node:http2";
+import {
+  constants,
+  type IncomingHttpHeaders,
+  type ServerHttp2Session,
+  type ServerHttp2Stream,
+  type ServerOptions,
+} from "node:http2";
+import { ConnectionFate } from "./connection-fate.ts";
 import type { Exchange } from "./exchange.ts";
 import { Http2Exchange } from "./http2-exchange.ts";
 import type { PortLimits } from "./port-limits.ts";
@@ -17,8 +24,10 @@ const CONNECTION_WINDOW_BYTES = 16 * 1024 * 1024;
 
 interface Kept {
   readonly socket: Socket;
+  readonly fate: ConnectionFate;
   streamCount: number;
   isAwaited: boolean;
+  isConfirming: boolean;
   idleSinceMs: number;
 }
 
@@ -52,16 +61,27 @@ export class SessionKeeper {
   }
 
   keep(session: ServerHttp2Session, socket: Socket): void {
-    const kept: Kept = { socket, streamCount: 0, isAwaited: false, idleSinceMs: performance.now() };
+    const fate = new ConnectionFate(socket, 2);
+    const kept: Kept = {
+      socket,
+      fate,
+      streamCount: 0,
+      isAwaited: false,
+      isConfirming: false,
+      idleSinceMs: performance.now(),
+    };
     this.#sessions.set(session, kept);
     const peer = {
       isSecure: "encrypted" in socket,
       remoteAddress: socket.remoteAddress ?? "",
       lastBytesTimeoutMs: this.#limits.lastBytesTimeoutMs,
+      fate,
+      isGone: () => session.destroyed,
     };
     session.setLocalWindowSize(CONNECTION_WINDOW_BYTES);
     session.on("stream", (stream: ServerHttp2Stream, headers: IncomingHttpHeaders) => {
       kept.streamCount++;
+      confirm(session, kept);
       stream.on("close", () => {
         kept.streamCount--;
         kept.idleSinceMs = performance.now();
@@ -77,6 +97,9 @@ export class SessionKeeper {
     });
     // What is wrong with a connection is told to its streams by their end.
     session.on("error", () => undefined);
+    session.on("goaway", (code) => {
+      if (code !== constants.NGHTTP2_NO_ERROR) fate.broke();
+    });
     session.on("close", () => this.#sessions.delete(session));
     // HTTP/2 knows no half-open connections: a peer that has hung up takes its streams along at once.
     socket.on("end", () => session.destroy());
@@ -93,8 +116,10 @@ export class SessionKeeper {
     for (const [session, kept] of this.#sessions) {
       // It has left in order, and its peer has not hung up: HTTP/2 would wait for that without end.
       if (session.destroyed) kept.socket.destroy();
-      else if (kept.isAwaited) session.destroy();
-      else if (kept.streamCount === 0 && nowMs - kept.idleSinceMs > this.#limits.idleTimeoutMs)
+      else if (kept.isAwaited) {
+        kept.fate.broke();
+        session.destroy();
+      } else if (kept.streamCount === 0 && nowMs - kept.idleSinceMs > this.#limits.idleTimeoutMs)
         session.close();
       else this.#ping(session, kept);
     }
@@ -103,10 +128,24 @@ export class SessionKeeper {
   #ping(session: ServerHttp2Session, kept: Kept): void {
     // One that is closing is asked too: it waits for its streams, and its peer may be gone.
     kept.isAwaited = true;
-    session.ping(() => {
+    const confirmed = kept.fate.mark();
+    session.ping((failure) => {
       kept.isAwaited = false;
+      if (failure === null) confirmed();
     });
   }
+}
+
+/** Asks whether the responses so far have come through, one ping at a time. It is not one that the peer is cut for. */
+function confirm(session: ServerHttp2Session, kept: Kept): void {
+  const { fate } = kept;
+  if (!fate.isWaiting || kept.isConfirming || session.destroyed) return;
+  kept.isConfirming = true;
+  const confirmed = fate.mark();
+  session.ping((failure) => {
+    kept.isConfirming = false;
+    if (failure === null) confirmed();
+  });
 }
 
 function headerBytes(headers: IncomingHttpHeaders): number {

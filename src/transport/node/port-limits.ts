@@ -17,6 +17,8 @@ export interface PortLimits {
   readonly requestTimeoutMs: number;
   /** From the end of a response until its last byte has been taken: nobody else watches it any more. */
   readonly lastBytesTimeoutMs: number;
+  /** HTTP/1.1: a connection that we have ended, until its client has done the same. */
+  readonly hangUpTimeoutMs: number;
   /** A connection without a request. */
   readonly idleTimeoutMs: number;
   /** A peer that has not answered the ping before is cut: so within twice this time. */
@@ -33,6 +35,8 @@ export const PORT_DEFAULTS: PortLimits = Object.freeze({
   requestTimeoutMs: 300_000,
   // As long as a reader of a stream may take to take anything.
   lastBytesTimeoutMs: 30_000,
+  // A client that has read the end hangs up within a round trip or two.
+  hangUpTimeoutMs: 10_000,
   // Longer than the 60 s after which most proxies in front give up an idle connection to us.
   idleTimeoutMs: 75_000,
   pingIntervalMs: 10_000,

@@ -13,6 +13,7 @@ import { performServerHandshake, type ServerHttp2Session } from "node:http2";
 import { createServer as createTcp, type Server, type Socket } from "node:net";
 import { createServer as createTls } from "node:tls";
 import { HoldfastError } from "../../protocol/errors.ts";
+import { ConnectionFate, endInTwoSteps } from "./connection-fate.ts";
 import type { Exchange } from "./exchange.ts";
 import { Http1Exchange } from "./http1-exchange.ts";
 import { SessionKeeper } from "./http2-sessions.ts";
@@ -49,6 +50,7 @@ const DRAIN_MS = 5_000;
 
 export async function openPort(options: PortOptions): Promise<Port> {
   const limits = { ...PORT_DEFAULTS, ...options.limits };
+  const { lastBytesTimeoutMs } = limits;
   const sockets = new Set<Socket>();
   let isClosing = false;
 
@@ -61,6 +63,8 @@ export async function openPort(options: PortOptions): Promise<Port> {
     }
   };
 
+  const fates = new WeakMap<Socket, ConnectionFate>();
+  const isLast = (): boolean => isClosing;
   const http1 = createHttp1(
     {
       maxHeaderSize: limits.headerBytesMax,
@@ -69,8 +73,17 @@ export async function openPort(options: PortOptions): Promise<Port> {
       keepAliveTimeout: limits.idleTimeoutMs,
       connectionsCheckingInterval: Math.min(5_000, limits.headersTimeoutMs),
     },
-    (request, response) =>
-      handle(new Http1Exchange(request, response, limits.lastBytesTimeoutMs, () => isClosing)),
+    (request, response) => {
+      const { socket } = request;
+      const fate = fates.get(socket);
+      // It was told that the response before was the last one: this request could not be answered.
+      if (fate === undefined || socket.writableEnded) {
+        socket.destroy();
+        return;
+      }
+      fate.mark()();
+      handle(new Http1Exchange(request, response, { lastBytesTimeoutMs, isLast, fate }));
+    },
   );
   // It never listens itself, and begins to watch its timeouts when it believes that it does.
   http1.emit("listening");
@@ -82,6 +95,8 @@ export async function openPort(options: PortOptions): Promise<Port> {
     if (isClosing) session.close();
   };
   const serveHttp1 = (socket: Socket): void => {
+    fates.set(socket, new ConnectionFate(socket, 1));
+    endInTwoSteps(socket, limits.hangUpTimeoutMs);
     http1.emit("connection", socket);
     // The first bytes were put back into a socket that stands still.
     socket.resume();

@@ -39,6 +39,7 @@ test("the limits and timeouts of the operator's manual are those of the code", (
     "first bytes of a connection, TLS handshake": seconds(PORT_DEFAULTS.firstBytesTimeoutMs),
     "headers of an HTTP/1.1 request": seconds(PORT_DEFAULTS.headersTimeoutMs),
     "an HTTP/1.1 request as a whole": seconds(PORT_DEFAULTS.requestTimeoutMs),
+    "a connection that the server has ended": seconds(PORT_DEFAULTS.hangUpTimeoutMs),
     "a connection without a request": seconds(PORT_DEFAULTS.idleTimeoutMs),
     "an HTTP/2 peer that does not answer a ping": seconds(2 * PORT_DEFAULTS.pingIntervalMs),
     "a blob that does not move": seconds(BLOB_DEFAULTS.stallMs),
