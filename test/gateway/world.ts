@@ -14,6 +14,7 @@ import {
   Gateway,
   gatewayHttp,
   type GatewayLimits,
+  type HttpLimits,
   type PrincipalClient,
   type Workspace,
 } from "../../src/gateway/index.ts";
@@ -35,6 +36,7 @@ const TABLE_WRITES = ["put", "compareAndSwap", "delete", "batch"];
 
 export interface WorldOptions {
   readonly limits?: Partial<GatewayLimits>;
+  readonly httpLimits?: Partial<HttpLimits>;
   readonly isReusing?: boolean;
   /** Instead of the agent. */
   readonly application?: Application;
@@ -138,7 +140,7 @@ export class World {
       return { client, blobs };
     };
     this.clientOf = clientOf;
-    const { limits = {}, isReusing = true, workspace } = this.#options;
+    const { limits = {}, httpLimits = {}, isReusing = true, workspace } = this.#options;
     const gateway = new Gateway({
       workspace,
       clientOf,
@@ -154,7 +156,7 @@ export class World {
     });
     await gateway.start();
     const logger = pino({ level: "trace" }, { write: (line: string) => void this.logLines.push(line) });
-    const mounts = [gatewayHttp({ answers: gateway })];
+    const mounts = [gatewayHttp({ answers: gateway, limits: httpLimits })];
     const http = await serveHttp({ server, authenticate: signIn, logger, mounts });
     this.cable.target = http.port;
     this.#process = { life, gateway, http };
