@@ -9,7 +9,7 @@ import {
 } from "../protocol/chat-message.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import { allIds, checkIds, countOf, type IdList, idsIn, messageIds } from "../protocol/id-pages.ts";
-import type { RunRequest, UserMessage } from "../protocol/messages.ts";
+import { BlobKind, type RunRequest, type UserMessage } from "../protocol/messages.ts";
 import { blobIdOf, hexOf } from "./blobs.ts";
 import type { ShownStep } from "./checkpoint.ts";
 import { toolMessage, userMessage, withAllResults, type Written, written } from "./messages.ts";
@@ -106,7 +106,7 @@ export class History {
     for (; this.#taken < log.entries.length; this.#taken++) {
       const entry = log.entries[this.#taken];
       if (entry?.kind === "user") {
-        this.own.push(written(await userMessage(entry.message, this.#io, this.#keeps)));
+        this.own.push(written(await this.#said(entry.message)));
         this.shown.push(entry.message);
       } else if (entry !== undefined) {
         await this.#takeStep(entry.record);
@@ -114,6 +114,18 @@ export class History {
       await this.#takeResults();
     }
     await this.#takeResults();
+  }
+
+  async #said(message: UserMessage): Promise<ChatMessage> {
+    if (message.messageJson === undefined) return userMessage(message, this.#io, this.#keeps);
+    const told = readMessage(await this.#io.read(message.messageJson));
+    if (told.role !== "user" && told.role !== "system")
+      throw new TurnFailure("invalid_request", "what is said to the model is the user's or the system's");
+    for (const part of told.content) {
+      if (!this.#keeps || part.type !== "file" || part.blobId === undefined) continue;
+      await this.#io.setBlob(await this.#io.blob(part.blobId), BlobKind.CONTENT);
+    }
+    return told;
   }
 
   async #takeStep(record: StepRecord): Promise<void> {

@@ -66,14 +66,17 @@ export async function lighter(message: UserMessage, io: TurnIo): Promise<UserMes
     const { content } = attachment.content ?? {};
     if (content?.case === "inline") attachment.content = await putContent(content.value, io.stream.blobs);
   }
+  const told = light.messageJson?.content;
+  if (told?.case === "inline") light.messageJson = await putContent(told.value, io.stream.blobs);
   return light;
 }
 
 /** What stays of it then. */
-export function lightestBytes({ text, messageId, attachments }: UserMessage): number {
+export function lightestBytes({ text, messageId, attachments, messageJson }: UserMessage): number {
   const named = attachments.map(({ mediaType, fileName }) => ({ mediaType, fileName }));
   const message = create(UserMessageSchema, { text, messageId, attachments: named });
-  return toBinary(UserMessageSchema, message).length + attachments.length * BLOB_NAME_BYTES;
+  const contents = attachments.length + (messageJson === undefined ? 0 : 1);
+  return toBinary(UserMessageSchema, message).length + contents * BLOB_NAME_BYTES;
 }
 
 /** A blob id, its size, and the tags around them. */

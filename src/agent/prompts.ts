@@ -10,9 +10,9 @@ const AGENT =
   "user may be asked to allow them and may say no. A tool result that says the outcome is unknown means that it may or may not " +
   "have happened: look before you try again. When you are done, say what you did, briefly.";
 
-/** When the client gives none. A plain chat has none at all. */
+/** When the client gives none, not even an empty one. A plain chat has none at all. */
 export function systemPrompt(request: RunRequest, offer: Offer, given: string): string {
-  if (given !== "" || !offer.hasBuiltIns) return given;
+  if (request.systemPrompt !== undefined || !offer.hasBuiltIns) return given;
   const { workspace = "", operatingSystem = "", shell = "", timeZone = "" } = request.environment ?? {};
   const facts = [
     ["Workspace", workspace],

@@ -109,15 +109,15 @@ export class Turn {
 
   /** What the model is told and nobody said. */
   #addUnsaid(): void {
-    const kind = this.#request.action?.action.case;
-    if (kind === "summarizeAction") this.#history.add(userText(SUMMARIZE));
-    const isAnswered = this.#history.earlier.at(-1)?.role === "assistant";
-    if (kind === "continueAction" && isAnswered) this.#history.add(userText(CONTINUE));
-    if (kind === "summarizeAction" || kind === "continueAction") {
-      if (this.#history.earlier.length === 0) {
-        throw new TurnFailure("invalid_request", "there is no conversation to go on with");
-      }
-    }
+    const action = this.#request.action?.action;
+    if (action?.case !== "summarizeAction" && action?.case !== "continueAction") return;
+    const { earlier } = this.#history;
+    const isAsItStands = action.case === "continueAction" && action.value.asItStands;
+    const isInstructed = isAsItStands && this.#request.systemPrompt !== undefined;
+    if (earlier.length === 0 && !isInstructed)
+      throw new TurnFailure("invalid_request", "there is no conversation to go on with");
+    if (action.case === "summarizeAction") this.#history.add(userText(SUMMARIZE));
+    else if (!isAsItStands && earlier.at(-1)?.role === "assistant") this.#history.add(userText(CONTINUE));
   }
 
   /** A step that was cut off begins anew; nothing of it had an effect (C0). */

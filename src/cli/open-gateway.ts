@@ -15,7 +15,14 @@ import { resolveHomeKey } from "../client-node/home-key.ts";
 import { filePlace, parseHomeKey } from "../client-node/key-places.ts";
 import { keyDirectory, thisPlatform } from "../client-node/scope.ts";
 import { TableJournalStore } from "../client-node/table-journal-store.ts";
-import { Gateway, type ListedModel, type PrincipalClient, type Workspace } from "../gateway/index.ts";
+import {
+  Gateway,
+  type ListedModel,
+  NO_PROVIDERS,
+  type PrincipalClient,
+  type ProviderSide,
+  type Workspace,
+} from "../gateway/index.ts";
 import { ExecKind } from "../protocol/messages.ts";
 import { modelNameOf } from "../protocol/model-name.ts";
 import { nodeSealing } from "../sealing/node.ts";
@@ -26,6 +33,7 @@ import { createTools } from "../tools/index.ts";
 import { memoryTransport } from "../transport/index.ts";
 import { http2Connect } from "../transport/node/http2-client.ts";
 import { failure, usageError } from "./failures.ts";
+import { providerSide } from "./provider-side.ts";
 import type { Surroundings } from "./terminal.ts";
 
 export interface GatewayParts {
@@ -44,6 +52,7 @@ export interface GatewayParts {
 
 export interface OpenGateway {
   readonly gateway: Gateway;
+  readonly providers: ProviderSide;
   close(): Promise<void>;
 }
 
@@ -101,6 +110,7 @@ export async function openGateway(parts: GatewayParts): Promise<OpenGateway> {
   timer.unref();
   return {
     gateway,
+    providers: way.providers,
     close: async () => {
       clearInterval(timer);
       await gateway.close();
@@ -149,6 +159,7 @@ interface Way {
   readonly credentialsOf: (principal: string) => string;
   readonly models: () => readonly ListedModel[];
   readonly resolveModel: (name: string) => string | undefined;
+  readonly providers: ProviderSide;
   close(): void | Promise<void>;
 }
 
@@ -163,6 +174,7 @@ function wayWithin({ server, models }: GatewayParts): Way {
     credentialsOf: (principal) => principal,
     models: () => models.list(),
     resolveModel: (name) => resolveModel(models, name),
+    providers: providerSide(models),
     close: () => undefined,
   };
 }
@@ -180,6 +192,7 @@ async function wayTo(url: string, { env }: Surroundings): Promise<Way> {
     credentialsOf: () => apiKey,
     models: () => models,
     resolveModel: modelNameOf,
+    providers: NO_PROVIDERS,
     close: () => transport.close(),
   };
 }

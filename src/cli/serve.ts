@@ -80,15 +80,15 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
       workspace: settings.workspace,
     });
     running.gateway = opened;
-    const { gateway } = opened;
+    const { gateway, providers } = opened;
     // Before anybody can know that it runs: who was told must not be able to end it unawares.
     const stopped = stopSignal(() => term.note("Stopped at once."));
     const http = await serveHttp({
       server: running.server,
       logger,
       authenticate: (apiKey) => keys.authenticate(apiKey),
-      mounts: [gatewayHttp({ answers: gateway })],
-      extraMetrics: () => gateway.metrics() + models.metrics(),
+      mounts: [gatewayHttp({ answers: gateway, providers })],
+      extraMetrics: () => gateway.metrics(),
       host: settings.host,
       port: settings.port,
       allowedHosts: settings.allowHosts,

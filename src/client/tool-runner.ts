@@ -126,12 +126,10 @@ export class ToolRunner {
     const { execId } = exec;
     let approval: Approval;
     try {
-      const download = (blobId: string) => this.#outputs.download(blobId);
-      approval = await this.#tools.approve(exec, { download });
-    } catch (cause) {
+      approval = await this.#tools.approve(exec);
+    } catch {
       // Who cannot be asked has not said yes.
-      const why = cause instanceof Error ? cause.message : String(cause);
-      approval = { allowed: false, untilMs: 0, reason: `nobody could be asked: ${why}` };
+      approval = { allowed: false, untilMs: 0 };
     }
     if (approval.allowed) {
       this.#outputs.input({ kind: "approved", execId, argsHash, untilMs: approval.untilMs });

@@ -9,11 +9,11 @@ import {
   type ChatRequest,
   type Lineage,
   type LineMessage,
+  type SaidLine,
   splitRequest,
   systemHash,
   toolsHash,
   type ToolLine,
-  type UserLine,
 } from "./openai/index.ts";
 import type { PendingCall, SessionRecord } from "./session-record.ts";
 
@@ -36,7 +36,7 @@ export type Match =
       readonly session: SessionRecord;
       readonly results: readonly (readonly [PendingCall, ToolLine])[];
       /** Said behind the results. */
-      readonly said: UserLine | undefined;
+      readonly said: readonly SaidLine[];
     }
   | { readonly kind: "next_turn"; readonly session: SessionRecord; readonly messages: readonly LineMessage[] }
   | { readonly kind: "fresh"; readonly reason: FreshReason };
@@ -75,7 +75,7 @@ export async function matchRequest(sessions: SessionLookup, facts: Facts): Promi
 
 interface Tail {
   readonly results: readonly ToolLine[];
-  readonly said: UserLine | undefined;
+  readonly said: readonly SaidLine[];
 }
 
 async function matchResults(sessions: SessionLookup, facts: Facts, { results, said }: Tail): Promise<Match> {
@@ -106,15 +106,15 @@ export function resultsOf(
 async function matchMessage(
   sessions: SessionLookup,
   facts: Facts,
-  said: UserLine | undefined,
+  said: readonly SaidLine[],
 ): Promise<Match> {
   const { principal, model, context, lineage } = facts;
   const session = await sessions.byLineage(principal, model, context, lineage.seen);
-  if (session === undefined || said === undefined) return { kind: "fresh", reason: "unknown_lineage" };
+  if (session === undefined || said.length === 0) return { kind: "fresh", reason: "unknown_lineage" };
   // A session that went on from there is another one's past.
   if (session.state !== "finished") return { kind: "fresh", reason: "not_waiting" };
   if (!isSame(session, facts)) return { kind: "fresh", reason: "diverged" };
-  return { kind: "next_turn", session, messages: [said] };
+  return { kind: "next_turn", session, messages: said };
 }
 
 function isSame(session: SessionRecord, { model, context, lineage }: Facts): boolean {

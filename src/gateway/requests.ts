@@ -8,7 +8,7 @@
 import { hash } from "node:crypto";
 import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import type { ClientBlobStore } from "../client/index.ts";
-import { encodeChatMessage } from "../protocol/chat-message.ts";
+import { encodeChatMessage, textOf } from "../protocol/chat-message.ts";
 import { messageIds, withIds } from "../protocol/id-pages.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import {
@@ -24,9 +24,9 @@ import {
 import {
   type ChatRequest,
   type LineMessage,
+  type SaidLine,
   toChatMessages,
   type ToolLine,
-  type UserLine,
 } from "./openai/index.ts";
 import type { PendingCall } from "./session-record.ts";
 
@@ -67,13 +67,14 @@ export function turnRequest(blobs: ClientBlobStore, turn: TurnRequest): BegunTur
     conversationState,
     conversationId,
     model,
-    action: { action: { case: "continueAction", value: {} } },
+    action: { action: { case: "continueAction", value: { asItStands: true } } },
     tools: request.tools.map((tool) => ({ ...tool })),
     execKinds: [ExecKind.MCP, ...turn.ownKinds],
     keepsBlobs: true,
     options: request.options,
     preFetchedBlobs: prefetched([...written, ...pages]),
-    ...(request.system === "" ? {} : { systemPrompt: system.content }),
+    // Also an empty one: the client's instructions are all there are.
+    systemPrompt: system.content,
   };
   return { first: encode({ case: "runRequest", value }), kept };
 }
@@ -148,16 +149,16 @@ export interface ResultContext {
 /** What one request says into a stream that waits. */
 export interface SaidResults {
   readonly results: readonly (readonly [PendingCall, ToolLine])[];
-  readonly said: UserLine | undefined;
+  readonly said: readonly SaidLine[];
 }
 
-/** The user's words first: the model is asked again as soon as the last result is there. */
+/** What was said first: the model is asked again as soon as the last result is there. */
 export function resultBodies(
   { results, said }: SaidResults,
   context: ResultContext,
 ): Promise<readonly Uint8Array[]> {
   return Promise.all([
-    ...(said === undefined ? [] : [userAction(said, context)]),
+    ...said.map((line) => sayAction(line, context)),
     ...results.map(([pending, line]) => toolResult(pending, line, context)),
   ]);
 }
@@ -194,14 +195,15 @@ function encode(
   return toBinary(AgentClientMessageSchema, create(AgentClientMessageSchema, { message }));
 }
 
-/** What the user says behind tool results: the model is told with them. */
-async function userAction({ parts }: UserLine, { upload }: ResultContext): Promise<Uint8Array> {
-  const text = parts.flatMap((part) => (part.type === "text" ? [part.text] : [])).join("\n");
-  const files = parts.flatMap((part) => (part.type === "file" && "bytes" in part ? [part] : []));
-  const attachments = await Promise.all(
-    files.map(async ({ mediaType, bytes }) => ({ mediaType, content: await sentContent(bytes, upload) })),
-  );
-  const action = { case: "userMessageAction", value: { userMessage: { text, attachments } } } as const;
+/** What is said behind tool results: the model is told with them, in the client's own form. */
+async function sayAction(line: SaidLine, { upload }: ResultContext): Promise<Uint8Array> {
+  const { history, files } = toChatMessages([line]);
+  await Promise.all([...files.values()].map(upload));
+  const [told] = history;
+  if (told === undefined) throw new Error("a line is a message");
+  const text = textOf(told);
+  const messageJson = await sentContent(encodeChatMessage(told), upload);
+  const action = { case: "userMessageAction", value: { userMessage: { text, messageJson } } } as const;
   return encode({ case: "conversationAction", value: { action } });
 }
 

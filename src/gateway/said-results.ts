@@ -27,7 +27,7 @@ export async function sayAgain(call: ChatCall, session: Session): Promise<void> 
   session.isDoubtful = false;
   const results = resultsOf(record.answered, splitRequest(call.request.messages).results);
   try {
-    const bodies = await bodiesFor(call, session, { results, said: undefined });
+    const bodies = await bodiesFor(call, session, { results, said: [] });
     await Promise.all(bodies.map((body) => turn.stream.send(body)));
   } catch (cause) {
     // The stream is over: it needs no results any more.

@@ -15,15 +15,25 @@ export interface JsonObject {
   readonly [name: string]: Json;
 }
 
-export type ChatMessage = UserChatMessage | AssistantChatMessage | ToolChatMessage;
+export type ChatMessage = SystemChatMessage | UserChatMessage | AssistantChatMessage | ToolChatMessage;
+
+/** Instructions that came in the middle of the conversation. Those that it began with are the system prompt. */
+export interface SystemChatMessage {
+  readonly role: "system";
+  /** Of its speaker; for providers that have a word for it. */
+  readonly name?: string;
+  readonly content: readonly TextPart[];
+}
 
 export interface UserChatMessage {
   readonly role: "user";
+  readonly name?: string;
   readonly content: readonly (TextPart | FilePart)[];
 }
 
 export interface AssistantChatMessage {
   readonly role: "assistant";
+  readonly name?: string;
   readonly content: readonly (TextPart | ReasoningPart | ToolCallPart)[];
 }
 
@@ -36,6 +46,8 @@ export interface ToolChatMessage {
 export interface TextPart {
   readonly type: "text";
   readonly text: string;
+  /** The client's mark for a provider's prompt cache, as the client wrote it. */
+  readonly cacheControl?: JsonObject;
   readonly providerMetadata?: JsonObject;
 }
 
@@ -47,6 +59,9 @@ export interface FilePart {
   /** Exactly one of these: 64 hexadecimal digits, or an address that the provider fetches. */
   readonly blobId?: string;
   readonly url?: string;
+  /** How closely the model is to look at an image: low, high, auto. */
+  readonly detail?: string;
+  readonly cacheControl?: JsonObject;
 }
 
 export interface ReasoningPart {
@@ -91,14 +106,18 @@ export function decodeChatMessage(bytes: Uint8Array): ChatMessage {
   } catch (cause) {
     throw invalidFrame("a message of the conversation is not JSON", cause);
   }
-  const { role, content } = objectOf(json, "a message");
+  const message = objectOf(json, "a message");
+  const { role, content } = message;
   const parts = Array.isArray(content) ? content.map((part: unknown) => objectOf(part, "a part")) : undefined;
   if (parts === undefined) throw wrong("content is not a list of parts");
+  const named = optionalText(message, "name");
   switch (role) {
+    case "system":
+      return { role, ...named, content: parts.map(systemPart) };
     case "user":
-      return { role, content: parts.map(userPart) };
+      return { role, ...named, content: parts.map(userPart) };
     case "assistant":
-      return { role, content: parts.map(assistantPart) };
+      return { role, ...named, content: parts.map(assistantPart) };
     case "tool":
       return { role, content: parts.map(toolResult) };
     default:
@@ -113,6 +132,11 @@ export function textOf(message: ChatMessage): string {
 }
 
 type Fields = Readonly<Record<string, unknown>>;
+
+function systemPart(part: Fields): TextPart {
+  if (part["type"] !== "text") throw wrong("a system message has text parts only");
+  return textPart(part);
+}
 
 function userPart(part: Fields): TextPart | FilePart {
   switch (part["type"]) {
@@ -167,7 +191,12 @@ function toolResult(part: Fields): ToolResultPart {
 }
 
 function textPart(part: Fields): TextPart {
-  return { type: "text", text: text(part, "text"), ...metadata(part) };
+  return {
+    type: "text",
+    text: text(part, "text"),
+    ...optionalObject(part, "cacheControl"),
+    ...metadata(part),
+  };
 }
 
 const BLOB_ID = /^[0-9a-f]{64}$/;
@@ -180,17 +209,34 @@ function filePart(part: Fields): FilePart {
   return {
     type: "file",
     mediaType: text(part, "mediaType"),
-    ...(part["fileName"] === undefined ? {} : { fileName: text(part, "fileName") }),
+    ...optionalText(part, "fileName"),
     ...(blobId === undefined ? {} : { blobId }),
     ...(url === undefined ? {} : { url }),
+    ...optionalText(part, "detail"),
+    ...optionalObject(part, "cacheControl"),
   };
 }
 
 function metadata(part: Fields): { readonly providerMetadata?: JsonObject } {
-  const value = part["providerMetadata"];
-  if (value === undefined) return {};
-  if (!isJsonObject(value)) throw wrong("providerMetadata is not an object");
-  return { providerMetadata: value };
+  return optionalObject(part, "providerMetadata");
+}
+
+function optionalText<Name extends string>(fields: Fields, name: Name): { readonly [Key in Name]?: string } {
+  const present: { [Key in Name]?: string } = {};
+  if (fields[name] !== undefined) present[name] = text(fields, name);
+  return present;
+}
+
+function optionalObject<Name extends string>(
+  fields: Fields,
+  name: Name,
+): { readonly [Key in Name]?: JsonObject } {
+  const present: { [Key in Name]?: JsonObject } = {};
+  const value = fields[name];
+  if (value === undefined) return present;
+  if (!isJsonObject(value)) throw wrong(`${name} is not an object`);
+  present[name] = value;
+  return present;
 }
 
 function text(fields: Fields, name: string): string {

@@ -11,7 +11,8 @@ import {
 
 export interface PacedCall {
   readonly tool: string;
-  readonly args: object;
+  /** A text goes out as it stands. */
+  readonly args: object | string;
 }
 
 /** Words, a tool call, or something to wait for. */
@@ -54,7 +55,7 @@ export class PacedModel implements Model {
         for (const text of piece.split(/(?<= )/u)) yield { kind: "text", text };
       } else {
         const toolCallId = `call_${++made}`;
-        const args = JSON.stringify(piece.args);
+        const args = typeof piece.args === "string" ? piece.args : JSON.stringify(piece.args);
         yield { kind: "tool_call_delta", toolCallId, tool: piece.tool, args };
         yield { kind: "tool_call", toolCallId, tool: piece.tool, args };
       }

@@ -6,6 +6,8 @@ import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
 import { pino } from "pino";
 import { createAgent } from "../../src/agent/index.ts";
+import type { ProviderModels } from "../../src/agent/models/index.ts";
+import { providerSide } from "../../src/cli/provider-side.ts";
 import { Client } from "../../src/client/index.ts";
 import { TableBlobStore } from "../../src/client-node/blobs.ts";
 import { TableJournalStore } from "../../src/client-node/table-journal-store.ts";
@@ -14,7 +16,6 @@ import {
   Gateway,
   gatewayHttp,
   type GatewayLimits,
-  type HttpLimits,
   type PrincipalClient,
   type Workspace,
 } from "../../src/gateway/index.ts";
@@ -36,12 +37,13 @@ const TABLE_WRITES = ["put", "compareAndSwap", "delete", "batch"];
 
 export interface WorldOptions {
   readonly limits?: Partial<GatewayLimits>;
-  readonly httpLimits?: Partial<HttpLimits>;
   readonly isReusing?: boolean;
   /** Instead of the agent. */
   readonly application?: Application;
   readonly others?: readonly PacedModel[];
   readonly workspace?: Workspace;
+  /** Real providers instead of the paced model. */
+  readonly providers?: ProviderModels;
 }
 
 interface Process {
@@ -111,7 +113,8 @@ export class World {
     const log = life.mortal(this.#log, LOG_WRITES);
     const tables = life.mortal(this.tables, TABLE_WRITES);
     const now = (): number => this.nowMs;
-    const models = modelsOf(model, ...(this.#options.others ?? []));
+    const { providers } = this.#options;
+    const models = providers ?? modelsOf(model, ...(this.#options.others ?? []));
     const application = this.#options.application ?? createAgent({ models });
     const store = await openLogStreamStore(log, { now: Date.now });
     const server = createServer({ store, blobs: this.#blobs, sealing, application, onBug });
@@ -140,7 +143,7 @@ export class World {
       return { client, blobs };
     };
     this.clientOf = clientOf;
-    const { limits = {}, httpLimits = {}, isReusing = true, workspace } = this.#options;
+    const { limits = {}, isReusing = true, workspace } = this.#options;
     const gateway = new Gateway({
       workspace,
       clientOf,
@@ -148,7 +151,8 @@ export class World {
       sealer,
       secret: SECRET,
       models: () => models.list(),
-      resolveModel: (name) => models.list().find(({ id }) => id === name || name === "")?.id,
+      resolveModel: (name) =>
+        providers?.resolve(name).id ?? models.list().find(({ id }) => id === name || name === "")?.id,
       limits,
       isReusing,
       now,
@@ -156,7 +160,8 @@ export class World {
     });
     await gateway.start();
     const logger = pino({ level: "trace" }, { write: (line: string) => void this.logLines.push(line) });
-    const mounts = [gatewayHttp({ answers: gateway, limits: httpLimits })];
+    const side = providers === undefined ? {} : { providers: providerSide(providers) };
+    const mounts = [gatewayHttp({ answers: gateway, ...side })];
     const http = await serveHttp({ server, authenticate: signIn, logger, mounts });
     this.cable.target = http.port;
     this.#process = { life, gateway, http };

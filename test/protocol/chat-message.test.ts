@@ -18,7 +18,20 @@ const MESSAGES: readonly ChatMessage[] = [
     ],
   },
   {
+    role: "system",
+    name: "harbour",
+    content: [{ type: "text", text: "Be brief.", cacheControl: { type: "ephemeral" } }],
+  },
+  {
+    role: "user",
+    name: "ann",
+    content: [
+      { type: "file", mediaType: "image/png", url: "https://a.example/", detail: "low", cacheControl: {} },
+    ],
+  },
+  {
     role: "assistant",
+    name: "bot",
     content: [
       { type: "reasoning", text: "hm", providerMetadata: { p: { signature: "s" } } },
       { type: "text", text: "A dog" },
@@ -46,14 +59,16 @@ test("messages come back as they were written, in the same bytes", () => {
     assert.deepEqual(decodeChatMessage(bytes), message);
     assert.deepEqual(encodeChatMessage(decodeChatMessage(bytes)), bytes);
   }
-  assert.deepEqual(MESSAGES.map(textOf), ["what is this?", "A dog", "?"]);
+  assert.deepEqual(MESSAGES.map(textOf), ["what is this?", "Be brief.", "", "A dog", "?"]);
 });
 
 test("what is not a message is refused, and it says what is wrong", () => {
   const cases: readonly (readonly [string, RegExp])[] = [
     ["nonsense", /not JSON/u],
     ["[]", /not an object/u],
-    ['{"role":"system","content":[]}', /no role "system"/u],
+    ['{"role":"narrator","content":[]}', /no role "narrator"/u],
+    ['{"role":"system","content":[{"type":"file"}]}', /text parts only/u],
+    ['{"role":"user","name":1,"content":[]}', /name is not a text/u],
     ['{"role":"user","content":"text"}', /not a list/u],
     ['{"role":"user","content":[{"type":"tool-call"}]}', /no part "tool-call"/u],
     ['{"role":"user","content":[{"type":"text"}]}', /text is not a text/u],

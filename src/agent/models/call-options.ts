@@ -33,12 +33,18 @@ export function callOptionsOf(
 ): CallOptions {
   const { options, tools } = call;
   const maxOutputTokens = lower(options?.maxOutputTokens, outputTokensMax);
+  // Chat completions have two names for it. Reasoning models refuse the older one, some servers know no other.
+  const isRenamed = dialect === "openai-compatible" && options?.limitsCompletion === true;
+  const own = {
+    ...(isRenamed && maxOutputTokens !== undefined ? { max_completion_tokens: maxOutputTokens } : {}),
+    ...ownOptions(call, dialect),
+  };
   return {
     ...(tools.length > 0 ? { tools: tools.map(functionTool) } : {}),
-    ...(maxOutputTokens === undefined ? {} : { maxOutputTokens }),
+    ...(isRenamed || maxOutputTokens === undefined ? {} : { maxOutputTokens }),
     ...(options === undefined ? {} : plainOptions(options, tools.length > 0)),
     ...reasoning(options?.reasoningEffort, dialect),
-    providerOptions: { [NAMESPACES[dialect]]: ownOptions(call, dialect) },
+    providerOptions: { [NAMESPACES[dialect]]: own },
   };
 }
 
@@ -122,12 +128,14 @@ function dialectOptions(
   const effort = EFFORTS.some((name) => name === reasoningEffort) ? undefined : reasoningEffort;
   const format = responseFormat?.format;
   const strictness = format?.case === "json" ? { strictJsonSchema: format.value.strict } : {};
+  const { verbosity, promptCacheKey, logitBiasJson, predictionJson } = options ?? {};
   switch (dialect) {
     case "openai":
       return {
         // The conversation is the client's: OpenAI keeps nothing, and reasoning travels sealed.
         store: false,
-        ...(conversationId === "" ? {} : { promptCacheKey: cacheName(conversationId) }),
+        ...cacheKey(promptCacheKey, conversationId),
+        ...(verbosity === undefined ? {} : { textVerbosity: verbosity }),
         ...(parallel === undefined ? {} : { parallelToolCalls: parallel }),
         ...(effort === undefined ? {} : { reasoningEffort: effort }),
         ...strictness,
@@ -137,18 +145,26 @@ function dialectOptions(
         ...(parallel === undefined ? {} : { parallel_tool_calls: parallel }),
         ...(effort === undefined ? {} : { reasoningEffort: effort }),
         ...(topK === undefined ? {} : { top_k: topK }),
+        ...(verbosity === undefined ? {} : { verbosity }),
+        ...(promptCacheKey === undefined ? {} : { prompt_cache_key: promptCacheKey }),
+        ...(logitBiasJson === undefined ? {} : { logit_bias: parsed(logitBiasJson, "logit_bias_json") }),
+        ...(predictionJson === undefined ? {} : { prediction: parsed(predictionJson, "prediction_json") }),
         ...strictness,
       };
     case "anthropic":
-      return parallel === false ? { disableParallelToolUse: true } : {};
+      // Pings are signs of life while nothing is written.
+      return { includePings: true, ...(parallel === false ? { disableParallelToolUse: true } : {}) };
     case "google":
       return {};
   }
 }
 
-function cacheName(conversationId: string): string {
-  if (conversationId.length <= CACHE_NAME_CHARS_MAX) return conversationId;
-  return createHash("sha256").update(conversationId).digest("hex");
+/** The caller's as it stands; a conversation's id is made fit. */
+function cacheKey(asked: string | undefined, conversationId: string): { promptCacheKey?: string } {
+  if (asked !== undefined) return { promptCacheKey: asked };
+  if (conversationId === "") return {};
+  if (conversationId.length <= CACHE_NAME_CHARS_MAX) return { promptCacheKey: conversationId };
+  return { promptCacheKey: createHash("sha256").update(conversationId).digest("hex") };
 }
 
 function parsed(json: string, what: string): JsonObject {

@@ -6,6 +6,8 @@ export {
   type ModelsConfig,
   type ModelsOptions,
   type ProviderModels,
+  type ServedModel,
 } from "./registry.ts";
 export { rehearsalModel } from "./rehearsal.ts";
+export { unspokenBy } from "./words.ts";
 export { DEFAULT_PATIENCE, type Patience } from "./patience.ts";

@@ -3,7 +3,10 @@
  */
 import type { LanguageModelV4 } from "@ai-sdk/provider";
 import { NAMESPACES } from "./dialect.ts";
+import { markedNumbersFetch, plainNumbers } from "./google-numbers.ts";
+import { chatBody } from "./chat-body.ts";
 import type { Fetch, HttpProvider } from "./providers.ts";
+import { verbatimFetch } from "./verbatim.ts";
 
 export async function loadModel(
   provider: HttpProvider,
@@ -12,7 +15,7 @@ export async function loadModel(
   fetch: Fetch,
 ): Promise<LanguageModelV4> {
   const { dialect, baseURL } = provider;
-  const settings = { baseURL, headers: { ...provider.headers }, fetch };
+  const settings = { baseURL, headers: { ...provider.headers }, fetch: verbatimFetch(fetch) };
   const keyed = { ...settings, apiKey: apiKey ?? "" };
   switch (dialect) {
     case "openai": {
@@ -25,11 +28,17 @@ export async function loadModel(
     }
     case "google": {
       const { createGoogleGenerativeAI } = await import("@ai-sdk/google");
-      return createGoogleGenerativeAI(keyed).languageModel(model);
+      const marking = { ...keyed, fetch: markedNumbersFetch(settings.fetch) };
+      return plainNumbers(createGoogleGenerativeAI(marking).languageModel(model));
     }
     case "openai-compatible": {
       const { createOpenAICompatible } = await import("@ai-sdk/openai-compatible");
-      const shape = { name: NAMESPACES[dialect], includeUsage: true, supportsStructuredOutputs: true };
+      const shape = {
+        name: NAMESPACES[dialect],
+        includeUsage: true,
+        supportsStructuredOutputs: true,
+        transformRequestBody: chatBody,
+      };
       return createOpenAICompatible({ ...(apiKey === undefined ? settings : keyed), ...shape }).chatModel(
         model,
       );

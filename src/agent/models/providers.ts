@@ -17,10 +17,8 @@ export interface ProviderConfig {
   /** The name of the environment variable that holds the API key. */
   readonly apiKeyEnv?: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** How long the provider may say nothing of the answer, whatever it does. */
+  /** How long the provider may say nothing. */
   readonly silenceMs?: number;
-  /** The same between two pieces of text or of a tool's arguments. */
-  readonly writingSilenceMs?: number;
 }
 
 export interface HttpProvider {
@@ -29,7 +27,6 @@ export interface HttpProvider {
   readonly apiKeyEnv: string | undefined;
   readonly headers: Readonly<Record<string, string>>;
   readonly silenceMs: number | undefined;
-  readonly writingSilenceMs: number | undefined;
 }
 
 export type Provider = HttpProvider | "rehearsal";
@@ -63,7 +60,6 @@ function configuredProvider(config: ProviderConfig): Provider {
     apiKeyEnv: config.apiKeyEnv ?? KEY_VARIABLES[config.type],
     headers: config.headers ?? {},
     silenceMs: config.silenceMs,
-    writingSilenceMs: config.writingSilenceMs,
   };
 }
 
@@ -75,7 +71,6 @@ function environmentProviders(environment: Environment): readonly (readonly [str
     apiKeyEnv,
     headers: {},
     silenceMs: undefined,
-    writingSilenceMs: undefined,
   });
   const found: (readonly [string, HttpProvider])[] = [];
   for (const dialect of ["anthropic", "openai", "google"] as const) {

@@ -6,8 +6,8 @@
  */
 import { MODEL_NAME_RULE, modelNameOf } from "../../protocol/model-name.ts";
 import { type Model, ModelFailure, type ModelInfo, type Models } from "../model.ts";
-import { BreakCounters } from "./break-counters.ts";
 import { ANSWER_MS_MAX, discoverNames } from "./discovery.ts";
+import type { ProviderType } from "./dialect.ts";
 import { OFFERED } from "./offered.ts";
 import {
   apiKeyOf,
@@ -18,6 +18,7 @@ import {
   type ProviderConfig,
   providersOf,
 } from "./providers.ts";
+import { type LimitHeaders, RateLimits } from "./rate-limits.ts";
 import { rehearsalModel } from "./rehearsal.ts";
 import { loadModel } from "./load-model.ts";
 import type { Patience } from "./patience.ts";
@@ -53,8 +54,17 @@ export interface ProviderModels extends Models {
    * One that does not answer in time is left out: 2 s by default, a server that is there answers at once.
    */
   discover(answerMsMax?: number): Promise<void>;
-  /** What is counted of the providers, as Prometheus reads it. */
-  metrics(): string;
+  /** Who serves the model of a name. Throws as `resolve` does. */
+  served(name: string): ServedModel;
+}
+
+export interface ServedModel {
+  readonly provider: string;
+  /** As the provider calls it. */
+  readonly model: string;
+  readonly type: ProviderType;
+  /** Headers of the provider's newest answer that say what is left of its limits. */
+  readonly rateLimits: LimitHeaders;
 }
 
 interface ListedModel {
@@ -77,7 +87,7 @@ class Registry implements ProviderModels {
   readonly #made = new Map<string, Model>();
   readonly #discovered = new Map<string, readonly string[]>();
   readonly #fetch: Fetch;
-  readonly #breaks = new BreakCounters();
+  readonly #limits = new RateLimits();
 
   constructor(options: ModelsOptions) {
     this.#options = options;
@@ -95,13 +105,25 @@ class Registry implements ProviderModels {
   }
 
   resolve(asked: string): Model {
+    return this.#known(...this.#placeOfName(asked));
+  }
+
+  served(asked: string): ServedModel {
+    const [provider, model] = this.#placeOfName(asked);
+    const kind = this.#providers.get(provider);
+    if (kind === undefined) throw this.#unknown(asked, this.#listed());
+    const type = kind === "rehearsal" ? kind : kind.dialect;
+    return { provider, model, type, rateLimits: this.#limits.of(`${provider}/${model}`) };
+  }
+
+  #placeOfName(asked: string): readonly [string, string] {
     const listed = this.#listed();
     const name = modelNameOf(asked === "" ? this.#defaultId(listed) : asked);
     if (name === undefined) throw noName(asked);
     const [provider, model] = this.#meant(name, listed);
     const isOffered = listed.some((one) => one.provider === provider && one.name === model);
     if (!isOffered && this.#isClosed()) throw this.#unknown(name, listed);
-    return this.#known(provider, model);
+    return [provider, model];
   }
 
   async discover(answerMsMax = ANSWER_MS_MAX): Promise<void> {
@@ -110,10 +132,6 @@ class Registry implements ProviderModels {
       this.#discovered.set(name, await this.#namesAt(name, provider, answerMsMax));
     });
     await Promise.all(asked);
-  }
-
-  metrics(): string {
-    return this.#breaks.metrics();
   }
 
   async #namesAt(name: string, provider: HttpProvider, answerMsMax: number): Promise<readonly string[]> {
@@ -218,20 +236,23 @@ class Registry implements ProviderModels {
     }
     if (provider === undefined) throw this.#unknown(id, this.#listed());
     const { environment, patience } = this.#options;
-    const { apiKeyEnv, silenceMs, writingSilenceMs, headers, dialect } = provider;
+    const { apiKeyEnv, silenceMs, headers, dialect } = provider;
     return sdkModel({
       id,
       dialect,
-      load: (own) => loadModel(provider, model, apiKeyOf(name, provider, environment), own),
-      fetch: this.#fetch,
-      onBreak: (report) => this.#breaks.count(name, report),
+      load: () =>
+        loadModel(
+          provider,
+          model,
+          apiKeyOf(name, provider, environment),
+          this.#limits.watched(id, this.#fetch),
+        ),
       contextTokensMax: this.#contextOf(name, model),
       outputTokensMax: this.#options.models?.limits?.[id]?.outputTokensMax,
       secrets: [environment[apiKeyEnv ?? ""] ?? "", ...Object.values(headers)],
       keyRemedy: apiKeyEnv === undefined ? `Set apiKeyEnv of the provider "${name}"` : `Check ${apiKeyEnv}`,
       patience: {
-        ...(silenceMs === undefined ? {} : { silenceMs }),
-        ...(writingSilenceMs === undefined ? {} : { writingMs: writingSilenceMs }),
+        ...(silenceMs === undefined ? {} : { firstPartMs: silenceMs, betweenPartsMs: silenceMs }),
         ...patience,
       },
     });

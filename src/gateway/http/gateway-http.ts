@@ -4,10 +4,13 @@
  * The order is that of cost: path, sign-in, the API key's allowance, the body, its meaning; only then is anything of a session touched.
  */
 import { performance } from "node:perf_hooks";
+import type { ResponseHeaders } from "../../transport/node/exchange.ts";
 import {
+  type ChatRequest,
   errorBody,
   errorHeaders,
   GatewayError,
+  ignoredHeader,
   invalidRequest,
   type ListedModel,
   modelList,
@@ -23,6 +26,7 @@ import { HTTP_LIMITS, type HttpLimits } from "./http-limits.ts";
 import { JsonBodies } from "./json-body.ts";
 import type { GatewayMount, Guest, MountedCall } from "./mounted.ts";
 import { idempotencyKeyOf, lastEventIdOf } from "./request-headers.ts";
+import { NO_PROVIDERS, type ProviderSide } from "./provider-side.ts";
 import { MethodNotAllowed, noUpgrade, type Route, routeOf } from "./routes.ts";
 import { streamAnswer, type StreamedAnswer } from "./streamed-answer.ts";
 import { shuttingDown, Telling } from "./telling.ts";
@@ -30,6 +34,8 @@ import { collectAnswer } from "./whole-answer.ts";
 
 export interface GatewayHttpOptions {
   readonly answers: GatewayAnswers;
+  /** Default: nothing is known of them, and nothing but conversations is served. */
+  readonly providers?: ProviderSide;
   /** Whether requests may name images elsewhere; they are passed on, never fetched here. */
   readonly allowRemoteImages?: boolean;
   readonly limits?: Partial<HttpLimits>;
@@ -47,7 +53,7 @@ interface Visit {
 const JSON_HEADERS = Object.freeze({ "content-type": "application/json" });
 
 export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
-  const { answers, allowRemoteImages = false } = options;
+  const { answers, providers = NO_PROVIDERS, allowRemoteImages = false } = options;
   const limits = { ...HTTP_LIMITS, ...options.limits };
   const bodies = new JsonBodies(limits);
   const allowances = new Allowances(() => performance.now());
@@ -104,8 +110,8 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
     const { mounted, call, guest } = visit;
     const { exchange, requestId } = mounted;
     const { principal } = guest;
+    call.onOver(allowances.enter(guest));
     const idempotencyKey = idempotencyKeyOf(exchange);
-    const reads = enter(visit, idempotencyKey === undefined ? [] : [`answer to ${idempotencyKey}`]);
     const { value, hash } = await bodies.read(call, principal);
     const request = parseChatRequest(value, { allowRemoteImages });
     if (!mayUse(guest.limits, namesOf(answers.modelId(request.model) ?? request.model)))
@@ -122,18 +128,29 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
         signal: call.signal,
       }),
     );
-    reads.add(streamName(answer.streamId));
     const streamed = begin(visit, answer);
+    const headers = (): ResponseHeaders => ({ ...headersOf(answer), ...chatHeaders(request) });
     if (request.stream) {
-      await streamAnswer(streamed, headersOf(answer));
+      await streamAnswer(streamed, headers);
     } else {
-      respondJson(call, await collectAnswer(call, answer, streamed.telling), headersOf(answer));
+      const whole = await collectAnswer(call, answer, streamed.telling);
+      respondJson(call, whole, headers());
     }
+  }
+
+  /** What was not passed on, and what the provider says of its limits. */
+  function chatHeaders({ model: name, wishes }: ChatRequest): ResponseHeaders {
+    const model = answers.modelId(name) ?? name;
+    const ignored = ignoredHeader([...providers.unspoken(model, wishes.words), ...wishes.ignored]);
+    return {
+      ...providers.rateLimits(model),
+      ...(ignored === undefined ? {} : { "x-holdfast-ignored": ignored }),
+    };
   }
 
   async function events(visit: Visit, streamId: string): Promise<void> {
     const { mounted, call, guest } = visit;
-    enter(visit, [streamName(streamId)], { isReturning: true });
+    call.onOver(allowances.enter(guest));
     const given = lastEventIdOf(mounted.exchange);
     // Nothing yet is where everybody begins, with the role.
     const isNew = given === undefined || given === "0";
@@ -142,20 +159,10 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
       throw invalidRequest("Last-Event-ID", "Last-Event-ID is the id of a frame of this stream's answer.");
     }
     const { principal } = guest;
+    const lastEventId = after?.eventId ?? 0;
     const { signal } = call;
-    const answer = await accepted(call, answers.events({ principal, streamId, after, signal }));
-    await streamAnswer({ ...begin(visit, answer), after }, headersOf(answer));
-  }
-
-  /** Returns what it reads, to be added to when more is known. */
-  function enter(
-    { call, guest }: Visit,
-    names: readonly string[],
-    { isReturning = false } = {},
-  ): Set<string> {
-    const reads = new Set(names);
-    call.onOver(allowances.enter(guest, { reads, isReturning, giveWay: () => call.destroy() }));
-    return reads;
+    const answer = await accepted(call, answers.events({ principal, streamId, lastEventId, signal }));
+    await streamAnswer({ ...begin(visit, answer), after }, () => headersOf(answer));
   }
 
   function begin({ mounted, call }: Visit, answer: Answer): StreamedAnswer {
@@ -209,15 +216,11 @@ async function accepted(call: HttpCall, asked: Promise<Answer>): Promise<Answer>
   }
 }
 
-function streamName(streamId: string): string {
-  return `stream ${streamId}`;
-}
-
 function headersOf({ streamId }: Answer): Readonly<Record<string, string>> {
   return { "x-holdfast-stream": streamId };
 }
 
-function respondJson(call: HttpCall, body: object, headers: Readonly<Record<string, string>> = {}): void {
+function respondJson(call: HttpCall, body: object, headers: ResponseHeaders = {}): void {
   call.respond(200, { ...JSON_HEADERS, ...headers }, `${JSON.stringify(body)}\n`);
 }
 

@@ -36,7 +36,7 @@ const SSE_HEADERS: ResponseHeaders = Object.freeze({
 });
 
 /** Rejects with what is to be told by a status, when the response has not begun. Resolves when it is complete. */
-export async function streamAnswer(streamed: StreamedAnswer, headers: ResponseHeaders): Promise<void> {
+export async function streamAnswer(streamed: StreamedAnswer, headers: () => ResponseHeaders): Promise<void> {
   const { call, answer, after, limits, telling } = streamed;
   const chunks = new ChatChunks({ ...answer.head, ...(after === undefined ? {} : { after }) });
   const frames = new FrameWriter(call, () => chunks.heartbeat(), limits.heartbeatMs);
@@ -45,7 +45,7 @@ export async function streamAnswer(streamed: StreamedAnswer, headers: ResponseHe
     const first = deltas.next();
     const early = await within(call, first, limits.firstDeltaMs);
     if (early?.done === false) throwFailure(early.value, telling);
-    call.begin(200, { ...SSE_HEADERS, ...headers });
+    call.begin(200, { ...SSE_HEADERS, ...headers() });
     await frames.write(chunks.begin());
     await writeDeltas(chunks, frames, streamed, deltas, first);
   } catch (cause) {

@@ -8,7 +8,7 @@
 import { hash } from "node:crypto";
 import { type AnswerCall, type AnswerDelta, type AnswerUsage, endError, type Finish } from "./answer.ts";
 import { chatUsage } from "./chat-usage.ts";
-import { type Frame, framePlaceId, type FramePlace } from "./frames.ts";
+import { DONE, type Frame, framePlaceId, type FramePlace } from "./frames.ts";
 import { errorBody, type GatewayError } from "./gateway-error.ts";
 
 export interface ChatHead {
@@ -21,8 +21,6 @@ export interface ChatHead {
 
 export interface ChunkOptions extends ChatHead {
   readonly includeUsage: boolean;
-  /** The answer begins after this event of its stream. */
-  readonly fromEvent: number;
   /** Where the reader is that comes back; absent for one that has nothing. */
   readonly after?: FramePlace;
 }
@@ -42,8 +40,6 @@ export class ChatChunks {
   readonly #tail: string;
   /** Frames that the reader has already. */
   #toSkip: number;
-  /** Where the reader is. */
-  #placeId: string;
   /** The event that the frames under way come from, and how many of it were made. */
   #eventId: number;
   #made = 0;
@@ -55,11 +51,8 @@ export class ChatChunks {
     const head = JSON.stringify({ id, object: "chat.completion.chunk", created: createdS, model });
     this.#head = `${head.slice(0, -1)},"choices":`;
     this.#tail = includeUsage ? ',"usage":null}' : "}";
-    const { fromEvent } = options;
-    const { after = { answer: fromEvent, eventId: fromEvent, frames: 0 } } = options;
-    this.#toSkip = after.frames;
-    this.#eventId = after.eventId;
-    this.#placeId = framePlaceId(after);
+    this.#toSkip = options.after?.frames ?? 0;
+    this.#eventId = options.after?.eventId ?? 0;
   }
 
   /** A finish reason or an error was given: nothing follows but `done()` after a finish. */
@@ -75,7 +68,7 @@ export class ChatChunks {
   /** To be sent at once, before anything is known. Nothing for a reader that comes back. */
   begin(): readonly Frame[] {
     if (this.#options.after !== undefined) return [];
-    return [this.#here(this.#chunk({ role: "assistant", content: "" }, null))];
+    return [{ data: this.#chunk({ role: "assistant", content: "" }, null) }];
   }
 
   of(delta: AnswerDelta): readonly Frame[] {
@@ -88,21 +81,16 @@ export class ChatChunks {
 
   /** Data, because comments do not keep every client alive. */
   heartbeat(): Frame {
-    return this.#here(this.#chunk({}, null));
+    return { data: this.#chunk({}, null) };
   }
 
   error(error: GatewayError): Frame {
     this.#end = "error";
-    return this.#here(JSON.stringify(errorBody(error)));
+    return { data: JSON.stringify(errorBody(error)) };
   }
 
   done(): Frame {
-    return this.#here("[DONE]");
-  }
-
-  /** No progress: who comes back after it is where it was before. */
-  #here(data: string): Frame {
-    return { id: this.#placeId, data };
+    return DONE;
   }
 
   #bodies(delta: AnswerDelta): readonly string[] {
@@ -128,8 +116,8 @@ export class ChatChunks {
   #finish(reason: Finish, usage: AnswerUsage): readonly string[] {
     this.#end = "finish";
     const last = this.#chunk({}, reason);
-    if (!this.#options.includeUsage) return [last];
-    return [last, `${this.#head}[],"usage":${JSON.stringify(chatUsage(usage))}}`];
+    const used = this.#options.includeUsage ? chatUsage(usage) : undefined;
+    return used === undefined ? [last] : [last, `${this.#head}[],"usage":${JSON.stringify(used)}}`];
   }
 
   #placed(data: string, { eventId, endsEvent }: AnswerDelta, isLast: boolean): readonly Frame[] {
@@ -138,16 +126,12 @@ export class ChatChunks {
       this.#made = 0;
     }
     this.#made++;
+    const place = endsEvent && isLast ? { eventId, frames: 0 } : { eventId: eventId - 1, frames: this.#made };
     if (this.#toSkip > 0) {
       this.#toSkip--;
       return [];
     }
-    const answer = this.#options.fromEvent;
-    const isWhole = endsEvent && isLast;
-    this.#placeId = framePlaceId(
-      isWhole ? { answer, eventId, frames: 0 } : { answer, eventId: eventId - 1, frames: this.#made },
-    );
-    return [this.#here(data)];
+    return [{ id: framePlaceId(place), data }];
   }
 
   #chunk(delta: Json, finish: Finish | null): string {

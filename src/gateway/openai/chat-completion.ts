@@ -22,7 +22,7 @@ export interface ChatCompletion {
   readonly created: number;
   readonly model: string;
   readonly choices: readonly [ChatChoice];
-  readonly usage: ChatUsage;
+  readonly usage?: ChatUsage;
 }
 
 export interface ChatChoice {
@@ -98,6 +98,7 @@ export class AnswerCollector {
       throw new GatewayError({ status: 503, type: "server_error", message });
     }
     const { finish, calls, usage } = this.#whole;
+    const used = chatUsage(usage);
     const message = this.#message(calls);
     return {
       id,
@@ -105,7 +106,7 @@ export class AnswerCollector {
       created: createdS,
       model,
       choices: [{ index: 0, message, logprobs: null, finish_reason: finish }],
-      usage: chatUsage(usage),
+      ...(used === undefined ? {} : { usage: used }),
     };
   }
 

@@ -4,9 +4,10 @@
  * Images come as `data:` URLs and are decoded here, once. A remote address would make whoever fetches it reach where the
  * client cannot, so it is refused unless the operator allows it, and then it is the provider who fetches.
  */
+import { isJsonObject, type JsonObject } from "../../protocol/chat-message.ts";
 import type { Fields } from "./fields.ts";
 import { type GatewayError, invalidRequest } from "./gateway-error.ts";
-import type { LineFile, LinePart } from "./line.ts";
+import type { LineFile, LinePart, LineText } from "./line.ts";
 
 export interface ContentRules {
   readonly allowRemoteImages: boolean;
@@ -16,7 +17,7 @@ export interface ContentRules {
 export function contentParts(message: Fields, rules: ContentRules): readonly LinePart[] | undefined {
   const content = message.raw("content");
   if (content === undefined) return undefined;
-  if (typeof content === "string") return [{ type: "text", text: content }];
+  if (typeof content === "string") return [{ type: "text", text: content, ...cacheControlOf(message) }];
   if (!Array.isArray(content)) throw message.wrong("content", "must be a string or a list of parts");
   return (message.objects("content") ?? []).flatMap((part) => contentPart(part, rules));
 }
@@ -28,11 +29,11 @@ function contentPart(part: Fields, rules: ContentRules): readonly LinePart[] {
     // Other dialects' names for the same, seen from clients that mix them.
     case "input_text":
     case "output_text":
-      return [{ type: "text", text: part.textOr("text", "") }];
+      return [{ type: "text", text: part.textOr("text", ""), ...cacheControlOf(part) }];
     case "image_url":
-      return [imagePart(part, rules)];
+      return [{ ...imagePart(part, rules), ...detailOf(part), ...cacheControlOf(part) }];
     case "file":
-      return [filePart(part)];
+      return [{ ...filePart(part), ...cacheControlOf(part) }];
     // What a model said when it refused is not part of the conversation.
     case "refusal":
     // Reasoning in parts has no form that all agree on, and no provider takes it back from another.
@@ -45,6 +46,19 @@ function contentPart(part: Fields, rules: ContentRules): readonly LinePart[] {
         `parts of type ${JSON.stringify(type)} are not supported; send text or image_url`,
       );
   }
+}
+
+/** Not checked: providers have words of their own for it. */
+function detailOf(part: Fields): { readonly detail?: string } {
+  const given = part.raw("image_url");
+  const detail = typeof given === "string" ? undefined : part.needObject("image_url").text("detail");
+  return detail === undefined ? {} : { detail };
+}
+
+/** A client's mark for a provider's prompt cache: known by its name, and passed on as it stands. */
+export function cacheControlOf(holder: Fields): { readonly cacheControl?: JsonObject } {
+  const given = holder.raw("cache_control");
+  return isJsonObject(given) ? { cacheControl: given } : {};
 }
 
 function imagePart(part: Fields, rules: ContentRules): LineFile {
@@ -95,6 +109,10 @@ function notData(path: string): GatewayError {
 /** Of parts that hold nothing else; the files are the caller's to place. */
 export function textOfParts(parts: readonly LinePart[]): string {
   return parts.map((part) => (part.type === "text" ? part.text : "")).join("");
+}
+
+export function textsOfParts(parts: readonly LinePart[]): readonly LineText[] {
+  return parts.filter((part) => part.type === "text");
 }
 
 export function filesOfParts(parts: readonly LinePart[]): readonly LineFile[] {

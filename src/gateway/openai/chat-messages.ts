@@ -1,13 +1,14 @@
 /**
- * The messages of a chat request: system and developer messages become the system prompt, the others the line.
+ * The messages of a chat request: the instructions that it begins with become the system prompt, all else the line.
  *
- * What clients add and no model needs (`name`, `annotations`, `refusal`, `cache_control`, `parsed`) is left behind here, so it
- * cannot make two requests differ.
+ * What clients add and no model needs (`annotations`, `refusal`, `parsed`) is left behind here. What some provider has a word
+ * for (`name`, `detail`, `cache_control`) is kept beside the words, where the lineage does not see it: it cannot make two
+ * requests differ.
  */
-import { type ContentRules, contentParts, filesOfParts, textOfParts } from "./chat-content.ts";
+import { type ContentRules, contentParts, filesOfParts, textOfParts, textsOfParts } from "./chat-content.ts";
 import type { Fields } from "./fields.ts";
 import { invalidRequest } from "./gateway-error.ts";
-import type { AssistantLine, LineCall, LineMessage, ToolLine, UserLine } from "./line.ts";
+import type { AssistantLine, LineCall, LineMessage, SystemLine, ToolLine, UserLine } from "./line.ts";
 
 /** As many as a conversation can have. */
 export const MESSAGES_MAX = 5_000;
@@ -16,7 +17,9 @@ export const MESSAGES_MAX = 5_000;
 const CALLS_MAX = 256;
 
 export interface ChatMessages {
+  /** What comes before the first other message, in order. */
   readonly system: string;
+  /** Empty when there is nothing but instructions. */
   readonly messages: readonly LineMessage[];
 }
 
@@ -33,29 +36,37 @@ export function chatMessages(body: Fields, rules: ContentRules): ChatMessages {
   const messages: LineMessage[] = [];
   for (const message of given) {
     const role = message.needText("role");
-    if (role === "system" || role === "developer") system.push(systemText(message, rules));
-    else messages.push(lineOf(role, message, rules));
+    const line = lineOf(role, message, rules);
+    if (line.role === "system" && messages.length === 0 && isPlain(line))
+      system.push(textOfParts(line.parts));
+    else messages.push(line);
   }
-  const joined = system.filter((text) => text !== "").join("\n\n");
-  // Models want somebody to speak to them: with nothing else, the instructions are what is said.
-  if (messages.length === 0) return { system: "", messages: [said(joined)] };
-  return { system: joined, messages };
+  return { system: system.filter((text) => text !== "").join("\n\n"), messages };
 }
 
-function said(text: string): UserLine {
-  return { role: "user", parts: [{ type: "text", text }] };
-}
-
-function systemText(message: Fields, rules: ContentRules): string {
+function systemLine(message: Fields, rules: ContentRules): SystemLine {
   const parts = contentParts(message, rules) ?? [];
   if (filesOfParts(parts).length > 0) {
     throw message.unsupported("content", "instructions are text; send images in a user message");
   }
-  return textOfParts(parts);
+  return { role: "system", ...nameOf(message), parts: textsOfParts(parts) };
+}
+
+/** Instructions with a name or a mark stay a message: the system prompt is a bare text. */
+function isPlain({ name, parts }: SystemLine): boolean {
+  return name === undefined && parts.every(({ cacheControl }) => cacheControl === undefined);
+}
+
+function nameOf(message: Fields): { readonly name?: string } {
+  const name = message.text("name");
+  return name === undefined || name === "" ? {} : { name };
 }
 
 function lineOf(role: string, message: Fields, rules: ContentRules): LineMessage {
   switch (role) {
+    case "system":
+    case "developer":
+      return systemLine(message, rules);
     case "user":
       return userLine(message, rules);
     case "assistant":
@@ -75,7 +86,7 @@ function lineOf(role: string, message: Fields, rules: ContentRules): LineMessage
 function userLine(message: Fields, rules: ContentRules): UserLine {
   const parts = contentParts(message, rules);
   if (parts === undefined) throw message.wrong("content", "must be given");
-  return { role: "user", parts };
+  return { role: "user", ...nameOf(message), parts };
 }
 
 function assistantLine(message: Fields, rules: ContentRules): AssistantLine {
@@ -91,7 +102,13 @@ function assistantLine(message: Fields, rules: ContentRules): AssistantLine {
   if (new Set(toolCalls.map(({ id }) => id)).size < toolCalls.length) {
     throw message.wrong("tool_calls", "has two calls with one id; results could not be told apart");
   }
-  return { role: "assistant", text: textOfParts(parts), reasoning: reasoningOf(message), toolCalls };
+  return {
+    role: "assistant",
+    ...nameOf(message),
+    text: textOfParts(parts),
+    reasoning: reasoningOf(message),
+    toolCalls,
+  };
 }
 
 /** Two names are in use; other forms of it belong to one provider and say nothing to ours. */

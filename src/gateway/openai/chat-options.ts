@@ -31,6 +31,11 @@ export function chatOptions(body: Fields, tools: readonly RequestTool[]): StepOp
     seed: seedOf(body),
     reasoningEffort: effortOf(body),
     parallelToolCalls: body.flag("parallel_tool_calls"),
+    limitsCompletion: body.has("max_completion_tokens") ? true : undefined,
+    verbosity: body.text("verbosity"),
+    promptCacheKey: body.text("prompt_cache_key"),
+    logitBiasJson: jsonOf(body, "logit_bias"),
+    predictionJson: jsonOf(body, "prediction"),
   };
   return withoutAbsent(all);
 }
@@ -47,6 +52,11 @@ function withoutAbsent<T extends object>(all: T): { [Name in keyof T]?: Exclude<
 
 function isPresent<T>(value: T): value is Exclude<T, undefined> {
   return value !== undefined;
+}
+
+/** As the client wrote it: what it may hold is the provider's affair. */
+function jsonOf(body: Fields, name: string): string | undefined {
+  return body.object(name) === undefined ? undefined : JSON.stringify(body.raw(name));
 }
 
 function seedOf(body: Fields): bigint | undefined {

@@ -2,8 +2,8 @@
  * The body of `POST /v1/chat/completions`, read and checked as a whole before anything happens.
  *
  * Whatever would change the answer and cannot be done is refused, with the field's name. The rest of what OpenAI's clients send
- * (`user`, `metadata`, `store`, `service_tier`, `prompt_cache_key`, `safety_identifier`, and fields that nobody here knows) is accepted and
- * ignored: clients send it to everybody.
+ * (`user`, `metadata`, `store`, `service_tier`, `safety_identifier`, and fields that nobody here knows) is accepted and
+ * ignored, because clients send it to everybody; the response names it.
  */
 import { type ContentRules } from "./chat-content.ts";
 import { chatMessages } from "./chat-messages.ts";
@@ -11,17 +11,19 @@ import { chatOptions, type StepOptionsInit } from "./chat-options.ts";
 import { chatTools, type RequestTool } from "./chat-tools.ts";
 import { Fields } from "./fields.ts";
 import type { LineMessage } from "./line.ts";
+import { type Wishes, wishesOf } from "./wishes.ts";
 
 export interface ChatRequest {
   /** As the client wrote it. */
   readonly model: string;
   readonly stream: boolean;
   readonly includeUsage: boolean;
-  /** System and developer messages, in order; empty = none. */
+  /** The system and developer messages that it begins with, in order; empty = none. */
   readonly system: string;
   readonly messages: readonly LineMessage[];
   readonly tools: readonly RequestTool[];
   readonly options: StepOptionsInit;
+  readonly wishes: Wishes;
 }
 
 /** Throws a GatewayError that names the field. */
@@ -40,6 +42,7 @@ export function parseChatRequest(body: unknown, rules: Partial<ContentRules> = {
     messages,
     tools,
     options: chatOptions(fields, tools),
+    wishes: wishesOf(fields),
   };
 }
 

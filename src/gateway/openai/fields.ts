@@ -23,6 +23,10 @@ export class Fields {
     return this.path === "" ? name : `${this.path}.${name}`;
   }
 
+  get names(): readonly string[] {
+    return Object.keys(this.#object);
+  }
+
   has(name: string): boolean {
     return this.raw(name) !== undefined;
   }

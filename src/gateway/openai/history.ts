@@ -13,7 +13,16 @@ import type {
   TextPart,
   ToolResultPart,
 } from "../../protocol/chat-message.ts";
-import type { AssistantLine, LineFile, LineMessage, LinePart, ToolLine, UserLine } from "./line.ts";
+import type {
+  AssistantLine,
+  LineFile,
+  LineMessage,
+  LinePart,
+  LineText,
+  SystemLine,
+  ToolLine,
+  UserLine,
+} from "./line.ts";
 import { type Window, windowsOf, withoutRepeats } from "./tool-windows.ts";
 
 export interface RequestSplit {
@@ -21,9 +30,12 @@ export interface RequestSplit {
   readonly history: readonly LineMessage[];
   /** Results of the tools that were called there. */
   readonly results: readonly ToolLine[];
-  /** What the user said after it, as one message. Neither results nor this: go on. */
-  readonly said: UserLine | undefined;
+  /** What was said after it. Neither results nor this: go on. */
+  readonly said: readonly SaidLine[];
 }
+
+/** What somebody says to the model, beside what tools say. */
+export type SaidLine = UserLine | SystemLine;
 
 export function splitRequest(messages: readonly LineMessage[]): RequestSplit {
   const from = messages.findLastIndex(({ role }) => role === "assistant") + 1;
@@ -31,30 +43,8 @@ export function splitRequest(messages: readonly LineMessage[]): RequestSplit {
   return {
     history: messages.slice(0, from),
     results: tail.filter((message) => message.role === "tool"),
-    said: merged(tail.filter((message) => message.role === "user")),
+    said: tail.filter((message) => message.role === "user" || message.role === "system"),
   };
-}
-
-export interface FreshStart {
-  readonly history: readonly LineMessage[];
-  /** Undefined: the history ends with what the model is to answer, and the turn continues. */
-  readonly said: UserLine | undefined;
-}
-
-/** For a stream that knows nothing: everything but what the user says now is history. */
-export function freshStart(messages: readonly LineMessage[]): FreshStart {
-  const from = messages.findLastIndex(({ role }) => role !== "user") + 1;
-  const said = messages.slice(from).filter((message) => message.role === "user");
-  return { history: messages.slice(0, from), said: merged(said) };
-}
-
-/** Several messages in a row are one to models; a blank line keeps them apart. */
-function merged(lines: readonly UserLine[]): UserLine | undefined {
-  if (lines.length <= 1) return lines[0];
-  const parts = lines.flatMap((line, at): readonly LinePart[] =>
-    at === 0 ? line.parts : [{ type: "text", text: "\n\n" }, ...line.parts],
-  );
-  return { role: "user", parts };
 }
 
 export interface ChatHistory {
@@ -85,9 +75,15 @@ function windowMessages({ assistant, results, others }: Window, files: Files): r
   ];
 }
 
-function assistantMessage({ text, reasoning, toolCalls }: AssistantLine): AssistantChatMessage {
+function named({ name }: { readonly name?: string }): { readonly name?: string } {
+  return name === undefined ? {} : { name };
+}
+
+function assistantMessage(line: AssistantLine): AssistantChatMessage {
+  const { text, reasoning, toolCalls } = line;
   return {
     role: "assistant",
+    ...named(line),
     content: [
       ...(reasoning === "" ? [] : [{ type: "reasoning", text: reasoning } as const]),
       ...(text === "" ? [] : [{ type: "text", text } as const]),
@@ -110,7 +106,8 @@ function resultPart(
   const given = withoutRepeats(lines);
   if (given.length === 0)
     return { type: "tool-result", toolCallId, tool, outcome: "unknown", text: NO_RESULT };
-  const parts = given.flatMap((line) => line.files.map((file) => filePart(file, files)));
+  // Without wishes: a result may also go into an open stream, which has no place for them.
+  const parts = given.flatMap((line) => line.files.map((file) => barePart(file, files)));
   return {
     type: "tool-result",
     toolCallId,
@@ -123,8 +120,14 @@ function resultPart(
 
 function otherMessage(message: LineMessage, files: Files): ChatMessage {
   switch (message.role) {
+    case "system":
+      return { role: "system", ...named(message), content: message.parts.map(textPart) };
     case "user":
-      return { role: "user", content: message.parts.map((part) => userPart(part, files)) };
+      return {
+        role: "user",
+        ...named(message),
+        content: message.parts.map((part) => userPart(part, files)),
+      };
     case "assistant":
       return assistantMessage(message);
     case "tool": {
@@ -137,14 +140,27 @@ function otherMessage(message: LineMessage, files: Files): ChatMessage {
 }
 
 function userPart(part: LinePart, files: Files): TextPart | FilePart {
-  return part.type === "text" ? part : filePart(part, files);
+  return part.type === "text" ? textPart(part) : filePart(part, files);
+}
+
+function textPart({ type, text, cacheControl }: LineText): TextPart {
+  return { type, text, ...(cacheControl === undefined ? {} : { cacheControl }) };
 }
 
 function filePart(file: LineFile, files: Files): FilePart {
+  const { detail, cacheControl } = file;
+  return {
+    ...barePart(file, files),
+    ...(detail === undefined ? {} : { detail }),
+    ...(cacheControl === undefined ? {} : { cacheControl }),
+  };
+}
+
+function barePart(file: LineFile, files: Files): FilePart {
   const { mediaType } = file;
   if ("url" in file) return { type: "file", mediaType, url: file.url };
   const blobId = hash("sha256", file.bytes);
   files.set(blobId, file.bytes);
   const { fileName } = file;
-  return { type: "file", mediaType, blobId, ...(fileName === undefined ? {} : { fileName }) };
+  return { type: "file", mediaType, ...(fileName === undefined ? {} : { fileName }), blobId };
 }

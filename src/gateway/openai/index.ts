@@ -27,9 +27,8 @@ export {
 } from "./gateway-error.ts";
 export {
   type ChatHistory,
-  type FreshStart,
-  freshStart,
   type RequestSplit,
+  type SaidLine,
   splitRequest,
   toChatMessages,
 } from "./history.ts";
@@ -38,3 +37,4 @@ export { chain, EMPTY_CHAIN, levelled, type Lineage, lineageOf, systemHash, tool
 export { type ListedModel, modelList, type ModelObject, modelObject } from "./model-list.ts";
 export { type AnswerState, initAnswer, neededBlob, project } from "./projection.ts";
 export { type AnswerEvent, projectRange, withoutRolledBack } from "./rollback.ts";
+export { ignoredHeader } from "./wishes.ts";

@@ -4,15 +4,27 @@
  * The same shape for every dialect of clients: the lineage is computed from it, and the history of a fresh stream is
  * made from it. The system prompt is not among the messages; it is compared apart.
  */
-export type LineMessage = UserLine | AssistantLine | ToolLine;
+import type { JsonObject } from "../../protocol/chat-message.ts";
+
+export type LineMessage = SystemLine | UserLine | AssistantLine | ToolLine;
+
+/** Instructions behind the first message of the conversation. */
+export interface SystemLine {
+  readonly role: "system";
+  readonly name?: string;
+  readonly parts: readonly LineText[];
+}
 
 export interface UserLine {
   readonly role: "user";
+  /** For providers that have a word for it; no part of the lineage. */
+  readonly name?: string;
   readonly parts: readonly LinePart[];
 }
 
 export interface AssistantLine {
   readonly role: "assistant";
+  readonly name?: string;
   readonly text: string;
   readonly reasoning: string;
   readonly toolCalls: readonly LineCall[];
@@ -33,14 +45,27 @@ export interface LineCall {
   readonly args: string;
 }
 
-export type LinePart = { readonly type: "text"; readonly text: string } | LineFile;
+export type LinePart = LineText | LineFile;
 
-export type LineFile =
-  | {
-      readonly type: "file";
-      readonly mediaType: string;
-      readonly fileName?: string;
-      readonly bytes: Uint8Array;
-    }
-  /** Fetched by the provider, never by us. */
-  | { readonly type: "file"; readonly mediaType: string; readonly url: string };
+/** What the client wants its provider to know of a part; no part of the lineage. */
+interface PartWishes {
+  readonly detail?: string;
+  readonly cacheControl?: JsonObject;
+}
+
+export interface LineText extends Pick<PartWishes, "cacheControl"> {
+  readonly type: "text";
+  readonly text: string;
+}
+
+export type LineFile = PartWishes &
+  (
+    | {
+        readonly type: "file";
+        readonly mediaType: string;
+        readonly fileName?: string;
+        readonly bytes: Uint8Array;
+      }
+    /** Fetched by the provider, never by us. */
+    | { readonly type: "file"; readonly mediaType: string; readonly url: string }
+  );

@@ -23,6 +23,8 @@ export const EMPTY_CHAIN = "0".repeat(64);
  */
 export function levelled(message: LineMessage, position = 0): string {
   switch (message.role) {
+    case "system":
+      return JSON.stringify(["system", wordsOf(message.parts)]);
     case "user":
       return JSON.stringify(["user", wordsOf(message.parts), filesOf(message.parts)]);
     case "assistant": {
@@ -34,7 +36,7 @@ export function levelled(message: LineMessage, position = 0): string {
   }
 }
 
-/** Developer messages are in it as well: the parser makes no difference. */
+/** Developer messages are in it as well: the parser makes no difference. Those in the middle are links of the chain. */
 export function systemHash(system: string): string {
   return hashOf(["system", system.trim()]);
 }

@@ -135,42 +135,38 @@ test("options that the SDK has no word for go into the body", async (t) => {
   for (const [name, value] of Object.entries(expected)) assert.deepEqual(body?.[name], value, name);
 });
 
-test("what providers refuse is put right in place", async (t) => {
+test("nothing is invented: blank, consecutive and trailing messages go out as they are; a call without a result gets one", async (t) => {
   const server = await ProviderServer.start(t, WORKING);
   const call = { type: "tool-call", toolCallId: "c1", tool: "read", args: '{"path":' } as const;
   const messages: readonly ChatMessage[] = [
     { role: "user", content: [{ type: "text", text: "" }] },
     { role: "assistant", content: [{ type: "text", text: " " }, call] },
     user("never mind"),
+    user("\n"),
+    { role: "system", content: [{ type: "text", text: "Be brief." }] },
     { role: "assistant", content: [{ type: "text", text: "Well." }] },
     {
       role: "assistant",
       content: [
         { type: "text", text: "" },
-        { type: "text", text: "And so." },
+        { type: "text", text: "And so" },
+        { type: "text", text: " \n" },
       ],
     },
   ];
   await partsOf(server.model("openai-compatible"), { messages, system: "" });
-  const seen = told(server, 0).map(({ role, content, tool_calls }) => [role, content ?? tool_calls]);
+  const seen = told(server, 0).map(({ role, content, tool_calls: calls }) =>
+    calls === undefined ? [role, content] : [role, content, listOf(calls)[0]?.["function"]],
+  );
   assert.deepEqual(seen, [
-    ["user", "(no text)"],
-    [
-      "assistant",
-      [
-        {
-          id: "c1",
-          type: "function",
-          function: { name: "read", arguments: '{"invalid_arguments":"{\\"path\\":"}' },
-        },
-      ],
-    ],
+    ["user", ""],
+    ["assistant", " ", { name: "read", arguments: '{"invalid_arguments":"{\\"path\\":"}' }],
     ["tool", "unknown: the conversation has no result of this call."],
     ["user", "never mind"],
+    ["user", "\n"],
+    ["system", "Be brief."],
     ["assistant", "Well."],
-    ["user", "Continue."],
-    ["assistant", "And so."],
-    ["user", "Continue."],
+    ["assistant", "And so \n"],
   ]);
 });
 

@@ -1,13 +1,25 @@
-/** What providers refuse, put right before they see it. */
+/** The conversation as each provider is told it: nothing invented, and nothing that the provider refuses. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { LanguageModelV4Prompt } from "@ai-sdk/provider";
 import { ModelFailure } from "../../../src/agent/model.ts";
+import type { Dialect } from "../../../src/agent/models/dialect.ts";
 import { promptOf } from "../../../src/agent/models/prompt.ts";
 import type { AssistantChatMessage, ChatMessage } from "../../../src/protocol/chat-message.ts";
 
 const user: ChatMessage = { role: "user", content: [{ type: "text", text: "go on" }] };
-const prompt = (messages: readonly ChatMessage[], dialect: "openai" | "anthropic") =>
-  promptOf({ system: "", messages, file: async () => new Uint8Array() }, dialect);
+const prompt = (messages: readonly ChatMessage[], dialect: Dialect, system = "") =>
+  promptOf({ system, messages, file: async () => new Uint8Array() }, dialect);
+const said = (role: "user" | "system" | "assistant", ...texts: readonly string[]): ChatMessage => ({
+  role,
+  content: texts.map((text) => ({ type: "text", text })),
+});
+/** Roles and texts; the mark of a call's arguments is the same in one process. */
+const words = (told: LanguageModelV4Prompt): readonly unknown[] =>
+  told.map(({ role, content }) => [
+    role,
+    typeof content === "string" ? content : content.map((part) => (part.type === "text" ? part.text : part)),
+  ]);
 
 /** What is left of an assistant message between two of the user's. */
 async function told(content: AssistantChatMessage["content"], dialect: "openai" | "anthropic") {
@@ -47,4 +59,57 @@ test("an address that is none is the request's fault", async () => {
     prompt([{ role: "user", content: [file] }], "openai"),
     (error) => error instanceof ModelFailure && error.kind === "invalid_request",
   );
+});
+
+test("consecutive, trailing and blank messages stay as they are where the provider takes them", async () => {
+  const messages = [
+    said("user", ""),
+    said("assistant", "Well."),
+    said("assistant", "And so."),
+    said("user", "a", "\n\n", "b"),
+    said("assistant", "Yes"),
+  ];
+  const asTheyAre = [
+    ["user", [""]],
+    ["assistant", ["Well."]],
+    ["assistant", ["And so."]],
+    ["user", ["a", "\n\n", "b"]],
+    ["assistant", ["Yes"]],
+  ];
+  for (const dialect of ["openai", "openai-compatible", "google"] as const)
+    assert.deepEqual(words(await prompt(messages, dialect)), asTheyAre, dialect);
+});
+
+test("Anthropic refuses blank texts: they are joined to the words beside them, or left out with their message", async () => {
+  const messages = [
+    said("user", ""),
+    said("user", "\n", "a", " ", "b"),
+    said("assistant", "x", "\n\n"),
+    said("assistant", "  "),
+    said("user", "c"),
+  ];
+  assert.deepEqual(words(await prompt(messages, "anthropic")), [
+    ["user", ["\na ", "b"]],
+    ["assistant", ["x\n\n"]],
+    ["user", ["c"]],
+  ]);
+  // The last one is for Anthropic to refuse: the client hears why.
+  assert.deepEqual(words(await prompt([said("user", " ")], "anthropic")), [["user", [" "]]]);
+});
+
+test("instructions in the middle stay there; Google takes them only at the beginning", async () => {
+  const messages = [said("user", "a"), said("system", "Be brief."), said("user", "b")];
+  for (const dialect of ["openai", "openai-compatible", "anthropic"] as const) {
+    assert.deepEqual(words(await prompt(messages, dialect, "You are terse.")), [
+      ["system", "You are terse."],
+      ["user", ["a"]],
+      ["system", "Be brief."],
+      ["user", ["b"]],
+    ]);
+  }
+  assert.deepEqual(words(await prompt(messages, "google", "You are terse.")), [
+    ["system", "You are terse.\n\nBe brief."],
+    ["user", ["a"]],
+    ["user", ["b"]],
+  ]);
 });

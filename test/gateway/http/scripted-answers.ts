@@ -55,13 +55,7 @@ export function calls(eventId: number, names: readonly string[]): AnswerDelta {
 
 export class ScriptedAnswer implements Answer {
   readonly streamId: string;
-  readonly head = {
-    id: "chatcmpl-test",
-    createdS: 1_800_000_000,
-    model: "acme/one",
-    includeUsage: true,
-    fromEvent: 0,
-  };
+  readonly head = { id: "chatcmpl-test", createdS: 1_800_000_000, model: "acme/one", includeUsage: true };
   /** How it was delivered; one entry for each time it was told. */
   readonly deliveries: boolean[] = [];
   readonly #delivered = Promise.withResolvers<boolean>();

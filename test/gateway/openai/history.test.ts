@@ -6,7 +6,6 @@ import { createHash } from "node:crypto";
 import { test } from "node:test";
 import * as fc from "fast-check";
 import {
-  freshStart,
   type LineFile,
   type LineMessage,
   splitRequest,
@@ -36,28 +35,46 @@ const done = (id: string, text: string) => {
 test("a request is what was before, the results, and what the user says", () => {
   const before = [user("one"), assistant("", "a", "b")];
   const results = [tool("b", "2"), tool("a", "1")];
-  assert.deepEqual(splitRequest([...before, ...results]), { history: before, results, said: undefined });
+  assert.deepEqual(splitRequest([...before, ...results]), { history: before, results, said: [] });
   assert.deepEqual(splitRequest([...before, ...results, user("and")]), {
     history: before,
     results,
-    said: user("and"),
+    said: [user("and")],
   });
-  assert.deepEqual(splitRequest([user("one")]), { history: [], results: [], said: user("one") });
-  assert.deepEqual(splitRequest(before), { history: before, results: [], said: undefined });
+  assert.deepEqual(splitRequest([user("one")]), { history: [], results: [], said: [user("one")] });
+  assert.deepEqual(splitRequest(before), { history: before, results: [], said: [] });
 });
 
-test("several messages of the user in a row are one", () => {
-  const { said: merged, history } = splitRequest([assistant("hi"), user("one"), user("two")]);
+test("several messages in a row stay several, each as it was said", () => {
+  const system = { role: "system", parts: [{ type: "text", text: "Be brief." }] } as const;
+  const tail = [user("one"), system, user("two")];
+  const { said: heard, history } = splitRequest([assistant("hi"), ...tail]);
   assert.equal(history.length, 1);
-  const parts = ["one", "\n\n", "two"].map((text) => ({ type: "text", text }));
-  assert.deepEqual(merged, { role: "user", parts });
+  assert.deepEqual(heard, tail);
+  assert.deepEqual(toChatMessages(tail).history, [
+    said("one"),
+    { role: "system", content: [{ type: "text", text: "Be brief." }] },
+    said("two"),
+  ]);
 });
 
-test("a fresh stream has everything as history but what the user says now", () => {
-  const results = [user("one"), assistant("", "a"), tool("a", "1")];
-  assert.deepEqual(freshStart(results), { history: results, said: undefined });
-  assert.deepEqual(freshStart([...results, user("and")]), { history: results, said: user("and") });
-  assert.deepEqual(freshStart([user("one")]), { history: [], said: user("one") });
+test("what a client wants its provider to know goes along with the words", () => {
+  const cacheControl = { type: "ephemeral" };
+  const url = "https://example.com/a.png";
+  const { history } = toChatMessages([
+    { role: "user", name: "ann", parts: [{ type: "text", text: "a", cacheControl }] },
+    { role: "user", parts: [{ type: "file", mediaType: "image/png", url, detail: "low", cacheControl }] },
+    { ...assistant("b"), name: "bot" },
+  ]);
+  assert.deepEqual(history, [
+    { role: "user", name: "ann", content: [{ type: "text", text: "a", cacheControl }] },
+    {
+      role: "user",
+      content: [{ type: "file", mediaType: "image/png", url, detail: "low", cacheControl }],
+    },
+    { role: "assistant", name: "bot", content: [{ type: "text", text: "b" }] },
+  ]);
+  for (const message of history) assert.deepEqual(decodeChatMessage(encodeChatMessage(message)), message);
 });
 
 test("results stand behind their assistant message, in the order of the calls", () => {

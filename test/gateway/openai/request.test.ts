@@ -29,6 +29,7 @@ test("the smallest request says only what it says", () => {
     messages: [{ role: "user", parts: [{ type: "text", text: "Hello" }] }],
     tools: [],
     options: {},
+    wishes: { words: [], ignored: [] },
   });
 });
 
@@ -81,6 +82,41 @@ test("a full request reaches the model whole", () => {
     seed: 7n,
     reasoningEffort: "low",
     parallelToolCalls: false,
+    limitsCompletion: true,
+  });
+});
+
+test("what only some providers have a word for is kept, and named", () => {
+  const mark = { cache_control: { type: "ephemeral" } };
+  const request = parseChatRequest({
+    model: "m",
+    messages: [
+      { role: "user", name: "ann", content: [{ type: "text", text: "a", ...mark }] },
+      { role: "assistant", content: "b" },
+    ],
+    tools: [{ type: "function", function: { name: "f" }, ...mark }],
+    max_tokens: 5,
+    logit_bias: { "50256": -100 },
+    verbosity: "low",
+    prediction: { type: "content", content: "fog" },
+    prompt_cache_key: "harbour",
+    user: "u",
+  });
+  assert.deepEqual(request.options, {
+    maxOutputTokens: 5,
+    verbosity: "low",
+    promptCacheKey: "harbour",
+    logitBiasJson: '{"50256":-100}',
+    predictionJson: '{"type":"content","content":"fog"}',
+  });
+  assert.deepEqual(request.messages[0], {
+    role: "user",
+    name: "ann",
+    parts: [{ type: "text", text: "a", cacheControl: { type: "ephemeral" } }],
+  });
+  assert.deepEqual(request.wishes, {
+    words: ["logit_bias", "verbosity", "prediction", "prompt_cache_key", "name", "cache_control"],
+    ignored: ["user", "tools.cache_control"],
   });
 });
 
@@ -98,26 +134,30 @@ test("every form of tool_choice and response_format is understood", () => {
   assert.deepEqual(formatOf("json_object"), { format: { case: "json", value: {} } });
 });
 
-test("system and developer messages are one prompt, in order", () => {
+test("instructions at the beginning are one prompt, in order; later ones stay where they are", () => {
   const { system, messages } = parseChatRequest({
     model: "m",
     messages: [
       { role: "system", content: "one" },
+      { role: "developer", content: [{ type: "text", text: "two" }] },
       { role: "user", content: "hi" },
-      { role: "developer", content: [{ type: "text", text: "two", cache_control: { type: "ephemeral" } }] },
+      { role: "developer", content: "three" },
     ],
   });
   assert.equal(system, "one\n\ntwo");
-  assert.deepEqual(messages, [{ role: "user", parts: [{ type: "text", text: "hi" }] }]);
+  assert.deepEqual(messages, [
+    { role: "user", parts: [{ type: "text", text: "hi" }] },
+    { role: "system", parts: [{ type: "text", text: "three" }] },
+  ]);
 });
 
-test("with instructions alone, they are what is said", () => {
+test("instructions alone are a request of instructions alone", () => {
   const { system, messages } = parseChatRequest({
     model: "m",
     messages: [{ role: "system", content: "Sing" }],
   });
-  assert.equal(system, "");
-  assert.deepEqual(messages, [{ role: "user", parts: [{ type: "text", text: "Sing" }] }]);
+  assert.equal(system, "Sing");
+  assert.deepEqual(messages, []);
 });
 
 test("assistant content may be null, empty, text or parts; what is not the model's is left behind", () => {
@@ -134,7 +174,7 @@ test("assistant content may be null, empty, text or parts; what is not the model
     { type: "text", text: "b" },
   ];
   const extra = { refusal: "no", annotations: [], name: "x", parsed: {} };
-  assert.deepEqual(lineOf({ content: parts, ...extra }), { ...empty, text: "ab" });
+  assert.deepEqual(lineOf({ content: parts, ...extra }), { ...empty, name: "x", text: "ab" });
   assert.deepEqual(lineOf({ content: "a", reasoning_content: "r" }), { ...empty, text: "a", reasoning: "r" });
   assert.deepEqual(lineOf({ content: "a", reasoning: "r" }), { ...empty, text: "a", reasoning: "r" });
   assert.deepEqual(lineOf({ tool_calls: [{ id: "1", function: { name: "f" } }] }), {
@@ -148,12 +188,18 @@ test("images come as bytes; remote ones only when the operator allows it", () =>
   const bodyOf = (content: unknown[]) => ({ model: "m", messages: [{ role: "user", content }] });
   const image = (url: string) => ({ type: "image_url", image_url: { url, detail: "low" } });
   assert.deepEqual(parseChatRequest(bodyOf([image(url)])).messages, [
-    { role: "user", parts: [{ type: "file", mediaType: "image/png", bytes: new Uint8Array([1, 2, 3]) }] },
+    {
+      role: "user",
+      parts: [{ type: "file", mediaType: "image/png", bytes: new Uint8Array([1, 2, 3]), detail: "low" }],
+    },
   ]);
   const remote = bodyOf([image("https://example.com/a.png")]);
   assert.equal(refused(remote).param, "messages[0].content[0].image_url.url");
   assert.deepEqual(parseChatRequest(remote, { allowRemoteImages: true }).messages, [
-    { role: "user", parts: [{ type: "file", mediaType: "image/*", url: "https://example.com/a.png" }] },
+    {
+      role: "user",
+      parts: [{ type: "file", mediaType: "image/*", url: "https://example.com/a.png", detail: "low" }],
+    },
   ]);
   for (const wrong of [
     "data:image/png,abc",
@@ -168,7 +214,7 @@ test("images come as bytes; remote ones only when the operator allows it", () =>
     role: "tool",
     toolCallId: "1",
     text: "t",
-    files: [{ type: "file", mediaType: "image/png", bytes: new Uint8Array([1, 2, 3]) }],
+    files: [{ type: "file", mediaType: "image/png", bytes: new Uint8Array([1, 2, 3]), detail: "low" }],
   });
 });
 
@@ -181,10 +227,14 @@ test("a large image is read without trouble", () => {
   assert.equal(part.bytes.length, 3_000_000);
 });
 
-test("what clients send to everybody is accepted and ignored", () => {
+test("what clients send to everybody is accepted and ignored, and named", () => {
   const ignored = { user: "u", metadata: { a: "b" }, store: true, service_tier: "auto", no_such_field: [1] };
   const harmless = { n: 1, logprobs: false, modalities: ["text"], audio: null, tools: null, stop: null };
-  assert.deepEqual(parseChatRequest({ ...hello, ...ignored, ...harmless }), parseChatRequest(hello));
+  const { wishes, ...rest } = parseChatRequest({ ...hello, ...ignored, ...harmless });
+  const { wishes: none, ...same } = parseChatRequest(hello);
+  assert.deepEqual(rest, same);
+  assert.deepEqual(none, { words: [], ignored: [] });
+  assert.deepEqual(wishes, { words: [], ignored: Object.keys(ignored) });
 });
 
 test("what is wrong or cannot be done is refused, and the field is named", () => {

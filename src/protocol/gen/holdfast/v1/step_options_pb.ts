@@ -10,7 +10,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file holdfast/v1/step_options.proto.
  */
 export const file_holdfast_v1_step_options: GenFile = /*@__PURE__*/
-  fileDesc("Ch5ob2xkZmFzdC92MS9zdGVwX29wdGlvbnMucHJvdG8SC2hvbGRmYXN0LnYxIuUECgtTdGVwT3B0aW9ucxIsCgt0b29sX2Nob2ljZRgBIAEoCzIXLmhvbGRmYXN0LnYxLlRvb2xDaG9pY2USNAoPcmVzcG9uc2VfZm9ybWF0GAIgASgLMhsuaG9sZGZhc3QudjEuUmVzcG9uc2VGb3JtYXQSDAoEc3RvcBgDIAMoCRIYCgt0ZW1wZXJhdHVyZRgEIAEoAUgAiAEBEhIKBXRvcF9wGAUgASgBSAGIAQESHgoRbWF4X291dHB1dF90b2tlbnMYBiABKA1IAogBARIdChByZWFzb25pbmdfZWZmb3J0GAcgASgJSAOIAQESEQoEc2VlZBgIIAEoA0gEiAEBEh0KEHByZXNlbmNlX3BlbmFsdHkYCSABKAFIBYgBARIeChFmcmVxdWVuY3lfcGVuYWx0eRgKIAEoAUgGiAEBEhIKBXRvcF9rGAsgASgNSAeIAQESIAoTcGFyYWxsZWxfdG9vbF9jYWxscxgMIAEoCEgIiAEBEiIKFXByb3ZpZGVyX29wdGlvbnNfanNvbhgNIAEoCUgJiAEBEhYKDnNob3duX2lzX2ZpbmFsGA4gASgIQg4KDF90ZW1wZXJhdHVyZUIICgZfdG9wX3BCFAoSX21heF9vdXRwdXRfdG9rZW5zQhMKEV9yZWFzb25pbmdfZWZmb3J0QgcKBV9zZWVkQhMKEV9wcmVzZW5jZV9wZW5hbHR5QhQKEl9mcmVxdWVuY3lfcGVuYWx0eUIICgZfdG9wX2tCFgoUX3BhcmFsbGVsX3Rvb2xfY2FsbHNCGAoWX3Byb3ZpZGVyX29wdGlvbnNfanNvbiJTCgpUb29sQ2hvaWNlEisKBG1vZGUYASABKA4yGy5ob2xkZmFzdC52MS5Ub29sQ2hvaWNlTW9kZUgAEg4KBHRvb2wYAiABKAlIAEIICgZjaG9pY2UibAoOUmVzcG9uc2VGb3JtYXQSJwoEdGV4dBgBIAEoCzIXLmhvbGRmYXN0LnYxLlRleHRGb3JtYXRIABInCgRqc29uGAIgASgLMhcuaG9sZGZhc3QudjEuSnNvbkZvcm1hdEgAQggKBmZvcm1hdCIMCgpUZXh0Rm9ybWF0ImkKCkpzb25Gb3JtYXQSGAoLc2NoZW1hX2pzb24YASABKAlIAIgBARIMCgRuYW1lGAIgASgJEhMKC2Rlc2NyaXB0aW9uGAMgASgJEg4KBnN0cmljdBgEIAEoCEIOCgxfc2NoZW1hX2pzb24qhwEKDlRvb2xDaG9pY2VNb2RlEiAKHFRPT0xfQ0hPSUNFX01PREVfVU5TUEVDSUZJRUQQABIZChVUT09MX0NIT0lDRV9NT0RFX0FVVE8QARIZChVUT09MX0NIT0lDRV9NT0RFX05PTkUQAhIdChlUT09MX0NIT0lDRV9NT0RFX1JFUVVJUkVEEANiBnByb3RvMw");
+  fileDesc("Ch5ob2xkZmFzdC92MS9zdGVwX29wdGlvbnMucHJvdG8SC2hvbGRmYXN0LnYxIr4GCgtTdGVwT3B0aW9ucxIsCgt0b29sX2Nob2ljZRgBIAEoCzIXLmhvbGRmYXN0LnYxLlRvb2xDaG9pY2USNAoPcmVzcG9uc2VfZm9ybWF0GAIgASgLMhsuaG9sZGZhc3QudjEuUmVzcG9uc2VGb3JtYXQSDAoEc3RvcBgDIAMoCRIYCgt0ZW1wZXJhdHVyZRgEIAEoAUgAiAEBEhIKBXRvcF9wGAUgASgBSAGIAQESHgoRbWF4X291dHB1dF90b2tlbnMYBiABKA1IAogBARIdChByZWFzb25pbmdfZWZmb3J0GAcgASgJSAOIAQESEQoEc2VlZBgIIAEoA0gEiAEBEh0KEHByZXNlbmNlX3BlbmFsdHkYCSABKAFIBYgBARIeChFmcmVxdWVuY3lfcGVuYWx0eRgKIAEoAUgGiAEBEhIKBXRvcF9rGAsgASgNSAeIAQESIAoTcGFyYWxsZWxfdG9vbF9jYWxscxgMIAEoCEgIiAEBEiIKFXByb3ZpZGVyX29wdGlvbnNfanNvbhgNIAEoCUgJiAEBEhYKDnNob3duX2lzX2ZpbmFsGA4gASgIEhkKEWxpbWl0c19jb21wbGV0aW9uGA8gASgIEhYKCXZlcmJvc2l0eRgQIAEoCUgKiAEBEh0KEHByb21wdF9jYWNoZV9rZXkYESABKAlIC4gBARIcCg9sb2dpdF9iaWFzX2pzb24YEiABKAlIDIgBARIcCg9wcmVkaWN0aW9uX2pzb24YEyABKAlIDYgBAUIOCgxfdGVtcGVyYXR1cmVCCAoGX3RvcF9wQhQKEl9tYXhfb3V0cHV0X3Rva2Vuc0ITChFfcmVhc29uaW5nX2VmZm9ydEIHCgVfc2VlZEITChFfcHJlc2VuY2VfcGVuYWx0eUIUChJfZnJlcXVlbmN5X3BlbmFsdHlCCAoGX3RvcF9rQhYKFF9wYXJhbGxlbF90b29sX2NhbGxzQhgKFl9wcm92aWRlcl9vcHRpb25zX2pzb25CDAoKX3ZlcmJvc2l0eUITChFfcHJvbXB0X2NhY2hlX2tleUISChBfbG9naXRfYmlhc19qc29uQhIKEF9wcmVkaWN0aW9uX2pzb24iUwoKVG9vbENob2ljZRIrCgRtb2RlGAEgASgOMhsuaG9sZGZhc3QudjEuVG9vbENob2ljZU1vZGVIABIOCgR0b29sGAIgASgJSABCCAoGY2hvaWNlImwKDlJlc3BvbnNlRm9ybWF0EicKBHRleHQYASABKAsyFy5ob2xkZmFzdC52MS5UZXh0Rm9ybWF0SAASJwoEanNvbhgCIAEoCzIXLmhvbGRmYXN0LnYxLkpzb25Gb3JtYXRIAEIICgZmb3JtYXQiDAoKVGV4dEZvcm1hdCJpCgpKc29uRm9ybWF0EhgKC3NjaGVtYV9qc29uGAEgASgJSACIAQESDAoEbmFtZRgCIAEoCRITCgtkZXNjcmlwdGlvbhgDIAEoCRIOCgZzdHJpY3QYBCABKAhCDgoMX3NjaGVtYV9qc29uKocBCg5Ub29sQ2hvaWNlTW9kZRIgChxUT09MX0NIT0lDRV9NT0RFX1VOU1BFQ0lGSUVEEAASGQoVVE9PTF9DSE9JQ0VfTU9ERV9BVVRPEAESGQoVVE9PTF9DSE9JQ0VfTU9ERV9OT05FEAISHQoZVE9PTF9DSE9JQ0VfTU9ERV9SRVFVSVJFRBADYgZwcm90bzM");
 
 /**
  * How the model is to be called. Comes with a RunRequest and may come with tool results; applies from
@@ -99,6 +99,42 @@ export type StepOptions = Message<"holdfast.v1.StepOptions"> & {
    * @generated from field: bool shown_is_final = 14;
    */
   shownIsFinal: boolean;
+
+  /**
+   * max_output_tokens goes out as max_completion_tokens where a provider has two names for it: the one that
+   * reasoning models take.
+   *
+   * @generated from field: bool limits_completion = 15;
+   */
+  limitsCompletion: boolean;
+
+  /**
+   * low, medium, high: how much the model is to say.
+   *
+   * @generated from field: optional string verbosity = 16;
+   */
+  verbosity?: string | undefined;
+
+  /**
+   * Requests with the same key share a prompt cache. Absent: the conversation's id.
+   *
+   * @generated from field: optional string prompt_cache_key = 17;
+   */
+  promptCacheKey?: string | undefined;
+
+  /**
+   * A JSON object: tokens and how much more likely each is to be.
+   *
+   * @generated from field: optional string logit_bias_json = 18;
+   */
+  logitBiasJson?: string | undefined;
+
+  /**
+   * A JSON object: what much of the answer is expected to be.
+   *
+   * @generated from field: optional string prediction_json = 19;
+   */
+  predictionJson?: string | undefined;
 };
 
 /**

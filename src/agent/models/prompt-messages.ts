@@ -1,0 +1,233 @@
+/**
+ * One message of the conversation, in the SDK's words, for one provider.
+ *
+ * What a client said for providers that have a word for it (`name`, `detail`, `cache_control`) is given to those; `words.ts` says which.
+ */
+import type {
+  LanguageModelV4FilePart,
+  LanguageModelV4Message,
+  LanguageModelV4ReasoningPart,
+  LanguageModelV4TextPart,
+  LanguageModelV4ToolCallPart,
+  LanguageModelV4ToolResultOutput,
+  SharedV4ProviderOptions,
+} from "@ai-sdk/provider";
+import type {
+  AssistantChatMessage,
+  ChatMessage,
+  FilePart,
+  JsonObject,
+  SystemChatMessage,
+  TextPart,
+  ToolChatMessage,
+  ToolResultPart,
+  UserChatMessage,
+} from "../../protocol/chat-message.ts";
+import { isJsonObject, textOf } from "../../protocol/chat-message.ts";
+import { type ModelCall, ModelFailure } from "../model.ts";
+import { type Dialect, NAMESPACES } from "./dialect.ts";
+import { verbatim } from "./verbatim.ts";
+
+type AssistantPart = LanguageModelV4TextPart | LanguageModelV4ReasoningPart | LanguageModelV4ToolCallPart;
+export type PromptRequest = Pick<ModelCall, "system" | "messages" | "file">;
+
+export class Teller {
+  readonly #file: ModelCall["file"];
+  readonly #dialect: Dialect;
+
+  constructor(file: ModelCall["file"], dialect: Dialect) {
+    this.#file = file;
+    this.#dialect = dialect;
+  }
+
+  async tell(message: ChatMessage): Promise<readonly LanguageModelV4Message[]> {
+    switch (message.role) {
+      case "system":
+        return [this.#system(message)];
+      case "user":
+        return [await this.#user(message)];
+      case "assistant":
+        return this.#assistant(message);
+      case "tool":
+        return this.#tool(message);
+    }
+  }
+
+  #system(message: SystemChatMessage): LanguageModelV4Message {
+    const { name } = message;
+    const cacheControl = message.content.findLast((part) => part.cacheControl !== undefined)?.cacheControl;
+    return { role: "system", content: textOf(message), ...this.#spoken({ name, cacheControl }) };
+  }
+
+  async #user({ content, name }: UserChatMessage): Promise<LanguageModelV4Message> {
+    const said = content.filter((part) => part.type === "file" || part.text !== "");
+    const told = await Promise.all(
+      (said.length > 0 ? said : content.slice(0, 1)).map((part) => this.#userPart(part)),
+    );
+    const named = this.#spoken({ name });
+    const [only] = told;
+    // The SDK makes a bare string of a single text, and reads what belongs to the message from there.
+    if (told.length === 1 && only?.type === "text") {
+      return { role: "user", content: [{ ...only, ...both(only, named) }] };
+    }
+    return { role: "user", content: told, ...named };
+  }
+
+  async #userPart(part: TextPart | FilePart): Promise<LanguageModelV4TextPart | LanguageModelV4FilePart> {
+    if (part.type === "file") return this.#filePart(part);
+    const own = returned(part.providerMetadata);
+    return { type: "text", text: part.text, ...both(own, this.#spoken(part)) };
+  }
+
+  #assistant({ content, name }: AssistantChatMessage): readonly LanguageModelV4Message[] {
+    const told = content
+      .filter((part) => part.type !== "text" || part.text !== "" || this.#isOwn(part.providerMetadata))
+      .flatMap((part) => this.#assistantPart(part));
+    // A thought that led to nothing, because it was stopped or ran out of tokens, is refused by those who sign them.
+    const said = told.slice(0, told.findLastIndex(({ type }) => type !== "reasoning") + 1);
+    if (said.length === 0) return [];
+    const marked = content.findLast((part) => part.type === "text" && part.cacheControl !== undefined);
+    const cacheControl = marked?.type === "text" ? marked.cacheControl : undefined;
+    return [{ role: "assistant", content: said, ...this.#spoken({ name, cacheControl }) }];
+  }
+
+  /** What the client wants this provider to know beside the words, as far as the provider has a word for it. */
+  #spoken(asked: Asked): { providerOptions?: SharedV4ProviderOptions } {
+    const { name, detail, cacheControl } = asked;
+    switch (this.#dialect) {
+      case "openai":
+        return detail === undefined ? {} : { providerOptions: { openai: { imageDetail: detail } } };
+      case "anthropic":
+        return cacheControl === undefined ? {} : { providerOptions: { anthropic: { cacheControl } } };
+      case "google":
+        return {};
+      case "openai-compatible": {
+        const own = {
+          ...(name === undefined ? {} : { name }),
+          ...(detail === undefined ? {} : { detail }),
+          ...(cacheControl === undefined ? {} : { cache_control: cacheControl }),
+        };
+        return Object.keys(own).length === 0 ? {} : { providerOptions: { openaiCompatible: own } };
+      }
+    }
+  }
+
+  #assistantPart(part: AssistantChatMessage["content"][number]): AssistantPart[] {
+    const own = returned(part.providerMetadata);
+    switch (part.type) {
+      case "text":
+        return [{ type: "text", text: part.text, ...own }];
+      case "reasoning":
+        // Another provider's thoughts are no use to this one, and may be refused. Thoughts without a mark could be its own.
+        return part.providerMetadata === undefined || this.#isOwn(part.providerMetadata)
+          ? [{ type: "reasoning", text: part.text, ...own }]
+          : [];
+      case "tool-call": {
+        const toolCallId = this.#callId(part.toolCallId);
+        return [{ type: "tool-call", toolCallId, toolName: part.tool, input: inputOf(part.args), ...own }];
+      }
+    }
+  }
+
+  /** Signed by this provider: it must go back, whatever it says. */
+  #isOwn(metadata: JsonObject | undefined): boolean {
+    return metadata !== undefined && NAMESPACES[this.#dialect] in metadata;
+  }
+
+  /** Of another provider, when the model was changed on the way; only Anthropic minds. */
+  #callId(id: string): string {
+    return this.#dialect === "anthropic" ? id.replaceAll(/[^\w-]/g, "_") : id;
+  }
+
+  async #tool({ content }: ToolChatMessage): Promise<readonly LanguageModelV4Message[]> {
+    const takesFiles = this.#dialect !== "openai-compatible";
+    const results = await Promise.all(
+      content.map(async (part) => ({
+        type: "tool-result" as const,
+        toolCallId: this.#callId(part.toolCallId),
+        toolName: part.tool,
+        output: await this.#output(part, takesFiles),
+      })),
+    );
+    const told: LanguageModelV4Message[] = [{ role: "tool", content: results }];
+    const files = content.flatMap((part) => part.files ?? []);
+    if (takesFiles || files.length === 0) return told;
+    // Chat completions have no place for a file in a result: the user shows it.
+    const shown = await Promise.all(files.map((file) => this.#filePart(file)));
+    const note = { type: "text" as const, text: "Files of the tool results above:" };
+    return [...told, { role: "user", content: [note, ...shown] }];
+  }
+
+  async #output(part: ToolResultPart, takesFiles: boolean): Promise<LanguageModelV4ToolResultOutput> {
+    const { outcome, files = [] } = part;
+    // Most providers have no flag for it on the wire, so that the words must tell.
+    const text = outcome === "done" ? part.text : `${outcome}: ${part.text}`;
+    if (files.length > 0 && takesFiles) {
+      const shown = await Promise.all(files.map((file) => this.#filePart(file)));
+      return { type: "content", value: [{ type: "text", text }, ...shown] };
+    }
+    return { type: outcome === "done" ? "text" : "error-text", value: text };
+  }
+
+  /** Text is told as text: every model reads it, while few take it as a file. */
+  async #filePart(part: FilePart): Promise<LanguageModelV4TextPart | LanguageModelV4FilePart> {
+    const { mediaType, fileName, blobId, url } = part;
+    const more = { ...(fileName === undefined ? {} : { filename: fileName }), ...this.#spoken(part) };
+    if (url !== undefined)
+      return { type: "file", mediaType, data: { type: "url", url: addressOf(url) }, ...more };
+    const data = await this.#file(blobId ?? "");
+    if (!isText(mediaType)) return { type: "file", mediaType, data: { type: "data", data }, ...more };
+    return { type: "text", text: `File ${fileName ?? "without a name"}:\n${new TextDecoder().decode(data)}` };
+  }
+}
+
+function addressOf(url: string): URL {
+  if (URL.canParse(url)) return new URL(url);
+  throw new ModelFailure("invalid_request", "a file of the conversation has an address that is none");
+}
+
+function isText(mediaType: string): boolean {
+  return /^(?:text\/|application\/(?:json|xml|yaml|javascript|x-sh|[^;]*\+(?:json|xml))\b)/i.test(mediaType);
+}
+
+interface Asked {
+  readonly name?: string | undefined;
+  readonly detail?: string | undefined;
+  readonly cacheControl?: JsonObject | undefined;
+}
+
+interface Optioned {
+  readonly providerOptions?: SharedV4ProviderOptions;
+}
+
+function both(first: Optioned, second: Optioned): { providerOptions?: SharedV4ProviderOptions } {
+  const providerOptions = { ...first.providerOptions };
+  for (const [name, own] of Object.entries(second.providerOptions ?? {}))
+    providerOptions[name] = { ...providerOptions[name], ...own };
+  return Object.keys(providerOptions).length === 0 ? {} : { providerOptions };
+}
+
+/** The model's own bytes. Arguments that are no JSON object cannot be sent as the model wrote them; it is shown what it wrote. */
+function inputOf(args: string): JsonObject {
+  let isWhole = true;
+  try {
+    const input: unknown = JSON.parse(args, (_, value: unknown) => {
+      // Half a character, which JSON can write and providers refuse to read.
+      if (typeof value !== "string" || value.isWellFormed()) return value;
+      isWhole = false;
+      return value.toWellFormed();
+    });
+    if (isJsonObject(input)) return isWhole ? verbatim(args) : input;
+  } catch {
+    // Said below, and by the tool's result.
+  }
+  return { invalid_arguments: args };
+}
+
+/** What a provider attached to its words goes back to it unread. */
+function returned(metadata: JsonObject | undefined): { providerOptions?: SharedV4ProviderOptions } {
+  if (metadata === undefined) return {};
+  const providerOptions: SharedV4ProviderOptions = {};
+  for (const [name, own] of Object.entries(metadata)) if (isJsonObject(own)) providerOptions[name] = own;
+  return { providerOptions };
+}

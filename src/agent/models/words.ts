@@ -1,0 +1,40 @@
+/**
+ * What chat completions can say and a provider may have no word for, by OpenAI's names.
+ *
+ * `call-options.ts` and `prompt-messages.ts` give each provider what stands in its column; the gateway names the rest to its client. The
+ * SDK would drop it without a word.
+ */
+import type { ProviderType } from "./dialect.ts";
+
+const WORDS = [
+  "stop",
+  "seed",
+  "top_k",
+  "presence_penalty",
+  "frequency_penalty",
+  "parallel_tool_calls",
+  "logit_bias",
+  "verbosity",
+  "prediction",
+  "prompt_cache_key",
+  "name",
+  "detail",
+  "cache_control",
+] as const;
+
+type Word = (typeof WORDS)[number];
+
+const SPOKEN: Readonly<Record<ProviderType, readonly Word[]>> = {
+  // OpenAI's responses; its chat completions, which have more words, are reached as openai-compatible.
+  openai: ["parallel_tool_calls", "verbosity", "prompt_cache_key", "detail"],
+  anthropic: ["stop", "top_k", "parallel_tool_calls", "cache_control"],
+  google: ["stop", "seed", "top_k", "presence_penalty", "frequency_penalty"],
+  "openai-compatible": WORDS,
+  rehearsal: [],
+};
+
+/** Those of the names that the provider is not given. A name that is not listed above is everybody's. */
+export function unspokenBy(type: ProviderType, names: readonly string[]): readonly string[] {
+  const lacking = WORDS.filter((word) => !SPOKEN[type].includes(word));
+  return names.filter((name) => lacking.some((word) => word === name));
+}

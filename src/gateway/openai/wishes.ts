@@ -1,0 +1,92 @@
+/**
+ * What a request asks for beside its words and tools: by name, so that none of it is dropped in silence.
+ *
+ * Some of it every provider is told, some only those that have a word for it, and some nobody. Which is which decides what the
+ * response's `x-holdfast-ignored` says; here a request only says what it asked for.
+ */
+import type { Fields } from "./fields.ts";
+
+export interface Wishes {
+  /** OpenAI's names of what a provider may have no word for. */
+  readonly words: readonly string[];
+  /** What is told to nobody. */
+  readonly ignored: readonly string[];
+}
+
+/** Members of the body that are read, or refused, by others. */
+const READ: ReadonlySet<string> = new Set([
+  "model",
+  "messages",
+  "stream",
+  "stream_options",
+  "tools",
+  "tool_choice",
+  "response_format",
+  "temperature",
+  "top_p",
+  "max_tokens",
+  "max_completion_tokens",
+  "reasoning",
+  "reasoning_effort",
+  "n",
+  "logprobs",
+  "top_logprobs",
+  "modalities",
+]);
+
+const WORDS: ReadonlySet<string> = new Set([
+  "stop",
+  "seed",
+  "top_k",
+  "presence_penalty",
+  "frequency_penalty",
+  "parallel_tool_calls",
+  "logit_bias",
+  "verbosity",
+  "prediction",
+  "prompt_cache_key",
+]);
+
+export function wishesOf(body: Fields): Wishes {
+  const given = body.names.filter((name) => body.has(name) && !READ.has(name));
+  const messages = body.objects("messages") ?? [];
+  const tools = body.objects("tools") ?? [];
+  const said = messages.filter((message) => message.raw("role") !== "tool");
+  const results = messages.filter((message) => message.raw("role") === "tool");
+  const words = [
+    ...given.filter((name) => WORDS.has(name)),
+    ...(said.some((message) => message.has("name")) ? ["name"] : []),
+    ...(said.some((message) => partsOf(message).some(hasDetail)) ? ["detail"] : []),
+    ...(said.some((message) => isMarked(message)) ? ["cache_control"] : []),
+  ];
+  const ignored = [
+    ...given.filter((name) => !WORDS.has(name)),
+    ...(tools.some((tool) => tool.has("cache_control")) ? ["tools.cache_control"] : []),
+    ...(results.some((message) => isMarked(message)) ? ["tool.cache_control"] : []),
+    ...(results.some((message) => partsOf(message).some(hasDetail)) ? ["tool.detail"] : []),
+  ];
+  return { words, ignored };
+}
+
+function partsOf(message: Fields): readonly Fields[] {
+  return Array.isArray(message.raw("content")) ? (message.objects("content") ?? []) : [];
+}
+
+function hasDetail(part: Fields): boolean {
+  const image = part.raw("image_url");
+  return typeof image === "object" && part.needObject("image_url").has("detail");
+}
+
+function isMarked(message: Fields): boolean {
+  return message.has("cache_control") || partsOf(message).some((part) => part.has("cache_control"));
+}
+
+const NAMES_MAX = 32;
+const NAME = /^[\w.-]{1,64}$/;
+
+/** The value of `x-holdfast-ignored`; undefined when nothing was. A client's odd names are not repeated. */
+export function ignoredHeader(names: readonly string[]): string | undefined {
+  if (names.length === 0) return undefined;
+  const named = names.map((name) => (NAME.test(name) ? name : "?"));
+  return [...named.slice(0, NAMES_MAX), ...(names.length > NAMES_MAX ? ["..."] : [])].join(", ");
+}

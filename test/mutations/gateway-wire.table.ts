@@ -1,0 +1,173 @@
+/** Mends of what the provider is told and what the client is told of it, taken back. */
+import type { Mutation } from "./mutation.ts";
+
+export const MUTATIONS: readonly Mutation[] = [
+  {
+    name: "the gateway's trailing answer is followed by a message that nobody said",
+    file: "test/gateway/as-said.test.ts",
+    test: "messages in a row, instructions in the middle and a trailing answer reach the model as they are",
+    patches: [
+      {
+        file: "src/agent/turn.ts",
+        from: 'else if (!isAsItStands && earlier.at(-1)?.role === "assistant")',
+        to: 'else if (earlier.at(-1)?.role === "assistant")',
+      },
+    ],
+  },
+  {
+    name: "a blank message is told as words that nobody said",
+    file: "test/agent/models/prompt.test.ts",
+    test: "consecutive, trailing and blank messages stay as they are where the provider takes them",
+    patches: [
+      {
+        file: "src/agent/models/prompt-messages.ts",
+        from: "(said.length > 0 ? said : content.slice(0, 1))",
+        to: '(said.length > 0 ? said : [{ type: "text" as const, text: "(no text)" }])',
+      },
+    ],
+  },
+  {
+    name: "blank texts go to Anthropic, which refuses them",
+    file: "test/agent/models/prompt.test.ts",
+    test: "Anthropic refuses blank texts",
+    patches: [
+      {
+        file: "src/agent/models/prompt.ts",
+        from: "messages: fitForAnthropic(messages) }",
+        to: "messages: fitForAnthropic(messages.slice(messages.length)).concat(messages) }",
+      },
+    ],
+  },
+  {
+    name: "arguments of a tool call are parsed and written again on their way to the provider",
+    file: "test/agent/models/verbatim.test.ts",
+    test: "anthropic: arguments come from the provider and go back to it with every byte",
+    patches: [
+      {
+        file: "src/agent/models/prompt-messages.ts",
+        from: "return isWhole ? verbatim(args) : input;",
+        to: "return isWhole && args.length < 0 ? verbatim(args) : input;",
+      },
+    ],
+  },
+  {
+    name: "a number that Google wrote is rounded on its way in",
+    file: "test/agent/models/verbatim.test.ts",
+    test: "google: numbers that JavaScript cannot hold survive the way in",
+    patches: [
+      {
+        file: "src/agent/models/google-numbers.ts",
+        from: "if (marked === json) return line;",
+        to: "if (marked.length > 0) return line;",
+      },
+    ],
+  },
+  {
+    name: "instructions in the middle of a conversation move to its beginning",
+    file: "test/gateway/as-said.test.ts",
+    test: "messages in a row, instructions in the middle and a trailing answer reach the model as they are",
+    patches: [
+      {
+        file: "src/gateway/openai/chat-messages.ts",
+        from: 'line.role === "system" && messages.length === 0 && isPlain(line)',
+        to: 'line.role === "system" && isPlain(line)',
+      },
+    ],
+  },
+  {
+    name: "a workspace brings the agent's own instructions along",
+    file: "test/gateway/as-said.test.ts",
+    test: "a workspace adds no instructions of its own",
+    patches: [
+      {
+        file: "src/agent/prompts.ts",
+        from: "if (request.systemPrompt !== undefined || !offer.hasBuiltIns) return given;",
+        to: 'if (given !== "" || !offer.hasBuiltIns) return given;',
+      },
+    ],
+  },
+  {
+    name: "a request of instructions alone is refused",
+    file: "test/gateway/as-said.test.ts",
+    test: "a request of instructions alone is one, and its conversation goes on",
+    patches: [
+      {
+        file: "src/agent/turn.ts",
+        from: "if (earlier.length === 0 && !isInstructed)",
+        to: "if (earlier.length === 0)",
+      },
+    ],
+  },
+  {
+    name: "what is said behind tool results loses its form",
+    file: "test/gateway/as-said.test.ts",
+    test: "what is said behind tool results keeps its form, and goes into the turn that waits",
+    patches: [
+      {
+        file: "src/agent/history.ts",
+        from: "if (message.messageJson === undefined) return",
+        to: 'if (message.text !== "") return',
+      },
+    ],
+  },
+  {
+    name: "usage that nobody told is told as zero",
+    file: "test/gateway/openai/chunks.test.ts",
+    test: "usage that the provider did not tell is absent, not zero",
+    patches: [
+      {
+        file: "src/gateway/openai/chat-usage.ts",
+        from: "if (prompt + usage.outputTokens === 0) return undefined;",
+        to: "",
+      },
+    ],
+  },
+  {
+    name: "max_completion_tokens goes out as max_tokens, which reasoning models refuse",
+    file: "test/gateway/wishes.test.ts",
+    test: "openai-compatible: every word reaches the provider where OpenAI has it",
+    patches: [
+      {
+        file: "src/gateway/openai/chat-options.ts",
+        from: 'limitsCompletion: body.has("max_completion_tokens") ? true : undefined,',
+        to: "",
+      },
+    ],
+  },
+  {
+    name: "what the provider has no word for is dropped in silence",
+    file: "test/gateway/wishes.test.ts",
+    test: "google: what it has no word for is named",
+    patches: [
+      {
+        file: "src/gateway/http/gateway-http.ts",
+        from: "ignoredHeader([...providers.unspoken(model, wishes.words), ...wishes.ignored])",
+        to: "ignoredHeader(wishes.ignored)",
+      },
+    ],
+  },
+  {
+    name: "a client's cache marks are replaced by the gateway's own",
+    file: "test/gateway/wishes.test.ts",
+    test: "anthropic: the client's cache marks stand where it set them, and the rest by name",
+    patches: [
+      {
+        file: "src/agent/models/anthropic-prompt.ts",
+        from: "marksIn(rest) > 0 ? withLastMarks(rest) : withOwnMarks(rest)",
+        to: "withOwnMarks(withLastMarks(rest))",
+      },
+    ],
+  },
+  {
+    name: "the provider's rate limits stay with the gateway",
+    file: "test/gateway/wishes.test.ts",
+    test: "a request that asks for nothing special is answered without the header; the provider's limits are told",
+    patches: [
+      {
+        file: "src/agent/models/rate-limits.ts",
+        from: "if (Object.keys(seen).length > 0) this.#remember(modelId, seen);",
+        to: "",
+      },
+    ],
+  },
+];
