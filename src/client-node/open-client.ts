@@ -19,6 +19,7 @@ import { http2Connect } from "../transport/node/http2-client.ts";
 import type { BlobCalls, Connect } from "../transport/transport.ts";
 import { type Journals, openJournals } from "./journals.ts";
 import { type NodeClientOptions, settle, type Settings } from "./options.ts";
+import { onNetworkChange } from "./wake-ups.ts";
 
 /** A client that owns its transport and its journals. */
 export class NodeClient extends Client {
@@ -96,7 +97,12 @@ export async function openClient(options: NodeClientOptions = {}): Promise<NodeC
     ...(options.resumesMax === undefined ? {} : { resumesMax: options.resumesMax }),
     ...(journals === undefined ? {} : { journals: journals.store, writerLocks: journals.writerLocks }),
   };
-  return new NodeClient(clientOptions, journals, () => releaseAll(transport, journals));
+  const client = new NodeClient(clientOptions, journals, () => {
+    unwatch();
+    return releaseAll(transport, journals);
+  });
+  const unwatch = onNetworkChange(() => client.wake());
+  return client;
 }
 
 function foreignReason(server: string): string {

@@ -13,7 +13,7 @@ import { assert, unreachable } from "./assert.ts";
 import * as budget from "./budget.ts";
 
 export interface Options {
-  /** The first delay is drawn from 0 to this. */
+  /** The first delay is drawn from 0 to this; each further one from 0 to one and a half times the bound before. */
   readonly baseMs: number;
   /** No delay is drawn from more than this: a returning network is noticed within half of it on average. */
   readonly capMs: number;
@@ -23,11 +23,15 @@ export interface Options {
 }
 
 export const DEFAULTS: Options = {
-  baseMs: 500,
+  // Some five tries within the first second: most outages are a flap, and the user waits.
+  baseMs: 100,
   capMs: 30_000,
   budget: { burst: 20, refillMs: 10_000 },
   giveUpAfterMs: 7_200_000,
 };
+
+/** After an outage of T ms the next try comes T / 2 later on average, T at the most. Doubling would take twice that. */
+const GROWTH = 1.5;
 
 /** So many failures in a row come before giving up, however much time has passed. */
 const FAILURES_MIN = 5;
@@ -131,5 +135,5 @@ function wake(state: State, nowMs: number): readonly [State, readonly Effect[]] 
 
 /** The upper end of the jitter after so many failures in a row. */
 export function backoffBoundMs(options: Options, failures: number): number {
-  return Math.min(options.capMs, options.baseMs * 2 ** Math.min(failures, 30));
+  return Math.min(options.capMs, Math.ceil(options.baseMs * GROWTH ** Math.min(failures, 60)));
 }

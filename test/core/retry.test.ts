@@ -37,7 +37,7 @@ for (const code of ["connection_lost", "event_gap", "unavailable", "overloaded",
   });
 }
 
-test("F3: the jitter is full: from at once to the bound, which doubles up to the cap", () => {
+test("F3: the jitter is full: from at once to the bound, which grows by half up to the cap", () => {
   const delays = (random: number): readonly string[] =>
     wanted(
       run(
@@ -47,7 +47,7 @@ test("F3: the jitter is full: from at once to the bound, which doubles up to the
       )[1],
     );
   assert.deepEqual(delays(0), ["at 0", "at 0", "at 0", "at 0", "at 0", "at 0"]);
-  assert.deepEqual(delays(0.999), ["at 100", "at 200", "at 400", "at 800", "at 999", "at 999"]);
+  assert.deepEqual(delays(0.999), ["at 100", "at 150", "at 225", "at 338", "at 507", "at 760"]);
 });
 
 test("F3: every delay lies between the server's retryAfter and that plus the bound, while the budget lasts", () => {
@@ -60,11 +60,26 @@ test("F3: every delay lies between the server's retryAfter and that plus the bou
         failed("overloaded", 0, random, retryAfterMs),
       ]);
       assert.equal(effect?.kind, "connect");
-      const bound = Math.min(options.capMs, options.baseMs * 2 ** failures);
+      const bound = Math.min(options.capMs, Math.ceil(options.baseMs * 1.5 ** failures));
       assert.ok(effect.atMs >= retryAfterMs && effect.atMs <= retryAfterMs + bound);
       assert.equal(retry.backoffBoundMs(options, failures), bound);
     }),
   );
+});
+
+test("F3: a short outage is over soon: five tries within the first second, and the wait is never longer than the outage was", () => {
+  for (const random of [0.25, 0.5, 0.75, 0.999]) {
+    let [state, nowMs, tries] = [retry.init(retry.DEFAULTS, 0), 0, 0];
+    while (nowMs < 20_000) {
+      const beganMs = nowMs;
+      const [next, [effect]] = retry.step(state, failed("connection_lost", nowMs, random));
+      assert.ok(effect?.kind === "connect");
+      [state, nowMs] = [next, effect.atMs];
+      if (nowMs <= 1_000) tries++;
+      if (beganMs > 1_000) assert.ok(nowMs - beganMs <= beganMs, `${nowMs - beganMs} after ${beganMs}`);
+    }
+    assert.ok(random > 0.8 ? tries >= 4 : tries >= 5, `${tries} tries`);
+  }
 });
 
 test("F3: the bound stays at the cap after any number of failures", () => {
@@ -79,7 +94,7 @@ test("F3: beyond the budget an attempt waits for its token, however lucky the ji
 test("F3: delays shrink again only after something really moved", () => {
   const moved: retry.Input = { kind: "progress", nowMs: 0 };
   const [, without] = last(retry.step, start, [failed("internal"), failed("internal"), failed("internal")]);
-  assert.deepEqual(wanted(without), ["at 200"]);
+  assert.deepEqual(wanted(without), ["at 113"]);
   const [, after] = last(retry.step, start, [
     failed("internal"),
     failed("internal"),
@@ -102,7 +117,7 @@ test("the credentials are asked for once, and again only after they have worked"
 
 test("F3: a server that welcomes and hangs up at once earns no shorter delay", () => {
   const inputs = [failed("internal"), welcomed(0), failed("internal"), welcomed(0), failed("internal")];
-  assert.deepEqual(wanted(last(retry.step, start, inputs)[1]), ["at 200"]);
+  assert.deepEqual(wanted(last(retry.step, start, inputs)[1]), ["at 113"]);
 });
 
 test("F1: a connection that worked until now is no reason to give up, however quiet it was", () => {
@@ -150,7 +165,7 @@ test("F3: a network that flaps, waking the client each time, stays within the bu
 test("F1: without progress for long enough the client gives up", () => {
   const fails = (nowMs: number): retry.Input => failed("connection_lost", nowMs);
   const early = [1, 2, 3, 4, 5].map(fails);
-  assert.deepEqual(wanted(last(retry.step, start, [...early, fails(60_000)])[1]), ["at 60500"]);
+  assert.deepEqual(wanted(last(retry.step, start, [...early, fails(60_000)])[1]), ["at 60380"]);
   assert.deepEqual(wanted(last(retry.step, start, [...early, fails(60_001)])[1]), ["give_up"]);
 });
 
