@@ -95,7 +95,7 @@ test("F3: delays grow with every loss and shrink when something moved, not when 
   ];
   const delayAfter = (...inputs: readonly Input[]): unknown =>
     stateAfter(attached(), ...inputs, lost(3, 0, 0.99)).wakeAtMs;
-  assert.equal(delayAfter(...flap(1), ...flap(2)), 396);
+  assert.equal(delayAfter(...flap(1), ...flap(2)), 223);
   assert.equal(delayAfter(...flap(1), ...flap(2), event(1, undefined, 3)), 99);
 });
 
