@@ -62,4 +62,16 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
   },
+  {
+    name: "F3: waits double, so a short outage lasts twice as long as it need",
+    file: "test/core/retry.test.ts",
+    test: "F3: a short outage is over soon",
+    patches: [{ file: "src/core/retry.ts", from: "const GROWTH = 1.5;", to: "const GROWTH = 2.5;" }],
+  },
+  {
+    name: "F3: a Node client does not notice that the machine's addresses changed",
+    file: "test/client-node/wake-ups.test.ts",
+    test: "F3: streams are woken when the machine's addresses change",
+    patches: [{ file: "src/client-node/wake-ups.ts", from: "seen !== before || ", to: "" }],
+  },
 ];
