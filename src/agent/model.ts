@@ -27,6 +27,16 @@ export interface ModelCall {
   /** Some providers keep their prompt caches by it. */
   readonly conversationId: string;
   readonly signal: AbortSignal;
+  /** Absent: only the model's own bounds hold. */
+  readonly requests?: RequestBudget;
+}
+
+/** How often a call may ask its provider, and how long it may wait in between. */
+export interface RequestBudget {
+  /** Before each request, which leaves when this resolves. Throws a `ModelFailure` when there may be none. */
+  take(): Promise<void>;
+  /** Whether a pause of this length before the next request may be waited for. */
+  mayWait(pauseMs: number): boolean;
 }
 
 export type FinishReason = "stop" | "length" | "tool_calls" | "content_filter" | "error";
@@ -54,7 +64,7 @@ export type ModelPart =
       readonly tool: string;
       readonly args: string;
     }
-  /** A tool call is complete. `args` is JSON text as the model wrote it; it may be wrong. */
+  /** A tool call is complete: its end was said. `args` is JSON text as the model wrote it; it may be wrong. */
   | {
       readonly kind: "tool_call";
       readonly toolCallId: string;
@@ -100,6 +110,8 @@ export class ModelFailure extends Error {
   /** The provider's HTTP status; 0 = none. */
   readonly status: number;
   readonly retryAfterMs: number | undefined;
+  /** The same request may well succeed in a moment. */
+  readonly isPassing: boolean;
 
   constructor(
     kind: ModelFailureKind,
@@ -107,13 +119,15 @@ export class ModelFailure extends Error {
     {
       status = 0,
       retryAfterMs,
+      isPassing = false,
       cause,
-    }: { status?: number; retryAfterMs?: number | undefined; cause?: unknown } = {},
+    }: { status?: number; retryAfterMs?: number | undefined; isPassing?: boolean; cause?: unknown } = {},
   ) {
     super(message, { cause });
     this.name = "ModelFailure";
     this.kind = kind;
     this.status = status;
     this.retryAfterMs = retryAfterMs;
+    this.isPassing = isPassing;
   }
 }

@@ -9,7 +9,7 @@ import { MODEL_NAME_RULE, modelNameOf } from "../protocol/model-name.ts";
 import type { ModelLimits, ModelsConfig, ProviderConfig } from "../agent/models/index.ts";
 import { type FieldCheck, present } from "./field-check.ts";
 
-const PROVIDER_FIELDS = ["type", "baseURL", "apiKeyEnv", "headers", "silenceMs"] as const;
+const PROVIDER_FIELDS = ["type", "baseURL", "apiKeyEnv", "headers", "silenceMs", "writingSilenceMs"] as const;
 const SILENCE_MS_MIN = 1_000;
 /** Node's own limit for an answer that does not come. */
 const SILENCE_MS_MAX = 300_000;
@@ -43,13 +43,16 @@ function readProvider(check: FieldCheck, place: string, value: unknown): Provide
   if (type === "openai-compatible" && baseURL === undefined) {
     throw check.wrong(`${place}.baseURL`, 'is missing: an address such as "http://127.0.0.1:8000/v1"');
   }
+  const silence = (name: "silenceMs" | "writingSilenceMs"): number | undefined =>
+    check.whole(fields[name], `${place}.${name}`, SILENCE_MS_MIN, SILENCE_MS_MAX);
   return {
     type,
     ...present({
       baseURL,
       apiKeyEnv: readVariable(check, `${place}.apiKeyEnv`, fields["apiKeyEnv"]),
       headers: readHeaders(check, `${place}.headers`, fields["headers"]),
-      silenceMs: check.whole(fields["silenceMs"], `${place}.silenceMs`, SILENCE_MS_MIN, SILENCE_MS_MAX),
+      silenceMs: silence("silenceMs"),
+      writingSilenceMs: silence("writingSilenceMs"),
     }),
   };
 }

@@ -88,7 +88,7 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
       logger,
       authenticate: (apiKey) => keys.authenticate(apiKey),
       mounts: [gatewayHttp({ answers: gateway, providers })],
-      extraMetrics: () => gateway.metrics(),
+      extraMetrics: () => gateway.metrics() + models.metrics(),
       host: settings.host,
       port: settings.port,
       allowedHosts: settings.allowHosts,

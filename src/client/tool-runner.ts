@@ -126,10 +126,12 @@ export class ToolRunner {
     const { execId } = exec;
     let approval: Approval;
     try {
-      approval = await this.#tools.approve(exec);
-    } catch {
+      const download = (blobId: string) => this.#outputs.download(blobId);
+      approval = await this.#tools.approve(exec, { download });
+    } catch (cause) {
       // Who cannot be asked has not said yes.
-      approval = { allowed: false, untilMs: 0 };
+      const why = cause instanceof Error ? cause.message : String(cause);
+      approval = { allowed: false, untilMs: 0, reason: `nobody could be asked: ${why}` };
     }
     if (approval.allowed) {
       this.#outputs.input({ kind: "approved", execId, argsHash, untilMs: approval.untilMs });

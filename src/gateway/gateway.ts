@@ -9,6 +9,7 @@
 import { randomBytes } from "node:crypto";
 import type { ClientBlobStore } from "../client/index.ts";
 import { HoldfastError } from "../protocol/errors.ts";
+import { answerRef, headOf } from "./answer-ref.ts";
 import { cleanUp } from "./clean-up.ts";
 import { type GatewayCounters, gatewayMetrics, newGatewayCounters } from "./counters.ts";
 import { Errands } from "./errands.ts";
@@ -16,16 +17,17 @@ import type { Answer, ChatCall, EventsCall, GatewayAnswers, StopCall } from "./h
 import { LiveSessions } from "./live-sessions.ts";
 import { contextOf, type Facts, type FreshReason, type Match, matchRequest } from "./matching.ts";
 import { Names } from "./names.ts";
-import { completionId, lineageOf, type LineMessage, type ListedModel } from "./openai/index.ts";
+import { lineageOf, type LineMessage, type ListedModel } from "./openai/index.ts";
 import { GATEWAY_LIMITS, type GatewayLimits, type GatewayOptions } from "./options.ts";
 import { Replays, told } from "./replay.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import { noMessages, noModel } from "./refusals.ts";
+import { resumeAnswer } from "./resumption.ts";
 import { Retries } from "./retries.ts";
 import { turnRequest } from "./requests.ts";
 import { bodiesFor, sayAgain } from "./said-results.ts";
 import { Session, type SessionContext } from "./session.ts";
-import { newSession, type AnswerRef, checkpointOf, type SessionRecord } from "./session-record.ts";
+import { newSession, checkpointOf, type SessionRecord } from "./session-record.ts";
 import { SessionStore } from "./session-store.ts";
 
 /** Longer than a stream takes to be read back, shorter than a client waits. */
@@ -224,7 +226,12 @@ export class Gateway implements GatewayAnswers {
     hasWords: boolean,
   ): Promise<Answer> {
     const { stream, lastPause } = session.turn;
-    const answer = this.#newAnswer(stream.idempotencyKey, session.record.model, lastPause);
+    const { model, answer: before } = session.record;
+    const { includeUsage } = call.request;
+    const answer = answerRef(
+      { streamId: before.streamId, model, fromEvent: lastPause, includeUsage },
+      this.#now(),
+    );
     const { keys, writes } = await this.#retries.rows(call, answer, session.record.sessionId);
     // Its time may have come meanwhile.
     if (!session.isWaiting) throw new HoldfastError("stream_ended", "the session has ended");
@@ -282,7 +289,8 @@ export class Gateway implements GatewayAnswers {
     kept.catch(() => (isLost = true));
     const idempotencyKey = randomBytes(16).toString("hex");
     const sessionId = randomBytes(16).toString("hex");
-    const answer = this.#newAnswer(idempotencyKey, model, 0);
+    const { includeUsage } = request;
+    const answer = answerRef({ streamId: idempotencyKey, model, fromEvent: 0, includeUsage }, this.#now());
     const { keys, writes } = await this.#retries.rows(call, answer, sessionId);
     const stream = await client.open({ idempotencyKey, first, isFresh: true });
     const record = newSession({
@@ -314,11 +322,6 @@ export class Gateway implements GatewayAnswers {
     return reading;
   }
 
-  #newAnswer(streamId: string, model: string, fromEvent: number): AnswerRef {
-    const responseId = completionId(`${streamId} ${fromEvent}`);
-    return { responseId, createdSeconds: Math.floor(this.#now() / 1_000), fromEvent, streamId, model };
-  }
-
   /** The answer that this request got before, when it is a retry and the answer can still be had. */
   async #earlier(call: ChatCall): Promise<Answer | undefined> {
     const answer = await this.#retries.earlier(call);
@@ -338,7 +341,7 @@ export class Gateway implements GatewayAnswers {
     if (deltas === undefined) return undefined;
     this.counters.replayed++;
     const delivered = this.#retries.responding(call, answer);
-    return { streamId, head: headOf(answer, call), deltas: told(deltas), delivered };
+    return { streamId, head: headOf(answer), deltas: told(deltas), delivered };
   }
 
   #reading(call: ChatCall, { turn, record }: Session): Answer {
@@ -349,24 +352,12 @@ export class Gateway implements GatewayAnswers {
       void deltas.return();
       told(isWhole);
     };
-    return { streamId: answer.streamId, head: headOf(answer, call), deltas, delivered };
+    return { streamId: answer.streamId, head: headOf(answer), deltas, delivered };
   }
 
-  async events({ principal, streamId, lastEventId, signal }: EventsCall): Promise<Answer> {
-    const found = this.#live.get(streamId);
-    const session = found?.record.principal === principal ? found : undefined;
-    await session?.turn.caughtUp(CATCH_UP_MS);
-    const record = session?.record ?? (await this.#store.byStream(principal, streamId));
-    const answer = record?.answer ?? this.#newAnswer(streamId, "", 0);
-    const { responseId: id, createdSeconds: createdS, model } = answer;
-    const head = { id, createdS, model, includeUsage: true };
-    if (session?.turn.canGoOnFrom(lastEventId) === true && !session.turn.isOver) {
-      const deltas = session.turn.read(lastEventId);
-      return { streamId, head, deltas, delivered: () => void deltas.return() };
-    }
-    const range = { streamId, fromEvent: undefined, seenThrough: lastEventId };
-    const deltas = this.#replays.told(principal, range, signal);
-    return { streamId, head, deltas, delivered: () => undefined };
+  events(call: EventsCall): Promise<Answer> {
+    const [live, store, replays, now] = [this.#live, this.#store, this.#replays, this.#now];
+    return resumeAnswer({ live, store, replays, catchUpMs: CATCH_UP_MS, now }, call);
   }
 
   async stop({ principal, streamId }: StopCall): Promise<void> {
@@ -391,9 +382,4 @@ export class Gateway implements GatewayAnswers {
     );
     this.#errands.run(forgotten);
   }
-}
-
-function headOf(answer: AnswerRef, { request }: ChatCall): Answer["head"] {
-  const { responseId: id, createdSeconds: createdS, model } = answer;
-  return { id, createdS, model, includeUsage: request.includeUsage };
 }

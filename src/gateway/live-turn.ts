@@ -63,6 +63,9 @@ export class LiveTurn {
   #isCatchingUp: boolean;
   #checkpoint: ConversationState | undefined;
   #isOver = false;
+  /** Those who read what is told here from the log. */
+  #present = 0;
+  #heardThrough = 0;
   #changed = Promise.withResolvers<void>();
   /** Called when somebody comes to read, and when one leaves. */
   onReaders: () => void = () => undefined;
@@ -80,7 +83,12 @@ export class LiveTurn {
   }
 
   get readers(): number {
-    return [this.#telling, ...this.#earlier].reduce((sum, { answer }) => sum + answer.readers, 0);
+    return [this.#telling, ...this.#earlier].reduce((sum, { answer }) => sum + answer.readers, this.#present);
+  }
+
+  /** The last event that the stream has said, told or not. */
+  get heardThrough(): number {
+    return this.#heardThrough;
   }
 
   /** The answer so far is complete: it waits for tool results, or the turn has ended. */
@@ -154,6 +162,20 @@ export class LiveTurn {
     return this.#telling.answer.read(seenThrough);
   }
 
+  /** For who reads the answer from the log: a reader like any other, until the returned function is called. */
+  attend(): () => void {
+    let isPresent = true;
+    this.#present++;
+    this.onReaders();
+    return () => {
+      if (!isPresent) return;
+      isPresent = false;
+      this.#present--;
+      this.#trim();
+      this.onReaders();
+    };
+  }
+
   /** Keeps only how the answer ended: while it waits, and nobody reads, the log has the rest (F2). */
   #trim(): void {
     if (!this.isPaused || this.readers > 0 || this.#deltas.length === 1) return;
@@ -183,6 +205,7 @@ export class LiveTurn {
     let failure: Error | undefined;
     try {
       for await (const { eventId, body, covers } of this.stream.events) {
+        this.#heardThrough = eventId;
         if (covers > 1) this.#inside.push({ after: eventId - covers, before: eventId });
         if (body.length > 0) await this.#take(eventId, fromBinary(AgentServerMessageSchema, body), body);
       }

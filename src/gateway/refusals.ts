@@ -16,3 +16,9 @@ export function noMessages(): GatewayError {
   const message = "messages has nothing to answer: say something as the user.";
   return new GatewayError({ status: 400, type: "invalid_request_error", param: "messages", message });
 }
+
+export function otherAnswer(): GatewayError {
+  const message =
+    "This Last-Event-ID is of another answer of the stream. Ask without it: the latest answer is told from its beginning.";
+  return new GatewayError({ status: 409, type: "invalid_request_error", code: "other_answer", message });
+}

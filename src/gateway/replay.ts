@@ -30,6 +30,20 @@ export interface ReplayParts {
   readonly settled: (streamId: string, eventId: number) => Promise<void>;
 }
 
+export interface ReplayRange {
+  readonly streamId: string;
+  /** The answer begins after this event. */
+  readonly fromEvent: number;
+  /** What the client has already; at least `fromEvent`. */
+  readonly seenThrough: number;
+}
+
+/** An answer as the log knows it. */
+export interface LoggedAnswer {
+  readonly fromEvent: number;
+  readonly model: string;
+}
+
 export class Replays {
   readonly #parts: ReplayParts;
 
@@ -45,22 +59,78 @@ export class Replays {
   ): Promise<readonly AnswerDelta[] | undefined> {
     const patience = AbortSignal.any([signal, AbortSignal.timeout(REPLAY_MS)]);
     try {
-      return await readAnswer(this.#context(principal, range, patience), range);
+      const deltas: AnswerDelta[] = [];
+      for await (const delta of this.told(principal, range, { through: Infinity, signal: patience }))
+        deltas.push(delta);
+      return deltas;
     } catch (cause) {
       if (cause instanceof HoldfastError) return undefined;
       throw cause;
     }
   }
 
-  /** The same, for who waits until it is whole. */
-  async *told(principal: string, range: ReplayRange, signal: AbortSignal): AsyncGenerator<AnswerDelta> {
-    yield* await readAnswer(this.#context(principal, range, signal), range);
+  /**
+   * An answer while it comes. What the stream has said through that event is read first, and told without what was rolled back
+   * of it; what follows is told as it comes. Throws `not_found` for a stream that is not this principal's.
+   */
+  async *told(
+    principal: string,
+    range: ReplayRange,
+    { through, signal }: { readonly through: number; readonly signal: AbortSignal },
+  ): AsyncGenerator<AnswerDelta> {
+    const context = this.#context(principal, range.streamId, signal);
+    const { seenThrough } = range;
+    const events = answerEvents(context, range);
+    try {
+      const known: AnswerEvent[] = [];
+      while ((known.at(-1)?.eventId ?? range.fromEvent) < through) {
+        const { done, value } = await events.next();
+        if (done === true) break;
+        known.push(value);
+      }
+      let { state, deltas } = projectRange(known, { seenThrough });
+      yield* ready(context, deltas);
+      for await (const { eventId, message, blob } of events) {
+        [state, deltas] = project(state, eventId, message, blob);
+        if (eventId > seenThrough) yield* ready(context, deltas);
+      }
+    } finally {
+      await events.return();
+    }
   }
 
-  #context(principal: string, { streamId }: ReplayRange, signal: AbortSignal): ReplayContext {
+  /**
+   * The latest answer of a stream that is over. `named`: the answer that its client means. Throws `not_found` for a stream that is
+   * not this principal's.
+   */
+  async latest(
+    principal: string,
+    streamId: string,
+    { named, signal }: { readonly named: number | undefined; readonly signal: AbortSignal },
+  ): Promise<LoggedAnswer> {
+    const context = this.#context(principal, streamId, signal);
+    let [fromEvent, model] = [0, ""];
+    let asked: LoggedAnswer | undefined;
+    let last: LoggedAnswer = { fromEvent, model };
+    for await (const { eventId, message, isPause } of loggedEvents(context, 0, initAnswer())) {
+      const begun = modelOf(message);
+      if (begun !== undefined) {
+        model = begun;
+        asked = { fromEvent, model };
+      }
+      if (isPause) {
+        last = { fromEvent, model };
+        fromEvent = eventId;
+      }
+    }
+    // A turn that is ended while it waits says so behind its last answer: only who asked for more has a use for that.
+    return last.fromEvent === named ? last : (asked ?? last);
+  }
+
+  #context(principal: string, streamId: string, signal: AbortSignal): ReplayContext {
     const { clientOf, names, settled } = this.#parts;
     const { client, blobs } = clientOf(principal);
-    return { client, blobs, names, settled: (eventId) => settled(streamId, eventId), signal };
+    return { client, blobs, names, streamId, settled: (eventId) => settled(streamId, eventId), signal };
   }
 }
 
@@ -68,93 +138,135 @@ interface ReplayContext {
   readonly client: Client;
   readonly blobs: ClientBlobStore;
   readonly names: Names;
+  readonly streamId: string;
   /** Until what the stream said up to this event may be told. */
   readonly settled: (eventId: number) => Promise<void>;
   /** Aborted when nobody waits for it any more. */
   readonly signal: AbortSignal;
 }
 
-export interface ReplayRange {
-  readonly streamId: string;
-  /** The answer begins after this event; undefined: the answer that `seenThrough` is part of. */
-  readonly fromEvent: number | undefined;
-  /** What the client has already. */
-  readonly seenThrough: number;
-}
-
-/** All of an answer, once it is whole. Throws `not_found` for a stream that is not this principal's. */
-async function readAnswer(context: ReplayContext, range: ReplayRange): Promise<readonly AnswerDelta[]> {
-  const { streamId, seenThrough } = range;
-  const events = await answerEvents(context, range);
-  const last = events.at(-1)?.eventId ?? 0;
-  if (last > seenThrough) await context.settled(last);
-  const { deltas } = projectRange(events, { seenThrough });
-  return deltas.map((delta) => named(delta, context.names, streamId));
-}
-
 export async function* told(deltas: readonly AnswerDelta[]): AsyncGenerator<AnswerDelta> {
   yield* deltas;
 }
 
-/** The events from the pause before to the pause that ends it. */
-async function answerEvents(
-  context: ReplayContext,
-  { streamId, fromEvent, seenThrough }: ReplayRange,
-): Promise<readonly AnswerEvent[]> {
-  const isIt = (eventId: number): boolean =>
-    fromEvent === undefined ? eventId >= seenThrough : eventId > fromEvent;
-  const events = await readEvents(context, { streamId, after: 0, state: initAnswer(), isIt });
-  const at = events.findIndex(
-    ({ eventId, covers }) => eventId > seenThrough && eventId - covers < seenThrough,
-  );
-  if (at === -1) return events;
-  // The place is inside of what was joined when it was read back: the text is parted there again.
-  const before = projected(events.slice(0, at));
-  const rest = await readEvents(context, { streamId, after: seenThrough, state: before, isIt });
-  const joined = runOf(events.slice(at));
-  const seen = joined.text.slice(0, joined.text.length - runOf(rest).text.length);
-  return [...events.slice(0, at), joined.piece(seenThrough, seen), ...rest];
+/** As clients are told of them, and not before they may be. */
+async function* ready(
+  { settled, names, streamId }: ReplayContext,
+  deltas: readonly AnswerDelta[],
+): AsyncGenerator<AnswerDelta> {
+  for (const delta of deltas) {
+    if (isEnd(delta)) await settled(delta.eventId);
+    yield named(delta, names, streamId);
+  }
+}
+
+function isEnd({ kind }: AnswerDelta): boolean {
+  return kind === "calls" || kind === "ended";
+}
+
+function modelOf({ message }: AgentServerMessage): string | undefined {
+  if (message.case !== "interactionUpdate" || message.value.message.case !== "stepStarted") return undefined;
+  return message.value.message.value.model;
+}
+
+/** The events of the answer to the pause that ends it, parted where the client is. */
+async function* answerEvents(context: ReplayContext, range: ReplayRange): AsyncGenerator<ReadEvent, void> {
+  const { fromEvent, seenThrough } = range;
+  const all = untilPause(loggedEvents(context, fromEvent, initAnswer()));
+  const before: ReadEvent[] = [];
+  let rest: AsyncGenerator<ReadEvent, void> | undefined;
+  try {
+    for (;;) {
+      const { done, value: event } = await all.next();
+      if (done === true) return;
+      const isInside = event.eventId > seenThrough && event.eventId - event.covers < seenThrough;
+      if (!isInside) {
+        if (event.eventId <= seenThrough) before.push(event);
+        yield event;
+        continue;
+      }
+      rest = untilPause(loggedEvents(context, seenThrough, projected(before)));
+      const pieces = await parted(event, all, rest, seenThrough);
+      await all.return();
+      yield* pieces;
+      yield* rest;
+      return;
+    }
+  } finally {
+    await Promise.all([all.return(), rest?.return()]);
+  }
+}
+
+/**
+ * The place is inside of what was joined when it was read back: the text is parted there again. What is read from the place on
+ * may be joined otherwise, and more may be said meanwhile, so both are read until they are at the same event.
+ */
+async function parted(
+  joined: ReadEvent,
+  all: AsyncGenerator<ReadEvent, void>,
+  rest: AsyncGenerator<ReadEvent, void>,
+  seenThrough: number,
+): Promise<readonly ReadEvent[]> {
+  const [whole, unseen]: [ReadEvent[], ReadEvent[]] = [[joined], []];
+  for (;;) {
+    const ahead = (whole.at(-1)?.eventId ?? 0) - (unseen.at(-1)?.eventId ?? seenThrough);
+    if (ahead === 0) break;
+    const next = await (ahead > 0 ? rest : all).next();
+    // Both end with the answer.
+    if (next.done === true) break;
+    (ahead > 0 ? unseen : whole).push(next.value);
+  }
+  const run = runOf(whole);
+  const seen = run.text.slice(0, run.text.length - runOf(unseen).text.length);
+  return [{ ...run.piece(seenThrough, seen), covers: 1, isPause: false }, ...unseen];
 }
 
 interface ReadEvent extends AnswerEvent {
   /** How many events of the log it stands for. */
   readonly covers: number;
+  /** An answer ends with it. */
+  readonly isPause: boolean;
 }
 
-interface Reading {
-  readonly streamId: string;
-  readonly after: number;
-  /** The projection of what is before. */
-  readonly state: AnswerState;
-  /** Whether the answer that ends at this event is the one that is looked for. */
-  readonly isIt: (eventId: number) => boolean;
+async function* untilPause(events: AsyncGenerator<ReadEvent, void>): AsyncGenerator<ReadEvent, void> {
+  for await (const event of events) {
+    yield event;
+    if (event.isPause) return;
+  }
+  throw new HoldfastError("unavailable", "the answer was cut off; try again");
 }
 
-async function readEvents(context: ReplayContext, reading: Reading): Promise<readonly ReadEvent[]> {
+/** What the stream says after an event, as it says it, to its end. `state`: the projection of what is before. */
+async function* loggedEvents(
+  context: ReplayContext,
+  after: number,
+  before: AnswerState,
+): AsyncGenerator<ReadEvent, void> {
   const { signal } = context;
-  const reader = await context.client.follow(reading.streamId, reading.after);
+  const reader = await context.client.follow(context.streamId, after);
   const leave = (): void => reader.leave();
   signal.addEventListener("abort", leave);
   if (signal.aborted) leave();
-  let events: ReadEvent[] = [];
-  let { state } = reading;
+  let state = before;
   try {
     for await (const { eventId, body, covers } of reader.events) {
       if (body.length === 0) continue;
       const message = fromBinary(AgentServerMessageSchema, body);
       const blob = await blobFor(context, reader, state, message);
-      events.push({ eventId, message, covers, ...(blob === undefined ? {} : { blob }) });
       const [next, deltas] = project(state, eventId, message, blob);
       state = next;
-      if (!deltas.some(({ kind }) => kind === "calls" || kind === "ended")) continue;
-      if (reading.isIt(eventId)) return events;
-      events = [];
+      yield {
+        eventId,
+        message,
+        covers,
+        isPause: deltas.some(isEnd),
+        ...(blob === undefined ? {} : { blob }),
+      };
     }
   } finally {
     signal.removeEventListener("abort", leave);
     leave();
   }
-  throw new HoldfastError("unavailable", "the answer was cut off; try again");
 }
 
 function projected(events: readonly ReadEvent[]): AnswerState {

@@ -8,6 +8,7 @@ import { fromBinary } from "@bufbuild/protobuf";
 import { z } from "zod";
 import { HoldfastError } from "../protocol/errors.ts";
 import { type ConversationState, ConversationStateSchema } from "../protocol/messages.ts";
+import { ANSWER } from "./answer-ref.ts";
 
 const PENDING = z.object({
   /** As the client knows it. */
@@ -16,16 +17,6 @@ const PENDING = z.object({
   /** The exec's short number and the provider's id: a reply repeats them. */
   id: z.number(),
   toolCallId: z.string(),
-});
-
-const ANSWER = z.object({
-  /** Of the OpenAI response; the same at every replay. */
-  responseId: z.string(),
-  createdSeconds: z.number(),
-  /** The answer is what the stream says after this event, up to a pause or the end. */
-  fromEvent: z.number(),
-  streamId: z.string(),
-  model: z.string(),
 });
 
 const SESSION = z.object({
@@ -58,7 +49,7 @@ const SESSION = z.object({
 });
 
 export type PendingCall = z.infer<typeof PENDING>;
-export type AnswerRef = z.infer<typeof ANSWER>;
+export type { AnswerRef } from "./answer-ref.ts";
 export type SessionRecord = z.infer<typeof SESSION>;
 
 const RESPONSE = z.object({

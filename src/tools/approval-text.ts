@@ -1,38 +1,65 @@
 /**
  * An exec in words for the one who is asked to approve it: what it would do, completely, with nothing hidden.
+ *
+ * Of a file that is there already the change is shown, not the whole. What was fetched for it comes in as `Sight`.
  */
-import type { Content, ExecServerMessage } from "../protocol/messages.ts";
-import { visibleLine, visibleText } from "./visible-text.ts";
+import type { ExecServerMessage } from "../protocol/messages.ts";
+import type { Sight } from "./approval-sight.ts";
+import { type DiffLine, diffLines } from "./line-diff.ts";
+import { foldedText, visibleLine } from "./visible-text.ts";
+
+export interface ApprovalLine {
+  readonly kind: "plain" | DiffLine["kind"];
+  readonly text: string;
+}
 
 export interface ApprovalText {
   /** One line. */
   readonly title: string;
   /** All arguments; line breaks of a command or a content stand as they are. */
-  readonly text: string;
+  readonly lines: readonly ApprovalLine[];
 }
 
-type Field = readonly [name: string, value: string];
+type Field = readonly [name: string, value: string | readonly DiffLine[]];
 
-/** More blanks than this in a row could push what follows out of sight. */
-const BLANKS = / {100,}/g;
-
-export function approvalText({ message }: ExecServerMessage, tool: string): ApprovalText {
-  const { subject, fields } = describe(message);
+export function approvalText({ message }: ExecServerMessage, tool: string, sight: Sight): ApprovalText {
+  const { subject, fields } = describe(message, sight);
   const title = visibleLine(subject === "" ? tool : `${tool}: ${subject}`);
-  const text = fields
-    .filter(([, value]) => value !== "")
-    .map(([name, value]) => fieldText(name, value))
-    .join("\n");
-  return { title, text };
+  const lines = fields
+    .filter(([, value]) => value.length > 0)
+    .flatMap(([name, value]) =>
+      typeof value === "string"
+        ? fieldLines(name, value)
+        : [plain(`${name}:`)].concat(value.map(shownChange)),
+    );
+  return { title, lines };
+}
+
+function plain(text: string): ApprovalLine {
+  return { kind: "plain", text };
 }
 
 /** Further lines are set in, so that none of them looks like a field of its own. */
-function fieldText(name: string, value: string): string {
-  const shown = visibleText(value).replace(BLANKS, (blanks) => `[${blanks.length} spaces]`);
-  return shown.includes("\n") ? `${name}:\n  ${shown.replaceAll("\n", "\n  ")}` : `${name}: ${shown}`;
+function fieldLines(name: string, value: string): readonly ApprovalLine[] {
+  const [first = "", ...rest] = foldedText(value).split("\n");
+  if (rest.length === 0) return [plain(`${name}: ${first}`)];
+  return [plain(`${name}:`), ...[first, ...rest].map((line) => plain(`  ${line}`))];
 }
 
-function describe(message: ExecServerMessage["message"]): { subject: string; fields: readonly Field[] } {
+const SIGNS = { context: " ", added: "+", removed: "-", hunk: "" } as const;
+
+/** A change of white space alone must be seen too. */
+function shownChange({ kind, text }: DiffLine): ApprovalLine {
+  const isChange = kind === "added" || kind === "removed";
+  const marked = isChange ? text.replace(/ +$/u, (spaces) => "·".repeat(spaces.length)) : text;
+  const shown = foldedText(marked);
+  return { kind, text: `  ${SIGNS[kind]}${isChange ? shown.replaceAll("\t", "⇥   ") : shown}` };
+}
+
+function describe(
+  message: ExecServerMessage["message"],
+  sight: Sight,
+): { subject: string; fields: readonly Field[] } {
   switch (message.case) {
     case "shellArgs":
     case "shellStreamArgs": {
@@ -46,43 +73,29 @@ function describe(message: ExecServerMessage["message"]): { subject: string; fie
       return { subject: command, fields };
     }
     case "writeArgs":
-      return {
-        subject: message.value.path,
-        fields: [
-          ["path", message.value.path],
-          ["content", contentText(message.value.content)],
-        ],
-      };
+      return { subject: message.value.path, fields: [["path", message.value.path], ...writeFields(sight)] };
     case "deleteArgs":
       return { subject: message.value.path, fields: [["path", message.value.path]] };
     case "mcpArgs": {
-      const { server, argsJson } = message.value;
-      const text = plainJson(contentText(argsJson));
+      const text = plainJson(sight.content.text);
       return {
         subject: text,
         fields: [
-          ["MCP server", server],
+          ["MCP server", message.value.server],
           ["arguments", text],
         ],
       };
     }
     case "subagentArgs": {
-      const { description, prompt, model, readOnly } = message.value;
+      const { description, model, readOnly } = message.value;
       const fields: Field[] = [
-        ["task", contentText(prompt)],
+        ["task", sight.content.text],
         ["model", model],
         ["tools", readOnly ? "only those without effects" : ""],
       ];
       return { subject: description, fields };
     }
     case "grepArgs":
-      return {
-        subject: message.value.pattern,
-        fields: [
-          ["pattern", message.value.pattern],
-          ["path", message.value.path],
-        ],
-      };
     case "globArgs":
       return {
         subject: message.value.pattern,
@@ -99,14 +112,30 @@ function describe(message: ExecServerMessage["message"]): { subject: string; fie
   }
 }
 
-function contentText(content: Content | undefined): string {
-  switch (content?.content.case) {
-    case "inline":
-      return new TextDecoder("utf-8", { ignoreBOM: true }).decode(content.content.value);
-    case "blobId":
-      return `${content.sizeBytes} bytes, too many to show; SHA-256 ${Buffer.from(content.content.value).toString("hex")}`;
-    case undefined:
-      return "";
+function writeFields({ content, present }: Sight): readonly Field[] {
+  switch (present.kind) {
+    case "none":
+      return [["content", content.text]];
+    case "unseen":
+      return [
+        ["there now", present.why],
+        ["content", content.text],
+      ];
+    case "text": {
+      const stale: Field = [
+        "note",
+        present.isExpected
+          ? ""
+          : "the file is not the one that was read: unless it is again, nothing will be written",
+      ];
+      // Bytes that are no text have no lines to compare.
+      if (!content.isText)
+        return [["there now", "a text, which this would replace"], stale, ["content", content.text]];
+      const change = diffLines(present.text, content.text);
+      return change.length === 0
+        ? [["content", "the same as the file has now"], stale]
+        : [["change", change], stale];
+    }
   }
 }
 

@@ -5,11 +5,13 @@
  * it to the arguments' hash, the time comes from here. Where nobody can be asked, what would ask is denied with a
  * reason that says how to allow it, so the model and the user both know.
  */
-import type { Approval } from "../client/tools.ts";
+import type { Approval, ToolRun } from "../client/tools.ts";
 import type { ExecRequest } from "../protocol/exec-codec.ts";
 import type { ExecServerMessage } from "../protocol/messages.ts";
-import { approvalText } from "./approval-text.ts";
+import { lookAt } from "./approval-sight.ts";
+import { type ApprovalLine, approvalText } from "./approval-text.ts";
 import type { Policy, ToolsConfig } from "./config.ts";
+import type { Jail } from "./jail.ts";
 import { markOf } from "./process-records.ts";
 import { isAllowedCommand } from "./simple-command.ts";
 
@@ -19,8 +21,10 @@ export interface ApprovalRequest {
   readonly tool: string;
   /** One line, safe to print. */
   readonly title: string;
-  /** The arguments, hidden characters made visible, safe to print. */
+  /** The arguments, hidden characters made visible, safe to print; of a write the change. */
   readonly text: string;
+  /** The same line by line, with what each is. */
+  readonly lines: readonly ApprovalLine[];
   /** What the approval is bound to. */
   readonly argsSha256: string;
   readonly workspace: string;
@@ -61,12 +65,19 @@ export interface PolicySubject {
 export class Approvals {
   readonly #config: ToolsConfig;
   readonly #workspace: string;
+  readonly #jail: Jail | undefined;
   readonly #ask: Ask | undefined;
   readonly #always = new Set<string>();
 
-  constructor(config: ToolsConfig, workspace: string, ask: Ask | undefined) {
+  /** Without a jail no file can be compared. */
+  constructor(
+    config: ToolsConfig,
+    { workspace, jail }: { readonly workspace: string; readonly jail: Jail | undefined },
+    ask: Ask | undefined,
+  ) {
     this.#config = config;
     this.#workspace = workspace;
+    this.#jail = jail;
     this.#ask = ask;
   }
 
@@ -87,19 +98,18 @@ export class Approvals {
     return isShell && isAllowedCommand(message.value.command, this.#config.shell.allow);
   }
 
-  async approve(subject: PolicySubject): Promise<Approval> {
+  async approve(subject: PolicySubject, blobs: Pick<ToolRun, "download">): Promise<Approval> {
     const policy = this.policy(subject);
     const name = subject.names[0] ?? "";
     if (policy === "deny") return no(`"${name}" is denied by tools.approvals in holdfast.config.json`);
     if (policy === "allow") return this.#yes();
     if (this.#ask === undefined) return no(nobodyToAsk(name));
-    const answer = await this.#ask({
-      execId: subject.exec.execId,
-      tool: name,
-      ...approvalText(subject.message, name),
-      argsSha256: markOf(subject.exec.args),
-      workspace: this.#workspace,
-    });
+    let answer: ApprovalAnswer;
+    try {
+      answer = await this.#ask(await this.#requestOf(subject, name, blobs));
+    } catch (cause) {
+      return no(`the question could not be asked: ${cause instanceof Error ? cause.message : String(cause)}`);
+    }
     switch (answer.answer) {
       case "always":
         this.#always.add(scopeOf({ ...subject, message: subject.message.message }));
@@ -109,6 +119,23 @@ export class Approvals {
       case "no":
         return no(answer.reason ?? "the user said no");
     }
+  }
+
+  async #requestOf(
+    { exec, message }: PolicySubject,
+    tool: string,
+    blobs: Pick<ToolRun, "download">,
+  ): Promise<ApprovalRequest> {
+    const { title, lines } = approvalText(message, tool, await lookAt(message, this.#jail, blobs));
+    return {
+      execId: exec.execId,
+      tool,
+      title,
+      text: lines.map(({ text }) => text).join("\n"),
+      lines,
+      argsSha256: markOf(exec.args),
+      workspace: this.#workspace,
+    };
   }
 
   #yes(): Approval {

@@ -60,7 +60,11 @@ export async function createTools(options: ToolsOptions): Promise<ToolSet> {
     const mcp = await startMcpServers(config.mcp, jail.root.path, taken);
     return new MachineTools({
       workspace: jail.root.path,
-      approvals: new Approvals(config, jail.root.path, options.ask),
+      approvals: new Approvals(
+        config,
+        { workspace: jail.root.path, jail: hasFiles ? jail : undefined },
+        options.ask,
+      ),
       files: hasFiles
         ? {
             shell: { jail, config: config.shell, sandbox, records, env },

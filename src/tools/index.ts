@@ -1,4 +1,5 @@
 /** What execs do on a user's machine: files, commands, searches, declared tools; and who must be asked before. */
+export type { ApprovalLine } from "./approval-text.ts";
 export type { ApprovalAnswer, ApprovalRequest, Ask } from "./approvals.ts";
 export {
   type McpServerConfig,
@@ -12,4 +13,4 @@ export { createTools, type ToolsOptions } from "./create-tools.ts";
 export type { FunctionResult, FunctionTool } from "./declared-tools.ts";
 export { type ResultMessage, writeExecResult } from "./results.ts";
 export type { Subagents, ToolSet } from "./tool-set.ts";
-export { visibleLine, visibleText } from "./visible-text.ts";
+export { foldedText, visibleLine, visibleText } from "./visible-text.ts";

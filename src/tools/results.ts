@@ -31,7 +31,10 @@ export async function contentOf(bytes: Uint8Array, run: ToolRun): Promise<Conten
   return { content: { case: "blobId", value: Buffer.from(blobId, "hex") }, sizeBytes: bytes.length };
 }
 
-export async function bytesOf(content: Content | undefined, run: ToolRun): Promise<Uint8Array> {
+export async function bytesOf(
+  content: Content | undefined,
+  run: Pick<ToolRun, "download">,
+): Promise<Uint8Array> {
   switch (content?.content.case) {
     case "inline":
       return content.content.value;

@@ -93,6 +93,104 @@ test("resumed while the answer comes", async (t) => {
   assert.equal(world.model.calls.length, 1);
 });
 
+/** Looks, and goes on with what it sees: the second answer of the same stream waits at `gate` before its first word. */
+function looking(gate: Promise<void>): PacedModel {
+  return new PacedModel((call) =>
+    lastTold(call).startsWith("Look")
+      ? ["Let me see it. ", { tool: "look", args: { at: "a" } }]
+      : [() => gate, "There is a house."],
+  );
+}
+
+test("a tool loop's second answer is what is told of a stream, also before its first word; the first one's ids are refused", async (t) => {
+  const gate = Promise.withResolvers<void>();
+  const world = await World.begin(t, looking(gate.promise));
+  const looked = await new Exchange(world.url, bodyOf([user("Look")])).reply();
+  const results = looked.calls.map(({ id }) => result(id, "a house"));
+  const second = new Exchange(world.url, bodyOf([user("Look"), said(looked), ...results]));
+  await until(() => world.model.calls.length === 2, "the second answer is under way");
+  const { streamId } = looked;
+  const latest = eventsOf(world, streamId);
+  await until(() => world.gateway.readers === 2, "it is read");
+  const refusals = [...new Set(looked.ids)].map((id) => eventsOf(world, streamId, id));
+  const isTold = (exchange: Exchange): boolean => exchange.hasCome('"code":"other_answer"');
+  await until(() => refusals.every(isTold), "they are refused at once");
+  gate.resolve();
+  for (const exchange of refusals) assert.equal((await exchange.reply()).status, 409);
+  const whole = await second.reply();
+  const [role] = whole.ids;
+  assert.ok(role !== undefined);
+  const fromRole = await eventsOf(world, streamId, role).reply();
+  for (const reply of [await latest.reply(), whole, fromRole]) {
+    assert.deepEqual([reply.text, reply.calls, reply.finish], ["There is a house.", [], "stop"]);
+    assert.equal(reply.responseId, whole.responseId);
+  }
+  assert.notEqual(whole.responseId, looked.responseId);
+  for (const id of new Set(looked.ids)) {
+    assert.equal((await eventsOf(world, streamId, id).reply()).status, 409, `${id}, when it is over`);
+  }
+});
+
+test("the latest answer is told when its session is forgotten, with its model; one that was ended while it waited is the one that waited", async (t) => {
+  const world = await World.begin(t, looking(Promise.resolve()));
+  const looked = await new Exchange(world.url, bodyOf([user("Look")])).reply();
+  const results = looked.calls.map(({ id }) => result(id, "a house"));
+  const seen = await new Exchange(world.url, bodyOf([user("Look"), said(looked), ...results])).reply();
+  const waiting = await new Exchange(world.url, bodyOf([user("Look elsewhere")])).reply();
+  const path = `/v1/streams/${waiting.streamId}`;
+  await new Exchange(world.url, undefined, { method: "DELETE", path }).reply();
+  world.nowMs += 24 * 60 * 60_000;
+  await world.tables.sweep(10_000);
+  for (const whole of [seen, waiting]) {
+    const again = await eventsOf(world, whole.streamId).reply();
+    assert.deepEqual([again.text, again.calls, again.finish], [whole.text, whole.calls, whole.finish]);
+    assert.equal(again.responseId, whole.responseId);
+    assert.deepEqual(modelsIn(again), ["paced/model"]);
+    await resumesEverywhere(world, whole);
+  }
+  for (const id of new Set(looked.ids)) {
+    assert.equal((await eventsOf(world, looked.streamId, id).reply()).status, 409, id);
+  }
+});
+
+function modelsIn({ body }: Reply): readonly string[] {
+  return [...new Set([...body.matchAll(/"model":"([^"]*)"/g)].map(([, name = ""]) => name))];
+}
+
+test("a resumed answer has the usage when it was asked for, and only then; it always has the model", async (t) => {
+  const world = await World.begin(t, looking(Promise.resolve()));
+  for (const include_usage of [false, true]) {
+    const body = bodyOf([user(`Hello ${include_usage}`)], { stream_options: { include_usage } });
+    const whole = await new Exchange(world.url, body).reply();
+    assert.equal(whole.body.includes('"usage":'), include_usage);
+    const again = await eventsOf(world, whole.streamId).reply();
+    assert.equal(again.body, whole.body);
+    assert.deepEqual(modelsIn(again), ["paced/model"]);
+  }
+});
+
+test("resumed after a kill, by who saw some of the attempt that died: the words come while the model speaks", async (t) => {
+  const gates = [Promise.withResolvers<void>(), Promise.withResolvers<void>()] as const;
+  const model = new PacedModel((_, count) => [
+    "One ",
+    aMoment,
+    "two ",
+    ...(count === 1 ? [() => gates[0].promise] : [aMoment, "three ", () => gates[1].promise]),
+    "four.",
+  ]);
+  const world = await World.begin(t, model);
+  const cut = new Exchange(world.url, bodyOf([user("Count")]));
+  await cut.until("two ");
+  await world.restart();
+  const before = await cut.reply();
+  const rest = eventsOf(world, before.streamId, before.ids.at(-1));
+  await until(() => rest.hasCome("three "), "the words come");
+  assert.equal(world.gateway.readers, 1);
+  gates[1].resolve();
+  const { text, finish } = await rest.reply();
+  assert.deepEqual([before.text + text, finish], ["One two three four.", "stop"]);
+});
+
 test("E2: another principal's stream is not found, and cannot be stopped", async (t) => {
   const gate = Promise.withResolvers<void>();
   const world = await World.begin(t, model(gate.promise));

@@ -16,6 +16,7 @@ import {
   Gateway,
   gatewayHttp,
   type GatewayLimits,
+  type HttpLimits,
   type PrincipalClient,
   type Workspace,
 } from "../../src/gateway/index.ts";
@@ -37,6 +38,7 @@ const TABLE_WRITES = ["put", "compareAndSwap", "delete", "batch"];
 
 export interface WorldOptions {
   readonly limits?: Partial<GatewayLimits>;
+  readonly httpLimits?: Partial<HttpLimits>;
   readonly isReusing?: boolean;
   /** Instead of the agent. */
   readonly application?: Application;
@@ -143,7 +145,7 @@ export class World {
       return { client, blobs };
     };
     this.clientOf = clientOf;
-    const { limits = {}, isReusing = true, workspace } = this.#options;
+    const { limits = {}, httpLimits = {}, isReusing = true, workspace } = this.#options;
     const gateway = new Gateway({
       workspace,
       clientOf,
@@ -161,7 +163,7 @@ export class World {
     await gateway.start();
     const logger = pino({ level: "trace" }, { write: (line: string) => void this.logLines.push(line) });
     const side = providers === undefined ? {} : { providers: providerSide(providers) };
-    const mounts = [gatewayHttp({ answers: gateway, ...side })];
+    const mounts = [gatewayHttp({ answers: gateway, limits: httpLimits, ...side })];
     const http = await serveHttp({ server, authenticate: signIn, logger, mounts });
     this.cable.target = http.port;
     this.#process = { life, gateway, http };

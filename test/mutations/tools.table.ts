@@ -26,4 +26,88 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
   },
+  {
+    name: "white space in a command is shown as it is, however much there is",
+    file: "test/tools/approvals.test.ts",
+    test: "white space is folded",
+    patches: [
+      {
+        file: "src/tools/visible-text.ts",
+        from: "if (cells <= BLANK_CELLS_MAX) return run;",
+        to: "if (cells > 0) return run;",
+      },
+    ],
+  },
+  {
+    name: "of a large write only the hash is shown",
+    file: "test/tools/approvals.test.ts",
+    test: "a write shows what it changes",
+    patches: [
+      {
+        file: "src/tools/approval-sight.ts",
+        from: "if (text !== undefined) return { text, isText: true };",
+        to: 'if (text !== undefined && content.content.case === "inline") return { text, isText: true };',
+      },
+    ],
+  },
+  {
+    name: "of an edit the first lines of the file are shown",
+    file: "test/tools/approvals.test.ts",
+    test: "a write shows what it changes",
+    patches: [
+      {
+        file: "src/tools/approval-text.ts",
+        from: "diffLines(present.text, content.text)",
+        to: 'diffLines("", content.text).slice(0, 28)',
+      },
+    ],
+  },
+  {
+    name: "C7: a question that fails leaves it to the caller whether that is a yes",
+    file: "test/tools/approvals.test.ts",
+    test: "C7: what cannot be shown, or asked, is not approved",
+    patches: [
+      {
+        file: "src/tools/approvals.ts",
+        from: "} catch (cause) {",
+        to: "} catch (cause) {\n      throw cause;",
+      },
+    ],
+  },
+  {
+    name: "C7: a prompt that fails is a yes",
+    file: "test/cli/chat-approval.test.ts",
+    test: "C7: a question that fails is a no",
+    patches: [
+      {
+        file: "src/cli/chat/asking.ts",
+        from: 'answer: "no",\n      reason: failedWords(cause),',
+        to: 'answer: "always",',
+      },
+    ],
+  },
+  {
+    name: "C7: an approval has as many rows as its command",
+    file: "test/cli/chat-approval.test.ts",
+    test: "C7: every page of an approval fits the screen",
+    patches: [
+      {
+        file: "src/cli/chat/approval-pages.ts",
+        from: "const room = showsAll ? rows.length : Math.max(ROWS_MIN, style.rows() - OWN_ROWS);",
+        to: "const room = rows.length;",
+      },
+    ],
+  },
+  {
+    name: "C7: text of a command shows the sign of our questions",
+    file: "test/cli/chat-approval.test.ts",
+    test: "C7: no text in an approval can look like the question",
+    patches: [
+      {
+        file: "src/cli/chat/safe-text.ts",
+        from: "return visible(text).replaceAll(OUR_SIGN, OTHER_SIGN);",
+        to: "return visible(text);",
+      },
+    ],
+  },
 ];

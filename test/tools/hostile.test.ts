@@ -164,7 +164,7 @@ async function asked(t: TestContext, ...requests: readonly Request[]): Promise<r
     return Promise.resolve({ answer: "once" });
   };
   const { tools } = await rig(t, { ask, config: { approvals: {} } });
-  for (const each of requests) await tools.approve(request(each));
+  for (const each of requests) await tools.approve(request(each), new Run());
   return seen;
 }
 
@@ -191,7 +191,7 @@ test("C7: always for a declared tool that is called like one of ours is not for 
   const { tools } = await rig(t, { ask, functions, config: { approvals: {} } });
   const declared = request({ case: "mcpArgs", value: { name: "write", argsJson: inline("{}") } });
   const own = request({ case: "writeArgs", value: { path: "a", content: inline("a") } });
-  assert((await tools.approve(declared)).allowed);
+  assert((await tools.approve(declared, new Run())).allowed);
   assert.equal(tools.policy(declared).needsApproval, false);
   assert.equal(tools.policy(own).needsApproval, true);
 });

@@ -152,8 +152,7 @@ function dialectOptions(
         ...strictness,
       };
     case "anthropic":
-      // Pings are signs of life while nothing is written.
-      return { includePings: true, ...(parallel === false ? { disableParallelToolUse: true } : {}) };
+      return parallel === false ? { disableParallelToolUse: true } : {};
     case "google":
       return {};
   }

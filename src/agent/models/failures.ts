@@ -14,6 +14,7 @@ import {
 import { ModelFailure, type ModelFailureKind } from "../model.ts";
 import { type ProviderError, readProviderError } from "./provider-error.ts";
 import { retryAfterMs } from "./retry-after.ts";
+import { ProviderBreak } from "./upstream/provider-break.ts";
 import { Redirected } from "./upstream/redirects.ts";
 
 /** A provider failed after it had begun to answer. */
@@ -29,16 +30,6 @@ export class StreamBroken extends Error {
   }
 }
 
-/** Nothing came for this long. */
-export class Silence extends Error {
-  readonly silentMs: number;
-
-  constructor(silentMs: number) {
-    super("the provider is silent");
-    this.silentMs = silentMs;
-  }
-}
-
 export interface FailureContext {
   /** `provider/model`. */
   readonly modelId: string;
@@ -46,12 +37,6 @@ export interface FailureContext {
   readonly keyRemedy: string;
   /** The provider's words, made fit to be shown; empty when they are not. */
   readonly cleaned: (words: string) => string;
-}
-
-export interface Judged {
-  readonly failure: ModelFailure;
-  /** The same request may well succeed in a moment. */
-  readonly isPassing: boolean;
 }
 
 interface Found {
@@ -64,15 +49,15 @@ interface Found {
   readonly isPassing?: boolean;
 }
 
-export function judge(error: unknown, context: FailureContext): Judged {
-  if (error instanceof ModelFailure) return { failure: error, isPassing: false };
+export function judge(error: unknown, context: FailureContext): ModelFailure {
+  if (error instanceof ModelFailure) return error;
   const found = findingOf(error, context);
   const { kind, status = 0, words = "", remedy = REMEDIES[kind] } = found;
   const said = words === "" ? "" : context.cleaned(words);
   const what = `${context.modelId}: ${SENTENCES[kind]}${status === 0 ? "" : ` (HTTP ${status})`}`;
   const message = `${what}${said === "" ? "" : `: ${said.replace(/[.\s]+$/, "")}`}. ${remedy}`;
-  const failure = new ModelFailure(kind, message, { status, retryAfterMs: found.retryAfterMs });
-  return { failure, isPassing: found.isPassing ?? (kind === "rate_limited" || kind === "unavailable") };
+  const { isPassing = kind === "rate_limited" || kind === "unavailable" } = found;
+  return new ModelFailure(kind, message, { status, retryAfterMs: found.retryAfterMs, isPassing });
 }
 
 const SENTENCES: Readonly<Record<ModelFailureKind, string>> = {
@@ -96,10 +81,7 @@ const REMEDIES: Readonly<Record<ModelFailureKind, string>> = {
 };
 
 function findingOf(error: unknown, context: FailureContext): Found {
-  if (error instanceof Silence) {
-    const words = `nothing was received for ${Math.round(error.silentMs / 1_000)} s`;
-    return { kind: "unavailable", words, isPassing: false };
-  }
+  if (error instanceof ProviderBreak) return { kind: "unavailable", words: brokenWords(error) };
   if (error instanceof StreamBroken) return broken(error, context);
   if (error instanceof Redirected) return redirected(error);
   if (APICallError.isInstance(error)) return refused(error, context);
@@ -118,6 +100,12 @@ function redirected({ status, origin }: Redirected): Found {
   const words = `it redirects to ${origin}, and redirects are not followed: the other host would get the API key`;
   const remedy = "If that host is the right one, set the provider's baseURL to an address there.";
   return { kind: "unavailable", status, words, remedy, isPassing: false };
+}
+
+function brokenWords({ why, silentMs, cause }: ProviderBreak): string {
+  if (why === "stall")
+    return `nothing of the answer was received for ${Math.max(1, Math.round(silentMs / 1_000))} s`;
+  return why === "decode" ? "its answer could not be read" : `its answer broke off${codeIn(cause)}`;
 }
 
 function broken({ said, kind }: StreamBroken, context: FailureContext): Found {

@@ -17,8 +17,10 @@ export interface ProviderConfig {
   /** The name of the environment variable that holds the API key. */
   readonly apiKeyEnv?: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** How long the provider may say nothing. */
+  /** How long the provider may say nothing of the answer, whatever it does. */
   readonly silenceMs?: number;
+  /** The same between two pieces of text or of a tool's arguments. */
+  readonly writingSilenceMs?: number;
 }
 
 export interface HttpProvider {
@@ -27,6 +29,7 @@ export interface HttpProvider {
   readonly apiKeyEnv: string | undefined;
   readonly headers: Readonly<Record<string, string>>;
   readonly silenceMs: number | undefined;
+  readonly writingSilenceMs: number | undefined;
 }
 
 export type Provider = HttpProvider | "rehearsal";
@@ -60,6 +63,7 @@ function configuredProvider(config: ProviderConfig): Provider {
     apiKeyEnv: config.apiKeyEnv ?? KEY_VARIABLES[config.type],
     headers: config.headers ?? {},
     silenceMs: config.silenceMs,
+    writingSilenceMs: config.writingSilenceMs,
   };
 }
 
@@ -71,6 +75,7 @@ function environmentProviders(environment: Environment): readonly (readonly [str
     apiKeyEnv,
     headers: {},
     silenceMs: undefined,
+    writingSilenceMs: undefined,
   });
   const found: (readonly [string, HttpProvider])[] = [];
   for (const dialect of ["anthropic", "openai", "google"] as const) {

@@ -6,6 +6,7 @@
  */
 import { MODEL_NAME_RULE, modelNameOf } from "../../protocol/model-name.ts";
 import { type Model, ModelFailure, type ModelInfo, type Models } from "../model.ts";
+import { BreakCounters } from "./break-counters.ts";
 import { ANSWER_MS_MAX, discoverNames } from "./discovery.ts";
 import type { ProviderType } from "./dialect.ts";
 import { OFFERED } from "./offered.ts";
@@ -54,6 +55,8 @@ export interface ProviderModels extends Models {
    * One that does not answer in time is left out: 2 s by default, a server that is there answers at once.
    */
   discover(answerMsMax?: number): Promise<void>;
+  /** What is counted of the providers, as Prometheus reads it. */
+  metrics(): string;
   /** Who serves the model of a name. Throws as `resolve` does. */
   served(name: string): ServedModel;
 }
@@ -88,6 +91,7 @@ class Registry implements ProviderModels {
   readonly #discovered = new Map<string, readonly string[]>();
   readonly #fetch: Fetch;
   readonly #limits = new RateLimits();
+  readonly #breaks = new BreakCounters();
 
   constructor(options: ModelsOptions) {
     this.#options = options;
@@ -132,6 +136,10 @@ class Registry implements ProviderModels {
       this.#discovered.set(name, await this.#namesAt(name, provider, answerMsMax));
     });
     await Promise.all(asked);
+  }
+
+  metrics(): string {
+    return this.#breaks.metrics();
   }
 
   async #namesAt(name: string, provider: HttpProvider, answerMsMax: number): Promise<readonly string[]> {
@@ -236,23 +244,20 @@ class Registry implements ProviderModels {
     }
     if (provider === undefined) throw this.#unknown(id, this.#listed());
     const { environment, patience } = this.#options;
-    const { apiKeyEnv, silenceMs, headers, dialect } = provider;
+    const { apiKeyEnv, silenceMs, writingSilenceMs, headers, dialect } = provider;
     return sdkModel({
       id,
       dialect,
-      load: () =>
-        loadModel(
-          provider,
-          model,
-          apiKeyOf(name, provider, environment),
-          this.#limits.watched(id, this.#fetch),
-        ),
+      load: (own) => loadModel(provider, model, apiKeyOf(name, provider, environment), own),
+      fetch: this.#limits.watched(id, this.#fetch),
+      onBreak: (report) => this.#breaks.count(name, report),
       contextTokensMax: this.#contextOf(name, model),
       outputTokensMax: this.#options.models?.limits?.[id]?.outputTokensMax,
       secrets: [environment[apiKeyEnv ?? ""] ?? "", ...Object.values(headers)],
       keyRemedy: apiKeyEnv === undefined ? `Set apiKeyEnv of the provider "${name}"` : `Check ${apiKeyEnv}`,
       patience: {
-        ...(silenceMs === undefined ? {} : { firstPartMs: silenceMs, betweenPartsMs: silenceMs }),
+        ...(silenceMs === undefined ? {} : { silenceMs }),
+        ...(writingSilenceMs === undefined ? {} : { writingMs: writingSilenceMs }),
         ...patience,
       },
     });

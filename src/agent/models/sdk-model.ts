@@ -2,34 +2,35 @@
  * A `Model` over any model of the AI SDK's provider interface.
  *
  * One call is one request, or up to three: while nothing has been given out, a failure that passes (a rate limit, an
- * overloaded server) is tried again. After the first part nobody may start over in secret, so what breaks then is thrown.
- * A provider that says nothing for too long has failed as well.
+ * overloaded server, an answer that breaks off or stays away) is tried again. After the first part nobody may start over in secret, so what
+ * breaks then is thrown, and the turn decides. What becomes of the connection is `UpstreamCall`'s business, below the SDK.
  *
  * Invariant: the request ends when the caller stops listening, whatever the reason.
  */
 import type { LanguageModelV4, LanguageModelV4CallOptions } from "@ai-sdk/provider";
 import { setTimeout as delay } from "node:timers/promises";
-import type { Model, ModelCall, ModelPart } from "../model.ts";
+import type { Model, ModelCall, ModelFailure, ModelPart, RequestBudget } from "../model.ts";
 import { callOptionsOf } from "./call-options.ts";
 import type { Dialect } from "./dialect.ts";
-import { judge, type Judged, Silence, StreamBroken } from "./failures.ts";
-import { DEFAULT_PATIENCE, type Patience } from "./patience.ts";
+import { judge, StreamBroken } from "./failures.ts";
+import { DEFAULT_PATIENCE, type Patience, pauseMsBefore } from "./patience.ts";
 import { promptOf } from "./prompt.ts";
+import type { Fetch } from "./providers.ts";
 import { cleanedWords } from "./provider-words.ts";
 import { PartReader } from "./stream-parts.ts";
+import type { BreakReport } from "./upstream/provider-break.ts";
+import { UpstreamCall } from "./upstream/upstream-call.ts";
 
 /** Three requests at the most: more would hide a problem and cost money. */
 const TRIES_MAX = 3;
-
-/** How long a server may take to end an answer that is complete. */
-const ENDING_MS = 2_000;
 
 export interface SdkModelOptions {
   /** `provider/model`. */
   readonly id: string;
   readonly dialect: Dialect;
-  /** Called at the first call, so that an SDK that nobody uses is never loaded. May throw a `ModelFailure`. */
-  readonly load: () => LanguageModelV4 | Promise<LanguageModelV4>;
+  /** Called for each request, with the `fetch` that is to be used. May throw a `ModelFailure`. */
+  readonly load: (fetch: Fetch) => LanguageModelV4 | Promise<LanguageModelV4>;
+  readonly fetch: Fetch;
   readonly contextTokensMax?: number | undefined;
   readonly outputTokensMax?: number | undefined;
   /** Never shown in a message. */
@@ -37,18 +38,22 @@ export interface SdkModelOptions {
   /** How the user puts a wrong API key right. */
   readonly keyRemedy?: string;
   readonly patience?: Partial<Patience>;
+  readonly onBreak?: (report: BreakReport) => void;
 }
 
 export function sdkModel(options: SdkModelOptions): Model {
   return new SdkModel(options);
 }
 
+const UNBOUNDED: RequestBudget = { take: () => Promise.resolve(), mayWait: () => true };
+
 class SdkModel implements Model {
   readonly id: string;
   readonly contextTokensMax: number | undefined;
   readonly #options: SdkModelOptions;
   readonly #patience: Patience;
-  #loaded: LanguageModelV4 | undefined;
+  /** What its calls have shown of the provider. */
+  readonly #provider = { pings: false };
 
   constructor(options: SdkModelOptions) {
     this.id = options.id;
@@ -58,121 +63,74 @@ class SdkModel implements Model {
   }
 
   async *call(call: ModelCall): AsyncGenerator<ModelPart> {
-    const { dialect, load, outputTokensMax } = this.#options;
+    const { dialect, outputTokensMax } = this.#options;
+    const { signal, requests = UNBOUNDED } = call;
     const request = {
       ...callOptionsOf(call, dialect, outputTokensMax),
       prompt: await promptOf(call, dialect),
     };
-    const model = (this.#loaded ??= await load());
     let isGivenOut = false;
     for (let tries = 1; ; tries++) {
       try {
-        for await (const part of this.#attempt(model, request, call.signal)) {
+        for await (const part of this.#attempt(request, requests, signal)) {
           isGivenOut = true;
           yield part;
         }
         return;
       } catch (error) {
-        call.signal.throwIfAborted();
-        const judged = this.#judge(error, request);
-        const pauseMs = isGivenOut || tries >= TRIES_MAX ? undefined : this.#pauseBefore(tries, judged);
-        if (pauseMs === undefined) throw judged.failure;
-        await pause(pauseMs, call.signal);
+        signal.throwIfAborted();
+        const failure = this.#judge(error, request);
+        const isLast = isGivenOut || tries >= TRIES_MAX || !failure.isPassing;
+        const pauseMs = isLast ? undefined : pauseMsBefore(tries, failure.retryAfterMs, this.#patience);
+        if (pauseMs === undefined || !requests.mayWait(pauseMs)) throw failure;
+        await pause(pauseMs, signal);
       }
     }
   }
 
-  #judge(error: unknown, { prompt }: LanguageModelV4CallOptions): Judged {
+  #judge(error: unknown, { prompt }: LanguageModelV4CallOptions): ModelFailure {
     const { secrets = [], keyRemedy = "Check the API key" } = this.#options;
     const cleaned = (words: string): string => cleanedWords(words, secrets, prompt);
     return judge(error, { modelId: this.id, keyRemedy, cleaned });
   }
 
-  /** Undefined: not worth another try. */
-  #pauseBefore(tries: number, { failure, isPassing }: Judged): number | undefined {
-    if (!isPassing) return undefined;
-    const { backoffMs, retryAfterMsMax } = this.#patience;
-    if (failure.retryAfterMs === undefined) return Math.random() * backoffMs * 2 ** (tries - 1);
-    return failure.retryAfterMs <= retryAfterMsMax ? failure.retryAfterMs : undefined;
-  }
-
   async *#attempt(
-    model: LanguageModelV4,
     request: LanguageModelV4CallOptions,
+    requests: RequestBudget,
     signal: AbortSignal,
   ): AsyncGenerator<ModelPart> {
-    const watch = new SilenceWatch(this.#patience.firstPartMs);
+    const { dialect, fetch, load, onBreak = () => undefined } = this.#options;
+    const upstream = new UpstreamCall({
+      dialect,
+      fetch,
+      clocks: this.#patience,
+      provider: this.#provider,
+      onRequest: () => requests.take(),
+      onBreak,
+    });
+    const stop = new AbortController();
     const reader = new PartReader();
-    let ending: ReadableStreamDefaultReader<unknown> | undefined;
+    let isWhole = false;
     try {
-      const abortSignal = AbortSignal.any([signal, watch.signal]);
-      const { stream } = await watch.orSilence(model.doStream({ ...request, abortSignal }));
+      const model = await load(upstream.fetch);
+      const abortSignal = AbortSignal.any([signal, stop.signal]);
+      const { stream } = await model.doStream({ ...request, abortSignal });
       const parts = stream.getReader();
-      while (ending === undefined) {
-        const { done, value } = await watch.orSilence(parts.read());
+      while (!isWhole) {
+        const { done, value } = await parts.read();
         if (done) throw new StreamBroken(undefined);
-        if (value.type !== "stream-start") watch.heard(this.#patience.betweenPartsMs);
         for (const part of reader.read(value)) {
-          if (part.kind === "finish") ending = parts;
-          watch.pause();
+          // What an SDK makes of a body that broke: a call without its end is none (G3).
+          if (upstream.broken !== undefined && (part.kind === "tool_call" || part.kind === "finish"))
+            throw upstream.broken;
+          isWhole = part.kind === "finish";
           yield part;
-          watch.heard(this.#patience.betweenPartsMs);
         }
       }
-    } finally {
-      if (ending === undefined) watch.stop();
-      else void watch.letEnd(ending);
-    }
-  }
-}
-
-/** Ends a request that has gone silent; the time in which the caller is busy with a part does not count. */
-class SilenceWatch {
-  readonly #controller = new AbortController();
-  #timer: NodeJS.Timeout | undefined;
-
-  constructor(firstMs: number) {
-    this.heard(firstMs);
-  }
-
-  get signal(): AbortSignal {
-    return this.#controller.signal;
-  }
-
-  heard(waitMs: number): void {
-    this.pause();
-    this.#timer = setTimeout(() => this.#controller.abort(new Silence(waitMs)), waitMs);
-  }
-
-  pause(): void {
-    clearTimeout(this.#timer);
-  }
-
-  /** All is said: what is left to read is read, so that the connection can be used again. */
-  async letEnd(parts: ReadableStreamDefaultReader<unknown>): Promise<void> {
-    this.heard(ENDING_MS);
-    try {
-      while (!(await parts.read()).done);
-    } catch {
-      // The answer is complete; how its connection ends changes nothing.
-    } finally {
-      this.stop();
-    }
-  }
-
-  /** The request is over for us: closes its connection if it is still open. */
-  stop(): void {
-    this.pause();
-    this.#controller.abort();
-  }
-
-  /** What a provider's code makes of an abort differs; this is what it was. */
-  async orSilence<Value>(pending: PromiseLike<Value>): Promise<Value> {
-    try {
-      return await pending;
     } catch (error) {
-      const reason: unknown = this.signal.reason;
-      throw reason instanceof Silence ? reason : error;
+      throw upstream.broken ?? error;
+    } finally {
+      if (!isWhole) stop.abort();
     }
   }
 }

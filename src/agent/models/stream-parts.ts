@@ -4,6 +4,8 @@
  * Metadata of a text or a thought may come with its beginning, any piece or its end; it is gathered and goes out with
  * the end, also of one that has no text: a sealed thought is nothing but its metadata, and must go back.
  *
+ * A tool call whose arguments cannot be parsed waits for the finish: where the provider ran out of tokens in it, it is no call.
+ *
  * Invariant: `finish` comes out once and last, and only when the provider itself has finished.
  */
 import type {
@@ -25,6 +27,8 @@ export class PartReader {
   readonly #blocks = new Map<string, OpenBlock>();
   /** The tools of calls that are being written, by call. */
   readonly #written = new Map<string, string>();
+  /** Calls that may have been cut. */
+  readonly #doubtful: ModelPart[] = [];
   #hasOutput = false;
   #hasToolCall = false;
 
@@ -49,9 +53,9 @@ export class PartReader {
       case "tool-input-delta":
         return this.#writing(part.id, part.delta);
       case "tool-call":
-        return part.providerExecuted === true ? [] : [this.#called(part)];
+        return part.providerExecuted === true ? [] : this.#called(part);
       case "finish":
-        return [this.#finish(part.finishReason, part.usage)];
+        return this.#finish(part.finishReason, part.usage);
       case "error":
         throw new StreamBroken(part.error);
       default:
@@ -90,27 +94,37 @@ export class PartReader {
     return [{ kind: "tool_call_delta", toolCallId, tool, args }];
   }
 
-  #called(part: Extract<LanguageModelV4StreamPart, { type: "tool-call" }>): ModelPart {
-    this.#hasToolCall = true;
+  #called(part: Extract<LanguageModelV4StreamPart, { type: "tool-call" }>): readonly ModelPart[] {
     this.#hasOutput = true;
     const metadata = plainMetadata(part.providerMetadata);
-    return {
+    const args = part.input.trim() === "" ? "{}" : part.input;
+    const call: ModelPart = {
       kind: "tool_call",
       toolCallId: part.toolCallId,
       tool: part.toolName,
-      args: part.input.trim() === "" ? "{}" : part.input,
+      args,
       ...(Object.keys(metadata).length > 0 ? { metadata } : {}),
     };
+    if (isJson(args)) {
+      this.#hasToolCall = true;
+      return [call];
+    }
+    this.#doubtful.push(call);
+    return [];
   }
 
-  #finish({ unified, raw }: LanguageModelV4FinishReason, usage: LanguageModelV4Usage): ModelPart {
+  #finish({ unified, raw }: LanguageModelV4FinishReason, usage: LanguageModelV4Usage): readonly ModelPart[] {
     // Some SDK providers end a stream that was cut as if nothing had happened; the provider's word is missing then.
     if (unified === "interrupted" || unified === "error" || (unified === "other" && raw === undefined)) {
       throw new StreamBroken(undefined);
     }
     if (unified === "content-filter" && !this.#hasOutput)
       throw new StreamBroken(undefined, "content_filtered");
-    return { kind: "finish", reason: this.#reason(unified), usage: usageOf(usage) };
+    const isCut = unified === "length" || unified === "content-filter";
+    // Calls that the model has ended as it wanted to: it is told that they are wrong.
+    const ended = isCut ? [] : this.#doubtful;
+    if (ended.length > 0) this.#hasToolCall = true;
+    return [...ended, { kind: "finish", reason: this.#reason(unified), usage: usageOf(usage) }];
   }
 
   #reason(unified: Exclude<LanguageModelV4FinishReason["unified"], "interrupted" | "error">): FinishReason {
@@ -131,6 +145,15 @@ export class PartReader {
 interface BlockPart {
   readonly id: string;
   readonly providerMetadata?: SharedV4ProviderMetadata;
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** Through JSON, as it will be stored: what is undefined is gone. */

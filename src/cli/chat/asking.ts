@@ -1,14 +1,14 @@
 /**
  * Asks the person in front of the screen, one thing at a time, and holds the screen meanwhile.
  *
- * Invariant: nothing is allowed without an answer that says so. Ctrl-C and the end of the input are a no.
+ * Invariant: nothing is allowed without an answer that says so. Ctrl-C, the end of the input and a question that fails are a no.
  */
 import type { InteractionQuery, Question } from "../../protocol/messages.ts";
-import type { ApprovalAnswer, ApprovalRequest } from "../../tools/index.ts";
+import { type ApprovalAnswer, type ApprovalRequest, foldedText, visibleLine } from "../../tools/index.ts";
+import { approvalPage, approvalPrompt, type ShownRequest } from "./approval-pages.ts";
 import { textOf } from "./happening.ts";
 import type { Entered, LineInput } from "./line-input.ts";
 import * as words from "./questions.ts";
-import { safeLine, safeText } from "./safe-text.ts";
 import type { TurnScreen } from "./screen.ts";
 import type { Style } from "./style.ts";
 
@@ -48,11 +48,17 @@ export class Asker {
   }
 
   approve(request: ApprovalRequest, signal?: AbortSignal): Promise<ApprovalAnswer> {
-    return this.#alone(() => this.#approve(request, signal));
+    return this.#alone(() => this.#approve(request, signal)).catch((cause: unknown) => ({
+      answer: "no",
+      reason: failedWords(cause),
+    }));
   }
 
   answer(query: InteractionQuery): Promise<QueryAnswer> {
-    return this.#alone(() => this.#answer(query));
+    return this.#alone(() => this.#answer(query)).catch((cause: unknown) => ({
+      case: "unanswerable",
+      value: { reason: failedWords(cause) },
+    }));
   }
 
   /** Questions wait for this before they are asked. */
@@ -65,7 +71,7 @@ export class Asker {
     return this.#alone(async () => {
       const entered = await this.#read(`${question} [Y/n] `);
       return entered.kind === "line" && !/^\s*n/i.test(entered.text);
-    });
+    }).catch(() => false);
   }
 
   /** One question at a time, with the screen to itself. */
@@ -89,15 +95,17 @@ export class Asker {
     return entered;
   }
 
-  async #approve(request: words.ShownRequest, signal: AbortSignal | undefined): Promise<ApprovalAnswer> {
+  async #approve(request: ShownRequest, signal: AbortSignal | undefined): Promise<ApprovalAnswer> {
     const { print, style } = this.#asking;
-    for (let showsAll = false; ;) {
-      for (const line of words.approvalLines(request, style, showsAll)) print(line);
-      const entered = await this.#read(words.APPROVAL_PROMPT, signal);
+    for (let at = { from: 0, showsAll: false }; ;) {
+      const page = approvalPage(request, style, at);
+      for (const line of page.lines) print(line);
+      const entered = await this.#read(approvalPrompt(style), signal);
       if (entered.kind === "interrupt") return { answer: "no", reason: STOPPED };
       if (entered.kind !== "line") return { answer: "no", reason: "nobody answered" };
       const answer = words.parseApproval(entered.text);
-      if (answer === "show") showsAll = true;
+      if (answer === "show") at = { from: 0, showsAll: true };
+      else if (answer === "more") at = { from: page.next, showsAll: false };
       else if (answer !== undefined) return answer;
     }
   }
@@ -106,11 +114,11 @@ export class Asker {
     switch (query.case) {
       case "approval": {
         const { tool, argsJson, reason } = query.value;
-        const title = `${safeLine(tool)}${reason === "" ? "" : `: ${safeLine(reason)}`}`;
-        const said = await this.#approve(
-          { title, text: safeText(textOf(argsJson)), workspace: "" },
-          undefined,
-        );
+        const title = visibleLine(reason === "" ? tool : `${tool}: ${reason}`);
+        const lines = foldedText(textOf(argsJson))
+          .split("\n")
+          .map((text) => ({ kind: "plain" as const, text }));
+        const said = await this.#approve({ title, lines, workspace: "" }, undefined);
         const why = said.answer === "no" ? (said.reason ?? "") : "";
         return { case: "approval", value: { approved: said.answer !== "no", reason: why } };
       }
@@ -144,4 +152,8 @@ export class Asker {
       if (answer !== undefined) return answer;
     }
   }
+}
+
+function failedWords(cause: unknown): string {
+  return `the question could not be asked: ${cause instanceof Error ? cause.message : String(cause)}`;
 }

@@ -5,9 +5,15 @@
  * line or rewrite an answer. So line breaks stay, tabs become spaces, and every other control and format
  * character is shown by its number.
  *
- * Invariant: what comes out holds no control character but the line feed.
+ * The sign of our own questions is ours alone: text that holds it shows another one, so that it cannot pass for a question.
+ *
+ * Invariant: what comes out holds no control character but the line feed, and not our sign.
  */
 import { visible } from "../terminal.ts";
+
+/** Before everything that a yes or a no is asked for. */
+export const OUR_SIGN = "▲";
+const OTHER_SIGN = "△";
 
 const TAB = "    ";
 
@@ -17,7 +23,7 @@ export function safeText(text: string): string {
   return text
     .replaceAll(/\r(?=\n|$)/g, "")
     .split("\n")
-    .map((line) => visible(line.replaceAll("\t", TAB)))
+    .map((line) => safeLine(line.replaceAll("\t", TAB)))
     .join("\n");
 }
 
@@ -28,5 +34,5 @@ export function safeOutput(text: string): string {
 
 /** On one line, whatever it holds. */
 export function safeLine(text: string): string {
-  return visible(text);
+  return visible(text).replaceAll(OUR_SIGN, OTHER_SIGN);
 }

@@ -12,13 +12,17 @@ export interface Style {
   readonly cyan: Paint;
   /** Cells in a line; a pipe has no width, and lines of programs are not cut for it. */
   readonly columns: () => number;
+  /** Lines on the screen. */
+  readonly rows: () => number;
 }
 
 const PIPE_COLUMNS = 1_000;
 const SCREEN_COLUMNS = 80;
+const SCREEN_ROWS = 24;
 
 interface SizedScreen extends Screen {
   readonly columns?: number | undefined;
+  readonly rows?: number | undefined;
 }
 
 export function styleOf(screen: SizedScreen, env: Surroundings["env"]): Style {
@@ -36,5 +40,6 @@ export function styleOf(screen: SizedScreen, env: Surroundings["env"]): Style {
     yellow: paint(33, 39),
     cyan: paint(36, 39),
     columns: () => (screen.isTTY === true ? (screen.columns ?? SCREEN_COLUMNS) : PIPE_COLUMNS),
+    rows: () => screen.rows ?? SCREEN_ROWS,
   };
 }

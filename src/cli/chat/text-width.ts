@@ -42,6 +42,24 @@ export function cutToWidth(text: string, cells: number): string {
   return `${kept}…`;
 }
 
+/** The text in rows of at most so many cells; at least one row. */
+export function wrapToWidth(text: string, cells: number): readonly string[] {
+  if (text.length <= cells && PLAIN.test(text)) return [text];
+  const rows: string[] = [];
+  let row = "";
+  let width = 0;
+  for (const { segment } of GRAPHEMES.segment(text)) {
+    const next = cellWidth(segment);
+    if (width + next > cells && row !== "") {
+      rows.push(row);
+      [row, width] = ["", 0];
+    }
+    row += segment;
+    width += next;
+  }
+  return [...rows, row];
+}
+
 /** In which column (from 0) the cursor stands after a text, on a screen that wraps; `columns` when it waits to wrap. */
 export function columnAfter(column: number, text: string, columns: number): number {
   const lastBreak = text.lastIndexOf("\n");

@@ -14,7 +14,14 @@ const TELLING = ["command", "pattern", "path", "description", "prompt", "query",
 const WHERE = "path";
 
 export function toolLine(tool: string, argsJson: string): ToolLine {
-  return { name: safeLine(tool), about: safeLine(aboutOf(argsJson)) };
+  return {
+    name: safeLine(tool),
+    about: safeLine(
+      aboutOf(argsJson)
+        .replaceAll(/\s*\n\s*/g, "\n")
+        .replaceAll(/[^\S\n]+/g, " "),
+    ),
+  };
 }
 
 function aboutOf(argsJson: string): string {

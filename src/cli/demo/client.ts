@@ -30,7 +30,7 @@ function tell(news: News): void {
 function observed(tools: ToolSet) {
   return {
     policy: (exec: ExecRequest) => tools.policy(exec),
-    approve: (exec: ExecRequest) => tools.approve(exec),
+    approve: (...args: Parameters<ToolSet["approve"]>) => tools.approve(...args),
     stopLeftover: (exec: ExecRequest) => tools.stopLeftover(exec),
     run: async (...[exec, run]: Parameters<ToolSet["run"]>): Promise<Uint8Array> => {
       const { execId, tool } = exec;

@@ -4,17 +4,34 @@
  * Counted by the API key's id in this process, and by nothing that a client says. A refused request costs nothing, so a client that
  * comes back after `Retry-After` is let in.
  *
+ * A client that lost its connection and comes back to the same answer has paid for it: it has a rate of its own, generous enough for any bad
+ * network. Its dead connection may not be known to be dead for many minutes; when there is no room, the one that comes back takes its place.
+ *
  * Invariant: within any T minutes at most `ratePerMinute * (1 + T)` requests are let in, and never more than `concurrency` are open.
  */
 import { GatewayError } from "../openai/index.ts";
 import type { Guest, Limits } from "./mounted.ts";
 
-interface Used {
-  /** Requests that may come at once, as of `atMs`. */
-  tokens: number;
-  atMs: number;
-  open: number;
+/** A request under way. */
+export interface Visitor {
+  /** What it reads, as far as it is known: a stream, or the answer to an idempotency key. */
+  readonly reads: ReadonlySet<string>;
+  /** It goes on with an answer that it has begun to read before. */
+  readonly isReturning: boolean;
+  /** Another one that reads the same takes its place. */
+  readonly giveWay: () => void;
 }
+
+interface Used {
+  /** Requests that may come at once, and returns, as of `atMs`. */
+  tokens: number;
+  returns: number;
+  atMs: number;
+  readonly open: Set<Visitor>;
+}
+
+/** Of an API key that has a rate: ten times a second, a client would not come back in good faith. */
+const RETURNS_PER_MINUTE = 600;
 
 const MINUTE_MS = 60_000;
 /** After a minute of silence every allowance is whole again, and its entry says nothing. */
@@ -30,41 +47,43 @@ export class Allowances {
   }
 
   /** Lets a request in, or throws; returns what is to be called when it is over. */
-  enter({ apiKeyId, limits }: Guest): () => void {
+  enter({ apiKeyId, limits }: Guest, visitor: Visitor): () => void {
     if (limits?.ratePerMinute === undefined && limits?.concurrency === undefined) return () => undefined;
     const used = this.#usedOf(apiKeyId, limits);
-    if (limits.concurrency !== undefined && used.open >= limits.concurrency) {
+    const { concurrency = Infinity, ratePerMinute } = limits;
+    const isFull = used.open.size >= concurrency;
+    const before = isFull
+      ? [...used.open].find(({ reads }) => !reads.isDisjointFrom(visitor.reads))
+      : undefined;
+    if (isFull && before === undefined) {
       throw tooMany(
         "concurrency_limit_exceeded",
-        `This API key may have ${limits.concurrency} requests at once. Wait until one of them is over.`,
+        `This API key may have ${concurrency} requests at once. Wait until one of them is over.`,
         1_000,
       );
     }
-    if (limits.ratePerMinute !== undefined) {
-      if (used.tokens < 1) {
-        const waitMs = ((1 - used.tokens) * MINUTE_MS) / limits.ratePerMinute;
-        throw tooMany(
-          "rate_limit_exceeded",
-          `This API key may send ${limits.ratePerMinute} requests in a minute. Wait, then try again.`,
-          Math.ceil(waitMs),
-        );
-      }
-      used.tokens--;
+    if (ratePerMinute !== undefined) spend(used, ratePerMinute, visitor);
+    if (before !== undefined) {
+      used.open.delete(before);
+      before.giveWay();
     }
-    used.open++;
-    let isOpen = true;
-    return () => {
-      if (isOpen) used.open--;
-      isOpen = false;
-    };
+    used.open.add(visitor);
+    return () => used.open.delete(visitor);
   }
 
   #usedOf(apiKeyId: string, { ratePerMinute = 0 }: Limits): Used {
     const nowMs = this.#now();
     if (this.#used.size > SWEPT_ABOVE) this.#sweep(nowMs);
-    const used = this.#used.get(apiKeyId) ?? { tokens: ratePerMinute, atMs: nowMs, open: 0 };
-    const more = (Math.max(0, nowMs - used.atMs) * ratePerMinute) / MINUTE_MS;
-    used.tokens = Math.min(ratePerMinute, used.tokens + more);
+    const whole = {
+      tokens: ratePerMinute,
+      returns: RETURNS_PER_MINUTE,
+      atMs: nowMs,
+      open: new Set<Visitor>(),
+    };
+    const used = this.#used.get(apiKeyId) ?? whole;
+    const more = (perMinute: number): number => (Math.max(0, nowMs - used.atMs) * perMinute) / MINUTE_MS;
+    used.tokens = Math.min(ratePerMinute, used.tokens + more(ratePerMinute));
+    used.returns = Math.min(RETURNS_PER_MINUTE, used.returns + more(RETURNS_PER_MINUTE));
     used.atMs = nowMs;
     this.#used.set(apiKeyId, used);
     return used;
@@ -72,9 +91,22 @@ export class Allowances {
 
   #sweep(nowMs: number): void {
     for (const [apiKeyId, { atMs, open }] of this.#used) {
-      if (open === 0 && nowMs - atMs > MINUTE_MS) this.#used.delete(apiKeyId);
+      if (open.size === 0 && nowMs - atMs > MINUTE_MS) this.#used.delete(apiKeyId);
     }
   }
+}
+
+/** Takes one of what it may send in a minute, or throws. */
+function spend(used: Used, ratePerMinute: number, { isReturning }: Visitor): void {
+  const [left, perMinute] = isReturning ? [used.returns, RETURNS_PER_MINUTE] : [used.tokens, ratePerMinute];
+  if (left < 1) {
+    const message = isReturning
+      ? `This API key may come back to its answers ${perMinute} times in a minute. Wait, then try again.`
+      : `This API key may send ${perMinute} requests in a minute. Wait, then try again.`;
+    throw tooMany("rate_limit_exceeded", message, Math.ceil(((1 - left) * MINUTE_MS) / perMinute));
+  }
+  if (isReturning) used.returns--;
+  else used.tokens--;
 }
 
 /** Whether one of the API key's patterns names the model, by whichever of its names. */

@@ -3,7 +3,7 @@
  *
  * Here ends what HTTP knows. Whether an answer is live, a retry that attached, or a replay makes no difference to who writes it.
  */
-import type { AnswerDelta, ChatRequest, ListedModel } from "../openai/index.ts";
+import type { AnswerDelta, ChatRequest, FramePlace, ListedModel } from "../openai/index.ts";
 
 export interface GatewayAnswers {
   models(principal: string): readonly ListedModel[];
@@ -11,7 +11,7 @@ export interface GatewayAnswers {
   modelId(name: string): string | undefined;
   /** Resolves as soon as the request was accepted; rejects with what the client is told. */
   chat(call: ChatCall): Promise<Answer>;
-  /** What follows the event in the answer that it belongs to; deltas that end at once when nothing does. */
+  /** What follows the place in the stream's latest answer; deltas that end at once when nothing does. Rejects a place in another answer. */
   events(call: EventsCall): Promise<Answer>;
   /** The user's wish: the turn is aborted. Rejects when there is no such stream of this principal. */
   stop(call: StopCall): Promise<void>;
@@ -34,8 +34,8 @@ export interface ChatCall {
 export interface EventsCall {
   readonly principal: string;
   readonly streamId: string;
-  /** The last event that the client has whole; 0: nothing yet. */
-  readonly lastEventId: number;
+  /** Where the client is; undefined: it has nothing of the answer. */
+  readonly after: FramePlace | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -64,4 +64,6 @@ export interface AnswerHead {
   readonly createdS: number;
   readonly model: string;
   readonly includeUsage: boolean;
+  /** The answer begins after this event of its stream, which names it in the ids of its frames. */
+  readonly fromEvent: number;
 }

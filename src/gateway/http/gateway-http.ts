@@ -110,8 +110,8 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
     const { mounted, call, guest } = visit;
     const { exchange, requestId } = mounted;
     const { principal } = guest;
-    call.onOver(allowances.enter(guest));
     const idempotencyKey = idempotencyKeyOf(exchange);
+    const reads = enter(visit, idempotencyKey === undefined ? [] : [`answer to ${idempotencyKey}`]);
     const { value, hash } = await bodies.read(call, principal);
     const request = parseChatRequest(value, { allowRemoteImages });
     if (!mayUse(guest.limits, namesOf(answers.modelId(request.model) ?? request.model)))
@@ -128,6 +128,7 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
         signal: call.signal,
       }),
     );
+    reads.add(streamName(answer.streamId));
     const streamed = begin(visit, answer);
     const headers = (): ResponseHeaders => ({ ...headersOf(answer), ...chatHeaders(request) });
     if (request.stream) {
@@ -150,7 +151,7 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
 
   async function events(visit: Visit, streamId: string): Promise<void> {
     const { mounted, call, guest } = visit;
-    call.onOver(allowances.enter(guest));
+    enter(visit, [streamName(streamId)], { isReturning: true });
     const given = lastEventIdOf(mounted.exchange);
     // Nothing yet is where everybody begins, with the role.
     const isNew = given === undefined || given === "0";
@@ -159,10 +160,20 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
       throw invalidRequest("Last-Event-ID", "Last-Event-ID is the id of a frame of this stream's answer.");
     }
     const { principal } = guest;
-    const lastEventId = after?.eventId ?? 0;
     const { signal } = call;
-    const answer = await accepted(call, answers.events({ principal, streamId, lastEventId, signal }));
+    const answer = await accepted(call, answers.events({ principal, streamId, after, signal }));
     await streamAnswer({ ...begin(visit, answer), after }, () => headersOf(answer));
+  }
+
+  /** Returns what it reads, to be added to when more is known. */
+  function enter(
+    { call, guest }: Visit,
+    names: readonly string[],
+    { isReturning = false } = {},
+  ): Set<string> {
+    const reads = new Set(names);
+    call.onOver(allowances.enter(guest, { reads, isReturning, giveWay: () => call.destroy() }));
+    return reads;
   }
 
   function begin({ mounted, call }: Visit, answer: Answer): StreamedAnswer {
@@ -214,6 +225,10 @@ async function accepted(call: HttpCall, asked: Promise<Answer>): Promise<Answer>
     }
     throw cause;
   }
+}
+
+function streamName(streamId: string): string {
+  return `stream ${streamId}`;
 }
 
 function headersOf({ streamId }: Answer): Readonly<Record<string, string>> {

@@ -8,7 +8,7 @@
 import { hash } from "node:crypto";
 import { type AnswerCall, type AnswerDelta, type AnswerUsage, endError, type Finish } from "./answer.ts";
 import { chatUsage } from "./chat-usage.ts";
-import { DONE, type Frame, framePlaceId, type FramePlace } from "./frames.ts";
+import { type Frame, framePlaceId, type FramePlace } from "./frames.ts";
 import { errorBody, type GatewayError } from "./gateway-error.ts";
 
 export interface ChatHead {
@@ -21,6 +21,8 @@ export interface ChatHead {
 
 export interface ChunkOptions extends ChatHead {
   readonly includeUsage: boolean;
+  /** The answer begins after this event of its stream. */
+  readonly fromEvent: number;
   /** Where the reader is that comes back; absent for one that has nothing. */
   readonly after?: FramePlace;
 }
@@ -40,6 +42,8 @@ export class ChatChunks {
   readonly #tail: string;
   /** Frames that the reader has already. */
   #toSkip: number;
+  /** Where the reader is. */
+  #placeId: string;
   /** The event that the frames under way come from, and how many of it were made. */
   #eventId: number;
   #made = 0;
@@ -51,8 +55,11 @@ export class ChatChunks {
     const head = JSON.stringify({ id, object: "chat.completion.chunk", created: createdS, model });
     this.#head = `${head.slice(0, -1)},"choices":`;
     this.#tail = includeUsage ? ',"usage":null}' : "}";
-    this.#toSkip = options.after?.frames ?? 0;
-    this.#eventId = options.after?.eventId ?? 0;
+    const { fromEvent } = options;
+    const { after = { answer: fromEvent, eventId: fromEvent, frames: 0 } } = options;
+    this.#toSkip = after.frames;
+    this.#eventId = after.eventId;
+    this.#placeId = framePlaceId(after);
   }
 
   /** A finish reason or an error was given: nothing follows but `done()` after a finish. */
@@ -68,7 +75,7 @@ export class ChatChunks {
   /** To be sent at once, before anything is known. Nothing for a reader that comes back. */
   begin(): readonly Frame[] {
     if (this.#options.after !== undefined) return [];
-    return [{ data: this.#chunk({ role: "assistant", content: "" }, null) }];
+    return [this.#here(this.#chunk({ role: "assistant", content: "" }, null))];
   }
 
   of(delta: AnswerDelta): readonly Frame[] {
@@ -81,16 +88,21 @@ export class ChatChunks {
 
   /** Data, because comments do not keep every client alive. */
   heartbeat(): Frame {
-    return { data: this.#chunk({}, null) };
+    return this.#here(this.#chunk({}, null));
   }
 
   error(error: GatewayError): Frame {
     this.#end = "error";
-    return { data: JSON.stringify(errorBody(error)) };
+    return this.#here(JSON.stringify(errorBody(error)));
   }
 
   done(): Frame {
-    return DONE;
+    return this.#here("[DONE]");
+  }
+
+  /** No progress: who comes back after it is where it was before. */
+  #here(data: string): Frame {
+    return { id: this.#placeId, data };
   }
 
   #bodies(delta: AnswerDelta): readonly string[] {
@@ -126,12 +138,16 @@ export class ChatChunks {
       this.#made = 0;
     }
     this.#made++;
-    const place = endsEvent && isLast ? { eventId, frames: 0 } : { eventId: eventId - 1, frames: this.#made };
     if (this.#toSkip > 0) {
       this.#toSkip--;
       return [];
     }
-    return [{ id: framePlaceId(place), data }];
+    const answer = this.#options.fromEvent;
+    const isWhole = endsEvent && isLast;
+    this.#placeId = framePlaceId(
+      isWhole ? { answer, eventId, frames: 0 } : { answer, eventId: eventId - 1, frames: this.#made },
+    );
+    return [this.#here(data)];
   }
 
   #chunk(delta: Json, finish: Finish | null): string {

@@ -138,17 +138,19 @@ for (const wire of WIRES) {
     assert.deepEqual([textIn(parts), last.reason], ["north", "content_filter"]);
   });
 
-  test(`${type}: silence is a failure, before the first word and after it, and the request is closed`, async (t) => {
-    const patience = { firstPartMs: 300, betweenPartsMs: 300, backoffMs: 1 };
-    const server = await ProviderServer.start(t, silent, fallsSilent(wire));
-    for (const words of ["", "north"]) {
-      const { failure, parts } = await failing(server.model(type, { patience }));
+  test(`${type}: F4: silence is a failure, before the first word and after it, and the request is closed`, async (t) => {
+    for (const [act, words, requests, clocks] of [
+      [silent, "", 3, { firstContentMs: 300 }],
+      [fallsSilent(wire), "north", 1, { writingMs: 300 }],
+    ] as const) {
+      const server = await ProviderServer.start(t, act);
+      const { failure, parts } = await failing(server.model(type, { patience: { backoffMs: 1, ...clocks } }));
       assert.equal(failure.kind, "unavailable");
-      assert.match(failure.message, /nothing was received/);
+      assert.match(failure.message, /nothing of the answer was received/);
       assert.equal(textIn(parts), words);
+      assert.equal(server.asked.length, requests, "a stall is a break like any other");
+      await Promise.all(server.asked.map(({ gone }) => gone));
     }
-    assert.equal(server.asked.length, 2, "who was silent once is not asked again");
-    await Promise.all(server.asked.map(({ gone }) => gone));
   });
 
   test(`${type}: an abort ends the request, in the middle of an answer and in a pause between tries`, async (t) => {

@@ -10,6 +10,13 @@ export interface Wire {
   readonly answer: readonly unknown[];
   /** How many of them come up to and with the first word. */
   readonly begun: number;
+  /** How many up to and with the one that says that the answer is whole. */
+  readonly finished: number;
+  /** The events of an answer that thinks "hm", then calls the tool `read` for a.txt. */
+  readonly calling: readonly unknown[];
+  /** How many of them come up to and with the thought, and with a first piece of the arguments. */
+  readonly thought: number;
+  readonly calledHalf: number;
   readonly error: (status: number, code: string, message: string) => unknown;
   /** An error within the stream that means "overloaded". */
   readonly overloaded: unknown;
@@ -40,6 +47,17 @@ const COMPATIBLE: Wire = {
     "[DONE]",
   ],
   begun: 2,
+  finished: 4,
+  calling: [
+    chunk({ role: "assistant", reasoning_content: "hm" }),
+    chunk({ tool_calls: [{ index: 0, id: "call_1", function: { name: "read", arguments: "" } }] }),
+    chunk({ tool_calls: [{ index: 0, function: { arguments: '{"path":' } }] }),
+    chunk({ tool_calls: [{ index: 0, function: { arguments: '"a.txt"}' } }] }),
+    chunk({}, "tool_calls"),
+    "[DONE]",
+  ],
+  thought: 1,
+  calledHalf: 3,
   error: openAIError,
   overloaded: { error: { message: "overloaded", type: "server_error", code: 503 } },
   tooLong: refuses(
@@ -69,6 +87,22 @@ const said = (delta: string) => ({
   delta,
 });
 
+const reasoning = { id: "rs_1", type: "reasoning", summary: [], encrypted_content: null };
+const functionCall = (status: string, args: string) => ({
+  id: "fc_1",
+  type: "function_call",
+  call_id: "call_1",
+  name: "read",
+  arguments: args,
+  status,
+});
+const argumentsPiece = (delta: string) => ({
+  type: "response.function_call_arguments.delta",
+  item_id: "fc_1",
+  output_index: 1,
+  delta,
+});
+
 const OPENAI: Wire = {
   type: "openai",
   answer: [
@@ -80,6 +114,36 @@ const OPENAI: Wire = {
     { type: "response.completed", response: response("completed") },
   ],
   begun: 3,
+  finished: 6,
+  calling: [
+    { type: "response.created", response: response("in_progress") },
+    { type: "response.output_item.added", output_index: 0, item: reasoning },
+    {
+      type: "response.reasoning_summary_part.added",
+      item_id: "rs_1",
+      output_index: 0,
+      summary_index: 0,
+    },
+    {
+      type: "response.reasoning_summary_text.delta",
+      item_id: "rs_1",
+      output_index: 0,
+      summary_index: 0,
+      delta: "hm",
+    },
+    { type: "response.output_item.done", output_index: 0, item: reasoning },
+    { type: "response.output_item.added", output_index: 1, item: functionCall("in_progress", "") },
+    argumentsPiece('{"path":'),
+    argumentsPiece('"a.txt"}'),
+    {
+      type: "response.output_item.done",
+      output_index: 1,
+      item: functionCall("completed", '{"path":"a.txt"}'),
+    },
+    { type: "response.completed", response: response("completed") },
+  ],
+  thought: 4,
+  calledHalf: 7,
   error: openAIError,
   overloaded: {
     type: "error",
@@ -145,6 +209,30 @@ const ANTHROPIC: Wire = {
     { type: "message_stop" },
   ],
   begun: 3,
+  finished: 6,
+  calling: [
+    started,
+    {
+      type: "content_block_start",
+      index: 0,
+      content_block: { type: "thinking", thinking: "", signature: "" },
+    },
+    { type: "content_block_delta", index: 0, delta: { type: "thinking_delta", thinking: "hm" } },
+    { type: "content_block_delta", index: 0, delta: { type: "signature_delta", signature: "S" } },
+    { type: "content_block_stop", index: 0 },
+    {
+      type: "content_block_start",
+      index: 1,
+      content_block: { type: "tool_use", id: "call_1", name: "read", input: {} },
+    },
+    { type: "content_block_delta", index: 1, delta: { type: "input_json_delta", partial_json: '{"path":' } },
+    { type: "content_block_delta", index: 1, delta: { type: "input_json_delta", partial_json: '"a.txt"}' } },
+    { type: "content_block_stop", index: 1 },
+    stopped("tool_use"),
+    { type: "message_stop" },
+  ],
+  thought: 3,
+  calledHalf: 7,
   error: anthropicError,
   overloaded: anthropicError(529, "overloaded_error", "overloaded"),
   tooLong: refuses(
@@ -174,6 +262,15 @@ const GOOGLE: Wire = {
   type: "google",
   answer: [candidate([{ text: "north" }]), candidate([{ text: "east" }]), candidate([{ text: "" }], "STOP")],
   begun: 1,
+  finished: 3,
+  // Google says a call whole.
+  calling: [
+    candidate([{ text: "hm", thought: true }]),
+    candidate([{ functionCall: { id: "call_1", name: "read", args: { path: "a.txt" } } }]),
+    candidate([{ text: "" }], "STOP"),
+  ],
+  thought: 1,
+  calledHalf: 2,
   error: googleError,
   overloaded: googleError(503, "UNAVAILABLE", "overloaded"),
   tooLong: refuses(

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";
-import { Allowances, mayUse } from "../../../src/gateway/http/allowances.ts";
+import { Allowances, mayUse, type Visitor } from "../../../src/gateway/http/allowances.ts";
 import type { Limits } from "../../../src/gateway/http/index.ts";
 import { GatewayError } from "../../../src/gateway/openai/index.ts";
 import { ApiKeys } from "../../../src/server/api-keys.ts";
@@ -12,14 +12,19 @@ import { ended, ScriptedAnswer, text } from "./scripted-answers.ts";
 
 const guest = (limits: Limits, apiKeyId = "a") => ({ principal: "p", apiKeyId, limits });
 
+function visitor(reads: readonly string[] = [], isReturning = false): Visitor & { hasGivenWay: boolean } {
+  const made = { reads: new Set(reads), isReturning, hasGivenWay: false };
+  return Object.assign(made, { giveWay: () => void (made.hasGivenWay = true) });
+}
+
 test("E8: the rate is so many at once and in a minute, each API key for itself, and a refusal costs nothing", () => {
   const clock = { nowMs: 0 };
   const allowances = new Allowances(() => clock.nowMs);
   const limits = { ratePerMinute: 3 };
-  for (let count = 0; count < 3; count++) allowances.enter(guest(limits))();
+  for (let count = 0; count < 3; count++) allowances.enter(guest(limits), visitor())();
   const refuse = (): number => {
     try {
-      allowances.enter(guest(limits));
+      allowances.enter(guest(limits), visitor());
     } catch (error) {
       assert.ok(error instanceof GatewayError && error.status === 429 && error.isRetryable);
       return error.retryAfterMs ?? 0;
@@ -27,38 +32,82 @@ test("E8: the rate is so many at once and in a minute, each API key for itself, 
     return 0;
   };
   for (let count = 0; count < 5; count++) assert.equal(refuse(), 20_000);
-  allowances.enter(guest(limits, "b"))();
+  allowances.enter(guest(limits, "b"), visitor())();
   clock.nowMs += 19_999;
   assert.equal(refuse(), 1);
   clock.nowMs += 1;
-  allowances.enter(guest(limits))();
+  allowances.enter(guest(limits), visitor())();
   assert.equal(refuse(), 20_000);
   clock.nowMs += 10 * 60_000;
-  for (let count = 0; count < 3; count++) allowances.enter(guest(limits))();
+  for (let count = 0; count < 3; count++) allowances.enter(guest(limits), visitor())();
   assert.equal(refuse(), 20_000, "silence saves up no more than a minute");
 });
 
 test("E8: so many at once, and leaving twice leaves once", () => {
   const allowances = new Allowances(() => 0);
   const limits = { concurrency: 2 };
-  const [first] = [allowances.enter(guest(limits)), allowances.enter(guest(limits))];
-  assert.throws(() => allowances.enter(guest(limits)), { code: "concurrency_limit_exceeded", status: 429 });
+  const [first] = [allowances.enter(guest(limits), visitor()), allowances.enter(guest(limits), visitor())];
+  assert.throws(() => allowances.enter(guest(limits), visitor()), {
+    code: "concurrency_limit_exceeded",
+    status: 429,
+  });
   first();
   first();
-  allowances.enter(guest(limits));
-  assert.throws(() => allowances.enter(guest(limits)), { code: "concurrency_limit_exceeded" });
-  for (let count = 0; count < 10; count++) allowances.enter(guest({}));
+  allowances.enter(guest(limits), visitor());
+  assert.throws(() => allowances.enter(guest(limits), visitor()), { code: "concurrency_limit_exceeded" });
+  for (let count = 0; count < 10; count++) allowances.enter(guest({}), visitor());
+});
+
+test("E8: who comes back to an answer takes the place of its dead connection when there is no room, and nobody else's", () => {
+  const allowances = new Allowances(() => 0);
+  const limits = { concurrency: 2 };
+  const [dead, other] = [visitor(["stream 1"]), visitor(["stream 2"])];
+  const leaveDead = allowances.enter(guest(limits), dead);
+  allowances.enter(guest(limits), other);
+  assert.throws(() => allowances.enter(guest(limits), visitor(["stream 3"])), { status: 429 });
+  assert.throws(() => allowances.enter(guest(limits), visitor()), { status: 429 });
+  const back = visitor(["stream 1"], true);
+  const leave = allowances.enter(guest(limits), back);
+  assert.deepEqual([dead.hasGivenWay, other.hasGivenWay], [true, false]);
+  leaveDead();
+  assert.throws(
+    () => allowances.enter(guest(limits), visitor()),
+    { status: 429 },
+    "the place was given once",
+  );
+  leave();
+  const [one, two] = [visitor(["stream 1"], true), visitor(["stream 2"], true)];
+  allowances.enter(guest(limits), one);
+  allowances.enter(guest(limits, "b"), two);
+  assert.deepEqual(
+    [other.hasGivenWay, one.hasGivenWay],
+    [false, false],
+    "with room, and for another API key",
+  );
+});
+
+test("E8: coming back costs nothing of the rate, and has a limit of its own", () => {
+  const clock = { nowMs: 0 };
+  const allowances = new Allowances(() => clock.nowMs);
+  const limits = { ratePerMinute: 1 };
+  allowances.enter(guest(limits), visitor())();
+  for (let count = 0; count < 600; count++) allowances.enter(guest(limits), visitor([], true))();
+  assert.throws(() => allowances.enter(guest(limits), visitor([], true)), { retryAfterMs: 100 });
+  assert.throws(() => allowances.enter(guest(limits), visitor()), { retryAfterMs: 60_000 });
+  clock.nowMs += 60_000;
+  allowances.enter(guest(limits), visitor())();
+  allowances.enter(guest(limits), visitor([], true))();
 });
 
 test("F2: API keys that are silent are forgotten, those with open requests are not", () => {
   const clock = { nowMs: 0 };
   const allowances = new Allowances(() => clock.nowMs);
-  allowances.enter(guest({ concurrency: 1 }, "open"));
+  allowances.enter(guest({ concurrency: 1 }, "open"), visitor());
   for (let at = 0; at < 5_000; at++) {
     clock.nowMs += 100;
-    allowances.enter(guest({ concurrency: 1 }, `key ${at}`))();
+    allowances.enter(guest({ concurrency: 1 }, `key ${at}`), visitor())();
   }
-  assert.throws(() => allowances.enter(guest({ concurrency: 1 }, "open")));
+  assert.throws(() => allowances.enter(guest({ concurrency: 1 }, "open"), visitor()));
 });
 
 test("a pattern of models is what a regular expression would make of it", () => {
@@ -138,6 +187,46 @@ for (const version of VERSIONS) {
     assert.match(native.body.toString(), /has limits/);
   });
 }
+
+for (const version of VERSIONS) {
+  test(`over HTTP/${version} a client that lost its connection goes on with its answer: no rate is used up, and no place is taken by the dead`, async (t) => {
+    const now = (): number => Date.now();
+    const keys = new ApiKeys({ tables: memoryTableStore({ now }), now });
+    const rig = await startGateway(t, {}, { authenticate: (apiKey) => keys.authenticate(apiKey) });
+    const { apiKey } = await keys.create("alice", "", { ratePerMinute: 1, concurrency: 1 });
+    const headers = bearer(apiKey);
+    const cut = new ScriptedAnswer("stream-1", [text(1, "so far")]);
+    rig.answers.give(cut);
+    // Its network is gone, which nothing here can see: the socket stays as it is.
+    const dead = await openChat(t, rig, version, { headers });
+    await dead.until("so far");
+    assert.equal((await askChat(rig, version, { headers })).status, 429);
+    for (let count = 0; count < 3; count++) {
+      rig.answers.give(new ScriptedAnswer("stream-1", [text(2, "the rest"), ended(3)]));
+      const back = { ...headers, "last-event-id": "0:1" };
+      const rest = await ask(rig, version, { path: "/v1/streams/stream-1/events", headers: back });
+      assert.equal(rest.status, 200, rest.body.toString());
+    }
+    assert.equal(await cut.delivery, false, "the dead one is cut");
+    assert.equal(errorOf(await askChat(rig, version, { headers })).code, "rate_limit_exceeded");
+  });
+}
+
+test("E8: a retry by its Idempotency-Key takes the place of the request that died", async (t) => {
+  const now = (): number => Date.now();
+  const keys = new ApiKeys({ tables: memoryTableStore({ now }), now });
+  const rig = await startGateway(t, {}, { authenticate: (apiKey) => keys.authenticate(apiKey) });
+  const { apiKey } = await keys.create("alice", "", { concurrency: 1 });
+  const headers = { ...bearer(apiKey), "idempotency-key": "once" };
+  const cut = new ScriptedAnswer("stream-1", [text(1, "so far")]);
+  rig.answers.give(cut);
+  const dead = await openChat(t, rig, 1, { headers });
+  await dead.until("so far");
+  const others = { ...headers, "idempotency-key": "another" };
+  assert.equal((await askChat(rig, 1, { headers: others })).status, 429);
+  assert.equal((await askChat(rig, 1, { headers })).status, 200);
+  assert.equal(await cut.delivery, false);
+});
 
 test("a model is the same one with and without its provider's name, in the request and in the API key's list", async (t) => {
   const now = (): number => Date.now();

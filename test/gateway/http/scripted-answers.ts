@@ -55,7 +55,13 @@ export function calls(eventId: number, names: readonly string[]): AnswerDelta {
 
 export class ScriptedAnswer implements Answer {
   readonly streamId: string;
-  readonly head = { id: "chatcmpl-test", createdS: 1_800_000_000, model: "acme/one", includeUsage: true };
+  readonly head = {
+    id: "chatcmpl-test",
+    createdS: 1_800_000_000,
+    model: "acme/one",
+    includeUsage: true,
+    fromEvent: 0,
+  };
   /** How it was delivered; one entry for each time it was told. */
   readonly deliveries: boolean[] = [];
   readonly #delivered = Promise.withResolvers<boolean>();

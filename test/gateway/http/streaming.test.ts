@@ -24,7 +24,7 @@ for (const version of VERSIONS) {
     assert.equal(contentOf(frames), "one two");
     assert.deepEqual(
       frames.map(({ id }) => id),
-      [undefined, "4", "5", "5.1", "6", undefined],
+      ["0:0", "0:4", "0:5", "0:5.1", "0:6", "0:6"],
     );
     assert.match(frames.at(-3)?.data ?? "", /"finish_reason":"stop"/);
     assert.match(frames.at(-2)?.data ?? "", /"prompt_tokens":9/);
@@ -113,8 +113,8 @@ for (const version of VERSIONS) {
     await response.until('"role":"assistant"');
     await response.until('"delta":{}');
     assert.ok(
-      framesOf(response.soFar()).every(({ id }) => id === undefined),
-      "no progress, no id",
+      framesOf(response.soFar()).every(({ id }) => id === "0:0"),
+      "no progress",
     );
     answer.add(text(1, "there"));
     await response.until("there");
@@ -144,20 +144,21 @@ for (const version of VERSIONS) {
     assert.match(all[0]?.data ?? "", /"role"/);
     assert.equal(all.length, 5);
     assert.equal((await resume("0", [text(4, "one"), ended(5)])).length, 5);
-    const rest = await resume("4", [ended(5)]);
+    assert.deepEqual(await resume("0:0", [text(4, "one"), ended(5)]), all.slice(1));
+    const rest = await resume("0:4", [ended(5)]);
     assert.deepEqual(rest, all.slice(2));
-    assert.deepEqual(await resume("4.1", [ended(5)]), all.slice(3));
-    assert.deepEqual(await resume("5", ["end"]), [{ id: undefined, data: "[DONE]" }]);
-    const places = rig.answers.resumed.map(({ principal, streamId, lastEventId }) => [
+    assert.deepEqual(await resume("0:4.1", [ended(5)]), all.slice(3));
+    assert.deepEqual(await resume("0:5", ["end"]), [{ id: "0:5", data: "[DONE]" }]);
+    const places = rig.answers.resumed.map(({ principal, streamId, after }) => [
       principal,
       streamId,
-      lastEventId,
+      after?.eventId,
     ]);
     assert.deepEqual(
       places,
-      [0, 0, 4, 4, 5].map((lastEventId) => ["alice", "stream-9", lastEventId]),
+      [undefined, undefined, 0, 4, 4, 5].map((eventId) => ["alice", "stream-9", eventId]),
     );
-    for (const id of ["x", "-1", "1.5.2", "9".repeat(40), "01"]) {
+    for (const id of ["x", "-1", "12", "0:1.5.2", "0:".padEnd(40, "9"), "0:01", "5:4"]) {
       const headers = { ...bearer(ALICE_KEY), "last-event-id": id };
       const refused = await ask(rig, version, { path: "/v1/streams/stream-9/events", headers });
       assert.equal(refused.status, 400, id);

@@ -34,7 +34,7 @@ import {
   turnEnded,
 } from "./turn-script.ts";
 
-const head = { id: completionId("stream 1"), createdS: 1_700_000_000, model: "m" };
+const head = { id: completionId("stream 1"), createdS: 1_700_000_000, model: "m", fromEvent: 0 };
 const { STOP, TOOL_CALLS } = FinishReason;
 
 const spoken = live(eventsOf([started(0), thinking("hm"), text("Hello"), completed(0, STOP), turnEnded()]));
@@ -159,27 +159,37 @@ test("an answer that breaks off ends with an error, without finish reason and [D
   assert.deepEqual(chunks.of({ kind: "text", text: "x", eventId: 9, endsEvent: true }), []);
 });
 
-test("a heartbeat is an empty delta, and no progress", () => {
-  const frame = new ChatChunks({ ...head, includeUsage: false }).heartbeat();
-  assert.equal(frame.id, undefined);
+test("a heartbeat is an empty delta, and no progress: it repeats the place of what came before it", () => {
+  const chunks = new ChatChunks({ ...head, includeUsage: false, fromEvent: 7 });
+  const [role] = chunks.begin();
+  assert.equal(role?.id, "7:7");
+  const frame = chunks.heartbeat();
+  assert.equal(frame.id, "7:7");
   assert.deepEqual(choicesOf([frame]), [choice({})]);
+  chunks.of({ kind: "text", text: "x", eventId: 9, endsEvent: true });
+  assert.equal(chunks.heartbeat().id, "7:9");
+  const after = parseFramePlace("7:9.2") ?? assert.fail();
+  assert.equal(new ChatChunks({ ...head, includeUsage: false, fromEvent: 7, after }).heartbeat().id, "7:9.2");
 });
 
 test("frames have ids; whatever is in the text, a frame is one line of data", () => {
-  assert.equal(sseFrame({ data: "[DONE]" }), "data: [DONE]\n\n");
-  assert.equal(sseFrame({ id: "7", data: "{}" }), "id: 7\ndata: {}\n\n");
+  assert.equal(sseFrame({ id: "0:7", data: "{}" }), "id: 0:7\ndata: {}\n\n");
   fc.assert(
     fc.property(fc.string({ unit: "binary", minLength: 1 }), (words) => {
       for (const frame of framesOf(live(eventsOf([text(words), turnEnded()])))) {
-        assert.match(sseFrame(frame), /^(?:id: [\d.]+\n)?data: [^\n\r]+\n\n$/);
+        assert.match(sseFrame(frame), /^id: 0:[\d.]+\ndata: [^\n\r]+\n\n$/);
       }
     }),
   );
 });
 
 test("ids are read back, and nothing else is", () => {
-  for (const id of ["0", "12", "11.2"]) assert.equal(framePlaceId(parseFramePlace(id) ?? assert.fail()), id);
-  for (const id of ["", "x", "-1", "01", "1.", "1.0", "1e3", "1.2.3", "9".repeat(20)]) {
+  for (const id of ["0:0", "0:12", "8:11.2"])
+    assert.equal(framePlaceId(parseFramePlace(id) ?? assert.fail()), id);
+  const places = ["", "x", "-1", "01", "1.", "1.0", "1e3", "1.2.3", "9".repeat(20)].map(
+    (place) => `0:${place}`,
+  );
+  for (const id of [...places, "12", "11.2", ":1", "1:", "x:1", "01:1", "1:2:3", "13:12"]) {
     assert.equal(parseFramePlace(id), undefined);
   }
 });
@@ -194,7 +204,6 @@ test("a reader that comes back after any frame gets exactly the rest", () => {
   for (const events of [calling, kvOnly.slice(0, 2), plain]) {
     const frames = framesOf(projectRange(events).deltas);
     for (const [at, { id }] of frames.entries()) {
-      if (id === undefined) continue;
       const after = parseFramePlace(id) ?? assert.fail();
       const { deltas } = projectRange(events, { seenThrough: after.eventId });
       const rest = framesOf(deltas, { after });

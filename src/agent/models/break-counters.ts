@@ -1,0 +1,43 @@
+/**
+ * What is counted of providers whose answers break: where and why, and the tokens that were thrown away with them.
+ */
+import type { BreakReport } from "./upstream/provider-break.ts";
+
+export class BreakCounters {
+  /** By provider, phase and cause. */
+  readonly #breaks = new Map<string, number>();
+  /** By provider: what it had counted of answers that did not become whole. */
+  readonly #lostTokens = new Map<string, number>();
+
+  count(provider: string, { phase, why, tokens }: BreakReport): void {
+    add(this.#breaks, `provider="${escaped(provider)}",phase="${phase}",cause="${why}"`, 1);
+    const lost = (tokens.input ?? 0) + (tokens.output ?? 0);
+    if (phase !== "after_finish") add(this.#lostTokens, `provider="${escaped(provider)}"`, lost);
+  }
+
+  /** As Prometheus reads them. */
+  metrics(): string {
+    const lines = [
+      "# HELP holdfast_provider_breaks_total Answers of providers that broke, by where and why; behind the finish marker nothing is lost.",
+      "# TYPE holdfast_provider_breaks_total counter",
+      ...[...this.#breaks].map(([labels, count]) => `holdfast_provider_breaks_total{${labels}} ${count}`),
+      "# HELP holdfast_provider_lost_tokens_total Tokens that providers had counted of answers that broke.",
+      "# TYPE holdfast_provider_lost_tokens_total counter",
+      ...[...this.#lostTokens].map(
+        ([labels, count]) => `holdfast_provider_lost_tokens_total{${labels}} ${count}`,
+      ),
+    ];
+    return `${lines.join("\n")}\n`;
+  }
+}
+
+function add(counts: Map<string, number>, labels: string, count: number): void {
+  counts.set(labels, (counts.get(labels) ?? 0) + count);
+}
+
+function escaped(text: string): string {
+  return text
+    .replaceAll("\\", String.raw`\\`)
+    .replaceAll('"', String.raw`\"`)
+    .replaceAll("\n", String.raw`\n`);
+}

@@ -1,0 +1,63 @@
+/**
+ * How far a provider's answer has come, as its own events say. Pure.
+ *
+ * It answers what a lost connection means: behind the finish marker the answer is whole; before it, it is broken, in this phase and after so
+ * many tokens. It holds no text.
+ *
+ * Invariant: an answer is whole when its finish marker came, and by nothing else.
+ */
+import * as stall from "./stall-clocks.ts";
+import type { Meaning, TokensSeen, Writing } from "./wire-events.ts";
+
+/** Where an answer broke. */
+export type Phase = "first" | Writing | "after_finish";
+
+/** Why: the body ended, the connection died, content stayed away, the provider said so, or an event cannot be read. */
+export type BreakCause = "eof" | "reset" | "stall" | "error" | "decode";
+
+export interface State {
+  readonly phase: Phase;
+  readonly clock: stall.State;
+  readonly tokens: TokensSeen;
+  /** The provider has said all that it will. */
+  readonly isOver: boolean;
+  /** The provider has said itself why there will be no answer. */
+  readonly hasError: boolean;
+}
+
+export function init(nowMs: number, pings: boolean): State {
+  const clock = stall.init(nowMs, pings);
+  return { phase: "first", clock, tokens: {}, isOver: false, hasError: false };
+}
+
+export function heardBytes(state: State, nowMs: number): State {
+  return { ...state, clock: stall.step(state.clock, { kind: "bytes", nowMs }) };
+}
+
+export function heardEvent(state: State, meaning: Meaning, nowMs: number): State {
+  const { content, isFinish = false, isLast = false } = meaning;
+  const isFinished = isFinish || state.phase === "after_finish";
+  return {
+    phase: isFinished ? "after_finish" : (content ?? state.phase),
+    clock: clockAfter(state.clock, meaning, nowMs),
+    tokens: { ...state.tokens, ...meaning.tokens },
+    isOver: state.isOver || isLast,
+    hasError: state.hasError || meaning.error !== undefined,
+  };
+}
+
+function clockAfter(clock: stall.State, meaning: Meaning, nowMs: number): stall.State {
+  const { content, endsBlock = false, isPing = false } = meaning;
+  if (content !== undefined) return stall.step(clock, { kind: "content", writing: content, nowMs });
+  if (endsBlock) return stall.step(clock, { kind: "block_ended", nowMs });
+  return isPing ? stall.step(clock, { kind: "ping", nowMs }) : clock;
+}
+
+export function isWhole({ phase }: State): boolean {
+  return phase === "after_finish";
+}
+
+/** Until when the next byte is waited for; behind the finish marker this is how long the rest may take. */
+export function deadlineMs(state: State, clocks: stall.StallClocks, endingMs: number): number {
+  return isWhole(state) ? state.clock.byteMs + endingMs : stall.deadlineMs(state.clock, clocks);
+}

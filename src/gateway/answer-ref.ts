@@ -1,0 +1,36 @@
+/**
+ * Which answer of which stream: what a response is, however often it is told.
+ *
+ * A stream has one answer for each request of its turn, one behind the other. So the event that an answer begins after names it among
+ * them, and everything else that each telling must repeat is kept with it.
+ */
+import { z } from "zod";
+import type { AnswerHead } from "./http/answers.ts";
+import { completionId } from "./openai/index.ts";
+
+export const ANSWER = z.object({
+  /** Of the OpenAI response; the same at every replay. */
+  responseId: z.string(),
+  createdSeconds: z.number(),
+  /** The answer is what the stream says after this event, up to a pause or the end. */
+  fromEvent: z.number(),
+  streamId: z.string(),
+  model: z.string(),
+  /** Its client asked for the usage. */
+  includeUsage: z.boolean().default(false),
+});
+
+export type AnswerRef = z.infer<typeof ANSWER>;
+
+export function answerRef(
+  which: Pick<AnswerRef, "streamId" | "model" | "fromEvent" | "includeUsage">,
+  nowMs: number,
+): AnswerRef {
+  const responseId = completionId(`${which.streamId} ${which.fromEvent}`);
+  return { ...which, responseId, createdSeconds: Math.floor(nowMs / 1_000) };
+}
+
+export function headOf(answer: AnswerRef): AnswerHead {
+  const { responseId: id, createdSeconds: createdS, model, includeUsage, fromEvent } = answer;
+  return { id, createdS, model, includeUsage, fromEvent };
+}

@@ -1,0 +1,59 @@
+/**
+ * `GET /v1/streams/{id}/events`: an answer for a client that comes back to it.
+ *
+ * A stream has an answer for each request of a tool loop. Without an id the latest is meant. An id names its answer: one of another answer
+ * is refused, because the rest of the latest would be no continuation of what that client has.
+ *
+ * Whoever reads here counts as a reader of the running answer, also while the log is what it is told from.
+ */
+import { answerRef, headOf } from "./answer-ref.ts";
+import type { Answer, EventsCall } from "./http/answers.ts";
+import type { LiveSessions } from "./live-sessions.ts";
+import { otherAnswer } from "./refusals.ts";
+import type { Replays } from "./replay.ts";
+import type { AnswerRef } from "./session-record.ts";
+import type { SessionStore } from "./session-store.ts";
+
+export interface ResumptionParts {
+  readonly live: LiveSessions;
+  readonly store: Pick<SessionStore, "byStream">;
+  readonly replays: Replays;
+  /** How long a stream may take to be read back after a restart. */
+  readonly catchUpMs: number;
+  readonly now: () => number;
+}
+
+export async function resumeAnswer(parts: ResumptionParts, call: EventsCall): Promise<Answer> {
+  const { principal, streamId, after, signal } = call;
+  const found = parts.live.get(streamId);
+  const session = found?.record.principal === principal ? found : undefined;
+  await session?.turn.caughtUp(parts.catchUpMs);
+  const record = session?.record ?? (await parts.store.byStream(principal, streamId));
+  const answer = record?.answer ?? (await loggedAnswer(parts, call));
+  const { fromEvent } = answer;
+  if (after !== undefined && after.answer !== fromEvent) throw otherAnswer();
+  const seenThrough = after?.eventId ?? fromEvent;
+  const resumed = { streamId, head: headOf(answer) };
+  const range = { streamId, fromEvent, seenThrough };
+  if (session === undefined || session.turn.isOver) {
+    const deltas = parts.replays.told(principal, range, { through: Infinity, signal });
+    return { ...resumed, deltas, delivered: () => undefined };
+  }
+  const { turn } = session;
+  if (turn.canGoOnFrom(seenThrough)) {
+    const deltas = turn.read(seenThrough);
+    return { ...resumed, deltas, delivered: () => void deltas.return() };
+  }
+  const leave = turn.attend();
+  const deltas = parts.replays.told(principal, range, { through: turn.heardThrough, signal });
+  return { ...resumed, deltas, delivered: leave };
+}
+
+/** Of a stream whose session is gone: what its log says. Whether the usage was asked for is forgotten, so it is not told. */
+async function loggedAnswer(
+  { replays, now }: ResumptionParts,
+  { principal, streamId, after, signal }: EventsCall,
+): Promise<AnswerRef> {
+  const logged = await replays.latest(principal, streamId, { named: after?.answer, signal });
+  return answerRef({ ...logged, streamId, includeUsage: false }, now());
+}

@@ -1,0 +1,75 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Dialect } from "../../../../src/agent/models/dialect.ts";
+import { type Meaning, meaningOf } from "../../../../src/agent/models/upstream/wire-events.ts";
+import { SseSplitter } from "../../../../src/agent/models/upstream/sse-events.ts";
+import { WIRES } from "../wires.ts";
+
+const dataOf = (event: unknown): string => (typeof event === "string" ? event : JSON.stringify(event));
+
+function meaning(dialect: Dialect, event: unknown): Meaning {
+  return meaningOf(dialect, dataOf(event)) ?? assert.fail(`not read: ${dataOf(event)}`);
+}
+
+for (const { type, answer, begun, calling, thought, calledHalf, finished, overloaded } of WIRES) {
+  if (type === "rehearsal") continue;
+  test(`${type}: thoughts, text, arguments, the finish and errors are told apart`, () => {
+    assert.equal(meaning(type, answer[begun - 1]).content, "text");
+    assert.equal(meaning(type, calling[thought - 1]).content, "thinking");
+    assert.equal(meaning(type, calling[calledHalf - 1]).content, "arguments");
+    const finishes = answer.map((event) => meaning(type, event).isFinish === true);
+    assert.deepEqual(
+      finishes.map((is, at) => (is ? at : -1)).filter((at) => at !== -1),
+      [finished - 1],
+    );
+    assert.notEqual(meaning(type, overloaded).error, undefined);
+    assert.equal(meaningOf(type, '{"half an obj'), undefined);
+    assert.deepEqual(meaningOf(type, ""), { isPing: true });
+  });
+}
+
+test("tokens are taken from wherever a provider tells of them", () => {
+  for (const { type, answer } of WIRES) {
+    if (type === "rehearsal" || type === "openai-compatible") continue;
+    const seen = answer.map((event) => meaning(type, event).tokens ?? {});
+    const input = seen.findLast((tokens) => tokens.input !== undefined)?.input;
+    const output = seen.findLast((tokens) => tokens.output !== undefined)?.output;
+    assert.deepEqual({ input, output }, { input: 9, output: 2 }, type);
+  }
+  const usage = { choices: [], usage: { prompt_tokens: 5, completion_tokens: 6 } };
+  assert.deepEqual(meaning("openai-compatible", usage).tokens, { input: 5, output: 6 });
+});
+
+const BODY = [
+  'data: {"a":"é😀"}\n\n',
+  ": a comment\n\n",
+  'event: x\r\ndata: {"b":1}\r\n\r\n',
+  "data: one\ndata:two\n\n",
+  'id: 7\rdata: {"c":2}\r\r',
+  "data: [DONE]\n\n",
+].join("");
+const DATA = ['{"a":"é😀"}', "", '{"b":1}', "one\ntwo", '{"c":2}', "[DONE]"];
+
+test("events are the same wherever the network cuts their bytes, and none is passed on in part", () => {
+  const bytes = new TextEncoder().encode(BODY);
+  for (let size = 1; size <= bytes.length; size++) {
+    const splitter = new SseSplitter();
+    const events = [];
+    let text = "";
+    for (let at = 0; at < bytes.length; at += size) {
+      for (const event of splitter.push(bytes.subarray(at, at + size))) {
+        text += event.text;
+        assert.ok(BODY.startsWith(text));
+        if (event.text.trim() !== "") events.push(event.data);
+      }
+    }
+    assert.deepEqual(events, DATA, `pieces of ${size}`);
+    assert.equal(text, BODY);
+  }
+});
+
+test("a last event without its blank line is there when the body ended in good order", () => {
+  const splitter = new SseSplitter();
+  assert.deepEqual(splitter.push(new TextEncoder().encode('data: {"a":1}')), []);
+  assert.equal(splitter.rest().data, '{"a":1}');
+});

@@ -1,0 +1,122 @@
+/** Mends of the gateway's HTTP, taken back. */
+import type { Mutation } from "./mutation.ts";
+
+const EVENTS = "test/gateway/events.test.ts";
+const ALLOWANCES = "test/gateway/http/allowances.test.ts";
+
+export const MUTATIONS: readonly Mutation[] = [
+  {
+    name: "a stream's events are those of its first answer, whichever is the latest",
+    file: EVENTS,
+    test: "a tool loop's second answer is what is told of a stream",
+    patches: [
+      {
+        file: "src/gateway/resumption.ts",
+        from: "const { fromEvent } = answer;",
+        to: "const fromEvent = 0 * answer.fromEvent;",
+      },
+    ],
+  },
+  {
+    name: "an id of another answer is taken for one of the latest",
+    file: EVENTS,
+    test: "a tool loop's second answer is what is told of a stream",
+    patches: [
+      {
+        file: "src/gateway/resumption.ts",
+        from: "if (after !== undefined && after.answer !== fromEvent) throw otherAnswer();",
+        to: "if (after !== undefined && after.answer > fromEvent) throw otherAnswer();",
+      },
+    ],
+  },
+  {
+    name: "the frame of the role has the id of nothing",
+    file: "test/gateway/openai/chunks.test.ts",
+    test: "a heartbeat is an empty delta, and no progress",
+    patches: [
+      {
+        file: "src/gateway/openai/chat-chunks.ts",
+        from: "this.#placeId = framePlaceId(after);",
+        to: 'this.#placeId = options.after === undefined ? "" : framePlaceId(after);',
+      },
+    ],
+  },
+  {
+    name: "a resumed answer has the usage whether or not it was asked for",
+    file: EVENTS,
+    test: "a resumed answer has the usage when it was asked for, and only then",
+    patches: [
+      {
+        file: "src/gateway/resumption.ts",
+        from: "head: headOf(answer) }",
+        to: "head: { ...headOf(answer), includeUsage: true } }",
+      },
+    ],
+  },
+  {
+    name: "an answer whose session is forgotten has no model",
+    file: EVENTS,
+    test: "the latest answer is told when its session is forgotten",
+    patches: [
+      {
+        file: "src/gateway/replay.ts",
+        from: "model = begun;",
+        to: "model = begun.slice(0, 0);",
+      },
+    ],
+  },
+  {
+    name: "the end of a turn that waited takes the place of its last answer",
+    file: EVENTS,
+    test: "the latest answer is told when its session is forgotten",
+    patches: [
+      {
+        file: "src/gateway/replay.ts",
+        from: "return last.fromEvent === named ? last : (asked ?? last);",
+        to: "return last.fromEvent === named ? (asked ?? last) : last;",
+      },
+    ],
+  },
+  {
+    name: "who comes back far behind a running answer waits for its end",
+    file: EVENTS,
+    test: "resumed after a kill, by who saw some of the attempt that died",
+    patches: [
+      {
+        file: "src/gateway/resumption.ts",
+        from: "through: turn.heardThrough",
+        to: "through: turn.heardThrough * Infinity",
+      },
+    ],
+  },
+  {
+    name: "who reads a running answer from the log does not count as a reader",
+    file: EVENTS,
+    test: "resumed after a kill, by who saw some of the attempt that died",
+    patches: [{ file: "src/gateway/live-turn.ts", from: "this.#present++;", to: "this.#present += 0;" }],
+  },
+  {
+    name: "E8: coming back to an answer uses up the API key's rate",
+    file: ALLOWANCES,
+    test: "E8: coming back costs nothing of the rate",
+    patches: [
+      {
+        file: "src/gateway/http/allowances.ts",
+        from: "if (isReturning) used.returns--;",
+        to: "if (!isReturning) used.returns--;",
+      },
+    ],
+  },
+  {
+    name: "E8: a dead connection holds its place until the system notices",
+    file: ALLOWANCES,
+    test: "over HTTP/1 a client that lost its connection goes on with its answer",
+    patches: [
+      {
+        file: "src/gateway/http/gateway-http.ts",
+        from: "reads.add(streamName(answer.streamId));",
+        to: "reads.delete(streamName(answer.streamId));",
+      },
+    ],
+  },
+];

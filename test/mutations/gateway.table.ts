@@ -1,0 +1,78 @@
+/** Rules of the gateway's tables and of its matching, broken. */
+import type { Mutation } from "./mutation.ts";
+
+const file = "test/gateway/two-principals.test.ts";
+const STORE = "src/gateway/session-store.ts";
+
+export const MUTATIONS: readonly Mutation[] = [
+  {
+    name: "E2: an Idempotency-Key is the same for all principals",
+    file,
+    test: "E2: an Idempotency-Key belongs to its principal",
+    patches: [
+      {
+        file: STORE,
+        from: `names.row("idempotency", name.principal, name.key)`,
+        to: `names.row("idempotency", name.key)`,
+      },
+    ],
+  },
+  {
+    name: "E2: equal bodies of two principals are one request",
+    file,
+    test: "E2: an answer that did not arrive is for its own principal's retry",
+    patches: [
+      {
+        file: STORE,
+        from: `names.row("body", name.principal, name.bodyHash)`,
+        to: `names.row("body", name.bodyHash)`,
+      },
+    ],
+  },
+  {
+    name: "E2: a lineage finds the sessions of every principal",
+    file,
+    test: "E2: a finished conversation is continued by its own principal alone",
+    patches: [
+      {
+        file: STORE,
+        from: `this.#options.names.row("lineage", principal, model, context, head)`,
+        to: `this.#options.names.row("lineage", model, context, head)`,
+      },
+      {
+        file: STORE,
+        from: `[...keys, names.row("lineage", principal, model, context, head)]`,
+        to: `[...keys, names.row("lineage", model, context, head)]`,
+      },
+      {
+        file: STORE,
+        from: `names.row("session", principal, sessionId)`,
+        to: `names.row("session", sessionId)`,
+      },
+    ],
+  },
+  {
+    name: "A8: tool call ids repeat over streams",
+    file,
+    test: "A8: the first tool calls of two streams have different ids",
+    patches: [
+      {
+        file: "src/gateway/names.ts",
+        from: `JSON.stringify(["tool id", streamId, execId])`,
+        to: `JSON.stringify(["tool id", streamId.length, execId.length])`,
+      },
+    ],
+  },
+  {
+    name: "a session that waits for tools is continued by a message",
+    file,
+    test: "a message to a session that waits for tools is a stream of its own",
+    patches: [
+      {
+        file: "src/gateway/matching.ts",
+        from: `if (session.state !== "finished") return { kind: "fresh", reason: "not_waiting" };`,
+        to: "",
+      },
+    ],
+  },
+];
