@@ -4,10 +4,11 @@
  * What does not work here is left out and said in `notices`; only a wrong setting, or a workspace that is not there,
  * is an error.
  */
-import { existsSync, realpathSync } from "node:fs";
-import { isAbsolute, relative, resolve } from "node:path";
+import { realpathSync } from "node:fs";
+import { join } from "node:path";
 import { HoldfastError } from "../protocol/errors.ts";
 import { Approvals, type Ask } from "./approvals.ts";
+import { ClosedDirectories, isClosed } from "./closed.ts";
 import { TOOLS_DEFAULTS, type ToolsConfig } from "./config.ts";
 import { type FunctionTool, functionTools } from "./declared-tools.ts";
 import type { Environment } from "./environment.ts";
@@ -45,13 +46,17 @@ export async function createTools(options: ToolsOptions): Promise<ToolSet> {
   const config = options.config ?? TOOLS_DEFAULTS;
   const env = options.env ?? process.env;
   const functions = functionTools(options.functions ?? {});
-  const jail = openJail(options.workspace, options.closed ?? []);
+  const { jail, closed } = openJail(options.workspace, options.closed ?? []);
+  const letGo = (): void => {
+    jail.close();
+    closed.close();
+  };
   const notices: string[] = [];
   try {
     const hasFiles = process.platform !== "win32";
     if (!hasFiles) notices.push("file tools and the shell are off: they are not safe on Windows; use WSL");
     if (hasFiles && runsAsRoot()) notices.push(AS_ROOT);
-    const place = { workspace: jail.root.path, closed: jail.options.closed };
+    const place = { workspace: jail.root.path, closed };
     const sandbox: Sandbox =
       hasFiles && config.shell.enabled ? findSandbox(config.shell, place, env) : UNUSED;
     if (sandbox.notice !== undefined) notices.push(sandbox.notice);
@@ -76,36 +81,34 @@ export async function createTools(options: ToolsOptions): Promise<ToolSet> {
       notices: [...notices, ...mcp.notices],
       close: async () => {
         await mcp.close();
-        jail.close();
+        letGo();
       },
     });
   } catch (cause) {
-    jail.close();
+    letGo();
     throw cause;
   }
 }
 
 const UNUSED: Sandbox = { wrap: (argv) => argv, notice: undefined };
 
-function openJail(workspace: string, closed: readonly string[]): Jail {
+function openJail(
+  workspace: string,
+  directories: readonly string[],
+): { jail: Jail; closed: ClosedDirectories } {
   try {
     const root = realpathSync(workspace);
-    const within = closed.flatMap((directory) => pathWithin(root, directory));
-    return Jail.open(workspace, [JOURNALS, ...within]);
+    const closed = new ClosedDirectories(root, [join(root, JOURNALS), ...directories]);
+    const jail = Jail.open(workspace, closed);
+    if (!isClosed(closed.now, "", jail.root.stats)) return { jail, closed };
+    jail.close();
+    closed.close();
+    const message = `the workspace ${root} is a directory of Holdfast's own: choose another one`;
+    throw new HoldfastError("invalid_frame", message);
   } catch (cause) {
     if (cause instanceof HoldfastError) throw cause;
     const { value } = failureOf(cause, workspace);
     const why = "message" in value ? value.message : "it cannot be opened";
     throw new HoldfastError("not_found", `the workspace cannot be used: ${why}`, { cause });
   }
-}
-
-/** None when it lies outside, where no tool comes anyway. */
-function pathWithin(root: string, directory: string): readonly string[] {
-  const path = relative(root, existsSync(directory) ? realpathSync(directory) : resolve(directory));
-  if (path === "") {
-    const message = `the workspace ${root} is a directory of Holdfast's own: choose another one`;
-    throw new HoldfastError("invalid_frame", message);
-  }
-  return path.startsWith("..") || isAbsolute(path) ? [] : [path];
 }

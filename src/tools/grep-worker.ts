@@ -13,7 +13,7 @@ import { searchFiles } from "./own-search.ts";
 
 function answer(order: ThreadOrder): ThreadAnswer {
   try {
-    const jail = new Jail(adoptDirectory(order.root.fd, order.root.path), order.jail);
+    const jail = new Jail(adoptDirectory(order.root.fd, order.root.path), () => order.jail);
     return { kind: "found", findings: searchFiles(order, jail) };
   } catch (cause) {
     const { value } = failureOf(cause, order.path);

@@ -10,6 +10,7 @@
  */
 import { mkdirSync, realpathSync } from "node:fs";
 import { resolve } from "node:path";
+import { type ClosedDirectories, type ClosedNow, isClosed, NOTHING_CLOSED } from "./closed.ts";
 import { codeOf, fault } from "./faults.ts";
 import { entryPath, type Held, holdDirectory, holdEntry, letGo } from "./held.ts";
 
@@ -20,8 +21,8 @@ const PATH_BYTES_MAX = 4096;
 export interface JailOptions {
   /** Other names of the workspace that absolute paths may begin with. */
   readonly aliases: readonly string[];
-  /** Paths within the workspace that no tool touches: our own journals, data and keys. */
-  readonly closed: readonly string[];
+  /** What no tool touches: our own journals, data and keys. */
+  readonly closed: ClosedNow;
 }
 
 /** Where a path leads. Everything in it is held open until `close`. */
@@ -48,20 +49,23 @@ export interface LocateOptions {
 
 export class Jail {
   readonly root: Held;
-  readonly #options: JailOptions;
+  readonly #options: () => JailOptions;
 
-  constructor(root: Held, options: JailOptions) {
+  /** The options are asked for at each walk: what is closed may change. */
+  constructor(root: Held, options: () => JailOptions) {
     this.root = root;
     this.#options = options;
   }
 
-  static open(workspace: string, closed: readonly string[]): Jail {
+  /** What is closed stays the caller's to let go. */
+  static open(workspace: string, closed?: Pick<ClosedDirectories, "now">): Jail {
     const real = realpathSync(workspace);
-    return new Jail(holdDirectory(real), { aliases: [resolve(workspace)], closed });
+    const aliases = [resolve(workspace)];
+    return new Jail(holdDirectory(real), () => ({ aliases, closed: closed?.now ?? NOTHING_CLOSED }));
   }
 
   get options(): JailOptions {
-    return this.#options;
+    return this.#options();
   }
 
   close(): void {
@@ -72,14 +76,15 @@ export class Jail {
     if (Buffer.byteLength(path) > PATH_BYTES_MAX) {
       throw fault("ENAMETOOLONG", `a path has at most ${PATH_BYTES_MAX} bytes`);
     }
-    const walk = new Walk(this.root, this.#options.closed, path);
+    const { closed, aliases } = this.#options();
+    const walk = new Walk(this.root, closed, path);
     try {
-      let names = this.#namesOf(path, path);
+      let names = this.#namesOf(path, path, aliases);
       for (;;) {
         const [name, ...rest] = names;
         if (name === undefined) return walk.end();
         const target = walk.step(name, rest, options);
-        names = target === undefined ? rest : [...this.#follow(walk, target, path), ...rest];
+        names = target === undefined ? rest : [...this.#follow(walk, target, path, aliases), ...rest];
       }
     } catch (cause) {
       walk.letAllGo();
@@ -87,22 +92,22 @@ export class Jail {
     }
   }
 
-  #follow(walk: Walk, target: string, asked: string): readonly string[] {
-    const names = this.#namesOf(target, asked);
+  #follow(walk: Walk, target: string, asked: string, aliases: readonly string[]): readonly string[] {
+    const names = this.#namesOf(target, asked, aliases);
     if (target.startsWith("/")) walk.backToRoot();
     return names;
   }
 
-  #namesOf(path: string, asked: string): readonly string[] {
+  #namesOf(path: string, asked: string, aliases: readonly string[]): readonly string[] {
     if (path.includes("\0")) throw fault("EINVAL", "a path has no NUL character");
-    return this.#withinRoot(path, asked)
+    return this.#withinRoot(path, asked, aliases)
       .split("/")
       .filter((name) => name !== "" && name !== ".");
   }
 
-  #withinRoot(path: string, asked: string): string {
+  #withinRoot(path: string, asked: string, aliases: readonly string[]): string {
     if (!path.startsWith("/")) return path;
-    for (const root of [this.root.path, ...this.#options.aliases]) {
+    for (const root of [this.root.path, ...aliases]) {
       if (path === root) return "";
       if (path.startsWith(root === "/" ? root : `${root}/`)) return path.slice(root.length);
     }
@@ -114,10 +119,14 @@ function outside(asked: string): Error {
   return fault("EACCES", `${asked} leads outside of the workspace; only paths within it can be used`);
 }
 
+function belongsToHoldfast(path: string): Error {
+  return fault("EACCES", `${path} in the workspace belongs to Holdfast; tools do not touch it`);
+}
+
 /** One way from the workspace to somewhere: the directories held so far, and what stands at the end. */
 class Walk {
   readonly #root: Held;
-  readonly #closed: readonly string[];
+  readonly #closed: ClosedNow;
   readonly #asked: string;
   /** Without the root, which is not ours to let go. */
   #held: { readonly name: string; readonly held: Held }[] = [];
@@ -125,7 +134,7 @@ class Walk {
   #last: { readonly name: string; readonly isLink: boolean } | undefined;
   #symlinks = 0;
 
-  constructor(root: Held, closed: readonly string[], asked: string) {
+  constructor(root: Held, closed: ClosedNow, asked: string) {
     this.#root = root;
     this.#closed = closed;
     this.#asked = asked;
@@ -140,9 +149,7 @@ class Walk {
     const dir = this.#here;
     if (!dir.stats.isDirectory()) throw fault("ENOTDIR", `${this.#asked}: ${dir.path} is no directory`);
     const path = [...this.#held.map((one) => one.name), name].join("/");
-    if (this.#closed.includes(path)) {
-      throw fault("EACCES", `${path} in the workspace belongs to Holdfast; tools do not touch it`);
-    }
+    if (isClosed(this.#closed, path, undefined)) throw belongsToHoldfast(path);
     let entry = holdEntry(dir, name);
     if (entry.kind === "missing" && rest.length > 0) {
       if (options.makeParents !== true) throw fault("ENOENT", `there is no ${this.#asked}`);
@@ -151,7 +158,9 @@ class Walk {
     }
     switch (entry.kind) {
       case "held":
+        // First of all: what is refused below is let go with the rest.
         this.#held.push({ name, held: entry.held });
+        if (isClosed(this.#closed, path, entry.held.stats)) throw belongsToHoldfast(path);
         return undefined;
       case "link":
         if (options.keepLastLink === true && rest.length === 0) {

@@ -7,6 +7,7 @@
 import { type Dirent, lstatSync } from "node:fs";
 import type { ToolRun } from "../client/tools.ts";
 import { type LsArgs, LsEntryKind } from "../protocol/messages.ts";
+import { type ClosedNow, isClosed } from "./closed.ts";
 import { codeOf, fault } from "./faults.ts";
 import { compileGlob, type Glob } from "./glob-pattern.ts";
 import { entriesOf, entryPath, type Held, holdEntry, letGo } from "./held.ts";
@@ -59,12 +60,12 @@ class Lister {
   truncated = false;
   readonly #max: number;
   readonly #ignored: readonly Glob[];
-  readonly #isClosed: (path: string) => boolean;
+  readonly #isClosed: (path: string, held: Held) => boolean;
   readonly #opened: Held[];
 
   constructor(
     args: LsArgs,
-    { closed, base }: { readonly closed: readonly string[]; readonly base: string },
+    { closed, base }: { readonly closed: ClosedNow; readonly base: string },
     opened: Held[],
   ) {
     this.#max = args.entriesMax === 0 ? ENTRIES_DEFAULT : Math.min(args.entriesMax, ENTRIES_MAX);
@@ -75,7 +76,7 @@ class Lister {
         braces: true,
       }),
     );
-    this.#isClosed = (path) => closed.includes(base === "" ? path : `${base}/${path}`);
+    this.#isClosed = (path, { stats }) => isClosed(closed, base === "" ? path : `${base}/${path}`, stats);
     this.#opened = opened;
   }
 
@@ -92,8 +93,8 @@ class Lister {
           return [];
         }
         this.entries.push({ path, kind: kindOf(entry), sizeBytes: sizeOf(held, entry) });
-        if (goDeeper && entry.isDirectory() && !this.#isClosed(path)) {
-          const below = this.#hold(held, entry.name);
+        if (goDeeper && entry.isDirectory()) {
+          const below = this.#hold(held, entry.name, path);
           if (below !== undefined) next.push({ held: below, prefix: `${path}/` });
         }
       }
@@ -101,11 +102,11 @@ class Lister {
     return next;
   }
 
-  #hold(dir: Held, name: string): Held | undefined {
+  #hold(dir: Held, name: string, path: string): Held | undefined {
     const entry = holdEntry(dir, name);
     if (entry.kind !== "held") return undefined;
     this.#opened.push(entry.held);
-    return entry.held.stats.isDirectory() ? entry.held : undefined;
+    return entry.held.stats.isDirectory() && !this.#isClosed(path, entry.held) ? entry.held : undefined;
   }
 }
 

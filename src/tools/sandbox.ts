@@ -24,8 +24,8 @@ export interface Sandbox {
 export interface SandboxPlace {
   /** Its real path. */
   readonly workspace: string;
-  /** Names in the workspace that stay out of sight. */
-  readonly closed: readonly string[];
+  /** Directories that stay out of sight, wherever they are now. */
+  readonly closed: { readonly places: readonly string[] };
 }
 
 const PROBE_MS = 5_000;
@@ -104,6 +104,10 @@ export function bwrapArguments(
   const home = env["HOME"];
   const hidesHome = home !== undefined && home.startsWith("/") && home !== "/" && existsSync(home);
   const hidden = hidesHome ? [home, SERVICES] : [SERVICES];
+  const places = closed.places;
+  const within = places.filter((path) => isWithin(path, workspace));
+  // Before the workspace is shown, which may lie in one of them.
+  const outside = places.filter((path) => !isWithin(path, workspace));
   const readable = [...config.readable, ...neededIn(hidden, env)];
   return [
     ...(hasNamespaces ? [] : NO_NAMESPACES),
@@ -129,12 +133,11 @@ export function bwrapArguments(
     ...(hidesHome ? ["--tmpfs", home] : []),
     ...readable.flatMap((path) => ["--ro-bind-try", path, path]),
     ...config.writable.flatMap((path) => ["--bind-try", path, path]),
+    ...outside.flatMap((path) => ["--tmpfs", path]),
     "--bind",
     workspace,
     workspace,
-    ...closed
-      .map((name) => join(workspace, name))
-      .flatMap((path) => (existsSync(path) ? ["--tmpfs", path] : [])),
+    ...within.flatMap((path) => ["--tmpfs", path]),
     "--chdir",
     cwd,
   ];

@@ -6,6 +6,7 @@
  * that is cut short gives the same results each time.
  */
 import type { Dirent } from "node:fs";
+import { type ClosedNow, isClosed } from "./closed.ts";
 import { codeOf } from "./faults.ts";
 import { entriesOf, type Held, holdEntry, letGo } from "./held.ts";
 import { IgnoreRules } from "./ignore-rules.ts";
@@ -49,7 +50,7 @@ export function* filesBelow(jail: Jail, place: Place, options: TreeOptions): Gen
 }
 
 interface WalkOptions extends TreeOptions {
-  readonly closed: readonly string[];
+  readonly closed: ClosedNow;
 }
 
 function* walk(
@@ -63,13 +64,14 @@ function* walk(
   for (const entry of readable(dir)) {
     const entryPath = path === "" ? entry.name : `${path}/${entry.name}`;
     yield undefined;
-    if (isLeftOut(entry, path, options)) continue;
+    if (isLeftOut(entry, options)) continue;
     if (entry.isDirectory()) {
       if (depth === DEPTH_MAX || rules.ignores(entryPath, true)) continue;
       const held = hold(dir, entry.name);
       if (held === undefined) continue;
       try {
-        if (held.stats.isDirectory()) yield* walk(held, entryPath, rules, options, depth + 1);
+        if (held.stats.isDirectory() && !isClosed(options.closed, entryPath, held.stats))
+          yield* walk(held, entryPath, rules, options, depth + 1);
       } finally {
         letGo(held);
       }
@@ -79,8 +81,7 @@ function* walk(
   }
 }
 
-function isLeftOut(entry: Dirent, path: string, options: WalkOptions): boolean {
-  if (options.closed.includes(path === "" ? entry.name : `${path}/${entry.name}`)) return true;
+function isLeftOut(entry: Dirent, options: WalkOptions): boolean {
   return entry.name.startsWith(".") && (!options.hidden || entry.name === ".git");
 }
 

@@ -110,4 +110,40 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
   },
+  {
+    name: "E4: a closed directory that is moved is open",
+    file: "test/tools/closed.test.ts",
+    test: "E4: a closed directory is known by its inode",
+    patches: [
+      {
+        file: "src/tools/closed.ts",
+        from: "|| (stats !== undefined && ids.includes(idOf(stats)))",
+        to: "",
+      },
+    ],
+  },
+  {
+    name: "E4: a directory that is made when the tools are there is closed by its path alone",
+    file: "test/tools/closed.test.ts",
+    test: "E4: a closed directory is known by its inode",
+    patches: [
+      {
+        file: "src/tools/closed.ts",
+        from: "get now(): ClosedNow {\n    this.#look();",
+        to: "get now(): ClosedNow {",
+      },
+    ],
+  },
+  {
+    name: "E4: the sandbox shows closed directories outside of the workspace",
+    file: "test/tools/sandbox.test.ts",
+    test: "E4: closed directories are covered",
+    patches: [
+      {
+        file: "src/tools/sandbox.ts",
+        from: '...outside.flatMap((path) => ["--tmpfs", path]),',
+        to: "",
+      },
+    ],
+  },
 ];

@@ -140,7 +140,7 @@ test("C2: the temporary file of a write that a crash cut off is removed", async 
   const { workspace } = await rig(t);
   const mark = "f".repeat(64);
   put(workspace, { [`d/.holdfast-${mark.slice(0, 32)}.tmp`]: "half", "d/a.txt": "old" });
-  const jail = Jail.open(workspace, []);
+  const jail = Jail.open(workspace);
   t.after(() => jail.close());
   removeTemporary("d/a.txt", mark, jail);
   assert.deepEqual(readdirSync(join(workspace, "d")), ["a.txt"]);

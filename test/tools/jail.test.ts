@@ -129,7 +129,7 @@ test("E6: a directory that is swapped for a symlink again and again never leads 
   const swapper = new Worker(SWAPPER, { eval: true, workerData: [root, outside, stop] });
   await once(swapper, "online");
   const { perform } = await rig(t, { workspace: root });
-  const jail = Jail.open(root, []);
+  const jail = Jail.open(root);
   t.after(() => jail.close());
   const until = performance.now() + 2500;
   let tries = 0;

@@ -27,11 +27,20 @@ async function output({ perform }: Rig, command: string): Promise<string> {
 }
 
 test("for root /proc is mounted to be read, after it is mounted at all; for others it stays as it is", () => {
-  const place = { workspace: "/project", closed: [] };
+  const place = { workspace: "/project", closed: { places: [] } };
   const argumentsFor = (isRoot: boolean) =>
     bwrapArguments(SHELL_DEFAULTS, place, {}, { cwd: "/project", isRoot, hasNamespaces: !isRoot }).join(" ");
   assert.match(argumentsFor(true), /^--unshare-user --disable-userns .*--proc \/proc --remount-ro \/proc /u);
   assert.doesNotMatch(argumentsFor(false), /remount|userns/u);
+});
+
+test("E4: closed directories are covered: one that has the workspace in it before the workspace is shown, others after", () => {
+  const place = { workspace: "/data/project", closed: { places: ["/data", "/data/project/keys"] } };
+  const command = { cwd: "/data/project", isRoot: false, hasNamespaces: true };
+  assert.match(
+    bwrapArguments(SHELL_DEFAULTS, place, {}, command).join(" "),
+    /--tmpfs \/data --bind \/data\/project \/data\/project --tmpfs \/data\/project\/keys /u,
+  );
 });
 
 test("in the sandbox root can open no setting of the kernel for writing", async (t) => {

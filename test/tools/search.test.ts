@@ -19,7 +19,7 @@ const RIPGREP = findProgram("rg", tmpdir(), process.env);
 function planted(t: TestContext): Jail {
   const root = temporaryDirectory(t, "search");
   plantTree(root);
-  const jail = Jail.open(root, []);
+  const jail = Jail.open(root);
   t.after(() => jail.close());
   return jail;
 }
@@ -90,7 +90,7 @@ test("glob finds the files that a search looks at, sorted, relative to the works
 test("a pattern that runs away is stopped, and leaves no descriptor behind", async (t) => {
   const root = temporaryDirectory(t, "runaway");
   put(root, { "a.txt": `${"a".repeat(60)}!\n` });
-  const jail = Jail.open(root, []);
+  const jail = Jail.open(root);
   t.after(() => jail.close());
   const what = {
     path: "",
