@@ -1,5 +1,5 @@
 /** The client of Holdfast streams, for Node and browsers alike. */
-export { inspect, restoreStatus, type Status } from "../core/auto-resume.ts";
+export { inspect } from "../core/auto-resume.ts";
 export {
   DEFAULTS as STREAM_DEFAULTS,
   type LiveState,

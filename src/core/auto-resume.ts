@@ -40,14 +40,6 @@ function isOwing({ unacked, execs }: Recovered): boolean {
   return unacked.length > 0 || [...execs.values()].some(({ entry }) => entry.phase !== "acked");
 }
 
-export type Status = "generating" | "completed" | "aborted" | "failed";
-
-/** The status an application stored, corrected by what the journal says. */
-export function restoreStatus(stored: Status, found: Finding): Status {
-  if (stored !== "generating" || found.kind === "resume") return stored;
-  return found.kind === "clear" ? found.outcome : "aborted";
-}
-
 /**
  * The window counts from the later of two times of the server's clock: when this client last saw the stream, and when
  * something last happened on it. A stream without a recorded server time was never welcomed, so it cannot be too old.

@@ -3,7 +3,7 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { inspect, isWithinWindow, restoreStatus, WINDOW_MS } from "../../src/core/auto-resume.ts";
+import { inspect, isWithinWindow, WINDOW_MS } from "../../src/core/auto-resume.ts";
 import { type JournalRecord, type Outcome, recover } from "../../src/core/journal.ts";
 import * as retention from "../../src/core/retention.ts";
 
@@ -71,20 +71,6 @@ test("a lost journal is cleared when nothing in it is owed, and kept while somet
 
 test("D5: a degraded stream ended with its connection and must not be opened again", () => {
   assert.equal(found({ kind: "degraded" }), "mark_aborted");
-});
-
-test("D6: a generating status with nothing to resume becomes what the journal says, else aborted", () => {
-  const completed = inspect(recover([opened, ended("completed")]));
-  assert.equal(restoreStatus("generating", { kind: "resume" }), "generating");
-  assert.equal(restoreStatus("generating", completed), "completed");
-  assert.equal(restoreStatus("generating", inspect(undefined)), "aborted");
-  assert.equal(restoreStatus("generating", inspect("damaged")), "aborted");
-  assert.equal(restoreStatus("generating", { kind: "mark_aborted" }), "aborted");
-});
-
-test("D6: a status that is final is not touched", () => {
-  assert.equal(restoreStatus("aborted", inspect(recover([opened, ended("completed")]))), "aborted");
-  assert.equal(restoreStatus("failed", inspect("damaged")), "failed");
 });
 
 test("D7: the window is judged by two times of the server's clock", () => {
