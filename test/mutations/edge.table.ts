@@ -86,4 +86,52 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
   },
+  {
+    name: "F2: what a packed body becomes is not charged",
+    file: "test/gateway/http/bodies.test.ts",
+    test: "F2: over HTTP/1 what a packed body becomes is charged",
+    patches: [
+      {
+        file: "src/gateway/http/json-body.ts",
+        from: "unpack(sent, packing, bodyBytesMax, take)",
+        to: "unpack(sent, packing, bodyBytesMax, () => undefined)",
+      },
+    ],
+  },
+  {
+    name: "F2: a body is charged only until it is parsed",
+    file: "test/gateway/http/bodies.test.ts",
+    test: "F2: over HTTP/1 a body is charged until the request is accepted",
+    patches: [
+      {
+        file: "src/gateway/http/gateway-http.ts",
+        from: "    const request = parseChatRequest(",
+        to: "    release();\n    const request = parseChatRequest(",
+      },
+    ],
+  },
+  {
+    name: "F2: a large body is parsed at once, and everything else waits",
+    file: "test/gateway/http/bodies.test.ts",
+    test: "F2: while a large body is parsed the others get their turn after every slice",
+    patches: [
+      {
+        file: "src/gateway/http/json-body.ts",
+        from: "bytes.length <= AT_ONCE_BYTES",
+        to: "bytes.length > 0",
+      },
+    ],
+  },
+  {
+    name: "a reader in slices cuts a text within an escape",
+    file: "test/gateway/http/json-reader.test.ts",
+    test: "any JSON is read as JSON.parse reads it, in slices of any size",
+    patches: [
+      {
+        file: "src/gateway/http/json-reader.ts",
+        from: "at += bytes[at + 1] === LOWER_U ? 6 : 2;",
+        to: "at += 2;",
+      },
+    ],
+  },
 ];

@@ -112,7 +112,7 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
     const { principal } = guest;
     const idempotencyKey = idempotencyKeyOf(exchange);
     const reads = enter(visit, idempotencyKey === undefined ? [] : [`answer to ${idempotencyKey}`]);
-    const { value, hash } = await bodies.read(call, principal);
+    const { value, hash, release } = await bodies.read(call, principal);
     const request = parseChatRequest(value, { allowRemoteImages });
     if (!mayUse(guest.limits, namesOf(answers.modelId(request.model) ?? request.model)))
       throw modelNotFound();
@@ -129,6 +129,7 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
       }),
     );
     reads.add(streamName(answer.streamId));
+    release();
     const streamed = begin(visit, answer);
     const headers = (): ResponseHeaders => ({ ...headersOf(answer), ...chatHeaders(request) });
     if (request.stream) {

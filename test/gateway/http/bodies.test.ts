@@ -2,7 +2,10 @@ import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
 import { test } from "node:test";
+import { BodyMemory } from "../../../src/gateway/http/body-memory.ts";
+import { parseJson, SLICE_BYTES } from "../../../src/gateway/http/json-body.ts";
 import { ALICE_KEY, ask, eventually, openSocket, readToEnd, VERSIONS } from "../../server/http/rig.ts";
+import { ended, ScriptedAnswer, text } from "./scripted-answers.ts";
 import { askChat, CHAT, chatBody, errorOf, startGateway } from "./gateway-rig.ts";
 
 /** A chat request of so many bytes. */
@@ -100,6 +103,86 @@ for (const version of VERSIONS) {
     assert.equal((await askChat(rig, version, { body: bodyOf(5_000) })).status, 200);
   });
 }
+
+for (const version of VERSIONS) {
+  test(`F2: over HTTP/${version} what a packed body becomes is charged, refused at the bound, and given back`, async (t) => {
+    const rig = await startGateway(t, { bodiesBytesMax: 200_000 });
+    const headers = { "content-encoding": "br" };
+    const packed = (bytes: number): Buffer => brotliCompressSync(bodyOf(bytes));
+    const fits = 100_000 - packed(99_000).length;
+    for (let attempt = 0; attempt < 3; attempt++) {
+      assert.equal((await askChat(rig, version, { headers, body: packed(fits) })).status, 200);
+      const refused = await askChat(rig, version, { headers, body: packed(100_001) });
+      assert.deepEqual([refused.status, errorOf(refused).code], [429, "bodies_limit"]);
+    }
+  });
+
+  test(`F2: over HTTP/${version} a body is charged until the request is accepted`, async (t) => {
+    const rig = await startGateway(t, { bodiesBytesMax: 20_000 });
+    const body = bodyOf(6_000);
+    const accept = Promise.withResolvers<ScriptedAnswer>();
+    rig.answers.give(accept.promise);
+    const first = askChat(rig, version, { body });
+    await eventually(() => rig.answers.chats.length === 1, "the first is being considered");
+    const refused = await askChat(rig, version, { body });
+    assert.deepEqual([refused.status, errorOf(refused).code], [429, "bodies_limit"]);
+    accept.resolve(new ScriptedAnswer("stream-1", [text(1, "hello"), ended(2)]));
+    assert.equal((await first).status, 200);
+    assert.equal((await askChat(rig, version, { body })).status, 200);
+  });
+}
+
+test("F2: while a large body is parsed the others get their turn after every slice", async () => {
+  const bytes = Buffer.from(bodyOf(4 * 1024 * 1024));
+  const parsing = parseJson(bytes, 1_000, new AbortController().signal);
+  const state = { isOver: false };
+  void parsing.then(() => (state.isOver = true));
+  let turns = 0;
+  for (; !state.isOver; turns++) await new Promise((resolve) => setImmediate(resolve));
+  const { value, hash } = await parsing;
+  assert.ok(turns >= bytes.length / SLICE_BYTES, `${turns} turns`);
+  assert.deepEqual(value, JSON.parse(bytes.toString()));
+  assert.equal(hash, createHash("sha256").update(bytes).digest("hex"));
+});
+
+test("F2: parsing a large body ends with its request", async () => {
+  const hangUp = new AbortController();
+  const parsing = parseJson(Buffer.from(bodyOf(4 * 1024 * 1024)), 1_000, hangUp.signal);
+  hangUp.abort();
+  await assert.rejects(parsing, { name: "AbortError" });
+});
+
+test("E8: a large body is refused for what a small one is refused for", async () => {
+  const { signal } = new AbortController();
+  const padding = '"x":"'.padEnd(1024 * 1024, "x");
+  const refusal = (text: string, message: RegExp): Promise<void> =>
+    assert.rejects(parseJson(Buffer.from(text), 1_000, signal), {
+      status: 400,
+      code: "invalid_json",
+      message,
+    });
+  await refusal(`{${padding}"`, /not valid JSON/);
+  await refusal(`{${padding}"} {}`, /not valid JSON/);
+  await refusal(`{${padding}","y":${"[".repeat(64)}${"]".repeat(64)}}`, /deeper than 64/);
+  await refusal(`{${padding}","y":[${"0,".repeat(1_000)}0]}`, /more than 1000 values/);
+  await assert.rejects(
+    parseJson(Buffer.concat([Buffer.from(`{${padding}`), Buffer.from([0xff, 0x22, 0x7d])]), 9, signal),
+  );
+});
+
+test("F2: a request that is over takes nothing more, and has given everything back", () => {
+  const memory = new BodyMemory(100);
+  const [alice, bob] = [memory.begin("alice"), memory.begin("bob")];
+  alice.take(50);
+  bob.take(50);
+  assert.throws(() => alice.take(1), { status: 429, code: "bodies_limit" });
+  alice.release();
+  alice.release();
+  assert.equal(memory.heldBytes, 50);
+  assert.throws(() => alice.take(1), { status: 429 });
+  bob.release();
+  assert.equal(memory.heldBytes, 0);
+});
 
 test("F2: a body that trickles in is refused, and one that is never sent holds nothing", async (t) => {
   const rig = await startGateway(t, { bodyTimeoutMs: 50 });

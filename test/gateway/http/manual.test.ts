@@ -13,7 +13,7 @@ test("the gateway's limits in the operator's manual are those of the code", asyn
   const mib = (bytes: number): string => `${bytes / 1024 / 1024} MiB`;
   const told = {
     "body of a request, also once it is unpacked": mib(HTTP_LIMITS.bodyBytesMax),
-    "bodies under way": `${mib(HTTP_LIMITS.bodiesBytesMax)}, one principal half`,
+    "bodies under way, as sent and once unpacked": `${mib(HTTP_LIMITS.bodiesBytesMax)}, one principal half`,
     "body that comes slowly": `${HTTP_LIMITS.bodyTimeoutMs / 1000} s`,
     "its JSON": `64 deep, ${HTTP_LIMITS.jsonValuesMax.toLocaleString("en-US")} values`,
     "a client that takes nothing of its answer": `${HTTP_LIMITS.stalledMs / 1000} s`,
