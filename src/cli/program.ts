@@ -7,6 +7,7 @@ import { readFileSync } from "node:fs";
 import { Command, Option } from "commander";
 import type { ChatFlags } from "./chat.ts";
 import type { DemoFlags } from "./demo.ts";
+import type { DoctorFlags } from "./doctor.ts";
 import type { InspectFlags } from "./inspect.ts";
 import type { KeysFlags } from "./keys.ts";
 import type { SessionsFlags } from "./sessions.ts";
@@ -39,6 +40,7 @@ Examples:
   holdfast serve                                run a server on this machine
   holdfast keys create --label laptop           make an API key
   holdfast inspect                              list the streams on disk
+  holdfast doctor                               check that what is on disk is whole
 
 Environment: HOLDFAST_HOST, HOLDFAST_PORT, HOLDFAST_DATA_DIR, HOLDFAST_API_KEY, HOLDFAST_HOME_KEY,
 HOLDFAST_DEBUG=1 (stack traces), NO_COLOR. Flags win over the environment, the environment over the
@@ -49,6 +51,7 @@ config file.`,
   addKeys(root, surroundings);
   addSessions(root, surroundings);
   addInspect(root, surroundings);
+  addDoctor(root, surroundings);
   addDemo(root, surroundings);
   return root;
 }
@@ -229,6 +232,29 @@ Examples:
     .action(async (flags: InspectFlags) => {
       const { inspect } = await import("./inspect.ts");
       await inspect(flags, surroundings);
+    });
+}
+
+function addDoctor(root: Command, surroundings: Surroundings): void {
+  subcommand(root, "doctor", "check whether a data directory is whole, and salvage a damaged write-ahead log")
+    .addOption(dataDirOption())
+    .addOption(configOption())
+    .option("--salvage", "go on with what can be proved whole, and say what is gone; no server may run")
+    .addOption(jsonOption())
+    .addHelpText(
+      "after",
+      `
+Without --salvage it reads only. With it the damaged log stays beside the database under another name.
+Exit codes: 0 whole, or salvaged without a loss; 1 it could not be done; 2 usage; 3 damaged; 4 salvaged, and something is gone.
+
+Examples:
+  holdfast doctor
+  holdfast doctor --data-dir ./copy --json
+  holdfast doctor --salvage`,
+    )
+    .action(async (flags: DoctorFlags) => {
+      const { doctor } = await import("./doctor.ts");
+      await doctor(flags, surroundings);
     });
 }
 

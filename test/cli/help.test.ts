@@ -64,12 +64,14 @@ test("docs/CLI.md has every environment variable that the source reads", () => {
 
 test("--help and --version go to standard output with exit code 0, for every command", async (t) => {
   const cli = new Cli(t);
-  const helps = [[], ["serve"], ["keys"], ["keys", "revoke"], ["inspect"]].map(async (command) => {
-    const { code, stdout, stderr } = await cli.run([...command, "--help"]);
-    assert.deepEqual([code, stderr], [0, ""]);
-    assert.ok(stdout.startsWith(`Usage: ${["holdfast", ...command].join(" ")} `));
-    assert.ok(!stdout.includes("\u001b"));
-  });
+  const helps = [[], ["serve"], ["keys"], ["keys", "revoke"], ["inspect"], ["doctor"]].map(
+    async (command) => {
+      const { code, stdout, stderr } = await cli.run([...command, "--help"]);
+      assert.deepEqual([code, stderr], [0, ""]);
+      assert.ok(stdout.startsWith(`Usage: ${["holdfast", ...command].join(" ")} `));
+      assert.ok(!stdout.includes("\u001b"));
+    },
+  );
   await Promise.all(helps);
   const { code, stdout } = await cli.run(["--version"]);
   assert.equal(code, 0);

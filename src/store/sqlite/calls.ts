@@ -103,6 +103,8 @@ export interface ReadCalls {
   readonly readPart: Call<{ readonly upload: number; readonly part: number }, Uint8Array | undefined>;
   readonly listBlobs: Call<{ readonly space: string; readonly page: Page }, readonly BlobListing[]>;
   readonly listSpaces: Call<{ readonly page: Page }, readonly string[]>;
+  /** Looks at every page. What is wrong with the first one that is; undefined when all are right. */
+  readonly checkPages: Call<undefined, string | undefined>;
 }
 
 /** Answered by the thread itself. */

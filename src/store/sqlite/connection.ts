@@ -10,8 +10,9 @@ import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { pathToFileURL } from "node:url";
 import { HoldfastError } from "../../protocol/errors.ts";
-import { checkNothingLeft, damagedFile, fileBytes, hasCommits } from "./file-check.ts";
+import { checkNothingLeft, damagedFile, fileBytes } from "./file-check.ts";
 import { APPLICATION_ID, DATABASE_FORMAT, PAGE_BYTES, SCHEMA, TABLES_TO_CHECK } from "./schema.ts";
+import type { LogLook } from "./wal-look.ts";
 
 /** Another process may look at the database; it never holds a lock for long. */
 export const BUSY_TIMEOUT_MS = 5000;
@@ -43,9 +44,12 @@ export function createDatabase(path: string): void {
   syncFolder(dirname(path));
 }
 
-/** For reading only, in a folder where nobody writes; whatever happens, no byte of it changes. */
-export function openUnwritten(path: string): DatabaseSync {
-  if (!hasCommits(path)) return openReading(path, "immutable=1");
+/**
+ * For reading only, in a folder where nobody writes; whatever happens, no byte of it changes. A log without commits is passed
+ * over: who may only read cannot open that (it waits for ten seconds and fails).
+ */
+export function openUnwritten(path: string, log: LogLook | undefined): DatabaseSync {
+  if ((log?.commits ?? 0) === 0) return openReading(path, "immutable=1");
   const hadIndex = fileBytes(`${path}-shm`) !== undefined;
   return openReading(path, hadIndex ? "mode=ro&readonly_shm=1" : "mode=ro");
 }
@@ -68,6 +72,12 @@ export function checkTables(database: DatabaseSync, path: string): void {
     throw damagedFile(path, error instanceof Error ? error.message : String(error), error);
   }
   if (why !== "ok") throw damagedFile(path, String(why));
+}
+
+/** Looks at every page of the database. */
+export function findWrongPage(database: DatabaseSync): string | undefined {
+  const found = database.prepare("PRAGMA integrity_check(1)").get()?.["integrity_check"];
+  return found === "ok" ? undefined : String(found);
 }
 
 export function openWriting(path: string): DatabaseSync {

@@ -33,6 +33,8 @@ export interface SqliteDatabase {
   readonly log: CommitLog;
   readonly tables: TableStore;
   readonly blobs: BlobStore;
+  /** Looks at every page of the file: what is wrong with it, if anything is. */
+  findDamage(): Promise<string | undefined>;
   /** Fails now instead of at the first write when the file may not be written. */
   beginWriting(): Promise<void>;
   close(): Promise<void>;
@@ -97,6 +99,7 @@ async function open(path: string, options: SqliteOptions, mode: "own" | "look"):
     log: new SqliteLog(thread, onProgress),
     tables: new SqliteTables(thread, now),
     blobs: new SqliteBlobs(thread, now),
+    findDamage: () => thread.call("checkPages", undefined),
     beginWriting: () => thread.call("beginWriting", undefined),
     close: () => thread.close(),
   };

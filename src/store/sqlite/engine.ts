@@ -17,6 +17,7 @@ import {
   abandon,
   checkTables,
   createDatabase,
+  findWrongPage,
   openBeside,
   openUnwritten,
   openWriting,
@@ -29,6 +30,7 @@ import { LogRows } from "./log-rows.ts";
 import { sqliteCode, writeFailure } from "./sqlite-error.ts";
 import { FileSpace } from "./file-space.ts";
 import { TableRows } from "./table-rows.ts";
+import { type LogLook, settleLog } from "./wal-look.ts";
 import { WriteAheadLog } from "./write-ahead-log.ts";
 
 type WriteKind = keyof WriteCalls;
@@ -64,6 +66,8 @@ export class Engine {
   /** There was no index of the write-ahead log before we looked. */
   readonly #madeIndex: boolean;
   #parts: Parts;
+  /** The write-ahead log as it was found, until it is written on. */
+  #log: LogLook | undefined;
   #isWriting = false;
   #failure: HoldfastError | undefined;
   /** Keeps the write-ahead log when writing failed. */
@@ -75,11 +79,11 @@ export class Engine {
     this.#mode = mode;
     // Reading a file that this process has open would drop SQLite's locks on it: look at the lock first.
     const isLocked = fileBytes(lockPath) !== undefined;
-    if (!isLocked) checkThere(path, mode);
+    if (!isLocked) this.#log = checkThere(path, mode);
     this.#lock = mode === "own" ? lockFile(lockPath) : shareIfFree(lockPath, isLocked);
     this.#madeIndex = isIndexMissing(path);
     try {
-      this.#parts = partsOf(this.#openFirst(mode, isLocked));
+      this.#parts = this.#openFirst(mode, isLocked);
     } catch (error) {
       this.#lock?.release();
       throw error;
@@ -98,6 +102,7 @@ export class Engine {
     }
     this.#parts.database.close();
     try {
+      if (this.#log !== undefined) settleLog(`${this.#path}-wal`, this.#log);
       const parts = partsOf(openWriting(this.#path));
       this.#parts = parts;
       this.#isWriting = true;
@@ -159,19 +164,19 @@ export class Engine {
     if (this.#madeIndex && isAlone) rmSync(`${this.#path}-shm`, { force: true });
   }
 
-  #openFirst(mode: ThreadStart["mode"], isLocked: boolean): DatabaseSync {
-    if (mode === "look" && this.#lock === undefined && isLocked) return openBeside(this.#path);
-    if (isLocked) checkThere(this.#path, mode);
+  #openFirst(mode: ThreadStart["mode"], isLocked: boolean): Parts {
+    if (mode === "look" && this.#lock === undefined && isLocked) return partsOf(openBeside(this.#path));
+    if (isLocked) this.#log = checkThere(this.#path, mode);
     if (fileBytes(this.#path) === undefined) createDatabase(this.#path);
     return this.#openUnwritten();
   }
 
-  #openUnwritten(): DatabaseSync {
+  #openUnwritten(): Parts {
     let database: DatabaseSync | undefined;
     try {
-      database = openUnwritten(this.#path);
+      database = openUnwritten(this.#path, this.#log);
       checkTables(database, this.#path);
-      return database;
+      return partsOf(database);
     } catch (error) {
       database?.close();
       this.#removeMadeIndex();
@@ -239,6 +244,7 @@ export function partsOf(database: DatabaseSync): Parts {
       readPart: ({ upload, part }) => blobs.readPart(upload, part),
       listBlobs: ({ space, page }) => blobs.list(space, page),
       listSpaces: ({ page }) => blobs.listSpaces(page),
+      checkPages: () => findWrongPage(database),
     },
   };
 }
@@ -253,11 +259,12 @@ function shareIfFree(lockPath: string, isLocked: boolean): FileLock | undefined 
   }
 }
 
-/** Throws unless there is a database of ours, or nothing and one may be made. */
-function checkThere(path: string, mode: ThreadStart["mode"]): void {
-  if (fileBytes(path) !== undefined) checkFile(path);
-  else if (mode === "look") throw missing(path);
-  else checkNothingLeft(path);
+/** Throws unless there is a database of ours, or nothing and one may be made. Returns what is in the log of one that is there. */
+function checkThere(path: string, mode: ThreadStart["mode"]): LogLook | undefined {
+  if (fileBytes(path) !== undefined) return checkFile(path);
+  if (mode === "look") throw missing(path);
+  checkNothingLeft(path);
+  return undefined;
 }
 
 function isIndexMissing(path: string): boolean {

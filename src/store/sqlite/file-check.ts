@@ -7,24 +7,23 @@
  * renamed when it is whole.
  */
 import { closeSync, fstatSync, openSync, readSync, statSync } from "node:fs";
+import { dirname } from "node:path";
 import { HoldfastError } from "../../protocol/errors.ts";
 import { APPLICATION_ID, DATABASE_FORMAT } from "./schema.ts";
+import { frameOffset } from "./wal-frames.ts";
+import { type LogLook, lookAtLog } from "./wal-look.ts";
 
 const HEADER_BYTES = 100;
 const MAGIC = "SQLite format 3\0";
 /** Where the header of a SQLite file has what we look at. */
 const AT = { pageBytes: 16, changes: 24, pages: 28, userVersion: 60, applicationId: 68, pagesValidFor: 92 };
 
-/** A write-ahead log begins with its header: 6 numbers of 4 bytes, then a checksum over them. */
-const LOG_HEADER_BYTES = 32;
-const LOG_MAGIC = 0x377f0682;
-
 export function fileBytes(path: string): number | undefined {
   return statSync(path, { throwIfNoEntry: false })?.size;
 }
 
-/** Throws unless the file is a database of ours that this version knows. */
-export function checkFile(path: string): void {
+/** Throws unless the file is a database of ours that this version knows. Returns what is in its write-ahead log. */
+export function checkFile(path: string): LogLook {
   const { head: header, bytes } = readHead(path, HEADER_BYTES);
   if (header.byteLength < HEADER_BYTES || header.toString("latin1", 0, MAGIC.length) !== MAGIC) {
     throw new HoldfastError(
@@ -46,38 +45,34 @@ export function checkFile(path: string): void {
     );
   }
   if (format === 0) throw damagedFile(path, "its header names no format");
-  if (!isWhole(path, header, bytes)) {
+  const log = checkLog(path);
+  if (!isWhole(header, bytes, log)) {
     throw damagedFile(path, `it has ${bytes} bytes, fewer than its header says`);
   }
+  return log;
 }
 
-/**
- * Whether there are commits in a write-ahead log. SQLite syncs a log's header before the first commit behind it: who is
- * killed between the two leaves a header alone, and who may only read cannot open that (it waits for ten seconds and fails).
- *
- * So a header that is wrong with something behind it is no crash, but damage. SQLite would take such a log for an empty one.
- */
-export function hasCommits(path: string): boolean {
-  const log = `${path}-wal`;
-  if ((fileBytes(log) ?? 0) <= LOG_HEADER_BYTES) return false;
-  if (!isLogHeader(readHead(log, LOG_HEADER_BYTES).head)) {
-    throw damagedFile(path, `the header of its write-ahead log ${log} is wrong`);
-  }
-  return true;
+/** Throws when commits that may have been acknowledged cannot be reached in the write-ahead log any more. */
+export function checkLog(path: string, whatToDo = restoreOrSalvage(path)): LogLook {
+  const look = lookAtLog(`${path}-wal`);
+  if (look.kind === "damaged") throw damagedLog(path, look, whatToDo);
+  return look;
 }
 
-/** The last bit of the magic number says in which byte order the checksum was made. */
-function isLogHeader(header: Buffer): boolean {
-  const magic = header.readUInt32BE(0);
-  if (magic >>> 1 !== LOG_MAGIC >>> 1) return false;
-  const word = (at: number): number =>
-    magic === LOG_MAGIC ? header.readUInt32LE(at) : header.readUInt32BE(at);
-  let [even, odd] = [0, 0];
-  for (let at = 0; at < 24; at += 8) {
-    even = (even + word(at) + odd) >>> 0;
-    odd = (odd + word(at + 4) + even) >>> 0;
-  }
-  return header.readUInt32BE(24) === even && header.readUInt32BE(28) === odd;
+/** SQLite would forget the commits behind the damage, and cut them off when it next begins to write. */
+function damagedLog(path: string, { badFrame = 0, header, marksBehind }: LogLook, whatToDo: string): Error {
+  const where =
+    header === undefined
+      ? "the header"
+      : `frame ${badFrame} (at byte ${frameOffset(badFrame, header.pageBytes)})`;
+  return new HoldfastError(
+    "stream_failed",
+    `${path} is damaged: ${where} of its write-ahead log ${path}-wal is wrong, and at least ${marksBehind} commits lie there or behind it. Nothing was changed. ${whatToDo}`,
+  );
+}
+
+function restoreOrSalvage(path: string): string {
+  return `Restore the data directory from a backup, or see what can be kept: holdfast doctor --data-dir ${dirname(path)}`;
 }
 
 /** SQLite would take the write-ahead log of a lost database for that of a new one, and mix the two. */
@@ -109,8 +104,8 @@ function readHead(path: string, countMax: number): { readonly head: Buffer; read
 }
 
 /** With a write-ahead log beside it, the file may rightly be behind its header. */
-function isWhole(path: string, header: Buffer, bytes: number): boolean {
-  if (hasCommits(path)) return true;
+function isWhole(header: Buffer, bytes: number, log: LogLook): boolean {
+  if (log.commits > 0) return true;
   if (header.readUInt32BE(AT.changes) !== header.readUInt32BE(AT.pagesValidFor)) return true;
   const pageBytes = header.readUInt16BE(AT.pageBytes) === 1 ? 65_536 : header.readUInt16BE(AT.pageBytes);
   return bytes >= header.readUInt32BE(AT.pages) * pageBytes;

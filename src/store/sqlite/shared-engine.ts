@@ -16,10 +16,11 @@ import { HoldfastError } from "../../protocol/errors.ts";
 import type { Answer, ReadCalls, Request, WriteCalls } from "./calls.ts";
 import { abandon, checkTables, createDatabase, openWriting } from "./connection.ts";
 import { type Parts, partsOf, readFailure, run, type Served } from "./engine.ts";
-import { damagedFile, fileBytes } from "./file-check.ts";
-import { type FileLock, lockFile, makeLockFile } from "./lock.ts";
+import { checkLog, damagedFile, fileBytes } from "./file-check.ts";
+import { type FileLock, lockFile, type LockOptions, makeLockFile } from "./lock.ts";
 import { APPLICATION_ID, DATABASE_FORMAT } from "./schema.ts";
 import { sqliteCode, writeFailure } from "./sqlite-error.ts";
+import { lookAtLog, settleLog } from "./wal-look.ts";
 
 /** Another process that writes is done in milliseconds; a disk under load may make it seconds. */
 const WRITE_WAIT_MS = 10_000;
@@ -29,6 +30,9 @@ const POLL_MS = 50;
 const BUSY = 5;
 /** The write-ahead log is moved when it has grown to this: 4 MiB. */
 const MOVE_PAGES = 1_000;
+/** A journal of which a part is gone does not know any more which tools have run: none is salvaged. */
+const RESTORE =
+  "Restore it from a backup, or move it and its log away: conversations in it are lost then, and turns that were under way are taken over from their names";
 
 export class SharedEngine {
   readonly #path: string;
@@ -40,8 +44,7 @@ export class SharedEngine {
 
   constructor(path: string, lockPath: string) {
     this.#path = path;
-    makeTogether(path, lockPath);
-    this.#lock = lockFile(lockPath, { shared: true, waitMs: OWNER_WAIT_MS });
+    this.#lock = joinOthers(path, lockPath);
     try {
       this.#parts = partsOf(openShared(path));
     } catch (error) {
@@ -124,29 +127,50 @@ export class SharedEngine {
   }
 }
 
-/** Of several processes that start at once, one makes the database. */
-function makeTogether(path: string, lockPath: string): void {
+/**
+ * The lock, shared with the others. Who comes first, and is alone, makes the database when it is missing, and looks at the
+ * log that a crash may have left. Who finds others there needs to do neither: one of them has done it.
+ */
+function joinOthers(path: string, lockPath: string): FileLock {
   makeLockFile(lockPath);
-  for (let waitedMs = 0; fileBytes(path) === undefined; waitedMs += POLL_MS) {
-    const lock = lockOrSee(path, lockPath, waitedMs);
-    if (lock === undefined) continue;
+  for (let waitedMs = 0; ; waitedMs += POLL_MS) {
+    const alone = lockOrSee(lockPath);
     try {
-      if (fileBytes(path) === undefined) createDatabase(path);
-      // The files that SQLite puts beside it get the same mode.
-      chmodSync(path, 0o600);
+      if (alone !== undefined) makeReady(path);
     } finally {
-      lock.release();
+      alone?.release();
     }
+    const isLastTry = waitedMs >= OWNER_WAIT_MS;
+    const wish = { shared: true, waitMs: POLL_MS };
+    const shared = isLastTry ? lockFile(lockPath, wish) : lockOrSee(lockPath, wish);
+    if (shared === undefined) continue;
+    // The first one may just have left, having refused what it found. While others write, a look may show what never was.
+    const isReady = fileBytes(path) !== undefined && lookAtLog(`${path}-wal`).kind !== "damaged";
+    if (alone !== undefined || isReady) return shared;
+    shared.release();
+    if (isLastTry) throw new HoldfastError("unavailable", `other processes keep ${path} busy; try again`);
   }
 }
 
-/** Undefined when somebody else has the lock, who may be making the database. */
-function lockOrSee(path: string, lockPath: string, waitedMs: number): FileLock | undefined {
+function makeReady(path: string): void {
+  if (fileBytes(path) === undefined) {
+    createDatabase(path);
+    // The files that SQLite puts beside it get the same mode.
+    chmodSync(path, 0o600);
+    return;
+  }
+  const log = checkLog(path, RESTORE);
+  checkHeader(path);
+  settleLog(`${path}-wal`, log);
+}
+
+/** Undefined when others are in the way. */
+function lockOrSee(lockPath: string, options: LockOptions = {}): FileLock | undefined {
   try {
-    return lockFile(lockPath, { waitMs: POLL_MS });
+    return lockFile(lockPath, options);
   } catch (error) {
-    if (waitedMs >= OWNER_WAIT_MS && fileBytes(path) === undefined) throw error;
-    return undefined;
+    if (error instanceof HoldfastError && sqliteCode(error.cause) === BUSY) return undefined;
+    throw error;
   }
 }
 

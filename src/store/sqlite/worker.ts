@@ -41,6 +41,7 @@ const READ_KINDS: Readonly<Record<keyof ReadCalls, true>> = {
   readPart: true,
   listBlobs: true,
   listSpaces: true,
+  checkPages: true,
 };
 
 function isRead(request: Request): request is ReadRequest {

@@ -1,0 +1,229 @@
+/**
+ * What of a damaged write-ahead log can be proved whole.
+ *
+ * A frame's sum continues the one that the frame before it has stored, so the chain can be taken up behind a bad frame. That
+ * proves more than SQLite sees:
+ *
+ * - A frame with wrong salts, or a log with a wrong header, whose sums are right, is whole.
+ * - A frame with a wrong sum is whole when the next one continues the sum that it should have.
+ * - A page that was moved into the database already, and fits the frame's sum, is the frame's.
+ * - A page that a later frame has whole again is not needed. Its number must be beyond doubt: the frame's salts are right, and
+ *   no other number fits its sum.
+ *
+ * The log is kept up to the last commit for which every page is whole by these rules, and cut behind it. Then nothing of what
+ * follows may have been moved into the database already: such pages would be newer than the rest. Reads only.
+ */
+import { closeSync, openSync, readFileSync, readSync } from "node:fs";
+import { HoldfastError } from "../../protocol/errors.ts";
+import { PAGE_BYTES } from "./schema.ts";
+import {
+  computedHeaderSum,
+  FRAME_HEADER_BYTES,
+  frameOffset,
+  fitsAnotherPage,
+  isSameSum,
+  makeLogHeader,
+  readFrameHeader,
+  readLogHeader,
+  sealFrame,
+  storedHeaderSum,
+  type Sum,
+  sumOfFrame,
+} from "./wal-frames.ts";
+
+export interface SalvagePlan {
+  /** Commits of the log that can be proved whole. */
+  readonly commitsKept: number;
+  /** Commits behind them, as far as they can be told. The newest may never have been confirmed. */
+  readonly commitsGone: number;
+  /** Damaged frames among the kept ones: put right, or not needed. */
+  readonly framesMended: number;
+  /** The log to go on with, its sums made anew. Empty when no commit of it is kept. */
+  readonly kept: Buffer;
+  /** The log with everything that is there, right or wrong: to name what is lost, and for nothing else. */
+  readonly everything: Buffer;
+}
+
+interface Frame {
+  readonly bytes: Buffer;
+  readonly page: number;
+  readonly isMark: boolean;
+  /** "spoiled": the page is lost, but which one it was is known. */
+  readonly state: "whole" | "mended" | "spoiled" | "lost";
+}
+
+/** Rejects by throwing when nothing can be proved. The caller is alone with the database. */
+export function planSalvage(path: string): SalvagePlan {
+  const log = readFileSync(`${path}-wal`);
+  const database = openSync(path, "r");
+  try {
+    const pageOf = pageReader(database);
+    const chain = readChain(log, pageOf);
+    const end = lastWholeCommit(chain.frames);
+    const [kept, gone] = [chain.frames.slice(0, end), chain.frames.slice(end)];
+    if (gone.length > 0) assertUnmoved(path, kept, gone, pageOf);
+    return {
+      commitsKept: kept.filter(({ isMark }) => isMark).length,
+      // Frames without a mark behind them are of a commit whose end cannot be read, or was never written.
+      commitsGone: gone.filter(({ isMark }, at) => isMark || at === gone.length - 1).length,
+      framesMended: kept.filter(({ state }) => state !== "whole").length,
+      kept: written(kept.filter(isProved), chain),
+      everything: written(chain.frames, chain),
+    };
+  } finally {
+    closeSync(database);
+  }
+}
+
+/** How many frames there are up to the last commit with which every page is whole. */
+function lastWholeCommit(frames: readonly Frame[]): number {
+  const bad = frames.flatMap((frame, at) => {
+    if (isProved(frame)) return [];
+    const isSamePage = (other: Frame, place: number): boolean =>
+      place > at && other.page === frame.page && isProved(other);
+    const wholeAgain = frame.state === "lost" ? -1 : frames.findIndex(isSamePage);
+    return [{ at, wholeAgain: wholeAgain === -1 ? Infinity : wholeAgain }];
+  });
+  const isWhole = (end: number): boolean => bad.every(({ at, wholeAgain }) => at >= end || wholeAgain < end);
+  return 1 + frames.findLastIndex((frame, at) => frame.isMark && isProved(frame) && isWhole(at + 1));
+}
+
+interface Chain {
+  readonly frames: readonly Frame[];
+  readonly pageBytes: number;
+  readonly salt: bigint;
+  readonly isLittleEndian: boolean;
+}
+
+type PageReader = (page: number, bytes: number) => Buffer;
+
+/** The frames up to the last one of the log. */
+function readChain(log: Buffer, pageOf: PageReader): Chain {
+  const header = readLogHeader(log);
+  const pageBytes = header?.pageBytes ?? PAGE_BYTES;
+  const all: Buffer[] = [];
+  for (let frame = 1; frameOffset(frame + 1, pageBytes) <= log.byteLength; frame++) {
+    all.push(log.subarray(frameOffset(frame, pageBytes), frameOffset(frame + 1, pageBytes)));
+  }
+  const salt = header?.salt ?? saltOfMost(all);
+  const [isLittleEndian, first] =
+    header === undefined ? firstSum(log, all) : [header.isLittleEndian, header.sum];
+  const ours = all.slice(0, all.findLastIndex((bytes) => readFrameHeader(bytes).salt === salt) + 1);
+  const frames: Judged[] = [];
+  for (const [at, bytes] of ours.entries()) {
+    const before = frames.at(-1)?.sum ?? first;
+    frames.push(judge({ bytes, before, next: ours[at + 1], isLittleEndian, salt, pageOf }));
+  }
+  const pageMax = frames.filter(isProved).reduce((most, { page }) => Math.max(most, page), 0);
+  const withDoubt = (frame: Judged, at: number): Frame => {
+    const before = frames[at - 1];
+    if (frame.state !== "lost" || before === undefined || !isProved(before)) return frame;
+    if (readFrameHeader(frame.bytes).salt !== salt) return frame;
+    if (fitsAnotherPage(before.sum, frame.bytes, pageMax, isLittleEndian)) return frame;
+    return { ...frame, state: "spoiled" };
+  };
+  return { frames: frames.map(withDoubt), pageBytes, salt, isLittleEndian };
+}
+
+/** With the sum that the next one continues. */
+interface Judged extends Frame {
+  readonly sum: Sum;
+}
+
+interface Judging {
+  readonly bytes: Buffer;
+  readonly before: Sum;
+  readonly next: Buffer | undefined;
+  readonly isLittleEndian: boolean;
+  readonly salt: bigint;
+  readonly pageOf: PageReader;
+}
+
+/** One frame, and the sum that the next one continues. */
+function judge({
+  bytes,
+  before,
+  next,
+  isLittleEndian,
+  salt,
+  pageOf,
+}: Judging): Frame & { readonly sum: Sum } {
+  const found = readFrameHeader(bytes);
+  const frame = { bytes, page: found.page, isMark: found.mark > 0 };
+  const sum = sumOfFrame(before, bytes, isLittleEndian);
+  if (isSameSum(sum, found.sum)) return { ...frame, state: found.salt === salt ? "whole" : "mended", sum };
+  if (next !== undefined && isSameSum(sumOfFrame(sum, next, isLittleEndian), readFrameHeader(next).sum)) {
+    return { ...frame, state: "mended", sum };
+  }
+  const page = pageOf(found.page, bytes.byteLength - FRAME_HEADER_BYTES);
+  const moved = Buffer.concat([bytes.subarray(0, FRAME_HEADER_BYTES), page]);
+  const isMoved = isSameSum(sumOfFrame(before, moved, isLittleEndian), found.sum);
+  if (isMoved) return { ...frame, bytes: moved, state: "mended", sum: found.sum };
+  return { ...frame, state: "lost", sum: found.sum };
+}
+
+function isProved(frame: Frame | undefined): boolean {
+  return frame?.state === "whole" || frame?.state === "mended";
+}
+
+/** Where the header is wrong: its sum as it is stored, or as it should be, by which the first frame is right. */
+function firstSum(log: Buffer, [first]: readonly Buffer[]): readonly [isLittleEndian: boolean, Sum] {
+  for (const isLittleEndian of [true, false]) {
+    for (const sum of [storedHeaderSum(log), computedHeaderSum(log, isLittleEndian)]) {
+      if (first === undefined) continue;
+      if (isSameSum(sumOfFrame(sum, first, isLittleEndian), readFrameHeader(first).sum)) {
+        return [isLittleEndian, sum];
+      }
+    }
+  }
+  return [true, storedHeaderSum(log)];
+}
+
+function saltOfMost(frames: readonly Buffer[]): bigint {
+  const marks = new Map<bigint, number>();
+  for (const { salt, mark } of frames.map(readFrameHeader)) {
+    if (mark > 0) marks.set(salt, (marks.get(salt) ?? 0) + 1);
+  }
+  return [...marks].toSorted(([, a], [, b]) => b - a)[0]?.[0] ?? 0n;
+}
+
+/** A page that the kept commits do not have is taken from the database: it must not be newer than they are. */
+function assertUnmoved(
+  path: string,
+  kept: readonly Frame[],
+  gone: readonly Frame[],
+  pageOf: PageReader,
+): void {
+  const keptPages = new Set(kept.map(({ page }) => page));
+  for (const { page, bytes } of gone) {
+    if (keptPages.has(page)) continue;
+    const content = bytes.subarray(FRAME_HEADER_BYTES);
+    if (!content.equals(pageOf(page, content.byteLength))) continue;
+    throw new HoldfastError(
+      "stream_failed",
+      `nothing of ${path} can be proved whole: its file has parts of commits that lie behind the damage in the log. Nothing was changed. Restore the data directory from a backup`,
+    );
+  }
+}
+
+function pageReader(file: number): PageReader {
+  return (page, bytes) => {
+    const buffer = Buffer.alloc(bytes);
+    // A damaged number may name no page at all.
+    if (page > 0) readSync(file, buffer, 0, bytes, (page - 1) * bytes);
+    return buffer;
+  };
+}
+
+/** A log of these frames, as SQLite would have written it. */
+function written(frames: readonly Frame[], { salt, pageBytes, isLittleEndian }: Chain): Buffer {
+  if (frames.length === 0) return Buffer.alloc(0);
+  const header = makeLogHeader(pageBytes, salt, isLittleEndian);
+  let sum = storedHeaderSum(header);
+  const copies = frames.map(({ bytes }) => {
+    const copy = Buffer.from(bytes);
+    sum = sealFrame(copy, salt, sum, isLittleEndian);
+    return copy;
+  });
+  return Buffer.concat([header, ...copies]);
+}
