@@ -14,6 +14,7 @@ import {
 import type { Application, ApplicationStream } from "../server/application.ts";
 import { BlobCache } from "./blobs.ts";
 import type { Models } from "./model.ts";
+import { DEFAULT_PATIENCE } from "./models/patience.ts";
 import { type Ending, Turn, type TurnContext, TURN_LIMITS, type TurnLimits } from "./turn.ts";
 import { failureOf, TurnFailure } from "./turn-failure.ts";
 import { Stopped, TurnIo } from "./turn-io.ts";
@@ -25,6 +26,8 @@ export interface AgentOptions {
   readonly cacheBytesMax?: number;
   /** For durations. Default: the process's clock. */
   readonly now?: () => number;
+  /** The longest first pause before a step that its provider broke off begins anew. Default: 1 s. */
+  readonly backoffMs?: number;
 }
 
 const CACHE_BYTES_MAX = 64 * 1024 * 1024;
@@ -35,6 +38,7 @@ export function createAgent(options: AgentOptions): Application {
     cache: new BlobCache(options.cacheBytesMax ?? CACHE_BYTES_MAX),
     limits: { ...TURN_LIMITS, ...options.limits },
     now: options.now ?? (() => performance.now()),
+    backoffMs: options.backoffMs ?? DEFAULT_PATIENCE.backoffMs,
   };
   return (stream) => runTurn(context, stream);
 }

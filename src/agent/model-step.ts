@@ -20,6 +20,8 @@ export interface StepPlace {
   readonly attempt: number;
   /** The last event that still counts; undefined for the first try. */
   readonly rollbackTo: number | undefined;
+  /** Requests to providers that the tries before this one may have sent. */
+  readonly requestsBefore: number;
 }
 
 export interface StepContext {
@@ -99,7 +101,8 @@ export class ModelStep {
     const { io } = this.#context;
     const { finish, message, usage } = this.#output;
     if (finish === undefined && !isCut) {
-      throw new ModelFailure("unavailable", "the model's answer ended in the middle; try again");
+      const message = "the model's answer ended in the middle; try again";
+      throw new ModelFailure("unavailable", message, { isPassing: true });
     }
     if (finish === undefined) this.#output.take({ kind: "text_end" });
     const content = await this.#content(message);
@@ -122,11 +125,12 @@ export class ModelStep {
   }
 }
 
-export function beginStep(io: TurnIo, { step, attempt, rollbackTo }: StepPlace, model: string): void {
+export function beginStep(io: TurnIo, place: StepPlace, model: string): void {
+  const { step, attempt, rollbackTo, requestsBefore } = place;
   if (rollbackTo === undefined) {
-    void io.update({ case: "stepStarted", value: { step, model } });
+    void io.update({ case: "stepStarted", value: { step, model, requestsBefore } });
   } else {
-    const value = { step, rollbackToEventId: String(rollbackTo), attempt };
+    const value = { step, rollbackToEventId: String(rollbackTo), attempt, requestsBefore };
     void io.update({ case: "stepRestarted", value });
   }
 }

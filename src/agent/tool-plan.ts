@@ -54,8 +54,12 @@ export function offerOf(request: RunRequest): Offer {
     hasBuiltIns: builtIns.length > 0,
     plan: (name, args) => {
       const definition = declared.get(name);
-      if (definition !== undefined)
+      if (definition !== undefined) {
+        // A call counts when its arguments parse (G3): what a client could not read does not reach it.
+        const read = parseArgs(args);
+        if (typeof read === "string") return invalid(read);
         return { kind: "declared", name, server: definition.server, args: args === "" ? "{}" : args };
+      }
       const builtIn = builtIns.find((candidate) => candidate.name === name);
       if (builtIn === undefined)
         return invalid(

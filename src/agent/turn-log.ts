@@ -34,6 +34,7 @@ import { lightestBytes } from "./messages.ts";
 import type { Usage } from "./model.ts";
 import { sumOf } from "./usage.ts";
 import { precededBy } from "./exec-ids.ts";
+import { type OpenStep, openStepAfter } from "./open-step.ts";
 import { type ExecReply, isTerminal, type Partial, partialsOf } from "./exec-reply.ts";
 
 /** A step whose model output is complete. */
@@ -74,8 +75,8 @@ export class TurnLog {
   /** The client has said everything: nothing that is asked from here on will be answered. */
   isClosed = false;
   book: ledger.State = ledger.init();
-  /** The step whose model output is under way: what of it is in the log. */
-  open: { readonly step: number; readonly started: readonly ToolCall[] } | undefined;
+  /** The step whose model output is under way. */
+  open: OpenStep | undefined;
   readonly entries: Entry[] = [];
   readonly queries: Query[] = [];
   checkpoint: ConversationState | undefined;
@@ -324,7 +325,10 @@ export class TurnLog {
     }
   }
 
-  #loggedUpdate(eventId: number, { message }: InteractionUpdate): void {
+  #loggedUpdate(eventId: number, update: InteractionUpdate): void {
+    const started = this.open?.started ?? [];
+    this.open = openStepAfter(this.open, update);
+    const { message } = update;
     switch (message.case) {
       case "userMessageAppended":
         this.#appended++;
@@ -334,17 +338,16 @@ export class TurnLog {
         return;
       case "stepStarted":
         this.feed({ kind: "step_started", eventId });
-        this.open = { step: message.value.step, started: [] };
         return;
       case "stepRestarted":
         this.feed({ kind: "step_restarted", eventId });
-        this.open = { step: message.value.step, started: [] };
         return;
       case "toolCallStarted":
-        if (message.value.toolCall !== undefined) this.#callStarted(message.value.toolCall);
+        for (const execId of (this.open && message.value.toolCall?.execIds) ?? [])
+          this.feed({ kind: "exec_planned", execId });
         return;
       case "stepCompleted":
-        this.#stepCompleted(eventId, message.value);
+        this.#stepCompleted(eventId, message.value, started);
         return;
       case "toolCallCompleted":
         if (message.value.toolCall !== undefined) this.#callOver(message.value.toolCall);
@@ -365,24 +368,16 @@ export class TurnLog {
     }
   }
 
-  #callStarted(call: ToolCall): void {
-    if (this.open === undefined) return;
-    this.open = { ...this.open, started: [...this.open.started, call] };
-    for (const execId of call.execIds) this.feed({ kind: "exec_planned", execId });
-  }
-
   #callOver(call: ToolCall): void {
     this.lastStep?.over.set(call.toolCallId, call);
     // What it has said is in its result, and no longer needed.
     for (const execId of call.execIds) this.#partials.delete(execId);
   }
 
-  #stepCompleted(eventId: number, completed: StepCompletedUpdate): void {
+  #stepCompleted(eventId: number, completed: StepCompletedUpdate, started: readonly ToolCall[]): void {
     this.feed({ kind: "step_completed" });
     const { step } = completed;
-    const record = { step, eventId, completed, started: this.open?.started ?? [], over: new Map() };
-    this.open = undefined;
-    this.entries.push({ kind: "step", record });
+    this.entries.push({ kind: "step", record: { step, eventId, completed, started, over: new Map() } });
   }
 
   #loggedKv({ id, message }: KvServerMessage): void {

@@ -15,8 +15,10 @@ import { Checkpoints } from "./checkpoints.ts";
 import { History } from "./history.ts";
 import { lighter, userText, type Written, written } from "./messages.ts";
 import type { Model, Models } from "./model.ts";
-import { ModelStep, type StepPlace } from "./model-step.ts";
+import type { StepPlace } from "./model-step.ts";
 import { afterSummary, CONTINUE, ranCommand, SUMMARIZE, systemPrompt } from "./prompts.ts";
+import { runStep } from "./step-attempts.ts";
+import { ATTEMPT_REQUESTS_MAX } from "./step-requests.ts";
 import { announceShell, shellCall, shellOutput } from "./shell-turn.ts";
 import { type CallPlan, canRunCommands, type Offer, offerOf } from "./tool-plan.ts";
 import { type OpenCall, ToolCalls } from "./tool-calls.ts";
@@ -45,6 +47,8 @@ export interface TurnContext {
   readonly cache: BlobCache;
   readonly limits: TurnLimits;
   readonly now: () => number;
+  /** Before a step that its provider broke off begins anew. */
+  readonly backoffMs: number;
 }
 
 /** Calls of one step: with them a turn still has fewer execs than the book of execs keeps results of. */
@@ -128,7 +132,14 @@ export class Turn {
       if (effect.kind === "fail_turn") throw new TurnFailure("restarts_exhausted", effect.message);
       if (effect.kind !== "restart_step" || log.open === undefined) continue;
       await this.#history.take(log);
-      await this.#step({ step: log.open.step, attempt: restarts + 1, rollbackTo: effect.rollbackTo });
+      const { step, requestsBefore } = log.open;
+      const attempt = restarts + 1;
+      await this.#step({
+        step,
+        attempt,
+        rollbackTo: effect.rollbackTo,
+        requestsBefore: requestsBefore + ATTEMPT_REQUESTS_MAX,
+      });
     }
   }
 
@@ -162,7 +173,9 @@ export class Turn {
     this.#checkLimits();
     if (this.#request.keepsBlobs && this.#history.own.length > 0 && !this.#isSummarizing)
       await this.#checkpointSoFar();
-    await this.#step({ step: log.book.steps, attempt: 0, rollbackTo: undefined });
+    // A run that was killed may have sent a first request, and lost the event that tells of it.
+    const requestsBefore = this.#io.isRestartedBehind(log.lastStep?.eventId ?? 0) ? 1 : 0;
+    await this.#step({ step: log.book.steps, attempt: 0, rollbackTo: undefined, requestsBefore });
     return undefined;
   }
 
@@ -240,20 +253,18 @@ export class Turn {
   }
 
   async #step(place: StepPlace): Promise<void> {
-    const { models, now } = this.#context;
+    const { models, now, backoffMs } = this.#context;
     if (this.#shell !== undefined) return announceShell(this.#io, place, this.#shell);
     const model = this.#model ?? models.resolve(this.#request.model);
     const given = decoder.decode(await this.#io.read(this.#request.systemPrompt));
-    const step = new ModelStep(
-      {
-        io: this.#io,
-        keepsBlobs: this.#request.keepsBlobs,
-        now,
-        plan: (tool, args, at) => this.#plan(tool, args, at),
-      },
-      place,
-    );
-    await step.run(model, {
+    const context = {
+      io: this.#io,
+      keepsBlobs: this.#request.keepsBlobs,
+      now,
+      plan: (tool: string, args: string, at: number) => this.#plan(tool, args, at),
+      backoffMs,
+    };
+    await runStep(context, place, model, {
       system: systemPrompt(this.#request, this.#offer, given),
       messages: this.#history.prompt,
       tools: this.#isSummarizing ? [] : this.#offer.tools,

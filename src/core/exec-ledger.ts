@@ -68,6 +68,8 @@ export type Input =
   | { readonly kind: "takeover"; readonly takeover: Takeover }
   /** The client has said everything: what it has not answered by then, it never will. */
   | { readonly kind: "closed"; readonly seqno: number }
+  /** The provider broke off the model output of the open step: what is to be done? */
+  | { readonly kind: "step_broken" }
   /** Both logs have been read to their end after a restart: what is to be done? */
   | { readonly kind: "recovered" };
 
@@ -127,8 +129,11 @@ export function step(state: State, input: Input): Step {
       return takeover(state, input.takeover);
     case "closed":
       return takeover(state, { sinceSeqno: input.seqno, sinceEvent: Number.MAX_SAFE_INTEGER });
+    case "step_broken":
+      assert(state.open !== undefined, "only an open step breaks");
+      return cutOff(state, state.open);
     case "recovered":
-      return recovered(state);
+      return state.open === undefined ? [state, issuePlanned(state)] : cutOff(state, state.open);
     default:
       return unreachable(input);
   }
@@ -177,12 +182,12 @@ function settle(state: State, execId: string): Step {
   return [{ ...put(state, execId, outcome, exec.eventId), ignored }, [{ kind: "settled", execId, outcome }]];
 }
 
-function recovered(state: State): Step {
-  if (state.open === undefined) return [state, issuePlanned(state)];
-  if (state.open.restarts >= STEP_RESTARTS_MAX) {
+/** The step begins anew, whoever cut it off: a crash or its provider. */
+function cutOff(state: State, { restarts, sinceEvent }: NonNullable<State["open"]>): Step {
+  if (restarts >= STEP_RESTARTS_MAX) {
     return [state, [{ kind: "fail_turn", message: `a step was cut off ${STEP_RESTARTS_MAX + 1} times` }]];
   }
-  return [state, [{ kind: "restart_step", rollbackTo: state.open.sinceEvent }]];
+  return [state, [{ kind: "restart_step", rollbackTo: sinceEvent }]];
 }
 
 function issuePlanned(state: State): readonly Effect[] {

@@ -71,3 +71,11 @@ test("wrong arguments are explained, deep ones are refused before they are parse
   assert.match(why("ls", "[".repeat(100) + "]".repeat(100)), /nested deeper/u);
   assert.match(why("rm", "{}"), /There is no tool "rm". There are: shell, read/u);
 });
+
+test("G3: a call of a declared tool whose arguments are no JSON does not reach the client: the model is told", () => {
+  const offered = offer([ExecKind.MCP], [{ name: "weather", parametersJson: '{"type":"object"}' }]);
+  assert.equal(offered.plan("weather", '{"place":"here"}').kind, "declared");
+  assert.equal(offered.plan("weather", "").kind, "declared");
+  const wrong = offered.plan("weather", '{"place":"he');
+  assert.ok(wrong.kind === "invalid" && wrong.why.includes("not JSON"));
+});

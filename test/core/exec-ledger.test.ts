@@ -124,6 +124,14 @@ test("F1: a step restarts three times, then the turn fails", () => {
   assert.deepEqual(after(started(7), ...restarts, recovered), ["fail_turn"]);
 });
 
+test("F1: a step that its provider breaks off restarts as one that a crash cut off, and no more often", () => {
+  const broken: ledger.Input = { kind: "step_broken" };
+  assert.deepEqual(after(started(7), planned("a"), broken), ["restart from 7"]);
+  assert.deepEqual(after(started(7), restarted(8), broken), ["restart from 8"]);
+  assert.deepEqual(after(started(7), restarted(8), restarted(9), restarted(10), broken), ["fail_turn"]);
+  assert.throws(() => book(started(7), completed, broken), AssertionFailed);
+});
+
 test("F1: the restarts of one step do not count against the next", () => {
   const first = [started(1), restarted(2), restarted(3), restarted(4), completed];
   assert.deepEqual(after(...first, started(6), recovered), ["restart from 6"]);

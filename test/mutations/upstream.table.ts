@@ -136,4 +136,144 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
   },
+  {
+    name: "G1: text that an OpenAI stream has shown is begun anew when its provider breaks",
+    file: "test/agent/broken-steps.test.ts",
+    test: "openai: G1: text that is final is never begun anew",
+    patches: [
+      {
+        file: "src/agent/step-attempts.ts",
+        from: 'isFinal && open.hasText ? "interrupted" : "restart"',
+        to: 'isFinal && !open.hasContent ? "interrupted" : "restart"',
+      },
+    ],
+  },
+  {
+    name: "a step whose provider breaks it off before any text fails",
+    file: "test/gateway/broken-upstream.test.ts",
+    test: "openai-compatible: a break in a tool call is not noticed by a client that streams",
+    patches: [
+      {
+        file: "src/agent/step-attempts.ts",
+        from: "if (!isPassing || open?.hasContent !== true)",
+        to: "if (!isPassing || open?.hasText !== true)",
+      },
+    ],
+  },
+  {
+    name: "the gateway does not say that what a stream has shown is final",
+    file: "test/gateway/broken-upstream.test.ts",
+    test: "google: a break in text that was streamed is a clean error",
+    patches: [
+      {
+        file: "src/gateway/openai/chat-request.ts",
+        from: "...(stream ? { shownIsFinal: true } : {})",
+        to: "",
+      },
+    ],
+  },
+  {
+    name: "the thoughts of two attempts are compared, and part a stream that has shown no text",
+    file: "test/gateway/openai/rollback.test.ts",
+    test: "thoughts are not compared",
+    patches: [
+      {
+        file: "src/gateway/openai/projection.ts",
+        from: 'if (state.isDiverged || state.owed !== "") return [next, []];',
+        to: 'if (state.isDiverged || state.shown.reasoning !== "") return diverged(next);',
+      },
+    ],
+  },
+  {
+    name: "F1: a provider that breaks every time is asked without end",
+    file: "test/core/exec-ledger.test.ts",
+    test: "F1: a step that its provider breaks off restarts as one that a crash cut off",
+    patches: [
+      {
+        file: "src/core/exec-ledger.ts",
+        from: "if (restarts >= STEP_RESTARTS_MAX) {",
+        to: "if (restarts < 0) {",
+      },
+    ],
+  },
+  {
+    name: "G2: the requests of an attempt that was killed are not counted",
+    file: "test/agent/broken-steps.test.ts",
+    test: "G2: kills are counted",
+    patches: [
+      {
+        file: "src/agent/turn.ts",
+        from: "requestsBefore: requestsBefore + ATTEMPT_REQUESTS_MAX",
+        to: "requestsBefore",
+      },
+    ],
+  },
+  {
+    name: "G2: a request whose event was lost with its server is not counted",
+    file: "test/agent/broken-steps.test.ts",
+    test: "G2: a first request whose event was lost with its server is counted all the same",
+    patches: [
+      {
+        file: "src/agent/turn.ts",
+        from: "this.#io.isRestartedBehind(log.lastStep?.eventId ?? 0) ? 1 : 0",
+        to: "this.#io.isRestartedBehind(-1) ? 0 : 0",
+      },
+    ],
+  },
+  {
+    name: "G2: a step asks its provider more than twelve times",
+    file: "test/agent/broken-steps.test.ts",
+    test: "how long a step may wait: within the held head",
+    patches: [
+      {
+        file: "src/agent/step-requests.ts",
+        from: "if (this.#sent >= STEP_REQUESTS_MAX) throw exhausted();",
+        to: "",
+      },
+    ],
+  },
+  {
+    name: "G2: another try leaves before what it follows from is on disk",
+    file: "test/agent/broken-steps.test.ts",
+    test: "G2: another request leaves when what was said so far is on disk",
+    patches: [
+      {
+        file: "src/agent/step-requests.ts",
+        from: "if (!isFirst) await this.#options.untilDurable();",
+        to: "if (isFirst) await undefined;",
+      },
+    ],
+  },
+  {
+    name: "a stream that has said nothing waits for a pause beyond the time in which its status can be told",
+    file: "test/agent/broken-steps.test.ts",
+    test: "how long a step may wait: within the held head",
+    patches: [
+      {
+        file: "src/agent/step-requests.ts",
+        from: "passedMs + pauseMs <= HEAD_HELD_MS",
+        to: "passedMs + pauseMs >= 0",
+      },
+    ],
+  },
+  {
+    name: "G3: a call whose arguments are no JSON reaches the client",
+    file: "test/agent/tool-plan.test.ts",
+    test: "G3: a call of a declared tool whose arguments are no JSON",
+    patches: [
+      { file: "src/agent/tool-plan.ts", from: 'if (typeof read === "string") return invalid(read);', to: "" },
+    ],
+  },
+  {
+    name: "G4: a request runs on at the provider when its reader has gone",
+    file: "test/agent/models/failures.test.ts",
+    test: "G4: a caller that stops listening ends the request",
+    patches: [
+      {
+        file: "src/agent/models/sdk-model.ts",
+        from: "if (!isWhole) stop.abort();",
+        to: "if (isWhole) stop.abort();",
+      },
+    ],
+  },
 ];

@@ -146,7 +146,7 @@ export class Transcript {
   }
 
   #restartLine(attempt: number): string {
-    const words = "the server was interrupted and begins this step anew; what it said in it above is void";
+    const words = "the model was cut off and begins this step anew; what it said in it above is void";
     return this.#style.yellow(`↻ ${words} (restart ${attempt} of at most 3)`);
   }
 }

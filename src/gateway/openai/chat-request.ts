@@ -41,7 +41,8 @@ export function parseChatRequest(body: unknown, rules: Partial<ContentRules> = {
     system,
     messages,
     tools,
-    options: chatOptions(fields, tools),
+    // What a stream has shown cannot be taken back.
+    options: { ...chatOptions(fields, tools), ...(stream ? { shownIsFinal: true } : {}) },
     wishes: wishesOf(fields),
   };
 }

@@ -5,7 +5,8 @@
  * number to wait for is known. Execs that the gateway carries out itself (files of its workspace) are waited for and not
  * shown. After a pause the state is that of the next answer, so beginning anew there gives the same deltas.
  *
- * A step that begins anew says its text again: what the reader has of it is passed over as long as it is equal. At the first
+ * A step that begins anew says its text again: what the reader has of it is passed over as long as it is equal. What it thinks is not compared:
+ * it is another thought, and follows the old one. At the first
  * difference the reader is lost (`diverged`) and shown no more; the answer itself goes on to its pause or end. An answer that was never streamed is taken from the model's message in the step's end, or from
  * a blob that says of itself that it is one; never from any other blob.
  *
@@ -44,8 +45,8 @@ export interface AnswerState {
   readonly current: Said;
   /** What the reader has of the step under way, over all its attempts. */
   readonly shown: Said;
-  /** The part of it that this attempt has not said again. */
-  readonly owed: Said;
+  /** The part of its text that this attempt has not said again. */
+  readonly owed: string;
   /** The text of the model's message, when it is known and nothing was streamed. */
   readonly unspoken: string | undefined;
   readonly isStepOpen: boolean;
@@ -66,7 +67,7 @@ export function initAnswer(): AnswerState {
     earlier: NOTHING,
     current: NOTHING,
     shown: NOTHING,
-    owed: NOTHING,
+    owed: "",
     unspoken: undefined,
     isStepOpen: false,
     step: 0,
@@ -135,11 +136,11 @@ function heard(state: AnswerState, { message }: AgentServerMessage, blob: Uint8A
 function updated(state: AnswerState, { message }: InteractionUpdate, blob: Uint8Array | undefined): Result {
   switch (message.case) {
     case "textDelta":
-      return said(state, "text", message.value.text);
+      return said(state, message.value.text);
     case "thinkingDelta":
-      return said(state, "reasoning", message.value.text);
+      return thought(state, message.value.text);
     case "stepStarted":
-      return [{ ...begun(state), step: message.value.step, shown: NOTHING, owed: NOTHING }, []];
+      return [{ ...begun(state), step: message.value.step, shown: NOTHING, owed: "" }, []];
     case "stepRestarted":
       return restarted({ ...begun(state), step: message.value.step });
     case "toolCallStarted":
@@ -160,23 +161,39 @@ function begun(state: AnswerState): AnswerState {
 }
 
 function restarted(state: AnswerState): Result {
-  return [{ ...state, owed: state.isDiverged ? NOTHING : state.shown }, [{ kind: "restarted" }]];
+  return [{ ...state, owed: state.isDiverged ? "" : state.shown.text }, [{ kind: "restarted" }]];
 }
 
-function said(state: AnswerState, kind: keyof Said, words: string): Result {
+function said(state: AnswerState, words: string): Result {
   if (words === "") return [state, []];
   const { current, shown, owed } = state;
-  const text = current[kind] === "" && needsGap(state.earlier[kind]) ? `\n\n${words}` : words;
-  const next = { ...state, current: { ...current, [kind]: current[kind] + text } };
+  const text = current.text === "" && needsGap(state.earlier.text) ? `\n\n${words}` : words;
+  const next = { ...state, current: { ...current, text: current.text + text } };
   if (state.isDiverged) return [next, []];
-  const before = owed[kind];
   // Nearly always nothing began anew, and all of it is news.
-  if (before === "") return [{ ...next, shown: { ...shown, [kind]: shown[kind] + text } }, [{ kind, text }]];
-  if (before.startsWith(text)) return [{ ...next, owed: { ...owed, [kind]: before.slice(text.length) } }, []];
-  if (!text.startsWith(before)) return diverged(next);
-  const news = text.slice(before.length);
-  const settled = { owed: { ...owed, [kind]: "" }, shown: { ...shown, [kind]: shown[kind] + news } };
-  return [{ ...next, ...settled }, [{ kind, text: news }]];
+  if (owed === "")
+    return [{ ...next, shown: { ...shown, text: shown.text + text } }, [{ kind: "text", text }]];
+  if (owed.startsWith(text)) return [{ ...next, owed: owed.slice(text.length) }, []];
+  if (!text.startsWith(owed)) return diverged(next);
+  const news = text.slice(owed.length);
+  return [
+    { ...next, owed: "", shown: { ...shown, text: shown.text + news } },
+    [{ kind: "text", text: news }],
+  ];
+}
+
+function thought(state: AnswerState, words: string): Result {
+  if (words === "") return [state, []];
+  const { current, shown, earlier } = state;
+  const isFirst = current.reasoning === "";
+  const reasoning = isFirst && needsGap(earlier.reasoning) ? `\n\n${words}` : words;
+  const next = { ...state, current: { ...current, reasoning: current.reasoning + reasoning } };
+  // A thought that leads to text which the reader has already comes too late for it.
+  if (state.isDiverged || state.owed !== "") return [next, []];
+  // Behind the thought of an attempt that was given up, another one begins.
+  const text = isFirst && needsGap(shown.reasoning) ? `\n\n${words}` : reasoning;
+  const more = { ...shown, reasoning: shown.reasoning + text };
+  return [{ ...next, shown: more }, [{ kind: "reasoning", text }]];
 }
 
 /** Two steps of one answer are two paragraphs of one text. */
@@ -185,7 +202,7 @@ function needsGap(before: string): boolean {
 }
 
 function diverged(state: AnswerState): Result {
-  return [{ ...state, isDiverged: true, owed: NOTHING }, [{ kind: "diverged" }]];
+  return [{ ...state, isDiverged: true, owed: "" }, [{ kind: "diverged" }]];
 }
 
 function hasSpoken({ current }: AnswerState): boolean {
@@ -221,7 +238,7 @@ function answerText(bytes: Uint8Array): string {
 function spoken(state: AnswerState): Result {
   const { unspoken } = state;
   if (unspoken === undefined || hasSpoken(state)) return [state, []];
-  return said({ ...state, unspoken: undefined }, "text", unspoken);
+  return said({ ...state, unspoken: undefined }, unspoken);
 }
 
 function completed(state: AnswerState, update: StepCompletedUpdate, blob: Uint8Array | undefined): Result {
@@ -236,8 +253,7 @@ function completed(state: AnswerState, update: StepCompletedUpdate, blob: Uint8A
 /** The step's text is whole: it becomes part of the answer. */
 function closed(state: AnswerState): Result {
   const [said, bodies] = spoken(state);
-  const isShort = said.owed.text !== "" || said.owed.reasoning !== "";
-  const [next, parted] = isShort ? diverged(said) : [said, []];
+  const [next, parted] = said.owed === "" ? [said, []] : diverged(said);
   const rest = { current: NOTHING, shown: NOTHING, unspoken: undefined, isStepOpen: false };
   return [{ ...next, ...rest, earlier: wordsOf(next) }, [...bodies, ...parted]];
 }
@@ -293,7 +309,7 @@ function paused([state, before]: Result): Result {
 function ended(state: AnswerState, update: TurnEndedUpdate): Result {
   const end = endOf(update, state.finish);
   // A turn that broke off has not said everything; what was shown of it is not contradicted.
-  const [said, before] = end.reason === "completed" ? closed(state) : spoken({ ...state, owed: NOTHING });
+  const [said, before] = end.reason === "completed" ? closed(state) : spoken({ ...state, owed: "" });
   const [whole, why] = explained(said, end);
   const bodies = [...before, ...why];
   const usage = isTold(whole.usage) ? whole.usage : usageOf(update);
@@ -304,7 +320,7 @@ function ended(state: AnswerState, update: TurnEndedUpdate): Result {
 /** An answer without a word that ends in good order would leave the user wondering: why it ended is what it says. */
 function explained(state: AnswerState, { finish, failure }: TurnEnd): Result {
   if (finish === undefined || failure === undefined || wordsOf(state).text !== "") return [state, []];
-  return said(state, "text", failure.message);
+  return said(state, failure.message);
 }
 
 function isTold(usage: AnswerUsage): boolean {

@@ -83,6 +83,7 @@ test("a full request reaches the model whole", () => {
     reasoningEffort: "low",
     parallelToolCalls: false,
     limitsCompletion: true,
+    shownIsFinal: true,
   });
 });
 

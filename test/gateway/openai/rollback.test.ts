@@ -44,6 +44,14 @@ test("a reader that is there is not told again what it has", () => {
   assert.equal(wordsOf(deltas, "reasoning"), "hm");
 });
 
+test("thoughts are not compared: those of a new attempt follow the old ones, and the answer has only the new", () => {
+  const deltas = live(attempts([thinking("hm")], [thinking("well"), thinking(", so"), text("Hello")]));
+  assert.deepEqual(kindsOf(deltas), ["reasoning", "restarted", "reasoning", "reasoning", "text", "ended"]);
+  assert.equal(wordsOf(deltas, "reasoning"), "hm\n\nwell, so");
+  const last = deltas.at(-1);
+  assert.deepEqual(last?.kind === "ended" ? last.said : undefined, { text: "Hello", reasoning: "well, so" });
+});
+
 test("at the first difference the reader is shown no more, and the answer goes on to its end", () => {
   const deltas = live(attempts([text("Hello wo")], [text("Hello y"), text("ou")]));
   assert.deepEqual(kindsOf(deltas), ["text", "restarted", "diverged", "ended"]);
