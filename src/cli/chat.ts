@@ -140,6 +140,7 @@ async function linkOf(
       env,
       cwd,
       onStart: () => note("holdfast: no server runs yet; starting one in the background"),
+      onNotice: (notice) => note(`holdfast: ${safeLine(notice)}`),
       onMoved: (url) => note(`holdfast: the server is at ${url} now; leave, and come back with --continue`),
     });
   } catch (error) {

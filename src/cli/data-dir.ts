@@ -2,9 +2,18 @@
  * The server's data directory: where it is, and the files in it.
  *
  * It holds sealed streams, hashes of API keys and one API key for the commands of this machine, so it
- * belongs to its user alone: made with 0700, the secrets in it with 0600.
+ * belongs to its user alone: made with 0700, the secrets in it with 0600. One that was there before is closed to others, or refused.
  */
-import { chmodSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { join, isAbsolute } from "node:path";
 import { failure, systemCode } from "./failures.ts";
 import type { Surroundings } from "./terminal.ts";
@@ -27,7 +36,8 @@ function userDataDir(env: Surroundings["env"], home: string, platform: NodeJS.Pl
   return platform === "darwin" ? join(home, "Library", "Application Support") : join(home, ".local", "share");
 }
 
-export function makeDataDir(dataDir: string): void {
+/** Tells `onNotice` when it had to close it. */
+export function makeDataDir(dataDir: string, onNotice: (notice: string) => void): void {
   try {
     mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   } catch (error) {
@@ -36,6 +46,37 @@ export function makeDataDir(dataDir: string): void {
       error,
     );
   }
+  closeToOthers(dataDir, onNotice);
+}
+
+const OTHERS = 0o077;
+
+function closeToOthers(dataDir: string, onNotice: (notice: string) => void): void {
+  // Windows has no such bits; what is in a user's own folders is the user's.
+  const user = process.getuid?.();
+  if (user === undefined) return;
+  const { uid, mode } = statSync(dataDir);
+  if (uid !== user) {
+    throw failure(
+      `the data directory ${dataDir} belongs to another user (${uid}), who could read and change what is in it; ` +
+        `choose another with --data-dir, or give it to this user (${user}) with chown`,
+    );
+  }
+  if ((mode & OTHERS) === 0) return;
+  if (!isOurs(readdirSync(dataDir))) {
+    throw failure(
+      `other users may read ${dataDir}, and it has files that are not Holdfast's; ` +
+        "name a directory of its own with --data-dir, or close this one with chmod 700",
+    );
+  }
+  chmodSync(dataDir, 0o700);
+  onNotice(`other users could read the data directory ${dataDir}; it is closed to them now (0700)`);
+}
+
+/** Closing a directory that others use (a home, /tmp) would do more harm than refusing it. */
+function isOurs(names: readonly string[]): boolean {
+  const own = names.filter((name) => name !== "lost+found");
+  return own.length === 0 || own.includes(API_KEY_FILE) || own.some((name) => name.startsWith("holdfast."));
 }
 
 /** Whole or not at all, and never readable by others, not even for a moment. */

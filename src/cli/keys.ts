@@ -30,7 +30,7 @@ export async function createKey(flags: KeysFlags, surroundings: Surroundings): P
   const { principal = "default", label = "" } = flags;
   const limits = limitsOf(flags);
   const { dataDir } = resolveSettings(flags, surroundings);
-  makeDataDir(dataDir);
+  makeDataDir(dataDir, (notice) => terminal(surroundings).note(notice));
   const created = await withKeys(dataDir, surroundings, (keys) => keys.create(principal, label, limits));
   const { print, note } = terminal(surroundings);
   if (flags.json === true) {

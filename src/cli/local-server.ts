@@ -25,6 +25,8 @@ export interface LocalServerOptions {
   readonly cwd: string;
   /** Told when a server has to be started, which takes a moment. */
   readonly onStart: () => void;
+  /** What people should know about the data directory. */
+  readonly onNotice: (notice: string) => void;
 }
 
 export interface LocalServer extends ServerAbout {
@@ -44,10 +46,11 @@ const LOG_LINES = 15;
 /** The server that runs on the data directory, started if there is none. */
 export async function ensureServer(options: LocalServerOptions): Promise<LocalServer> {
   const { dataDir } = options;
+  // Before anything in it is believed: another user's directory could name another user's server.
+  makeDataDir(dataDir, options.onNotice);
   const running = await askServer(dataDir);
   if (running !== undefined) return withKey(running, dataDir);
   options.onStart();
-  makeDataDir(dataDir);
   const turn = await whenMine(dataDir);
   if ("url" in turn) return withKey(turn, dataDir);
   try {

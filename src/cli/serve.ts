@@ -37,7 +37,8 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
   const settings = resolveSettings(flags, surroundings);
   const term = terminal(surroundings);
   const tls = readTls(settings);
-  makeDataDir(settings.dataDir);
+  const notices: string[] = [];
+  makeDataDir(settings.dataDir, (notice) => notices.push(notice));
   const counters = newServerCounters();
   const { providers } = settings;
   const models = createModels({ providers, models: settings.models, environment: surroundings.env });
@@ -67,7 +68,6 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
       onBug: (bug) => logger.error({ err: bug }, "a failed assertion, or something the application threw"),
     });
     const { dataDir } = settings;
-    const notices: string[] = [];
     const opened = await openGateway({
       server: running.server,
       store,

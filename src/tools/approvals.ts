@@ -52,6 +52,10 @@ const DEFAULTS: Readonly<Record<string, Policy>> = Object.freeze({
   subagent: "ask",
 });
 
+function isOwnTool(name: string): boolean {
+  return Object.hasOwn(DEFAULTS, name);
+}
+
 /** What the policy of an exec is looked up by. */
 export interface PolicySubject {
   readonly exec: ExecRequest;
@@ -82,11 +86,15 @@ export class Approvals {
   }
 
   policy(subject: PolicySubject): Policy {
+    const kind = subject.names.at(-1) ?? "";
     const configured = subject.names
-      .map((name) => ownValue(this.#config.approvals, name))
-      .find((each) => each !== undefined);
-    // By the kind alone: a declared tool or a server that is called "read" is no reading of files.
-    const usual = ownValue(DEFAULTS, subject.names.at(-1) ?? "");
+      .map((name) => ({ name, policy: ownValue(this.#config.approvals, name) }))
+      // A server or a declared tool that is called "read" is no reading of files: what is allowed for that is not for it.
+      .find(
+        ({ name, policy }) =>
+          policy !== undefined && (name === kind || policy === "deny" || !isOwnTool(name)),
+      )?.policy;
+    const usual = ownValue(DEFAULTS, kind);
     const policy = configured ?? subject.declared ?? usual ?? "ask";
     if (policy !== "ask") return policy;
     return this.#isAllowedBefore(subject) ? "allow" : "ask";

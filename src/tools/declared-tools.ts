@@ -105,29 +105,39 @@ export async function argumentsOf({ argsJson }: McpArgs, run: ToolRun): Promise<
   }
 }
 
-/** So much of a name stays when it is too long, or in use. */
+const NAME_CHARS_MAX = 64;
+/** So much of a name stays when a hash is put behind it. */
 const KEPT_CHARS = 55;
+/** A server with such a name is told from its tool by the first two underscores, whatever the tool is called. */
+const PLAIN_SERVER = /^(?!.*__)[a-zA-Z0-9_-]*[a-zA-Z0-9-]$/;
+const HASHED = /_[0-9a-f]{8}$/;
 
 /** Whether a name may be that of a tool of this server. */
 export function mayBeOf(server: string, name: string): boolean {
-  return name.startsWith(plainName(`${server}__`).slice(0, KEPT_CHARS));
+  if (PLAIN_SERVER.test(server) && name.startsWith(`${server}__`)) return true;
+  return HASHED.test(name) && name.startsWith(hashedBeginning(`${server}__`));
 }
 
-function plainName(whole: string): string {
-  return whole.replace(/[^a-zA-Z0-9_-]/g, "_");
+/** Without two underscores in a row, so that it never is what another server and tool are called plainly. */
+function hashedBeginning(whole: string): string {
+  return whole
+    .replace(/[^a-zA-Z0-9_-]/g, "_")
+    .replace(/_{2,}/g, "_")
+    .slice(0, KEPT_CHARS);
 }
 
-/** `server__tool`, changed as little as it takes to be valid and not in use. */
+/**
+ * `server__tool`, or with a hash where that could be another pair's name or is no valid one.
+ *
+ * It depends on the two alone, so a name means the same tool at every start, whichever servers are there. `taken` are the names of functions.
+ */
 export function declaredName(server: string, tool: string, taken: ReadonlySet<string>): string {
   const whole = `${server}__${tool}`;
-  const plain = plainName(whole);
-  if (plain === whole && plain.length <= 64 && !taken.has(plain)) return plain;
-  // From the full names, so that it is the same at every start whatever else is there.
-  const suffix = createHash("sha256")
+  const isPlain = PLAIN_SERVER.test(server) && NAME.test(whole) && whole.length <= NAME_CHARS_MAX;
+  if (isPlain && !taken.has(whole)) return whole;
+  const hash = createHash("sha256")
     .update(JSON.stringify([server, tool]))
     .digest("hex")
     .slice(0, 8);
-  return plain.length <= 64 && plain !== whole && !taken.has(plain)
-    ? plain
-    : `${plain.slice(0, KEPT_CHARS)}_${suffix}`;
+  return `${hashedBeginning(whole)}_${hash}`;
 }

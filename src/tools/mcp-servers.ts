@@ -34,7 +34,7 @@ export async function startMcpServers(
       continue;
     }
     for (const tool of listed.value) {
-      const name = declaredName(server.name, tool.name, names);
+      const name = declaredName(server.name, tool.name, taken);
       // The server names two tools alike; a call could only mean one of them.
       if (names.has(name)) continue;
       names.add(name);

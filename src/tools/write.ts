@@ -1,7 +1,7 @@
 /**
  * Writes a whole file in one step: readers and crashes see the old file or the new one, never a part.
  *
- * The content goes to a temporary file in the same directory, is synced, takes the old file's mode, and is
+ * The content goes to a temporary file in the same directory, is synced, takes the old file's permissions, and is
  * renamed over it; then the directory is synced. "Only if there is none" is a hard link instead of the rename, which
  * fails when somebody was first. "Only if it is still this one" is checked directly before the rename.
  */
@@ -92,7 +92,8 @@ async function writeTemporary(
       const { uid, gid } = await file.stat();
       if (uid !== old.stats.uid || gid !== old.stats.gid)
         await file.chown(old.stats.uid, old.stats.gid).catch(ignoreDenied);
-      await file.chmod(old.stats.mode & 0o7777);
+      // Not the bits that lend the owner's rights: they were given to the old content, by a person who knew it.
+      await file.chmod(old.stats.mode & 0o777);
     }
     await file.sync();
   } catch (cause) {

@@ -25,7 +25,9 @@ function dataDirOf(t: TestContext): string {
 
 function start(dataDir: string, news: string[] = []) {
   const env = { PATH: process.env["PATH"], HOME: join(dataDir, "..") };
-  return ensureServer({ dataDir, config: undefined, env, cwd: tmpdir(), onStart: () => news.push("start") });
+  const onStart = (): void => void news.push("start");
+  const onNotice = (notice: string): void => void news.push(notice);
+  return ensureServer({ dataDir, config: undefined, env, cwd: tmpdir(), onStart, onNotice });
 }
 
 test("without a server one is started, and the next one to ask finds it", async (t) => {

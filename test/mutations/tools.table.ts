@@ -146,4 +146,44 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
   },
+  {
+    name: "a written file keeps the bits that lend its owner's rights",
+    file: "test/tools/files.test.ts",
+    test: "write keeps the permissions of a file",
+    patches: [
+      { file: "src/tools/write.ts", from: "old.stats.mode & 0o777)", to: "old.stats.mode & 0o7777)" },
+    ],
+  },
+  {
+    name: "C7: what is allowed for a tool of ours is allowed for a server of its name",
+    file: "test/tools/declared.test.ts",
+    test: "C7: a server or a function that is called like one of our tools",
+    patches: [{ file: "src/tools/approvals.ts", from: "|| !isOwnTool(name)", to: '|| name !== ""' }],
+  },
+  {
+    name: "C7: two servers have a tool of the same name, and the first to be there gets it",
+    file: "test/tools/declared.test.ts",
+    test: "C7: a name means one tool of one server",
+    patches: [
+      {
+        file: "src/tools/declared-tools.ts",
+        from: "const isPlain = PLAIN_SERVER.test(server) && ",
+        to: "const isPlain = ",
+      },
+    ],
+  },
+  {
+    name: "E4: a data directory that others may read stays so",
+    file: "test/cli/data-dir.test.ts",
+    test: "E4: a data directory that others may read is closed to them",
+    patches: [{ file: "src/cli/data-dir.ts", from: "chmodSync(dataDir, 0o700);", to: "" }],
+  },
+  {
+    name: "E4: a directory that others use is closed to them",
+    file: "test/cli/data-dir.test.ts",
+    test: "E4: a directory that others use is refused",
+    patches: [
+      { file: "src/cli/data-dir.ts", from: "return own.length === 0 ||", to: "return own.length >= 0 ||" },
+    ],
+  },
 ];

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { StreamableHTTPServerTransport } from "@modelcontextprotocol/sdk/server/streamableHttp.js";
 import { ExecKind, type ToolDefinition } from "../../src/protocol/index.ts";
-import { declaredName } from "../../src/tools/declared-tools.ts";
+import { declaredName, mayBeOf } from "../../src/tools/declared-tools.ts";
 import { testServer } from "./programs/mcp-tools.ts";
 import { inline, outcome, type Request, request, type Result, rig, Run } from "./rig.ts";
 
@@ -51,7 +51,7 @@ async function httpServer(t: TestContext): Promise<string> {
 }
 
 const STDIO = { command: process.execPath, args: [join(import.meta.dirname, "programs/mcp-stdio.ts")] };
-const MCP_NAMES = ["test__add", "test__die", "test__fail", "test__hang", "test__odd_name"];
+const MCP_NAMES = ["test__add", "test__die", "test__fail", "test__hang", "test_odd_name_2fce7969"];
 
 test("an MCP server on standard input and output: its tools, results, failures, death (C1: unknown) and return", async (t) => {
   const mcp = { test: STDIO, gone: { command: "no-such-program-here" } };
@@ -70,7 +70,7 @@ test("an MCP server on standard input and output: its tools, results, failures, 
     isError: false,
     json: '{"sum":3}',
   });
-  assert.deepEqual(success(await perform(call("test__odd_name", {}))).types, ["image/png"]);
+  assert.deepEqual(success(await perform(call("test_odd_name_2fce7969", {}))).types, ["image/png"]);
   const failed = success(await perform(call("test__fail", {})));
   assert.deepEqual([failed.isError, failed.texts], [true, ["it broke"]]);
   outcome(await perform(call("test__none", {})), "notFound");
@@ -139,11 +139,44 @@ test("function tools are declared, asked about and called with parsed arguments"
 
 test("names of declared tools are valid, short and unique", () => {
   assert.equal(declaredName("files", "read", new Set()), "files__read");
-  assert.equal(declaredName("my server", "read.file", new Set()), "my_server__read_file");
-  const clash = declaredName("my server", "read.file", new Set(["my_server__read_file"]));
-  assert.match(clash, /^my_server__read_file_[0-9a-f]{8}$/);
+  assert.match(declaredName("my server", "read.file", new Set()), /^my_server_read_file_[0-9a-f]{8}$/);
+  const clash = declaredName("files", "read", new Set(["files__read"]));
+  assert.match(clash, /^files_read_[0-9a-f]{8}$/);
   const long = declaredName("s".repeat(40), "t".repeat(40), new Set());
   assert.match(long, /^[a-zA-Z0-9_-]{64}$/);
+});
+
+test("C7: a name means one tool of one server, whichever other servers there are", () => {
+  const parts = ["a", "b", "_", "__", "a_", "_a", "a__b", "b__a", "a b", "x".repeat(60), "é"];
+  const pairs = parts.flatMap((server) => parts.map((tool) => ({ server, tool })));
+  const called = pairs.map(({ server, tool }) => declaredName(server, tool, new Set()));
+  assert.equal(new Set(called).size, called.length);
+  for (const name of called) assert.match(name, /^[a-zA-Z0-9_-]{1,64}$/);
+  for (const [at, { server }] of pairs.entries()) assert(mayBeOf(server, called[at] ?? ""), server);
+  assert.equal(declaredName("a", "b__c", new Set()), "a__b__c");
+  assert.match(declaredName("a__b", "c", new Set()), /^a_b_c_[0-9a-f]{8}$/);
+  assert.equal(mayBeOf("a__b", "a__b__c"), false);
+});
+
+test("C7: a server or a function that is called like one of our tools is not allowed with it, only denied", async (t) => {
+  const functions = { write: { description: "", parameters: {}, run: () => Promise.resolve("") } };
+  const { tools } = await rig(t, {
+    functions,
+    config: {
+      approvals: { shell: "allow", write: "allow", delete: "deny", mcp: "deny" },
+      mcp: { shell: STDIO, delete: STDIO },
+    },
+  });
+  const offered = names(tools.definitions);
+  const shell = offered.find((name) => name.startsWith("shell__"));
+  assert(shell !== undefined && offered.some((name) => name.startsWith("delete__")));
+  const exec = (name: string, server = "") =>
+    request({ case: "mcpArgs", value: { name, server, argsJson: inline("{}") } });
+  assert.equal(tools.policy(exec(shell, "shell")).needsApproval, true);
+  assert.match((await tools.approve(exec(shell, "shell"), new Run())).reason ?? "", /is denied/u);
+  // Not configured as a function: it would ask.
+  assert.match((await tools.approve(exec("write"), new Run())).reason ?? "", /needs an approval/u);
+  assert.equal(tools.policy(request({ case: "shellArgs", value: { command: "ls" } })).needsApproval, false);
 });
 
 test("only what is there is offered, and subagents go to their hook", async (t) => {

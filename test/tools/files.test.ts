@@ -103,6 +103,19 @@ test("write replaces a file in one step, keeps its mode, makes directories, and 
   outcome(await perform({ case: "writeArgs", value: { path: "run.sh/x", content: inline("") } }), "notFound");
 });
 
+test("write keeps the permissions of a file, not the bits that lend its owner's rights", async (t) => {
+  const { workspace, perform } = await rig(t);
+  put(workspace, { tool: "#!/bin/sh\n" });
+  const path = join(workspace, "tool");
+  chmodSync(path, 0o6755);
+  assert.equal(statSync(path).mode & 0o7777, 0o6755);
+  outcome(
+    await perform({ case: "writeArgs", value: { path: "tool", content: inline("#!/bin/sh\nid\n") } }),
+    "success",
+  );
+  assert.equal(statSync(path).mode & 0o7777, 0o755);
+});
+
 test("write and delete honour the hash that they expect", async (t) => {
   const { workspace, perform } = await rig(t);
   put(workspace, { "a.txt": "old", "b.txt": "b" });
