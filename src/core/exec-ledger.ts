@@ -133,7 +133,7 @@ export function step(state: State, input: Input): Step {
       assert(state.open !== undefined, "only an open step breaks");
       return cutOff(state, state.open);
     case "recovered":
-      return state.open === undefined ? [state, issuePlanned(state)] : cutOff(state, state.open);
+      return recovered(state);
     default:
       return unreachable(input);
   }
@@ -180,6 +180,11 @@ function settle(state: State, execId: string): Step {
   const outcome = isInTime ? "answered" : "unknown";
   const ignored = state.ignored + (seqno !== undefined && !isInTime ? 1 : 0);
   return [{ ...put(state, execId, outcome, exec.eventId), ignored }, [{ kind: "settled", execId, outcome }]];
+}
+
+function recovered(state: State): Step {
+  if (state.open === undefined) return [state, issuePlanned(state)];
+  return cutOff(state, state.open);
 }
 
 /** The step begins anew, whoever cut it off: a crash or its provider. */
