@@ -119,4 +119,36 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
   },
+  {
+    name: "a step that begins anew sends the head of a response that has nothing to show",
+    file: "test/gateway/http/streaming.test.ts",
+    test: "over HTTP/1 the head waits for the first content",
+    patches: [
+      {
+        file: "src/gateway/http/streamed-answer.ts",
+        from: 'if (early.value.kind !== "restarted") return { next };',
+        to: 'if (early.value.kind === "restarted") return { next };',
+      },
+    ],
+  },
+  {
+    name: "the head leaves after a second, and a failure after it is a 200",
+    file: "test/gateway/http/manual.test.ts",
+    test: "the gateway's limits in the operator's manual",
+    patches: [
+      { file: "src/gateway/http/http-limits.ts", from: "headHeldMs: 10_000,", to: "headHeldMs: 1_000," },
+    ],
+  },
+  {
+    name: "whatever the provider's status was, the client is told 503",
+    file: "test/gateway/provider-status.test.ts",
+    test: "streamed: a provider's refusal before the first word is the client's",
+    patches: [
+      {
+        file: "src/gateway/openai/failures.ts",
+        from: "return status >= 500 && status < 600 ? { ...row, status } : row;",
+        to: "return row;",
+      },
+    ],
+  },
 ];

@@ -11,8 +11,8 @@ export interface HttpLimits {
   readonly bodyTimeoutMs: number;
   /** JSON is small as text and large once parsed. */
   readonly jsonValuesMax: number;
-  /** So long a failure may come and still be an HTTP status; afterwards the response begins. */
-  readonly firstDeltaMs: number;
+  /** So long the head of a streamed response waits for the first content; a failure until then is an HTTP status. */
+  readonly headHeldMs: number;
   /** Silence after which a client is sent an empty delta. */
   readonly heartbeatMs: number;
   /** A client that takes nothing for so long is cut. */
@@ -28,8 +28,8 @@ export const HTTP_LIMITS: HttpLimits = Object.freeze({
   bodyTimeoutMs: 60_000,
   // A history of 25,000 messages; a parser needs at most half a second for so many, whatever they are.
   jsonValuesMax: 256 * 1024,
-  // People wait longer than this for a first word, and no client gives up on headers so soon.
-  firstDeltaMs: 1_000,
+  // A provider that refuses does so within seconds; proxies cut at 30 s and more without a byte.
+  headHeldMs: 10_000,
   // Clients and proxies begin to doubt at 15 s.
   heartbeatMs: 10_000,
   stalledMs: 30_000,

@@ -1,7 +1,8 @@
 /**
  * An answer as server-sent events, written while it comes.
  *
- * A failure that comes soon is an HTTP status, which every client understands. So the head waits a moment for the first delta; then it leaves,
+ * A failure before the first content is an HTTP status, which every client understands: it has rules for each, and a `retry-after`. So the head
+ * waits for the first content, though not for long: slow models think for a minute, and proxies cut a connection without a byte. Then it leaves
  * with the role, and empty deltas fill the silence. A failure after that is an error chunk, and no `[DONE]`.
  *
  * The next delta is asked for when the client has taken the last one: a slow client slows its own answer, and holds one delta of memory (F2).
@@ -26,7 +27,7 @@ export interface StreamedAnswer {
   readonly telling: Telling;
   /** Where a client that comes back stands. */
   readonly after?: FramePlace | undefined;
-  readonly limits: Pick<HttpLimits, "firstDeltaMs" | "heartbeatMs">;
+  readonly limits: Pick<HttpLimits, "headHeldMs" | "heartbeatMs">;
 }
 
 const SSE_HEADERS: ResponseHeaders = Object.freeze({
@@ -42,9 +43,7 @@ export async function streamAnswer(streamed: StreamedAnswer, headers: () => Resp
   const frames = new FrameWriter(call, () => chunks.heartbeat(), limits.heartbeatMs);
   const deltas = answer.deltas[Symbol.asyncIterator]();
   try {
-    const first = deltas.next();
-    const early = await within(call, first, limits.firstDeltaMs);
-    if (early?.done === false) throwFailure(early.value, telling);
+    const first = await firstContent(streamed, deltas);
     call.begin(200, { ...SSE_HEADERS, ...headers() });
     await frames.write(chunks.begin());
     await writeDeltas(chunks, frames, streamed, deltas, first);
@@ -64,12 +63,12 @@ async function writeDeltas(
   frames: FrameWriter,
   { call, telling, after }: StreamedAnswer,
   deltas: AsyncIterator<AnswerDelta>,
-  first: Promise<IteratorResult<AnswerDelta>>,
+  first: First,
 ): Promise<void> {
-  for (let next = first; ; next = deltas.next()) {
+  for (let { next } = first; ; next = deltas.next()) {
     const result = await call.wait(next);
     if (result.done === true) {
-      if (after === undefined || next !== first) throw lostAnswer();
+      if (after === undefined || next !== first.next) throw lostAnswer();
       // It had everything but the last word.
       telling.isTold = true;
       frames.finish([chunks.done()]);
@@ -98,16 +97,27 @@ function throwFailure(delta: AnswerDelta, telling: Telling): void {
   throw error;
 }
 
-/** What it says within the time, or undefined; it goes on either way. */
-async function within<Value>(
-  call: HttpCall,
-  promise: Promise<Value>,
-  timeMs: number,
-): Promise<Value | undefined> {
+interface First {
+  /** The first delta that has something to show, on its way if the time is over. */
+  readonly next: Promise<IteratorResult<AnswerDelta>>;
+}
+
+/** Waits for the first content, so long at most; throws the failure that comes before it. */
+async function firstContent(
+  { call, telling, limits }: StreamedAnswer,
+  deltas: AsyncIterator<AnswerDelta>,
+): Promise<First> {
   const late = Promise.withResolvers<undefined>();
-  const timer = setTimeout(() => late.resolve(undefined), timeMs);
+  const timer = setTimeout(() => late.resolve(undefined), limits.headHeldMs);
   try {
-    return await call.wait(Promise.race([promise, late.promise]));
+    for (;;) {
+      const next = deltas.next();
+      const early = await call.wait(Promise.race([next, late.promise]));
+      if (early === undefined || early.done === true) return { next };
+      throwFailure(early.value, telling);
+      // A step that begins anew shows nothing.
+      if (early.value.kind !== "restarted") return { next };
+    }
   } finally {
     clearTimeout(timer);
   }

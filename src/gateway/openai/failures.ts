@@ -5,7 +5,8 @@
  * particular a refusal of the server's own credentials is no 401 (the client would ask its user for another API key)
  * and no 5xx (the client would try again): 424, the thing that this answer depends on failed.
  *
- * Two closed tables, one row per kind and per code.
+ * Two closed tables, one row per kind and per code. The provider's own status is passed on where it says the same as the kind: clients
+ * have rules for 408, 429, 500 and 529 of their own.
  */
 import { type ErrorCode, HoldfastError } from "../../protocol/errors.ts";
 import { type Failure, FailureKind } from "../../protocol/messages.ts";
@@ -44,13 +45,35 @@ const OF_FAILURE: Readonly<Record<FailureKind, Row>> = {
 /** Of a turn that failed; what a newer server knows and we do not is the server's own fault. */
 export function failureError(failure: Failure | undefined): GatewayError {
   const kind = failure?.kind ?? FailureKind.UNSPECIFIED;
-  const row = OF_FAILURE[kind] ?? BROKEN;
+  const row = withStatus(OF_FAILURE[kind] ?? BROKEN, kind, failure?.providerStatus ?? 0);
   const message = failure?.message ?? "";
   return new GatewayError({
     ...row,
     message: message === "" ? "the model's turn failed, and nobody said why; try again" : message,
     retryAfterMs: failure?.retryAfterMs,
   });
+}
+
+const TOO_SLOW: Row = { status: 408, type: "timeout_error", code: "model_unavailable" };
+const NO_CREDIT: Row = { status: 402, type: "invalid_request_error", code: "insufficient_quota" };
+
+/** Those of a request that cannot succeed: none of them is retried by anybody, and none is about who asks. */
+const REFUSALS: ReadonlySet<number> = new Set([400, 405, 406, 411, 413, 414, 415, 422, 431]);
+
+function withStatus(row: Row, kind: FailureKind, status: number): Row {
+  switch (kind) {
+    case FailureKind.RATE_LIMITED:
+      return status === 402 ? NO_CREDIT : row;
+    case FailureKind.MODEL_UNAVAILABLE:
+      if (status === 408) return TOO_SLOW;
+      return status >= 500 && status < 600 ? { ...row, status } : row;
+    case FailureKind.INVALID_REQUEST:
+    case FailureKind.CONTEXT_TOO_LONG:
+    case FailureKind.CONTENT_FILTERED:
+      return REFUSALS.has(status) ? { ...row, status } : row;
+    default:
+      return row;
+  }
 }
 
 const OF_CODE: Readonly<Record<ErrorCode, Row>> = {

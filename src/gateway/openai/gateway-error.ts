@@ -8,13 +8,15 @@
  * Invariant: an error that is not retryable has a status that nobody retries.
  */
 
-/** OpenAI's own names, and three of ours for what OpenAI has no word for. */
+/** OpenAI's own names, and four of ours for what OpenAI has no word for. */
 export type ErrorType =
   | "invalid_request_error"
   | "authentication_error"
   | "permission_error"
   | "rate_limit_error"
   | "server_error"
+  /** The provider answered 408: a status below 500 that a retry may mend. */
+  | "timeout_error"
   /** The server's own access to the provider is wrong: its operator must act, the client cannot. */
   | "upstream_error"
   /** Somebody stopped the answer on purpose. */
@@ -52,9 +54,11 @@ export class GatewayError extends Error {
 
   /** The same again, later, may succeed. */
   get isRetryable(): boolean {
-    return this.type === "rate_limit_error" || this.type === "server_error";
+    return RETRYABLE.has(this.type);
   }
 }
+
+const RETRYABLE: ReadonlySet<ErrorType> = new Set(["rate_limit_error", "server_error", "timeout_error"]);
 
 export interface ErrorBody {
   readonly error: {

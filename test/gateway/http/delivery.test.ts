@@ -55,7 +55,7 @@ for (const version of VERSIONS) {
   });
 
   test(`over HTTP/${version} who hangs up before anything was said has not got it either`, async (t) => {
-    const rig = await startGateway(t, { firstDeltaMs: 60_000 });
+    const rig = await startGateway(t, { headHeldMs: 60_000 });
     const waiting = new ScriptedAnswer("waiting", []);
     const accepting = Promise.withResolvers<ScriptedAnswer>();
     rig.answers.give(waiting, accepting.promise);

@@ -34,6 +34,10 @@ export function ended(eventId: number): AnswerDelta {
   return { kind: "ended", ...end, eventId, endsEvent: true };
 }
 
+export function restarted(eventId: number): AnswerDelta {
+  return { kind: "restarted", eventId, endsEvent: true };
+}
+
 export function failed(eventId: number): AnswerDelta {
   const end = {
     reason: "failed",

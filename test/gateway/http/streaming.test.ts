@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { GatewayError } from "../../../src/gateway/openai/index.ts";
 import { HoldfastError } from "../../../src/protocol/index.ts";
-import { ALICE_KEY, ask, bearer, readJson, VERSIONS } from "../../server/http/rig.ts";
+import { ALICE_KEY, ask, bearer, eventually, readJson, VERSIONS } from "../../server/http/rig.ts";
 import { askChat, chatBody, contentOf, errorOf, framesOf, openChat, startGateway } from "./gateway-rig.ts";
-import { calls, ended, failed, ScriptedAnswer, text } from "./scripted-answers.ts";
+import { calls, ended, failed, restarted, ScriptedAnswer, text } from "./scripted-answers.ts";
 
 const STREAM = { body: chatBody({ stream: true }) };
 
@@ -104,8 +104,29 @@ for (const version of VERSIONS) {
     assert.equal((await askChat(rig, version, STREAM)).status, 409);
   });
 
+  test(`over HTTP/${version} the head waits for the first content: what fails before it is a status, also when a step began anew`, async (t) => {
+    const rig = await startGateway(t, { headHeldMs: 60_000, heartbeatMs: 5 });
+    const failing = new ScriptedAnswer("failing", [restarted(1)]);
+    rig.answers.give(failing);
+    const asked = askChat(rig, version, STREAM);
+    await eventually(() => failing.taken === 1, "it was asked for");
+    failing.add(failed(2));
+    const refused = await asked;
+    assert.deepEqual([refused.status, errorOf(refused).type], [500, "server_error"]);
+    const speaking = new ScriptedAnswer("speaking", [restarted(1)]);
+    rig.answers.give(speaking);
+    const opening = openChat(t, rig, version);
+    await eventually(() => speaking.taken === 1, "it was asked for");
+    speaking.add(text(2, "there"));
+    const response = await opening;
+    await response.until("there");
+    assert.match(framesOf(response.soFar())[0]?.data ?? "", /"role":"assistant"/);
+    speaking.add(ended(3));
+    await response.ended;
+  });
+
   test(`over HTTP/${version} a model that is slow to begin: the role comes first, then heartbeats that are data`, async (t) => {
-    const rig = await startGateway(t, { firstDeltaMs: 20, heartbeatMs: 20 });
+    const rig = await startGateway(t, { headHeldMs: 20, heartbeatMs: 20 });
     const answer = new ScriptedAnswer("slow", []);
     rig.answers.give(answer);
     const response = await openChat(t, rig, version);

@@ -40,6 +40,36 @@ test("a status that clients retry is given if and only if a retry can help", () 
   }
 });
 
+const REAL_STATUSES = [
+  [FailureKind.MODEL_UNAVAILABLE, 408, "timeout_error"],
+  [FailureKind.RATE_LIMITED, 429, "rate_limit_error"],
+  [FailureKind.RATE_LIMITED, 402, "invalid_request_error"],
+  [FailureKind.MODEL_UNAVAILABLE, 500, "server_error"],
+  [FailureKind.MODEL_UNAVAILABLE, 502, "server_error"],
+  [FailureKind.MODEL_UNAVAILABLE, 503, "server_error"],
+  [FailureKind.MODEL_UNAVAILABLE, 529, "server_error"],
+  [FailureKind.INVALID_REQUEST, 422, "invalid_request_error"],
+  [FailureKind.CONTEXT_TOO_LONG, 413, "invalid_request_error"],
+] as const;
+
+test("a provider's status is passed on where it says what the failure is, with the type that goes with it", () => {
+  for (const [kind, providerStatus, type] of REAL_STATUSES) {
+    const error = failureError(create(FailureSchema, { kind, message: "why", providerStatus }));
+    assert.deepEqual([error.status, error.type], [providerStatus, type]);
+  }
+});
+
+test("whatever a provider answers, the status is one that clients retry if and only if a retry can help", () => {
+  for (const kind of kinds) {
+    for (let providerStatus = 0; providerStatus <= 700; providerStatus++) {
+      const error = failureError(create(FailureSchema, { kind, message: "why", providerStatus }));
+      assert.equal(isRetriedByClients(error), error.isRetryable, `${kind} ${providerStatus}`);
+      assert.equal(error.type === "server_error", error.status >= 500, `${kind} ${providerStatus}`);
+      assert.ok(error.status >= 400 && error.status < 600, `${kind} ${providerStatus}`);
+    }
+  }
+});
+
 test("failures have OpenAI's names", () => {
   const shape = (kind: FailureKind) => {
     const { status, type, code, param } = failure(kind);
