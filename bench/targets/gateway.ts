@@ -9,7 +9,7 @@ import { createAgent } from "../../src/agent/index.ts";
 import { createModels } from "../../src/agent/models/index.ts";
 import { openGateway } from "../../src/cli/open-gateway.ts";
 import type { Surroundings } from "../../src/cli/terminal.ts";
-import { type Gateway, gatewayHttp } from "../../src/gateway/index.ts";
+import { type Gateway, GATEWAY_LIMITS, gatewayHttp } from "../../src/gateway/index.ts";
 import { nodeSealing } from "../../src/sealing/node.ts";
 import { ApiKeys } from "../../src/server/api-keys.ts";
 import { countedLog } from "../../src/server/counted-log.ts";
@@ -60,6 +60,7 @@ async function start(given: Arguments): Promise<Measured> {
     logger,
     surroundings: surroundingsIn(directory, flagIn(given, "reuse")),
     onNotice: () => undefined,
+    openStreamsMax: GATEWAY_LIMITS.openStreamsMax,
     upstream: undefined,
     workspace: undefined,
   });

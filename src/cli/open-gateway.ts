@@ -48,6 +48,8 @@ export interface GatewayParts {
   readonly upstream: string | undefined;
   /** A directory that the gateway's agent may look into. */
   readonly workspace: string | undefined;
+  /** How many streams of one principal are open at most. */
+  readonly openStreamsMax: number;
 }
 
 export interface OpenGateway {
@@ -78,6 +80,7 @@ export async function openGateway(parts: GatewayParts): Promise<OpenGateway> {
     parts.workspace === undefined ? undefined : await openWorkspace(parts.workspace, parts.dataDir);
   const gateway = new Gateway({
     workspace,
+    limits: { openStreamsMax: parts.openStreamsMax },
     tables,
     sealer,
     secret: sealing.deriveStreamKey(homeKey, NAMES),
@@ -167,6 +170,7 @@ function wayWithin({ server, models }: GatewayParts): Way {
   const transport = memoryTransport(server.accept, {
     principalOf: (principal) => principal,
     blobs: server.blobs,
+    countsItself: true,
   });
   return {
     connect: transport.connect,

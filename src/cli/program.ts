@@ -11,6 +11,7 @@ import type { DoctorFlags } from "./doctor.ts";
 import type { InspectFlags } from "./inspect.ts";
 import type { KeysFlags } from "./keys.ts";
 import type { SessionsFlags } from "./sessions.ts";
+import { GATEWAY_LIMITS } from "../gateway/options.ts";
 import { CONFIG_FILE, LOG_LEVELS } from "./config-file.ts";
 import { DEFAULT_HOST, DEFAULT_LOG_LEVEL, DEFAULT_PORT, type Flags } from "./settings.ts";
 import type { Surroundings } from "./terminal.ts";
@@ -115,6 +116,10 @@ function addServe(root: Command, surroundings: Surroundings): void {
     .option(
       "--workspace <directory>",
       "files that the gateway's agent may read and search, beside its client's tools",
+    )
+    .option(
+      "--open-streams <count>",
+      `answers and waiting turns that one API key's principal may have at once at the gateway (default: ${GATEWAY_LIMITS.openStreamsMax})`,
     )
     .option(
       "--upstream-server <url>",

@@ -78,6 +78,7 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
       onNotice: (message) => notices.push(message),
       upstream: settings.upstreamServer,
       workspace: settings.workspace,
+      openStreamsMax: settings.openStreams,
     });
     running.gateway = opened;
     const { gateway, providers } = opened;

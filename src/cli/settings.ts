@@ -6,6 +6,7 @@ import { isIP } from "node:net";
 import { resolve } from "node:path";
 import type { ModelsConfig, ProviderConfig } from "../agent/models/index.ts";
 import { DEFAULTS as RETENTION } from "../core/retention.ts";
+import { GATEWAY_LIMITS } from "../gateway/options.ts";
 import type { ToolsConfig } from "../tools/config.ts";
 import {
   checkOrigin,
@@ -34,6 +35,7 @@ export interface Flags {
   readonly exitWhenIdle?: string;
   readonly upstreamServer?: string;
   readonly workspace?: string;
+  readonly openStreams?: string;
 }
 
 export interface ResolvedSettings {
@@ -55,6 +57,8 @@ export interface ResolvedSettings {
   readonly upstreamServer: string | undefined;
   /** What the gateway's agent may look into. */
   readonly workspace: string | undefined;
+  /** How many streams of one principal the gateway has open at most. */
+  readonly openStreams: number;
   /** From the environment only: flags are seen by everybody on the machine, files are copied. */
   readonly apiKey: string | undefined;
 }
@@ -93,12 +97,23 @@ export function resolveSettings(
     retentionMs: said.retentionMs ?? RETENTION.retentionMs,
     upstreamServer: flags.upstreamServer === undefined ? undefined : serverUrl(flags.upstreamServer),
     workspace: flags.workspace === undefined ? undefined : resolve(cwd, flags.workspace),
+    openStreams:
+      flags.openStreams === undefined ? GATEWAY_LIMITS.openStreamsMax : streamsOf(flags.openStreams),
     exitWhenIdleMs: flags.exitWhenIdle === undefined ? undefined : secondsOf(flags.exitWhenIdle),
     providers: said.providers ?? {},
     models: said.models ?? {},
     tools: said.tools,
     apiKey: environmentKey(env),
   };
+}
+
+/** More than the port takes sockets would promise what cannot be had. */
+const OPEN_STREAMS_MAX = 20_000;
+
+function streamsOf(text: string): number {
+  const count = /^[1-9]\d{0,4}$/.test(text) ? Number(text) : Number.NaN;
+  if (count <= OPEN_STREAMS_MAX) return count;
+  throw usageError(`--open-streams is a whole number from 1 to ${OPEN_STREAMS_MAX}, not "${text}"`);
 }
 
 function secondsOf(text: string): number {

@@ -31,7 +31,11 @@ export function newGatewayCounters(): GatewayCounters {
 }
 
 /** As Prometheus reads them. */
-export function gatewayMetrics(counters: GatewayCounters, parked: number, generating: number): string {
+export function gatewayMetrics(
+  counters: GatewayCounters,
+  parked: { readonly count: number; readonly bytes: number },
+  generating: number,
+): string {
   const lines = [
     "# HELP holdfast_gateway_requests_total Answers by how they came about.",
     "# TYPE holdfast_gateway_requests_total counter",
@@ -44,8 +48,11 @@ export function gatewayMetrics(counters: GatewayCounters, parked: number, genera
     ),
     "# HELP holdfast_gateway_sessions Sessions by what they do.",
     "# TYPE holdfast_gateway_sessions gauge",
-    `holdfast_gateway_sessions{state="parked"} ${parked}`,
+    `holdfast_gateway_sessions{state="parked"} ${parked.count}`,
     `holdfast_gateway_sessions{state="generating"} ${generating}`,
+    "# HELP holdfast_gateway_parked_bytes What the sessions that wait for tool results hold, about.",
+    "# TYPE holdfast_gateway_parked_bytes gauge",
+    `holdfast_gateway_parked_bytes ${parked.bytes}`,
     "# HELP holdfast_gateway_sessions_ended_total Sessions that ended without their client.",
     "# TYPE holdfast_gateway_sessions_ended_total counter",
     `holdfast_gateway_sessions_ended_total{why="evicted"} ${counters.evicted}`,

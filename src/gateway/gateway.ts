@@ -33,6 +33,12 @@ import { SessionStore } from "./session-store.ts";
 /** Longer than a stream takes to be read back, shorter than a client waits. */
 const CATCH_UP_MS = 5_000;
 
+/** Of a conversation that is there, or of a new one. */
+interface Beginning {
+  readonly session: SessionRecord | undefined;
+  readonly messages: readonly LineMessage[];
+}
+
 export class Gateway implements GatewayAnswers {
   readonly counters: GatewayCounters = newGatewayCounters();
   readonly #options: GatewayOptions;
@@ -76,7 +82,7 @@ export class Gateway implements GatewayAnswers {
       sessionTtlMs,
       now: this.#now,
       onBug,
-      onParked: (session) => this.#live.makeRoom(session),
+      onParking: (session) => this.#live.makeRoom(session),
       onAbandoned: (session) => this.#live.giveUp(session, "abandoned"),
       onExpired: (session) => this.#live.giveUp(session, "expired"),
       onOver: (session) => this.#forget(session),
@@ -98,6 +104,7 @@ export class Gateway implements GatewayAnswers {
         await this.#store.remove(record, { withResponses: false });
       }
     }
+    this.#live.makeRoom();
   }
 
   /** Lets go of everything; the next start takes it up again. Behind it nothing here asks the disk any more. */
@@ -131,9 +138,8 @@ export class Gateway implements GatewayAnswers {
   }
 
   metrics(): string {
-    const count = (state: SessionRecord["state"]): number =>
-      this.sessions.filter((record) => record.state === state).length;
-    return gatewayMetrics(this.counters, count("parked"), count("generating"));
+    const generating = this.sessions.filter(({ state }) => state === "generating").length;
+    return gatewayMetrics(this.counters, this.#live.parked, generating);
   }
 
   models(): readonly ListedModel[] {
@@ -247,6 +253,7 @@ export class Gateway implements GatewayAnswers {
       answered: hasWords ? [] : session.record.pending,
       responses: [...keys],
       parkedMax: call.parkedMax,
+      historyBytes: call.bodyBytes,
       updatedMs: this.#now(),
     };
     const reading = this.#reading(call, session);
@@ -269,14 +276,17 @@ export class Gateway implements GatewayAnswers {
     return this.#open(call, facts, { session: undefined, messages });
   }
 
-  /** A stream for the next turn: of a conversation that is there, or of a new one. */
-  async #open(
+  /** A stream for the next turn, if the principal may have one more. */
+  async #open(call: ChatCall, facts: Facts, beginning: Beginning): Promise<Answer> {
+    const leaveRoom = this.#live.reserve(facts.principal);
+    return this.#begin(call, facts, beginning, leaveRoom).finally(leaveRoom);
+  }
+
+  async #begin(
     call: ChatCall,
     { principal, model, context, lineage, request }: Facts,
-    {
-      session,
-      messages,
-    }: { readonly session: SessionRecord | undefined; readonly messages: readonly LineMessage[] },
+    { session, messages }: Beginning,
+    leaveRoom: () => void,
   ): Promise<Answer> {
     const { client, blobs } = this.#options.clientOf(principal);
     const conversationId = session?.conversationId ?? randomBytes(16).toString("hex");
@@ -302,12 +312,14 @@ export class Gateway implements GatewayAnswers {
       context,
       requestHead: lineage.whole,
       parkedMax: call.parkedMax,
+      historyBytes: call.bodyBytes,
       responses: [...keys],
       checkpoint: session?.checkpoint ?? "",
       createdMs: this.#now(),
     });
     const live = new Session(this.#sessionContext, record, { stream, blobs, isResumed: false });
     this.#live.add(live);
+    leaveRoom();
     this.#live.admit(live);
     const reading = this.#reading(call, live);
     try {

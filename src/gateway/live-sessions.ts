@@ -1,27 +1,42 @@
 /**
- * The sessions whose turn is open, in this process, and how many of them may wait.
+ * The sessions whose turn is open, in this process, and how many there may be.
  *
- * Each is an open stream. Those that wait for tool results cost no tokens, so there may be many; when there are too many, the
- * one that has waited longest makes room. Its client is not told: it gets a fresh stream when it comes back.
+ * Each is an open stream, of which a principal has so many at most. When they are used up, the session that has waited longest for its
+ * client makes room; when none waits, the request is refused with a time to come back. A server elsewhere may have a limit of its
+ * own: it is learned from its refusal, and answered in the same way.
+ *
+ * Those that wait for tool results are bounded by what they hold (`parking.ts`). Who ends is not told: it gets a fresh stream when it comes back.
+ *
+ * Invariant: no more than `openStreamsMax` of a principal are open or being opened, and what waits never exceeds its bounds.
  */
 import type { GatewayCounters } from "./counters.ts";
 import type { Errands } from "./errands.ts";
 import type { SessionLookup } from "./matching.ts";
 import type { GatewayLimits } from "./options.ts";
+import { crowdedOut, type Parked, parkedBytes } from "./parking.ts";
+import { tooManyOpen } from "./refusals.ts";
 import type { Session } from "./session.ts";
 import type { SessionRecord } from "./session-record.ts";
 
 export interface LiveSessionsOptions {
   /** Those whose turn is over. */
   readonly store: SessionLookup;
-  readonly limits: Pick<GatewayLimits, "parkedMax" | "parkedPerPrincipalMax">;
+  readonly limits: Pick<GatewayLimits, "openStreamsMax" | "parkedBytesMax">;
   readonly counters: GatewayCounters;
   readonly errands: Errands;
+}
+
+interface ParkedSession extends Parked {
+  readonly session: Session;
 }
 
 export class LiveSessions implements SessionLookup {
   readonly #options: LiveSessionsOptions;
   readonly #byStream = new Map<string, Session>();
+  /** Streams that are about to be opened, by principal. */
+  readonly #reserved = new Map<string, number>();
+  /** Those that the server had no room for. They go as soon as it lets them in. */
+  readonly #unwelcome = new Set<Session>();
 
   constructor(options: LiveSessionsOptions) {
     this.#options = options;
@@ -39,31 +54,96 @@ export class LiveSessions implements SessionLookup {
     this.#byStream.set(session.record.answer.streamId, session);
   }
 
-  /** When the server has no room for a new stream of the principal, a session that waits makes it. One that is resumed has its room. */
+  remove(session: Session): void {
+    this.#byStream.delete(session.record.answer.streamId);
+    this.#unwelcome.delete(session);
+  }
+
+  /**
+   * Room for one more stream of the principal. Throws when there is none. What it returns is called when the session is
+   * added, or will not be.
+   */
+  reserve(principal: string): () => void {
+    const { openStreamsMax } = this.#options.limits;
+    for (const session of this.#unwelcome) {
+      if (session.record.principal !== principal) continue;
+      // It may have room by now: then the next one is let in.
+      session.turn.stream.wake();
+      throw tooManyOpen();
+    }
+    const own = this.all.filter(({ record, isEnding }) => record.principal === principal && !isEnding);
+    const reserved = this.#reserved.get(principal) ?? 0;
+    if (own.length + reserved >= openStreamsMax && !this.#evictOne(principal)) throw tooManyOpen();
+    this.#reserved.set(principal, reserved + 1);
+    let isHeld = true;
+    return () => {
+      if (!isHeld) return;
+      isHeld = false;
+      const left = (this.#reserved.get(principal) ?? 1) - 1;
+      if (left === 0) this.#reserved.delete(principal);
+      else this.#reserved.set(principal, left);
+    };
+  }
+
+  /** When the server has no room for a new stream of the principal, a session that waits makes it, or the new one is refused. */
   admit(session: Session): void {
     const stop = session.turn.stream.watch(({ durability, trouble }) => {
       const isWelcome = durability !== undefined;
       if (isWelcome) stop();
-      else if (trouble?.code === "overloaded") this.#options.errands.run(this.#evictFor(session));
+      else if (trouble?.code === "overloaded") this.#options.errands.run(this.#makeRoomFor(session));
     });
   }
 
-  async #evictFor({ record, turn }: Session): Promise<void> {
-    const oldest = longestWaiting(
-      this.#waiting.filter((other) => other.record.principal === record.principal),
-    );
-    if (oldest === undefined) return;
-    this.giveUp(oldest, "evicted");
-    await oldest.turn.stream.ended;
-    turn.stream.wake();
+  async #makeRoomFor(session: Session): Promise<void> {
+    if (session.isEnding) return;
+    const evicted = this.#evictOne(session.record.principal);
+    if (evicted === undefined) {
+      this.#unwelcome.add(session);
+      session.turn.fail(tooManyOpen());
+      await session.stop();
+      return;
+    }
+    await evicted.turn.stream.ended;
+    session.turn.stream.wake();
   }
 
-  get #waiting(): readonly Session[] {
-    return this.all.filter((session) => session.isWaiting && !session.isBusy);
+  /** The one of the principal's that has waited longest; undefined when none waits. */
+  #evictOne(principal: string): Session | undefined {
+    const [oldest] = this.#waiting
+      .filter((one) => one.principal === principal && one.canGo)
+      .toSorted((a, b) => a.sinceMs - b.sinceMs);
+    if (oldest !== undefined) this.giveUp(oldest.session, "evicted");
+    return oldest?.session;
   }
 
-  remove({ record }: Session): void {
-    this.#byStream.delete(record.answer.streamId);
+  get #waiting(): readonly ParkedSession[] {
+    return this.all
+      .filter((session) => session.isWaiting)
+      .map((session) => {
+        const { principal, updatedMs: sinceMs, historyBytes } = session.record;
+        return { session, principal, sinceMs, bytes: parkedBytes(historyBytes), canGo: !session.isBusy };
+      });
+  }
+
+  /** Those that wait for tool results, and what they hold. */
+  get parked(): { readonly count: number; readonly bytes: number } {
+    const waiting = this.#waiting;
+    return { count: waiting.length, bytes: waiting.reduce((sum, { bytes }) => sum + bytes, 0) };
+  }
+
+  /** Before it begins to wait: those that there is no room for any more end. Without one: after a start. */
+  makeRoom(newcomer?: Session): void {
+    const next = newcomer?.record;
+    const about =
+      next === undefined
+        ? undefined
+        : {
+            principal: next.principal,
+            bytes: parkedBytes(next.historyBytes),
+            countMax: next.parkedMax,
+          };
+    const crowd = crowdedOut(this.#waiting, about, this.#options.limits.parkedBytesMax);
+    for (const { session } of crowd) this.giveUp(session, "evicted");
   }
 
   /** Whatever waits for results is here: the disk is asked only about what does not. */
@@ -83,23 +163,8 @@ export class LiveSessions implements SessionLookup {
     return this.#options.store.byLineage(principal, model, context, head);
   }
 
-  /** Too many wait: the one that has waited longest ends. */
-  makeRoom(parked: Session): void {
-    const { parkedMax, parkedPerPrincipalMax: perPrincipal } = this.#options.limits;
-    const parkedPerPrincipalMax = Math.min(perPrincipal, parked.record.parkedMax ?? perPrincipal);
-    const waiting = this.#waiting;
-    const own = waiting.filter(({ record }) => record.principal === parked.record.principal);
-    const crowd = own.length > parkedPerPrincipalMax ? own : waiting.length > parkedMax ? waiting : [];
-    const oldest = longestWaiting(crowd);
-    if (oldest !== undefined && oldest !== parked) this.giveUp(oldest, "evicted");
-  }
-
   giveUp(session: Session, why: "evicted" | "expired" | "abandoned"): void {
     this.#options.counters[why]++;
     this.#options.errands.run(session.stop());
   }
-}
-
-function longestWaiting(sessions: readonly Session[]): Session | undefined {
-  return sessions.toSorted((a, b) => a.record.updatedMs - b.record.updatedMs)[0];
 }

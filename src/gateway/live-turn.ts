@@ -162,6 +162,15 @@ export class LiveTurn {
     return this.#telling.answer.read(seenThrough);
   }
 
+  /** Those who wait for more are told this instead. */
+  fail(failure: Error): void {
+    this.#finish(failure);
+  }
+
+  #finish(failure: Error | undefined): void {
+    for (const { answer } of [this.#telling, ...this.#earlier]) answer.finish(failure);
+  }
+
   /** For who reads the answer from the log: a reader like any other, until the returned function is called. */
   attend(): () => void {
     let isPresent = true;
@@ -217,7 +226,7 @@ export class LiveTurn {
       failure ??= new HoldfastError("unavailable", "the answer was cut off; try again");
     }
     this.#isOver = true;
-    for (const { answer } of [this.#telling, ...this.#earlier]) answer.finish(failure);
+    this.#finish(failure);
     this.#change();
     this.#options.onOver();
   }

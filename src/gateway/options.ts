@@ -36,9 +36,10 @@ export interface GatewayOptions {
 export interface GatewayLimits {
   /** How long a session waits for its client: for tool results, or for the next message. */
   readonly sessionTtlMs: number;
-  /** Sessions that wait for tool results. Each is an open stream, of which a principal has at most 100. */
-  readonly parkedPerPrincipalMax: number;
-  readonly parkedMax: number;
+  /** Streams of one principal that are open: answers under way, and sessions that wait for tool results. */
+  readonly openStreamsMax: number;
+  /** What the sessions that wait for tool results may hold, of all principals; one may have half. */
+  readonly parkedBytesMax: number;
   /** How long an answer that nobody reads goes on, so that a retry can come to it. */
   readonly graceMs: number;
   /** Tool results continue a turn of fewer model calls than this; the server ends one at 200. */
@@ -49,8 +50,9 @@ export interface GatewayLimits {
 
 export const GATEWAY_LIMITS: GatewayLimits = {
   sessionTtlMs: 30 * 60_000,
-  parkedPerPrincipalMax: 64,
-  parkedMax: 1_000,
+  // A team behind one API key.
+  openStreamsMax: 1_000,
+  parkedBytesMax: 512 * 1024 * 1024,
   graceMs: 60_000,
   turnStepsMax: 190,
   idempotencyTtlMs: 24 * 60 * 60_000,

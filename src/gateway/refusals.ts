@@ -17,6 +17,17 @@ export function noMessages(): GatewayError {
   return new GatewayError({ status: 400, type: "invalid_request_error", param: "messages", message });
 }
 
+export function tooManyOpen(): GatewayError {
+  return new GatewayError({
+    status: 429,
+    type: "rate_limit_error",
+    code: "open_streams_limit",
+    message:
+      "As many answers as there may be at once are under way for this API key's principal. Wait until one is over, or raise --open-streams.",
+    retryAfterMs: 2_000,
+  });
+}
+
 export function otherAnswer(): GatewayError {
   const message =
     "This Last-Event-ID is of another answer of the stream. Ask without it: the latest answer is told from its beginning.";

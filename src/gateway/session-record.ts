@@ -38,8 +38,10 @@ const SESSION = z.object({
   answered: z.array(PENDING).default([]),
   /** How many model calls the turn has made: it can be asked for no more than its limit. */
   steps: z.number(),
-  /** How many sessions of its API key may wait for tools; undefined: as many as everybody's. */
+  /** How many sessions of its API key may wait for tools; undefined: as many as there is room for. */
   parkedMax: z.number().optional(),
+  /** Of the request that is being, or was, answered: about what its turn holds in memory. */
+  historyBytes: z.number().default(0),
   /** The rows by which a retry finds the answer. They go with the session when it comes to no good end. */
   responses: z.array(z.string()),
   /** The conversation after its last finished turn: an encoded ConversationState in base64. */

@@ -20,8 +20,8 @@ export interface SessionContext {
   readonly sessionTtlMs: number;
   readonly now: () => number;
   readonly onBug: (bug: unknown) => void;
-  /** It waits for tool results now. */
-  readonly onParked: (session: Session) => void;
+  /** It is about to wait for tool results. */
+  readonly onParking: (session: Session) => void;
   readonly onAbandoned: (session: Session) => void;
   readonly onExpired: (session: Session) => void;
   readonly onOver: (session: Session) => void;
@@ -77,6 +77,11 @@ export class Session {
   /** For the results of tools, and nobody is about to end it. */
   get isWaiting(): boolean {
     return this.record.state === "parked" && !this.#isRemoved;
+  }
+
+  /** Its turn is being stopped, or came to no good end. */
+  get isEnding(): boolean {
+    return this.#isRemoved;
   }
 
   /** Judged by the clock, as its rows are: a machine that slept has missed the timer. */
@@ -142,6 +147,7 @@ export class Session {
       await this.#remove({ withResponses: hasFailed });
       return delta;
     }
+    if (pause.kind === "calls") this.#context.onParking(this);
     const head = chain(this.record.requestHead, levelled(answerLine(pause)));
     this.record = {
       ...this.record,
@@ -154,7 +160,6 @@ export class Session {
       updatedMs: this.#context.now(),
     };
     await this.save();
-    if (pause.kind === "calls") this.#context.onParked(this);
     this.#watch();
     return delta;
   }

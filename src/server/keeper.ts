@@ -53,6 +53,8 @@ export class Keeper {
   readonly #vain = new Map<string, budget.State>();
   /** How many opens of each principal are under way. */
   readonly #making = new Map<string, number>();
+  /** Streams in hand that do not count for their principal's limit, by id. */
+  readonly #uncounted = new Map<string, string>();
   readonly #blobs: BlobStore | undefined;
   #hasOrphans = true;
   #renewedMs = 0;
@@ -132,6 +134,7 @@ export class Keeper {
 
   async #open(meta: AcceptedMeta, attach: AttachFrame): Promise<FoundStream> {
     const name = { principal: meta.principal, idempotencyKey: meta.idempotencyKey };
+    if (meta.countsItself === true) return this.#openCounted(meta, name, attach, 0);
     // Those that are being made count as well: a hundred at the same time must not become two hundred (E8).
     const others = this.#making.get(name.principal) ?? 0;
     this.#making.set(name.principal, others + 1);
@@ -165,7 +168,9 @@ export class Keeper {
       let openStreams = 0;
       try {
         stored = await store.load(name);
-        if (stored.kind === "absent") openStreams = others + (await store.countOpen(name.principal));
+        if (stored.kind === "absent" && meta.countsItself !== true) {
+          openStreams = others + (await store.countOpen(name.principal)) - this.#uncountedOf(name);
+        }
       } catch {
         this.#context.counters.storeFailures++;
         stored = undefined;
@@ -191,6 +196,10 @@ export class Keeper {
       }
       // Somebody else made, expired or forgot it in between: look again.
     }
+  }
+
+  #uncountedOf({ principal }: StreamName): number {
+    return [...this.#uncounted.values()].filter((owner) => owner === principal).length;
   }
 
   #decide(
@@ -249,7 +258,9 @@ export class Keeper {
     }
     const id = idOf(name);
     const onDropped = (): void => {
-      if (this.#hosted.get(id) === hosted) this.#hosted.delete(id);
+      if (this.#hosted.get(id) !== hosted) return;
+      this.#hosted.delete(id);
+      this.#uncounted.delete(id);
     };
     const hosted = new HostedStream(
       this.#context,
@@ -261,6 +272,7 @@ export class Keeper {
       onDropped,
       birth,
     );
+    if (meta.countsItself === true) this.#uncounted.set(id, name.principal);
     this.#hosted.set(id, hosted);
     return { kind: "hosted", hosted, resumed: birth === undefined };
   }

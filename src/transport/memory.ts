@@ -28,6 +28,8 @@ export interface MemoryTransportOptions {
   readonly principalOf: (credentials: string | undefined) => string | undefined;
   /** The blobs of the server, as it sees them. Without them every blob is `not_found`. */
   readonly blobs?: ServedBlobs | undefined;
+  /** Whoever connects bounds its principals' open streams itself. Default: the server does. */
+  readonly countsItself?: boolean;
   /** Needed only for `delay`. Default: the system's. */
   readonly environment?: Environment;
 }
@@ -78,6 +80,7 @@ const END = Symbol("end of the connection");
 
 export function memoryTransport(accept: Accept, options: MemoryTransportOptions): MemoryTransport {
   const environment = options.environment ?? systemEnvironment();
+  const { countsItself = false } = options;
   const connections = new Set<MemoryConnection>();
 
   function connect(meta: ClientMeta, handler: Handler<ServerFrame>): Wire<ClientFrame> {
@@ -117,7 +120,7 @@ export function memoryTransport(accept: Accept, options: MemoryTransportOptions)
         return loseBoth(refused());
       }
       const { idempotencyKey, streamKey } = meta;
-      server.handler = accept({ idempotencyKey, streamKey, principal }, server);
+      server.handler = accept({ idempotencyKey, streamKey, principal, countsItself }, server);
     });
     return client;
   }

@@ -41,6 +41,8 @@ export interface ConnectionMeta {
 /** The same, as a server sees it once the API key has been checked. */
 export interface AcceptedMeta extends ConnectionMeta {
   readonly principal: string;
+  /** The peer is a part of this process that bounds the principal's open streams itself: they do not count for the server's limit. */
+  readonly countsItself?: boolean;
 }
 
 export interface ClientMeta extends ConnectionMeta {

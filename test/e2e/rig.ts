@@ -62,6 +62,8 @@ export interface ClientProcess {
 export class Rig {
   readonly bugs: unknown[] = [];
   connects = 0;
+  /** Whoever connects bounds its open streams itself, as a gateway in the server's process does. */
+  countsItself = false;
   readonly #application: Application;
   readonly #transport;
   readonly #clients: Client[] = [];
@@ -75,7 +77,7 @@ export class Rig {
     this.#application = application;
     const accept: Accept = (meta, wire) => {
       this.connects++;
-      return this.#running.accept(meta, wire);
+      return this.#running.accept({ ...meta, countsItself: this.countsItself }, wire);
     };
     this.#transport = memoryTransport(accept, {
       principalOf: (credentials) => credentials ?? PRINCIPAL,

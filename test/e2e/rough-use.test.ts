@@ -137,6 +137,25 @@ test("E8: a hundred open streams are the limit, also when they are opened at the
   assert.ok(live <= LIMITS.openStreamsPerPrincipalMax, `${live} streams are open`);
 });
 
+test("E8: streams of who counts them itself are as many as it likes, and take nothing from others' hundred", async (t) => {
+  const rig = await Rig.start(t, repeating);
+  const client = rig.client();
+  const most = LIMITS.openStreamsPerPrincipalMax;
+  const open = (count: number): Promise<readonly ClientStream[]> =>
+    Promise.all(Array.from({ length: count }, () => client.open({ first: bytes("0") })));
+  const isLive = ({ status }: ClientStream): boolean => status.state === "live";
+  rig.countsItself = true;
+  const apart = await open(most + 5);
+  await until(() => apart.every(isLive), "more than a hundred");
+  rig.countsItself = false;
+  const first = await open(1);
+  await until(() => first.every(isLive), "one beside them");
+  const native = await open(most - 1);
+  await until(() => native.every(isLive), "and a hundred");
+  const [more] = await open(1);
+  await until(() => more?.status.trouble?.code === "overloaded", "and no more");
+});
+
 test("F1: an application that does not wait for its events loses some, is told so, and still ends", async (t) => {
   const rig = await Rig.start(t, async (stream) => {
     for (let at = 0; at < 30; at++) void stream.emit(new Uint8Array(LIMITS.eventBytesMax));

@@ -5,11 +5,14 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setTimeout } from "node:timers/promises";
 import { createAgent } from "../../src/agent/index.ts";
+import type { ChatCall } from "../../src/gateway/http/index.ts";
+import { parseChatRequest } from "../../src/gateway/openai/index.ts";
+import { parkedBytes } from "../../src/gateway/parking.ts";
 import { HoldfastError } from "../../src/protocol/errors.ts";
 import { LIMITS } from "../../src/protocol/limits.ts";
 import { until } from "../e2e/rig.ts";
 import { ALICE_KEY, BOB_KEY } from "../server/http/rig.ts";
-import { bodyOf, Exchange, type Reply, result, said, user } from "./openai-user.ts";
+import { bodyOf, CHAT, Exchange, type Reply, result, said, user } from "./openai-user.ts";
 import { lastTold, modelsOf, PacedModel } from "./paced-model.ts";
 import { World } from "./world.ts";
 
@@ -31,11 +34,17 @@ function goOn(world: World, name: string, reply: Reply, apiKey = ALICE_KEY): Pro
   return new Exchange(world.url, bodyOf([user(`Look ${name}`), said(reply), ...results]), { apiKey }).reply();
 }
 
+/** Of one principal, which has half of all. */
+const ROOM_FOR_TWO = 2.5 * parkedBytes(1_000);
+
+const parkedIn = ({ gateway }: World): number =>
+  Number(/^holdfast_gateway_sessions\{state="parked"\} (\d+)$/m.exec(gateway.metrics())?.[1]);
+
 const streamsOf = ({ gateway }: World): readonly string[] =>
   gateway.sessions.map(({ answer }) => answer.streamId);
 
 test("too many of one principal wait: the oldest ends, others' do not, and its client is served all the same", async (t) => {
-  const world = await World.begin(t, model(), { limits: { parkedPerPrincipalMax: 2 } });
+  const world = await World.begin(t, model(), { limits: { parkedBytesMax: 2 * ROOM_FOR_TWO } });
   const bobs = await look(world, "bob", BOB_KEY);
   const replies: Reply[] = [];
   for (const name of ["one", "two", "three"]) {
@@ -56,15 +65,22 @@ test("too many of one principal wait: the oldest ends, others' do not, and its c
   assert.equal((await goOn(world, "two", second)).streamId, second.streamId);
 });
 
-test("too many wait in all: the oldest ends", async (t) => {
-  const world = await World.begin(t, model(), { limits: { parkedMax: 2 } });
-  const bobs = await look(world, "bob", BOB_KEY);
-  for (const name of ["one", "two"]) {
-    world.nowMs += 1_000;
-    await look(world, name);
-  }
-  await until(() => world.gateway.sessions.length === 2, "one is gone");
-  assert.ok(!streamsOf(world).includes(bobs.streamId));
+test("E8: what waits never exceeds its bounds, not even for a moment", async (t) => {
+  const world = await World.begin(t, model(), { limits: { parkedBytesMax: 2 * ROOM_FOR_TWO } });
+  let most = 0;
+  const over = new AbortController();
+  const watched = (async () => {
+    while (!over.signal.aborted) {
+      most = Math.max(most, parkedIn(world));
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  })();
+  const replies = await Promise.all(Array.from({ length: 10 }, (_, at) => look(world, `${at}`)));
+  assert.ok(replies.every(({ finish }) => finish === "tool_calls"));
+  await until(() => world.gateway.sessions.length === 2, "the others are gone");
+  over.abort();
+  await watched;
+  assert.deepEqual([most, parkedIn(world), world.gateway.counters.evicted], [2, 2, 8]);
 });
 
 test("F1: nobody comes with the results: the session ends by itself, and leaves no row", async (t) => {
@@ -135,20 +151,110 @@ test("a damaged row costs its session, not the start and not the request", async
 });
 
 test("E8: a principal has as many streams as it may: the session that has waited longest makes room, others' do not", async (t) => {
-  const world = await World.begin(t, model(), { limits: { parkedPerPrincipalMax: 1_000 } });
+  const openStreamsMax = 12;
+  const world = await World.begin(t, model(), { limits: { openStreamsMax } });
   const bobs = await look(world, "bob", BOB_KEY);
   const oldest = await look(world, "oldest");
   world.nowMs += 1_000;
-  const names = Array.from({ length: LIMITS.openStreamsPerPrincipalMax - 1 }, (_, at) => `${at}`);
+  const names = Array.from({ length: openStreamsMax - 1 }, (_, at) => `${at}`);
   const others = await Promise.all(names.map((name) => look(world, name)));
-  assert.equal(world.gateway.sessions.length, LIMITS.openStreamsPerPrincipalMax + 1);
+  assert.equal(world.gateway.sessions.length, openStreamsMax + 1);
   const more = await look(world, "one more");
   assert.equal(more.finish, "tool_calls");
+  await until(() => world.gateway.sessions.length === openStreamsMax + 1, "one is gone");
   const left = streamsOf(world);
   assert.ok(!left.includes(oldest.streamId), "it has made room");
   for (const { streamId } of [bobs, more, ...others]) assert.ok(left.includes(streamId));
   assert.equal(world.gateway.counters.evicted, 1);
   assert.equal((await goOn(world, "oldest", oldest)).text, "Done.");
+});
+
+/** A model that says nothing until it may. */
+function held(): { readonly model: PacedModel; readonly release: () => void } {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  return { model: new PacedModel(() => [() => promise, "Done."]), release: resolve };
+}
+
+const ask = (world: World, name: string, apiKey = ALICE_KEY): Exchange =>
+  new Exchange(world.url, bodyOf([user(name)]), { apiKey });
+
+test("E8: a burst of more answers than a principal may have: as many as it may, the next is 429 with a time to come back", async (t) => {
+  const openStreamsMax = 100;
+  const { model: slow, release } = held();
+  const world = await World.begin(t, slow, { limits: { openStreamsMax } });
+  const burst = Array.from({ length: openStreamsMax + 1 }, (_, at) => ask(world, `${at}`));
+  await until(() => slow.calls.length === openStreamsMax, "as many as may are under way");
+  const refusals = (): readonly Exchange[] => burst.filter((each) => each.hasCome("open_streams_limit"));
+  await until(() => refusals().length === 1, "and one is refused");
+  const response = await fetch(`${world.url}${CHAT}`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${ALICE_KEY}`, "content-type": "application/json" },
+    body: bodyOf([user("one more")], { stream: false }),
+  });
+  assert.deepEqual([response.status, response.headers.get("retry-after")], [429, "2"]);
+  const bobs = ask(world, "bob", BOB_KEY);
+  await until(() => slow.calls.length === openStreamsMax + 1, "another principal has its own");
+  release();
+  const replies = await Promise.all([...burst, bobs].map((exchange) => exchange.reply()));
+  assert.equal(replies.filter(({ text }) => text === "Done.").length, openStreamsMax + 1);
+  await until(() => world.gateway.sessions.length === 0, "they are over");
+  assert.equal((await ask(world, "again").reply()).text, "Done.");
+});
+
+test("E8: streams that are being opened count as well", async (t) => {
+  const { model: slow, release } = held();
+  const world = await World.begin(t, slow, { limits: { openStreamsMax: 2 } });
+  const call = (name: string): ChatCall => ({
+    principal: "alice",
+    request: parseChatRequest(JSON.parse(bodyOf([user(name)])), { allowRemoteImages: false }),
+    bodyHash: name,
+    bodyBytes: 0,
+    idempotencyKey: undefined,
+    parkedMax: undefined,
+    requestId: name,
+    signal: new AbortController().signal,
+  });
+  const asked = ["a", "b", "c", "d"].map((name) => world.gateway.chat(call(name)));
+  const answers = await Promise.allSettled(asked);
+  const admitted = answers.flatMap((answer) => (answer.status === "fulfilled" ? [answer.value] : []));
+  for (const answer of admitted) answer.delivered(true);
+  release();
+  assert.equal(admitted.length, 2);
+});
+
+test("more than a hundred answers at once behind one API key", async (t) => {
+  const { model: slow, release } = held();
+  const world = await World.begin(t, slow);
+  const count = LIMITS.openStreamsPerPrincipalMax + 30;
+  const burst = Array.from({ length: count }, (_, at) => ask(world, `${at}`));
+  await until(() => slow.calls.length === count, "all are under way");
+  release();
+  for (const exchange of burst) assert.equal((await exchange.reply()).text, "Done.");
+});
+
+test("E8: a server elsewhere that has no room: the session that waited makes it, and without one the answer is 429, not silence", async (t) => {
+  const gate = Promise.withResolvers<void>();
+  const slow = new PacedModel((call) =>
+    lastTold(call).startsWith("Look") ? [{ tool: "look", args: {} }] : [() => gate.promise, "Done."],
+  );
+  const world = await World.begin(t, slow, { isCountedByServer: true, httpLimits: { headHeldMs: 600_000 } });
+  await look(world, "one");
+  const most = LIMITS.openStreamsPerPrincipalMax;
+  const burst = Array.from({ length: most - 1 }, (_, at) => ask(world, `${at}`));
+  await until(() => slow.calls.length === most, "it is full");
+  const last = ask(world, "in the place of the one that waits");
+  await until(() => slow.calls.length === most + 1, "it is let in");
+  assert.equal(world.gateway.counters.evicted, 1);
+  for (const name of ["too much", "more than that"]) {
+    const exchange = ask(world, name);
+    await until(() => exchange.hasCome("open_streams_limit"), `${name} is refused`);
+    assert.equal((await exchange.reply()).status, 429);
+  }
+  gate.resolve();
+  for (const exchange of [...burst, last]) assert.equal((await exchange.reply()).text, "Done.");
+  await until(() => world.gateway.sessions.length === 0, "nothing is left of those that were refused");
+  assert.equal((await ask(world, "again").reply()).text, "Done.");
+  assert.equal(slow.calls.length, most + 2, "the model was not asked for those that were refused");
 });
 
 test("a turn that has used its tokens ends the answer with a finish, says why, and the next message is answered", async (t) => {

@@ -121,6 +121,11 @@ export class Exchange {
     await this.#response;
   }
 
+  /** The stream that the response names, once it has begun. */
+  async streamId(): Promise<string> {
+    return String((await this.#response)?.headers["x-holdfast-stream"] ?? "");
+  }
+
   hasCome(words: string): boolean {
     return this.#body.includes(words);
   }

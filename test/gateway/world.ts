@@ -38,6 +38,8 @@ const TABLE_WRITES = ["put", "compareAndSwap", "delete", "batch"];
 
 export interface WorldOptions {
   readonly limits?: Partial<GatewayLimits>;
+  /** As a server elsewhere does: its own limit of open streams holds. */
+  readonly isCountedByServer?: boolean;
   readonly httpLimits?: Partial<HttpLimits>;
   readonly isReusing?: boolean;
   /** Instead of the agent. */
@@ -123,6 +125,7 @@ export class World {
     const transport = memoryTransport(server.accept, {
       principalOf: (principal) => principal,
       blobs: server.blobs,
+      countsItself: this.#options.isCountedByServer !== true,
     });
     const sealer = sealing.homeSealer(HOME_KEY);
     const blobs = new TableBlobStore({ tables, sealer, now, rememberMs: 60 * 60_000 });

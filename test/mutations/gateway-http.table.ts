@@ -151,4 +151,63 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
   },
+  {
+    name: "E8: a native client has no room beside the gateway's streams",
+    file: "test/e2e/rough-use.test.ts",
+    test: "E8: streams of who counts them itself are as many as it likes",
+    patches: [{ file: "src/server/keeper.ts", from: " - this.#uncountedOf(name);", to: ";" }],
+  },
+  {
+    name: "E8: the gateway opens as many streams of a principal as are asked for",
+    file: "test/cli/open-streams.test.ts",
+    test: "E8: one more answer than --open-streams says is 429",
+    patches: [
+      {
+        file: "src/gateway/live-sessions.ts",
+        from: "if (own.length + reserved >= openStreamsMax &&",
+        to: "if (own.length + reserved >= openStreamsMax * 100 &&",
+      },
+    ],
+  },
+  {
+    name: "E8: streams that are being opened do not count",
+    file: "test/gateway/bounds.test.ts",
+    test: "E8: streams that are being opened count as well",
+    patches: [
+      {
+        file: "src/gateway/live-sessions.ts",
+        from: "if (own.length + reserved >= openStreamsMax &&",
+        to: "if (own.length >= openStreamsMax &&",
+      },
+    ],
+  },
+  {
+    name: "E8: an answer that the server has no room for hangs without a word",
+    file: "test/gateway/bounds.test.ts",
+    test: "E8: a server elsewhere that has no room",
+    patches: [
+      {
+        file: "src/gateway/live-sessions.ts",
+        from: "session.turn.fail(tooManyOpen());\n      await session.stop();",
+        to: "",
+      },
+    ],
+  },
+  {
+    name: "E8: a session waits before there is room for it",
+    file: "test/gateway/bounds.test.ts",
+    test: "E8: what waits never exceeds its bounds, not even for a moment",
+    patches: [
+      {
+        file: "src/gateway/session.ts",
+        from: 'if (pause.kind === "calls") this.#context.onParking(this);',
+        to: "",
+      },
+      {
+        file: "src/gateway/session.ts",
+        from: "await this.save();\n    this.#watch();",
+        to: 'await this.save();\n    if (pause.kind === "calls") this.#context.onParking(this);\n    this.#watch();',
+      },
+    ],
+  },
 ];

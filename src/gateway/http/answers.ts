@@ -22,9 +22,10 @@ export interface ChatCall {
   readonly request: ChatRequest;
   /** SHA-256 over the body's bytes, hexadecimal. */
   readonly bodyHash: string;
+  readonly bodyBytes: number;
   /** The header `Idempotency-Key`. It names a request of this client, not a stream. */
   readonly idempotencyKey: string | undefined;
-  /** How many sessions of this API key may wait for tools; undefined: as many as everybody's. */
+  /** How many sessions of this API key may wait for tools; undefined: as many as there is room for. */
   readonly parkedMax: number | undefined;
   readonly requestId: string;
   /** Aborted when the client has hung up or the server shuts down. */

@@ -112,7 +112,7 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
     const { principal } = guest;
     const idempotencyKey = idempotencyKeyOf(exchange);
     const reads = enter(visit, idempotencyKey === undefined ? [] : [`answer to ${idempotencyKey}`]);
-    const { value, hash, release } = await bodies.read(call, principal);
+    const { value, hash, byteCount, release } = await bodies.read(call, principal);
     const request = parseChatRequest(value, { allowRemoteImages });
     if (!mayUse(guest.limits, namesOf(answers.modelId(request.model) ?? request.model)))
       throw modelNotFound();
@@ -122,6 +122,7 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
         principal,
         request,
         bodyHash: hash,
+        bodyBytes: byteCount,
         idempotencyKey,
         parkedMax: guest.limits?.parked,
         requestId,

@@ -20,6 +20,8 @@ export interface Json {
   readonly value: unknown;
   /** SHA-256 over the bytes, unpacked; hexadecimal. */
   readonly hash: string;
+  /** How many they are. */
+  readonly byteCount: number;
 }
 
 export interface JsonBody extends Json {
@@ -86,7 +88,7 @@ function parseAtOnce(bytes: Uint8Array, valuesMax: number): Json {
   checkJson(bytes, valuesMax);
   const hash = createHash("sha256").update(bytes).digest("hex");
   const value: unknown = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
-  return { value, hash };
+  return { value, hash, byteCount: bytes.length };
 }
 
 async function parseInSlices(bytes: Uint8Array, valuesMax: number, signal: AbortSignal): Promise<Json> {
@@ -97,7 +99,7 @@ async function parseInSlices(bytes: Uint8Array, valuesMax: number, signal: Abort
     hash.update(bytes.subarray(at, at + SLICES_HASHED * SLICE_BYTES));
     await nextTurn(undefined, { signal });
   }
-  return { value: reader.value, hash: hash.digest("hex") };
+  return { value: reader.value, hash: hash.digest("hex"), byteCount: bytes.length };
 }
 
 /** Hashing is so much quicker than reading. */
