@@ -80,7 +80,7 @@ const END = Symbol("end of the connection");
 
 export function memoryTransport(accept: Accept, options: MemoryTransportOptions): MemoryTransport {
   const environment = options.environment ?? systemEnvironment();
-  const { countsItself = false } = options;
+  const counting = options.countsItself === true ? { countsItself: true } : {};
   const connections = new Set<MemoryConnection>();
 
   function connect(meta: ClientMeta, handler: Handler<ServerFrame>): Wire<ClientFrame> {
@@ -120,7 +120,7 @@ export function memoryTransport(accept: Accept, options: MemoryTransportOptions)
         return loseBoth(refused());
       }
       const { idempotencyKey, streamKey } = meta;
-      server.handler = accept({ idempotencyKey, streamKey, principal, countsItself }, server);
+      server.handler = accept({ idempotencyKey, streamKey, principal, ...counting }, server);
     });
     return client;
   }

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
 import { HTTP_LIMITS } from "../../../src/gateway/http/index.ts";
+import { GATEWAY_LIMITS } from "../../../src/gateway/index.ts";
 
 test("the gateway's limits in the operator's manual are those of the code", async () => {
   const manual = await readFile(new URL("../../../docs/OPERATIONS.md", import.meta.url), "utf8");
@@ -17,6 +18,8 @@ test("the gateway's limits in the operator's manual are those of the code", asyn
     "body that comes slowly": `${HTTP_LIMITS.bodyTimeoutMs / 1000} s`,
     "its JSON": `64 deep, ${HTTP_LIMITS.jsonValuesMax.toLocaleString("en-US")} values`,
     "a client that takes nothing of its answer": `${HTTP_LIMITS.stalledMs / 1000} s`,
+    "open streams of a principal at the gateway": `\`--open-streams\`, ${GATEWAY_LIMITS.openStreamsMax.toLocaleString("en-US")}`,
+    "memory of sessions that wait for tools": `${mib(GATEWAY_LIMITS.parkedBytesMax)}, one principal half`,
   };
   for (const [row, value] of Object.entries(told)) assert.equal(valueOf(row), value, row);
   assert.equal(HTTP_LIMITS.headHeldMs, 10_000, "ten seconds, says the text");
