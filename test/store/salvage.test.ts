@@ -79,7 +79,7 @@ function valuesIn(twin: string): Values {
 }
 
 const keptValues = (path: string, plan: SalvagePlan): Promise<Values> =>
-  withTwin(path, plan.kept, (twin) => Promise.resolve(valuesIn(twin)));
+  withTwin(path, plan.kept, (twin) => valuesIn(twin));
 
 test("A3: damage of the header, of salts and of sums leaves every page whole: nothing is gone", async () => {
   const { folder, states, ends } = past(new Random("one byte"));
@@ -174,10 +174,8 @@ test("A3: a salvage names the streams that lost something, keeps the damaged log
   const damagedLog = readFileSync(logOf(copy));
   const plan = planSalvage(path);
   assert.ok(plan.commitsKept > 0 && plan.commitsGone > 4);
-  const end = await withTwin(path, plan.kept, (twin) => Promise.resolve(keptEnd(twin)));
-  const lost = await withTwin(path, plan.everything, (twin) =>
-    Promise.resolve(findLost(twin, end, () => undefined)),
-  );
+  const end = await withTwin(path, plan.kept, (twin) => keptEnd(twin));
+  const lost = await withTwin(path, plan.everything, (twin) => findLost(twin, end, () => undefined));
   const names = lost.streams.map(({ name }) => name?.idempotencyKey);
   assert.ok(names.includes("s7") && !names.includes("s0"), names.join(" "));
   assert.deepEqual(lost.streams.at(-1)?.events, { first: 1, last: 100 });

@@ -26,7 +26,11 @@ import { WriteAheadLog } from "./write-ahead-log.ts";
 const COUNTER_STEP = 2 ** 32;
 
 /** A second name of the database, beside another log, for as long as `use` takes. It may only be read. */
-export async function withTwin<T>(path: string, log: Buffer, use: (twin: string) => Promise<T>): Promise<T> {
+export async function withTwin<T>(
+  path: string,
+  log: Buffer,
+  use: (twin: string) => T | Promise<T>,
+): Promise<T> {
   const folder = `${path}.salvage`;
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { mode: 0o700 });
@@ -58,7 +62,10 @@ export function replaceLog(path: string, { kept, commitsGone }: SalvagePlan, now
   return aside;
 }
 
-/** Versions and lease tokens that lost commits have given out are not given out again (D1). */
+/**
+ * Versions and lease tokens that lost commits have given out are not given out again (D1). Only a process that had the
+ * database open knew them, so a crash right before this does no harm.
+ */
 function raiseCounter(path: string): void {
   const database = openWriting(path);
   try {

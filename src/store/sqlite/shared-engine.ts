@@ -144,12 +144,18 @@ function joinOthers(path: string, lockPath: string): FileLock {
     const wish = { shared: true, waitMs: POLL_MS };
     const shared = isLastTry ? lockFile(lockPath, wish) : lockOrSee(lockPath, wish);
     if (shared === undefined) continue;
-    // The first one may just have left, having refused what it found. While others write, a look may show what never was.
-    const isReady = fileBytes(path) !== undefined && lookAtLog(`${path}-wal`).kind !== "damaged";
-    if (alone !== undefined || isReady) return shared;
+    if (alone !== undefined || isReadyByOthers(path)) return shared;
     shared.release();
     if (isLastTry) throw new HoldfastError("unavailable", `other processes keep ${path} busy; try again`);
   }
+}
+
+/**
+ * The one that was alone may just have left, having refused what it found. While others write, a look may show damage that is
+ * none: then the next try finds out.
+ */
+function isReadyByOthers(path: string): boolean {
+  return fileBytes(path) !== undefined && lookAtLog(`${path}-wal`).kind !== "damaged";
 }
 
 function makeReady(path: string): void {
