@@ -27,6 +27,7 @@ import type { StreamContext } from "./stream-context.ts";
 import { checkChunkSize } from "./speech.ts";
 import { completeStreamOptions, type StreamSettings } from "./stream-options.ts";
 import { ClientStream } from "./stream.ts";
+import { limitedTools, type ToolLimit } from "./tool-limits.ts";
 import type { Tools } from "./tools.ts";
 import type { WriterLocks } from "./writer-locks.ts";
 
@@ -72,6 +73,7 @@ export class Client<HomeKey = Uint8Array> {
   readonly #environment: Environment;
   readonly #journals: JournalStore;
   readonly #context: StreamContext;
+  readonly #toolLimits: ToolLimit[] = [];
   /** The streams that somebody here writes to, or is about to, and how to give their locks back. */
   readonly #writing = new Map<string, () => void>();
   readonly #streams = new Set<ClientStream>();
@@ -91,11 +93,16 @@ export class Client<HomeKey = Uint8Array> {
       journalSealer: options.sealing.homeSealer(options.homeKey),
       environment: this.#environment,
       options: completeStreamOptions(options.stream),
-      tools: options.tools,
+      tools: options.tools === undefined ? undefined : limitedTools(options.tools, this.#toolLimits),
       journalRecordsMax: options.journalRecordsMax ?? JOURNAL_RECORDS_MAX,
       credentials: options.credentials ?? (async () => undefined),
       onBug: options.onBug ?? report,
     };
+  }
+
+  /** From now on no tool runs that the limit refuses, whatever a server asks for. */
+  limitTools(limit: ToolLimit): void {
+    this.#toolLimits.push(limit);
   }
 
   /** Begins a stream. A name that has a journal here already is refused: resume it. */

@@ -126,8 +126,9 @@ export class ToolRunner {
     const { execId } = exec;
     let approval: Approval;
     try {
+      const { idempotencyKey } = this.#outputs;
       const download = (blobId: string) => this.#outputs.download(blobId);
-      approval = await this.#tools.approve(exec, { download });
+      approval = await this.#tools.approve(exec, { idempotencyKey, download });
     } catch (cause) {
       // Who cannot be asked has not said yes.
       const why = cause instanceof Error ? cause.message : String(cause);

@@ -186,4 +186,40 @@ export const MUTATIONS: readonly Mutation[] = [
       { file: "src/cli/data-dir.ts", from: "return own.length === 0 ||", to: "return own.length >= 0 ||" },
     ],
   },
+  {
+    name: "C7: the client carries out what it did not offer to a turn",
+    file: "test/client/agent/subagent-rights.test.ts",
+    test: "C7: for a subagent that may only read nothing else is asked about",
+    patches: [
+      {
+        file: "src/client/tool-limits.ts",
+        from: "if (reason !== undefined) return reason;",
+        to: "if (reason === exec.execId) return reason;",
+      },
+    ],
+  },
+  {
+    name: "C7: what a turn was offered is not kept",
+    file: "test/client/agent/subagent-rights.test.ts",
+    test: "C7: after a restart of the client",
+    patches: [
+      {
+        file: "src/client/agent/conversation.ts",
+        from: "...before, ...offered };",
+        to: "...before };",
+      },
+    ],
+  },
+  {
+    name: "C7: a subagent gets what its parent was not offered",
+    file: "test/client/agent/subagent-rights.test.ts",
+    test: "C7: a subagent is offered, and gets, no more",
+    patches: [
+      {
+        file: "src/client/agent/offered-tools.ts",
+        from: "if (limit === undefined) return tools;",
+        to: "if (limit !== tools) return tools;",
+      },
+    ],
+  },
 ];

@@ -12,7 +12,10 @@ import type { SplitOptions } from "./split-stream.ts";
 import type { Turn } from "./turn.ts";
 
 /** What conversations take of a client. */
-export type ConversationClient = Pick<Client, "open" | "resume" | "takeOver" | "follow" | "resumeAll">;
+export type ConversationClient = Pick<
+  Client,
+  "open" | "resume" | "takeOver" | "follow" | "resumeAll" | "limitTools"
+>;
 
 export interface ConversationContext {
   readonly client: ConversationClient;

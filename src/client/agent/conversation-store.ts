@@ -6,6 +6,7 @@
  * turn at the same time one is refused.
  */
 import { HoldfastError } from "../../protocol/errors.ts";
+import type { ExecKind } from "../../protocol/messages.ts";
 import { type ClientBlobStore, memoryBlobStore } from "./blob-store.ts";
 
 /** What the user wants of a turn. */
@@ -21,6 +22,15 @@ export interface TurnUnderWay {
   /** How many turns and messages the conversation had when it began. */
   readonly turnsBefore: number;
   readonly messagesBefore: number;
+  /** When it was offered less than the client can do: nothing else is carried out for it. */
+  readonly offered?: OfferedNames;
+}
+
+/** What a turn was offered. */
+export interface OfferedNames {
+  readonly kinds: readonly ExecKind[];
+  /** Of declared tools. */
+  readonly tools: readonly string[];
 }
 
 /** How the turn before ended. */

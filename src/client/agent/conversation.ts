@@ -27,6 +27,7 @@ import {
   type StepOptionsInit,
   type TurnInput,
 } from "./run-request.ts";
+import { offeredNames } from "./offered-tools.ts";
 import { answerIn } from "./subagent-view.ts";
 import type { QueryAnswer } from "./turn-queries.ts";
 import { EMPTY_VIEW, type TurnView } from "./turn-view.ts";
@@ -136,7 +137,8 @@ export class Conversation {
       messagesBefore: countOf(messageIds(state)),
     };
     const kind = input.kind ?? "message";
-    const turn = { idempotencyKey, startedMs: now(), kind, checkpointEventId: 0, ...before };
+    const offered = options.tools === undefined ? {} : { offered: offeredNames(options.tools) };
+    const turn = { idempotencyKey, startedMs: now(), kind, checkpointEventId: 0, ...before, ...offered };
     const title = this.#record.title === "" ? titleOf(input) : this.#record.title;
     await this.#change((record) => ({ ...record, model, title, turn }));
     let stream: ClientStream;

@@ -15,6 +15,7 @@ import type { ConversationClient, ConversationContext } from "./conversation-con
 import type { ConversationRecord, ConversationStore } from "./conversation-store.ts";
 import { Conversation, type OnQuery } from "./conversation.ts";
 import { collectGarbage, GRACE_MS, type GarbageReport } from "./garbage.ts";
+import { notOffered } from "./offered-tools.ts";
 import type { OfferedTools } from "./run-request.ts";
 import type { SplitOptions, SubStreamName } from "./split-stream.ts";
 import type { Turn } from "./turn.ts";
@@ -81,6 +82,16 @@ export class Conversations {
       newId: options.newId ?? (() => bytesToHex(systemEnvironment().randomBytes(16))),
       turns: new Map(),
     };
+    client.limitTools(async (exec, idempotencyKey) =>
+      notOffered(exec, (await this.underWay(idempotencyKey))?.turn?.offered),
+    );
+  }
+
+  /** The conversation whose turn this stream carries; undefined when none of this client does. */
+  async underWay(idempotencyKey: string): Promise<ConversationRecord | undefined> {
+    const isIt = ({ turn }: ConversationRecord): boolean => turn?.idempotencyKey === idempotencyKey;
+    const known = [...this.#known.values()].map(({ record }) => record).find(isIt);
+    return known ?? (await this.#context.records.list()).find(isIt);
   }
 
   /** What the client offers to carry out. */

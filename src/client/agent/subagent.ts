@@ -22,6 +22,8 @@ import {
 import type { ToolRun } from "../tools.ts";
 import type { Conversation } from "./conversation.ts";
 import type { Conversations } from "./conversations.ts";
+import type { OfferedNames } from "./conversation-store.ts";
+import { readOnlyTools, withinOffer } from "./offered-tools.ts";
 import type { OfferedTools } from "./run-request.ts";
 import { childEnd, progressLine } from "./subagent-view.ts";
 import { Turn, type TurnEnd } from "./turn.ts";
@@ -55,19 +57,18 @@ export function childNames(parentIdempotencyKey: string, execId: string): ChildN
   };
 }
 
-/** What reads and does nothing else. */
-const READ_ONLY: ReadonlySet<ExecKind> = new Set([ExecKind.READ, ExecKind.LS, ExecKind.GLOB, ExecKind.GREP]);
-
 export function subagentRunner(options: SubagentOptions): SubagentRunner {
   return {
     async run(args, exec, run) {
       const names = childNames(run.idempotencyKey, exec.execId);
-      const depth = Math.max(1, args.depth);
+      // By our own count: what the server says may be wrong.
+      const parent = await options.conversations().underWay(run.idempotencyKey);
+      const depth = Math.max(args.depth, (parent?.subagentDepth ?? 0) + 1);
       if (depth > LIMITS.subagentDepthMax) {
         const message = `subagents may be nested ${LIMITS.subagentDepthMax} deep, and this one would be ${depth}: do the work here`;
         return encode(exec, { case: "error", value: { message } });
       }
-      const asked = { args, depth, run };
+      const asked = { args, depth, run, limit: parent?.turn?.offered };
       let end = await ending(await findChild(options.conversations(), names, asked), exec, run, options);
       // No such stream: its record was written, and then this client died before the stream was opened.
       if (end.reason === "lost" && end.error?.code === "not_found" && !run.signal.aborted) {
@@ -82,6 +83,8 @@ interface Asked {
   readonly args: SubagentArgs;
   readonly depth: number;
   readonly run: ToolRun;
+  /** What the parent was offered. */
+  readonly limit: OfferedNames | undefined;
 }
 
 /** The child's turn, or how it ended before this client could tell. */
@@ -129,14 +132,15 @@ async function start(
   conversation: Conversation,
   conversations: Conversations,
   { idempotencyKey }: ChildNames,
-  { args, run }: Asked,
+  asked: Asked,
 ): Promise<Turn> {
-  const text = await promptOf(args.prompt, run);
-  return conversation.send({ text }, { idempotencyKey, tools: offered(conversations.tools, args) });
+  const text = await promptOf(asked.args.prompt, asked.run);
+  return conversation.send({ text }, { idempotencyKey, tools: offered(conversations.tools, asked) });
 }
 
-function offered(tools: OfferedTools, { readOnly, depth }: SubagentArgs): OfferedTools {
-  if (readOnly) return { kinds: tools.kinds.filter((kind) => READ_ONLY.has(kind)), definitions: [] };
+function offered(all: OfferedTools, { args, depth, limit }: Asked): OfferedTools {
+  const tools = withinOffer(all, limit);
+  if (args.readOnly) return readOnlyTools(tools);
   if (depth < LIMITS.subagentDepthMax) return tools;
   return { ...tools, kinds: tools.kinds.filter((kind) => kind !== ExecKind.SUBAGENT) };
 }
