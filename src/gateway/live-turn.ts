@@ -91,6 +91,11 @@ export class LiveTurn {
     return this.#heardThrough;
   }
 
+  /** Whether a client can have been told that event; after a restart that is known when the stream was read back. */
+  mayHaveSaid(eventId: number): boolean {
+    return eventId <= this.#heardThrough || this.#isCatchingUp;
+  }
+
   /** The answer so far is complete: it waits for tool results, or the turn has ended. */
   get isPaused(): boolean {
     return isPause(this.#deltas.at(-1));

@@ -90,10 +90,13 @@ export class Replays {
       }
       let { state, deltas } = projectRange(known, { seenThrough });
       yield* ready(context, deltas);
+      let last = known.at(-1)?.eventId ?? range.fromEvent;
       for await (const { eventId, message, blob } of events) {
+        last = eventId;
         [state, deltas] = project(state, eventId, message, blob);
         if (eventId > seenThrough) yield* ready(context, deltas);
       }
+      if (seenThrough > last) throw placeAhead();
     } finally {
       await events.return();
     }
@@ -132,6 +135,11 @@ export class Replays {
     const { client, blobs } = clientOf(principal);
     return { client, blobs, names, streamId, settled: (eventId) => settled(streamId, eventId), signal };
   }
+}
+
+/** Never clamped: a client that says so is mistaken, and must not be told that it has all (B5). */
+export function placeAhead(): HoldfastError {
+  return new HoldfastError("event_ahead", "this Last-Event-ID was never sent; ask without it");
 }
 
 interface ReplayContext {

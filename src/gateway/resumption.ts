@@ -10,7 +10,7 @@ import { answerRef, headOf } from "./answer-ref.ts";
 import type { Answer, EventsCall } from "./http/answers.ts";
 import type { LiveSessions } from "./live-sessions.ts";
 import { otherAnswer } from "./refusals.ts";
-import type { Replays } from "./replay.ts";
+import { placeAhead, type Replays } from "./replay.ts";
 import type { AnswerRef } from "./session-record.ts";
 import type { SessionStore } from "./session-store.ts";
 
@@ -40,6 +40,7 @@ export async function resumeAnswer(parts: ResumptionParts, call: EventsCall): Pr
     return { ...resumed, deltas, delivered: () => undefined };
   }
   const { turn } = session;
+  if (!turn.mayHaveSaid(seenThrough)) throw placeAhead();
   if (turn.canGoOnFrom(seenThrough)) {
     const deltas = turn.read(seenThrough);
     return { ...resumed, deltas, delivered: () => void deltas.return() };

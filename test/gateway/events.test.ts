@@ -77,6 +77,22 @@ test("resumed from any frame: of a parked answer, of one that is over, and after
   assert.equal(world.model.calls.length, 2);
 });
 
+test("B5: an id that was never sent is refused, of an answer under way and of one that is over", async (t) => {
+  const gate = Promise.withResolvers<void>();
+  const world = await World.begin(t, model(gate.promise));
+  const exchange = new Exchange(world.url, bodyOf([user("Look")]));
+  await exchange.until("me ");
+  const streamId = await exchange.streamId();
+  const ahead = eventsOf(world, streamId, "0:1000");
+  await until(() => ahead.hasCome("event_ahead"), "it is refused");
+  gate.resolve();
+  await exchange.reply();
+  await new Exchange(world.url, undefined, { method: "DELETE", path: `/v1/streams/${streamId}` }).reply();
+  await until(() => world.gateway.sessions.length === 0, "it is over");
+  for (const refused of [await ahead.reply(), await eventsOf(world, streamId, "0:1000").reply()])
+    assert.deepEqual([refused.status, refused.error], [410, "invalid_request_error event_ahead"]);
+});
+
 test("resumed while the answer comes", async (t) => {
   const gate = Promise.withResolvers<void>();
   const world = await World.begin(t, model(gate.promise));

@@ -210,4 +210,22 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
   },
+  {
+    name: "B5: an id that was never sent has the whole answer",
+    file: EVENTS,
+    test: "B5: an id that was never sent is refused",
+    patches: [{ file: "src/gateway/replay.ts", from: "if (seenThrough > last) throw placeAhead();", to: "" }],
+  },
+  {
+    name: "B5: an id that was never sent waits for what is never said",
+    file: EVENTS,
+    test: "B5: an id that was never sent is refused",
+    patches: [
+      {
+        file: "src/gateway/resumption.ts",
+        from: "if (!turn.mayHaveSaid(seenThrough)) throw placeAhead();",
+        to: "",
+      },
+    ],
+  },
 ];
