@@ -18,7 +18,6 @@ import { TableJournalStore } from "../client-node/table-journal-store.ts";
 import {
   Gateway,
   type ListedModel,
-  NO_PROVIDERS,
   type PrincipalClient,
   type ProviderSide,
   type Workspace,
@@ -33,7 +32,7 @@ import { createTools } from "../tools/index.ts";
 import { memoryTransport } from "../transport/index.ts";
 import { http2Connect } from "../transport/node/http2-client.ts";
 import { failure, usageError } from "./failures.ts";
-import { providerSide } from "./provider-side.ts";
+import { providerSide, serverSide } from "./provider-side.ts";
 import type { Surroundings } from "./terminal.ts";
 
 export interface GatewayParts {
@@ -196,7 +195,7 @@ async function wayTo(url: string, { env }: Surroundings): Promise<Way> {
     credentialsOf: () => apiKey,
     models: () => models,
     resolveModel: modelNameOf,
-    providers: NO_PROVIDERS,
+    providers: serverSide(url, apiKey),
     close: () => transport.close(),
   };
 }

@@ -1,7 +1,14 @@
 /** The OpenAI-compatible gateway: sessions that survive between requests and restarts. */
 export { Gateway } from "./gateway.ts";
 export type { GatewayCounters } from "./counters.ts";
-export { gatewayHttp, type HttpLimits, NO_PROVIDERS, type ProviderSide } from "./http/index.ts";
+export {
+  gatewayHttp,
+  type HttpLimits,
+  NO_PROVIDERS,
+  type PassRefusal,
+  type PassTarget,
+  type ProviderSide,
+} from "./http/index.ts";
 export { GATEWAY_LIMITS, type GatewayLimits, type GatewayOptions, type PrincipalClient } from "./options.ts";
 export type { ListedModel } from "./openai/index.ts";
 export type { Workspace } from "./own-execs.ts";

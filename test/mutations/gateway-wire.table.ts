@@ -170,4 +170,93 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
   },
+  {
+    name: "the client's cookies go to the provider with what is passed on",
+    file: "test/gateway/passed/passed.test.ts",
+    test: "over HTTP/1 a body goes up as it is but for the model's name, and few headers cross",
+    patches: [
+      {
+        file: "src/gateway/passed/passed-headers.ts",
+        from: 'const UP = ["content-type", "accept"] as const;',
+        to: 'const UP = ["content-type", "accept", "cookie"] as const;',
+      },
+    ],
+  },
+  {
+    name: "every header of the provider comes down with what is passed on",
+    file: "test/gateway/passed/passed.test.ts",
+    test: "over HTTP/1 a body goes up as it is but for the model's name, and few headers cross",
+    patches: [
+      {
+        file: "src/gateway/passed/passed-headers.ts",
+        from: "const isPassed = DOWN.has(name) || LIMITS.test(name);",
+        to: 'const isPassed = name !== "connection" || DOWN.has(name) || LIMITS.test(name);',
+      },
+    ],
+  },
+  {
+    name: "a second model in a body gets around what an API key may use",
+    file: "test/gateway/passed/passed.test.ts",
+    test: "a second model does not get around what an API key may use, also when the first is on its way",
+    patches: [
+      {
+        file: "src/gateway/passed/json-model.ts",
+        from: 'if (this.found !== undefined || this.#name !== "model") throw twoModels();',
+        to: "if (this.#open.length > 1) throw twoModels();",
+      },
+    ],
+  },
+  {
+    name: "a boundary that only some readers see hides a second model in a form",
+    file: "test/gateway/passed/model-field.test.ts",
+    test: "in a form: a boundary that some readers would see and others not is refused",
+    patches: [
+      {
+        file: "src/gateway/passed/form-model.ts",
+        from: "if (size < 0 || !this.#rest.subarray(size, at).equals(LINE_END))",
+        to: "if (size < -9 || LINE_END.length === 0)",
+      },
+    ],
+  },
+  {
+    name: "what is passed on goes to models that the API key may not use",
+    file: "test/gateway/passed/passed.test.ts",
+    test: "an API key reaches its own models only, at its own rate",
+    patches: [
+      {
+        file: "src/gateway/passed/passed-route.ts",
+        from: "if (!mayUse(guest.limits, names)) throw modelNotFound();",
+        to: "if (names.length === 0 && !mayUse(guest.limits, names)) throw modelNotFound();",
+      },
+    ],
+  },
+  {
+    name: "the provider's API key comes down in its own refusal",
+    file: "test/gateway/passed/passed.test.ts",
+    test: "a provider's refusal reaches the client; what it says of the API key does not",
+    patches: [
+      {
+        file: "src/gateway/passed/pass-through.ts",
+        from: '.reduce((all, secret) => all.replaceAll(secret, "***"), text);',
+        to: '.reduce((all, secret) => (secret === "" ? "" : all), text);',
+      },
+    ],
+  },
+  {
+    name: "a client that hangs up leaves its request running at the provider",
+    file: "test/gateway/passed/passed.test.ts",
+    test: "only so many are under way at once; a client that hangs up makes room, and its provider is let go",
+    patches: [
+      {
+        file: "src/gateway/passed/pass-through.ts",
+        from: 'const request = send(target.url, { method: "POST", headers, signal: call.signal, agent: false });',
+        to: 'const request = send(target.url, { method: "POST", headers, agent: false });',
+      },
+      {
+        file: "src/gateway/passed/pass-through.ts",
+        from: "    request.destroy();",
+        to: "    request.flushHeaders();",
+      },
+    ],
+  },
 ];

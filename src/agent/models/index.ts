@@ -6,6 +6,7 @@ export {
   type ModelsConfig,
   type ModelsOptions,
   type ProviderModels,
+  type ProviderAccess,
   type ServedModel,
 } from "./registry.ts";
 export { rehearsalModel } from "./rehearsal.ts";

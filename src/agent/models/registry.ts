@@ -59,6 +59,8 @@ export interface ProviderModels extends Models {
   metrics(): string;
   /** Who serves the model of a name. Throws as `resolve` does. */
   served(name: string): ServedModel;
+  /** Whether there is any provider but the rehearsal. */
+  readonly hasProviders: boolean;
 }
 
 export interface ServedModel {
@@ -68,6 +70,14 @@ export interface ServedModel {
   readonly type: ProviderType;
   /** Headers of the provider's newest answer that say what is left of its limits. */
   readonly rateLimits: LimitHeaders;
+  /** For what OpenAI has an API for beside conversations; undefined when the provider speaks otherwise. Throws without an API key. */
+  readonly access: () => ProviderAccess | undefined;
+}
+
+export interface ProviderAccess {
+  readonly baseURL: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly secrets: readonly string[];
 }
 
 interface ListedModel {
@@ -112,12 +122,26 @@ class Registry implements ProviderModels {
     return this.#known(...this.#placeOfName(asked));
   }
 
+  get hasProviders(): boolean {
+    return [...this.#providers.values()].some((provider) => provider !== "rehearsal");
+  }
+
   served(asked: string): ServedModel {
     const [provider, model] = this.#placeOfName(asked);
     const kind = this.#providers.get(provider);
     if (kind === undefined) throw this.#unknown(asked, this.#listed());
     const type = kind === "rehearsal" ? kind : kind.dialect;
-    return { provider, model, type, rateLimits: this.#limits.of(`${provider}/${model}`) };
+    const rateLimits = this.#limits.of(`${provider}/${model}`);
+    return { provider, model, type, rateLimits, access: () => this.#access(provider, kind) };
+  }
+
+  #access(name: string, provider: Provider): ProviderAccess | undefined {
+    if (provider === "rehearsal" || !provider.dialect.startsWith("openai")) return undefined;
+    const apiKey = apiKeyOf(name, provider, this.#options.environment);
+    const { baseURL, headers } = provider;
+    const authorized = apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` };
+    const secrets = [apiKey ?? "", ...Object.values(headers)];
+    return { baseURL, headers: { ...headers, ...authorized }, secrets };
   }
 
   #placeOfName(asked: string): readonly [string, string] {

@@ -21,6 +21,9 @@ import {
 import { HoldfastError } from "../../protocol/errors.ts";
 import { Allowances, mayUse, modelNotFound } from "./allowances.ts";
 import type { Answer, GatewayAnswers } from "./answers.ts";
+import type { PassedLimits } from "../passed/passed-limits.ts";
+import { PassedRoute } from "../passed/passed-route.ts";
+import { BodyMemory } from "./body-memory.ts";
 import { CallEnded, HttpCall } from "./http-call.ts";
 import { HTTP_LIMITS, type HttpLimits } from "./http-limits.ts";
 import { JsonBodies } from "./json-body.ts";
@@ -39,6 +42,8 @@ export interface GatewayHttpOptions {
   /** Whether requests may name images elsewhere; they are passed on, never fetched here. */
   readonly allowRemoteImages?: boolean;
   readonly limits?: Partial<HttpLimits>;
+  /** Of requests that are passed on to providers. */
+  readonly passedLimits?: Partial<PassedLimits>;
   /** Milliseconds since 1970. */
   readonly now?: () => number;
 }
@@ -55,7 +60,9 @@ const JSON_HEADERS = Object.freeze({ "content-type": "application/json" });
 export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
   const { answers, providers = NO_PROVIDERS, allowRemoteImages = false } = options;
   const limits = { ...HTTP_LIMITS, ...options.limits };
-  const bodies = new JsonBodies(limits);
+  const memory = new BodyMemory(limits.bodiesBytesMax);
+  const bodies = new JsonBodies(limits, memory);
+  const passed = new PassedRoute({ providers, memory, namesOf: namesFor, limits: options.passedLimits });
   const allowances = new Allowances(() => performance.now());
   const createdS = Math.floor((options.now ?? Date.now)() / 1000);
   const open = new Set<HttpCall>();
@@ -79,6 +86,9 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
         return chat(visit);
       case "events":
         return events(visit, route.streamId);
+      case "passed":
+        enter(visit, []);
+        return passed.serve(call, guest, route.path);
       case "models":
         return respondJson(call, modelList(modelsOf(guest), createdS));
       case "model": {
@@ -106,6 +116,10 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
     return answers.modelId(bare) === id ? [id, bare] : [id];
   }
 
+  function namesFor(name: string): readonly string[] {
+    return namesOf(answers.modelId(name) ?? name);
+  }
+
   async function chat(visit: Visit): Promise<void> {
     const { mounted, call, guest } = visit;
     const { exchange, requestId } = mounted;
@@ -114,8 +128,7 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
     const reads = enter(visit, idempotencyKey === undefined ? [] : [`answer to ${idempotencyKey}`]);
     const { value, hash, byteCount, release } = await bodies.read(call, principal);
     const request = parseChatRequest(value, { allowRemoteImages });
-    if (!mayUse(guest.limits, namesOf(answers.modelId(request.model) ?? request.model)))
-      throw modelNotFound();
+    if (!mayUse(guest.limits, namesFor(request.model))) throw modelNotFound();
     const answer = await accepted(
       call,
       answers.chat({

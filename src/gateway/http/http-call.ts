@@ -8,7 +8,7 @@ import type { Exchange, ResponseHeaders } from "../../transport/node/exchange.ts
 import { GatewayError } from "../openai/index.ts";
 
 /** How the pieces of a body are taken. */
-interface Reader {
+export interface BodyReader {
   received(piece: Uint8Array): void;
   ended(): void;
 }
@@ -31,7 +31,7 @@ export class HttpCall {
   readonly exchange: Exchange;
   readonly #stalledMs: number;
   readonly #ended = new AbortController();
-  #reader: Reader | undefined;
+  #reader: BodyReader | undefined;
   #isListening = false;
   #end: CallEnded | undefined;
   #interrupt: ((reason: CallEnded) => void) | undefined;
@@ -96,6 +96,11 @@ export class HttpCall {
     });
   }
 
+  /** The body as it comes; whoever takes it may pause the exchange. */
+  takeBody(reader: BodyReader): void {
+    this.#listen(reader);
+  }
+
   /** What the promise says, or `CallEnded` as soon as the call ends. One at a time. */
   wait<Value>(promise: Promise<Value>): Promise<Value> {
     if (this.#end !== undefined) {
@@ -145,7 +150,7 @@ export class HttpCall {
     this.exchange.destroy();
   }
 
-  #listen(reader: Reader | undefined): void {
+  #listen(reader: BodyReader | undefined): void {
     this.#reader = reader;
     if (this.#isListening) return;
     this.#isListening = true;
@@ -180,7 +185,7 @@ export class HttpCall {
   }
 }
 
-function tooLarge(bytesMax: number): GatewayError {
+export function tooLarge(bytesMax: number): GatewayError {
   return new GatewayError({
     status: 413,
     type: "invalid_request_error",
@@ -189,7 +194,7 @@ function tooLarge(bytesMax: number): GatewayError {
   });
 }
 
-function tooSlow(): GatewayError {
+export function tooSlow(): GatewayError {
   return new GatewayError({
     status: 400,
     type: "invalid_request_error",

@@ -3,4 +3,4 @@ export type { Answer, AnswerHead, ChatCall, EventsCall, GatewayAnswers, StopCall
 export { gatewayHttp, type GatewayHttpOptions } from "./gateway-http.ts";
 export { HTTP_LIMITS, type HttpLimits } from "./http-limits.ts";
 export type { GatewayMount, Guest, Limits, MountedCall } from "./mounted.ts";
-export { NO_PROVIDERS, type ProviderSide } from "./provider-side.ts";
+export { NO_PROVIDERS, type PassRefusal, type PassTarget, type ProviderSide } from "./provider-side.ts";

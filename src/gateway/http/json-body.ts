@@ -10,7 +10,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { HoldfastError } from "../../protocol/errors.ts";
 import { checkJson } from "../../protocol/json-check.ts";
 import { GatewayError, invalidRequest } from "../openai/index.ts";
-import { BodyMemory } from "./body-memory.ts";
+import type { BodyMemory } from "./body-memory.ts";
 import type { HttpCall } from "./http-call.ts";
 import type { HttpLimits } from "./http-limits.ts";
 import { JsonReader } from "./json-reader.ts";
@@ -39,9 +39,9 @@ export class JsonBodies {
   readonly #memory: BodyMemory;
   #unpacking: Promise<unknown> = Promise.resolve();
 
-  constructor(limits: HttpLimits) {
+  constructor(limits: HttpLimits, memory: BodyMemory) {
     this.#limits = limits;
-    this.#memory = new BodyMemory(limits.bodiesBytesMax);
+    this.#memory = memory;
   }
 
   async read(call: HttpCall, principal: string): Promise<JsonBody> {

@@ -8,7 +8,9 @@ export type Route =
   | { readonly name: "models" }
   | { readonly name: "model"; readonly id: string }
   | { readonly name: "events"; readonly streamId: string }
-  | { readonly name: "stop"; readonly streamId: string };
+  | { readonly name: "stop"; readonly streamId: string }
+  /** No conversation: the provider of its model answers it. */
+  | { readonly name: "passed"; readonly path: string };
 
 interface Place {
   readonly methods: readonly string[];
@@ -24,11 +26,13 @@ const SERVED = [
   "GET /v1/models/{id}",
   "GET /v1/streams/{id}/events",
   "DELETE /v1/streams/{id}",
+  "POST /v1/completions, /v1/embeddings, /v1/moderations, /v1/audio/... and /v1/images/...",
 ].join(", ");
 
 /** Names of streams are of our making. */
 const EVENTS_PATH = /^\/v1\/streams\/(?<id>[\w.:-]{1,128})\/events$/;
 const STREAM_PATH = /^\/v1\/streams\/(?<id>[\w.:-]{1,128})$/;
+const PASSED_PATH = /^\/v1\/(?:completions|embeddings|moderations|(?:audio|images)\/[a-z_-]{1,64})$/;
 const MODEL_PATH = "/v1/models/";
 const MODEL_CHARS_MAX = 512;
 
@@ -72,6 +76,7 @@ function placeOf(path: string): Place | undefined {
     const id = decoded(path.slice(MODEL_PATH.length));
     return id === undefined ? undefined : { methods: READ, route: { name: "model", id } };
   }
+  if (PASSED_PATH.test(path)) return { methods: ["POST"], route: { name: "passed", path } };
   const events = EVENTS_PATH.exec(path)?.groups?.["id"];
   if (events !== undefined) return { methods: ["GET"], route: { name: "events", streamId: events } };
   const stream = STREAM_PATH.exec(path)?.groups?.["id"];

@@ -50,7 +50,7 @@ for (const version of VERSIONS) {
       "/v1/",
       "/v1/chat",
       "/v1/chat/completions/",
-      "/v1/embeddings",
+      "/v1/files",
       "/v1/models/",
       "/v1/models/%zz",
       `/v1/models/${"x".repeat(513)}`,
