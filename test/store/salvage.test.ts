@@ -20,6 +20,7 @@ const PAGE = 4096;
 const FRAME = 24 + PAGE;
 const KEYS = 6;
 const COMMITS = 30;
+const OLDER_COMMITS = 25;
 
 type Values = ReadonlyMap<string, number>;
 
@@ -37,8 +38,9 @@ interface Past {
 function past(random: Random, movedAt = 0): Past {
   const store = new UnmovedStore();
   const path = join(store.folder, DATABASE_FILE);
-  store.put("first", new Uint8Array(1));
-  store.engine.keepHouse(({ log }) => log.truncate());
+  // The log begins anew over the frames of an older one.
+  for (let at = 0; at < OLDER_COMMITS; at++) store.put("first", new Uint8Array(20_000));
+  store.engine.keepHouse(({ log }) => log.move());
   const states: Values[] = [new Map([["first", 0]])];
   const ends: number[] = [];
   let reader: DatabaseSync | undefined;
@@ -96,6 +98,18 @@ test("A3: damage of the header, of salts and of sums leaves every page whole: no
     assert.deepEqual(await keptValues(path, plan), states.at(-1), `byte ${at}`);
     assert.deepEqual(contentOf(copy), before, "a plan and a trial change nothing");
   }
+});
+
+test("A3: behind a wrong header the log is told from the longer one that was there before", async () => {
+  const store = new UnmovedStore();
+  for (let at = 0; at < 20; at++) store.put("k", new Uint8Array(20_000).fill(1));
+  store.engine.keepHouse(({ log }) => log.move());
+  for (const value of [2, 3, 4]) store.put("k", new Uint8Array(10).fill(value));
+  const copy = damaged(store.copy(), (log) => log.writeUInt8(log.readUInt8(20) ^ 1, 20));
+  store.engine.close();
+  const plan = planSalvage(join(copy, DATABASE_FILE));
+  assert.deepEqual([plan.commitsKept, plan.commitsGone], [3, 0]);
+  assert.deepEqual(await keptValues(join(copy, DATABASE_FILE), plan), new Map([["k", 4]]));
 });
 
 test("A3: a page that a later commit has whole again is not missed, unless its number is in doubt", async () => {

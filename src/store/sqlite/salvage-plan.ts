@@ -105,14 +105,26 @@ function readChain(log: Buffer, pageOf: PageReader): Chain {
   for (let frame = 1; frameOffset(frame + 1, pageBytes) <= log.byteLength; frame++) {
     all.push(log.subarray(frameOffset(frame, pageBytes), frameOffset(frame + 1, pageBytes)));
   }
-  const salt = header?.salt ?? saltOfMost(all);
+  // Whatever an older log left behind, the first frame is of this one.
+  const [firstFrame = Buffer.alloc(FRAME_HEADER_BYTES)] = all;
+  const salt = header?.salt ?? readFrameHeader(firstFrame).salt;
   const [isLittleEndian, first] =
-    header === undefined ? firstSum(log, all) : [header.isLittleEndian, header.sum];
+    header === undefined ? firstSum(log, firstFrame) : [header.isLittleEndian, header.sum];
   const ours = all.slice(0, all.findLastIndex((bytes) => readFrameHeader(bytes).salt === salt) + 1);
   const frames: Judged[] = [];
   for (const [at, bytes] of ours.entries()) {
-    const before = frames.at(-1)?.sum ?? first;
-    frames.push(judge({ bytes, before, next: ours[at + 1], isLittleEndian, salt, pageOf }));
+    const before = frames.at(-1);
+    const judged = judge({
+      bytes,
+      before: before?.sum ?? first,
+      next: ours[at + 1],
+      isLittleEndian,
+      salt,
+      pageOf,
+    });
+    // What an older log left behind continues itself, too. Other salts are damage only where the log itself is continued.
+    const isOurs = readFrameHeader(bytes).salt === salt || before === undefined || isProved(before);
+    frames.push(isOurs ? judged : { ...judged, state: "lost" });
   }
   const pageMax = frames.filter(isProved).reduce((most, { page }) => Math.max(most, page), 0);
   const withDoubt = (frame: Judged, at: number): Frame => {
@@ -167,24 +179,14 @@ function isProved(frame: Frame | undefined): boolean {
 }
 
 /** Where the header is wrong: its sum as it is stored, or as it should be, by which the first frame is right. */
-function firstSum(log: Buffer, [first]: readonly Buffer[]): readonly [isLittleEndian: boolean, Sum] {
+function firstSum(log: Buffer, frame: Buffer): readonly [isLittleEndian: boolean, Sum] {
   for (const isLittleEndian of [true, false]) {
     for (const sum of [storedHeaderSum(log), computedHeaderSum(log, isLittleEndian)]) {
-      if (first === undefined) continue;
-      if (isSameSum(sumOfFrame(sum, first, isLittleEndian), readFrameHeader(first).sum)) {
-        return [isLittleEndian, sum];
-      }
+      const found = sumOfFrame(sum, frame, isLittleEndian);
+      if (isSameSum(found, readFrameHeader(frame).sum)) return [isLittleEndian, sum];
     }
   }
   return [true, storedHeaderSum(log)];
-}
-
-function saltOfMost(frames: readonly Buffer[]): bigint {
-  const marks = new Map<bigint, number>();
-  for (const { salt, mark } of frames.map(readFrameHeader)) {
-    if (mark > 0) marks.set(salt, (marks.get(salt) ?? 0) + 1);
-  }
-  return [...marks].toSorted(([, a], [, b]) => b - a)[0]?.[0] ?? 0n;
 }
 
 /** A page that the kept commits do not have is taken from the database: it must not be newer than they are. */
