@@ -26,7 +26,8 @@ const REFUSAL_MS = 10_000;
 const REFUSAL_BYTES_MAX = 256 * 1024;
 
 /** A timer that fires so late says more about this process than about the provider: what has arrived meanwhile is read first. */
-const LATE_MS = 1_000;
+const LATE_MS = 50;
+const CATCH_UP_MS = 1_000;
 
 /** Statuses that say "later", as opposed to "not so". */
 const PASSING: ReadonlySet<number> = new Set([0, 408, 409, 429]);
@@ -97,12 +98,13 @@ export class UpstreamCall {
 
   /** Ends the request at that time. */
   #waitUntil(deadlineMs: number): { timer: NodeJS.Timeout } {
+    const dueMs = Math.max(deadlineMs, this.#nowMs);
     const giveUp = (): void => {
-      const isLate = this.#nowMs - deadlineMs > LATE_MS;
-      if (isLate) waiting.timer = setTimeout(() => this.#stop.abort(), LATE_MS);
+      const isLate = this.#nowMs - dueMs > LATE_MS;
+      if (isLate) waiting.timer = setTimeout(() => this.#stop.abort(), CATCH_UP_MS);
       else this.#stop.abort();
     };
-    const waiting = { timer: setTimeout(giveUp, Math.max(0, deadlineMs - this.#nowMs)) };
+    const waiting = { timer: setTimeout(giveUp, dueMs - this.#nowMs) };
     return waiting;
   }
 
