@@ -47,6 +47,7 @@ export async function runStep(
         case "interrupted":
           throw new TurnFailure("upstream_interrupted", error.message, { cause: error });
         case "restart":
+          if (requests.isSpent) throw error;
           place = restartPlace(io, error, requests.sent);
           await pauseBefore(place.attempt, error, context, open?.hasThinking === true ? undefined : requests);
       }

@@ -43,8 +43,12 @@ export class StepRequests implements RequestBudget {
     return this.#sent;
   }
 
+  get isSpent(): boolean {
+    return this.#sent >= STEP_REQUESTS_MAX;
+  }
+
   async take(): Promise<void> {
-    if (this.#sent >= STEP_REQUESTS_MAX) throw exhausted();
+    if (this.isSpent) throw exhausted();
     this.#sent++;
     const isFirst = this.#firstMs === undefined;
     this.#firstMs ??= this.#options.now();
@@ -52,7 +56,7 @@ export class StepRequests implements RequestBudget {
   }
 
   mayWait(pauseMs: number): boolean {
-    if (this.#sent >= STEP_REQUESTS_MAX) return false;
+    if (this.isSpent) return false;
     const { isHeadHeld, now } = this.#options;
     const passedMs = now() - (this.#firstMs ?? now());
     return !isHeadHeld || passedMs >= HEAD_HELD_MS || passedMs + pauseMs <= HEAD_HELD_MS;

@@ -227,7 +227,7 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/agent/step-requests.ts",
-        from: "if (this.#sent >= STEP_REQUESTS_MAX) throw exhausted();",
+        from: "if (this.isSpent) throw exhausted();",
         to: "",
       },
     ],

@@ -84,8 +84,7 @@ export class UpstreamCall {
       clearTimeout(waiting.timer);
     }
     if (!response.ok) return this.#refusal(response);
-    const { status, statusText, headers } = response;
-    return new Response(this.#body(response, caller), { status, statusText, headers });
+    return new Response(this.#body(response, caller), { status: 200, headers: response.headers });
   };
 
   get #nowMs(): number {
@@ -131,7 +130,7 @@ export class UpstreamCall {
 
   /** The provider said no: its words, as far as they come soon. */
   async #refusal(response: Response): Promise<Response> {
-    const { status, statusText, headers } = response;
+    const { status, headers } = response;
     if (isPassing(status)) this.#options.onBreak(this.#report("error"));
     const waiting = this.#waitUntil(this.#nowMs + REFUSAL_MS);
     const reader = readerOf(response);
@@ -149,7 +148,7 @@ export class UpstreamCall {
       clearTimeout(waiting.timer);
       this.#stop.abort();
     }
-    return new Response(Buffer.concat(said), { status, statusText, headers });
+    return new Response(said.length === 0 ? null : Buffer.concat(said), { status, headers });
   }
 
   #body(response: Response, caller: AbortSignal | undefined): ReadableStream<Uint8Array> {

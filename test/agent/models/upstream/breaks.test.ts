@@ -214,6 +214,19 @@ test("an error behind the finish marker takes nothing from an answer that is who
   }
 });
 
+test("a refusal without words, or whose words do not come, is known by its status", async (t) => {
+  const wire = wireOf("openai-compatible");
+  const server = await ProviderServer.start(
+    t,
+    (response) => void response.writeHead(400).end(),
+    (response) => void response.writeHead(404, { "content-length": "100" }).write("{"),
+  );
+  for (const status of [400, 404]) {
+    const { failure } = await hear(server.model(wire.type));
+    assert.equal(failure?.status, status);
+  }
+});
+
 test("breaks are counted by where and why, with the tokens that were thrown away", async (t) => {
   const wire = wireOf("anthropic");
   const { answer, begun, finished, calling, thought, calledHalf, overloaded } = wire;
