@@ -34,14 +34,16 @@ export function checkJson(bytes: Uint8Array, valuesMax = VALUES_MAX): void {
   }
 }
 
-/** Of the closing quote. Long bodies are long texts: they are searched, not walked. */
+/** Of the closing quote. Long bodies are long texts: they are searched up to the first quote, and walked only behind one that is escaped. */
 function endOfText(bytes: Uint8Array, from: number): number {
-  for (let at = bytes.indexOf(QUOTE, from + 1); at !== -1; at = bytes.indexOf(QUOTE, at + 1)) {
-    let backslashes = 0;
-    while (bytes[at - 1 - backslashes] === BACKSLASH) backslashes++;
-    if (backslashes % 2 === 0) return at;
-  }
-  return bytes.length;
+  const first = bytes.indexOf(QUOTE, from + 1);
+  if (first === -1) return bytes.length;
+  let backslashes = 0;
+  while (bytes[first - 1 - backslashes] === BACKSLASH) backslashes++;
+  if (backslashes % 2 === 0) return first;
+  let at = first + 1;
+  while (at < bytes.length && bytes[at] !== QUOTE) at += bytes[at] === BACKSLASH ? 2 : 1;
+  return at;
 }
 
 function tooMuch(what: string): HoldfastError {
