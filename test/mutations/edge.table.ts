@@ -134,4 +134,16 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
   },
+  {
+    name: "E2: an append finds the connection of another principal",
+    file: "test/server/http/foreign-ids.test.ts",
+    test: "E2: over HTTP/1 another principal's stream is answered as one that does not exist, call by call",
+    patches: [
+      {
+        file: "src/transport/node/connection-table.ts",
+        from: "JSON.stringify([principal, idempotencyKey, tag,",
+        to: "JSON.stringify([principal.slice(0, 0), idempotencyKey, tag,",
+      },
+    ],
+  },
 ];
