@@ -219,9 +219,13 @@ test("E2: another principal's stream is not found, and cannot be stopped", async
   const unknown = await eventsOf(world, "no-such-stream", undefined, BOB_KEY).reply();
   assert.equal(foreign.status, 404);
   assert.deepEqual([foreign.status, foreign.error], [unknown.status, unknown.error]);
-  const path = `/v1/streams/${streamId}`;
-  const stop = await new Exchange(world.url, undefined, { method: "DELETE", path, apiKey: BOB_KEY }).reply();
-  assert.equal(stop.status, 404);
+  const stop = (id: string): Promise<Reply> => {
+    const asking = { method: "DELETE", path: `/v1/streams/${id}`, apiKey: BOB_KEY };
+    return new Exchange(world.url, undefined, asking).reply();
+  };
+  const [notHis, nobodys] = [await stop(streamId), await stop("no-such-stream")];
+  assert.equal(notHis.status, 404);
+  assert.deepEqual([notHis.status, notHis.error], [nobodys.status, nobodys.error]);
   gate.resolve();
   assert.equal((await own.reply()).finish, "tool_calls");
 });

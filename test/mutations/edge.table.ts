@@ -146,4 +146,16 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
   },
+  {
+    name: "E7: answers of the gateway that are open outlive their API key",
+    file: "test/gateway/http/revoked.test.ts",
+    test: "E7: over HTTP/1 a revoked API key ends its open answers, and no others",
+    patches: [
+      {
+        file: "src/server/http/edge.ts",
+        from: "pass.over = options.openCalls.add(token, pass.exchange);",
+        to: "pass.over = () => undefined;",
+      },
+    ],
+  },
 ];
