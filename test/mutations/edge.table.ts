@@ -158,4 +158,28 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
   },
+  {
+    name: "F2: a TLS handshake may take for ever",
+    file: "test/server/http/tls.test.ts",
+    test: "F2: a client that does not finish its TLS handshake is cut",
+    patches: [
+      {
+        file: "src/transport/node/port.ts",
+        from: `server.on("tlsClientError", (_error, socket) => socket.destroy());`,
+        to: "",
+      },
+    ],
+  },
+  {
+    name: "TLS: versions before 1.2 are spoken",
+    file: "test/server/http/tls.test.ts",
+    test: "TLS: versions before 1.2 are refused",
+    patches: [
+      {
+        file: "src/transport/node/port.ts",
+        from: `minVersion: "TLSv1.2" }`,
+        to: `minVersion: "TLSv1", ciphers: "DEFAULT@SECLEVEL=0" }`,
+      },
+    ],
+  },
 ];

@@ -148,10 +148,13 @@ function listenerOf(
     return createTcp(tcp, (socket) => sniff(socket, limits.firstBytesTimeoutMs, serve));
   }
   const alpn = { ALPNProtocols: ["h2", "http/1.1"], handshakeTimeout: limits.firstBytesTimeoutMs };
-  const server = createTls({ ...tcp, ...tls, ...alpn }, (socket) => {
+  // Said here, so that no default of the process can lower it.
+  const server = createTls({ ...tcp, ...tls, ...alpn, minVersion: "TLSv1.2" }, (socket) => {
     socket.on("error", () => undefined);
     serve(socket, socket.alpnProtocol === "h2" ? 2 : 1);
   });
+  // Node only tells of a handshake that took too long: the connection would stay for as long as its client likes.
+  server.on("tlsClientError", (_error, socket) => socket.destroy());
   return server;
 }
 
