@@ -17,6 +17,7 @@ export * as retry from "./retry.ts";
 export * as sender from "./sender.ts";
 export * as stall from "./stall.ts";
 export * as stop from "./stop.ts";
+export * as storeLife from "./store-life.ts";
 export * as streamState from "./stream-state.ts";
 export * as toolJournal from "./tool-journal.ts";
 export { AssertionFailed } from "./assert.ts";

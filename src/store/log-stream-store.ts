@@ -46,6 +46,8 @@ import { Watchers } from "./watchers.ts";
 export interface LogStreamStoreOptions {
   /** The clock of leases and retention, in milliseconds (D7). */
   readonly now: () => number;
+  /** Called once, when the store has failed: from then on it refuses everything (F5). */
+  readonly onFailed?: (failure: HoldfastError) => void;
 }
 
 /** Bounds a record, so that a burst becomes several rows and not one that no buffer can hold. */
@@ -99,7 +101,7 @@ export async function openLogStreamStore(
   log: CommitLog,
   options: LogStreamStoreOptions,
 ): Promise<StreamStore> {
-  return new LogStreamStore(log, await rebuildIndex(log), options.now);
+  return new LogStreamStore(log, await rebuildIndex(log), options);
 }
 
 class LogStreamStore implements StreamStore {
@@ -107,6 +109,7 @@ class LogStreamStore implements StreamStore {
   readonly #log: CommitLog;
   readonly #index: StreamIndex;
   readonly #now: () => number;
+  readonly #onFailed: ((failure: HoldfastError) => void) | undefined;
   readonly #encoder = new RecordEncoder();
   readonly #tail = new EventTail(TAIL_BYTES_MAX);
   readonly #reader: BatchReader;
@@ -119,11 +122,12 @@ class LogStreamStore implements StreamStore {
   #closing: Promise<void> | undefined;
   #failure: HoldfastError | undefined;
 
-  constructor(log: CommitLog, index: StreamIndex, now: () => number) {
+  constructor(log: CommitLog, index: StreamIndex, { now, onFailed }: LogStreamStoreOptions) {
     this.durability = log.durability;
     this.#log = log;
     this.#index = index;
     this.#now = now;
+    this.#onFailed = onFailed;
     this.#reader = new BatchReader(log, READ_BYTES_MAX);
   }
 
@@ -327,12 +331,14 @@ class LogStreamStore implements StreamStore {
   #fail(cause: unknown): void {
     // A log of ours says what to do about it.
     const why = cause instanceof HoldfastError ? cause.message : "the commit log failed";
+    const isFirst = this.#failure === undefined;
     this.#failure ??= new HoldfastError("unavailable", `${why}; the store must be opened anew`, { cause });
     for (const queue of [this.#commits, this.#housekeeping, this.#moves]) {
       for (const op of queue.splice(0)) op.reject(this.#refusal() ?? this.#failure);
     }
     // Readers that wait for the next event must learn that none will come (D5).
     this.#watchers.wakeAll();
+    if (isFirst) this.#onFailed?.(this.#failure);
   }
 }
 

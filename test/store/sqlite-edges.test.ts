@@ -1,5 +1,7 @@
 /** A database at its edges: opened by two at once, left behind half, restored from elsewhere, its writing refused. */
 import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { copyFileSync, existsSync, readdirSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
@@ -60,11 +62,51 @@ test("a copy that SQLite made without a write-ahead log is a database like any o
 test("A3: what a killed process left in the write-ahead log is on the disk before anybody is told of it", async () => {
   const folder = await killedFolder();
   const log = join(folder, `${DATABASE_FILE}-wal`);
-  assert.ok(statSync(log).size > 0);
+  assert.ok(statSync(log).size > 100_000);
   const database = await openSqlite(join(folder, DATABASE_FILE), CLOCK);
   await database.beginWriting();
-  assert.equal(statSync(log).size, 0);
+  assert.ok(statSync(log).size < 10_000, "only what the opening wrote itself");
   await database.close();
+});
+
+/** Holds the state that it sees until its input ends. */
+const LOOKER = `
+  const database = new (require("node:sqlite").DatabaseSync)(process.argv[1], { readOnly: true });
+  database.exec("BEGIN");
+  database.prepare("SELECT count(*) FROM counter").get();
+  console.log("looking");
+  process.stdin.resume();
+`;
+
+test("A3: a log that cannot be moved whole refuses the opening: its end may be nowhere but in memory", async (t) => {
+  const folder = await filledFolder();
+  const path = join(folder, DATABASE_FILE);
+  const owner = await openSqliteStore(folder, CLOCK);
+  const looker = spawn(process.execPath, ["-e", LOOKER, path], { stdio: ["pipe", "pipe", "inherit"] });
+  const isOver = once(looker, "exit");
+  t.after(() => looker.kill("SIGKILL"));
+  await once(looker.stdout, "data");
+  await created(owner.streams, streamName("later"));
+  await owner.close();
+  await assert.rejects(openSqliteStore(folder, CLOCK), /another process reads an old state/);
+  looker.stdin.end();
+  await isOver;
+  const again = await openSqliteStore(folder, CLOCK);
+  assert.equal((await again.streams.load(streamName("later"))).kind, "live");
+  await again.close();
+});
+
+test("F5: a store says that it failed once, and whose write it was does not matter", async () => {
+  const folder = newFolder();
+  const store = await openSqliteStore(folder, CLOCK);
+  await store.tables.put({ table: "t", key: "a" }, Uint8Array.of(1));
+  const spoiler = new DatabaseSync(join(folder, DATABASE_FILE));
+  spoiler.exec("DROP TABLE counter");
+  spoiler.close();
+  await assert.rejects(store.tables.put({ table: "t", key: "b" }, Uint8Array.of(1)), /could not be written/);
+  assert.match((await store.failed).message, /could not be written/);
+  await assert.rejects(created(store.streams, NAME), /could not be written/);
+  await store.close();
 });
 
 test("who only looks does not take the log's index away from an owner that came meanwhile", async () => {
@@ -102,7 +144,7 @@ test("F5: after a failed write nothing is moved or synced any more, and the next
   const folder = newFolder();
   const path = join(folder, DATABASE_FILE);
   const start = { path, lockPath: join(folder, "holdfast.lock"), mode: "own" } as const;
-  const engine = new Engine(start);
+  const engine = new Engine(start, () => undefined);
   engine.write([
     { id: 1, kind: "append", ask: { record: new Uint8Array(50_000), body: undefined, freed: [] } },
   ]);
@@ -110,7 +152,7 @@ test("F5: after a failed write nothing is moved or synced any more, and the next
   engine.fail(new Error("the disk went away"));
   engine.close();
   assert.deepEqual([statSync(path).size, statSync(`${path}-wal`).size], before);
-  const again = new Engine(start);
+  const again = new Engine(start, () => undefined);
   assert.equal(again.read({ id: 1, kind: "read", ask: { row: 1 } }).byteLength, 50_000);
   again.close();
 });

@@ -152,5 +152,11 @@ export function isThreadStart(value: unknown): value is ThreadStart {
   );
 }
 
+/** Said once, beside the replies: a write or a sync has failed, and every later request is refused (F5). */
+export interface Ended {
+  readonly kind: "ended";
+  readonly failure: WireFailure;
+}
+
 /** The first message of a thread: it is open, or why it is not. */
 export type Opening = { readonly kind: "open" } | { readonly kind: "refused"; readonly failure: WireFailure };

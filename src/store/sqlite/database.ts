@@ -9,6 +9,7 @@
  */
 import { mkdirSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
+import type { HoldfastError } from "../../protocol/errors.ts";
 import type { BlobStore } from "../blob-store.ts";
 import type { CommitLog } from "../commit-log.ts";
 import { openLogStreamStore } from "../log-stream-store.ts";
@@ -35,6 +36,8 @@ export interface SqliteDatabase {
   readonly blobs: BlobStore;
   /** Looks at every page of the file: what is wrong with it, if anything is. */
   findDamage(): Promise<string | undefined>;
+  /** Resolves when a write or a sync has failed, whether or not anybody waited for it. */
+  readonly failed: Promise<HoldfastError>;
   /** Fails now instead of at the first write when the file may not be written. */
   beginWriting(): Promise<void>;
   close(): Promise<void>;
@@ -44,6 +47,8 @@ export interface SqliteStore {
   readonly streams: StreamStore;
   readonly tables: TableStore;
   readonly blobs: BlobStore;
+  /** Resolves when a part of it has failed: then it is to be closed and opened anew (F5). */
+  readonly failed: Promise<HoldfastError>;
   close(): Promise<void>;
 }
 
@@ -78,14 +83,16 @@ export async function openSqliteStore(dataDir: string, options: SqliteStoreOptio
   const database = await openSqlite(join(dataDir, DATABASE_FILE), options);
   const { tables, blobs } = database;
   const log = options.throughLog?.(database.log) ?? database.log;
+  const { promise, resolve: onFailed } = Promise.withResolvers<HoldfastError>();
+  const failed = Promise.race([database.failed, promise]);
   try {
-    const streams = await openLogStreamStore(log, options);
+    const streams = await openLogStreamStore(log, { now: options.now, onFailed });
     await database.beginWriting();
     const close = async (): Promise<void> => {
       await streams.close();
       await database.close();
     };
-    return { streams, tables, blobs, close };
+    return { streams, tables, blobs, failed, close };
   } catch (error) {
     await database.close();
     throw error;
@@ -100,6 +107,7 @@ async function open(path: string, options: SqliteOptions, mode: "own" | "look"):
     tables: new SqliteTables(thread, now),
     blobs: new SqliteBlobs(thread, now),
     findDamage: () => thread.call("checkPages", undefined),
+    failed: thread.failed,
     beginWriting: () => thread.call("beginWriting", undefined),
     close: () => thread.close(),
   };

@@ -72,8 +72,11 @@ export class Engine {
   #failure: HoldfastError | undefined;
   /** Keeps the write-ahead log when writing failed. */
   #bystander: DatabaseSync | undefined;
+  readonly #onFailed: (failure: HoldfastError) => void;
 
-  constructor({ path, lockPath, mode }: ThreadStart) {
+  /** `onFailed` is called once, also when no request waited for what failed. */
+  constructor({ path, lockPath, mode }: ThreadStart, onFailed: (failure: HoldfastError) => void) {
+    this.#onFailed = onFailed;
     this.#path = path;
     this.#lockPath = lockPath;
     this.#mode = mode;
@@ -108,8 +111,12 @@ export class Engine {
       this.#isWriting = true;
       // What a process left behind that was killed, or whose sync failed, may be nowhere but in the memory of
       // the system. Moved into the database it is on the disk, before anybody is told of it (A3, F5).
-      parts.house.log.truncate();
-      this.#transaction(() => parts.blobs.removeUnnamed());
+      parts.house.log.moveAll();
+      this.#transaction(() => {
+        parts.blobs.removeUnnamed();
+        // One write for certain: a disk that takes none is found here, before a client stands on it.
+        parts.counter.next();
+      });
     } catch (error) {
       throw this.fail(error);
     }
@@ -147,6 +154,7 @@ export class Engine {
     const message = cause instanceof HoldfastError ? cause.message : writeFailure(cause);
     this.#failure = new HoldfastError("unavailable", message, { cause });
     if (this.#isWriting) this.#bystander = abandon(this.#parts.database, this.#path);
+    this.#onFailed(this.#failure);
     return this.#failure;
   }
 

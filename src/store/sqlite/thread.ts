@@ -6,7 +6,17 @@
  */
 import { Worker } from "node:worker_threads";
 import { HoldfastError, isErrorCode } from "../../protocol/errors.ts";
-import type { Answer, Ask, CallKind, Opening, Reply, Request, ThreadStart, WireFailure } from "./calls.ts";
+import type {
+  Answer,
+  Ask,
+  CallKind,
+  Ended,
+  Opening,
+  Reply,
+  Request,
+  ThreadStart,
+  WireFailure,
+} from "./calls.ts";
 
 interface Pending {
   // Each takes the answer of its own kind; see `Reply`.
@@ -36,7 +46,10 @@ export async function startThread(start: ThreadStart): Promise<Thread> {
 }
 
 export class Thread {
+  /** Resolves when a write or a sync has failed, or the thread has ended: then every request is refused (F5). */
+  readonly failed: Promise<HoldfastError>;
   readonly #worker: Worker;
+  readonly #ended = Promise.withResolvers<HoldfastError>();
   readonly #pending = new Map<number, Pending>();
   #lastId = 0;
   #failure: HoldfastError | undefined;
@@ -44,8 +57,10 @@ export class Thread {
 
   constructor(worker: Worker) {
     this.#worker = worker;
-    worker.on("message", (replies: readonly Reply[]) => {
-      for (const reply of replies) this.#settle(reply);
+    this.failed = this.#ended.promise;
+    worker.on("message", (said: readonly Reply[] | Ended) => {
+      if ("kind" in said) this.#ended.resolve(errorOf(said.failure));
+      else for (const reply of said) this.#settle(reply);
     });
     worker.on("error", (error: Error) => this.#fail(error));
     worker.on("exit", () => this.#fail(undefined));
@@ -100,6 +115,7 @@ export class Thread {
     });
     for (const { reject } of this.#pending.values()) reject(this.#failure);
     this.#pending.clear();
+    if (this.#closing === undefined) this.#ended.resolve(this.#failure);
   }
 }
 

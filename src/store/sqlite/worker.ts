@@ -9,7 +9,7 @@ import { parentPort, receiveMessageOnPort, workerData } from "node:worker_thread
 import type { MessagePort } from "node:worker_threads";
 import { assert } from "../../core/assert.ts";
 import { HoldfastError } from "../../protocol/errors.ts";
-import type { Opening, ReadCalls, Request, ThreadStart, WireFailure, WriteCalls } from "./calls.ts";
+import type { Ended, Opening, ReadCalls, Request, ThreadStart, WireFailure, WriteCalls } from "./calls.ts";
 import { isThreadStart } from "./calls.ts";
 import { Engine } from "./engine.ts";
 import { Housekeeping } from "./housekeeping.ts";
@@ -162,7 +162,10 @@ function failureOf(error: unknown): WireFailure {
 
 function turnsOf(port: MessagePort, { path, lockPath, mode }: ThreadStart): Turns {
   if (mode === "share") return new Turns(new SharedEngine(path, lockPath), port, undefined);
-  const engine = new Engine({ path, lockPath, mode });
+  const engine = new Engine({ path, lockPath, mode }, (failure) => {
+    const ended: Ended = { kind: "ended", failure: failureOf(failure) };
+    port.postMessage(ended);
+  });
   return new Turns(engine, port, new Housekeeping(engine, path));
 }
 

@@ -2,6 +2,7 @@
  * The write-ahead log of a connection: how long it is, and moving it into the database.
  */
 import type { DatabaseSync, StatementSync } from "node:sqlite";
+import { HoldfastError } from "../../protocol/errors.ts";
 import { number } from "./columns.ts";
 import { BUSY_TIMEOUT_MS } from "./connection.ts";
 
@@ -32,6 +33,16 @@ export class WriteAheadLog {
   /** Moves what it can without waiting for anybody, and syncs it. A log that was moved whole begins anew. */
   move(): LogLength {
     return lengthOf(this.#move);
+  }
+
+  /** Moves everything, or throws. What a reader in another process keeps in the log may not be on the disk. */
+  moveAll(): void {
+    const { pages, movedPages } = lengthOf(this.#truncate);
+    if (movedPages === pages) return;
+    throw new HoldfastError(
+      "unavailable",
+      "another process reads an old state of the database; end it (perhaps `holdfast inspect`), then start again",
+    );
   }
 
   /** Moves everything and gives the file's space back, unless a reader is in the way. */
