@@ -7,7 +7,7 @@ import { busyMeter, serveCommands } from "../harness/child.ts";
 import { type Arguments, flagIn, type Measured, numberIn, textIn } from "../harness/numbers.ts";
 import { createAgent } from "../../src/agent/index.ts";
 import { createModels } from "../../src/agent/models/index.ts";
-import { openGateway } from "../../src/cli/open-gateway.ts";
+import { openGateway, openGround } from "../../src/cli/open-gateway.ts";
 import type { Surroundings } from "../../src/cli/terminal.ts";
 import { type Gateway, GATEWAY_LIMITS, gatewayHttp } from "../../src/gateway/index.ts";
 import { nodeSealing } from "../../src/sealing/node.ts";
@@ -42,6 +42,7 @@ async function start(given: Arguments): Promise<Measured> {
     models: { default: "local/bench" },
     environment: {},
   });
+  const surroundings = surroundingsIn(directory, flagIn(given, "reuse"));
   const application = createAgent({ models });
   const { streams, blobs } = store;
   const server = createServer({
@@ -55,14 +56,12 @@ async function start(given: Arguments): Promise<Measured> {
   const opened = await openGateway({
     server,
     store,
-    models,
+    ground: await openGround({ models, dataDir: directory, surroundings, ...HERE_ONLY }),
     dataDir: directory,
     logger,
-    surroundings: surroundingsIn(directory, flagIn(given, "reuse")),
+    surroundings,
     onNotice: () => undefined,
     openStreamsMax: GATEWAY_LIMITS.openStreamsMax,
-    upstream: undefined,
-    workspace: undefined,
   });
   gateway = opened.gateway;
   const keys = new ApiKeys({
@@ -74,6 +73,9 @@ async function start(given: Arguments): Promise<Measured> {
   const http = await serveHttp({ server, logger, authenticate: signIn(keys), mounts, port: 0 });
   return { port: http.port };
 }
+
+/** No other server, and no files. */
+const HERE_ONLY = { upstream: undefined, workspace: undefined } as const;
 
 /** The one real API key is checked as always; others name their principal, where a row needs many. */
 function signIn(keys: ApiKeys): Authenticate {

@@ -28,6 +28,8 @@ export interface Settings {
   readonly logLevel?: LogLevel;
   /** How long a stream stays after its last activity. */
   readonly retentionMs?: number;
+  /** How long after a failure of the store it is opened anew; each further pause is three times as long. */
+  readonly storePauseMs?: number;
   /** Who serves models, by the name that model ids begin with. */
   readonly providers?: Readonly<Record<string, ProviderConfig>>;
   readonly models?: ModelsConfig;
@@ -52,11 +54,14 @@ const FIELDS = [
   "allowOrigins",
   "logLevel",
   "retentionMs",
+  "storePauseMs",
   "providers",
   "models",
   "tools",
 ] as const;
 const RETENTION_MS_MIN = 60_000;
+/** Less would be no pause, more would be no recovery. */
+const STORE_PAUSE_MS = { min: 10, max: 600_000 } as const;
 
 /** `named` must be there; without it the working directory is looked at. Paths in it are relative to it. */
 export function readConfigFile(named: string | undefined, cwd: string): Settings {
@@ -86,6 +91,7 @@ export function parseConfig(text: string, path: string): Settings {
     allowOrigins: check.texts(fields["allowOrigins"], "allowOrigins", checkOrigin),
     logLevel: readLogLevel(check, fields["logLevel"]),
     retentionMs: check.whole(fields["retentionMs"], "retentionMs", RETENTION_MS_MIN, Number.MAX_SAFE_INTEGER),
+    storePauseMs: check.whole(fields["storePauseMs"], "storePauseMs", STORE_PAUSE_MS.min, STORE_PAUSE_MS.max),
     providers: readProviders(check, fields["providers"]),
     models: readModels(check, fields["models"]),
     tools: fields["tools"] === undefined ? undefined : readTools(fields["tools"], path),

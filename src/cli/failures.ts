@@ -2,7 +2,7 @@
  * What a command says when it cannot do what was asked: one line, what to do about it, an exit code.
  *
  * Exit code 2 means that the command was not understood (a flag, a field of the configuration, a name),
- * 1 that it was and could not be done. A stack trace helps whoever works on Holdfast and nobody else,
+ * 1 that it was and could not be done, 75 that a supervisor should start it again. A stack trace helps whoever works on Holdfast and nobody else,
  * so it takes HOLDFAST_DEBUG=1.
  */
 import { CommanderError } from "commander";
@@ -11,6 +11,8 @@ import { visible } from "./terminal.ts";
 
 export const EXIT_FAILED = 1;
 export const EXIT_USAGE = 2;
+/** EX_TEMPFAIL of sysexits.h. */
+export const EXIT_TRY_AGAIN = 75;
 
 /** The user can put it right by another command line or configuration. */
 export function usageError(message: string): HoldfastError {
@@ -20,6 +22,11 @@ export function usageError(message: string): HoldfastError {
 /** The command was fine, the world is not. */
 export function failure(message: string, cause?: unknown): HoldfastError {
   return new HoldfastError("unavailable", message, { cause });
+}
+
+/** The command worked until something under it gave way: the same command may work later. */
+export class TemporaryFailure extends Error {
+  override readonly name = "TemporaryFailure";
 }
 
 export interface Failed {
@@ -35,6 +42,9 @@ export function describeFailure(error: unknown, isDebug: boolean): Failed {
   }
   const message = printable(error instanceof Error ? error.message : String(error));
   const stack = isDebug && error instanceof Error ? `\n${printable(describeStack(error))}` : "";
+  if (error instanceof TemporaryFailure) {
+    return { exitCode: EXIT_TRY_AGAIN, text: `holdfast: ${message}${stack}` };
+  }
   if (!(error instanceof HoldfastError)) {
     const hint = isDebug ? "" : "\nThis is a bug. HOLDFAST_DEBUG=1 shows where it happened.";
     return { exitCode: EXIT_FAILED, text: `holdfast: ${message}${hint}${stack}` };

@@ -16,10 +16,8 @@ process.stdout.on("error", (error: Error) => {
   throw error;
 });
 
-// Whoever read the log may be gone; a server goes on, and above all stops in order.
-process.stderr.on("error", (error: Error) => {
-  if (!("code" in error && error.code === "EPIPE")) throw error;
-});
+// The reader of the log may be gone, or the disk that it lies on may be full; a server goes on, and above all stops in order.
+process.stderr.on("error", () => undefined);
 
 const surroundings = {
   stdout: process.stdout,

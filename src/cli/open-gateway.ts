@@ -22,6 +22,7 @@ import {
   type ProviderSide,
   type Workspace,
 } from "../gateway/index.ts";
+import { HoldfastError } from "../protocol/errors.ts";
 import { ExecKind } from "../protocol/messages.ts";
 import { modelNameOf } from "../protocol/model-name.ts";
 import { nodeSealing } from "../sealing/node.ts";
@@ -35,25 +36,55 @@ import { failure, usageError } from "./failures.ts";
 import { providerSide, serverSide } from "./provider-side.ts";
 import type { Surroundings } from "./terminal.ts";
 
+/** What a gateway needs besides the store: made once, and used by each gateway that stands on the store in its turn. */
+export interface GatewayGround {
+  readonly models: ProviderModels;
+  /** The way to a Holdfast server elsewhere whose streams the gateway uses instead of this one's. */
+  readonly upstream: WayElsewhere | undefined;
+  /** A directory that the gateway's agent may look into. */
+  readonly workspace: Workspace | undefined;
+  readonly providers: ProviderSide;
+  close(): Promise<void>;
+}
+
+export interface GroundParts {
+  readonly models: ProviderModels;
+  readonly dataDir: string;
+  readonly surroundings: Surroundings;
+  readonly upstream: string | undefined;
+  readonly workspace: string | undefined;
+}
+
+export async function openGround(parts: GroundParts): Promise<GatewayGround> {
+  const { models, dataDir, surroundings } = parts;
+  const upstream = parts.upstream === undefined ? undefined : await wayTo(parts.upstream, surroundings);
+  const workspace = parts.workspace === undefined ? undefined : await openWorkspace(parts.workspace, dataDir);
+  return {
+    models,
+    upstream,
+    workspace,
+    providers: upstream?.providers ?? providerSide(models),
+    close: async () => {
+      await workspace?.close();
+      await upstream?.close();
+    },
+  };
+}
+
 export interface GatewayParts {
   readonly server: Server;
   readonly store: SqliteStore;
-  readonly models: ProviderModels;
+  readonly ground: GatewayGround;
   readonly dataDir: string;
   readonly logger: Logger;
   readonly surroundings: Surroundings;
   readonly onNotice: (message: string) => void;
-  /** A Holdfast server elsewhere whose streams the gateway uses instead of this one's. */
-  readonly upstream: string | undefined;
-  /** A directory that the gateway's agent may look into. */
-  readonly workspace: string | undefined;
   /** How many streams of one principal are open at most. */
   readonly openStreamsMax: number;
 }
 
 export interface OpenGateway {
   readonly gateway: Gateway;
-  readonly providers: ProviderSide;
   close(): Promise<void>;
 }
 
@@ -65,20 +96,24 @@ const REMEMBERED_MS = 60 * 60_000;
 const NAMES = "the gateway's names";
 
 export async function openGateway(parts: GatewayParts): Promise<OpenGateway> {
-  const { store, logger, surroundings } = parts;
+  const { store, ground, logger, surroundings } = parts;
   const { tables } = store;
   const sealing = nodeSealing();
   const homeKey = await gatewayHomeKey(parts);
   const sealer = sealing.homeSealer(homeKey);
   const blobs = new TableBlobStore({ tables, sealer, now: surroundings.now, rememberMs: REMEMBERED_MS });
-  const journals = new TableJournalStore({ tables, isOnServersDisk: parts.upstream === undefined });
-  const way = parts.upstream === undefined ? wayWithin(parts) : await wayTo(parts.upstream, surroundings);
-  const onBug = (bug: unknown): void => logger.error({ err: bug }, "the gateway made a mistake");
+  const journals = new TableJournalStore({ tables, isOnServersDisk: ground.upstream === undefined });
+  const way = ground.upstream ?? wayWithin(parts.server, ground.models);
+  let hasStoreFailed = false;
+  void store.failed.then(() => (hasStoreFailed = true));
+  const onBug = (bug: unknown): void => {
+    // That the store refuses what it is asked is said once, where it failed.
+    if (hasStoreFailed && bug instanceof HoldfastError && bug.code === "unavailable") return;
+    logger.error({ err: bug }, "the gateway made a mistake");
+  };
   const clients = new Map<string, PrincipalClient>();
-  const workspace =
-    parts.workspace === undefined ? undefined : await openWorkspace(parts.workspace, parts.dataDir);
   const gateway = new Gateway({
-    workspace,
+    workspace: ground.workspace,
     limits: { openStreamsMax: parts.openStreamsMax },
     tables,
     sealer,
@@ -107,20 +142,20 @@ export async function openGateway(parts: GatewayParts): Promise<OpenGateway> {
       return made;
     },
   });
-  await gateway.start();
   const timer = setInterval(() => void gateway.cleanUp(blobs).catch(onBug), CLEAN_UP_MS);
   timer.unref();
-  return {
-    gateway,
-    providers: way.providers,
-    close: async () => {
-      clearInterval(timer);
-      await gateway.close();
-      await Promise.all([...clients.values()].map(({ client }) => client.close()));
-      await workspace?.close();
-      await way.close();
-    },
+  const close = async (): Promise<void> => {
+    clearInterval(timer);
+    await gateway.close();
+    await Promise.all([...clients.values()].map(({ client }) => client.close()));
   };
+  try {
+    await gateway.start();
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  return { gateway, close };
 }
 
 /** Only what has no effects: nobody here could be asked. */
@@ -155,17 +190,16 @@ const LOOKING_NAMES: ReadonlySet<string> = new Set(["read", "ls", "glob", "grep"
 const LOOK_MS = 60_000;
 
 /** How the gateway reaches streams and models. */
-interface Way {
+export interface Way {
   readonly connect: Connect;
   readonly blobs: BlobCalls;
   readonly credentialsOf: (principal: string) => string;
   readonly models: () => readonly ListedModel[];
   readonly resolveModel: (name: string) => string | undefined;
-  readonly providers: ProviderSide;
   close(): void | Promise<void>;
 }
 
-function wayWithin({ server, models }: GatewayParts): Way {
+function wayWithin(server: Server, models: ProviderModels): Way {
   const transport = memoryTransport(server.accept, {
     principalOf: (principal) => principal,
     blobs: server.blobs,
@@ -177,13 +211,17 @@ function wayWithin({ server, models }: GatewayParts): Way {
     credentialsOf: (principal) => principal,
     models: () => models.list(),
     resolveModel: (name) => resolveModel(models, name),
-    providers: providerSide(models),
     close: () => undefined,
   };
 }
 
+/** Of a server elsewhere, whose providers are behind it. */
+interface WayElsewhere extends Way {
+  readonly providers: ProviderSide;
+}
+
 /** There all principals are one; here their sessions stay apart. The model's name is for the other server to judge. */
-async function wayTo(url: string, { env }: Surroundings): Promise<Way> {
+async function wayTo(url: string, { env }: Surroundings): Promise<WayElsewhere> {
   const apiKey = env["HOLDFAST_UPSTREAM_API_KEY"] ?? "";
   if (apiKey === "")
     throw usageError("--upstream-server needs the API key for it in HOLDFAST_UPSTREAM_API_KEY");

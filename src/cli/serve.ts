@@ -1,95 +1,70 @@
 /**
  * `holdfast serve`: wires the store, the server and the HTTP port together, and takes them down again in
- * the opposite order.
+ * the opposite order. When the store fails, what stands on it is made anew and the port stays.
  *
  * Everything that can go wrong at a start (a busy port, a locked or damaged database, a bind that
  * nobody protected) ends it with one line that says what to do.
  */
 import { readFileSync } from "node:fs";
-import { pino } from "pino";
+import { join } from "node:path";
 import { createAgent } from "../agent/index.ts";
 import { createModels } from "../agent/models/index.ts";
-import { DEFAULTS as HOST } from "../core/host-state.ts";
-import { nodeSealing } from "../sealing/node.ts";
-import { ApiKeys } from "../server/api-keys.ts";
-import { countedLog } from "../server/counted-log.ts";
-import { newServerCounters, type ServerCounters } from "../server/counters.ts";
-import { type HttpServer, serveHttp } from "../server/http/index.ts";
-import { type Application, createServer, type Server } from "../server/index.ts";
-import { type CommitLog, openSqliteStore, type ScanProgress, type SqliteStore } from "../store/index.ts";
 import { gatewayHttp, type SessionRecord } from "../gateway/index.ts";
+import { type HttpServer, serveHttp } from "../server/http/index.ts";
+import { type Application, LastingServer, newServerCounters } from "../server/index.ts";
+import { DATABASE_FILE } from "../store/index.ts";
 import { announce } from "./announcement.ts";
 import { type Control, openControl, type ServerAbout, type SessionInfo } from "./control-server.ts";
 import { makeDataDir } from "./data-dir.ts";
-import { failure, systemCode, usageError } from "./failures.ts";
-import { checkReachable, provideKey } from "./first-key.ts";
+import { failure, systemCode, TemporaryFailure, usageError } from "./failures.ts";
+import { provideKey } from "./first-key.ts";
 import { watchIdle } from "./idle-exit.ts";
-import { keyAdmin } from "./key-admin.ts";
+import { serverLog } from "./server-log.ts";
 import { type Flags, type ResolvedSettings, resolveSettings } from "./settings.ts";
-import { type OpenGateway, openGateway } from "./open-gateway.ts";
+import { type GatewayGround, openGround } from "./open-gateway.ts";
+import { lastingAnswers, lastingKeys, logNews, openStanding, type ServeStanding } from "./standing.ts";
 import { stopSignal } from "./stop-signals.ts";
-import { fileSize, type Surroundings, terminal } from "./terminal.ts";
-
-/** Long enough that who waits begins to wonder. */
-const SLOW_OPEN_MS = 1_000;
+import { type Surroundings, terminal } from "./terminal.ts";
 
 export async function serve(flags: Flags, surroundings: Surroundings): Promise<void> {
   const settings = resolveSettings(flags, surroundings);
+  const { dataDir, providers } = settings;
   const term = terminal(surroundings);
   const tls = readTls(settings);
   const notices: string[] = [];
-  makeDataDir(settings.dataDir, (notice) => notices.push(notice));
-  const counters = newServerCounters();
-  const { providers } = settings;
+  const onNotice = (notice: string): void => void notices.push(notice);
+  makeDataDir(dataDir, onNotice);
   const models = createModels({ providers, models: settings.models, environment: surroundings.env });
   await models.discover();
-  const store = await openStore(settings.dataDir, counters, surroundings);
-  const running: { http?: HttpServer; server?: Server; gateway?: OpenGateway; control?: Control } = {};
   const turns = countedTurns(createAgent({ models }));
   const idleMs = settings.exitWhenIdleMs ?? Number.POSITIVE_INFINITY;
   const idle = Number.isFinite(idleMs)
     ? watchIdle(idleMs, () => turns.running > 0, surroundings.now)
     : undefined;
+  const logger = serverLog(settings.logLevel);
+  const running: Running = {};
+  let ending: string | TemporaryFailure;
   try {
-    const keys = new ApiKeys({
-      tables: store.tables,
-      now: surroundings.now,
-      environmentKey: settings.apiKey,
+    const { upstreamServer: upstream, workspace } = settings;
+    const ground = await openGround({ models, dataDir, surroundings, upstream, workspace });
+    running.ground = ground;
+    const counters = newServerCounters();
+    const { application } = turns;
+    const lasting = await LastingServer.open({
+      open: () => openStanding({ settings, application, counters, ground, logger, surroundings, onNotice }),
+      life: { pauseMs: settings.storePauseMs },
+      onNews: logNews(logger, join(dataDir, DATABASE_FILE)),
     });
-    await checkReachable(keys, settings.host);
-    const logger = pino({ level: settings.logLevel }, pino.destination({ dest: 2, sync: true }));
-    running.server = createServer({
-      store: store.streams,
-      blobs: store.blobs,
-      counters,
-      sealing: nodeSealing(),
-      application: turns.application,
-      host: { retention: { ...HOST.retention, retentionMs: settings.retentionMs } },
-      onBug: (bug) => logger.error({ err: bug }, "a failed assertion, or something the application threw"),
-    });
-    const { dataDir } = settings;
-    const opened = await openGateway({
-      server: running.server,
-      store,
-      models,
-      dataDir,
-      logger,
-      surroundings,
-      onNotice: (message) => notices.push(message),
-      upstream: settings.upstreamServer,
-      workspace: settings.workspace,
-      openStreamsMax: settings.openStreams,
-    });
-    running.gateway = opened;
-    const { gateway, providers } = opened;
+    running.lasting = lasting;
     // Before anybody can know that it runs: who was told must not be able to end it unawares.
     const stopped = stopSignal(() => term.note("Stopped at once."));
     const http = await serveHttp({
-      server: running.server,
+      server: lasting,
       logger,
-      authenticate: (apiKey) => keys.authenticate(apiKey),
-      mounts: [gatewayHttp({ answers: gateway, providers })],
-      extraMetrics: () => gateway.metrics() + models.metrics(),
+      authenticate: (apiKey) => lasting.ask(({ keys }) => keys.authenticate(apiKey)),
+      mounts: [gatewayHttp({ answers: lastingAnswers(lasting), providers: ground.providers })],
+      extraMetrics: () => lasting.standing.gateway.metrics() + models.metrics(),
+      illness: () => lasting.illness,
       host: settings.host,
       port: settings.port,
       allowedHosts: settings.allowHosts,
@@ -99,29 +74,55 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
       throw cannotListen(error, settings);
     });
     running.http = http;
-    const news = await provideKey(keys, settings.dataDir, settings.apiKey !== undefined);
+    const { keys, store } = lasting.standing;
+    const news = await provideKey(keys, dataDir, settings.apiKey !== undefined);
     const about = (): ServerAbout => {
       idle?.touch();
       return { url: http.url, models: models.list() };
     };
-    running.control = await openControl(settings.dataDir, {
-      keys: keyAdmin(keys),
+    running.control = await openControl(dataDir, {
+      keys: lastingKeys(lasting),
       about,
-      sessions: () => gateway.sessions.map(sessionInfo),
+      sessions: () => lasting.standing.gateway.sessions.map(sessionInfo),
     });
     const { durability } = store.streams;
     announce({ url: http.url, settings, durability, keys: news, models: models.list(), notices }, term);
-    const reason = await Promise.race([stopped, idle?.idle.then(() => "Idle") ?? stopped]);
-    term.note(`${reason}: telling clients to come back, then stopping. Once more to stop at once.`);
+    ending = await Promise.race([
+      stopped,
+      idle?.idle.then(() => "Idle") ?? stopped,
+      lasting.givenUp.then(storeGivenUp),
+    ]);
+    const why = typeof ending === "string" ? ending : "No store";
+    term.note(`${why}: telling clients to come back, then stopping. Once more to stop at once.`);
   } finally {
     idle?.stop();
-    await running.control?.close();
-    // Closing the port shuts the server down; without a port it must be done here.
-    await (running.http?.close() ?? running.server?.shutdown());
-    await running.gateway?.close();
-    await store.close();
+    await takeDown(running);
   }
+  if (ending instanceof TemporaryFailure) throw ending;
   term.note("Stopped. Nothing that was acknowledged is lost.");
+}
+
+/** What there is so far. */
+interface Running {
+  ground?: GatewayGround;
+  lasting?: LastingServer<ServeStanding>;
+  http?: HttpServer;
+  control?: Control;
+}
+
+async function takeDown({ ground, lasting, http, control }: Running): Promise<void> {
+  await control?.close();
+  // Closing the port shuts the server down; without a port it must be done here.
+  await (http?.close() ?? lasting?.shutdown());
+  await lasting?.close();
+  await ground?.close();
+}
+
+function storeGivenUp(reason: Error): TemporaryFailure {
+  return new TemporaryFailure(
+    `the store could not be opened anew: ${reason.message}. Nothing that was acknowledged is lost; start the server again when the disk is well`,
+    { cause: reason },
+  );
 }
 
 function sessionInfo({ answer, principal, model, state, pending, updatedMs }: SessionRecord): SessionInfo {
@@ -147,33 +148,6 @@ function countedTurns(application: Application): {
       return running;
     },
   };
-}
-
-/** A large database takes a while to read, and silence would look like a hang. */
-async function openStore(
-  dataDir: string,
-  counters: ServerCounters,
-  surroundings: Surroundings,
-): Promise<SqliteStore> {
-  const { now } = surroundings;
-  const { note } = terminal(surroundings);
-  let progress: ScanProgress = { rows: 0, bytes: 0, bytesTotal: 0 };
-  const timer = setInterval(() => note(progressLine(progress)), SLOW_OPEN_MS);
-  const onProgress = (news: ScanProgress): void => {
-    progress = news;
-  };
-  try {
-    const throughLog = (log: CommitLog): CommitLog => countedLog(log, counters);
-    return await openSqliteStore(dataDir, { now, onProgress, throughLog });
-  } finally {
-    clearInterval(timer);
-  }
-}
-
-function progressLine({ bytes, bytesTotal }: ScanProgress): string {
-  const share =
-    bytesTotal === 0 ? "" : ` ${Math.floor((100 * bytes) / bytesTotal)} % of ${fileSize(bytesTotal)}`;
-  return `Reading the database ...${share}`;
 }
 
 function readTls({ tls }: ResolvedSettings): { cert: string; key: string } | undefined {

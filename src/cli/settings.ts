@@ -7,6 +7,7 @@ import { resolve } from "node:path";
 import type { ModelsConfig, ProviderConfig } from "../agent/models/index.ts";
 import { DEFAULTS as RETENTION } from "../core/retention.ts";
 import { GATEWAY_LIMITS } from "../gateway/options.ts";
+import { DEFAULTS as STORE_LIFE } from "../core/store-life.ts";
 import type { ToolsConfig } from "../tools/config.ts";
 import {
   checkOrigin,
@@ -47,6 +48,7 @@ export interface ResolvedSettings {
   readonly allowOrigins: readonly string[];
   readonly logLevel: LogLevel;
   readonly retentionMs: number;
+  readonly storePauseMs: number;
   readonly providers: Readonly<Record<string, ProviderConfig>>;
   readonly models: ModelsConfig;
   /** Undefined = the defaults. */
@@ -95,6 +97,7 @@ export function resolveSettings(
     allowOrigins: said.allowOrigins ?? [],
     logLevel: said.logLevel ?? DEFAULT_LOG_LEVEL,
     retentionMs: said.retentionMs ?? RETENTION.retentionMs,
+    storePauseMs: said.storePauseMs ?? STORE_LIFE.pauseMs,
     upstreamServer: flags.upstreamServer === undefined ? undefined : serverUrl(flags.upstreamServer),
     workspace: flags.workspace === undefined ? undefined : resolve(cwd, flags.workspace),
     openStreams:

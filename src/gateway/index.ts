@@ -3,6 +3,7 @@ export { Gateway } from "./gateway.ts";
 export type { GatewayCounters } from "./counters.ts";
 export {
   gatewayHttp,
+  type GatewayAnswers,
   type HttpLimits,
   NO_PROVIDERS,
   type PassRefusal,

@@ -95,6 +95,12 @@ export class ServerConnection implements Handler<ClientFrame> {
     this.#target?.closed();
   }
 
+  /** Another server takes over from here: who has not attached yet is sent there. */
+  refuseUnattached(): void {
+    if (this.#target === undefined)
+      this.refuse(new HoldfastError("unavailable", "the store is back; come back"));
+  }
+
   /** Tells a client to come back, unless its stream has told it already. */
   shutdown(): void {
     if (this.#isHosted) return;

@@ -10,4 +10,5 @@ export type {
 } from "./application.ts";
 export { countedLog } from "./counted-log.ts";
 export { newServerCounters, type ServerCounters } from "./counters.ts";
-export { createServer, type Server, type ServerOptions } from "./server.ts";
+export { LastingServer, type LastingOptions, type Standing, type StoreNews } from "./lasting-server.ts";
+export { createServer, type Server, type ServerOptions, type StandingServer } from "./server.ts";

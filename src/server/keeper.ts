@@ -59,6 +59,7 @@ export class Keeper {
   #hasOrphans = true;
   #renewedMs = 0;
   #isStopped = false;
+  #isStoreLost = false;
 
   constructor(context: HostContext, lease: HostLease, blobs?: BlobStore) {
     this.#context = context;
@@ -252,6 +253,7 @@ export class Keeper {
   ): Promise<FoundStream> {
     const name = { principal: meta.principal, idempotencyKey: meta.idempotencyKey };
     const macs = await this.#readMacs(name, state.nextSeqno);
+    if (this.#isStoreLost) throw new HoldfastError("unavailable", "the store has just failed; come back");
     if (this.#isStopped) {
       this.#context.store.release(name, state.hostEpoch).catch(() => undefined);
       throw new HoldfastError("unavailable", "this server is shutting down; come back");
@@ -348,6 +350,12 @@ export class Keeper {
     if (this.#blobs === undefined || !this.#hasOrphans) return;
     await clearOrphans(this.#blobs, async (name) => (await store.load(name)).kind === "live");
     this.#hasOrphans = false;
+  }
+
+  /** The store has failed: every stream stops at its durable head, whether or not it has something to commit (D5). */
+  loseStore(): void {
+    this.#isStoreLost = true;
+    for (const hosted of this.#hosted.values()) hosted.drop("durability_lost");
   }
 
   async shutdown(): Promise<void> {

@@ -52,7 +52,19 @@ export interface Server {
   shutdown(): Promise<void>;
 }
 
-export function createServer(options: ServerOptions): Server {
+/** A server that lives no longer than its store: `lasting-server.ts` replaces it when the store has failed. */
+export interface StandingServer extends Server {
+  readonly connectionCount: number;
+  /**
+   * The store has failed for good. Hosted streams stop at their durable head; from then on there are degraded streams
+   * only, and those are new ones (D5).
+   */
+  loseStore(): void;
+  /** Another server stands on the store now. Degraded streams run here to their end; other clients are sent there. */
+  stepAside(): void;
+}
+
+export function createServer(options: ServerOptions): StandingServer {
   const environment = options.environment ?? systemEnvironment();
   const counters = options.counters ?? newServerCounters();
   const onBug = options.onBug ?? warn;
@@ -84,6 +96,11 @@ export function createServer(options: ServerOptions): Server {
     keeper.sweep().catch(() => undefined);
   });
 
+  function stopTimers(): void {
+    for (const cancel of timers) cancel();
+    timers.clear();
+  }
+
   function repeat(intervalMs: number, run: () => void): void {
     const cancel = environment.after(intervalMs, () => {
       timers.delete(cancel);
@@ -110,10 +127,20 @@ export function createServer(options: ServerOptions): Server {
       // A failed store refuses every call, whichever stream it is about (F5).
       await options.store.countOpen("");
     },
+    get connectionCount() {
+      return connections.size;
+    },
+    loseStore: () => {
+      stopTimers();
+      keeper.loseStore();
+    },
+    stepAside: () => {
+      for (const connection of connections) connection.refuseUnattached();
+    },
     trim: (name, eventFloor) => keeper.get(name)?.trim(eventFloor),
     shutdown: async () => {
       isStopped = true;
-      for (const cancel of timers) cancel();
+      stopTimers();
       await keeper.shutdown();
       for (const connection of connections) connection.shutdown();
     },

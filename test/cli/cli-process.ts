@@ -24,6 +24,7 @@ export interface Finished {
 }
 
 export interface Running {
+  readonly pid: number;
   readonly url: string;
   readonly apiKey: string;
   readonly stdout: () => string;
@@ -58,10 +59,15 @@ export class Cli {
   }
 
   /** Starts a server on `dataDir` and waits until it says where it listens. */
-  async serve(args: readonly string[] = [], env: Readonly<Record<string, string>> = {}): Promise<Running> {
+  async serve(
+    args: readonly string[] = [],
+    env: Readonly<Record<string, string>> = {},
+    log: number | "pipe" = "pipe",
+  ): Promise<Running> {
     const { child, exit, stdout, stderr } = this.#start(
       ["serve", "--port", "0", ...this.inDataDir, ...args],
       env,
+      log,
     );
     const isUp = (): boolean => stdout().includes("  stop ");
     while (!isUp()) {
@@ -69,6 +75,7 @@ export class Cli {
       if ("code" in news) assert.fail(`the server ended with ${String(news.code)}: ${news.stderr}`);
     }
     return {
+      pid: child.pid ?? 0,
       url: /listening on ([^\s,]+)/.exec(stdout())?.[1] ?? "",
       apiKey: this.#keptKey(),
       stdout,
@@ -89,7 +96,7 @@ export class Cli {
     return ["--data-dir", this.dataDir];
   }
 
-  #start(args: readonly string[], env: Readonly<Record<string, string>>) {
+  #start(args: readonly string[], env: Readonly<Record<string, string>>, log: number | "pipe" = "pipe") {
     const child = spawn(process.execPath, [MAIN, ...args], {
       cwd: this.home,
       env: {
@@ -99,15 +106,15 @@ export class Cli {
         XDG_DATA_HOME: join(this.home, "share"),
         ...env,
       },
-      stdio: ["ignore", "pipe", "pipe"],
+      stdio: ["ignore", "pipe", log],
       timeout: this.#patienceMs,
       killSignal: "SIGKILL",
     });
     this.#children.add(child);
     let stdout = "";
     let stderr = "";
-    child.stdout.setEncoding("utf8").on("data", (text: string) => (stdout += text));
-    child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
+    child.stdout?.setEncoding("utf8").on("data", (text: string) => (stdout += text));
+    child.stderr?.setEncoding("utf8").on("data", (text: string) => (stderr += text));
     const exit = new Promise<Finished>((resolve, reject) => {
       child.once("error", reject);
       child.once("close", (code) => {

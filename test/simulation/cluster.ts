@@ -1,16 +1,25 @@
 /**
  * The servers: one node with its store inside, or two nodes that share a database process.
  *
- * A supervisor starts again whatever died or whose store failed, as an operator's would. A damaged
- * log must be refused untouched; the operator then heals it, and the start is tried again.
+ * A node whose own store failed opens it anew, within the same process; in some worlds a supervisor is faster and kills it.
+ * A supervisor starts again whatever died. A damaged log must be refused untouched; the operator then heals it, and the start is
+ * tried again.
  */
 import { HoldfastError } from "../../src/protocol/errors.ts";
 import { nodeSealing } from "../../src/sealing/node.ts";
-import { type Application, createServer, type Server } from "../../src/server/index.ts";
+import {
+  type Application,
+  createServer,
+  LastingServer,
+  type Server,
+  type Standing,
+  type StandingServer,
+  type StoreNews,
+} from "../../src/server/index.ts";
 import { openLogStreamStore } from "../../src/store/index.ts";
 import type { StreamStore } from "../../src/store/stream-store.ts";
 import type { Accept } from "../../src/transport/transport.ts";
-import { flakyStore, type StoreFaults } from "./flaky-store.ts";
+import { flakyStore, type FlakyStoreContext, type StoreFaults } from "./flaky-store.ts";
 import { type Random, SimDisk, type SimNetwork, SimProcess, type World } from "./world/index.ts";
 
 export interface ClusterOptions {
@@ -26,6 +35,8 @@ export interface ClusterOptions {
 
 const RESTART_MS_MAX = 4_000;
 const LEASE_MS = 10_000;
+/** Openings 1 s, 4 s and 13 s after a failure: a disk that is full for a while outlasts some of them, or all. */
+const LIFE = { pauseMs: 1_000 } as const;
 
 export class Cluster {
   readonly disk: SimDisk;
@@ -36,12 +47,15 @@ export class Cluster {
   readonly #options: ClusterOptions;
   readonly #random: Random;
   readonly #database: Database | undefined;
+  /** Whether a supervisor leaves a node alone whose store failed. */
+  readonly #reopens: boolean;
 
   constructor(world: World, network: SimNetwork, options: ClusterOptions) {
     this.#world = world;
     this.#network = network;
     this.#options = options;
     this.#random = world.random.fork("cluster");
+    this.#reopens = world.random.fork("reopening").chance(0.7);
     this.disk = new SimDisk(world, "server disk");
     this.#database = options.shared ? new Database(world, this.disk, this.#random) : undefined;
     const names = options.shared ? ["node-a", "node-b"] : ["server"];
@@ -76,18 +90,38 @@ export class Cluster {
   }
 
   async #start(node: Node, process: SimProcess): Promise<void> {
-    const own = this.#database === undefined ? await openStore(this.disk, process) : undefined;
-    const store = flakyStore({
-      world: this.#world,
-      random: this.#random,
-      faults: this.faults,
-      process,
-      target: () => (own === undefined ? this.#database?.target : { process, store: own }),
-      onFailure: () => this.#storeFailed(process),
+    const database = this.#database;
+    const server =
+      database === undefined
+        ? await this.#lastingServer(node, process)
+        : this.#serverOn(node, process, () => database.target);
+    node.server = server;
+    this.#network.listen(node.name, process, this.#options.observe(server.accept));
+  }
+
+  async #lastingServer(node: Node, process: SimProcess): Promise<Server> {
+    const lasting = await LastingServer.open({
+      open: () => this.#stand(node, process),
+      environment: process.env,
+      life: LIFE,
+      onNews: (news) => this.#heard(news, process),
     });
+    // The supervisor sees the exit code, and starts it again.
+    void lasting.givenUp.then(() => process.crash());
+    return lasting;
+  }
+
+  async #stand(node: Node, process: SimProcess): Promise<Standing> {
+    const { promise: failed, resolve: onFailed } = Promise.withResolvers<Error>();
+    const own = await openStore(this.disk, process, onFailed);
+    const server = this.#serverOn(node, process, () => ({ process, store: own }));
+    return { server, failed, close: () => own.close() };
+  }
+
+  #serverOn(node: Node, process: SimProcess, target: FlakyStoreContext["target"]): StandingServer {
     const { retentionMs, pauseBytes, slowReaderMs } = this.#options;
-    const server = createServer({
-      store,
+    return createServer({
+      store: flakyStore({ world: this.#world, random: this.#random, faults: this.faults, process, target }),
       sealing: nodeSealing({ randomBytes: (length) => process.env.randomBytes(length) }),
       application: this.#options.application(process),
       environment: process.env,
@@ -100,8 +134,6 @@ export class Cluster {
       },
       onBug: (bug) => this.#world.fail(bug),
     });
-    node.server = server;
-    this.#network.listen(node.name, process, this.#options.observe(server.accept));
   }
 
   #startFailed(process: SimProcess, cause: unknown): void {
@@ -117,11 +149,28 @@ export class Cluster {
     process.crash();
   }
 
-  /** An embedded store that failed stays failed: the supervisor starts the process anew (F5). */
-  #storeFailed(process: SimProcess): void {
-    if (this.#database !== undefined) return;
-    this.#world.hit("sometimes.store_failed");
-    this.#world.enqueue(this.#random.int(RESTART_MS_MAX), () => process.crash());
+  #heard(news: StoreNews, process: SimProcess): void {
+    if (!process.alive) return;
+    this.#world.trace(process.name, "store", news.kind);
+    switch (news.kind) {
+      case "failed":
+        this.#world.hit("sometimes.store_failed");
+        if (!this.#reopens) this.#world.enqueue(this.#random.int(RESTART_MS_MAX), () => process.crash());
+        return;
+      case "back":
+        this.#world.hit("sometimes.store_reopened");
+        return;
+      case "refused":
+        if (news.reason instanceof HoldfastError && news.reason.code === "stream_failed") this.disk.heal();
+        else if (!(news.reason instanceof HoldfastError)) this.#world.fail(news.reason);
+        return;
+      case "given_up":
+        this.#world.hit("sometimes.store_given_up");
+        return;
+      case "unclean":
+        this.#world.fail(news.reason);
+        return;
+    }
   }
 }
 
@@ -192,6 +241,10 @@ function failing(store: StreamStore, onFailure: () => void): StreamStore {
   });
 }
 
-async function openStore(disk: SimDisk, process: SimProcess): Promise<StreamStore> {
-  return openLogStreamStore(disk.openCommitLog(process), { now: () => process.env.now() });
+async function openStore(
+  disk: SimDisk,
+  process: SimProcess,
+  onFailed: (failure: Error) => void = () => undefined,
+): Promise<StreamStore> {
+  return openLogStreamStore(disk.openCommitLog(process), { now: () => process.env.now(), onFailed });
 }

@@ -28,8 +28,6 @@ export interface FlakyStoreContext {
   readonly process: SimProcess;
   /** The process that the store lives in, and the store, as long as both are there. */
   readonly target: () => { readonly process: SimProcess; readonly store: StreamStore } | undefined;
-  /** A call failed because the store itself did. */
-  readonly onFailure: () => void;
 }
 
 export function flakyStore(context: FlakyStoreContext): StreamStore {
@@ -74,7 +72,7 @@ function callStore<Result>(
   const target = context.target();
   if (target === undefined) return Promise.reject(down());
   const isRemote = target.process !== process;
-  if (!isRemote) return run(target.store).catch((cause: unknown) => refuse(context, cause));
+  if (!isRemote) return run(target.store);
 
   return new Promise((resolve, reject) => {
     const reply = (answer: () => void): void => {
@@ -87,7 +85,7 @@ function callStore<Result>(
           world.hit("store.reply_lost");
           return reply(() => reject(down()));
         },
-        (cause: unknown) => reply(() => reject(failureOf(context, cause))),
+        (cause: unknown) => reply(() => reject(asError(cause))),
       );
     };
     world.enqueue(random.int(faults.delayMsMax + 1), request, undefined, target.process);
@@ -96,11 +94,6 @@ function callStore<Result>(
   });
 }
 
-function refuse(context: FlakyStoreContext, cause: unknown): never {
-  throw failureOf(context, cause);
-}
-
-function failureOf(context: FlakyStoreContext, cause: unknown): Error {
-  if (cause instanceof HoldfastError && cause.code === "unavailable") context.onFailure();
+function asError(cause: unknown): Error {
   return cause instanceof Error ? cause : new Error(String(cause));
 }

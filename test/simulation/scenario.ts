@@ -59,6 +59,8 @@ export const SOMETIMES: readonly string[] = [
   "sometimes.stalled",
   "sometimes.step_restarted",
   "sometimes.store_failed",
+  "sometimes.store_given_up",
+  "sometimes.store_reopened",
   "sometimes.stranger_refused",
   "sometimes.taken_back.aborted",
   "sometimes.taken_back.error",

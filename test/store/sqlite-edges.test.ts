@@ -65,7 +65,8 @@ test("A3: what a killed process left in the write-ahead log is on the disk befor
   assert.ok(statSync(log).size > 100_000);
   const database = await openSqlite(join(folder, DATABASE_FILE), CLOCK);
   await database.beginWriting();
-  assert.ok(statSync(log).size < 10_000, "only what the opening wrote itself");
+  const { size } = statSync(log);
+  assert.ok(size > 0 && size < 10_000, "only what the opening wrote itself, to see that the disk takes it");
   await database.close();
 });
 
@@ -144,7 +145,7 @@ test("F5: after a failed write nothing is moved or synced any more, and the next
   const folder = newFolder();
   const path = join(folder, DATABASE_FILE);
   const start = { path, lockPath: join(folder, "holdfast.lock"), mode: "own" } as const;
-  const engine = new Engine(start, () => undefined);
+  const engine = new Engine(start);
   engine.write([
     { id: 1, kind: "append", ask: { record: new Uint8Array(50_000), body: undefined, freed: [] } },
   ]);
@@ -152,7 +153,7 @@ test("F5: after a failed write nothing is moved or synced any more, and the next
   engine.fail(new Error("the disk went away"));
   engine.close();
   assert.deepEqual([statSync(path).size, statSync(`${path}-wal`).size], before);
-  const again = new Engine(start, () => undefined);
+  const again = new Engine(start);
   assert.equal(again.read({ id: 1, kind: "read", ask: { row: 1 } }).byteLength, 50_000);
   again.close();
 });

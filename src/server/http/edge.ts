@@ -44,6 +44,8 @@ export interface EdgeOptions {
   readonly hasOpenMetrics: boolean;
   /** Why this server should not be sent anything; undefined when it should. */
   readonly unreadyReason: () => Promise<string | undefined>;
+  /** Why this process should be restarted; undefined when it is well. */
+  readonly illness: () => string | undefined;
   /** From then on no call begins: it would only be waited for. */
   readonly isStopped: () => boolean;
   readonly logger: Logger;
@@ -117,9 +119,12 @@ export function createEdge(options: EdgeOptions): (exchange: Exchange) => void {
       case "page":
         answer(exchange, 200, PAGE_HEADERS, NOTICE);
         return;
-      case "health":
-        answerJson(exchange, 200, { status: "alive" });
+      case "health": {
+        const reason = options.illness();
+        if (reason === undefined) answerJson(exchange, 200, { status: "alive" });
+        else answerJson(exchange, 503, { status: "ill", reason });
         return;
+      }
       case "ready": {
         const reason = await options.unreadyReason();
         if (reason === undefined) answerJson(exchange, 200, { status: "ready" });

@@ -43,6 +43,8 @@ export interface HttpOptions {
   readonly logger?: Logger;
   /** One more reason why this server should not be sent anything; undefined when there is none. */
   readonly unreadyReason?: () => Promise<string | undefined>;
+  /** Why a supervisor should restart this process; undefined when it need not. */
+  readonly illness?: () => string | undefined;
   readonly portLimits?: Partial<PortLimits>;
   readonly blobLimits?: Partial<BlobLimits>;
   readonly failedSignIns?: budget.Options;
@@ -125,6 +127,7 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
     metrics: () => metrics,
     hasOpenMetrics: isLoopbackName(host),
     unreadyReason,
+    illness: () => (isClosing ? undefined : options.illness?.()),
     isStopped: () => isStopped,
     logger,
     http,

@@ -75,7 +75,10 @@ export class Engine {
   readonly #onFailed: (failure: HoldfastError) => void;
 
   /** `onFailed` is called once, also when no request waited for what failed. */
-  constructor({ path, lockPath, mode }: ThreadStart, onFailed: (failure: HoldfastError) => void) {
+  constructor(
+    { path, lockPath, mode }: ThreadStart,
+    onFailed: (failure: HoldfastError) => void = () => undefined,
+  ) {
     this.#onFailed = onFailed;
     this.#path = path;
     this.#lockPath = lockPath;

@@ -13,12 +13,12 @@ export function sqliteCode(error: unknown): number | undefined {
 /** What a person can do about a failed write. */
 export function writeFailure(error: unknown): string {
   if (sqliteCode(error) === FULL || isNoSpace(error)) {
-    return "the disk is full; give it space, then start again: nothing that was acknowledged is lost";
+    return "the disk is full; give it space: nothing that was acknowledged is lost";
   }
   const why = error instanceof Error ? error.message : String(error);
   // The extended code tells a failed write from a failed sync.
   const code = error instanceof Error && "errcode" in error ? `, SQLite code ${String(error.errcode)}` : "";
-  return `the database could not be written (${why}${code}); look after the disk, then start again: nothing that was acknowledged is lost`;
+  return `the database could not be written (${why}${code}); look after the disk: nothing that was acknowledged is lost`;
 }
 
 function isNoSpace(error: unknown): boolean {

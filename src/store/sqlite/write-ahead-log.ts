@@ -37,8 +37,9 @@ export class WriteAheadLog {
 
   /** Moves everything, or throws. What a reader in another process keeps in the log may not be on the disk. */
   moveAll(): void {
-    const { pages, movedPages } = lengthOf(this.#truncate);
-    if (movedPages === pages) return;
+    if (isMoved(this.truncate())) return;
+    // The same, but it waits for the reader.
+    if (isMoved(lengthOf(this.#truncate))) return;
     throw new HoldfastError(
       "unavailable",
       "another process reads an old state of the database; end it (perhaps `holdfast inspect`), then start again",
@@ -54,6 +55,10 @@ export class WriteAheadLog {
       this.#database.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
     }
   }
+}
+
+function isMoved({ pages, movedPages }: LogLength): boolean {
+  return movedPages === pages;
 }
 
 function lengthOf(statement: StatementSync): LogLength {

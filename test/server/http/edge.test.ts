@@ -159,6 +159,16 @@ test("F5: a server whose store has failed is alive and not ready", async (t) => 
   assert.equal((await ask(rig, 1, { path: "/health" })).status, 200);
 });
 
+test("F5: a server that is ill says so to whoever would restart it", async (t) => {
+  const reasons: string[] = [];
+  const rig = await startHttp(t, { http: { illness: () => reasons[0] } });
+  assert.equal((await ask(rig, 1, { path: "/health" })).status, 200);
+  reasons.push("the store has been down for 60 s");
+  const health = await ask(rig, 1, { path: "/health" });
+  assert.equal(health.status, 503);
+  assert.deepEqual(readJson(health.body), new Map(Object.entries({ status: "ill", reason: reasons[0] })));
+});
+
 test("a server may have reasons of its own not to be ready", async (t) => {
   let reason: string | undefined = "warming up";
   const rig = await startHttp(t, { http: { unreadyReason: async () => reason } });

@@ -4,6 +4,8 @@ import type { Mutant } from "./table.ts";
 const HOSTED = "src/core/hosted-stream.ts";
 const HOST_STATE = "src/core/host-state.ts";
 const DRIVER = "src/server/hosted.ts";
+const LASTING = "src/server/lasting-server.ts";
+const STORE = "src/store/log-stream-store.ts";
 const KEEPER = "src/server/keeper.ts";
 const ATTACH = "src/core/attach.ts";
 const LEDGER = "src/core/exec-ledger.ts";
@@ -52,6 +54,16 @@ export const SERVER_MUTANTS: readonly Mutant[] = [
     if (this.#state.dropped) return;`,
       },
     ],
+  },
+  {
+    name: "a store that failed says so to nobody, and is never opened anew",
+    breaks: "F1",
+    patches: [{ file: STORE, from: "if (isFirst) this.#onFailed?.(this.#failure);", to: "" }],
+  },
+  {
+    name: "a server whose store was opened anew goes on with the one that failed",
+    breaks: "F5",
+    patches: [{ file: LASTING, from: "this.#standing = opened;", to: "" }],
   },
   {
     name: "a welcome promises chunks that are only staged",

@@ -1,0 +1,161 @@
+/**
+ * What `holdfast serve` puts on an open store: API keys, the server of streams, the gateway.
+ *
+ * One function makes all of it, at the start and whenever the store is opened anew. So whatever one of them remembers of a
+ * store that failed goes with it. What does not stand on the store (the port, the models, the way to another server) is
+ * made once, elsewhere.
+ */
+import type { Logger } from "pino";
+import { DEFAULTS as HOST } from "../core/host-state.ts";
+import { nodeSealing } from "../sealing/node.ts";
+import {
+  ApiKeys,
+  type Application,
+  countedLog,
+  createServer,
+  type LastingServer,
+  type ServerCounters,
+  type Standing,
+  type StandingServer,
+  type StoreNews,
+} from "../server/index.ts";
+import { type CommitLog, openSqliteStore, type ScanProgress, type SqliteStore } from "../store/index.ts";
+import type { GatewayAnswers } from "../gateway/index.ts";
+import { checkReachable } from "./first-key.ts";
+import { type KeyAdmin, keyAdmin } from "./key-admin.ts";
+import { type GatewayGround, type OpenGateway, openGateway } from "./open-gateway.ts";
+import type { ResolvedSettings } from "./settings.ts";
+import { fileSize, type Surroundings, terminal } from "./terminal.ts";
+
+export interface ServeStanding extends Standing {
+  readonly store: SqliteStore;
+  readonly keys: ApiKeys;
+  readonly gateway: OpenGateway["gateway"];
+}
+
+export interface StandingParts {
+  readonly settings: ResolvedSettings;
+  readonly application: Application;
+  readonly counters: ServerCounters;
+  readonly ground: GatewayGround;
+  readonly logger: Logger;
+  readonly surroundings: Surroundings;
+  readonly onNotice: (message: string) => void;
+}
+
+export async function openStanding(parts: StandingParts): Promise<ServeStanding> {
+  const { settings, counters, logger, surroundings } = parts;
+  const store = await openStore(settings.dataDir, counters, surroundings);
+  let server: StandingServer | undefined;
+  try {
+    const { now } = surroundings;
+    const keys = new ApiKeys({ tables: store.tables, now, environmentKey: settings.apiKey });
+    await checkReachable(keys, settings.host);
+    server = createServer({
+      store: store.streams,
+      blobs: store.blobs,
+      counters,
+      sealing: nodeSealing(),
+      application: parts.application,
+      host: { retention: { ...HOST.retention, retentionMs: settings.retentionMs } },
+      onBug: (bug) => logger.error({ err: bug }, "a failed assertion, or something the application threw"),
+    });
+    const { dataDir, openStreams: openStreamsMax } = settings;
+    const opened = await openGateway({ ...parts, server, store, dataDir, openStreamsMax });
+    const close = async (): Promise<void> => {
+      await opened.close();
+      await store.close();
+    };
+    return { store, keys, server, gateway: opened.gateway, failed: store.failed, close };
+  } catch (error) {
+    await server?.shutdown();
+    await store.close();
+    throw error;
+  }
+}
+
+/** A large database takes a while to read, and silence would look like a hang. */
+async function openStore(
+  dataDir: string,
+  counters: ServerCounters,
+  surroundings: Surroundings,
+): Promise<SqliteStore> {
+  const { now } = surroundings;
+  const { note } = terminal(surroundings);
+  let progress: ScanProgress = { rows: 0, bytes: 0, bytesTotal: 0 };
+  const timer = setInterval(() => note(progressLine(progress)), SLOW_OPEN_MS);
+  const onProgress = (news: ScanProgress): void => {
+    progress = news;
+  };
+  try {
+    const throughLog = (log: CommitLog): CommitLog => countedLog(log, counters);
+    return await openSqliteStore(dataDir, { now, onProgress, throughLog });
+  } finally {
+    clearInterval(timer);
+  }
+}
+
+/** Long enough that who waits begins to wonder. */
+const SLOW_OPEN_MS = 1_000;
+
+function progressLine({ bytes, bytesTotal }: ScanProgress): string {
+  const share =
+    bytesTotal === 0 ? "" : ` ${Math.floor((100 * bytes) / bytesTotal)} % of ${fileSize(bytesTotal)}`;
+  return `Reading the database ...${share}`;
+}
+
+/** The gateway of the moment. While the store is down every request is refused with when to come again. */
+export function lastingAnswers(lasting: LastingServer<ServeStanding>): GatewayAnswers {
+  // A gateway without its tables could do harm, and no good: it is not even asked.
+  const asked = <Told>(what: (gateway: ServeStanding["gateway"]) => Promise<Told>): Promise<Told> =>
+    lasting.ask(async () => what(lasting.usable.gateway));
+  return {
+    models: () => lasting.standing.gateway.models(),
+    modelId: (name) => lasting.standing.gateway.modelId(name),
+    chat: (call) => asked((gateway) => gateway.chat(call)),
+    events: (call) => asked((gateway) => gateway.events(call)),
+    stop: (call) => asked((gateway) => gateway.stop(call)),
+  };
+}
+
+/** The API keys of the moment, for the commands on this machine. */
+export function lastingKeys(lasting: LastingServer<ServeStanding>): KeyAdmin {
+  const admin = (): KeyAdmin => keyAdmin(lasting.usable.keys);
+  return {
+    create: async (principal, label, limits) => admin().create(principal, label, limits),
+    list: async () => admin().list(),
+    revoke: async (id) => admin().revoke(id),
+  };
+}
+
+/** One line for each thing that an operator should know; each names the store. */
+export function logNews(logger: Logger, store: string): (news: StoreNews) => void {
+  return (news) => {
+    switch (news.kind) {
+      case "failed":
+        logger.warn(
+          { store, reason: news.reason.message },
+          "the store failed: nothing is acknowledged until it is opened anew",
+        );
+        return;
+      case "refused":
+        logger.warn(
+          { store, reason: news.reason.message, failures: news.failures },
+          "the store could not be opened anew",
+        );
+        return;
+      case "back":
+        logger.warn({ store, downMs: news.downMs }, "the store is back: clients resume by themselves");
+        return;
+      case "unclean":
+        logger.warn({ store, err: news.reason }, "the store that failed was not closed in good order");
+        return;
+      case "given_up":
+        logger.error(
+          { store, reason: news.reason.message, failures: news.failures },
+          "the store could not be opened anew too often: the server ends with exit code 75",
+        );
+        return;
+    }
+  };
+}
