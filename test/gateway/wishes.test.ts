@@ -44,7 +44,7 @@ const WISHES = {
   messages: [
     { role: "system", content: [{ type: "text", text: "Be kind.", cache_control: MARK }] },
     { role: "user", name: "ann", content: [{ type: "text", text: "One", cache_control: MARK }] },
-    { role: "assistant", content: "Yes?" },
+    { role: "assistant", content: [{ type: "text", text: "Yes?", cache_control: MARK }] },
     {
       role: "user",
       name: "bob",
@@ -73,7 +73,7 @@ test("openai-compatible: every word reaches the provider where OpenAI has it", a
   assert.deepEqual(listOf(body["messages"]), [
     { role: "system", content: [{ type: "text", text: "Be kind.", cache_control: MARK }] },
     { role: "user", name: "ann", content: [{ type: "text", text: "One", cache_control: MARK }] },
-    { role: "assistant", content: "Yes?" },
+    { role: "assistant", content: [{ type: "text", text: "Yes?", cache_control: MARK }] },
     {
       role: "user",
       name: "bob",
@@ -108,7 +108,7 @@ test("anthropic: the client's cache marks stand where it set them, and the rest 
   const marks = listOf(asked.body["messages"]).map(({ content }) =>
     listOf(content).map((part) => part["cache_control"]),
   );
-  assert.deepEqual(marks, [[MARK], [undefined], [undefined, undefined]]);
+  assert.deepEqual(marks, [[MARK], [MARK], [undefined, undefined]]);
 });
 
 test("google: what it has no word for is named", async (t) => {
@@ -132,3 +132,78 @@ test("a request that asks for nothing special is answered without the header; th
     assert.equal(headers.get("x-secret"), null);
   }
 });
+
+const ODD = {
+  messages: [
+    { role: "system", content: "Be kind." },
+    { role: "user", content: "One" },
+    { role: "assistant", content: "a" },
+    { role: "assistant", content: "b" },
+    {
+      role: "user",
+      content: [
+        { type: "text", text: "Two" },
+        { type: "text", text: "\n\n" },
+      ],
+    },
+    { role: "system", content: "Be brief." },
+    { role: "user", content: "Three" },
+    { role: "assistant", content: "So" },
+  ],
+};
+
+/** The conversation on each wire: who speaks, and every word. */
+const ON_THE_WIRE: Readonly<Record<string, readonly (readonly [string, unknown])[]>> = {
+  "openai-compatible": [
+    ["system", "Be kind."],
+    ["user", "One"],
+    ["assistant", "a"],
+    ["assistant", "b"],
+    ["user", ["Two", "\n\n"]],
+    ["system", "Be brief."],
+    ["user", "Three"],
+    ["assistant", "So"],
+  ],
+  openai: [
+    ["system", "Be kind."],
+    ["user", ["One"]],
+    ["assistant", "a"],
+    ["assistant", "b"],
+    ["user", ["Two", "\n\n"]],
+    ["system", "Be brief."],
+    ["user", ["Three"]],
+    ["assistant", "So"],
+  ],
+  // It joins neighbours of one role, and refuses blank texts.
+  anthropic: [
+    ["user", ["One"]],
+    ["assistant", ["a", "b"]],
+    ["user", ["Two\n\n"]],
+    ["system", ["Be brief."]],
+    ["user", ["Three"]],
+    ["assistant", ["So"]],
+  ],
+  google: [
+    ["user", ["One"]],
+    ["model", ["a"]],
+    ["model", ["b"]],
+    ["user", ["Two", "\n\n"]],
+    ["user", ["Three"]],
+    ["model", ["So"]],
+  ],
+};
+
+for (const { type } of WIRES) {
+  test(`${type}: nothing but what was said is on the wire`, async (t) => {
+    const { asked } = await tell(t, type, ODD);
+    const { messages, input, contents } = asked.body;
+    const wordsOf = (content: unknown): unknown =>
+      Array.isArray(content) ? listOf(content).map(({ text }) => text) : content;
+    const told = listOf(messages ?? input ?? contents).map(({ role, content, parts }) => [
+      role,
+      wordsOf(parts ?? content),
+    ]);
+    assert.deepEqual(told, ON_THE_WIRE[type]);
+    assert.doesNotMatch(asked.text, /Continue|no text|blank/i);
+  });
+}

@@ -147,6 +147,18 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
+    name: "blank texts reach Anthropic's wire",
+    file: "test/gateway/wishes.test.ts",
+    test: "anthropic: nothing but what was said is on the wire",
+    patches: [
+      {
+        file: "src/agent/models/anthropic-prompt.ts",
+        from: 'part.text.trim() !== ""',
+        to: 'part.text !== ""',
+      },
+    ],
+  },
+  {
     name: "a client's cache marks are replaced by the gateway's own",
     file: "test/gateway/wishes.test.ts",
     test: "anthropic: the client's cache marks stand where it set them, and the rest by name",

@@ -6,9 +6,18 @@
  * requests differ.
  */
 import { type ContentRules, contentParts, filesOfParts, textOfParts, textsOfParts } from "./chat-content.ts";
+import type { JsonObject } from "../../protocol/chat-message.ts";
 import type { Fields } from "./fields.ts";
 import { invalidRequest } from "./gateway-error.ts";
-import type { AssistantLine, LineCall, LineMessage, SystemLine, ToolLine, UserLine } from "./line.ts";
+import type {
+  AssistantLine,
+  LineCall,
+  LineMessage,
+  LinePart,
+  SystemLine,
+  ToolLine,
+  UserLine,
+} from "./line.ts";
 
 /** As many as a conversation can have. */
 export const MESSAGES_MAX = 5_000;
@@ -105,10 +114,17 @@ function assistantLine(message: Fields, rules: ContentRules): AssistantLine {
   return {
     role: "assistant",
     ...nameOf(message),
+    ...lastMark(parts),
     text: textOfParts(parts),
     reasoning: reasoningOf(message),
     toolCalls,
   };
+}
+
+/** The parts become one text, and the last mark covers what the others did. */
+function lastMark(parts: readonly LinePart[]): { readonly cacheControl?: JsonObject } {
+  const cacheControl = parts.findLast((part) => part.cacheControl !== undefined)?.cacheControl;
+  return cacheControl === undefined ? {} : { cacheControl };
 }
 
 /** Two names are in use; other forms of it belong to one provider and say nothing to ours. */

@@ -80,13 +80,14 @@ function named({ name }: { readonly name?: string }): { readonly name?: string }
 }
 
 function assistantMessage(line: AssistantLine): AssistantChatMessage {
-  const { text, reasoning, toolCalls } = line;
+  const { text, reasoning, toolCalls, cacheControl } = line;
+  const marked = cacheControl === undefined ? {} : { cacheControl };
   return {
     role: "assistant",
     ...named(line),
     content: [
       ...(reasoning === "" ? [] : [{ type: "reasoning", text: reasoning } as const]),
-      ...(text === "" ? [] : [{ type: "text", text } as const]),
+      ...(text === "" ? [] : [{ type: "text", text, ...marked } as const]),
       ...toolCalls.map(({ id, name, args }) => {
         const written = args.trim() === "" ? "{}" : args;
         return { type: "tool-call", toolCallId: id, tool: name, args: written } as const;

@@ -25,6 +25,8 @@ export interface UserLine {
 export interface AssistantLine {
   readonly role: "assistant";
   readonly name?: string;
+  /** Of its text; as a part's. */
+  readonly cacheControl?: JsonObject;
   readonly text: string;
   readonly reasoning: string;
   readonly toolCalls: readonly LineCall[];
