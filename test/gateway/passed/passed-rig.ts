@@ -7,7 +7,7 @@ import type { TestContext } from "node:test";
 import { ModelFailure } from "../../../src/agent/index.ts";
 import { createModels, type ProviderModels, type ProviderType } from "../../../src/agent/models/index.ts";
 import { providerSide } from "../../../src/cli/provider-side.ts";
-import { gatewayHttp, type Limits } from "../../../src/gateway/http/index.ts";
+import { gatewayHttp, type Limits, type ProviderSide } from "../../../src/gateway/http/index.ts";
 import type { PassedLimits } from "../../../src/gateway/passed/passed-limits.ts";
 import { portOf } from "../../agent/models/provider-server.ts";
 import { authenticate, type HttpRig, startHttp } from "../../server/http/rig.ts";
@@ -100,16 +100,20 @@ class PassingAnswers extends ScriptedAnswers {
   }
 }
 
+export interface PassingOptions {
+  readonly limits?: Limits;
+  readonly passedLimits?: Partial<PassedLimits>;
+  /** Default: the models' own. */
+  readonly providers?: ProviderSide;
+}
+
 export function startPassing(
   t: TestContext,
   models: ProviderModels,
-  {
-    limits,
-    passedLimits = {},
-  }: { readonly limits?: Limits; readonly passedLimits?: Partial<PassedLimits> } = {},
+  { limits, passedLimits = {}, providers = providerSide(models) }: PassingOptions = {},
 ): Promise<HttpRig> {
   const answers = new PassingAnswers(models);
-  const mounts = [gatewayHttp({ answers, providers: providerSide(models), passedLimits })];
+  const mounts = [gatewayHttp({ answers, providers, passedLimits })];
   const signIn = async (apiKey: string | undefined) => {
     const { principal } = await authenticate(apiKey);
     return { principal, apiKeyId: principal, limits };

@@ -6,6 +6,7 @@ import { type ClientRequest, type IncomingMessage, request } from "node:http";
 import { test } from "node:test";
 import OpenAI, { toFile } from "openai";
 import { createModels } from "../../../src/agent/models/index.ts";
+import { serverSide } from "../../../src/cli/provider-side.ts";
 import { PASSED_LIMITS } from "../../../src/gateway/passed/passed-limits.ts";
 import { until } from "../../e2e/rig.ts";
 import {
@@ -13,6 +14,7 @@ import {
   type Answer,
   ask,
   bearer,
+  BOB_KEY,
   bodyOf,
   type HttpRig,
   type Version,
@@ -324,6 +326,39 @@ test("only so many are under way at once; a client that hangs up makes room, and
   waiting.destroy();
   await until(() => isGone, "the provider is let go");
   await until(async () => (await send(rig, '{"model":"lab/a"}')).status === 200, "there is room again");
+});
+
+test("behind --upstream-server it goes to that server, which passes it on", async (t) => {
+  const provider = await RawProvider.start(t, says(VECTORS));
+  const models = modelsAt(`${provider.origin}/v1`);
+  const server = await startPassing(t, models);
+  const url = `http://127.0.0.1:${server.http.port}`;
+  const front = await startPassing(t, models, { providers: serverSide(url, BOB_KEY) });
+  const answer = await send(front, '{"model":"lab/small"}');
+  assert.deepEqual([answer.status, answer.body.toString()], [200, VECTORS]);
+  assert.equal(provider.received[0]?.body.toString(), '{"model":"small"}');
+});
+
+test("a provider that says nothing, and a client that says half, are not waited for without end", async (t) => {
+  const provider = await RawProvider.start(t, () => undefined);
+  const models = modelsAt(`${provider.origin}/v1`);
+  const impatient = await startPassing(t, models, { passedLimits: { headMs: 50 } });
+  const late = await send(impatient, '{"model":"lab/a"}');
+  assert.deepEqual([late.status, errorOf(late).code], [504, "provider_unavailable"]);
+  const rig = await startPassing(t, models, { passedLimits: { bodyTimeoutMs: 50 } });
+  const half = request({
+    host: "127.0.0.1",
+    port: rig.http.port,
+    method: "POST",
+    path: EMBEDDINGS,
+    headers: { ...bearer(ALICE_KEY), ...JSON_TYPE, "content-length": "100" },
+  });
+  half.on("error", () => undefined);
+  half.write('{"model":"lab/a",');
+  const response = await answerTo(half);
+  assert.equal(response.statusCode, 400);
+  assert.match((await bodyOf(response)).toString(), /came too slowly/);
+  half.destroy();
 });
 
 test("the limits in the manual are those of the code", async () => {
