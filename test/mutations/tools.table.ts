@@ -222,4 +222,24 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
   },
+  {
+    name: "E6: what is held is reached by its path once more",
+    file: "test/tools/race.test.ts",
+    test: "leads no file tool outside (ripgrep)",
+    patches: [
+      {
+        file: "src/tools/held.ts",
+        from: "return IS_LINUX ? `/proc/self/fd/${held.fd}` : held.path;",
+        to: "return held.path;",
+      },
+    ],
+  },
+  {
+    name: "marks that reverse the direction of writing reach the screen",
+    file: "test/cli/chat-hostile.test.ts",
+    test: "whatever a model or a tool says",
+    patches: [
+      { file: "src/cli/terminal.ts", from: String.raw`[\p{Cc}\p{Cf}\p{Zl}`, to: String.raw`[\p{Cc}\p{Zl}` },
+    ],
+  },
 ];
