@@ -5,8 +5,9 @@
  * them, and everything else that each telling must repeat is kept with it.
  */
 import { z } from "zod";
-import type { AnswerHead } from "./http/answers.ts";
-import { completionId } from "./openai/index.ts";
+import type { Answer, AnswerHead } from "./http/answers.ts";
+import { type AnswerDelta, completionId } from "./openai/index.ts";
+import type { Delivered } from "./retries.ts";
 
 export const ANSWER = z.object({
   /** Of the OpenAI response; the same at every replay. */
@@ -30,7 +31,20 @@ export function answerRef(
   return { ...which, responseId, createdSeconds: Math.floor(nowMs / 1_000) };
 }
 
-export function headOf(answer: AnswerRef): AnswerHead {
+/** A response that tells it; `end` is told what becomes of that. */
+export function responseOf(
+  answer: AnswerRef,
+  deltas: AsyncIterableIterator<AnswerDelta>,
+  end: Delivered,
+): Answer {
+  const delivered = (isWhole: boolean): void => {
+    void deltas.return?.();
+    end.delivered(isWhole);
+  };
+  return { streamId: answer.streamId, head: headOf(answer), deltas, delivered, arrived: end.arrived };
+}
+
+function headOf(answer: AnswerRef): AnswerHead {
   const { responseId: id, createdSeconds: createdS, model, includeUsage, fromEvent } = answer;
   return { id, createdS, model, includeUsage, fromEvent };
 }

@@ -9,15 +9,16 @@
 import { randomBytes } from "node:crypto";
 import type { ClientBlobStore } from "../client/index.ts";
 import { HoldfastError } from "../protocol/errors.ts";
-import { answerRef, headOf } from "./answer-ref.ts";
+import { type AnswerRef, answerRef, responseOf } from "./answer-ref.ts";
 import { cleanUp } from "./clean-up.ts";
 import { type GatewayCounters, gatewayMetrics, newGatewayCounters } from "./counters.ts";
 import { Errands } from "./errands.ts";
+import { GivenAnswers } from "./given-answers.ts";
 import type { Answer, ChatCall, EventsCall, GatewayAnswers, StopCall } from "./http/answers.ts";
 import { LiveSessions } from "./live-sessions.ts";
 import { contextOf, type Facts, type FreshReason, type Match, matchRequest } from "./matching.ts";
 import { Names } from "./names.ts";
-import { lineageOf, type LineMessage, type ListedModel } from "./openai/index.ts";
+import { type AnswerDelta, lineageOf, type LineMessage, type ListedModel } from "./openai/index.ts";
 import { GATEWAY_LIMITS, type GatewayLimits, type GatewayOptions } from "./options.ts";
 import { Replays, told } from "./replay.ts";
 import { LIMITS } from "../protocol/limits.ts";
@@ -26,6 +27,7 @@ import { resumeAnswer } from "./resumption.ts";
 import { Retries } from "./retries.ts";
 import { turnRequest } from "./requests.ts";
 import { bodiesFor, sayAgain } from "./said-results.ts";
+import { SealedRows } from "./sealed-rows.ts";
 import { Session, type SessionContext } from "./session.ts";
 import { newSession, checkpointOf, type SessionRecord } from "./session-record.ts";
 import { SessionStore } from "./session-store.ts";
@@ -45,6 +47,7 @@ export class Gateway implements GatewayAnswers {
   readonly #limits: GatewayLimits;
   readonly #names: Names;
   readonly #store: SessionStore;
+  readonly #given: GivenAnswers;
   readonly #retries: Retries;
   readonly #now: () => number;
   readonly #sessionContext: SessionContext;
@@ -62,10 +65,13 @@ export class Gateway implements GatewayAnswers {
     // With reuse off nobody comes back to a session, but retries.
     const sessionTtlMs = options.isReusing === false ? graceMs : this.#limits.sessionTtlMs;
     const [names, now] = [this.#names, this.#now];
-    this.#store = new SessionStore({ tables, sealer, names, ttlMs: sessionTtlMs, onDamaged: onBug, now });
+    const rows = new SealedRows({ tables, sealer, onDamaged: onBug });
+    const given = new GivenAnswers({ rows, names, now });
+    this.#given = given;
+    this.#store = new SessionStore({ rows, given, names, ttlMs: sessionTtlMs });
     const errands = new Errands(onBug);
     this.#errands = errands;
-    this.#retries = new Retries(this.#store, this.#limits, errands);
+    this.#retries = new Retries({ given, names, limits: this.#limits, errands });
     const counters = this.counters;
     this.#live = new LiveSessions({ store: this.#store, limits: this.#limits, counters, errands });
     this.#replays = new Replays({
@@ -91,7 +97,7 @@ export class Gateway implements GatewayAnswers {
 
   /** Takes up every session whose turn was open when the process ended. */
   async start(): Promise<void> {
-    await this.#store.learnResponses();
+    await this.#given.learn();
     for (const record of await this.#store.list()) {
       if (record.state === "finished") continue;
       const { client, blobs } = this.#options.clientOf(record.principal);
@@ -120,7 +126,7 @@ export class Gateway implements GatewayAnswers {
 
   /** Now and then: what nobody will ask for again goes. */
   async cleanUp(blobs: ClientBlobStore): Promise<number> {
-    this.#store.forgetEnded();
+    this.#given.forgetEnded();
     const { tables } = this.#options;
     const cleaned = cleanUp({ tables, store: this.#store, blobs, nowMs: this.#now() });
     // Whoever asked for it is told of what goes wrong.
@@ -352,24 +358,31 @@ export class Gateway implements GatewayAnswers {
     const deltas = await this.#replays.whole(call.principal, range, call.signal);
     if (deltas === undefined) return undefined;
     this.counters.replayed++;
-    const delivered = this.#retries.responding(call, answer);
-    return { streamId, head: headOf(answer), deltas: told(deltas), delivered };
+    return this.#telling(call, answer, told(deltas));
   }
 
   #reading(call: ChatCall, { turn, record }: Session): Answer {
-    const { answer } = record;
-    const deltas = turn.read();
-    const told = this.#retries.responding(call, answer);
-    const delivered = (isWhole: boolean): void => {
-      void deltas.return();
-      told(isWhole);
-    };
-    return { streamId: answer.streamId, head: headOf(answer), deltas, delivered };
+    return this.#telling(call, record.answer, turn.read());
+  }
+
+  /** A retry may ask for the usage where the request before did not. */
+  #telling(
+    { request: { includeUsage } }: ChatCall,
+    answer: AnswerRef,
+    deltas: AsyncIterableIterator<AnswerDelta>,
+  ): Answer {
+    return responseOf({ ...answer, includeUsage }, deltas, this.#retries.responding(answer));
   }
 
   events(call: EventsCall): Promise<Answer> {
-    const [live, store, replays, now] = [this.#live, this.#store, this.#replays, this.#now];
-    return resumeAnswer({ live, store, replays, catchUpMs: CATCH_UP_MS, now }, call);
+    const [live, store, replays, retries, now] = [
+      this.#live,
+      this.#store,
+      this.#replays,
+      this.#retries,
+      this.#now,
+    ];
+    return resumeAnswer({ live, store, replays, retries, catchUpMs: CATCH_UP_MS, now }, call);
   }
 
   async stop({ principal, streamId }: StopCall): Promise<void> {

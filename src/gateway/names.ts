@@ -11,6 +11,9 @@ import { createHmac, createSecretKey, type KeyObject } from "node:crypto";
 const TOOL_ID_CHARS = 9;
 const ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
+/** Of a row's key. */
+export const NAME_CHARS = 64;
+
 export class Names {
   /** Five times as fast as with the bytes. */
   readonly #secret: KeyObject;

@@ -6,11 +6,13 @@
  *
  * Whoever reads here counts as a reader of the running answer, also while the log is what it is told from.
  */
-import { answerRef, headOf } from "./answer-ref.ts";
+import { answerRef, responseOf } from "./answer-ref.ts";
 import type { Answer, EventsCall } from "./http/answers.ts";
 import type { LiveSessions } from "./live-sessions.ts";
 import { otherAnswer } from "./refusals.ts";
 import { placeAhead, type Replays } from "./replay.ts";
+import type { AnswerDelta } from "./openai/index.ts";
+import type { Retries } from "./retries.ts";
 import type { AnswerRef } from "./session-record.ts";
 import type { SessionStore } from "./session-store.ts";
 
@@ -18,6 +20,7 @@ export interface ResumptionParts {
   readonly live: LiveSessions;
   readonly store: Pick<SessionStore, "byStream">;
   readonly replays: Replays;
+  readonly retries: Pick<Retries, "responding">;
   /** How long a stream may take to be read back after a restart. */
   readonly catchUpMs: number;
   readonly now: () => number;
@@ -33,21 +36,25 @@ export async function resumeAnswer(parts: ResumptionParts, call: EventsCall): Pr
   const { fromEvent } = answer;
   if (after !== undefined && after.answer !== fromEvent) throw otherAnswer();
   const seenThrough = after?.eventId ?? fromEvent;
-  const resumed = { streamId, head: headOf(answer) };
+  const told = (deltas: AsyncIterableIterator<AnswerDelta>): Answer =>
+    responseOf(answer, deltas, parts.retries.responding(answer));
   const range = { streamId, fromEvent, seenThrough };
   if (session === undefined || session.turn.isOver) {
     const deltas = parts.replays.told(principal, range, { through: Infinity, signal });
-    return { ...resumed, deltas, delivered: () => undefined };
+    return told(deltas);
   }
   const { turn } = session;
   if (!turn.mayHaveSaid(seenThrough)) throw placeAhead();
   if (turn.canGoOnFrom(seenThrough)) {
-    const deltas = turn.read(seenThrough);
-    return { ...resumed, deltas, delivered: () => void deltas.return() };
+    return told(turn.read(seenThrough));
   }
   const leave = turn.attend();
-  const deltas = parts.replays.told(principal, range, { through: turn.heardThrough, signal });
-  return { ...resumed, deltas, delivered: leave };
+  const replayed = told(parts.replays.told(principal, range, { through: turn.heardThrough, signal }));
+  const delivered = (isWhole: boolean): void => {
+    leave();
+    replayed.delivered(isWhole);
+  };
+  return { ...replayed, delivered };
 }
 
 /** Of a stream whose session is gone: what its log says. Whether the usage was asked for is forgotten, so it is not told. */

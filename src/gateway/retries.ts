@@ -1,46 +1,59 @@
 /**
  * Which requests are retries, and of what.
  *
- * An `Idempotency-Key` says so itself. Without one an identical request is a retry only of an answer that did not arrive
- * whole, and nobody is being told any more; each broken response can be asked for again once, for a while. All other
- * identical requests want another answer.
+ * An `Idempotency-Key` says so itself. Without one, `delivery.ts` judges by what became of the answers that the same body got before. All
+ * other equal requests want another answer.
  *
  * Requests of one name are taken one after the other: two at once would both find nothing, and be generated twice.
  */
+import { setImmediate } from "node:timers/promises";
 import type { TableWrite } from "../store/table-store.ts";
+import { choose, type DeliveryNews, step } from "./delivery.ts";
 import type { Errands } from "./errands.ts";
-import type { ChatCall } from "./http/answers.ts";
+import type { GivenAnswer, GivenAnswers } from "./given-answers.ts";
+import type { Answer, ChatCall } from "./http/answers.ts";
+import type { Names } from "./names.ts";
 import { GatewayError } from "./openai/index.ts";
 import type { AnswerRef, ResponseRecord } from "./session-record.ts";
-import type { RequestName, SessionStore } from "./session-store.ts";
 
 export interface RetryLimits {
-  /** How long a broken response can be asked for again. */
+  /** How long a response that has ended can be asked for again. */
   readonly graceMs: number;
   /** How long the answer is findable while its response is open, or a crash hides what became of it. */
   readonly sessionTtlMs: number;
   readonly idempotencyTtlMs: number;
 }
 
-type Request = Pick<ChatCall, "principal" | "bodyHash" | "idempotencyKey">;
+export interface RetryParts {
+  readonly given: GivenAnswers;
+  readonly names: Names;
+  readonly limits: RetryLimits;
+  readonly errands: Errands;
+}
+
+type Request = Pick<ChatCall, "principal" | "bodyHash" | "idempotencyKey" | "saysRetry">;
+
+/** To be told what becomes of a response. */
+export type Delivered = Required<Pick<Answer, "delivered" | "arrived">>;
+
+export const NO_DELIVERY: Delivered = { delivered: () => undefined, arrived: () => undefined };
 
 export class Retries {
-  readonly #store: SessionStore;
-  readonly #limits: RetryLimits;
-  readonly #errands: Errands;
-  /** Responses being written, by the answer's id. */
-  readonly #open = new Map<string, number>();
+  readonly #parts: RetryParts;
   readonly #turns = new Map<string, Promise<void>>();
 
-  constructor(store: SessionStore, limits: RetryLimits, errands: Errands) {
-    this.#store = store;
-    this.#limits = limits;
-    this.#errands = errands;
+  constructor(parts: RetryParts) {
+    this.#parts = parts;
   }
 
-  /** One at a time for each request that has the same name. */
-  async inTurn<Result>(request: Request, run: () => Promise<Result>): Promise<Result> {
-    const name = this.#store.requestKey(keyName(request) ?? bodyName(request));
+  /** One at a time for each Idempotency-Key, and for each body. */
+  inTurn<Result>(request: Request, run: () => Promise<Result>): Promise<Result> {
+    const named = this.#keyName(request);
+    const inBodysTurn = (): Promise<Result> => this.#inTurnOf(this.#bodyName(request), run);
+    return named === undefined ? inBodysTurn() : this.#inTurnOf(named, inBodysTurn);
+  }
+
+  async #inTurnOf<Result>(name: string, run: () => Promise<Result>): Promise<Result> {
     const before = this.#turns.get(name);
     const { promise: over, resolve } = Promise.withResolvers<void>();
     this.#turns.set(name, over);
@@ -55,18 +68,30 @@ export class Retries {
 
   /** The answer that this request is to get again. Throws when its Idempotency-Key was for another request. */
   async earlier(request: Request): Promise<AnswerRef | undefined> {
-    const named = keyName(request);
+    const named = this.#keyName(request);
     if (named !== undefined) {
-      const response = await this.#store.response(named);
+      const response = await this.#parts.given.named(named);
       if (response !== undefined && response.bodyHash !== request.bodyHash) throw usedTwice();
       return response?.answer;
     }
-    const name = bodyName(request);
-    const response = await this.#store.response(name);
-    if (response === undefined || response.isRetried || this.#open.has(response.answer.responseId))
-      return undefined;
-    await this.#store.saveResponse(name, { ...response, isRetried: true }, this.#limits.sessionTtlMs);
-    return response.answer;
+    const { given } = this.#parts;
+    const body = this.#bodyName(request);
+    if ((await given.ofBody(body)).length === 0) return undefined;
+    // A connection that was reset and the one that the retry came by are read in any order.
+    await setImmediate();
+    const choice = choose(await given.ofBody(body), request);
+    if (choice.kind === "new") return undefined;
+    if (choice.kind === "take") await this.#take(choice.answer);
+    return choice.answer.record.answer;
+  }
+
+  /** What becomes of the responses before does not matter any more. */
+  async #take(answer: GivenAnswer): Promise<void> {
+    const { given, limits } = this.#parts;
+    answer.isRetried = true;
+    answer.before = undefined;
+    answer.tellings = new Set();
+    await given.save(answer, limits.sessionTtlMs);
   }
 
   /** The rows that make the answer findable, with their names. */
@@ -75,48 +100,57 @@ export class Retries {
     answer: AnswerRef,
     sessionId: string,
   ): Promise<{ readonly keys: readonly string[]; readonly writes: readonly TableWrite[] }> {
-    const { sessionTtlMs, idempotencyTtlMs } = this.#limits;
-    const response: ResponseRecord = { answer, bodyHash: request.bodyHash, sessionId, isRetried: false };
-    const [body, named] = [bodyName(request), keyName(request)];
-    const writes = [await this.#store.responseWrite(body, response, sessionTtlMs)];
-    if (named !== undefined) writes.push(await this.#store.responseWrite(named, response, idempotencyTtlMs));
+    const { given, limits } = this.#parts;
+    const named = this.#keyName(request);
+    const state = { isRetried: false, isKeyed: named !== undefined, delivery: "open" } as const;
+    const response: ResponseRecord = { answer, bodyHash: request.bodyHash, sessionId, ...state };
+    const writes = [await given.begin(this.#bodyName(request), response, limits.sessionTtlMs)];
+    if (named !== undefined) writes.push(await given.namedWrite(named, response, limits.idempotencyTtlMs));
     return { keys: writes.map(({ key }) => key), writes };
   }
 
-  /** A response is being written; the returned function is told what became of it. */
-  responding(request: Request, answer: AnswerRef): (isWhole: boolean) => void {
-    const id = answer.responseId;
-    this.#open.set(id, (this.#open.get(id) ?? 0) + 1);
-    return (isWhole) => {
-      // Closed within its turn: the next request of this name finds the response as it is then.
-      const settle = () => this.#delivered(request, answer, isWhole).finally(() => this.#closed(id));
-      this.#errands.run(this.inTurn(request, settle));
+  /** A response is being written. */
+  responding({ responseId }: AnswerRef): Delivered {
+    const { given, errands } = this.#parts;
+    const answer = given.ofAnswer(responseId);
+    // It is past the time in which an equal request could be a retry of it.
+    if (answer === undefined) return NO_DELIVERY;
+    const telling = given.told(answer);
+    const learn = (news: DeliveryNews): void => {
+      telling.delivery = step(telling.delivery, news);
+      const isCurrent = answer.tellings.has(telling) && given.ofAnswer(responseId) === answer;
+      if (isCurrent) errands.run(this.#settle(answer));
     };
+    return { delivered: (isWhole) => learn(isWhole ? "whole" : "broken"), arrived: learn };
   }
 
-  /** What arrived whole is not asked for again; what did not may be, for a while. */
-  async #delivered(request: Request, answer: AnswerRef, isWhole: boolean): Promise<void> {
-    const name = bodyName(request);
-    const response = await this.#store.writtenResponse(name);
-    // Its place may have been taken by the answer to a later request.
-    if (response?.answer.responseId !== answer.responseId) return;
-    if (isWhole) await this.#store.removeResponse(name, response);
-    else await this.#store.saveResponse(name, { ...response, isRetried: false }, this.#limits.graceMs);
+  async #settle(answer: GivenAnswer): Promise<void> {
+    const { given, limits } = this.#parts;
+    switch (answer.delivery) {
+      case "flushed":
+      case "lost":
+        given.settle(answer, limits.graceMs);
+        return given.save(answer, limits.graceMs);
+      case "confirmed":
+        return given.end(answer);
+      case "closed":
+        // On the disk it is flushed, which means the same after a restart.
+        return given.closed(answer);
+      case "open":
+      case undefined:
+        return undefined;
+    }
   }
 
-  #closed(id: string): void {
-    const left = (this.#open.get(id) ?? 1) - 1;
-    if (left > 0) this.#open.set(id, left);
-    else this.#open.delete(id);
+  #bodyName({ principal, bodyHash }: Request): string {
+    return this.#parts.names.row("body", principal, bodyHash);
   }
-}
 
-function bodyName({ principal, bodyHash }: Request): RequestName {
-  return { kind: "body", principal, bodyHash };
-}
-
-function keyName({ principal, idempotencyKey }: Request): RequestName | undefined {
-  return idempotencyKey === undefined ? undefined : { kind: "idempotency", principal, key: idempotencyKey };
+  #keyName({ principal, idempotencyKey }: Request): string | undefined {
+    return idempotencyKey === undefined
+      ? undefined
+      : this.#parts.names.row("idempotency", principal, idempotencyKey);
+  }
 }
 
 function usedTwice(): GatewayError {

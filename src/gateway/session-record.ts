@@ -58,8 +58,12 @@ const RESPONSE = z.object({
   answer: ANSWER,
   bodyHash: z.string(),
   sessionId: z.string(),
-  /** An identical request is a retry once, and only of what did not arrive whole. */
+  /** A retry has asked for it. */
   isRetried: z.boolean(),
+  /** It was asked for under an Idempotency-Key. */
+  isKeyed: z.boolean().default(false),
+  /** What became of the response. */
+  delivery: z.enum(["open", "flushed", "confirmed", "closed", "lost"]).default("open"),
 });
 
 /** What was answered to a request, for those who ask again. */

@@ -100,6 +100,11 @@ export class World {
     return this.#running.life;
   }
 
+  /** Around the cable. */
+  get port(): number {
+    return this.#running.http.port;
+  }
+
   get url(): string {
     return `http://127.0.0.1:${this.cable.port}`;
   }

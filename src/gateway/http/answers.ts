@@ -3,6 +3,7 @@
  *
  * Here ends what HTTP knows. Whether an answer is live, a retry that attached, or a replay makes no difference to who writes it.
  */
+import type { Arrival } from "../../transport/node/exchange.ts";
 import type { AnswerDelta, ChatRequest, FramePlace, ListedModel } from "../openai/index.ts";
 
 export interface GatewayAnswers {
@@ -20,11 +21,13 @@ export interface GatewayAnswers {
 export interface ChatCall {
   readonly principal: string;
   readonly request: ChatRequest;
-  /** SHA-256 over the body's bytes, hexadecimal. */
+  /** SHA-256 over what is asked, however it is to be told; hexadecimal. */
   readonly bodyHash: string;
   readonly bodyBytes: number;
   /** The header `Idempotency-Key`. It names a request of this client, not a stream. */
   readonly idempotencyKey: string | undefined;
+  /** The client has counted it as a retry, and no refusal can be the reason. */
+  readonly saysRetry: boolean;
   /** How many sessions of this API key may wait for tools; undefined: as many as there is room for. */
   readonly parkedMax: number | undefined;
   readonly requestId: string;
@@ -56,6 +59,8 @@ export interface Answer {
    * success or the failure that the turn ended with. Not whole: the client hung up or was cut before, or `deltas` threw.
    */
   delivered(isWhole: boolean): void;
+  /** After it was delivered whole, at most once: what the connection has shown since. */
+  arrived?(arrival: Arrival): void;
 }
 
 export interface AnswerHead {

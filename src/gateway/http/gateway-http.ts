@@ -31,6 +31,7 @@ import type { GatewayMount, Guest, MountedCall } from "./mounted.ts";
 import { idempotencyKeyOf, lastEventIdOf } from "./request-headers.ts";
 import { NO_PROVIDERS, type ProviderSide } from "./provider-side.ts";
 import { MethodNotAllowed, noUpgrade, type Route, routeOf } from "./routes.ts";
+import { type Asker, SaidRetries } from "./said-retries.ts";
 import { streamAnswer, type StreamedAnswer } from "./streamed-answer.ts";
 import { shuttingDown, Telling } from "./telling.ts";
 import { collectAnswer } from "./whole-answer.ts";
@@ -64,6 +65,7 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
   const bodies = new JsonBodies(limits, memory);
   const passed = new PassedRoute({ providers, memory, namesOf: namesFor, limits: options.passedLimits });
   const allowances = new Allowances(() => performance.now());
+  const saidRetries = new SaidRetries(() => performance.now());
   const createdS = Math.floor((options.now ?? Date.now)() / 1000);
   const open = new Set<HttpCall>();
 
@@ -82,8 +84,13 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
   async function follow(route: Route, visit: Visit): Promise<void> {
     const { call, guest } = visit;
     switch (route.name) {
-      case "chat":
-        return chat(visit);
+      case "chat": {
+        const asker = { principal: guest.principal, bodyHash: "" };
+        return chat(visit, asker).catch((cause: unknown) => {
+          saidRetries.refused(asker, cause);
+          throw cause;
+        });
+      }
       case "events":
         return events(visit, route.streamId);
       case "passed":
@@ -120,13 +127,14 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
     return namesOf(answers.modelId(name) ?? name);
   }
 
-  async function chat(visit: Visit): Promise<void> {
+  async function chat(visit: Visit, asker: Asker): Promise<void> {
     const { mounted, call, guest } = visit;
     const { exchange, requestId } = mounted;
     const { principal } = guest;
     const idempotencyKey = idempotencyKeyOf(exchange);
     const reads = enter(visit, idempotencyKey === undefined ? [] : [`answer to ${idempotencyKey}`]);
     const { value, hash, byteCount, release } = await bodies.read(call, principal);
+    asker.bodyHash = hash;
     const request = parseChatRequest(value, { allowRemoteImages });
     if (!mayUse(guest.limits, namesFor(request.model))) throw modelNotFound();
     const answer = await accepted(
@@ -137,6 +145,7 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
         bodyHash: hash,
         bodyBytes: byteCount,
         idempotencyKey,
+        saysRetry: saidRetries.isRetry(exchange, asker),
         parkedMax: guest.limits?.parked,
         requestId,
         signal: call.signal,
@@ -195,6 +204,7 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
     mounted.tell({ streamId: answer.streamId });
     const telling = new Telling((error, cause) => report(mounted, error, cause));
     call.onOver((isWhole) => answer.delivered(isWhole && telling.isTold));
+    call.onArrived((arrival) => telling.isTold && answer.arrived?.(arrival));
     return { call, answer, telling, limits };
   }
 

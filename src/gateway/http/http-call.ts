@@ -4,7 +4,7 @@
  * At most one thing is waited for at a time, and whatever ends the call (a hang-up, a client that takes nothing, the server's end) ends
  * that wait. Nothing is written while the last piece waits, so a response holds one piece in memory, whatever its length (F2).
  */
-import type { Exchange, ResponseHeaders } from "../../transport/node/exchange.ts";
+import type { Arrival, Exchange, ResponseHeaders } from "../../transport/node/exchange.ts";
 import { GatewayError } from "../openai/index.ts";
 
 /** How the pieces of a body are taken. */
@@ -37,6 +37,7 @@ export class HttpCall {
   #interrupt: ((reason: CallEnded) => void) | undefined;
   #drained: (() => void) | undefined;
   #onOver: ((isWhole: boolean) => void)[] = [];
+  #onArrived: ((arrival: Arrival) => void)[] = [];
   #isOver = false;
   #isWhole = false;
 
@@ -59,6 +60,11 @@ export class HttpCall {
   onOver(listener: (isWhole: boolean) => void): void {
     if (this.#isOver) listener(this.#isWhole);
     else this.#onOver.push(listener);
+  }
+
+  /** Called at most once, after a whole response: what the connection has shown since. */
+  onArrived(listener: (arrival: Arrival) => void): void {
+    this.#onArrived.push(listener);
   }
 
   /** The server's wish: whatever is waited for rejects. The response can still be given. */
@@ -167,6 +173,9 @@ export class HttpCall {
       ended: () => this.#reader?.ended(),
       drained: () => this.#drained?.(),
       closed: (isWhole) => this.#closed(isWhole),
+      arrived: (arrival) => {
+        for (const listener of this.#onArrived.splice(0)) listener(arrival);
+      },
     });
   }
 

@@ -5,7 +5,6 @@
  * bounded memory (`body-memory.ts`). Packed ones are unpacked one after another, large ones are parsed in slices: a few requests can neither
  * take all of the memory nor hold up the others.
  */
-import { createHash } from "node:crypto";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { HoldfastError } from "../../protocol/errors.ts";
 import { checkJson } from "../../protocol/json-check.ts";
@@ -15,12 +14,13 @@ import type { HttpCall } from "./http-call.ts";
 import type { HttpLimits } from "./http-limits.ts";
 import { JsonReader } from "./json-reader.ts";
 import { packingOf, unpack } from "./packed-body.ts";
+import { hashRequest } from "./request-hash.ts";
 
 export interface Json {
   readonly value: unknown;
-  /** SHA-256 over the bytes, unpacked; hexadecimal. */
+  /** SHA-256 over what is asked; hexadecimal. */
   readonly hash: string;
-  /** How many they are. */
+  /** Unpacked. */
   readonly byteCount: number;
 }
 
@@ -86,24 +86,23 @@ export async function parseJson(bytes: Uint8Array, valuesMax: number, signal: Ab
 
 function parseAtOnce(bytes: Uint8Array, valuesMax: number): Json {
   checkJson(bytes, valuesMax);
-  const hash = createHash("sha256").update(bytes).digest("hex");
   const value: unknown = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
-  return { value, hash, byteCount: bytes.length };
+  const hashing = hashRequest(value);
+  let slice = hashing.next();
+  while (slice.done !== true) slice = hashing.next();
+  return { value, hash: slice.value, byteCount: bytes.length };
 }
 
 async function parseInSlices(bytes: Uint8Array, valuesMax: number, signal: AbortSignal): Promise<Json> {
   const reader = new JsonReader(bytes, valuesMax);
-  const hash = createHash("sha256");
   while (!reader.step(SLICE_BYTES)) await nextTurn(undefined, { signal });
-  for (let at = 0; at < bytes.length; at += SLICES_HASHED * SLICE_BYTES) {
-    hash.update(bytes.subarray(at, at + SLICES_HASHED * SLICE_BYTES));
+  const { value } = reader;
+  const hashing = hashRequest(value);
+  for (let slice = hashing.next(); ; slice = hashing.next()) {
+    if (slice.done === true) return { value, hash: slice.value, byteCount: bytes.length };
     await nextTurn(undefined, { signal });
   }
-  return { value: reader.value, hash: hash.digest("hex"), byteCount: bytes.length };
 }
-
-/** Hashing is so much quicker than reading. */
-const SLICES_HASHED = 16;
 
 const JSON_TYPE = /^application\/json(?:\s*;.*)?$/i;
 

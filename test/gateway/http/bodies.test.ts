@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import { createHash } from "node:crypto";
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
 import { test } from "node:test";
 import { BodyMemory } from "../../../src/gateway/http/body-memory.ts";
+import { hashRequest } from "../../../src/gateway/http/request-hash.ts";
 import { parseJson, SLICE_BYTES } from "../../../src/gateway/http/json-body.ts";
 import { ALICE_KEY, ask, eventually, openSocket, readToEnd, VERSIONS } from "../../server/http/rig.ts";
 import { ended, ScriptedAnswer, text } from "./scripted-answers.ts";
@@ -51,8 +51,7 @@ for (const version of VERSIONS) {
       const headers = { "content-encoding": name };
       const body = bodyOf(100_000);
       assert.equal((await askChat(rig, version, { headers, body: pack(body) })).status, 200, name);
-      const hash = createHash("sha256").update(body).digest("hex");
-      assert.equal(rig.answers.chats.at(-1)?.bodyHash, hash);
+      assert.equal(rig.answers.chats.at(-1)?.bodyHash, hashOf(body));
       const bomb = await askChat(rig, version, { headers, body: pack(bodyOf(2_000_000)) });
       assert.deepEqual([bomb.status, errorOf(bomb).code], [413, "request_too_large"]);
       const torn = await askChat(rig, version, { headers, body: pack(body).subarray(0, -20) });
@@ -142,7 +141,7 @@ test("F2: while a large body is parsed the others get their turn after every sli
   const { value, hash } = await parsing;
   assert.ok(turns >= bytes.length / SLICE_BYTES, `${turns} turns`);
   assert.deepEqual(value, JSON.parse(bytes.toString()));
-  assert.equal(hash, createHash("sha256").update(bytes).digest("hex"));
+  assert.equal(hash, hashOf(bytes));
 });
 
 test("F2: parsing a large body ends with its request", async () => {
@@ -210,4 +209,29 @@ test("a client that hangs up within its body leaves nothing behind", async (t) =
 /** The code of an answer that may be an error. */
 function errorMaybe(answer: Parameters<typeof errorOf>[0]): unknown {
   return answer.status === 200 ? undefined : errorOf(answer).code;
+}
+
+test("what a request asks has one name, however it is to be told, and however it is written", () => {
+  const name = (body: object | string): string =>
+    hashOf(typeof body === "string" ? body : JSON.stringify(body));
+  const asked = { model: "m", messages: [{ role: "user", content: "a" }] };
+  assert.equal(name({ ...asked, stream: true, stream_options: { include_usage: true } }), name(asked));
+  assert.equal(name(JSON.stringify(asked, undefined, 2)), name(asked));
+  const others: readonly object[] = [
+    { ...asked, n: 1 },
+    { ...asked, messages: [] },
+    { ...asked, messages: [{ role: "user", content: "b" }] },
+    { ...asked, messages: [{ role: "user", content: "a", stream: true }] },
+    { ...asked, messages: [{ role: "user", content: ["a"] }] },
+    { ...asked, messages: [{ role: "user" }, { content: "a" }] },
+  ];
+  assert.equal(new Set([asked, ...others].map(name)).size, others.length + 1);
+});
+
+function hashOf(body: string | Uint8Array): string {
+  const text = typeof body === "string" ? body : new TextDecoder().decode(body);
+  const hashing = hashRequest(JSON.parse(text));
+  let slice = hashing.next();
+  while (slice.done !== true) slice = hashing.next();
+  return slice.value;
 }

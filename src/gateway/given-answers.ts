@@ -1,0 +1,226 @@
+/**
+ * The answers that requests were given, as long as one of them can be asked for again: a list for each body.
+ *
+ *     gateway_responses  by body and answer, and by Idempotency-Key: which answer it is, and what became of it
+ *
+ * Memory decides, and the rows follow it: they are for the process after this one. Nearly all requests are new, so what is not in memory is
+ * not looked for on the disk. What earlier processes left behind is known by its name from the start, and read when it is asked for.
+ */
+import type { TableWrite } from "../store/table-store.ts";
+import { afterRestart, type Delivery, together } from "./delivery.ts";
+import { NAME_CHARS, type Names } from "./names.ts";
+import type { SealedRows } from "./sealed-rows.ts";
+import { decodeResponse, encodeRow, type ResponseRecord } from "./session-record.ts";
+
+const RESPONSES = "gateway_responses";
+/** Two are enough to make it doubtful which one a retry means. */
+const CLOSED_PER_BODY_MAX = 16;
+/** Rows that end by themselves soon; they go with a write that is made anyhow. */
+const GONE_MAX = 256;
+/** Clocks differ a little; a name that is kept for longer costs a look at the disk. */
+const NAMES_KEPT_MS = 60 * 60_000;
+
+/** A response that tells an answer. */
+export interface Telling {
+  delivery: Delivery;
+}
+
+export class GivenAnswer {
+  readonly key: string;
+  readonly record: ResponseRecord;
+  isRetried: boolean;
+  /** What an earlier process knew; undefined as soon as this one tells it. */
+  before: Delivery | undefined;
+  /** Since it was asked for last: what became of an earlier response does not matter any more. */
+  tellings = new Set<Telling>();
+  /** Not before the end of its last telling. */
+  expiresMs: number;
+  /** Its writes, one after the other. */
+  written: Promise<unknown> = Promise.resolve();
+
+  constructor(key: string, record: ResponseRecord, expiresMs: number, before?: Delivery) {
+    this.key = key;
+    this.record = record;
+    this.isRetried = record.isRetried;
+    this.before = before;
+    this.expiresMs = expiresMs;
+  }
+
+  get delivery(): Delivery | undefined {
+    return together([...this.tellings].map(({ delivery }) => delivery)) ?? this.before;
+  }
+
+  get isKeyed(): boolean {
+    return this.record.isKeyed;
+  }
+
+  /** An answer that begins with its stream is another one for each request. */
+  get isContinued(): boolean {
+    return this.record.answer.fromEvent > 0;
+  }
+}
+
+export interface GivenAnswersOptions {
+  readonly rows: SealedRows;
+  readonly names: Names;
+  readonly now: () => number;
+}
+
+export class GivenAnswers {
+  readonly #options: GivenAnswersOptions;
+  readonly #byBody = new Map<string, GivenAnswer[]>();
+  /** By the id of the response, which the answer keeps whenever it is told. */
+  readonly #byAnswer = new Map<string, GivenAnswer>();
+  /** Those that nothing is open of, by the time at which they end. */
+  readonly #settled = new Set<GivenAnswer>();
+  /** Rows of earlier processes that were not read yet, by body. */
+  readonly #unread = new Map<string, { readonly key: string; readonly expiresMs: number }[]>();
+  #gone: string[] = [];
+
+  constructor(options: GivenAnswersOptions) {
+    this.#options = options;
+  }
+
+  /** Before the first request: what earlier processes left behind. */
+  async learn(): Promise<void> {
+    for await (const { key, expiresMs = Infinity } of this.#options.rows.list(RESPONSES)) {
+      const body = prefixOf(key);
+      this.#unread.set(body, [...(this.#unread.get(body) ?? []), { key, expiresMs }]);
+    }
+  }
+
+  /** What was answered to this body and can still be asked for, the oldest first. */
+  async ofBody(body: string): Promise<readonly GivenAnswer[]> {
+    const { rows, now } = this.#options;
+    const prefix = prefixOf(body);
+    const unread = this.#unread.get(prefix) ?? [];
+    this.#unread.delete(prefix);
+    for (const { key, expiresMs } of unread) {
+      const record = await rows.read(RESPONSES, key, decodeResponse);
+      if (record === undefined) continue;
+      this.#add(new GivenAnswer(key, record, expiresMs, afterRestart(record.delivery)));
+    }
+    return (this.#byBody.get(prefix) ?? []).filter(({ expiresMs }) => expiresMs > now());
+  }
+
+  /** The answer of a request under an Idempotency-Key. */
+  named(key: string): Promise<ResponseRecord | undefined> {
+    return this.#options.rows.read(RESPONSES, key, decodeResponse);
+  }
+
+  ofAnswer(responseId: string): GivenAnswer | undefined {
+    return this.#byAnswer.get(responseId);
+  }
+
+  /** An answer that is about to be told, with the write that makes it findable after a crash. */
+  async begin(body: string, record: ResponseRecord, ttlMs: number): Promise<TableWrite> {
+    const { names } = this.#options;
+    const key = prefixOf(body) + prefixOf(names.row("answer", record.answer.responseId));
+    this.#add(new GivenAnswer(key, record, this.#options.now() + ttlMs));
+    return this.#options.rows.put(RESPONSES, key, encodeRow(record), ttlMs);
+  }
+
+  namedWrite(key: string, record: ResponseRecord, ttlMs: number): Promise<TableWrite> {
+    return this.#options.rows.put(RESPONSES, key, encodeRow(record), ttlMs);
+  }
+
+  /** Writes down what became of it. */
+  async save(given: GivenAnswer, ttlMs: number): Promise<void> {
+    const saved = given.written.then(() => this.#write(given, ttlMs));
+    given.written = saved.catch(() => undefined);
+    await saved;
+  }
+
+  async #write(given: GivenAnswer, ttlMs: number): Promise<void> {
+    const { key, isRetried, delivery = "open" } = given;
+    const record = { ...given.record, isRetried, delivery };
+    const put = await this.#options.rows.put(RESPONSES, key, encodeRow(record), ttlMs);
+    // It may have come to its end meanwhile, and its row with it.
+    if (this.ofAnswer(record.answer.responseId) !== given) return;
+    await this.#options.rows.batch([put, ...this.#gone.splice(0).map(deletion)]);
+  }
+
+  /** A response tells it: it stays as long as that takes. */
+  told(given: GivenAnswer): Telling {
+    const telling: Telling = { delivery: "open" };
+    given.tellings.add(telling);
+    given.expiresMs = Infinity;
+    this.#settled.delete(given);
+    return telling;
+  }
+
+  /** No response tells it any more: it can be asked for again for a while. */
+  settle(given: GivenAnswer, ttlMs: number): void {
+    const nowMs = this.#options.now();
+    given.expiresMs = nowMs + ttlMs;
+    this.#settled.delete(given);
+    this.#settled.add(given);
+    for (const oldest of this.#settled) {
+      if (oldest.expiresMs > nowMs) break;
+      this.#drop(oldest);
+    }
+  }
+
+  /** It arrived, as far as is known: only a few such answers are kept of a body. */
+  closed(given: GivenAnswer): void {
+    const body = this.#byBody.get(prefixOf(given.key)) ?? [];
+    const closed = body.filter(({ delivery }) => delivery === "closed");
+    const [oldest] = closed.length > CLOSED_PER_BODY_MAX ? closed : [];
+    if (oldest !== undefined) this.#drop(oldest);
+  }
+
+  /** It has arrived: it is not given again. */
+  end(given: GivenAnswer): void {
+    this.#drop(given);
+    this.#gone.push(given.key);
+    if (this.#gone.length > GONE_MAX) this.#gone.shift();
+  }
+
+  /** Their rows are about to go. */
+  forget(keys: readonly string[]): void {
+    for (const key of keys) {
+      const given = this.#byBody.get(prefixOf(key))?.find((one) => one.key === key);
+      if (given !== undefined) this.#drop(given);
+    }
+  }
+
+  /** The writes that remove these rows. */
+  deletions(keys: readonly string[]): readonly TableWrite[] {
+    return keys.map(deletion);
+  }
+
+  /** Now and then: answers that were begun and never told, and names of rows that have ended. */
+  forgetEnded(): void {
+    const endedMs = this.#options.now() - NAMES_KEPT_MS;
+    for (const given of this.#byAnswer.values()) if (given.expiresMs < endedMs) this.#drop(given);
+    for (const [body, unread] of this.#unread) {
+      const left = unread.filter(({ expiresMs }) => expiresMs >= endedMs);
+      if (left.length === 0) this.#unread.delete(body);
+      else this.#unread.set(body, left);
+    }
+  }
+
+  #add(given: GivenAnswer): void {
+    const body = prefixOf(given.key);
+    this.#byBody.set(body, [...(this.#byBody.get(body) ?? []), given]);
+    this.#byAnswer.set(given.record.answer.responseId, given);
+  }
+
+  #drop(given: GivenAnswer): void {
+    const body = prefixOf(given.key);
+    const left = (this.#byBody.get(body) ?? []).filter((other) => other !== given);
+    if (left.length === 0) this.#byBody.delete(body);
+    else this.#byBody.set(body, left);
+    this.#byAnswer.delete(given.record.answer.responseId);
+    this.#settled.delete(given);
+  }
+}
+
+function deletion(key: string): TableWrite {
+  return { kind: "delete", table: RESPONSES, key };
+}
+
+/** Half of a name is for the body, and half for the answer: 128 bits each. */
+function prefixOf(name: string): string {
+  return name.slice(0, NAME_CHARS / 2);
+}

@@ -1,0 +1,153 @@
+/** Mends of what the gateway pays and tells twice, taken back. */
+import type { Mutation } from "./mutation.ts";
+
+const LOST = "test/gateway/lost-responses.test.ts";
+
+export const MUTATIONS: readonly Mutation[] = [
+  {
+    name: "a reset behind the last byte of a response is taken for an end in good order",
+    file: LOST,
+    test: "over HTTP/1.1 a response in one piece that a reset took behind its last byte is paid once",
+    patches: [
+      {
+        file: "src/transport/node/connection-fate.ts",
+        from: 'this.#end = this.#isBroken ? "lost" : "closed";',
+        to: 'this.#end = "closed";',
+      },
+    ],
+  },
+  {
+    name: "an end in good order is taken for a loss, so equal requests in a loop get the same answer",
+    file: LOST,
+    test: "equal requests one after the other get as many answers: HTTP/2 connections that end at once",
+    patches: [
+      {
+        file: "src/transport/node/connection-fate.ts",
+        from: 'this.#end = this.#isBroken ? "lost" : "closed";',
+        to: 'this.#end = "lost";',
+      },
+    ],
+  },
+  {
+    name: "a connection that ends with its response is dropped at once, and hears of no reset",
+    file: LOST,
+    test: "a connection that its server has ended is watched as well",
+    patches: [
+      {
+        file: "src/transport/node/port.ts",
+        from: "endInTwoSteps(socket, limits.hangUpTimeoutMs);",
+        to: "",
+      },
+    ],
+  },
+  {
+    name: "the client's next request on a connection confirms nothing",
+    file: "test/transport/arrival.test.ts",
+    test: "HTTP/1.1: a client that asks again on the connection has got the response before, whatever follows",
+    patches: [{ file: "src/transport/node/port.ts", from: "fate.mark()();", to: "" }],
+  },
+  {
+    name: "an HTTP/2 response that ends while other frames are written counts as broken",
+    file: "test/transport/arrival.test.ts",
+    test: "HTTP/2: a client that asks again on the connection and answers a ping has got the responses before",
+    patches: [
+      {
+        file: "src/transport/node/http2-exchange.ts",
+        from: "(stream.writableLength === 0 || (stream.closed && !stream.aborted && !isGone()))",
+        to: "stream.writableLength === 0",
+      },
+    ],
+  },
+  {
+    name: "of the answers to equal bodies only the newest is known",
+    file: LOST,
+    test: "over HTTP/1.1 equal requests at once, two of them reset and retried without more",
+    patches: [
+      {
+        file: "src/gateway/given-answers.ts",
+        from: "[...(this.#byBody.get(body) ?? []), given]",
+        to: "[given]",
+      },
+    ],
+  },
+  {
+    name: "what became of a response is lost with the process",
+    file: LOST,
+    test: "a response that a reset took is paid once, also when the gateway was killed before its retry",
+    patches: [
+      {
+        file: "src/gateway/given-answers.ts",
+        from: "const record = { ...given.record, isRetried, delivery };",
+        to: 'const record = { ...given.record, isRetried, delivery: delivery === "lost" ? "flushed" : delivery } as const;',
+      },
+    ],
+  },
+  {
+    name: "a client that counts its tries is not believed",
+    file: LOST,
+    test: "over HTTP/2 a response streamed that was lost is paid once when its client counts its tries",
+    patches: [
+      {
+        file: "src/gateway/delivery.ts",
+        from: "saysRetry ? own.filter(isDoubtful) : []",
+        to: "saysRetry ? [] : []",
+      },
+    ],
+  },
+  {
+    name: "a client that counts its tries gets any answer that arrived",
+    file: LOST,
+    test: "a count of tries does not choose among several answers that arrived",
+    patches: [
+      {
+        file: "src/gateway/delivery.ts",
+        from: "only === undefined || others.length > 0",
+        to: "only === undefined",
+      },
+    ],
+  },
+  {
+    name: "a try that follows a refusal counts as one that follows a loss",
+    file: LOST,
+    test: "a count of tries behind a refusal says nothing of a lost response",
+    patches: [
+      { file: "src/gateway/http/gateway-http.ts", from: "saidRetries.refused(asker, cause);", to: "" },
+    ],
+  },
+  {
+    name: "a retry that is not streamed is another request than the streamed one",
+    file: LOST,
+    test: "`stream` may differ in a retry, and nothing else",
+    patches: [
+      {
+        file: "src/gateway/http/request-hash.ts",
+        from: 'new Set(["stream", "stream_options"])',
+        to: "new Set()",
+      },
+    ],
+  },
+  {
+    name: "an answer that was read to its end at /events is given to an equal request",
+    file: LOST,
+    test: "an answer that was read to its end at /events is not given to an equal request",
+    patches: [
+      {
+        file: "src/gateway/resumption.ts",
+        from: "responseOf(answer, deltas, parts.retries.responding(answer))",
+        to: "responseOf(answer, deltas, { delivered: () => undefined, arrived: () => undefined })",
+      },
+    ],
+  },
+  {
+    name: "equal tool results at once are generated twice",
+    file: LOST,
+    test: "equal tool results at once are one answer, unless they come under another Idempotency-Key",
+    patches: [
+      {
+        file: "src/gateway/delivery.ts",
+        from: 'delivery === "open" && isContinued',
+        to: 'delivery === "open" && isContinued && saysRetry',
+      },
+    ],
+  },
+];
