@@ -13,6 +13,7 @@ import { type AnswerRef, answerRef, responseOf } from "./answer-ref.ts";
 import { cleanUp } from "./clean-up.ts";
 import { type GatewayCounters, gatewayMetrics, newGatewayCounters } from "./counters.ts";
 import { Errands } from "./errands.ts";
+import { FoundSessions } from "./found-sessions.ts";
 import { GivenAnswers } from "./given-answers.ts";
 import type { Answer, ChatCall, EventsCall, GatewayAnswers, StopCall } from "./http/answers.ts";
 import { LiveSessions } from "./live-sessions.ts";
@@ -52,6 +53,7 @@ export class Gateway implements GatewayAnswers {
   readonly #now: () => number;
   readonly #sessionContext: SessionContext;
   readonly #live: LiveSessions;
+  readonly #found: FoundSessions;
   readonly #errands: Errands;
   readonly #replays: Replays;
 
@@ -93,28 +95,21 @@ export class Gateway implements GatewayAnswers {
       onExpired: (session) => this.#live.giveUp(session, "expired"),
       onOver: (session) => this.#forget(session),
     };
+    const { clientOf } = options;
+    const [store, live, context] = [this.#store, this.#live, this.#sessionContext];
+    this.#found = new FoundSessions({ store, given, live, clientOf, context, counters, errands });
   }
 
-  /** Takes up every session whose turn was open when the process ended. */
+  /** Takes up what was open when the process ended, as far as it is wanted. */
   async start(): Promise<void> {
     await this.#given.learn();
-    for (const record of await this.#store.list()) {
-      if (record.state === "finished") continue;
-      const { client, blobs } = this.#options.clientOf(record.principal);
-      try {
-        const stream = await client.resume(record.answer.streamId);
-        this.#live.add(new Session(this.#sessionContext, record, { stream, blobs, isResumed: true }));
-      } catch (cause) {
-        // It is over, or gone: a retry is answered from its log, if there is one, and all else by a fresh stream.
-        if (!(cause instanceof HoldfastError)) this.#options.onBug(cause);
-        await this.#store.remove(record, { withResponses: false });
-      }
-    }
+    await this.#found.start();
     this.#live.makeRoom();
   }
 
   /** Lets go of everything; the next start takes it up again. Behind it nothing here asks the disk any more. */
   async close(): Promise<void> {
+    this.#found.close();
     // What was on its way in may still bring a session, and one that is let go leaves something to do.
     while (this.#live.all.length > 0 || !this.#errands.isIdle) {
       const open = this.#live.all;
@@ -345,6 +340,7 @@ export class Gateway implements GatewayAnswers {
     const answer = await this.#retries.earlier(call);
     if (answer === undefined) return undefined;
     const { streamId, fromEvent } = answer;
+    await this.#found.takeUp(call.principal, streamId);
     const session = this.#live.get(streamId);
     if (session?.turn.fromEvent === fromEvent) await sayAgain(call, session);
     // Of what the log has of a step that begins anew, nothing is told.
@@ -374,26 +370,16 @@ export class Gateway implements GatewayAnswers {
     return responseOf({ ...answer, includeUsage }, deltas, this.#retries.responding(answer));
   }
 
-  events(call: EventsCall): Promise<Answer> {
-    const [live, store, replays, retries, now] = [
-      this.#live,
-      this.#store,
-      this.#replays,
-      this.#retries,
-      this.#now,
-    ];
-    return resumeAnswer({ live, store, replays, retries, catchUpMs: CATCH_UP_MS, now }, call);
+  async events(call: EventsCall): Promise<Answer> {
+    await this.#found.takeUp(call.principal, call.streamId);
+    const parts = { live: this.#live, store: this.#store, replays: this.#replays, retries: this.#retries };
+    return resumeAnswer({ ...parts, catchUpMs: CATCH_UP_MS, now: this.#now }, call);
   }
 
   async stop({ principal, streamId }: StopCall): Promise<void> {
     const session = this.#live.get(streamId);
     if (session?.record.principal === principal) return session.stop();
-    const { client } = this.#options.clientOf(principal);
-    const reader = await client.abort(streamId);
-    await reader.ended;
-    const { failure } = reader.status;
-    if (failure !== undefined && failure.code !== "stream_ended")
-      throw new HoldfastError(failure.code, failure.message);
+    return this.#found.stop(principal, streamId);
   }
 
   /** Its journal has served: what is read again is read from the server's log. */

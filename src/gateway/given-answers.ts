@@ -181,6 +181,8 @@ export class GivenAnswers {
     for (const key of keys) {
       const given = this.#byBody.get(prefixOf(key))?.find((one) => one.key === key);
       if (given !== undefined) this.#drop(given);
+      const unread = this.#unread.get(prefixOf(key))?.filter((one) => one.key !== key);
+      if (unread !== undefined) this.#unread.set(prefixOf(key), unread);
     }
   }
 

@@ -210,6 +210,7 @@ test("E8: streams that are being opened count as well", async (t) => {
     bodyHash: name,
     bodyBytes: 0,
     idempotencyKey: undefined,
+    saysRetry: false,
     parkedMax: undefined,
     requestId: name,
     signal: new AbortController().signal,

@@ -150,4 +150,40 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
   },
+  {
+    name: "G7: a start resumes every answer that was cut off, whether or not a client wants it",
+    file: "test/gateway/wanted.test.ts",
+    test: "G7: asked once, killed twice, and no client: one call in all",
+    patches: [
+      {
+        file: "src/gateway/found-sessions.ts",
+        from: 'if (record.state === "parked") await',
+        to: 'if (record.state !== "finished") await',
+      },
+    ],
+  },
+  {
+    name: "G7: a client that returns to /events finds an answer that sleeps for ever",
+    file: "test/gateway/wanted.test.ts",
+    test: "G7: after a restart /events takes up an answer that was cut off, for one call",
+    patches: [
+      {
+        file: "src/gateway/gateway.ts",
+        from: "await this.#found.takeUp(call.principal, call.streamId);",
+        to: "",
+      },
+    ],
+  },
+  {
+    name: "G7: an answer that was cut off is run again in order to be ended",
+    file: "test/gateway/wanted.test.ts",
+    test: "G7: an answer that was cut off ends without a call when its grace period is over",
+    patches: [
+      {
+        file: "src/gateway/found-sessions.ts",
+        from: "const isLeft = (await reader.ended) === undefined && reader.status.failure === undefined;\n    if (!isLeft) await this.#resume(record);",
+        to: "await reader.ended;",
+      },
+    ],
+  },
 ];

@@ -136,3 +136,27 @@ test("killed when the answer was complete and nobody had it: a retry costs no mo
   assert.equal(provider.calls.length, 1);
   assert.equal(await place.counted("replayed"), 1);
 });
+
+test("G7: killed twice while no client waits, an answer is not generated again; its retry is, once", async (t) => {
+  const never = new Promise<void>(() => undefined);
+  let halves = 0;
+  const provider = await openaiProvider(t, (messages) => {
+    if (messages.at(-1)?.["content"] !== "Tell me") return { text: "Something else." };
+    return halves++ === 0 ? inTwoHalves(never) : { text: "All of the answer." };
+  });
+  const place = new Place(t, provider, "openai-compatible");
+  await place.start();
+  const cut = place.ask([user("Tell me")]);
+  await cut.until("Half of");
+  for (let kills = 0; kills < 2; kills++) {
+    await place.kill();
+    await place.start();
+    // Whole turns of other conversations: longer than a turn that is resumed takes to ask its model.
+    for (let at = 0; at < 3; at++) await place.ask([user(`Else ${kills} ${at}`)]).reply();
+  }
+  assert.equal(halves, 1);
+  const again = await place.ask([user("Tell me")]).reply();
+  assert.equal(again.text, "All of the answer.", again.body);
+  assert.equal(again.streamId, (await cut.reply()).streamId);
+  assert.equal(halves, 2);
+});

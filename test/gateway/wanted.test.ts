@@ -1,0 +1,124 @@
+/**
+ * G7: nothing is paid twice for nobody. After a restart an answer that was cut off is generated again when a client asks for it, and only then.
+ */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { until } from "../e2e/rig.ts";
+import { BOB_KEY } from "../server/http/rig.ts";
+import { bodyOf, Exchange, result, said, user } from "./openai-user.ts";
+import { lastTold, PacedModel } from "./paced-model.ts";
+import { World, type WorldOptions } from "./world.ts";
+
+const TELL = bodyOf([user("Tell me")]);
+
+/** Its first answer stops in the middle, and its tools are called at once. */
+function interruptedModel(): PacedModel {
+  return new PacedModel((call, count) => {
+    if (lastTold(call).startsWith("Look")) return [{ tool: "look", args: {} }];
+    if (lastTold(call) !== "Tell me") return ["Something else."];
+    return count === 1 ? ["Half of it ", () => new Promise(() => undefined)] : ["All of it."];
+  });
+}
+
+/** How often the model was asked for the answer that is cut off. */
+const paid = ({ model }: World): number => model.calls.filter((call) => lastTold(call) === "Tell me").length;
+
+/** Asked once, and cut off by a first kill. */
+async function cutOff(world: World): Promise<{ readonly streamId: string; readonly lastId: string }> {
+  const cut = new Exchange(world.url, TELL);
+  await cut.until("Half");
+  await world.restart();
+  const { streamId, ids } = await cut.reply();
+  return { streamId, lastId: ids.at(-1) ?? "" };
+}
+
+/** Long enough for a stream that was resumed to ask its model: a whole turn of another conversation. */
+async function goOn(world: World, times = 5): Promise<void> {
+  for (let at = 0; at < times; at++) await new Exchange(world.url, bodyOf([user(`Else ${at}`)])).reply();
+}
+
+async function begin(t: Parameters<typeof World.begin>[0], options: WorldOptions = {}): Promise<World> {
+  return World.begin(t, interruptedModel(), options);
+}
+
+test("G7: asked once, killed twice, and no client: one call in all; a retry is served for exactly one more", async (t) => {
+  const world = await begin(t);
+  const { streamId } = await cutOff(world);
+  await goOn(world);
+  await world.restart();
+  await goOn(world);
+  assert.equal(paid(world), 1);
+  const retried = await new Exchange(world.url, TELL).reply();
+  assert.equal(retried.streamId, streamId);
+  assert.match(retried.text, /^All of it/);
+  assert.ok(retried.isWhole);
+  assert.equal(paid(world), 2);
+});
+
+test("G7: after a restart /events takes up an answer that was cut off, for one call", async (t) => {
+  const world = await begin(t);
+  const { streamId } = await cutOff(world);
+  await goOn(world);
+  assert.equal(paid(world), 1);
+  const path = `/v1/streams/${streamId}/events`;
+  const told = await new Exchange(world.url, undefined, { path, method: "GET" }).reply();
+  assert.match(told.text, /^All of it/);
+  assert.equal(paid(world), 2);
+});
+
+test("G7: a stream that sleeps is nobody else's: another principal's wish for it changes nothing", async (t) => {
+  const world = await begin(t);
+  const { streamId } = await cutOff(world);
+  const path = `/v1/streams/${streamId}/events`;
+  const foreign = await new Exchange(world.url, undefined, { path, method: "GET", apiKey: BOB_KEY }).reply();
+  assert.equal(foreign.status, 404);
+  await goOn(world);
+  assert.equal(paid(world), 1);
+});
+
+for (const how of ["its grace period is over", "its user stops it"]) {
+  test(`G7: an answer that was cut off ends without a call when ${how}, and leaves no row`, async (t) => {
+    const isStopped = how === "its user stops it";
+    const world = await begin(t, isStopped ? {} : { limits: { graceMs: 200 } });
+    const { streamId } = await cutOff(world);
+    const path = `/v1/streams/${streamId}`;
+    if (isStopped) {
+      const stopped = await new Exchange(world.url, undefined, { path, method: "DELETE" }).reply();
+      assert.equal(stopped.status, 200);
+    }
+    const left = async (): Promise<number> => {
+      const tables = [
+        "gateway_sessions",
+        "gateway_index",
+        "gateway_responses",
+        "journal_heads",
+        "journal_records",
+      ];
+      const counts = await Promise.all(tables.map(async (table) => (await world.rows(table)).length));
+      return counts.reduce((sum, count) => sum + count, 0);
+    };
+    await until(async () => (await left()) === 0, "nothing is left");
+    assert.equal(paid(world), 1);
+    assert.equal(world.gateway.counters.abandoned, isStopped ? 0 : 1);
+    assert.deepEqual(world.gateway.sessions, []);
+    const again = await new Exchange(world.url, TELL).reply();
+    assert.notEqual(again.streamId, streamId);
+  });
+}
+
+test("G7: a session that waits for tool results is taken up at once, and its turn goes on", async (t) => {
+  const world = await begin(t);
+  const looked = await new Exchange(world.url, bodyOf([user("Look")])).reply();
+  await world.restart();
+  assert.deepEqual(
+    world.gateway.sessions.map(({ state }) => state),
+    ["parked"],
+  );
+  const [call] = looked.calls;
+  assert.ok(call !== undefined);
+  const next = await new Exchange(
+    world.url,
+    bodyOf([user("Look"), said(looked), result(call.id, "seen")]),
+  ).reply();
+  assert.equal(next.streamId, looked.streamId);
+});
