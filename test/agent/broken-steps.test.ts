@@ -42,11 +42,11 @@ async function play(t: TestContext, wire: Wire, acts: readonly Act[], asked: Que
     environment: { KEY: API_KEY },
     patience: { backoffMs: 1, writingMs: 1_000, pingedWritingMs: 1_000 },
   });
+  const { isFinal = false, isJson = false } = asked;
   const agent = createAgent({ models, backoffMs: 1 });
   const host = new TurnHost();
   const client = new KeepingClient(host);
   client.carryOut = () => readDone("calm");
-  const { isFinal = false, isJson = false } = asked;
   const format = { format: { case: "json", value: {} } } as const;
   const options = { shownIsFinal: isFinal, ...(isJson ? { responseFormat: format } : {}) };
   const finish = async (): Promise<void> => {
@@ -56,6 +56,16 @@ async function play(t: TestContext, wire: Wire, acts: readonly Act[], asked: Que
     await over;
   };
   return { host, client, server, finish };
+}
+
+/** What else the other side does about an update, when it is durable. */
+function onUpdate(host: TurnHost, kind: string, act: () => void): void {
+  const { onEvent } = host;
+  host.onEvent = (event, eventId) => {
+    onEvent(event, eventId);
+    const { message } = event;
+    if (message.case === "interactionUpdate" && message.value.message.case === kind) act();
+  };
 }
 
 function restartsIn(messages: readonly AgentServerMessage[]): readonly number[] {
@@ -177,19 +187,28 @@ test("G2: kills are counted: a step whose server dies each time sends twelve req
   const attempt = [BUSY, BUSY, hangs];
   const acts = [...attempt, ...attempt, ...attempt, ...attempt, answers(wire)];
   const { host, finish, server } = await play(t, wire, acts);
-  const { onEvent } = host;
-  host.onEvent = (event, eventId) => {
-    onEvent(event, eventId);
-    const { message } = event;
-    const isThought = message.case === "interactionUpdate" && message.value.message.case === "thinkingDelta";
-    if (isThought) host.lose();
-  };
+  onUpdate(host, "thinkingDelta", () => host.lose());
   await finish();
   assert.equal(endOf(host.messages).failure?.kind, FailureKind.RESTARTS_EXHAUSTED);
   assert.deepEqual(restartsIn(host.messages), [3, 6, 9]);
   assert.equal(server.asked.length, 12);
   assert.equal(host.runs, 5);
   await Promise.all(server.asked.filter((_, at) => at % 3 === 2).map(({ gone }) => gone));
+});
+
+test("G1: that text is final is in the log: a server that was restarted decides the same", async (t) => {
+  for (const isFinal of [false, true]) {
+    const wire = wireOf("anthropic");
+    const hangs = silentAfter(...wire.calling.slice(0, wire.thought));
+    const acts = [hangs, textBreaks(wire), answers(wire)];
+    const { host, finish, server } = await play(t, wire, acts, { isFinal });
+    onUpdate(host, "thinkingDelta", () => host.lose());
+    await finish();
+    const { failure } = endOf(host.messages);
+    assert.equal(failure?.kind, isFinal ? FailureKind.UPSTREAM_INTERRUPTED : undefined);
+    assert.deepEqual(restartsIn(host.messages), isFinal ? [3] : [3, 4]);
+    assert.equal(server.asked.length, isFinal ? 2 : 3);
+  }
 });
 
 test("G2: a first request whose event was lost with its server is counted all the same", async () => {
@@ -276,15 +295,11 @@ test("G4: a turn that is cancelled or aborted leaves nothing running at the prov
     for (const how of ["cancel", "abort"] as const) {
       const hangs = silentAfter(...wire.answer.slice(0, wire.begun));
       const { host, finish, server } = await play(t, wire, [hangs]);
-      const { onEvent } = host;
-      host.onEvent = (event, eventId) => {
-        onEvent(event, eventId);
-        const { message } = event;
-        if (message.case !== "interactionUpdate" || message.value.message.case !== "textDelta") return;
+      onUpdate(host, "textDelta", () => {
         const action = { case: "cancelAction", value: { reason: "enough" } } as const;
         if (how === "abort") host.abort();
         else host.say({ case: "conversationAction", value: { action } });
-      };
+      });
       await finish();
       await server.asked[0]?.gone;
       assert.deepEqual(restartsIn(host.messages), []);
@@ -292,4 +307,20 @@ test("G4: a turn that is cancelled or aborted leaves nothing running at the prov
       assert.ok(kindsOf(host.messages).includes("turnEnded"));
     }
   }
+});
+
+test("G4: a turn that is cancelled in the pause before a new attempt asks no more", async (t) => {
+  const wire = wireOf("google");
+  const details = [{ retryDelay: "15s" }];
+  const later = { error: { code: 429, status: "RESOURCE_EXHAUSTED", message: "quota", details } };
+  const acts = [events(...wire.calling.slice(0, wire.thought), later), answers(wire)];
+  const { host, finish, server } = await play(t, wire, acts);
+  onUpdate(host, "thinkingDelta", () => {
+    const action = { case: "cancelAction", value: { reason: "enough" } } as const;
+    // Within the pause; earlier it would end the call itself, which asks no more either.
+    setTimeout(() => host.say({ case: "conversationAction", value: { action } }), 300);
+  });
+  await finish();
+  assert.equal(server.asked.length, 1);
+  assert.equal(endOf(host.messages).reason, TurnEndReason.ABORTED);
 });
