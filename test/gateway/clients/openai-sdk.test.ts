@@ -214,7 +214,7 @@ test("openai SDK: what a request asks for reaches the provider", async (t) => {
   const { response_format: format, ...sampling } = options;
   for (const [name, value] of Object.entries(sampling)) assert.deepEqual(body[name], value, name);
   assert.deepEqual(body["response_format"], format);
-  assert.equal(body["max_tokens"], 50);
+  assert.equal(body["max_completion_tokens"], 50);
   assert.equal(body["tool_choice"], "none");
   assert.deepEqual(body["messages"], [
     { role: "system", content: "Be terse." },
