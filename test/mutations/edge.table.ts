@@ -182,4 +182,16 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
   },
+  {
+    name: "F2: a response is over and its request is waited for without end",
+    file: "test/server/http/slow-clients.test.ts",
+    test: "F2: over HTTP/2 who is refused before the body has come holds nothing by not ending it",
+    patches: [
+      {
+        file: "src/transport/node/http2-exchange.ts",
+        from: "this.#leaving = setTimeout(() => this.destroy(), this.#peer.lastBytesTimeoutMs).unref();",
+        to: "",
+      },
+    ],
+  },
 ];
