@@ -111,6 +111,42 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
+    name: "A3: a salvage forgets that a page whose number is lost may be in the database already",
+    file: "test/store/salvage.test.ts",
+    test: "A3: where the log was moved past the damage, a page whose number is lost may be newer",
+    patches: [
+      {
+        file: "src/store/sqlite/salvage-plan.ts",
+        from: "if (keptPages.get(frame.page)?.equals(content) === true) return false;",
+        to: "if (keptPages.has(frame.page)) return false;",
+      },
+    ],
+  },
+  {
+    name: "A3: with a damaged first sector a salvage takes the log for one of other salts",
+    file: "test/store/salvage.test.ts",
+    test: "A3: a damaged first sector hides the log's salts",
+    patches: [
+      {
+        file: "src/store/sqlite/salvage-plan.ts",
+        from: "if (follower !== undefined)",
+        to: "if (follower === frames[1] && follower !== undefined)",
+      },
+    ],
+  },
+  {
+    name: "A3: a salvage takes zeros for a page of the database",
+    file: "test/store/salvage.test.ts",
+    test: "A3: a block that reads as zeros is no page of the database",
+    patches: [
+      {
+        file: "src/store/sqlite/salvage-plan.ts",
+        from: "if (page === 0) return undefined;",
+        to: "if (page === 0) return Buffer.alloc(bytes);",
+      },
+    ],
+  },
+  {
     name: "A3: a salvage takes a damaged page number at its word",
     file: "test/store/salvage.test.ts",
     test: "A3: a page that a later commit has whole again is not missed, unless its number is in doubt",

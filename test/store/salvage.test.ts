@@ -14,7 +14,7 @@ import { frameOffset, readFrameHeader } from "../../src/store/sqlite/wal-frames.
 import { lookAtLog } from "../../src/store/sqlite/wal-look.ts";
 import { Random } from "../simulation/world/random.ts";
 import { contentOf } from "./sqlite-fixtures.ts";
-import { copyOf, engineAt, killedWithStreams, UnmovedStore } from "./unmoved-store.ts";
+import { copyOf, engineAt, killedWithStreams, put, UnmovedStore } from "./unmoved-store.ts";
 
 const PAGE = 4096;
 const FRAME = 24 + PAGE;
@@ -62,6 +62,16 @@ function past(random: Random, movedAt = 0): Past {
 }
 
 const logOf = (folder: string): string => join(folder, `${DATABASE_FILE}-wal`);
+
+/** The page of each frame. */
+function pagesOf(folder: string): readonly number[] {
+  const log = readFileSync(logOf(folder));
+  const count = Math.floor((log.byteLength - 32) / FRAME);
+  return Array.from(
+    { length: count },
+    (_, at) => readFrameHeader(log.subarray(frameOffset(at + 1, PAGE))).page,
+  );
+}
 
 function damaged(folder: string, change: (log: Buffer) => void): string {
   const copy = copyOf(folder);
@@ -114,11 +124,7 @@ test("A3: behind a wrong header the log is told from the longer one that was the
 
 test("A3: a page that a later commit has whole again is not missed, unless its number is in doubt", async () => {
   const { folder, states } = past(new Random("hot page"));
-  const log = readFileSync(logOf(folder));
-  const pages = Array.from(
-    { length: Math.floor((log.byteLength - 32) / FRAME) },
-    (_, at) => readFrameHeader(log.subarray(frameOffset(at + 1, PAGE))).page,
-  );
+  const pages = pagesOf(folder);
   const hot = 2 + pages.findIndex((page, at) => at > 0 && pages.indexOf(page, at + 1) !== -1);
   const spoiled = damaged(folder, (bytes) => spoil(bytes, hot - 1));
   const plan = planSalvage(join(spoiled, DATABASE_FILE));
@@ -172,6 +178,68 @@ test("A3: whatever is damaged, what is kept is the state after a commit, and all
   assert.ok(seen.gone > 10 && seen.whole > 10);
 });
 
+test("A3: a damaged first sector hides the log's salts, and a salvage still tells all of its commits", async () => {
+  const { folder, states } = past(new Random("first sector"));
+  for (const byte of [0, 0x55]) {
+    const copy = damaged(folder, (log) => log.fill(byte, 0, 512));
+    const path = join(copy, DATABASE_FILE);
+    assert.equal(lookAtLog(logOf(copy)).kind, "damaged");
+    const plan = planSalvage(path);
+    assert.equal(plan.commitsKept, 0);
+    assert.ok(plan.commitsGone >= COMMITS, `${plan.commitsGone} of ${COMMITS}`);
+    assert.deepEqual(await keptValues(path, plan), states[0]);
+  }
+  const moved = damaged(past(new Random("first sector"), 5).folder, (log) => log.fill(0, 0, 512));
+  assert.throws(() => planSalvage(join(moved, DATABASE_FILE)), /can be proved whole/);
+});
+
+test("A3: a block that reads as zeros is no page of the database: the commits before it are kept", async () => {
+  const { folder, states, ends } = past(new Random("zeros"));
+  const copy = damaged(folder, (log) => {
+    const start = frameOffset((ends[3] ?? 0) + 1, PAGE);
+    log.fill(0, start, start + FRAME);
+  });
+  const plan = planSalvage(join(copy, DATABASE_FILE));
+  assert.equal(plan.commitsKept, 4);
+  assert.deepEqual(await keptValues(join(copy, DATABASE_FILE), plan), states[4]);
+});
+
+test("A3: where the log was moved past the damage, a page whose number is lost may be newer than what is kept", async () => {
+  const store = new UnmovedStore();
+  const write = (value: number, ...keys: readonly string[]): void => {
+    const writes = keys.map((key) => put(key, new Uint8Array(3_000).fill(value)));
+    store.write("batch", { writes, fences: [], nowMs: 0 });
+  };
+  write(1, "a", "z");
+  store.engine.keepHouse(({ log }) => log.truncate());
+  write(2, "a");
+  write(3, "a", "z");
+  write(4, "a");
+  const unmoved = store.copy();
+  // The pages are in the database now, and still in the log: the next commit would begin it anew.
+  store.engine.keepHouse(({ log }) => log.move());
+  const moved = store.copy();
+  store.engine.close();
+  const pages = pagesOf(unmoved);
+  const onlyOfZ = 1 + pages.findIndex((page) => pages.indexOf(page) === pages.lastIndexOf(page));
+  const plan = (folder: string): SalvagePlan =>
+    planSalvage(
+      join(
+        damaged(folder, (log) => wipe(log, onlyOfZ)),
+        DATABASE_FILE,
+      ),
+    );
+  assert.equal(plan(unmoved).commitsKept, 1);
+  assert.deepEqual(
+    await keptValues(join(unmoved, DATABASE_FILE), plan(unmoved)),
+    new Map([
+      ["a", 2],
+      ["z", 1],
+    ]),
+  );
+  assert.throws(() => plan(moved), /can be proved whole/);
+});
+
 /** A part of a frame's page. */
 function spoil(log: Buffer, frame: number): void {
   log.fill(0x55, frameOffset(frame, PAGE) + 24, frameOffset(frame, PAGE) + 24 + 300);
@@ -202,8 +270,8 @@ test("A3: a salvage names the streams that lost something, keeps the damaged log
     [],
   );
   const engine = engineAt(copy, "own");
-  const put = { kind: "put", table: "t", key: "k", value: new Uint8Array(1) } as const;
-  const [written] = engine.write([{ id: 1, kind: "batch", ask: { writes: [put], fences: [], nowMs: 0 } }]);
+  const writes = [put("k", new Uint8Array(1))];
+  const [written] = engine.write([{ id: 1, kind: "batch", ask: { writes, fences: [], nowMs: 0 } }]);
   engine.close();
   // The beginning of writing draws a version as well.
   assert.deepEqual(written?.value, { kind: "written", version: end.counter + 2 ** 32 + 2 });

@@ -9,6 +9,7 @@ import {
   DATABASE_FILE,
   openLogStreamStore,
   type StreamStore,
+  type TableWrite,
 } from "../../src/store/index.ts";
 import type { Ask, WriteCalls } from "../../src/store/sqlite/calls.ts";
 import { lockPathOf } from "../../src/store/sqlite/database.ts";
@@ -27,8 +28,7 @@ export class UnmovedStore {
   }
 
   put(key: string, value: Uint8Array): void {
-    const put = { kind: "put", table: "t", key, value } as const;
-    this.write("batch", { writes: [put], fences: [], nowMs: 0 });
+    this.write("batch", { writes: [put(key, value)], fences: [], nowMs: 0 });
   }
 
   streams(): Promise<StreamStore> {
@@ -39,6 +39,10 @@ export class UnmovedStore {
   copy(): string {
     return copyOf(this.folder);
   }
+}
+
+export function put(key: string, value: Uint8Array): TableWrite {
+  return { kind: "put", table: "t", key, value };
 }
 
 export function engineAt(folder: string, mode: "own" | "look"): Engine {

@@ -22,6 +22,7 @@ import {
   frameOffset,
   fitsAnotherPage,
   isSameSum,
+  type LogHeader,
   makeLogHeader,
   readFrameHeader,
   readLogHeader,
@@ -95,7 +96,8 @@ interface Chain {
   readonly isLittleEndian: boolean;
 }
 
-type PageReader = (page: number, bytes: number) => Buffer;
+/** Undefined when the database has no such page: a damaged number may name any. */
+type PageReader = (page: number, bytes: number) => Buffer | undefined;
 
 /** The frames up to the last one of the log. */
 function readChain(log: Buffer, pageOf: PageReader): Chain {
@@ -105,11 +107,7 @@ function readChain(log: Buffer, pageOf: PageReader): Chain {
   for (let frame = 1; frameOffset(frame + 1, pageBytes) <= log.byteLength; frame++) {
     all.push(log.subarray(frameOffset(frame, pageBytes), frameOffset(frame + 1, pageBytes)));
   }
-  // Whatever an older log left behind, the first frame is of this one.
-  const [firstFrame = Buffer.alloc(FRAME_HEADER_BYTES)] = all;
-  const salt = header?.salt ?? readFrameHeader(firstFrame).salt;
-  const [isLittleEndian, first] =
-    header === undefined ? firstSum(log, firstFrame) : [header.isLittleEndian, header.sum];
+  const { salt, isLittleEndian, sum: first } = header ?? startWithoutHeader(log, all);
   const ours = all.slice(0, all.findLastIndex((bytes) => readFrameHeader(bytes).salt === salt) + 1);
   const frames: Judged[] = [];
   for (const [at, bytes] of ours.entries()) {
@@ -163,14 +161,15 @@ function judge({
   const found = readFrameHeader(bytes);
   const frame = { bytes, page: found.page, isMark: found.mark > 0 };
   const sum = sumOfFrame(before, bytes, isLittleEndian);
-  if (isSameSum(sum, found.sum)) return { ...frame, state: found.salt === salt ? "whole" : "mended", sum };
-  if (next !== undefined && isSameSum(sumOfFrame(sum, next, isLittleEndian), readFrameHeader(next).sum)) {
+  if (continues(before, bytes, isLittleEndian))
+    return { ...frame, state: found.salt === salt ? "whole" : "mended", sum };
+  if (next !== undefined && continues(sum, next, isLittleEndian)) {
     return { ...frame, state: "mended", sum };
   }
-  const page = pageOf(found.page, bytes.byteLength - FRAME_HEADER_BYTES);
+  const page = pageOf(found.page, bytes.byteLength - FRAME_HEADER_BYTES) ?? contentOf(frame);
   const moved = Buffer.concat([bytes.subarray(0, FRAME_HEADER_BYTES), page]);
-  const isMoved = isSameSum(sumOfFrame(before, moved, isLittleEndian), found.sum);
-  if (isMoved) return { ...frame, bytes: moved, state: "mended", sum: found.sum };
+  if (continues(before, moved, isLittleEndian))
+    return { ...frame, bytes: moved, state: "mended", sum: found.sum };
   return { ...frame, state: "lost", sum: found.sum };
 }
 
@@ -178,42 +177,73 @@ function isProved(frame: Frame | undefined): boolean {
   return frame?.state === "whole" || frame?.state === "mended";
 }
 
-/** Where the header is wrong: its sum as it is stored, or as it should be, by which the first frame is right. */
-function firstSum(log: Buffer, frame: Buffer): readonly [isLittleEndian: boolean, Sum] {
+type Start = Pick<LogHeader, "salt" | "sum" | "isLittleEndian">;
+
+/**
+ * Where the header is wrong: its sum as it is stored, or as it should be, by which the first frame is right. When that frame
+ * is damaged as well, the log is that of the first two frames that continue each other: an older one lies behind it.
+ */
+function startWithoutHeader(log: Buffer, frames: readonly Buffer[]): Start {
+  const stored = storedHeaderSum(log);
+  const [first = Buffer.alloc(FRAME_HEADER_BYTES)] = frames;
+  const { salt } = readFrameHeader(first);
   for (const isLittleEndian of [true, false]) {
-    for (const sum of [storedHeaderSum(log), computedHeaderSum(log, isLittleEndian)]) {
-      const found = sumOfFrame(sum, frame, isLittleEndian);
-      if (isSameSum(found, readFrameHeader(frame).sum)) return [isLittleEndian, sum];
+    for (const sum of [stored, computedHeaderSum(log, isLittleEndian)]) {
+      if (continues(sum, first, isLittleEndian)) return { salt, sum, isLittleEndian };
     }
   }
-  return [true, storedHeaderSum(log)];
+  for (const isLittleEndian of [true, false]) {
+    const follower = frames.find((frame, at) => at > 0 && follows(frames[at - 1], frame, isLittleEndian));
+    if (follower !== undefined) return { salt: readFrameHeader(follower).salt, sum: stored, isLittleEndian };
+  }
+  return { salt, sum: stored, isLittleEndian: true };
 }
 
-/** A page that the kept commits do not have is taken from the database: it must not be newer than they are. */
+function follows(before: Buffer | undefined, frame: Buffer, isLittleEndian: boolean): boolean {
+  if (before === undefined) return false;
+  const { salt, sum } = readFrameHeader(before);
+  return readFrameHeader(frame).salt === salt && continues(sum, frame, isLittleEndian);
+}
+
+function continues(before: Sum, frame: Buffer, isLittleEndian: boolean): boolean {
+  const { page, sum } = readFrameHeader(frame);
+  // Zeros continue zeros, but there is no page 0.
+  return page > 0 && isSameSum(sumOfFrame(before, frame, isLittleEndian), sum);
+}
+
+/**
+ * A page that the kept commits do not have is taken from the database: it must not be newer than they are. Once the database
+ * has a page of the commits behind them, it may have all of those, also the ones whose numbers cannot be read.
+ */
 function assertUnmoved(
   path: string,
   kept: readonly Frame[],
   gone: readonly Frame[],
   pageOf: PageReader,
 ): void {
-  const keptPages = new Set(kept.map(({ page }) => page));
-  for (const { page, bytes } of gone) {
-    if (keptPages.has(page)) continue;
-    const content = bytes.subarray(FRAME_HEADER_BYTES);
-    if (!content.equals(pageOf(page, content.byteLength))) continue;
-    throw new HoldfastError(
-      "stream_failed",
-      `nothing of ${path} can be proved whole: its file has parts of commits that lie behind the damage in the log. Nothing was changed. Restore the data directory from a backup`,
-    );
-  }
+  const keptPages = new Map(kept.map((frame) => [frame.page, contentOf(frame)]));
+  if (gone.every(({ page, state }) => state !== "lost" && keptPages.has(page))) return;
+  const isMoved = (frame: Frame): boolean => {
+    const content = contentOf(frame);
+    if (keptPages.get(frame.page)?.equals(content) === true) return false;
+    return pageOf(frame.page, content.byteLength)?.equals(content) === true;
+  };
+  if (!gone.some(isMoved)) return;
+  throw new HoldfastError(
+    "stream_failed",
+    `nothing of ${path} can be proved whole: its file has parts of commits that lie behind the damage in the log. Nothing was changed. Restore the data directory from a backup`,
+  );
+}
+
+function contentOf({ bytes }: Pick<Frame, "bytes">): Buffer {
+  return bytes.subarray(FRAME_HEADER_BYTES);
 }
 
 function pageReader(file: number): PageReader {
   return (page, bytes) => {
+    if (page === 0) return undefined;
     const buffer = Buffer.alloc(bytes);
-    // A damaged number may name no page at all.
-    if (page > 0) readSync(file, buffer, 0, bytes, (page - 1) * bytes);
-    return buffer;
+    return readSync(file, buffer, 0, bytes, (page - 1) * bytes) === bytes ? buffer : undefined;
   };
 }
 
