@@ -189,6 +189,43 @@ for (const version of VERSIONS) {
 }
 
 for (const version of VERSIONS) {
+  test(`E8: over HTTP/${version} of requests that come at the same time exactly so many are let in, and not one more`, async (t) => {
+    const now = (): number => Date.now();
+    const keys = new ApiKeys({ tables: memoryTableStore({ now }), now });
+    const rig = await startGateway(t, {}, { authenticate: (apiKey) => keys.authenticate(apiKey) });
+    const codesOf = async (count: number, apiKey: string): Promise<readonly string[]> => {
+      const asked = Array.from({ length: count }, () => askChat(rig, version, { headers: bearer(apiKey) }));
+      const answers = await Promise.all(asked);
+      return answers.map((answer) => (answer.status === 200 ? "in" : String(errorOf(answer).code)));
+    };
+    const tally = (codes: readonly string[]): Record<string, number> =>
+      Object.fromEntries(
+        [...new Set(codes)].map((code) => [code, codes.filter((one) => one === code).length]),
+      );
+
+    // The next one is let in after a minute, however busy this machine is.
+    const rare = await keys.create("alice", "", { ratePerMinute: 1 });
+    assert.deepEqual(tally(await codesOf(1, rare.apiKey)), { in: 1 });
+    assert.deepEqual(tally(await codesOf(1, rare.apiKey)), { rate_limit_exceeded: 1 });
+    const burst = await keys.create("alice", "", { ratePerMinute: 1 });
+    assert.deepEqual(tally((await codesOf(6, burst.apiKey)).toSorted()), { in: 1, rate_limit_exceeded: 5 });
+
+    const few = await keys.create("alice", "", { concurrency: 3 });
+    const answers = [1, 2, 3].map((at) => new ScriptedAnswer(`held-${at}`, [text(1, "so far")]));
+    rig.answers.give(...answers);
+    const headers = bearer(few.apiKey);
+    const open = await Promise.all(answers.map(() => openChat(t, rig, version, { headers })));
+    await Promise.all(open.map((one) => one.until("so far")));
+    assert.deepEqual(tally(await codesOf(4, few.apiKey)), { concurrency_limit_exceeded: 4 });
+    answers[0]?.add(ended(2));
+    await Promise.race(open.map((one) => one.ended));
+    await eventually(async () => (await codesOf(1, few.apiKey))[0] === "in", "there is room for one");
+    for (const answer of answers.slice(1)) answer.add(ended(2));
+    await Promise.all(open.map((one) => one.ended));
+  });
+}
+
+for (const version of VERSIONS) {
   test(`over HTTP/${version} a client that lost its connection goes on with its answer: no rate is used up, and no place is taken by the dead`, async (t) => {
     const now = (): number => Date.now();
     const keys = new ApiKeys({ tables: memoryTableStore({ now }), now });
