@@ -47,9 +47,9 @@ export const MUTATIONS: readonly Mutation[] = [
     test: "a resumed answer has the usage when it was asked for, and only then",
     patches: [
       {
-        file: "src/gateway/resumption.ts",
-        from: "head: headOf(answer) }",
-        to: "head: { ...headOf(answer), includeUsage: true } }",
+        file: "src/gateway/answer-ref.ts",
+        from: "head: headOf(answer), deltas",
+        to: "head: { ...headOf(answer), includeUsage: true }, deltas",
       },
     ],
   },

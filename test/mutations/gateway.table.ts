@@ -3,6 +3,7 @@ import type { Mutation } from "./mutation.ts";
 
 const file = "test/gateway/two-principals.test.ts";
 const STORE = "src/gateway/session-store.ts";
+const RETRIES = "src/gateway/retries.ts";
 
 export const MUTATIONS: readonly Mutation[] = [
   {
@@ -11,9 +12,9 @@ export const MUTATIONS: readonly Mutation[] = [
     test: "E2: an Idempotency-Key belongs to its principal",
     patches: [
       {
-        file: STORE,
-        from: `names.row("idempotency", name.principal, name.key)`,
-        to: `names.row("idempotency", name.key)`,
+        file: RETRIES,
+        from: `names.row("idempotency", principal, idempotencyKey)`,
+        to: `names.row("idempotency", idempotencyKey)`,
       },
     ],
   },
@@ -23,9 +24,9 @@ export const MUTATIONS: readonly Mutation[] = [
     test: "E2: an answer that did not arrive is for its own principal's retry",
     patches: [
       {
-        file: STORE,
-        from: `names.row("body", name.principal, name.bodyHash)`,
-        to: `names.row("body", name.bodyHash)`,
+        file: RETRIES,
+        from: `names.row("body", principal, bodyHash)`,
+        to: `names.row("body", bodyHash)`,
       },
     ],
   },

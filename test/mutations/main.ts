@@ -2,11 +2,10 @@
  * `npm run mutations [-- --only TEXT]`: takes back one mend after the other and runs the test that must notice.
  * A mutation that its test does not notice fails the run.
  */
-import { globSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { parse, refuse } from "../../scripts/arguments.ts";
-import type { Mutation } from "./mutation.ts";
 import { runMutation } from "./run.ts";
+import { readTables } from "./tables.ts";
 
 const HELP = `npm run mutations -- [options]
   --only TEXT   only mutations whose name, file or test contains TEXT
@@ -29,33 +28,19 @@ async function main(): Promise<void> {
   let noticed = 0;
   const worker = async (): Promise<void> => {
     for (let one = waiting.shift(); one !== undefined; one = waiting.shift()) {
+      const beganMs = performance.now();
       const verdict = await runMutation(one).then(
         (failure) => (failure === undefined ? "SURVIVED" : `noticed: ${failure}`),
         (cause: unknown) => `FAILED to try it: ${cause instanceof Error ? cause.message : String(cause)}`,
       );
       if (verdict.startsWith("noticed")) noticed += 1;
-      print(`${one.name}\n    ${one.file}, ${one.test}\n    ${verdict}`);
+      const seconds = ((performance.now() - beganMs) / 1_000).toFixed(1);
+      print(`${one.name}\n    ${one.file}, ${one.test}\n    ${verdict} (${seconds} s)`);
     }
   };
   await Promise.all(Array.from({ length: availableParallelism() }, worker));
   print(`${noticed} passed, ${count - noticed} failed`);
   if (noticed < count) process.exitCode = 1;
-}
-
-async function readTables(): Promise<Mutation[]> {
-  const paths = globSync("*.table.ts", { cwd: import.meta.dirname }).toSorted();
-  const tables = await Promise.all(
-    paths.map(async (path) => {
-      const loaded: unknown = await import(`./${path}`);
-      if (!isTable(loaded)) throw new Error(`${path} exports no MUTATIONS`);
-      return loaded.MUTATIONS;
-    }),
-  );
-  return tables.flat();
-}
-
-function isTable(loaded: unknown): loaded is { readonly MUTATIONS: readonly Mutation[] } {
-  return typeof loaded === "object" && loaded !== null && "MUTATIONS" in loaded;
 }
 
 function print(line: string): void {

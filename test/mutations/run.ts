@@ -6,7 +6,7 @@
  */
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
-import { applyPatch } from "../simulation/mutants/patch.ts";
+import { applyPatch, type Patch } from "../simulation/mutants/patch.ts";
 import type { Mutation } from "./mutation.ts";
 
 const root = new URL("../../", import.meta.url);
@@ -16,17 +16,21 @@ const plant = new URL("../simulation/mutants/plant.ts", import.meta.url).href;
 
 /** Resolves with the reason of the failure when the test noticed, undefined when it passed. Rejects when nothing was tried. */
 export async function runMutation({ patches, file, test }: Mutation): Promise<string | undefined> {
-  // All of them, in order: a second patch of a file sees what the first has made of it.
-  const texts = new Map<string, string>();
-  for (const patch of patches) {
-    const before = texts.get(patch.file) ?? readFileSync(new URL(patch.file, root), "utf8");
-    texts.set(patch.file, applyPatch(before, patch));
-  }
+  checkFit(patches);
   const output = await runTest(file, test, JSON.stringify(patches));
   const [, passed = "0"] = /^# pass (\d+)$/m.exec(output) ?? [];
   const failure = failureOf(output, test);
   if (failure === undefined && passed === "0") throw new Error(`no test ran: ${lastLinesOf(output)}`);
   return failure;
+}
+
+/** Throws when a patch is not in its file exactly once. A second patch of a file sees what the first has made of it. */
+export function checkFit(patches: readonly Patch[]): void {
+  const texts = new Map<string, string>();
+  for (const patch of patches) {
+    const before = texts.get(patch.file) ?? readFileSync(new URL(patch.file, root), "utf8");
+    texts.set(patch.file, applyPatch(before, patch));
+  }
 }
 
 function runTest(file: string, test: string, patches: string): Promise<string> {
