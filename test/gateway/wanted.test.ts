@@ -64,6 +64,9 @@ test("G7: after a restart /events takes up an answer that was cut off, for one c
   const told = await new Exchange(world.url, undefined, { path, method: "GET" }).reply();
   assert.match(told.text, /^All of it/);
   assert.equal(paid(world), 2);
+  const next = [user("Tell me"), said(told), user("Else")];
+  await new Exchange(world.url, bodyOf(next)).reply();
+  assert.equal(world.gateway.counters.continuedConversations, 1, "and its conversation goes on");
 });
 
 test("G7: a stream that sleeps is nobody else's: another principal's wish for it changes nothing", async (t) => {

@@ -163,7 +163,7 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
-    name: "G7: a client that returns to /events finds an answer that sleeps for ever",
+    name: "G7: an answer that is read at /events sleeps on, and is aborted with its conversation",
     file: "test/gateway/wanted.test.ts",
     test: "G7: after a restart /events takes up an answer that was cut off, for one call",
     patches: [
@@ -175,7 +175,7 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
-    name: "G7: an answer that was cut off is run again in order to be ended",
+    name: "G7: an answer that was given up leaves its rows and its journal behind",
     file: "test/gateway/wanted.test.ts",
     test: "G7: an answer that was cut off ends without a call when its grace period is over",
     patches: [
