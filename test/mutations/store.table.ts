@@ -99,6 +99,18 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
+    name: "A3: a log is cut by what was seen of it before its lock was held",
+    file: "test/store/stale-look.test.ts",
+    test: "A3: what another process has acknowledged between a look and the lock is not cut off",
+    patches: [
+      {
+        file: "src/store/sqlite/engine.ts",
+        from: "if (this.#lock !== undefined) this.#log = checkThere(this.#path, mode);",
+        to: "if (isLocked) this.#log = checkThere(this.#path, mode);",
+      },
+    ],
+  },
+  {
     name: "A3: a salvage mixes kept commits with pages of lost ones that were moved into the database",
     file: "test/store/salvage.test.ts",
     test: "A3: whatever is damaged, what is kept is the state after a commit",

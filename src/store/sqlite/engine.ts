@@ -177,7 +177,8 @@ export class Engine {
 
   #openFirst(mode: ThreadStart["mode"], isLocked: boolean): Parts {
     if (mode === "look" && this.#lock === undefined && isLocked) return partsOf(openBeside(this.#path));
-    if (isLocked) this.#log = checkThere(this.#path, mode);
+    // Also where it was done before: until the lock was ours, another process may have written and been killed.
+    if (this.#lock !== undefined) this.#log = checkThere(this.#path, mode);
     if (fileBytes(this.#path) === undefined) createDatabase(this.#path);
     return this.#openUnwritten();
   }
