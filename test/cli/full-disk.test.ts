@@ -11,7 +11,7 @@ import { nodeSealing } from "../../src/sealing/node.ts";
 import { openSqliteStore } from "../../src/store/index.ts";
 import { http2Connect } from "../../src/transport/node/http2-client.ts";
 import { Cli, type Running } from "./cli-process.ts";
-import { fillDisk, makeRoom, obstacle } from "./full-disk.ts";
+import { fillDisk, makeRoom, obstacle } from "../kill/full-disk.ts";
 import { userMessage, wordOf } from "./rehearsal-messages.ts";
 
 const skip = obstacle() ?? false;

@@ -83,6 +83,8 @@ const client = await openClient({
   homeKey: Buffer.from(setup.homeKey, "base64url"),
   connect: recorded(network.connect),
   tools,
+  // A stream that is nowhere afterwards could not be compared with anything.
+  allowDegraded: false,
   stream: {
     retry: { ...STREAM_DEFAULTS.retry, baseMs: 20, capMs: 200, budget: { burst: 10_000, refillMs: 1 } },
   },

@@ -10,12 +10,15 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { nodeSealing } from "../../src/sealing/node.ts";
 import { openSqliteStore } from "../../src/store/sqlite/index.ts";
+import { fillDisk, makeRoom } from "./full-disk.ts";
 import { checkEvidence, type Findings } from "./check.ts";
 import { readHistory } from "./history.ts";
 import { listeningPort, PRINCIPAL, type Setup, setupEnvironment } from "./setup.ts";
 
 export interface KillOptions {
   readonly cycles: number;
+  /** How often the server's disk is full for a while. */
+  readonly fills?: number;
   readonly transport: "http2" | "fetch";
   readonly say: (line: string) => void;
 }
@@ -23,6 +26,8 @@ export interface KillOptions {
 export interface KillReport extends Findings {
   readonly clientKills: number;
   readonly serverKills: number;
+  /** How often the server's store was opened anew. */
+  readonly reopened: number;
 }
 
 /** Long enough for any stream to come to its end, on a machine busy with something else. */
@@ -54,6 +59,7 @@ class Run {
   #clientIsReady: Promise<unknown> = Promise.resolve();
   #clientKills = 0;
   #serverKills = 0;
+  #reopened = 0;
 
   constructor(directory: string, options: KillOptions) {
     this.#options = options;
@@ -77,8 +83,11 @@ class Run {
       await this.#killOne();
       if (cycle % 10 === 0) this.#options.say(`${String(cycle)} of ${String(this.#options.cycles)} kills`);
     }
+    for (let fill = 0; fill < (this.#options.fills ?? 0); fill++) await this.#fillOnce();
     await this.#finish();
-    return { ...(await this.#check()), clientKills: this.#clientKills, serverKills: this.#serverKills };
+    const findings = await this.#check();
+    const [clientKills, serverKills, reopened] = [this.#clientKills, this.#serverKills, this.#reopened];
+    return { ...findings, clientKills, serverKills, reopened };
   }
 
   stop(): void {
@@ -101,6 +110,20 @@ class Run {
       await this.#startServer();
     }
     if (draw < 0.55) this.#startClient();
+  }
+
+  /** The server lives through it, and so do its clients. */
+  async #fillOnce(): Promise<void> {
+    await this.#clientIsReady;
+    await sleep(Math.random() * 500);
+    const server = this.#server;
+    if (server?.pid === undefined) throw new Error("there is no server");
+    fillDisk(server.pid);
+    await news(server, "failed");
+    await sleep(Math.random() * 300);
+    makeRoom(server.pid);
+    await news(server, "back");
+    this.#reopened++;
   }
 
   /** Nothing is killed any more: every stream must come to its end, and the server stop in good order. */
@@ -147,6 +170,17 @@ class Run {
       url: `http://127.0.0.1:${String(this.#port)}`,
     };
     return fork(join(import.meta.dirname, program), { env: setupEnvironment(setup) });
+  }
+}
+
+/** What the server says about its store. */
+async function news(server: ChildProcess, kind: string): Promise<void> {
+  for (;;) {
+    const messages: readonly unknown[] = await once(server, "message", {
+      signal: AbortSignal.timeout(FINISH_MS),
+    });
+    const [told] = messages;
+    if (typeof told === "object" && told !== null && "store" in told && told.store === kind) return;
   }
 }
 

@@ -1,9 +1,9 @@
 /**
- * A server that will be killed: SQLite, HTTP and the agent of the simulation, at twenty times its pace.
+ * A server that will be killed, and whose disk will be full: SQLite, HTTP and the agent of the simulation, at twenty times its pace.
  */
 import { nodeSealing } from "../../src/sealing/node.ts";
 import { serveHttp } from "../../src/server/http/index.ts";
-import { createServer } from "../../src/server/index.ts";
+import { createServer, LastingServer } from "../../src/server/index.ts";
 import { HoldfastError } from "../../src/protocol/errors.ts";
 import { openSqliteStore } from "../../src/store/sqlite/index.ts";
 import { systemEnvironment } from "../../src/transport/index.ts";
@@ -21,13 +21,18 @@ const hurried = {
   world: { seed: setup.seed },
 };
 
-const store = await openSqliteStore(setup.directory, { now: () => Date.now() });
-const server = createServer({
-  store: store.streams,
-  sealing: nodeSealing(),
-  application: simulatedAgent(hurried, { issued: () => undefined }),
-  onBug: (bug) =>
-    history.add({ kind: "bug", what: bug instanceof Error ? (bug.stack ?? bug.message) : String(bug) }),
+const application = simulatedAgent(hurried, { issued: () => undefined });
+const onBug = (bug: unknown): void =>
+  history.add({ kind: "bug", what: bug instanceof Error ? (bug.stack ?? bug.message) : String(bug) });
+const server = await LastingServer.open({
+  open: async () => {
+    const store = await openSqliteStore(setup.directory, { now: () => Date.now() });
+    const standing = createServer({ store: store.streams, sealing: nodeSealing(), application, onBug });
+    return { server: standing, failed: store.failed, close: () => store.close() };
+  },
+  // However long the disk is full on a busy machine: to give up is not what is looked at here.
+  life: { pauseMs: 50, pauseFactor: 1, failuresMax: Number.MAX_SAFE_INTEGER },
+  onNews: ({ kind }) => process.send?.({ store: kind }),
 });
 const http = await serveHttp({
   server,
@@ -42,7 +47,7 @@ process.send?.({ port: http.port });
 process.on("SIGTERM", () => {
   void (async () => {
     await http.close({ drainMs: 1_000 });
-    await store.close();
+    await server.close();
     process.exit(0);
   })();
 });
