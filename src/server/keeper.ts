@@ -51,10 +51,10 @@ export class Keeper {
   readonly #hosted = new Map<string, HostedStream>();
   readonly #opening = new Map<string, Promise<unknown>>();
   readonly #vain = new Map<string, budget.State>();
-  /** How many opens of each principal are under way. */
+  /** How many streams of each principal are being made. */
   readonly #making = new Map<string, number>();
-  /** Streams in hand that do not count for their principal's limit, by id. */
-  readonly #uncounted = new Map<string, string>();
+  /** Streams in hand that do not count for their principal's limit. */
+  readonly #uncounted = new Set<HostedStream>();
   readonly #blobs: BlobStore | undefined;
   #hasOrphans = true;
   #renewedMs = 0;
@@ -135,17 +135,46 @@ export class Keeper {
 
   async #open(meta: AcceptedMeta, attach: AttachFrame): Promise<FoundStream> {
     const name = { principal: meta.principal, idempotencyKey: meta.idempotencyKey };
-    if (meta.countsItself === true) return this.#openCounted(meta, name, attach, 0);
-    // Those that are being made count as well: a hundred at the same time must not become two hundred (E8).
-    const others = this.#making.get(name.principal) ?? 0;
-    this.#making.set(name.principal, others + 1);
+    for (;;) {
+      const askedMs = this.#context.clock.now();
+      const stored = await this.#load(name);
+      if (stored?.kind === "absent") return this.#make(meta, attach, stored, askedMs);
+      if (this.#decide(meta, attach, stored, 0) === "degrade") return { kind: "degraded" };
+      const claimed = await this.#context.store.claim(name, this.#lease);
+      if (claimed.kind === "held") {
+        throw new HoldfastError("unavailable", "another node runs this stream", {
+          retryAfterMs: HELD_RETRY_MS,
+        });
+      }
+      if (claimed.kind === "live") return this.#host(meta, claimed.state, askedMs);
+      // Somebody else expired or forgot it in between: look again.
+    }
+  }
+
+  /** Those that are being made count as well: a hundred at the same time must not become two hundred (E8). */
+  async #make(
+    meta: AcceptedMeta,
+    attach: AttachFrame,
+    absent: Absent,
+    askedMs: number,
+  ): Promise<FoundStream> {
+    if (meta.countsItself === true) {
+      this.#decide(meta, attach, absent, 0);
+      return this.#create(meta, askedMs);
+    }
+    const { principal } = meta;
+    const others = this.#making.get(principal) ?? 0;
+    this.#making.set(principal, others + 1);
     const over = (): void => {
-      const left = (this.#making.get(name.principal) ?? 1) - 1;
-      if (left === 0) this.#making.delete(name.principal);
-      else this.#making.set(name.principal, left);
+      const left = (this.#making.get(principal) ?? 1) - 1;
+      if (left === 0) this.#making.delete(principal);
+      else this.#making.set(principal, left);
     };
     try {
-      const found = await this.#openCounted(meta, name, attach, others);
+      const open = await this.#countOpen(principal);
+      const stored = open === undefined ? undefined : absent;
+      const isDegraded = this.#decide(meta, attach, stored, others + (open ?? 0)) === "degrade";
+      const found = isDegraded ? ({ kind: "degraded" } as const) : await this.#create(meta, askedMs);
       // The store counts it from then on.
       if (found.kind === "hosted") void found.hosted.born.then(over);
       else over();
@@ -156,51 +185,28 @@ export class Keeper {
     }
   }
 
-  async #openCounted(
-    meta: AcceptedMeta,
-    name: StreamName,
-    attach: AttachFrame,
-    others: number,
-  ): Promise<FoundStream> {
-    const { store, sealing } = this.#context;
-    for (;;) {
-      const askedMs = this.#context.clock.now();
-      let stored: Live | Gone | Absent | undefined;
-      let openStreams = 0;
-      try {
-        stored = await store.load(name);
-        if (stored.kind === "absent" && meta.countsItself !== true) {
-          openStreams = others + (await store.countOpen(name.principal)) - this.#uncountedOf(name);
-        }
-      } catch {
-        this.#context.counters.storeFailures++;
-        stored = undefined;
-      }
-      switch (this.#decide(meta, attach, stored, openStreams)) {
-        case "degrade":
-          return { kind: "degraded" };
-        case "create": {
-          const keyCheck = sealing.keyCheck(meta.streamKey);
-          const state = newStreamState(keyCheck, askedMs, FIRST_HOST_EPOCH);
-          return this.#host(meta, state, askedMs, { keyCheck, host: this.#lease });
-        }
-        case "go_on": {
-          const claimed = await store.claim(name, this.#lease);
-          if (claimed.kind === "held") {
-            throw new HoldfastError("unavailable", "another node runs this stream", {
-              retryAfterMs: HELD_RETRY_MS,
-            });
-          }
-          if (claimed.kind === "live") return this.#host(meta, claimed.state, askedMs);
-          break;
-        }
-      }
-      // Somebody else made, expired or forgot it in between: look again.
+  async #create(meta: AcceptedMeta, askedMs: number): Promise<FoundStream> {
+    const keyCheck = this.#context.sealing.keyCheck(meta.streamKey);
+    const state = newStreamState(keyCheck, askedMs, FIRST_HOST_EPOCH);
+    return this.#host(meta, state, askedMs, { keyCheck, host: this.#lease });
+  }
+
+  /** The principal's open streams that count for its limit; undefined when the store is down. */
+  async #countOpen(principal: string): Promise<number | undefined> {
+    try {
+      return (await this.#context.store.countOpen(principal)) - this.#uncountedOf(principal);
+    } catch {
+      this.#context.counters.storeFailures++;
+      return undefined;
     }
   }
 
-  #uncountedOf({ principal }: StreamName): number {
-    return [...this.#uncounted.values()].filter((owner) => owner === principal).length;
+  /** Of those that the store counts. */
+  #uncountedOf(principal: string): number {
+    const uncounted = [...this.#uncounted].filter(
+      ({ name, isUnborn, durable }) => name.principal === principal && !isUnborn && durable.end === undefined,
+    );
+    return uncounted.length;
   }
 
   #decide(
@@ -262,7 +268,7 @@ export class Keeper {
     const onDropped = (): void => {
       if (this.#hosted.get(id) !== hosted) return;
       this.#hosted.delete(id);
-      this.#uncounted.delete(id);
+      this.#uncounted.delete(hosted);
     };
     const hosted = new HostedStream(
       this.#context,
@@ -274,7 +280,7 @@ export class Keeper {
       onDropped,
       birth,
     );
-    if (meta.countsItself === true) this.#uncounted.set(id, name.principal);
+    if (meta.countsItself === true) this.#uncounted.add(hosted);
     this.#hosted.set(id, hosted);
     return { kind: "hosted", hosted, resumed: birth === undefined };
   }

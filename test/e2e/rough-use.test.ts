@@ -156,6 +156,39 @@ test("E8: streams of who counts them itself are as many as it likes, and take no
   await until(() => more?.status.trouble?.code === "overloaded", "and no more");
 });
 
+test("E8: streams that their opener counts itself, and that have ended, make no room for others", async (t) => {
+  const rig = await Rig.start(t, repeating);
+  const client = rig.client();
+  rig.countsItself = true;
+  for (let at = 0; at < 5; at++) {
+    const over = await client.open({ first: bytes("0") });
+    await over.close();
+    await over.ended;
+  }
+  rig.countsItself = false;
+  const most = LIMITS.openStreamsPerPrincipalMax;
+  const native = await Promise.all(Array.from({ length: most }, () => client.open({ first: bytes("0") })));
+  await until(() => native.every(({ status }) => status.state === "live"), "a hundred");
+  const more = await client.open({ first: bytes("0") });
+  await until(() => more.status.state === "live" || more.status.trouble !== undefined, "it is judged");
+  assert.equal(more.status.trouble?.code, "overloaded");
+});
+
+test("E8: streams that come back after a restart count once, so that a new one beside them has its place", async (t) => {
+  const rig = await Rig.start(t, repeating);
+  const client = rig.client();
+  const count = LIMITS.openStreamsPerPrincipalMax - 10;
+  const all = await Promise.all(Array.from({ length: count }, () => client.open({ first: bytes("0") })));
+  await until(() => all.every(({ status }) => status.state === "live"), "they are open");
+  await rig.restart();
+  client.wake();
+  const more = await client.open({ first: bytes("0") });
+  let trouble: string | undefined;
+  more.watch((status) => (trouble ??= status.trouble?.code));
+  await until(() => more.status.state === "live", "it is let in");
+  assert.equal(trouble, undefined);
+});
+
 test("F1: an application that does not wait for its events loses some, is told so, and still ends", async (t) => {
   const rig = await Rig.start(t, async (stream) => {
     for (let at = 0; at < 30; at++) void stream.emit(new Uint8Array(LIMITS.eventBytesMax));

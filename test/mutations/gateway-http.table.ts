@@ -155,7 +155,25 @@ export const MUTATIONS: readonly Mutation[] = [
     name: "E8: a native client has no room beside the gateway's streams",
     file: "test/e2e/rough-use.test.ts",
     test: "E8: streams of who counts them itself are as many as it likes",
-    patches: [{ file: "src/server/keeper.ts", from: " - this.#uncountedOf(name);", to: ";" }],
+    patches: [{ file: "src/server/keeper.ts", from: " - this.#uncountedOf(principal);", to: ";" }],
+  },
+  {
+    name: "E8: the gateway's streams that have ended make room for a native client's",
+    file: "test/e2e/rough-use.test.ts",
+    test: "E8: streams that their opener counts itself, and that have ended, make no room for others",
+    patches: [{ file: "src/server/keeper.ts", from: " && durable.end === undefined", to: "" }],
+  },
+  {
+    name: "E8: a stream that comes back is counted as one that is being made",
+    file: "test/e2e/rough-use.test.ts",
+    test: "E8: streams that come back after a restart count once",
+    patches: [
+      {
+        file: "src/server/keeper.ts",
+        from: "const claimed = await this.#context.store.claim(name, this.#lease);",
+        to: "this.#making.set(name.principal, (this.#making.get(name.principal) ?? 0) + 1);\n      const claimed = await this.#context.store.claim(name, this.#lease);",
+      },
+    ],
   },
   {
     name: "E8: the gateway opens as many streams of a principal as are asked for",
