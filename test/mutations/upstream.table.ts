@@ -276,4 +276,40 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
   },
+  {
+    name: "G3: a call that was cut right behind its name counts as one without arguments",
+    file: "test/agent/models/upstream/breaks.test.ts",
+    test: "a call that was cut right behind its name is no call without arguments",
+    patches: [
+      {
+        file: "src/agent/models/stream-parts.ts",
+        from: 'args === "{}" && !this.#argued.has(part.toolCallId)',
+        to: 'args === ""',
+      },
+    ],
+  },
+  {
+    name: "an empty finish reason makes a broken answer whole",
+    file: "test/agent/models/upstream/wire-events.test.ts",
+    test: "an empty reason is no finish",
+    patches: [
+      {
+        file: "src/agent/models/upstream/wire-events.ts",
+        from: 'isText(choice["finish_reason"])',
+        to: 'isThere(choice["finish_reason"])',
+      },
+    ],
+  },
+  {
+    name: "a long event is searched from its beginning with each piece",
+    file: "test/agent/models/upstream/wire-events.test.ts",
+    test: "a long event costs its length",
+    patches: [
+      {
+        file: "src/agent/models/upstream/sse-events.ts",
+        from: "text.slice(Math.max(begin, text.length - TAIL_CHARS))",
+        to: "text.slice(begin)",
+      },
+    ],
+  },
 ];

@@ -4,7 +4,8 @@
  * Metadata of a text or a thought may come with its beginning, any piece or its end; it is gathered and goes out with
  * the end, also of one that has no text: a sealed thought is nothing but its metadata, and must go back.
  *
- * A tool call whose arguments cannot be parsed waits for the finish: where the provider ran out of tokens in it, it is no call.
+ * A tool call whose arguments cannot be parsed waits for the finish: where the provider ran out of tokens in it, it is no call. So does a last
+ * call without arguments: it may have been cut right behind its name.
  *
  * Invariant: `finish` comes out once and last, and only when the provider itself has finished.
  */
@@ -18,6 +19,14 @@ import { isJsonObject, type JsonObject } from "../../protocol/chat-message.ts";
 import type { FinishReason, ModelPart, Usage } from "../model.ts";
 import { StreamBroken } from "./failures.ts";
 
+/** The parts with which something new begins. */
+const BEGINNINGS: ReadonlySet<LanguageModelV4StreamPart["type"]> = new Set([
+  "text-start",
+  "reasoning-start",
+  "tool-input-start",
+  "tool-call",
+]);
+
 interface OpenBlock {
   hasText: boolean;
   metadata: Record<string, JsonObject>;
@@ -27,13 +36,21 @@ export class PartReader {
   readonly #blocks = new Map<string, OpenBlock>();
   /** The tools of calls that are being written, by call. */
   readonly #written = new Map<string, string>();
-  /** Calls that may have been cut. */
+  /** The calls of which arguments were written. */
+  readonly #argued = new Set<string>();
+  /** Calls that may have been cut: those with half their arguments, and the last one when it has none. */
   readonly #doubtful: ModelPart[] = [];
+  #bare: ModelPart | undefined;
   #hasOutput = false;
   #hasToolCall = false;
 
   /** Throws `StreamBroken` for what a provider says when it fails on the way. */
   read(part: LanguageModelV4StreamPart): readonly ModelPart[] {
+    const isMore = this.#bare !== undefined && BEGINNINGS.has(part.type);
+    return isMore ? [...this.#wholeBare(), ...this.#partsOf(part)] : this.#partsOf(part);
+  }
+
+  #partsOf(part: LanguageModelV4StreamPart): readonly ModelPart[] {
     switch (part.type) {
       case "text-start":
       case "reasoning-start":
@@ -91,6 +108,7 @@ export class PartReader {
     const tool = this.#written.get(toolCallId);
     if (tool === undefined || args === "") return [];
     this.#hasOutput = true;
+    this.#argued.add(toolCallId);
     return [{ kind: "tool_call_delta", toolCallId, tool, args }];
   }
 
@@ -105,12 +123,21 @@ export class PartReader {
       args,
       ...(Object.keys(metadata).length > 0 ? { metadata } : {}),
     };
-    if (isJson(args)) {
+    if (args === "{}" && !this.#argued.has(part.toolCallId)) this.#bare = call;
+    else if (isJson(args)) {
       this.#hasToolCall = true;
       return [call];
-    }
-    this.#doubtful.push(call);
+    } else this.#doubtful.push(call);
     return [];
+  }
+
+  /** The model wrote on behind it, or ended as it wanted to: nothing of the call is missing. */
+  #wholeBare(): readonly ModelPart[] {
+    if (this.#bare === undefined) return [];
+    const whole = [this.#bare];
+    this.#bare = undefined;
+    this.#hasToolCall = true;
+    return whole;
   }
 
   #finish({ unified, raw }: LanguageModelV4FinishReason, usage: LanguageModelV4Usage): readonly ModelPart[] {
@@ -122,7 +149,7 @@ export class PartReader {
       throw new StreamBroken(undefined, "content_filtered");
     const isCut = unified === "length" || unified === "content-filter";
     // Calls that the model has ended as it wanted to: it is told that they are wrong.
-    const ended = isCut ? [] : this.#doubtful;
+    const ended = isCut ? [] : [...this.#wholeBare(), ...this.#doubtful];
     if (ended.length > 0) this.#hasToolCall = true;
     return [...ended, { kind: "finish", reason: this.#reason(unified), usage: usageOf(usage) }];
   }

@@ -19,34 +19,41 @@ export interface SseEvent {
 /** Two ends of lines, in any of the three forms; a CR whose LF is still to come counts as one. */
 const BOUNDARY = /(?:\r\n|\n|\r(?!\n)){2}/g;
 const LINE_END = /\r\n|\n|\r/;
+/** A boundary has up to four characters: so many may have come before its last one. */
+const TAIL_CHARS = 3;
 
 export class SseSplitter {
   readonly #decoder = new TextDecoder();
-  #text = "";
-  /** Before this place there is no boundary. */
-  #searched = 0;
+  /** What has come of the next event. Its pieces are joined once, when it is complete: an event may have megabytes. */
+  #pieces: string[] = [];
+  #chars = 0;
+  /** Their last characters: a boundary may begin in them. */
+  #tail = "";
 
   /** The events that these bytes complete. Throws a RangeError for one that never ends. */
   push(bytes: Uint8Array): readonly SseEvent[] {
-    this.#text += this.#decoder.decode(bytes, { stream: true });
+    const text = this.#tail + this.#decoder.decode(bytes, { stream: true });
     const events: SseEvent[] = [];
-    let from = 0;
-    BOUNDARY.lastIndex = this.#searched;
-    for (let found = BOUNDARY.exec(this.#text); found !== null; found = BOUNDARY.exec(this.#text)) {
-      const end = found.index + found[0].length;
-      events.push(eventOf(this.#text.slice(from, end)));
-      from = end;
+    let from = this.#tail.length;
+    let begin = 0;
+    BOUNDARY.lastIndex = 0;
+    for (let found = BOUNDARY.exec(text); found !== null; found = BOUNDARY.exec(text)) {
+      begin = found.index + found[0].length;
+      events.push(eventOf(this.#pieces.join("") + text.slice(from, begin)));
+      this.#pieces = [];
+      this.#chars = 0;
+      from = begin;
     }
-    this.#text = this.#text.slice(from);
-    // A boundary has up to four characters.
-    this.#searched = Math.max(0, this.#text.length - 3);
-    if (this.#text.length > EVENT_CHARS_MAX) throw new RangeError("an event is too long");
+    this.#pieces.push(text.slice(from));
+    this.#chars += text.length - from;
+    this.#tail = text.slice(Math.max(begin, text.length - TAIL_CHARS));
+    if (this.#chars > EVENT_CHARS_MAX) throw new RangeError("an event is too long");
     return events;
   }
 
   /** What is left when the body has ended in good order: some servers leave out the last blank line. */
   rest(): SseEvent {
-    return eventOf(`${this.#text}\n\n`);
+    return eventOf(`${this.#pieces.join("")}\n\n`);
   }
 }
 

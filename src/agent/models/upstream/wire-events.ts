@@ -22,7 +22,7 @@ export interface Meaning {
   /** What was being written is complete; what follows may take its time. */
   readonly endsBlock?: boolean;
   readonly isPing?: boolean;
-  /** The answer is whole: whatever becomes of the connection, nothing of it is missing. */
+  /** The answer is whole: whatever becomes of the connection, nothing of it is missing. Some servers say an empty reason until then. */
   readonly isFinish?: boolean;
   /** The provider says nothing behind it. */
   readonly isLast?: boolean;
@@ -66,7 +66,7 @@ function chatChunk(event: Fields): Meaning {
   const content = chatContent(fieldsOf(choice["delta"]));
   return {
     ...(content === undefined ? {} : { content }),
-    ...(isThere(choice["finish_reason"]) ? { isFinish: true } : {}),
+    ...(isText(choice["finish_reason"]) ? { isFinish: true } : {}),
     ...tokensOf(usage["prompt_tokens"], usage["completion_tokens"]),
   };
 }
@@ -157,7 +157,7 @@ function anthropicEvent(event: Fields): Meaning {
       return { endsBlock: true };
     case "message_delta": {
       const tokens = tokensOf(undefined, fieldsOf(event["usage"])["output_tokens"]);
-      return isThere(fieldsOf(event["delta"])["stop_reason"]) ? { isFinish: true, ...tokens } : tokens;
+      return isText(fieldsOf(event["delta"])["stop_reason"]) ? { isFinish: true, ...tokens } : tokens;
     }
     case "message_stop":
       return { isLast: true };
@@ -175,7 +175,7 @@ function googleChunk(event: Fields): Meaning {
   return {
     ...(content === undefined ? {} : { content }),
     // A continuation is another request of the SDK: this body is whole.
-    ...(isRefused || isThere(candidate["finishReason"]) ? { isFinish: true } : {}),
+    ...(isRefused || isText(candidate["finishReason"]) ? { isFinish: true } : {}),
     ...tokensOf(usage["promptTokenCount"], usage["candidatesTokenCount"]),
   };
 }

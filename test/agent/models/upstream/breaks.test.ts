@@ -201,6 +201,76 @@ test("G3: a call that ran out of tokens is no call; one that is wrong JSON is th
   assert.ok(wrong.some((part) => part.kind === "tool_call" && part.args === '{"path":'));
 });
 
+/** A model that runs out of tokens right behind the name of its tool: up to there, and how its provider ends the answer. */
+const OUT_OF_TOKENS: readonly (readonly [Wire["type"], number, readonly unknown[]])[] = [
+  ["openai-compatible", 2, [{ choices: [{ index: 0, delta: {}, finish_reason: "length" }] }, "[DONE]"]],
+  [
+    "openai",
+    6,
+    [
+      {
+        type: "response.output_item.done",
+        output_index: 1,
+        item: {
+          id: "fc_1",
+          type: "function_call",
+          call_id: "call_1",
+          name: "read",
+          arguments: "",
+          status: "incomplete",
+        },
+      },
+      {
+        type: "response.incomplete",
+        response: {
+          incomplete_details: { reason: "max_output_tokens" },
+          usage: { input_tokens: 9, output_tokens: 2 },
+        },
+      },
+    ],
+  ],
+  [
+    "anthropic",
+    6,
+    [
+      { type: "content_block_stop", index: 1 },
+      { type: "message_delta", delta: { stop_reason: "max_tokens" }, usage: { output_tokens: 2 } },
+      { type: "message_stop" },
+    ],
+  ],
+];
+
+for (const [type, named, ending] of OUT_OF_TOKENS) {
+  test(`G3: ${type}: a call that was cut right behind its name is no call without arguments`, async (t) => {
+    const { calling } = wireOf(type);
+    const server = await ProviderServer.start(t, events(...calling.slice(0, named), ...ending));
+    const parts = await partsOf(server.model(type), { tools: TOOLS });
+    const last = parts.at(-1);
+    assert.ok(!kindsOf(parts).includes("tool_call"));
+    assert.ok(last?.kind === "finish" && last.reason === "length");
+  });
+}
+
+test("a call without arguments counts when its model wrote on behind it, or ended as it wanted to", async (t) => {
+  const said = (delta: object, reason: string | null = null) => ({
+    choices: [{ index: 0, delta, finish_reason: reason }],
+  });
+  const called = (index: number, args: string) =>
+    said({ tool_calls: [{ index, id: `call_${index}`, function: { name: "read", arguments: args } }] });
+  const server = await ProviderServer.start(
+    t,
+    events(called(0, ""), called(1, '{"path":"a"}'), said({}, "length"), "[DONE]"),
+    events(called(0, ""), said({}, "tool_calls"), "[DONE]"),
+  );
+  for (const args of [["{}", '{"path":"a"}'], ["{}"]]) {
+    const parts = await partsOf(server.model("openai-compatible"), { tools: TOOLS });
+    assert.deepEqual(
+      parts.flatMap((part) => (part.kind === "tool_call" ? [part.args] : [])),
+      args,
+    );
+  }
+});
+
 test("an error behind the finish marker takes nothing from an answer that is whole", async (t) => {
   for (const wire of WIRES) {
     if (wire.type === "openai") continue;

@@ -28,6 +28,15 @@ for (const { type, answer, begun, calling, thought, calledHalf, finished, overlo
   });
 }
 
+test("an empty reason is no finish: some servers say one with every piece", () => {
+  const chat = { choices: [{ delta: { content: "north" }, finish_reason: "" }] };
+  assert.deepEqual(meaningOf("openai-compatible", JSON.stringify(chat)), { content: "text" });
+  const google = { candidates: [{ content: { parts: [{ text: "north" }] }, finishReason: "" }] };
+  assert.deepEqual(meaningOf("google", JSON.stringify(google)), { content: "text" });
+  const anthropic = { type: "message_delta", delta: { stop_reason: "" } };
+  assert.deepEqual(meaningOf("anthropic", JSON.stringify(anthropic)), {});
+});
+
 test("tokens are taken from wherever a provider tells of them", () => {
   for (const { type, answer } of WIRES) {
     if (type === "rehearsal" || type === "openai-compatible") continue;
@@ -66,6 +75,16 @@ test("events are the same wherever the network cuts their bytes, and none is pas
     assert.deepEqual(events, DATA, `pieces of ${size}`);
     assert.equal(text, BODY);
   }
+});
+
+test("a long event costs its length, however many pieces it comes in", (t) => {
+  const exec = t.mock.method(RegExp.prototype, "exec");
+  const splitter = new SseSplitter();
+  const piece = new TextEncoder().encode("x".repeat(256));
+  const PIECES = 1_000;
+  for (let count = 0; count < PIECES; count++) assert.deepEqual(splitter.push(piece), []);
+  const searched = exec.mock.calls.reduce((sum, { arguments: [text] }) => sum + text.length, 0);
+  assert.ok(searched < 2 * PIECES * piece.length, `${searched} characters were searched`);
 });
 
 test("a last event without its blank line is there when the body ended in good order", () => {
