@@ -8,7 +8,7 @@ import { createTools } from "../../src/tools/index.ts";
 import { findProgram } from "../../src/tools/sandbox.ts";
 import { inline, outcome, put, type Rig, rig, temporaryDirectory } from "./rig.ts";
 
-test("E4: data and keys within the workspace are neither read nor listed nor searched", async (t) => {
+test("E4, E6: data and keys within the workspace are neither read nor listed nor searched", async (t) => {
   const workspace = temporaryDirectory(t, "closed");
   put(workspace, {
     "server/data/api-key": "canary",

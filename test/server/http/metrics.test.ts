@@ -2,6 +2,8 @@ import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
+import { BreakCounters } from "../../../src/agent/models/break-counters.ts";
+import { gatewayMetrics, newGatewayCounters } from "../../../src/gateway/counters.ts";
 import { REQUEST_KINDS } from "../../../src/server/http/http-counters.ts";
 import { openStream, putParts, uploadOf } from "./blob-client.ts";
 import { ALICE_KEY, ask, bearer, type HttpRig, startHttp, VERSIONS } from "./rig.ts";
@@ -22,7 +24,11 @@ function valueOf(text: string, name: string): number {
 
 test("every metric is in the operator's table, with its type, and every one in the table exists", async (t) => {
   const rig = await startHttp(t);
-  const text = await scrape(rig);
+  const text = [
+    await scrape(rig),
+    gatewayMetrics(newGatewayCounters(), { count: 0, bytes: 0 }, 0),
+    new BreakCounters().metrics(),
+  ].join("");
   const real = [...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)].map(([, name, type]) => `${name} ${type}`);
   const manual = await readFile(new URL("../../../docs/OPERATIONS.md", import.meta.url), "utf8");
   const told = [...manual.matchAll(/^\| `((?:holdfast|process)_\w+)`\s*\| (\w+)/gm)].map(
