@@ -111,6 +111,18 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
+    name: "A3: a log that another connection is moving counts as moved",
+    file: "test/store/sqlite-edges.test.ts",
+    test: "A3: a log that another connection is moving does not count as moved",
+    patches: [
+      {
+        file: "src/store/sqlite/write-ahead-log.ts",
+        from: "return pages >= 0 && movedPages === pages;",
+        to: "return movedPages === pages;",
+      },
+    ],
+  },
+  {
     name: "A3: a salvage mixes kept commits with pages of lost ones that were moved into the database",
     file: "test/store/salvage.test.ts",
     test: "A3: whatever is damaged, what is kept is the state after a commit",

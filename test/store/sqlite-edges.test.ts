@@ -6,14 +6,18 @@ import { copyFileSync, existsSync, readdirSync, rmSync, statSync } from "node:fs
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
+import { Worker } from "node:worker_threads";
 import { HoldfastError } from "../../src/protocol/errors.ts";
 import { DATABASE_FILE, openSqlite, openSqliteReadOnly, openSqliteStore } from "../../src/store/index.ts";
 import type { Request, WriteCalls } from "../../src/store/sqlite/calls.ts";
+import { openWriting } from "../../src/store/sqlite/connection.ts";
 import { Engine } from "../../src/store/sqlite/engine.ts";
 import { SharedEngine } from "../../src/store/sqlite/shared-engine.ts";
+import { WriteAheadLog } from "../../src/store/sqlite/write-ahead-log.ts";
 import { created, streamName } from "../conformance/stream-fixtures.ts";
 import { ManualClock } from "./manual-clock.ts";
 import { contentOf, killedFolder, newFolder } from "./sqlite-fixtures.ts";
+import { UnmovedStore } from "./unmoved-store.ts";
 
 const CLOCK = new ManualClock();
 const NAME = streamName("s");
@@ -95,6 +99,33 @@ test("A3: a log that cannot be moved whole refuses the opening: its end may be n
   const again = await openSqliteStore(folder, CLOCK);
   assert.equal((await again.streams.load(streamName("later"))).kind, "live");
   await again.close();
+});
+
+/** Moves the log, and waits for a reader with that. */
+const MOVER = `
+  const { workerData } = require("node:worker_threads");
+  const database = new (require("node:sqlite").DatabaseSync)(workerData, { timeout: 600_000 });
+  while (database.prepare("PRAGMA wal_checkpoint(FULL)").get().busy === 1);
+`;
+
+test("A3: a log that another connection is moving does not count as moved", async (t) => {
+  const store = new UnmovedStore();
+  store.put("a", new Uint8Array(10));
+  const reader = new DatabaseSync(store.path, { readOnly: true });
+  t.after(() => reader.isOpen && reader.close());
+  reader.exec("BEGIN; SELECT count(*) FROM rows");
+  store.put("b", new Uint8Array(10));
+  const mover = new Worker(MOVER, { eval: true, workerData: store.path });
+  const isOver = once(mover, "exit");
+  const database = openWriting(store.path);
+  const log = new WriteAheadLog(database);
+  while (log.move().pages !== -1) await new Promise(setImmediate);
+  assert.throws(() => log.moveAll(), /another process .* moves its log/);
+  reader.close();
+  await isOver;
+  log.moveAll();
+  database.close();
+  store.engine.close();
 });
 
 test("F5: a store says that it failed once, and whose write it was does not matter", async () => {

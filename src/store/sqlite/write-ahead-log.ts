@@ -35,14 +35,14 @@ export class WriteAheadLog {
     return lengthOf(this.#move);
   }
 
-  /** Moves everything, or throws. What a reader in another process keeps in the log may not be on the disk. */
+  /** Moves everything, or throws. What another process keeps in the log may not be on the disk. */
   moveAll(): void {
     if (isMoved(this.truncate())) return;
     // The same, but it waits for the reader.
     if (isMoved(lengthOf(this.#truncate))) return;
     throw new HoldfastError(
       "unavailable",
-      "another process reads an old state of the database; end it (perhaps `holdfast inspect`), then start again",
+      "another process reads an old state of the database, or moves its log; end it (perhaps `holdfast inspect`), then start again",
     );
   }
 
@@ -57,8 +57,9 @@ export class WriteAheadLog {
   }
 }
 
+/** While another connection moves the log, SQLite tries nothing and says -1 to both. */
 function isMoved({ pages, movedPages }: LogLength): boolean {
-  return movedPages === pages;
+  return pages >= 0 && movedPages === pages;
 }
 
 function lengthOf(statement: StatementSync): LogLength {
