@@ -86,6 +86,6 @@ async function pauseBefore(
   const pauseMs = pauseMsBefore(attempt, failure.retryAfterMs, { backoffMs, retryAfterMsMax });
   if (pauseMs === undefined || requests?.mayWait(pauseMs) === false) throw failure;
   const signal = AbortSignal.any([io.stream.signal, io.cancelSignal]);
-  // Who was cancelled begins the next attempt at once, which then makes no call.
+  // A cancel ends the pause; the next attempt sees it and makes no call.
   await delay(pauseMs, undefined, { signal }).catch(() => undefined);
 }

@@ -111,7 +111,7 @@ export class Turn {
     }
   }
 
-  /** What the model is told and nobody said. */
+  /** Words of our own that the action needs: no client said them. */
   #addUnsaid(): void {
     const action = this.#request.action?.action;
     if (action?.case !== "summarizeAction" && action?.case !== "continueAction") return;

@@ -15,7 +15,7 @@ import {
   invalidOption,
   oneOf,
 } from "../client/option-checks.ts";
-import { completeStreamOptions } from "../client/stream-options.ts";
+import { switchedStreamOptions } from "../client/stream-options.ts";
 import { KEY_BYTES } from "../sealing/index.ts";
 import type { BlobCalls, Connect } from "../transport/transport.ts";
 import { parseHomeKey } from "./key-places.ts";
@@ -110,7 +110,7 @@ export function settle(options: NodeClientOptions, environment: Environment = pr
     persistence: flag("persistence", options.persistence, true),
     transport: oneOf("transport", options.transport ?? "http2", ["http2", "fetch"]),
     ca: options.ca,
-    stream: streamOptions(options),
+    stream: switchedStreamOptions(options),
     onNotice: options.onNotice ?? ((message) => process.emitWarning(message, { code: "HOLDFAST_NOTICE" })),
     onBug: options.onBug ?? warn,
   };
@@ -126,18 +126,6 @@ function checkShapes(options: NodeClientOptions): void {
   checkFunction("onNotice", options.onNotice);
   checkFunction("onBug", options.onBug);
   checkWhole("resumesMax", options.resumesMax, 1);
-}
-
-function streamOptions(options: NodeClientOptions): StreamOptions {
-  const { retryLookbackWindowMs, reliable, allowDegraded } = options;
-  const stream = completeStreamOptions(options.stream);
-  checkWhole("retryLookbackWindowMs", retryLookbackWindowMs, 0);
-  return {
-    ...stream,
-    reliable: flag("reliable", reliable, stream.reliable),
-    allowDegraded: flag("allowDegraded", allowDegraded, stream.allowDegraded),
-    retryLookbackWindowMs: retryLookbackWindowMs ?? stream.retryLookbackWindowMs,
-  };
 }
 
 function homeKeyOf(option: Uint8Array | undefined, environment: string | undefined): Uint8Array | undefined {

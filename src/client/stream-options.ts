@@ -7,7 +7,7 @@ import type * as budget from "../core/budget.ts";
 import { DEFAULTS, type Options } from "../core/client-state.ts";
 import type * as retry from "../core/retry.ts";
 import type * as stall from "../core/stall.ts";
-import { checkNames, flag, numberFrom, timerMs } from "./option-checks.ts";
+import { checkNames, checkWhole, flag, numberFrom, timerMs } from "./option-checks.ts";
 
 /** Each may be left out, and so may each part of `retry`, of its `budget`, and of `stall`. */
 export type StreamSettings = Some<Omit<Options, "retry" | "stall">> & {
@@ -42,6 +42,26 @@ export function completeStreamOptions(given: StreamSettings = {}): Options {
     ),
     reliable: flag("stream.reliable", reliable, DEFAULTS.reliable),
     allowDegraded: flag("stream.allowDegraded", allowDegraded, DEFAULTS.allowDegraded),
+  };
+}
+
+/** The switches that clients have beside `stream`; they win over what is said there. */
+export interface StreamSwitches {
+  readonly stream?: StreamSettings | undefined;
+  readonly retryLookbackWindowMs?: number | undefined;
+  readonly reliable?: boolean | undefined;
+  readonly allowDegraded?: boolean | undefined;
+}
+
+export function switchedStreamOptions(options: StreamSwitches): Options {
+  const { retryLookbackWindowMs, reliable, allowDegraded } = options;
+  const stream = completeStreamOptions(options.stream);
+  checkWhole("retryLookbackWindowMs", retryLookbackWindowMs, 0);
+  return {
+    ...stream,
+    reliable: flag("reliable", reliable, stream.reliable),
+    allowDegraded: flag("allowDegraded", allowDegraded, stream.allowDegraded),
+    retryLookbackWindowMs: retryLookbackWindowMs ?? stream.retryLookbackWindowMs,
   };
 }
 

@@ -132,7 +132,7 @@ export class ToolRunner {
     } catch (cause) {
       // Who cannot be asked has not said yes.
       const why = cause instanceof Error ? cause.message : String(cause);
-      approval = { allowed: false, untilMs: 0, reason: `nobody could be asked: ${why}` };
+      approval = { allowed: false, untilMs: 0, reason: `the approval could not be asked for: ${why}` };
     }
     if (approval.allowed) {
       this.#outputs.input({ kind: "approved", execId, argsHash, untilMs: approval.untilMs });

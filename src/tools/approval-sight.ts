@@ -1,5 +1,5 @@
 /**
- * What somebody who is asked must see besides the arguments: content that came as a blob's id, and the file that a write would replace.
+ * What a person who is asked to approve must see besides the arguments: content that came as a blob's id, and the file that a write would replace.
  *
  * A content that cannot be fetched cannot be approved: then there is an error, and an error is a no.
  */

@@ -1,5 +1,5 @@
 /**
- * Text from a model for the eyes of somebody who decides about it: nothing in it is hidden, and nothing pushes the rest out of sight.
+ * Text from a model, shown to the person who decides about it: nothing in it is hidden, and nothing pushes the rest out of sight.
  *
  * Control characters, terminal escapes, marks that reverse the direction of writing, characters of no width and blanks that
  * are no space are shown as `\u{202e}`. What looks like such an escape already is told apart by a second backslash. White space, and

@@ -2,7 +2,7 @@
  * The conversation as a provider is told it.
  *
  * The one idea: every message is translated by itself, from nothing but itself and its neighbours, so the same
- * messages give the same bytes and each prompt begins with the one before. Nothing is said that nobody said: messages in a
+ * messages give the same bytes and each prompt begins with the one before. No words are made up: messages in a
  * row, blank ones and a trailing answer go out as they are, or as close to it as the provider takes them. The one thing that
  * is added is the result of a call that has none, because every provider refuses such a call.
  *

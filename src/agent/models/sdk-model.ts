@@ -2,7 +2,7 @@
  * A `Model` over any model of the AI SDK's provider interface.
  *
  * One call is one request, or up to three: while nothing has been given out, a failure that passes (a rate limit, an
- * overloaded server, an answer that breaks off or stays away) is tried again. After the first part nobody may start over in secret, so what
+ * overloaded server, an answer that breaks off or stays away) is tried again. After the first part a call never starts over by itself: what
  * breaks then is thrown, and the turn decides. What becomes of the connection is `UpstreamCall`'s business, below the SDK.
  *
  * Invariant: the request ends when the caller stops listening, whatever the reason.

@@ -148,7 +148,7 @@ export class PartReader {
     if (unified === "content-filter" && !this.#hasOutput)
       throw new StreamBroken(undefined, "content_filtered");
     const isCut = unified === "length" || unified === "content-filter";
-    // Calls that the model has ended as it wanted to: it is told that they are wrong.
+    // Calls that the model has ended as it wanted to: the tool plan answers what is wrong with them.
     const ended = isCut ? [] : [...this.#wholeBare(), ...this.#doubtful];
     if (ended.length > 0) this.#hasToolCall = true;
     return [...ended, { kind: "finish", reason: this.#reason(unified), usage: usageOf(usage) }];

@@ -33,7 +33,7 @@ const SPOKEN: Readonly<Record<ProviderType, readonly Word[]>> = {
   rehearsal: [],
 };
 
-/** Those of the names that the provider is not given. A name that is not listed above is everybody's. */
+/** Those of the names that the provider is not given. A name that is not listed above is one that every provider has. */
 export function unspokenBy(type: ProviderType, names: readonly string[]): readonly string[] {
   const lacking = WORDS.filter((word) => !SPOKEN[type].includes(word));
   return names.filter((name) => lacking.some((word) => word === name));

@@ -7,7 +7,7 @@ import type { BlobCalls, Connect } from "../../transport/transport.ts";
 import { type ApiKey, credentialsOf } from "../api-key.ts";
 import type { StreamOptions, StreamSettings, Tools } from "../index.ts";
 import { checkFunction, checkMethods, checkText, checkWhole, flag, invalidOption } from "../option-checks.ts";
-import { completeStreamOptions } from "../stream-options.ts";
+import { switchedStreamOptions } from "../stream-options.ts";
 
 export interface BrowserClientOptions {
   /** Where the server is. Default: where the page comes from. */
@@ -72,7 +72,7 @@ export function settle(options: BrowserClientOptions, pageOrigin: string | undef
     homeKey: checkHomeKey(options.homeKey),
     persistence: flag("persistence", options.persistence, true),
     shareConnection: flag("shareConnection", options.shareConnection, true),
-    stream: streamOptions(options),
+    stream: switchedStreamOptions(options),
     onNotice: options.onNotice ?? (() => undefined),
   };
 }
@@ -86,18 +86,6 @@ function checkShapes(options: BrowserClientOptions): void {
   checkFunction("onNotice", options.onNotice);
   checkFunction("onBug", options.onBug);
   checkWhole("resumesMax", options.resumesMax, 1);
-}
-
-function streamOptions(options: BrowserClientOptions): StreamOptions {
-  const { retryLookbackWindowMs, reliable, allowDegraded } = options;
-  const stream = completeStreamOptions(options.stream);
-  checkWhole("retryLookbackWindowMs", retryLookbackWindowMs, 0);
-  return {
-    ...stream,
-    reliable: flag("reliable", reliable, stream.reliable),
-    allowDegraded: flag("allowDegraded", allowDegraded, stream.allowDegraded),
-    retryLookbackWindowMs: retryLookbackWindowMs ?? stream.retryLookbackWindowMs,
-  };
 }
 
 function checkUrl(text: string | undefined): string {

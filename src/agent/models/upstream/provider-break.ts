@@ -1,7 +1,7 @@
 /**
  * A provider's answer that broke, or never came: where, and why.
  *
- * No failure that the provider told of: then its own words count (`failures.ts`). It holds nothing of the answer, the prompt or the API key.
+ * Not for a failure that the provider reported: then its own words count (`failures.ts`). It holds nothing of the answer, the prompt or the API key.
  */
 import type { BreakCause, Phase } from "./answer-progress.ts";
 import type { TokensSeen } from "./wire-events.ts";

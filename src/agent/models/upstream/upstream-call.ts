@@ -3,7 +3,7 @@
  *
  * The SDKs read a body to its end and know nothing of its fate. So their `fetch` is ours: it passes whole events only, notes the finish marker,
  * and ends the body in good order when the connection dies, or stays quiet, behind it. What breaks before is noted in `broken` and the body
- * ends: what the SDK makes of the rest is not to be believed, and who reads it looks at `broken` first.
+ * ends. What the SDK makes of such a body does not count: its reader looks at `broken` first.
  *
  * The clocks stand still while the reader above is busy: a provider is not blamed for our own disk.
  *
@@ -57,7 +57,7 @@ export class UpstreamCall {
   #progress: progress.State;
   #splitter = new SseSplitter();
   #stop = new AbortController();
-  /** Of our own reader, who is busy with what it has. */
+  /** How long our own reader was busy with what it had. */
   #pausedMs = 0;
   #pausedAtMs: number | undefined;
 

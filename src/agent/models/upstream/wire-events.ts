@@ -1,8 +1,8 @@
 /**
  * What one event of a provider's stream means for the fate of the answer, in each provider's wire format. Pure.
  *
- * Nothing here is the answer itself: that is read by the SDK above. Here it is only told apart what is content, what is a sign of life, which
- * event says that the answer is whole, and which one is the provider's last.
+ * The answer itself is read by the SDK above. These functions only distinguish content from signs of life, and find the event that says that
+ * the answer is whole, and the provider's last one.
  */
 import type { Dialect } from "../dialect.ts";
 import { type ProviderError, readProviderError } from "../provider-error.ts";
@@ -10,7 +10,7 @@ import { type ProviderError, readProviderError } from "../provider-error.ts";
 /** What the model was writing. */
 export type Writing = "thinking" | "text" | "arguments";
 
-/** Tokens that the provider has told of so far. */
+/** Tokens that the provider has reported so far. */
 export interface TokensSeen {
   readonly input?: number;
   readonly output?: number;
