@@ -9,7 +9,7 @@
 import { randomBytes } from "node:crypto";
 import type { ClientBlobStore } from "../client/index.ts";
 import { HoldfastError } from "../protocol/errors.ts";
-import { type AnswerRef, answerRef, responseOf } from "./answer-ref.ts";
+import { answerRef, responseOf } from "./answer-ref.ts";
 import { cleanUp } from "./clean-up.ts";
 import { type GatewayCounters, gatewayMetrics, newGatewayCounters } from "./counters.ts";
 import { Errands } from "./errands.ts";
@@ -19,12 +19,12 @@ import type { Answer, ChatCall, EventsCall, GatewayAnswers, StopCall } from "./h
 import { LiveSessions } from "./live-sessions.ts";
 import { contextOf, type Facts, type FreshReason, type Match, matchRequest } from "./matching.ts";
 import { Names } from "./names.ts";
-import { type AnswerDelta, lineageOf, type LineMessage, type ListedModel } from "./openai/index.ts";
+import { lineageOf, type LineMessage, type ListedModel } from "./openai/index.ts";
 import { GATEWAY_LIMITS, type GatewayLimits, type GatewayOptions } from "./options.ts";
 import { Replays, told } from "./replay.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import { noMessages, noModel } from "./refusals.ts";
-import { resumeAnswer } from "./resumption.ts";
+import { resumeAnswer, runningAnswer } from "./resumption.ts";
 import { Retries } from "./retries.ts";
 import { turnRequest } from "./requests.ts";
 import { bodiesFor, sayAgain } from "./said-results.ts";
@@ -257,7 +257,7 @@ export class Gateway implements GatewayAnswers {
       historyBytes: call.bodyBytes,
       updatedMs: this.#now(),
     };
-    const reading = this.#reading(call, session);
+    const reading = this.#reading(session);
     try {
       const send = (): Promise<unknown> => Promise.all(bodies.map((body) => stream.send(body)));
       if (hasWords) await send();
@@ -322,7 +322,7 @@ export class Gateway implements GatewayAnswers {
     this.#live.add(live);
     leaveRoom();
     this.#live.admit(live);
-    const reading = this.#reading(call, live);
+    const reading = this.#reading(live);
     try {
       // From here on a retry finds the answer, also after a restart, and with it everything that the stream may ask for.
       await live.save(writes, { needed: kept });
@@ -337,37 +337,32 @@ export class Gateway implements GatewayAnswers {
 
   /** The answer that this request got before, when it is a retry and the answer can still be had. */
   async #earlier(call: ChatCall): Promise<Answer | undefined> {
-    const answer = await this.#retries.earlier(call);
-    if (answer === undefined) return undefined;
-    const { streamId, fromEvent } = answer;
-    await this.#found.takeUp(call.principal, streamId);
+    const before = await this.#retries.earlier(call);
+    if (before === undefined) return undefined;
+    const { principal, signal } = call;
+    const { streamId, fromEvent } = before;
+    await this.#found.takeUp(principal, streamId);
     const session = this.#live.get(streamId);
     if (session?.turn.fromEvent === fromEvent) await sayAgain(call, session);
     // Of what the log has of a step that begins anew, nothing is told.
     await session?.turn.caughtUp(CATCH_UP_MS);
-    const isLive = session !== undefined && session.turn.fromEvent === fromEvent && !session.turn.isOver;
-    if (isLive && session.turn.canGoOnFrom(fromEvent)) {
+    // A retry may ask for the usage where the request before did not.
+    const answer = { ...before, includeUsage: call.request.includeUsage };
+    const turn = session?.turn.fromEvent === fromEvent && !session.turn.isOver ? session.turn : undefined;
+    if (turn !== undefined && (turn.canGoOnFrom(fromEvent) || !turn.isPaused)) {
       this.counters.attached++;
-      return this.#reading(call, session);
+      const parts = { replays: this.#replays, retries: this.#retries };
+      return runningAnswer(parts, turn, { principal, answer, seenThrough: fromEvent, signal });
     }
     const range = { streamId, fromEvent, seenThrough: fromEvent };
-    const deltas = await this.#replays.whole(call.principal, range, call.signal);
+    const deltas = await this.#replays.whole(principal, range, signal);
     if (deltas === undefined) return undefined;
     this.counters.replayed++;
-    return this.#telling(call, answer, told(deltas));
+    return responseOf(answer, told(deltas), this.#retries.responding(answer));
   }
 
-  #reading(call: ChatCall, { turn, record }: Session): Answer {
-    return this.#telling(call, record.answer, turn.read());
-  }
-
-  /** A retry may ask for the usage where the request before did not. */
-  #telling(
-    { request: { includeUsage } }: ChatCall,
-    answer: AnswerRef,
-    deltas: AsyncIterableIterator<AnswerDelta>,
-  ): Answer {
-    return responseOf({ ...answer, includeUsage }, deltas, this.#retries.responding(answer));
+  #reading({ turn, record: { answer } }: Session): Answer {
+    return responseOf(answer, turn.read(), this.#retries.responding(answer));
   }
 
   async events(call: EventsCall): Promise<Answer> {

@@ -75,6 +75,8 @@ export class GivenAnswers {
   readonly #settled = new Set<GivenAnswer>();
   /** Rows of earlier processes that were not read yet, by body. */
   readonly #unread = new Map<string, { readonly key: string; readonly expiresMs: number }[]>();
+  /** Those that are being read, by body. */
+  readonly #reading = new Map<string, Promise<void>>();
   #gone: string[] = [];
 
   constructor(options: GivenAnswersOptions) {
@@ -91,16 +93,29 @@ export class GivenAnswers {
 
   /** What was answered to this body and can still be asked for, the oldest first. */
   async ofBody(body: string): Promise<readonly GivenAnswer[]> {
-    const { rows, now } = this.#options;
+    const { now } = this.#options;
     const prefix = prefixOf(body);
+    if (this.#unread.has(prefix)) {
+      const reading = this.#read(prefix).finally(() => this.#reading.delete(prefix));
+      this.#reading.set(prefix, reading);
+    }
+    await this.#reading.get(prefix);
+    return (this.#byBody.get(prefix) ?? []).filter(({ expiresMs }) => expiresMs > now());
+  }
+
+  async #read(prefix: string): Promise<void> {
     const unread = this.#unread.get(prefix) ?? [];
     this.#unread.delete(prefix);
     for (const { key, expiresMs } of unread) {
-      const record = await rows.read(RESPONSES, key, decodeResponse);
-      if (record === undefined) continue;
+      const record = await this.#options.rows.read(RESPONSES, key, decodeResponse);
+      // A row by Idempotency-Key is read by its own name.
+      if (record === undefined || key !== this.#keyOf(prefix, record)) continue;
       this.#add(new GivenAnswer(key, record, expiresMs, afterRestart(record.delivery)));
     }
-    return (this.#byBody.get(prefix) ?? []).filter(({ expiresMs }) => expiresMs > now());
+  }
+
+  #keyOf(body: string, { answer: { responseId } }: ResponseRecord): string {
+    return prefixOf(body) + prefixOf(this.#options.names.row("answer", responseId));
   }
 
   /** The answer of a request under an Idempotency-Key. */
@@ -114,8 +129,7 @@ export class GivenAnswers {
 
   /** An answer that is about to be told, with the write that makes it findable after a crash. */
   async begin(body: string, record: ResponseRecord, ttlMs: number): Promise<TableWrite> {
-    const { names } = this.#options;
-    const key = prefixOf(body) + prefixOf(names.row("answer", record.answer.responseId));
+    const key = this.#keyOf(body, record);
     this.#add(new GivenAnswer(key, record, this.#options.now() + ttlMs));
     return this.#options.rows.put(RESPONSES, key, encodeRow(record), ttlMs);
   }

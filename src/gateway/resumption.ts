@@ -9,6 +9,7 @@
 import { answerRef, responseOf } from "./answer-ref.ts";
 import type { Answer, EventsCall } from "./http/answers.ts";
 import type { LiveSessions } from "./live-sessions.ts";
+import type { LiveTurn } from "./live-turn.ts";
 import { otherAnswer } from "./refusals.ts";
 import { placeAhead, type Replays } from "./replay.ts";
 import type { AnswerDelta } from "./openai/index.ts";
@@ -20,7 +21,7 @@ export interface ResumptionParts {
   readonly live: LiveSessions;
   readonly store: Pick<SessionStore, "byStream">;
   readonly replays: Replays;
-  readonly retries: Pick<Retries, "responding">;
+  readonly retries: Pick<Retries, "recall" | "responding">;
   /** How long a stream may take to be read back after a restart. */
   readonly catchUpMs: number;
   readonly now: () => number;
@@ -31,25 +32,43 @@ export async function resumeAnswer(parts: ResumptionParts, call: EventsCall): Pr
   const found = parts.live.get(streamId);
   const session = found?.record.principal === principal ? found : undefined;
   await session?.turn.caughtUp(parts.catchUpMs);
-  const record = session?.record ?? (await parts.store.byStream(principal, streamId));
-  const answer = record?.answer ?? (await loggedAnswer(parts, call));
+  const kept = session === undefined ? await parts.store.byStream(principal, streamId) : undefined;
+  await parts.retries.recall((session?.record ?? kept)?.responses ?? []);
+  // The session may have gone on to its next answer meanwhile.
+  const answer = (session?.record ?? kept)?.answer ?? (await loggedAnswer(parts, call));
   const { fromEvent } = answer;
   if (after !== undefined && after.answer !== fromEvent) throw otherAnswer();
   const seenThrough = after?.eventId ?? fromEvent;
-  const told = (deltas: AsyncIterableIterator<AnswerDelta>): Answer =>
-    responseOf(answer, deltas, parts.retries.responding(answer));
-  const range = { streamId, fromEvent, seenThrough };
   if (session === undefined || session.turn.isOver) {
+    const range = { streamId, fromEvent, seenThrough };
     const deltas = parts.replays.told(principal, range, { through: Infinity, signal });
-    return told(deltas);
+    return responseOf(answer, deltas, parts.retries.responding(answer));
   }
   const { turn } = session;
   if (!turn.mayHaveSaid(seenThrough)) throw placeAhead();
-  if (turn.canGoOnFrom(seenThrough)) {
-    return told(turn.read(seenThrough));
-  }
+  return runningAnswer(parts, turn, { principal, answer, seenThrough, signal });
+}
+
+export interface RunningAnswer {
+  readonly principal: string;
+  readonly answer: AnswerRef;
+  readonly seenThrough: number;
+  readonly signal: AbortSignal;
+}
+
+/** What the turn says of its answer behind that place: from memory, or from the log where memory has joined or left out what was there. */
+export function runningAnswer(
+  { replays, retries }: Pick<ResumptionParts, "replays" | "retries">,
+  turn: LiveTurn,
+  { principal, answer, seenThrough, signal }: RunningAnswer,
+): Answer {
+  const response = (deltas: AsyncIterableIterator<AnswerDelta>): Answer =>
+    responseOf(answer, deltas, retries.responding(answer));
+  if (turn.canGoOnFrom(seenThrough)) return response(turn.read(seenThrough));
+  const { streamId, fromEvent } = answer;
+  const range = { streamId, fromEvent, seenThrough };
   const leave = turn.attend();
-  const replayed = told(parts.replays.told(principal, range, { through: turn.heardThrough, signal }));
+  const replayed = response(replays.told(principal, range, { through: turn.heardThrough, signal }));
   const delivered = (isWhole: boolean): void => {
     leave();
     replayed.delivered(isWhole);

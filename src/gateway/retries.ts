@@ -109,6 +109,11 @@ export class Retries {
     return { keys: writes.map(({ key }) => key), writes };
   }
 
+  /** The answers of these rows, also when an earlier process gave them: what becomes of their responses counts. */
+  async recall(keys: readonly string[]): Promise<void> {
+    for (const key of keys) await this.#parts.given.ofBody(key);
+  }
+
   /** A response is being written. */
   responding({ responseId }: AnswerRef): Delivered {
     const { given, errands } = this.#parts;

@@ -165,6 +165,21 @@ test("an answer that was read to its end at /events is not given to an equal req
 });
 const HELLO_STREAMED = bodyOf([user("Hello")]);
 
+test("an answer that a kill cut off and its client read to its end at /events is not given to an equal request", async (t) => {
+  const model = new PacedModel((_, count) =>
+    count === 1 ? ["Half ", () => new Promise(() => undefined)] : [`Call ${count}.`],
+  );
+  const world = await World.begin(t, model);
+  const cut = new Exchange(world.url, HELLO_STREAMED);
+  await cut.until("Half");
+  await world.restart();
+  const { streamId } = await cut.reply();
+  const path = `/v1/streams/${streamId}/events`;
+  const told = await new Exchange(world.url, undefined, { path, method: "GET" }).reply();
+  assert.deepEqual([told.text, told.isWhole], ["Call 2.", true]);
+  assert.equal((await new Exchange(world.url, HELLO_STREAMED).reply()).text, "Call 3.");
+});
+
 const run = promisify(execFile);
 const hasCurl = await run("curl", ["--version"]).then(
   () => true,

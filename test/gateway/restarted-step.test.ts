@@ -101,6 +101,45 @@ test("a retry that comes between the restart of the server and that of the step 
   assert.equal(world.gateway.counters.attached, 1);
 });
 
+test("a retry reads a running answer from the log when memory has joined the place where its step begins anew", async (t) => {
+  const [hungUp, restarted, goOn] = [gate(), gate(), gate()];
+  let lives = 0;
+  const application = scriptedTurn(async (speaker) => {
+    lives++;
+    await speaker.stepStarted(0);
+    await speaker.text("First ");
+    await hungUp.promise;
+    await speaker.text("words");
+    const before = await speaker.stepCompleted(0);
+    await speaker.stepStarted(1);
+    for (let at = 0; at < 1_100; at++) await speaker.text("lost ");
+    await speaker.restarted(1, before);
+    await speaker.text("Once more ");
+    // The gateway answers when it has read all of this.
+    await speaker.exec("1.0.0", { case: "readArgs", value: { path: "a.txt" } });
+    restarted.resolve();
+    await goOn.promise;
+    await speaker.text("to the end");
+    await speaker.stepCompleted(1);
+    await speaker.end();
+  });
+  const world = await World.begin(t, MODEL, { application });
+  const lost = new Exchange(world.url, HELLO);
+  await lost.until("First");
+  lost.hangUp();
+  await until(() => world.gateway.readers === 0, "the hang-up is noticed");
+  hungUp.resolve();
+  await restarted.promise;
+  const again = new Exchange(world.url, HELLO);
+  await again.until("Once more");
+  assert.equal(world.gateway.readers, 1);
+  goOn.resolve();
+  const { text, isWhole } = await again.reply();
+  assert.deepEqual([text, isWhole, lives], ["First words\n\nOnce more to the end", true, 1]);
+});
+
+const gate = (): PromiseWithResolvers<void> => Promise.withResolvers<void>();
+
 test("an answer that was only kept, and never streamed, is told", async (t) => {
   const bytes = encodeChatMessage({ role: "assistant", content: [{ type: "text", text: "Kept words" }] });
   const application = scriptedTurn(async (speaker) => {

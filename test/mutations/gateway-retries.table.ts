@@ -133,9 +133,34 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/gateway/resumption.ts",
-        from: "responseOf(answer, deltas, parts.retries.responding(answer))",
+        from: "responseOf(answer, deltas, retries.responding(answer))",
         to: "responseOf(answer, deltas, { delivered: () => undefined, arrived: () => undefined })",
       },
+    ],
+  },
+  {
+    name: "an answer of an earlier process that was read to its end at /events is given to an equal request",
+    file: LOST,
+    test: "an answer that a kill cut off and its client read to its end at /events",
+    patches: [
+      {
+        file: "src/gateway/resumption.ts",
+        from: "await parts.retries.recall((session?.record ?? kept)?.responses ?? []);",
+        to: "",
+      },
+    ],
+  },
+  {
+    name: "a retry of a running answer that memory cannot tell is held, and then generated anew",
+    file: "test/gateway/restarted-step.test.ts",
+    test: "a retry reads a running answer from the log",
+    patches: [
+      {
+        file: "src/gateway/gateway.ts",
+        from: "(turn.canGoOnFrom(fromEvent) || !turn.isPaused)",
+        to: "turn.canGoOnFrom(fromEvent)",
+      },
+      { file: "src/gateway/replay.ts", from: "const REPLAY_MS = 30_000;", to: "const REPLAY_MS = 3_000;" },
     ],
   },
   {
