@@ -312,4 +312,24 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
   },
+  {
+    name: "E4: an API key is looked for with the white space of its variable, and not found in the provider's words",
+    file: "test/agent/models/failures.test.ts",
+    test: "E4: an API key is hidden as it was sent",
+    patches: [
+      {
+        file: "src/agent/models/providers.ts",
+        from: 'apiKeyEnv === undefined ? "" : keyIn(environment, apiKeyEnv)',
+        to: 'environment[apiKeyEnv ?? ""] ?? ""',
+      },
+    ],
+  },
+  {
+    name: "a header of one character is taken out of a provider's refusal everywhere",
+    file: "test/gateway/passed/passed.test.ts",
+    test: "a refusal stays the JSON that it was",
+    patches: [
+      { file: "src/agent/models/providers.ts", from: "SECRET_CHARS_MIN = 6", to: "SECRET_CHARS_MIN = 1" },
+    ],
+  },
 ];

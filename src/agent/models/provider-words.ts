@@ -9,8 +9,6 @@ import type { LanguageModelV4Prompt } from "@ai-sdk/provider";
 const WORDS_CHARS_MAX = 300;
 /** This many characters in common with the prompt are no coincidence. */
 const QUOTE_CHARS = 24;
-/** Below this a secret could not be told from a common word. */
-const SECRET_CHARS_MIN = 6;
 
 const LOOKS_SECRET = /\b(?:sk|pk|rk|key|AIza)[-_]?[A-Za-z0-9*_-]{12,}/g;
 
@@ -19,8 +17,7 @@ export function cleanedWords(
   secrets: readonly string[],
   prompt: LanguageModelV4Prompt,
 ): string {
-  const bare = secrets.filter((secret) => secret.length >= SECRET_CHARS_MIN);
-  const hidden = bare.reduce((text, secret) => text.replaceAll(secret, "***"), words);
+  const hidden = secrets.reduce((text, secret) => text.replaceAll(secret, "***"), words);
   const line = hidden
     .replace(LOOKS_SECRET, "***")
     .replace(/[\p{Cc}\p{Cf}\s]+/gu, " ")

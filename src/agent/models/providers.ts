@@ -108,10 +108,24 @@ export function ollamaURL(host: string): string {
 export function apiKeyOf(name: string, provider: HttpProvider, environment: Environment): string | undefined {
   const { apiKeyEnv } = provider;
   if (apiKeyEnv === undefined) return undefined;
-  const apiKey = (environment[apiKeyEnv] ?? "").trim();
+  const apiKey = keyIn(environment, apiKeyEnv);
   if (apiKey !== "") return apiKey;
   throw new ModelFailure(
     "unauthenticated",
     `${name}: there is no API key. Set the environment variable ${apiKeyEnv} and start again.`,
   );
+}
+
+/** As it is sent: a file or a script may have left white space around it. */
+function keyIn(environment: Environment, variable: string): string {
+  return (environment[variable] ?? "").trim();
+}
+
+/** Below this a secret could not be told from a common word or a number. */
+const SECRET_CHARS_MIN = 6;
+
+/** What is sent to the provider and must be in no message: the API key, and the configured headers. */
+export function secretsOf({ apiKeyEnv, headers }: HttpProvider, environment: Environment): readonly string[] {
+  const apiKey = apiKeyEnv === undefined ? "" : keyIn(environment, apiKeyEnv);
+  return [apiKey, ...Object.values(headers)].filter((secret) => secret.length >= SECRET_CHARS_MIN);
 }

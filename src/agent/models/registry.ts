@@ -18,6 +18,7 @@ import {
   type Provider,
   type ProviderConfig,
   providersOf,
+  secretsOf,
 } from "./providers.ts";
 import { type LimitHeaders, RateLimits } from "./rate-limits.ts";
 import { rehearsalModel } from "./rehearsal.ts";
@@ -140,7 +141,7 @@ class Registry implements ProviderModels {
     const apiKey = apiKeyOf(name, provider, this.#options.environment);
     const { baseURL, headers } = provider;
     const authorized = apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` };
-    const secrets = [apiKey ?? "", ...Object.values(headers)];
+    const secrets = secretsOf(provider, this.#options.environment);
     return { baseURL, headers: { ...headers, ...authorized }, secrets };
   }
 
@@ -268,7 +269,7 @@ class Registry implements ProviderModels {
     }
     if (provider === undefined) throw this.#unknown(id, this.#listed());
     const { environment, patience } = this.#options;
-    const { apiKeyEnv, silenceMs, writingSilenceMs, headers, dialect } = provider;
+    const { apiKeyEnv, silenceMs, writingSilenceMs, dialect } = provider;
     return sdkModel({
       id,
       dialect,
@@ -277,7 +278,7 @@ class Registry implements ProviderModels {
       onBreak: (report) => this.#breaks.count(name, report),
       contextTokensMax: this.#contextOf(name, model),
       outputTokensMax: this.#options.models?.limits?.[id]?.outputTokensMax,
-      secrets: [environment[apiKeyEnv ?? ""] ?? "", ...Object.values(headers)],
+      secrets: secretsOf(provider, environment),
       keyRemedy: apiKeyEnv === undefined ? `Set apiKeyEnv of the provider "${name}"` : `Check ${apiKeyEnv}`,
       patience: {
         ...(silenceMs === undefined ? {} : { silenceMs }),

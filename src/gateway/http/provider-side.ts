@@ -19,7 +19,7 @@ export interface PassTarget {
   readonly model: string;
   /** The provider's credentials among them. */
   readonly headers: Readonly<Record<string, string>>;
-  /** Never to be told to a client. */
+  /** Taken out of what the provider says before a client gets it; none is empty. */
   readonly secrets: readonly string[];
 }
 

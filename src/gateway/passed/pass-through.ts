@@ -106,9 +106,7 @@ async function refused(
     });
   }
   const text = await call.wait(textOf(answer, silenceMs));
-  const clean = secrets
-    .filter((secret) => secret !== "")
-    .reduce((all, secret) => all.replaceAll(secret, "***"), text);
+  const clean = secrets.reduce((all, secret) => all.replaceAll(secret, "***"), text);
   const isPlain = (answer.headers["content-encoding"] ?? "identity") === "identity";
   if (!isPlain || clean === "") throw unreachable(status >= 500 ? 503 : 424, `refuses it (${status})`);
   call.respond(status, headersDown(answer.headers), clean);

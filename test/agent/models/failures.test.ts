@@ -253,6 +253,15 @@ test("Google says a wrong API key and a pause in its own way", async (t) => {
   assert.equal((await failing(server.model("google"))).failure.retryAfterMs, 34_500);
 });
 
+test("E4: an API key is hidden as it was sent, also when its variable has white space around it", async (t) => {
+  const refusal = { error: { message: "canary_5d41402abc4b2a76 may not do this", type: "x", code: "x" } };
+  const server = await ProviderServer.start(t, refuses(400, refusal));
+  const environment = { TEST_KEY: " canary_5d41402abc4b2a76\r\n" };
+  const { failure } = await failing(server.model("openai-compatible", { environment }));
+  assert.match(failure.message, /\*\*\* may not do this/);
+  assert.doesNotMatch(failure.message, /canary/);
+});
+
 test("without its API key a provider is not asked at all, and the variable is named", async (t) => {
   const server = await ProviderServer.start(t, refuses(200, {}));
   const model = server.model("anthropic", { environment: {} });

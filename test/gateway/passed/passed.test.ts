@@ -127,6 +127,21 @@ test("both bodies are streams: the provider has the beginning before the end was
   assert.equal(Buffer.concat(came).toString(), "first last");
 });
 
+test("a refusal stays the JSON that it was: only what is long enough for a secret is taken out of it", async (t) => {
+  const refusal = '{"error":{"message":"no vector of 1 word","code":1}}';
+  const provider = await RawProvider.start(t, (response) => {
+    response.writeHead(400, { "content-type": "application/json" }).end(refusal);
+  });
+  const lab = {
+    type: "openai-compatible",
+    baseURL: `${provider.origin}/v1`,
+    headers: { "x-tier": "1" },
+  } as const;
+  const rig = await startPassing(t, createModels({ providers: { lab }, environment: {} }));
+  const answer = await send(rig, '{"model":"lab/small","input":"a"}');
+  assert.deepEqual([answer.status, answer.body.toString()], [400, refusal]);
+});
+
 test("what no provider can do is refused by the route's name, with what to do", async (t) => {
   const none = createModels({ environment: {} });
   const anthropic = modelsAt("http://127.0.0.1:1/v1", "anthropic");
