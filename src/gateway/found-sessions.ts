@@ -40,6 +40,7 @@ export class FoundSessions {
   readonly #sleeping = new Map<string, Sleeper>();
   /** By which turns are being aborted. */
   readonly #aborting = new Set<ClientStream>();
+  #isClosed = false;
 
   constructor(parts: FoundSessionsParts) {
     this.#parts = parts;
@@ -72,6 +73,7 @@ export class FoundSessions {
 
   /** Lets go of everything; the next start finds it again. */
   close(): void {
+    this.#isClosed = true;
     for (const { timer } of this.#sleeping.values()) clearTimeout(timer);
     for (const reader of this.#aborting) reader.leave();
   }
@@ -102,6 +104,7 @@ export class FoundSessions {
   async #abort(principal: string, streamId: string): Promise<ClientStream> {
     const reader = await this.#parts.clientOf(principal).client.abort(streamId);
     this.#aborting.add(reader);
+    if (this.#isClosed) reader.leave();
     await reader.ended;
     this.#aborting.delete(reader);
     return reader;

@@ -123,10 +123,7 @@ export class Gateway implements GatewayAnswers {
   async cleanUp(blobs: ClientBlobStore): Promise<number> {
     this.#given.forgetEnded();
     const { tables } = this.#options;
-    const cleaned = cleanUp({ tables, store: this.#store, blobs, nowMs: this.#now() });
-    // Whoever asked for it is told of what goes wrong.
-    this.#errands.run(cleaned.catch(() => undefined));
-    return cleaned;
+    return this.#awaited(cleanUp({ tables, store: this.#store, blobs, nowMs: this.#now() }));
   }
 
   get sessions(): readonly SessionRecord[] {
@@ -152,9 +149,15 @@ export class Gateway implements GatewayAnswers {
   }
 
   chat(call: ChatCall): Promise<Answer> {
-    const answer = this.#retries.inTurn(call, async () => (await this.#earlier(call)) ?? this.#answer(call));
-    this.#errands.run(answer.catch(() => undefined));
-    return answer;
+    return this.#awaited(
+      this.#retries.inTurn(call, async () => (await this.#earlier(call)) ?? this.#answer(call)),
+    );
+  }
+
+  /** A close waits for it. What goes wrong is its caller's to know. */
+  #awaited<Result>(work: Promise<Result>): Promise<Result> {
+    this.#errands.run(work.catch(() => undefined));
+    return work;
   }
 
   async #answer(call: ChatCall): Promise<Answer> {
@@ -365,16 +368,20 @@ export class Gateway implements GatewayAnswers {
     return responseOf(answer, turn.read(), this.#retries.responding(answer));
   }
 
-  async events(call: EventsCall): Promise<Answer> {
+  events(call: EventsCall): Promise<Answer> {
+    return this.#awaited(this.#resumed(call));
+  }
+
+  async #resumed(call: EventsCall): Promise<Answer> {
     await this.#found.takeUp(call.principal, call.streamId);
     const parts = { live: this.#live, store: this.#store, replays: this.#replays, retries: this.#retries };
     return resumeAnswer({ ...parts, catchUpMs: CATCH_UP_MS, now: this.#now }, call);
   }
 
-  async stop({ principal, streamId }: StopCall): Promise<void> {
+  stop({ principal, streamId }: StopCall): Promise<void> {
     const session = this.#live.get(streamId);
-    if (session?.record.principal === principal) return session.stop();
-    return this.#found.stop(principal, streamId);
+    const isOwn = session?.record.principal === principal;
+    return this.#awaited(isOwn ? session.stop() : this.#found.stop(principal, streamId));
   }
 
   /** Its journal has served: what is read again is read from the server's log. */

@@ -125,3 +125,24 @@ test("G7: a session that waits for tool results is taken up at once, and its tur
   ).reply();
   assert.equal(next.streamId, looked.streamId);
 });
+
+for (const wish of ["its end", "its events"]) {
+  test(`a gateway that closes while a client asks for ${wish} asks the disk nothing more behind that`, async (t) => {
+    const world = await begin(t);
+    const { streamId } = await cutOff(world);
+    const { gateway, life } = world;
+    const { signal } = new AbortController();
+    const call = { principal: "alice", streamId, after: undefined, signal };
+    const asked = wish === "its end" ? gateway.stop(call) : gateway.events(call);
+    const settled = Promise.allSettled([asked]);
+    await gateway.close();
+    const late: unknown[] = [];
+    life.onWrite = (_, given) => {
+      if (/gateway_|journal_/.test(JSON.stringify(given))) late.push(given);
+    };
+    await settled;
+    // Long enough for whatever would be written too late.
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    assert.deepEqual([gateway.sessions, late], [[], []]);
+  });
+}

@@ -211,4 +211,16 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
   },
+  {
+    name: "a close does not wait for a client that returns to /events",
+    file: "test/gateway/wanted.test.ts",
+    test: "a gateway that closes while a client asks for its events",
+    patches: [
+      {
+        file: "src/gateway/gateway.ts",
+        from: "return this.#awaited(this.#resumed(call));",
+        to: "return this.#resumed(call);",
+      },
+    ],
+  },
 ];
