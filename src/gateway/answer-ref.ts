@@ -31,7 +31,7 @@ export function answerRef(
   return { ...which, responseId, createdSeconds: Math.floor(nowMs / 1_000) };
 }
 
-/** A response that tells it; `end` is told what becomes of that. */
+/** A response with this answer; it reports to `end` what becomes of it. */
 export function responseOf(
   answer: AnswerRef,
   deltas: AsyncIterableIterator<AnswerDelta>,

@@ -21,7 +21,7 @@ export function step(delivery: Delivery, news: DeliveryNews): Delivery {
   return news;
 }
 
-/** The best that any of them can tell comes first; what is still being told is not decided. */
+/** The best news comes first; while a response is open, nothing is decided. */
 const ORDER = ["open", "confirmed", "closed", "flushed", "lost"] as const;
 
 /** Of an answer that several responses tell; undefined when none does. */
@@ -55,7 +55,7 @@ export interface EqualRequest {
 
 export type Choice<Earlier> =
   | { readonly kind: "new" }
-  /** It listens to what is being told. */
+  /** It reads the answer that another response is still writing. */
   | { readonly kind: "join"; readonly answer: Earlier }
   /** The answer is its own from now on. */
   | { readonly kind: "take"; readonly answer: Earlier };

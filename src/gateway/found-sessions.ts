@@ -1,7 +1,7 @@
 /**
  * The sessions that a start finds open.
  *
- * One that waits for tool results costs nothing: it is taken up at once, and goes on waiting. One that was being answered was cut off: its step
+ * One that waits for tool results costs nothing: the start resumes it, and it waits on. One that was being answered was cut off: its step
  * would have to be generated again, and its client may be gone. So it sleeps until a retry or `/events` asks for it. When neither comes
  * within the grace period, its turn is aborted, and its rows and its journal go.
  *

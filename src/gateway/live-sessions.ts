@@ -5,7 +5,7 @@
  * client makes room; when none waits, the request is refused with a time to come back. A server elsewhere may have a limit of its
  * own: it is learned from its refusal, and answered in the same way.
  *
- * Those that wait for tool results are bounded by what they hold (`parking.ts`). Who ends is not told: it gets a fresh stream when it comes back.
+ * Those that wait for tool results are bounded by what they hold (`parking.ts`). A client whose session ended gets a fresh stream at its next request.
  *
  * Invariant: no more than `openStreamsMax` of a principal are open or being opened, and what waits never exceeds its bounds.
  */

@@ -63,7 +63,7 @@ export class LiveTurn {
   #isCatchingUp: boolean;
   #checkpoint: ConversationState | undefined;
   #isOver = false;
-  /** Those who read what is told here from the log. */
+  /** How many read the answer under way from the log. */
   #present = 0;
   #heardThrough = 0;
   #changed = Promise.withResolvers<void>();
@@ -167,7 +167,7 @@ export class LiveTurn {
     return this.#telling.answer.read(seenThrough);
   }
 
-  /** Those who wait for more are told this instead. */
+  /** Readers that wait for more get this failure instead. */
   fail(failure: Error): void {
     this.#finish(failure);
   }

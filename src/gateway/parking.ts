@@ -2,8 +2,8 @@
  * Which sessions that wait for tool results make room for another one. Pure.
  *
  * Waiting costs no tokens but memory: the turn's history is held, and the stream's window. So the bound is bytes and not a number, and a
- * team behind one API key has room for as many small turns as it likes. One principal has half of it at most: nobody else's
- * sessions end because of it. Those that have waited longest go first; their clients get a fresh stream when they come back.
+ * team behind one API key has room for as many small turns as it likes. One principal has half of it at most: it ends no
+ * sessions of others. Those that have waited longest go first; their clients get a fresh stream at their next request.
  *
  * Invariant: with the newcomer, what waits is within its bounds, unless all that is left is about to go on.
  */

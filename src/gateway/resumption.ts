@@ -1,10 +1,10 @@
 /**
- * `GET /v1/streams/{id}/events`: an answer for a client that comes back to it.
+ * `GET /v1/streams/{id}/events`: an answer for a client that lost its connection.
  *
  * A stream has an answer for each request of a tool loop. Without an id the latest is meant. An id names its answer: one of another answer
  * is refused, because the rest of the latest would be no continuation of what that client has.
  *
- * Whoever reads here counts as a reader of the running answer, also while the log is what it is told from.
+ * Such a client counts as a reader of the running answer, also while the gateway reads it from the log.
  */
 import { answerRef, responseOf } from "./answer-ref.ts";
 import type { Answer, EventsCall } from "./http/answers.ts";

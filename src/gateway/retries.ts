@@ -33,7 +33,7 @@ export interface RetryParts {
 
 type Request = Pick<ChatCall, "principal" | "bodyHash" | "idempotencyKey" | "saysRetry">;
 
-/** To be told what becomes of a response. */
+/** Where a response reports what becomes of it. */
 export type Delivered = Required<Pick<Answer, "delivered" | "arrived">>;
 
 export const NO_DELIVERY: Delivered = { delivered: () => undefined, arrived: () => undefined };

@@ -76,7 +76,7 @@ export async function openPort(options: PortOptions): Promise<Port> {
     (request, response) => {
       const { socket } = request;
       const fate = fates.get(socket);
-      // It was told that the response before was the last one: this request could not be answered.
+      // The response before said `connection: close`: this request could not be answered.
       if (fate === undefined || socket.writableEnded) {
         socket.destroy();
         return;
