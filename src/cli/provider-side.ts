@@ -56,7 +56,7 @@ export function serverSide(url: string, apiKey: string): ProviderSide {
       url: new URL(path, url),
       model,
       headers: { authorization: `Bearer ${apiKey}` },
-      secrets: apiKey === "" ? [] : [apiKey],
+      secrets: [apiKey],
     }),
   };
 }
