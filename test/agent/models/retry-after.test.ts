@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { cleanedWords } from "../../../src/agent/models/provider-words.ts";
+import { secretsOf } from "../../../src/agent/models/providers.ts";
 import { durationMs, retryAfterMs } from "../../../src/agent/models/retry-after.ts";
 
 const NOW = Date.parse("2026-05-01T12:00:00Z");
@@ -21,13 +22,25 @@ test("a pause is read from seconds, a date, milliseconds or a duration; anything
 
 test("E4: a provider's words lose secrets, line breaks and control characters, and are cut", () => {
   const prompt = [{ role: "system" as const, content: "the anchor lies under the third stone" }];
-  const cleaned = (words: string): string => cleanedWords(words, ["hunter2-hunter2", "ab"], prompt);
+  const cleaned = (words: string): string => cleanedWords(words, ["hunter2-hunter2"], prompt);
   assert.equal(cleaned("no hunter2-hunter2\n\u001b[31m allowed"), "no *** [31m allowed");
   assert.equal(
     cleaned("Incorrect API key provided: sk-proj-abcdefghijklmnop."),
     "Incorrect API key provided: ***.",
   );
-  assert.equal(cleaned("a cab"), "a cab", "too short to be told from a word");
   assert.equal(cleaned('input: "the anchor lies under the third"'), "");
   assert.equal(cleaned("x".repeat(1_000)).length, 304);
+});
+
+test("E4: the secrets of a provider are its API key as it is sent and its headers, but for what is too short to be told from a word", () => {
+  const provider = {
+    dialect: "openai",
+    baseURL: "http://127.0.0.1:1/v1",
+    apiKeyEnv: "KEY",
+    headers: { "x-team": "hunter2-hunter2", "x-tier": "ab" },
+    silenceMs: undefined,
+    writingSilenceMs: undefined,
+  } as const;
+  assert.deepEqual(secretsOf(provider, { KEY: " opaque-key\r\n" }), ["opaque-key", "hunter2-hunter2"]);
+  assert.deepEqual(secretsOf(provider, {}), ["hunter2-hunter2"]);
 });
