@@ -116,8 +116,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/store/sqlite/write-ahead-log.ts",
-        from: "return movedPages === pages;",
-        to: "return movedPages <= pages;",
+        from: "pages >= 0 && movedPages === pages;",
+        to: "pages >= 0 && movedPages <= pages;",
       },
     ],
   },

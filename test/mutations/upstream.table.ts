@@ -119,8 +119,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/agent/models/stream-parts.ts",
-        from: "const ended = isCut ? [] : this.#doubtful;",
-        to: "const ended = isCut ? this.#doubtful : this.#doubtful;",
+        from: "const ended = isCut ? [] : [",
+        to: "const ended = isCut ? this.#doubtful : [",
       },
     ],
   },
