@@ -1,28 +1,35 @@
 /**
- * `npm run mutations [-- --only TEXT]`: takes back one mend after the other and runs the test that must notice.
+ * `npm run mutations [-- --only TEXT] [--every N]`: takes back one mend after the other and runs the test that must notice.
  * A mutation that its test does not notice fails the run.
  */
 import { availableParallelism } from "node:os";
-import { parse, refuse } from "../../scripts/arguments.ts";
+import { parse, refuse, whole } from "../../scripts/arguments.ts";
 import { runMutation } from "./run.ts";
 import { readTables } from "./tables.ts";
 
 const HELP = `npm run mutations -- [options]
   --only TEXT   only mutations whose name, file or test contains TEXT
+  --every N     only every Nth of them; npm test runs a third
   --help        this text`;
 
 const values = parse(
-  { only: { type: "string", default: "" }, help: { type: "boolean", default: false } },
+  {
+    only: { type: "string", default: "" },
+    every: { type: "string", default: "1" },
+    help: { type: "boolean", default: false },
+  },
   HELP,
 );
 
 if (values.help) print(HELP);
-else await main();
+else await main(whole(values.every, "every", 1, HELP));
 
-async function main(): Promise<void> {
-  const waiting = (await readTables()).filter(({ name, file, test, patches }) =>
-    [name, file, test, ...patches.map((patch) => patch.file)].join(" ").includes(values.only),
-  );
+async function main(every: number): Promise<void> {
+  const waiting = (await readTables())
+    .filter((_, at) => at % every === 0)
+    .filter(({ name, file, test, patches }) =>
+      [name, file, test, ...patches.map((patch) => patch.file)].join(" ").includes(values.only),
+    );
   const count = waiting.length;
   if (count === 0) refuse(`no mutation has "${values.only}" in its name, file or test`, HELP);
   let noticed = 0;
