@@ -16,6 +16,7 @@ import * as retry from "../../src/core/retry.ts";
 import * as sender from "../../src/core/sender.ts";
 import * as stall from "../../src/core/stall.ts";
 import * as stop from "../../src/core/stop.ts";
+import * as storeLife from "../../src/core/store-life.ts";
 import * as toolJournal from "../../src/core/tool-journal.ts";
 import { attached, client, OPTIONS, tick } from "./client.ts";
 import { host } from "./host.ts";
@@ -33,6 +34,7 @@ const machines = {
   sender: [sender.step, sender.init(sender.DEFAULTS, 0, 0)[0]],
   stall: [stall.step, stall.init(stall.DEFAULTS)],
   stop: [stop.step, stop.init(false)],
+  "store-life": [storeLife.step, storeLife.init(storeLife.DEFAULTS, 0)],
   "tool-journal": [toolJournal.step, toolJournal.init([], false)],
 } as const;
 

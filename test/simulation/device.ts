@@ -9,6 +9,7 @@ import type { StreamOptions } from "../../src/client/index.ts";
 import type { ExecRequest } from "../../src/protocol/exec-codec.ts";
 import { HoldfastError } from "../../src/protocol/errors.ts";
 import { nodeSealing } from "../../src/sealing/node.ts";
+import { SteadyClock } from "../../src/transport/environment.ts";
 import { decodeTurnEvent, encodeWords } from "./agent-messages.ts";
 import { checkSameAsLog } from "./frame-checks.ts";
 import type { Ledger } from "./ledger.ts";
@@ -75,7 +76,7 @@ export class Device {
     this.#takenBack = new Set();
     this.hasFailedDisk = false;
     const process = this.process;
-    const retries = new RetryChecks(world);
+    const retries = new RetryChecks(new SteadyClock(process.env));
     const connect = network.connectFrom(process, this.#context.pickNode);
     this.#client = new Client({
       connect: (meta, handler) => {

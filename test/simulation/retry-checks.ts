@@ -1,10 +1,10 @@
 /**
  * F3: how often one client of one stream connects. Counted per life of the client, since a restart
- * starts with a full budget.
+ * starts with a full budget, and by the client's own clock: after a sleep of a minute it has waited for a minute.
  */
 import { DEFAULTS } from "../../src/core/retry.ts";
 import { fail } from "./log-checks.ts";
-import type { World } from "./world/index.ts";
+import type { SteadyClock } from "../../src/transport/environment.ts";
 
 const WINDOW_MS = 60_000;
 
@@ -12,16 +12,16 @@ const WINDOW_MS = 60_000;
 const CONNECTS_MAX = 1 + DEFAULTS.budget.burst + Math.ceil(WINDOW_MS / DEFAULTS.budget.refillMs) + 1;
 
 export class RetryChecks {
-  readonly #world: World;
+  readonly #clock: SteadyClock;
   readonly #connects = new Map<string, number[]>();
 
-  constructor(world: World) {
-    this.#world = world;
+  constructor(clock: SteadyClock) {
+    this.#clock = clock;
   }
 
   /** `tabs`: how many of this client's streams share the name; each has a budget of its own. */
   connecting(idempotencyKey: string, tabs: number): void {
-    const { nowMs } = this.#world;
+    const nowMs = this.#clock.now();
     const recent = (this.#connects.get(idempotencyKey) ?? []).filter((atMs) => nowMs - atMs < WINDOW_MS);
     recent.push(nowMs);
     this.#connects.set(idempotencyKey, recent);
