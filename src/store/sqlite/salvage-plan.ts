@@ -150,14 +150,7 @@ interface Judging {
 }
 
 /** One frame, and the sum that the next one continues. */
-function judge({
-  bytes,
-  before,
-  next,
-  isLittleEndian,
-  salt,
-  pageOf,
-}: Judging): Frame & { readonly sum: Sum } {
+function judge({ bytes, before, next, isLittleEndian, salt, pageOf }: Judging): Judged {
   const found = readFrameHeader(bytes);
   const frame = { bytes, page: found.page, isMark: found.mark > 0 };
   const sum = sumOfFrame(before, bytes, isLittleEndian);

@@ -19,7 +19,7 @@ const VERSION = 3_007_000;
 const SECTOR_BYTES = 512;
 
 /** Where a header has what we look at; all numbers are big-endian. */
-const HEADER_AT = { magic: 0, version: 4, pageBytes: 8, checkpoint: 12, salt: 16, sum: 24 };
+const HEADER_AT = { magic: 0, version: 4, pageBytes: 8, salt: 16, sum: 24 };
 const FRAME_AT = { page: 0, mark: 4, salt: 8, sum: 16 };
 
 /** Two halves, as SQLite has them. */
