@@ -17,7 +17,7 @@ const plant = new URL("../simulation/mutants/plant.ts", import.meta.url).href;
 /** Resolves with the reason of the failure when the test noticed, undefined when it passed. Rejects when nothing was tried. */
 export async function runMutation({ patches, file, test }: Mutation): Promise<string | undefined> {
   checkFit(patches);
-  const output = await runTest(file, test, JSON.stringify(patches));
+  const { output } = await run(patches, argumentsFor(file, test));
   const [, passed = "0"] = /^# pass (\d+)$/m.exec(output) ?? [];
   const failure = failureOf(output, test);
   if (failure === undefined && passed === "0") throw new Error(`no test ran: ${lastLinesOf(output)}`);
@@ -33,21 +33,37 @@ export function checkFit(patches: readonly Patch[]): void {
   }
 }
 
-function runTest(file: string, test: string, patches: string): Promise<string> {
-  const pattern = `--test-name-pattern=${test.replaceAll(/[\\^$.*+?()[\]{}|/]/g, String.raw`\$&`)}`;
-  const args = [
+/** Runs Node with the patches in place. Resolves with the first reason when it failed, undefined when all passed. */
+export async function runPatched(
+  patches: readonly Patch[],
+  args: readonly string[],
+): Promise<string | undefined> {
+  const { code, output } = await run(patches, args);
+  if (code === 0) return undefined;
+  const [, name] = /^\s*not ok \d+ - (.*)$/m.exec(output) ?? [];
+  return name ?? lastLinesOf(output);
+}
+
+function argumentsFor(file: string, test: string): readonly string[] {
+  return [
     "--test",
     "--test-isolation=none",
     "--test-reporter=tap",
     "--test-force-exit",
     `--test-timeout=${String(HANGING_MS)}`,
-    pattern,
+    `--test-name-pattern=${test.replaceAll(/[\\^$.*+?()[\]{}|/]/g, String.raw`\$&`)}`,
     file,
   ];
+}
+
+function run(
+  patches: readonly Patch[],
+  args: readonly string[],
+): Promise<{ readonly code: number | null; readonly output: string }> {
   const { NODE_TEST_CONTEXT: _, ...env } = process.env;
   const child = spawn(process.execPath, args, {
     cwd: root,
-    env: { ...env, NODE_OPTIONS: `--import=${plant}`, HOLDFAST_PATCHES: patches },
+    env: { ...env, NODE_OPTIONS: `--import=${plant}`, HOLDFAST_PATCHES: JSON.stringify(patches) },
     stdio: ["ignore", "pipe", "pipe"],
     timeout: 2 * HANGING_MS,
     killSignal: "SIGKILL",
@@ -58,8 +74,8 @@ function runTest(file: string, test: string, patches: string): Promise<string> {
   }
   return new Promise((resolve, reject) => {
     child.on("error", reject);
-    child.on("close", () => {
-      resolve(output);
+    child.on("close", (code) => {
+      resolve({ code, output });
     });
   });
 }

@@ -1,0 +1,43 @@
+/**
+ * Mutations drawn by lot: what the operators change, and that the same seed draws the same.
+ */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { checkFit } from "../run.ts";
+import { draw, patchOf } from "./drawing.ts";
+import { changesOf } from "./operators.ts";
+
+function mutantsOf(text: string): string[] {
+  return changesOf(text).map(({ start, end, to }) => text.slice(0, start) + to + text.slice(end));
+}
+
+test("an operator turns comparisons, literals and conditions, and leaves out calls", () => {
+  const text = "function f(): void {\n  if (a <= 1) {\n    this.#g(b);\n  }\n}\n";
+  assert.deepEqual(mutantsOf(text), [
+    text.replace("(a <= 1)", "(false)"),
+    text.replace("<=", "<"),
+    text.replace("1", "(1 + 1)"),
+    text.replace("this.#g(b);", ";"),
+  ]);
+});
+
+test("an operator leaves types, texts and comments alone", () => {
+  const text =
+    'interface A {\n  readonly b: true;\n  c: 1 | 2;\n}\n/** a <= b */\nconst d: Array<number> = e("===");\n';
+  assert.deepEqual(mutantsOf(text), []);
+});
+
+test("a patch names its place by as many lines as make it the only one", () => {
+  const text = "a();\nb(1);\nc();\nb(1);\n";
+  const { from, to } = patchOf("x.ts", text, { start: 18, end: 19, to: "2" });
+  assert.equal(text.split(from).length, 2);
+  assert.equal(text.replace(from, to), "a();\nb(1);\nc();\nb(2);\n");
+});
+
+test("equal seeds draw equal mutations, and each fits the source", () => {
+  const drawn = draw(7, 60);
+  assert.equal(drawn.length, 60);
+  assert.deepEqual(drawn, draw(7, 60));
+  assert.notDeepEqual(drawn, draw(8, 60));
+  for (const patch of drawn) checkFit([patch]);
+});
