@@ -181,7 +181,7 @@ test("a package that is not installed with ours is named with its line", () => {
   assert.deepEqual(linesOf(rule, "src/server/a.ts", text), [3]);
 });
 
-test("a clock, randomness or waiting in core is named with its line", () => {
+test("a clock, randomness or waiting in core or turn is named with its line", () => {
   const impure = [
     "Date.now();",
     "new Date();",
@@ -198,10 +198,12 @@ test("a clock, randomness or waiting in core is named with its line", () => {
     "`${Date.now()}`;",
   ];
   const text = `/** Date, await, Promise */\n${impure.join("\n")}`;
-  assert.deepEqual(
-    linesOf(checkPurity, "src/core/a.ts", text),
-    impure.map((_, index) => index + 2),
-  );
+  for (const path of ["src/core/a.ts", "src/turn/a.ts"]) {
+    assert.deepEqual(
+      linesOf(checkPurity, path, text),
+      impure.map((_, index) => index + 2),
+    );
+  }
   assert.deepEqual(linesOf(checkPurity, "src/client/a.ts", text), []);
   assert.deepEqual(linesOf(checkPurity, "src/core/a.ts", "state.fetch; Math.max(1); const dated = 1;"), []);
 });

@@ -2,7 +2,7 @@
  * Who may import whom: the table of the architecture, and the rules that read imports.
  *
  * The table is the design. `gateway` cannot go around durability because it cannot name `server`;
- * `core` stays pure because nothing that does I/O is within its reach.
+ * `core` and `turn` stay pure because nothing that does I/O is within their reach.
  */
 import { builtinModules } from "node:module";
 import { posix } from "node:path";
@@ -25,15 +25,16 @@ interface Reach {
 export const importTable: Readonly<Record<string, Reach | "anything">> = {
   protocol: { may: [] },
   core: { may: ["protocol"] },
+  turn: { may: ["protocol"] },
   store: { may: ["core", "protocol"] },
   sealing: { may: ["protocol"] },
   transport: { may: ["protocol"] },
-  client: { may: ["core", "protocol", "sealing", "transport"] },
+  client: { may: ["core", "protocol", "sealing", "transport", "turn"] },
   "client-node": { may: ["client", "store", "protocol", "sealing", "transport"] },
   tools: { may: ["protocol"], types: ["client"] },
   server: { may: ["core", "protocol", "sealing", "store", "transport"] },
-  agent: { may: ["core", "protocol"], types: ["server"] },
-  gateway: { may: ["client", "protocol"], types: ["sealing", "store", "transport"] },
+  agent: { may: ["core", "protocol", "turn"], types: ["server"] },
+  gateway: { may: ["client", "protocol", "turn"], types: ["sealing", "store", "transport"] },
   cli: "anything",
   web: { may: ["client"] },
 };
@@ -102,7 +103,7 @@ export function checkImportTable(file: Source): Violation[] {
 }
 
 const builtins = new Set(builtinModules);
-const browserFolders = new Set(["client", "core", "protocol", "transport", "sealing", "web"]);
+const browserFolders = new Set(["client", "core", "protocol", "transport", "turn", "sealing", "web"]);
 const nodeFile = /^src\/(?:sealing|transport)\/(?:node(?:-[\w-]+)?\.ts$|node\/)/;
 
 /** Whether a file must run in a browser: its folder does, and it is no `node.ts` or `node-*.ts`. */

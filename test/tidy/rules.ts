@@ -33,10 +33,11 @@ export function checkNodeGlobals(file: Source): Violation[] {
 const impure =
   /(?<![.\w$])(?:Math\s*\.\s*random|(?:Date|Temporal|Intl|performance|crypto|fetch|process|globalThis|window|self|async|await|Promise|setTimeout|setInterval|setImmediate|queueMicrotask|requestAnimationFrame|WebSocket|XMLHttpRequest|localStorage|indexedDB)\b)/g;
 
-/** A machine has no clock, no randomness and no I/O: they come in as inputs and go out as effects. */
+/** A machine and a fold have no clock, no randomness and no I/O: they come in as inputs and go out as effects. */
 export function checkPurity(file: Source): Violation[] {
-  if (!file.path.startsWith("src/core/")) return [];
-  return matches(file, "code", impure, (name) => `core is pure, but uses ${name}`);
+  const room = /^src\/(?<room>core|turn)\//.exec(file.path)?.groups?.["room"];
+  if (room === undefined) return [];
+  return matches(file, "code", impure, (name) => `${room} is pure, but uses ${name}`);
 }
 
 /** A file says at its top what it is. */

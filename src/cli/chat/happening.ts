@@ -4,7 +4,7 @@
  * A message of the protocol becomes at most one of them; what this version does not know becomes nothing.
  * Texts are as they came: whoever prints them makes them safe.
  */
-import { outcomeOf } from "../../client/agent/tool-view.ts";
+import { outcomeOf } from "../../turn/tool-view.ts";
 import {
   type Content,
   type FailureKind,

@@ -30,8 +30,8 @@ import {
 import { offeredNames } from "./offered-tools.ts";
 import { answerIn } from "./subagent-view.ts";
 import type { QueryAnswer } from "./turn-queries.ts";
-import { EMPTY_VIEW, type TurnView } from "./turn-view.ts";
-import { Turn, type TurnEnd, type TurnKeeper } from "./turn.ts";
+import { EMPTY_VIEW, type TurnEnd, type TurnView } from "../../turn/view.ts";
+import { Turn, type TurnKeeper } from "./turn.ts";
 
 /** Resolves with the answer, or with undefined when somebody will call `Turn.answer`. */
 export type OnQuery = (query: InteractionQuery, turn: Turn) => Promise<QueryAnswer | undefined>;

@@ -23,7 +23,7 @@ import {
   UserMessageSchema,
 } from "../../protocol/messages.ts";
 import type { ClientBlobStore } from "./blob-store.ts";
-import type { TodoView } from "./turn-view.ts";
+import type { TodoView } from "../../turn/view.ts";
 
 export interface Missing {
   readonly kind: "missing";

@@ -42,8 +42,8 @@ export {
   subagentRunner,
 } from "./subagent.ts";
 export type { QueryAnswer } from "./turn-queries.ts";
-export { decodeView, encodeView } from "./turn-view-codec.ts";
-export { reduce } from "./turn-view-reduce.ts";
+export { decodeView, encodeView } from "../../turn/view-codec.ts";
+export { reduce } from "../../turn/view-fold.ts";
 export {
   answered,
   type AttachmentView,
@@ -59,10 +59,12 @@ export {
   type TodoView,
   type ToolOutcomeName,
   type ToolView,
+  type TurnEnd,
   type TurnView,
   type UsageView,
   type UserMessageView,
   type UserView,
   type ViewPart,
-} from "./turn-view.ts";
-export { Turn, type TurnEnd, type TurnListener } from "./turn.ts";
+} from "../../turn/view.ts";
+export { Turn, type TurnListener } from "./turn.ts";
+export type { Retract, SettledPart, TurnPart } from "../../turn/parts.ts";

@@ -28,7 +28,7 @@ import {
   UserMessageSchema,
 } from "../../protocol/messages.ts";
 import { blobIdOf } from "./blob-store.ts";
-import type { ToolView, TurnView, UserMessageView, ViewPart } from "./turn-view.ts";
+import type { ToolView, TurnView, UserMessageView, ViewPart } from "../../turn/view.ts";
 
 export interface CutOffTurn {
   /** The last checkpoint, whether of this turn or of the one before. */

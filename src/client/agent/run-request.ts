@@ -21,7 +21,7 @@ import {
 } from "../../protocol/messages.ts";
 import { type ClientBlobStore, putBytes } from "./blob-store.ts";
 import type { ConversationRecord } from "./conversation-store.ts";
-import type { UserMessageView } from "./turn-view.ts";
+import type { UserMessageView } from "../../turn/view.ts";
 
 export interface NewAttachment {
   /** For example image/png. */

@@ -4,9 +4,8 @@
 import { decodeChatMessage, textOf } from "../../protocol/chat-message.ts";
 import { type AgentServerMessage, FailureKind } from "../../protocol/messages.ts";
 import type { Conversation } from "./conversation.ts";
-import { textOf as contentText } from "./tool-view.ts";
-import { EMPTY_VIEW } from "./turn-view.ts";
-import type { TurnEnd } from "./turn.ts";
+import { textOf as contentText } from "../../turn/tool-view.ts";
+import { EMPTY_VIEW, type TurnEnd } from "../../turn/view.ts";
 
 const ARGS_CHARS_MAX = 120;
 

@@ -26,7 +26,8 @@ import type { OfferedNames } from "./conversation-store.ts";
 import { readOnlyTools, withinOffer } from "./offered-tools.ts";
 import type { OfferedTools } from "./run-request.ts";
 import { childEnd, progressLine } from "./subagent-view.ts";
-import { Turn, type TurnEnd } from "./turn.ts";
+import type { TurnEnd } from "../../turn/view.ts";
+import { Turn } from "./turn.ts";
 
 export interface SubagentOptions {
   /** Asked for at the first exec: tools are made before the client, and conversations after it. */

@@ -2,7 +2,8 @@
  * One turn under way: its stream, what came of it so far, and what the client owes the server meanwhile.
  *
  * The turn keeps blobs and answers for them, keeps checkpoints, asks the user, and takes snapshots, so that a
- * client that dies goes on where it was. What it hears it also hands out, as four sub-streams and as a view.
+ * client that dies goes on where it was. What it hears it also hands out: part by part (`for await`), as a view, and as four
+ * sub-streams.
  *
  * Invariant: a snapshot covers only events whose requests are answered on disk, or which are in the view it
  * holds (B3); `ended` resolves when nothing of the turn can be lost any more.
@@ -29,32 +30,11 @@ import {
   type SplitStream,
 } from "./split-stream.ts";
 import { type AskUser, type QueryAnswer, TurnQueries } from "./turn-queries.ts";
-import { decodeView, encodeView } from "./turn-view-codec.ts";
-import { heardAnswer, reduce, withUnspoken } from "./turn-view-reduce.ts";
-import {
-  answered,
-  EMPTY_VIEW,
-  type FailureView,
-  knowTodos,
-  lastText,
-  type TurnView,
-  type UsageView,
-} from "./turn-view.ts";
-
-export interface TurnEnd {
-  /**
-   * `lost`: the stream is gone, or another client took it over. `left`: this client let go of it; it can be
-   * resumed.
-   */
-  readonly reason: "completed" | "aborted" | "failed" | "lost" | "left";
-  /** Only with `failed`. */
-  readonly failure: FailureView | undefined;
-  /** Why it is lost or was left, when there is a reason. */
-  readonly error: HoldfastError | undefined;
-  readonly usage: UsageView;
-  /** What the agent said last. */
-  readonly text: string;
-}
+import { TurnReaders } from "./turn-readers.ts";
+import type { SettledPart, TurnPart } from "../../turn/parts.ts";
+import { decodeView, encodeView } from "../../turn/view-codec.ts";
+import { heardAnswer, reduce, withUnspoken } from "../../turn/view-fold.ts";
+import { answered, EMPTY_VIEW, knowTodos, lastText, type TurnEnd, type TurnView } from "../../turn/view.ts";
 
 /** Whoever keeps the conversation of a turn. */
 export interface TurnKeeper {
@@ -87,7 +67,7 @@ export type TurnListener = (
 /** Each may hold a blob of 64 MiB. */
 const KV_LANES = 16;
 
-export class Turn implements SplitStream {
+export class Turn implements SplitStream, AsyncIterable<TurnPart> {
   readonly conversationId: string;
   readonly stream: ClientStream;
   readonly interaction: SplitStream["interaction"];
@@ -98,6 +78,7 @@ export class Turn implements SplitStream {
   readonly #parts: TurnParts;
   readonly #queries: TurnQueries;
   readonly #listeners = new Set<TurnListener>();
+  readonly #readers = new TurnReaders();
   readonly #ended = Promise.withResolvers<TurnEnd>();
   #view: TurnView;
   /** The requests for blobs, one after the other: resolves when those so far are carried out. */
@@ -134,6 +115,19 @@ export class Turn implements SplitStream {
 
   get view(): TurnView {
     return this.#view;
+  }
+
+  /**
+   * The turn part by part, from its beginning to its `end`. A `retract` takes back what a step said before it was cut off.
+   * Throws when this client could not keep what it got.
+   */
+  [Symbol.asyncIterator](): AsyncIterableIterator<TurnPart> {
+    return this.#readers.live(this.#view);
+  }
+
+  /** The same for what cannot take anything back, such as a pipe: each step when it is complete, and no `retract`. */
+  get settled(): AsyncIterable<SettledPart> {
+    return { [Symbol.asyncIterator]: () => this.#readers.settled(this.#view) };
   }
 
   /** Rejects when this client could not keep what it got; the turn can be resumed then. */
@@ -197,7 +191,7 @@ export class Turn implements SplitStream {
   }
 
   async #take({ eventId, message }: AgentEvent): Promise<void> {
-    this.#view = reduce(this.#view, eventId, message);
+    this.#change(reduce(this.#view, eventId, message), message);
     const { message: said } = message;
     switch (said.case) {
       case "kvServerMessage":
@@ -234,7 +228,7 @@ export class Turn implements SplitStream {
   async #answerKv(request: KvServerMessage): Promise<void> {
     try {
       const { message, set } = await answerTo(this.stream, this.#parts.blobs, request);
-      if (set !== undefined && isLateAnswer(request)) this.#view = heardAnswer(this.#view, set.bytes);
+      if (set !== undefined && isLateAnswer(request)) this.#change(heardAnswer(this.#view, set.bytes));
       if (this.#isWriter) this.#say(this.stream.send(encodeKvAnswer(message)));
     } catch (cause) {
       // The stream is over or was left: what is not answered comes again when it is resumed.
@@ -250,7 +244,13 @@ export class Turn implements SplitStream {
       this.#parts.blobs,
       unknown.map(({ blobId }) => blobId),
     );
-    this.#view = knowTodos(this.#view, found);
+    this.#change(knowTodos(this.#view, found));
+  }
+
+  #change(view: TurnView, heard?: AgentServerMessage): void {
+    const before = this.#view;
+    this.#view = view;
+    this.#readers.changed(before, view, heard);
   }
 
   #say(saying: Promise<unknown>): void {
@@ -263,7 +263,7 @@ export class Turn implements SplitStream {
   }
 
   #answered(queryId: number): void {
-    this.#view = answered(this.#view, queryId);
+    this.#change(answered(this.#view, queryId));
     this.#snapshot();
     this.#tell(undefined);
   }
@@ -305,12 +305,14 @@ export class Turn implements SplitStream {
       await this.#kept;
       const outcome = await this.stream.ended;
       this.#queries.close();
-      this.#view = this.#view.end === undefined ? this.#view : withUnspoken(this.#view);
+      if (this.#view.end !== undefined) this.#change(withUnspoken(this.#view));
       const end = endOf(this.#view, outcome, failure);
       if (end.reason !== "left") await this.#parts.keeper?.over(end, this.#view);
       else if (failure !== undefined && !(failure instanceof HoldfastError)) throw failure;
+      this.#readers.ended(end);
       this.#ended.resolve(end);
     } catch (cause) {
+      this.#readers.failed(cause instanceof Error ? cause : new Error(String(cause)));
       this.#ended.reject(cause);
     }
   }

@@ -3,8 +3,8 @@ import { test } from "node:test";
 import { create, fromBinary } from "@bufbuild/protobuf";
 import { bytesToHex, hexToBytes } from "@noble/hashes/utils.js";
 import { continued, type CutOffTurn } from "../../../src/client/agent/interrupted.ts";
-import { EMPTY_TOOL } from "../../../src/client/agent/tool-view.ts";
-import { EMPTY_VIEW, type TurnView } from "../../../src/client/agent/turn-view.ts";
+import { EMPTY_TOOL } from "../../../src/turn/tool-view.ts";
+import { EMPTY_VIEW, type TurnView } from "../../../src/turn/view.ts";
 import { blobIdOf } from "../../../src/client/index.ts";
 import {
   type ChatMessage,

@@ -8,7 +8,7 @@
  */
 import { fromBinary } from "@bufbuild/protobuf";
 import { bytesToHex } from "@noble/hashes/utils.js";
-import { decodeChatMessage, textOf as wordsOf } from "../../protocol/chat-message.ts";
+import { decodeChatMessage, textOf as wordsOf } from "../protocol/chat-message.ts";
 import {
   type AgentServerMessage,
   BlobKind,
@@ -16,14 +16,15 @@ import {
   type InteractionUpdate,
   type KvServerMessage,
   type SetBlobArgs,
+  type StepRestartedUpdate,
   type StepUsage,
   TodoItemSchema,
   type TurnEndedUpdate,
   TurnEndReason,
   type UserMessage,
-} from "../../protocol/messages.ts";
+} from "../protocol/messages.ts";
 import { addOutput, addProgress, blobOf, putCall, writeCall } from "./tool-view.ts";
-import type { EndView, TurnView, UsageView, UserMessageView, ViewPart } from "./turn-view.ts";
+import type { EndView, TurnView, UsageView, UserMessageView, ViewPart } from "./view.ts";
 
 export function reduce(view: TurnView, eventId: number, { message }: AgentServerMessage): TurnView {
   const next = { ...view, eventId };
@@ -80,7 +81,7 @@ function update(view: TurnView, { message }: InteractionUpdate): TurnView {
     case "stepCompleted":
       return completed(view, message.value.usage);
     case "stepRestarted":
-      return rolledBack(view, Number(message.value.rollbackToEventId), message.value.step);
+      return rolledBack(view, message.value);
     case "turnEnded":
       return ended(view, message.value);
     case "heartbeat":
@@ -133,7 +134,15 @@ function heard(view: TurnView, message: UserMessage | undefined): TurnView {
 }
 
 function begun(view: TurnView, step: number, model: string): TurnView {
-  const next: TurnView = { ...view, step, model, hasSpoken: false, unspoken: undefined, mark: undefined };
+  const next: TurnView = {
+    ...view,
+    step,
+    attempt: 0,
+    model,
+    hasSpoken: false,
+    unspoken: undefined,
+    mark: undefined,
+  };
   return { ...next, mark: next };
 }
 
@@ -144,10 +153,10 @@ function completed(view: TurnView, usage: StepUsage | undefined): TurnView {
 }
 
 /** Forgets what came after the event, if it was kept: nothing older than the step is ever rolled back. */
-function rolledBack(view: TurnView, toEventId: number, step: number): TurnView {
+function rolledBack(view: TurnView, { rollbackToEventId, step, attempt }: StepRestartedUpdate): TurnView {
   const { eventId, mark } = view;
-  if (mark === undefined || toEventId > view.eventId) return view;
-  const back: TurnView = { ...mark, eventId, step, restarts: view.restarts + 1, mark: undefined };
+  if (mark === undefined || Number(rollbackToEventId) > eventId) return view;
+  const back: TurnView = { ...mark, eventId, step, attempt, restarts: view.restarts + 1, mark: undefined };
   return { ...back, mark: back };
 }
 

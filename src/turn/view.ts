@@ -5,9 +5,10 @@
  * interface can compare by identity, and the view at the beginning of a step costs nothing to keep for a
  * roll-back. Texts grow by concatenation, which engines do without copying what is there.
  *
- * `turn-view-reduce.ts` folds, `turn-view-codec.ts` turns a view into bytes and back.
+ * `view-fold.ts` folds, `view-codec.ts` turns a view into bytes and back.
  */
-import type { FailureKind, InteractionQuery, TodoStatus } from "../../protocol/messages.ts";
+import type { HoldfastError } from "../protocol/errors.ts";
+import type { FailureKind, InteractionQuery, TodoStatus } from "../protocol/messages.ts";
 
 export interface TextView {
   readonly kind: "text";
@@ -92,6 +93,22 @@ export interface EndView {
   readonly failure: FailureView | undefined;
 }
 
+/** How a turn is over for this client. */
+export interface TurnEnd {
+  /**
+   * `lost`: the stream is gone, or another client took it over. `left`: this client let go of it; it can be
+   * resumed.
+   */
+  readonly reason: EndView["reason"] | "lost" | "left";
+  /** Only with `failed`. */
+  readonly failure: FailureView | undefined;
+  /** Why it is lost or was left, when there is a reason. */
+  readonly error: HoldfastError | undefined;
+  readonly usage: UsageView;
+  /** What the agent said last. */
+  readonly text: string;
+}
+
 export interface PendingQuery {
   readonly eventId: number;
   readonly query: InteractionQuery;
@@ -132,6 +149,8 @@ export interface TurnView {
   readonly summary: string | undefined;
   /** How often a step was begun anew. */
   readonly restarts: number;
+  /** The same for the step under way. */
+  readonly attempt: number;
   /** Asked, and not answered as far as this client knows. */
   readonly queries: readonly PendingQuery[];
   readonly checkpointEventId: number | undefined;
@@ -169,6 +188,7 @@ export const EMPTY_VIEW: TurnView = {
   todos: [],
   summary: undefined,
   restarts: 0,
+  attempt: 0,
   queries: [],
   checkpointEventId: undefined,
   end: undefined,
@@ -197,12 +217,15 @@ export function knowTodos(view: TurnView, found: Readonly<Record<string, TodoVie
   return { ...view, todos, knownTodos: { ...view.knownTodos, ...found } };
 }
 
+/** Between what is said before and after something else. */
+export const PARAGRAPH = "\n\n";
+
 /** What the agent said in words, all of it. */
-export function spokenText(view: TurnView): string {
-  return view.parts
+export function spokenText({ parts }: Pick<TurnView, "parts">): string {
+  return parts
     .filter((part) => part.kind === "text")
     .map(({ text }) => text)
-    .join("\n\n");
+    .join(PARAGRAPH);
 }
 
 /** What the agent said last: after everything it did. */

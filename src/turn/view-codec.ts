@@ -5,9 +5,9 @@
  * format nothing is checked; of a view of another format only what comes after it is shown.
  */
 import { fromJson, type JsonValue, toJson } from "@bufbuild/protobuf";
-import { InteractionQuerySchema } from "../../protocol/messages.ts";
+import { InteractionQuerySchema } from "../protocol/messages.ts";
 import { EMPTY_TOOL } from "./tool-view.ts";
-import { EMPTY_VIEW, type PendingQuery, type TurnView, type ViewPart } from "./turn-view.ts";
+import { EMPTY_VIEW, type PendingQuery, type TurnView, type ViewPart } from "./view.ts";
 
 const FORMAT = 1;
 

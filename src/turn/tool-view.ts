@@ -5,8 +5,8 @@
  * the last call that has it and is not over; an exec id is unique.
  */
 import { bytesToHex, hexToBytes } from "@noble/hashes/utils.js";
-import { type Content, type ToolCall, ToolOutcome } from "../../protocol/messages.ts";
-import type { ToolOutcomeName, ToolView, ViewPart } from "./turn-view.ts";
+import { type Content, type ToolCall, ToolOutcome } from "../protocol/messages.ts";
+import type { ToolOutcomeName, ToolView, ViewPart } from "./view.ts";
 
 /** Enough to see what a command is doing; the whole output reaches the model by its result. */
 export const OUTPUT_CHARS_MAX = 256 * 1024;

@@ -12,7 +12,7 @@ import {
   reduce,
   type ToolView,
   type TurnView,
-} from "../../../src/client/index.ts";
+} from "../../src/client/index.ts";
 import {
   type AgentServerMessage,
   AgentServerMessageSchema,
@@ -21,8 +21,9 @@ import {
   TodoItemSchema,
   TodoStatus,
   ToolOutcome,
-} from "../../../src/protocol/index.ts";
-import type { Update } from "./agent-rig.ts";
+  TurnEndReason,
+} from "../../src/protocol/index.ts";
+import type { Update } from "../client/agent/agent-rig.ts";
 
 const update = (message: Update): AgentServerMessage =>
   create(AgentServerMessageSchema, { message: { case: "interactionUpdate", value: { message } } });
@@ -269,4 +270,116 @@ test("a hundred thousand deltas are one text", () => {
   for (let at = 0; at < 100_000; at++) view = reduce(view, view.eventId + 1, delta);
   assert.equal(lastText(view).length, 500_000);
   assert.equal(view.parts.length, 1);
+});
+
+test("a message of a kind that is not known, and one without a body, change nothing but the event id", () => {
+  const before = fold(turn.slice(0, 7));
+  const nothing = [
+    create(AgentServerMessageSchema),
+    create(AgentServerMessageSchema, { message: { case: "execServerMessage", value: { execId: "e" } } }),
+    create(AgentServerMessageSchema, { message: { case: "interactionUpdate", value: {} } }),
+    update({ case: "heartbeat", value: {} }),
+    update({ case: "userMessageAppended", value: {} }),
+    update({ case: "toolCallStarted", value: {} }),
+    update({ case: "thinkingDelta", value: { text: "" } }),
+    update({ case: "textDelta", value: { text: "" } }),
+    update({ case: "toolCallDelta", value: { toolCallId: "of nobody", text: "x" } }),
+    update({ case: "shellOutputDelta", value: { execId: "e" } }),
+    create(AgentServerMessageSchema, {
+      message: { case: "kvServerMessage", value: { message: { case: "getBlobArgs", value: {} } } },
+    }),
+    set(utf8("no todo"), BlobKind.TODO),
+  ];
+  const after = fold(nothing, before);
+  assert.deepEqual(
+    after.parts.filter(({ kind }) => kind !== "thinking"),
+    before.parts.filter(({ kind }) => kind !== "thinking"),
+  );
+  assert.equal(after.eventId, before.eventId + nothing.length);
+  assert.deepEqual(fold([update({ case: "thinkingCompleted", value: { durationMs: 1 } })]).parts, []);
+});
+
+test("an assistant message that cannot be read, or says nothing, is no answer", () => {
+  const silent = encodeChatMessage({ role: "assistant", content: [] });
+  const users = encodeChatMessage({ role: "user", content: [{ type: "text", text: "hi" }] });
+  for (const bytes of [utf8("{"), silent, users]) {
+    assert.equal(lastText(fold([set(bytes, BlobKind.ASSISTANT_MESSAGE), ended])), "");
+  }
+});
+
+test("each outcome of a call has its name, and one of a newer server is unknown", () => {
+  const outcomes = [
+    ToolOutcome.DONE,
+    ToolOutcome.FAILED,
+    ToolOutcome.DENIED,
+    ToolOutcome.ABORTED,
+    ToolOutcome.UNKNOWN,
+    ToolOutcome.UNSPECIFIED,
+  ];
+  const view = fold(
+    outcomes.map((outcome, at) =>
+      update({ case: "toolCallCompleted", value: { toolCall: { ...call(`c${at}`, `e${at}`), outcome } } }),
+    ),
+  );
+  assert.deepEqual(
+    toolsOf(view).map(({ outcome }) => outcome),
+    ["done", "failed", "denied", "aborted", "unknown", "unknown"],
+  );
+});
+
+test("an attachment names its blob, and what the client said itself is not said twice", () => {
+  const blobId = hexToBytes(blobIdOf(utf8("a picture")));
+  const file = {
+    mediaType: "image/png",
+    fileName: "a.png",
+    content: { content: { case: "blobId", value: blobId } },
+  } as const;
+  const said = { text: "look", messageId: "m1", attachments: [file] };
+  const once = fold([update({ case: "userMessageAppended", value: { userMessage: said } })]);
+  assert.deepEqual(once.userMessages[0]?.attachments[0]?.blobId, blobIdOf(utf8("a picture")));
+  assert.equal(
+    fold([update({ case: "userMessageAppended", value: { userMessage: said } })], once).userMessages.length,
+    1,
+  );
+  const unnamed = update({ case: "userMessageAppended", value: { userMessage: { text: "hi" } } });
+  assert.equal(fold([unnamed, unnamed]).userMessages.length, 1);
+});
+
+test("a turn that was stopped, and one that failed without a reason, say so", () => {
+  const endOf = (reason: TurnEndReason) => fold([update({ case: "turnEnded", value: { reason } })]).end;
+  assert.deepEqual(endOf(TurnEndReason.ABORTED), { reason: "aborted", failure: undefined });
+  assert.deepEqual(endOf(TurnEndReason.FAILED)?.failure, {
+    kind: 0,
+    message: "",
+    providerStatus: 0,
+    retryAfterMs: undefined,
+  });
+});
+
+test("a roll-back to an event that is still to come is not obeyed", () => {
+  const ahead = update({ case: "stepRestarted", value: { step: 0, attempt: 1, rollbackToEventId: "99" } });
+  assert.equal(lastText(fold([started(0), text("stays"), ahead])), "stays");
+});
+
+test("output that is no text is shown as far as it goes", () => {
+  const output = (value: Uint8Array) =>
+    update({ case: "shellOutputDelta", value: { execId: "e", output: { case: "stderr", value } } });
+  const [own] = toolsOf(
+    fold([
+      output(Uint8Array.of(0x80, 0x80, 0x80, 0x80)),
+      output(utf8("é")),
+      output(Uint8Array.of(0xf0, 0x9f)),
+    ]),
+  );
+  assert.deepEqual([own?.output.endsWith("é"), own?.outputRest], [true, "f09f"]);
+});
+
+test("a late todo and an answered question are also known after a roll-back", () => {
+  const asked = fold(turn.slice(0, 16));
+  const open = fold([started(1)], asked);
+  const back = fold(
+    [update({ case: "stepRestarted", value: { step: 1, attempt: 1, rollbackToEventId: "1" } })],
+    answered(open, 4),
+  );
+  assert.deepEqual(back.queries, []);
 });

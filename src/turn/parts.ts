@@ -1,0 +1,185 @@
+/**
+ * A turn for whoever shows it, one part at a time: what is new between two views.
+ *
+ * A part is a piece of text or thought, a tool call as it stands now, a step that begins, or a `retract`: a step that was cut
+ * off begins anew, and what it said does not count. A reader that appends texts and obeys `retract` shows the view's text,
+ * whatever happened on the way; between two paragraphs the empty line is in the text.
+ *
+ * Invariant: the texts in order, each `retract` taken off their end, are `spokenText` of the view. What `settledBetween` gives is
+ * never taken back.
+ */
+import type { AgentServerMessage } from "../protocol/messages.ts";
+import {
+  type ListedTodo,
+  PARAGRAPH,
+  spokenText,
+  type TodoView,
+  type ToolView,
+  type TurnEnd,
+  type TurnView,
+  type ViewPart,
+} from "./view.ts";
+
+/** A part that stays. */
+export type SettledPart =
+  /** Follows the text so far. */
+  | { readonly kind: "text"; readonly step: number; readonly text: string }
+  | { readonly kind: "thinking"; readonly step: number; readonly text: string }
+  /** What the user said while the turn ran. */
+  | { readonly kind: "user"; readonly text: string; readonly messageId: string }
+  /** A tool call that changed, as it is now. */
+  | { readonly kind: "tool"; readonly call: ToolView }
+  /** A step begins; `attempt` 1 and above: it begins anew. */
+  | { readonly kind: "step"; readonly step: number; readonly attempt: number; readonly model: string }
+  | { readonly kind: "summary"; readonly text: string }
+  | { readonly kind: "todos"; readonly items: readonly TodoView[] }
+  /** The last part. */
+  | { readonly kind: "end"; readonly end: TurnEnd };
+
+export interface Retract {
+  readonly kind: "retract";
+  readonly step: number;
+  /** The end of the text so far: it does not count. */
+  readonly text: string;
+  /** The text that still counts, all of it. */
+  readonly kept: string;
+  /** Everything that does not count: also what was thought, and tool calls that were being written. */
+  readonly parts: readonly ViewPart[];
+}
+
+export type TurnPart = SettledPart | Retract;
+
+/**
+ * What a reader of `before` needs to have `after`. `heard` is the message between them, if there is one: the text that it
+ * adds is passed on, instead of being cut from a text that grows.
+ */
+export function partsBetween(
+  before: TurnView,
+  after: TurnView,
+  heard?: AgentServerMessage,
+): readonly TurnPart[] {
+  if (before === after) return [];
+  const held = isSameAttempt(before, after) ? before.parts.length : keptCount(before.parts, after.parts);
+  const parts: TurnPart[] = held === before.parts.length ? [] : [retract(before, held)];
+  if (after.step !== before.step || after.restarts !== before.restarts) {
+    const { step, attempt, model } = after;
+    parts.push({ kind: "step", step, attempt, model });
+  }
+  const said = addedText(heard);
+  for (const [at, part] of after.parts.entries()) {
+    const known = at < held ? before.parts[at] : undefined;
+    if (part !== known) parts.push(...news(after.parts, at, part, known, said));
+  }
+  if (after.summary !== undefined && after.summary !== before.summary)
+    parts.push({ kind: "summary", text: after.summary });
+  const items = newTodos(before, after);
+  if (items !== undefined) parts.push({ kind: "todos", items });
+  return parts;
+}
+
+/** Undefined when the list is the same, and while one of it is known by its blob id only. */
+function newTodos(before: TurnView, { todos }: TurnView): readonly TodoView[] | undefined {
+  if (todos === before.todos) return undefined;
+  const isSame = ({ blobId }: ListedTodo, at: number): boolean => {
+    const known = before.todos[at];
+    return known?.blobId === blobId && known.item !== undefined;
+  };
+  if (todos.length === before.todos.length && todos.every(isSame)) return undefined;
+  const items = todos.map(({ item }) => item).filter((item) => item !== undefined);
+  return items.length === todos.length ? items : undefined;
+}
+
+/** Within one attempt parts only grow. */
+function isSameAttempt(before: TurnView, after: TurnView): boolean {
+  return before.restarts === after.restarts;
+}
+
+/** How many parts of a view that may have been rolled back still stand. */
+function keptCount(before: readonly ViewPart[], after: readonly ViewPart[]): number {
+  const at = before.findIndex((part, index) => !isContinued(part, after[index]));
+  return at === -1 ? before.length : at;
+}
+
+function isContinued(part: ViewPart, by: ViewPart | undefined): boolean {
+  if (part === by) return true;
+  if (part.kind === "tool" || by?.kind === "tool") {
+    return part.kind === "tool" && by?.kind === "tool" && isSameCall(part, by);
+  }
+  return part.kind === by?.kind && stepOf(part) === stepOf(by) && by.text.startsWith(part.text);
+}
+
+function stepOf(part: ViewPart): number | undefined {
+  return part.kind === "user" ? undefined : part.step;
+}
+
+function isSameCall(a: ToolView, b: ToolView): boolean {
+  return a.step === b.step && a.toolCallId === b.toolCallId;
+}
+
+function retract(view: TurnView, held: number): Retract {
+  const kept = spokenText({ parts: view.parts.slice(0, held) });
+  const text = spokenText(view).slice(kept.length);
+  return { kind: "retract", step: view.step, text, kept, parts: view.parts.slice(held) };
+}
+
+/** The text that this message adds to a part; undefined when it adds none. */
+function addedText(heard: AgentServerMessage | undefined): string | undefined {
+  const update = heard?.message.case === "interactionUpdate" ? heard.message.value.message : undefined;
+  return update?.case === "textDelta" || update?.case === "thinkingDelta" ? update.value.text : undefined;
+}
+
+function news(
+  parts: readonly ViewPart[],
+  at: number,
+  part: ViewPart,
+  known: ViewPart | undefined,
+  said: string | undefined,
+): readonly TurnPart[] {
+  switch (part.kind) {
+    case "text": {
+      const isFollowing = known === undefined && parts.slice(0, at).some(({ kind }) => kind === "text");
+      return grown(part, isFollowing ? PARAGRAPH : "", known, said);
+    }
+    case "thinking":
+      return grown(part, "", known, said);
+    case "user":
+      return [part];
+    case "tool":
+      return [{ kind: "tool", call: part }];
+  }
+}
+
+function grown(
+  { kind, step, text: whole }: Extract<ViewPart, { kind: "text" | "thinking" }>,
+  gap: string,
+  known: ViewPart | undefined,
+  said: string | undefined,
+): readonly TurnPart[] {
+  const seen = known === undefined || known.kind === "tool" ? 0 : known.text.length;
+  // The end of a thought changes its part and adds nothing.
+  if (seen === whole.length) return [];
+  const added = said !== undefined && seen + said.length === whole.length ? said : whole.slice(seen);
+  return [{ kind, step, text: gap + added }];
+}
+
+/** A part behind those that wait for a slow reader: they are joined, so that no more wait than the view has. */
+export function queued<Part extends TurnPart>(waiting: readonly Part[], part: Part): readonly Part[] {
+  const last = waiting.at(-1);
+  if ((part.kind === "text" || part.kind === "thinking") && last?.kind === part.kind) {
+    if (last.step === part.step)
+      return waiting.with(waiting.length - 1, { ...part, text: last.text + part.text });
+  }
+  if (part.kind !== "tool") return [...waiting, part];
+  const at = waiting.findLastIndex(
+    (other) => other.kind === "retract" || (other.kind === "tool" && isSameCall(other.call, part.call)),
+  );
+  return waiting[at]?.kind === "tool" ? waiting.with(at, part) : [...waiting, part];
+}
+
+/**
+ * The same for a reader that cannot take anything back: a step's parts come when it is complete. What stands when a step
+ * begins is never rolled back, so no `retract` is among them.
+ */
+export function settledBetween(before: TurnView, after: TurnView): readonly SettledPart[] {
+  return partsBetween(before.mark ?? before, after.mark ?? after).filter((part) => part.kind !== "retract");
+}
