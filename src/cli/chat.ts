@@ -8,6 +8,7 @@ import { existsSync, fstatSync } from "node:fs";
 import { dirname, join } from "node:path";
 import process from "node:process";
 import { text as textOf } from "node:stream/consumers";
+import type { Switches } from "../client/stream-options.ts";
 import { Conversations, type Turn } from "../client/index.ts";
 import { openClient } from "../client-node/index.ts";
 import { keyDirectory, scopePaths, thisPlatform } from "../client-node/scope.ts";
@@ -32,6 +33,7 @@ import { type Style, styleOf } from "./chat/style.ts";
 import { describeFailure, usageError } from "./failures.ts";
 import { present } from "./field-check.ts";
 import { resolveSettings } from "./settings.ts";
+import { switchesOf } from "./switches.ts";
 import type { Surroundings } from "./terminal.ts";
 
 export type { ChatFlags } from "./chat/chat-flags.ts";
@@ -51,6 +53,7 @@ interface Chat {
   readonly toolsConfig: ToolsConfig | undefined;
   /** The server's data and our keys: no tool reads them, also when the workspace is the home directory. */
   readonly closed: readonly string[];
+  readonly switches: () => Switches;
   /** A line about the chat: to standard error, and onto the screen once there is one. */
   readonly note: (line: string) => void;
   readonly notes: { print: (line: string) => void };
@@ -73,6 +76,12 @@ export async function chat(flags: ChatFlags, surroundings: Surroundings): Promis
     style: styleOf(stdout, env),
     toolsConfig: allowing(resolved.tools, settings),
     closed: [resolved.dataDir, dirname(keyDirectory(thisPlatform()))],
+    switches: switchesOf({
+      flags,
+      configFile: config,
+      surroundings,
+      onNotice: (notice) => notes.print(`holdfast: ${safeLine(notice)}`),
+    }),
     note: (line) => notes.print(line),
     notes,
   };
@@ -93,7 +102,11 @@ export async function chat(flags: ChatFlags, surroundings: Surroundings): Promis
 }
 
 async function listConversations({ settings, surroundings, style, note }: Chat): Promise<void> {
-  const client = await openClient({ directory: settings.workspace, onNotice: note });
+  const client = await openClient({
+    directory: settings.workspace,
+    persistence: true,
+    onNotice: note,
+  });
   try {
     const records = await new Conversations({ client, ...client.stores }).list();
     const { stdout, now } = surroundings;
@@ -188,10 +201,11 @@ async function nobody(): Promise<QueryAnswer> {
   return { case: "unanswerable", value: { reason: "nobody can be asked: this is a script" } };
 }
 
-function sessionParts({ settings, surroundings, toolsConfig, closed, note }: Chat, link: ServerLink) {
+function sessionParts(setUp: Chat, link: ServerLink) {
+  const { settings, surroundings, toolsConfig, closed, switches, note } = setUp;
   const { env } = surroundings;
   const onNotice = (message: string): void => note(`holdfast: ${message}`);
-  return { settings, link, toolsConfig, closed, env, onNotice };
+  return { settings, link, toolsConfig, closed, env, switches, onNotice };
 }
 
 async function talk(setUp: Chat, link: ServerLink): Promise<number> {

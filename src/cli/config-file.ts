@@ -33,6 +33,10 @@ export interface Settings {
   /** Who serves models, by the name that model ids begin with. */
   readonly providers?: Readonly<Record<string, ProviderConfig>>;
   readonly models?: ModelsConfig;
+  /** The client's switches: for `holdfast chat`, which reads them anew for each turn. */
+  readonly reliable?: boolean;
+  readonly persistence?: boolean;
+  readonly retryLookbackWindowMs?: number;
   /** What tools may do on this machine: for `holdfast chat`. */
   readonly tools?: ToolsConfig;
 }
@@ -57,6 +61,9 @@ const FIELDS = [
   "storePauseMs",
   "providers",
   "models",
+  "reliable",
+  "persistence",
+  "retryLookbackWindowMs",
   "tools",
 ] as const;
 const RETENTION_MS_MIN = 60_000;
@@ -94,6 +101,14 @@ export function parseConfig(text: string, path: string): Settings {
     storePauseMs: check.whole(fields["storePauseMs"], "storePauseMs", STORE_PAUSE_MS.min, STORE_PAUSE_MS.max),
     providers: readProviders(check, fields["providers"]),
     models: readModels(check, fields["models"]),
+    reliable: check.yesOrNo(fields["reliable"], "reliable"),
+    persistence: check.yesOrNo(fields["persistence"], "persistence"),
+    retryLookbackWindowMs: check.whole(
+      fields["retryLookbackWindowMs"],
+      "retryLookbackWindowMs",
+      0,
+      Number.MAX_SAFE_INTEGER,
+    ),
     tools: fields["tools"] === undefined ? undefined : readTools(fields["tools"], path),
   };
   return present(settings);

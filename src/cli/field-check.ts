@@ -43,6 +43,11 @@ export class FieldCheck {
     return value;
   }
 
+  yesOrNo(value: unknown, name: string): boolean | undefined {
+    if (value === undefined || typeof value === "boolean") return value;
+    throw this.wrong(name, "is true or false");
+  }
+
   texts(
     value: unknown,
     name: string,

@@ -44,7 +44,7 @@ Examples:
   holdfast doctor                               check that what is on disk is whole
 
 Environment: HOLDFAST_HOST, HOLDFAST_PORT, HOLDFAST_DATA_DIR, HOLDFAST_API_KEY, HOLDFAST_HOME_KEY,
-HOLDFAST_DEBUG=1 (stack traces), NO_COLOR. Flags win over the environment, the environment over the
+HOLDFAST_RELIABLE, HOLDFAST_PERSISTENCE, HOLDFAST_RETRY_LOOKBACK_WINDOW_MS, HOLDFAST_DEBUG=1 (stack traces), NO_COLOR. Flags win over the environment, the environment over the
 config file.`,
     );
   addChat(root, surroundings);
@@ -73,6 +73,17 @@ function addChat(root: Command, surroundings: Surroundings): void {
     .option("-y, --yes", "every tool may run without asking")
     .option("--no-tools", "offer the agent no tools")
     .option("--no-thinking", "do not show the model's thinking")
+    .option("--reliable", "a broken connection is mended, and the answer continues (default)")
+    .option("--no-reliable", "a broken connection is the end of the turn")
+    .option("--persistence", "keep the journals of turns on disk (default)")
+    .option(
+      "--no-persistence",
+      "keep them in memory: a tool that runs when this process is killed is reported as unknown",
+    )
+    .option(
+      "--retry-lookback-window-ms <ms>",
+      "at a start, offer to go on with a turn only if it was quiet for no longer (default: 7200000)",
+    )
     .option(
       "--url <url>",
       "the server (default: HOLDFAST_URL, else one of the data directory, started when needed)",

@@ -5,7 +5,7 @@
  * parentheses. Ours default to on.
  */
 import { type ApiKey, credentialsOf } from "../client/api-key.ts";
-import type { StreamOptions, StreamSettings, Tools } from "../client/index.ts";
+import type { StreamSettings, Tools } from "../client/index.ts";
 import {
   checkFunction,
   checkMethods,
@@ -15,11 +15,12 @@ import {
   invalidOption,
   oneOf,
 } from "../client/option-checks.ts";
-import { switchedStreamOptions } from "../client/stream-options.ts";
+import { mayPersist, switchedSettings } from "../client/stream-options.ts";
 import { KEY_BYTES } from "../sealing/index.ts";
 import type { BlobCalls, Connect } from "../transport/transport.ts";
 import { parseHomeKey } from "./key-places.ts";
 import type { ScopeName } from "./scope.ts";
+import { environmentSwitches } from "./environment-switches.ts";
 
 export type TransportName = "http2" | "fetch";
 
@@ -66,8 +67,11 @@ export interface NodeClientOptions {
   readonly connect?: Connect | undefined;
   /** The blob calls of that transport. Without them its streams have no blobs. */
   readonly blobs?: BlobCalls | undefined;
-  /** Retry, stall clocks and heartbeats, in detail; what is left out, at any depth, is as `STREAM_DEFAULTS` says. The switches above win. */
-  readonly stream?: StreamSettings | undefined;
+  /**
+   * Retry, stall clocks, heartbeats and the switches above, in detail; what is left out, at any depth, is as `STREAM_DEFAULTS` says. The switches above win.
+   * A function is asked for each new stream: the switches can change while the client runs, and count for the streams that begin after that.
+   */
+  readonly stream?: StreamSettings | (() => StreamSettings) | undefined;
   /** How many streams resume at the same time. Default: 4. */
   readonly resumesMax?: number | undefined;
   /** What people should know once, such as where the home key lies. Default: a process warning. */
@@ -87,10 +91,11 @@ export interface Settings {
   readonly directory: string | undefined;
   readonly homeKey: Uint8Array | undefined;
   readonly keyring: boolean;
+  /** Whether there are journals on disk at all; `stream` says it for each stream. */
   readonly persistence: boolean;
   readonly transport: TransportName;
   readonly ca: string | undefined;
-  readonly stream: StreamOptions;
+  readonly stream: StreamSettings | (() => StreamSettings);
   readonly onNotice: (message: string) => void;
   readonly onBug: (bug: unknown) => void;
 }
@@ -99,6 +104,7 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 export function settle(options: NodeClientOptions, environment: Environment = process.env): Settings {
   const { apiKey = nonEmpty(environment["HOLDFAST_API_KEY"]) } = options;
+  const byEnvironment = environmentSwitches(environment);
   checkShapes(options);
   return {
     url: checkUrl(options.url ?? nonEmpty(environment["HOLDFAST_URL"]) ?? DEFAULT_URL),
@@ -107,10 +113,10 @@ export function settle(options: NodeClientOptions, environment: Environment = pr
     directory: options.directory,
     homeKey: homeKeyOf(options.homeKey, nonEmpty(environment["HOLDFAST_HOME_KEY"])),
     keyring: flag("keyring", options.keyring, true),
-    persistence: flag("persistence", options.persistence, true),
+    persistence: mayPersist(options, byEnvironment),
     transport: oneOf("transport", options.transport ?? "http2", ["http2", "fetch"]),
     ca: options.ca,
-    stream: switchedStreamOptions(options),
+    stream: switchedSettings(options, byEnvironment),
     onNotice: options.onNotice ?? ((message) => process.emitWarning(message, { code: "HOLDFAST_NOTICE" })),
     onBug: options.onBug ?? warn,
   };

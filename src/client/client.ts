@@ -14,6 +14,7 @@ import type { Sealing } from "../sealing/index.ts";
 import { type Environment, systemEnvironment } from "../transport/environment.ts";
 import type { BlobCalls, Connect } from "../transport/transport.ts";
 import { appendRecord, type JournalContents, readJournal } from "./journal-file.ts";
+import { JournalPlaces } from "./journal-places.ts";
 import type { JournalStore } from "./journal-store.ts";
 import { memoryJournalStore } from "./memory-journal-store.ts";
 import {
@@ -25,10 +26,11 @@ import {
 } from "./resume-report.ts";
 import type { StreamContext } from "./stream-context.ts";
 import { checkChunkSize } from "./speech.ts";
-import { completeStreamOptions, type StreamSettings } from "./stream-options.ts";
+import { type StreamPlan, streamPlans, type StreamSettings } from "./stream-options.ts";
 import { ClientStream } from "./stream.ts";
 import { limitedTools, type ToolLimit } from "./tool-limits.ts";
 import type { Tools } from "./tools.ts";
+import { WriterClaims } from "./writer-claims.ts";
 import type { WriterLocks } from "./writer-locks.ts";
 
 export interface ClientOptions<HomeKey = Uint8Array> {
@@ -38,7 +40,7 @@ export interface ClientOptions<HomeKey = Uint8Array> {
   readonly sealing: Sealing<HomeKey>;
   /** One secret per scope; all stream keys are derived from it. */
   readonly homeKey: HomeKey;
-  /** Where journals are kept. Without it they live in memory: nothing survives a restart (persistence off). */
+  /** Where journals are kept. Without it, and while `persistence` is off, they live in memory: nothing survives a restart. */
   readonly journals?: JournalStore;
   /** Needed where several processes or tabs share `journals`: at most one of them writes to a stream. */
   readonly writerLocks?: WriterLocks;
@@ -46,8 +48,12 @@ export interface ClientOptions<HomeKey = Uint8Array> {
   readonly credentials?: () => Promise<string | undefined>;
   /** What this client carries out for the server. Without it execs are events like any other. */
   readonly tools?: Tools;
-  /** What is left out, at any depth, is as `STREAM_DEFAULTS` says. */
-  readonly stream?: StreamSettings;
+  /**
+   * What is left out, at any depth, is as `STREAM_DEFAULTS` says. A function is asked for each new stream, so what it returns
+   * may change while the client runs; a running stream keeps what it began with. When it throws, or returns something wrong,
+   * `onBug` hears of it and the last good settings stay.
+   */
+  readonly stream?: StreamSettings | (() => StreamSettings);
   /** A journal this long is folded and written anew, shorter. */
   readonly journalRecordsMax?: number;
   /** How many streams resume at the same time: one that is stuck must not block the rest. */
@@ -71,11 +77,12 @@ const JOURNAL_RECORDS_MAX = 2_000;
 export class Client<HomeKey = Uint8Array> {
   readonly #options: ClientOptions<HomeKey>;
   readonly #environment: Environment;
-  readonly #journals: JournalStore;
-  readonly #context: StreamContext;
+  readonly #journals: JournalPlaces;
+  readonly #plan: () => StreamPlan;
+  /** What all streams share. */
+  readonly #context: Omit<StreamContext, "options" | "journals">;
   readonly #toolLimits: ToolLimit[] = [];
-  /** The streams that somebody here writes to, or is about to, and how to give their locks back. */
-  readonly #writing = new Map<string, () => void>();
+  readonly #writing: WriterClaims;
   readonly #streams = new Set<ClientStream>();
   /** Not yet among the streams: they wait for credentials. */
   readonly #beginning = new Set<ClientStream>();
@@ -84,19 +91,20 @@ export class Client<HomeKey = Uint8Array> {
   constructor(options: ClientOptions<HomeKey>) {
     this.#options = options;
     this.#environment = options.environment ?? systemEnvironment();
-    this.#journals = options.journals ?? memoryJournalStore();
+    this.#writing = new WriterClaims(options.writerLocks);
+    this.#journals = new JournalPlaces(options.journals);
+    const onBug = options.onBug ?? report;
+    this.#plan = streamPlans(options.stream, onBug);
     this.#context = {
       connect: options.connect,
       blobs: options.blobs,
       closing: this.#closing.signal,
-      journals: this.#journals,
       journalSealer: options.sealing.homeSealer(options.homeKey),
       environment: this.#environment,
-      options: completeStreamOptions(options.stream),
       tools: options.tools === undefined ? undefined : limitedTools(options.tools, this.#toolLimits),
       journalRecordsMax: options.journalRecordsMax ?? JOURNAL_RECORDS_MAX,
       credentials: options.credentials ?? (async () => undefined),
-      onBug: options.onBug ?? report,
+      onBug,
     };
   }
 
@@ -156,7 +164,7 @@ export class Client<HomeKey = Uint8Array> {
   /** Removes the journal of a stream that is over for this client; an open one is refused. */
   async forget(idempotencyKey: string): Promise<void> {
     await this.#asWriter(idempotencyKey, async () => this.#makeRoom(idempotencyKey));
-    this.#release(idempotencyKey);
+    this.#writing.release(idempotencyKey);
   }
 
   /** Streams that wait try again at once: the network came back, somebody looks at the page. */
@@ -195,7 +203,7 @@ export class Client<HomeKey = Uint8Array> {
     onResumed: (stream: ClientStream) => void,
   ): Promise<void> {
     try {
-      const holder = await this.#lock(idempotencyKey);
+      const holder = await this.#writing.claim(idempotencyKey);
       if (holder !== undefined) {
         report.elsewhere.push({ idempotencyKey, holder });
         return;
@@ -204,11 +212,11 @@ export class Client<HomeKey = Uint8Array> {
       try {
         stream = await this.#found(idempotencyKey, report);
       } finally {
-        if (stream === undefined) this.#release(idempotencyKey);
+        if (stream === undefined) this.#writing.release(idempotencyKey);
       }
       if (stream === undefined) return;
       onResumed(stream);
-      await settled(stream, this.#environment, this.#context.options.attachTimeoutMs);
+      await settled(stream, this.#environment, this.#plan().options.attachTimeoutMs);
       const { isSkipped, failure } = stream.status;
       if (!isSkipped) {
         report.resumed.push(stream);
@@ -238,7 +246,7 @@ export class Client<HomeKey = Uint8Array> {
         // Told once: the next start finds it ended.
         const ended = { kind: "ended", outcome: "aborted" } as const;
         await appendRecord(
-          this.#journals,
+          contents.journals,
           this.#context.journalSealer,
           idempotencyKey,
           contents.length,
@@ -255,7 +263,7 @@ export class Client<HomeKey = Uint8Array> {
 
   #resumeFrom(
     idempotencyKey: string,
-    { journal, length }: JournalContents,
+    { journal, length, journals }: Found,
     autoResume: boolean,
   ): Promise<ClientStream> {
     if (journal === undefined) {
@@ -268,67 +276,45 @@ export class Client<HomeKey = Uint8Array> {
     if (journal.degraded) {
       throw new HoldfastError("stream_ended", "this stream had no durability and cannot be resumed");
     }
-    return this.#begin(idempotencyKey, "writer", { journal, length, autoResume });
+    return this.#begin(idempotencyKey, "writer", { journal, length, journals, autoResume });
   }
 
-  #read(idempotencyKey: string): Promise<JournalContents> {
-    return readJournal(this.#journals, this.#context.journalSealer, idempotencyKey);
+  async #read(idempotencyKey: string): Promise<Found> {
+    const journals = await this.#journals.of(idempotencyKey);
+    const contents = await readJournal(journals, this.#context.journalSealer, idempotencyKey);
+    return { ...contents, journals };
   }
 
   /** A new journal may take the place of one that ended, never of one that can still be resumed. */
   async #makeRoom(idempotencyKey: string): Promise<void> {
-    const { journal } = await this.#read(idempotencyKey);
+    const { journal, journals } = await this.#read(idempotencyKey);
     if (journal !== undefined && journal.outcome === undefined) {
       throw new HoldfastError("seqno_conflict", "this stream has a journal here already: resume it");
     }
-    await this.#journals.remove(idempotencyKey);
+    await journals.remove(idempotencyKey);
   }
 
-  /** One writer per stream, from before its journal is looked at until it is quiet: two would share it. */
   async #asWriter<Result>(idempotencyKey: string, run: () => Promise<Result>): Promise<Result> {
     checkStreamName(idempotencyKey);
-    const holder = await this.#lock(idempotencyKey);
+    const holder = await this.#writing.claim(idempotencyKey);
     if (holder !== undefined) {
       throw new HoldfastError("fenced", `${holder} writes to that stream already: follow it instead`);
     }
     try {
       return await run();
     } catch (cause) {
-      this.#release(idempotencyKey);
+      this.#writing.release(idempotencyKey);
       throw cause;
     }
-  }
-
-  /** Who has it; undefined when it is ours now. */
-  async #lock(idempotencyKey: string): Promise<string | undefined> {
-    if (this.#writing.has(idempotencyKey)) return "this client";
-    this.#writing.set(idempotencyKey, () => undefined);
-    const locks = this.#options.writerLocks;
-    if (locks === undefined) return undefined;
-    try {
-      const lock = await locks.acquire(idempotencyKey);
-      if (lock.kind === "acquired") {
-        this.#writing.set(idempotencyKey, lock.release);
-        return undefined;
-      }
-      this.#writing.delete(idempotencyKey);
-      return lock.holder;
-    } catch (cause) {
-      this.#writing.delete(idempotencyKey);
-      throw cause;
-    }
-  }
-
-  #release(idempotencyKey: string): void {
-    const release = this.#writing.get(idempotencyKey);
-    this.#writing.delete(idempotencyKey);
-    release?.();
   }
 
   async #begin(idempotencyKey: string, role: Role, begin: Begin, first?: Uint8Array): Promise<ClientStream> {
     const { journal, length = 0, fresh = false, autoResume = false } = begin;
+    const { options, persistence } = this.#plan();
     // A reader has nothing to keep, and there may be many.
-    const context = role === "writer" ? this.#context : { ...this.#context, journals: memoryJournalStore() };
+    const { journals = this.#journals.forNew(persistence) } =
+      role === "writer" ? begin : { journals: memoryJournalStore() };
+    const context = { ...this.#context, options, journals };
     const streamKey = await this.#options.sealing.deriveStreamKey(this.#options.homeKey, idempotencyKey);
     const beginning = { idempotencyKey, streamKey, role, journal, journalLength: length, fresh, autoResume };
     // Nobody would ever leave it again.
@@ -350,10 +336,9 @@ export class Client<HomeKey = Uint8Array> {
     this.#streams.delete(stream);
     if (role === "reader") return;
     const { idempotencyKey } = stream;
-    // Journals in memory serve nobody once their stream has ended; those on disk tell the next start how it did.
     const isOver = outcome === "completed" || outcome === "aborted" || outcome === "failed";
-    if (isOver && this.#options.journals === undefined) await this.#journals.remove(idempotencyKey);
-    this.#release(idempotencyKey);
+    if (isOver) await this.#journals.ended(idempotencyKey);
+    this.#writing.release(idempotencyKey);
   }
 }
 
@@ -361,8 +346,15 @@ export class Client<HomeKey = Uint8Array> {
 interface Begin {
   readonly journal: Recovered;
   readonly length?: number;
+  /** Where the journal is; absent: it begins now, where the switch says. */
+  readonly journals?: JournalStore;
   readonly fresh?: boolean;
   readonly autoResume?: boolean;
+}
+
+/** A journal, and where it was found. */
+interface Found extends JournalContents {
+  readonly journals: JournalStore;
 }
 
 function checkStreamName(idempotencyKey: string): void {

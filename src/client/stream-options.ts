@@ -1,7 +1,8 @@
 /**
  * The options of a stream in detail: what the application leaves out, at any depth, is as the defaults say.
  *
- * Everything is checked once, before anything is opened. The machines get complete options and never look again.
+ * Everything is checked before a stream begins. Its machine gets complete options and never looks again, so a switch that
+ * changes while a client runs counts for the streams that begin after it.
  */
 import type * as budget from "../core/budget.ts";
 import { DEFAULTS, type Options } from "../core/client-state.ts";
@@ -11,6 +12,8 @@ import { checkNames, checkWhole, flag, numberFrom, timerMs } from "./option-chec
 
 /** Each may be left out, and so may each part of `retry`, of its `budget`, and of `stall`. */
 export type StreamSettings = Some<Omit<Options, "retry" | "stall">> & {
+  /** Off: the stream's journal lives in memory, and a restart forgets it. On by default; means nothing to a client without a disk. */
+  readonly persistence?: boolean | undefined;
   readonly retry?: RetrySettings | undefined;
   readonly stall?: Some<stall.Options> | undefined;
 };
@@ -23,7 +26,8 @@ type Some<All> = { readonly [Key in keyof All]?: All[Key] | undefined };
 
 /** Throws `invalid_frame`, with the option's name, when one is wrong or there is none of that name. */
 export function completeStreamOptions(given: StreamSettings = {}): Options {
-  checkNames("stream", given, DEFAULTS);
+  checkNames("stream", given, { ...DEFAULTS, persistence: true });
+  flag("stream.persistence", given.persistence, true);
   const { heartbeatIntervalMs, attachTimeoutMs, retryLookbackWindowMs, reliable, allowDegraded } = given;
   return {
     retry: completeRetry(given.retry),
@@ -45,24 +49,82 @@ export function completeStreamOptions(given: StreamSettings = {}): Options {
   };
 }
 
-/** The switches that clients have beside `stream`; they win over what is said there. */
-export interface StreamSwitches {
-  readonly stream?: StreamSettings | undefined;
-  readonly retryLookbackWindowMs?: number | undefined;
+/** Everything that is decided when a stream begins. */
+export interface StreamPlan {
+  readonly options: Options;
+  /** Whether its journal goes to disk. */
+  readonly persistence: boolean;
+}
+
+/** The plan for each new stream, as the settings are at that moment. Throws at once when they are wrong from the beginning. */
+export function streamPlans(
+  settings: StreamSettings | (() => StreamSettings) | undefined,
+  onBug: (bug: unknown) => void,
+): () => StreamPlan {
+  const planOf = (given: StreamSettings = {}): StreamPlan => ({
+    options: completeStreamOptions(given),
+    persistence: given.persistence ?? true,
+  });
+  if (typeof settings !== "function") {
+    const plan = planOf(settings);
+    return () => plan;
+  }
+  let lastGood = planOf(settings());
+  return () => {
+    try {
+      lastGood = planOf(settings());
+    } catch (cause) {
+      onBug(cause);
+    }
+    return lastGood;
+  };
+}
+
+/** The switches that a client has beside `stream`; what they say wins over what is said there. */
+export interface Switches {
   readonly reliable?: boolean | undefined;
+  readonly persistence?: boolean | undefined;
+  readonly retryLookbackWindowMs?: number | undefined;
   readonly allowDegraded?: boolean | undefined;
 }
 
-export function switchedStreamOptions(options: StreamSwitches): Options {
-  const { retryLookbackWindowMs, reliable, allowDegraded } = options;
-  const stream = completeStreamOptions(options.stream);
-  checkWhole("retryLookbackWindowMs", retryLookbackWindowMs, 0);
-  return {
-    ...stream,
-    reliable: flag("reliable", reliable, stream.reliable),
-    allowDegraded: flag("allowDegraded", allowDegraded, stream.allowDegraded),
-    retryLookbackWindowMs: retryLookbackWindowMs ?? stream.retryLookbackWindowMs,
+export interface SwitchedOptions extends Switches {
+  readonly stream?: StreamSettings | (() => StreamSettings) | undefined;
+}
+
+/** What a client says beside `stream`, over what `stream` says, over `byDefault`. A function where `stream` is one. */
+export function switchedSettings(
+  options: SwitchedOptions,
+  byDefault: Switches = {},
+): StreamSettings | (() => StreamSettings) {
+  const { stream, reliable, persistence, retryLookbackWindowMs, allowDegraded } = options;
+  checkSwitches(options);
+  const switched = (said: StreamSettings = {}): StreamSettings => {
+    completeStreamOptions(said);
+    return {
+      ...said,
+      reliable: reliable ?? said.reliable ?? byDefault.reliable,
+      persistence: persistence ?? said.persistence ?? byDefault.persistence,
+      retryLookbackWindowMs:
+        retryLookbackWindowMs ?? said.retryLookbackWindowMs ?? byDefault.retryLookbackWindowMs,
+      allowDegraded: allowDegraded ?? said.allowDegraded ?? byDefault.allowDegraded,
+    };
   };
+  return typeof stream === "function" ? () => switched(stream()) : switched(stream);
+}
+
+/** False when no stream of this client will ever have a journal on disk. */
+export function mayPersist(options: SwitchedOptions, byDefault: Switches = {}): boolean {
+  const { persistence, stream } = options;
+  if (persistence !== undefined) return persistence;
+  return typeof stream === "function" || (stream?.persistence ?? byDefault.persistence ?? true);
+}
+
+function checkSwitches({ reliable, persistence, retryLookbackWindowMs, allowDegraded }: Switches): void {
+  flag("reliable", reliable, true);
+  flag("persistence", persistence, true);
+  flag("allowDegraded", allowDegraded, true);
+  checkWhole("retryLookbackWindowMs", retryLookbackWindowMs, 0);
 }
 
 function completeRetry(given: RetrySettings = {}): retry.Options {

@@ -8,6 +8,7 @@ import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
+import { plantedBug } from "../mutations/planted-bug.ts";
 import { stopServer } from "./background-server.ts";
 import { TinyTerminal } from "./tiny-terminal.ts";
 
@@ -114,7 +115,7 @@ export class ChatRig {
 
   #options() {
     const env = { PATH: process.env["PATH"], HOME: this.#home, TERM: "xterm-256color", SHELL: "/bin/sh" };
-    return { cwd: this.workspace, env };
+    return { cwd: this.workspace, env: { ...env, ...plantedBug() } };
   }
 
   #keep(chat: ChatProcess): ChatProcess {

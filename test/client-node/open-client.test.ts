@@ -16,6 +16,7 @@ import {
 } from "../../src/client-node/index.ts";
 import { recordKey } from "../../src/client-node/journal-rows.ts";
 import { settle } from "../../src/client-node/options.ts";
+import { streamPlans } from "../../src/client/stream-options.ts";
 import { nodeSealing } from "../../src/sealing/node.ts";
 import type { Application } from "../../src/server/index.ts";
 import { openSharedTables } from "../../src/store/sqlite/shared-tables.ts";
@@ -74,6 +75,33 @@ test("without persistence nothing is written, and a restart forgets", async (t) 
   await using second = await openClient(options);
   await assert.rejects(second.resume(stream.idempotencyKey), { code: "not_found" });
   assert.deepEqual((await second.resumeAll()).resumed, []);
+});
+
+test("persistence can be switched while a client runs: each stream's journal stays where it began", async (t) => {
+  const rig = await startRig(t, echo);
+  let persistence = true;
+  const options = { ...optionsOf(rig), stream: () => ({ persistence }) };
+  const first = await openClient(options);
+  const kept = await first.open({ first: utf8("kept") });
+  persistence = false;
+  const passing = await first.open({ first: utf8("passing"), idempotencyKey: "passing" });
+  await Promise.all([kept.events.next(), passing.events.next()]);
+  passing.leave();
+  await passing.ended;
+  // In this process it can be resumed as any other; a second one of its name is refused.
+  await assert.rejects(first.open({ idempotencyKey: "passing" }), /resume it/);
+  persistence = true;
+  const resumed = await first.resume("passing");
+  assert.deepEqual((await nextEvent(resumed)).body, utf8("passing"));
+  await first.close();
+
+  await using second = await openClient(options);
+  const report = await second.resumeAll();
+  assert.deepEqual(
+    report.resumed.map(({ idempotencyKey }) => idempotencyKey),
+    [kept.idempotencyKey],
+  );
+  await assert.rejects(second.resume("passing"), { code: "not_found" });
 });
 
 test("without reliable streaming a broken connection is the end", async (t) => {
@@ -255,6 +283,39 @@ test("wrong options are refused with what is right", () => {
   assert.throws(() => settle({}, wrong), { message: /HOLDFAST_HOME_KEY must be 32 bytes/ });
 });
 
+function unexpected(bug: unknown): void {
+  assert.fail(String(bug));
+}
+
+function optionsIn({ stream }: ReturnType<typeof settle>) {
+  return streamPlans(stream, unexpected)().options;
+}
+
+test("the environment sets the switches, below every option", () => {
+  const environment = {
+    HOLDFAST_RELIABLE: "0",
+    HOLDFAST_PERSISTENCE: "off",
+    HOLDFAST_RETRY_LOOKBACK_WINDOW_MS: "60000",
+  };
+  const changed = { reliable: false, retryLookbackWindowMs: 60_000 };
+  const set = settle({}, environment);
+  assert.deepEqual([set.persistence, optionsIn(set)], [false, { ...STREAM_DEFAULTS, ...changed }]);
+  const own = settle({ reliable: true, stream: { persistence: true } }, environment);
+  assert.deepEqual([own.persistence, optionsIn(own).reliable], [true, true]);
+  // A function may say otherwise later, so there is a place for journals.
+  assert.equal(settle({ stream: () => ({}) }, environment).persistence, true);
+  const empty = { HOLDFAST_RELIABLE: "", HOLDFAST_RETRY_LOOKBACK_WINDOW_MS: "" };
+  assert.deepEqual(optionsIn(settle({}, empty)), STREAM_DEFAULTS);
+  const wrong: readonly [Record<string, string>, RegExp][] = [
+    [{ HOLDFAST_RELIABLE: "maybe" }, /^HOLDFAST_RELIABLE must be 1 or 0 .*, not "maybe"$/],
+    [{ HOLDFAST_PERSISTENCE: "2" }, /^HOLDFAST_PERSISTENCE must be 1 or 0/],
+    [{ HOLDFAST_RETRY_LOOKBACK_WINDOW_MS: "2h" }, /must be a whole number of milliseconds, not "2h"$/],
+  ];
+  for (const [variables, message] of wrong) {
+    assert.throws(() => settle({}, variables), { code: "invalid_frame", message });
+  }
+});
+
 test("defaults come from the environment, and options win over it", async () => {
   const environment = {
     HOLDFAST_URL: "https://example.com/base",
@@ -263,7 +324,7 @@ test("defaults come from the environment, and options win over it", async () => 
   };
   const plain = settle({}, {});
   assert.deepEqual(
-    [plain.url, plain.scope, plain.persistence, plain.transport, plain.homeKey, plain.stream],
+    [plain.url, plain.scope, plain.persistence, plain.transport, plain.homeKey, optionsIn(plain)],
     ["http://127.0.0.1:4600", "workspace", true, "http2", undefined, STREAM_DEFAULTS],
   );
   assert.equal(await plain.credentials(), undefined);
@@ -275,7 +336,7 @@ test("defaults come from the environment, and options win over it", async () => 
     environment,
   );
   const changed = { reliable: false, retryLookbackWindowMs: 5 };
-  assert.deepEqual([given.url, given.stream], ["http://x", { ...STREAM_DEFAULTS, ...changed }]);
+  assert.deepEqual([given.url, optionsIn(given)], ["http://x", { ...STREAM_DEFAULTS, ...changed }]);
   assert.equal(await given.credentials(), "asked");
 });
 

@@ -5,7 +5,11 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { settle as settleInBrowser } from "../../src/client/browser/options.ts";
 import { STREAM_DEFAULTS, type StreamSettings } from "../../src/client/index.ts";
-import { completeStreamOptions } from "../../src/client/stream-options.ts";
+import { completeStreamOptions, streamPlans } from "../../src/client/stream-options.ts";
+
+function unexpected(bug: unknown): void {
+  assert.fail(String(bug));
+}
 
 test("what is left out, at any depth, is as the defaults say", () => {
   const { retry, stall } = STREAM_DEFAULTS;
@@ -40,6 +44,7 @@ const WRONG: readonly [object, RegExp][] = [
   [{ attachTimeoutMs: 0 }, /^stream\.attachTimeoutMs must be/],
   [{ retryLookbackWindowMs: -1 }, /^stream\.retryLookbackWindowMs must be/],
   [{ reliable: "no" }, /^stream\.reliable must be true or false$/],
+  [{ persistence: "no" }, /^stream\.persistence must be true or false$/],
   [{ allowDegraded: 0 }, /^stream\.allowDegraded must be true or false$/],
   [{ retries: 5 }, /^there is no option stream\.retries; there are retry, stall, /],
   [[], /^stream must be an object$/],
@@ -56,7 +61,8 @@ test("a browser client merges and refuses as one in Node does", () => {
   const given = { stream: { retry: { capMs: 9 }, reliable: false }, allowDegraded: false };
   const { retry } = STREAM_DEFAULTS;
   const changed = { retry: { ...retry, capMs: 9 }, reliable: false, allowDegraded: false };
-  assert.deepEqual(settleInBrowser(given, "http://page").stream, { ...STREAM_DEFAULTS, ...changed });
+  const { options } = streamPlans(settleInBrowser(given, "http://page").stream, unexpected)();
+  assert.deepEqual(options, { ...STREAM_DEFAULTS, ...changed });
   const wrong: readonly [object, RegExp][] = [
     [{ url: "ftp://x" }, /url must begin with http/],
     [{ apiKey: 5 }, /apiKey must be one word/],
@@ -74,4 +80,42 @@ test("a browser client merges and refuses as one in Node does", () => {
   for (const [options, message] of wrong) {
     assert.throws(() => settleInBrowser(options, "http://page"), { code: "invalid_frame", message });
   }
+});
+
+test("a function is asked for each new stream; what is wrong in it is reported, and the last good settings stay", () => {
+  const bugs: unknown[] = [];
+  const answers: (() => StreamSettings)[] = [
+    () => ({ reliable: false }),
+    () => ({ persistence: false, retryLookbackWindowMs: 7 }),
+    () => ({ attachTimeoutMs: -1 }),
+    () => {
+      throw new Error("no file");
+    },
+    () => ({}),
+  ];
+  const plan = streamPlans(
+    () => answers.shift()?.() ?? {},
+    (bug) => bugs.push(bug),
+  );
+  const seen = Array.from({ length: 4 }, () => {
+    const { options, persistence } = plan();
+    return [options.reliable, persistence, options.retryLookbackWindowMs];
+  });
+  const windowMs = STREAM_DEFAULTS.retryLookbackWindowMs;
+  const changed = [true, false, 7];
+  assert.deepEqual(seen, [changed, changed, changed, [true, true, windowMs]]);
+  assert.match(String(bugs), /attachTimeoutMs must be.*no file/);
+  assert.throws(() => streamPlans(() => ({ attachTimeoutMs: -1 }), unexpected), /attachTimeoutMs must be/);
+});
+
+test("a client's own switches win over its function, in browsers too", () => {
+  const { stream, persistence } = settleInBrowser(
+    { stream: () => ({ reliable: true, persistence: true }), reliable: false },
+    "http://page",
+  );
+  const plan = streamPlans(stream, unexpected)();
+  assert.deepEqual([plan.options.reliable, plan.persistence, persistence], [false, true, true]);
+  assert.equal(settleInBrowser({ stream: { persistence: false } }, "http://page").persistence, false);
+  const off = settleInBrowser({ stream: () => ({}), persistence: false }, "http://page");
+  assert.equal(off.persistence, false);
 });

@@ -189,7 +189,7 @@ export class Rig {
       sealing: nodeSealing(),
       homeKey: HOME_KEY,
       environment,
-      stream: { retry: SOON, ...options.stream },
+      stream: { retry: SOON },
       onBug: (bug) => this.bugs.push(bug),
       ...options,
     });

@@ -4,10 +4,11 @@
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { systemCode, usageError } from "../failures.ts";
+import type { SwitchFlags } from "../switches.ts";
 import type { Surroundings } from "../terminal.ts";
 
 /** As commander hands them over. */
-export interface ChatFlags {
+export interface ChatFlags extends SwitchFlags {
   readonly continue?: boolean;
   readonly resume?: string;
   readonly list?: boolean;

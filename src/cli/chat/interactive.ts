@@ -167,7 +167,7 @@ export class InteractiveChat {
   }
 
   async #begin(): Promise<void> {
-    const { settings, screen, style, asker } = this.#options;
+    const { settings, session, screen, style, asker } = this.#options;
     const { begin } = settings;
     const records = await this.#records();
     if (typeof begin === "object") return this.#goOn(choose(records, begin.conversation).conversationId);
@@ -180,7 +180,8 @@ export class InteractiveChat {
     const cutOff = records.find(({ turn }) => turn !== undefined);
     if (cutOff === undefined) return;
     screen.note(style.yellow(`A turn of “${titleOf(cutOff)}” was cut off.`));
-    if (!this.#options.hasStatusLine) {
+    const isOld = this.#options.now() - cutOff.updatedMs > session.retryLookbackWindowMs();
+    if (isOld || !this.#options.hasStatusLine) {
       screen.note(`--continue or /resume ${cutOff.conversationId.slice(0, 8)} goes on with it.`);
     } else if (await asker.confirm("Go on with it?")) {
       await this.#goOn(cutOff.conversationId);

@@ -4,8 +4,9 @@
  * Everything here outlives a turn and nothing outlives the process; what must is in the scope's directory.
  */
 import { join } from "node:path";
-import { Conversations, subagentRunner } from "../../client/index.ts";
+import { Conversations, STREAM_DEFAULTS, subagentRunner } from "../../client/index.ts";
 import { type NodeClient, openClient } from "../../client-node/index.ts";
+import type { Switches } from "../../client/stream-options.ts";
 import { scopePaths } from "../../client-node/scope.ts";
 import type { InteractionQuery } from "../../protocol/messages.ts";
 import {
@@ -26,6 +27,8 @@ export interface Session {
   readonly notices: readonly string[];
   /** Of this workspace's client. */
   readonly directory: string;
+  /** A turn that was quiet for longer is not offered at a start. */
+  readonly retryLookbackWindowMs: () => number;
   close(): Promise<void>;
 }
 
@@ -40,6 +43,8 @@ export interface SessionOptions {
   readonly onQuery: (query: InteractionQuery) => Promise<QueryAnswer>;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly onNotice: (message: string) => void;
+  /** Asked for each new stream. */
+  readonly switches: () => Switches;
 }
 
 export async function openSession(options: SessionOptions): Promise<Session> {
@@ -58,6 +63,7 @@ export async function openSession(options: SessionOptions): Promise<Session> {
       apiKey: link.apiKey,
       directory: settings.workspace,
       onNotice,
+      stream: options.switches,
       ...(tools === undefined ? {} : { tools }),
     });
     conversations = new Conversations({
@@ -72,7 +78,15 @@ export async function openSession(options: SessionOptions): Promise<Session> {
       await tools?.close();
       link.close();
     };
-    return { conversations, client, notices: tools?.notices ?? [], directory, close };
+    return {
+      conversations,
+      client,
+      notices: tools?.notices ?? [],
+      directory,
+      retryLookbackWindowMs: () =>
+        options.switches().retryLookbackWindowMs ?? STREAM_DEFAULTS.retryLookbackWindowMs,
+      close,
+    };
   } catch (error) {
     await tools?.close();
     throw error;

@@ -89,6 +89,9 @@ async function main([url = "", workspace = "", prompt = ""]: readonly string[]):
     blobs: transport.blobs,
     directory: workspace,
     tools: observed(tools),
+    // The show is about these: the environment has no say.
+    reliable: true,
+    persistence: true,
     stream: { retry: RETRY_OPTIONS, attachTimeoutMs: 2 * PING_MS },
   });
   const { kinds, definitions } = tools;

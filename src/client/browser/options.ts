@@ -5,9 +5,9 @@
 import { KEY_BYTES } from "../../sealing/index.ts";
 import type { BlobCalls, Connect } from "../../transport/transport.ts";
 import { type ApiKey, credentialsOf } from "../api-key.ts";
-import type { StreamOptions, StreamSettings, Tools } from "../index.ts";
+import type { StreamSettings, Tools } from "../index.ts";
 import { checkFunction, checkMethods, checkText, checkWhole, flag, invalidOption } from "../option-checks.ts";
-import { switchedStreamOptions } from "../stream-options.ts";
+import { mayPersist, switchedSettings } from "../stream-options.ts";
 
 export interface BrowserClientOptions {
   /** Where the server is. Default: where the page comes from. */
@@ -38,8 +38,11 @@ export interface BrowserClientOptions {
   readonly connect?: Connect | undefined;
   /** The blob calls of that transport. Without them its streams have no blobs. */
   readonly blobs?: BlobCalls | undefined;
-  /** Retry, stall clocks and heartbeats, in detail; what is left out, at any depth, is as `STREAM_DEFAULTS` says. The switches above win. */
-  readonly stream?: StreamSettings | undefined;
+  /**
+   * Retry, stall clocks, heartbeats and the switches above, in detail; what is left out, at any depth, is as `STREAM_DEFAULTS` says. The switches above win.
+   * A function is asked for each new stream: the switches can change while the client runs, and count for the streams that begin after that.
+   */
+  readonly stream?: StreamSettings | (() => StreamSettings) | undefined;
   /** How many streams resume at the same time. Default: 4. */
   readonly resumesMax?: number | undefined;
   /** What people should know once, such as where the home key lies. Default: nobody is told. */
@@ -55,9 +58,10 @@ export interface Settings {
   /** With the server's address in it. */
   readonly database: string;
   readonly homeKey: Uint8Array | undefined;
+  /** Whether there are journals on disk at all; `stream` says it for each stream. */
   readonly persistence: boolean;
   readonly shareConnection: boolean;
-  readonly stream: StreamOptions;
+  readonly stream: StreamSettings | (() => StreamSettings);
   readonly onNotice: (message: string) => void;
 }
 
@@ -70,9 +74,9 @@ export function settle(options: BrowserClientOptions, pageOrigin: string | undef
     credentials: credentialsOf(apiKey),
     database: `${options.database ?? "holdfast"} ${url}`,
     homeKey: checkHomeKey(options.homeKey),
-    persistence: flag("persistence", options.persistence, true),
+    persistence: mayPersist(options),
     shareConnection: flag("shareConnection", options.shareConnection, true),
-    stream: switchedStreamOptions(options),
+    stream: switchedSettings(options),
     onNotice: options.onNotice ?? (() => undefined),
   };
 }

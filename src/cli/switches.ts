@@ -1,0 +1,84 @@
+/**
+ * The switches of the client that a command opens: `reliable`, `persistence`, `retryLookbackWindowMs`. A flag wins over the
+ * environment, which wins over the config file.
+ *
+ * Flags and environment are fixed when the command starts. The file is read anew for each stream, so a change of it counts from the
+ * next turn on, and the turn under way keeps what it began with. A file that is not good says so, and changes nothing.
+ */
+import { environmentSwitches } from "../client-node/environment-switches.ts";
+import type { Switches } from "../client/stream-options.ts";
+import { readConfigFile } from "./config-file.ts";
+import { usageError } from "./failures.ts";
+import { present } from "./field-check.ts";
+import type { Surroundings } from "./terminal.ts";
+
+/** As commander hands them over. */
+export interface SwitchFlags {
+  readonly reliable?: boolean;
+  readonly persistence?: boolean;
+  readonly retryLookbackWindowMs?: string;
+}
+
+export interface SwitchSources {
+  readonly flags: SwitchFlags;
+  /** The config file that was named; without one the file has no say. */
+  readonly configFile: string | undefined;
+  readonly surroundings: Pick<Surroundings, "env" | "cwd">;
+  /** Hears of a change, and of a file that is not good. */
+  readonly onNotice: (message: string) => void;
+}
+
+/** What each new stream is opened with. Throws at once when anything is wrong from the beginning. */
+export function switchesOf({ flags, configFile, surroundings, onNotice }: SwitchSources): () => Switches {
+  const { env, cwd } = surroundings;
+  const fixed = { ...environmentSwitches(env), ...flagSwitches(flags) };
+  const read = (): Switches => ({ ...fileSwitches(configFile, cwd), ...fixed });
+  let lastGood = read();
+  let trouble: string | undefined;
+  return () => {
+    try {
+      const next = read();
+      trouble = undefined;
+      const changes = changesOf(lastGood, next);
+      lastGood = next;
+      if (changes !== "") onNotice(`${configFile}: from the next turn on ${changes}`);
+    } catch (cause) {
+      const message = cause instanceof Error ? cause.message : String(cause);
+      if (message !== trouble) onNotice(`${message}; the switches stay as they were`);
+      trouble = message;
+    }
+    return lastGood;
+  };
+}
+
+function fileSwitches(configFile: string | undefined, cwd: string): Switches {
+  if (configFile === undefined) return {};
+  const { reliable, persistence, retryLookbackWindowMs } = readConfigFile(configFile, cwd);
+  return present({ reliable, persistence, retryLookbackWindowMs });
+}
+
+function flagSwitches({ reliable, persistence, retryLookbackWindowMs }: SwitchFlags): Switches {
+  const windowMs = retryLookbackWindowMs === undefined ? undefined : millisecondsOf(retryLookbackWindowMs);
+  return present({ reliable, persistence, retryLookbackWindowMs: windowMs });
+}
+
+function millisecondsOf(text: string): number {
+  const value = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN;
+  if (Number.isSafeInteger(value)) return value;
+  throw usageError(`--retry-lookback-window-ms is a whole number of milliseconds, not "${text}"`);
+}
+
+function changesOf(before: Switches, after: Switches): string {
+  const { reliable, persistence, retryLookbackWindowMs } = after;
+  const changes: string[] = [];
+  if (reliable !== before.reliable) changes.push(`reliable is ${onOrOff(reliable)}`);
+  if (persistence !== before.persistence) changes.push(`persistence is ${onOrOff(persistence)}`);
+  if (retryLookbackWindowMs !== before.retryLookbackWindowMs) {
+    changes.push(`retryLookbackWindowMs is ${retryLookbackWindowMs ?? "the default"}`);
+  }
+  return changes.join(", ");
+}
+
+function onOrOff(value: boolean | undefined): string {
+  return (value ?? true) ? "on" : "off";
+}
