@@ -30,7 +30,7 @@ import type { Server } from "../server/index.ts";
 import type { SqliteStore } from "../store/index.ts";
 import type { BlobCalls, Connect } from "../transport/index.ts";
 import { createTools } from "../tools/index.ts";
-import { memoryTransport } from "../transport/index.ts";
+import { memoryTransport, systemEnvironment } from "../transport/index.ts";
 import { http2Connect } from "../transport/node/http2-client.ts";
 import { failure, usageError } from "./failures.ts";
 import { providerSide, serverSide } from "./provider-side.ts";
@@ -121,7 +121,7 @@ export async function openGateway(parts: GatewayParts): Promise<OpenGateway> {
     isReusing: surroundings.env["HOLDFAST_SESSION_REUSE"] !== "0",
     models: way.models,
     resolveModel: way.resolveModel,
-    now: surroundings.now,
+    environment: { ...systemEnvironment(), now: surroundings.now },
     onBug,
     clientOf: (principal) => {
       const known = clients.get(principal);

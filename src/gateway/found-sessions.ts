@@ -30,7 +30,7 @@ export interface FoundSessionsParts {
 
 interface Sleeper {
   readonly record: SessionRecord;
-  readonly timer: NodeJS.Timeout;
+  readonly cancelTimer: () => void;
   /** It is on its way to the sessions that run. */
   taken: Promise<void> | undefined;
 }
@@ -57,7 +57,7 @@ export class FoundSessions {
   async takeUp(principal: string, streamId: string): Promise<void> {
     const sleeper = this.#sleeping.get(streamId);
     if (sleeper === undefined || sleeper.record.principal !== principal) return;
-    clearTimeout(sleeper.timer);
+    sleeper.cancelTimer();
     sleeper.taken ??= this.#resume(sleeper.record).finally(() => this.#sleeping.delete(streamId));
     await sleeper.taken;
   }
@@ -74,7 +74,7 @@ export class FoundSessions {
   /** Lets go of everything; the next start finds it again. */
   close(): void {
     this.#isClosed = true;
-    for (const { timer } of this.#sleeping.values()) clearTimeout(timer);
+    for (const { cancelTimer } of this.#sleeping.values()) cancelTimer();
     for (const reader of this.#aborting) reader.leave();
   }
 
@@ -84,16 +84,16 @@ export class FoundSessions {
       counters.abandoned++;
       errands.run(this.#end(sleeper));
     };
-    const sleeper: Sleeper = { record, timer: setTimeout(giveUp, context.graceMs), taken: undefined };
-    sleeper.timer.unref();
+    const cancelTimer = context.environment.after(context.graceMs, giveUp);
+    const sleeper: Sleeper = { record, cancelTimer, taken: undefined };
     this.#sleeping.set(record.answer.streamId, sleeper);
   }
 
   /** Aborted first, and then read: how it ended is what removes its rows and its journal, as with every session. */
-  async #end({ record, timer }: Sleeper): Promise<void> {
+  async #end({ record, cancelTimer }: Sleeper): Promise<void> {
     const { given } = this.#parts;
     const { streamId } = record.answer;
-    clearTimeout(timer);
+    cancelTimer();
     this.#sleeping.delete(streamId);
     given.forget(record.responses);
     const reader = await this.#abort(record.principal, streamId);

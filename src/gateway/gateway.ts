@@ -6,7 +6,6 @@
  *
  * Invariant: a session that a request does not match is not touched by it.
  */
-import { randomBytes } from "node:crypto";
 import type { ClientBlobStore } from "../client/index.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import { answerRef, responseOf } from "./answer-ref.ts";
@@ -18,7 +17,7 @@ import { GivenAnswers } from "./given-answers.ts";
 import type { Answer, ChatCall, EventsCall, GatewayAnswers, StopCall } from "./http/answers.ts";
 import { LiveSessions } from "./live-sessions.ts";
 import { contextOf, type Facts, type FreshReason, type Match, matchRequest } from "./matching.ts";
-import { Names } from "./names.ts";
+import { Names, newId } from "./names.ts";
 import { lineageOf, type LineMessage, type ListedModel } from "./openai/index.ts";
 import { GATEWAY_LIMITS, type GatewayLimits, type GatewayOptions } from "./options.ts";
 import { Replays, told } from "./replay.ts";
@@ -29,6 +28,7 @@ import { Retries } from "./retries.ts";
 import { turnRequest } from "./requests.ts";
 import { bodiesFor, sayAgain } from "./said-results.ts";
 import { SealedRows } from "./sealed-rows.ts";
+import type { Environment } from "../transport/environment.ts";
 import { Session, type SessionContext } from "./session.ts";
 import { newSession, checkpointOf, type SessionRecord } from "./session-record.ts";
 import { SessionStore } from "./session-store.ts";
@@ -50,7 +50,7 @@ export class Gateway implements GatewayAnswers {
   readonly #store: SessionStore;
   readonly #given: GivenAnswers;
   readonly #retries: Retries;
-  readonly #now: () => number;
+  readonly #environment: Environment;
   readonly #sessionContext: SessionContext;
   readonly #live: LiveSessions;
   readonly #found: FoundSessions;
@@ -61,24 +61,25 @@ export class Gateway implements GatewayAnswers {
     this.#options = options;
     this.#limits = { ...GATEWAY_LIMITS, ...options.limits };
     this.#names = new Names(options.secret);
-    this.#now = options.now ?? Date.now;
+    this.#environment = options.environment;
     const { tables, sealer, onBug } = options;
     const { graceMs } = this.#limits;
     // With reuse off nobody comes back to a session, but retries.
     const sessionTtlMs = options.isReusing === false ? graceMs : this.#limits.sessionTtlMs;
-    const [names, now] = [this.#names, this.#now];
+    const [names, environment] = [this.#names, this.#environment];
     const rows = new SealedRows({ tables, sealer, onDamaged: onBug });
-    const given = new GivenAnswers({ rows, names, now });
+    const given = new GivenAnswers({ rows, names, now: () => environment.now() });
     this.#given = given;
     this.#store = new SessionStore({ rows, given, names, ttlMs: sessionTtlMs });
     const errands = new Errands(onBug);
     this.#errands = errands;
-    this.#retries = new Retries({ given, names, limits: this.#limits, errands });
+    this.#retries = new Retries({ given, names, limits: this.#limits, errands, environment });
     const counters = this.counters;
     this.#live = new LiveSessions({ store: this.#store, limits: this.#limits, counters, errands });
     this.#replays = new Replays({
       clientOf: options.clientOf,
       names,
+      environment,
       // What the pump has not made durable yet is not told to anybody.
       settled: async (streamId, eventId) => this.#live.get(streamId)?.turn.told(eventId),
     });
@@ -88,7 +89,7 @@ export class Gateway implements GatewayAnswers {
       workspace: options.workspace,
       graceMs,
       sessionTtlMs,
-      now: this.#now,
+      environment,
       onBug,
       onParking: (session) => this.#live.makeRoom(session),
       onAbandoned: (session) => this.#live.giveUp(session, "abandoned"),
@@ -123,7 +124,7 @@ export class Gateway implements GatewayAnswers {
   async cleanUp(blobs: ClientBlobStore): Promise<number> {
     this.#given.forgetEnded();
     const { tables } = this.#options;
-    return this.#awaited(cleanUp({ tables, store: this.#store, blobs, nowMs: this.#now() }));
+    return this.#awaited(cleanUp({ tables, store: this.#store, blobs, nowMs: this.#environment.now() }));
   }
 
   get sessions(): readonly SessionRecord[] {
@@ -240,7 +241,7 @@ export class Gateway implements GatewayAnswers {
     const { includeUsage } = call.request;
     const answer = answerRef(
       { streamId: before.streamId, model, fromEvent: lastPause, includeUsage },
-      this.#now(),
+      this.#environment.now(),
     );
     const { keys, writes } = await this.#retries.rows(call, answer, session.record.sessionId);
     // Its time may have come meanwhile.
@@ -258,7 +259,7 @@ export class Gateway implements GatewayAnswers {
       responses: [...keys],
       parkedMax: call.parkedMax,
       historyBytes: call.bodyBytes,
-      updatedMs: this.#now(),
+      updatedMs: this.#environment.now(),
     };
     const reading = this.#reading(session);
     try {
@@ -293,7 +294,7 @@ export class Gateway implements GatewayAnswers {
     leaveRoom: () => void,
   ): Promise<Answer> {
     const { client, blobs } = this.#options.clientOf(principal);
-    const conversationId = session?.conversationId ?? randomBytes(16).toString("hex");
+    const conversationId = session?.conversationId ?? newId(this.#environment);
     const before = session === undefined ? undefined : checkpointOf(session);
     const ownKinds = this.#options.workspace?.kinds ?? [];
     const turn = { request, model, conversationId, before, messages, ownKinds };
@@ -301,10 +302,11 @@ export class Gateway implements GatewayAnswers {
     let isLost = false;
     // Whether or not the stream opens: `save` is told as well.
     kept.catch(() => (isLost = true));
-    const idempotencyKey = randomBytes(16).toString("hex");
-    const sessionId = randomBytes(16).toString("hex");
+    const idempotencyKey = newId(this.#environment);
+    const sessionId = newId(this.#environment);
     const { includeUsage } = request;
-    const answer = answerRef({ streamId: idempotencyKey, model, fromEvent: 0, includeUsage }, this.#now());
+    const nowMs = this.#environment.now();
+    const answer = answerRef({ streamId: idempotencyKey, model, fromEvent: 0, includeUsage }, nowMs);
     const { keys, writes } = await this.#retries.rows(call, answer, sessionId);
     const stream = await client.open({ idempotencyKey, first, isFresh: true });
     const record = newSession({
@@ -319,7 +321,7 @@ export class Gateway implements GatewayAnswers {
       historyBytes: call.bodyBytes,
       responses: [...keys],
       checkpoint: session?.checkpoint ?? "",
-      createdMs: this.#now(),
+      createdMs: nowMs,
     });
     const live = new Session(this.#sessionContext, record, { stream, blobs, isResumed: false });
     this.#live.add(live);
@@ -375,7 +377,7 @@ export class Gateway implements GatewayAnswers {
   async #resumed(call: EventsCall): Promise<Answer> {
     await this.#found.takeUp(call.principal, call.streamId);
     const parts = { live: this.#live, store: this.#store, replays: this.#replays, retries: this.#retries };
-    return resumeAnswer({ ...parts, catchUpMs: CATCH_UP_MS, now: this.#now }, call);
+    return resumeAnswer({ ...parts, catchUpMs: CATCH_UP_MS, now: () => this.#environment.now() }, call);
   }
 
   stop({ principal, streamId }: StopCall): Promise<void> {

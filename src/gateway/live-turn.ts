@@ -20,6 +20,7 @@ import {
   type ConversationState,
   type KvServerMessage,
 } from "../protocol/messages.ts";
+import type { Environment } from "../transport/environment.ts";
 import { type Inside, isInside } from "./joined-deltas.ts";
 import { type AnswerDelta, type AnswerState, initAnswer, neededBlob, project } from "./openai/index.ts";
 import { answerOwnExec, type Workspace } from "./own-execs.ts";
@@ -36,6 +37,7 @@ export interface LiveTurnOptions {
   readonly isResumed: boolean;
   /** Resolves with what is told, once it may be. Called for each pause after `fromEvent`, and for the end. */
   readonly settle: (pause: Pause, checkpoint: ConversationState | undefined) => Promise<AnswerDelta>;
+  readonly environment: Pick<Environment, "after">;
   /** For execs that are not the client's. */
   readonly workspace: Workspace | undefined;
   /** The stream is over for this gateway, in good order or not. */
@@ -146,9 +148,9 @@ export class LiveTurn {
       late.abort();
       this.#change();
     };
-    const timer = timeoutMs === undefined ? undefined : setTimeout(giveUp, timeoutMs);
+    const cancel = timeoutMs === undefined ? undefined : this.#options.environment.after(timeoutMs, giveUp);
     while (!isSo() && !this.#isOver && !late.signal.aborted) await this.#changed.promise;
-    clearTimeout(timer);
+    cancel?.();
   }
 
   /** What comes from here on is another answer. */

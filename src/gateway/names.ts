@@ -6,6 +6,7 @@
  * ones without anybody having written them down.
  */
 import { createHmac, createSecretKey, type KeyObject } from "node:crypto";
+import type { Environment } from "../transport/environment.ts";
 
 /** Nine letters and digits are what every known client gives back unchanged. */
 const TOOL_ID_CHARS = 9;
@@ -13,6 +14,11 @@ const ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789
 
 /** Of a row's key. */
 export const NAME_CHARS = 64;
+
+/** Of a conversation, a session or a stream. */
+export function newId({ randomBytes }: Pick<Environment, "randomBytes">): string {
+  return Buffer.from(randomBytes(16)).toString("hex");
+}
 
 export class Names {
   /** Five times as fast as with the bytes. */

@@ -4,6 +4,7 @@
 import type { Client, ClientBlobStore } from "../client/index.ts";
 import type { Sealer } from "../sealing/index.ts";
 import type { TableStore } from "../store/table-store.ts";
+import type { Environment } from "../transport/environment.ts";
 import type { ListedModel } from "./openai/index.ts";
 import type { Workspace } from "./own-execs.ts";
 
@@ -29,7 +30,8 @@ export interface GatewayOptions {
   readonly limits?: Partial<GatewayLimits>;
   /** Off: every request is a stream of its own (HOLDFAST_SESSION_REUSE=0). Default: on. */
   readonly isReusing?: boolean;
-  readonly now?: () => number;
+  /** Time, timers and randomness. */
+  readonly environment: Environment;
   readonly onBug: (bug: unknown) => void;
 }
 

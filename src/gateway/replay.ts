@@ -7,6 +7,7 @@ import { create, fromBinary } from "@bufbuild/protobuf";
 import type { Client, ClientBlobStore, ClientStream } from "../client/index.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import { type AgentServerMessage, AgentServerMessageSchema } from "../protocol/messages.ts";
+import type { Environment } from "../transport/environment.ts";
 import type { Names } from "./names.ts";
 import type { GatewayOptions } from "./options.ts";
 import {
@@ -26,6 +27,7 @@ const REPLAY_MS = 30_000;
 export interface ReplayParts {
   readonly clientOf: GatewayOptions["clientOf"];
   readonly names: Names;
+  readonly environment: Pick<Environment, "after">;
   /** Until what the stream said up to this event may be told. */
   readonly settled: (streamId: string, eventId: number) => Promise<void>;
 }
@@ -57,7 +59,9 @@ export class Replays {
     range: ReplayRange,
     signal: AbortSignal,
   ): Promise<readonly AnswerDelta[] | undefined> {
-    const patience = AbortSignal.any([signal, AbortSignal.timeout(REPLAY_MS)]);
+    const late = new AbortController();
+    const cancel = this.#parts.environment.after(REPLAY_MS, () => late.abort());
+    const patience = AbortSignal.any([signal, late.signal]);
     try {
       const deltas: AnswerDelta[] = [];
       for await (const delta of this.told(principal, range, { through: Infinity, signal: patience }))
@@ -66,6 +70,8 @@ export class Replays {
     } catch (cause) {
       if (cause instanceof HoldfastError) return undefined;
       throw cause;
+    } finally {
+      cancel();
     }
   }
 

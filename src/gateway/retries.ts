@@ -6,8 +6,8 @@
  *
  * Requests of one name are taken one after the other: two at once would both find nothing, and be generated twice.
  */
-import { setImmediate } from "node:timers/promises";
 import type { TableWrite } from "../store/table-store.ts";
+import type { Environment } from "../transport/environment.ts";
 import { choose, type DeliveryNews, step } from "./delivery.ts";
 import type { Errands } from "./errands.ts";
 import type { GivenAnswer, GivenAnswers } from "./given-answers.ts";
@@ -29,6 +29,7 @@ export interface RetryParts {
   readonly names: Names;
   readonly limits: RetryLimits;
   readonly errands: Errands;
+  readonly environment: Pick<Environment, "after">;
 }
 
 type Request = Pick<ChatCall, "principal" | "bodyHash" | "idempotencyKey" | "saysRetry">;
@@ -74,11 +75,11 @@ export class Retries {
       if (response !== undefined && response.bodyHash !== request.bodyHash) throw usedTwice();
       return response?.answer;
     }
-    const { given } = this.#parts;
+    const { given, environment } = this.#parts;
     const body = this.#bodyName(request);
     if ((await given.ofBody(body)).length === 0) return undefined;
     // A connection that was reset and the one that the retry came by are read in any order.
-    await setImmediate();
+    await new Promise<void>((resolve) => environment.after(0, resolve));
     const choice = choose(await given.ofBody(body), request);
     if (choice.kind === "new") return undefined;
     if (choice.kind === "take") await this.#take(choice.answer);

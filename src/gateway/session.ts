@@ -11,6 +11,7 @@ import { type AnswerDelta, answerLine, chain, levelled } from "./openai/index.ts
 import type { SessionRecord } from "./session-record.ts";
 import type { SessionStore } from "./session-store.ts";
 import type { TableWrite } from "../store/table-store.ts";
+import type { Environment } from "../transport/environment.ts";
 
 export interface SessionContext {
   readonly store: SessionStore;
@@ -18,7 +19,7 @@ export interface SessionContext {
   readonly workspace: Workspace | undefined;
   readonly graceMs: number;
   readonly sessionTtlMs: number;
-  readonly now: () => number;
+  readonly environment: Pick<Environment, "now" | "after">;
   readonly onBug: (bug: unknown) => void;
   /** It is about to wait for tool results. */
   readonly onParking: (session: Session) => void;
@@ -43,7 +44,7 @@ export class Session {
   isBusy = false;
   /** Another process took the request that is being answered, and may have died before all of it was in the stream. */
   isDoubtful: boolean;
-  #timer: NodeJS.Timeout | undefined;
+  #cancelTimer = (): void => undefined;
   #writing: Promise<unknown> = Promise.resolve();
   #isRemoved = false;
 
@@ -61,6 +62,7 @@ export class Session {
       settle: (pause, checkpoint) => this.#settle(pause, checkpoint),
       onOver: () => this.#over(),
       workspace: context.workspace,
+      environment: context.environment,
       onBug: context.onBug,
     });
     this.turn.onReaders = () => this.#watch();
@@ -87,14 +89,14 @@ export class Session {
   /** Judged by the clock, as its rows are: a machine that slept has missed the timer. */
   waitsFor(toolId: string): boolean {
     const { pending, updatedMs } = this.record;
-    const { now, sessionTtlMs } = this.#context;
-    if (this.#isRemoved || now() - updatedMs >= sessionTtlMs) return false;
+    const { environment, sessionTtlMs } = this.#context;
+    if (this.#isRemoved || environment.now() - updatedMs >= sessionTtlMs) return false;
     return pending.some((call) => call.toolId === toolId);
   }
 
   /** Stops the turn for good; what waits for it is told. */
   async stop(): Promise<void> {
-    clearTimeout(this.#timer);
+    this.#cancelTimer();
     await this.#remove({ withResponses: true });
     await this.turn.stream.abort();
   }
@@ -121,19 +123,18 @@ export class Session {
 
   /** Lets go of the stream without ending it. */
   leave(): void {
-    clearTimeout(this.#timer);
+    this.#cancelTimer();
     this.turn.stream.leave();
   }
 
   /** An answer that nobody reads, and a pause that nobody ends, are given up after a while. */
   #watch(): void {
-    clearTimeout(this.#timer);
-    const { graceMs, sessionTtlMs, onAbandoned, onExpired } = this.#context;
+    this.#cancelTimer();
+    const { environment, graceMs, sessionTtlMs, onAbandoned, onExpired } = this.#context;
     if (this.turn.isOver || this.turn.readers > 0) return;
     const isParked = this.record.state === "parked";
     const giveUp = (): void => (isParked ? onExpired : onAbandoned)(this);
-    this.#timer = setTimeout(giveUp, isParked ? sessionTtlMs : graceMs);
-    this.#timer.unref();
+    this.#cancelTimer = environment.after(isParked ? sessionTtlMs : graceMs, giveUp);
   }
 
   /** What a later request needs is durable before the client is told anything that could bring it. */
@@ -157,7 +158,7 @@ export class Session {
       answered: [],
       steps: delta.kind === "calls" ? delta.step : 0,
       checkpoint: checkpoint === undefined ? this.record.checkpoint : encodeState(checkpoint),
-      updatedMs: this.#context.now(),
+      updatedMs: this.#context.environment.now(),
     };
     await this.save();
     this.#watch();
@@ -165,7 +166,7 @@ export class Session {
   }
 
   #over(): void {
-    clearTimeout(this.#timer);
+    this.#cancelTimer();
     this.#context.onOver(this);
   }
 }

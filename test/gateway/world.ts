@@ -24,7 +24,7 @@ import { nodeSealing } from "../../src/sealing/node.ts";
 import { type HttpServer, serveHttp } from "../../src/server/http/index.ts";
 import { type Application, createServer } from "../../src/server/index.ts";
 import { memoryBlobStore, MemoryLog, memoryTableStore, openLogStreamStore } from "../../src/store/index.ts";
-import { memoryTransport } from "../../src/transport/index.ts";
+import { memoryTransport, systemEnvironment } from "../../src/transport/index.ts";
 import { authenticate } from "../server/http/rig.ts";
 import { Cable } from "./cable.ts";
 import { Life } from "./mortal.ts";
@@ -165,7 +165,7 @@ export class World {
         providers?.resolve(name).id ?? models.list().find(({ id }) => id === name || name === "")?.id,
       limits,
       isReusing,
-      now,
+      environment: { ...systemEnvironment(), now },
       onBug,
     });
     await gateway.start();
