@@ -4,7 +4,16 @@
  */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import { after, before, test } from "node:test";
@@ -85,6 +94,15 @@ test("every entry point can be imported", async () => {
     counts.some((count) => count > 0),
     "no entry point exports anything",
   );
+});
+
+test("npx runs the installed command, and what it prints is for npx as well", async () => {
+  const consumer = makeConsumer("command", []);
+  mkdirSync(join(consumer, "node_modules/.bin"));
+  symlinkSync("../holdfast/bin/holdfast.js", join(consumer, "node_modules/.bin/holdfast"));
+  const output = await run("npx", ["--offline", "holdfast", "--help"], consumer);
+  assert.match(output, /^Usage: holdfast /);
+  assert.match(output, /^ {2}npx holdfast serve /m);
 });
 
 test("what is not an entry point cannot be imported", async () => {

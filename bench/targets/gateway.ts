@@ -96,6 +96,7 @@ function surroundingsIn(directory: string, isReusing: boolean): Surroundings {
     cwd: directory,
     home: directory,
     platform: process.platform,
+    command: "holdfast",
     now: Date.now,
   };
 }

@@ -3,6 +3,7 @@
  */
 import type { ModelInfo } from "../agent/index.ts";
 import type { Durability } from "../protocol/frames.ts";
+import { shellWord } from "../protocol/shell-word.ts";
 import type { KeyNews } from "./first-key.ts";
 import { isLoopback, type ResolvedSettings } from "./settings.ts";
 import type { Terminal } from "./terminal.ts";
@@ -13,6 +14,8 @@ export interface Started {
   readonly durability: Durability;
   readonly keys: KeyNews;
   readonly models: readonly ModelInfo[];
+  /** A command to paste: `on("keys list")`. */
+  readonly on: (command: string) => string;
   /** What people should know once. */
   readonly notices: readonly string[];
 }
@@ -24,7 +27,7 @@ const DURABILITY: Readonly<Record<Durability, string>> = {
 };
 
 export function announce(
-  { url, settings, durability, keys, models, notices }: Started,
+  { url, settings, durability, keys, models, on, notices }: Started,
   term: Terminal,
 ): void {
   const { print, bold, dim } = term;
@@ -34,16 +37,19 @@ export function announce(
   line("data", settings.dataDir);
   line("durability", `${durability}: ${DURABILITY[durability]}`);
   announceModels(models, line);
-  announceKeys(keys, line, term.isScreen);
+  announceKeys(keys, on, line, term.isScreen);
   for (const text of warnings(url, settings)) line("warning", text);
   for (const text of notices) line("note", text);
   const base = `${localUrl(url, settings.host)}/v1`;
   line("OpenAI", `base URL ${bold(base)}, with the API key; for OpenCode, in opencode.json:`);
   for (const text of openCodeLines(base, models)) line("", dim(text));
   const insecure = settings.tls === undefined ? "" : "--insecure ";
-  line("try", `curl ${insecure}${base}/models -H "authorization: Bearer $(cat ${apiKeyPath(keys)})"`);
-  line("", "holdfast chat, holdfast demo");
-  line("stop", "Ctrl-C; clients come back by themselves when it runs again");
+  line("try", `curl ${insecure}${base}/models -H "authorization: Bearer ${apiKeyText(keys)}"`);
+  line("", `${on("chat")}`);
+  line(
+    "stop",
+    "Ctrl-C; Holdfast's clients reconnect by themselves when it runs again, OpenAI clients when they retry",
+  );
 }
 
 /** Who has configured no provider must know that nothing here thinks. */
@@ -68,9 +74,9 @@ function openCodeLines(base: string, models: readonly ModelInfo[]): readonly str
   ];
 }
 
-/** Where a command finds the API key; a variable when only its owner knows it. */
-function apiKeyPath(keys: KeyNews): string {
-  return "path" in keys ? keys.path : "<file with the API key>";
+/** How a shell gets the API key: from its file, or from the variable when only its owner knows it. */
+function apiKeyText(keys: KeyNews): string {
+  return "path" in keys ? `$(cat ${shellWord(keys.path)})` : "$HOLDFAST_API_KEY";
 }
 
 function isEveryAddress(host: string): boolean {
@@ -84,7 +90,12 @@ function localUrl(url: string, host: string): string {
   return `${protocol}//127.0.0.1:${port}`;
 }
 
-function announceKeys(keys: KeyNews, line: (title: string, text: string) => void, isScreen: boolean): void {
+function announceKeys(
+  keys: KeyNews,
+  on: Started["on"],
+  line: (title: string, text: string) => void,
+  isScreen: boolean,
+): void {
   switch (keys.kind) {
     case "made":
       line("API key", isScreen ? keys.apiKey : `in ${keys.path}`);
@@ -95,16 +106,16 @@ function announceKeys(keys: KeyNews, line: (title: string, text: string) => void
       line("", "for commands on this machine (readable by you alone)");
       break;
     case "file":
-      line("API key", `in ${keys.path}; more with \`holdfast keys create\``);
+      line("API key", `in ${keys.path}; more with: ${on("keys create")}`);
       break;
     case "environment":
-      line("API key", 'from HOLDFAST_API_KEY, for principal "default"; more with `holdfast keys create`');
+      line("API key", `from HOLDFAST_API_KEY, for principal "default"; more with: ${on("keys create")}`);
       break;
     case "table":
-      line("API key", "those that you made; see `holdfast keys list`");
+      line("API key", `those that you made; see: ${on("keys list")}`);
       break;
     case "none":
-      line("API key", "none is valid, so nobody can connect; make one with `holdfast keys create`");
+      line("API key", `none is valid, so no client can connect; make one with: ${on("keys create")}`);
       break;
   }
 }

@@ -30,6 +30,7 @@ import { plainScreen, ttyScreen } from "./chat/screen.ts";
 import { linkServer, type ServerLink } from "./chat/server-link.ts";
 import { openSession, type Session } from "./chat/session.ts";
 import { type Style, styleOf } from "./chat/style.ts";
+import { commandsOn } from "./commands-on.ts";
 import { describeFailure, usageError } from "./failures.ts";
 import { present } from "./field-check.ts";
 import { resolveSettings } from "./settings.ts";
@@ -152,12 +153,16 @@ async function linkOf(
       config: flags.config,
       env,
       cwd,
+      keysCreate: commandsOn(dataDir, surroundings)("keys create"),
       onStart: () => note("holdfast: no server runs yet; starting one in the background"),
       onNotice: (notice) => note(`holdfast: ${safeLine(notice)}`),
       onMoved: (url) => note(`holdfast: the server is at ${url} now; leave, and come back with --continue`),
     });
   } catch (error) {
-    const { text } = describeFailure(error, env["HOLDFAST_DEBUG"] === "1");
+    const { text } = describeFailure(error, {
+      isDebug: env["HOLDFAST_DEBUG"] === "1",
+      command: surroundings.command,
+    });
     note(text ?? "holdfast: no server");
     process.exitCode = EXIT_NO_SERVER;
     return undefined;
@@ -247,7 +252,8 @@ async function talk(setUp: Chat, link: ServerLink): Promise<number> {
     talking = new InteractiveChat(options);
     const exitCode = await talking.run();
     screen.status(undefined);
-    if (talking.isBusy) screen.note(style.dim("The turn goes on; holdfast chat --continue picks it up."));
+    if (talking.isBusy)
+      screen.note(style.dim(`The turn goes on; ${surroundings.command} chat --continue picks it up.`));
     return exitCode;
   } finally {
     input.close();

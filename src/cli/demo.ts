@@ -6,6 +6,7 @@
  * holds.
  */
 import { rmSync } from "node:fs";
+import { shellWord } from "../protocol/shell-word.ts";
 import { Board } from "./demo/board.ts";
 import type { Check } from "./demo/check.ts";
 import { readEvidence } from "./demo/evidence.ts";
@@ -81,7 +82,7 @@ async function perform(
     const { dataDir, homeKeyFile } = stage;
     board.print("Look for yourself:", board.style.dim);
     board.line(
-      `holdfast inspect --data-dir ${dataDir} --stream ${disk.idempotencyKey} --home-key-file ${homeKeyFile}`,
+      `${surroundings.command} inspect --data-dir ${shellWord(dataDir)} --stream ${disk.idempotencyKey} --home-key-file ${shellWord(homeKeyFile)}`,
     );
   }
   return checks;

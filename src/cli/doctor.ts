@@ -7,6 +7,7 @@
  */
 import type { StreamName } from "../core/stream-state.ts";
 import { HoldfastError } from "../protocol/errors.ts";
+import { shellWord } from "../protocol/shell-word.ts";
 import { openSqliteReadOnly, lockFile } from "../store/index.ts";
 import { lockPathOf } from "../store/sqlite/database.ts";
 import {
@@ -19,8 +20,10 @@ import {
 import { planSalvage, type SalvagePlan } from "../store/sqlite/salvage-plan.ts";
 import { replaceLog, withTwin } from "../store/sqlite/salvage.ts";
 import { lookAtLog } from "../store/sqlite/wal-look.ts";
+import { commandsOn } from "./commands-on.ts";
 import { existingDatabase } from "./database-path.ts";
 import { failure } from "./failures.ts";
+import { pastable } from "./own-command.ts";
 import { type Flags, resolveSettings } from "./settings.ts";
 import { scanStreams } from "./stream-scan.ts";
 import { type Surroundings, type Terminal, terminal, visible } from "./terminal.ts";
@@ -40,12 +43,17 @@ export async function doctor(flags: DoctorFlags, surroundings: Surroundings): Pr
   const path = existingDatabase(dataDir);
   const show = (lines: readonly string[], data: object): void => {
     const { print } = terminal(surroundings);
-    for (const line of flags.json === true ? [JSON.stringify(data)] : lines) print(line);
+    const { command } = surroundings;
+    const shown = flags.json === true ? [JSON.stringify(data)] : lines.map((line) => pastable(line, command));
+    for (const line of shown) print(line);
   };
   const isLogDamaged = lookAtLog(`${path}-wal`).kind === "damaged";
   if (flags.salvage === true && isLogDamaged) {
     const salvaged = await salvage(path, surroundings);
-    show(salvagedLines(salvaged, terminal(surroundings)), salvagedData(salvaged));
+    show(
+      salvagedLines(salvaged, commandsOn(dataDir, surroundings)("keys list"), terminal(surroundings)),
+      salvagedData(salvaged),
+    );
     if (salvaged.plan.commitsGone > 0) process.exitCode = EXIT_GONE;
     return;
   }
@@ -153,7 +161,7 @@ function planLines(plan: SalvagePlan | HoldfastError | undefined, dataDir: strin
   if (plan instanceof HoldfastError) return [plan.message];
   const { commitsKept, commitsGone, framesMended } = plan;
   return [
-    `holdfast doctor --salvage --data-dir ${dataDir} keeps ${count(commitsKept, "commit")} of the write-ahead log, ` +
+    `holdfast doctor --salvage --data-dir ${shellWord(dataDir)} keeps ${count(commitsKept, "commit")} of the write-ahead log, ` +
       `mends ${count(framesMended, "damaged frame")}, and gives up ${count(commitsGone, "commit")}.`,
   ];
 }
@@ -164,7 +172,11 @@ function planData(plan: SalvagePlan | HoldfastError | undefined): object {
   return { salvage: { commitsKept, commitsGone, framesMended } };
 }
 
-function salvagedLines({ plan, lost, aside }: Salvaged, { bold }: Terminal): readonly string[] {
+function salvagedLines(
+  { plan, lost, aside }: Salvaged,
+  keysList: string,
+  { bold }: Terminal,
+): readonly string[] {
   const { commitsKept, commitsGone, framesMended } = plan;
   const kept = `Kept: ${count(commitsKept, "commit")} of the write-ahead log; ${count(framesMended, "damaged frame")} mended.`;
   const log = `The damaged log is kept as ${aside}`;
@@ -180,7 +192,7 @@ function salvagedLines({ plan, lost, aside }: Salvaged, { bold }: Terminal): rea
     ...(lost.unreadable === 0
       ? []
       : [`  ${unreadableText(lost.unreadable)} cannot be read: what was in them is not known`]),
-    "A client with a newer acknowledgement says so when it returns. API keys that were revoked in these commits are valid again: see holdfast keys list",
+    `A client with a newer acknowledgement says so when it returns. API keys that were revoked in these commits are valid again: see ${keysList}`,
     log,
   ];
 }

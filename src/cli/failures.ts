@@ -7,6 +7,7 @@
  */
 import { CommanderError } from "commander";
 import { HoldfastError } from "../protocol/errors.ts";
+import { pastable } from "./own-command.ts";
 import { visible } from "./terminal.ts";
 
 export const EXIT_FAILED = 1;
@@ -35,12 +36,19 @@ export interface Failed {
   readonly text: string | undefined;
 }
 
-export function describeFailure(error: unknown, isDebug: boolean): Failed {
+export interface Telling {
+  /** With stack traces. */
+  readonly isDebug: boolean;
+  /** How the user runs `holdfast`. */
+  readonly command: string;
+}
+
+export function describeFailure(error: unknown, { isDebug, command }: Telling): Failed {
   // Commander has printed its message, the help or the version itself.
   if (error instanceof CommanderError) {
     return { exitCode: error.exitCode === 0 ? 0 : EXIT_USAGE, text: undefined };
   }
-  const message = printable(error instanceof Error ? error.message : String(error));
+  const message = pastable(printable(error instanceof Error ? error.message : String(error)), command);
   const stack = isDebug && error instanceof Error ? `\n${printable(describeStack(error))}` : "";
   if (error instanceof TemporaryFailure) {
     return { exitCode: EXIT_TRY_AGAIN, text: `holdfast: ${message}${stack}` };

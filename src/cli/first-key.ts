@@ -21,11 +21,11 @@ export type KeyNews =
   | { readonly kind: "none" };
 
 /** Before the port is opened. */
-export async function checkReachable(keys: ApiKeys, host: string): Promise<void> {
+export async function checkReachable(keys: ApiKeys, host: string, keysCreate: string): Promise<void> {
   if (isLoopback(host) || (await keys.hasAny())) return;
   throw failure(
-    `${host} can be reached from other machines, and there is no API key: run \`holdfast keys create\` ` +
-      "on this data directory or set HOLDFAST_API_KEY, then start again; or bind to 127.0.0.1",
+    `${host} can be reached from other machines, and there is no API key: make one with \`${keysCreate}\`, ` +
+      "or set HOLDFAST_API_KEY, then start again; or bind to 127.0.0.1",
   );
 }
 

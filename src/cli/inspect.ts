@@ -2,18 +2,19 @@
  * `holdfast inspect`: what is in a data directory.
  *
  * Without a key it tells names, lives and sizes; with the stream's key, or the home key that it is
- * derived from, what was said. It reads one snapshot of the database and changes nothing, so it may be used
+ * derived from, what was said. A home key that is kept on this machine is found without being named. It reads one snapshot of the database and changes nothing, so it may be used
  * while a server runs, or on a copy. Keys are never printed (E4).
  */
-import { parseHomeKey } from "../client-node/key-places.ts";
 import { DEFAULTS as RETENTION, retentionLeftMs } from "../core/retention.ts";
 import { writerEpochOf } from "../core/stream-state.ts";
+import { shellWord } from "../protocol/shell-word.ts";
 import { nodeSealing } from "../sealing/node.ts";
 import { openSqliteReadOnly } from "../store/index.ts";
-import { readFileIfThere } from "./data-dir.ts";
+import { commandsOn } from "./commands-on.ts";
 import { existingDatabase } from "./database-path.ts";
 import { failure, usageError } from "./failures.ts";
 import { type Flags, type ResolvedSettings, resolveSettings } from "./settings.ts";
+import { type KeyFlags, type SaidKey, saidKey, streamKeyOf } from "./stream-key.ts";
 import { type Rows, type Scan, scanLogs, type ScannedStream, scanStreams } from "./stream-scan.ts";
 import {
   duration,
@@ -27,11 +28,9 @@ import {
 } from "./terminal.ts";
 import { timeline, type TimelineEntry } from "./timeline.ts";
 
-export interface InspectFlags extends Pick<Flags, "dataDir" | "config"> {
+export interface InspectFlags extends Pick<Flags, "dataDir" | "config">, KeyFlags {
   readonly stream?: string;
   readonly principal?: string;
-  readonly homeKeyFile?: string;
-  readonly streamKey?: string;
   readonly json?: boolean;
 }
 
@@ -44,45 +43,18 @@ const UNKNOWN_TIME = "--:--:--.---";
 export async function inspect(flags: InspectFlags, surroundings: Surroundings): Promise<void> {
   const settings = resolveSettings(flags, surroundings);
   const path = existingDatabase(settings.dataDir);
-  const streamKeyOf = keySource(flags, surroundings.env);
+  const said = saidKey(flags, surroundings.env);
   const database = await openSqliteReadOnly(path, surroundings);
   try {
     const scan = await scanStreams(database.log);
     if (flags.stream === undefined) showList(scan, flags, settings, surroundings);
-    else
-      await showStream(
-        database.log,
-        pick(scan, flags.stream, flags.principal),
-        streamKeyOf,
-        flags,
-        surroundings,
-      );
+    else await showStream(database.log, pick(scan, flags.stream, flags.principal), said, flags, surroundings);
     if (scan.damage !== undefined) {
       throw failure(`a server would not start on this directory: ${scan.damage}; restore it from a backup`);
     }
   } finally {
     await database.close();
   }
-}
-
-/** How to get a stream's key, or undefined when none was given. Read first: a wrong key needs no database. */
-function keySource(
-  { streamKey, homeKeyFile }: InspectFlags,
-  env: Surroundings["env"],
-): ((idempotencyKey: string) => Uint8Array) | undefined {
-  if (streamKey !== undefined && homeKeyFile !== undefined) {
-    throw usageError("--stream-key and --home-key-file exclude each other");
-  }
-  if (streamKey !== undefined) {
-    const key = parseHomeKey(streamKey, "--stream-key");
-    return () => key;
-  }
-  const homeKeyText = homeKeyFile === undefined ? env["HOLDFAST_HOME_KEY"] : readFileIfThere(homeKeyFile);
-  if (homeKeyText === undefined && homeKeyFile !== undefined)
-    throw usageError(`there is no file ${homeKeyFile}`);
-  if (homeKeyText === undefined || homeKeyText === "") return undefined;
-  const homeKey = parseHomeKey(homeKeyText, homeKeyFile ?? "HOLDFAST_HOME_KEY");
-  return (idempotencyKey) => nodeSealing().deriveStreamKey(homeKey, idempotencyKey);
 }
 
 function pick({ streams }: Scan, idempotencyKey: string, principal: string | undefined): ScannedStream {
@@ -191,7 +163,9 @@ function showList(
   ))
     term.print(line);
   term.note("");
-  term.note("What was said: holdfast inspect --stream <STREAM> --home-key-file <file>");
+  const [newest] = summaries;
+  const stream = shellWord(newest?.idempotencyKey ?? "");
+  term.note(`What was said: ${commandsOn(settings.dataDir, surroundings)(`inspect --stream ${stream}`)}`);
 }
 
 function rowOf(summary: StreamSummary, nowMs: number): readonly string[] {
@@ -212,26 +186,34 @@ function rowOf(summary: StreamSummary, nowMs: number): readonly string[] {
 async function showStream(
   log: Rows,
   stream: ScannedStream,
-  streamKeyOf: ((idempotencyKey: string) => Uint8Array) | undefined,
+  said: SaidKey,
   flags: InspectFlags,
   surroundings: Surroundings,
 ): Promise<void> {
   const { retentionMs } = resolveSettings(flags, surroundings);
   const summary = summaryOf(stream, retentionMs, surroundings.now());
   const term = terminal(surroundings);
-  const entries =
-    streamKeyOf === undefined ? undefined : await read(log, stream, streamKeyOf(stream.name.idempotencyKey));
+  const { view, name } = stream;
+  const keyCheck = view.kind === "gone" ? view.keyCheck : view.state.keyCheck;
+  const key = await streamKeyOf({ idempotencyKey: name.idempotencyKey, keyCheck }, said, surroundings);
+  const entries = key.kind === "found" ? await read(log, stream, key.streamKey) : undefined;
   if (flags.json === true) {
     term.print(JSON.stringify({ ...jsonOf(summary), timeline: entries?.map(jsonOfEntry) ?? null }));
     return;
   }
   showSummary(summary, term);
-  if (entries === undefined) {
-    term.note("Its content is sealed. To read it give --home-key-file, --stream-key or HOLDFAST_HOME_KEY.");
-    return;
-  }
+  if (key.kind === "none") noteSealed(key.troubles, term);
+  if (entries === undefined) return;
   term.print("");
   for (const line of timelineLines(entries, term)) term.print(line);
+}
+
+function noteSealed(troubles: readonly string[], { note }: Terminal): void {
+  note(
+    "Its content is sealed, and no home key that is kept on this machine opens it. A key in the system's keyring is found from the client's workspace; " +
+      "else give --home-key-file, --stream-key or HOLDFAST_HOME_KEY.",
+  );
+  for (const trouble of troubles) note(`Not tried: ${visible(trouble)}`);
 }
 
 async function read(
@@ -239,16 +221,9 @@ async function read(
   stream: ScannedStream,
   streamKey: Uint8Array,
 ): Promise<readonly TimelineEntry[]> {
-  const sealing = nodeSealing();
   const { view, name, number } = stream;
-  const keyCheck = view.kind === "gone" ? view.keyCheck : view.state.keyCheck;
-  if (!sealing.equal(sealing.keyCheck(streamKey), keyCheck)) {
-    throw failure(
-      `this key does not open stream "${visible(name.idempotencyKey)}": it was sealed with another one`,
-    );
-  }
   if (view.kind === "gone") return [];
-  return timeline(await scanLogs(log, number), name, sealing.sealer(streamKey));
+  return timeline(await scanLogs(log, number), name, nodeSealing().sealer(streamKey));
 }
 
 function showSummary(summary: StreamSummary, { print, bold, dim }: Terminal): void {

@@ -8,6 +8,7 @@
 import type { ApiKeyLimits } from "../server/api-key-limits.ts";
 import { ApiKeys } from "../server/api-keys.ts";
 import { openSqlite } from "../store/index.ts";
+import { commandsOn } from "./commands-on.ts";
 import { reachServer } from "./control-client.ts";
 import { makeDataDir } from "./data-dir.ts";
 import { databasePath, existingDatabase } from "./database-path.ts";
@@ -45,7 +46,7 @@ export async function createKey(flags: KeysFlags, surroundings: Surroundings): P
   if (created.limits !== undefined) {
     note(`It is for /v1 alone, within these limits: ${limitsText(created.limits)}.`);
   }
-  note(`Revoke it with: holdfast keys revoke ${created.id}`);
+  note(`Revoke it with: ${commandsOn(dataDir, surroundings)(`keys revoke ${created.id}`)}`);
 }
 
 export async function listKeys(flags: KeysFlags, surroundings: Surroundings): Promise<void> {
@@ -58,7 +59,7 @@ export async function listKeys(flags: KeysFlags, surroundings: Surroundings): Pr
     return;
   }
   if (keys.length === 0) {
-    term.note("There are no API keys. Make one with: holdfast keys create");
+    term.note(`There are no API keys. Make one with: ${commandsOn(dataDir, surroundings)("keys create")}`);
     return;
   }
   // Most have none: a column for nothing would only make the lines longer.
@@ -81,7 +82,10 @@ export async function revokeKey(id: string, flags: KeysFlags, surroundings: Surr
   existingDatabase(dataDir);
   const publicId = idOf(id);
   const isRevoked = await withKeys(dataDir, surroundings, (keys) => keys.revoke(publicId));
-  if (!isRevoked) throw failure(`there is no API key ${visible(publicId)}; see: holdfast keys list`);
+  if (!isRevoked) {
+    const list = commandsOn(dataDir, surroundings)("keys list");
+    throw failure(`there is no API key ${visible(publicId)}; see: ${list}`);
+  }
   const { print } = terminal(surroundings);
   print(
     flags.json === true ? JSON.stringify({ id: publicId, revoked: true }) : `API key ${publicId} is revoked.`,

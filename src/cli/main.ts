@@ -1,10 +1,11 @@
 #!/usr/bin/env node
 /**
- * The `holdfast` command: hands the process over to the program and turns what comes back into an exit code.
+ * The `holdfast` command: hands the process over to the program and turns what it throws into a message and an exit code.
  */
 import process from "node:process";
 import { findHomeDirectory } from "../client-node/scope.ts";
 import { describeFailure, usageError } from "./failures.ts";
+import { installation, ownCommand } from "./own-command.ts";
 import { program } from "./program.ts";
 
 // What a command writes is its user's alone, also in a directory that others may read.
@@ -19,7 +20,9 @@ process.stdout.on("error", (error: Error) => {
 // The reader of the log may be gone, or the disk that it lies on may be full; a server goes on, and above all stops in order.
 process.stderr.on("error", () => undefined);
 
+const command = ownCommand(installation(process.cwd(), process.env));
 const surroundings = {
+  command,
   stdout: process.stdout,
   stderr: process.stderr,
   env: process.env,
@@ -37,7 +40,10 @@ const surroundings = {
 try {
   await program(surroundings).parseAsync();
 } catch (error) {
-  const { exitCode, text } = describeFailure(error, process.env["HOLDFAST_DEBUG"] === "1");
+  const { exitCode, text } = describeFailure(error, {
+    isDebug: process.env["HOLDFAST_DEBUG"] === "1",
+    command,
+  });
   if (text !== undefined) process.stderr.write(`${text}\n`);
   process.exitCode = exitCode;
 }

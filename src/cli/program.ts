@@ -17,6 +17,7 @@ import { DEFAULT_HOST, DEFAULT_LOG_LEVEL, DEFAULT_PORT, type Flags } from "./set
 import type { Surroundings } from "./terminal.ts";
 
 export function program(surroundings: Surroundings): Command {
+  const { command: holdfast } = surroundings;
   const root = new Command("holdfast");
   root
     .description("Keeps AI-agent streams alive: cut the network, kill either side, and the stream goes on.")
@@ -36,12 +37,12 @@ export function program(surroundings: Surroundings): Command {
       "after",
       `
 Examples:
-  holdfast demo                                 see what it does, in half a minute
-  holdfast chat                                 talk with an agent, here
-  holdfast serve                                run a server on this machine
-  holdfast keys create --label laptop           make an API key
-  holdfast inspect                              list the streams on disk
-  holdfast doctor                               check that what is on disk is whole
+  ${holdfast} demo   # see what it does, in half a minute
+  ${holdfast} chat   # talk with an agent, here
+  ${holdfast} serve   # run a server on this machine
+  ${holdfast} keys create --label laptop   # make an API key
+  ${holdfast} inspect   # list the streams on disk
+  ${holdfast} doctor   # check that what is on disk is whole
 
 Environment: HOLDFAST_HOST, HOLDFAST_PORT, HOLDFAST_DATA_DIR, HOLDFAST_API_KEY, HOLDFAST_HOME_KEY,
 HOLDFAST_RELIABLE, HOLDFAST_PERSISTENCE, HOLDFAST_RETRY_LOOKBACK_WINDOW_MS, HOLDFAST_DEBUG=1 (stack traces), NO_COLOR. Flags win over the environment, the environment over the
@@ -58,6 +59,7 @@ config file.`,
 }
 
 function addChat(root: Command, surroundings: Surroundings): void {
+  const { command: holdfast } = surroundings;
   subcommand(root, "chat", "talk with an agent in the terminal; its turns survive crashes of either side")
     .option("-p, --prompt <text>", "answer this one message and end; what is piped in is added to it")
     .option("-c, --continue", "go on with the last conversation of this workspace")
@@ -98,10 +100,10 @@ Without --url a server of the data directory is used, and started in the backgro
 Exit codes: 0 done, 1 the turn failed, 2 usage, 3 a tool was not allowed to run, 4 no server, 130 stopped.
 
 Examples:
-  holdfast chat
-  holdfast chat --continue
-  git diff | holdfast chat -p "What is wrong with this?" --no-tools
-  holdfast chat -p "Run the tests and fix what fails" --allow shell --allow write --json`,
+  ${holdfast} chat
+  ${holdfast} chat --continue
+  git diff | ${holdfast} chat -p "What is wrong with this?" --no-tools
+  ${holdfast} chat -p "Run the tests and fix what fails" --allow shell --allow write --json`,
     )
     .action(async (flags: ChatFlags) => {
       const { chat } = await import("./chat.ts");
@@ -110,6 +112,7 @@ Examples:
 }
 
 function addServe(root: Command, surroundings: Surroundings): void {
+  const { command: holdfast } = surroundings;
   subcommand(root, "serve", "run the server: agents with models, whose turns survive")
     .option("-p, --port <port>", `port to listen on, 0 = any free one (default: ${DEFAULT_PORT})`)
     .option("--host <address>", `address to listen on (default: ${DEFAULT_HOST})`)
@@ -144,13 +147,13 @@ function addServe(root: Command, surroundings: Surroundings): void {
       "after",
       `
 The first start on loopback makes an API key, shows it once, and keeps it in <data-dir>/api-key.
-An address that other machines can reach needs an API key first: holdfast keys create, or HOLDFAST_API_KEY.
+An address that other machines can reach needs an API key first: ${holdfast} keys create, or HOLDFAST_API_KEY.
 Logs are JSON lines on standard error.
 
 Examples:
-  holdfast serve
-  holdfast serve --port 8080 --data-dir ./data
-  HOLDFAST_API_KEY=... holdfast serve --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem --allow-host agents.example.com`,
+  ${holdfast} serve
+  ${holdfast} serve --port 8080 --data-dir ./data
+  HOLDFAST_API_KEY=... ${holdfast} serve --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem --allow-host agents.example.com`,
     )
     .action(async (flags: Flags) => {
       const { serve } = await import("./serve.ts");
@@ -159,16 +162,17 @@ Examples:
 }
 
 function addKeys(root: Command, surroundings: Surroundings): void {
+  const { command: holdfast } = surroundings;
   const keys = subcommand(root, "keys", "make, list and revoke API keys").addHelpText(
     "after",
     `
 Works while a server runs on the data directory (the server is asked) and while none does.
 
 Examples:
-  API_KEY=$(holdfast keys create --principal alice --label laptop)
-  holdfast keys create --label ci --models 'openai/gpt-*' --rate 60 --concurrency 4
-  holdfast keys list
-  holdfast keys revoke 4f1c02ab97`,
+  API_KEY=$(${holdfast} keys create --principal alice --label laptop)
+  ${holdfast} keys create --label ci --models 'openai/gpt-*' --rate 60 --concurrency 4
+  ${holdfast} keys list
+  ${holdfast} keys revoke 4f1c02ab97`,
   );
   keyCommand(keys, "create", "make an API key; it is shown this once")
     .option("--principal <name>", "who the API key stands for (default: default)")
@@ -203,6 +207,7 @@ function keyCommand(keys: Command, name: string, about: string): Command {
 }
 
 function addSessions(root: Command, surroundings: Surroundings): void {
+  const { command: holdfast } = surroundings;
   subcommand(root, "sessions", "list what the gateway of a running server has open")
     .addOption(dataDirOption())
     .addOption(configOption())
@@ -213,8 +218,8 @@ function addSessions(root: Command, surroundings: Surroundings): void {
 A session is open while it answers, and while it waits for the results of tools that its client runs.
 
 Examples:
-  holdfast sessions
-  holdfast sessions --json`,
+  ${holdfast} sessions
+  ${holdfast} sessions --json`,
     )
     .action(async (flags: SessionsFlags) => {
       const { sessions } = await import("./sessions.ts");
@@ -223,6 +228,7 @@ Examples:
 }
 
 function addInspect(root: Command, surroundings: Surroundings): void {
+  const { command: holdfast } = surroundings;
   subcommand(root, "inspect", "list the streams of a data directory, or show what one of them holds")
     .addOption(dataDirOption())
     .addOption(configOption())
@@ -237,13 +243,14 @@ function addInspect(root: Command, surroundings: Surroundings): void {
     .addHelpText(
       "after",
       `
-Reads only, also while a server runs, or from a copy of the directory. Content is sealed: to read it, give the
-key of the client that wrote it by --home-key-file, HOLDFAST_HOME_KEY or --stream-key.
+Reads only, also while a server runs, or from a copy of the directory. Content is sealed under the home key of the client
+that wrote it: the gateway's, a chat's, another program's. One that is kept on this machine is found; else name it by
+--home-key-file, HOLDFAST_HOME_KEY or --stream-key.
 
 Examples:
-  holdfast inspect
-  holdfast inspect --stream 9f0c... --home-key-file ~/.config/holdfast/home-key
-  holdfast inspect --data-dir ./copy --json`,
+  ${holdfast} inspect
+  ${holdfast} inspect --stream 9f0c...
+  ${holdfast} inspect --data-dir ./copy --json`,
     )
     .action(async (flags: InspectFlags) => {
       const { inspect } = await import("./inspect.ts");
@@ -252,6 +259,7 @@ Examples:
 }
 
 function addDoctor(root: Command, surroundings: Surroundings): void {
+  const { command: holdfast } = surroundings;
   subcommand(root, "doctor", "check whether a data directory is whole, and salvage a damaged write-ahead log")
     .addOption(dataDirOption())
     .addOption(configOption())
@@ -264,9 +272,9 @@ Without --salvage it reads only. With it the damaged log stays beside the databa
 Exit codes: 0 whole, or salvaged without a loss; 1 it could not be done; 2 usage; 3 damaged; 4 salvaged, and something is gone.
 
 Examples:
-  holdfast doctor
-  holdfast doctor --data-dir ./copy --json
-  holdfast doctor --salvage`,
+  ${holdfast} doctor
+  ${holdfast} doctor --data-dir ./copy --json
+  ${holdfast} doctor --salvage`,
     )
     .action(async (flags: DoctorFlags) => {
       const { doctor } = await import("./doctor.ts");

@@ -14,6 +14,7 @@ import { type HttpServer, serveHttp } from "../server/http/index.ts";
 import { type Application, LastingServer, newServerCounters } from "../server/index.ts";
 import { DATABASE_FILE } from "../store/index.ts";
 import { announce } from "./announcement.ts";
+import { commandsOn } from "./commands-on.ts";
 import { type Control, openControl, type ServerAbout, type SessionInfo } from "./control-server.ts";
 import { makeDataDir } from "./data-dir.ts";
 import { failure, systemCode, TemporaryFailure, usageError } from "./failures.ts";
@@ -86,7 +87,8 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
       sessions: () => lasting.standing.gateway.sessions.map(sessionInfo),
     });
     const { durability } = store.streams;
-    announce({ url: http.url, settings, durability, keys: news, models: models.list(), notices }, term);
+    const on = commandsOn(dataDir, surroundings);
+    announce({ url: http.url, settings, durability, keys: news, models: models.list(), on, notices }, term);
     ending = await Promise.race([
       stopped,
       idle?.idle.then(() => "Idle") ?? stopped,

@@ -4,6 +4,7 @@
  * Asked of the server: sessions are sealed on the disk, and only the process that runs them knows what they do now.
  */
 import { askSessions, type SessionInfo } from "./control-client.ts";
+import { commandsOn } from "./commands-on.ts";
 import { failure } from "./failures.ts";
 import { type Flags, resolveSettings } from "./settings.ts";
 import { minute, type Surroundings, table, terminal, visible } from "./terminal.ts";
@@ -16,7 +17,9 @@ export async function sessions(flags: SessionsFlags, surroundings: Surroundings)
   const { dataDir } = resolveSettings(flags, surroundings);
   const open = await askSessions(dataDir);
   if (open === undefined) {
-    throw failure(`no server runs on ${dataDir}; start one with: holdfast serve`);
+    throw failure(
+      `no server runs on ${dataDir}; start one with: ${commandsOn(dataDir, surroundings)("serve")}`,
+    );
   }
   const term = terminal(surroundings);
   if (flags.json === true) {

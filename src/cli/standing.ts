@@ -21,6 +21,7 @@ import {
 } from "../server/index.ts";
 import { type CommitLog, openSqliteStore, type ScanProgress, type SqliteStore } from "../store/index.ts";
 import type { GatewayAnswers } from "../gateway/index.ts";
+import { commandsOn } from "./commands-on.ts";
 import { checkReachable } from "./first-key.ts";
 import { type KeyAdmin, keyAdmin } from "./key-admin.ts";
 import { type GatewayGround, type OpenGateway, openGateway } from "./open-gateway.ts";
@@ -50,7 +51,7 @@ export async function openStanding(parts: StandingParts): Promise<ServeStanding>
   try {
     const { now } = surroundings;
     const keys = new ApiKeys({ tables: store.tables, now, environmentKey: settings.apiKey });
-    await checkReachable(keys, settings.host);
+    await checkReachable(keys, settings.host, commandsOn(settings.dataDir, surroundings)("keys create"));
     server = createServer({
       store: store.streams,
       blobs: store.blobs,

@@ -33,6 +33,8 @@ export interface Surroundings {
   readonly cwd: string;
   readonly home: string;
   readonly platform: NodeJS.Platform;
+  /** How the user runs `holdfast`, for messages to paste from. */
+  readonly command: string;
   readonly now: () => number;
 }
 

@@ -151,9 +151,19 @@ async function scopeId(tables: TableStore): Promise<string> {
   const known = await tables.get(ID);
   if (known === undefined)
     await tables.compareAndSwap(ID, NO_ROW, Buffer.from(randomBytes(16).toString("hex")));
-  const id = Buffer.from((known ?? (await tables.get(ID)))?.value ?? []).toString("utf8");
-  if (!SCOPE_ID.test(id)) throw new HoldfastError("stream_failed", "the id of this scope is damaged");
+  const id = await keptScopeId(tables);
+  if (id === undefined) throw new HoldfastError("stream_failed", "the id of this scope is damaged");
   return id;
+}
+
+/** Undefined when the database has none, or one that is none. */
+export async function keptScopeId(tables: Pick<TableStore, "get">): Promise<string | undefined> {
+  const id = Buffer.from((await tables.get(ID))?.value ?? []).toString("utf8");
+  return isScopeId(id) ? id : undefined;
+}
+
+export function isScopeId(text: string): boolean {
+  return SCOPE_ID.test(text);
 }
 
 async function waitForLock(path: string): Promise<FileLock> {

@@ -162,6 +162,7 @@ test("flags are checked, and say what is wrong with them", () => {
     cwd: import.meta.dirname,
     home: "/nowhere",
     platform: "linux",
+    command: "holdfast",
     now: () => 0,
   } as const;
   assert.throws(() => checkChatFlags({ continue: true, resume: "x" }, surroundings), /give one of them/);

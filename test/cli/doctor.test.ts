@@ -79,7 +79,7 @@ test("A3: a server refuses a damaged log, the doctor salvages it, and a client w
   assert.match(
     refused.stderr,
     new RegExp(
-      `is damaged: frame ${frame} .* commits lie there or behind it\\. Nothing was changed\\. .*holdfast doctor`,
+      `is damaged: frame ${frame} .* commits lie there or behind it\\. Nothing was changed\\. .*holdfast\\.js doctor`,
     ),
   );
   const looked = await cli.run(["inspect", ...cli.inDataDir]);

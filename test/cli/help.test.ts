@@ -18,6 +18,7 @@ const holdfast = program({
   cwd: "/",
   home: "/",
   platform: "linux",
+  command: "holdfast",
   now: () => 0,
 });
 

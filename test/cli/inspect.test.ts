@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { cpSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { Client } from "../../src/client/index.ts";
@@ -128,13 +128,16 @@ test("E4: a wrong key says so and shows nothing; keys are never printed", async 
   const show = ["inspect", "--stream", "tooled", ...cli.inDataDir];
   const refused = await cli.run(show, { HOLDFAST_HOME_KEY: wrong });
   assert.deepEqual([refused.code, refused.stdout], [1, ""]);
-  assert.match(refused.stderr, /^holdfast: this key does not open stream "tooled": .*\n$/);
+  assert.match(refused.stderr, /^holdfast: HOLDFAST_HOME_KEY does not open stream "tooled", .*\n$/);
   const right = await cli.run([...show, "--json"], { HOLDFAST_HOME_KEY: homeKeyText });
   assert.ok(right.stdout.includes(canary));
   const sealed = await cli.run(show);
   assert.equal(sealed.code, 0);
   assert.match(sealed.stdout, /life +completed/);
-  assert.match(sealed.stderr, /^Its content is sealed\. To read it give --home-key-file/);
+  assert.match(
+    sealed.stderr,
+    /^Its content is sealed, and no home key that is kept on this machine opens it\. .*give --home-key-file/,
+  );
   assert.ok(!sealed.stdout.includes(canary));
   for (const { stdout, stderr } of [refused, right, sealed]) {
     for (const key of [homeKeyText, wrong, server.apiKey]) assert.ok(!(stdout + stderr).includes(key));
@@ -146,6 +149,37 @@ test("E4: a wrong key says so and shows nothing; keys are never printed", async 
   const absent = await cli.run(["inspect", "--stream", "none", ...cli.inDataDir]);
   assert.equal(absent.code, 1);
   assert.match(absent.stderr, /^holdfast: there is no stream "none" in this directory\n$/);
+});
+
+test("the home key that belongs to a stream is found where its gateway and its clients keep theirs", async (t) => {
+  const cli = new Cli(t);
+  const server = await cli.serve();
+  const answer = await fetch(`${server.url}/v1/chat/completions`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${server.apiKey}`, "content-type": "application/json" },
+    body: JSON.stringify({ model: "rehearsal", messages: [{ role: "user", content: `say ${canary}` }] }),
+  });
+  assert.equal(answer.status, 200);
+  await answer.arrayBuffer();
+  const client = clientOf(t, server);
+  await rest(await client.open({ idempotencyKey: "a-client's", first: userMessage(`say ${canary}`) }));
+  const gateways = answer.headers.get("x-holdfast-stream") ?? "";
+  const show = (stream: string, env = {}) => cli.run(["inspect", "--stream", stream, ...cli.inDataDir], env);
+  // The gateway keeps its home key in a file of its own. A client keeps its own beside it, and none of them was named.
+  const keys = join(cli.home, ".config/holdfast/keys");
+  writeFileSync(join(keys, "a".repeat(32)), `${homeKeyText}\n`);
+  writeFileSync(join(keys, "0".repeat(32)), "damaged\n");
+  for (const stream of [gateways, "a-client's"]) {
+    for (const env of [{}, { HOLDFAST_HOME_KEY: Buffer.alloc(32, 8).toString("base64url") }]) {
+      const shown = await show(stream, env);
+      assert.ok(shown.stdout.includes(canary), `${stream}: ${shown.stdout}${shown.stderr}`);
+      assert.ok(!(shown.stdout + shown.stderr).includes(homeKeyText));
+    }
+  }
+  rmSync(join(keys, "a".repeat(32)));
+  const lost = await show("a-client's");
+  assert.deepEqual([lost.code, lost.stdout.includes(canary)], [0, false]);
+  assert.match(lost.stderr, /^Not tried: .*0{32}: it holds no home key$/m);
 });
 
 test("inspecting changes no byte of a directory that nobody serves", async (t) => {

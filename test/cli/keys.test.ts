@@ -118,7 +118,10 @@ test("mistakes: no directory, no such id, names that cannot be", async (t) => {
   await cli.run(["keys", "create", ...cli.inDataDir]);
   const unknown = await cli.run(["keys", "revoke", "0123456789", ...cli.inDataDir]);
   assert.deepEqual([unknown.code, unknown.stdout], [1, ""]);
-  assert.match(unknown.stderr, /^holdfast: there is no API key 0123456789; see: holdfast keys list\n$/);
+  assert.match(
+    unknown.stderr,
+    /^holdfast: there is no API key 0123456789; see: \S.* keys list --data-dir .*\n$/,
+  );
   const named = await cli.run(["keys", "create", "--principal", "a\tb", ...cli.inDataDir]);
   assert.equal(named.code, 2);
   assert.match(named.stderr, /^holdfast: a principal is plain text without control characters\n$/);

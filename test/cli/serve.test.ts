@@ -106,7 +106,10 @@ test("E7: an address that others can reach is refused without an API key, and wa
   const cli = new Cli(t);
   const refused = await cli.run(["serve", "--port", "0", "--host", "0.0.0.0", ...cli.inDataDir]);
   assert.equal(refused.code, 1);
-  assert.match(refused.stderr, /^holdfast: 0\.0\.0\.0 can be reached .* `holdfast keys create` .*\n$/);
+  assert.match(
+    refused.stderr,
+    /^holdfast: 0\.0\.0\.0 can be reached .* `\S.* keys create --data-dir .*`, .*\n$/,
+  );
   assert.equal(refused.stdout, "");
   const fromEnvironment = await cli.serve(["--host", "0.0.0.0"], {
     HOLDFAST_API_KEY: "an-api-key-from-the-environment",
@@ -234,12 +237,13 @@ test("a person at a terminal is shown the API key that the first start makes, th
     cwd: "/",
     home: "/",
     platform: process.platform,
+    command: "holdfast",
     now: Date.now,
   };
   const settings = resolveSettings({ dataDir: "data" }, surroundings);
   const keys = { kind: "made", apiKey: "hf_id_secret", path: "data/api-key" } as const;
   announce(
-    { url: "http://127.0.0.1:1", settings, durability: "fsync", keys, models: [], notices: [] },
+    { url: "http://127.0.0.1:1", settings, durability: "fsync", keys, models: [], on: String, notices: [] },
     terminal(surroundings),
   );
   assert.match(lines.join(""), /API key +hf_id_secret\n/);

@@ -11,7 +11,16 @@ import { Cli } from "./cli-process.ts";
 const screen = { write: () => true };
 
 function surroundings(cwd: string, env: Record<string, string> = {}): Surroundings {
-  return { stdout: screen, stderr: screen, env, cwd, home: "/users/u", platform: "linux", now: () => 0 };
+  return {
+    stdout: screen,
+    stderr: screen,
+    env,
+    cwd,
+    home: "/users/u",
+    platform: "linux",
+    command: "holdfast",
+    now: () => 0,
+  };
 }
 
 test("every wrong field is refused by its name, with what it should be", () => {

@@ -25,6 +25,8 @@ export interface ServerLink {
 export interface LinkOptions extends LocalServerOptions {
   readonly url: string | undefined;
   readonly onMoved: (url: string) => void;
+  /** The command that makes an API key, to paste. */
+  readonly keysCreate: string;
 }
 
 const SIGN_OF_LIFE_MS = 20_000;
@@ -54,7 +56,7 @@ async function localLink(options: LinkOptions): Promise<ServerLink> {
   const apiKey = first.apiKey ?? nonEmpty(env["HOLDFAST_API_KEY"]);
   if (apiKey === undefined) {
     throw failure(
-      `the server at ${first.url} has API keys, and none of them is here: make one with \`holdfast keys create\` and set HOLDFAST_API_KEY`,
+      `the server at ${first.url} has API keys, and none of them is here: make one with \`${options.keysCreate}\` and set HOLDFAST_API_KEY`,
     );
   }
   const timer = setInterval(() => void askServer(dataDir).catch(() => undefined), SIGN_OF_LIFE_MS);

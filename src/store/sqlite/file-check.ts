@@ -8,6 +8,7 @@
  */
 import { closeSync, fstatSync, openSync, readSync, statSync } from "node:fs";
 import { dirname } from "node:path";
+import { shellWord } from "../../protocol/shell-word.ts";
 import { HoldfastError } from "../../protocol/errors.ts";
 import { APPLICATION_ID, DATABASE_FORMAT } from "./schema.ts";
 import { frameOffset } from "./wal-frames.ts";
@@ -72,7 +73,7 @@ function damagedLog(path: string, { badFrame = 0, header, marksBehind }: LogLook
 }
 
 function restoreOrSalvage(path: string): string {
-  return `Restore the data directory from a backup, or see what can be kept: holdfast doctor --data-dir ${dirname(path)}`;
+  return `Restore the data directory from a backup, or see what can be kept: holdfast doctor --data-dir ${shellWord(dirname(path))}`;
 }
 
 /** SQLite would take the write-ahead log of a lost database for that of a new one, and mix the two. */
