@@ -95,7 +95,7 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
       lasting.givenUp.then(storeGivenUp),
     ]);
     const why = typeof ending === "string" ? ending : "No store";
-    term.note(`${why}: telling clients to come back, then stopping. Once more to stop at once.`);
+    term.note(`${why}: telling clients, then stopping. Once more to stop at once.`);
   } finally {
     idle?.stop();
     await takeDown(running);

@@ -30,7 +30,7 @@ import { JsonBodies } from "./json-body.ts";
 import type { GatewayMount, Guest, MountedCall } from "./mounted.ts";
 import { idempotencyKeyOf, lastEventIdOf } from "./request-headers.ts";
 import { NO_PROVIDERS, type ProviderSide } from "./provider-side.ts";
-import { MethodNotAllowed, noUpgrade, type Route, routeOf } from "./routes.ts";
+import { MethodNotAllowed, noUpgrade, type Route, routeOf, wrongBaseUrl } from "./routes.ts";
 import { type Asker, SaidRetries } from "./said-retries.ts";
 import { streamAnswer, type StreamedAnswer } from "./streamed-answer.ts";
 import { shuttingDown, Telling } from "./telling.ts";
@@ -227,6 +227,7 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
           call.destroy();
         });
     },
+    strayed: (baseUrl) => ({ ...errorBody(wrongBaseUrl(baseUrl)) }),
     refuse(mounted, { status, message }) {
       const error = new GatewayError({ status, type: "permission_error", code: "foreign", message });
       refuse(mounted, visited(mounted), error);

@@ -41,5 +41,7 @@ export interface GatewayMount {
   readonly prefix: string;
   handle(call: MountedCall): void;
   refuse(call: MountedCall, refusal: { readonly status: number; readonly message: string }): void;
+  /** Members of the 404 that clients with a wrong base URL get. */
+  strayed(baseUrl: string): Readonly<Record<string, unknown>>;
   close(): void;
 }

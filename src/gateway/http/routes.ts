@@ -39,10 +39,19 @@ const MODEL_CHARS_MAX = 512;
 export function routeOf(method: string, path: string): Route {
   const place = placeOf(path);
   if (place === undefined) {
-    throw refusal(404, "unknown_url", `Nothing is served under this path. There is: ${SERVED}.`);
+    throw refusal(
+      404,
+      "unknown_url",
+      `Nothing is served under this path. The base URL ends with /v1, once. There is: ${SERVED}.`,
+    );
   }
   if (!place.methods.includes(method)) throw new MethodNotAllowed(place.methods);
   return place.route;
+}
+
+/** For a request that missed the gateway, as clients send it whose base URL has no /v1 or something before it. */
+export function wrongBaseUrl(baseUrl: string): GatewayError {
+  return refusal(404, "unknown_url", `Nothing is served under this path. Use ${baseUrl} as the base URL.`);
 }
 
 /** With what may be used instead. */

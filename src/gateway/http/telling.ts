@@ -17,29 +17,34 @@ export class Telling {
 
   /** As the client is told of it. */
   failed(cause: unknown): GatewayError {
-    const error = cause instanceof CallEnded ? shuttingDown() : toGatewayError(cause);
+    const error = cause instanceof CallEnded ? cutByShutdown() : toGatewayError(cause);
     this.#onFailure(error, cause);
     return error;
   }
 }
 
+/** To a client whose answer was under way. */
+function cutByShutdown(): GatewayError {
+  return unavailable("shutting_down", `The server is shutting down. ${RETRY} when it runs again: ${KEPT}.`);
+}
+
+/** To a client whose request had not begun. */
 export function shuttingDown(): GatewayError {
-  return new GatewayError({
-    status: 503,
-    type: "server_error",
-    code: "shutting_down",
-    message: "The server is shutting down. Send the request again in a moment: its answer is kept.",
-    retryAfterMs: 1_000,
-  });
+  return unavailable(
+    "shutting_down",
+    `The server is shutting down and has not begun this request. ${RETRY} when it runs again.`,
+  );
 }
 
 /** Deltas that stop without an end. */
 export function lostAnswer(): GatewayError {
-  return new GatewayError({
-    status: 503,
-    type: "server_error",
-    code: "answer_interrupted",
-    message: "The answer was interrupted. Send the request again: it goes on where it was.",
-    retryAfterMs: 1_000,
-  });
+  return unavailable("answer_interrupted", `The answer was interrupted. ${RETRY}: ${KEPT}.`);
+}
+
+const RETRY = "Send the same request again";
+/** What a restart costs: nothing that was finished, and one more generation of what was not. */
+const KEPT = "finished steps are kept, and a step that was cut off is generated again";
+
+function unavailable(code: string, message: string): GatewayError {
+  return new GatewayError({ status: 503, type: "server_error", code, message, retryAfterMs: 1_000 });
 }

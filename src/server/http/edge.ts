@@ -146,7 +146,10 @@ export function createEdge(options: EdgeOptions): (exchange: Exchange) => void {
         const { principal, limits, token } = await signIn(pass);
         if (isLimited(limits)) throw onlyMounted();
         if (options.isStopped()) {
-          throw new HoldfastError("unavailable", "this server is shutting down; come back");
+          throw new HoldfastError(
+            "unavailable",
+            "this server is shutting down; reconnect when it runs again",
+          );
         }
         const call = options.calls[route.kind];
         if (call === undefined) throw new HoldfastError("not_found", "this server keeps no blobs");
@@ -249,7 +252,15 @@ export function createEdge(options: EdgeOptions): (exchange: Exchange) => void {
     const pass = begin(exchange, route?.kind ?? "other", headers);
     if (route === undefined) {
       const message = "nothing is served under this path";
-      answerJson(pass.exchange, 404, { code: "not_found", message, served: SERVED_PATHS });
+      const ofMounts = options.mounts.flatMap((mount) =>
+        Object.entries(mount.strayed(baseUrlOf(mount, exchange))),
+      );
+      answerJson(pass.exchange, 404, {
+        ...Object.fromEntries(ofMounts),
+        code: "not_found",
+        message,
+        served: SERVED_PATHS,
+      });
     } else if (!route.methods.includes(exchange.method)) {
       const message = `use ${route.methods.join(" or ")}`;
       answerJson(pass.exchange, 405, { code: "unimplemented", message }, { allow: route.methods.join(", ") });
@@ -263,6 +274,11 @@ export function createEdge(options: EdgeOptions): (exchange: Exchange) => void {
         });
     }
   };
+}
+
+/** As the client reached this port: its Host was judged before. */
+function baseUrlOf({ prefix }: Mount, { isSecure, host }: Exchange): string {
+  return `${isSecure ? "https" : "http"}://${host}${prefix.replace(/\/$/, "")}`;
 }
 
 /** Streams of our own protocol are not counted by API key: one that is limited must not get around its limits there. */

@@ -44,6 +44,8 @@ export interface Mount {
   handle(call: MountedCall): void;
   /** What the edge refuses before anything is looked at, said in the mount's shape. */
   refuse(call: MountedCall, refusal: { readonly status: number; readonly message: string }): void;
+  /** What a 404 of the port says to the mount's clients, which may have been given a wrong base URL. */
+  strayed(baseUrl: string): Readonly<Record<string, unknown>>;
   /** The server is shutting down: whoever has an answer open is told to come back. */
   close(): void;
 }

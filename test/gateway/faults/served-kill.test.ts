@@ -39,6 +39,11 @@ class Place {
     await this.#running?.exit;
   }
 
+  async stop(): Promise<void> {
+    this.#running?.signal("SIGTERM");
+    await this.#running?.exit;
+  }
+
   ask(messages: readonly Line[]): Exchange {
     const body = bodyOf(messages, { model: `local/${MODEL}` });
     return new Exchange(this.#running?.url ?? "", body, { apiKey: this.#running?.apiKey ?? "" });
@@ -116,6 +121,31 @@ test("killed in the middle of an answer: a retry has all of it for one model cal
   assert.equal(again.text, "All of the answer.", again.body);
   assert.equal(again.streamId, before.streamId);
   assert.equal(provider.calls.length, 2);
+});
+
+test("stopped in the middle of an answer behind a tool: its client is told what a retry costs, and that is what it costs", async (t) => {
+  let answers = 0;
+  const never = new Promise<void>(() => undefined);
+  const provider = await openaiProvider(t, (messages) => {
+    if (messages.length === 1) return { calls: [{ name: "look", args: { at: "a" } }] };
+    return answers++ === 0 ? inTwoHalves(never) : { text: "All of the answer." };
+  });
+  const place = new Place(t, provider, "openai-compatible");
+  await place.start();
+  const asked = [user("Look there")];
+  const looked = await place.ask(asked).reply();
+  const results = [...asked, said(looked), ...resultsOf(looked)];
+  const cut = place.ask(results);
+  await cut.until("Half of");
+  await place.stop();
+  const { body, isWhole, streamId } = await cut.reply();
+  assert.ok(!isWhole);
+  assert.match(body, /finished steps are kept, and a step that was cut off is generated again/);
+  await place.start();
+  const again = await place.ask(results).reply();
+  assert.equal(again.text, "All of the answer.", again.body);
+  assert.equal(again.streamId, streamId);
+  assert.equal(provider.calls.length, 3, "the tool's step was not generated again, the cut one was");
 });
 
 test("killed when the answer was complete and nobody had it: a retry costs no model call", async (t) => {

@@ -86,6 +86,30 @@ for (const version of VERSIONS) {
     assert.match(said.toString(), /^HTTP\/1\.1 426 /);
   });
 
+  test(`over HTTP/${version} a client with a wrong base URL is told the right one, in OpenAI's shape and in Connect's`, async (t) => {
+    const rig = await startGateway(t);
+    const asked = [
+      ["POST", "/chat/completions"],
+      ["GET", "/models"],
+      ["POST", "/api/v1/chat/completions"],
+      ["GET", "/v1"],
+    ] as const;
+    for (const [method, path] of asked) {
+      const answer = await ask(rig, version, { method, path, headers: AUTH });
+      assert.equal(answer.status, 404, path);
+      const told = readJson(answer.body);
+      assert.equal(told.get("code"), "not_found");
+      assert.deepEqual(told.get("error"), {
+        message: `Nothing is served under this path. Use ${rig.http.url}/v1 as the base URL.`,
+        type: "invalid_request_error",
+        param: null,
+        code: "unknown_url",
+      });
+    }
+    const twice = await ask(rig, version, { method: "POST", path: "/v1/v1/chat/completions", headers: AUTH });
+    assert.match(String(errorOf(twice).message), /The base URL ends with \/v1, once/);
+  });
+
   test(`E7: over HTTP/${version} a foreign Host or Origin reaches nothing`, async (t) => {
     const rig = await startGateway(t, {}, { allowedOrigins: ["https://app.example"] });
     const foreign = [

@@ -1,0 +1,83 @@
+/** Mends of what a user meets first: the command, its messages, the base URL, the harness. */
+import type { Mutation } from "./mutation.ts";
+
+export const MUTATIONS: readonly Mutation[] = [
+  {
+    name: "a message prints a command that only a global installation has",
+    file: "test/cli/pasted-commands.test.ts",
+    test: "a command is written as npx finds it",
+    patches: [
+      {
+        file: "src/cli/own-command.ts",
+        from: 'if (isWithin(cwd, projectOf(root)) || root.includes(NPX_CACHE)) return "npx holdfast";',
+        to: "",
+      },
+    ],
+  },
+  {
+    name: "a message prints a command for another data directory than it speaks of",
+    file: "test/cli/pasted-commands.test.ts",
+    test: "a message names the data directory that it speaks of",
+    patches: [
+      {
+        file: "src/cli/commands-on.ts",
+        from: 'dataDir === usualDataDir(surroundings) ? ""',
+        to: 'dataDir !== "" ? ""',
+      },
+    ],
+  },
+  {
+    name: "an error of the store names a command that its user cannot run",
+    file: "test/cli/pasted-commands.test.ts",
+    test: "an error from below the command line names the command as its user runs it",
+    patches: [{ file: "src/cli/own-command.ts", from: "() => `${command} `", to: '() => "holdfast "' }],
+  },
+  {
+    name: "inspect tries no home key but the one that was named",
+    file: "test/cli/inspect.test.ts",
+    test: "the home key that belongs to a stream is found where its gateway and its clients keep theirs",
+    patches: [
+      {
+        file: "src/cli/kept-home-keys.ts",
+        from: "yield* keysInFiles(places.directory, onTrouble);",
+        to: "",
+      },
+    ],
+  },
+  {
+    name: "HOLDFAST_HOME_KEY hides the home key that opens the stream",
+    file: "test/cli/inspect.test.ts",
+    test: "the home key that belongs to a stream is found where its gateway and its clients keep theirs",
+    patches: [
+      {
+        file: "src/cli/stream-key.ts",
+        from: "if (said.first !== undefined && opens(derived(said.first))) {",
+        to: "if (said.first !== undefined) {",
+      },
+    ],
+  },
+  {
+    name: "a client with a wrong base URL is not told the right one",
+    file: "test/gateway/http/routes.test.ts",
+    test: "over HTTP/1 a client with a wrong base URL is told the right one",
+    patches: [
+      {
+        file: "src/server/http/edge.ts",
+        from: "{ ...Object.fromEntries(ofMounts), code",
+        to: "{ code",
+      },
+    ],
+  },
+  {
+    name: "a client whose answer a shutdown cuts is promised that it is kept",
+    file: "test/gateway/http/delivery.test.ts",
+    test: "over HTTP/1 a shutdown tells open answers to come back",
+    patches: [
+      {
+        file: "src/gateway/http/telling.ts",
+        from: "finished steps are kept, and a step that was cut off is generated again",
+        to: "its answer is kept",
+      },
+    ],
+  },
+];
