@@ -45,7 +45,7 @@ export function announce(
   for (const text of openCodeLines(base, models)) line("", dim(text));
   const insecure = settings.tls === undefined ? "" : "--insecure ";
   line("try", `curl ${insecure}${base}/models -H "authorization: Bearer ${apiKeyText(keys)}"`);
-  line("", `${on("chat")}`);
+  line("", on("chat"));
   line(
     "stop",
     "Ctrl-C; Holdfast's clients reconnect by themselves when it runs again, OpenAI clients when they retry",

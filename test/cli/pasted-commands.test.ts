@@ -18,13 +18,13 @@ const PATIENCE_MS = 60_000;
 const here = { root: "/src/holdfast", cwd: "/src/holdfast", isOnPath: false, node: "/usr/bin/node" };
 
 test("a command is written as npx finds it in a checkout and in a project, and as the shell finds it elsewhere", () => {
-  const installed = "/home/u/app/node_modules/holdfast";
-  const global = { ...here, root: "/usr/lib/node_modules/holdfast", cwd: "/home/u", isOnPath: true };
+  const installed = "/users/u/app/node_modules/holdfast";
+  const global = { ...here, root: "/usr/lib/node_modules/holdfast", cwd: "/users/u", isOnPath: true };
   const written = [
     ownCommand(here),
     ownCommand({ ...here, cwd: "/src/holdfast/docs" }),
-    ownCommand({ ...here, root: installed, cwd: "/home/u/app/server" }),
-    ownCommand({ ...here, root: "/home/u/.npm/_npx/1a/node_modules/holdfast", cwd: "/home/u" }),
+    ownCommand({ ...here, root: installed, cwd: "/users/u/app/server" }),
+    ownCommand({ ...here, root: "/users/u/.npm/_npx/1a/node_modules/holdfast", cwd: "/users/u" }),
     ownCommand(global),
     ownCommand({ ...here, cwd: "/src/holdfast-data" }),
     ownCommand({ ...here, root: "/src/hold fast", cwd: "/" }),
@@ -47,7 +47,7 @@ test("a message names the data directory that it speaks of, unless the bare comm
     stderr: screen,
     env: { HOLDFAST_DATA_DIR: "/data" },
     cwd: "/",
-    home: "/home/u",
+    home: "/users/u",
     platform: "linux",
     command: "npx holdfast",
     now: () => 0,
