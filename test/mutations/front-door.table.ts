@@ -63,8 +63,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/server/http/edge.ts",
-        from: "{ ...Object.fromEntries(ofMounts), code",
-        to: "{ code",
+        from: "...Object.fromEntries(ofMounts),",
+        to: "",
       },
     ],
   },
