@@ -33,10 +33,12 @@ const tests = globSync("test/**/*.test.ts").toSorted();
 const isPure = (path: string): boolean => /^test\/(?:core|turn)\//.test(path);
 /** Generous: a test that takes longer waits for something that will not come. */
 const testMs = 300_000;
+/** Many tests wait for processes, disks and timers most of their time: one file more than there are cores keeps the cores busy. */
+const atOnce = availableParallelism() + 1;
 const runTests = [
   "--test",
   "--test-reporter=spec",
-  `--test-concurrency=${String(availableParallelism())}`,
+  `--test-concurrency=${String(atOnce)}`,
   `--test-timeout=${String(testMs)}`,
 ];
 
