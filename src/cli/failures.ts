@@ -17,7 +17,7 @@ export const EXIT_TRY_AGAIN = 75;
 
 /** The user can put it right by another command line or configuration. */
 export function usageError(message: string): HoldfastError {
-  return new HoldfastError("invalid_frame", message);
+  return new HoldfastError("invalid_argument", message);
 }
 
 /** The command was fine, the world is not. */
@@ -57,7 +57,7 @@ export function describeFailure(error: unknown, { isDebug, command }: Telling): 
     const hint = isDebug ? "" : "\nThis is a bug. HOLDFAST_DEBUG=1 shows where it happened.";
     return { exitCode: EXIT_FAILED, text: `holdfast: ${message}${hint}${stack}` };
   }
-  const isUsage = error.code === "invalid_frame" || error.code === "too_large";
+  const isUsage = error.code === "invalid_argument" || error.code === "too_large";
   return { exitCode: isUsage ? EXIT_USAGE : EXIT_FAILED, text: `holdfast: ${message}${stack}` };
 }
 

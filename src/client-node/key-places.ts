@@ -31,7 +31,7 @@ export function parseHomeKey(text: string, from: string): Uint8Array {
   const isExact = Buffer.from(homeKey).toString("base64url") === trimmed.replace(/=+$/, "");
   if (!isExact || homeKey.length !== KEY_BYTES) {
     throw new HoldfastError(
-      "invalid_frame",
+      "invalid_argument",
       `${from} must be ${KEY_BYTES} bytes in base64url (43 characters); it is something else. ` +
         `Make one with: node -p "crypto.randomBytes(32).toString('base64url')"`,
     );

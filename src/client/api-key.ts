@@ -26,7 +26,7 @@ function cleaned(apiKey: string | undefined): string | undefined {
     if (VISIBLE_ASCII.test(text)) return text;
   }
   throw new HoldfastError(
-    "invalid_frame",
+    "invalid_argument",
     "apiKey must be one word of visible ASCII characters, such as `holdfast keys create` prints; it is something else",
   );
 }

@@ -7,15 +7,14 @@
 import { inspect } from "../core/auto-resume.ts";
 import { type Outcome, recover, type Recovered } from "../core/journal.ts";
 import { HoldfastError } from "../protocol/errors.ts";
-import { checkName } from "../protocol/frame-check.ts";
 import type { Role } from "../protocol/frames.ts";
-import { LIMITS } from "../protocol/limits.ts";
 import type { Sealing } from "../sealing/index.ts";
 import { type Environment, systemEnvironment } from "../transport/environment.ts";
 import type { BlobCalls, Connect } from "../transport/transport.ts";
 import { appendRecord, type JournalContents, readJournal } from "./journal-file.ts";
 import { JournalPlaces } from "./journal-places.ts";
 import type { JournalStore } from "./journal-store.ts";
+import { checkOwnName } from "./own-names.ts";
 import { memoryJournalStore } from "./memory-journal-store.ts";
 import {
   beginReport,
@@ -289,7 +288,7 @@ export class Client<HomeKey = Uint8Array> {
   async #makeRoom(idempotencyKey: string): Promise<void> {
     const { journal, journals } = await this.#read(idempotencyKey);
     if (journal !== undefined && journal.outcome === undefined) {
-      throw new HoldfastError("seqno_conflict", "this stream has a journal here already: resume it");
+      throw new HoldfastError("already_exists", "this stream has a journal here already: resume it");
     }
     await journals.remove(idempotencyKey);
   }
@@ -298,7 +297,7 @@ export class Client<HomeKey = Uint8Array> {
     checkStreamName(idempotencyKey);
     const holder = await this.#writing.claim(idempotencyKey);
     if (holder !== undefined) {
-      throw new HoldfastError("fenced", `${holder} writes to that stream already: follow it instead`);
+      throw new HoldfastError("busy", `${holder} writes to that stream already: follow it instead`);
     }
     try {
       return await run();
@@ -358,7 +357,7 @@ interface Found extends JournalContents {
 }
 
 function checkStreamName(idempotencyKey: string): void {
-  checkName(idempotencyKey, LIMITS.idempotencyKeyBytesMax, "an idempotency key", true);
+  checkOwnName(idempotencyKey, "an idempotency key");
 }
 
 /** Nobody listens for bugs: where the platform has a place for them, they go there. */

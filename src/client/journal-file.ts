@@ -129,9 +129,7 @@ export class JournalFile {
   #fail(cause: unknown): void {
     if (this.#hasFailed) return;
     this.#hasFailed = true;
-    this.#options.failed(
-      cause instanceof HoldfastError ? cause : new HoldfastError("unavailable", String(cause), { cause }),
-    );
+    this.#options.failed(HoldfastError.from(cause, "unavailable"));
   }
 
   async #compact(): Promise<void> {

@@ -10,7 +10,7 @@ import { HoldfastError } from "../protocol/errors.ts";
 const TIMER_MS_MAX = 2 ** 31 - 1;
 
 export function invalidOption(message: string): HoldfastError {
-  return new HoldfastError("invalid_frame", message);
+  return new HoldfastError("invalid_argument", message);
 }
 
 /** Refuses what is no object, and names that are not among those of `known`: most of them are misspelt. */

@@ -24,7 +24,7 @@ type RetrySettings = Some<Omit<retry.Options, "budget">> & {
 
 type Some<All> = { readonly [Key in keyof All]?: All[Key] | undefined };
 
-/** Throws `invalid_frame`, with the option's name, when one is wrong or there is none of that name. */
+/** Throws `invalid_argument`, with the option's name, when one is wrong or there is none of that name. */
 export function completeStreamOptions(given: StreamSettings = {}): Options {
   checkNames("stream", given, { ...DEFAULTS, persistence: true });
   flag("stream.persistence", given.persistence, true);

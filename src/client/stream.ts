@@ -207,7 +207,7 @@ export class ClientStream {
 
   async #say(saying: Pick<Saying, "body"> & Partial<Saying>): Promise<number> {
     if (this.#state.role === "reader") {
-      throw new HoldfastError("invalid_frame", "a reader cannot say anything: take the stream over first");
+      throw new HoldfastError("invalid_argument", "a reader cannot say anything: take the stream over first");
     }
     const said = this.#speech.say({ isClose: false, execId: undefined, isReply: false, ...saying });
     this.#speak();

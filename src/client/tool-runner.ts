@@ -73,9 +73,7 @@ export class ToolRunner {
       return undefined;
     } catch (cause) {
       // It may have been an exec: going on as if it were none would leave it without an answer.
-      return cause instanceof HoldfastError
-        ? cause
-        : new HoldfastError("invalid_frame", String(cause), { cause });
+      return HoldfastError.from(cause, "invalid_frame");
     }
   }
 

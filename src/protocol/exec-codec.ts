@@ -76,7 +76,7 @@ export function readExecOrder(message: Uint8Array): ExecOrder | undefined {
     const execId = abortedExecId(found.bytes);
     return execId === undefined ? undefined : { kind: "abort", execId };
   } catch (cause) {
-    throw cause instanceof HoldfastError ? cause : invalidFrame("the agent message cannot be read", cause);
+    throw HoldfastError.from(cause, "invalid_frame", "the agent message cannot be read");
   }
 }
 

@@ -41,15 +41,22 @@ export function checkSafeInteger(value: number, what: string): void {
 
 /** `required` is for names without which the frame means nothing. */
 export function checkName(text: string, bytesMax: number, what: string, required: boolean): void {
-  if (required && text === "") {
-    throw invalidFrame(`${what} is empty`);
-  }
+  const objection = nameObjection(text, bytesMax, what, required);
+  if (objection !== undefined) throw invalidFrame(objection);
+}
+
+/** Why a text cannot be a name; undefined when it can. */
+export function nameObjection(
+  text: string,
+  bytesMax: number,
+  what: string,
+  required: boolean,
+): string | undefined {
+  if (required && text === "") return `${what} is empty`;
   if (text.length > bytesMax) {
-    throw invalidFrame(`${what} has ${text.length} characters, at most ${bytesMax} are allowed`);
+    return `${what} has ${text.length} characters, at most ${bytesMax} are allowed`;
   }
-  if (!VISIBLE_ASCII.test(text)) {
-    throw invalidFrame(`${what} holds something other than visible ASCII`);
-  }
+  return VISIBLE_ASCII.test(text) ? undefined : `${what} holds something other than visible ASCII`;
 }
 
 export function checkSize(byteCount: number, bytesMax: number, what: string): void {

@@ -26,7 +26,7 @@ const PATTERN = /^[\x21-\x7e]{1,200}$/;
 export function checkLimits(limits: ApiKeyLimits): void {
   if (readLimits({ ...limits }) === undefined) {
     throw new HoldfastError(
-      "invalid_frame",
+      "invalid_argument",
       `limits are whole numbers from 1 to ${COUNT_MAX} (parked: from 0), and at most ${PATTERNS_MAX} names of models without spaces`,
     );
   }

@@ -34,7 +34,7 @@ const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u;
 export function checkPrincipal(principal: string): void {
   checkPrintable(principal, "a principal", PRINCIPAL_CHARS_MAX);
   if (principal.trim() !== principal || principal === "") {
-    throw new HoldfastError("invalid_frame", "a principal is not empty and has no space around it");
+    throw new HoldfastError("invalid_argument", "a principal is not empty and has no space around it");
   }
 }
 
@@ -45,7 +45,7 @@ export function checkLabel(label: string): void {
 /** Control characters would let a name rewrite the terminal that lists it. */
 function checkPrintable(text: string, what: string, charsMax: number): void {
   if (!text.isWellFormed() || UNPRINTABLE.test(text)) {
-    throw new HoldfastError("invalid_frame", `${what} is plain text without control characters`);
+    throw new HoldfastError("invalid_argument", `${what} is plain text without control characters`);
   }
   if (text.length > charsMax) {
     throw new HoldfastError("too_large", `${what} has at most ${charsMax} characters`);

@@ -4,6 +4,7 @@
  * Whatever it says before its attach has been decided waits in a short queue. A connection that says
  * nothing, or something malformed, is refused before anything else happens.
  */
+import { countRefusal } from "./counters.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import { checkClientFrame, invalidFrame } from "../protocol/frame-check.ts";
 import type { AttachFrame, ClientFrame, ServerFrame } from "../protocol/frames.ts";
@@ -152,7 +153,7 @@ export class ServerConnection implements Handler<ClientFrame> {
   refuse(error: HoldfastError): void {
     if (this.#isClosed) return;
     this.#over();
-    this.#context.counters.refusals[error.code]++;
+    countRefusal(this.#context.counters, error.code);
     this.#wire.write([
       { kind: "error", code: error.code, message: error.message, retryAfterMs: error.retryAfterMs },
     ]);

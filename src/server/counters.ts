@@ -4,7 +4,7 @@
  * The hot path only adds to fields; whoever wants them as metrics reads them when asked. Nothing here
  * names a stream, a principal or a key, so nothing of it can leak (E4).
  */
-import type { ErrorCode } from "../protocol/errors.ts";
+import { type ErrorCode, type WireCode, wireCodeOf } from "../protocol/errors.ts";
 import type { ServerFrame } from "../protocol/frames.ts";
 
 /** Upper bounds in seconds of a tally's buckets: from a write in memory to a disk that hangs. */
@@ -45,7 +45,7 @@ export interface ServerCounters {
   resumed: number;
   degraded: number;
   /** Error frames and refused requests, by code. */
-  readonly refusals: Record<ErrorCode, number>;
+  readonly refusals: Record<WireCode, number>;
   /** Commits of single streams; many of them share one append of the store. */
   commits: number;
   /** From handing a stream's commit to the store until it is durable. */
@@ -92,7 +92,7 @@ export function countFrame(counters: ServerCounters, frame: ServerFrame): void {
       counters.acks++;
       return;
     case "error":
-      counters.refusals[frame.code]++;
+      countRefusal(counters, frame.code);
       return;
     case "welcome":
       if (frame.degraded) counters.degraded++;
@@ -104,7 +104,7 @@ export function countFrame(counters: ServerCounters, frame: ServerFrame): void {
   }
 }
 
-function noRefusals(): Record<ErrorCode, number> {
+function noRefusals(): Record<WireCode, number> {
   return {
     invalid_frame: 0,
     too_large: 0,
@@ -125,4 +125,8 @@ function noRefusals(): Record<ErrorCode, number> {
     internal: 0,
     unauthenticated: 0,
   };
+}
+
+export function countRefusal({ refusals }: ServerCounters, error: ErrorCode): void {
+  refusals[wireCodeOf(error)]++;
 }

@@ -11,7 +11,7 @@ import type { ClientFrame, ServerFrame } from "../protocol/frames.ts";
 import { LIMITS, PROTOCOL_VERSION } from "../protocol/limits.ts";
 import type { Wire } from "../transport/transport.ts";
 import { ApplicationRun, type PendingEvent } from "./application-run.ts";
-import { countFrame } from "./counters.ts";
+import { countFrame, countRefusal } from "./counters.ts";
 import type { HostContext } from "./hosted.ts";
 import type { LogReader } from "./stream-logs.ts";
 
@@ -128,7 +128,7 @@ export class DegradedStream {
   }
 
   #refuse(code: ErrorCode, message: string): void {
-    this.#context.counters.refusals[code]++;
+    countRefusal(this.#context.counters, code);
     this.#wire.write([{ kind: "error", code, message, retryAfterMs: undefined }]);
     this.#wire.end();
     this.closed();

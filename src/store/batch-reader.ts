@@ -64,9 +64,8 @@ export class BatchReader {
         if (batches.length > 0) return batches;
       } catch (error) {
         if (!isStillThere()) continue;
-        if (error instanceof HoldfastError) throw error;
         if (error instanceof RangeError) throw damaged(row, error);
-        throw new HoldfastError("unavailable", `row ${row} could not be read`, { cause: error });
+        throw HoldfastError.from(error, "unavailable", `row ${row} could not be read`);
       }
       if (isStillThere()) throw damaged(row, undefined);
     }

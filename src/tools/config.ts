@@ -73,7 +73,7 @@ export const TOOLS_DEFAULTS: ToolsConfig = Object.freeze({
   approvalMs: 10 * MINUTE_MS,
 });
 
-/** Throws `invalid_frame` with the field's name. `field` is where the value stands in the file. */
+/** Throws `invalid_argument` with the field's name. `field` is where the value stands in the file. */
 export function parseToolsConfig(json: unknown, field = "tools"): ToolsConfig {
   if (json === undefined) return TOOLS_DEFAULTS;
   const given = objectOf(json, field, ["approvals", "shell", "mcp", "approvalMs"]);
@@ -138,7 +138,7 @@ function serverOf(json: unknown, field: string): McpServerConfig {
 }
 
 function wrong(field: string, what: string): HoldfastError {
-  return new HoldfastError("invalid_frame", `"${field}" ${what}`);
+  return new HoldfastError("invalid_argument", `"${field}" ${what}`);
 }
 
 function objectOf(

@@ -104,7 +104,7 @@ function openJail(
     jail.close();
     closed.close();
     const message = `the workspace ${root} is a directory of Holdfast's own: choose another one`;
-    throw new HoldfastError("invalid_frame", message);
+    throw new HoldfastError("invalid_argument", message);
   } catch (cause) {
     if (cause instanceof HoldfastError) throw cause;
     const { value } = failureOf(cause, workspace);

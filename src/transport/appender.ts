@@ -128,7 +128,9 @@ export class Appender {
       done();
       this.#schedule();
     } catch (cause) {
-      this.#over(() => this.#options.failed(cause instanceof HoldfastError ? cause : lostTo(cause)));
+      this.#over(() =>
+        this.#options.failed(HoldfastError.from(cause, "connection_lost", "the append could not be sent")),
+      );
     }
   }
 
@@ -167,8 +169,4 @@ const BATCH_BYTES_MAX = APPEND_BYTES_MAX - 4 * LIMITS.idempotencyKeyBytesMax;
 function bytesOf(frame: ClientFrame): number {
   if (frame.kind === "chunk") return FRAME_HEAD_BYTES + frame.body.length;
   return FRAME_HEAD_BYTES + (frame.kind === "attach" ? (frame.firstChunk?.length ?? 0) : 0);
-}
-
-function lostTo(cause: unknown): HoldfastError {
-  return new HoldfastError("connection_lost", "the append could not be sent", { cause });
 }

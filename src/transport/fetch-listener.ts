@@ -107,7 +107,7 @@ export class FetchListener {
       });
       this.close(new HoldfastError("connection_lost", "the server has ended the listener"));
     } catch (cause) {
-      this.close(cause instanceof HoldfastError ? cause : lostTo(cause));
+      this.close(HoldfastError.from(cause, "internal", "the listener failed"));
     }
   }
 
@@ -130,8 +130,4 @@ export class FetchListener {
       this.close(new HoldfastError("connection_lost", "the listener has fallen silent"));
     });
   }
-}
-
-function lostTo(cause: unknown): HoldfastError {
-  return new HoldfastError("internal", "the listener failed", { cause });
 }

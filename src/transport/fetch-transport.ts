@@ -20,6 +20,9 @@ import { fetchBlobs } from "./fetch-blobs.ts";
 import { FetchListener } from "./fetch-listener.ts";
 import type { BlobCalls, ClientMeta, Connect, Handler, Wire } from "./transport.ts";
 
+/** What a connection that broke for an unknown reason says. */
+const FAILED = "the connection failed";
+
 export interface FetchTransportOptions {
   /** The server's origin; a path in front of ours is kept. */
   readonly url: string;
@@ -192,7 +195,7 @@ export class FetchConnection implements Wire<ClientFrame> {
       });
       this.close(undefined);
     } catch (cause) {
-      this.#receivingFailed(asError(cause));
+      this.#receivingFailed(HoldfastError.from(cause, "internal", FAILED));
     }
   }
 
@@ -207,7 +210,7 @@ export class FetchConnection implements Wire<ClientFrame> {
       const name = await listener.ready;
       if (!this.#isClosed) this.#appender.join(name);
     } catch (cause) {
-      this.close(asError(cause));
+      this.close(HoldfastError.from(cause, "internal", FAILED));
     }
   }
 
@@ -246,9 +249,4 @@ export class FetchConnection implements Wire<ClientFrame> {
     const { fetch, baseUrl } = this.#context;
     return { fetch, url: baseUrl + method, headers, signal: this.#abort.signal };
   }
-}
-
-function asError(cause: unknown): HoldfastError {
-  if (cause instanceof HoldfastError) return cause;
-  return new HoldfastError("internal", "the connection failed", { cause });
 }

@@ -77,7 +77,7 @@ test("D2: a second tab is told that the stream is another's, and cannot write to
   const writer = await tab().open();
   await writer.send(bytes("a"));
   const second = tab();
-  await assert.rejects(second.resume(writer.idempotencyKey), { code: "fenced", message: /another tab/ });
+  await assert.rejects(second.resume(writer.idempotencyKey), { code: "busy", message: /another tab/ });
   assert.deepEqual((await second.resumeAll()).elsewhere, [
     { idempotencyKey: writer.idempotencyKey, holder: "another tab" },
   ]);

@@ -44,7 +44,7 @@ test("every wrong field is refused by its name, with what it should be", () => {
     ['{"apiKey": "x"}', /"apiKey" does not belong in a file; set HOLDFAST_API_KEY/],
   ];
   for (const [text, message] of cases) {
-    assert.throws(() => parseConfig(text, "/etc/h.json"), { code: "invalid_frame", message }, text);
+    assert.throws(() => parseConfig(text, "/etc/h.json"), { code: "invalid_argument", message }, text);
     assert.throws(() => parseConfig(text, "/etc/h.json"), { message: /^\/etc\/h\.json[ :]/ }, text);
   }
 });
@@ -101,7 +101,10 @@ test("wrong flags and variables are refused by their names", () => {
     [{}, { HOLDFAST_API_KEY: "short" }, /^HOLDFAST_API_KEY has at least 20/],
   ];
   for (const [flags, env, message] of cases) {
-    assert.throws(() => resolveSettings(flags, surroundings(cwd, env)), { code: "invalid_frame", message });
+    assert.throws(() => resolveSettings(flags, surroundings(cwd, env)), {
+      code: "invalid_argument",
+      message,
+    });
   }
 });
 

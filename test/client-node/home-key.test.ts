@@ -168,7 +168,7 @@ test("a damaged key file is refused and never written over", async (t) => {
   scope.keyring.isReachable = false;
   await scope.resolve();
   writeFileSync(scope.keyFile(), "c2hvcnQ\n");
-  await assert.rejects(scope.resolve(), { code: "invalid_frame", message: /32 bytes in base64url/ });
+  await assert.rejects(scope.resolve(), { code: "invalid_argument", message: /32 bytes in base64url/ });
   assert.equal(readFileSync(scope.keyFile(), "utf8"), "c2hvcnQ\n");
 });
 

@@ -277,7 +277,7 @@ test("wrong options are refused with what is right", () => {
     [{ stream: { retry: { baseMs: "5" } } }, /stream\.retry\.baseMs must be a number/],
   ];
   for (const [options, message] of refusals) {
-    assert.throws(() => settle(options, {}), { code: "invalid_frame", message });
+    assert.throws(() => settle(options, {}), { code: "invalid_argument", message });
   }
   const wrong = { HOLDFAST_HOME_KEY: "c2hvcnQ" };
   assert.throws(() => settle({}, wrong), { message: /HOLDFAST_HOME_KEY must be 32 bytes/ });
@@ -312,7 +312,7 @@ test("the environment sets the switches, below every option", () => {
     [{ HOLDFAST_RETRY_LOOKBACK_WINDOW_MS: "2h" }, /must be a whole number of milliseconds, not "2h"$/],
   ];
   for (const [variables, message] of wrong) {
-    assert.throws(() => settle({}, variables), { code: "invalid_frame", message });
+    assert.throws(() => settle({}, variables), { code: "invalid_argument", message });
   }
 });
 

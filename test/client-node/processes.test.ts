@@ -105,7 +105,7 @@ test("D1: two processes in one workspace both work, and a stream of one is refus
   await looking.word("closed");
 
   const refused = rig.start("talker.ts", "resume", rig.workspace, key);
-  assert.match(await refused.word("failed"), new RegExp(`^fenced: .*process ${first.pid}\\b`));
+  assert.match(await refused.word("failed"), new RegExp(`^busy: .*process ${first.pid}\\b`));
   await refused.word("closed");
 
   const reader = rig.start("talker.ts", "follow", rig.workspace, key);

@@ -52,8 +52,8 @@ const WRONG: readonly [object, RegExp][] = [
 
 test("a wrong option of a stream is refused by its name, in browsers too", () => {
   for (const [stream, message] of WRONG) {
-    assert.throws(() => completeStreamOptions(stream), { code: "invalid_frame", message });
-    assert.throws(() => settleInBrowser({ stream }, "http://page"), { code: "invalid_frame", message });
+    assert.throws(() => completeStreamOptions(stream), { code: "invalid_argument", message });
+    assert.throws(() => settleInBrowser({ stream }, "http://page"), { code: "invalid_argument", message });
   }
 });
 
@@ -78,7 +78,7 @@ test("a browser client merges and refuses as one in Node does", () => {
     [{ onBug: 1 }, /onBug must be a function/],
   ];
   for (const [options, message] of wrong) {
-    assert.throws(() => settleInBrowser(options, "http://page"), { code: "invalid_frame", message });
+    assert.throws(() => settleInBrowser(options, "http://page"), { code: "invalid_argument", message });
   }
 });
 

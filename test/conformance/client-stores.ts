@@ -160,9 +160,9 @@ export function clientStoresConformance(
     test("D1: a record is written over only by somebody who has seen it as it is", async (t) => {
       const { records } = await make(t);
       const first = await records.put(record("c"));
-      await assert.rejects(records.put(record("c")), { code: "fenced" });
+      await assert.rejects(records.put(record("c")), { code: "busy" });
       const second = await records.put({ ...first, title: "Another" });
-      await assert.rejects(records.put({ ...first, title: "Late" }), { code: "fenced" });
+      await assert.rejects(records.put({ ...first, title: "Late" }), { code: "busy" });
       assert.equal((await records.get("c"))?.title, "Another");
       assert.equal(second.version, 2);
       const both = await Promise.allSettled([records.put(second), records.put(second)]);

@@ -116,8 +116,8 @@ test("D2: a reader that leaves does not free the writer's journal for a second w
   reader.leave();
   await reader.ended;
   await turn();
-  await assert.rejects(client.resume(stream.idempotencyKey), refusedWith("fenced"));
-  await assert.rejects(reader.send(bytes("1")), refusedWith("invalid_frame"));
+  await assert.rejects(client.resume(stream.idempotencyKey), refusedWith("busy"));
+  await assert.rejects(reader.send(bytes("1")), refusedWith("invalid_argument"));
 });
 
 test("E8: a first chunk that is too large is refused before anything begins", async (t) => {

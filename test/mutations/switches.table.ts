@@ -58,4 +58,28 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
   },
+  {
+    name: "a mistake within one process is told to the peer as the peer's own",
+    file: "test/protocol/errors.test.ts",
+    test: "a local mistake is no code of the wire",
+    patches: [
+      {
+        file: "src/protocol/errors.ts",
+        from: 'return isWireCode(code) ? code : "internal";',
+        to: 'return isWireCode(code) ? code : "invalid_frame";',
+      },
+    ],
+  },
+  {
+    name: "a conversion hides the error of ours that it was given",
+    file: "test/protocol/errors.test.ts",
+    test: "whatever was thrown becomes an error of ours",
+    patches: [
+      {
+        file: "src/protocol/errors.ts",
+        from: "    if (cause instanceof HoldfastError) return cause;\n    const own",
+        to: "    const own",
+      },
+    ],
+  },
 ];

@@ -1,6 +1,6 @@
 /** Arbitrary valid frames, for the property tests. */
 import * as fc from "fast-check";
-import { ERROR_CODES } from "../../src/protocol/errors.ts";
+import { WIRE_CODES } from "../../src/protocol/errors.ts";
 import type { ClientFrame, ServerFrame } from "../../src/protocol/frames.ts";
 import { LIMITS } from "../../src/protocol/limits.ts";
 
@@ -115,7 +115,7 @@ export const serverFrame: fc.Arbitrary<ServerFrame> = fc.oneof(
   }),
   record({
     kind: fc.constant("error" as const),
-    code: fc.constantFrom(...ERROR_CODES),
+    code: fc.constantFrom(...WIRE_CODES),
     message: text,
     retryAfterMs: fc.option(uint32, { nil: undefined }),
   }),

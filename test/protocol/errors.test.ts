@@ -2,33 +2,61 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { fromBinary } from "@bufbuild/protobuf";
 import {
-  ERROR_CODES,
   errorCodeFromWire,
   errorCodeToWire,
   HoldfastError,
   isErrorCode,
+  type LocalCode,
   REMEDY_OF,
+  WIRE_CODES,
 } from "../../src/protocol/errors.ts";
 import { ErrorCode, ErrorCodeSchema, ErrorSchema } from "../../src/protocol/gen/holdfast/v1/errors_pb.ts";
 
-test("each code of the proto has a remedy, and each remedy a code of the proto", () => {
+const LOCAL: readonly LocalCode[] = ["invalid_argument", "already_exists", "busy"];
+
+test("each code of the proto has a remedy, and each remedy a code of the proto or a local one", () => {
   const inProto = ErrorCodeSchema.values.map((value) => value.localName.toLowerCase());
   assert.deepEqual(
     Object.keys(REMEDY_OF).toSorted(),
-    inProto.filter((name) => name !== "unspecified").toSorted(),
+    [...inProto.filter((name) => name !== "unspecified"), ...LOCAL].toSorted(),
   );
-  assert.deepEqual([...ERROR_CODES].toSorted(), Object.keys(REMEDY_OF).toSorted());
+  assert.deepEqual([...WIRE_CODES, ...LOCAL].toSorted(), Object.keys(REMEDY_OF).toSorted());
+});
+
+test("a local mistake is no code of the wire: a peer is told of a fault on this side", () => {
+  for (const code of LOCAL) {
+    assert.ok(isErrorCode(code));
+    assert.equal(errorCodeFromWire(errorCodeToWire(code)), "internal");
+  }
+  assert.deepEqual(
+    LOCAL.map((code) => REMEDY_OF[code]),
+    ["stop", "stop", "retry"],
+  );
+});
+
+test("whatever was thrown becomes an error of ours, and one of ours stays as it is", () => {
+  const ours = new HoldfastError("busy", "later");
+  assert.equal(HoldfastError.from(ours, "unavailable", "other words"), ours);
+  const disk = new Error("no space");
+  const made = HoldfastError.from(disk, "unavailable");
+  assert.deepEqual([made.code, made.message, made.cause], ["unavailable", "no space", disk]);
+  assert.equal(HoldfastError.from(disk, "unavailable", "the disk is full").message, "the disk is full");
+  assert.deepEqual(
+    [HoldfastError.from("text").code, HoldfastError.from("text").message],
+    ["internal", "text"],
+  );
+  assert.deepEqual([HoldfastError.codeOf(ours), HoldfastError.codeOf(disk)], ["busy", undefined]);
 });
 
 test("a code keeps its name on the wire and comes back as itself", () => {
-  for (const code of ERROR_CODES) {
+  for (const code of WIRE_CODES) {
     assert.equal(ErrorCodeSchema.value[errorCodeToWire(code)]?.localName.toLowerCase(), code);
     assert.equal(errorCodeFromWire(errorCodeToWire(code)), code);
   }
 });
 
 test("the remedies are the ones of the table in INVARIANTS", () => {
-  const codesWith = (remedy: string) => ERROR_CODES.filter((code) => REMEDY_OF[code] === remedy).join(" ");
+  const codesWith = (remedy: string) => WIRE_CODES.filter((code) => REMEDY_OF[code] === remedy).join(" ");
   assert.equal(
     codesWith("stop"),
     "invalid_frame too_large not_found stream_ended stream_failed seqno_conflict fenced unsupported_version",

@@ -206,7 +206,7 @@ test("names that a terminal or a log would suffer from are refused", async () =>
     await assert.rejects(keys.create(principal, ""), HoldfastError);
   }
   await assert.rejects(keys.create("alice", "x".repeat(101)), { code: "too_large" });
-  await assert.rejects(keys.create("alice", "\u202etxt"), { code: "invalid_frame" });
+  await assert.rejects(keys.create("alice", "\u202etxt"), { code: "invalid_argument" });
   await keys.create("ä".repeat(128), "x".repeat(100));
 });
 
@@ -245,7 +245,11 @@ test("limits that cannot be meant are refused, and a row whose limits cannot be 
     { models: Array.from({ length: 101 }, () => "m") },
   ];
   for (const limits of wrong) {
-    await assert.rejects(keys.create("alice", "", limits), { code: "invalid_frame" }, JSON.stringify(limits));
+    await assert.rejects(
+      keys.create("alice", "", limits),
+      { code: "invalid_argument" },
+      JSON.stringify(limits),
+    );
   }
   await keys.create("alice", "", { ratePerMinute: 1, concurrency: 1_000_000, parked: 0 });
   const { apiKey, record } = await keys.create("alice", "", { concurrency: 2 });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";
-import { ERROR_CODES, HoldfastError } from "../../src/protocol/errors.ts";
+import { WIRE_CODES, HoldfastError } from "../../src/protocol/errors.ts";
 import { decodeBase64, encodeBase64, encodeBase64Url } from "../../src/transport/connect/base64.ts";
 import {
   connectErrorJson,
@@ -16,7 +16,7 @@ import { formatOf } from "../../src/transport/connect/formats.ts";
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
 
 test("every error of ours survives the way through Connect's", () => {
-  for (const code of ERROR_CODES) {
+  for (const code of WIRE_CODES) {
     for (const retryAfterMs of [undefined, 0, 250]) {
       const error = new HoldfastError(code, `about ${code}`, { retryAfterMs });
       const back = readConnectError(JSON.parse(JSON.stringify(connectErrorJson(error))));
@@ -42,7 +42,7 @@ test("every code has one of Connect's and a status of failure", () => {
       "unauthenticated"
     ).split(" "),
   );
-  for (const code of ERROR_CODES) {
+  for (const code of WIRE_CODES) {
     const error = new HoldfastError(code, "");
     const json: unknown = JSON.parse(JSON.stringify(connectErrorJson(error)));
     assert.ok(typeof json === "object" && json !== null && "code" in json);

@@ -64,7 +64,7 @@ export interface ConversationRecord {
 export interface ConversationStore {
   get(conversationId: string): Promise<ConversationRecord | undefined>;
   /**
-   * Durable when it resolves, with the record as it is stored then. Rejects with `fenced` when the stored one is
+   * Durable when it resolves, with the record as it is stored then. Rejects with `busy` when the stored one is
    * no longer the version that is given.
    */
   put(record: ConversationRecord): Promise<ConversationRecord>;
@@ -75,7 +75,7 @@ export interface ConversationStore {
 
 export function changedElsewhere(conversationId: string): HoldfastError {
   return new HoldfastError(
-    "fenced",
+    "busy",
     `conversation ${conversationId} was changed by another process or tab: open it again to see it as it is`,
   );
 }

@@ -174,10 +174,11 @@ export class Conversation {
     try {
       return this.follow(await client.resume(idempotencyKey), { keeps: true, onQuery });
     } catch (cause) {
-      const code = cause instanceof HoldfastError ? cause.code : undefined;
+      const code = HoldfastError.codeOf(cause);
       // Resumed by somebody else meanwhile.
       if (this.#turn !== undefined) return this.#turn;
-      if (code === "fenced") return this.follow(await client.follow(idempotencyKey), { keeps: false });
+      if (code === "fenced" || code === "busy")
+        return this.follow(await client.follow(idempotencyKey), { keeps: false });
       if (code === "stream_ended" || (code === "not_found" && hasEnded)) {
         return this.follow(await client.follow(idempotencyKey), { keeps: true });
       }
@@ -326,7 +327,7 @@ function messageIn(bytes: Uint8Array | undefined): ChatMessage | undefined {
 
 function busy(id: string): HoldfastError {
   return new HoldfastError(
-    "seqno_conflict",
+    "busy",
     `conversation ${id} has a turn under way: resume it, wait for its end, or abort it first`,
   );
 }

@@ -4,10 +4,9 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { bytesToHex } from "@noble/hashes/utils.js";
 import { HoldfastError } from "../../protocol/errors.ts";
-import { checkName } from "../../protocol/frame-check.ts";
-import { LIMITS } from "../../protocol/limits.ts";
 import type { EnvironmentSchema } from "../../protocol/messages.ts";
 import { systemEnvironment } from "../../transport/environment.ts";
+import { checkOwnName } from "../own-names.ts";
 import type { ResumeReport } from "../resume-report.ts";
 import type { ClientStream } from "../stream.ts";
 import { type ClientBlobStore, putBytes } from "./blob-store.ts";
@@ -104,9 +103,9 @@ export class Conversations {
     const { blobs, records, now, newId } = this.#context;
     const { model = "", title = "", systemPrompt, parentId, subagentDepth } = options;
     const conversationId = options.conversationId ?? newId();
-    checkName(conversationId, LIMITS.idempotencyKeyBytesMax, "a conversation id", true);
+    checkOwnName(conversationId, "a conversation id");
     if ((await records.get(conversationId)) !== undefined) {
-      throw new HoldfastError("seqno_conflict", `conversation ${conversationId} is there already: open it`);
+      throw new HoldfastError("already_exists", `conversation ${conversationId} is there already: open it`);
     }
     const prompt = new TextEncoder().encode(systemPrompt ?? "");
     const systemPromptBlobId = prompt.length === 0 ? undefined : await putBytes(blobs, prompt);
@@ -151,10 +150,7 @@ export class Conversations {
   /** Forgets a conversation and those of its subagents; `collectGarbage` gives their space back. */
   async remove(conversationId: string): Promise<void> {
     if (this.#known.get(conversationId)?.turn !== undefined) {
-      throw new HoldfastError(
-        "seqno_conflict",
-        `conversation ${conversationId} has a turn under way: abort it first`,
-      );
+      throw new HoldfastError("busy", `conversation ${conversationId} has a turn under way: abort it first`);
     }
     const { records } = this.#context;
     const children = (await records.list()).filter(({ parentId }) => parentId === conversationId);

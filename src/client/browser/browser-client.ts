@@ -107,7 +107,7 @@ export class BrowserClient extends Client<BrowserHomeKeys> {
 }
 
 /** Another writes, it is over, or it is not ours. */
-const ONLY_TO_READ: ReadonlySet<string> = new Set(["fenced", "stream_ended", "not_found"]);
+const ONLY_TO_READ: ReadonlySet<string> = new Set(["busy", "fenced", "stream_ended", "not_found"]);
 
 async function* leaving(
   stream: ClientStream,

@@ -76,7 +76,7 @@ export class BrowserDatabase {
       return result;
     } catch (cause) {
       abort(transaction);
-      throw cause instanceof HoldfastError ? cause : failed(cause);
+      throw failed(cause);
     }
   }
 
@@ -156,7 +156,7 @@ function failed(cause: unknown): HoldfastError {
     nameOf(cause) === "QuotaExceededError"
       ? "the browser has no more room for this page: free some space"
       : "the browser's storage failed; what was not reported as written is not kept";
-  return new HoldfastError("unavailable", message, { cause });
+  return HoldfastError.from(cause, "unavailable", message);
 }
 
 function nameOf(cause: unknown): string | undefined {

@@ -154,9 +154,7 @@ class Carried implements Handler<ServerFrame> {
       for (const bytes of encoded) frames.push(decodeClientFrame(bytes).frame);
     } catch (cause) {
       this.wire?.end();
-      this.closed(
-        cause instanceof HoldfastError ? cause : new HoldfastError("internal", String(cause), { cause }),
-      );
+      this.closed(HoldfastError.from(cause));
       return;
     }
     for (const bytes of encoded) this.#bytes += bytes.length;

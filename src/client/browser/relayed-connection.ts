@@ -83,9 +83,7 @@ export class RelayedConnection implements Wire<ClientFrame> {
       frame = decodeServerFrame(bytes);
     } catch (cause) {
       this.end();
-      this.close(
-        cause instanceof HoldfastError ? cause : new HoldfastError("internal", String(cause), { cause }),
-      );
+      this.close(HoldfastError.from(cause));
       return;
     }
     this.#options.handler.received(frame);

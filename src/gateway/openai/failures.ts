@@ -97,6 +97,11 @@ const OF_CODE: Readonly<Record<ErrorCode, Row>> = {
   internal: BROKEN,
   // The gateway's own API key for its server; a client's was checked before.
   unauthenticated: { status: 424, type: "upstream_error", code: "upstream_unauthenticated" },
+  // Mistakes of the gateway's own code; a request's are found before it becomes a call of the client.
+  invalid_argument: BROKEN,
+  already_exists: BROKEN,
+  // Another process has the stream now; a retry finds it free, or finds it there.
+  busy: LATER,
 };
 
 /** Whatever was thrown. What nobody foresaw is told without its words: they may hold anything. */

@@ -32,7 +32,7 @@ import {
 import { readMeta } from "../../transport/node/call-head.ts";
 import type { Exchange } from "../../transport/node/exchange.ts";
 import type { AcceptedMeta } from "../../transport/transport.ts";
-import type { ServerCounters } from "../counters.ts";
+import { countRefusal, type ServerCounters } from "../counters.ts";
 import type { StreamBlobs } from "../stream-blobs.ts";
 import type { BlobLimits } from "./blob-limits.ts";
 import type { ByteBudget } from "./byte-budget.ts";
@@ -133,11 +133,8 @@ export function blobEndpoints(options: BlobEndpointsOptions): BlobEndpoints {
 /** What the client is told. Damage in the store is no verdict on the client's request, and a bug none on anything. */
 function verdictOf(cause: unknown, { counters, onBug }: BlobEndpointsOptions): HoldfastError {
   if (!(cause instanceof HoldfastError)) onBug(cause);
-  const error =
-    cause instanceof HoldfastError
-      ? cause
-      : new HoldfastError("internal", "this server made a mistake; try again");
-  counters.refusals[error.code]++;
+  const error = HoldfastError.from(cause, "internal", "this server made a mistake; try again");
+  countRefusal(counters, error.code);
   return error;
 }
 

@@ -8,7 +8,7 @@ import type { Logger } from "pino";
 import { HoldfastError } from "../../protocol/errors.ts";
 import { HeadRefusal, readFormat } from "../../transport/node/call-head.ts";
 import type { Exchange, ResponseHeaders } from "../../transport/node/exchange.ts";
-import type { ServerCounters } from "../counters.ts";
+import { countRefusal, type ServerCounters } from "../counters.ts";
 import { logBug, logRequest, streamHash } from "./access-log.ts";
 import {
   answer,
@@ -186,7 +186,7 @@ export function createEdge(options: EdgeOptions): (exchange: Exchange) => void {
           limits,
           token,
         } = await signIn(pass, gatewayTokens(exchange)).catch((cause: unknown) => {
-          if (cause instanceof HoldfastError) counters.refusals[cause.code]++;
+          if (cause instanceof HoldfastError) countRefusal(counters, cause.code);
           throw cause;
         });
         pass.over = options.openCalls.add(token, pass.exchange);
@@ -202,14 +202,13 @@ export function createEdge(options: EdgeOptions): (exchange: Exchange) => void {
   }
 
   function refuse(pass: Pass, cause: unknown, status?: number): void {
-    const isVerdict = cause instanceof HoldfastError;
-    if (!isVerdict) {
+    if (!(cause instanceof HoldfastError)) {
       counters.bugs++;
       logBug(logger, cause);
     }
-    const error = isVerdict ? cause : new HoldfastError("internal", "this server made a mistake; try again");
+    const error = HoldfastError.from(cause, "internal", "this server made a mistake; try again");
     pass.error = error.code;
-    counters.refusals[error.code]++;
+    countRefusal(counters, error.code);
     answerError(pass.exchange, error, status);
   }
 

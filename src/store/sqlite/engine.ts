@@ -292,11 +292,8 @@ function missing(path: string): HoldfastError {
 
 /** Damage is for good; anything else may be over when somebody comes back. */
 export function readFailure(path: string, error: unknown): HoldfastError {
-  if (error instanceof HoldfastError) return error;
   if (isDamage(error)) return damagedFile(path, reasonOf(error), error);
-  return new HoldfastError("unavailable", `the database could not be read: ${reasonOf(error)}`, {
-    cause: error,
-  });
+  return HoldfastError.from(error, "unavailable", `the database could not be read: ${reasonOf(error)}`);
 }
 
 /** SQLITE_CORRUPT and SQLITE_NOTADB. */

@@ -7,7 +7,13 @@
  * `internal`, which is tried again within a budget and ends no healthy stream.
  */
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
-import { type ErrorCode, errorCodeFromWire, errorCodeToWire, HoldfastError } from "../../protocol/errors.ts";
+import {
+  errorCodeFromWire,
+  errorCodeToWire,
+  HoldfastError,
+  type WireCode,
+  wireCodeOf,
+} from "../../protocol/errors.ts";
 import { ErrorSchema } from "../../protocol/gen/holdfast/v1/errors_pb.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import { decodeBase64, encodeBase64 } from "./base64.ts";
@@ -18,7 +24,7 @@ interface Told {
 }
 
 /** The status is for people, proxies and curl; Connect's clients go by the code. */
-const TOLD_AS: Readonly<Record<ErrorCode, Told>> = Object.freeze({
+const TOLD_AS: Readonly<Record<WireCode, Told>> = Object.freeze({
   invalid_frame: { connectCode: "invalid_argument", status: 400 },
   too_large: { connectCode: "resource_exhausted", status: 413 },
   not_found: { connectCode: "not_found", status: 404 },
@@ -40,14 +46,14 @@ const TOLD_AS: Readonly<Record<ErrorCode, Told>> = Object.freeze({
 });
 
 /** What an error without our detail surely means. */
-const BELIEVED: ReadonlyMap<unknown, ErrorCode> = new Map([
+const BELIEVED: ReadonlyMap<unknown, WireCode> = new Map([
   ["unauthenticated", "unauthenticated"],
   ["resource_exhausted", "overloaded"],
   ["unavailable", "unavailable"],
   ["deadline_exceeded", "unavailable"],
 ]);
 
-const STATUS_BELIEVED: ReadonlyMap<number, ErrorCode> = new Map([
+const STATUS_BELIEVED: ReadonlyMap<number, WireCode> = new Map([
   [401, "unauthenticated"],
   [429, "overloaded"],
   [502, "unavailable"],
@@ -56,11 +62,12 @@ const STATUS_BELIEVED: ReadonlyMap<number, ErrorCode> = new Map([
 ]);
 
 export function statusOf(error: HoldfastError): number {
-  return TOLD_AS[error.code].status;
+  return TOLD_AS[wireCodeOf(error.code)].status;
 }
 
 /** The JSON object that Connect calls an error. */
-export function connectErrorJson({ code, message, retryAfterMs }: HoldfastError): object {
+export function connectErrorJson({ code: own, message, retryAfterMs }: HoldfastError): object {
+  const code = wireCodeOf(own);
   const text = message.slice(0, LIMITS.messageCharsMax);
   const detail = create(ErrorSchema, {
     code: errorCodeToWire(code),

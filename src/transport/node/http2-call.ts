@@ -76,8 +76,7 @@ export class Http2Call implements Wire<ClientFrame> {
     try {
       bytes = envelopes(frames.map((frame) => encodeClientFrame(frame, frameKey(frame, this.#meta))));
     } catch (cause) {
-      const error =
-        cause instanceof HoldfastError ? cause : new HoldfastError("internal", "bad frame", { cause });
+      const error = HoldfastError.from(cause, "internal", "bad frame");
       queueMicrotask(() => this.lose(error));
       return 0;
     }

@@ -121,10 +121,10 @@ test("a conversation continues in another process, and one turn at a time", asyn
   const found = await second.conversations.open(begun.id);
   const waiting = await found.send({ text: "wait" });
   await assert.rejects(found.send({ text: "too soon" }), {
-    code: "seqno_conflict",
+    code: "busy",
     message: /turn under way/,
   });
-  await assert.rejects(begun.send({ text: "too soon" }), { code: "seqno_conflict" });
+  await assert.rejects(begun.send({ text: "too soon" }), { code: "busy" });
   go.resolve();
   await waiting.ended;
   await (

@@ -14,7 +14,7 @@ import {
   modelObject,
   toGatewayError,
 } from "../../../src/gateway/openai/index.ts";
-import { ERROR_CODES, HoldfastError } from "../../../src/protocol/errors.ts";
+import { WIRE_CODES, HoldfastError } from "../../../src/protocol/errors.ts";
 import { FailureKind, FailureSchema } from "../../../src/protocol/messages.ts";
 
 const kinds: readonly FailureKind[] = Object.values(FailureKind);
@@ -31,7 +31,7 @@ function isRetriedByClients({ status }: GatewayError): boolean {
 test("a status that clients retry is given if and only if a retry can help", () => {
   const all = [
     ...kinds.map((kind) => failure(kind)),
-    ...ERROR_CODES.map((code) => toGatewayError(new HoldfastError(code, "why"))),
+    ...WIRE_CODES.map((code) => toGatewayError(new HoldfastError(code, "why"))),
   ];
   for (const error of [...all, toGatewayError(new Error("x")), invalidRequest("model", "no")]) {
     assert.equal(isRetriedByClients(error), error.isRetryable, `${error.status} ${error.type}`);
