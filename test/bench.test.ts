@@ -1,5 +1,5 @@
 /**
- * The benchmark itself runs: some rows in their smallest size, as a user starts them. Nothing is said about speed.
+ * `npm run bench` itself runs: some rows in their smallest size, as a user starts them. Nothing is said about speed.
  */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";

@@ -55,7 +55,7 @@ interface Entry {
 before(
   async () => {
     work = mkdtempSync(join(tmpdir(), "holdfast-package-"));
-    // `npm pack` builds first: prepack runs the build.
+    // `npm pack` builds first: prepack is `npm run build`.
     await run("npm", ["pack", "--silent", "--pack-destination", work], root);
     const tarball = readdirSync(work).find((file) => file.endsWith(".tgz"));
     assert.ok(tarball !== undefined, "npm pack made no tarball");

@@ -8,17 +8,9 @@ import { existsSync, globSync, mkdtempSync, readFileSync, rmSync, writeFileSync 
 import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import { test } from "node:test";
-import { entryPoints, repository, scripts } from "./docs/entry-points.ts";
-import { blocksOf, filesNamedIn, linksOf } from "./docs/markdown.ts";
-
-const documents = [
-  "README.md",
-  "CONTRIBUTING.md",
-  "SECURITY.md",
-  ...globSync("docs/**/*.md", { cwd: repository }),
-]
-  .toSorted()
-  .map((path) => ({ path, text: readFileSync(join(repository, path), "utf8") }));
+import { beginsWith, blocks, blocksRunBy, documents, notRun, testsOf, tests } from "./docs/blocks.ts";
+import { entryPoints, repository } from "./docs/entry-points.ts";
+import { filesNamedIn, linksOf } from "./docs/markdown.ts";
 
 /** Generous: everything here takes seconds on an idle machine. */
 const PROGRAM_MS = 60_000;
@@ -40,9 +32,9 @@ function withoutSpaceAtLineEnds(output: string): string {
   return output.replaceAll(/ +$/gm, "").trimEnd();
 }
 
-for (const { path, text } of documents) {
-  const blocks = blocksOf(text);
-  const program = blocks
+for (const { path } of documents) {
+  const own = blocksRunBy("test/readme.test.ts").filter(({ document }) => document === path);
+  const program = own
     .filter(({ language }) => language === "ts")
     .toSorted((a, b) => Number(b.runsFirst) - Number(a.runsFirst))
     .map((block) => block.text);
@@ -60,7 +52,7 @@ for (const { path, text } of documents) {
       run(process.execPath, [`--import=${hook}`, file], folder),
       run("tsc", ["-p", folder], repository),
     ]);
-    const said = blocks.filter(({ language }) => language === "text").map((block) => block.text);
+    const said = own.filter(({ language }) => language === "text").map((block) => block.text);
     assert.equal(withoutSpaceAtLineEnds(output), withoutSpaceAtLineEnds(said.join("\n")));
   });
 }
@@ -79,69 +71,43 @@ function configOf(file: string): unknown {
   };
 }
 
-/** What is said in `sh` blocks, one command each. */
-const commands = documents.flatMap(({ path, text }) =>
-  blocksOf(text)
-    .filter(({ language }) => language === "sh")
-    .flatMap((block) => block.text.split("\n"))
-    .flatMap((line) => line.replace(/#.*$/, "").split(/&&|\|/))
-    .map((command) => ({ path, command: command.trim() }))
-    .filter(({ command }) => command !== ""),
-);
-
-test("every documented command is one that exists", () => {
-  assert.ok(commands.length > 4);
-  for (const { path, command } of commands) {
-    const script = /^npm (?:run )?(?:-s )?(?<name>[\w:-]+)/.exec(command)?.groups?.["name"];
-    const ours = /^(?:\w+=\S+ )*npx holdfast (?<name>\w+)/.exec(command)?.groups?.["name"];
-    const file = /^npx node (?:--test )?(?<file>[\w/.-]+\.ts)$/.exec(command)?.groups?.["file"];
-    const isKnown =
-      command === "npm ci" ||
-      command === "git diff" ||
-      (script !== undefined && scripts.includes(script)) ||
-      (ours !== undefined && existsSync(join(repository, `src/cli/${ours}.ts`))) ||
-      (file !== undefined && existsSync(join(repository, file)));
-    assert.ok(isKnown, `${path} says: ${command}`);
+test("no code block is written in a way that is not seen", () => {
+  for (const { path, text } of documents) {
+    const fences = text.match(/^\s*(?:```|~~~)/gm)?.length ?? 0;
+    assert.equal(blocks.filter(({ document }) => document === path).length * 2, fences, path);
   }
 });
 
-test("the README's test command is what has to pass before a merge", () => {
+test("every block of the documents is run by one test, or says why it is not", () => {
+  for (const block of blocks) {
+    const by = testsOf(block);
+    const isListed = notRun.some(({ what }) => beginsWith(block, what));
+    const place = `${block.document}:${block.line}, a block of ${block.language || "no language"}`;
+    if (block.language === "sh") assert.equal(by.length, 1, place);
+    else assert.equal(by.length + Number(isListed), 1, `${place}, is run by ${by.join() || "no test"}`);
+  }
+});
+
+test("what is said to be run, the named test takes; what is said not to be run is there, with a reason", () => {
+  for (const path of tests) {
+    assert.ok(readFileSync(join(repository, path), "utf8").includes(`blocksRunBy("${path}")`), path);
+  }
+  for (const { what, why } of notRun) {
+    const lines = blocks.flatMap(({ text }) => text.split("\n"));
+    assert.ok(
+      blocks.some((block) => beginsWith(block, what)) || lines.some((line) => line.includes(what)),
+      what,
+    );
+    assert.ok(why.length > 10, `${what}: ${why}`);
+  }
+});
+
+test("the README names every example", () => {
   const readme = documents.find(({ path }) => path === "README.md")?.text ?? "";
-  const gate = readFileSync(join(repository, ".ci/run"), "utf8");
-  for (const command of ["npm ci", "npm test"]) {
-    assert.ok(readme.includes(command) && gate.split("\n").includes(command), command);
+  for (const example of globSync("examples/*.ts", { cwd: repository })) {
+    assert.ok(readme.includes(`npx node ${example}\n`), example);
   }
 });
-
-test("the README's simulation runs, with fewer seeds", async () => {
-  const said = commands.find(({ command }) => command.startsWith("npm run sim --"))?.command;
-  assert.equal(said, "npm run sim -- --seeds 100");
-  const output = await run("npm", ["run", "--silent", "sim", "--", "--seeds", "3"], repository);
-  assert.match(output, /\bsteps\b/);
-});
-
-test("the README's hunt for planted bugs knows its options", async () => {
-  assert.ok(commands.some(({ command }) => command === "npm run sim:mutants"));
-  const output = await run("npm", ["run", "--silent", "sim:mutants", "--", "--help"], repository);
-  assert.match(output, /--seeds N/);
-});
-
-const examples = globSync("examples/*.ts", { cwd: repository });
-
-for (const example of examples) {
-  test(`${example} runs, and the README names it`, async () => {
-    const output = await run(process.execPath, [example], repository);
-    assert.equal(output, EXPECTED.get(example));
-    assert.ok(commands.some(({ command }) => command === `npx node ${example}`));
-  });
-}
-
-const EXPECTED: ReadonlyMap<string, string> = new Map([
-  [
-    "examples/tool-over-a-cut.ts",
-    "deploy runs\nthe server has a result: execClientMessage\nthe stream ended: completed\n",
-  ],
-]);
 
 test("every link within the repository leads to a file", () => {
   for (const { path, text } of documents) {

@@ -1,5 +1,5 @@
 /**
- * The demo, run as people run it; and its proof, which has to notice when something is wrong.
+ * The demo (`npx holdfast demo`), run as people run it; and its proof, which has to notice when something is wrong.
  */
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";

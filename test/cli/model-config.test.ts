@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { HELP, readScript } from "../../src/agent/models/rehearsal-script.ts";
 import { parseConfig } from "../../src/cli/config-file.ts";
 import { repository } from "../docs/entry-points.ts";
-import { blocksOf } from "../docs/markdown.ts";
+import { blocksRunBy } from "../docs/blocks.ts";
 
 const parse = (config: object) => parseConfig(JSON.stringify(config), "/etc/holdfast.config.json");
 
@@ -85,7 +85,7 @@ test("E4: an API key that was pasted into the file is not shown", () => {
 
 const document = readFileSync(join(repository, "docs/MODELS.md"), "utf8");
 const blockOf = (language: string): string =>
-  blocksOf(document).find((block) => block.language === language)?.text ?? "";
+  blocksRunBy("test/cli/model-config.test.ts").find((block) => block.language === language)?.text ?? "";
 
 test("the config of the document is read, whole", () => {
   const text = blockOf("json");

@@ -68,6 +68,11 @@ export class TinyTerminal {
       case "A":
         this.#row = Math.max(this.#top, this.#row - Number(count));
         return;
+      case "H":
+        assert.equal(count, "1;1");
+        this.#row = this.#top;
+        this.#column = 0;
+        return;
       case "G":
         this.#column = Math.min(this.columns, Number(count)) - 1;
         return;

@@ -10,12 +10,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { text } from "node:stream/consumers";
+import { blocksRunBy } from "./blocks.ts";
 import { repository } from "./entry-points.ts";
-import { blocksOf } from "./markdown.ts";
 
 function scriptOf(path: string): string {
-  return blocksOf(readFileSync(join(repository, path), "utf8"))
-    .filter(({ language }) => language === "bash")
+  return blocksRunBy("test/docs/curl-client.test.ts")
+    .filter(({ document }) => document === path)
     .map((block) => block.text)
     .join("\n");
 }

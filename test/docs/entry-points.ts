@@ -21,8 +21,6 @@ export const entryPoints: ReadonlyMap<string, string> = new Map(
   }),
 );
 
-export const scripts: readonly string[] = fieldsOf(field(manifest, "scripts")).map(([name]) => name);
-
 export function sourceOf(specifier: string): string | undefined {
   return entryPoints.get(specifier);
 }

@@ -1,5 +1,5 @@
 /**
- * The power of a server's disk is cut twice, where that can be done.
+ * `npm run power-cut -- --cuts 10`, with two: the power of a server's disk is cut, where that can be done.
  */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
