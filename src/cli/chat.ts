@@ -2,7 +2,7 @@
  * `holdfast chat`: an agent in the terminal, whose turns survive whatever happens to the terminal, the network and the server.
  *
  * Puts the parts in `chat/` together and takes them down again. With a message on the command line it answers that and
- * ends; else it talks with whoever sits there.
+ * ends; else it talks with a person.
  */
 import { existsSync, fstatSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -40,9 +40,9 @@ import type { Surroundings } from "./terminal.ts";
 export type { ChatFlags } from "./chat/chat-flags.ts";
 
 const HISTORY_FILE = "chat-history";
-/** A server on another machine may take this long to be reached, then a script is told. */
+/** How long a server may take to be reached before a script ends. */
 const CONNECT_MS_MAX = 15_000;
-/** Who leaves twice wants to be gone; the journals need no more than this to be quiet. */
+/** The journals need no more than this to be quiet. */
 const LEAVE_MS_MAX = 1_000;
 
 /** What a chat runs with, whichever kind it is. */
@@ -58,6 +58,8 @@ interface Chat {
   /** A line about the chat: to standard error, and onto the screen once there is one. */
   readonly note: (line: string) => void;
   readonly notes: { print: (line: string) => void };
+  /** Has the open streams dial again, once there are any. */
+  readonly streams: { wake: () => void };
 }
 
 export async function chat(flags: ChatFlags, surroundings: Surroundings): Promise<void> {
@@ -85,6 +87,7 @@ export async function chat(flags: ChatFlags, surroundings: Surroundings): Promis
     }),
     note: (line) => notes.print(line),
     notes,
+    streams: { wake: () => undefined },
   };
   if (flags.list === true) return listConversations(setUp);
   if (config === undefined && existsSync(join(surroundings.cwd, CONFIG_FILE))) {
@@ -142,7 +145,7 @@ async function promptOf({ prompt }: ChatFlags, { isJson }: ChatSettings): Promis
 
 /** Undefined when there is no server, which has been said. */
 async function linkOf(
-  { settings, surroundings, flags, note }: Chat,
+  { settings, surroundings, flags, note, streams }: Chat,
   dataDir: string,
 ): Promise<ServerLink | undefined> {
   const { env, cwd } = surroundings;
@@ -154,9 +157,9 @@ async function linkOf(
       env,
       cwd,
       keysCreate: commandsOn(dataDir, surroundings)("keys create"),
-      onStart: () => note("holdfast: no server runs yet; starting one in the background"),
+      onNews: (line) => note(`holdfast: ${safeLine(line)}`),
       onNotice: (notice) => note(`holdfast: ${safeLine(notice)}`),
-      onMoved: (url) => note(`holdfast: the server is at ${url} now; leave, and come back with --continue`),
+      onBack: () => streams.wake(),
     });
   } catch (error) {
     const { text } = describeFailure(error, {
@@ -171,7 +174,8 @@ async function linkOf(
 
 async function answerOnce(setUp: Chat, link: ServerLink, prompt: string): Promise<number> {
   const { settings, surroundings, note } = setUp;
-  const session = await openSession({ ...sessionParts(setUp, link), onQuery: nobody });
+  const session = await openSession({ ...sessionParts(setUp, link), onQuery: unanswerable });
+  setUp.streams.wake = () => session.client.wake();
   for (const notice of session.notices) note(`holdfast: ${safeLine(notice)}`);
   let turn: Turn | undefined;
   let interrupts = 0;
@@ -202,7 +206,7 @@ async function answerOnce(setUp: Chat, link: ServerLink, prompt: string): Promis
 }
 
 /** A script cannot be asked. */
-async function nobody(): Promise<QueryAnswer> {
+async function unanswerable(): Promise<QueryAnswer> {
   return { case: "unanswerable", value: { reason: "nobody can be asked: this is a script" } };
 }
 
@@ -222,21 +226,25 @@ async function talk(setUp: Chat, link: ServerLink): Promise<number> {
   const input = hasStatusLine
     ? ttyInput(stdin, stdout, openHistory(join(directory, HISTORY_FILE)), completions)
     : pipedInput(stdin);
-  setUp.notes.print = (line) => screen.note(line);
+  setUp.notes.print = (line) => input.above(() => screen.note(line));
   const interrupt = (): void => talking?.interrupt();
   const print = (line: string): void => {
     stdout.write(`${line}\n`);
   };
-  const asker = new Asker({ input, screen, style, print, onInterrupt: interrupt });
+  const leaveNow = (): void => talking?.leave();
+  const terminate = (): void => talking?.leave(EXIT_INTERRUPTED);
+  const asker = new Asker({ input, screen, style, print, onInterrupt: interrupt, onLeave: leaveNow });
   let talking: InteractiveChat | undefined;
   let session: Session | undefined;
-  process.on("SIGINT", interrupt).on("SIGTERM", interrupt);
+  process.on("SIGINT", interrupt).on("SIGTERM", terminate);
   try {
     session = await openSession({
       ...sessionParts(setUp, link),
       ask: (request, signal) => asker.approve(request, signal),
       onQuery: (query: InteractionQuery) => asker.answer(query),
     });
+    const { client } = session;
+    setUp.streams.wake = () => client.wake();
     for (const line of await greeting(setUp, link, session)) screen.note(line);
     const options = {
       settings,
@@ -253,16 +261,19 @@ async function talk(setUp: Chat, link: ServerLink): Promise<number> {
     const exitCode = await talking.run();
     screen.status(undefined);
     if (talking.isBusy)
-      screen.note(style.dim(`The turn goes on; ${surroundings.command} chat --continue picks it up.`));
+      screen.note(
+        style.dim(`The turn continues at the server; the next \`${surroundings.command} chat\` here shows it.`),
+      );
+    process.exitCode = exitCode;
     return exitCode;
   } finally {
     input.close();
-    process.off("SIGINT", interrupt).off("SIGTERM", interrupt);
+    process.off("SIGINT", interrupt).off("SIGTERM", terminate);
     await leave(session);
   }
 }
 
-/** Lets go of everything; a journal that hangs does not keep anybody here. */
+/** Lets go of everything; a journal that hangs does not keep the process. */
 async function leave(session: Session | undefined): Promise<void> {
   const timer = setTimeout(() => process.exit(), LEAVE_MS_MAX);
   await session?.close();

@@ -1,7 +1,7 @@
 /**
  * The commands' half of `control-server.ts`.
  *
- * A server that was killed leaves its file behind. Nobody answers there then, or a stranger does who does
+ * A server that was killed leaves its file behind. Then the connection is refused, or another program answers that does
  * not know the token: both mean that no server runs, and the database's lock has the last word on it.
  */
 import { join } from "node:path";
@@ -35,10 +35,36 @@ export async function reachServer(dataDir: string): Promise<KeyAdmin | undefined
   };
 }
 
+/** What a look at a data directory's server finds. */
+export type ServerSeen =
+  | { readonly kind: "running"; readonly about: ServerAbout }
+  /** It takes connections and does not answer: it hangs, or its process is suspended. */
+  | { readonly kind: "silent"; readonly url: string; readonly pid: number }
+  /** It ended without removing its file: it was killed, or the machine went down. */
+  | { readonly kind: "died"; readonly url: string; readonly pid: number }
+  /** It stopped in order, or there never was one. */
+  | { readonly kind: "none" };
+
+export async function findServer(dataDir: string): Promise<ServerSeen> {
+  const control = controlOf(dataDir);
+  if (control === undefined) return { kind: "none" };
+  const { server: url, pid } = control;
+  const answer = await send(control, "GET", "/server", undefined);
+  if (answer.kind === "answered") return { kind: "running", about: aboutOf(answer.fields) };
+  return { kind: answer.kind === "silent" ? "silent" : "died", url, pid };
+}
+
 /** Where the server that runs on this data directory listens; undefined when none runs. */
 export async function askServer(dataDir: string): Promise<ServerAbout | undefined> {
-  const about = await askOf(dataDir)?.("GET", "/server");
-  return about === undefined ? undefined : aboutOf(about);
+  const seen = await findServer(dataDir);
+  if (seen.kind === "silent") throw silent(seen.pid);
+  return seen.kind === "running" ? seen.about : undefined;
+}
+
+/** Asks a server that a chat has started to stop; true when it does. */
+export async function askForRoom(dataDir: string): Promise<boolean> {
+  const answer = await askOf(dataDir)?.("POST", "/make-room");
+  return answer?.["stops"] === true;
 }
 
 /** The open sessions of its gateway; undefined when none runs. */
@@ -64,22 +90,42 @@ function sessionOf(value: unknown): SessionInfo {
   return isWhole ? { streamId, principal, model, state, pending, updatedMs } : unexpected();
 }
 
-function askOf(dataDir: string): Ask | undefined {
-  const { url, token } = fieldsOf(readFileIfThere(join(dataDir, CONTROL_FILE)) ?? "");
-  if (typeof url !== "string" || typeof token !== "string") return undefined;
-  return (method, path, body) => request(`${url}${path}`, method, token, body);
+/** The file of a server that runs, or of one that was killed. */
+interface ControlFile {
+  readonly control: string;
+  readonly token: string;
+  readonly pid: number;
+  readonly server: string;
 }
 
-async function request(
-  url: string,
+function controlOf(dataDir: string): ControlFile | undefined {
+  const { url, token, pid, server } = fieldsOf(readFileIfThere(join(dataDir, CONTROL_FILE)) ?? "");
+  if (typeof url !== "string" || typeof token !== "string" || typeof pid !== "number") return undefined;
+  return { control: url, token, pid, server: typeof server === "string" ? server : "" };
+}
+
+function askOf(dataDir: string): Ask | undefined {
+  const control = controlOf(dataDir);
+  if (control === undefined) return undefined;
+  return async (method, path, body) => {
+    const answer = await send(control, method, path, body);
+    if (answer.kind === "silent") throw silent(control.pid);
+    return answer.kind === "answered" ? answer.fields : undefined;
+  };
+}
+
+type Answer = { readonly kind: "answered"; readonly fields: Fields } | { readonly kind: "silent" | "gone" };
+
+async function send(
+  { control, token }: ControlFile,
   method: string,
-  token: string,
+  path: string,
   body: object | undefined,
-): Promise<Fields | undefined> {
+): Promise<Answer> {
   let status: number;
   let text: string;
   try {
-    const response = await fetch(url, {
+    const response = await fetch(`${control}${path}`, {
       method,
       headers: { authorization: `Bearer ${token}` },
       signal: AbortSignal.timeout(TIMEOUT_MS),
@@ -88,19 +134,20 @@ async function request(
     status = response.status;
     text = await response.text();
   } catch (error) {
-    if (error instanceof Error && error.name === "TimeoutError") {
-      throw failure(
-        "the server that runs on this data directory does not answer; try again, or stop it",
-        error,
-      );
-    }
-    return undefined;
+    return { kind: error instanceof Error && error.name === "TimeoutError" ? "silent" : "gone" };
   }
-  const answer = fieldsOf(text);
-  if (status === 200) return answer;
-  const { error, message } = answer;
-  if (error === "unauthenticated" || typeof error !== "string" || !isErrorCode(error)) return undefined;
+  const fields = fieldsOf(text);
+  if (status === 200) return { kind: "answered", fields };
+  const { error, message } = fields;
+  if (error === "unauthenticated" || typeof error !== "string" || !isErrorCode(error))
+    return { kind: "gone" };
   throw new HoldfastError(error, typeof message === "string" ? message : "the server refused");
+}
+
+function silent(pid: number): HoldfastError {
+  return failure(
+    `the server that runs on this data directory (process ${pid}) does not answer; retry, or stop it`,
+  );
 }
 
 async function answered(answer: Promise<Fields | undefined>): Promise<Fields> {
@@ -118,10 +165,12 @@ function fieldsOf(text: string): Fields {
   }
 }
 
-function aboutOf({ url, models }: Fields): ServerAbout {
-  if (typeof url !== "string" || !Array.isArray(models)) return unexpected();
+function aboutOf({ url, pid, endsWhenIdle, models }: Fields): ServerAbout {
+  if (typeof url !== "string" || typeof pid !== "number" || !Array.isArray(models)) return unexpected();
   return {
     url,
+    pid,
+    endsWhenIdle: endsWhenIdle === true,
     models: models.map((model: unknown) => {
       const { id, isDefault }: Fields = typeof model === "object" && model !== null ? { ...model } : {};
       return typeof id === "string" ? { id, isDefault: isDefault === true } : unexpected();

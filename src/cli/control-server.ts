@@ -1,6 +1,7 @@
 /**
  * How commands on the same machine speak to a running server: `holdfast keys` asks the process that
- * owns the database instead of opening it a second time, and `holdfast chat` asks where it listens.
+ * owns the database instead of opening it a second time, `holdfast chat` asks where it listens, and a `holdfast serve` asks a
+ * server that a chat has started to make room.
  *
  * A listener of its own, on loopback, with a port and a token that are new at every start and stand in a
  * 0600 file in the data directory. So only who may read that directory can make API keys; whoever holds
@@ -23,6 +24,9 @@ export interface Control {
 /** What a server tells of itself. */
 export interface ServerAbout {
   readonly url: string;
+  readonly pid: number;
+  /** A chat has started it in the background: it ends by itself, and makes room for a server that a person starts. */
+  readonly endsWhenIdle: boolean;
   readonly models: readonly { readonly id: string; readonly isDefault: boolean }[];
 }
 
@@ -42,6 +46,8 @@ export interface ControlAnswers {
   readonly keys: KeyAdmin;
   readonly about: () => ServerAbout;
   readonly sessions: () => readonly SessionInfo[];
+  /** Stops the server, in order, for another that starts; false when a person has started it, who alone stops it. */
+  readonly makeRoom: () => boolean;
 }
 
 /** A label, a principal and a hundred names of models fit. */
@@ -62,7 +68,13 @@ export async function openControl(dataDir: string, answers: ControlAnswers): Pro
   server.unref();
   const address = server.address();
   const port = typeof address === "object" && address !== null ? address.port : 0;
-  const file = JSON.stringify({ url: `http://127.0.0.1:${port}`, token, pid: process.pid });
+  const about = answers.about();
+  const file = JSON.stringify({
+    url: `http://127.0.0.1:${port}`,
+    token,
+    pid: about.pid,
+    server: about.url,
+  });
   writeSecretFile(path, `${file}\n`);
   return {
     close: async () => {
@@ -109,7 +121,7 @@ function hasToken(request: IncomingMessage, token: string): boolean {
 async function answer(
   route: string,
   body: Readonly<Record<string, unknown>>,
-  { keys, about, sessions }: ControlAnswers,
+  { keys, about, sessions, makeRoom }: ControlAnswers,
 ): Promise<unknown> {
   const text = (name: string): string => {
     const value = body[name];
@@ -121,6 +133,8 @@ async function answer(
       return about();
     case "GET /sessions":
       return { sessions: sessions() };
+    case "POST /make-room":
+      return { stops: makeRoom() };
     case "GET /keys":
       return { keys: await keys.list() };
     case "POST /keys":

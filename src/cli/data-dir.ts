@@ -22,6 +22,8 @@ import type { Surroundings } from "./terminal.ts";
 export const API_KEY_FILE = "api-key";
 /** How the commands reach the server that runs on this directory. */
 export const CONTROL_FILE = "control.json";
+/** Held by the process that starts a server here: a person's `holdfast serve` until it answers, or a chat. */
+export const START_LOCK_FILE = "start.lock";
 
 /** Where programs keep their data on this system, for this user. */
 export function defaultDataDir({ env, home, platform }: Surroundings): string {

@@ -1,9 +1,9 @@
 /**
- * The server of a data directory, for commands that need one: the one that runs, or one started on the side.
+ * The server of a data directory, for commands that need one: the one that runs, or one started in the background.
  *
- * A server that we start is nobody's child: it outlives us, so that the turn under way goes on when this
- * terminal is closed, and it ends by itself when nobody needs it. It takes the port that it had before, if it can, so
- * that clients which lost it find it again. Of two commands that want one at the same time, one starts it and the
+ * A server that a command starts is no child of it: it outlives the command, so that a turn under way continues when the
+ * terminal is closed, and it ends by itself when no command needs it. It takes the port of the server before it, if it can, so
+ * that clients which lost that server find this one. Of two commands that want a server at the same time, one starts it and the
  * other waits for it.
  */
 import { spawn } from "node:child_process";
@@ -12,9 +12,9 @@ import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { tryLock } from "../client-node/presence.ts";
 import type { FileLock } from "../store/sqlite/lock.ts";
-import { askServer } from "./control-client.ts";
+import { askServer, findServer, type ServerSeen } from "./control-client.ts";
 import type { ServerAbout } from "./control-server.ts";
-import { API_KEY_FILE, makeDataDir, readFileIfThere, writeSecretFile } from "./data-dir.ts";
+import { API_KEY_FILE, makeDataDir, readFileIfThere, START_LOCK_FILE, writeSecretFile } from "./data-dir.ts";
 import { failure } from "./failures.ts";
 
 export interface LocalServerOptions {
@@ -23,8 +23,8 @@ export interface LocalServerOptions {
   readonly config: string | undefined;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cwd: string;
-  /** Told when a server has to be started, which takes a moment. */
-  readonly onStart: () => void;
+  /** Called before a server is started, which takes a moment, with what was found of the one before. */
+  readonly onStart: (seen: ServerSeen) => void;
   /** What people should know about the data directory. */
   readonly onNotice: (notice: string) => void;
 }
@@ -34,11 +34,10 @@ export interface LocalServer extends ServerAbout {
   readonly apiKey: string | undefined;
 }
 
-/** How long a server that was started on the side stays when nobody needs it. */
+/** How long a server in the background stays when no command needs it. */
 export const IDLE_SECONDS = 120;
 export const LOG_FILE = "serve.log";
 const PORT_FILE = "port";
-const LOCK_FILE = "start.lock";
 const START_MS_MAX = 20_000;
 const POLL_MS = 40;
 const LOG_LINES = 15;
@@ -48,38 +47,36 @@ export async function ensureServer(options: LocalServerOptions): Promise<LocalSe
   const { dataDir } = options;
   // Before anything in it is believed: another user's directory could name another user's server.
   makeDataDir(dataDir, options.onNotice);
-  const running = await askServer(dataDir);
-  if (running !== undefined) return withKey(running, dataDir);
-  options.onStart();
-  const turn = await whenMine(dataDir);
-  if ("url" in turn) return withKey(turn, dataDir);
+  const turn = await whenOurs(dataDir);
+  if ("about" in turn) return withKey(turn.about, dataDir);
   try {
-    return await startOne(options);
+    options.onStart(turn.seen);
+    return await startOne(options, usualPort(dataDir, turn.seen));
   } finally {
-    turn.release();
+    turn.lock.release();
   }
 }
 
-/** The lock of who starts a server, or the server that somebody else has started meanwhile. */
-async function whenMine(dataDir: string): Promise<FileLock | ServerAbout> {
-  const path = join(dataDir, LOCK_FILE);
+type Turn = { readonly about: ServerAbout } | { readonly lock: FileLock; readonly seen: ServerSeen };
+
+/** The lock of starting, or the server that runs: another process may have started it meanwhile. */
+async function whenOurs(dataDir: string): Promise<Turn> {
+  const running = await askServer(dataDir);
+  if (running !== undefined) return { about: running };
   for (;;) {
-    const lock = tryLock(path);
-    const about = await askServer(dataDir);
-    if (about !== undefined) {
-      lock?.release();
-      return about;
-    }
-    if (lock !== undefined) return lock;
+    const lock = tryLock(join(dataDir, START_LOCK_FILE));
+    const seen = await findServer(dataDir);
+    if (seen.kind !== "running" && lock !== undefined) return { lock, seen };
+    lock?.release();
+    if (seen.kind === "running") return { about: seen.about };
     await sleep(POLL_MS);
   }
 }
 
-async function startOne(options: LocalServerOptions): Promise<LocalServer> {
-  const usual = usualPort(options.dataDir);
+async function startOne(options: LocalServerOptions, usual: number): Promise<LocalServer> {
   const started = await start(options, usual);
   if ("url" in started) return remember(started, options.dataDir);
-  // Its usual port may be somebody else's by now.
+  // Its usual port may be another program's by now.
   const again = usual === 0 ? started : await start(options, 0);
   if ("url" in again) return remember(again, options.dataDir);
   throw failure(`the server could not be started:\n${again.log}`);
@@ -90,7 +87,9 @@ function remember(about: ServerAbout, dataDir: string): LocalServer {
   return withKey(about, dataDir);
 }
 
-function usualPort(dataDir: string): number {
+/** The port of the server that died here, else the one that a server in the background had last; 0 = any. */
+function usualPort(dataDir: string, seen: ServerSeen): number {
+  if (seen.kind === "died" && URL.canParse(seen.url)) return Number(new URL(seen.url).port);
   const text = readFileIfThere(join(dataDir, PORT_FILE))?.trim() ?? "";
   return /^\d{1,5}$/.test(text) && Number(text) <= 65_535 ? Number(text) : 0;
 }

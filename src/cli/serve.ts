@@ -13,10 +13,12 @@ import { gatewayHttp, type SessionRecord } from "../gateway/index.ts";
 import { type HttpServer, serveHttp } from "../server/http/index.ts";
 import { type Application, LastingServer, newServerCounters } from "../server/index.ts";
 import { DATABASE_FILE } from "../store/index.ts";
+import type { FileLock } from "../store/sqlite/lock.ts";
 import { announce } from "./announcement.ts";
 import { commandsOn } from "./commands-on.ts";
 import { type Control, openControl, type ServerAbout, type SessionInfo } from "./control-server.ts";
 import { makeDataDir } from "./data-dir.ts";
+import { claimDataDir } from "./data-dir-claim.ts";
 import { failure, systemCode, TemporaryFailure, usageError } from "./failures.ts";
 import { provideKey } from "./first-key.ts";
 import { watchIdle } from "./idle-exit.ts";
@@ -49,6 +51,9 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
     const { upstreamServer: upstream, workspace } = settings;
     const ground = await openGround({ models, dataDir, surroundings, upstream, workspace });
     running.ground = ground;
+    const isBackground = settings.exitWhenIdleMs !== undefined;
+    const start = await claimDataDir({ dataDir, isBackground, note: term.note });
+    running.start = start;
     const counters = newServerCounters();
     const { application } = turns;
     const lasting = await LastingServer.open({
@@ -57,7 +62,7 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
       onNews: logNews(logger, join(dataDir, DATABASE_FILE)),
     });
     running.lasting = lasting;
-    // Before anybody can know that it runs: who was told must not be able to end it unawares.
+    // Before it is known that the server runs: from then on a signal stops it in order.
     const stopped = stopSignal(() => term.note("Stopped at once."));
     const http = await serveHttp({
       server: lasting,
@@ -79,19 +84,26 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
     const news = await provideKey(keys, dataDir, settings.apiKey !== undefined);
     const about = (): ServerAbout => {
       idle?.touch();
-      return { url: http.url, models: models.list() };
+      return { url: http.url, pid: process.pid, endsWhenIdle: isBackground, models: models.list() };
     };
+    const roomWanted = Promise.withResolvers<string>();
     running.control = await openControl(dataDir, {
       keys: lastingKeys(lasting),
       about,
       sessions: () => lasting.standing.gateway.sessions.map(sessionInfo),
+      makeRoom: () => {
+        if (isBackground) roomWanted.resolve("Another server starts here");
+        return isBackground;
+      },
     });
+    start.release();
     const { durability } = store.streams;
     const on = commandsOn(dataDir, surroundings);
     announce({ url: http.url, settings, durability, keys: news, models: models.list(), on, notices }, term);
     ending = await Promise.race([
       stopped,
       idle?.idle.then(() => "Idle") ?? stopped,
+      roomWanted.promise,
       lasting.givenUp.then(storeGivenUp),
     ]);
     const why = typeof ending === "string" ? ending : "No store";
@@ -106,18 +118,20 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
 
 /** What there is so far. */
 interface Running {
+  start?: FileLock;
   ground?: GatewayGround;
   lasting?: LastingServer<ServeStanding>;
   http?: HttpServer;
   control?: Control;
 }
 
-async function takeDown({ ground, lasting, http, control }: Running): Promise<void> {
+async function takeDown({ start, ground, lasting, http, control }: Running): Promise<void> {
   await control?.close();
   // Closing the port shuts the server down; without a port it must be done here.
   await (http?.close() ?? lasting?.shutdown());
   await lasting?.close();
   await ground?.close();
+  start?.release();
 }
 
 function storeGivenUp(reason: Error): TemporaryFailure {

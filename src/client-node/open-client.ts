@@ -81,7 +81,9 @@ export async function openClient(options: NodeClientOptions = {}): Promise<NodeC
   const settings = settle(options);
   const { persistence, stream, credentials, onBug } = settings;
   const sealing = nodeSealing();
-  const server = options.connect === undefined ? addressOf(settings.url) : "";
+  // A transport of its own may lead anywhere, unless the caller says where.
+  const isNamed = options.connect === undefined || options.url !== undefined;
+  const server = isNamed ? addressOf(settings.url) : "";
   const journals = persistence ? await openJournals({ ...settings, server, sealing }) : undefined;
   const transport = transportOf(options, settings);
   const clientOptions: ClientOptions = {

@@ -63,7 +63,7 @@ export interface NodeClientOptions {
   readonly transport?: TransportName | undefined;
   /** PEM of a certificate authority to trust instead of the system's; `http2` only. */
   readonly ca?: string | undefined;
-  /** A transport of your own; `url` and `transport` then mean nothing. */
+  /** A transport of your own; `transport` then means nothing, and `url` only says in the journals whose streams they are. */
   readonly connect?: Connect | undefined;
   /** The blob calls of that transport. Without them its streams have no blobs. */
   readonly blobs?: BlobCalls | undefined;

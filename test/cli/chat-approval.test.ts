@@ -77,22 +77,30 @@ function inputOf(...answers: readonly (string | Error)[]): LineInput {
     read: async (): Promise<Entered> => {
       const next = waiting.shift();
       if (next instanceof Error) throw next;
-      return next === undefined ? { kind: "end" } : { kind: "line", text: next };
+      return next === undefined ? { kind: "unanswerable" } : { kind: "line", text: next };
     },
     listen: () => undefined,
+    above: (print) => print(),
     close: () => undefined,
   };
 }
 
-function askerOf(input: LineInput, printed: string[] = []): Asker {
+function askerOf(input: LineInput, printed: string[] = [], onLeave = (): void => undefined): Asker {
   const screen = plainScreen(SCREEN, SCREEN);
   const print = (line: string): void => void printed.push(stripVTControlCharacters(line));
-  return new Asker({ input, screen, style: STYLE, print, onInterrupt: () => undefined });
+  return new Asker({
+    input,
+    screen,
+    style: STYLE,
+    print,
+    onInterrupt: () => undefined,
+    onLeave,
+  });
 }
 
 const APPROVAL = { ...request("x\n".repeat(40)), execId: "a", tool: "shell", text: "", argsSha256: "" };
 
-test("m shows the next page, s all of it; an end of the input is a no", async () => {
+test("m shows the next page, s all of it; where no person is there it is a no", async () => {
   const printed: string[] = [];
   assert.deepEqual(await askerOf(inputOf("m", "s", "y"), printed).approve(APPROVAL), { answer: "once" });
   const said = printed.filter((line) => line.startsWith("  Rows"));
@@ -102,6 +110,18 @@ test("m shows the next page, s all of it; an end of the input is a no", async ()
   ]);
   assert.equal(printed.filter((line) => line === "  │ x").length, 17 + 17 + 40);
   assert.equal((await askerOf(inputOf("m")).approve(APPROVAL)).answer, "no");
+});
+
+test("C7: a person who leaves has not answered", async () => {
+  const left = Promise.withResolvers<string>();
+  const input: LineInput = { ...inputOf(), read: async () => ({ kind: "end" }) };
+  const asker = askerOf(input, [], () => left.resolve("left"));
+  const answered = asker.approve(APPROVAL).then(() => "answered");
+  assert.equal(await Promise.race([answered, left.promise]), "left");
+  // Whatever would have been answered is answered within these turns of the event loop.
+  for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
+  const waits = Promise.resolve("waits");
+  assert.equal(await Promise.race([answered, waits]), "waits");
 });
 
 test("C7: a question that fails is a no, and the next one is asked", async () => {

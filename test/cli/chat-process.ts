@@ -59,11 +59,20 @@ export class ChatProcess {
   }
 
   /** Waits until the screen shows it. */
-  async shows(pattern: RegExp): Promise<void> {
+  shows(pattern: RegExp): Promise<void> {
+    return this.#until(() => pattern.test(this.screen), pattern);
+  }
+
+  /** Waits until it is in the output, as a program reads it. */
+  prints(pattern: RegExp): Promise<void> {
+    return this.#until(() => pattern.test(this.#stdout), pattern);
+  }
+
+  async #until(isThere: () => boolean, pattern: RegExp): Promise<void> {
     for (;;) {
-      if (pattern.test(this.screen)) return;
+      if (isThere()) return;
       const news = await Promise.race([once(this.child.stdout, "data"), this.end]);
-      if ("code" in news && !pattern.test(this.screen)) {
+      if ("code" in news && !isThere()) {
         assert.fail(
           `it ended with ${String(news.code)} before it showed ${String(pattern)}:\n${this.screen}\n${news.stderr}`,
         );
@@ -109,6 +118,17 @@ export class ChatRig {
     return this.#keep(new ChatProcess("script", script, this.#options()));
   }
 
+  /** A server that a person starts on the same data directory, once it says where it listens. */
+  async serve(...args: readonly string[]): Promise<{ readonly pid: number; readonly url: string }> {
+    const flags = ["serve", "--data-dir", this.dataDir, ...args];
+    const server = this.#keep(new ChatProcess(process.execPath, [MAIN, ...flags], this.#options()));
+    await server.shows(/\n {2}stop /);
+    return {
+      pid: server.child.pid ?? 0,
+      url: /listening on (?<url>[^\s,]+)/.exec(server.screen)?.groups?.["url"] ?? "",
+    };
+  }
+
   #args(args: readonly string[]): readonly string[] {
     return ["chat", "--data-dir", this.dataDir, ...args];
   }
@@ -123,6 +143,13 @@ export class ChatRig {
     void chat.end.then(() => this.#running.delete(chat));
     return chat;
   }
+}
+
+/** Undefined, and said, where there is no way to make a terminal. */
+export function terminalRig(t: TestContext): ChatRig | undefined {
+  if (hasScript()) return new ChatRig(t);
+  t.diagnostic("there is no `script` of util-linux here: the terminal is not tested");
+  return undefined;
 }
 
 export function hasScript(): boolean {

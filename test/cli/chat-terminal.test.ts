@@ -4,19 +4,12 @@
 import assert from "node:assert/strict";
 import { readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { test, type TestContext } from "node:test";
+import { test } from "node:test";
 import { stopServer } from "./background-server.ts";
-import { ChatRig, hasScript } from "./chat-process.ts";
+import { terminalRig } from "./chat-process.ts";
 
 const CTRL_C = "\u0003";
 const CTRL_D = "\u0004";
-
-/** Undefined, and said, where there is no way to make a terminal. */
-function terminalRig(t: TestContext): ChatRig | undefined {
-  if (hasScript()) return new ChatRig(t);
-  t.diagnostic("there is no `script` of util-linux here: the terminal is not tested");
-  return undefined;
-}
 
 test("a person talks, allows a command, queues a message, stops a turn, and leaves", async (t) => {
   const rig = terminalRig(t);
@@ -75,7 +68,7 @@ test("killed while it asks, started again, and the server killed: nothing is los
   await first.end;
 
   const second = rig.onTerminal();
-  await second.shows(/was cut off\.\nGo on with it\? \[Y\/n\]$/);
+  await second.shows(/was left before its end\.\nGo on with it\? \[Y\/n\]$/);
   second.type("\r");
   // It had not started, so it is asked again.
   await second.shows(/● shell {2}sleep 60\n▲ [^]*Allow\?[^\n]*:$/);

@@ -180,14 +180,29 @@ test("a busy port, an address of another machine: one line that says what to do"
   assert.match(foreign.stderr, /^holdfast: this machine has no address 203\.0\.113\.7; .*--host\n$/);
 });
 
-test("a second server on the same data directory is refused, and the first goes on", async (t) => {
+test("a second server on the same data directory is refused with the first one's process and address", async (t) => {
   const cli = new Cli(t);
   const first = await cli.serve();
   const { code, stderr } = await cli.run(["serve", "--port", "0", ...cli.inDataDir]);
   assert.equal(code, 1);
-  assert.match(stderr, /^holdfast: .* held by another process; .*\n$/);
+  assert.equal(
+    stderr,
+    `holdfast: the data directory ${cli.dataDir} is in use by the server at ${first.url} (process ${first.pid}); stop it, or choose another with --data-dir\n`,
+  );
   assert.equal((await fetch(`${first.url}/ready`)).status, 200);
   assert.equal((await cli.run(["keys", "list", ...cli.inDataDir])).code, 0);
+});
+
+test("a second server names a first one that does not answer as well", async (t) => {
+  const cli = new Cli(t);
+  const first = await cli.serve();
+  first.signal("SIGSTOP");
+  const { code, stderr } = await cli.run(["serve", "--port", "0", ...cli.inDataDir]);
+  assert.equal(code, 1);
+  assert.match(
+    stderr,
+    new RegExp(`in use by the server at ${first.url} \\(process ${first.pid}\\), which does not answer;`),
+  );
 });
 
 test("a damaged and a newer database are refused and left as they are", async (t) => {

@@ -81,8 +81,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/cli/chat/asking.ts",
-        from: 'answer: "no",\n      reason: failedWords(cause),',
-        to: 'answer: "always",',
+        from: '(reason) => ({ answer: "no", reason })',
+        to: '() => ({ answer: "always" })',
       },
     ],
   },

@@ -1,7 +1,8 @@
 /**
  * Asks the person in front of the screen, one thing at a time, and holds the screen meanwhile.
  *
- * Invariant: nothing is allowed without an answer that says so. Ctrl-C, the end of the input and a question that fails are a no.
+ * Invariant: nothing is allowed without an answer that says so. Ctrl-C and a question that fails are a no. A person who leaves
+ * (Ctrl-D) has not answered: the question stays open, and the next chat asks it again.
  */
 import type { InteractionQuery, Question } from "../../protocol/messages.ts";
 import { type ApprovalAnswer, type ApprovalRequest, foldedText, visibleLine } from "../../tools/index.ts";
@@ -20,6 +21,8 @@ export interface Asking {
   readonly print: (line: string) => void;
   /** Ctrl-C instead of an answer: the turn is to stop. */
   readonly onInterrupt: () => void;
+  /** Ctrl-D instead of an answer: the person leaves. */
+  readonly onLeave: () => void;
 }
 
 /** What `InteractionResponse.response` may be. */
@@ -38,6 +41,9 @@ export type QueryAnswer =
   | { readonly case: "unanswerable"; readonly value: { readonly reason: string } };
 
 const STOPPED = "the user stopped the turn";
+const UNANSWERED = "nobody answered";
+/** The person has left: whatever waits for the answer ends with this process. */
+const LEFT = "left";
 
 export class Asker {
   readonly #asking: Asking;
@@ -48,17 +54,26 @@ export class Asker {
   }
 
   approve(request: ApprovalRequest, signal?: AbortSignal): Promise<ApprovalAnswer> {
-    return this.#alone(() => this.#approve(request, signal)).catch((cause: unknown) => ({
-      answer: "no",
-      reason: failedWords(cause),
-    }));
+    return this.#answered(
+      () => this.#approve(request, signal),
+      (reason) => ({ answer: "no", reason }),
+    );
   }
 
   answer(query: InteractionQuery): Promise<QueryAnswer> {
-    return this.#alone(() => this.#answer(query)).catch((cause: unknown) => ({
-      case: "unanswerable",
-      value: { reason: failedWords(cause) },
-    }));
+    return this.#answered(
+      () => this.#answer(query),
+      (reason) => ({ case: "unanswerable", value: { reason } }),
+    );
+  }
+
+  /** Never resolves for a person who has left. */
+  async #answered<Answer>(
+    ask: () => Promise<Answer | typeof LEFT>,
+    refusal: (reason: string) => Answer,
+  ): Promise<Answer> {
+    const answer = await this.#alone(ask).catch((cause: unknown) => refusal(failedWords(cause)));
+    return answer === LEFT ? new Promise(() => undefined) : answer;
   }
 
   /** Questions wait for this before they are asked. */
@@ -92,17 +107,22 @@ export class Asker {
     if (signal?.aborted === true) return { kind: "cancelled" };
     const entered = await this.#asking.input.read(prompt, "answer", signal);
     if (entered.kind === "interrupt") this.#asking.onInterrupt();
+    if (entered.kind === "end") this.#asking.onLeave();
     return entered;
   }
 
-  async #approve(request: ShownRequest, signal: AbortSignal | undefined): Promise<ApprovalAnswer> {
+  async #approve(
+    request: ShownRequest,
+    signal: AbortSignal | undefined,
+  ): Promise<ApprovalAnswer | typeof LEFT> {
     const { print, style } = this.#asking;
     for (let at = { from: 0, showsAll: false }; ;) {
       const page = approvalPage(request, style, at);
       for (const line of page.lines) print(line);
       const entered = await this.#read(approvalPrompt(style), signal);
       if (entered.kind === "interrupt") return { answer: "no", reason: STOPPED };
-      if (entered.kind !== "line") return { answer: "no", reason: "nobody answered" };
+      if (entered.kind === "end") return LEFT;
+      if (entered.kind !== "line") return { answer: "no", reason: UNANSWERED };
       const answer = words.parseApproval(entered.text);
       if (answer === "show") at = { from: 0, showsAll: true };
       else if (answer === "more") at = { from: page.next, showsAll: false };
@@ -110,7 +130,7 @@ export class Asker {
     }
   }
 
-  async #answer({ query }: InteractionQuery): Promise<QueryAnswer> {
+  async #answer({ query }: InteractionQuery): Promise<QueryAnswer | typeof LEFT> {
     switch (query.case) {
       case "approval": {
         const { tool, argsJson, reason } = query.value;
@@ -119,6 +139,7 @@ export class Asker {
           .split("\n")
           .map((text) => ({ kind: "plain" as const, text }));
         const said = await this.#approve({ title, lines, workspace: "" }, undefined);
+        if (said === LEFT) return LEFT;
         const why = said.answer === "no" ? (said.reason ?? "") : "";
         return { case: "approval", value: { approved: said.answer !== "no", reason: why } };
       }
@@ -129,10 +150,11 @@ export class Asker {
     }
   }
 
-  async #questions(questions: readonly Question[]): Promise<QueryAnswer> {
+  async #questions(questions: readonly Question[]): Promise<QueryAnswer | typeof LEFT> {
     const answers = [];
     for (const question of questions) {
       const answer = await this.#question(question);
+      if (answer === LEFT) return LEFT;
       if (answer === undefined) return { case: "unanswerable", value: { reason: "the user did not answer" } };
       if (answer.text !== "" || answer.optionIds.length > 0) {
         answers.push({ questionId: question.id, optionIds: [...answer.optionIds], text: answer.text });
@@ -141,12 +163,13 @@ export class Asker {
     return { case: "askQuestion", value: { answers } };
   }
 
-  /** Undefined when there is nobody who answers. */
-  async #question(question: Question): Promise<words.QuestionAnswer | undefined> {
+  /** Undefined when it is not answered. */
+  async #question(question: Question): Promise<words.QuestionAnswer | typeof LEFT | undefined> {
     const { print, style } = this.#asking;
     for (;;) {
       for (const line of words.questionLines(question, style)) print(line);
       const entered = await this.#read(words.questionPrompt(question));
+      if (entered.kind === "end") return LEFT;
       if (entered.kind !== "line") return undefined;
       const answer = words.parseAnswer(entered.text, question);
       if (answer !== undefined) return answer;

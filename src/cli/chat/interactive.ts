@@ -1,7 +1,7 @@
 /**
  * The conversation with a person: reads what is typed, carries out commands, shows turns.
  *
- * Leaving never ends a turn: it goes on at the server, and the next start picks it up.
+ * Leaving never ends a turn: it continues at the server, and the next start shows it.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Conversation, Turn, TurnEnd, TurnInput } from "../../client/index.ts";
@@ -66,10 +66,15 @@ export class InteractiveChat {
   interrupt(): void {
     this.#interrupts++;
     if (this.#interrupts > 1 || this.#turn === undefined) {
-      this.#leaving.resolve(EXIT_INTERRUPTED);
+      this.leave(EXIT_INTERRUPTED);
       return;
     }
     void this.#turn.turn.abort().catch((error: unknown) => this.#complain(error));
+  }
+
+  /** Leaves at once; a turn that runs continues at the server. */
+  leave(exitCode = EXIT_DONE): void {
+    this.#leaving.resolve(exitCode);
   }
 
   async #talk(): Promise<void> {
@@ -179,7 +184,7 @@ export class InteractiveChat {
     }
     const cutOff = records.find(({ turn }) => turn !== undefined);
     if (cutOff === undefined) return;
-    screen.note(style.yellow(`A turn of “${titleOf(cutOff)}” was cut off.`));
+    screen.note(style.yellow(`A turn of “${titleOf(cutOff)}” was left before its end.`));
     const isOld = this.#options.now() - cutOff.updatedMs > session.retryLookbackWindowMs();
     if (isOld || !this.#options.hasStatusLine) {
       screen.note(`--continue or /resume ${cutOff.conversationId.slice(0, 8)} goes on with it.`);
@@ -196,7 +201,7 @@ export class InteractiveChat {
     screen.note(style.dim(`Conversation ${conversationId.slice(0, 8)}: ${titleOf(conversation.record)}`));
     for (const line of await recapLines(conversation, style)) screen.print(line);
     if (conversation.record.turn === undefined) return;
-    await link.revive();
+    await link.lookAfter();
     // A tool that waits for its approval asks at once; the person should see first what it belongs to.
     this.#toolShown = Promise.withResolvers<void>();
     asker.after(Promise.race([this.#toolShown.promise, sleep(CONTEXT_MS_MAX)]));
@@ -214,7 +219,7 @@ export class InteractiveChat {
 
   async #send(input: TurnInput, typed: string | undefined): Promise<void> {
     const { session, settings, link } = this.#options;
-    await link.revive();
+    await link.lookAfter();
     this.#conversation ??= await session.conversations.begin({
       title: titleFrom(typed ?? ("command" in input ? `! ${input.command}` : "")),
       ...(this.#model === "" ? {} : { model: this.#model }),
@@ -236,6 +241,7 @@ export class InteractiveChat {
       now,
       onLine: (text) => this.#typedMeanwhile(text, turn),
       onInterrupt: () => this.interrupt(),
+      onLeave: () => this.leave(),
       onStatus: (status) => this.#watchOver(status),
       onShown: (happening) => this.#shown(happening),
       isNews: (todos) => this.#isNews(todos),
@@ -253,12 +259,7 @@ export class InteractiveChat {
   /** A connection that breaks may mean that the server on this machine is gone. */
   #watchOver({ state }: ShownStatus): void {
     if (state !== "reconnecting" && state !== "connecting") return;
-    this.#revive().catch((error: unknown) => this.#complain(error));
-  }
-
-  async #revive(): Promise<void> {
-    const hasStarted = await this.#options.link.revive();
-    if (hasStarted) this.#turn?.turn.stream.wake();
+    void this.#options.link.lookAfter();
   }
 
   #typedMeanwhile(text: string, turn: Turn): void {
@@ -266,7 +267,7 @@ export class InteractiveChat {
     const typed = parseTyped(text);
     if (typed.kind === "nothing") return;
     if (typed.kind === "quit") {
-      this.#leaving.resolve(EXIT_DONE);
+      this.leave();
       return;
     }
     if (typed.kind !== "message") {

@@ -17,16 +17,20 @@ export type Entered =
   | { readonly kind: "line"; readonly text: string }
   /** Ctrl-C; `hadText` when it took away what was typed. */
   | { readonly kind: "interrupt"; readonly hadText: boolean }
-  /** Ctrl-D, or the end of what is piped in. */
+  /** The person leaves (Ctrl-D), or what is piped in has ended. */
   | { readonly kind: "end" }
-  /** Whoever asked wants to know no longer. */
+  /** The input is a pipe: no person is there who could answer. */
+  | { readonly kind: "unanswerable" }
+  /** The caller took the question back. */
   | { readonly kind: "cancelled" };
 
 export interface Typing {
-  /** A line was entered while nobody had asked for one. */
+  /** A line was entered while no caller read one. */
   readonly onLine: (text: string) => void;
-  /** Ctrl-C while nobody had asked for a line. */
+  /** Ctrl-C while no caller read a line. */
   readonly onInterrupt: () => void;
+  /** Ctrl-D while no caller read a line. */
+  readonly onEnd: () => void;
   /** What stands in the editor while it draws nothing. */
   readonly onEdit: (text: string) => void;
 }
@@ -34,8 +38,10 @@ export interface Typing {
 export interface LineInput {
   /** Asks for one line (or several, joined by trailing backslashes). One at a time. */
   read(prompt: string, purpose: "message" | "answer", signal?: AbortSignal): Promise<Entered>;
-  /** Who gets what is typed while nobody reads. */
+  /** Takes what is typed while no caller reads. */
   listen(typing: Typing | undefined): void;
+  /** Prints something above the line that is being edited, which is drawn again below it. */
+  above(print: () => void): void;
   close(): void;
 }
 
@@ -85,7 +91,7 @@ export function ttyInput(
   let typing: Typing | undefined;
   let before = "";
   let isPasting = false;
-  /** Typed while a command was being carried out: for whoever reads next. */
+  /** Typed while a command was being carried out: for the next caller that reads. */
   const early: string[] = [];
   /** A line that was not finished when a question came; it is given back after the answer. */
   let aside = "";
@@ -136,9 +142,11 @@ export function ttyInput(
     }
   });
   lines.on("close", () => {
+    if (isClosed) return;
     isClosed = true;
     out.write(PASTE_OFF);
-    settle({ kind: "end" });
+    if (reading === undefined) typing?.onEnd();
+    else settle({ kind: "end" });
   });
   lines.on("history", (entries) => {
     if (reading?.purpose === "answer") entries.shift();
@@ -178,6 +186,12 @@ export function ttyInput(
     listen: (next) => {
       typing = next;
       output.isMuted = next !== undefined;
+    },
+    above: (print) => {
+      const isEditing = reading !== undefined && !output.isMuted;
+      if (isEditing) out.write("\r\u001b[J");
+      print();
+      if (isEditing) lines.prompt(true);
     },
     close: () => lines.close(),
   };
@@ -227,7 +241,7 @@ export function pipedInput(input: NodeJS.ReadableStream): LineInput {
   });
   return {
     read: (_prompt, purpose, signal) => {
-      if (purpose === "answer") return Promise.resolve({ kind: "end" });
+      if (purpose === "answer") return Promise.resolve({ kind: "unanswerable" });
       const { promise, resolve } = Promise.withResolvers<Entered>();
       reading = { resolve };
       const cancel = (): void => {
@@ -239,6 +253,7 @@ export function pipedInput(input: NodeJS.ReadableStream): LineInput {
       return promise.finally(() => signal?.removeEventListener("abort", cancel));
     },
     listen: () => undefined,
+    above: (print) => print(),
     close: () => lines.close(),
   };
 }

@@ -12,7 +12,7 @@ import { choose, titleFrom } from "./conversation-list.ts";
 import * as exit from "./exit-codes.ts";
 import { failureWord, happeningOf } from "./happening.ts";
 import { jsonLine, jsonOf, jsonStatus, type Result } from "./json-line.ts";
-import { safeLine, safeText } from "./safe-text.ts";
+import { safeText } from "./safe-text.ts";
 import type { ServerLink } from "./server-link.ts";
 import type { Session } from "./session.ts";
 import { plainStatusLine } from "./status-text.ts";
@@ -124,21 +124,15 @@ class Shot {
   }
 
   #watchStatus(): () => void {
-    const { settings, stdout, note } = this.#options;
+    const { settings, stdout, note, link } = this.#options;
     let state = this.#turn.stream.status.state;
     return this.#turn.stream.watch((status) => {
       const line = plainStatusLine(state, status);
       state = status.state;
       if (settings.isJson) stdout.write(jsonLine(jsonStatus(status)));
       else if (line !== undefined) note(line);
-      if (state !== "reconnecting") return;
-      this.#revive().catch((error: unknown) => note(safeLine(String(error))));
+      if (state === "reconnecting" || state === "connecting") void link.lookAfter();
     });
-  }
-
-  async #revive(): Promise<void> {
-    const hasStarted = await this.#options.link.revive();
-    if (hasStarted) this.#turn.stream.wake();
   }
 
   #exitCode({ reason, error }: TurnEnd): number {

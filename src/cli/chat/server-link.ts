@@ -1,89 +1,206 @@
 /**
- * Which server the chat talks to: the one that was named, or the data directory's own.
+ * Which server the chat talks to: the one that was named, or the data directory's own; and where it is now.
  *
- * The data directory's server is looked after while the chat is open: it is told that somebody needs it, and when it
- * has died it is started again, on the port where our streams look for it.
+ * While the chat is open the link follows the data directory's server: to another process, to another port. A server that a chat
+ * has started is started again when it is gone; for every other the link waits (`server-watch.ts` decides).
  */
 import { join } from "node:path";
-import { askServer } from "../control-client.ts";
+import { findServer, type ServerSeen } from "../control-client.ts";
 import type { ServerAbout } from "../control-server.ts";
 import { API_KEY_FILE, readFileIfThere } from "../data-dir.ts";
 import { failure } from "../failures.ts";
 import { ensureServer, type LocalServerOptions } from "../local-server.ts";
 import { isLoopback } from "../settings.ts";
+import {
+  followText,
+  isSameAddress,
+  lossText,
+  nextFor,
+  startText,
+  type UsedServer,
+  waitText,
+} from "./server-watch.ts";
 
 export interface ServerLink {
+  /** Where the server is, as far as is known: it may move. */
   readonly url: string;
   readonly apiKey: string | undefined;
-  /** Undefined when the server is not on this machine: there is no way to ask. */
+  /** Undefined when the server cannot be asked: it is not on this machine, or does not answer. */
   models(): Promise<ServerAbout["models"] | undefined>;
-  /** Starts the data directory's server again when it is gone, and tells whether it had to; does nothing for one that was named. */
-  revive(): Promise<boolean>;
+  /** Call it when the server may be gone. Resolves when it is there, or when the link has said that it waits; never rejects. */
+  lookAfter(): Promise<void>;
   close(): void;
 }
 
-export interface LinkOptions extends LocalServerOptions {
+export interface LinkOptions extends Omit<LocalServerOptions, "onStart"> {
   readonly url: string | undefined;
-  readonly onMoved: (url: string) => void;
   /** The command that makes an API key, to paste. */
   readonly keysCreate: string;
+  /** What has become of the server, and what the chat does about it. */
+  readonly onNews: (line: string) => void;
+  /** A server answers where none did: whoever waits to dial again should do it now. */
+  readonly onBack: () => void;
 }
 
 const SIGN_OF_LIFE_MS = 20_000;
+/** Soon enough for a person who has just started a server. */
+const LOOK_MS = 500;
 
 export async function linkServer(options: LinkOptions): Promise<ServerLink> {
   return options.url === undefined ? localLink(options) : namedLink(options.url, options);
 }
 
-function namedLink(url: string, { dataDir, env }: LinkOptions): ServerLink {
+async function namedLink(url: string, options: LinkOptions): Promise<ServerLink> {
+  const { dataDir, env } = options;
   const isHere = URL.canParse(url) && isLoopback(new URL(url).hostname);
-  const kept = isHere ? readFileIfThere(join(dataDir, API_KEY_FILE))?.trim() : undefined;
-  return {
-    url,
-    apiKey: nonEmpty(env["HOLDFAST_API_KEY"]) ?? kept,
-    models: async () => {
-      const about = isHere ? await askServer(dataDir) : undefined;
-      return about?.url === url ? about.models : undefined;
-    },
-    revive: async () => false,
-    close: () => undefined,
-  };
+  if (!isHere) {
+    return {
+      url,
+      apiKey: nonEmpty(env["HOLDFAST_API_KEY"]),
+      models: async () => undefined,
+      lookAfter: async () => undefined,
+      close: () => undefined,
+    };
+  }
+  const seen = await findServer(dataDir);
+  const isOurs = seen.kind === "running" && isSameAddress(url, seen.about.url);
+  const used = { url, pid: isOurs ? seen.about.pid : undefined, mayStart: false };
+  return new DataDirLink(used, options, () => nonEmpty(env["HOLDFAST_API_KEY"]) ?? keptKey(dataDir));
 }
 
 async function localLink(options: LinkOptions): Promise<ServerLink> {
   const { dataDir, env } = options;
-  const first = await ensureServer(options);
-  const apiKey = first.apiKey ?? nonEmpty(env["HOLDFAST_API_KEY"]);
-  if (apiKey === undefined) {
+  const onStart = (seen: ServerSeen): void => options.onNews(startText(seen));
+  const { url, pid, endsWhenIdle } = await ensureServer({ ...options, onStart });
+  const apiKey = (): string | undefined => keptKey(dataDir) ?? nonEmpty(env["HOLDFAST_API_KEY"]);
+  if (apiKey() === undefined) {
     throw failure(
-      `the server at ${first.url} has API keys, and none of them is here: make one with \`${options.keysCreate}\` and set HOLDFAST_API_KEY`,
+      `the server at ${url} has API keys, and none of them is here: make one with \`${options.keysCreate}\` and set HOLDFAST_API_KEY`,
     );
   }
-  const timer = setInterval(() => void askServer(dataDir).catch(() => undefined), SIGN_OF_LIFE_MS);
-  timer.unref();
-  let reviving: Promise<boolean> | undefined;
-  const revive = async (): Promise<boolean> => {
-    let hasStarted = false;
-    const onStart = (): void => {
-      hasStarted = true;
-      options.onStart();
-    };
-    const { url } = await ensureServer({ ...options, onStart });
-    if (url !== first.url) options.onMoved(url);
-    return hasStarted;
-  };
-  return {
-    url: first.url,
-    apiKey,
-    models: async () => (await askServer(dataDir))?.models ?? first.models,
-    revive: () => {
-      reviving ??= revive().finally(() => {
-        reviving = undefined;
+  return new DataDirLink({ url, pid, mayStart: endsWhenIdle }, options, apiKey);
+}
+
+class DataDirLink implements ServerLink {
+  readonly #options: LinkOptions;
+  readonly #apiKey: () => string | undefined;
+  readonly #signsOfLife: NodeJS.Timeout;
+  #used: UsedServer;
+  #looking: Promise<void> | undefined;
+  /** The next look, while the link waits for a server. */
+  #waiting: NodeJS.Timeout | undefined;
+  #isClosed = false;
+
+  constructor(used: UsedServer, options: LinkOptions, apiKey: () => string | undefined) {
+    this.#used = used;
+    this.#options = options;
+    this.#apiKey = apiKey;
+    // A server in the background stays as long as a chat asks for it. One that does not answer is noticed by the streams.
+    this.#signsOfLife = setInterval(
+      () => void findServer(options.dataDir).catch(() => undefined),
+      SIGN_OF_LIFE_MS,
+    );
+    this.#signsOfLife.unref();
+  }
+
+  get url(): string {
+    return this.#used.url;
+  }
+
+  get apiKey(): string | undefined {
+    return this.#apiKey();
+  }
+
+  async models(): Promise<ServerAbout["models"] | undefined> {
+    const seen = await findServer(this.#options.dataDir);
+    return seen.kind === "running" && isSameAddress(seen.about.url, this.url) ? seen.about.models : undefined;
+  }
+
+  lookAfter(): Promise<void> {
+    this.#looking ??= this.#look()
+      .catch((error: unknown) => this.#options.onNews(messageOf(error)))
+      .finally(() => {
+        this.#looking = undefined;
       });
-      return reviving;
-    },
-    close: () => clearInterval(timer),
-  };
+    return this.#looking;
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    clearInterval(this.#signsOfLife);
+    clearTimeout(this.#waiting);
+  }
+
+  async #look(): Promise<void> {
+    const { dataDir, onNews } = this.#options;
+    const seen = await findServer(dataDir);
+    const next = nextFor(this.#used, seen);
+    switch (next.kind) {
+      case "stay":
+        return;
+      case "follow":
+        return this.#follow(next.about);
+      case "start":
+        return this.#startAgain();
+      case "wait":
+        if (this.#waiting !== undefined) return;
+        onNews(waitText(this.#used, seen));
+        this.#wait();
+    }
+  }
+
+  #follow(about: ServerAbout): void {
+    const { onNews, onBack } = this.#options;
+    const { url, pid, endsWhenIdle } = about;
+    if (this.#used.pid !== undefined) onNews(followText(this.#used, about));
+    // A named address is kept as it was named while it is the same.
+    const where = isSameAddress(this.#used.url, url) ? this.#used.url : url;
+    const mayStart = this.#options.url === undefined && endsWhenIdle;
+    this.#used = { url: where, pid, mayStart };
+    clearTimeout(this.#waiting);
+    this.#waiting = undefined;
+    onBack();
+  }
+
+  async #startAgain(): Promise<void> {
+    const { onNews } = this.#options;
+    const onStart = (seen: ServerSeen): void =>
+      onNews(`${lossText(this.#used, seen)}; starting one in the background`);
+    try {
+      this.#follow(await ensureServer({ ...this.#options, onStart }));
+    } catch (error) {
+      onNews(messageOf(error));
+      this.#wait();
+    }
+  }
+
+  /** Looks again and again, until a server answers. */
+  #wait(): void {
+    if (this.#waiting !== undefined || this.#isClosed) return;
+    const again = async (): Promise<void> => {
+      const next = nextFor(this.#used, await findServer(this.#options.dataDir));
+      this.#waiting = undefined;
+      if (next.kind === "follow") this.#follow(next.about);
+      // The same process answers again: it was suspended, or busy.
+      else if (next.kind === "stay") this.#options.onBack();
+      else this.#wait();
+    };
+    const failed = (error: unknown): void => {
+      this.#waiting = undefined;
+      this.#options.onNews(messageOf(error));
+    };
+    this.#waiting = setTimeout(() => void again().catch(failed), LOOK_MS);
+    this.#waiting.unref();
+  }
+}
+
+/** Read anew each time: a server that was started again may have made another one. */
+function keptKey(dataDir: string): string | undefined {
+  return readFileIfThere(join(dataDir, API_KEY_FILE))?.trim();
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }
 
 function nonEmpty(value: string | undefined): string | undefined {

@@ -18,6 +18,7 @@ import {
 } from "../../tools/index.ts";
 import type { QueryAnswer } from "./asking.ts";
 import type { ChatSettings } from "./chat-flags.ts";
+import { movingTransport } from "./moving-transport.ts";
 import type { ServerLink } from "./server-link.ts";
 
 export interface Session {
@@ -50,6 +51,7 @@ export interface SessionOptions {
 export async function openSession(options: SessionOptions): Promise<Session> {
   const { settings, link, onQuery, onNotice } = options;
   const { directory } = scopePaths({ scope: "workspace", directory: settings.workspace });
+  const transport = movingTransport(() => link.url);
   let conversations: Conversations | undefined;
   const tools = settings.hasTools
     ? await openTools(options, directory, () => {
@@ -60,7 +62,9 @@ export async function openSession(options: SessionOptions): Promise<Session> {
   try {
     const client = await openClient({
       url: link.url,
-      apiKey: link.apiKey,
+      connect: transport.connect,
+      blobs: transport.blobs,
+      apiKey: async () => link.apiKey,
       directory: settings.workspace,
       onNotice,
       stream: options.switches,
@@ -75,6 +79,7 @@ export async function openSession(options: SessionOptions): Promise<Session> {
     });
     const close = async (): Promise<void> => {
       await client.close();
+      transport.close();
       await tools?.close();
       link.close();
     };

@@ -26,6 +26,8 @@ export interface DisplayOptions {
   /** A line that was entered while the turn runs. */
   readonly onLine: (text: string) => void;
   readonly onInterrupt: () => void;
+  /** Ctrl-D. */
+  readonly onLeave: () => void;
   readonly onStatus: (status: ShownStatus) => void;
   /** Everything that is shown, after it is. */
   readonly onShown: (happening: Happening) => void;
@@ -60,7 +62,7 @@ export class TurnDisplay {
 
   /** Resolves when the turn is over and everything of it is on the screen. */
   async run(): Promise<TurnEnd> {
-    const { input, screen, onLine, onStatus } = this.#options;
+    const { input, screen, onLine, onLeave, onStatus } = this.#options;
     const unwatchTurn = this.#watchTurn();
     const unwatchStream = this.#turn.stream.watch((status) => {
       this.#showStatus(status);
@@ -71,6 +73,7 @@ export class TurnDisplay {
     input.listen({
       onLine,
       onInterrupt: () => this.interrupt(),
+      onEnd: onLeave,
       onEdit: (text) => {
         this.#typing = text;
         this.#refresh();
@@ -78,7 +81,8 @@ export class TurnDisplay {
     });
     try {
       const end = await this.#turn.ended;
-      this.#showEnd(end);
+      // The person has left, and the turn has not ended.
+      if (end.reason !== "left") this.#showEnd(end);
       return end;
     } finally {
       clearInterval(timer);

@@ -1,0 +1,90 @@
+/** Mends of the terminal and of a server's start, taken back. */
+import type { Mutation } from "./mutation.ts";
+
+export const MUTATIONS: readonly Mutation[] = [
+  {
+    name: "a chat starts a server in the place of a person's that died",
+    file: "test/cli/chat-server-watch.test.ts",
+    test: "a chat starts again what a chat has started, and waits for a person's server",
+    patches: [
+      {
+        file: "src/cli/chat/server-watch.ts",
+        from: `return used.mayStart && seen.kind !== "silent"`,
+        to: `return seen.kind !== "silent"`,
+      },
+    ],
+  },
+  {
+    name: "a chat dials the address of a server that has moved",
+    file: "test/cli/chat-follows.test.ts",
+    test: "a named server is never started by the chat, which follows it all the same",
+    patches: [
+      {
+        file: "src/cli/chat/moving-transport.ts",
+        from: "    const at = url();",
+        to: "    const at = transports.keys().next().value ?? url();",
+      },
+    ],
+  },
+  {
+    name: "a chat's server keeps the data directory from a person's",
+    file: "test/cli/chat-server-watch.test.ts",
+    test: "a server that a person starts takes the place of a chat's, and of no other",
+    patches: [
+      {
+        file: "src/cli/data-dir-claim.ts",
+        from: "if (!endsWhenIdle) return",
+        to: "if (pid > 0) return",
+      },
+    ],
+  },
+  {
+    name: "a second server does not name the first",
+    file: "test/cli/serve.test.ts",
+    test: "a second server on the same data directory is refused with the first one's process and address",
+    patches: [
+      {
+        file: "src/cli/data-dir-claim.ts",
+        from: "the server at ${url} (process ${pid})`);",
+        to: "another process`);",
+      },
+    ],
+  },
+  {
+    name: "Ctrl-D in the middle of an answer does nothing",
+    file: "test/cli/chat-follows.test.ts",
+    test: "Ctrl-D and SIGTERM leave in mid-answer: the turn continues at the server, and the next chat shows it",
+    patches: [
+      {
+        file: "src/cli/chat/line-input.ts",
+        from: "if (reading === undefined) typing?.onEnd();",
+        to: "if (reading === undefined) return;",
+      },
+    ],
+  },
+  {
+    name: "C7: Ctrl-D at an approval denies it",
+    file: "test/cli/chat-approval.test.ts",
+    test: "C7: a person who leaves has not answered",
+    patches: [
+      {
+        file: "src/cli/chat/asking.ts",
+        from: `      if (entered.kind === "end") return LEFT;
+      if (entered.kind !== "line") return { answer: "no", reason: UNANSWERED };`,
+        to: `      if (entered.kind !== "line") return { answer: "no", reason: UNANSWERED };`,
+      },
+    ],
+  },
+  {
+    name: "a chat says of a server that died that none runs",
+    file: "test/cli/chat-server-watch.test.ts",
+    test: "the words name the process, what became of it, and what to do",
+    patches: [
+      {
+        file: "src/cli/chat/server-watch.ts",
+        from: `const before = seen.kind === "died" ? seen : undefined;`,
+        to: `const before = seen.kind === "died" && seen.pid === 0 ? seen : undefined;`,
+      },
+    ],
+  },
+];
