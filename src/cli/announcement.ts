@@ -16,6 +16,8 @@ export interface Started {
   readonly models: readonly ModelInfo[];
   /** A command to paste: `on("keys list")`. */
   readonly on: (command: string) => string;
+  /** Providers that do not answer. */
+  readonly troubles: readonly string[];
   /** What people should know once. */
   readonly notices: readonly string[];
 }
@@ -27,7 +29,7 @@ const DURABILITY: Readonly<Record<Durability, string>> = {
 };
 
 export function announce(
-  { url, settings, durability, keys, models, on, notices }: Started,
+  { url, settings, durability, keys, models, troubles, on, notices }: Started,
   term: Terminal,
 ): void {
   const { print, bold, dim } = term;
@@ -38,6 +40,8 @@ export function announce(
   line("durability", `${durability}: ${DURABILITY[durability]}`);
   announceModels(models, line);
   announceKeys(keys, on, line, term.isScreen);
+  for (const text of troubles) line("warning", text);
+  if (troubles.length > 0) line("", TROUBLE);
   for (const text of warnings(url, settings)) line("warning", text);
   for (const text of notices) line("note", text);
   const base = `${localUrl(url, settings.host)}/v1`;
@@ -52,7 +56,10 @@ export function announce(
   );
 }
 
-/** Who has configured no provider must know that nothing here thinks. */
+const TROUBLE =
+  "until then its models answer with this error, and no other model in their place; no restart is needed";
+
+/** Where no provider is configured, a person must know that no AI answers. */
 function announceModels(models: readonly ModelInfo[], line: (title: string, text: string) => void): void {
   const standard = models.find(({ isDefault }) => isDefault);
   const others = models.length - 1;

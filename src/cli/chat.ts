@@ -262,7 +262,9 @@ async function talk(setUp: Chat, link: ServerLink): Promise<number> {
     screen.status(undefined);
     if (talking.isBusy)
       screen.note(
-        style.dim(`The turn continues at the server; the next \`${surroundings.command} chat\` here shows it.`),
+        style.dim(
+          `The turn continues at the server; the next \`${surroundings.command} chat\` here shows it.`,
+        ),
       );
     process.exitCode = exitCode;
     return exitCode;
@@ -289,12 +291,13 @@ async function greeting(
   link: ServerLink,
   { notices }: Session,
 ): Promise<readonly string[]> {
-  const standard = (await link.models())?.find(({ isDefault }) => isDefault)?.id;
+  const about = await link.about();
+  const standard = about?.models.find(({ isDefault }) => isDefault)?.id;
   const model = settings.model === "" ? (standard ?? "the server's default model") : settings.model;
   const place = `· ${safeLine(model)} · ${link.url} · ${safeLine(settings.workspace)}`;
   return [
     `${style.bold("Holdfast chat")} ${style.dim(place)}`,
-    ...notices.map((notice) => style.yellow(safeLine(notice))),
+    ...[...(about?.troubles ?? []), ...notices].map((notice) => style.yellow(safeLine(notice))),
     style.dim("/help lists the commands; Ctrl-C stops a turn, Ctrl-D leaves."),
   ];
 }

@@ -165,12 +165,13 @@ function fieldsOf(text: string): Fields {
   }
 }
 
-function aboutOf({ url, pid, endsWhenIdle, models }: Fields): ServerAbout {
+function aboutOf({ url, pid, endsWhenIdle, models, troubles }: Fields): ServerAbout {
   if (typeof url !== "string" || typeof pid !== "number" || !Array.isArray(models)) return unexpected();
   return {
     url,
     pid,
     endsWhenIdle: endsWhenIdle === true,
+    troubles: Array.isArray(troubles) ? troubles.map(String) : [],
     models: models.map((model: unknown) => {
       const { id, isDefault }: Fields = typeof model === "object" && model !== null ? { ...model } : {};
       return typeof id === "string" ? { id, isDefault: isDefault === true } : unexpected();

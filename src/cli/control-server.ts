@@ -28,6 +28,8 @@ export interface ServerAbout {
   /** A chat has started it in the background: it ends by itself, and makes room for a server that a person starts. */
   readonly endsWhenIdle: boolean;
   readonly models: readonly { readonly id: string; readonly isDefault: boolean }[];
+  /** Its providers that do not answer, and why. */
+  readonly troubles: readonly string[];
 }
 
 /** An open session of the gateway, without what was said in it. */

@@ -84,7 +84,14 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
     const news = await provideKey(keys, dataDir, settings.apiKey !== undefined);
     const about = (): ServerAbout => {
       idle?.touch();
-      return { url: http.url, pid: process.pid, endsWhenIdle: isBackground, models: models.list() };
+      const { troubles } = models;
+      return {
+        url: http.url,
+        pid: process.pid,
+        endsWhenIdle: isBackground,
+        models: models.list(),
+        troubles,
+      };
     };
     const roomWanted = Promise.withResolvers<string>();
     running.control = await openControl(dataDir, {
@@ -99,7 +106,9 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
     start.release();
     const { durability } = store.streams;
     const on = commandsOn(dataDir, surroundings);
-    announce({ url: http.url, settings, durability, keys: news, models: models.list(), on, notices }, term);
+    const { troubles } = models;
+    const started = { url: http.url, settings, durability, keys: news, on, troubles, notices };
+    announce({ ...started, models: models.list() }, term);
     ending = await Promise.race([
       stopped,
       idle?.idle.then(() => "Idle") ?? stopped,

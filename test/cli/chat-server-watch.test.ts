@@ -16,7 +16,7 @@ const BACKGROUND = { ...PERSONS, mayStart: true } as const;
 const NAMED = { ...PERSONS, pid: undefined } as const;
 
 function running(pid: number, url = URL_BEFORE, endsWhenIdle = false): ServerSeen {
-  return { kind: "running", about: { url, pid, endsWhenIdle, models: [] } };
+  return { kind: "running", about: { url, pid, endsWhenIdle, models: [], troubles: [] } };
 }
 
 test("a chat starts again what a chat has started, and waits for a person's server", () => {
@@ -60,7 +60,7 @@ test("the words name the process, what became of it, and what to do", () => {
   assert.match(waitText(PERSONS, SILENT), /does not answer: this chat waits for it/);
   assert.equal(startText(DIED), `${server} has died; starting one in the background`);
   assert.equal(startText(NONE), "no server runs; starting one in the background");
-  const about = { url: "http://127.0.0.1:4700", pid: 8, endsWhenIdle: false, models: [] };
+  const about = { url: "http://127.0.0.1:4700", pid: 8, endsWhenIdle: false, models: [], troubles: [] };
   assert.match(followText(PERSONS, about), /is at http:\/\/127\.0\.0\.1:4700 now \(process 8\)/);
   assert.match(followText(PERSONS, { ...about, url: URL_BEFORE }), /is there again \(process 8\)/);
 });

@@ -258,7 +258,16 @@ test("a person at a terminal is shown the API key that the first start makes, th
   const settings = resolveSettings({ dataDir: "data" }, surroundings);
   const keys = { kind: "made", apiKey: "hf_id_secret", path: "data/api-key" } as const;
   announce(
-    { url: "http://127.0.0.1:1", settings, durability: "fsync", keys, models: [], on: String, notices: [] },
+    {
+      url: "http://127.0.0.1:1",
+      settings,
+      durability: "fsync",
+      keys,
+      models: [],
+      on: String,
+      troubles: [],
+      notices: [],
+    },
     terminal(surroundings),
   );
   assert.match(lines.join(""), /API key +hf_id_secret\n/);

@@ -87,4 +87,40 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
   },
+  {
+    name: "a provider that does not answer is replaced by another's model",
+    file: "test/agent/models/registry.test.ts",
+    test: "a provider that does not answer keeps its place: no other model answers for it, and its own error is the answer",
+    patches: [
+      {
+        file: "src/agent/models/registry.ts",
+        from: "const listed = own.length > 0 || isLimited ? own : [FIRST];",
+        to: "const listed = own;",
+      },
+    ],
+  },
+  {
+    name: "a provider that did not answer at the start is not asked again",
+    file: "test/agent/models/registry.test.ts",
+    test: "a provider that answers later works without a restart",
+    patches: [
+      {
+        file: "src/agent/models/named-models.ts",
+        from: "known.length > 0 ? { names: known, failure: undefined } :",
+        to: "this.#asked.has(provider) ? (this.#asked.get(provider) ?? { names: known, failure: undefined }) :",
+      },
+    ],
+  },
+  {
+    name: "what a provider says when it is asked for its models is swallowed",
+    file: "test/agent/models/registry.test.ts",
+    test: "a provider that does not answer keeps its place: no other model answers for it, and its own error is the answer",
+    patches: [
+      {
+        file: "src/agent/models/discovery.ts",
+        from: "if (UNKNOWN_CALL.has(response.status)) return [];",
+        to: "if (!response.ok) return [];",
+      },
+    ],
+  },
 ];

@@ -1,30 +1,59 @@
 /**
  * The models that an OpenAI-compatible server says it has (`GET /models`).
  *
- * Only for lists and defaults: a server without this call works all the same, so that whatever goes wrong means "none".
+ * A server without this call works all the same: it names none. One that does not answer, or refuses, is a failure as of any
+ * other call to it, with its own words.
  */
+import { APICallError } from "@ai-sdk/provider";
 import { modelNameOf } from "../../protocol/model-name.ts";
 import type { Fetch, HttpProvider } from "./providers.ts";
+import { ProviderBreak } from "./upstream/provider-break.ts";
+import { Redirected } from "./upstream/redirects.ts";
 
 /** A server that is there answers at once. */
 export const ANSWER_MS_MAX = 2_000;
 const NAMES_MAX = 1_000;
+/** It does not have the call. */
+const UNKNOWN_CALL: ReadonlySet<number> = new Set([404, 405, 501]);
 
+/** Rejects with what `judge` of `failures.ts` understands. */
 export async function discoverNames(
   { baseURL, headers }: HttpProvider,
   apiKey: string | undefined,
   { fetch, answerMsMax }: { readonly fetch: Fetch; readonly answerMsMax: number },
 ): Promise<readonly string[]> {
   const authorization = apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` };
+  const url = `${baseURL.replace(/\/+$/, "")}/models`;
+  const signal = AbortSignal.timeout(answerMsMax);
+  const failed = (cause: unknown): unknown => {
+    if (cause instanceof Redirected) return cause;
+    if (signal.aborted) return new ProviderBreak({ phase: "first", why: "stall", tokens: {} }, answerMsMax);
+    return new APICallError({ message: "no connection", url, requestBodyValues: {}, cause });
+  };
   try {
-    const response = await fetch(`${baseURL.replace(/\/+$/, "")}/models`, {
-      headers: { ...authorization, ...headers },
-      signal: AbortSignal.timeout(answerMsMax),
+    const response = await fetch(url, { headers: { ...authorization, ...headers }, signal });
+    const body = await response.text();
+    if (response.ok) return namesIn(parsed(body));
+    if (UNKNOWN_CALL.has(response.status)) return [];
+    throw new APICallError({
+      message: "refused",
+      url,
+      requestBodyValues: {},
+      statusCode: response.status,
+      responseHeaders: Object.fromEntries(response.headers),
+      responseBody: body,
     });
-    return response.ok ? namesIn(await response.json()) : [];
+  } catch (error) {
+    throw APICallError.isInstance(error) ? error : failed(error);
+  }
+}
+
+/** What is no JSON names no models. */
+function parsed(body: string): unknown {
+  try {
+    return JSON.parse(body);
   } catch {
-    // Not there, or not speaking this: its models can be named all the same.
-    return [];
+    return undefined;
   }
 }
 

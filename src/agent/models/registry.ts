@@ -7,8 +7,8 @@
 import { MODEL_NAME_RULE, modelNameOf } from "../../protocol/model-name.ts";
 import { type Model, ModelFailure, type ModelInfo, type Models } from "../model.ts";
 import { BreakCounters } from "./break-counters.ts";
-import { ANSWER_MS_MAX, discoverNames } from "./discovery.ts";
 import type { ProviderType } from "./dialect.ts";
+import { FIRST, keyRemedyOf, NamedModels } from "./named-models.ts";
 import { OFFERED } from "./offered.ts";
 import {
   apiKeyOf,
@@ -53,9 +53,11 @@ export interface ModelsOptions {
 export interface ProviderModels extends Models {
   /**
    * Asks OpenAI-compatible servers which models they have; from then on these are listed, and can be the default.
-   * One that does not answer in time is left out: 2 s by default, a server that is there answers at once.
+   * One that does not answer in time (2 s by default) is listed as `provider/default`, and is asked again when it is called.
    */
   discover(answerMsMax?: number): Promise<void>;
+  /** One sentence for each provider that was asked and named no models: why, and what to do. */
+  readonly troubles: readonly string[];
   /** What is counted of the providers, as Prometheus reads it. */
   metrics(): string;
   /** Who serves the model of a name. Throws as `resolve` does. */
@@ -99,7 +101,7 @@ class Registry implements ProviderModels {
   readonly #options: ModelsOptions;
   readonly #providers: ReadonlyMap<string, Provider>;
   readonly #made = new Map<string, Model>();
-  readonly #discovered = new Map<string, readonly string[]>();
+  readonly #named: NamedModels;
   readonly #fetch: Fetch;
   readonly #limits = new RateLimits();
   readonly #breaks = new BreakCounters();
@@ -108,9 +110,16 @@ class Registry implements ProviderModels {
     this.#options = options;
     this.#fetch = withoutRedirects(options.fetch ?? fetch);
     this.#providers = providersOf(options.providers ?? {}, options.environment);
+    const providers = new Map(
+      [...this.#providers].flatMap(([name, provider]) =>
+        provider !== "rehearsal" && provider.dialect === "openai-compatible" ? [[name, provider]] : [],
+      ),
+    );
+    this.#named = new NamedModels({ providers, environment: options.environment, fetch: this.#fetch });
   }
 
   list(): readonly ModelInfo[] {
+    this.#named.askAgain();
     const listed = this.#listed();
     const first = this.#defaultId(listed);
     return listed.map(({ provider, name, contextTokensMax }) => {
@@ -155,26 +164,16 @@ class Registry implements ProviderModels {
     return [provider, model];
   }
 
-  async discover(answerMsMax = ANSWER_MS_MAX): Promise<void> {
-    const asked = [...this.#providers].map(async ([name, provider]) => {
-      if (provider === "rehearsal" || provider.dialect !== "openai-compatible") return;
-      this.#discovered.set(name, await this.#namesAt(name, provider, answerMsMax));
-    });
-    await Promise.all(asked);
+  discover(answerMsMax?: number): Promise<void> {
+    return this.#named.ask(answerMsMax);
+  }
+
+  get troubles(): readonly string[] {
+    return this.#named.troubles;
   }
 
   metrics(): string {
     return this.#breaks.metrics();
-  }
-
-  async #namesAt(name: string, provider: HttpProvider, answerMsMax: number): Promise<readonly string[]> {
-    try {
-      const apiKey = apiKeyOf(name, provider, this.#options.environment);
-      return await discoverNames(provider, apiKey, { fetch: this.#fetch, answerMsMax });
-    } catch (error) {
-      if (error instanceof ModelFailure) return [];
-      throw error;
-    }
   }
 
   #isClosed(): boolean {
@@ -195,8 +194,11 @@ class Registry implements ProviderModels {
     const limited = Object.keys(this.#options.models?.limits ?? {});
     const known = [...this.#providers].flatMap(([provider, kind]) => {
       const type = kind === "rehearsal" ? kind : kind.dialect;
-      const own = [...OFFERED[type].map(({ name }) => name), ...(this.#discovered.get(provider) ?? [])];
-      return own.map((name) => `${provider}/${name}`);
+      const own = [...OFFERED[type].map(({ name }) => name), ...this.#named.of(provider)];
+      const isLimited = limited.some((id) => split(id)[0] === provider);
+      // It keeps its place, whether or not it answers.
+      const listed = own.length > 0 || isLimited ? own : [FIRST];
+      return listed.map((name) => `${provider}/${name}`);
     });
     return [...new Set([...limited, ...known])].toSorted((a, b) => this.#placeOf(a) - this.#placeOf(b));
   }
@@ -269,17 +271,20 @@ class Registry implements ProviderModels {
     }
     if (provider === undefined) throw this.#unknown(id, this.#listed());
     const { environment, patience } = this.#options;
-    const { apiKeyEnv, silenceMs, writingSilenceMs, dialect } = provider;
+    const { silenceMs, writingSilenceMs, dialect } = provider;
     return sdkModel({
       id,
       dialect,
-      load: (own) => loadModel(provider, model, apiKeyOf(name, provider, environment), own),
+      load: async (own) => {
+        const meant = await this.#nameAt(name, provider, model);
+        return loadModel(provider, meant, apiKeyOf(name, provider, environment), own);
+      },
       fetch: this.#limits.watched(id, this.#fetch),
       onBreak: (report) => this.#breaks.count(name, report),
       contextTokensMax: this.#contextOf(name, model),
       outputTokensMax: this.#options.models?.limits?.[id]?.outputTokensMax,
       secrets: secretsOf(provider, environment),
-      keyRemedy: apiKeyEnv === undefined ? `Set apiKeyEnv of the provider "${name}"` : `Check ${apiKeyEnv}`,
+      keyRemedy: keyRemedyOf(name, provider),
       patience: {
         ...(silenceMs === undefined ? {} : { silenceMs }),
         ...(writingSilenceMs === undefined ? {} : { writingMs: writingSilenceMs }),
@@ -288,7 +293,13 @@ class Registry implements ProviderModels {
     });
   }
 
+  /** As the provider calls it. */
+  async #nameAt(name: string, { dialect }: HttpProvider, model: string): Promise<string> {
+    return model === FIRST && dialect === "openai-compatible" ? this.#named.first(name) : model;
+  }
+
   #unknown(name: string, listed: readonly ListedModel[]): ModelFailure {
+    this.#named.askAgain();
     const names = listed.map((one) => `${one.provider}/${one.name}`).join(", ");
     const others = this.#isClosed()
       ? ""

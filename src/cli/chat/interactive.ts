@@ -307,7 +307,7 @@ export class InteractiveChat {
 
   async #listModels(): Promise<void> {
     const { link, screen, style } = this.#options;
-    const models = await link.models();
+    const models = (await link.about())?.models;
     if (models === undefined) {
       screen.note(
         "Only a server on this machine tells its models; /model <provider/model> chooses one by name.",

@@ -26,7 +26,7 @@ export interface ServerLink {
   readonly url: string;
   readonly apiKey: string | undefined;
   /** Undefined when the server cannot be asked: it is not on this machine, or does not answer. */
-  models(): Promise<ServerAbout["models"] | undefined>;
+  about(): Promise<ServerAbout | undefined>;
   /** Call it when the server may be gone. Resolves when it is there, or when the link has said that it waits; never rejects. */
   lookAfter(): Promise<void>;
   close(): void;
@@ -57,7 +57,7 @@ async function namedLink(url: string, options: LinkOptions): Promise<ServerLink>
     return {
       url,
       apiKey: nonEmpty(env["HOLDFAST_API_KEY"]),
-      models: async () => undefined,
+      about: async () => undefined,
       lookAfter: async () => undefined,
       close: () => undefined,
     };
@@ -111,9 +111,9 @@ class DataDirLink implements ServerLink {
     return this.#apiKey();
   }
 
-  async models(): Promise<ServerAbout["models"] | undefined> {
+  async about(): Promise<ServerAbout | undefined> {
     const seen = await findServer(this.#options.dataDir);
-    return seen.kind === "running" && isSameAddress(seen.about.url, this.url) ? seen.about.models : undefined;
+    return seen.kind === "running" && isSameAddress(seen.about.url, this.url) ? seen.about : undefined;
   }
 
   lookAfter(): Promise<void> {

@@ -50,7 +50,8 @@ test("E4: the list of models is not asked for elsewhere either", async (t) => {
   await models.discover();
   assert.deepEqual(
     models.list().map(({ id }) => id),
-    ["rehearsal/rehearsal"],
+    ["test/default", "rehearsal/rehearsal"],
   );
+  assert.match(models.troubles.join(), /^test: the provider cannot answer .*redirects to/);
   assert.deepEqual([server.asked.length, elsewhere.asked.length], [1, 0]);
 });
