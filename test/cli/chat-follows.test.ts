@@ -90,7 +90,7 @@ test("Ctrl-D and SIGTERM leave in mid-answer: the turn continues at the server, 
   await first.shows(COUNTING);
   first.type(CTRL_D);
   assert.equal((await first.end).code, 0);
-  assert.match(first.screen, /The turn continues at the server; the next holdfast chat here shows it\.\s*$/);
+  assert.match(first.screen, /The turn continues at the server; the next [^]*shows it\.\s*$/);
 
   const second = rig.onTerminal();
   await second.shows(/was left before its end\.\nGo on with it\? \[Y\/n\]$/);
