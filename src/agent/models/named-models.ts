@@ -31,7 +31,7 @@ export interface NamedModelsOptions {
 export class NamedModels {
   readonly #options: NamedModelsOptions;
   readonly #asked = new Map<string, Asked>();
-  #again: Promise<void> | undefined;
+  #again: Promise<unknown> | undefined;
   #askedMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: NamedModelsOptions) {
@@ -62,7 +62,7 @@ export class NamedModels {
     const isEarly = performance.now() - this.#askedMs < AGAIN_MS;
     if (silent.length === 0 || isEarly || this.#again !== undefined) return;
     this.#askedMs = performance.now();
-    this.#again = Promise.all(silent.map(([name]) => this.#ask(name, ANSWER_MS_MAX))).then(() => {
+    this.#again = Promise.all(silent.map(([name]) => this.#ask(name, ANSWER_MS_MAX))).finally(() => {
       this.#again = undefined;
     });
   }
