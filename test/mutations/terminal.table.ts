@@ -89,7 +89,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "a provider that does not answer is replaced by another's model",
-    file: "test/agent/models/registry.test.ts",
+    file: "test/agent/models/silent-providers.test.ts",
     test: "a provider that does not answer keeps its place: no other model answers for it, and its own error is the answer",
     patches: [
       {
@@ -101,7 +101,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "a provider that did not answer at the start is not asked again",
-    file: "test/agent/models/registry.test.ts",
+    file: "test/agent/models/silent-providers.test.ts",
     test: "a provider that answers later works without a restart",
     patches: [
       {
@@ -113,7 +113,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "what a provider says when it is asked for its models is swallowed",
-    file: "test/agent/models/registry.test.ts",
+    file: "test/agent/models/silent-providers.test.ts",
     test: "a provider that does not answer keeps its place: no other model answers for it, and its own error is the answer",
     patches: [
       {
