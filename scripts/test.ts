@@ -29,8 +29,8 @@ interface Outcome {
 const simulationSeeds = 800;
 
 const tests = globSync("test/**/*.test.ts").toSorted();
-/** Tests of the two folders without I/O. */
-const isPure = (path: string): boolean => /^test\/(?:core|turn)\//.test(path);
+/** Tests of the two folders without I/O, and of the driver that runs the turn's decisions. */
+const isPure = (path: string): boolean => /^test\/(?:core|turn)\/|^test\/agent\/[^/]+$/.test(path);
 /** Generous: a test that takes longer waits for something that will not come. */
 const testMs = 300_000;
 /** Many tests wait for processes, disks and timers most of their time: one file more than there are cores keeps the cores busy. */

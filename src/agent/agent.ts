@@ -4,20 +4,27 @@
  * However a turn ends, its last event says so, once: `turn_ended` with what it used and, if it failed, what failed.
  */
 import { create, toBinary } from "@bufbuild/protobuf";
-import {
-  AgentServerMessageSchema,
-  type Failure,
-  FailureKind,
-  FailureSchema,
-  TurnEndReason,
-} from "../protocol/messages.ts";
+import { AgentServerMessageSchema, TurnEndReason } from "../protocol/messages.ts";
 import type { Application, ApplicationStream } from "../server/application.ts";
+import type { Ending } from "../turn/decision.ts";
+import type { Facts } from "../turn/facts.ts";
+import { failed } from "../turn/failure.ts";
+import type { TurnLimits } from "../turn/next.ts";
 import { BlobCache } from "./blobs.ts";
 import type { Models } from "./model.ts";
 import { DEFAULT_PATIENCE } from "./models/patience.ts";
-import { type Ending, Turn, type TurnContext, TURN_LIMITS, type TurnLimits } from "./turn.ts";
-import { failureOf, TurnFailure } from "./turn-failure.ts";
+import { Turn, type TurnContext } from "./turn.ts";
+import { failureOf } from "./turn-failure.ts";
 import { Stopped, TurnIo } from "./turn-io.ts";
+
+export const TURN_LIMITS: TurnLimits = {
+  stepsMax: 200,
+  execsMax: 2_000,
+  tokensMax: 10_000_000,
+  sameStepsMax: 4,
+  backoffMs: DEFAULT_PATIENCE.backoffMs,
+  retryAfterMsMax: DEFAULT_PATIENCE.retryAfterMsMax,
+};
 
 export interface AgentOptions {
   readonly models: Models;
@@ -33,78 +40,55 @@ export interface AgentOptions {
 const CACHE_BYTES_MAX = 64 * 1024 * 1024;
 
 export function createAgent(options: AgentOptions): Application {
+  const { backoffMs = TURN_LIMITS.backoffMs } = options;
   const context: TurnContext = {
     models: options.models,
     cache: new BlobCache(options.cacheBytesMax ?? CACHE_BYTES_MAX),
-    limits: { ...TURN_LIMITS, ...options.limits },
+    limits: { ...TURN_LIMITS, backoffMs, ...options.limits },
     now: options.now ?? (() => performance.now()),
-    backoffMs: options.backoffMs ?? DEFAULT_PATIENCE.backoffMs,
   };
   return (stream) => runTurn(context, stream);
 }
 
-type End = Ending | "aborted" | { readonly failure: Failure };
-
 async function runTurn(context: TurnContext, stream: ApplicationStream): Promise<void> {
   const io = new TurnIo(stream, context.cache);
   let bug: Error | undefined;
-  let end: End;
+  let ending: Ending;
   try {
     await io.recover();
-    if (io.log.hasEnded) return;
-    end = await endOf(context, io);
+    if (io.facts.hasEnded) return;
+    ending = await new Turn(context, io).run();
   } catch (error) {
-    end = endAfter(error, stream);
-    const isForeseen = failureOf(error) !== undefined || end === "aborted";
-    if (!isForeseen) bug = error instanceof Error ? error : new Error(String(error));
+    const isStopped = error instanceof Stopped || stream.signal.aborted;
+    const failure = failureOf(error);
+    if (!isStopped && failure === undefined) bug = error instanceof Error ? error : new Error(String(error));
+    ending = isStopped
+      ? { reason: "cancelled" }
+      : failure === undefined
+        ? failed("internal", "the server made a mistake and could not go on with this turn")
+        : { reason: "failed", failure };
   }
   // The abort may have come after the last thing was done: it still wins (D3).
-  if (stream.signal.aborted) end = "aborted";
+  if (stream.signal.aborted) ending = { reason: "cancelled" };
   try {
-    await stream.end(lastWord(io, end), typeof end === "object" ? "failed" : "completed");
+    await stream.end(lastWord(io.facts, ending), ending.reason === "failed" ? "failed" : "completed");
   } catch (error) {
     // Another host has the stream: it will say how the turn ended.
     if (!stream.signal.aborted) throw error;
   }
-  // What nobody foresaw is told to the host, once the client knows that it happened.
+  // What was not foreseen is told to the host, once the client knows that it happened.
   if (bug !== undefined) throw bug;
 }
 
-async function endOf(context: TurnContext, io: TurnIo): Promise<End> {
-  const { log } = io;
-  await io.until(() => log.request !== undefined || log.violation !== undefined || log.isClosed);
-  if (log.request === undefined)
-    throw new TurnFailure("invalid_request", log.violation ?? "there is no request");
-  const turn = new Turn(context, io, log.request);
-  let end: End;
-  try {
-    end = await turn.work();
-  } catch (error) {
-    const failure = failureOf(error);
-    if (failure === undefined || !turn.isLoaded) throw error;
-    // What was done until then is part of the conversation: it can be continued.
-    end = { failure };
-  }
-  await turn.keep();
-  return end;
-}
+const REASONS: Readonly<Record<Ending["reason"], TurnEndReason>> = {
+  completed: TurnEndReason.COMPLETED,
+  cancelled: TurnEndReason.ABORTED,
+  failed: TurnEndReason.FAILED,
+};
 
-function endAfter(error: unknown, stream: ApplicationStream): End {
-  if (error instanceof Stopped || stream.signal.aborted) return "aborted";
-  const failure = failureOf(error);
-  if (failure !== undefined) return { failure };
-  const message = "the server made a mistake and could not go on with this turn";
-  return { failure: create(FailureSchema, { kind: FailureKind.INTERNAL, message }) };
-}
-
-function lastWord(io: TurnIo, end: End): Uint8Array {
-  const reason =
-    typeof end === "object"
-      ? TurnEndReason.FAILED
-      : end === "completed"
-        ? TurnEndReason.COMPLETED
-        : TurnEndReason.ABORTED;
-  const value = { ...io.log.usage, reason, ...(typeof end === "object" ? { failure: end.failure } : {}) };
+function lastWord({ usage }: Facts, ending: Ending): Uint8Array {
+  const failure = ending.reason === "failed" ? { failure: ending.failure } : {};
+  const value = { ...usage, reason: REASONS[ending.reason], ...failure };
   const update = { message: { case: "turnEnded", value } } as const;
   return toBinary(
     AgentServerMessageSchema,

@@ -3,18 +3,11 @@
  */
 import { createHash } from "node:crypto";
 import { create } from "@bufbuild/protobuf";
+import { blobIdBytes } from "../protocol/blob-id.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import { type Content, ContentSchema } from "../protocol/messages.ts";
 import type { ApplicationBlobs } from "../server/application.ts";
 import { TurnFailure } from "./turn-failure.ts";
-
-export function hexOf(blobId: Uint8Array): string {
-  return Buffer.from(blobId.buffer, blobId.byteOffset, blobId.length).toString("hex");
-}
-
-export function bytesOf(hex: string): Uint8Array {
-  return new Uint8Array(Buffer.from(hex, "hex"));
-}
 
 export function blobIdOf(bytes: Uint8Array): string {
   return createHash("sha256").update(bytes).digest("hex");
@@ -32,7 +25,7 @@ export async function contentOf(bytes: Uint8Array, blobs: ApplicationBlobs | und
 export async function putContent(bytes: Uint8Array, blobs: ApplicationBlobs | undefined): Promise<Content> {
   const blobId = await largeBlobs(blobs).put(bytes);
   return create(ContentSchema, {
-    content: { case: "blobId", value: bytesOf(blobId) },
+    content: { case: "blobId", value: blobIdBytes(blobId) },
     sizeBytes: bytes.length,
   });
 }

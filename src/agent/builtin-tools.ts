@@ -8,17 +8,7 @@
 import { z } from "zod";
 import { isJsonObject, type JsonObject } from "../protocol/chat-message.ts";
 import { ExecKind, GrepOutput } from "../protocol/messages.ts";
-import type { ExecMessage } from "./tool-plan.ts";
-
-/** What a tool does with arguments that are right. */
-export type FirstAction =
-  | { readonly kind: "exec"; readonly message: ExecMessage }
-  /** Reads the file; the write follows from what is in it. */
-  | { readonly kind: "edit"; readonly path: string; readonly edits: readonly EditArgs[] }
-  | { readonly kind: "write"; readonly path: string; readonly text: string }
-  | { readonly kind: "subagent"; readonly args: z.infer<typeof SUBAGENT> }
-  | { readonly kind: "todos"; readonly todos: z.infer<typeof TODOS>["todos"] }
-  | { readonly kind: "ask"; readonly questions: z.infer<typeof ASK>["questions"] };
+import type { CallPlan, ExecMessage } from "../turn/call-plan.ts";
 
 export interface BuiltInTool {
   readonly name: string;
@@ -27,7 +17,7 @@ export interface BuiltInTool {
   /** Offered when the client has one of each group. */
   readonly needs: readonly (readonly ExecKind[])[];
   /** The action, or what is wrong with the arguments. */
-  plan(args: unknown, kinds: ReadonlySet<ExecKind>): FirstAction | string;
+  plan(args: unknown, kinds: ReadonlySet<ExecKind>): CallPlan | string;
 }
 
 const path = z.string().min(1).max(4_096).describe("Relative to the workspace, or absolute within it.");
@@ -52,7 +42,6 @@ const EDIT_ARGS = z.object({
   new_text: z.string(),
   replace_all: z.boolean().optional().describe("Replace every occurrence."),
 });
-export type EditArgs = z.infer<typeof EDIT_ARGS>;
 const EDIT = z.object({ path, edits: z.array(EDIT_ARGS).min(1).max(100) });
 const DELETE = z.object({ path });
 const LS = z.object({
@@ -224,7 +213,7 @@ export const BUILT_IN_TOOLS: readonly BuiltInTool[] = [
   })),
 ];
 
-function exec(message: ExecMessage): FirstAction {
+function exec(message: ExecMessage): CallPlan {
   return { kind: "exec", message };
 }
 
@@ -233,7 +222,7 @@ function tool<Schema extends z.ZodType>(
   description: string,
   schema: Schema,
   needs: readonly (readonly ExecKind[])[],
-  plan: (args: z.infer<Schema>, kinds: ReadonlySet<ExecKind>) => FirstAction,
+  plan: (args: z.infer<Schema>, kinds: ReadonlySet<ExecKind>) => CallPlan,
 ): BuiltInTool {
   const parameters: unknown = z.toJSONSchema(schema, { io: "input" });
   if (!isJsonObject(parameters)) throw new Error(`the schema of ${name} is no object`);

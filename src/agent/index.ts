@@ -1,4 +1,4 @@
 /** The agent: turns with models and tools, as an application of a Holdfast server. */
-export { type AgentOptions, createAgent } from "./agent.ts";
+export { type AgentOptions, createAgent, TURN_LIMITS } from "./agent.ts";
 export * from "./model.ts";
-export { TURN_LIMITS, type TurnLimits } from "./turn.ts";
+export type { TurnLimits } from "../turn/next.ts";

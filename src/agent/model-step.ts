@@ -6,23 +6,14 @@
  */
 import { type AssistantChatMessage, encodeChatMessage, type ToolCallPart } from "../protocol/chat-message.ts";
 import { BlobKind, type Content, FinishReason } from "../protocol/messages.ts";
-import { execIdOf } from "./exec-ids.ts";
+import { type CallPlan, needsExec } from "../turn/call-plan.ts";
+import type { StepPlace } from "../turn/decision.ts";
+import { execIdOf } from "../turn/exec-ids.ts";
 import type { Model, ModelCall, FinishReason as ModelFinish } from "./model.ts";
 import { ModelFailure } from "./model.ts";
 import { Pieces } from "./pieces.ts";
 import { StepOutput } from "./step-output.ts";
-import type { CallPlan } from "./tool-plan.ts";
 import type { TurnIo } from "./turn-io.ts";
-
-export interface StepPlace {
-  readonly step: number;
-  /** 0 for the first try. */
-  readonly attempt: number;
-  /** The last event that still counts; undefined for the first try. */
-  readonly rollbackTo: number | undefined;
-  /** Requests to providers that the tries before this one may have sent. */
-  readonly requestsBefore: number;
-}
 
 export interface StepContext {
   readonly io: TurnIo;
@@ -58,9 +49,9 @@ export class ModelStep {
     const { io } = this.#context;
     beginStep(io, this.#place, model.id);
     // A call is paid for, so a crash may cost one at most: what the step before it said is on disk.
-    await io.untilDurable(io.log.lastStep?.eventId ?? 0);
+    await io.untilDurable(io.facts.lastStep?.eventId ?? 0);
     // It may be this call that took the run before down: it is counted before it is made again (F1).
-    if (io.isRestartedBehind(io.log.lastStep?.eventId ?? 0)) await io.untilDurable(io.head);
+    if (this.#place.isRepeated) await io.untilDurable(io.head);
     const signal = AbortSignal.any([io.stream.signal, io.cancelSignal]);
     const pieces = new Pieces(io);
     try {
@@ -133,9 +124,4 @@ export function beginStep(io: TurnIo, place: StepPlace, model: string): void {
     const value = { step, rollbackToEventId: String(rollbackTo), attempt, requestsBefore };
     void io.update({ case: "stepRestarted", value });
   }
-}
-
-/** The others are answered by the server itself, or by the user. */
-export function needsExec({ kind }: CallPlan): boolean {
-  return kind !== "invalid" && kind !== "todos" && kind !== "ask";
 }

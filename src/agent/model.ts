@@ -6,6 +6,9 @@
  */
 import type { ChatMessage, JsonObject } from "../protocol/chat-message.ts";
 import type { StepOptions } from "../protocol/messages.ts";
+import type { Usage } from "../turn/usage.ts";
+
+export type { Usage } from "../turn/usage.ts";
 
 export interface ModelTool {
   readonly name: string;
@@ -40,16 +43,6 @@ export interface RequestBudget {
 }
 
 export type FinishReason = "stop" | "length" | "tool_calls" | "content_filter" | "error";
-
-export interface Usage {
-  /** Not counting what came from the cache. */
-  readonly inputTokens: number;
-  readonly outputTokens: number;
-  readonly cacheReadTokens: number;
-  readonly cacheWriteTokens: number;
-  /** Part of `outputTokens`. */
-  readonly reasoningTokens: number;
-}
 
 export type ModelPart =
   | { readonly kind: "text"; readonly text: string }

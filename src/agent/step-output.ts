@@ -9,7 +9,7 @@ import type { AssistantChatMessage, JsonObject, ToolCallPart } from "../protocol
 import type { InteractionUpdateSchema } from "../protocol/messages.ts";
 import type { ModelPart, Usage } from "./model.ts";
 import { TurnFailure } from "./turn-failure.ts";
-import { cleanUsage, NO_USAGE } from "./usage.ts";
+import { cleanUsage, NO_USAGE } from "../turn/usage.ts";
 
 export type Update = NonNullable<MessageInitShape<typeof InteractionUpdateSchema>["message"]>;
 

@@ -1,23 +1,10 @@
 /**
- * How many requests a step has sent to providers, and how long it may wait for the next one.
+ * Counts the requests that a step sends to providers, for the rules of `src/turn/attempts.ts`.
  *
- * The count is durable: each attempt begins with an event that says how many were sent before it, and only the very first request of a step leaves
- * before its event is on disk. What a killed attempt has sent is not known, so it counts for all that it may have.
- *
- * Invariant: over all attempts, tries and kills a step sends at most `STEP_REQUESTS_MAX` requests (G2).
+ * Only the very first request of a step leaves before its event is on disk: a count that a crash loses would be no bound (G2).
  */
+import { mayWait, STEP_REQUESTS_MAX } from "../turn/attempts.ts";
 import { ModelFailure, type RequestBudget } from "./model.ts";
-
-export const STEP_REQUESTS_MAX = 12;
-
-/** What an attempt may have sent that was killed: a model asks three times at the most while nothing was said. */
-export const ATTEMPT_REQUESTS_MAX = 3;
-
-/**
- * So long the gateway keeps the head of a streamed answer back, to tell of a failure by an HTTP status. A wait that ends later would turn the
- * provider's status into an error within the stream: the client, which knows the status, does better by itself.
- */
-const HEAD_HELD_MS = 10_000;
 
 export interface StepRequestsOptions {
   /** Sent before, by runs that are gone. */
@@ -43,12 +30,14 @@ export class StepRequests implements RequestBudget {
     return this.#sent;
   }
 
-  get isSpent(): boolean {
-    return this.#sent >= STEP_REQUESTS_MAX;
+  /** Since the first one of this run. */
+  get passedMs(): number {
+    const nowMs = this.#options.now();
+    return nowMs - (this.#firstMs ?? nowMs);
   }
 
   async take(): Promise<void> {
-    if (this.isSpent) throw exhausted();
+    if (this.#sent >= STEP_REQUESTS_MAX) throw exhausted();
     this.#sent++;
     const isFirst = this.#firstMs === undefined;
     this.#firstMs ??= this.#options.now();
@@ -56,10 +45,8 @@ export class StepRequests implements RequestBudget {
   }
 
   mayWait(pauseMs: number): boolean {
-    if (this.isSpent) return false;
-    const { isHeadHeld, now } = this.#options;
-    const passedMs = now() - (this.#firstMs ?? now());
-    return !isHeadHeld || passedMs >= HEAD_HELD_MS || passedMs + pauseMs <= HEAD_HELD_MS;
+    const { passedMs } = this;
+    return mayWait({ requests: this.#sent, passedMs }, this.#options.isHeadHeld, pauseMs);
   }
 }
 

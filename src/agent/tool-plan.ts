@@ -4,27 +4,16 @@
  * Built-in tools come with what the client says it can carry out; declared ones are the client's own and come
  * back to it as `mcp` execs. A call that makes no sense is no error of ours: the model is told, and tries again.
  */
-import type { MessageInitShape } from "@bufbuild/protobuf";
 import { isJsonObject } from "../protocol/chat-message.ts";
 import { checkJson } from "../protocol/json-check.ts";
-import { ExecKind, type ExecServerMessageSchema, type RunRequest } from "../protocol/messages.ts";
-import { BUILT_IN_TOOLS, type FirstAction } from "./builtin-tools.ts";
+import type { RunRequest } from "../protocol/messages.ts";
+import type { CallPlan, Plans } from "../turn/call-plan.ts";
+import { BUILT_IN_TOOLS } from "./builtin-tools.ts";
 import type { ModelTool } from "./model.ts";
 import { TurnFailure } from "./turn-failure.ts";
 
-/** What an exec asks for: the kind and its arguments. */
-export type ExecMessage = NonNullable<MessageInitShape<typeof ExecServerMessageSchema>["message"]>;
-
-export type CallPlan =
-  | FirstAction
-  | { readonly kind: "declared"; readonly name: string; readonly server: string; readonly args: string }
-  | { readonly kind: "invalid"; readonly why: string };
-
-export interface Offer {
+export interface Offer extends Plans {
   readonly tools: readonly ModelTool[];
-  readonly hasBuiltIns: boolean;
-  /** Always an answer, whatever the model made up. */
-  plan(tool: string, args: string): CallPlan;
 }
 
 /** They stand in one event, with room for what is beside them (E8). Texts of files and prompts do not. */
@@ -75,10 +64,6 @@ export function offerOf(request: RunRequest): Offer {
       return typeof action === "string" ? invalid(`The arguments are wrong:\n${action}`) : action;
     },
   };
-}
-
-export function canRunCommands(request: RunRequest): boolean {
-  return request.execKinds.some((kind) => kind === ExecKind.SHELL || kind === ExecKind.SHELL_STREAM);
 }
 
 function invalid(why: string): CallPlan {

@@ -3,20 +3,8 @@
  */
 import { create } from "@bufbuild/protobuf";
 import { type Failure, FailureKind, FailureSchema } from "../protocol/messages.ts";
+import { cutMessage, failure, type TurnFailureKind } from "../turn/failure.ts";
 import { ModelFailure, type ModelFailureKind } from "./model.ts";
-
-export type TurnFailureKind =
-  | "invalid_request"
-  | "blob_missing"
-  | "restarts_exhausted"
-  | "step_limit"
-  | "token_limit"
-  | "no_progress"
-  | "content_filtered"
-  | "context_too_long"
-  /** The provider broke off what cannot be taken back. */
-  | "upstream_interrupted"
-  | "internal";
 
 export class TurnFailure extends Error {
   readonly kind: TurnFailureKind;
@@ -28,19 +16,6 @@ export class TurnFailure extends Error {
   }
 }
 
-const OF_TURN: Readonly<Record<TurnFailureKind, FailureKind>> = {
-  invalid_request: FailureKind.INVALID_REQUEST,
-  blob_missing: FailureKind.BLOB_MISSING,
-  restarts_exhausted: FailureKind.RESTARTS_EXHAUSTED,
-  step_limit: FailureKind.STEP_LIMIT,
-  token_limit: FailureKind.TOKEN_LIMIT,
-  no_progress: FailureKind.NO_PROGRESS,
-  content_filtered: FailureKind.CONTENT_FILTERED,
-  context_too_long: FailureKind.CONTEXT_TOO_LONG,
-  upstream_interrupted: FailureKind.UPSTREAM_INTERRUPTED,
-  internal: FailureKind.INTERNAL,
-};
-
 const OF_MODEL: Readonly<Record<ModelFailureKind, FailureKind>> = {
   invalid_request: FailureKind.INVALID_REQUEST,
   model_not_found: FailureKind.MODEL_NOT_FOUND,
@@ -51,25 +26,19 @@ const OF_MODEL: Readonly<Record<ModelFailureKind, FailureKind>> = {
   content_filtered: FailureKind.CONTENT_FILTERED,
 };
 
-const MESSAGE_CHARS_MAX = 2_000;
-
 /** Undefined when it is no failure that anybody foresaw: a bug, which the host is told of. */
 export function failureOf(error: unknown): Failure | undefined {
   if (error instanceof TurnFailure) {
-    return create(FailureSchema, { kind: OF_TURN[error.kind], message: cut(error.message) });
+    return failure(error.kind, error.message);
   }
   if (error instanceof ModelFailure) {
     const { status, retryAfterMs } = error;
     return create(FailureSchema, {
       kind: OF_MODEL[error.kind],
-      message: cut(error.message),
+      message: cutMessage(error.message),
       providerStatus: status,
       ...(retryAfterMs === undefined ? {} : { retryAfterMs: Math.min(Math.ceil(retryAfterMs), 0xffff_ffff) }),
     });
   }
   return undefined;
-}
-
-function cut(message: string): string {
-  return message.length <= MESSAGE_CHARS_MAX ? message : `${message.slice(0, MESSAGE_CHARS_MAX)} ...`;
 }

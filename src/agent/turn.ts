@@ -1,369 +1,325 @@
 /**
- * One turn: model calls and tool calls in turn, until the agent waits again.
+ * Drives one turn: asks `next` what is to be done, does it, and asks again, until the turn is over.
  *
- * What is to be done next follows from the log alone, asked again after every step, so a restart is nothing special:
- * finished steps are not run again, answered execs are not asked again, and a step that was cut off begins anew and
- * says so. Execs stand in the log behind the output of their step, so they leave when it is durable (C0).
- * `turn_ended` is the stream's last event, so there is one, exactly.
+ * The driver decides nothing. What it does is in the facts afterwards: as an event of the log, or as something found out.
  */
-import { type ChatMessage, type ToolCallPart, textOf } from "../protocol/chat-message.ts";
+import { clone, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import { setTimeout as delay, setImmediate as yieldTurn } from "node:timers/promises";
+import { unreachable } from "../protocol/assert.ts";
+import { blobIdBytes } from "../protocol/blob-id.ts";
 import { LIMITS } from "../protocol/limits.ts";
-import { FinishReason, type RunRequest } from "../protocol/messages.ts";
-import type { BlobCache } from "./blobs.ts";
-import { type Draft, draftOf, type ShownTurn, type Todo } from "./checkpoint.ts";
-import { Checkpoints } from "./checkpoints.ts";
-import { History } from "./history.ts";
-import { lighter, userText, type Written, written } from "./messages.ts";
-import type { Model, Models } from "./model.ts";
-import type { StepPlace } from "./model-step.ts";
-import { afterSummary, CONTINUE, ranCommand, SUMMARIZE, systemPrompt } from "./prompts.ts";
-import { runStep } from "./step-attempts.ts";
-import { ATTEMPT_REQUESTS_MAX } from "./step-requests.ts";
-import { announceShell, shellCall, shellOutput } from "./shell-turn.ts";
-import { type CallPlan, canRunCommands, type Offer, offerOf } from "./tool-plan.ts";
-import { type OpenCall, ToolCalls } from "./tool-calls.ts";
-import { TurnFailure } from "./turn-failure.ts";
-import type { TurnIo } from "./turn-io.ts";
-export interface TurnLimits {
-  /** Model calls in one turn. A turn that needs more can be continued. */
-  readonly stepsMax: number;
-  /** Execs in one turn; far below what the book of execs can hold. */
-  readonly execsMax: number;
-  /** Tokens that a turn may use, cached ones not counted. */
-  readonly tokensMax: number;
-  /** So many steps in a row that ask for the same and get the same are a loop. */
-  readonly sameStepsMax: number;
-}
-
-export const TURN_LIMITS: TurnLimits = {
-  stepsMax: 200,
-  execsMax: 2_000,
-  tokensMax: 10_000_000,
-  sameStepsMax: 4,
-};
+import {
+  type AttachmentSchema,
+  BlobKind,
+  FinishReason,
+  type RunRequest,
+  ToolOutcome,
+  type UserMessage,
+  UserMessageSchema,
+} from "../protocol/messages.ts";
+import { type ExecMessage, type ExecPlan, planAt } from "../turn/call-plan.ts";
+import { isSummarizing } from "../turn/conversation.ts";
+import type { Decision, Ending, OverCall, StepPlace } from "../turn/decision.ts";
+import { execIdOf } from "../turn/exec-ids.ts";
+import type { Facts } from "../turn/facts.ts";
+import { prepared, published } from "../turn/found.ts";
+import { next, type TurnLimits } from "../turn/next.ts";
+import type { Outcome, ToolImage } from "../turn/tool-results.ts";
+import { type BlobCache, putContent } from "./blobs.ts";
+import { type Model, ModelFailure, type Models } from "./model.ts";
+import { beginStep, ModelStep } from "./model-step.ts";
+import { StepRequests } from "./step-requests.ts";
+import { type Offer, offerOf } from "./tool-plan.ts";
+import { failureOf } from "./turn-failure.ts";
+import { Stopped, type TurnIo } from "./turn-io.ts";
 
 export interface TurnContext {
   readonly models: Models;
   readonly cache: BlobCache;
   readonly limits: TurnLimits;
   readonly now: () => number;
-  /** Before a step that its provider broke off begins anew. */
-  readonly backoffMs: number;
 }
 
-/** Calls of one step: with them a turn still has fewer execs than the book of execs keeps results of. */
-const CALLS_MAX = 256;
+type Of<Kind extends Decision["kind"]> = Extract<Decision, { kind: Kind }>;
 
-/** In one event (E8); a longer one would not be a summary. */
-const SUMMARY_CHARS_MAX = 64_000;
+const OUTCOMES: Readonly<Record<Outcome, ToolOutcome>> = {
+  done: ToolOutcome.DONE,
+  failed: ToolOutcome.FAILED,
+  denied: ToolOutcome.DENIED,
+  aborted: ToolOutcome.ABORTED,
+  unknown: ToolOutcome.UNKNOWN,
+};
 
-/** How the work came to its end. */
-export type Ending = "completed" | "cancelled";
+/** After these the decision that they were for is still due, and so are the bytes that were fetched for it. */
+const GATHERING: ReadonlySet<Decision["kind"]> = new Set(["fetch", "get", "wait", "yield"]);
+
+const encoder = new TextEncoder();
 
 export class Turn {
   readonly #context: TurnContext;
   readonly #io: TurnIo;
-  readonly #request: RunRequest;
-  readonly #offer: Offer;
-  readonly #history: History;
-  readonly #calls: ToolCalls;
-  readonly #checkpoints: Checkpoints;
+  readonly #facts: Facts;
+  #offer: Offer | undefined;
   #model: Model | undefined;
-  /** What was before is known, so that something can be added to it. */
-  isLoaded = false;
+  /** Of the step that is under way. */
+  #requests: { readonly step: number; readonly sent: StepRequests } | undefined;
 
-  /** Throws a TurnFailure when the request makes no sense. */
-  constructor(context: TurnContext, io: TurnIo, request: RunRequest) {
+  constructor(context: TurnContext, io: TurnIo) {
     this.#context = context;
     this.#io = io;
-    this.#request = request;
-    this.#offer = offerOf(request);
-    this.#history = new History(io, request);
-    this.#calls = new ToolCalls(io, request);
-    this.#checkpoints = new Checkpoints(io);
+    this.#facts = io.facts;
   }
 
-  /** Everything up to the point where only the last checkpoint and the end are missing. */
-  async work(): Promise<Ending> {
-    this.#check();
-    await this.#history.load(this.#request);
-    this.isLoaded = true;
-    this.#addUnsaid();
-    await this.#recover();
+  /** Throws `Stopped` when the turn is no longer this run's. */
+  async run(): Promise<Ending> {
+    const { found } = this.#facts;
     for (;;) {
-      const ending = await this.#advance();
-      if (ending !== undefined) return ending;
+      if (this.#io.isStopped) throw new Stopped();
+      const heard = this.#io.changes;
+      const decision = next(this.#facts, this.#context.limits);
+      this.#io.cacheLearned();
+      if (decision.kind === "end") return decision.ending;
+      try {
+        await this.#carryOut(decision, heard);
+      } catch (error) {
+        const failure = failureOf(error);
+        if (failure === undefined) throw error;
+        // A turn that fails for the second time cannot keep what it did.
+        if (found.failure !== undefined) return { reason: "failed", failure };
+        found.failure = failure;
+      }
+      if (!GATHERING.has(decision.kind)) found.fetched.clear();
     }
   }
 
-  #check(): void {
-    const { action, subagentDepth } = this.#request;
-    const kind = action?.action.case;
-    if (kind === undefined) throw new TurnFailure("invalid_request", "the request says nothing to do");
-    if (kind === "cancelAction") throw new TurnFailure("invalid_request", "there is nothing to cancel yet");
-    if (subagentDepth > LIMITS.subagentDepthMax) {
-      const message = `subagents nest at most ${LIMITS.subagentDepthMax} deep`;
-      throw new TurnFailure("invalid_request", message);
-    }
-    if (kind !== "shellCommandAction") this.#model = this.#context.models.resolve(this.#request.model);
-    else if (!canRunCommands(this.#request)) {
-      throw new TurnFailure("invalid_request", "this client does not run commands");
-    }
-  }
-
-  /** Words of our own that the action needs: no client said them. */
-  #addUnsaid(): void {
-    const action = this.#request.action?.action;
-    if (action?.case !== "summarizeAction" && action?.case !== "continueAction") return;
-    const { earlier } = this.#history;
-    const isAsItStands = action.case === "continueAction" && action.value.asItStands;
-    const isInstructed = isAsItStands && this.#request.systemPrompt !== undefined;
-    if (earlier.length === 0 && !isInstructed)
-      throw new TurnFailure("invalid_request", "there is no conversation to go on with");
-    if (action.case === "summarizeAction") this.#history.add(userText(SUMMARIZE));
-    else if (!isAsItStands && earlier.at(-1)?.role === "assistant") this.#history.add(userText(CONTINUE));
-  }
-
-  /** A step that was cut off begins anew; nothing of it had an effect (C0). */
-  async #recover(): Promise<void> {
-    const { log } = this.#io;
-    const restarts = log.book.open?.restarts ?? 0;
-    for (const effect of log.feed({ kind: "recovered" })) {
-      if (effect.kind === "fail_turn") throw new TurnFailure("restarts_exhausted", effect.message);
-      if (effect.kind !== "restart_step" || log.open === undefined) continue;
-      await this.#history.take(log);
-      const { step, requestsBefore } = log.open;
-      const attempt = restarts + 1;
-      await this.#step({
-        step,
-        attempt,
-        rollbackTo: effect.rollbackTo,
-        requestsBefore: requestsBefore + ATTEMPT_REQUESTS_MAX,
-      });
+  #carryOut(decision: Exclude<Decision, { kind: "end" }>, heard: number): Promise<void> {
+    switch (decision.kind) {
+      case "wait":
+        return this.#io.changeSince(heard);
+      case "yield":
+        return yieldTurn();
+      case "open":
+        return this.#open(decision.request);
+      case "fetch":
+        return this.#io.fetch(decision.blobIds);
+      case "get":
+        return this.#get(decision);
+      case "keep":
+        return this.#keep(decision);
+      case "publish":
+        published(this.#facts.found, decision.draft);
+        return this.#io.emit({ case: "conversationCheckpointUpdate", value: decision.draft.state });
+      case "relay":
+        return this.#relay(decision);
+      case "stop":
+        return this.#stop(decision);
+      case "issue":
+        return this.#issue(decision);
+      case "ask":
+        return this.#ask(decision);
+      case "complete":
+        return this.#complete(decision.calls);
+      case "append_user":
+        return this.#appendUser(decision.message);
+      case "tell_summary":
+        return this.#io.update({ case: "summary", value: { text: decision.text } });
+      case "run_command":
+        return this.#runCommand(decision);
+      case "call_model":
+        return this.#callModel(decision);
+      default:
+        return unreachable(decision);
     }
   }
 
-  /** The next thing that is to be done; an ending when there is none. */
-  async #advance(): Promise<Ending | undefined> {
-    const { log } = this.#io;
-    const seen = this.#io.changes;
-    if (log.violation !== undefined) throw new TurnFailure("invalid_request", log.violation);
-    await this.#history.take(log);
-    const open = this.#openCalls();
-    if (open.length > 0) {
-      if (log.cancelled !== undefined) await this.#stopExecs();
-      const isMoved = await this.#calls.advance(open);
-      if (isMoved) return undefined;
-      this.#checkpoints.publishReady();
-      await this.#io.changeSince(seen);
-      return undefined;
+  async #open(request: RunRequest): Promise<void> {
+    this.#offer = offerOf(request);
+    const isCommand = request.action?.action.case === "shellCommandAction";
+    if (!isCommand) this.#model = this.#context.models.resolve(request.model);
+    const contextTokensMax = this.#model?.contextTokensMax ?? 0;
+    this.#facts.found.opened = { plans: this.#offer, contextTokensMax };
+  }
+
+  async #get({ blobIds }: Of<"get">): Promise<void> {
+    for (const id of blobIds) await this.#io.kv({ case: "getBlobArgs", value: { blobId: blobIdBytes(id) } });
+  }
+
+  async #keep({ blobs, draft, ending }: Of<"keep">): Promise<void> {
+    for (const { bytes, kind, id } of blobs) await this.#io.setBlob(bytes, kind, id);
+    if (draft !== undefined) prepared(this.#facts.found, draft, ending);
+  }
+
+  async #relay({ pieces }: Of<"relay">): Promise<void> {
+    for (const { execId, toolCallId, piece } of pieces) {
+      if (piece.kind === "progress") {
+        const value = { toolCallId, execId, text: piece.text };
+        await this.#io.update({ case: "toolCallDelta", value });
+      } else {
+        const output = { case: piece.kind, value: piece.bytes };
+        await this.#io.update({ case: "shellOutputDelta", value: { execId, output } });
+      }
     }
-    if (log.cancelled !== undefined) return "cancelled";
-    if (this.#isSummarizing && this.#isDone()) {
-      await this.#tellSummary();
-      return undefined;
-    }
-    // What is said meanwhile follows the summary: it is neither summed up nor taken for one.
-    if (log.nextMessage !== undefined && !this.#isSummarizing) {
-      const value = { userMessage: await lighter(log.nextMessage, this.#io) };
-      await this.#io.update({ case: "userMessageAppended", value });
-      return undefined;
-    }
-    if (this.#isDone()) return "completed";
-    this.#checkLimits();
-    if (this.#request.keepsBlobs && this.#history.own.length > 0 && !this.#isSummarizing)
-      await this.#checkpointSoFar();
-    // A run that was killed may have sent a first request, and lost the event that tells of it.
-    const requestsBefore = this.#io.isRestartedBehind(log.lastStep?.eventId ?? 0) ? 1 : 0;
-    await this.#step({ step: log.book.steps, attempt: 0, rollbackTo: undefined, requestsBefore });
-    return undefined;
   }
 
-  #isDone(): boolean {
-    const last = this.#io.log.entries.at(-1);
-    if (last?.kind !== "step") return false;
-    if (this.#shell !== undefined) return true;
-    if (last.record.completed.finishReason === FinishReason.CONTENT_FILTER) {
-      throw new TurnFailure("content_filtered", "the provider refused to answer this; say it in another way");
-    }
-    return last.record.started.length === 0;
-  }
-
-  get #shell(): ReturnType<typeof shellCall> | undefined {
-    const action = this.#request.action?.action;
-    return action?.case === "shellCommandAction" ? shellCall(action.value) : undefined;
-  }
-
-  /** Of the last step, those that are not over. */
-  #openCalls(): readonly OpenCall[] {
-    const record = this.#io.log.lastStep;
-    if (record === undefined) return [];
-    const parts: readonly ToolCallPart[] =
-      this.#shell === undefined ? (this.#history.openStep?.calls ?? []) : [this.#shell];
-    return parts.flatMap((part, at): readonly OpenCall[] => {
-      if (record.over.has(part.toolCallId)) return [];
-      const { step, started } = record;
-      const place = started[at]?.execIds[0] ?? `${step}.unasked.${at}`;
-      return [{ part, place, step, plan: this.#plan(part.tool, part.args, at) }];
-    });
-  }
-
-  /** What the call at this place among those of its step asks for. */
-  #plan(tool: string, args: string, at: number): CallPlan {
-    if (this.#isSummarizing)
-      return { kind: "invalid", why: "There are no tools now: answer with the summary." };
-    if (at < CALLS_MAX) return this.#offer.plan(tool, args);
-    return {
-      kind: "invalid",
-      why: `A step has at most ${CALLS_MAX} calls: ask for the rest in the next one.`,
-    };
-  }
-
-  /** The client is told once; each exec is still answered. */
-  async #stopExecs(): Promise<void> {
-    const { log } = this.#io;
-    for (const [execId, { stage }] of log.book.execs) {
-      if (stage !== "issued" || log.stopped.has(execId)) continue;
+  async #stop({ execIds }: Of<"stop">): Promise<void> {
+    for (const execId of execIds) {
       const message = { case: "abort", value: { execId } } as const;
       await this.#io.emit({ case: "execServerControlMessage", value: { message } });
     }
   }
 
-  #checkLimits(): void {
-    const { stepsMax, execsMax, tokensMax, sameStepsMax } = this.#context.limits;
-    const { steps } = this.#io.log.book;
-    const used = this.#io.log.usage;
-    if (steps >= stepsMax) {
-      throw new TurnFailure("step_limit", `the turn took ${steps} steps; continue to let it go on`);
-    }
-    const { execsIssued } = this.#io.log;
-    if (execsIssued >= execsMax) {
-      throw new TurnFailure("step_limit", `the turn ran ${execsIssued} tools; continue to let it go on`);
-    }
-    const tokens = used.inputTokens + used.outputTokens + used.cacheWriteTokens;
-    if (tokens >= tokensMax) {
-      throw new TurnFailure("token_limit", `the turn used ${tokens} tokens; continue to let it go on`);
-    }
-    const { sameSteps } = this.#history;
-    // Whoever runs its own tools may wait by asking again and again: that is its affair.
-    if (this.#offer.hasBuiltIns && sameSteps >= sameStepsMax) {
-      const message = `the model asked for the same ${sameSteps} times in a row and was told the same`;
-      throw new TurnFailure("no_progress", message);
+  /** What is too large for an event is put beside the stream first, all at once so that they share syncs. */
+  async #issue({ execs }: Of<"issue">): Promise<void> {
+    const requests = execs.map(async ({ execId, toolCallId, plan }) => {
+      return { execId, toolCallId, message: await this.#execMessage(plan) };
+    });
+    for (const request of await Promise.all(requests)) {
+      const id = this.#facts.book.issued + 1;
+      await this.#io.emit({ case: "execServerMessage", value: { id, ...request } });
     }
   }
 
-  async #step(place: StepPlace): Promise<void> {
-    const { models, now, backoffMs } = this.#context;
-    if (this.#shell !== undefined) return announceShell(this.#io, place, this.#shell);
-    const model = this.#model ?? models.resolve(this.#request.model);
-    const given = decoder.decode(await this.#io.read(this.#request.systemPrompt));
-    const context = {
-      io: this.#io,
-      keepsBlobs: this.#request.keepsBlobs,
-      now,
-      plan: (tool: string, args: string, at: number) => this.#plan(tool, args, at),
-      backoffMs,
+  async #execMessage(plan: ExecPlan): Promise<ExecMessage> {
+    const { model: asked = "", subagentDepth = 0 } = this.#facts.request ?? {};
+    switch (plan.kind) {
+      case "exec":
+        return plan.message;
+      case "write": {
+        const { path, text, expectedSha256 } = plan;
+        const content = await this.#content(text);
+        const expected = expectedSha256 === undefined ? {} : { expectedSha256 };
+        return { case: "writeArgs", value: { path, content, ...expected } };
+      }
+      case "subagent": {
+        const { description, prompt, read_only: readOnly = false, model: chosen = "" } = plan.args;
+        // The user's choice of a model holds for subagents too.
+        const model = chosen === "" ? asked : chosen;
+        const value = { description, prompt: await this.#content(prompt), model, readOnly };
+        return { case: "subagentArgs", value: { ...value, depth: subagentDepth + 1 } };
+      }
+      case "declared": {
+        const { name, server, args } = plan;
+        return { case: "mcpArgs", value: { name, server, argsJson: await this.#content(args) } };
+      }
+    }
+  }
+
+  #content(text: string): ReturnType<TurnIo["content"]> {
+    return this.#io.content(encoder.encode(text));
+  }
+
+  #ask({ toolCallId, questions }: Of<"ask">): Promise<void> {
+    const value = {
+      toolCallId,
+      questions: questions.map(({ text, options = [], allow_multiple: allowMultiple = false }, at) => ({
+        id: String(at + 1),
+        text,
+        allowMultiple,
+        allowText: true,
+        options: options.map((label, place) => ({ id: String(place + 1), label })),
+      })),
     };
-    await runStep(context, place, model, {
-      system: systemPrompt(this.#request, this.#offer, given),
-      messages: this.#history.prompt,
-      tools: this.#isSummarizing ? [] : this.#offer.tools,
-      options: this.#io.log.options,
-      file: (blobId) => this.#io.blob(blobId),
-      conversationId: this.#request.conversationId,
-    });
+    const id = this.#facts.queries.length + 1;
+    return this.#io.emit({ case: "interactionQuery", value: { id, query: { case: "askQuestion", value } } });
   }
 
-  async #checkpointSoFar(): Promise<void> {
-    await this.#checkpoints.prepare(this.#draft(undefined));
-    this.#checkpoints.publishReady();
-  }
-
-  /** The conversation as it is now, with the turn for display: the last checkpoint of the turn. */
-  async keep(): Promise<void> {
-    if (!this.#request.keepsBlobs) return;
-    await this.#history.take(this.#io.log);
-    await this.#checkpoints.publishLast(this.#draft(await this.#shown()));
-  }
-
-  #draft(shown: ShownTurn | undefined): Draft {
-    const { log } = this.#io;
-    const { summary } = log;
-    return draftOf({
-      before: this.#request.conversationState,
-      messages: this.#newMessages(),
-      todos: this.#todos(),
-      usedTokens: log.contextTokens,
-      maxTokens: this.#model?.contextTokensMax ?? 0,
-      ...(summary === undefined ? {} : { summary }),
-      ...(shown === undefined ? {} : { shown }),
-    });
-  }
-
-  /** A summary stands for everything before it; one that did not come about leaves the conversation as it was. */
-  #newMessages(): readonly Written[] {
-    if (!this.#isSummary) return this.#history.own;
-    const { summary } = this.#io.log;
-    if (summary === undefined) return [];
-    const at = this.#history.own.findIndex(({ message }) => isAnswer(message));
-    return [written(userText(afterSummary(summary))), ...this.#history.own.slice(at + 1)];
-  }
-
-  get #isSummary(): boolean {
-    return this.#request.action?.action.case === "summarizeAction";
-  }
-
-  get #isSummarizing(): boolean {
-    return this.#isSummary && this.#io.log.summary === undefined;
-  }
-
-  async #shown(): Promise<ShownTurn | undefined> {
-    const action = this.#request.action?.action;
-    const record = this.#io.log.lastStep;
-    if (action?.case === "shellCommandAction") {
-      const over = [...(record?.over.values() ?? [])][0];
-      const execId = record?.started[0]?.execIds[0] ?? "";
-      const output = await shellOutput(this.#io, this.#io.log.outcomeOf(execId), over);
-      const result = decoder.decode(await this.#io.read(over?.result));
-      if (over !== undefined) this.#history.add(userText(ranCommand(action.value.command, result)));
-      return { kind: "shell", command: action.value, output };
+  async #complete(calls: readonly OverCall[]): Promise<void> {
+    const texts = calls.map(async (call) => ({ ...call, content: await this.#content(call.result.text) }));
+    for (const {
+      part,
+      execIds,
+      result: { outcome, images },
+      content,
+    } of await Promise.all(texts)) {
+      const { toolCallId, tool } = part;
+      const files: MessageInitShape<typeof AttachmentSchema>[] = [];
+      for (const image of images) files.push(await this.#file(image, images.length === 1));
+      const told = { outcome: OUTCOMES[outcome], result: content, execIds: [...execIds], files };
+      const toolCall = { toolCallId, tool, ...told };
+      await this.#io.update({ case: "toolCallCompleted", value: { toolCall } });
     }
-    // Of a summary only what was said after it.
-    const { shown: all } = this.#history;
-    const said = all.findIndex((one) => !("over" in one));
-    if (this.#isSummary && said === -1) return undefined;
-    const shown = this.#isSummary ? all.slice(said) : all;
-    const [first] = shown;
-    const user = first !== undefined && !("over" in first) ? first : undefined;
-    return { kind: "agent", user, followed: user === undefined ? shown : shown.slice(1) };
   }
 
-  /** The list as the model last wrote it; undefined when it did not in this turn. */
-  #todos(): readonly Todo[] | undefined {
-    const calls = this.#history.own.flatMap(({ message }) =>
-      message.role === "assistant" ? message.content : [],
+  /** With the conversation's blobs, so that the next turn still has it. */
+  async #file(image: ToolImage, isOnly: boolean): Promise<MessageInitShape<typeof AttachmentSchema>> {
+    const { mediaType, bytes } = image;
+    if (this.#facts.request?.keepsBlobs === true)
+      return { mediaType, content: await this.#io.setBlob(bytes, BlobKind.CONTENT) };
+    const content = isOnly ? this.#io.content(bytes) : putContent(bytes, this.#io.stream.blobs);
+    return { mediaType, content: await content };
+  }
+
+  /** What is attached to a large message is put beside the stream. */
+  async #appendUser(message: UserMessage): Promise<void> {
+    const userMessage = clone(UserMessageSchema, message);
+    const { blobs } = this.#io.stream;
+    if (toBinary(UserMessageSchema, message).length > LIMITS.inlineBytesMax) {
+      for (const attachment of userMessage.attachments) {
+        const { content } = attachment.content ?? {};
+        if (content?.case === "inline") attachment.content = await putContent(content.value, blobs);
+      }
+      const told = userMessage.messageJson?.content;
+      if (told?.case === "inline") userMessage.messageJson = await putContent(told.value, blobs);
+    }
+    await this.#io.update({ case: "userMessageAppended", value: { userMessage } });
+  }
+
+  async #runCommand({ place, call }: Of<"run_command">): Promise<void> {
+    const { toolCallId, tool, args } = call;
+    const { step, attempt } = place;
+    const argsJson = await this.#content(args);
+    beginStep(this.#io, place, "");
+    const toolCall = { toolCallId, tool, argsJson, execIds: [execIdOf(step, attempt, 0)] };
+    void this.#io.update({ case: "toolCallStarted", value: { toolCall } });
+    const value = { step, finishReason: FinishReason.TOOL_CALLS };
+    await this.#io.update({ case: "stepCompleted", value });
+  }
+
+  async #callModel({ place, prompt }: Of<"call_model">): Promise<void> {
+    const { found, request, options } = this.#facts;
+    const [offer, model] = [this.#offer, this.#model];
+    if (offer === undefined || model === undefined || request === undefined) return;
+    const requests = this.#requestsOf(place);
+    await this.#pause(place.pauseMs);
+    const isLast = isSummarizing(this.#facts);
+    const step = new ModelStep(
+      {
+        io: this.#io,
+        keepsBlobs: request.keepsBlobs,
+        now: this.#context.now,
+        plan: (tool, args, at) => planAt(offer, isLast, tool, args, at),
+      },
+      place,
     );
-    const last = calls.findLast((part) => part.type === "tool-call" && part.tool === "todo_write");
-    const plan = last?.type === "tool-call" ? this.#offer.plan(last.tool, last.args) : undefined;
-    return plan?.kind === "todos" ? plan.todos : undefined;
-  }
-
-  /** A summary is told before it takes the place of what it sums up; one that is none takes nobody's place. */
-  async #tellSummary(): Promise<void> {
-    const last = this.#history.own.at(-1)?.message;
-    const text = last === undefined ? "" : textOf(last);
-    const isCut = this.#io.log.lastStep?.completed.finishReason === FinishReason.LENGTH;
-    if (text.trim() === "" || isCut || text.length > SUMMARY_CHARS_MAX) {
-      const what = text.trim() === "" ? "gave no summary" : "did not come to the end of a summary";
-      throw new TurnFailure("no_progress", `the model ${what}; the conversation stays as it was: try again`);
+    const { system, messages, withTools, files } = prompt;
+    const file = async (blobId: string): Promise<Uint8Array> => files.get(blobId) ?? new Uint8Array();
+    const tools = withTools ? offer.tools : [];
+    const { conversationId } = request;
+    try {
+      await step.run(model, { system, messages, tools, options, file, conversationId, requests });
+    } catch (error) {
+      const failure = error instanceof ModelFailure ? failureOf(error) : undefined;
+      if (!(error instanceof ModelFailure) || failure === undefined) throw error;
+      const { isPassing, retryAfterMs } = error;
+      const { sent, passedMs } = requests;
+      found.broken = { failure, isPassing, retryAfterMs, requests: sent, passedMs, random: Math.random() };
     }
-    await this.#io.update({ case: "summary", value: { text } });
+  }
+
+  /** They are counted over all attempts of a step. */
+  #requestsOf({ step, requestsBefore: before }: StepPlace): StepRequests {
+    if (this.#requests?.step === step) return this.#requests.sent;
+    const io = this.#io;
+    const isHeadHeld = this.#facts.options?.shownIsFinal === true;
+    const untilDurable = (): Promise<void> => io.untilDurable(io.head);
+    const sent = new StepRequests({ before, isHeadHeld, now: this.#context.now, untilDurable });
+    this.#requests = { step, sent };
+    return sent;
+  }
+
+  /** A cancel ends the pause; the attempt sees it and makes no call. */
+  async #pause(pauseMs: number): Promise<void> {
+    const signal = AbortSignal.any([this.#io.stream.signal, this.#io.cancelSignal]);
+    if (pauseMs > 0) await delay(pauseMs, undefined, { signal }).catch(() => undefined);
   }
 }
-
-/** Words, and nothing left to be done. */
-function isAnswer(message: ChatMessage): boolean {
-  return message.role === "assistant" && !message.content.some(({ type }) => type === "tool-call");
-}
-
-const decoder = new TextDecoder();

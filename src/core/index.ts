@@ -5,7 +5,6 @@ export * as budget from "./budget.ts";
 export * as clientState from "./client-state.ts";
 export * as clientStream from "./client-stream.ts";
 export * as cursor from "./cursor.ts";
-export * as execLedger from "./exec-ledger.ts";
 export * as hostState from "./host-state.ts";
 export * as hostedStream from "./hosted-stream.ts";
 export * as inbox from "./inbox.ts";

@@ -24,3 +24,8 @@ export function blobIdBytes(id: string): Uint8Array {
   if (!BLOB_ID.test(id)) throw invalidFrame("a blob id has 64 lower-case hexadecimal digits");
   return hexToBytes(id);
 }
+
+/** A blob id of the wire as digits, whatever its length. */
+export function hexOf(id: Uint8Array): string {
+  return bytesToHex(id);
+}

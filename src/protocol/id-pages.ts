@@ -144,6 +144,27 @@ function partsIn(page: Part, ids: readonly Uint8Array[] | undefined): readonly P
   return ids.map((id) => ({ id, count: page.count / PAGE_IDS }));
 }
 
+/**
+ * The ids of a list as far as its pages are in hand, oldest first; `missing` names the pages to get before asking again. Throws as
+ * `checkIds` does.
+ */
+export function idsInHand(
+  list: IdList,
+  page: (pageId: Uint8Array) => readonly Uint8Array[] | undefined,
+): { readonly ids: readonly Uint8Array[]; readonly missing: readonly Uint8Array[] } {
+  checkIds(list);
+  const ids: Uint8Array[] = [];
+  const missing: Uint8Array[] = [];
+  const open = (part: Part): void => {
+    const inside = isPage(part) ? page(part.id) : [];
+    if (!isPage(part)) ids.push(part.id);
+    else if (inside === undefined) missing.push(part.id);
+    else for (const one of partsIn(part, inside)) open(one);
+  };
+  for (const part of partsOf(list)) open(part);
+  return { ids, missing };
+}
+
 /** All ids of a list, oldest first. The pages of a round are asked for at once. Throws as `checkIds` does. */
 export async function allIds(list: IdList, read: ReadPages): Promise<readonly IdEntry[]> {
   checkIds(list);

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";
-import { applyEdits, type Edit } from "../../src/agent/edit.ts";
+import { applyEdits, type Edit } from "../../src/turn/edit.ts";
 
 function edit(oldText: string, newText: string, all = false): Edit {
   return { oldText, newText, all };

@@ -6,7 +6,6 @@ import { test } from "node:test";
 import { AssertionFailed } from "../../src/core/assert.ts";
 import * as clientStream from "../../src/core/client-stream.ts";
 import * as cursor from "../../src/core/cursor.ts";
-import * as execLedger from "../../src/core/exec-ledger.ts";
 import * as hostedStream from "../../src/core/hosted-stream.ts";
 import * as inbox from "../../src/core/inbox.ts";
 import { recover } from "../../src/core/journal.ts";
@@ -25,7 +24,6 @@ import { run } from "./run.ts";
 const machines = {
   "client-stream": [clientStream.step, client()],
   cursor: [cursor.step, cursor.init(0)],
-  "exec-ledger": [execLedger.step, execLedger.init()],
   "hosted-stream": [hostedStream.step, host()],
   inbox: [inbox.step, inbox.init(0, [], false)],
   life: [life.step, life.init(false, undefined)],

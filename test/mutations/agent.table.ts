@@ -7,13 +7,13 @@ const writes = "test/tools/synced-write.test.ts";
 export const MUTATIONS: readonly Mutation[] = [
   {
     name: "A8: the last result of an exec counts, not the first",
-    file: answers,
-    test: "A8: the first result of an exec counts",
+    file: "test/turn/results.test.ts",
+    test: "the first reply counts",
     patches: [
       {
-        file: "src/agent/turn-log.ts",
-        from: `if (!this.book.results.has(execId)) this.#replies.set(execId, reply);`,
-        to: "this.#replies.set(execId, reply);",
+        file: "src/turn/facts.ts",
+        from: "if (isFirst) facts.replies.set(execId, reply);",
+        to: "facts.replies.set(execId, reply);",
       },
     ],
   },
@@ -23,8 +23,8 @@ export const MUTATIONS: readonly Mutation[] = [
     test: "E5: a blob that a client sends under another blob's id",
     patches: [
       {
-        file: "src/agent/turn-io.ts",
-        from: `if (blobIdOf(bytes) !== id) throw missing(id, "the client sent other bytes");`,
+        file: "src/turn/reader.ts",
+        from: `if (found.idOf(blobData) !== blobId) return "the client sent other bytes";`,
         to: "",
       },
     ],

@@ -8,7 +8,7 @@ export const MUTATIONS: readonly Mutation[] = [
     test: "messages in a row, instructions in the middle and a trailing answer reach the model as they are",
     patches: [
       {
-        file: "src/agent/turn.ts",
+        file: "src/turn/conversation.ts",
         from: 'else if (!isAsItStands && earlier.at(-1)?.role === "assistant")',
         to: 'else if (earlier.at(-1)?.role === "assistant")',
       },
@@ -80,9 +80,9 @@ export const MUTATIONS: readonly Mutation[] = [
     test: "a workspace adds no instructions of its own",
     patches: [
       {
-        file: "src/agent/prompts.ts",
-        from: "if (request.systemPrompt !== undefined || !offer.hasBuiltIns) return given;",
-        to: 'if (given !== "" || !offer.hasBuiltIns) return given;',
+        file: "src/turn/prompts.ts",
+        from: "if (request.systemPrompt !== undefined || !hasBuiltIns) return given;",
+        to: 'if (given !== "" || !hasBuiltIns) return given;',
       },
     ],
   },
@@ -92,9 +92,9 @@ export const MUTATIONS: readonly Mutation[] = [
     test: "a request of instructions alone is one, and its conversation goes on",
     patches: [
       {
-        file: "src/agent/turn.ts",
-        from: "if (earlier.length === 0 && !isInstructed)",
-        to: "if (earlier.length === 0)",
+        file: "src/turn/conversation.ts",
+        from: "if (earlier.length === 0 && !(isAsItStands && systemPrompt !== undefined))",
+        to: "if (earlier.length === 0 && systemPrompt !== null)",
       },
     ],
   },
@@ -104,9 +104,9 @@ export const MUTATIONS: readonly Mutation[] = [
     test: "what is said behind tool results keeps its form, and goes into the turn that waits",
     patches: [
       {
-        file: "src/agent/history.ts",
-        from: "if (message.messageJson === undefined) return",
-        to: 'if (message.text !== "") return',
+        file: "src/turn/conversation.ts",
+        from: `entry.kind === "user" ? entry.message.messageJson : entry.record.completed.message`,
+        to: `entry.kind === "user" ? undefined : entry.record.completed.message`,
       },
     ],
   },

@@ -142,9 +142,9 @@ export const MUTATIONS: readonly Mutation[] = [
     test: "openai: G1: text that is final is never begun anew",
     patches: [
       {
-        file: "src/agent/step-attempts.ts",
-        from: 'isFinal && open.hasText ? "interrupted" : "restart"',
-        to: 'isFinal && !open.hasContent ? "interrupted" : "restart"',
+        file: "src/turn/attempts.ts",
+        from: "if (isFinal && open.hasText)",
+        to: "if (isFinal && !open.hasContent)",
       },
     ],
   },
@@ -154,9 +154,9 @@ export const MUTATIONS: readonly Mutation[] = [
     test: "openai-compatible: a break in a tool call is not noticed by a client that streams",
     patches: [
       {
-        file: "src/agent/step-attempts.ts",
-        from: "if (!isPassing || open?.hasContent !== true)",
-        to: "if (!isPassing || open?.hasText !== true)",
+        file: "src/turn/attempts.ts",
+        from: "if (!isPassing || !open.hasContent)",
+        to: "if (!isPassing || !open.hasText)",
       },
     ],
   },
@@ -186,13 +186,13 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "F1: a provider that breaks every time is asked without end",
-    file: "test/core/exec-ledger.test.ts",
+    file: "test/turn/next.test.ts",
     test: "F1: a step that its provider breaks off restarts as one that a crash cut off",
     patches: [
       {
-        file: "src/core/exec-ledger.ts",
-        from: "if (restarts >= STEP_RESTARTS_MAX) {",
-        to: "if (restarts < 0) {",
+        file: "src/turn/attempts.ts",
+        from: "|| restarts >= STEP_RESTARTS_MAX) return given;",
+        to: "|| restarts < 0) return given;",
       },
     ],
   },
@@ -202,9 +202,9 @@ export const MUTATIONS: readonly Mutation[] = [
     test: "G2: kills are counted",
     patches: [
       {
-        file: "src/agent/turn.ts",
-        from: "requestsBefore: requestsBefore + ATTEMPT_REQUESTS_MAX",
-        to: "requestsBefore",
+        file: "src/turn/attempts.ts",
+        from: "requestsBefore: open.requestsBefore + ATTEMPT_REQUESTS_MAX",
+        to: "requestsBefore: open.requestsBefore",
       },
     ],
   },
@@ -214,9 +214,9 @@ export const MUTATIONS: readonly Mutation[] = [
     test: "G2: a first request whose event was lost with its server is counted all the same",
     patches: [
       {
-        file: "src/agent/turn.ts",
-        from: "this.#io.isRestartedBehind(log.lastStep?.eventId ?? 0) ? 1 : 0",
-        to: "this.#io.isRestartedBehind(-1) ? 0 : 0",
+        file: "src/turn/attempts.ts",
+        from: "isRepeated ? 1 : 0",
+        to: "isRepeated ? 0 : 0",
       },
     ],
   },
@@ -227,7 +227,7 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/agent/step-requests.ts",
-        from: "if (this.isSpent) throw exhausted();",
+        from: "if (this.#sent >= STEP_REQUESTS_MAX) throw exhausted();",
         to: "",
       },
     ],
@@ -250,7 +250,7 @@ export const MUTATIONS: readonly Mutation[] = [
     test: "how long a step may wait: within the held head",
     patches: [
       {
-        file: "src/agent/step-requests.ts",
+        file: "src/turn/attempts.ts",
         from: "passedMs + pauseMs <= HEAD_HELD_MS",
         to: "passedMs + pauseMs >= 0",
       },

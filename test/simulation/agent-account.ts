@@ -5,7 +5,7 @@
  */
 import { fromBinary } from "@bufbuild/protobuf";
 import { type ConversationState, type TurnEndReason, TurnBlobSchema } from "../../src/protocol/messages.ts";
-import { STEP_RESTARTS_MAX } from "../../src/core/exec-ledger.ts";
+import { STEP_RESTARTS_MAX } from "../../src/turn/attempts.ts";
 import { fail } from "./log-checks.ts";
 
 interface OpenStep {

@@ -5,7 +5,7 @@
  * turn whole over crashes is the production `exec-ledger`; this file only feeds it, the same way
  * live and after a restart, and does what it says.
  */
-import * as ledger from "../../src/core/exec-ledger.ts";
+import * as ledger from "./exec-ledger.ts";
 import type { ApplicationStream, ClientInput } from "../../src/server/application.ts";
 import type { Application } from "../../src/server/index.ts";
 import { decodeSaying, decodeTurnEvent, encodeTurnEvent, FORGED, type TurnEvent } from "./agent-messages.ts";

@@ -14,7 +14,7 @@ import {
   type ModelFailureKind,
   type ModelPart,
 } from "../model.ts";
-import { CONTINUE, SUMMARIZE } from "../prompts.ts";
+import { CONTINUE, SUMMARIZE } from "../../turn/prompts.ts";
 import { type Act, readScript, type Step } from "./rehearsal-script.ts";
 
 /** A piece of text: far below an event's limit, whatever was sent. */

@@ -13,7 +13,8 @@ import type { Model, ModelCall, ModelFailure, ModelPart, RequestBudget } from ".
 import { callOptionsOf } from "./call-options.ts";
 import type { Dialect } from "./dialect.ts";
 import { judge, StreamBroken } from "./failures.ts";
-import { DEFAULT_PATIENCE, type Patience, pauseMsBefore } from "./patience.ts";
+import { pauseMsBefore } from "../../turn/attempts.ts";
+import { DEFAULT_PATIENCE, type Patience } from "./patience.ts";
 import { promptOf } from "./prompt.ts";
 import type { Fetch } from "./providers.ts";
 import { cleanedWords } from "./provider-words.ts";
@@ -81,7 +82,9 @@ class SdkModel implements Model {
         signal.throwIfAborted();
         const failure = this.#judge(error, request);
         const isLast = isGivenOut || tries >= TRIES_MAX || !failure.isPassing;
-        const pauseMs = isLast ? undefined : pauseMsBefore(tries, failure.retryAfterMs, this.#patience);
+        const pauseMs = isLast
+          ? undefined
+          : pauseMsBefore(tries, failure.retryAfterMs, this.#patience, Math.random());
         if (pauseMs === undefined || !requests.mayWait(pauseMs)) throw failure;
         await pause(pauseMs, signal);
       }

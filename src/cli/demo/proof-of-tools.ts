@@ -2,7 +2,7 @@
  * The part of the proof that is about tools: asked once, run at most once, answered once, and honest about what
  * nobody can know. Pure.
  */
-import { isTerminal } from "../../agent/exec-reply.ts";
+import { isTerminal } from "../../turn/exec-reply.ts";
 import type { AgentClientMessage, ExecServerMessage } from "../../protocol/messages.ts";
 import { type Check, counted, type Evidence, updateOf } from "./check.ts";
 import type { Entry } from "./evidence.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type ModelCall, ModelFailure, type ModelPart } from "../../../src/agent/model.ts";
 import { rehearsalModel } from "../../../src/agent/models/index.ts";
-import { CONTINUE, SUMMARIZE } from "../../../src/agent/prompts.ts";
+import { CONTINUE, SUMMARIZE } from "../../../src/turn/prompts.ts";
 import type { ChatMessage } from "../../../src/protocol/chat-message.ts";
 import { messageOf, resultsOf } from "./conversation.ts";
 import { callOf, partsOf, textIn, user } from "./provider-server.ts";

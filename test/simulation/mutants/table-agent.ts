@@ -1,11 +1,10 @@
 /** Planted bugs in the agent, and in the client's turns and conversations. */
 import type { Mutant } from "./table.ts";
 
-const AGENT = "src/agent/agent.ts";
 const TURN_IO = "src/agent/turn-io.ts";
 const MODEL_STEP = "src/agent/model-step.ts";
-const TOOL_CALLS = "src/agent/tool-calls.ts";
-const CHECKPOINTS = "src/agent/checkpoints.ts";
+const CALLS = "src/turn/calls.ts";
+const CHECKPOINTS = "src/turn/checkpoints.ts";
 const KV = "src/client/agent/kv.ts";
 const TURN = "src/client/agent/turn.ts";
 const CONVERSATION = "src/client/agent/conversation.ts";
@@ -38,7 +37,7 @@ export const AGENT_MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: MODEL_STEP,
-        from: "await io.untilDurable(io.log.lastStep?.eventId ?? 0);",
+        from: "await io.untilDurable(io.facts.lastStep?.eventId ?? 0);",
         to: "",
       },
     ],
@@ -50,8 +49,9 @@ export const AGENT_MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: TURN_IO,
-        from: "this.log.logged(eventId, message);\n    }",
-        to: `if (!(message.message.case === "interactionUpdate" && message.message.value.message.case === "stepCompleted")) this.log.logged(eventId, message);\n    }`,
+        from: "if (body.length > 0) logged(this.facts, eventId, fromBinary(AgentServerMessageSchema, body));",
+        to: `const past = fromBinary(AgentServerMessageSchema, body);
+      if (!(past.message.case === "interactionUpdate" && past.message.value.message.case === "stepCompleted")) logged(this.facts, eventId, past);`,
       },
     ],
   },
@@ -62,8 +62,9 @@ export const AGENT_MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: TURN_IO,
-        from: "this.log.logged(eventId, message);\n    }",
-        to: `if (message.message.case !== "execServerMessage") this.log.logged(eventId, message);\n    }`,
+        from: "if (body.length > 0) logged(this.facts, eventId, fromBinary(AgentServerMessageSchema, body));",
+        to: `const past = fromBinary(AgentServerMessageSchema, body);
+      if (past.message.case !== "execServerMessage") logged(this.facts, eventId, past);`,
       },
     ],
   },
@@ -97,9 +98,9 @@ export const AGENT_MUTANTS: readonly Mutant[] = [
     hunter,
     patches: [
       {
-        file: TOOL_CALLS,
-        from: "const settled = await this.#settled(execId);\n    return settled === undefined",
-        to: `const settled = (await this.#settled(execId)) ?? (this.#io.log.stageOf(execId) === "issued" ? callResult("done", "") : undefined);\n    return settled === undefined`,
+        file: CALLS,
+        from: `if (facts.book.execs.get(execId)?.stage === "issued") return WAITING;`,
+        to: `if (facts.book.execs.get(execId)?.stage === "issued") return over("done", "");`,
       },
     ],
   },
@@ -110,8 +111,8 @@ export const AGENT_MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: CHECKPOINTS,
-        from: "return draft.blobs.every(({ id }) => {",
-        to: "return draft.blobs.some(({ id }) => {",
+        from: "return draft.unkept.length === 0;",
+        to: "return draft.unkept.length < draft.blobs.length;",
       },
     ],
   },
@@ -119,7 +120,7 @@ export const AGENT_MUTANTS: readonly Mutant[] = [
     name: "a turn ends without its last checkpoint",
     breaks: "C4",
     hunter,
-    patches: [{ file: AGENT, from: "  await turn.keep();\n", to: "" }],
+    patches: [{ file: CHECKPOINTS, from: "if (!request.keepsBlobs) return end;", to: "return end;" }],
   },
   {
     name: "a blob is said to be kept before it is on disk",

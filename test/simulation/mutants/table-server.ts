@@ -8,7 +8,7 @@ const LASTING = "src/server/lasting-server.ts";
 const STORE = "src/store/log-stream-store.ts";
 const KEEPER = "src/server/keeper.ts";
 const ATTACH = "src/core/attach.ts";
-const LEDGER = "src/core/exec-ledger.ts";
+const LEDGER = "test/simulation/exec-ledger.ts";
 const INBOX = "src/core/inbox.ts";
 const LIFE = "src/core/life.ts";
 

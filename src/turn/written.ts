@@ -4,7 +4,8 @@
  * The same events give the same bytes, so each prompt begins with the one before, also after a restart, and the
  * blob of a message never changes.
  */
-import { clone, create, toBinary } from "@bufbuild/protobuf";
+import { create, toBinary } from "@bufbuild/protobuf";
+import { hexOf } from "../protocol/blob-id.ts";
 import {
   type ChatMessage,
   encodeChatMessage,
@@ -23,9 +24,8 @@ import {
   type UserMessage,
   UserMessageSchema,
 } from "../protocol/messages.ts";
-import { LIMITS } from "../protocol/limits.ts";
-import { blobIdOf, putContent } from "./blobs.ts";
-import type { TurnIo } from "./turn-io.ts";
+import { type IdOf, learn } from "./found.ts";
+import type { Reader } from "./reader.ts";
 
 /** A message with the bytes that it is known by. */
 export interface Written {
@@ -35,10 +35,10 @@ export interface Written {
   readonly kind: BlobKind;
 }
 
-export function written(message: ChatMessage): Written {
+export function written(message: ChatMessage, idOf: IdOf): Written {
   const kind = message.role === "assistant" ? BlobKind.ASSISTANT_MESSAGE : BlobKind.MESSAGE;
   const bytes = encodeChatMessage(message);
-  return { message, bytes, blobId: blobIdOf(bytes), kind };
+  return { message, bytes, blobId: idOf(bytes), kind };
 }
 
 export function userText(text: string): UserChatMessage {
@@ -48,30 +48,13 @@ export function userText(text: string): UserChatMessage {
 const decoder = new TextDecoder();
 
 /** Files come before the text: that is where models expect what the text is about. */
-export async function userMessage(
-  { text, attachments }: UserMessage,
-  io: TurnIo,
-  keep: boolean,
-): Promise<UserChatMessage> {
-  const files = await Promise.all(attachments.map((attachment) => filePart(attachment, io, keep)));
+export function userMessage({ text, attachments }: UserMessage, reader: Reader): UserChatMessage {
+  const files = attachments.map((attachment) => filePart(attachment, reader));
   const texts: TextPart[] = text === "" && files.length > 0 ? [] : [{ type: "text", text }];
   return { role: "user", content: [...files, ...texts] };
 }
 
-/** As it can stand in an event: what is attached to a large message is put beside the stream. */
-export async function lighter(message: UserMessage, io: TurnIo): Promise<UserMessage> {
-  if (toBinary(UserMessageSchema, message).length <= LIMITS.inlineBytesMax) return message;
-  const light = clone(UserMessageSchema, message);
-  for (const attachment of light.attachments) {
-    const { content } = attachment.content ?? {};
-    if (content?.case === "inline") attachment.content = await putContent(content.value, io.stream.blobs);
-  }
-  const told = light.messageJson?.content;
-  if (told?.case === "inline") light.messageJson = await putContent(told.value, io.stream.blobs);
-  return light;
-}
-
-/** What stays of it then. */
+/** What stays of a message in an event when everything large in it lies beside the stream. */
 export function lightestBytes({ text, messageId, attachments, messageJson }: UserMessage): number {
   const named = attachments.map(({ mediaType, fileName }) => ({ mediaType, fileName }));
   const message = create(UserMessageSchema, { text, messageId, attachments: named });
@@ -82,20 +65,23 @@ export function lightestBytes({ text, messageId, attachments, messageJson }: Use
 /** A blob id, its size, and the tags around them. */
 const BLOB_NAME_BYTES = 64;
 
-async function filePart(
-  { mediaType, fileName, content }: Attachment,
-  io: TurnIo,
-  keep: boolean,
-): Promise<FilePart | TextPart> {
-  const bytes = await io.read(content);
+function filePart(attachment: Attachment, reader: Reader): FilePart | TextPart {
+  const { mediaType, fileName, content } = attachment;
   if (mediaType.startsWith("text/") || mediaType === "application/json") {
     const name = fileName === "" ? "a file" : fileName;
-    return { type: "text", text: `The content of ${name}:\n${decoder.decode(bytes)}` };
+    return { type: "text", text: `The content of ${name}:\n${decoder.decode(reader.read(content))}` };
   }
-  const blobId = blobIdOf(bytes);
-  if (keep) await io.setBlob(bytes, BlobKind.CONTENT);
-  else io.learn(blobId, bytes);
-  return { type: "file", mediaType, blobId, ...(fileName === "" ? {} : { fileName }) };
+  return { ...namedFile(attachment, reader), ...(fileName === "" ? {} : { fileName }) };
+}
+
+/** A file by its blob id. Bytes that stand in the log stay in hand under it. */
+function namedFile({ mediaType, content }: Attachment, { found }: Reader): FilePart {
+  if (content?.content.case === "blobId")
+    return { type: "file", mediaType, blobId: hexOf(content.content.value) };
+  const bytes = content?.content.value ?? new Uint8Array();
+  const blobId = found.idOf(bytes);
+  learn(found, blobId, bytes);
+  return { type: "file", mediaType, blobId };
 }
 
 const OUTCOME_NAMES: ReadonlyMap<ToolOutcome, ToolResultPart["outcome"]> = new Map([
@@ -106,29 +92,19 @@ const OUTCOME_NAMES: ReadonlyMap<ToolOutcome, ToolResultPart["outcome"]> = new M
 ]);
 
 /** In the order of the calls, whatever order they ended in. */
-export async function toolMessage(
+export function toolMessage(
   calls: readonly ToolCallPart[],
   over: ReadonlyMap<string, ToolCall>,
-  io: TurnIo,
-): Promise<ToolChatMessage> {
-  const results = calls.map(async ({ toolCallId, tool }): Promise<ToolResultPart> => {
+  reader: Reader,
+): ToolChatMessage {
+  const content = calls.map(({ toolCallId, tool }): ToolResultPart => {
     const call = over.get(toolCallId);
-    const text = decoder.decode(await io.read(call?.result));
+    const text = decoder.decode(reader.read(call?.result));
     const outcome = OUTCOME_NAMES.get(call?.outcome ?? ToolOutcome.UNSPECIFIED) ?? "failed";
-    const files = await Promise.all((call?.files ?? []).map((file) => resultFile(file, io)));
+    const files = (call?.files ?? []).map((file) => namedFile(file, reader));
     return { type: "tool-result", toolCallId, tool, outcome, text, ...(files.length === 0 ? {} : { files }) };
   });
-  return { role: "tool", content: await Promise.all(results) };
-}
-
-async function resultFile({ mediaType, content }: Attachment, io: TurnIo): Promise<FilePart> {
-  if (content?.content.case === "blobId") {
-    return { type: "file", mediaType, blobId: Buffer.from(content.content.value).toString("hex") };
-  }
-  const bytes = await io.read(content);
-  const blobId = blobIdOf(bytes);
-  io.learn(blobId, bytes);
-  return { type: "file", mediaType, blobId };
+  return { role: "tool", content };
 }
 
 /**

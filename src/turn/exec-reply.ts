@@ -11,7 +11,7 @@ export type ExecReply =
   | { readonly kind: "throw"; readonly error: string };
 
 /** Something that a running exec has said. */
-export type Partial =
+export type ExecPiece =
   | { readonly kind: "stdout" | "stderr"; readonly bytes: Uint8Array }
   | { readonly kind: "progress"; readonly text: string };
 
@@ -25,11 +25,11 @@ export function isTerminal({ message }: ExecClientMessage): boolean {
 const PROGRESS_CHARS_MAX = 4_000;
 
 /** In pieces that an event can hold; none for what has nothing to pass on. */
-export function partialsOf({ message }: ExecClientMessage): readonly Partial[] {
+export function piecesOf({ message }: ExecClientMessage): readonly ExecPiece[] {
   if (message.case === "shellStreamResult" && message.value.result.case === "output") {
     const { case: kind, value: bytes } = message.value.result.value.output;
     if (kind === undefined) return [];
-    const pieces: Partial[] = [];
+    const pieces: ExecPiece[] = [];
     for (let at = 0; at < bytes.length; at += LIMITS.inlineBytesMax) {
       pieces.push({ kind, bytes: bytes.subarray(at, at + LIMITS.inlineBytesMax) });
     }

@@ -12,7 +12,7 @@
  *
  * Invariant: one terminal outcome per exec id; a second one is ignored and counted (A8, C1).
  */
-import { assert, unreachable } from "./assert.ts";
+import { assert, unreachable } from "../../src/core/assert.ts";
 
 /** A step restarts so often, then the turn fails (F1). */
 export const STEP_RESTARTS_MAX = 3;

@@ -1,7 +1,16 @@
 /**
  * Counted tokens, as they stand in events: whole numbers that fit, whatever a provider says.
  */
-import type { Usage } from "./model.ts";
+
+export interface Usage {
+  /** Not counting what came from the cache. */
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+  readonly cacheReadTokens: number;
+  readonly cacheWriteTokens: number;
+  /** Part of `outputTokens`. */
+  readonly reasoningTokens: number;
+}
 
 export const NO_USAGE: Usage = {
   inputTokens: 0,

@@ -7,7 +7,8 @@
  */
 import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import type { ToolCallPart } from "../protocol/chat-message.ts";
-import { messageIds, NO_IDS, turnIds, withIds } from "../protocol/id-pages.ts";
+import { countOf, LIST_IDS_MAX, messageIds, NO_IDS, turnIds, withIds } from "../protocol/id-pages.ts";
+import { LIMITS } from "../protocol/limits.ts";
 import {
   BlobKind,
   type ConversationState,
@@ -24,10 +25,13 @@ import {
   type UserMessage,
   UserMessageSchema,
 } from "../protocol/messages.ts";
-import { blobIdOf, bytesOf } from "./blobs.ts";
-import type { Written } from "./messages.ts";
+import { blobIdBytes } from "../protocol/blob-id.ts";
+import type { Todo } from "./call-plan.ts";
+import type { IdOf } from "./found.ts";
+import type { Written } from "./written.ts";
 
-export interface Blob {
+/** A blob that the client is asked to keep. */
+export interface KeptBlob {
   readonly id: string;
   readonly bytes: Uint8Array;
   readonly kind: BlobKind;
@@ -36,14 +40,9 @@ export interface Blob {
 export interface Draft {
   readonly state: ConversationState;
   /** All that the turn adds, in an order in which they can be set. */
-  readonly blobs: readonly Blob[];
-}
-
-/** One entry of the list that the model keeps. */
-export interface Todo {
-  readonly id: string;
-  readonly text: string;
-  readonly status: "pending" | "in_progress" | "completed" | "cancelled";
+  readonly blobs: readonly KeptBlob[];
+  /** The ids of those that the client has not said it keeps, as far as that was looked at. */
+  unkept: readonly string[];
 }
 
 /** A step as it is shown: what the model said, and how its calls went. */
@@ -77,11 +76,11 @@ export type ShownTurn =
 
 const encoder = new TextEncoder();
 
-export function draftOf(turn: TurnContents): Draft {
-  const blobs = new Map<string, Blob>();
-  const add = (bytes: Uint8Array, kind: BlobKind, id = blobIdOf(bytes)): Uint8Array => {
+export function draftOf(turn: TurnContents, idOf: IdOf): Draft {
+  const blobs = new Map<string, KeptBlob>();
+  const add = (bytes: Uint8Array, kind: BlobKind, id = idOf(bytes)): Uint8Array => {
     if (!blobs.has(id)) blobs.set(id, { id, bytes, kind });
-    return bytesOf(id);
+    return blobIdBytes(id);
   };
   const { before, summary, shown } = turn;
   const addPage = (bytes: Uint8Array): Uint8Array => add(bytes, BlobKind.ID_PAGE);
@@ -104,7 +103,11 @@ export function draftOf(turn: TurnContents): Draft {
     turnPages: [...turns.pages],
     subagentStates: before?.subagentStates ?? [],
   };
-  return { state: create(ConversationStateSchema, init), blobs: [...blobs.values()] };
+  return {
+    state: create(ConversationStateSchema, init),
+    blobs: [...blobs.values()],
+    unkept: [...blobs.keys()],
+  };
 }
 
 type Add = (bytes: Uint8Array, kind: BlobKind) => Uint8Array;
@@ -180,4 +183,13 @@ const STATUSES: Readonly<Record<Todo["status"], TodoStatus>> = {
 
 function todoBytes({ id, text, status }: Todo): Uint8Array {
   return toBinary(TodoItemSchema, create(TodoItemSchema, { id, text, status: STATUSES[status] }));
+}
+
+/** Room for the fields around it. */
+const STATE_BYTES_MAX = LIMITS.eventBytesMax - 1_024;
+
+/** Whether a state is more than an event, or the lists it names, can hold. */
+export function isTooLong(state: ConversationState): boolean {
+  const isLong = [messageIds(state), turnIds(state)].some((ids) => countOf(ids) > LIST_IDS_MAX);
+  return isLong || toBinary(ConversationStateSchema, state).length > STATE_BYTES_MAX;
 }

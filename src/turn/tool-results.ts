@@ -14,7 +14,7 @@ import type {
 } from "../protocol/messages.ts";
 import { LsEntryKind } from "../protocol/messages.ts";
 import type { ToolResultPart } from "../protocol/chat-message.ts";
-import type { ExecReply, Partial } from "./exec-reply.ts";
+import type { ExecPiece, ExecReply } from "./exec-reply.ts";
 
 export type Outcome = ToolResultPart["outcome"];
 
@@ -30,13 +30,15 @@ export interface CallResult {
 }
 
 /** Reads what a client sent, wherever it lies. */
-export type ReadContent = (content: Content | undefined) => Promise<Uint8Array>;
+export type ReadContent = (content: Content | undefined) => Uint8Array;
 
 /** About ten thousand tokens: a result that fills the context helps nobody. */
 export const RESULT_CHARS_MAX = 40_000;
 
 /** Of one result; no model looks at more. */
 const IMAGES_MAX = 100;
+
+const NOTHING = "the client answered with nothing";
 
 const decoder = new TextDecoder();
 
@@ -54,49 +56,45 @@ export function shortened(text: string): string {
 
 type Result = Extract<ExecClientMessage["message"], { case: string }>;
 
-export async function describeReply(
+export function describeReply(
   reply: ExecReply | "unknown",
-  partials: readonly Partial[],
+  pieces: readonly ExecPiece[],
   read: ReadContent,
-): Promise<CallResult> {
+): CallResult {
   if (reply === "unknown") {
     return callResult("unknown", "The client that ran this is gone; whether it took effect is not known.");
   }
   if (reply.kind === "throw") return callResult("failed", reply.error);
   const { message } = reply.reply;
-  if (message.case === undefined) return callResult("failed", "the client answered with nothing");
-  return describeResult(message, partials, read);
+  if (message.case === undefined) return callResult("failed", NOTHING);
+  return describeResult(message, pieces, read);
 }
 
-async function describeResult(
-  message: Result,
-  partials: readonly Partial[],
-  read: ReadContent,
-): Promise<CallResult> {
+function describeResult(message: Result, pieces: readonly ExecPiece[], read: ReadContent): CallResult {
   const { result } = message.value;
   switch (result.case) {
     case "success":
-      return describeSuccess(message, partials, read);
+      return describeSuccess(message, pieces, read) ?? callResult("failed", NOTHING);
     case "error":
-      return callResult("failed", withOutput(result.value.message, partials));
+      return callResult("failed", withOutput(result.value.message, pieces));
     case "rejected":
       return callResult("denied", denied(result.value.reason));
     case "permissionDenied":
     case "notFound":
       return callResult("failed", located(result.value));
     case "timeout": {
-      const said = decoder.decode(await read(result.value.output));
+      const said = decoder.decode(read(result.value.output));
       const text = `It took longer than ${result.value.timeoutMs} ms and was stopped.`;
-      return callResult("failed", withOutput(said === "" ? text : `${text}\n${said}`, partials));
+      return callResult("failed", withOutput(said === "" ? text : `${text}\n${said}`, pieces));
     }
     case "unknown": {
       const text = `It was started, and whether and how it ended is not known: ${result.value.detail}`;
-      return callResult("unknown", withOutput(text, partials));
+      return callResult("unknown", withOutput(text, pieces));
     }
     case "aborted":
-      return callResult("aborted", withOutput(`It was stopped: ${result.value.detail}`, partials));
+      return callResult("aborted", withOutput(`It was stopped: ${result.value.detail}`, pieces));
     default:
-      return callResult("failed", "the client answered with nothing");
+      return callResult("failed", NOTHING);
   }
 }
 
@@ -109,70 +107,65 @@ function located({ message, path }: { readonly message: string; readonly path: s
   return path === "" || message.includes(path) ? message : `${message}: ${path}`;
 }
 
-function withOutput(text: string, partials: readonly Partial[]): string {
-  const output = outputOf(partials);
+function withOutput(text: string, pieces: readonly ExecPiece[]): string {
+  const output = outputOf(pieces);
   return output === "" ? text : `${text}\nOutput until then:\n${output}`;
 }
 
 /** What a command wrote, both streams as they came. */
-export function outputOf(partials: readonly Partial[]): string {
-  const pieces = partials.flatMap((partial) => (partial.kind === "progress" ? [] : [partial.bytes]));
-  return decoder.decode(Buffer.concat(pieces));
+export function outputOf(pieces: readonly ExecPiece[]): string {
+  const streaming = new TextDecoder();
+  const texts = pieces.map((piece) =>
+    piece.kind === "progress" ? "" : streaming.decode(piece.bytes, { stream: true }),
+  );
+  return texts.join("") + streaming.decode();
 }
 
-async function describeSuccess(
+function describeSuccess(
   message: Result,
-  partials: readonly Partial[],
+  pieces: readonly ExecPiece[],
   read: ReadContent,
-): Promise<CallResult> {
+): CallResult | undefined {
   const { case: kind, value } = message;
   // The compiler does not know that it is the success of this kind; each case looks again.
   switch (kind) {
     case "shellResult":
     case "shellStreamResult":
-      return value.result.case === "success" ? describeShell(value.result.value, partials, read) : nothing();
+      return value.result.case === "success" ? describeShell(value.result.value, pieces, read) : undefined;
     case "readResult":
-      return value.result.case === "success" ? describeRead(value.result.value, read) : nothing();
+      return value.result.case === "success" ? describeRead(value.result.value, read) : undefined;
     case "writeResult": {
-      if (value.result.case !== "success") return nothing();
+      if (value.result.case !== "success") return undefined;
       const { bytesWritten, created } = value.result.value;
       return callResult("done", `${created ? "Created" : "Written"}: ${bytesWritten} bytes.`);
     }
     case "deleteResult":
       return callResult("done", "Deleted.");
     case "grepResult":
-      return value.result.case === "success" ? describeGrep(value.result.value) : nothing();
+      return value.result.case === "success" ? describeGrep(value.result.value) : undefined;
     case "lsResult":
-      return value.result.case === "success" ? describeLs(value.result.value) : nothing();
+      return value.result.case === "success" ? describeLs(value.result.value) : undefined;
     case "globResult": {
-      if (value.result.case !== "success") return nothing();
+      if (value.result.case !== "success") return undefined;
       const { paths, truncated } = value.result.value;
       return callResult("done", paths.length === 0 ? "No files." : `${paths.join("\n")}${more(truncated)}`);
     }
     case "mcpResult":
-      return value.result.case === "success" ? describeMcp(value.result.value, read) : nothing();
+      return value.result.case === "success" ? describeMcp(value.result.value, read) : undefined;
     case "subagentResult": {
-      if (value.result.case !== "success") return nothing();
-      return callResult("done", decoder.decode(await read(value.result.value.text)));
+      if (value.result.case !== "success") return undefined;
+      return callResult("done", decoder.decode(read(value.result.value.text)));
     }
   }
-}
-
-function nothing(): CallResult {
-  return callResult("failed", "the client answered with nothing");
 }
 
 function more(truncated: boolean): string {
   return truncated ? "\n... and more" : "";
 }
 
-async function describeShell(
-  success: ShellSuccess,
-  partials: readonly Partial[],
-  read: ReadContent,
-): Promise<CallResult> {
-  const [stdout, stderr] = await Promise.all([read(success.stdout), read(success.stderr)]);
-  const streamed = outputOf(partials);
+function describeShell(success: ShellSuccess, pieces: readonly ExecPiece[], read: ReadContent): CallResult {
+  const [stdout, stderr] = [read(success.stdout), read(success.stderr)];
+  const streamed = outputOf(pieces);
   const whole = decoder.decode(stdout) + (stderr.length > 0 ? `\n[stderr]\n${decoder.decode(stderr)}` : "");
   const output = streamed === "" ? whole : streamed;
   const cut = success.outputTruncated ? "\n(some of the output was left out)" : "";
@@ -182,8 +175,8 @@ async function describeShell(
   return callResult("done", text);
 }
 
-async function describeRead(success: ReadSuccess, read: ReadContent): Promise<CallResult> {
-  const bytes = await read(success.content);
+function describeRead(success: ReadSuccess, read: ReadContent): CallResult {
+  const bytes = read(success.content);
   if (success.mediaType.startsWith("image/")) {
     return callResult("done", `An image (${success.mediaType}, ${success.sizeBytes} bytes).`, [
       { mediaType: success.mediaType, bytes },
@@ -219,16 +212,16 @@ function describeLs({ entries, truncated }: LsSuccess): CallResult {
   return callResult("done", lines.join("\n") + more(truncated));
 }
 
-async function describeMcp(success: McpSuccess, read: ReadContent): Promise<CallResult> {
+function describeMcp(success: McpSuccess, read: ReadContent): CallResult {
   const texts: string[] = [];
   const images: ToolImage[] = [];
   for (const { mediaType, content } of success.content) {
-    const bytes = await read(content);
+    const bytes = read(content);
     if (mediaType.startsWith("image/")) images.push({ mediaType, bytes });
     else texts.push(decoder.decode(bytes));
   }
   if (texts.length === 0 && success.structuredJson !== undefined) {
-    texts.push(decoder.decode(await read(success.structuredJson)));
+    texts.push(decoder.decode(read(success.structuredJson)));
   }
   if (images.length > IMAGES_MAX) texts.push(`(${images.length - IMAGES_MAX} more images were left out)`);
   return callResult(success.isError ? "failed" : "done", texts.join("\n"), images.slice(0, IMAGES_MAX));

@@ -2,7 +2,6 @@
  * The words that the agent itself puts into a prompt. Stable, so that prompt caches stay warm.
  */
 import type { RunRequest } from "../protocol/messages.ts";
-import type { Offer } from "./tool-plan.ts";
 
 const AGENT =
   "You are an agent that works on the user's machine through tools. Look before you change anything, make the change " +
@@ -11,8 +10,8 @@ const AGENT =
   "have happened: look before you try again. When you are done, say what you did, briefly.";
 
 /** When the client gives none, not even an empty one. A plain chat has none at all. */
-export function systemPrompt(request: RunRequest, offer: Offer, given: string): string {
-  if (request.systemPrompt !== undefined || !offer.hasBuiltIns) return given;
+export function systemPrompt(request: RunRequest, hasBuiltIns: boolean, given: string): string {
+  if (request.systemPrompt !== undefined || !hasBuiltIns) return given;
   const { workspace = "", operatingSystem = "", shell = "", timeZone = "" } = request.environment ?? {};
   const facts = [
     ["Workspace", workspace],

@@ -1,0 +1,94 @@
+/**
+ * A step, over as many attempts as it takes: what happens when a crash or a provider breaks its output off.
+ *
+ * A broken attempt is rolled back and the step begins anew, while nothing was shown that cannot be taken back. Text that an
+ * OpenAI stream has shown cannot: then the turn fails, with an error that says so. What was thought, or written of a tool call, is
+ * no text. The count of requests is durable: each attempt begins with an event that says how many were sent before it, and
+ * only the very first request of a step leaves before its event is on disk. What a killed attempt has sent is not known, so it
+ * counts for all that it may have.
+ *
+ * Invariants: a step begins anew at most three times (F1), and never behind text that is final (G1); over all attempts, tries and
+ * kills it sends at most `STEP_REQUESTS_MAX` requests (G2).
+ */
+import type { Ending, StepPlace } from "./decision.ts";
+import type { Facts } from "./facts.ts";
+import { failed } from "./failure.ts";
+import type { Broken } from "./found.ts";
+import type { OpenStep } from "./open-step.ts";
+
+/** A step restarts so often, then the turn fails (F1). */
+export const STEP_RESTARTS_MAX = 3;
+
+export const STEP_REQUESTS_MAX = 12;
+
+/** What an attempt may have sent that was killed: a model asks three times at the most while nothing was said. */
+const ATTEMPT_REQUESTS_MAX = 3;
+
+/**
+ * So long the gateway keeps the head of a streamed answer back, to tell of a failure by an HTTP status. A wait that ends later would turn the
+ * provider's status into an error within the stream: the client, which knows the status, does better by itself.
+ */
+const HEAD_HELD_MS = 10_000;
+
+export interface Backoff {
+  /** The first pause before another try is at most this, the second twice; chosen at random (full jitter). */
+  readonly backoffMs: number;
+  /** A provider that asks for a longer pause is not waited for: the user decides. */
+  readonly retryAfterMsMax: number;
+}
+
+/** The pause before another try, after so many; undefined when the provider asks for a longer one than is waited for. */
+export function pauseMsBefore(
+  tries: number,
+  retryAfterMs: number | undefined,
+  { backoffMs, retryAfterMsMax }: Backoff,
+  random: number,
+): number | undefined {
+  if (retryAfterMs === undefined) return random * backoffMs * 2 ** (tries - 1);
+  return retryAfterMs <= retryAfterMsMax ? retryAfterMs : undefined;
+}
+
+/** Whether a step that has sent so many requests may wait so long for the next one. */
+export function mayWait(
+  { requests, passedMs }: Pick<Broken, "requests" | "passedMs">,
+  isHeadHeld: boolean,
+  pauseMs: number,
+): boolean {
+  if (requests >= STEP_REQUESTS_MAX) return false;
+  return !isHeadHeld || passedMs >= HEAD_HELD_MS || passedMs + pauseMs <= HEAD_HELD_MS;
+}
+
+/** A step that has not begun. */
+export function firstPlace(facts: Facts): StepPlace {
+  const isRepeated = isRestarted(facts);
+  // A run that was killed may have sent a first request, and lost the event that tells of it.
+  const requestsBefore = isRepeated ? 1 : 0;
+  return { step: facts.steps, attempt: 0, rollbackTo: undefined, requestsBefore, isRepeated, pauseMs: 0 };
+}
+
+/** This run follows a restart, and has not come further than the runs before it. */
+function isRestarted({ found: { pastHead }, lastStep }: Facts): boolean {
+  return pastHead !== undefined && (lastStep?.eventId ?? 0) <= pastHead;
+}
+
+/** The next attempt of a step that was cut off; an ending when there may be none. */
+export function nextPlace(facts: Facts, open: OpenStep, backoff: Backoff): StepPlace | Ending {
+  const { step, restarts, sinceEvent: rollbackTo } = open;
+  const { broken } = facts.found;
+  const place = { step, attempt: restarts + 1, rollbackTo, isRepeated: isRestarted(facts) };
+  if (broken === undefined) {
+    if (restarts >= STEP_RESTARTS_MAX)
+      return failed("restarts_exhausted", `a step was cut off ${STEP_RESTARTS_MAX + 1} times`);
+    return { ...place, requestsBefore: open.requestsBefore + ATTEMPT_REQUESTS_MAX, pauseMs: 0 };
+  }
+  const { failure, isPassing, requests } = broken;
+  const isFinal = facts.options?.shownIsFinal === true;
+  const given: Ending = { reason: "failed", failure };
+  // Before any content the model has tried again by itself.
+  if (!isPassing || !open.hasContent) return given;
+  if (isFinal && open.hasText) return failed("upstream_interrupted", failure.message);
+  if (requests >= STEP_REQUESTS_MAX || restarts >= STEP_RESTARTS_MAX) return given;
+  const pauseMs = pauseMsBefore(place.attempt, broken.retryAfterMs, backoff, broken.random);
+  if (pauseMs === undefined || (!open.hasThinking && !mayWait(broken, isFinal, pauseMs))) return given;
+  return { ...place, requestsBefore: requests, pauseMs };
+}

@@ -1,0 +1,54 @@
+/**
+ * The step whose model output is under way: what of it is in the log. Changed in place.
+ *
+ * By these facts a turn decides what to do when the output breaks off. They follow from the log alone, so a run that reads it
+ * back decides by the same ones.
+ */
+import type { InteractionUpdate, ToolCall } from "../protocol/messages.ts";
+
+export interface OpenStep {
+  readonly step: number;
+  /** The event after which everything is rolled back when the step begins anew. */
+  readonly sinceEvent: number;
+  readonly restarts: number;
+  /** Requests to providers that the attempts before this one may have sent (G2). */
+  readonly requestsBefore: number;
+  /** Its tool calls with their exec ids. */
+  readonly started: ToolCall[];
+  /** Of this attempt: whether the model has said anything, and what of it an OpenAI stream has shown. */
+  hasContent: boolean;
+  hasThinking: boolean;
+  hasText: boolean;
+}
+
+export function newOpenStep(
+  { step, requestsBefore }: { readonly step: number; readonly requestsBefore: number },
+  sinceEvent: number,
+  restarts: number,
+): OpenStep {
+  const said = { hasContent: false, hasThinking: false, hasText: false };
+  return { step, sinceEvent, restarts, requestsBefore, started: [], ...said };
+}
+
+/** Notes what an update shows of the model's output. */
+export function noteOutput(open: OpenStep, { message }: InteractionUpdate): void {
+  switch (message.case) {
+    case "textDelta":
+      open.hasText = true;
+      break;
+    case "thinkingDelta":
+      open.hasThinking = true;
+      break;
+    // A thought without words: sealed, and part of the answer.
+    case "thinkingCompleted":
+    case "partialToolCall":
+      break;
+    case "toolCallStarted":
+      if (message.value.toolCall === undefined) return;
+      open.started.push(message.value.toolCall);
+      break;
+    default:
+      return;
+  }
+  open.hasContent = true;
+}
