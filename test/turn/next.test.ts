@@ -335,6 +335,7 @@ test("only a step's message is the model's, and only what is said is the user's"
 
 test("a bug in the log's bytes is thrown, and not blamed on the client", () => {
   const turn = TurnOfFacts.asked();
-  turn.facts.entries.push({ kind: "user", message: Object.create(null) });
+  const { found } = turn.facts;
+  Reflect.set(found, "idOf", undefined);
   assert.throws(() => turn.next(), TypeError);
 });

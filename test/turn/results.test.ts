@@ -6,9 +6,9 @@ import { test } from "node:test";
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import {
   ExecClientMessageSchema,
-  InteractionResponseSchema,
+  type InteractionResponseSchema,
   LsEntryKind,
-  LsEntrySchema,
+  type LsEntrySchema,
   ToolOutcome,
 } from "../../src/protocol/messages.ts";
 import { type ExecPiece, type ExecReply, isTerminal, piecesOf } from "../../src/turn/exec-reply.ts";

@@ -33,7 +33,7 @@ export const CLIENT_MUTANTS: readonly Mutant[] = [
         file: "src/client/client.ts",
         from: `already: resume it");
     }
-    await this.#journals.remove(idempotencyKey);`,
+    await journals.remove(idempotencyKey);`,
         to: `already: resume it");
     }`,
       },
