@@ -4,13 +4,10 @@
  * Every message has a line, also one that this version does not know: an inspector that skips what it
  * does not understand hides exactly what somebody is looking for.
  */
-import { fromBinary } from "@bufbuild/protobuf";
 import { countOf, messageIds, turnIds } from "../protocol/id-pages.ts";
 import {
   type AgentClientMessage,
-  AgentClientMessageSchema,
   type AgentServerMessage,
-  AgentServerMessageSchema,
   type ConversationAction,
   type ExecClientMessage,
   type ExecServerMessage,
@@ -19,6 +16,8 @@ import {
   ToolOutcome,
   TurnEndReason,
 } from "../protocol/messages.ts";
+import { decodeClient, decodeServer } from "../turn/messages.ts";
+import { blobIn, textIn } from "../turn/content.ts";
 
 export interface MessageText {
   /** One word of the protocol, for example `text` or `exec`. */
@@ -27,17 +26,17 @@ export interface MessageText {
 }
 
 export function describeChunk(body: Uint8Array): MessageText {
-  return describe(body, () => clientText(fromBinary(AgentClientMessageSchema, body).message));
+  return describe(body, () => clientText(decodeClient(body).message));
 }
 
 export function describeEvent(body: Uint8Array): MessageText {
-  return describe(body, () => serverText(fromBinary(AgentServerMessageSchema, body).message));
+  return describe(body, () => serverText(decodeServer(body).message));
 }
 
 /** The exec that a chunk says something about. */
 export function execAnswered(body: Uint8Array): string | undefined {
   try {
-    const { message } = fromBinary(AgentClientMessageSchema, body);
+    const { message } = decodeClient(body);
     if (message.case === "execClientMessage") return message.value.execId;
     return message.case === "execClientControlMessage" ? message.value.message.value?.execId : undefined;
   } catch {
@@ -185,8 +184,7 @@ function toolText(call: ToolCall | undefined): string {
 }
 
 function inlineText(content: ToolCall["argsJson"]): string {
-  if (content?.content.case === "inline") return new TextDecoder().decode(content.content.value);
-  return content?.content.case === "blobId" ? "(a blob)" : "";
+  return textIn(content) ?? (blobIn(content) === undefined ? "" : "(a blob)");
 }
 
 function quoted(text: string): string {

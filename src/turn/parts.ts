@@ -9,6 +9,7 @@
  * never taken back.
  */
 import type { AgentServerMessage } from "../protocol/messages.ts";
+import { updateOf } from "./messages.ts";
 import {
   type ListedTodo,
   PARAGRAPH,
@@ -124,7 +125,7 @@ function retract(view: TurnView, held: number): Retract {
 
 /** The text that this message adds to a part; undefined when it adds none. */
 function addedText(heard: AgentServerMessage | undefined): string | undefined {
-  const update = heard?.message.case === "interactionUpdate" ? heard.message.value.message : undefined;
+  const update = heard === undefined ? undefined : updateOf(heard);
   return update?.case === "textDelta" || update?.case === "thinkingDelta" ? update.value.text : undefined;
 }
 

@@ -5,7 +5,8 @@
  * the last call that has it and is not over; an exec id is unique.
  */
 import { bytesToHex, hexToBytes } from "@noble/hashes/utils.js";
-import { type Content, type ToolCall, ToolOutcome } from "../protocol/messages.ts";
+import { type ToolCall, ToolOutcome } from "../protocol/messages.ts";
+import { blobIn, textIn } from "./content.ts";
 import type { ToolOutcomeName, ToolView, ViewPart } from "./view.ts";
 
 /** Enough to see what a command is doing; the whole output reaches the model by its result. */
@@ -74,11 +75,11 @@ export function putCall(parts: Parts, step: number, call: ToolCall, state: "runn
     tool: call.tool === "" ? before.tool : call.tool,
     ...(call.argsJson === undefined
       ? {}
-      : { args: textOf(call.argsJson) ?? "", argsBlobId: blobOf(call.argsJson) }),
+      : { args: textIn(call.argsJson) ?? "", argsBlobId: blobIn(call.argsJson) }),
     state,
     outcome: outcomeOf(call.outcome, state),
-    result: textOf(call.result),
-    resultBlobId: blobOf(call.result),
+    result: textIn(call.result),
+    resultBlobId: blobIn(call.result),
     execIds: [...new Set([...before.execIds, ...call.execIds])],
   };
   return at === -1 ? [...parts, next] : parts.with(at, next);
@@ -133,15 +134,6 @@ function wholeCharacters(bytes: Uint8Array): number {
     return length > back ? bytes.length - back : bytes.length;
   }
   return bytes.length;
-}
-
-export function textOf(content: Content | undefined): string | undefined {
-  if (content?.content.case !== "inline") return undefined;
-  return new TextDecoder().decode(content.content.value);
-}
-
-export function blobOf(content: Content | undefined): string | undefined {
-  return content?.content.case === "blobId" ? bytesToHex(content.content.value) : undefined;
 }
 
 export function outcomeOf(outcome: ToolOutcome, state: "running" | "over"): ToolOutcomeName | undefined {

@@ -7,7 +7,7 @@
  * Invariant: folding any prefix of the log and then the rest gives the same view as folding all of it.
  */
 import { fromBinary } from "@bufbuild/protobuf";
-import { bytesToHex } from "@noble/hashes/utils.js";
+import { hexOf } from "../protocol/blob-id.ts";
 import { decodeChatMessage, textOf as wordsOf } from "../protocol/chat-message.ts";
 import {
   type AgentServerMessage,
@@ -23,7 +23,8 @@ import {
   TurnEndReason,
   type UserMessage,
 } from "../protocol/messages.ts";
-import { addOutput, addProgress, blobOf, putCall, writeCall } from "./tool-view.ts";
+import { blobIn } from "./content.ts";
+import { addOutput, addProgress, putCall, writeCall } from "./tool-view.ts";
 import type { EndView, TurnView, UsageView, UserMessageView, ViewPart } from "./view.ts";
 
 export function reduce(view: TurnView, eventId: number, { message }: AgentServerMessage): TurnView {
@@ -120,7 +121,7 @@ function heard(view: TurnView, message: UserMessage | undefined): TurnView {
   const attachments = message.attachments.map(({ mediaType, fileName, content }) => ({
     mediaType,
     fileName,
-    blobId: blobOf(content),
+    blobId: blobIn(content),
   }));
   const said: UserMessageView = { text, messageId, attachments };
   const [first] = view.userMessages;
@@ -162,7 +163,7 @@ function rolledBack(view: TurnView, { rollbackToEventId, step, attempt }: StepRe
 
 function checkpoint(view: TurnView, state: ConversationState): TurnView {
   const todos = state.todos.map((id) => {
-    const blobId = bytesToHex(id);
+    const blobId = hexOf(id);
     const before = view.todos.find((todo) => todo.blobId === blobId);
     return { blobId, item: view.knownTodos[blobId] ?? before?.item };
   });
@@ -173,7 +174,7 @@ function checkpoint(view: TurnView, state: ConversationState): TurnView {
 function kept(view: TurnView, { message }: KvServerMessage): TurnView {
   if (message.case !== "setBlobArgs") return view;
   const { kind, blobData } = message.value;
-  const blobId = bytesToHex(message.value.blobId);
+  const blobId = hexOf(message.value.blobId);
   switch (kind) {
     case BlobKind.MESSAGE:
       return { ...view, messages: [...view.messages, { blobId, isAssistant: false }] };

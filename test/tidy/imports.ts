@@ -31,7 +31,7 @@ export const importTable: Readonly<Record<string, Reach | "anything">> = {
   transport: { may: ["protocol"] },
   client: { may: ["core", "protocol", "sealing", "transport", "turn"] },
   "client-node": { may: ["client", "store", "protocol", "sealing", "transport"] },
-  tools: { may: ["protocol"], types: ["client"] },
+  tools: { may: ["protocol", "turn"], types: ["client"] },
   server: { may: ["core", "protocol", "sealing", "store", "transport"] },
   agent: { may: ["core", "protocol", "turn"], types: ["server"] },
   gateway: { may: ["client", "protocol", "turn"], types: ["sealing", "store", "transport"] },

@@ -3,13 +3,7 @@
  * key, and the files that the tools changed. Nothing here is told by the processes of the show.
  */
 import { join } from "node:path";
-import { fromBinary } from "@bufbuild/protobuf";
-import {
-  type AgentClientMessage,
-  AgentClientMessageSchema,
-  type AgentServerMessage,
-  AgentServerMessageSchema,
-} from "../../protocol/messages.ts";
+import { type AgentClientMessage, type AgentServerMessage } from "../../protocol/messages.ts";
 import { nodeSealing } from "../../sealing/node.ts";
 import type { LogEntry } from "../../server/entries.ts";
 import { openSqliteReadOnly } from "../../store/index.ts";
@@ -19,6 +13,7 @@ import { failure } from "../failures.ts";
 import { scanLogs, scanStreams } from "../stream-scan.ts";
 import { openLogs } from "../timeline.ts";
 import { DEEDS_FILE, LETTER_FILE } from "./play.ts";
+import { decodeClient, decodeServer } from "../../turn/messages.ts";
 
 export interface Entry<Message> {
   /** Seqno or event id. */
@@ -62,10 +57,10 @@ export async function readEvidence({ dataDir, workspace, homeKey, now }: Places)
     return {
       idempotencyKey: name.idempotencyKey,
       chunks: chunks.map(({ number, mark, body }) => {
-        return { number, mark, message: fromBinary(AgentClientMessageSchema, body) };
+        return { number, mark, message: decodeClient(body) };
       }),
       events: events.map(({ number, mark, body }) => {
-        return { number, mark, message: fromBinary(AgentServerMessageSchema, body) };
+        return { number, mark, message: decodeServer(body) };
       }),
       heads: { nextSeqno, eventHead },
       deeds: linesOf(join(workspace, DEEDS_FILE)),

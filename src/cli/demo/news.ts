@@ -5,9 +5,9 @@
  * front of that client had seen.
  */
 import { createHash } from "node:crypto";
-import { toBinary } from "@bufbuild/protobuf";
 import { z } from "zod";
-import { type AgentServerMessage, AgentServerMessageSchema, ToolOutcome } from "../../protocol/messages.ts";
+import { type AgentServerMessage, ToolOutcome } from "../../protocol/messages.ts";
+import { encodeServer, updateOf } from "../../turn/messages.ts";
 
 const SAID = z.discriminatedUnion("what", [
   z.object({ what: z.literal("text"), text: z.string() }),
@@ -46,12 +46,12 @@ export function readNews(line: string): News {
 
 /** The same for what a client heard and for what stands in the log, when they are the same. */
 export function digestOf(message: AgentServerMessage): string {
-  return createHash("sha256").update(toBinary(AgentServerMessageSchema, message)).digest("hex").slice(0, 16);
+  return createHash("sha256").update(encodeServer(message)).digest("hex").slice(0, 16);
 }
 
-export function saidOf({ message }: AgentServerMessage): Said {
-  const update = message.case === "interactionUpdate" ? message.value.message : undefined;
-  switch (update?.case) {
+export function saidOf(message: AgentServerMessage): Said {
+  const update = updateOf(message);
+  switch (update.case) {
     case "textDelta":
       return { what: "text", text: update.value.text };
     case "stepStarted":

@@ -4,7 +4,6 @@
  * The only place that knows the shape, so that what is shown and what is kept from the clean-up agree.
  */
 import { fromBinary } from "@bufbuild/protobuf";
-import { bytesToHex } from "@noble/hashes/utils.js";
 import { type ChatMessage, decodeChatMessage } from "../../protocol/chat-message.ts";
 import { idsIn, type IdList, messageIds, PAGE_IDS, turnIds } from "../../protocol/id-pages.ts";
 import {
@@ -17,6 +16,8 @@ import {
   UserMessageSchema,
 } from "../../protocol/messages.ts";
 import type { ClientBlobStore } from "./blob-store.ts";
+import { hexOf } from "../../protocol/blob-id.ts";
+import { blobIn } from "../../turn/content.ts";
 
 type Kind = "message" | "turn" | "user_message" | "step" | "shell_output" | "leaf" | Page;
 
@@ -154,12 +155,13 @@ function filesOf(message: ChatMessage): readonly string[] {
 }
 
 function contents(all: readonly (Content | undefined)[]): readonly Reference[] {
-  return all.flatMap((content) =>
-    content?.content.case === "blobId" ? references([content.content.value], "leaf") : [],
-  );
+  return all.flatMap((content) => {
+    const id = blobIn(content);
+    return id === undefined || id === "" ? [] : [{ id, kind: "leaf" }];
+  });
 }
 
 /** An empty id stands for none. */
 function references(ids: readonly Uint8Array[], kind: Kind): readonly Reference[] {
-  return ids.filter((id) => id.length > 0).map((id) => ({ id: bytesToHex(id), kind }));
+  return ids.filter((id) => id.length > 0).map((id) => ({ id: hexOf(id), kind }));
 }

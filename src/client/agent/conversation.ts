@@ -6,7 +6,6 @@
  * a time; between turns nothing is open anywhere.
  */
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
-import { bytesToHex } from "@noble/hashes/utils.js";
 import { type ChatMessage, decodeChatMessage } from "../../protocol/chat-message.ts";
 import { HoldfastError } from "../../protocol/errors.ts";
 import { countOf, messageIds, newestIds, turnIds } from "../../protocol/id-pages.ts";
@@ -32,6 +31,7 @@ import { answerIn } from "./subagent-view.ts";
 import type { QueryAnswer } from "./turn-queries.ts";
 import { EMPTY_VIEW, type TurnEnd, type TurnView } from "../../turn/view.ts";
 import { Turn, type TurnKeeper } from "./turn.ts";
+import { hexOf } from "../../protocol/blob-id.ts";
 
 /** Resolves with the answer, or with undefined when somebody will call `Turn.answer`. */
 export type OnQuery = (query: InteractionQuery, turn: Turn) => Promise<QueryAnswer | undefined>;
@@ -104,7 +104,7 @@ export class Conversation {
   async lastAnswer(): Promise<string> {
     const { blobs } = this.#context;
     for await (const id of newestIds(messageIds(this.state), pagesOf(blobs))) {
-      const bytes = await blobs.get(bytesToHex(id));
+      const bytes = await blobs.get(hexOf(id));
       const text = bytes === undefined ? undefined : answerIn(bytes);
       if (text !== undefined && text !== "") return text;
     }
@@ -278,7 +278,7 @@ export class Conversation {
     const newest: string[] = [];
     if (count <= 0) return newest;
     for await (const id of newestIds(list, pagesOf(this.#context.blobs))) {
-      if (newest.push(bytesToHex(id)) === count) break;
+      if (newest.push(hexOf(id)) === count) break;
     }
     return newest.toReversed();
   }

@@ -4,7 +4,6 @@
  * What cannot be read is said where it would stand, item by item; the rest is shown all the same.
  */
 import { type DescMessage, fromBinary, type MessageShape } from "@bufbuild/protobuf";
-import { bytesToHex, hexToBytes } from "@noble/hashes/utils.js";
 import { allIds, type IdEntry, idsIn, type ReadPages, turnIds } from "../../protocol/id-pages.ts";
 import {
   type AgentTurn,
@@ -24,6 +23,7 @@ import {
 } from "../../protocol/messages.ts";
 import type { ClientBlobStore } from "./blob-store.ts";
 import type { TodoView } from "../../turn/view.ts";
+import { blobIdBytes, hexOf } from "../../protocol/blob-id.ts";
 
 export interface Missing {
   readonly kind: "missing";
@@ -94,7 +94,7 @@ export async function todosIn(
 ): Promise<Readonly<Record<string, TodoView>>> {
   const found: Record<string, TodoView> = {};
   for (const blobId of blobIds) {
-    const todo = await item(blobs, hexToBytes(blobId), TodoItemSchema);
+    const todo = await item(blobs, blobIdBytes(blobId), TodoItemSchema);
     if (todo.kind === "missing") continue;
     const { id, text, status } = todo.value;
     found[blobId] = { id, text, status };
@@ -114,13 +114,13 @@ async function turn(blobs: Blobs, { kind, id }: IdEntry): Promise<FullAgentTurn 
     case "shellTurn":
       return shellTurn(blobs, found.value.turn.value);
     case undefined:
-      return { kind: "missing", blobId: bytesToHex(id), reason: "unreadable" };
+      return { kind: "missing", blobId: hexOf(id), reason: "unreadable" };
   }
 }
 
 async function missingPage(blobs: Blobs, id: Uint8Array): Promise<Missing> {
   const found = await read(blobs, id, idsIn);
-  return found.kind === "missing" ? found : { kind: "missing", blobId: bytesToHex(id), reason: "unreadable" };
+  return found.kind === "missing" ? found : { kind: "missing", blobId: hexOf(id), reason: "unreadable" };
 }
 
 async function agentTurn(blobs: Blobs, { userMessage, steps }: AgentTurn): Promise<FullAgentTurn> {
@@ -154,7 +154,7 @@ async function read<Value>(
   id: Uint8Array,
   decode: (bytes: Uint8Array) => Value,
 ): Promise<Item<Value>> {
-  const blobId = bytesToHex(id);
+  const blobId = hexOf(id);
   try {
     const bytes = await blobs.get(blobId);
     if (bytes === undefined) return { kind: "missing", blobId, reason: "not_found" };

@@ -9,7 +9,6 @@
  * caches stay warm.
  */
 import { clone, create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
-import { hexToBytes } from "@noble/hashes/utils.js";
 import {
   type AssistantChatMessage,
   type ChatMessage,
@@ -19,7 +18,6 @@ import {
 } from "../../protocol/chat-message.ts";
 import { countOf, messageIds, turnIds, withIds, withoutNewest } from "../../protocol/id-pages.ts";
 import {
-  type ContentSchema,
   type ConversationState,
   ConversationStateSchema,
   StepBlobSchema,
@@ -29,6 +27,8 @@ import {
 } from "../../protocol/messages.ts";
 import { blobIdOf } from "./blob-store.ts";
 import type { ToolView, TurnView, UserMessageView, ViewPart } from "../../turn/view.ts";
+import { blobIdBytes } from "../../protocol/blob-id.ts";
+import { type ContentInit, inBlob, inline } from "../../turn/content.ts";
 
 export interface CutOffTurn {
   /** The last checkpoint, whether of this turn or of the one before. */
@@ -58,7 +58,7 @@ export function continued(turn: CutOffTurn): Continued | undefined {
   const put = (bytes: Uint8Array): Uint8Array => {
     const id = blobIdOf(bytes);
     blobs.set(id, bytes);
-    return hexToBytes(id);
+    return blobIdBytes(id);
   };
   const say = (message: ChatMessage): Uint8Array => put(encodeChatMessage(message));
   const unheard = view.userMessages.slice(kept.filter(({ message }) => message.role === "user").length);
@@ -66,7 +66,7 @@ export function continued(turn: CutOffTurn): Continued | undefined {
   const [first, later] = isFirstUnheard ? [unheard.slice(0, 1), unheard.slice(1)] : [[], unheard];
   const added = [
     ...first.map((message) => say(userMessage(message))),
-    ...kept.filter(({ isNamed }) => !isNamed).map(({ blobId }) => hexToBytes(blobId)),
+    ...kept.filter(({ isNamed }) => !isNamed).map(({ blobId }) => blobIdBytes(blobId)),
     ...unansweredCalls(kept, view).map(say),
     ...later.map((message) => say(userMessage(message))),
     ...unsavedText(view).map(say),
@@ -186,11 +186,7 @@ function toolCall({ toolCallId, tool, execIds, ...call }: ToolView): ToolCallIni
   };
 }
 
-function contentOf(
-  text: string | undefined,
-  blobId: string | undefined,
-): MessageInitShape<typeof ContentSchema> | undefined {
-  if (blobId !== undefined) return { content: { case: "blobId", value: hexToBytes(blobId) } };
-  if (text === undefined) return undefined;
-  return { content: { case: "inline", value: new TextEncoder().encode(text) } };
+function contentOf(text: string | undefined, blobId: string | undefined): ContentInit | undefined {
+  if (blobId !== undefined) return inBlob(blobId);
+  return text === undefined ? undefined : inline(new TextEncoder().encode(text));
 }

@@ -5,12 +5,10 @@
  * answered again in the same way. A blob that is not there is said to be missing, never given as empty.
  * Ids are checked both ways (E5), and a set is answered only when the blob is durable.
  */
-import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
-import { bytesToHex } from "@noble/hashes/utils.js";
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { HoldfastError } from "../../protocol/errors.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import {
-  AgentClientMessageSchema,
   type KvClientMessage,
   KvClientMessageSchema,
   type KvServerMessage,
@@ -19,6 +17,8 @@ import {
 import type { ClientStream } from "../stream.ts";
 import type { ClientBlobStore } from "./blob-store.ts";
 import type { Heard } from "./split-stream.ts";
+import { hexOf } from "../../protocol/blob-id.ts";
+import { encodeClient } from "../../turn/messages.ts";
 
 /** What answering takes of a stream. */
 export type KvStream = Pick<ClientStream, "send" | "putBlob" | "getBlob">;
@@ -67,8 +67,7 @@ export async function answerKv(
 }
 
 export function encodeKvAnswer(value: KvClientMessage): Uint8Array {
-  const message = create(AgentClientMessageSchema, { message: { case: "kvClientMessage", value } });
-  return toBinary(AgentClientMessageSchema, message);
+  return encodeClient({ case: "kvClientMessage", value });
 }
 
 type Found = Extract<Answer, { case: "getBlobResult" }>["value"];
@@ -80,7 +79,7 @@ async function found(
 ): Promise<Found> {
   let blobData: Uint8Array | undefined;
   try {
-    blobData = await blobs.get(bytesToHex(blobId));
+    blobData = await blobs.get(hexOf(blobId));
   } catch (cause) {
     return { error: reasonOf(cause) };
   }
@@ -104,7 +103,7 @@ async function keep(
   blobs: ClientBlobStore,
   { blobId, blobData }: SetBlobArgs,
 ): Promise<Kept> {
-  const id = bytesToHex(blobId);
+  const id = hexOf(blobId);
   let bytes: Uint8Array;
   try {
     bytes = blobData ?? (await stream.getBlob(id));

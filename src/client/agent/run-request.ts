@@ -4,12 +4,10 @@
  * It names, it does not carry: the conversation is the last checkpoint, attachments and long prompts are blobs
  * of this client that the server asks for. So continuing a long conversation costs as little as a short one.
  */
-import { create, fromBinary, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
-import { hexToBytes } from "@noble/hashes/utils.js";
+import { fromBinary, type MessageInitShape } from "@bufbuild/protobuf";
 import { HoldfastError } from "../../protocol/errors.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import {
-  AgentClientMessageSchema,
   type AttachmentSchema,
   type ConversationActionSchema,
   ConversationStateSchema,
@@ -22,6 +20,8 @@ import {
 import { type ClientBlobStore, putBytes } from "./blob-store.ts";
 import type { ConversationRecord } from "./conversation-store.ts";
 import type { UserMessageView } from "../../turn/view.ts";
+import { fitsInline, inBlob, inline } from "../../turn/content.ts";
+import { encodeClient } from "../../turn/messages.ts";
 
 export interface NewAttachment {
   /** For example image/png. */
@@ -103,7 +103,7 @@ async function prepareMessage(
   for (const { mediaType, fileName = "", bytes } of attachments) {
     const blobId = await putBytes(blobs, bytes);
     shown.push({ mediaType, fileName, blobId });
-    sent.push({ mediaType, fileName, content: blobContent(blobId, bytes.length) });
+    sent.push({ mediaType, fileName, content: inBlob(blobId, bytes.length) });
   }
   const said = { text, messageId, attachments: shown };
   return { action: messageAction(text, messageId, sent), said };
@@ -128,10 +128,6 @@ function checkText(text: string): void {
   );
 }
 
-function blobContent(blobId: string, sizeBytes: number) {
-  return { content: { case: "blobId" as const, value: hexToBytes(blobId) }, sizeBytes };
-}
-
 /** The encoded chunk. */
 export async function runRequest(blobs: ClientBlobStore, parts: RunRequestParts): Promise<Uint8Array> {
   const { record, action, tools, options, environment } = parts;
@@ -152,10 +148,7 @@ export async function runRequest(blobs: ClientBlobStore, parts: RunRequestParts)
     ...(options === undefined ? {} : { options }),
     ...(environment === undefined ? {} : { environment }),
   };
-  const chunk = toBinary(
-    AgentClientMessageSchema,
-    create(AgentClientMessageSchema, { message: { case: "runRequest", value } }),
-  );
+  const chunk = encodeClient({ case: "runRequest", value });
   if (chunk.length <= LIMITS.chunkBytesMax) return chunk;
   throw new HoldfastError(
     "too_large",
@@ -171,6 +164,5 @@ async function promptOf(blobs: ClientBlobStore, blobId: string | undefined) {
   if (value === undefined) {
     throw new HoldfastError("not_found", "the system prompt of this conversation is gone: begin another one");
   }
-  if (value.length <= LIMITS.inlineBytesMax) return { content: { case: "inline" as const, value } };
-  return blobContent(blobId, value.length);
+  return fitsInline(value) ? inline(value) : inBlob(blobId, value.length);
 }

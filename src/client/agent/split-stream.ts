@@ -4,12 +4,10 @@
  * The events come in one order and are handed out in it. Whoever reads one sub-stream slowly holds up
  * the others for a bounded time, once; then it is cut and told, and the others go on.
  */
-import { create, fromBinary } from "@bufbuild/protobuf";
 import { HoldfastError } from "../../protocol/errors.ts";
 import type { EndReason } from "../../protocol/frames.ts";
 import {
   type AgentServerMessage,
-  AgentServerMessageSchema,
   type ConversationState,
   FailureKind,
   type KvServerMessage,
@@ -18,6 +16,7 @@ import {
 import { systemEnvironment } from "../../transport/environment.ts";
 import type { StreamEvent } from "../event-queue.ts";
 import { SubStream, type SubStreamBounds } from "./sub-stream.ts";
+import { decodeServer, updateMessage, updateOf } from "../../turn/messages.ts";
 
 /** A message with the event that carried it; event id 0 on a degraded stream. */
 export interface Heard<Message> {
@@ -75,11 +74,9 @@ export interface AgentEvent {
 export function readAgentEvent({ eventId, body, end }: StreamEvent): readonly AgentEvent[] {
   const said: AgentEvent = { eventId, message: decode(eventId, body), bytes: body.length };
   if (end === undefined) return [said];
-  const { message } = said.message;
-  const isLastWord = message.case === "interactionUpdate" && message.value.message.case === "turnEnded";
-  if (isLastWord) return [said];
+  if (updateOf(said.message).case === "turnEnded") return [said];
   const ended = { eventId, message: turnEnded(end), bytes: 0 };
-  return message.case === undefined ? [ended] : [said, ended];
+  return said.message.message.case === undefined ? [ended] : [said, ended];
 }
 
 function turnEnded(end: EndReason): AgentServerMessage {
@@ -90,14 +87,12 @@ function turnEnded(end: EndReason): AgentServerMessage {
   }[end];
   const failure = { kind: FailureKind.INTERNAL, message: "the server ended this turn without saying why" };
   const value = end === "failed" ? { reason, failure } : { reason };
-  return create(AgentServerMessageSchema, {
-    message: { case: "interactionUpdate", value: { message: { case: "turnEnded", value } } },
-  });
+  return updateMessage({ case: "turnEnded", value });
 }
 
 function decode(eventId: number, body: Uint8Array): AgentServerMessage {
   try {
-    return fromBinary(AgentServerMessageSchema, body);
+    return decodeServer(body);
   } catch (cause) {
     throw new HoldfastError("invalid_frame", `event ${eventId} is no agent message: this is no turn`, {
       cause,

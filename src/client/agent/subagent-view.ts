@@ -4,21 +4,21 @@
 import { decodeChatMessage, textOf } from "../../protocol/chat-message.ts";
 import { type AgentServerMessage, FailureKind } from "../../protocol/messages.ts";
 import type { Conversation } from "./conversation.ts";
-import { textOf as contentText } from "../../turn/tool-view.ts";
+import { textIn } from "../../turn/content.ts";
+import { updateOf } from "../../turn/messages.ts";
 import { EMPTY_VIEW, type TurnEnd } from "../../turn/view.ts";
 
 const ARGS_CHARS_MAX = 120;
 
 /** Undefined for what is not worth a line. */
-export function progressLine({ message }: AgentServerMessage): string | undefined {
-  if (message.case !== "interactionUpdate") return undefined;
-  const update = message.value.message;
+export function progressLine(message: AgentServerMessage): string | undefined {
+  const update = updateOf(message);
   switch (update.case) {
     case "stepStarted":
       return `step ${update.value.step + 1}`;
     case "toolCallStarted": {
       const { tool = "", argsJson } = update.value.toolCall ?? {};
-      const args = (contentText(argsJson) ?? "").replace(/\s+/g, " ");
+      const args = (textIn(argsJson) ?? "").replace(/\s+/g, " ");
       return `${tool} ${args.length > ARGS_CHARS_MAX ? `${args.slice(0, ARGS_CHARS_MAX - 1)}…` : args}`.trim();
     }
     default:

@@ -5,15 +5,14 @@
  * after whatever crash, finds its child: running, cut off or finished. It is never started twice. The child is an
  * ordinary turn of an ordinary conversation; only who begins it differs.
  */
-import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import { type MessageInitShape } from "@bufbuild/protobuf";
 import { hmac } from "@noble/hashes/hmac.js";
 import { sha256 } from "@noble/hashes/sha2.js";
-import { bytesToHex, hexToBytes, utf8ToBytes } from "@noble/hashes/utils.js";
+import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
 import { HoldfastError } from "../../protocol/errors.ts";
 import type { ExecRequest } from "../../protocol/exec-codec.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import {
-  AgentClientMessageSchema,
   type Content,
   ExecKind,
   type SubagentArgs,
@@ -28,6 +27,9 @@ import type { OfferedTools } from "./run-request.ts";
 import { childEnd, progressLine } from "./subagent-view.ts";
 import type { TurnEnd } from "../../turn/view.ts";
 import { Turn } from "./turn.ts";
+import { blobIn, bytesIn } from "../../turn/content.ts";
+import { encodeClient } from "../../turn/messages.ts";
+import { sentContent } from "../sent-content.ts";
 
 export interface SubagentOptions {
   /** Asked for at the first exec: tools are made before the client, and conversations after it. */
@@ -147,9 +149,8 @@ function offered(all: OfferedTools, { args, depth, limit }: Asked): OfferedTools
 }
 
 async function promptOf(prompt: Content | undefined, run: ToolRun): Promise<string> {
-  if (prompt?.content.case === undefined) return "";
-  const { content } = prompt;
-  const bytes = content.case === "inline" ? content.value : await run.download(bytesToHex(content.value));
+  const blobId = blobIn(prompt);
+  const bytes = blobId === undefined ? bytesIn(prompt) : await run.download(blobId);
   return new TextDecoder().decode(bytes);
 }
 
@@ -199,7 +200,10 @@ type Result = NonNullable<MessageInitShape<typeof SubagentResultSchema>["result"
 async function resultOf(end: TurnEnd, names: ChildNames, run: ToolRun): Promise<Result> {
   switch (end.reason) {
     case "completed":
-      return { case: "success", value: { ...names, text: await contentOf(end.text, run) } };
+      return {
+        case: "success",
+        value: { ...names, text: await sentContent(new TextEncoder().encode(end.text), run) },
+      };
     case "aborted":
       return { case: "aborted", value: { detail: withText("the subagent was stopped", end.text) } };
     case "failed":
@@ -220,13 +224,6 @@ function withText(what: string, text: string): string {
   return text === "" ? what : `${what}; it had said: ${text.slice(-LIMITS.messageCharsMax)}`;
 }
 
-async function contentOf(text: string, run: ToolRun) {
-  const bytes = new TextEncoder().encode(text);
-  if (bytes.length <= LIMITS.inlineBytesMax) return { content: { case: "inline" as const, value: bytes } };
-  const value = hexToBytes(await run.upload(bytes));
-  return { content: { case: "blobId" as const, value }, sizeBytes: bytes.length };
-}
-
 function encode({ id, execId, toolCallId }: ExecRequest, result: Result): Uint8Array {
   const value = {
     id,
@@ -234,6 +231,5 @@ function encode({ id, execId, toolCallId }: ExecRequest, result: Result): Uint8A
     toolCallId,
     message: { case: "subagentResult" as const, value: { result } },
   };
-  const message = create(AgentClientMessageSchema, { message: { case: "execClientMessage", value } });
-  return toBinary(AgentClientMessageSchema, message);
+  return encodeClient({ case: "execClientMessage", value });
 }

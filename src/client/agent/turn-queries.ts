@@ -5,15 +5,12 @@
  * in somebody's hands the server owes nothing, and nothing is taken for a stall. Where nobody can be asked, that is
  * the answer.
  */
-import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import { type MessageInitShape } from "@bufbuild/protobuf";
 import { HoldfastError } from "../../protocol/errors.ts";
 import { LIMITS } from "../../protocol/limits.ts";
-import {
-  AgentClientMessageSchema,
-  type InteractionQuery,
-  type InteractionResponseSchema,
-} from "../../protocol/messages.ts";
+import { type InteractionQuery, type InteractionResponseSchema } from "../../protocol/messages.ts";
 import type { ClientStream } from "../stream.ts";
+import { encodeClient } from "../../turn/messages.ts";
 
 /** The oneof of an InteractionResponse. */
 export type QueryAnswer = NonNullable<MessageInitShape<typeof InteractionResponseSchema>["response"]>;
@@ -72,11 +69,8 @@ export class TurnQueries {
       );
     }
     this.#answering.add(id);
-    const message = create(AgentClientMessageSchema, {
-      message: { case: "interactionResponse", value: { id, response } },
-    });
     try {
-      await this.#stream.send(toBinary(AgentClientMessageSchema, message));
+      await this.#stream.send(encodeClient({ case: "interactionResponse", value: { id, response } }));
     } catch (cause) {
       this.#answering.delete(id);
       throw cause;

@@ -8,10 +8,8 @@
  * Invariant: a snapshot covers only events whose requests are answered on disk, or which are in the view it
  * holds (B3); `ended` resolves when nothing of the turn can be lost any more.
  */
-import { create, toBinary } from "@bufbuild/protobuf";
 import { HoldfastError } from "../../protocol/errors.ts";
 import {
-  AgentClientMessageSchema,
   type AgentServerMessage,
   BlobKind,
   type ConversationState,
@@ -31,6 +29,7 @@ import {
 } from "./split-stream.ts";
 import { type AskUser, type QueryAnswer, TurnQueries } from "./turn-queries.ts";
 import { TurnReaders } from "./turn-readers.ts";
+import { encodeClient } from "../../turn/messages.ts";
 import type { SettledPart, TurnPart } from "../../turn/parts.ts";
 import { decodeView, encodeView } from "../../turn/view-codec.ts";
 import { heardAnswer, reduce, withUnspoken } from "../../turn/view-fold.ts";
@@ -164,8 +163,7 @@ export class Turn implements SplitStream, AsyncIterable<TurnPart> {
   }
 
   async #act(value: ActionInit): Promise<void> {
-    const message = create(AgentClientMessageSchema, { message: { case: "conversationAction", value } });
-    await this.stream.send(toBinary(AgentClientMessageSchema, message));
+    await this.stream.send(encodeClient({ case: "conversationAction", value }));
   }
 
   get #isWriter(): boolean {

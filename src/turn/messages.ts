@@ -1,0 +1,53 @@
+/**
+ * The messages of a turn: made, written and read in one place.
+ *
+ * A message that is made from an init is the same as one that was read from its bytes, so folds do not know where it comes from.
+ */
+import { create, fromBinary, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import {
+  type AgentClientMessage,
+  AgentClientMessageSchema,
+  type AgentServerMessage,
+  AgentServerMessageSchema,
+  type InteractionUpdate,
+  type InteractionUpdateSchema,
+} from "../protocol/messages.ts";
+
+export type ClientMessage = NonNullable<MessageInitShape<typeof AgentClientMessageSchema>["message"]>;
+export type ServerMessage = NonNullable<MessageInitShape<typeof AgentServerMessageSchema>["message"]>;
+export type Update = NonNullable<MessageInitShape<typeof InteractionUpdateSchema>["message"]>;
+
+export function clientMessage(message: ClientMessage): AgentClientMessage {
+  return create(AgentClientMessageSchema, { message });
+}
+
+export function serverMessage(message: ServerMessage): AgentServerMessage {
+  return create(AgentServerMessageSchema, { message });
+}
+
+export function updateMessage(message: Update): AgentServerMessage {
+  return serverMessage({ case: "interactionUpdate", value: { message } });
+}
+
+export function encodeClient(message: ClientMessage): Uint8Array {
+  return toBinary(AgentClientMessageSchema, clientMessage(message));
+}
+
+export function encodeServer(message: AgentServerMessage): Uint8Array {
+  return toBinary(AgentServerMessageSchema, message);
+}
+
+/** Throws for bytes that are no message. */
+export function decodeClient(body: Uint8Array): AgentClientMessage {
+  return fromBinary(AgentClientMessageSchema, body);
+}
+
+/** Throws for bytes that are no message. */
+export function decodeServer(body: Uint8Array): AgentServerMessage {
+  return fromBinary(AgentServerMessageSchema, body);
+}
+
+/** What is told of the turn's course; `case` is undefined for every other message. */
+export function updateOf({ message }: AgentServerMessage): InteractionUpdate["message"] {
+  return message.case === "interactionUpdate" ? message.value.message : { case: undefined };
+}
