@@ -22,6 +22,7 @@ import {
   type ProviderSide,
   type Workspace,
 } from "../gateway/index.ts";
+import { counted } from "../core/standstill.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import { ExecKind } from "../protocol/messages.ts";
 import { modelNameOf } from "../protocol/model-name.ts";
@@ -34,6 +35,7 @@ import { memoryTransport, systemEnvironment } from "../transport/index.ts";
 import { http2Connect } from "../transport/node/http2-client.ts";
 import { failure, usageError } from "./failures.ts";
 import { providerSide, serverSide } from "./provider-side.ts";
+import { logStall } from "./stall-log.ts";
 import type { Surroundings } from "./terminal.ts";
 
 /** What a gateway needs besides the store: made once, and used by each gateway that stands on the store in its turn. */
@@ -97,6 +99,7 @@ const NAMES = "the gateway's names";
 
 export async function openGateway(parts: GatewayParts): Promise<OpenGateway> {
   const { store, ground, logger, surroundings } = parts;
+  const { counters } = parts.server;
   const { tables } = store;
   const sealing = nodeSealing();
   const homeKey = await gatewayHomeKey(parts);
@@ -136,6 +139,10 @@ export async function openGateway(parts: GatewayParts): Promise<OpenGateway> {
         journals,
         credentials,
         onBug,
+        onStall: (news) => {
+          counters.stalls.client = counted(counters.stalls.client, news);
+          logStall(logger, "client", { ...news, principal }, news);
+        },
       });
       const made = { client, blobs };
       clients.set(principal, made);

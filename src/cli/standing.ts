@@ -26,6 +26,7 @@ import { checkReachable } from "./first-key.ts";
 import { type KeyAdmin, keyAdmin } from "./key-admin.ts";
 import { type GatewayGround, type OpenGateway, openGateway } from "./open-gateway.ts";
 import type { ResolvedSettings } from "./settings.ts";
+import { logStall } from "./stall-log.ts";
 import { fileSize, type Surroundings, terminal } from "./terminal.ts";
 
 export interface ServeStanding extends Standing {
@@ -60,6 +61,7 @@ export async function openStanding(parts: StandingParts): Promise<ServeStanding>
       application: parts.application,
       host: { retention: { ...HOST.retention, retentionMs: settings.retentionMs } },
       onBug: (bug) => logger.error({ err: bug }, "a failed assertion, or something the application threw"),
+      onStall: (news) => logStall(logger, "server", news, news),
     });
     const { dataDir, openStreams: openStreamsMax } = settings;
     const opened = await openGateway({ ...parts, server, store, dataDir, openStreamsMax });

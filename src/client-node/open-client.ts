@@ -96,6 +96,7 @@ export async function openClient(options: NodeClientOptions = {}): Promise<NodeC
     stream,
     onBug,
     ...(options.tools === undefined ? {} : { tools: options.tools }),
+    ...(options.onStall === undefined ? {} : { onStall: options.onStall }),
     ...(options.resumesMax === undefined ? {} : { resumesMax: options.resumesMax }),
     ...(journals === undefined ? {} : { journals: journals.store, writerLocks: journals.writerLocks }),
   };

@@ -5,7 +5,7 @@
  * parentheses. Ours default to on.
  */
 import { type ApiKey, credentialsOf } from "../client/api-key.ts";
-import type { StreamSettings, Tools } from "../client/index.ts";
+import type { OnStall, StreamSettings, Tools } from "../client/index.ts";
 import {
   checkFunction,
   checkMethods,
@@ -78,6 +78,11 @@ export interface NodeClientOptions {
   readonly onNotice?: ((message: string) => void) | undefined;
   /** Told of failed assertions and of listeners that throw. Default: a process warning. */
   readonly onBug?: ((bug: unknown) => void) | undefined;
+  /**
+   * Told when a stream stands still, and when it moves again: what, for how long, which requests of the server are unanswered.
+   * `stallLine(news)` is one line for a log. Default: nothing is printed.
+   */
+  readonly onStall?: OnStall | undefined;
 }
 
 /** The port that `holdfast serve` listens on when nothing else is said. */
@@ -131,6 +136,7 @@ function checkShapes(options: NodeClientOptions): void {
   checkMethods("tools", options.tools, ["policy", "approve", "run", "stopLeftover"]);
   checkFunction("onNotice", options.onNotice);
   checkFunction("onBug", options.onBug);
+  checkFunction("onStall", options.onStall);
   checkWhole("resumesMax", options.resumesMax, 1);
 }
 

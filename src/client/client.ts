@@ -5,7 +5,8 @@
  * forgets. The stream key is derived from the home key, so none is stored.
  */
 import { inspect } from "../core/auto-resume.ts";
-import { type Outcome, recover, type Recovered } from "../core/journal.ts";
+import type { Outcome, Recovered } from "../core/journal.ts";
+import type { StallCounts } from "../core/standstill.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import type { Role } from "../protocol/frames.ts";
 import type { Sealing } from "../sealing/index.ts";
@@ -16,6 +17,7 @@ import { JournalPlaces } from "./journal-places.ts";
 import type { JournalStore } from "./journal-store.ts";
 import { checkOwnName } from "./own-names.ts";
 import { memoryJournalStore } from "./memory-journal-store.ts";
+import { newJournal, newName } from "./new-journal.ts";
 import {
   beginReport,
   keptReason,
@@ -26,6 +28,7 @@ import {
 import type { StreamContext } from "./stream-context.ts";
 import { checkChunkSize } from "./speech.ts";
 import { type StreamPlan, streamPlans, type StreamSettings } from "./stream-options.ts";
+import { type OnStall, StallAccount } from "./stall-account.ts";
 import { ClientStream } from "./stream.ts";
 import { limitedTools, type ToolLimit } from "./tool-limits.ts";
 import type { Tools } from "./tools.ts";
@@ -58,6 +61,8 @@ export interface ClientOptions<HomeKey = Uint8Array> {
   /** How many streams resume at the same time: one that is stuck must not block the rest. */
   readonly resumesMax?: number;
   readonly onBug?: (bug: unknown) => void;
+  /** Told when a stream of this client stands still, and when it moves again: for a log. Default: nothing is printed. */
+  readonly onStall?: OnStall;
 }
 
 export interface OpenOptions {
@@ -80,6 +85,7 @@ export class Client<HomeKey = Uint8Array> {
   readonly #plan: () => StreamPlan;
   /** What all streams share. */
   readonly #context: Omit<StreamContext, "options" | "journals">;
+  readonly #stalls: StallAccount;
   readonly #toolLimits: ToolLimit[] = [];
   readonly #writing: WriterClaims;
   readonly #streams = new Set<ClientStream>();
@@ -94,6 +100,7 @@ export class Client<HomeKey = Uint8Array> {
     this.#journals = new JournalPlaces(options.journals);
     const onBug = options.onBug ?? report;
     this.#plan = streamPlans(options.stream, onBug);
+    this.#stalls = new StallAccount(options.onStall, onBug);
     this.#context = {
       connect: options.connect,
       blobs: options.blobs,
@@ -104,7 +111,13 @@ export class Client<HomeKey = Uint8Array> {
       journalRecordsMax: options.journalRecordsMax ?? JOURNAL_RECORDS_MAX,
       credentials: options.credentials ?? (async () => undefined),
       onBug,
+      onStall: (news) => this.#stalls.tell(news),
     };
+  }
+
+  /** How often streams of this client stood still, and how many do now. */
+  get stalls(): StallCounts {
+    return this.#stalls.counts;
   }
 
   /** From now on no tool runs that the limit refuses, whatever a server asks for. */
@@ -117,7 +130,7 @@ export class Client<HomeKey = Uint8Array> {
     checkChunkSize(first);
     // Only a name that nobody can have used before may be opened without durability (D5).
     const fresh = isFresh || idempotencyKey === undefined;
-    const name = idempotencyKey ?? hex(this.#environment.randomBytes(16));
+    const name = idempotencyKey ?? newName(this.#environment);
     return this.#asWriter(name, async () => {
       if (!fresh) await this.#makeRoom(name);
       return this.#begin(name, "writer", { journal: newJournal(this.#environment, false), fresh }, first);
@@ -364,15 +377,4 @@ function checkStreamName(idempotencyKey: string): void {
 function report(bug: unknown): void {
   const reporter: unknown = Reflect.get(globalThis, "reportError");
   if (typeof reporter === "function") Reflect.apply(reporter, globalThis, [bug]);
-}
-
-function newJournal(environment: Environment, takesOver: boolean): Recovered {
-  const journalId = hex(environment.randomBytes(16));
-  const opened = recover([{ kind: "opened", journalId, takesOver, createdMs: environment.now() }]);
-  if (opened === undefined) throw new Error("an opened journal is there");
-  return opened;
-}
-
-function hex(bytes: Uint8Array): string {
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }

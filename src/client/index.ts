@@ -6,12 +6,14 @@ export {
   type Options as StreamOptions,
 } from "../core/client-state.ts";
 export type { Outcome } from "../core/journal.ts";
+export { type StallCounts, stallLine } from "../core/standstill.ts";
 export * from "./agent/index.ts";
 export { Client, type ClientOptions, type OpenOptions } from "./client.ts";
 export type { StreamEvent } from "./event-queue.ts";
 export type { JournalStore } from "./journal-store.ts";
 export { memoryJournalStore } from "./memory-journal-store.ts";
 export type { ResumeReport } from "./resume-report.ts";
+export type { OnStall, StreamStallNews } from "./stall-account.ts";
 export type { StreamSettings } from "./stream-options.ts";
 export type { StreamStatus } from "./status.ts";
 export type { ClientStream } from "./stream.ts";

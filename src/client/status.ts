@@ -3,6 +3,7 @@
  */
 import type { Durability } from "../protocol/frames.ts";
 import { type Failure, type LiveState, liveState, type State } from "../core/client-state.ts";
+import { stuckNow } from "../core/stall.ts";
 
 export interface StreamStatus {
   readonly state: LiveState;
@@ -24,9 +25,6 @@ export interface StreamStatus {
 export class StatusBoard {
   readonly #listeners = new Set<(status: StreamStatus) => void>();
   #told: StreamStatus;
-  /** What the stall clocks named last. */
-  stuck: string | undefined;
-
   readonly #onBug: (bug: unknown) => void;
 
   constructor(state: State, onBug: (bug: unknown) => void) {
@@ -58,7 +56,7 @@ export class StatusBoard {
 
   read(from: State): StreamStatus {
     const state = liveState(from);
-    const stuck = state === "stalled" ? this.stuck : undefined;
+    const stuck = state === "stalled" ? stuckNow(from.stall) : undefined;
     const { failure, isSkipped, durability, outbox } = from;
     const isReconnecting = state === "reconnecting";
     const trouble = isReconnecting || state === "connecting" ? from.trouble : undefined;

@@ -8,6 +8,7 @@ import type { Sealer } from "../sealing/index.ts";
 import type { Environment } from "../transport/environment.ts";
 import type { BlobCalls, Connect } from "../transport/transport.ts";
 import type { JournalStore } from "./journal-store.ts";
+import type { StreamStallNews } from "./stall-account.ts";
 import type { Tools } from "./tools.ts";
 
 export interface StreamContext {
@@ -24,6 +25,8 @@ export interface StreamContext {
   /** Asked before the first connection, and once more when the server refuses what it gave. */
   readonly credentials: () => Promise<string | undefined>;
   readonly onBug: (bug: unknown) => void;
+  /** Never throws. */
+  readonly onStall: (news: StreamStallNews) => void;
 }
 
 export interface StreamBeginning {

@@ -11,6 +11,7 @@ import type { JournalRecord, Outcome } from "../core/journal.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import type { ClientFrame, EventFrame, Role, ServerFrame } from "../protocol/frames.ts";
 import { LIMITS } from "../protocol/limits.ts";
+import { answerIn, requestIn } from "../protocol/request-codec.ts";
 import { SteadyClock } from "../transport/environment.ts";
 import type { ClientMeta, Wire } from "../transport/transport.ts";
 import { AbortWishes } from "./abort-wishes.ts";
@@ -18,7 +19,7 @@ import { Alarm } from "./alarm.ts";
 import { BlobTransfers } from "./blob-transfers.ts";
 import { EventQueue, type StreamEvent } from "./event-queue.ts";
 import { JournalFile } from "./journal-file.ts";
-import { type RecordBodies, recordOf } from "./record-bodies.ts";
+import { RecordBodies } from "./record-bodies.ts";
 import { type Saying, Speech } from "./speech.ts";
 import type { StreamBeginning, StreamContext } from "./stream-context.ts";
 import { StatusBoard, type StreamStatus } from "./status.ts";
@@ -42,15 +43,13 @@ export class ClientStream {
   readonly #stepper: Stepper;
   readonly #board: StatusBoard;
   readonly #alarm: Alarm;
-  readonly #bodies: RecordBodies = {
+  readonly #bodies = new RecordBodies({
     said: (seqno) => this.#speech.bodyOf(seqno),
-    snapshot: () => this.#nextSnapshot(),
     exec: (order) => this.#execRecord(order),
-  };
+  });
   readonly #ended = Promise.withResolvers<Outcome | undefined>();
   #wire: Wire<ClientFrame> | undefined;
   #credentials: string | undefined;
-  #snapshots: Uint8Array[] = [];
   /** Records written before the machine began to order any. */
   #ownRecords = 0;
 
@@ -158,8 +157,8 @@ export class ClientStream {
   }
 
   /**
-   * Says that somebody here thinks about what the server asked, a query for one: until the returned function is called the
-   * server owes nothing, so however long it takes is no stall.
+   * Says that a person thinks about what the server asked: until the returned function is called the server owes nothing, so
+   * however long it takes is no stall. A query of the server is named `query` and its id: `considering("query 4")`.
    */
   considering(id: string): () => void {
     this.#put({ kind: "considering", id, isOver: false, nowMs: this.#clock.now() });
@@ -183,7 +182,7 @@ export class ClientStream {
         `a snapshot covers events that were received and never goes back, unlike ${through}`,
       );
     }
-    this.#snapshots.push(state);
+    this.#bodies.keepSnapshot(state);
     this.#put({ kind: "snapshot", through });
   }
 
@@ -210,6 +209,8 @@ export class ClientStream {
       throw new HoldfastError("invalid_argument", "a reader cannot say anything: take the stream over first");
     }
     const said = this.#speech.say({ isClose: false, execId: undefined, isReply: false, ...saying });
+    const request = answerIn(saying.body);
+    if (request !== undefined) this.#put({ kind: "answered", request, nowMs: this.#clock.now() });
     this.#speak();
     return said;
   }
@@ -268,7 +269,7 @@ export class ClientStream {
   #carryOut(effect: client.Effect, event: EventFrame | undefined): void {
     switch (effect.kind) {
       case "record":
-        this.#journal.append(recordOf(effect.order, this.#bodies));
+        this.#journal.append(this.#bodies.recordOf(effect.order));
         return;
       case "connect":
         this.#connect(effect);
@@ -299,8 +300,8 @@ export class ClientStream {
       case "ask_credentials":
         void this.#askCredentials();
         return;
-      case "stalled":
-        this.#board.stuck = effect.stuck;
+      case "stall":
+        this.#context.onStall({ ...effect.news, idempotencyKey: this.idempotencyKey });
         return;
       case "stopped":
         this.#stopped();
@@ -355,6 +356,9 @@ export class ClientStream {
     // The request is in the machine before anything later is: a snapshot cannot pass it (C4).
     const unreadable = end === undefined ? this.#tools?.lookAt(body, eventId) : undefined;
     if (unreadable !== undefined) this.#closed(this.#state.connection, unreadable);
+    const request = requestIn(body);
+    const isForTools = request?.kind === "exec" && this.#tools !== undefined;
+    if (request !== undefined && !isForTools) this.#put({ kind: "asked", request, nowMs: this.#clock.now() });
     if (this.#events.bytes > LIMITS.sendQueueBytesMax) this.#put({ kind: "hold" });
   }
 
@@ -362,12 +366,6 @@ export class ClientStream {
     const entry = this.#state.tools.entries.get(execId);
     assert(entry !== undefined && this.#tools !== undefined, "an exec is known before it is recorded");
     return this.#tools.recordOf(entry, phase);
-  }
-
-  #nextSnapshot(): Uint8Array {
-    const state = this.#snapshots.shift();
-    assert(state !== undefined, "a snapshot comes with its state");
-    return state;
   }
 
   async #askCredentials(): Promise<void> {

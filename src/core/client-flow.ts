@@ -13,6 +13,7 @@ import type { Outcome } from "./journal.ts";
 import * as outbox from "./outbox.ts";
 import * as retry from "./retry.ts";
 import * as stall from "./stall.ts";
+import { ended } from "./standstill.ts";
 import * as stop from "./stop.ts";
 import * as tools from "./tool-journal.ts";
 
@@ -37,6 +38,8 @@ export function finish(at: Flow, outcome: Outcome | undefined, failure: Failure 
   if (outcome !== undefined) order(at, { kind: "ended", outcome });
   if (at.state.phase === "connecting" || at.state.phase === "attached")
     at.effects.push({ kind: "disconnect" });
+  for (const standstill of at.state.stall.standstills)
+    at.effects.push({ kind: "stall", news: ended(standstill) });
   at.state = { ...at.state, phase: "stopped", wakeAtMs: undefined, outcome, failure };
   at.effects.push({ kind: "stopped" });
 }
@@ -110,7 +113,7 @@ export function stepTools(at: Flow, input: tools.Input): void {
       case "ask":
       case "run":
       case "report":
-        stepStall(at, { kind: "taken_up", id: effect.execId });
+        stepStall(at, { kind: "taken_up", request: { kind: "exec", id: effect.execId } });
         at.effects.push({ kind: "tool", effect });
         break;
       case "cancel":
@@ -129,8 +132,7 @@ export function stepStall(
   const [next, effects] = stall.step(at.state.stall, input);
   at.state = { ...at.state, stall: next };
   for (const effect of effects) {
-    if (effect.kind === "report")
-      at.effects.push({ kind: "stalled", clock: effect.clock, stuck: effect.stuck });
+    if (effect.kind === "report") at.effects.push({ kind: "stall", news: effect.news });
     if (effect.kind === "probe") at.effects.push(heartbeat(at.state));
     if (effect.kind === "reconnect") return effect;
   }
@@ -162,18 +164,17 @@ export function earlierRetryMs(at: Flow, nowMs: number): number {
 }
 
 export function heartbeat(state: State): Effect {
-  return {
-    kind: "send_heartbeat",
-    runningExecIds: tools.runningExecIds(state.tools).slice(0, LIMITS.runningExecsMax),
-  };
+  const execIds = [...tools.execIdsInHand(state.tools), ...state.execsOutside];
+  return { kind: "send_heartbeat", runningExecIds: execIds.slice(0, LIMITS.runningExecsMax) };
 }
 
 /** The server owes us something while a chunk is unacknowledged, or while it is not waiting for us. */
 export function updateOwed(at: Flow, nowMs: number): void {
-  const { outbox: box, role, considering } = at.state;
+  const { outbox: box, role, considering, execsOutside } = at.state;
   const isUnacked = box.acked < box.sent;
-  // Whoever has said nothing is owed nothing; a reader cannot tell what the writer is waiting for.
-  const isOurTurn = considering.size > 0 || tools.hasOpen(at.state.tools);
+  // A client that has said nothing is owed nothing; a reader cannot tell what the writer is waiting for.
+  const isAsked = at.state.stall.unanswered.length > 0 || execsOutside.size > 0;
+  const isOurTurn = considering.size > 0 || isAsked || tools.hasOpen(at.state.tools);
   const isAnswerDue = role === "writer" && box.next > 0 && !isOurTurn;
   stepStall(at, { kind: "owed", owed: isUnacked || isAnswerDue, nowMs });
 }

@@ -12,6 +12,7 @@ import type { Outcome, Recovered } from "./journal.ts";
 import * as outbox from "./outbox.ts";
 import * as retry from "./retry.ts";
 import * as stall from "./stall.ts";
+import type { StallNews } from "./standstill.ts";
 import * as stop from "./stop.ts";
 import * as tools from "./tool-journal.ts";
 
@@ -97,6 +98,8 @@ export interface State {
   readonly isClosed: boolean;
   /** What the server asked and somebody here thinks about: it waits for us, not we for it. */
   readonly considering: ReadonlySet<string>;
+  /** Execs that the application answers by itself, because this client has no tools. */
+  readonly execsOutside: ReadonlySet<string>;
   /** The cursor of the last snapshot. */
   readonly snapshotAt: number;
   readonly pending: readonly RecordOrder[];
@@ -129,7 +132,8 @@ export type Effect =
   | { readonly kind: "release"; readonly below: number }
   | { readonly kind: "tool"; readonly effect: ToolOrder }
   | { readonly kind: "ask_credentials" }
-  | { readonly kind: "stalled"; readonly clock: stall.Clock; readonly stuck: string }
+  /** A standstill was noticed or is over: for the log. */
+  | { readonly kind: "stall"; readonly news: StallNews }
   /** The stream is over for this client; nothing follows. */
   | { readonly kind: "stopped" };
 
@@ -174,6 +178,7 @@ export function init(options: Options, beginning: Beginning): State {
     writerEpoch: 0,
     isClosed: journal.isClosed,
     considering: new Set(),
+    execsOutside: new Set(),
     snapshotAt: journal.snapshot?.cursor ?? 0,
     pending: [],
     outcome: undefined,
@@ -197,7 +202,7 @@ export type LiveState = "connecting" | "live" | "reconnecting" | "stalled" | "de
 export function liveState(state: State): LiveState {
   if (state.phase === "stopped") return state.outcome === "fenced" ? "fenced" : "ended";
   if (state.phase !== "attached") return state.wasLive ? "reconnecting" : "connecting";
-  if (state.stall.stalled !== undefined) return "stalled";
+  if (stall.stuckNow(state.stall) !== undefined) return "stalled";
   return state.degraded ? "degraded" : "live";
 }
 

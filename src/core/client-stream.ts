@@ -8,6 +8,7 @@
  * Invariant: nothing is sent, run or skipped before the record that allows it is on disk (A5, B3, C2).
  */
 import type { ServerFrame } from "../protocol/frames.ts";
+import { nameOfRequest, type ServerRequest } from "../protocol/request-codec.ts";
 import { assert, unreachable } from "./assert.ts";
 import { connect, detached, keepServerTime, type Loss, lost, wake, welcome } from "./client-connection.ts";
 import {
@@ -55,7 +56,11 @@ export type Input =
       readonly input: ToolNews;
       readonly nowMs: number;
     }
-  /** Somebody here thinks about what the server asked, or has stopped thinking. */
+  /** The server asks for something that no tool of this client deals with: a blob, a query, an exec where there are no tools. */
+  | { readonly kind: "asked"; readonly request: ServerRequest; readonly nowMs: number }
+  /** The application has said its answer. */
+  | { readonly kind: "answered"; readonly request: ServerRequest; readonly nowMs: number }
+  /** A person thinks about what the server asked, or has stopped thinking. */
   | { readonly kind: "considering"; readonly id: string; readonly isOver: boolean; readonly nowMs: number }
   | { readonly kind: "snapshot"; readonly through: number }
   /** The application does not keep up: let go of the connection until it has (F2). */
@@ -120,13 +125,15 @@ function route(at: Flow, input: Input): void {
     case "exec":
       exec(at, input.input, input.nowMs);
       return;
-    case "considering": {
-      const considering = new Set(at.state.considering);
-      if (input.isOver) considering.delete(input.id);
-      else considering.add(input.id);
-      at.state = { ...at.state, considering };
+    case "asked":
+      asked(at, input.request, input.nowMs);
       return;
-    }
+    case "answered":
+      answered(at, input.request);
+      return;
+    case "considering":
+      consider(at, input);
+      return;
     case "snapshot":
       assert(input.through <= at.state.cursor.taken, "a snapshot covers only what was received");
       assert(input.through >= at.state.snapshotAt, "a snapshot never goes back");
@@ -174,7 +181,37 @@ function exec(at: Flow, input: ToolNews, nowMs: number): void {
   const isNew = !at.state.tools.entries.has(input.execId);
   stepTools(at, input);
   const isKnown = at.state.tools.entries.has(input.execId);
-  if (isNew && isKnown) stepStall(at, { kind: "asked", id: input.execId, nowMs });
+  const request = { kind: "exec", id: input.execId } as const;
+  if (isNew && isKnown) stepStall(at, { kind: "asked", request, nowMs });
+}
+
+function asked(at: Flow, request: ServerRequest, nowMs: number): void {
+  // As with execs: only the writer answers, and only until it has closed.
+  if (at.state.role !== "writer" || at.state.isClosed) return;
+  if (request.kind === "exec") {
+    // The application got it as an event like any other: it is in its hands, however long it takes.
+    at.state = { ...at.state, execsOutside: new Set(at.state.execsOutside).add(request.id) };
+  } else if (!at.state.considering.has(nameOfRequest(request))) {
+    stepStall(at, { kind: "asked", request, nowMs });
+  }
+}
+
+function answered(at: Flow, request: ServerRequest): void {
+  stepStall(at, { kind: "taken_up", request });
+  if (request.kind !== "exec") return;
+  const execsOutside = new Set(at.state.execsOutside);
+  execsOutside.delete(request.id);
+  at.state = { ...at.state, execsOutside };
+}
+
+/** A question that waits for a person is no stall. */
+function consider(at: Flow, { id, isOver }: Extract<Input, { kind: "considering" }>): void {
+  const considering = new Set(at.state.considering);
+  if (isOver) considering.delete(id);
+  else considering.add(id);
+  at.state = { ...at.state, considering };
+  const request = at.state.stall.unanswered.find((one) => nameOfRequest(one) === id);
+  if (request !== undefined && !isOver) stepStall(at, { kind: "taken_up", request });
 }
 
 function received(at: Flow, input: Extract<Input, { kind: "frame" }>): void {

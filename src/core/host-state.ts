@@ -6,12 +6,13 @@
  */
 import type { ErrorCode } from "../protocol/errors.ts";
 import type { Durability, EndReason, Role, ServerFrame } from "../protocol/frames.ts";
-import { PROTOCOL_VERSION } from "../protocol/limits.ts";
+import { LIMITS, PROTOCOL_VERSION } from "../protocol/limits.ts";
 import { assert } from "./assert.ts";
 import * as inbox from "./inbox.ts";
 import * as life from "./life.ts";
 import * as retention from "./retention.ts";
 import * as sender from "./sender.ts";
+import type { StallNews } from "./standstill.ts";
 import {
   applyCommit,
   type CommitShape,
@@ -19,6 +20,7 @@ import {
   type StreamState,
   writerEpochOf,
 } from "./stream-state.ts";
+import * as turnStall from "./turn-stall.ts";
 
 export interface Options {
   readonly sender: sender.Options;
@@ -28,6 +30,7 @@ export interface Options {
   readonly clientSilenceMs: number;
   /** How long the application may take to say its last word after an abort. */
   readonly abortGraceMs: number;
+  readonly stall: turnStall.Options;
 }
 
 export const DEFAULTS: Options = {
@@ -36,6 +39,7 @@ export const DEFAULTS: Options = {
   heartbeatIntervalMs: 5_000,
   clientSilenceMs: 20_000,
   abortGraceMs: 5_000,
+  stall: turnStall.DEFAULTS,
 };
 
 /** One connection. Its sender exists once it has been welcomed. */
@@ -45,7 +49,10 @@ export interface Attached {
   readonly writerEpoch: number;
   readonly eventId: number;
   readonly resumed: boolean;
+  readonly sinceMs: number;
   readonly heardMs: number;
+  /** Of a writer: the execs that its last heartbeat named; undefined before the first. */
+  readonly execIds: ReadonlySet<string> | undefined;
   readonly sender: sender.State | undefined;
 }
 
@@ -61,6 +68,7 @@ export interface State {
   readonly life: life.State;
   readonly attached: ReadonlyMap<number, Attached>;
   readonly graceUntilMs: number | undefined;
+  readonly stall: turnStall.State;
   /** This host has stopped: nothing may happen any more. */
   readonly dropped: boolean;
 }
@@ -76,6 +84,8 @@ export type Effect =
   | { readonly kind: "disconnect"; readonly connection: number }
   | { readonly kind: "tell_takeover"; readonly sinceSeqno: number; readonly sinceEvent: number }
   | { readonly kind: "tell_abort" }
+  /** A standstill of the turn was noticed or is over: for the log. */
+  | { readonly kind: "stall"; readonly news: StallNews }
   | { readonly kind: "dropped" };
 
 export type Step = readonly [State, readonly Effect[]];
@@ -100,6 +110,7 @@ export function init(
     attached: new Map(),
     // A host that finds a stream aborted and not ended owes it an end.
     graceUntilMs: stored.aborted && stored.end === undefined ? 0 : undefined,
+    stall: turnStall.init(options.stall),
     dropped: false,
   };
 }
@@ -174,6 +185,37 @@ export function refuse(state: State, connection: number, code: ErrorCode, messag
 export function heard(state: State, connection: number, nowMs: number): State {
   const one = state.attached.get(connection);
   return one === undefined ? state : put(state, connection, { ...one, heardMs: nowMs });
+}
+
+/** A heartbeat: the client is there, and names the execs that it has in hand. */
+export function reported(state: State, connection: number, execIds: readonly string[], nowMs: number): State {
+  const one = state.attached.get(connection);
+  if (one === undefined) return state;
+  return put(state, connection, { ...one, heardMs: nowMs, execIds: new Set(execIds) });
+}
+
+export function stallStep(state: State, input: turnStall.Input): Step {
+  const [stall, news] = turnStall.step(state.stall, input);
+  return [{ ...state, stall }, news.map((one) => ({ kind: "stall", news: one }))];
+}
+
+/** The turn as its stall clocks see it. */
+export function turnOf({ durable, staged, attached }: State): turnStall.Turn {
+  const epoch = writerEpochOf(durable);
+  const writer = [...attached.values()].find(
+    (one) => one.role === "writer" && one.writerEpoch === epoch && one.sender !== undefined,
+  );
+  return {
+    isRunning: durable.nextSeqno > 0 && staged.end === undefined,
+    isClosed: durable.closed,
+    writerSinceEvent: durable.writers.at(-1)?.sinceEvent ?? 0,
+    writer: writer && {
+      sinceMs: writer.sinceMs,
+      cursor: writer.sender?.cursor ?? 0,
+      execIds: writer.execIds,
+      namesAll: (writer.execIds?.size ?? 0) < LIMITS.runningExecsMax,
+    },
+  };
 }
 
 export function detach(state: State, connection: number): State {

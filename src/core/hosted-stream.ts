@@ -20,16 +20,20 @@ import {
   heard,
   put,
   refuse,
+  reported,
   senderStep,
   stage,
+  stallStep,
   type State,
   type Step,
+  turnOf,
   welcomeReady,
 } from "./host-state.ts";
 import * as inbox from "./inbox.ts";
 import * as life from "./life.ts";
 import type * as sender from "./sender.ts";
 import { applyCommit, writerEpochOf } from "./stream-state.ts";
+import * as turnStall from "./turn-stall.ts";
 
 export type Input =
   | {
@@ -51,7 +55,12 @@ export type Input =
       readonly nowMs: number;
     }
   | { readonly kind: "abort"; readonly connection: number; readonly nowMs: number }
-  | { readonly kind: "heartbeat"; readonly connection: number; readonly nowMs: number }
+  | {
+      readonly kind: "heartbeat";
+      readonly connection: number;
+      readonly runningExecIds: readonly string[];
+      readonly nowMs: number;
+    }
   | { readonly kind: "closed"; readonly connection: number }
   | { readonly kind: "sender"; readonly connection: number; readonly input: sender.Input }
   | {
@@ -64,6 +73,8 @@ export type Input =
   | { readonly kind: "end"; readonly reason: EndReason }
   | { readonly kind: "trim"; readonly eventFloor: number }
   | { readonly kind: "committed"; readonly nowMs: number }
+  /** What the turn asked of its client, and what the client answered: of a commit, or read back. */
+  | Extract<turnStall.Input, { kind: "logged" }>
   /** `durability_lost`: the store failed; `moved`: another host runs the stream; `shutdown`: we stop; `bug`: ours. */
   | { readonly kind: "drop"; readonly reason: "durability_lost" | "moved" | "shutdown" | "bug" }
   | { readonly kind: "tick"; readonly nowMs: number };
@@ -81,7 +92,7 @@ export function step(state: State, input: Input): Step {
     case "abort":
       return commitNext(...abort(heard(state, input.connection, input.nowMs), input.nowMs));
     case "heartbeat":
-      return [heard(state, input.connection, input.nowMs), []];
+      return [reported(state, input.connection, input.runningExecIds, input.nowMs), []];
     case "closed":
       return [detach(state, input.connection), []];
     case "sender":
@@ -104,6 +115,8 @@ export function step(state: State, input: Input): Step {
     }
     case "committed":
       return committed(state, input.nowMs);
+    case "logged":
+      return stallStep(state, input);
     case "drop":
       return drop(state, input.reason);
     case "tick":
@@ -153,7 +166,9 @@ function attach(state: State, input: Extract<Input, { kind: "attach" }>): Step {
     writerEpoch,
     eventId,
     resumed,
+    sinceMs: nowMs,
     heardMs: nowMs,
+    execIds: undefined,
     sender: undefined,
   });
   const [welcomed, greetings] = welcomeReady(next, nowMs);
@@ -228,9 +243,11 @@ function committed(state: State, nowMs: number): Step {
   assert(inFlight !== undefined, "only a commit in flight is committed");
   const durable = applyCommit(state.durable, inFlight, nowMs);
   const [box, acks] = inbox.step(state.inbox, { kind: "committed", nextSeqno: durable.nextSeqno });
-  const [weeded, effects] = weedOut({ ...state, durable, inFlight: undefined, inbox: box });
+  const hasMoved = inFlight.chunkCount + inFlight.eventCount > 0;
+  const [moved, news] = hasMoved ? stallStep(state, { kind: "moved", nowMs }) : [state, []];
+  const [weeded, effects] = weedOut({ ...moved, durable, inFlight: undefined, inbox: box });
   let next = weeded;
-  const told: Effect[] = [...effects];
+  const told: Effect[] = [...news, ...effects];
   for (const [connection, one] of weeded.attached) {
     if (one.sender === undefined) continue;
     for (const ack of acks) {
@@ -287,6 +304,9 @@ function tick(state: State, nowMs: number): Step {
     next = ended;
     effects.push(...more);
   }
+  const [watched, news] = stallStep(next, { kind: "tick", turn: turnOf(next), nowMs });
+  next = watched;
+  effects.push(...news);
   // An attached writer counts as activity; a quarter of the retention time is precise enough.
   const isStale = nowMs - next.durable.activityMs > state.options.retention.retentionMs / 4;
   if (isStale && hasWriter(next) && next.inFlight === undefined) next = stage(next, 0, 0, { touched: true });
@@ -313,5 +333,6 @@ function drop(state: State, reason: Extract<Input, { kind: "drop" }>["reason"]):
       ...refuse(state, connection, reason === "bug" ? "stream_failed" : "unavailable", messages[reason])[1],
     );
   }
+  for (const news of turnStall.letGo(state.stall)) effects.push({ kind: "stall", news });
   return [{ ...state, attached: new Map(), dropped: true }, [...effects, { kind: "dropped" }]];
 }

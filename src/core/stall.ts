@@ -1,17 +1,27 @@
 /**
- * Three clocks that notice when a stream stands still although nobody said so.
+ * Three clocks by which a client notices that a stream stands still.
  *
  * - *silence*: nothing at all was received; the connection is likely dead without knowing it.
  * - *no progress*: heartbeats come, but no event and no ack, while the server owes us something.
- * - *unanswered*: the server asked us something and nobody here has taken it up.
+ * - *unanswered*: the server asked this client for something (an exec, a blob, a query), and the client does not deal with it.
  *
- * Each first probes and reports what is stuck, then reconnects. Heartbeats feed the first clock
- * only: they are never progress (B7). A request that somebody works on is not stuck, however long
- * it takes.
+ * Each first reports what is stuck and probes, then reconnects. Heartbeats feed the first clock only: they are never progress
+ * (B7). An exec that runs is not stuck, however long it takes, and neither is a question that waits for a person: the driver
+ * says that such a request is *taken up*. A blob waits for no person, so only its answer takes its request off the clock.
  *
- * Invariant: while attached, every clock that runs out leads to an action (F4).
+ * Invariant: while attached, every clock that runs out leads to an action (F4); what was reported as stalled is reported as
+ * resumed or ended.
  */
+import { isSameRequest, nameOfRequest, type ServerRequest } from "../protocol/request-codec.ts";
 import { unreachable } from "./assert.ts";
+import {
+  type Clock,
+  noticed,
+  type OpenRequest,
+  resumed,
+  type Standstill,
+  type StallNews,
+} from "./standstill.ts";
 
 export interface Options {
   /** How many missed heartbeats are silence. */
@@ -23,7 +33,16 @@ export interface Options {
 
 export const DEFAULTS: Options = { heartbeatsMissedMax: 3, progressMs: 60_000, unansweredMs: 30_000 };
 
-export type Clock = "silence" | "no_progress" | "unanswered";
+/** A request that nobody has taken up. */
+interface Waiting extends OpenRequest {
+  /** The clock: an attach starts it anew. */
+  readonly sinceMs: number;
+}
+
+interface Noticed extends Standstill {
+  /** Noticed on the present connection: what a user interface shows. */
+  readonly isCurrent: boolean;
+}
 
 export interface State {
   readonly options: Options;
@@ -31,19 +50,14 @@ export interface State {
   readonly silenceMs: number;
   readonly heardMs: number;
   readonly progressMs: number;
+  /** The last event or ack, over reconnects. */
+  readonly movedMs: number;
   /** The server owes an ack or an event. */
   readonly owed: boolean;
-  /** What the server asked and nobody has taken up, oldest first. */
-  readonly unanswered: readonly Request[];
-  /** The clock that ran out once and has been reported. */
-  readonly stalled: Clock | undefined;
-  /** How often a stall was reported, for the counters. */
-  readonly stalls: number;
-}
-
-export interface Request {
-  readonly id: string;
-  readonly sinceMs: number;
+  /** What the server asked and is not taken up, oldest first. */
+  readonly unanswered: readonly Waiting[];
+  /** Those that were reported and are not over; one per clock at most. */
+  readonly standstills: readonly Noticed[];
 }
 
 export type Input =
@@ -54,15 +68,17 @@ export type Input =
   /** An event taken or a chunk acknowledged. */
   | { readonly kind: "progress"; readonly nowMs: number }
   | { readonly kind: "owed"; readonly owed: boolean; readonly nowMs: number }
-  | { readonly kind: "asked"; readonly id: string; readonly nowMs: number }
-  | { readonly kind: "taken_up"; readonly id: string }
+  | { readonly kind: "asked"; readonly request: ServerRequest; readonly nowMs: number }
+  /** Answered, or in the hands of a tool or a person. */
+  | { readonly kind: "taken_up"; readonly request: ServerRequest }
   | { readonly kind: "tick"; readonly nowMs: number };
 
 export type Effect =
   | { readonly kind: "probe" }
-  | { readonly kind: "report"; readonly clock: Clock; readonly stuck: string }
-  | { readonly kind: "recovered" }
+  | { readonly kind: "report"; readonly news: StallNews }
   | { readonly kind: "reconnect"; readonly clock: Clock; readonly stuck: string };
+
+type Step = readonly [State, readonly Effect[]];
 
 export function init(options: Options): State {
   return {
@@ -71,49 +87,52 @@ export function init(options: Options): State {
     silenceMs: Number.POSITIVE_INFINITY,
     heardMs: 0,
     progressMs: 0,
+    movedMs: 0,
     owed: false,
     unanswered: [],
-    stalled: undefined,
-    stalls: 0,
+    standstills: [],
   };
 }
 
-export function step(state: State, input: Input): readonly [State, readonly Effect[]] {
+/** What stands still on the present connection, for a user interface. */
+export function stuckNow(state: State): string | undefined {
+  return state.standstills.find(({ isCurrent }) => isCurrent)?.stuck;
+}
+
+export function step(state: State, input: Input): Step {
   switch (input.kind) {
     case "attached": {
       const silenceMs = input.heartbeatIntervalMs * state.options.heartbeatsMissedMax;
       const { nowMs } = input;
       const unanswered = state.unanswered.map((request) => ({ ...request, sinceMs: nowMs }));
-      return recovered({
-        ...state,
-        attached: true,
-        silenceMs,
-        heardMs: nowMs,
-        progressMs: nowMs,
-        unanswered,
-      });
+      const fresh = { ...state, attached: true, silenceMs, heardMs: nowMs, progressMs: nowMs, unanswered };
+      const standstills = state.standstills.map((one) => ({ ...one, isCurrent: false }));
+      return over({ ...fresh, standstills }, "silence", nowMs);
     }
     case "detached":
       return [{ ...state, attached: false }, []];
-    case "heard": {
-      const heard = { ...state, heardMs: input.nowMs };
-      return state.stalled === "silence" ? recovered(heard) : [heard, []];
-    }
+    case "heard":
+      return over({ ...state, heardMs: input.nowMs }, "silence", input.nowMs);
     case "progress": {
-      const moved = { ...state, heardMs: input.nowMs, progressMs: input.nowMs };
-      return state.stalled === "unanswered" ? [moved, []] : recovered(moved);
+      const { nowMs } = input;
+      const moved = { ...state, heardMs: nowMs, progressMs: nowMs, movedMs: nowMs };
+      const [heard, effects] = over(moved, "silence", nowMs);
+      const [next, more] = over(heard, "no_progress", nowMs);
+      return [next, [...effects, ...more]];
     }
-    case "owed": {
-      if (input.owed === state.owed) return [state, []];
-      // The clock starts when something becomes owed, not when the last thing happened.
-      return [{ ...state, owed: input.owed, progressMs: input.nowMs }, []];
-    }
+    case "owed":
+      return owed(state, input.owed, input.nowMs);
     case "asked": {
-      if (state.unanswered.some((request) => request.id === input.id)) return [state, []];
-      return [{ ...state, unanswered: [...state.unanswered, { id: input.id, sinceMs: input.nowMs }] }, []];
+      const { request, nowMs } = input;
+      if (state.unanswered.some((one) => isSameRequest(one, request))) return [state, []];
+      const waiting = { ...request, askedMs: nowMs, sinceMs: nowMs };
+      return [{ ...state, unanswered: [...state.unanswered, waiting] }, []];
     }
     case "taken_up":
-      return [{ ...state, unanswered: state.unanswered.filter((request) => request.id !== input.id) }, []];
+      return [
+        { ...state, unanswered: state.unanswered.filter((one) => !isSameRequest(one, input.request)) },
+        [],
+      ];
     case "tick":
       return state.attached ? tick(state, input.nowMs) : [state, []];
     default:
@@ -121,47 +140,75 @@ export function step(state: State, input: Input): readonly [State, readonly Effe
   }
 }
 
-function tick(state: State, nowMs: number): readonly [State, readonly Effect[]] {
-  const overdue = findOverdue(state, nowMs);
-  if (overdue === undefined) return recovered(state);
-  const { clock, stuck, limitMs, sinceMs } = overdue;
-  if (nowMs - sinceMs > 2 * limitMs) {
-    return [{ ...state, attached: false, stalled: clock }, [{ kind: "reconnect", clock, stuck }]];
+/** Comes after every step of the client: also the moment to see that a request was taken up. */
+function owed(state: State, isOwed: boolean, nowMs: number): Step {
+  const named = state.standstills.find(({ clock }) => clock === "unanswered")?.stuck;
+  const isTakenUp = !state.unanswered.some((request) => nameOfRequest(request) === named);
+  const [next, effects] = isTakenUp ? over(state, "unanswered", nowMs) : [state, []];
+  if (isOwed === state.owed) return [next, effects];
+  // The clock starts when something becomes owed, not when the last thing happened.
+  const changed = { ...next, owed: isOwed, progressMs: nowMs, movedMs: nowMs };
+  const [settled, more] = isOwed ? [changed, []] : over(changed, "no_progress", nowMs);
+  return [settled, [...effects, ...more]];
+}
+
+function tick(state: State, nowMs: number): Step {
+  let next = state;
+  const effects: Effect[] = [];
+  let isNew = false;
+  for (const { clock, stuck, limitMs, sinceMs, stillSinceMs } of clocksOf(state)) {
+    if (nowMs - sinceMs <= limitMs) continue;
+    const known = next.standstills.find((one) => one.clock === clock);
+    const isHopeless = nowMs - sinceMs > 2 * limitMs;
+    const standstill = { clock, stuck, sinceMs: stillSinceMs, ...known, isCurrent: true };
+    next = { ...next, standstills: [...without(next, clock), standstill] };
+    if (known === undefined) {
+      effects.push({ kind: "report", news: noticed(standstill, state.unanswered, nowMs) });
+    }
+    if (isHopeless) return [{ ...next, attached: false }, [...effects, { kind: "reconnect", clock, stuck }]];
+    isNew ||= known?.isCurrent !== true;
   }
-  if (state.stalled === clock) return [state, []];
-  const reported = { ...state, stalled: clock, stalls: state.stalls + 1 };
-  return [reported, [{ kind: "report", clock, stuck }, { kind: "probe" }]];
+  return [next, isNew ? [...effects, { kind: "probe" }] : effects];
 }
 
-function findOverdue(state: State, nowMs: number) {
-  const oldest = state.unanswered[0];
-  const clocks = [
-    { clock: "silence", stuck: "the connection", limitMs: state.silenceMs, sinceMs: state.heardMs },
-    ...(state.owed
-      ? [
-          {
-            clock: "no_progress",
-            stuck: "the answer",
-            limitMs: state.options.progressMs,
-            sinceMs: state.progressMs,
-          } as const,
-        ]
-      : []),
-    ...(oldest === undefined
-      ? []
-      : [
-          {
-            clock: "unanswered",
-            stuck: oldest.id,
-            limitMs: state.options.unansweredMs,
-            sinceMs: oldest.sinceMs,
-          } as const,
-        ]),
-  ] as const;
-  return clocks.find(({ sinceMs, limitMs }) => nowMs - sinceMs > limitMs);
+/** The clocks that run, the gravest first. */
+function clocksOf(state: State) {
+  const { options, unanswered } = state;
+  const oldest = unanswered[0];
+  const silence = {
+    clock: "silence",
+    stuck: "the connection",
+    limitMs: state.silenceMs,
+    sinceMs: state.heardMs,
+    stillSinceMs: state.heardMs,
+  } as const;
+  const progress = {
+    clock: "no_progress",
+    stuck: "the answer",
+    limitMs: options.progressMs,
+    sinceMs: state.progressMs,
+    stillSinceMs: state.movedMs,
+  } as const;
+  const answer =
+    oldest === undefined
+      ? undefined
+      : ({
+          clock: "unanswered",
+          stuck: nameOfRequest(oldest),
+          limitMs: options.unansweredMs,
+          sinceMs: oldest.sinceMs,
+          stillSinceMs: oldest.askedMs,
+        } as const);
+  return [silence, ...(state.owed ? [progress] : []), ...(answer === undefined ? [] : [answer])];
 }
 
-function recovered(state: State): readonly [State, readonly Effect[]] {
-  if (state.stalled === undefined) return [state, []];
-  return [{ ...state, stalled: undefined }, [{ kind: "recovered" }]];
+function over(state: State, clock: Clock, nowMs: number): Step {
+  const standstill = state.standstills.find((one) => one.clock === clock);
+  if (standstill === undefined) return [state, []];
+  const news = resumed(standstill, nowMs);
+  return [{ ...state, standstills: without(state, clock) }, [{ kind: "report", news }]];
+}
+
+function without(state: State, clock: Clock): readonly Noticed[] {
+  return state.standstills.filter((one) => one.clock !== clock);
 }

@@ -137,8 +137,12 @@ export function step(state: State, input: Input): Step {
   }
 }
 
-/** The execs that somebody here is carrying out: what a client's heartbeat names. */
-export function runningExecIds(state: State): readonly string[] {
+/** The execs that this process deals with: being written down, waiting for an approval, running, or about to be answered. */
+export function execIdsInHand(state: State): readonly string[] {
+  return [...state.entries.values()].filter(({ hand }) => hand !== "empty").map(({ execId }) => execId);
+}
+
+function runningExecIds(state: State): readonly string[] {
   return [...state.entries.values()].filter(({ hand }) => hand === "running").map(({ execId }) => execId);
 }
 

@@ -4,6 +4,7 @@
  * The hot path only adds to fields; whoever wants them as metrics reads them when asked. Nothing here
  * names a stream, a principal or a key, so nothing of it can leak (E4).
  */
+import { noStalls, type StallCounts } from "../core/standstill.ts";
 import { type ErrorCode, type WireCode, wireCodeOf } from "../protocol/errors.ts";
 import type { ServerFrame } from "../protocol/frames.ts";
 
@@ -60,6 +61,8 @@ export interface ServerCounters {
   /** Failed assertions and what the application has thrown. */
   bugs: number;
   expired: number;
+  /** Standstills: of the turns that this server runs, and of streams whose client is in the same process (the gateway). */
+  readonly stalls: Record<"server" | "client", StallCounts>;
   /** Appends of the store's log, each a group of commits with one sync. */
   readonly appendSeconds: Tally;
   readonly appendBytes: Tally;
@@ -80,6 +83,7 @@ export function newServerCounters(): ServerCounters {
     storeFailures: 0,
     bugs: 0,
     expired: 0,
+    stalls: { server: noStalls(), client: noStalls() },
     appendSeconds: new Tally(SECONDS_BOUNDS),
     appendBytes: new Tally(BYTES_BOUNDS),
   };

@@ -2,12 +2,12 @@
  * The driver of one stream on the server: feeds the machine in `core/hosted-stream.ts` and carries
  * out what it orders. It decides nothing.
  *
- * All frames that one step has for a connection leave in one write. A failed assertion is our own
- * bug: it ends this stream's work with `stream_failed` and leaves every other stream alone.
+ * A failed assertion is our own bug: it ends this stream's work with `stream_failed` and leaves every other stream alone.
  */
 import { assert } from "../core/assert.ts";
 import * as host from "../core/host-state.ts";
 import { type Input, step } from "../core/hosted-stream.ts";
+import type { StallNews } from "../core/standstill.ts";
 import type { CommitShape, StreamName, StreamState } from "../core/stream-state.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import { sharedEvent } from "../protocol/frame-codec.ts";
@@ -22,6 +22,8 @@ import type { Application } from "./application.ts";
 import { ApplicationRun, type PendingEvent } from "./application-run.ts";
 import { countFrame, type ServerCounters } from "./counters.ts";
 import { inputOf, joinedFrames } from "./log-views.ts";
+import { type Logged, requestsIn, watchedLogs } from "./logged-requests.ts";
+import { Outgoing } from "./outgoing.ts";
 import { applicationBlobs, type StreamBlobs } from "./stream-blobs.ts";
 import { type Birth, StreamCommits } from "./stream-commits.ts";
 import { type LoggedChunk, StreamLogs } from "./stream-logs.ts";
@@ -38,7 +40,12 @@ export interface HostContext {
   readonly counters: ServerCounters;
   /** Called with every bug: a failed assertion or anything else that should be impossible. */
   readonly onBug: (bug: unknown) => void;
+  /** Never throws. */
+  readonly onStall: (news: TurnStallNews) => void;
 }
+
+/** A running turn stands still, or moves again. */
+export type TurnStallNews = StallNews & StreamName;
 
 /** An input with the body it is about; bodies never enter the machine. */
 interface Item {
@@ -57,8 +64,7 @@ export class HostedStream {
   readonly #contentMac: (seqno: number, kind: "chunk" | "close", body: Uint8Array) => Uint8Array;
   readonly #run: ApplicationRun;
   readonly #onDropped: () => void;
-  readonly #wires = new Map<number, Wire<ServerFrame>>();
-  readonly #outgoing = new Map<number, ServerFrame[]>();
+  readonly #outgoing = new Outgoing();
   /** Inputs that came while a step was being carried out: steps never nest. */
   readonly #items: Item[] = [];
   #isStepping = false;
@@ -86,7 +92,8 @@ export class HostedStream {
     this.#commits = new StreamCommits(context.store, name, birth);
     this.#confirmedMs = claimedMs;
     this.#state = host.init(context.options, context.store.durability, stored, macs);
-    this.#run = new ApplicationRun(name, this.#logs, stored, {
+    const logs = watchedLogs(this.#logs, stored, (logged) => this.#noteRequests(logged));
+    this.#run = new ApplicationRun(name, logs, stored, {
       emit: (event) => this.#put({ input: { kind: "emit" }, event: this.#keep(event) }),
       end: (event, reason) => this.#put({ input: { kind: "end", reason }, event: this.#keep(event) }),
       unreadable: () => this.drop("durability_lost"),
@@ -142,7 +149,7 @@ export class HostedStream {
   }
 
   attach(connection: number, wire: Wire<ServerFrame>, frame: AttachFrame, resumed: boolean): void {
-    this.#wires.set(connection, wire);
+    this.#outgoing.add(connection, wire);
     const nowMs = this.#now();
     const body = frame.firstChunk;
     if (body === undefined) {
@@ -181,7 +188,7 @@ export class HostedStream {
       }
       case "abort":
       case "heartbeat":
-        this.#put({ input: { kind: frame.kind, connection, nowMs } });
+        this.#put({ input: { ...frame, connection, nowMs } });
         return;
       case "attach":
         // Repeated on the way: the connection is attached, and once is enough.
@@ -194,7 +201,7 @@ export class HostedStream {
   }
 
   closed(connection: number): void {
-    this.#wires.delete(connection);
+    this.#outgoing.remove(connection);
     this.#put({ input: { kind: "closed", connection } });
   }
 
@@ -226,7 +233,7 @@ export class HostedStream {
     this.#isStepping = true;
     for (let next = this.#items.shift(); next !== undefined; next = this.#items.shift()) this.#step(next);
     this.#isStepping = false;
-    this.#flush();
+    this.#outgoing.flush();
   }
 
   #step(item: Item): void {
@@ -272,21 +279,22 @@ export class HostedStream {
         return;
       case "send":
         countFrame(this.#context.counters, effect.frame);
-        this.#queue(effect.connection, [effect.frame]);
+        this.#outgoing.queue(effect.connection, effect.frame);
         return;
       case "read":
         this.#read(effect.connection, effect.from);
         return;
       case "disconnect":
-        this.#flush();
-        this.#wires.get(effect.connection)?.end();
-        this.#wires.delete(effect.connection);
+        this.#outgoing.end(effect.connection);
         return;
       case "tell_takeover":
         this.#run.push({ kind: "takeover", sinceSeqno: effect.sinceSeqno, sinceEvent: effect.sinceEvent });
         return;
       case "tell_abort":
         this.#run.abort();
+        return;
+      case "stall":
+        this.#context.onStall({ ...effect.news, ...this.name });
         return;
       case "dropped":
         this.#commits.giveUp();
@@ -331,8 +339,13 @@ export class HostedStream {
     this.confirmed(askedMs);
     this.#logs.remember(events);
     this.#put({ input: { kind: "committed", nowMs } });
+    this.#noteRequests(requestsIn(events, chunks));
     this.#run.durable(this.#state.durable.eventHead);
     if (this.#state.durable.end !== undefined) this.#run.finish();
+  }
+
+  #noteRequests(logged: Logged | undefined): void {
+    if (logged !== undefined) this.#put({ input: { kind: "logged", ...logged, nowMs: this.#now() } });
   }
 
   #read(connection: number, from: number): void {
@@ -356,39 +369,14 @@ export class HostedStream {
 
   #deliver(connection: number, frames: readonly ServerFrame[]): void {
     const last = frames.at(-1);
-    const wire = this.#wires.get(connection);
-    if (wire === undefined || this.#state.dropped) return;
+    if (!this.#outgoing.has(connection) || this.#state.dropped) return;
     assert(last?.kind === "event", "what is durable can be read");
-    // Mostly nothing waits before them, and they need not be copied to stand behind it.
-    const isFirst = !this.#outgoing.has(connection);
-    if (!isFirst) this.#queue(connection, frames);
-    const waitingBytes = isFirst ? wire.write(frames) : this.#write(connection, wire);
+    const waitingBytes = this.#outgoing.write(connection, frames);
     const input = { kind: "written", through: last.eventId, waitingBytes, nowMs: this.#now() } as const;
     this.#put({ input: { kind: "sender", connection, input } });
   }
 
   #refuse(connection: number, { code, message }: HoldfastError): void {
     this.#put({ input: { kind: "refuse", connection, code, message } });
-  }
-
-  #queue(connection: number, frames: readonly ServerFrame[]): void {
-    const queued = this.#outgoing.get(connection);
-    if (queued === undefined) this.#outgoing.set(connection, [...frames]);
-    else queued.push(...frames);
-  }
-
-  #write(connection: number, wire: Wire<ServerFrame>): number {
-    const frames = this.#outgoing.get(connection) ?? [];
-    this.#outgoing.delete(connection);
-    return wire.write(frames);
-  }
-
-  /** All frames that a step had for a connection leave in one write. */
-  #flush(): void {
-    for (const connection of this.#outgoing.keys()) {
-      const wire = this.#wires.get(connection);
-      if (wire === undefined) this.#outgoing.delete(connection);
-      else this.#write(connection, wire);
-    }
   }
 }

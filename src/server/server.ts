@@ -4,6 +4,7 @@
  * Thin: what a connection may do is decided by the machines in `core`.
  */
 import * as host from "../core/host-state.ts";
+import { counted } from "../core/standstill.ts";
 import type { StreamName } from "../core/stream-state.ts";
 import type { SyncSealing } from "../sealing/index.ts";
 import type { BlobStore } from "../store/blob-store.ts";
@@ -12,7 +13,7 @@ import { type Environment, SteadyClock, systemEnvironment } from "../transport/e
 import type { Accept, AcceptedMeta } from "../transport/transport.ts";
 import type { Application } from "./application.ts";
 import { newServerCounters, type ServerCounters } from "./counters.ts";
-import type { HostContext } from "./hosted.ts";
+import type { HostContext, TurnStallNews } from "./hosted.ts";
 import { Keeper } from "./keeper.ts";
 import { checkStreamKey, ServerConnection } from "./connection.ts";
 import { type StreamBlobs, streamBlobs } from "./stream-blobs.ts";
@@ -35,6 +36,8 @@ export interface ServerOptions {
   readonly sweepIntervalMs?: number;
   /** Told of failed assertions and of what the application throws. Default: a process warning. */
   readonly onBug?: (bug: unknown) => void;
+  /** Told when a running turn stands still, and when it moves again: for a log. Default: it is only counted. */
+  readonly onStall?: (news: TurnStallNews) => void;
 }
 
 export interface Server {
@@ -67,7 +70,11 @@ export interface StandingServer extends Server {
 export function createServer(options: ServerOptions): StandingServer {
   const environment = options.environment ?? systemEnvironment();
   const counters = options.counters ?? newServerCounters();
-  const onBug = options.onBug ?? warn;
+  const warnOfBug = options.onBug ?? warn;
+  const onBug = (bug: unknown): void => {
+    counters.bugs++;
+    warnOfBug(bug);
+  };
   const blobs = blobsOf(options, (meta) => keeper.check(meta));
   const context: HostContext = {
     store: options.store,
@@ -78,9 +85,14 @@ export function createServer(options: ServerOptions): StandingServer {
     blobs,
     options: { ...host.DEFAULTS, ...options.host },
     counters,
-    onBug: (bug) => {
-      counters.bugs++;
-      onBug(bug);
+    onBug,
+    onStall: (news) => {
+      counters.stalls.server = counted(counters.stalls.server, news);
+      try {
+        options.onStall?.(news);
+      } catch (bug) {
+        onBug(bug);
+      }
     },
   };
   const lease = { hostId: options.hostId ?? "local", leaseMs: options.leaseMs ?? 15_000 };

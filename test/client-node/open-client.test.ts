@@ -274,6 +274,7 @@ test("wrong options are refused with what is right", () => {
     [{ tools: true }, /tools must be an object/],
     [{ onNotice: "log" }, /onNotice must be a function/],
     [{ onBug: null }, /onBug must be a function/],
+    [{ onStall: "log" }, /onStall must be a function/],
     [{ stream: { retry: { baseMs: "5" } } }, /stream\.retry\.baseMs must be a number/],
   ];
   for (const [options, message] of refusals) {

@@ -135,7 +135,7 @@ test("F4: silence is reported and probed, then ends the connection", () => {
 test("F4: heartbeats without progress end the connection while an answer is due, and not before a first word", () => {
   const spoken = stateAfter(attached(), say, recorded(1), ack(0));
   const alive = heartbeat(1, 0, false, 120_000);
-  assert.deepEqual(after(spoken, alive, tick(120_001)), ["disconnect"]);
+  assert.deepEqual(after(spoken, alive, tick(120_001)), ["stalled no_progress", "disconnect"]);
   const moving = stateAfter(spoken, event(1, undefined, 1, 90_000), heartbeat(1, 1, false, 120_000));
   assert.deepEqual(after(moving, tick(120_001)), ["send_heartbeat"]);
   assert.deepEqual(after(attached(), heartbeat(0, 0, false, 120_000), tick(120_001)), ["send_heartbeat"]);

@@ -224,7 +224,7 @@ test("F4: an exec that nobody takes up is a stall that names it, and ends in a r
   const stuck = stateAfter(attached(), event(1), exec(1));
   const alive = (nowMs: number) => heartbeat(0, 1, false, nowMs);
   assert.deepEqual(after(stuck, alive(30_001), tick(30_001)), ["stalled unanswered", "send_heartbeat"]);
-  assert.deepEqual(after(stuck, alive(60_001), tick(60_001)), ["disconnect"]);
+  assert.deepEqual(after(stuck, alive(60_001), tick(60_001)), ["stalled unanswered", "disconnect"]);
   assert.deepEqual(after(stuck, recorded(1), recorded(1), alive(60_001), tick(60_001)), ["send_heartbeat"]);
 });
 

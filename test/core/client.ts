@@ -129,8 +129,8 @@ function word(effect: Effect): string {
       return `deliver ${String(effect.eventId)}`;
     case "tool":
       return effect.effect.kind === "report" ? `report ${effect.effect.outcome}` : effect.effect.kind;
-    case "stalled":
-      return `stalled ${effect.clock}`;
+    case "stall":
+      return `${effect.news.kind} ${effect.news.clock}`;
     case "connect":
     case "disconnect":
     case "send_abort":

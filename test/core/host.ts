@@ -3,6 +3,7 @@
  */
 import * as hostState from "../../src/core/host-state.ts";
 import { type Input, step } from "../../src/core/hosted-stream.ts";
+import { stallLine } from "../../src/core/standstill.ts";
 import { newStreamState, type StreamState } from "../../src/core/stream-state.ts";
 import type { AttachFrame, ServerFrame } from "../../src/protocol/frames.ts";
 import { PROTOCOL_VERSION } from "../../src/protocol/limits.ts";
@@ -64,11 +65,11 @@ export const end: Input = { kind: "end", reason: "completed" };
 export const tick = (nowMs: number): Input => ({ kind: "tick", nowMs });
 export const closed = (connection: number): Input => ({ kind: "closed", connection });
 export const abort = (connection: number, nowMs = 0): Input => ({ kind: "abort", connection, nowMs });
-export const heartbeat = (connection: number, nowMs: number): Input => ({
-  kind: "heartbeat",
-  connection,
-  nowMs,
-});
+export const heartbeat = (
+  connection: number,
+  nowMs: number,
+  runningExecIds: readonly string[] = [],
+): Input => ({ kind: "heartbeat", connection, runningExecIds, nowMs });
 export const written = (connection: number, through: number, waitingBytes = 0): Input => {
   return { kind: "sender", connection, input: { kind: "written", through, waitingBytes, nowMs: 0 } };
 };
@@ -92,6 +93,8 @@ function word(effect: Effect): string {
       return `${String(effect.connection)}: disconnect`;
     case "stage_chunk":
       return `stage chunk ${String(effect.seqno)}`;
+    case "stall":
+      return stallLine(effect.news);
     case "commit":
     case "stage_event":
     case "refuse_event":

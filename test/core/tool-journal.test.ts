@@ -225,7 +225,7 @@ test("C6: parallel tools do not forget each other's results", () => {
     answered(3, "x2"),
   ]);
   assert.equal(effects.filter(({ kind }) => kind === "run").length, 2);
-  assert.deepEqual(tools.runningExecIds(state), ["x1"]);
+  assert.deepEqual(tools.execIdsInHand(state), ["x1"]);
   assert.equal(tools.step(state, acked(4))[0].entries.get("x2")?.phase, "acked");
 });
 

@@ -7,6 +7,7 @@ import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
 import { Client, type ClientOptions, type ClientStream, type StreamEvent } from "../../src/client/index.ts";
 import { retry } from "../../src/core/index.ts";
+import type { ClientFrame } from "../../src/protocol/frames.ts";
 import { nodeSealing } from "../../src/sealing/node.ts";
 import { type Application, createServer, type Server } from "../../src/server/index.ts";
 import { memoryBlobStore, MemoryLog, openLogStreamStore, type StreamStore } from "../../src/store/index.ts";
@@ -64,6 +65,8 @@ export class Rig {
   connects = 0;
   /** Whoever connects bounds its open streams itself, as a gateway in the server's process does. */
   countsItself = false;
+  /** Sees every frame of a client. */
+  onReceived: (frame: ClientFrame) => void = () => undefined;
   readonly #application: Application;
   readonly #transport;
   readonly #clients: Client[] = [];
@@ -77,7 +80,15 @@ export class Rig {
     this.#application = application;
     const accept: Accept = (meta, wire) => {
       this.connects++;
-      return this.#running.accept({ ...meta, countsItself: this.countsItself }, wire);
+      const handler = this.#running.accept({ ...meta, countsItself: this.countsItself }, wire);
+      return {
+        received: (frame) => {
+          this.onReceived(frame);
+          handler.received(frame);
+        },
+        drained: () => handler.drained(),
+        closed: (reason) => handler.closed(reason),
+      };
     };
     this.#transport = memoryTransport(accept, {
       principalOf: (credentials) => credentials ?? PRINCIPAL,

@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
 import { type AttachFrame, PROTOCOL_VERSION, type ServerFrame } from "../../src/protocol/index.ts";
 import { nodeSealing } from "../../src/sealing/node.ts";
-import { type Application, createServer, type Server } from "../../src/server/index.ts";
+import { type Application, createServer, type Server, type TurnStallNews } from "../../src/server/index.ts";
 import { memoryBlobStore, MemoryLog, openLogStreamStore, type StreamStore } from "../../src/store/index.ts";
 import {
   type Connect,
@@ -48,6 +48,7 @@ export interface ScriptedHostOptions {
   /** Every look for a stream waits for it. */
   readonly looking?: Promise<void>;
   readonly application?: Application;
+  readonly onStall?: (news: TurnStallNews) => void;
 }
 
 /** The wall clock, except that the test adds to it and fires the server's timers. */
@@ -111,6 +112,7 @@ export class ScriptedHost {
       application: options.application ?? listening,
       environment: this.clock,
       onBug: (bug) => bugs.push(bug),
+      ...(options.onStall === undefined ? {} : { onStall: options.onStall }),
     });
     this.#connect = memoryTransport(this.server.accept, { principalOf: () => PRINCIPAL }).connect;
   }

@@ -20,6 +20,7 @@ import { openLogStreamStore } from "../../src/store/index.ts";
 import type { StreamStore } from "../../src/store/stream-store.ts";
 import type { Accept } from "../../src/transport/transport.ts";
 import { flakyStore, type FlakyStoreContext, type StoreFaults } from "./flaky-store.ts";
+import { TurnStallChecks } from "./stall-checks.ts";
 import { type Random, SimDisk, type SimNetwork, SimProcess, type World } from "./world/index.ts";
 
 export interface ClusterOptions {
@@ -120,6 +121,7 @@ export class Cluster {
 
   #serverOn(node: Node, process: SimProcess, target: FlakyStoreContext["target"]): StandingServer {
     const { retentionMs, pauseBytes, slowReaderMs } = this.#options;
+    const stalls = new TurnStallChecks(this.#world);
     return createServer({
       store: flakyStore({ world: this.#world, random: this.#random, faults: this.faults, process, target }),
       sealing: nodeSealing({ randomBytes: (length) => process.env.randomBytes(length) }),
@@ -133,6 +135,7 @@ export class Cluster {
         sender: { pauseBytes, slowReaderMs },
       },
       onBug: (bug) => this.#world.fail(bug),
+      onStall: (news) => stalls.heard(news),
     });
   }
 

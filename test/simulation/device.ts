@@ -17,6 +17,7 @@ import { fail } from "./log-checks.ts";
 import { digestOfEvents, foldEvent } from "./reading.ts";
 import { RetryChecks } from "./retry-checks.ts";
 import { ToolFloor } from "./sim-tools.ts";
+import { checkCounts, checkNoneLeft, checkTime } from "./stall-checks.ts";
 import type { Truth } from "./truth.ts";
 import { type Random, SimDisk, type SimNetwork, SimProcess, type World } from "./world/index.ts";
 
@@ -98,6 +99,11 @@ export class Device {
       stream: this.#context.stream,
       journalRecordsMax: 5,
       onBug: (bug) => world.fail(bug),
+      onStall: (news) => {
+        checkTime(news);
+        world.hit(`sometimes.client.${news.kind}`);
+        if (this.#client !== undefined && process === this.process) checkCounts(this.#client.stalls);
+      },
     });
     const onResumed = (stream: ClientStream): void => {
       world.trace(this.name, "resumes", stream.idempotencyKey);
@@ -222,6 +228,11 @@ export class Device {
     return [...this.#held.values(), ...this.#tabs]
       .filter(({ isOver }) => !isOver)
       .map(({ stream }) => stream);
+  }
+
+  /** When nothing is open any more. */
+  checkStalls(): void {
+    if (this.#client !== undefined) checkNoneLeft(this.name, this.#client.stalls);
   }
 
   holds(idempotencyKey: string): boolean {

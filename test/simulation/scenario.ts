@@ -38,6 +38,9 @@ export const SOMETIMES: readonly string[] = [
   "sometimes.auto_resumed",
   "sometimes.damage_refused",
   "sometimes.degraded",
+  "sometimes.client.ended",
+  "sometimes.client.resumed",
+  "sometimes.client.stalled",
   "sometimes.durability_lost",
   "sometimes.events_gone",
   "sometimes.exec_conflict",
@@ -68,6 +71,9 @@ export const SOMETIMES: readonly string[] = [
   "sometimes.takeover",
   "sometimes.takeover_with_open_exec",
   "sometimes.tombstone_answered",
+  "sometimes.turn.ended",
+  "sometimes.turn.resumed",
+  "sometimes.turn.stalled",
   "sometimes.turn_failed",
   "sometimes.unknown_reported",
   "store.down",
@@ -299,6 +305,7 @@ class Simulation {
       for (const { idempotencyKey, status } of device.open) {
         fail("F1", `${device.name} never leaves ${idempotencyKey}: ${status.state} ${status.stuck ?? ""}`);
       }
+      device.checkStalls();
     }
   }
 }

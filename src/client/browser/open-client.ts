@@ -40,6 +40,7 @@ export async function openClient(options: BrowserClientOptions = {}): Promise<Br
     stream: settings.stream,
     ...(options.onBug === undefined ? {} : { onBug: options.onBug }),
     ...(options.tools === undefined ? {} : { tools: options.tools }),
+    ...(options.onStall === undefined ? {} : { onStall: options.onStall }),
     ...(options.resumesMax === undefined ? {} : { resumesMax: options.resumesMax }),
     ...(kept === undefined ? {} : { journals: kept.journals, writerLocks: kept.writerLocks }),
   };

@@ -5,7 +5,7 @@
 import { KEY_BYTES } from "../../sealing/index.ts";
 import type { BlobCalls, Connect } from "../../transport/transport.ts";
 import { type ApiKey, credentialsOf } from "../api-key.ts";
-import type { StreamSettings, Tools } from "../index.ts";
+import type { OnStall, StreamSettings, Tools } from "../index.ts";
 import { checkFunction, checkMethods, checkText, checkWhole, flag, invalidOption } from "../option-checks.ts";
 import { mayPersist, switchedSettings } from "../stream-options.ts";
 
@@ -49,6 +49,11 @@ export interface BrowserClientOptions {
   readonly onNotice?: ((message: string) => void) | undefined;
   /** Told of failed assertions and of listeners that throw. Default: `reportError`. */
   readonly onBug?: ((bug: unknown) => void) | undefined;
+  /**
+   * Told when a stream stands still, and when it moves again: what, for how long, which requests of the server are unanswered.
+   * `stallLine(news)` is one line for a log. Default: nothing is printed.
+   */
+  readonly onStall?: OnStall | undefined;
 }
 
 /** Everything decided. */
@@ -89,6 +94,7 @@ function checkShapes(options: BrowserClientOptions): void {
   checkMethods("tools", options.tools, ["policy", "approve", "run", "stopLeftover"]);
   checkFunction("onNotice", options.onNotice);
   checkFunction("onBug", options.onBug);
+  checkFunction("onStall", options.onStall);
   checkWhole("resumesMax", options.resumesMax, 1);
 }
 

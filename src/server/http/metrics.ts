@@ -7,7 +7,8 @@
 import { readdirSync } from "node:fs";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { Counter, Gauge, Registry } from "prom-client";
-import type { Tally } from "../counters.ts";
+import { type Clock, CLOCKS, type StallCounts } from "../../core/standstill.ts";
+import type { ServerCounters, Tally } from "../counters.ts";
 import type { Server } from "../server.ts";
 import type { HttpCounters } from "./http-counters.ts";
 import { TallyHistogram } from "./tally-histogram.ts";
@@ -116,7 +117,25 @@ function addStreams({ counter, gauge }: Makers, registry: Registry, { server, ht
   histogram("holdfast_append_bytes", "Bytes of one append of the log.", appendBytes);
   counter("holdfast_store_failures_total", "Calls that the store has refused.", () => counters.storeFailures);
   counter("holdfast_expired_total", "Streams that became tombstones.", () => counters.expired);
+  addStalls({ counter, gauge }, counters.stalls);
   counter("holdfast_bugs_total", "Failed assertions, and what the application threw.", () => counters.bugs);
+}
+
+function addStalls({ counter, gauge }: Makers, stalls: ServerCounters["stalls"]): void {
+  const each = (what: keyof StallCounts[Clock]): Read => {
+    const sides = ["server", "client"] as const;
+    return () =>
+      sides.flatMap((side) =>
+        CLOCKS.map((clock) => [{ side, clock }, stalls[side][clock][what]] as const).filter(
+          // A server has no such clock.
+          ([{ clock }]) => side === "client" || clock !== "silence",
+        ),
+      );
+  };
+  const labels = ["side", "clock"];
+  counter("holdfast_stalls_total", "Stalls that were detected.", each("stalled"), labels);
+  counter("holdfast_stalls_resumed_total", "Stalls after which activity resumed.", each("resumed"), labels);
+  gauge("holdfast_streams_stalled", "Streams that stand still now.", each("now"), labels);
 }
 
 function addHttp({ counter, gauge }: Makers, sources: MetricSources): void {

@@ -3,6 +3,7 @@ import { randomBytes } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
 import { BreakCounters } from "../../../src/agent/models/break-counters.ts";
+import { counted } from "../../../src/core/standstill.ts";
 import { gatewayMetrics, newGatewayCounters } from "../../../src/gateway/counters.ts";
 import { REQUEST_KINDS } from "../../../src/server/http/http-counters.ts";
 import { openStream, putParts, uploadOf } from "./blob-client.ts";
@@ -43,6 +44,22 @@ test("what is mounted adds its own lines", async (t) => {
   const extraMetrics = (): string => "# TYPE mounted_things gauge\nmounted_things 7\n";
   const rig = await startHttp(t, { http: { extraMetrics } });
   assert.equal(valueOf(await scrape(rig), "mounted_things"), 7);
+});
+
+test("F4: stalls are shown by side and clock: how many were detected, how many resumed, how many there are now", async (t) => {
+  const rig = await startHttp(t);
+  const { stalls } = rig.server.counters;
+  const news = { clock: "unanswered", stuck: "kv 3", stillMs: 30_001, unanswered: [] } as const;
+  stalls.server = counted(stalls.server, { kind: "stalled", ...news });
+  stalls.client = counted(counted(stalls.client, { kind: "stalled", ...news }), { kind: "resumed", ...news });
+  const text = await scrape(rig);
+  const values = (labels: string): readonly number[] =>
+    ["holdfast_stalls_total", "holdfast_stalls_resumed_total", "holdfast_streams_stalled"].map((name) =>
+      valueOf(text, `${name}{${labels}}`),
+    );
+  assert.deepEqual(values('side="server",clock="unanswered"'), [1, 0, 1]);
+  assert.deepEqual(values('side="client",clock="unanswered"'), [1, 1, 0]);
+  assert.deepEqual(values('side="server",clock="no_progress"'), [0, 0, 0]);
 });
 
 test("what happens is counted", async (t) => {

@@ -276,8 +276,8 @@ export const CLIENT_MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: STALL,
-        from: "const heard = { ...state, heardMs: input.nowMs };",
-        to: "const heard = { ...state, heardMs: input.nowMs, progressMs: input.nowMs };",
+        from: `return over({ ...state, heardMs: input.nowMs }, "silence"`,
+        to: `return over({ ...state, heardMs: input.nowMs, progressMs: input.nowMs }, "silence"`,
       },
     ],
   },
@@ -289,6 +289,28 @@ export const CLIENT_MUTANTS: readonly Mutant[] = [
         file: STALL,
         from: "const silenceMs = input.heartbeatIntervalMs * state.options.heartbeatsMissedMax;",
         to: "const silenceMs = Number.POSITIVE_INFINITY;",
+      },
+    ],
+  },
+  {
+    name: "the end of a stall is not reported",
+    breaks: "F4",
+    patches: [
+      {
+        file: STALL,
+        from: `return [{ ...state, standstills: without(state, clock) }, [{ kind: "report", news }]];`,
+        to: "return [{ ...state, standstills: without(state, clock) }, news === undefined ? [] : []];",
+      },
+    ],
+  },
+  {
+    name: "a stream that is left during a stall stays in the counters",
+    breaks: "F4",
+    patches: [
+      {
+        file: "src/core/client-flow.ts",
+        from: "for (const standstill of at.state.stall.standstills)",
+        to: "for (const standstill of at.state.stall.standstills.slice(9))",
       },
     ],
   },

@@ -209,7 +209,9 @@ export const CloseSchema: GenMessage<Close> = /*@__PURE__*/
  */
 export type ClientHeartbeat = Message<"holdfast.v1.ClientHeartbeat"> & {
   /**
-   * The execs being carried out now: at most 256, each id visible ASCII of at most 64 bytes.
+   * The execs that the client has in hand: those that it writes down, asks a person about, runs, or is about to answer. At
+   * most 256, each id visible ASCII of at most 64 bytes. A server takes an exec that was sent and is not named for lost, and
+   * reports it.
    *
    * @generated from field: repeated string running_exec_ids = 1;
    */

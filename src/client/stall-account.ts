@@ -1,0 +1,36 @@
+/**
+ * A client's account of its stalls: counts them, and tells the application, which may want them in its log.
+ *
+ * By default nothing is printed: a stall is in the stream's status, and in these numbers.
+ */
+import { counted, noStalls, type StallCounts, type StallNews } from "../core/standstill.ts";
+
+/** A stall was noticed, or is over. `stallLine` makes a line of it. */
+export type StreamStallNews = StallNews & { readonly idempotencyKey: string };
+
+export type OnStall = (news: StreamStallNews) => void;
+
+export class StallAccount {
+  readonly #onStall: OnStall | undefined;
+  readonly #onBug: (bug: unknown) => void;
+  #counts = noStalls();
+
+  constructor(onStall: OnStall | undefined, onBug: (bug: unknown) => void) {
+    this.#onStall = onStall;
+    this.#onBug = onBug;
+  }
+
+  get counts(): StallCounts {
+    return this.#counts;
+  }
+
+  tell(news: StreamStallNews): void {
+    this.#counts = counted(this.#counts, news);
+    try {
+      this.#onStall?.(news);
+    } catch (bug) {
+      // A listener that fails must not fail the stream.
+      this.#onBug(bug);
+    }
+  }
+}
