@@ -153,22 +153,25 @@ function owed(state: State, isOwed: boolean, nowMs: number): Step {
 }
 
 function tick(state: State, nowMs: number): Step {
-  let next = state;
+  const standstills = new Map(state.standstills.map((one) => [one.clock, one]));
   const effects: Effect[] = [];
   let isNew = false;
   for (const { clock, stuck, limitMs, sinceMs, stillSinceMs } of clocksOf(state)) {
     if (nowMs - sinceMs <= limitMs) continue;
-    const known = next.standstills.find((one) => one.clock === clock);
-    const isHopeless = nowMs - sinceMs > 2 * limitMs;
+    const known = standstills.get(clock);
     const standstill = { clock, stuck, sinceMs: stillSinceMs, ...known, isCurrent: true };
-    next = { ...next, standstills: [...without(next, clock), standstill] };
+    standstills.set(clock, standstill);
     if (known === undefined) {
       effects.push({ kind: "report", news: noticed(standstill, state.unanswered, nowMs) });
     }
-    if (isHopeless) return [{ ...next, attached: false }, [...effects, { kind: "reconnect", clock, stuck }]];
+    if (nowMs - sinceMs > 2 * limitMs) {
+      effects.push({ kind: "reconnect", clock, stuck });
+      return [{ ...state, attached: false, standstills: [...standstills.values()] }, effects];
+    }
     isNew ||= known?.isCurrent !== true;
   }
-  return [next, isNew ? [...effects, { kind: "probe" }] : effects];
+  if (isNew) effects.push({ kind: "probe" });
+  return [{ ...state, standstills: [...standstills.values()] }, effects];
 }
 
 /** The clocks that run, the gravest first. */

@@ -139,14 +139,14 @@ function tick(before: State, turn: Turn, nowMs: number): Step {
   const state = { ...prune(before, turn), tickedMs: nowMs, movedMs: hasSlept ? nowMs : before.movedMs };
   const [settled, news] = settle(state, turn.writer, nowMs);
   if (hasSlept) return [settled, news];
-  let next = settled;
-  const told = [...news];
-  for (const found of [standing(next, nowMs), unanswered(next, turn.writer, nowMs)]) {
-    if (found === undefined || next.standstills.some(({ clock }) => clock === found.clock)) continue;
-    next = { ...next, standstills: [...next.standstills, found] };
-    told.push(noticed(found, [...next.requests.values()], nowMs));
-  }
-  return [next, told];
+  const found = [standing(settled, nowMs), unanswered(settled, turn.writer, nowMs)].flatMap((one) =>
+    one === undefined || settled.standstills.some(({ clock }) => clock === one.clock) ? [] : [one],
+  );
+  const requests = [...settled.requests.values()];
+  return [
+    { ...settled, standstills: [...settled.standstills, ...found] },
+    [...news, ...found.map((one) => noticed(one, requests, nowMs))],
+  ];
 }
 
 /** What no client will answer any more is not waited for. */

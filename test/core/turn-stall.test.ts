@@ -34,7 +34,7 @@ const kv: ServerRequest = { kind: "kv", id: "3" };
 const query: ServerRequest = { kind: "query", id: "4" };
 const asked = (nowMs: number, ...requests: readonly ServerRequest[]): turnStall.Input => ({
   kind: "logged",
-  asked: requests.map((request, at) => ({ ...request, eventId: at + 1 })),
+  asked: requests.map(({ kind, id }, at) => ({ kind, id, eventId: at + 1 })),
   answered: [],
   nowMs,
 });

@@ -87,7 +87,8 @@ test("no other chunk is an answer", () => {
 });
 
 test("an application's own text is never taken for a request", () => {
-  const text = fc.string({ unit: "grapheme", maxLength: 200 }).filter((one) => !/[\b\x12]/.test(one));
+  const isText = (one: string): boolean => !one.includes("\b") && !one.includes("\u0012");
+  const text = fc.string({ unit: "grapheme", maxLength: 200 }).filter(isText);
   fc.assert(fc.property(text, (one) => requestIn(new TextEncoder().encode(one)) === undefined));
   fc.assert(fc.property(fc.json(), (one) => requestIn(new TextEncoder().encode(one)) === undefined));
   assert.equal(requestIn(new TextEncoder().encode(`"a${"b".repeat(97)}`)), undefined);
