@@ -47,9 +47,8 @@ export async function doctor(flags: DoctorFlags, surroundings: Surroundings): Pr
     const shown = flags.json === true ? [JSON.stringify(data)] : lines.map((line) => pastable(line, command));
     for (const line of shown) print(line);
   };
-  const isLogDamaged = lookAtLog(`${path}-wal`).kind === "damaged";
-  if (flags.salvage === true && isLogDamaged) {
-    const salvaged = await salvage(path, surroundings);
+  const salvaged = flags.salvage === true ? await salvage(path, surroundings) : undefined;
+  if (salvaged !== undefined) {
     show(
       salvagedLines(salvaged, commandsOn(dataDir, surroundings)("keys list"), terminal(surroundings)),
       salvagedData(salvaged),
@@ -65,7 +64,7 @@ export async function doctor(flags: DoctorFlags, surroundings: Surroundings): Pr
   if (flags.salvage === true) {
     throw failure(`${checked.damage}. This is no damage of the write-ahead log: there is nothing to salvage`);
   }
-  const plan = isLogDamaged ? attemptPlan(path) : undefined;
+  const plan = isLogDamaged(path) ? attemptPlan(path) : undefined;
   show([checked.damage, ...planLines(plan, dataDir)], {
     whole: false,
     damage: checked.damage,
@@ -103,6 +102,10 @@ async function check(path: string, { now }: Pick<Surroundings, "now">): Promise<
   }
 }
 
+function isLogDamaged(path: string): boolean {
+  return lookAtLog(`${path}-wal`).kind === "damaged";
+}
+
 interface Salvaged {
   readonly plan: SalvagePlan;
   /** Undefined when nothing is gone. */
@@ -111,9 +114,11 @@ interface Salvaged {
   readonly aside: string;
 }
 
-async function salvage(path: string, surroundings: Surroundings): Promise<Salvaged> {
+/** Under the lock from the first look on: a server that starts meanwhile would change what was seen. Undefined when the log is whole. */
+async function salvage(path: string, surroundings: Surroundings): Promise<Salvaged | undefined> {
   const lock = lockFile(lockPathOf(path));
   try {
+    if (!isLogDamaged(path)) return undefined;
     const plan = planSalvage(path);
     const kept = await withTwin(path, plan.kept, (twin) => proved(twin, surroundings));
     const lost =

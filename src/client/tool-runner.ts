@@ -51,6 +51,7 @@ export class ToolRunner {
   readonly #outputs: RunnerOutputs;
   readonly #execs = new Map<string, KnownExec>();
   readonly #running = new Map<string, AbortController>();
+  readonly #asking = new Map<string, AbortController>();
   /** Why somebody said no, until that is reported. */
   readonly #denials = new Map<string, string>();
 
@@ -115,6 +116,7 @@ export class ToolRunner {
         this.#tools.stopLeftover(exec);
         return;
       case "report":
+        this.#asking.get(effect.execId)?.abort();
         this.#outputs.answer(effect.execId, this.#reportOf(exec, effect.outcome));
         return;
     }
@@ -122,16 +124,20 @@ export class ToolRunner {
 
   async #ask(exec: ExecRequest, argsHash: string): Promise<void> {
     const { execId } = exec;
+    const controller = new AbortController();
+    this.#asking.set(execId, controller);
     let approval: Approval;
     try {
       const { idempotencyKey } = this.#outputs;
       const download = (blobId: string) => this.#outputs.download(blobId);
-      approval = await this.#tools.approve(exec, { idempotencyKey, download });
+      const { signal } = controller;
+      approval = await this.#tools.approve(exec, { idempotencyKey, download, signal });
     } catch (cause) {
       // Who cannot be asked has not said yes.
       const why = cause instanceof Error ? cause.message : String(cause);
       approval = { allowed: false, untilMs: 0, reason: `the approval could not be asked for: ${why}` };
     }
+    this.#asking.delete(execId);
     if (approval.allowed) {
       this.#outputs.input({ kind: "approved", execId, argsHash, untilMs: approval.untilMs });
       return;

@@ -39,8 +39,14 @@ export interface ToolRun {
 
 export interface Tools {
   policy(exec: ExecRequest): ToolPolicy;
-  /** With what the request names only by a blob's id, so that all of it can be shown. Rejecting is a no. */
-  approve(exec: ExecRequest, asked: Pick<ToolRun, "download" | "idempotencyKey">): Promise<Approval>;
+  /**
+   * With what the request names only by a blob's id, so that all of it can be shown. Rejecting is a no. The signal is aborted when
+   * the answer counts no longer: the server has taken the exec back, and it is answered.
+   */
+  approve(
+    exec: ExecRequest,
+    asked: Pick<ToolRun, "download" | "idempotencyKey" | "signal">,
+  ): Promise<Approval>;
   /** Resolves with the encoded result; rejecting is reported as an error of the tool. */
   run(exec: ExecRequest, run: ToolRun): Promise<Uint8Array>;
   /** Stops whatever an earlier run of this exec may have left behind. */

@@ -36,7 +36,8 @@ export type ApprovalAnswer =
   | { readonly answer: "always" }
   | { readonly answer: "no"; readonly reason?: string };
 
-export type Ask = (request: ApprovalRequest) => Promise<ApprovalAnswer>;
+/** The signal is aborted when the answer counts no longer. */
+export type Ask = (request: ApprovalRequest, signal: AbortSignal) => Promise<ApprovalAnswer>;
 
 /** Looking is allowed, changing is asked about. */
 const DEFAULTS: Readonly<Record<string, Policy>> = Object.freeze({
@@ -106,7 +107,7 @@ export class Approvals {
     return isShell && isAllowedCommand(message.value.command, this.#config.shell.allow);
   }
 
-  async approve(subject: PolicySubject, blobs: Pick<ToolRun, "download">): Promise<Approval> {
+  async approve(subject: PolicySubject, asked: Pick<ToolRun, "download" | "signal">): Promise<Approval> {
     const policy = this.policy(subject);
     const name = subject.names[0] ?? "";
     if (policy === "deny") return no(`"${name}" is denied by tools.approvals in holdfast.config.json`);
@@ -114,7 +115,7 @@ export class Approvals {
     if (this.#ask === undefined) return no(nobodyToAsk(name));
     let answer: ApprovalAnswer;
     try {
-      answer = await this.#ask(await this.#requestOf(subject, name, blobs));
+      answer = await this.#ask(await this.#requestOf(subject, name, asked), asked.signal);
     } catch (cause) {
       return no(`the question could not be asked: ${cause instanceof Error ? cause.message : String(cause)}`);
     }

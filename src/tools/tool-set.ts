@@ -108,10 +108,10 @@ export class MachineTools implements ToolSet {
     return { repeatable, needsApproval: isOffered && this.#parts.approvals.policy(subject) !== "allow" };
   }
 
-  async approve(exec: ExecRequest, blobs: Pick<ToolRun, "download">): Promise<Approval> {
+  async approve(exec: ExecRequest, asked: Pick<ToolRun, "download" | "signal">): Promise<Approval> {
     const subject = this.#subject(exec);
     if (subject === undefined) return { allowed: false, untilMs: 0, reason: "the request cannot be read" };
-    return this.#parts.approvals.approve(subject, blobs);
+    return this.#parts.approvals.approve(subject, asked);
   }
 
   async run(exec: ExecRequest, run: ToolRun): Promise<Uint8Array> {

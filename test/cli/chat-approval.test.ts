@@ -124,6 +124,25 @@ test("C7: a person who leaves has not answered", async () => {
   assert.equal(await Promise.race([answered, waits]), "waits");
 });
 
+test("C7: a question whose request is taken back is closed, and one that waited is not asked", async () => {
+  const printed: string[] = [];
+  const takeBack = new AbortController();
+  const input: LineInput = {
+    ...inputOf(),
+    read: async (_prompt, _purpose, signal) => {
+      assert.equal(signal, takeBack.signal);
+      takeBack.abort();
+      return { kind: "cancelled" };
+    },
+  };
+  const asker = askerOf(input, printed);
+  assert.equal((await asker.approve(APPROVAL, takeBack.signal)).answer, "no");
+  assert.match(printed.at(-1) ?? "", /The question is closed: the server has taken the request back/);
+  const shown = printed.length;
+  assert.equal((await asker.approve(APPROVAL, takeBack.signal)).answer, "no");
+  assert.equal(printed.length, shown);
+});
+
 test("C7: a question that fails is a no, and the next one is asked", async () => {
   const asker = askerOf(inputOf(new Error("gone"), new Error("gone"), "y"));
   assert.deepEqual(await asker.approve(APPROVAL), {

@@ -118,6 +118,10 @@ test("the doctor finds a store whole, beside a running server and after it", asy
   const beside = await cli.run(["doctor", ...cli.inDataDir]);
   assert.equal(beside.code, 0, beside.stderr);
   assert.match(beside.stdout, /holdfast\.db is whole: 1 stream\.\n$/);
+  // A salvage takes the lock before it looks: what it saw without it, a server may have changed.
+  const salvage = await cli.run(["doctor", "--salvage", ...cli.inDataDir]);
+  assert.equal(salvage.code, 1, salvage.stdout);
+  assert.match(salvage.stderr, /held by another process/);
   server.signal("SIGTERM");
   await server.exit;
   const before = contentOf(cli.dataDir);

@@ -70,7 +70,7 @@ const listening: Application = async (stream) => {
 
 interface Setup {
   readonly run?: (exec: ExecRequest, run: ToolRun) => Promise<Uint8Array>;
-  readonly approve?: () => Promise<Approval>;
+  readonly approve?: Tools["approve"];
 }
 
 function toolsOf({ run = async () => assert.fail("it runs"), approve }: Setup): Tools {
@@ -194,20 +194,22 @@ test("C1: an exec that is taken back while it runs is stopped, and answers with 
   assert.equal(await heardFrom(stream), "go, a: half, a success");
 });
 
-test("C1: an exec that is taken back while somebody thinks about it is answered; the late approval is ignored", async (t) => {
+test("C1: an exec that is taken back while a person thinks about it is answered, and the question is closed; the late approval is ignored", async (t) => {
   const rig = await Rig.start(t, listening);
-  const asked = Promise.withResolvers<void>();
+  const asked = Promise.withResolvers<AbortSignal>();
   const decision = Promise.withResolvers<Approval>();
   const tools = toolsOf({
-    approve: () => {
-      asked.resolve();
+    approve: (_exec, { signal }) => {
+      asked.resolve(signal);
       return decision.promise;
     },
   });
   const stream = await rig.client({ tools }).open({ first: bytes("go") });
-  await asked.promise;
+  const signal = await asked.promise;
+  assert.ok(!signal.aborted);
   await stream.send(bytes("off"));
   assert.equal(await heardFrom(stream), "go, a aborted");
+  assert.ok(signal.aborted);
   decision.resolve({ allowed: true, untilMs: Date.now() + 60_000 });
 });
 

@@ -70,8 +70,8 @@ export const MUTATIONS: readonly Mutation[] = [
       {
         file: "src/cli/chat/asking.ts",
         from: `      if (entered.kind === "end") return LEFT;
-      if (entered.kind !== "line") return { answer: "no", reason: UNANSWERED };`,
-        to: `      if (entered.kind !== "line") return { answer: "no", reason: UNANSWERED };`,
+      if (entered.kind === "cancelled")`,
+        to: `      if (entered.kind === "cancelled")`,
       },
     ],
   },
@@ -120,6 +120,30 @@ export const MUTATIONS: readonly Mutation[] = [
         file: "src/agent/models/discovery.ts",
         from: "if (UNKNOWN_CALL.has(response.status)) return [];",
         to: "if (!response.ok) return [];",
+      },
+    ],
+  },
+  {
+    name: "C1: an approval is asked for when its exec is taken back already",
+    file: "test/e2e/tool-runs.test.ts",
+    test: "C1: an exec that is taken back while a person thinks about it is answered, and the question is closed",
+    patches: [
+      {
+        file: "src/client/tool-runner.ts",
+        from: "this.#asking.get(effect.execId)?.abort();",
+        to: "",
+      },
+    ],
+  },
+  {
+    name: "a salvage looks at the log before it has the lock",
+    file: "test/cli/doctor.test.ts",
+    test: "the doctor finds a store whole, beside a running server and after it",
+    patches: [
+      {
+        file: "src/cli/doctor.ts",
+        from: "flags.salvage === true ? await",
+        to: "flags.salvage === true && isLogDamaged(path) ? await",
       },
     ],
   },

@@ -41,6 +41,7 @@ export type QueryAnswer =
   | { readonly case: "unanswerable"; readonly value: { readonly reason: string } };
 
 const STOPPED = "the user stopped the turn";
+const TAKEN_BACK = "the server has taken the request back";
 const UNANSWERED = "nobody answered";
 /** The person has left: whatever waits for the answer ends with this process. */
 const LEFT = "left";
@@ -117,11 +118,13 @@ export class Asker {
   ): Promise<ApprovalAnswer | typeof LEFT> {
     const { print, style } = this.#asking;
     for (let at = { from: 0, showsAll: false }; ;) {
+      if (signal?.aborted === true) return { answer: "no", reason: TAKEN_BACK };
       const page = approvalPage(request, style, at);
       for (const line of page.lines) print(line);
       const entered = await this.#read(approvalPrompt(style), signal);
       if (entered.kind === "interrupt") return { answer: "no", reason: STOPPED };
       if (entered.kind === "end") return LEFT;
+      if (entered.kind === "cancelled") print(style.dim(`  The question is closed: ${TAKEN_BACK}.`));
       if (entered.kind !== "line") return { answer: "no", reason: UNANSWERED };
       const answer = words.parseApproval(entered.text);
       if (answer === "show") at = { from: 0, showsAll: true };

@@ -40,7 +40,7 @@ export interface SessionOptions {
   readonly link: ServerLink;
   readonly toolsConfig: ToolsConfig | undefined;
   /** Absent: nobody can be asked, and what would need it is denied. */
-  readonly ask?: (request: ApprovalRequest, signal?: AbortSignal) => Promise<ApprovalAnswer>;
+  readonly ask?: (request: ApprovalRequest, signal: AbortSignal) => Promise<ApprovalAnswer>;
   readonly onQuery: (query: InteractionQuery) => Promise<QueryAnswer>;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly onNotice: (message: string) => void;
