@@ -29,8 +29,9 @@ interface Outcome {
 const simulationSeeds = 800;
 
 const tests = globSync("test/**/*.test.ts").toSorted();
-/** Tests of the two folders without I/O, and of the driver that runs the turn's decisions. */
-const isPure = (path: string): boolean => /^test\/(?:core|turn)\/|^test\/agent\/[^/]+$/.test(path);
+/** Tests of the two folders without I/O, of the driver that runs the turn's decisions, and of the gateway's machine. */
+const isPure = (path: string): boolean =>
+  /^test\/(?:core|turn)\/|^test\/agent\/[^/]+$|^test\/gateway\/session\.test/.test(path);
 /** Generous: a test that takes longer waits for something that will not come. */
 const testMs = 300_000;
 /** Many tests wait for processes, disks and timers most of their time: one file more than there are cores keeps the cores busy. */
@@ -59,6 +60,7 @@ const stages: readonly Stage[] = [
       "--experimental-test-coverage",
       "--test-coverage-include=src/core/**",
       "--test-coverage-include=src/turn/**",
+      "--test-coverage-include=src/gateway/session.ts",
       "--test-coverage-lines=100",
       "--test-coverage-branches=95",
       ...runTests,

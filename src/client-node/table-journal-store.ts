@@ -11,6 +11,7 @@
  * Invariant: a head of n records stands beside exactly the rows 0 to n - 1, since both change in one
  * batch. Anything else is damage, and refuses the whole journal: a skipped record would run tools again.
  */
+import { KeyedQueue } from "../async/keyed-queue.ts";
 import type { HandedOver, JournalStore } from "../client/journal-store.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import { NO_ROW, type TableRow, type TableStore, type TableWrite } from "../store/table-store.ts";
@@ -78,7 +79,7 @@ export class TableJournalStore implements JournalStore {
   /** The heads of journals that this process has claimed; where nobody owns any, of those that it has looked at or written. */
   readonly #claimed = new Map<string, SeenHead>();
   /** The last thing that happens to each journal: one at a time, in order. */
-  readonly #queues = new Map<string, Promise<unknown>>();
+  readonly #queues = new KeyedQueue();
 
   constructor({ tables, owner, isOnServersDisk = false, server = "" }: TableJournalStoreOptions) {
     this.#tables = tables;
@@ -105,7 +106,7 @@ export class TableJournalStore implements JournalStore {
   }
 
   read(idempotencyKey: string): Promise<readonly Uint8Array[]> {
-    return this.#inOrder(idempotencyKey, () => this.#read(idempotencyKey));
+    return this.#queues.run(idempotencyKey, () => this.#read(idempotencyKey));
   }
 
   append(idempotencyKey: string, records: readonly Uint8Array[]): Promise<void> {
@@ -121,7 +122,7 @@ export class TableJournalStore implements JournalStore {
     handedOver.catch(() => undefined);
     const add = (head: SeenHead): Promise<void> =>
       this.#write(idempotencyKey, head, head.records + values.length, puts(idempotencyKey, head, values));
-    const synced = this.#inOrder(idempotencyKey, async () => {
+    const synced = this.#queues.run(idempotencyKey, async () => {
       if (await this.#isNew(idempotencyKey, add)) return;
       const written = add(await this.#ownHead(idempotencyKey));
       // A batch is handed over within the call; from now on nothing stands in its way but the disk itself.
@@ -146,7 +147,7 @@ export class TableJournalStore implements JournalStore {
 
   replace(idempotencyKey: string, records: readonly Uint8Array[]): Promise<void> {
     const values = records.map(encodeRecord);
-    return this.#inOrder(idempotencyKey, async () => {
+    return this.#queues.run(idempotencyKey, async () => {
       const head = await this.#ownHead(idempotencyKey);
       if (values.length === 0 && head.version === NO_ROW) return;
       const writes = puts(idempotencyKey, { records: 0 }, values);
@@ -166,7 +167,7 @@ export class TableJournalStore implements JournalStore {
    * it, and of two processes that make it at the same time one is told `fenced`.
    */
   claim(idempotencyKey: string): Promise<Claim> {
-    return this.#inOrder(idempotencyKey, async () => {
+    return this.#queues.run(idempotencyKey, async () => {
       for (;;) {
         const head = await this.#head(idempotencyKey);
         const holder = this.#holderOf(head);
@@ -179,7 +180,7 @@ export class TableJournalStore implements JournalStore {
 
   /** Lets other processes have the journal. What cannot be written is free when this process ends. */
   release(idempotencyKey: string): Promise<void> {
-    return this.#inOrder(idempotencyKey, async () => {
+    return this.#queues.run(idempotencyKey, async () => {
       const head = this.#claimed.get(idempotencyKey);
       this.#claimed.delete(idempotencyKey);
       if (head === undefined || head.owner === "") return;
@@ -204,7 +205,7 @@ export class TableJournalStore implements JournalStore {
 
   /** Resolves when nothing that was asked for before is still under way. */
   async quiet(): Promise<void> {
-    await Promise.allSettled(this.#queues.values());
+    await this.#queues.settled();
   }
 
   async #list(): Promise<readonly ForeignJournal[]> {
@@ -293,17 +294,6 @@ export class TableJournalStore implements JournalStore {
     if (isAlone ? records === 0 : !isClaimed) return;
     const version = records === 0 ? NO_ROW : result.version;
     this.#claimed.set(idempotencyKey, { ...next, version });
-  }
-
-  async #inOrder<Result>(idempotencyKey: string, run: () => Promise<Result>): Promise<Result> {
-    const before = this.#queues.get(idempotencyKey);
-    const turn = before === undefined ? run() : before.then(run, run);
-    this.#queues.set(idempotencyKey, turn);
-    try {
-      return await turn;
-    } finally {
-      if (this.#queues.get(idempotencyKey) === turn) this.#queues.delete(idempotencyKey);
-    }
   }
 }
 

@@ -1,8 +1,8 @@
 /**
- * Which answer of which stream: what a response is, however often it is told.
+ * Which answer of which stream: what a response is made of, however often it is given.
  *
  * A stream has one answer for each request of its turn, one behind the other. So the event that an answer begins after names it among
- * them, and everything else that each telling must repeat is kept with it.
+ * them, and everything else that each response must repeat is kept with it.
  */
 import { z } from "zod";
 import type { Answer, AnswerHead } from "./http/answers.ts";

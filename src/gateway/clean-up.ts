@@ -1,5 +1,5 @@
 /**
- * Gives back what sessions left behind: rows that have ended, and blobs that no session's conversation reaches.
+ * Deletes what sessions left behind: rows that have ended, and blobs that no session's conversation reaches.
  *
  * It deletes only what it is sure of. A blob of a turn under way is in no checkpoint yet, so only old ones go; one that cannot
  * be read might name any other, so then none does.

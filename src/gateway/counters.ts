@@ -1,19 +1,19 @@
 /**
- * What the gateway counts: how often it went on, began anew and why, attached, replayed, gave up.
+ * What the gateway counts: how often it continued, began anew and why, attached, replayed, and gave up.
  */
 import type { FreshReason } from "./matching.ts";
 
 export interface GatewayCounters {
-  /** Answers that went on in an open turn, and turns that went on in a conversation. */
+  /** Requests that continued an open turn, and those that continued a conversation. */
   continuedTurns: number;
   continuedConversations: number;
   readonly fresh: Map<FreshReason, number>;
-  /** Retries that came to the running answer, and that got a finished one again. */
+  /** Retries that attached to the running answer, and that got a finished one again. */
   attached: number;
   replayed: number;
   evicted: number;
   expired: number;
-  /** Answers that nobody came back for. */
+  /** Answers that no client read for the grace period. */
   abandoned: number;
 }
 

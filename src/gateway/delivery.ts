@@ -24,7 +24,7 @@ export function step(delivery: Delivery, news: DeliveryNews): Delivery {
 /** The best news comes first; while a response is open, nothing is decided. */
 const ORDER = ["open", "confirmed", "closed", "flushed", "lost"] as const;
 
-/** Of an answer that several responses tell; undefined when none does. */
+/** Of an answer that several responses give; undefined when none does. */
 export function together(deliveries: readonly Delivery[]): Delivery | undefined {
   return ORDER.find((delivery) => deliveries.includes(delivery));
 }
@@ -37,7 +37,7 @@ export function afterRestart(delivery: Delivery): Delivery {
 
 /** An answer to the same body. */
 export interface EarlierAnswer {
-  /** Undefined: it was asked for, and no response tells it. */
+  /** Undefined: it was asked for, and no response has begun. */
   readonly delivery: Delivery | undefined;
   /** A retry has asked for it. */
   readonly isRetried: boolean;

@@ -2,36 +2,34 @@
  * The gateway: OpenAI's requests on one side, Holdfast's streams on the other.
  *
  * Each request is matched to a session or becomes a stream of its own, with its full history. The answer is what the stream says
- * from there to its next pause. An HTTP connection is only a reader of it: it may break, and come back.
+ * from there to its next pause. An HTTP connection is only a reader of it: it may break, and the client may read the rest on another one.
  *
  * Invariant: a session that a request does not match is not touched by it.
  */
 import type { ClientBlobStore } from "../client/index.ts";
 import { HoldfastError } from "../protocol/errors.ts";
-import { answerRef, responseOf } from "./answer-ref.ts";
+import { LIMITS } from "../protocol/limits.ts";
+import { AnswerLog, type AnswerRead, placeAhead } from "./answer-log.ts";
+import { type AnswerRef, answerRef, responseOf } from "./answer-ref.ts";
+import { BackgroundTasks } from "./background-tasks.ts";
 import { cleanUp } from "./clean-up.ts";
 import { type GatewayCounters, gatewayMetrics, newGatewayCounters } from "./counters.ts";
-import { Errands } from "./errands.ts";
-import { FoundSessions } from "./found-sessions.ts";
 import { GivenAnswers } from "./given-answers.ts";
 import type { Answer, ChatCall, EventsCall, GatewayAnswers, StopCall } from "./http/answers.ts";
-import { LiveSessions } from "./live-sessions.ts";
 import { contextOf, type Facts, type FreshReason, type Match, matchRequest } from "./matching.ts";
 import { Names, newId } from "./names.ts";
 import { lineageOf, type LineMessage, type ListedModel } from "./openai/index.ts";
 import { GATEWAY_LIMITS, type GatewayLimits, type GatewayOptions } from "./options.ts";
-import { Replays, told } from "./replay.ts";
-import { LIMITS } from "../protocol/limits.ts";
-import { noMessages, noModel } from "./refusals.ts";
-import { resumeAnswer, runningAnswer } from "./resumption.ts";
-import { Retries } from "./retries.ts";
+import { noMessages, noModel, otherAnswer } from "./refusals.ts";
 import { turnRequest } from "./requests.ts";
+import { Retries } from "./retries.ts";
 import { bodiesFor, sayAgain } from "./said-results.ts";
 import { SealedRows } from "./sealed-rows.ts";
-import type { Environment } from "../transport/environment.ts";
-import { Session, type SessionContext } from "./session.ts";
-import { newSession, checkpointOf, type SessionRecord } from "./session-record.ts";
+import { canTake, isDoubtful } from "./session.ts";
+import type { SessionDriver } from "./session-driver.ts";
+import { checkpointOf, newSession, type SessionRecord } from "./session-record.ts";
 import { SessionStore } from "./session-store.ts";
+import { Sessions } from "./sessions.ts";
 
 /** Longer than a stream takes to be read back, shorter than a client waits. */
 const CATCH_UP_MS = 5_000;
@@ -46,99 +44,66 @@ export class Gateway implements GatewayAnswers {
   readonly counters: GatewayCounters = newGatewayCounters();
   readonly #options: GatewayOptions;
   readonly #limits: GatewayLimits;
-  readonly #names: Names;
   readonly #store: SessionStore;
   readonly #given: GivenAnswers;
   readonly #retries: Retries;
-  readonly #environment: Environment;
-  readonly #sessionContext: SessionContext;
-  readonly #live: LiveSessions;
-  readonly #found: FoundSessions;
-  readonly #errands: Errands;
-  readonly #replays: Replays;
+  readonly #sessions: Sessions;
+  readonly #tasks: BackgroundTasks;
+  readonly #log: AnswerLog;
 
   constructor(options: GatewayOptions) {
+    const { tables, sealer, onBug, clientOf, environment, workspace } = options;
     this.#options = options;
     this.#limits = { ...GATEWAY_LIMITS, ...options.limits };
-    this.#names = new Names(options.secret);
-    this.#environment = options.environment;
-    const { tables, sealer, onBug } = options;
     const { graceMs } = this.#limits;
-    // With reuse off nobody comes back to a session, but retries.
+    // With reuse off only retries ask for a session again.
     const sessionTtlMs = options.isReusing === false ? graceMs : this.#limits.sessionTtlMs;
-    const [names, environment] = [this.#names, this.#environment];
+    const limits = { ...this.#limits, sessionTtlMs };
+    const names = new Names(options.secret);
     const rows = new SealedRows({ tables, sealer, onDamaged: onBug });
+    const tasks = new BackgroundTasks(onBug);
     const given = new GivenAnswers({ rows, names, now: () => environment.now() });
+    const store = new SessionStore({ rows, given, names, ttlMs: sessionTtlMs });
+    const { counters } = this;
+    this.#tasks = tasks;
     this.#given = given;
-    this.#store = new SessionStore({ rows, given, names, ttlMs: sessionTtlMs });
-    const errands = new Errands(onBug);
-    this.#errands = errands;
-    this.#retries = new Retries({ given, names, limits: this.#limits, errands, environment });
-    const counters = this.counters;
-    this.#live = new LiveSessions({ store: this.#store, limits: this.#limits, counters, errands });
-    this.#replays = new Replays({
-      clientOf: options.clientOf,
-      names,
-      environment,
-      // What the pump has not made durable yet is not told to anybody.
-      settled: async (streamId, eventId) => this.#live.get(streamId)?.turn.told(eventId),
-    });
-    this.#sessionContext = {
-      store: this.#store,
-      names: this.#names,
-      workspace: options.workspace,
-      graceMs,
-      sessionTtlMs,
-      environment,
-      onBug,
-      onParking: (session) => this.#live.makeRoom(session),
-      onAbandoned: (session) => this.#live.giveUp(session, "abandoned"),
-      onExpired: (session) => this.#live.giveUp(session, "expired"),
-      onOver: (session) => this.#forget(session),
-    };
-    const { clientOf } = options;
-    const [store, live, context] = [this.#store, this.#live, this.#sessionContext];
-    this.#found = new FoundSessions({ store, given, live, clientOf, context, counters, errands });
+    this.#store = store;
+    this.#retries = new Retries({ given, names, limits: this.#limits, tasks, environment });
+    this.#log = new AnswerLog({ clientOf, names, environment });
+    const parts = { clientOf, workspace, onBug, store, given, names };
+    this.#sessions = new Sessions({ ...parts, limits, environment, counters, tasks });
   }
 
   /** Takes up what was open when the process ended, as far as it is wanted. */
   async start(): Promise<void> {
     await this.#given.learn();
-    await this.#found.start();
-    this.#live.makeRoom();
+    await this.#sessions.start();
   }
 
-  /** Lets go of everything; the next start takes it up again. Behind it nothing here asks the disk any more. */
-  async close(): Promise<void> {
-    this.#found.close();
-    // What was on its way in may still bring a session, and one that is let go leaves something to do.
-    while (this.#live.all.length > 0 || !this.#errands.isIdle) {
-      const open = this.#live.all;
-      for (const session of open) session.leave();
-      await Promise.all(open.map(({ turn }) => Promise.all([turn.over, turn.stream.ended])));
-      await this.#errands.done();
-    }
+  /** Lets go of everything; the next start takes it up again. After that the gateway asks the disk nothing more. */
+  close(): Promise<void> {
+    return this.#sessions.close();
   }
 
-  /** Now and then: what nobody will ask for again goes. */
+  /** Deletes expired sessions, responses and blobs; resolves with the number of blobs. */
   async cleanUp(blobs: ClientBlobStore): Promise<number> {
     this.#given.forgetEnded();
-    const { tables } = this.#options;
-    return this.#awaited(cleanUp({ tables, store: this.#store, blobs, nowMs: this.#environment.now() }));
+    const { tables, environment } = this.#options;
+    return this.#awaited(cleanUp({ tables, store: this.#store, blobs, nowMs: environment.now() }));
   }
 
   get sessions(): readonly SessionRecord[] {
-    return this.#live.all.map(({ record }) => record);
+    return this.#sessions.all.map(({ record }) => record);
   }
 
-  /** Responses that are being told. */
+  /** Responses in progress. */
   get readers(): number {
-    return this.#live.all.reduce((sum, { turn }) => sum + turn.readers, 0);
+    return this.#sessions.all.reduce((sum, { memory }) => sum + memory.readers, 0);
   }
 
   metrics(): string {
     const generating = this.sessions.filter(({ state }) => state === "generating").length;
-    return gatewayMetrics(this.counters, this.#live.parked, generating);
+    return gatewayMetrics(this.counters, this.#sessions.parked, generating);
   }
 
   models(): readonly ListedModel[] {
@@ -155,9 +120,9 @@ export class Gateway implements GatewayAnswers {
     );
   }
 
-  /** A close waits for it. What goes wrong is its caller's to know. */
+  /** `close` waits for the work. What goes wrong is its caller's to know. */
   #awaited<Result>(work: Promise<Result>): Promise<Result> {
-    this.#errands.run(work.catch(() => undefined));
+    this.#tasks.run(work.catch(() => undefined));
     return work;
   }
 
@@ -187,91 +152,77 @@ export class Gateway implements GatewayAnswers {
 
   async #match(facts: Facts): Promise<Match> {
     if (this.#options.isReusing === false) return { kind: "fresh", reason: "reuse_off" };
-    const match = await matchRequest(this.#live, facts);
+    const match = await matchRequest(this.#sessions, facts);
     if (match.kind !== "results") return match;
-    const session = this.#live.get(match.session.answer.streamId);
+    const session = this.#sessions.get(facts.principal, match.session.answer.streamId);
     if (session === undefined) return { kind: "fresh", reason: "lost" };
     if (match.session.steps >= this.#limits.turnStepsMax) return { kind: "fresh", reason: "long_turn" };
-    // Another process may have said them, and died before it could write that down; told twice they would be heard twice.
-    if (match.said.length > 0 && session.isDoubtful) return { kind: "fresh", reason: "lost" };
+    if (match.said.length > 0 && isDoubtful(session.state)) return { kind: "fresh", reason: "lost" };
     // After a restart the stream is still being read back.
-    if (session.isWaitingAt(match.session)) await session.turn.paused(CATCH_UP_MS);
-    return session.isWaitingAt(match.session) && session.turn.isPaused
+    if (canTake(session.state, match.session)) await session.until(() => session.isPaused, CATCH_UP_MS);
+    return session.isPaused && canTake(session.state, match.session)
       ? match
       : { kind: "fresh", reason: "busy" };
   }
 
-  /** The tool results go into the open stream, and its answer goes on. Undefined when it cannot. */
+  /** The tool results go into the open stream, which continues with the next answer. Undefined when it cannot. */
   async #continueTurn(
     call: ChatCall,
     facts: Facts,
     match: Extract<Match, { kind: "results" }>,
   ): Promise<Answer | undefined> {
-    const session = this.#live.get(match.session.answer.streamId);
-    if (session === undefined || !session.isWaitingAt(match.session)) return undefined;
-    session.isBusy = true;
+    const { answer, head } = match.session;
+    const session = this.#sessions.get(facts.principal, answer.streamId);
+    if (session === undefined || !canTake(session.state, match.session)) return undefined;
+    void session.feed({ kind: "take" });
     try {
       const bodies = await bodiesFor(call, session, match);
-      // Results that came in ahead of a crash may have brought it to its end meanwhile.
-      if (!session.isWaiting || session.record.head !== match.session.head) return undefined;
-      if (session.turn.isOver || bodies.some(({ length }) => length > LIMITS.chunkBytesMax)) return undefined;
+      // Results that came in ahead of a crash may have brought the turn to its end meanwhile.
+      if (session.state.at !== "parked" || session.record.head !== head) return undefined;
+      if (bodies.some(({ length }) => length > LIMITS.chunkBytesMax)) return undefined;
       return await this.#sendResults(call, facts, session, bodies, match.said.length > 0);
     } catch (cause) {
       // Whatever ended the stream meanwhile is not the client's affair.
       if (cause instanceof HoldfastError) return undefined;
       throw cause;
     } finally {
-      session.isBusy = false;
+      void session.feed({ kind: "release" });
     }
   }
 
-  /**
-   * What the session does now is known before the stream can say anything about it. It is durable before the results are: after a crash in
-   * between, their retry finds it and says them again, which does no harm (A8). The user's words would be told twice: they come first.
-   */
   async #sendResults(
     call: ChatCall,
-    { lineage }: Facts,
-    session: Session,
+    { principal, lineage }: Facts,
+    session: SessionDriver,
     bodies: readonly Uint8Array[],
     hasWords: boolean,
   ): Promise<Answer> {
-    const { stream, lastPause } = session.turn;
-    const { model, answer: before } = session.record;
-    const { includeUsage } = call.request;
+    const { model, answer: before, sessionId } = session.record;
+    const { memory } = session;
     const answer = answerRef(
-      { streamId: before.streamId, model, fromEvent: lastPause, includeUsage },
-      this.#environment.now(),
+      {
+        streamId: before.streamId,
+        model,
+        fromEvent: memory.pausedAt ?? memory.fromEvent,
+        includeUsage: call.request.includeUsage,
+      },
+      this.#options.environment.now(),
     );
-    const { keys, writes } = await this.#retries.rows(call, answer, session.record.sessionId);
-    // Its time may have come meanwhile.
-    if (!session.isWaiting) throw new HoldfastError("stream_ended", "the session has ended");
-    session.isDoubtful = false;
-    session.turn.beginAnswer(lastPause);
-    session.record = {
-      ...session.record,
-      state: "generating",
-      answer,
-      requestHead: lineage.whole,
-      head: "",
-      pending: [],
-      answered: hasWords ? [] : session.record.pending,
-      responses: [...keys],
-      parkedMax: call.parkedMax,
-      historyBytes: call.bodyBytes,
-      updatedMs: this.#environment.now(),
-    };
-    const reading = this.#reading(session);
+    const { keys: responses, writes } = await this.#retries.rows(call, answer, sessionId);
+    // The session may have expired meanwhile.
+    if (session.state.at !== "parked") throw new HoldfastError("stream_ended", "the session has ended");
+    const { parkedMax, bodyBytes: historyBytes, signal } = call;
+    const results = { answer, requestHead: lineage.whole, hasWords, responses, parkedMax, historyBytes };
+    const said = session.results(results, { bodies, writes });
+    const response = this.#respond({ principal, answer, signal, memory: session.memory });
     try {
-      const send = (): Promise<unknown> => Promise.all(bodies.map((body) => stream.send(body)));
-      if (hasWords) await send();
-      await session.save(writes, hasWords ? {} : { behind: send });
+      await said;
     } catch (cause) {
-      reading.delivered(false);
+      response.delivered(false);
       throw cause;
     }
     this.counters.continuedTurns++;
-    return reading;
+    return response;
   }
 
   async #fresh(call: ChatCall, facts: Facts, reason: FreshReason): Promise<Answer> {
@@ -282,62 +233,64 @@ export class Gateway implements GatewayAnswers {
   }
 
   /** A stream for the next turn, if the principal may have one more. */
-  async #open(call: ChatCall, facts: Facts, beginning: Beginning): Promise<Answer> {
-    const leaveRoom = this.#live.reserve(facts.principal);
-    return this.#begin(call, facts, beginning, leaveRoom).finally(leaveRoom);
+  async #open(call: ChatCall, facts: Facts, { session: before, messages }: Beginning): Promise<Answer> {
+    const { principal, model, context, lineage, request } = facts;
+    const { environment } = this.#options;
+    const [streamId, createdMs] = [newId(environment), environment.now()];
+    const { includeUsage } = request;
+    const session = this.#sessions.begin(
+      newSession({
+        sessionId: newId(environment),
+        principal,
+        model,
+        conversationId: before?.conversationId ?? newId(environment),
+        answer: answerRef({ streamId, model, fromEvent: 0, includeUsage }, createdMs),
+        context,
+        requestHead: lineage.whole,
+        parkedMax: call.parkedMax,
+        historyBytes: call.bodyBytes,
+        responses: [],
+        checkpoint: before?.checkpoint ?? "",
+        createdMs,
+      }),
+    );
+    try {
+      return await this.#begin(call, session, messages);
+    } catch (cause) {
+      // Does nothing to a session whose stream was opened.
+      void session.feed({ kind: "unopened" });
+      throw cause;
+    }
   }
 
-  async #begin(
-    call: ChatCall,
-    { principal, model, context, lineage, request }: Facts,
-    { session, messages }: Beginning,
-    leaveRoom: () => void,
-  ): Promise<Answer> {
-    const { client, blobs } = this.#options.clientOf(principal);
-    const conversationId = session?.conversationId ?? newId(this.#environment);
-    const before = session === undefined ? undefined : checkpointOf(session);
-    const ownKinds = this.#options.workspace?.kinds ?? [];
+  async #begin(call: ChatCall, session: SessionDriver, messages: readonly LineMessage[]): Promise<Answer> {
+    const { clientOf, workspace } = this.#options;
+    const { request, signal } = call;
+    const { principal, model, conversationId, answer, sessionId } = session.record;
+    const { client, blobs } = clientOf(principal);
+    const before = checkpointOf(session.record);
+    const ownKinds = workspace?.kinds ?? [];
     const turn = { request, model, conversationId, before, messages, ownKinds };
     const { first, kept } = turnRequest(blobs, turn);
     let isLost = false;
-    // Whether or not the stream opens: `save` is told as well.
+    // Whether or not the stream opens; `save` fails with it as well.
     kept.catch(() => (isLost = true));
-    const idempotencyKey = newId(this.#environment);
-    const sessionId = newId(this.#environment);
-    const { includeUsage } = request;
-    const nowMs = this.#environment.now();
-    const answer = answerRef({ streamId: idempotencyKey, model, fromEvent: 0, includeUsage }, nowMs);
-    const { keys, writes } = await this.#retries.rows(call, answer, sessionId);
-    const stream = await client.open({ idempotencyKey, first, isFresh: true });
-    const record = newSession({
-      sessionId,
-      principal,
-      model,
-      conversationId,
-      answer,
-      context,
-      requestHead: lineage.whole,
-      parkedMax: call.parkedMax,
-      historyBytes: call.bodyBytes,
-      responses: [...keys],
-      checkpoint: session?.checkpoint ?? "",
-      createdMs: nowMs,
-    });
-    const live = new Session(this.#sessionContext, record, { stream, blobs, isResumed: false });
-    this.#live.add(live);
-    leaveRoom();
-    this.#live.admit(live);
-    const reading = this.#reading(live);
+    const { keys: responses, writes } = await this.#retries.rows(call, answer, sessionId);
+    const stream = await client.open({ idempotencyKey: answer.streamId, first, isFresh: true });
+    void session.feed({ kind: "opened", responses });
+    session.attach(stream);
+    this.#sessions.admit(session);
+    const response = this.#respond({ principal, answer, signal, memory: session.memory });
     try {
       // From here on a retry finds the answer, also after a restart, and with it everything that the stream may ask for.
-      await live.save(writes, { needed: kept });
+      await session.save(writes, { needed: kept });
     } catch (cause) {
-      // Without its history it is a conversation that nothing can go on from: the retry gets another one.
-      if (isLost) this.#errands.run(live.stop());
-      reading.delivered(isLost);
+      // Without its history the conversation cannot be continued: the retry gets another one.
+      if (isLost) this.#tasks.run(session.feed({ kind: "end", why: "no_history" }));
+      response.delivered(isLost);
       throw cause;
     }
-    return reading;
+    return response;
   }
 
   /** The answer that this request got before, when it is a retry and the answer can still be had. */
@@ -346,55 +299,72 @@ export class Gateway implements GatewayAnswers {
     if (before === undefined) return undefined;
     const { principal, signal } = call;
     const { streamId, fromEvent } = before;
-    await this.#found.takeUp(principal, streamId);
-    const session = this.#live.get(streamId);
-    if (session?.turn.fromEvent === fromEvent) await sayAgain(call, session);
-    // Of what the log has of a step that begins anew, nothing is told.
-    await session?.turn.caughtUp(CATCH_UP_MS);
+    const session = await this.#awake(principal, streamId, (found) => sayAgain(call, found, fromEvent));
     // A retry may ask for the usage where the request before did not.
     const answer = { ...before, includeUsage: call.request.includeUsage };
-    const turn = session?.turn.fromEvent === fromEvent && !session.turn.isOver ? session.turn : undefined;
-    if (turn !== undefined && (turn.canGoOnFrom(fromEvent) || !turn.isPaused)) {
+    if (session?.memory.fromEvent === fromEvent && session.memory.holds(fromEvent)) {
       this.counters.attached++;
-      const parts = { replays: this.#replays, retries: this.#retries };
-      return runningAnswer(parts, turn, { principal, answer, seenThrough: fromEvent, signal });
+      return this.#respond({ principal, answer, signal, memory: session.memory });
     }
-    const range = { streamId, fromEvent, seenThrough: fromEvent };
-    const deltas = await this.#replays.whole(principal, range, signal);
-    if (deltas === undefined) return undefined;
+    const whole = await this.#log.whole({ principal, answer, signal });
+    if (whole === undefined) return undefined;
     this.counters.replayed++;
-    return responseOf(answer, told(deltas), this.#retries.responding(answer));
+    return responseOf(answer, whole, this.#retries.responding(answer));
   }
 
-  #reading({ turn, record: { answer } }: Session): Answer {
-    return responseOf(answer, turn.read(), this.#retries.responding(answer));
+  /** A response that reads the answer behind what its client has seen. */
+  #respond(
+    read: Omit<AnswerRead, "seenThrough" | "answer"> & { answer: AnswerRef; seenThrough?: number },
+  ): Answer {
+    const { answer, seenThrough = answer.fromEvent } = read;
+    return responseOf(answer, this.#log.read({ ...read, seenThrough }), this.#retries.responding(answer));
+  }
+
+  /** The principal's session of that stream, resumed if it slept. What a step that begins anew has said before is known by then. */
+  async #awake(
+    principal: string,
+    streamId: string,
+    onFound: (session: SessionDriver) => Promise<void> = async () => undefined,
+  ): Promise<SessionDriver | undefined> {
+    await this.#sessions.wake(principal, streamId);
+    const session = this.#sessions.get(principal, streamId);
+    if (session === undefined) return undefined;
+    await onFound(session);
+    await session.until(() => session.state.at !== "resuming", CATCH_UP_MS);
+    return this.#sessions.get(principal, streamId);
   }
 
   events(call: EventsCall): Promise<Answer> {
     return this.#awaited(this.#resumed(call));
   }
 
-  async #resumed(call: EventsCall): Promise<Answer> {
-    await this.#found.takeUp(call.principal, call.streamId);
-    const parts = { live: this.#live, store: this.#store, replays: this.#replays, retries: this.#retries };
-    return resumeAnswer({ ...parts, catchUpMs: CATCH_UP_MS, now: () => this.#environment.now() }, call);
+  /**
+   * A stream has an answer for each request of a tool loop. Without an id the latest is meant. An id names its answer: one of another answer is
+   * refused, because the rest of the latest would not continue what that client has.
+   */
+  async #resumed({ principal, streamId, after, signal }: EventsCall): Promise<Answer> {
+    const session = await this.#awake(principal, streamId);
+    const kept = session?.record ?? (await this.#store.byStream(principal, streamId));
+    await this.#retries.recall(kept?.responses ?? []);
+    // The session may have begun its next answer meanwhile.
+    const answer =
+      (session?.record ?? kept)?.answer ?? (await this.#loggedAnswer({ principal, streamId, after, signal }));
+    if (after !== undefined && after.answer !== answer.fromEvent) throw otherAnswer();
+    const seenThrough = after?.eventId ?? answer.fromEvent;
+    const memory = session === undefined || session.state.at === "gone" ? undefined : session.memory;
+    const isAhead =
+      memory !== undefined && seenThrough > memory.lastEvent && session?.state.at !== "resuming";
+    if (isAhead) throw placeAhead();
+    return this.#respond({ principal, answer, seenThrough, signal, memory });
+  }
+
+  /** Of a stream whose session is gone: what its log says. Whether the usage was asked for is forgotten, so it is left out. */
+  async #loggedAnswer({ principal, streamId, after, signal }: EventsCall): Promise<AnswerRef> {
+    const logged = await this.#log.latest(principal, streamId, { named: after?.answer, signal });
+    return answerRef({ ...logged, streamId, includeUsage: false }, this.#options.environment.now());
   }
 
   stop({ principal, streamId }: StopCall): Promise<void> {
-    const session = this.#live.get(streamId);
-    const isOwn = session?.record.principal === principal;
-    return this.#awaited(isOwn ? session.stop() : this.#found.stop(principal, streamId));
-  }
-
-  /** Its journal has served: what is read again is read from the server's log. */
-  #forget(session: Session): void {
-    const { record, turn } = session;
-    const { streamId } = record.answer;
-    this.#live.remove(session);
-    // Without an outcome it was let go, and is taken up again.
-    const forgotten = turn.stream.ended.then((outcome) =>
-      outcome === undefined ? undefined : this.#options.clientOf(record.principal).client.forget(streamId),
-    );
-    this.#errands.run(forgotten);
+    return this.#awaited(this.#sessions.stop(principal, streamId));
   }
 }

@@ -6,6 +6,7 @@
  * Memory decides, and the rows follow it: they are for the process after this one. Nearly all requests are new, so what is not in memory is
  * not looked for on the disk. What earlier processes left behind is known by its name from the start, and read when it is asked for.
  */
+import { KeyedQueue } from "../async/keyed-queue.ts";
 import type { TableWrite } from "../store/table-store.ts";
 import { afterRestart, type Delivery, together } from "./delivery.ts";
 import { NAME_CHARS, type Names } from "./names.ts";
@@ -20,8 +21,8 @@ const GONE_MAX = 256;
 /** Clocks differ a little; a name that is kept for longer costs a look at the disk. */
 const NAMES_KEPT_MS = 60 * 60_000;
 
-/** A response that tells an answer. */
-export interface Telling {
+/** A response with an answer, in progress or ended. */
+export interface GivenResponse {
   delivery: Delivery;
 }
 
@@ -29,14 +30,12 @@ export class GivenAnswer {
   readonly key: string;
   readonly record: ResponseRecord;
   isRetried: boolean;
-  /** What an earlier process knew; undefined as soon as this one tells it. */
+  /** What an earlier process knew; undefined as soon as this one gives it. */
   before: Delivery | undefined;
   /** Since it was asked for last: what became of an earlier response does not matter any more. */
-  tellings = new Set<Telling>();
-  /** Not before the end of its last telling. */
+  responses = new Set<GivenResponse>();
+  /** Not before its last response has ended. */
   expiresMs: number;
-  /** Its writes, one after the other. */
-  written: Promise<unknown> = Promise.resolve();
 
   constructor(key: string, record: ResponseRecord, expiresMs: number, before?: Delivery) {
     this.key = key;
@@ -47,7 +46,7 @@ export class GivenAnswer {
   }
 
   get delivery(): Delivery | undefined {
-    return together([...this.tellings].map(({ delivery }) => delivery)) ?? this.before;
+    return together([...this.responses].map(({ delivery }) => delivery)) ?? this.before;
   }
 
   get isKeyed(): boolean {
@@ -68,8 +67,10 @@ export interface GivenAnswersOptions {
 
 export class GivenAnswers {
   readonly #options: GivenAnswersOptions;
+  /** Of each answer, one after the other. */
+  readonly #writes = new KeyedQueue();
   readonly #byBody = new Map<string, GivenAnswer[]>();
-  /** By the id of the response, which the answer keeps whenever it is told. */
+  /** By the id of the response, which the answer keeps however often it is given. */
   readonly #byAnswer = new Map<string, GivenAnswer>();
   /** Those that nothing is open of, by the time at which they end. */
   readonly #settled = new Set<GivenAnswer>();
@@ -127,7 +128,7 @@ export class GivenAnswers {
     return this.#byAnswer.get(responseId);
   }
 
-  /** An answer that is about to be told, with the write that makes it findable after a crash. */
+  /** An answer that is about to be given, with the write that makes it findable after a crash. */
   async begin(body: string, record: ResponseRecord, ttlMs: number): Promise<TableWrite> {
     const key = this.#keyOf(body, record);
     this.#add(new GivenAnswer(key, record, this.#options.now() + ttlMs));
@@ -140,9 +141,7 @@ export class GivenAnswers {
 
   /** Writes down what became of it. */
   async save(given: GivenAnswer, ttlMs: number): Promise<void> {
-    const saved = given.written.then(() => this.#write(given, ttlMs));
-    given.written = saved.catch(() => undefined);
-    await saved;
+    await this.#writes.run(given.key, () => this.#write(given, ttlMs));
   }
 
   async #write(given: GivenAnswer, ttlMs: number): Promise<void> {
@@ -154,16 +153,16 @@ export class GivenAnswers {
     await this.#options.rows.batch([put, ...this.#gone.splice(0).map(deletion)]);
   }
 
-  /** A response tells it: it stays as long as that takes. */
-  told(given: GivenAnswer): Telling {
-    const telling: Telling = { delivery: "open" };
-    given.tellings.add(telling);
+  /** A response with it is in progress: it stays as long as that takes. */
+  respond(given: GivenAnswer): GivenResponse {
+    const response: GivenResponse = { delivery: "open" };
+    given.responses.add(response);
     given.expiresMs = Infinity;
     this.#settled.delete(given);
-    return telling;
+    return response;
   }
 
-  /** No response tells it any more: it can be asked for again for a while. */
+  /** No response with it is in progress: it can be asked for again for a while. */
   settle(given: GivenAnswer, ttlMs: number): void {
     const nowMs = this.#options.now();
     given.expiresMs = nowMs + ttlMs;
@@ -205,7 +204,7 @@ export class GivenAnswers {
     return keys.map(deletion);
   }
 
-  /** Now and then: answers that were begun and never told, and names of rows that have ended. */
+  /** Drops answers that were begun and never given, and names of rows that have ended. Called with each clean-up. */
   forgetEnded(): void {
     const endedMs = this.#options.now() - NAMES_KEPT_MS;
     for (const given of this.#byAnswer.values()) if (given.expiresMs < endedMs) this.#drop(given);

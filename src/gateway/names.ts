@@ -1,9 +1,9 @@
 /**
  * Names that tell nothing: of rows in the gateway's tables, and of tool calls towards clients.
  *
- * All are keyed hashes. A plain hash of a prompt in a table would let whoever reads the disk try out prompts (E4); a
- * tool call id that meant something could be forged. Tool call ids follow from the stream and the exec, so a replay says the same
- * ones without anybody having written them down.
+ * All are keyed hashes. A plain hash of a prompt in a table would let a reader of the disk try out prompts (E4); a
+ * tool call id that meant something could be forged. Tool call ids follow from the stream and the exec, so a replay has the same
+ * ones and no table of them is needed.
  */
 import { createHmac, createSecretKey, type KeyObject } from "node:crypto";
 import type { Environment } from "../transport/environment.ts";

@@ -30,7 +30,7 @@ export interface GatewayOptions {
   readonly limits?: Partial<GatewayLimits>;
   /** Off: every request is a stream of its own (HOLDFAST_SESSION_REUSE=0). Default: on. */
   readonly isReusing?: boolean;
-  /** Time, timers and randomness. */
+  /** Time, timers and random ids. */
   readonly environment: Environment;
   readonly onBug: (bug: unknown) => void;
 }
@@ -42,7 +42,7 @@ export interface GatewayLimits {
   readonly openStreamsMax: number;
   /** What the sessions that wait for tool results may hold, of all principals; one may have half. */
   readonly parkedBytesMax: number;
-  /** How long an answer that nobody reads goes on, so that a retry can come to it. */
+  /** How long an answer without a reader is generated on, so that a retry can attach to it. */
   readonly graceMs: number;
   /** Tool results continue a turn of fewer model calls than this; the server ends one at 200. */
   readonly turnStepsMax: number;

@@ -1,5 +1,5 @@
 /**
- * Execs that are not the OpenAI client's: an agent that edits a file reads it first, and such a read is nobody's tool call.
+ * Execs that are not the OpenAI client's: an agent that edits a file reads it first, and such a read is no tool call of the client.
  *
  * With a workspace the gateway reads for itself; without one it says that it cannot, so that no turn waits for ever. Only what has no
  * effects is carried out here, so it needs no journal: asked again after a restart it is read again.

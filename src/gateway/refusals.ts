@@ -1,4 +1,4 @@
-/** What the gateway refuses by itself, each with what to do about it. */
+/** The refusals of the gateway itself, each with what to do about it. */
 import { GatewayError } from "./openai/index.ts";
 
 export function noModel(name: string): GatewayError {
@@ -30,6 +30,6 @@ export function tooManyOpen(): GatewayError {
 
 export function otherAnswer(): GatewayError {
   const message =
-    "This Last-Event-ID is of another answer of the stream. Ask without it: the latest answer is told from its beginning.";
+    "This Last-Event-ID is of another answer of the stream. Ask without it to get the latest answer from its beginning.";
   return new GatewayError({ status: 409, type: "invalid_request_error", code: "other_answer", message });
 }

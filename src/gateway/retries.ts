@@ -6,10 +6,11 @@
  *
  * Requests of one name are taken one after the other: two at once would both find nothing, and be generated twice.
  */
+import { KeyedQueue } from "../async/keyed-queue.ts";
 import type { TableWrite } from "../store/table-store.ts";
-import type { Environment } from "../transport/environment.ts";
 import { choose, type DeliveryNews, step } from "./delivery.ts";
-import type { Errands } from "./errands.ts";
+import type { Environment } from "../transport/environment.ts";
+import type { BackgroundTasks } from "./background-tasks.ts";
 import type { GivenAnswer, GivenAnswers } from "./given-answers.ts";
 import type { Answer, ChatCall } from "./http/answers.ts";
 import type { Names } from "./names.ts";
@@ -28,20 +29,20 @@ export interface RetryParts {
   readonly given: GivenAnswers;
   readonly names: Names;
   readonly limits: RetryLimits;
-  readonly errands: Errands;
+  readonly tasks: BackgroundTasks;
   readonly environment: Pick<Environment, "after">;
 }
 
 type Request = Pick<ChatCall, "principal" | "bodyHash" | "idempotencyKey" | "saysRetry">;
 
-/** Where a response reports what becomes of it. */
+/** How a response reports what becomes of it. */
 export type Delivered = Required<Pick<Answer, "delivered" | "arrived">>;
 
 export const NO_DELIVERY: Delivered = { delivered: () => undefined, arrived: () => undefined };
 
 export class Retries {
   readonly #parts: RetryParts;
-  readonly #turns = new Map<string, Promise<void>>();
+  readonly #turns = new KeyedQueue();
 
   constructor(parts: RetryParts) {
     this.#parts = parts;
@@ -50,21 +51,8 @@ export class Retries {
   /** One at a time for each Idempotency-Key, and for each body. */
   inTurn<Result>(request: Request, run: () => Promise<Result>): Promise<Result> {
     const named = this.#keyName(request);
-    const inBodysTurn = (): Promise<Result> => this.#inTurnOf(this.#bodyName(request), run);
-    return named === undefined ? inBodysTurn() : this.#inTurnOf(named, inBodysTurn);
-  }
-
-  async #inTurnOf<Result>(name: string, run: () => Promise<Result>): Promise<Result> {
-    const before = this.#turns.get(name);
-    const { promise: over, resolve } = Promise.withResolvers<void>();
-    this.#turns.set(name, over);
-    try {
-      await before;
-      return await run();
-    } finally {
-      resolve();
-      if (this.#turns.get(name) === over) this.#turns.delete(name);
-    }
+    const inBodysTurn = (): Promise<Result> => this.#turns.run(this.#bodyName(request), run);
+    return named === undefined ? inBodysTurn() : this.#turns.run(named, inBodysTurn);
   }
 
   /** The answer that this request is to get again. Throws when its Idempotency-Key was for another request. */
@@ -91,7 +79,7 @@ export class Retries {
     const { given, limits } = this.#parts;
     answer.isRetried = true;
     answer.before = undefined;
-    answer.tellings = new Set();
+    answer.responses = new Set();
     await given.save(answer, limits.sessionTtlMs);
   }
 
@@ -110,22 +98,22 @@ export class Retries {
     return { keys: writes.map(({ key }) => key), writes };
   }
 
-  /** The answers of these rows, also when an earlier process gave them: what becomes of their responses counts. */
+  /** Reads the answers of these rows into memory, so that what becomes of their next responses counts. */
   async recall(keys: readonly string[]): Promise<void> {
     for (const key of keys) await this.#parts.given.ofBody(key);
   }
 
-  /** A response is being written. */
+  /** A response with this answer begins. */
   responding({ responseId }: AnswerRef): Delivered {
-    const { given, errands } = this.#parts;
+    const { given, tasks } = this.#parts;
     const answer = given.ofAnswer(responseId);
     // It is past the time in which an equal request could be a retry of it.
     if (answer === undefined) return NO_DELIVERY;
-    const telling = given.told(answer);
+    const response = given.respond(answer);
     const learn = (news: DeliveryNews): void => {
-      telling.delivery = step(telling.delivery, news);
-      const isCurrent = answer.tellings.has(telling) && given.ofAnswer(responseId) === answer;
-      if (isCurrent) errands.run(this.#settle(answer));
+      response.delivery = step(response.delivery, news);
+      const isCurrent = answer.responses.has(response) && given.ofAnswer(responseId) === answer;
+      if (isCurrent) tasks.run(this.#settle(answer));
     };
     return { delivered: (isWhole) => learn(isWhole ? "whole" : "broken"), arrived: learn };
   }

@@ -9,26 +9,29 @@ import type { ChatCall } from "./http/answers.ts";
 import { resultsOf } from "./matching.ts";
 import { splitRequest } from "./openai/index.ts";
 import { resultBodies, type SaidResults } from "./requests.ts";
-import type { Session } from "./session.ts";
+import { owesResults } from "./session.ts";
+import type { SessionDriver } from "./session-driver.ts";
 
-/** The chunks that say it; what is large is put beside the stream first. */
+/** The chunks with the results; large content is put beside the stream first. */
 export function bodiesFor(
   { request }: ChatCall,
-  { turn: { stream } }: Session,
+  session: SessionDriver,
   said: SaidResults,
 ): Promise<readonly Uint8Array[]> {
-  return resultBodies(said, { options: request.options, upload: (bytes) => stream.putBlob(bytes) });
+  return resultBodies(said, {
+    options: request.options,
+    upload: async (bytes) => session.openStream.putBlob(bytes),
+  });
 }
 
-/** `call` is a retry of the request that the session answers. */
-export async function sayAgain(call: ChatCall, session: Session): Promise<void> {
-  const { turn, record, isDoubtful } = session;
-  if (!isDoubtful || turn.isOver || record.answered.length === 0) return;
-  session.isDoubtful = false;
+/** `call` is a retry of the request whose answer begins after that event. */
+export async function sayAgain(call: ChatCall, session: SessionDriver, fromEvent: number): Promise<void> {
+  const { record, state, memory } = session;
+  if (memory.fromEvent !== fromEvent || !owesResults(state)) return;
+  void session.feed({ kind: "repeated" });
   const results = resultsOf(record.answered, splitRequest(call.request.messages).results);
   try {
-    const bodies = await bodiesFor(call, session, { results, said: [] });
-    await Promise.all(bodies.map((body) => turn.stream.send(body)));
+    await session.say(await bodiesFor(call, session, { results, said: [] }));
   } catch (cause) {
     // The stream is over: it needs no results any more.
     if (!(cause instanceof HoldfastError)) throw cause;

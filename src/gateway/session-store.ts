@@ -5,7 +5,7 @@
  *     gateway_index      by tool call id, and by lineage: which session it is
  *
  * A record and its index rows change in one batch, so a request that finds a session finds it as it is. Rows end by
- * themselves; a session that nobody comes back for costs nothing for long.
+ * themselves, so a session without its client costs nothing for long.
  */
 import type { TableWrite } from "../store/table-store.ts";
 import type { GivenAnswers } from "./given-answers.ts";

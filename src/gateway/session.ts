@@ -1,183 +1,323 @@
 /**
- * One session in this process: its record, its stream, and the clocks that end it.
+ * One session of the gateway: what it does, and what follows from each thing that happens to it. Pure: `sessions.ts` and
+ * `session-driver.ts` carry the effects out.
+ *
+ * | at         | what it is                                          | left by                                                          |
+ * | ---------- | --------------------------------------------------- | ---------------------------------------------------------------- |
+ * | fresh      | its stream is being opened                          | `opened` to generating, `unopened` to gone                       |
+ * | sleeping   | a start found its answer cut off; no stream is open | `wanted` to resuming, `end` and `clock` to ending, `leave` to gone |
+ * | resuming   | its stream is read back                             | `restarted` to generating, `paused`, `end`, `clock`, `lost`, `over` |
+ * | generating | an answer is under way                              | `paused` to parked, finished or ending, `end`, `clock`, `over`   |
+ * | parked     | it waits for tool results                           | `results` to generating, `paused`, `end`, `clock`, `over`        |
+ * | finished   | its turn is complete                                | `end` to ending, `over` to gone                                  |
+ * | ending     | its turn is being aborted, or failed                | `over` and `lost` to gone                                        |
+ * | gone       | nothing of it runs here                             |                                                                  |
+ *
+ * `end` and `clock` lead to ending wherever no other state is named, `over` and `lost` to gone. `take` and `release` put a request in the hand of a
+ * parked session, one at a time. Without a reader a clock runs: the grace period for an answer, the session's time for one that waits.
+ *
+ * Invariant: a session has its rows on the disk before a client can have a tool call of it, and ending removes them exactly once.
  */
-import { toBinary } from "@bufbuild/protobuf";
-import { type ConversationState, ConversationStateSchema } from "../protocol/messages.ts";
-import { LiveTurn, type LiveTurnOptions, type Pause } from "./live-turn.ts";
-import type { Workspace } from "./own-execs.ts";
-import { named } from "./replay.ts";
-import type { Names } from "./names.ts";
+import type { AnswerRef } from "./answer-ref.ts";
 import { type AnswerDelta, answerLine, chain, levelled } from "./openai/index.ts";
-import type { SessionRecord } from "./session-record.ts";
-import type { SessionStore } from "./session-store.ts";
-import type { TableWrite } from "../store/table-store.ts";
-import type { Environment } from "../transport/environment.ts";
+import type { PendingCall, SessionRecord } from "./session-record.ts";
 
-export interface SessionContext {
-  readonly store: SessionStore;
-  readonly names: Names;
-  readonly workspace: Workspace | undefined;
-  readonly graceMs: number;
-  readonly sessionTtlMs: number;
-  readonly environment: Pick<Environment, "now" | "after">;
-  readonly onBug: (bug: unknown) => void;
-  /** It is about to wait for tool results. */
-  readonly onParking: (session: Session) => void;
-  readonly onAbandoned: (session: Session) => void;
-  readonly onExpired: (session: Session) => void;
-  readonly onOver: (session: Session) => void;
+/** Which process took the request that the session answers. An earlier one may have died before all of it was in the stream. */
+type Taken = "here" | "earlier";
+
+interface Kept {
+  readonly record: SessionRecord;
 }
 
-/** What belongs before and behind a record on the disk. */
-export interface SaveOrder {
-  /** Durable before it, and before everything that is saved after it. */
-  readonly needed?: Promise<void>;
-  /** Begun so that nothing of it is durable before the record. */
-  readonly behind?: () => Promise<unknown>;
+interface Open extends Kept {
+  /** Responses that read the answer. */
+  readonly readers: number;
 }
 
-export class Session {
-  record: SessionRecord;
-  readonly turn: LiveTurn;
-  readonly #context: SessionContext;
-  /** One request at a time. */
-  isBusy = false;
-  /** Another process took the request that is being answered, and may have died before all of it was in the stream. */
-  isDoubtful: boolean;
-  #cancelTimer = (): void => undefined;
-  #writing: Promise<unknown> = Promise.resolve();
-  #isRemoved = false;
+export type State =
+  | (Kept & { readonly at: "fresh" | "sleeping" })
+  | (Open & { readonly at: "resuming" | "generating"; readonly taken: Taken })
+  | (Open & { readonly at: "parked"; readonly taken: Taken; readonly request: "none" | "in_hand" })
+  | (Open & { readonly at: "finished" })
+  | (Open & { readonly at: "ending"; readonly why: EndReason; readonly rows: Rows })
+  | (Kept & { readonly at: "gone"; readonly rows: Rows });
 
-  constructor(
-    context: SessionContext,
-    record: SessionRecord,
-    turn: Pick<LiveTurnOptions, "stream" | "blobs" | "isResumed">,
-  ) {
-    this.#context = context;
-    this.record = record;
-    this.isDoubtful = turn.isResumed;
-    this.turn = new LiveTurn({
-      ...turn,
-      fromEvent: record.answer.fromEvent,
-      settle: (pause, checkpoint) => this.#settle(pause, checkpoint),
-      onOver: () => this.#over(),
-      workspace: context.workspace,
-      environment: context.environment,
-      onBug: context.onBug,
-    });
-    this.turn.onReaders = () => this.#watch();
-    this.#watch();
-  }
+/** What of it is on the disk. */
+type Rows = "kept" | "removed";
 
-  /** Whether it still waits at the pause that was looked at. */
-  isWaitingAt(seen: SessionRecord): boolean {
-    const { answer, head } = this.record;
-    const isThere = answer.fromEvent === seen.answer.fromEvent && head === seen.head;
-    return this.isWaiting && isThere && !this.isBusy;
-  }
+/** Why a session ends before its client is done with it. */
+export type EndReason = "stopped" | "evicted" | "expired" | "abandoned" | "failed" | "no_room" | "no_history";
 
-  /** For the results of tools, and nobody is about to end it. */
-  get isWaiting(): boolean {
-    return this.record.state === "parked" && !this.#isRemoved;
-  }
+/** A request with tool results, taken up by the session that waits for them. */
+export interface TakenResults {
+  readonly answer: AnswerRef;
+  /** The lineage with the request. */
+  readonly requestHead: string;
+  /** The user said something along with the results. */
+  readonly hasWords: boolean;
+  readonly responses: readonly string[];
+  readonly parkedMax: number | undefined;
+  readonly historyBytes: number;
+}
 
-  /** Its turn is being stopped, or came to no good end. */
-  get isEnding(): boolean {
-    return this.#isRemoved;
-  }
+export type Pause = Extract<AnswerDelta, { kind: "calls" | "ended" }>;
 
-  /** Judged by the clock, as its rows are: a machine that slept has missed the timer. */
-  waitsFor(toolId: string): boolean {
-    const { pending, updatedMs } = this.record;
-    const { environment, sessionTtlMs } = this.#context;
-    if (this.#isRemoved || environment.now() - updatedMs >= sessionTtlMs) return false;
-    return pending.some((call) => call.toolId === toolId);
-  }
-
-  /** Stops the turn for good; what waits for it is told. */
-  async stop(): Promise<void> {
-    this.#cancelTimer();
-    await this.#remove({ withResponses: true });
-    await this.turn.stream.abort();
-  }
-
-  /** Saves the record as it is when its turn comes, so an older state never takes the place of a newer one. */
-  save(more: readonly TableWrite[] = [], { needed, behind }: SaveOrder = {}): Promise<void> {
-    return this.#inTurn(async () => {
-      await needed;
-      if (this.#isRemoved) await behind?.();
-      else await this.#context.store.save(this.record, more, behind);
-    });
-  }
-
-  #remove(what: { readonly withResponses: boolean }): Promise<void> {
-    this.#isRemoved = true;
-    return this.#inTurn(() => this.#context.store.remove(this.record, what));
-  }
-
-  #inTurn(write: () => Promise<void>): Promise<void> {
-    const written = this.#writing.then(write);
-    this.#writing = written.catch(() => undefined);
-    return written;
-  }
-
-  /** Lets go of the stream without ending it. */
-  leave(): void {
-    this.#cancelTimer();
-    this.turn.stream.leave();
-  }
-
-  /** An answer that nobody reads, and a pause that nobody ends, are given up after a while. */
-  #watch(): void {
-    this.#cancelTimer();
-    const { environment, graceMs, sessionTtlMs, onAbandoned, onExpired } = this.#context;
-    if (this.turn.isOver || this.turn.readers > 0) return;
-    const isParked = this.record.state === "parked";
-    const giveUp = (): void => (isParked ? onExpired : onAbandoned)(this);
-    this.#cancelTimer = environment.after(isParked ? sessionTtlMs : graceMs, giveUp);
-  }
-
-  /** What a later request needs is durable before the client is told anything that could bring it. */
-  async #settle(pause: Pause, checkpoint: ConversationState | undefined): Promise<AnswerDelta> {
-    const { names } = this.#context;
-    const delta = named(pause, names, this.record.answer.streamId);
-    if (pause.kind === "ended" && (pause.reason !== "completed" || checkpoint === undefined)) {
-      // What failed is tried again, not told again; what has a finish has not failed for its client. And without a checkpoint there is
-      // nothing to go on from.
-      const hasFailed = pause.reason !== "completed" && pause.finish === undefined;
-      await this.#remove({ withResponses: hasFailed });
-      return delta;
+export type Input =
+  /** `responses`: the rows by which a retry finds the answer. */
+  | { readonly kind: "opened"; readonly responses: readonly string[] }
+  | { readonly kind: "unopened" | "wanted" | "restarted" | "take" | "release" | "repeated" }
+  | { readonly kind: "clock" | "lost" | "leave" | "over" }
+  /** `checkpoint`: the conversation after the turn, encoded; undefined when the turn left none. */
+  | {
+      readonly kind: "paused";
+      readonly pause: Pause;
+      readonly checkpoint: string | undefined;
+      readonly nowMs: number;
     }
-    if (pause.kind === "calls") this.#context.onParking(this);
-    const head = chain(this.record.requestHead, levelled(answerLine(pause)));
-    this.record = {
-      ...this.record,
-      head,
-      state: pause.kind === "calls" ? "parked" : "finished",
-      pending: delta.kind === "calls" ? delta.calls.map(pendingOf) : [],
-      answered: [],
-      steps: delta.kind === "calls" ? delta.step : 0,
-      checkpoint: checkpoint === undefined ? this.record.checkpoint : encodeState(checkpoint),
-      updatedMs: this.#context.environment.now(),
-    };
-    await this.save();
-    this.#watch();
-    return delta;
-  }
+  | { readonly kind: "results"; readonly results: TakenResults; readonly nowMs: number }
+  | { readonly kind: "readers"; readonly count: number }
+  | { readonly kind: "end"; readonly why: EndReason };
 
-  #over(): void {
-    this.#cancelTimer();
-    this.#context.onOver(this);
+export type Clock = "grace" | "ttl" | "none";
+
+export type Effect =
+  /** Attaches to the stream as its writer, and reads it back. */
+  | { readonly kind: "resume" }
+  | { readonly kind: "clock"; readonly clock: Clock }
+  | { readonly kind: "count"; readonly why: EndReason }
+  /** Sessions end that there is no room for beside this one. */
+  | { readonly kind: "make_room" }
+  | { readonly kind: "save" }
+  /** Another answer begins. Results that are said twice do no harm (A8), so the record goes first; the user's words would be heard twice. */
+  | { readonly kind: "continue"; readonly order: "record_first" | "results_first" }
+  /** Readers that wait for more are refused. */
+  | { readonly kind: "refuse_readers" }
+  /** The answers that it gave are not given again. */
+  | { readonly kind: "forget_answers" }
+  | { readonly kind: "remove"; readonly withResponses: boolean }
+  /** Stops the turn for good. */
+  | { readonly kind: "abort" }
+  /** Lets go of the stream without ending it. */
+  | { readonly kind: "leave" }
+  | { readonly kind: "forget_journal" };
+
+type Step = readonly [State, readonly Effect[]];
+
+const NOTHING: readonly Effect[] = [];
+
+/** A session whose stream is about to be opened. */
+export function begin(record: SessionRecord): State {
+  return { at: "fresh", record };
+}
+
+/** A session that a start finds. One that waits for tool results costs nothing and is resumed; an answer that was cut off sleeps (G7). */
+export function find(record: SessionRecord): Step {
+  if (record.state !== "parked") return [{ at: "sleeping", record }, [{ kind: "clock", clock: "grace" }]];
+  const state: State = { at: "resuming", record, readers: 0, taken: "earlier" };
+  return [state, [{ kind: "clock", clock: "ttl" }, { kind: "resume" }]];
+}
+
+export function step(state: State, input: Input): Step {
+  const [next, effects] = react(state, input);
+  const clock = clockOf(next);
+  return [next, clock === clockOf(state) ? effects : [{ kind: "clock", clock }, ...effects]];
+}
+
+function react(state: State, input: Input): Step {
+  switch (input.kind) {
+    case "opened": {
+      if (state.at !== "fresh") return [state, NOTHING];
+      const record = { ...state.record, responses: [...input.responses] };
+      return [{ at: "generating", record, readers: 0, taken: "here" }, NOTHING];
+    }
+    case "unopened":
+      return state.at === "fresh" ? [{ ...state, at: "gone", rows: "kept" }, NOTHING] : [state, NOTHING];
+    case "wanted": {
+      if (state.at !== "sleeping") return [state, NOTHING];
+      return [{ ...state, at: "resuming", readers: 0, taken: "earlier" }, [{ kind: "resume" }]];
+    }
+    case "restarted":
+      // The log of a turn that waits may show older steps that began anew.
+      return state.at === "resuming" && state.record.state === "generating"
+        ? [{ ...state, at: "generating" }, NOTHING]
+        : [state, NOTHING];
+    case "paused":
+      return paused(state, input.pause, input.checkpoint, input.nowMs);
+    case "take":
+      return state.at === "parked" ? [{ ...state, request: "in_hand" }, NOTHING] : [state, NOTHING];
+    case "release":
+      return state.at === "parked" ? [{ ...state, request: "none" }, NOTHING] : [state, NOTHING];
+    case "results":
+      return continued(state, input.results, input.nowMs);
+    case "repeated":
+      return owesResults(state) ? [{ ...state, taken: "here" }, NOTHING] : [state, NOTHING];
+    case "readers":
+      return isOpen(state) ? [{ ...state, readers: input.count }, NOTHING] : [state, NOTHING];
+    case "clock":
+      return clockOf(state) === "none"
+        ? [state, NOTHING]
+        : end(state, clockOf(state) === "ttl" ? "expired" : "abandoned");
+    case "end":
+      return end(state, input.why);
+    case "lost":
+      return [
+        { at: "gone", record: state.record, rows: "removed" },
+        [{ kind: "remove", withResponses: false }],
+      ];
+    case "leave":
+      if (state.at === "sleeping") return [{ ...state, at: "gone", rows: "kept" }, NOTHING];
+      return [state, isOpen(state) ? [{ kind: "leave" }] : NOTHING];
+    case "over":
+      return [{ at: "gone", record: state.record, rows: rowsOf(state) }, [{ kind: "forget_journal" }]];
   }
 }
 
-function pendingOf(
-  call: Extract<AnswerDelta, { kind: "calls" }>["calls"][number],
-): SessionRecord["pending"][number] {
+/** The answer is complete. What a later request needs is saved before the client has anything that could bring it. */
+function paused(state: State, pause: Pause, checkpoint: string | undefined, nowMs: number): Step {
+  if (state.at === "ending" && state.rows === "kept")
+    return [{ ...state, rows: "removed" }, [{ kind: "remove", withResponses: true }]];
+  if (state.at !== "resuming" && state.at !== "generating" && state.at !== "parked") return [state, NOTHING];
+  const { readers, taken } = state;
+  if (pause.kind === "ended" && (pause.reason !== "completed" || checkpoint === undefined)) {
+    // A failed answer may be retried; an answer that ended with a finish_reason may not. Without a checkpoint no turn can follow.
+    const withResponses = pause.reason !== "completed" && pause.finish === undefined;
+    const ending: State = { at: "ending", why: "failed", rows: "removed", record: state.record, readers };
+    return [ending, [{ kind: "remove", withResponses }]];
+  }
+  const record: SessionRecord = {
+    ...state.record,
+    state: pause.kind === "calls" ? "parked" : "finished",
+    head: chain(state.record.requestHead, levelled(answerLine(pause))),
+    pending: pause.kind === "calls" ? pause.calls.map(pendingOf) : [],
+    answered: [],
+    steps: pause.kind === "calls" ? pause.step : 0,
+    checkpoint: checkpoint ?? state.record.checkpoint,
+    updatedMs: nowMs,
+  };
+  if (pause.kind === "ended") return [{ at: "finished", record, readers }, [{ kind: "save" }]];
+  const request = state.at === "parked" ? state.request : "none";
+  return [{ at: "parked", record, readers, taken, request }, [{ kind: "make_room" }, { kind: "save" }]];
+}
+
+function pendingOf(call: Extract<Pause, { kind: "calls" }>["calls"][number]): PendingCall {
   const { callId, execId, id, providerToolCallId } = call;
   return { toolId: callId, execId, id, toolCallId: providerToolCallId };
 }
 
-function encodeState(state: ConversationState): string {
-  return Buffer.from(toBinary(ConversationStateSchema, state)).toString("base64");
+function continued(state: State, results: TakenResults, nowMs: number): Step {
+  if (state.at !== "parked") return [state, NOTHING];
+  const { answer, requestHead, hasWords, responses, parkedMax, historyBytes } = results;
+  const record: SessionRecord = {
+    ...state.record,
+    state: "generating",
+    answer,
+    requestHead,
+    head: "",
+    pending: [],
+    answered: hasWords ? [] : state.record.pending,
+    responses: [...responses],
+    parkedMax,
+    historyBytes,
+    updatedMs: nowMs,
+  };
+  const order = hasWords ? "results_first" : "record_first";
+  return [{ at: "generating", record, readers: 0, taken: "here" }, [{ kind: "continue", order }]];
+}
+
+function end(state: State, why: EndReason): Step {
+  const { record } = state;
+  switch (state.at) {
+    case "sleeping":
+      // Its rows stay until the abort is durable: a start after a crash finds it again.
+      return [
+        { at: "ending", why, rows: "kept", record, readers: 0 },
+        [{ kind: "count", why }, { kind: "forget_answers" }, { kind: "abort" }],
+      ];
+    case "resuming":
+    case "generating":
+    case "parked":
+    case "finished":
+      return [
+        { at: "ending", why, rows: "removed", record, readers: state.readers },
+        [
+          { kind: "count", why },
+          ...(why === "no_room" ? [{ kind: "refuse_readers" } as const] : []),
+          { kind: "remove", withResponses: true },
+          { kind: "abort" },
+        ],
+      ];
+    case "ending":
+      // Whoever asks for the stop is answered when it is durable.
+      return [state, why === "stopped" ? [{ kind: "abort" }] : NOTHING];
+    case "fresh":
+    case "gone":
+      // A client cannot name a stream that is not open yet.
+      return [state, NOTHING];
+  }
+}
+
+/** An answer without a reader, and a session without its client, end after a while. */
+function clockOf(state: State): Clock {
+  switch (state.at) {
+    case "sleeping":
+      return "grace";
+    case "resuming":
+    case "generating":
+    case "parked":
+      if (state.readers > 0) return "none";
+      return state.record.state === "parked" ? "ttl" : "grace";
+    case "fresh":
+    case "finished":
+    case "ending":
+    case "gone":
+      return "none";
+  }
+}
+
+type OpenState = Exclude<State, { readonly at: "fresh" | "sleeping" | "gone" }>;
+
+/** It has a stream, or is about to. */
+function isOpen(state: State): state is OpenState {
+  return state.at !== "fresh" && state.at !== "sleeping" && state.at !== "gone";
+}
+
+/** Once they are removed, nothing of it is saved any more. */
+export function rowsOf(state: State): Rows {
+  return state.at === "ending" || state.at === "gone" ? state.rows : "kept";
+}
+
+/** It counts as an open stream of its principal. */
+export function isCounted({ at }: State): boolean {
+  return at !== "ending" && at !== "gone";
+}
+
+/** It waits for tool results: it holds memory and costs no tokens. */
+export function isWaiting({ at, record }: State): boolean {
+  return at === "parked" || (at === "resuming" && record.state === "parked");
+}
+
+/** It may end to make room for another session of its principal. */
+export function canMakeRoom(state: State): boolean {
+  if (state.at === "parked") return state.request === "none";
+  return state.at === "sleeping" || isWaiting(state);
+}
+
+/** No request is in its hand, and it still waits where it was looked at. */
+export function canTake(state: State, seen: SessionRecord): boolean {
+  if (!isWaiting(state) || (state.at === "parked" && state.request === "in_hand")) return false;
+  const { answer, head } = state.record;
+  return answer.fromEvent === seen.answer.fromEvent && head === seen.head;
+}
+
+/** Another process may have said the user's words, and died before it wrote that down: they would be heard twice. */
+export function isDoubtful(state: State): boolean {
+  return state.at === "resuming" || (state.at === "parked" && state.taken === "earlier");
+}
+
+/** The results of the request that it answers may have died with the process that took it: a retry says them again. */
+export function owesResults(
+  state: State,
+): state is Extract<State, { readonly at: "resuming" | "generating" }> {
+  const isAnswering = state.at === "resuming" || state.at === "generating";
+  return isAnswering && state.taken === "earlier" && state.record.answered.length > 0;
 }

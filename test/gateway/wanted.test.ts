@@ -126,6 +126,38 @@ test("G7: a session that waits for tool results is taken up at once, and its tur
   assert.equal(next.streamId, looked.streamId);
 });
 
+test("E8: answers that sleep after a restart count as open streams, and the oldest of them makes room first", async (t) => {
+  const openStreamsMax = 3;
+  const model = new PacedModel((call) =>
+    lastTold(call).startsWith("Look")
+      ? [{ tool: "look", args: {} }]
+      : ["Half of it ", () => new Promise(() => undefined)],
+  );
+  const world = await World.begin(t, model, { limits: { openStreamsMax } });
+  const looked = await new Exchange(world.url, bodyOf([user("Look")])).reply();
+  const asleep: string[] = [];
+  for (const name of ["older", "younger"]) {
+    world.nowMs += 1_000;
+    const cut = new Exchange(world.url, bodyOf([user(name)]));
+    await cut.until("Half");
+    asleep.push(await cut.streamId());
+  }
+  await world.restart();
+  const [older = "", younger = ""] = asleep;
+  const open = (): readonly string[] => world.gateway.sessions.map(({ answer }) => answer.streamId);
+  assert.deepEqual(open().toSorted(), [looked.streamId, older, younger].toSorted());
+  const next = new Exchange(world.url, bodyOf([user("next")]));
+  await next.until("Half");
+  await until(() => open().length === openStreamsMax, "one has made room");
+  assert.deepEqual(open().toSorted(), [looked.streamId, younger, await next.streamId()].toSorted());
+  assert.equal(world.gateway.counters.evicted, 1);
+  const second = new Exchange(world.url, bodyOf([user("second")]));
+  await second.until("Half");
+  await until(() => !open().includes(younger), "the other sleeper has made room");
+  assert.ok(open().includes(looked.streamId), "the session that waits for tools was spared");
+  assert.equal(world.model.calls.length, 5, "no model was called to end what slept");
+});
+
 for (const wish of ["its end", "its events"]) {
   test(`a gateway that closes while a client asks for ${wish} asks the disk nothing more behind that`, async (t) => {
     const world = await begin(t);

@@ -74,7 +74,7 @@ export const MUTATIONS: readonly Mutation[] = [
     test: "over HTTP/1 a shutdown tells open answers to come back",
     patches: [
       {
-        file: "src/gateway/http/telling.ts",
+        file: "src/gateway/http/response-progress.ts",
         from: "finished steps are kept, and a step that was cut off is generated again",
         to: "its answer is kept",
       },

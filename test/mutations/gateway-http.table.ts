@@ -11,9 +11,14 @@ export const MUTATIONS: readonly Mutation[] = [
     test: "a tool loop's second answer is what is told of a stream",
     patches: [
       {
-        file: "src/gateway/resumption.ts",
-        from: "const { fromEvent } = answer;",
-        to: "const fromEvent = 0 * answer.fromEvent;",
+        file: "src/gateway/gateway.ts",
+        from: "(session?.record ?? kept)?.answer ??",
+        to: "firstOf((session?.record ?? kept)?.answer) ??",
+      },
+      {
+        file: "src/gateway/gateway.ts",
+        from: "/** Of a conversation that is there",
+        to: "function firstOf(answer: AnswerRef | undefined) {\n  return answer === undefined ? answer : { ...answer, fromEvent: 0 };\n}\n\n/** Of a conversation that is there",
       },
     ],
   },
@@ -23,9 +28,9 @@ export const MUTATIONS: readonly Mutation[] = [
     test: "a tool loop's second answer is what is told of a stream",
     patches: [
       {
-        file: "src/gateway/resumption.ts",
-        from: "if (after !== undefined && after.answer !== fromEvent) throw otherAnswer();",
-        to: "if (after !== undefined && after.answer > fromEvent) throw otherAnswer();",
+        file: "src/gateway/gateway.ts",
+        from: "if (after !== undefined && after.answer !== answer.fromEvent) throw otherAnswer();",
+        to: "if (after !== undefined && after.answer > answer.fromEvent) throw otherAnswer();",
       },
     ],
   },
@@ -59,7 +64,7 @@ export const MUTATIONS: readonly Mutation[] = [
     test: "the latest answer is told when its session is forgotten",
     patches: [
       {
-        file: "src/gateway/replay.ts",
+        file: "src/gateway/stream-events.ts",
         from: "model = begun;",
         to: "model = begun.slice(0, 0);",
       },
@@ -71,7 +76,7 @@ export const MUTATIONS: readonly Mutation[] = [
     test: "the latest answer is told when its session is forgotten",
     patches: [
       {
-        file: "src/gateway/replay.ts",
+        file: "src/gateway/stream-events.ts",
         from: "return last.fromEvent === named ? last : (asked ?? last);",
         to: "return last.fromEvent === named ? (asked ?? last) : last;",
       },
@@ -83,9 +88,9 @@ export const MUTATIONS: readonly Mutation[] = [
     test: "resumed after a kill, by who saw some of the attempt that died",
     patches: [
       {
-        file: "src/gateway/resumption.ts",
-        from: "through: turn.heardThrough",
-        to: "through: turn.heardThrough * Infinity",
+        file: "src/gateway/answer-log.ts",
+        from: "const through = memory?.lastEvent ?? Infinity;",
+        to: "const through = Infinity;",
       },
     ],
   },
@@ -93,7 +98,13 @@ export const MUTATIONS: readonly Mutation[] = [
     name: "who reads a running answer from the log does not count as a reader",
     file: EVENTS,
     test: "resumed after a kill, by who saw some of the attempt that died",
-    patches: [{ file: "src/gateway/live-turn.ts", from: "this.#present++;", to: "this.#present += 0;" }],
+    patches: [
+      {
+        file: "src/gateway/answer-log.ts",
+        from: "this.#leave = memory?.attend() ??",
+        to: "this.#leave = (memory?.holds(memory.fromEvent) === false ? memory.attend() : undefined) ??",
+      },
+    ],
   },
   {
     name: "E8: coming back to an answer uses up the API key's rate",
@@ -181,9 +192,9 @@ export const MUTATIONS: readonly Mutation[] = [
     test: "E8: one more answer than --open-streams says is 429",
     patches: [
       {
-        file: "src/gateway/live-sessions.ts",
-        from: "if (own.length + reserved >= openStreamsMax &&",
-        to: "if (own.length + reserved >= openStreamsMax * 100 &&",
+        file: "src/gateway/sessions.ts",
+        from: "if (this.#openOf(principal) >= openStreamsMax &&",
+        to: "if (this.#openOf(principal) >= openStreamsMax * 100 &&",
       },
     ],
   },
@@ -193,9 +204,33 @@ export const MUTATIONS: readonly Mutation[] = [
     test: "E8: streams that are being opened count as well",
     patches: [
       {
-        file: "src/gateway/live-sessions.ts",
-        from: "if (own.length + reserved >= openStreamsMax &&",
-        to: "if (own.length >= openStreamsMax &&",
+        file: "src/gateway/session.ts",
+        from: 'return at !== "ending" && at !== "gone";',
+        to: 'return at !== "ending" && at !== "gone" && at !== "fresh";',
+      },
+    ],
+  },
+  {
+    name: "E8: sessions that sleep after a restart do not count",
+    file: "test/gateway/wanted.test.ts",
+    test: "E8: answers that sleep after a restart count as open streams",
+    patches: [
+      {
+        file: "src/gateway/session.ts",
+        from: 'return at !== "ending" && at !== "gone";',
+        to: 'return at !== "ending" && at !== "gone" && at !== "sleeping";',
+      },
+    ],
+  },
+  {
+    name: "E8: a session that waits for tools ends before one that sleeps",
+    file: "test/gateway/wanted.test.ts",
+    test: "E8: answers that sleep after a restart count as open streams",
+    patches: [
+      {
+        file: "src/gateway/sessions.ts",
+        from: "isAwake(a) - isAwake(b) ||",
+        to: "isAwake(b) - isAwake(a) ||",
       },
     ],
   },
@@ -205,9 +240,9 @@ export const MUTATIONS: readonly Mutation[] = [
     test: "E8: a server elsewhere that has no room",
     patches: [
       {
-        file: "src/gateway/live-sessions.ts",
-        from: "session.turn.fail(tooManyOpen());\n      await session.stop();",
-        to: "",
+        file: "src/gateway/sessions.ts",
+        from: 'return session.feed({ kind: "end", why: "no_room" });',
+        to: "return;",
       },
     ],
   },
@@ -218,13 +253,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/gateway/session.ts",
-        from: 'if (pause.kind === "calls") this.#context.onParking(this);',
-        to: "",
-      },
-      {
-        file: "src/gateway/session.ts",
-        from: "await this.save();\n    this.#watch();",
-        to: 'await this.save();\n    if (pause.kind === "calls") this.#context.onParking(this);\n    this.#watch();',
+        from: '[{ kind: "make_room" }, { kind: "save" }]',
+        to: '[{ kind: "save" }, { kind: "make_room" }]',
       },
     ],
   },
@@ -232,7 +262,9 @@ export const MUTATIONS: readonly Mutation[] = [
     name: "B5: an id that was never sent has the whole answer",
     file: EVENTS,
     test: "B5: an id that was never sent is refused",
-    patches: [{ file: "src/gateway/replay.ts", from: "if (seenThrough > last) throw placeAhead();", to: "" }],
+    patches: [
+      { file: "src/gateway/answer-log.ts", from: "if (seenThrough > last) throw placeAhead();", to: "" },
+    ],
   },
   {
     name: "B5: an id that was never sent waits for what is never said",
@@ -240,8 +272,8 @@ export const MUTATIONS: readonly Mutation[] = [
     test: "B5: an id that was never sent is refused",
     patches: [
       {
-        file: "src/gateway/resumption.ts",
-        from: "if (!turn.mayHaveSaid(seenThrough)) throw placeAhead();",
+        file: "src/gateway/gateway.ts",
+        from: "if (isAhead) throw placeAhead();",
         to: "",
       },
     ],

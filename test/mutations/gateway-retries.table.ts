@@ -132,9 +132,9 @@ export const MUTATIONS: readonly Mutation[] = [
     test: "an answer that was read to its end at /events is not given to an equal request",
     patches: [
       {
-        file: "src/gateway/resumption.ts",
-        from: "responseOf(answer, deltas, retries.responding(answer))",
-        to: "responseOf(answer, deltas, { delivered: () => undefined, arrived: () => undefined })",
+        file: "src/gateway/gateway.ts",
+        from: "responseOf(answer, this.#log.read({ ...read, seenThrough }), this.#retries.responding(answer))",
+        to: "responseOf(answer, this.#log.read({ ...read, seenThrough }), read.seenThrough === undefined ? this.#retries.responding(answer) : { delivered: () => undefined, arrived: () => undefined })",
       },
     ],
   },
@@ -144,8 +144,8 @@ export const MUTATIONS: readonly Mutation[] = [
     test: "an answer that a kill cut off and its client read to its end at /events",
     patches: [
       {
-        file: "src/gateway/resumption.ts",
-        from: "await parts.retries.recall((session?.record ?? kept)?.responses ?? []);",
+        file: "src/gateway/gateway.ts",
+        from: "await this.#retries.recall(kept?.responses ?? []);",
         to: "",
       },
     ],
@@ -157,10 +157,14 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/gateway/gateway.ts",
-        from: "(turn.canGoOnFrom(fromEvent) || !turn.isPaused)",
-        to: "turn.canGoOnFrom(fromEvent)",
+        from: "(memory.holds(fromEvent) || memory.pausedAt === undefined)",
+        to: "memory.holds(fromEvent)",
       },
-      { file: "src/gateway/replay.ts", from: "const REPLAY_MS = 30_000;", to: "const REPLAY_MS = 3_000;" },
+      {
+        file: "src/gateway/answer-log.ts",
+        from: "const REPLAY_MS = 30_000;",
+        to: "const REPLAY_MS = 3_000;",
+      },
     ],
   },
   {
@@ -181,9 +185,9 @@ export const MUTATIONS: readonly Mutation[] = [
     test: "G7: asked once, killed twice, and no client: one call in all",
     patches: [
       {
-        file: "src/gateway/found-sessions.ts",
-        from: 'if (record.state === "parked") await',
-        to: 'if (record.state !== "finished") await',
+        file: "src/gateway/session.ts",
+        from: 'if (record.state !== "parked") return [{ at: "sleeping"',
+        to: 'if (record.state === "finished") return [{ at: "sleeping"',
       },
     ],
   },
@@ -194,8 +198,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/gateway/gateway.ts",
-        from: "await this.#found.takeUp(call.principal, call.streamId);",
-        to: "",
+        from: "const session = await this.#awake(principal, streamId);",
+        to: "const session = this.#sessions.get(principal, streamId);",
       },
     ],
   },
@@ -205,9 +209,9 @@ export const MUTATIONS: readonly Mutation[] = [
     test: "G7: an answer that was cut off ends without a call when its grace period is over",
     patches: [
       {
-        file: "src/gateway/found-sessions.ts",
-        from: "const isLeft = (await reader.ended) === undefined && reader.status.failure === undefined;\n    if (!isLeft) await this.#resume(record);",
-        to: "await reader.ended;",
+        file: "src/gateway/session-driver.ts",
+        from: 'return isLeft ? this.feed({ kind: "over" }) : this.#resume();',
+        to: 'return isLeft ? this.#resume() : this.feed({ kind: "over" });',
       },
     ],
   },

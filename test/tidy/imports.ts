@@ -23,6 +23,7 @@ interface Reach {
 
 /** Folder by folder, what it may import of ours besides itself. `cli` wires everything. */
 export const importTable: Readonly<Record<string, Reach | "anything">> = {
+  async: { may: [] },
   protocol: { may: [] },
   core: { may: ["protocol"] },
   turn: { may: ["protocol"] },
@@ -30,11 +31,11 @@ export const importTable: Readonly<Record<string, Reach | "anything">> = {
   sealing: { may: ["protocol"] },
   transport: { may: ["protocol"] },
   client: { may: ["core", "protocol", "sealing", "transport", "turn"] },
-  "client-node": { may: ["client", "store", "protocol", "sealing", "transport"] },
+  "client-node": { may: ["async", "client", "store", "protocol", "sealing", "transport"] },
   tools: { may: ["protocol", "turn"], types: ["client"] },
   server: { may: ["core", "protocol", "sealing", "store", "transport"] },
   agent: { may: ["core", "protocol", "turn"], types: ["server"] },
-  gateway: { may: ["client", "protocol", "turn"], types: ["sealing", "store", "transport"] },
+  gateway: { may: ["async", "client", "protocol", "turn"], types: ["sealing", "store", "transport"] },
   cli: "anything",
   web: { may: ["client"] },
 };
@@ -103,7 +104,16 @@ export function checkImportTable(file: Source): Violation[] {
 }
 
 const builtins = new Set(builtinModules);
-const browserFolders = new Set(["client", "core", "protocol", "transport", "turn", "sealing", "web"]);
+const browserFolders = new Set([
+  "async",
+  "client",
+  "core",
+  "protocol",
+  "transport",
+  "turn",
+  "sealing",
+  "web",
+]);
 const nodeFile = /^src\/(?:sealing|transport)\/(?:node(?:-[\w-]+)?\.ts$|node\/)/;
 
 /** Whether a file must run in a browser: its folder does, and it is no `node.ts` or `node-*.ts`. */

@@ -1,7 +1,7 @@
 /**
- * What the gateway's HTTP asks for: answers to requests, as deltas to be written down.
+ * What the gateway's HTTP asks for: answers to requests, as deltas to be written.
  *
- * Here ends what HTTP knows. Whether an answer is live, a retry that attached, or a replay makes no difference to who writes it.
+ * HTTP knows no more than this. Whether an answer is live, a retry that attached, or a replay makes no difference to the writer.
  */
 import type { Arrival } from "../../transport/node/exchange.ts";
 import type { AnswerDelta, ChatRequest, FramePlace, ListedModel } from "../openai/index.ts";
@@ -10,7 +10,7 @@ export interface GatewayAnswers {
   models(principal: string): readonly ListedModel[];
   /** The id of the model that a client means by a name; undefined when there is none. */
   modelId(name: string): string | undefined;
-  /** Resolves as soon as the request was accepted; rejects with what the client is told. */
+  /** Resolves as soon as the request was accepted; rejects with the failure that the client gets. */
   chat(call: ChatCall): Promise<Answer>;
   /** What follows the place in the stream's latest answer; deltas that end at once when nothing does. Rejects a place in another answer. */
   events(call: EventsCall): Promise<Answer>;
@@ -21,7 +21,7 @@ export interface GatewayAnswers {
 export interface ChatCall {
   readonly principal: string;
   readonly request: ChatRequest;
-  /** SHA-256 over what is asked, however it is to be told; hexadecimal. */
+  /** SHA-256 over what is asked, whether it is to be streamed or not; hexadecimal. */
   readonly bodyHash: string;
   readonly bodyBytes: number;
   /** The header `Idempotency-Key`. It names a request of this client, not a stream. */
@@ -50,12 +50,12 @@ export interface StopCall {
 
 export interface Answer {
   readonly streamId: string;
-  /** The same whenever this answer is told again. */
+  /** The same in every response with this answer. */
   readonly head: AnswerHead;
-  /** In order; they end after `calls` or `ended`. What they throw is told to the client. */
+  /** In order; they end after `calls` or `ended`. The client gets what they throw. */
   readonly deltas: AsyncIterable<AnswerDelta>;
   /**
-   * Told once, when the response is over. Whole: the last delta was written and all of the response handed to the system, be it a
+   * Called once, when the response is over. Whole: the last delta was written and all of the response handed to the system, be it a
    * success or the failure that the turn ended with. Not whole: the client hung up or was cut before, or `deltas` threw.
    */
   delivered(isWhole: boolean): void;

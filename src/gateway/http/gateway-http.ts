@@ -33,7 +33,7 @@ import { NO_PROVIDERS, type ProviderSide } from "./provider-side.ts";
 import { MethodNotAllowed, noUpgrade, type Route, routeOf, wrongBaseUrl } from "./routes.ts";
 import { type Asker, SaidRetries } from "./said-retries.ts";
 import { streamAnswer, type StreamedAnswer } from "./streamed-answer.ts";
-import { shuttingDown, Telling } from "./telling.ts";
+import { shuttingDown, ResponseProgress } from "./response-progress.ts";
 import { collectAnswer } from "./whole-answer.ts";
 
 export interface GatewayHttpOptions {
@@ -158,7 +158,7 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
     if (request.stream) {
       await streamAnswer(streamed, headers);
     } else {
-      const whole = await collectAnswer(call, answer, streamed.telling);
+      const whole = await collectAnswer(call, answer, streamed.progress);
       respondJson(call, whole, headers());
     }
   }
@@ -202,10 +202,10 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
 
   function begin({ mounted, call }: Visit, answer: Answer): StreamedAnswer {
     mounted.tell({ streamId: answer.streamId });
-    const telling = new Telling((error, cause) => report(mounted, error, cause));
-    call.onOver((isWhole) => answer.delivered(isWhole && telling.isTold));
-    call.onArrived((arrival) => telling.isTold && answer.arrived?.(arrival));
-    return { call, answer, telling, limits };
+    const progress = new ResponseProgress((error, cause) => report(mounted, error, cause));
+    call.onOver((isWhole) => answer.delivered(isWhole && progress.isComplete));
+    call.onArrived((arrival) => progress.isComplete && answer.arrived?.(arrival));
+    return { call, answer, progress, limits };
   }
 
   function visited(mounted: MountedCall): HttpCall {
@@ -221,7 +221,7 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
       const call = visited(mounted);
       serve(mounted, call)
         .catch((cause: unknown) => refuse(mounted, call, cause))
-        // A mistake in telling of a mistake costs this request, not the process.
+        // A mistake in progress of a mistake costs this request, not the process.
         .catch((bug: unknown) => {
           mounted.onBug(bug);
           call.destroy();
@@ -238,7 +238,7 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
   };
 }
 
-/** An answer that nobody waits for any more has not been delivered. */
+/** An answer whose client hung up before it was accepted has not been delivered. */
 async function accepted(call: HttpCall, asked: Promise<Answer>): Promise<Answer> {
   try {
     return await call.wait(asked);
@@ -267,7 +267,7 @@ function respondJson(call: HttpCall, body: object, headers: ResponseHeaders = {}
 
 function refuse(mounted: MountedCall, call: HttpCall, cause: unknown): void {
   if (cause instanceof CallEnded && cause.why === "hung_up") return;
-  const error = new Telling((told, why) => report(mounted, told, why)).failed(cause);
+  const error = new ResponseProgress((failure, why) => report(mounted, failure, why)).failed(cause);
   if (mounted.exchange.hasResponded) {
     call.destroy();
     return;
@@ -280,7 +280,7 @@ function refuse(mounted: MountedCall, call: HttpCall, cause: unknown): void {
   call.respond(error.status, headers, `${JSON.stringify(errorBody(error))}\n`);
 }
 
-/** The log names the error; what nobody foresaw is a bug of ours. */
+/** The log names the error; an unforeseen one is a bug of ours. */
 function report(mounted: MountedCall, error: GatewayError, cause: unknown): void {
   mounted.tell({ error: error.code ?? error.type });
   const isForeseen =

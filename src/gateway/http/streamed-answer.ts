@@ -17,15 +17,15 @@ import {
   sseFrame,
 } from "../openai/index.ts";
 import type { Answer } from "./answers.ts";
-import { lostAnswer, type Telling } from "./telling.ts";
+import { lostAnswer, type ResponseProgress } from "./response-progress.ts";
 import { CallEnded, type HttpCall } from "./http-call.ts";
 import type { HttpLimits } from "./http-limits.ts";
 
 export interface StreamedAnswer {
   readonly call: HttpCall;
   readonly answer: Answer;
-  readonly telling: Telling;
-  /** Where a client that comes back stands. */
+  readonly progress: ResponseProgress;
+  /** Where a client stands that reads the rest of an answer. */
   readonly after?: FramePlace | undefined;
   readonly limits: Pick<HttpLimits, "headHeldMs" | "heartbeatMs">;
 }
@@ -36,9 +36,9 @@ const SSE_HEADERS: ResponseHeaders = Object.freeze({
   "x-accel-buffering": "no",
 });
 
-/** Rejects with what is to be told by a status, when the response has not begun. Resolves when it is complete. */
+/** Rejects with the failure, for a status, when the response has not begun. Resolves when it is complete. */
 export async function streamAnswer(streamed: StreamedAnswer, headers: () => ResponseHeaders): Promise<void> {
-  const { call, answer, after, limits, telling } = streamed;
+  const { call, answer, after, limits, progress } = streamed;
   const chunks = new ChatChunks({ ...answer.head, ...(after === undefined ? {} : { after }) });
   const frames = new FrameWriter(call, () => chunks.heartbeat(), limits.heartbeatMs);
   const deltas = answer.deltas[Symbol.asyncIterator]();
@@ -50,7 +50,7 @@ export async function streamAnswer(streamed: StreamedAnswer, headers: () => Resp
   } catch (cause) {
     const isGone = cause instanceof CallEnded && cause.why === "hung_up";
     if (isGone || !call.exchange.hasResponded) throw cause;
-    frames.finish([chunks.error(telling.failed(cause))]);
+    frames.finish([chunks.error(progress.failed(cause))]);
   } finally {
     frames.stop();
     // Not waited for: what is under way in there may take its time.
@@ -61,7 +61,7 @@ export async function streamAnswer(streamed: StreamedAnswer, headers: () => Resp
 async function writeDeltas(
   chunks: ChatChunks,
   frames: FrameWriter,
-  { call, telling, after }: StreamedAnswer,
+  { call, progress, after }: StreamedAnswer,
   deltas: AsyncIterator<AnswerDelta>,
   first: First,
 ): Promise<void> {
@@ -70,7 +70,7 @@ async function writeDeltas(
     if (result.done === true) {
       if (after === undefined || next !== first.next) throw lostAnswer();
       // It had everything but the last word.
-      telling.isTold = true;
+      progress.isComplete = true;
       frames.finish([chunks.done()]);
       return;
     }
@@ -78,9 +78,9 @@ async function writeDeltas(
     const written = chunks.of(delta);
     if (chunks.isOver) {
       const error = endError(delta);
-      if (error !== undefined) telling.failed(error);
+      if (error !== undefined) progress.failed(error);
       // A response that parted from what it said before is broken off; every other end is the whole story.
-      telling.isTold = delta.kind !== "diverged";
+      progress.isComplete = delta.kind !== "diverged";
       frames.finish(chunks.isWhole ? [...written, chunks.done()] : written);
       return;
     }
@@ -90,10 +90,10 @@ async function writeDeltas(
 }
 
 /** A turn that fails before it has said anything. */
-function throwFailure(delta: AnswerDelta, telling: Telling): void {
+function throwFailure(delta: AnswerDelta, progress: ResponseProgress): void {
   const error = endError(delta);
   if (error === undefined) return;
-  telling.isTold = delta.kind === "ended";
+  progress.isComplete = delta.kind === "ended";
   throw error;
 }
 
@@ -104,7 +104,7 @@ interface First {
 
 /** Waits for the first content, so long at most; throws the failure that comes before it. */
 async function firstContent(
-  { call, telling, limits }: StreamedAnswer,
+  { call, progress, limits }: StreamedAnswer,
   deltas: AsyncIterator<AnswerDelta>,
 ): Promise<First> {
   const late = Promise.withResolvers<undefined>();
@@ -114,7 +114,7 @@ async function firstContent(
       const next = deltas.next();
       const early = await call.wait(Promise.race([next, late.promise]));
       if (early === undefined || early.done === true) return { next };
-      throwFailure(early.value, telling);
+      throwFailure(early.value, progress);
       // A step that begins anew shows nothing.
       if (early.value.kind !== "restarted") return { next };
     }

@@ -6,10 +6,14 @@
 import { AnswerCollector } from "../openai/index.ts";
 import type { Answer } from "./answers.ts";
 import type { HttpCall } from "./http-call.ts";
-import { lostAnswer, type Telling } from "./telling.ts";
+import { lostAnswer, type ResponseProgress } from "./response-progress.ts";
 
-/** Rejects with what is to be told by a status. */
-export async function collectAnswer(call: HttpCall, answer: Answer, telling: Telling): Promise<object> {
+/** Rejects with the failure, for a status. */
+export async function collectAnswer(
+  call: HttpCall,
+  answer: Answer,
+  progress: ResponseProgress,
+): Promise<object> {
   const collector = new AnswerCollector();
   const deltas = answer.deltas[Symbol.asyncIterator]();
   try {
@@ -19,8 +23,8 @@ export async function collectAnswer(call: HttpCall, answer: Answer, telling: Tel
       const { value } = result;
       collector.add(value);
       if (value.kind !== "calls" && value.kind !== "ended") continue;
-      // Whatever it ended with is what the client is told.
-      telling.isTold = true;
+      // Whatever it ended with is what the client gets.
+      progress.isComplete = true;
       return collector.completion(answer.head);
     }
   } finally {

@@ -1,21 +1,21 @@
 /**
- * What became of telling an answer: whether all of it was written down, and which failure was told.
+ * A response in progress: whether all of the answer was written, and which failure the client was given.
  *
  * Together with what the socket says this decides whether an identical request is a retry or a new question.
  */
 import { GatewayError, toGatewayError } from "../openai/index.ts";
 import { CallEnded } from "./http-call.ts";
 
-export class Telling {
-  /** The answer's last delta was written down, also as a failure. */
-  isTold = false;
+export class ResponseProgress {
+  /** The answer's last delta was written, also as a failure. */
+  isComplete = false;
   readonly #onFailure: (error: GatewayError, cause: unknown) => void;
 
   constructor(onFailure: (error: GatewayError, cause: unknown) => void) {
     this.#onFailure = onFailure;
   }
 
-  /** As the client is told of it. */
+  /** The error that the client is given. */
   failed(cause: unknown): GatewayError {
     const error = cause instanceof CallEnded ? cutByShutdown() : toGatewayError(cause);
     this.#onFailure(error, cause);

@@ -1,7 +1,7 @@
 /**
- * Work that no request waits for: its end is waited for when the gateway closes, because behind that there may be no disk any more.
+ * Work that no request waits for. `close` of the gateway waits for its end: after that the disk may be gone.
  */
-export class Errands {
+export class BackgroundTasks {
   readonly #onBug: (bug: unknown) => void;
   readonly #open = new Set<Promise<void>>();
 
@@ -22,7 +22,7 @@ export class Errands {
     return this.#open.size === 0;
   }
 
-  /** Of those that there are now. */
+  /** Resolves when the tasks that are open now have ended. */
   async done(): Promise<void> {
     await Promise.all(this.#open);
   }

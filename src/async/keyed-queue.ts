@@ -1,0 +1,24 @@
+/**
+ * Runs work one piece after the other for each key; pieces of different keys run at the same time.
+ *
+ * A piece that fails rejects for its own caller and does not stop the ones behind it. A key without work takes up no memory.
+ */
+export class KeyedQueue {
+  readonly #last = new Map<string, Promise<unknown>>();
+
+  async run<Result>(key: string, work: () => Promise<Result>): Promise<Result> {
+    const before = this.#last.get(key);
+    const turn = before === undefined ? work() : before.then(work, work);
+    this.#last.set(key, turn);
+    try {
+      return await turn;
+    } finally {
+      if (this.#last.get(key) === turn) this.#last.delete(key);
+    }
+  }
+
+  /** Resolves when everything that is queued now has ended, in whatever way. */
+  async settled(): Promise<void> {
+    await Promise.allSettled(this.#last.values());
+  }
+}

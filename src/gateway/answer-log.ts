@@ -1,0 +1,191 @@
+/**
+ * Serves an answer from any of its events on: live answers, retries, replays and `GET /v1/streams/{id}/events` are all read here.
+ *
+ * A reader projects the answer's events for itself. They come from memory while memory holds the reader's place, and otherwise from the
+ * stream's log; the reader cannot tell. What was said before it came is read first, without what was rolled back; what follows is given out as it comes,
+ * and a step that begins anew then is passed over as far as it says the same.
+ *
+ * Invariant: the end of an answer is given out only when it is settled, and with the tool call ids that clients know.
+ */
+import { HoldfastError } from "../protocol/errors.ts";
+import type { Environment } from "../transport/environment.ts";
+import type { AnswerRef } from "./answer-ref.ts";
+import type { AnswerMemory, HeardEvent } from "./answer-memory.ts";
+import type { Names } from "./names.ts";
+import { type AnswerDelta, project, projectRange } from "./openai/index.ts";
+import type { GatewayOptions } from "./options.ts";
+import {
+  answerEvents,
+  isPauseDelta,
+  latestAnswer,
+  type LoggedAnswer,
+  type StreamSource,
+} from "./stream-events.ts";
+
+/** Longer than any log takes to be read. */
+const REPLAY_MS = 30_000;
+
+export interface AnswerLogParts {
+  readonly clientOf: GatewayOptions["clientOf"];
+  readonly names: Names;
+  readonly environment: Pick<Environment, "after">;
+}
+
+export interface AnswerRead {
+  readonly principal: string;
+  readonly answer: Pick<AnswerRef, "streamId" | "fromEvent">;
+  /** What the reader has already. */
+  readonly seenThrough: number;
+  readonly signal: AbortSignal;
+  /** Of an answer that is under way here; undefined: only its log is known. */
+  readonly memory?: AnswerMemory | undefined;
+}
+
+export class AnswerLog {
+  readonly #parts: AnswerLogParts;
+
+  constructor(parts: AnswerLogParts) {
+    this.#parts = parts;
+  }
+
+  /** A reader of the answer. It counts as one of `memory` from now until it has the last delta or leaves. */
+  read(read: AnswerRead): AnswerReader {
+    return new AnswerReader((signal) => this.#deltas({ ...read, signal }), read);
+  }
+
+  /** The answer, once it is complete; undefined when it is no longer to be had. */
+  async whole(read: Omit<AnswerRead, "seenThrough">): Promise<AnswerReader | undefined> {
+    const late = new AbortController();
+    const cancel = this.#parts.environment.after(REPLAY_MS, () => late.abort());
+    const signal = AbortSignal.any([read.signal, late.signal]);
+    try {
+      const whole: AnswerDelta[] = [];
+      const seenThrough = read.answer.fromEvent;
+      for await (const delta of this.#deltas({ ...read, seenThrough, signal })) whole.push(delta);
+      return new AnswerReader(() => given(whole), { signal: read.signal });
+    } catch (cause) {
+      if (cause instanceof HoldfastError) return undefined;
+      throw cause;
+    } finally {
+      cancel();
+    }
+  }
+
+  /** The latest answer of a stream that is over; `named`: the one that its client means. */
+  latest(
+    principal: string,
+    streamId: string,
+    wanted: { readonly named: number | undefined; readonly signal: AbortSignal },
+  ): Promise<LoggedAnswer> {
+    return latestAnswer(this.#source(principal, streamId, wanted.signal), wanted.named);
+  }
+
+  async *#deltas(read: AnswerRead): AsyncGenerator<AnswerDelta, void> {
+    const { answer, seenThrough, signal, memory } = read;
+    const { streamId, fromEvent } = answer;
+    const through = memory?.lastEvent ?? Infinity;
+    const events = this.#events(read);
+    const known: HeardEvent[] = [];
+    let last = fromEvent;
+    const ready = async (delta: AnswerDelta): Promise<AnswerDelta> => {
+      if (isPauseDelta(delta)) await memory?.settled(delta.eventId, signal);
+      return named(delta, this.#parts.names, streamId);
+    };
+    try {
+      while (last < through) {
+        const { done, value } = await events.next();
+        if (done === true) break;
+        known.push(value);
+        last = value.eventId;
+      }
+      let { state, deltas } = projectRange(known, { seenThrough });
+      for (const delta of deltas) yield await ready(delta);
+      for await (const { eventId, message, blob } of events) {
+        last = eventId;
+        [state, deltas] = project(state, eventId, message, blob);
+        if (eventId > seenThrough) for (const delta of deltas) yield await ready(delta);
+      }
+      if (seenThrough > last) throw placeAhead();
+    } finally {
+      await events.return();
+    }
+  }
+
+  /** The answer's events from its beginning to the pause that ends it. */
+  async *#events({ principal, answer, seenThrough, signal, memory }: AnswerRead) {
+    const { streamId, fromEvent } = answer;
+    let last = fromEvent;
+    if (memory?.holds(seenThrough) === true) {
+      for await (const event of memory.events(fromEvent, signal)) {
+        yield event;
+        if (event.isPause) return;
+        last = event.eventId;
+      }
+    }
+    // A reader that falls behind what memory keeps one by one continues in the log.
+    const place = { fromEvent, seenThrough: Math.max(seenThrough, last) };
+    for await (const event of answerEvents(this.#source(principal, streamId, signal), place))
+      if (event.eventId > last) yield event;
+  }
+
+  #source(principal: string, streamId: string, signal: AbortSignal): StreamSource {
+    return { ...this.#parts.clientOf(principal), streamId, signal };
+  }
+}
+
+/** Never clamped: a client that says so is mistaken, and must not take it for the whole answer (B5). */
+export function placeAhead(): HoldfastError {
+  return new HoldfastError("event_ahead", "this Last-Event-ID was never sent; ask without it");
+}
+
+/** The delta with the tool call ids that clients know. */
+export function named<Delta extends AnswerDelta>(delta: Delta, names: Names, streamId: string): Delta {
+  if (delta.kind !== "calls") return delta;
+  const calls = delta.calls.map((call) => ({ ...call, callId: names.toolId(streamId, call.execId) }));
+  return { ...delta, calls };
+}
+
+async function* given(deltas: readonly AnswerDelta[]): AsyncGenerator<AnswerDelta, void> {
+  yield* deltas;
+}
+
+/** One response's way through an answer. Leaving takes effect at once, whatever the model does meanwhile: the session's clock depends on it. */
+export class AnswerReader implements AsyncIterableIterator<AnswerDelta, undefined> {
+  readonly #deltas: AsyncGenerator<AnswerDelta, void>;
+  readonly #leaving = new AbortController();
+  readonly #leave: () => void;
+
+  constructor(
+    deltasOf: (signal: AbortSignal) => AsyncGenerator<AnswerDelta, void>,
+    { signal, memory }: Pick<AnswerRead, "signal" | "memory">,
+  ) {
+    this.#deltas = deltasOf(AbortSignal.any([signal, this.#leaving.signal]));
+    this.#leave = memory?.attend() ?? ((): void => undefined);
+  }
+
+  async next(): Promise<IteratorResult<AnswerDelta, undefined>> {
+    if (this.#leaving.signal.aborted) return { done: true, value: undefined };
+    try {
+      const { done, value } = await this.#deltas.next();
+      if (done !== true && !isPauseDelta(value)) return { done: false, value };
+      await this.return();
+      return done === true ? { done, value: undefined } : { done: false, value };
+    } catch (cause) {
+      if (this.#leaving.signal.aborted) return { done: true, value: undefined };
+      await this.return();
+      throw cause;
+    }
+  }
+
+  async return(): Promise<IteratorResult<AnswerDelta, undefined>> {
+    this.#leaving.abort();
+    this.#leave();
+    // Not waited for: what is under way in there may take its time.
+    this.#deltas.return().catch(() => undefined);
+    return { done: true, value: undefined };
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+}

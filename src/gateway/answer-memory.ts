@@ -1,0 +1,217 @@
+/**
+ * The events of an answer under way, as the gateway has heard them, and how many responses read it.
+ *
+ * Memory keeps events and not what was made of them: each reader projects them for itself, from wherever it stands. Only events
+ * that change an answer are kept. All but the newest are joined, so a long answer takes up no more than its text; when the answer is complete
+ * and no response reads it, memory drops it (F2). What memory does not have is read from the stream.
+ *
+ * Invariant: the event that ends an answer is given out only after `settle` was called for it.
+ */
+import { create } from "@bufbuild/protobuf";
+import { ChangeSignal } from "../async/change-signal.ts";
+import { HoldfastError } from "../protocol/errors.ts";
+import { AgentServerMessageSchema } from "../protocol/messages.ts";
+import type { AnswerEvent } from "./openai/index.ts";
+
+/** An event of a stream that an answer is made of. */
+export interface HeardEvent extends AnswerEvent {
+  /** How many events of the log it stands for: text is joined when a log is read back. */
+  readonly covers: number;
+  /** An answer ends with it. */
+  readonly isPause: boolean;
+}
+
+/** So many events are kept one by one, for clients that reconnect soon. */
+const NEWEST_KEPT = 512;
+/** The text of one joined event, and so of one frame for a client. */
+const JOINED_CHARS_MAX = 64 * 1024;
+
+export class AnswerMemory {
+  /** The answer begins after this event. */
+  readonly fromEvent: number;
+  readonly #onReaders: (memory: AnswerMemory) => void;
+  readonly #changes = new ChangeSignal();
+  #events: HeardEvent[];
+  /** Memory has every event after this one. */
+  #heldFrom: number;
+  #lastEvent: number;
+  #joinAbove = 2 * NEWEST_KEPT;
+  #pausedAt: number | undefined;
+  #readers = 0;
+  #end: { readonly failure: Error | undefined } | undefined;
+
+  /** `onReaders` is called when a response begins or stops to read. */
+  constructor(
+    fromEvent: number,
+    onReaders: (memory: AnswerMemory) => void,
+    events: readonly HeardEvent[] = [],
+  ) {
+    this.fromEvent = fromEvent;
+    this.#onReaders = onReaders;
+    this.#events = [...events];
+    this.#heldFrom = fromEvent;
+    this.#lastEvent = events.at(-1)?.eventId ?? fromEvent;
+  }
+
+  /** The last event that changed the answer. */
+  get lastEvent(): number {
+    return this.#lastEvent;
+  }
+
+  /** The last event that completed the answer and was settled. */
+  get pausedAt(): number | undefined {
+    return this.#pausedAt;
+  }
+
+  get readers(): number {
+    return this.#readers;
+  }
+
+  get size(): number {
+    return this.#events.length;
+  }
+
+  /** What follows this answer: the events after its last pause. */
+  successor(): AnswerMemory {
+    const from = this.#pausedAt ?? this.fromEvent;
+    return new AnswerMemory(
+      from,
+      this.#onReaders,
+      this.#events.filter(({ eventId }) => eventId > from),
+    );
+  }
+
+  add(event: HeardEvent): void {
+    this.#events.push(event);
+    this.#lastEvent = event.eventId;
+    if (this.#events.length > this.#joinAbove) {
+      const old = this.#events.slice(0, -NEWEST_KEPT);
+      this.#events = [...joined(old), ...this.#events.slice(-NEWEST_KEPT)];
+      this.#joinAbove = this.#events.length + NEWEST_KEPT;
+    }
+    this.#changes.notify();
+  }
+
+  /** What a later request needs of this pause is durable: readers may have it. */
+  settle(eventId: number): void {
+    this.#pausedAt = eventId;
+    this.#trim();
+    this.#changes.notify();
+  }
+
+  /** Nothing follows. A reader that waits for more gets the failure; the first call counts. */
+  finish(failure: Error | undefined): void {
+    this.#end ??= { failure };
+    this.#changes.notify();
+  }
+
+  /** A response reads the answer, from memory or from the stream, until it calls what this returns. */
+  attend(): () => void {
+    const count = (by: number): void => {
+      this.#readers += by;
+      this.#trim();
+      this.#onReaders(this);
+    };
+    count(1);
+    let leave: (() => void) | undefined = () => count(-1);
+    return () => {
+      leave?.();
+      leave = undefined;
+    };
+  }
+
+  /** True when a reader positioned at this event can be served from memory. */
+  holds(eventId: number): boolean {
+    if (this.#heldFrom !== this.fromEvent || eventId < this.fromEvent) return false;
+    return !isInside(this.#after(eventId), eventId);
+  }
+
+  /** The events after this one, as they come. Ends behind a pause, and when the place is no longer held. */
+  async *events(after: number, signal: AbortSignal): AsyncGenerator<HeardEvent, void> {
+    for (let last = after; this.#heldFrom <= last;) {
+      const event = this.#after(last);
+      if (isInside(event, last)) return;
+      if (event !== undefined) {
+        yield event;
+        if (event.isPause) return;
+        last = event.eventId;
+      } else if (this.#end === undefined) {
+        await this.#changes.until(() => this.#lastEvent > last || this.#end !== undefined, signal);
+        if (signal.aborted) throw cutOff();
+      } else {
+        throw this.#end.failure ?? cutOff();
+      }
+    }
+  }
+
+  /** Resolves when what the stream said up to this event may be given out. */
+  async settled(eventId: number, signal: AbortSignal): Promise<void> {
+    const isSettled = (): boolean => (this.#pausedAt ?? this.fromEvent) >= eventId;
+    await this.#changes.until(() => isSettled() || this.#end !== undefined, signal);
+    if (!isSettled()) throw this.#end?.failure ?? cutOff();
+  }
+
+  #after(eventId: number): HeardEvent | undefined {
+    let [low, high] = [0, this.#events.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if ((this.#events[middle]?.eventId ?? Infinity) > eventId) high = middle;
+      else low = middle + 1;
+    }
+    return this.#events[low];
+  }
+
+  #trim(): void {
+    const pausedAt = this.#pausedAt;
+    if (pausedAt === undefined || this.#readers > 0) return;
+    this.#events = this.#events.filter(({ eventId }) => eventId > pausedAt);
+    this.#heldFrom = pausedAt;
+  }
+}
+
+export function cutOff(): HoldfastError {
+  return new HoldfastError("unavailable", "the answer was cut off; try again");
+}
+
+/** The place is within what the event stands for: its text would have to be parted. */
+function isInside(event: HeardEvent | undefined, place: number): boolean {
+  return event !== undefined && event.eventId - event.covers < place && place < event.eventId;
+}
+
+/** Neighbouring text as one event; each keeps the id of its last. */
+function joined(events: readonly HeardEvent[]): readonly HeardEvent[] {
+  const all: HeardEvent[] = [];
+  for (const event of events) {
+    const before = all.at(-1);
+    const both = before === undefined ? undefined : joinedOf(before, event);
+    if (both !== undefined) all.pop();
+    all.push(both ?? event);
+  }
+  return all;
+}
+
+/** Undefined when they stay two. */
+function joinedOf(before: HeardEvent, event: HeardEvent): HeardEvent | undefined {
+  const [a, b] = [textIn(before), textIn(event)];
+  if (a === undefined || b === undefined || a.case !== b.case) return undefined;
+  const text = a.value.text + b.value.text;
+  if (text.length > JOINED_CHARS_MAX) return undefined;
+  return {
+    ...textEvent(a.case, event.eventId, text),
+    covers: event.eventId - before.eventId + before.covers,
+  };
+}
+
+export type TextCase = "textDelta" | "thinkingDelta";
+
+/** The piece of text or thinking that the event is. */
+export function textIn({ message: { message } }: AnswerEvent) {
+  if (message.case !== "interactionUpdate") return undefined;
+  const update = message.value.message;
+  return update.case === "textDelta" || update.case === "thinkingDelta" ? update : undefined;
+}
+
+export function textEvent(kind: TextCase, eventId: number, text: string): HeardEvent {
+  const message = { case: "interactionUpdate", value: { message: { case: kind, value: { text } } } } as const;
+  return { eventId, message: create(AgentServerMessageSchema, { message }), covers: 1, isPause: false };
+}

@@ -1,0 +1,350 @@
+/**
+ * Drives one session: feeds its machine, carries out what the machine orders, and reads its stream.
+ *
+ * The stream is read whether or not an HTTP response is open. What it says goes into the memory of the answer under way, from which `answer-log.ts`
+ * serves any number of readers.
+ *
+ * Invariant: a pause is settled, and so given to readers, only after the machine's effects for it are carried out.
+ */
+import { fromBinary, toBinary } from "@bufbuild/protobuf";
+import { ChangeSignal } from "../async/change-signal.ts";
+import type { KeyedQueue } from "../async/keyed-queue.ts";
+import type { ClientBlobStore, ClientStream } from "../client/index.ts";
+import { HoldfastError } from "../protocol/errors.ts";
+import {
+  AgentServerMessageSchema,
+  type ConversationState,
+  ConversationStateSchema,
+} from "../protocol/messages.ts";
+import type { TableWrite } from "../store/table-store.ts";
+import type { Environment } from "../transport/environment.ts";
+import { named } from "./answer-log.ts";
+import { AnswerMemory, cutOff } from "./answer-memory.ts";
+import type { BackgroundTasks } from "./background-tasks.ts";
+import type { GatewayCounters } from "./counters.ts";
+import type { GivenAnswers } from "./given-answers.ts";
+import type { Names } from "./names.ts";
+import { initAnswer, neededBlob, project } from "./openai/index.ts";
+import type { GatewayLimits, GatewayOptions } from "./options.ts";
+import { tooManyOpen } from "./refusals.ts";
+import { answerServer } from "./server-requests.ts";
+import {
+  type Clock,
+  type Effect,
+  type EndReason,
+  type Input,
+  rowsOf,
+  type State,
+  step,
+  type TakenResults,
+} from "./session.ts";
+import type { SessionRecord } from "./session-record.ts";
+import type { SessionStore } from "./session-store.ts";
+import { isPauseDelta } from "./stream-events.ts";
+
+export interface SessionContext extends Pick<GatewayOptions, "clientOf" | "workspace" | "onBug"> {
+  readonly store: SessionStore;
+  readonly given: Pick<GivenAnswers, "forget">;
+  readonly names: Names;
+  readonly limits: Pick<GatewayLimits, "graceMs" | "sessionTtlMs">;
+  readonly environment: Environment;
+  readonly counters: GatewayCounters;
+  readonly tasks: BackgroundTasks;
+  /** A session's writes, one after the other: an older record never takes the place of a newer one. */
+  readonly writes: KeyedQueue;
+  /** Aborted when the gateway closes. */
+  readonly closing: AbortSignal;
+  /** The session is about to wait for tool results. */
+  readonly onParking: (session: SessionDriver) => void;
+  readonly onGone: (session: SessionDriver) => void;
+}
+
+/** What belongs before and behind a record on the disk. */
+export interface SaveOrder {
+  /** Durable before it, and before everything that is saved after it. */
+  readonly needed?: Promise<void>;
+  /** Begun so that nothing of it is durable before the record. */
+  readonly behind?: () => Promise<unknown>;
+}
+
+/** What a request with tool results brings, besides what the machine has to know. */
+export interface Continuation {
+  readonly bodies: readonly Uint8Array[];
+  readonly writes: readonly TableWrite[];
+}
+
+export class SessionDriver {
+  readonly #context: SessionContext;
+  readonly #changes = new ChangeSignal();
+  #state: State;
+  #memory: AnswerMemory;
+  #stream: ClientStream | undefined;
+  #pumped: Promise<unknown> = Promise.resolve();
+  #projection = initAnswer();
+  #checkpoint: ConversationState | undefined;
+  #stopClock = (): void => undefined;
+
+  constructor(context: SessionContext, state: State) {
+    this.#context = context;
+    this.#state = state;
+    this.#memory = new AnswerMemory(state.record.answer.fromEvent, (memory) => this.#readers(memory));
+  }
+
+  get state(): State {
+    return this.#state;
+  }
+
+  get record(): SessionRecord {
+    return this.#state.record;
+  }
+
+  /** Of the answer under way. */
+  get memory(): AnswerMemory {
+    return this.#memory;
+  }
+
+  /** Undefined while none is open: it is being opened or resumed, or the session sleeps. */
+  get stream(): ClientStream | undefined {
+    return this.#stream;
+  }
+
+  /** Throws when none is open. */
+  get openStream(): ClientStream {
+    if (this.#stream === undefined) throw new HoldfastError("stream_ended", "the session has no open stream");
+    return this.#stream;
+  }
+
+  /** Says all of it on the stream; resolves when it is durable. */
+  async say(bodies: readonly Uint8Array[]): Promise<void> {
+    const stream = this.openStream;
+    await Promise.all(bodies.map((body) => stream.send(body)));
+  }
+
+  /** It waits for tool results, and all that a client can know of it is durable. */
+  get isPaused(): boolean {
+    return this.#state.at === "parked" && this.#memory.pausedAt !== undefined;
+  }
+
+  /** Resolves when the condition holds, the session is gone, or the time is over. */
+  async until(isSo: () => boolean, timeoutMs: number): Promise<void> {
+    const late = new AbortController();
+    const cancel = this.#context.environment.after(timeoutMs, () => late.abort());
+    await this.#changes.until(() => isSo() || this.#state.at === "gone", late.signal);
+    cancel();
+  }
+
+  /** Resolves when what follows from the input is done. The state itself changes at once. */
+  feed(input: Input, continuation?: Continuation): Promise<void> {
+    const before = this.#state;
+    const [state, effects] = step(before, input);
+    this.#state = state;
+    if (state.at === "gone" && before.at !== "gone") this.#context.onGone(this);
+    this.#changes.notify();
+    return this.carryOut(effects, continuation);
+  }
+
+  /** In order: those that take time are waited for before the next. */
+  async carryOut(effects: readonly Effect[], continuation?: Continuation): Promise<void> {
+    for (const effect of effects) {
+      const done = this.#perform(effect, continuation);
+      if (done !== undefined) await done;
+    }
+  }
+
+  #perform(effect: Effect, continuation: Continuation | undefined): Promise<unknown> | undefined {
+    const { given, store, tasks, writes } = this.#context;
+    switch (effect.kind) {
+      case "clock":
+        return this.#setClock(effect.clock);
+      case "count":
+        return this.#count(effect.why);
+      case "make_room":
+        this.#context.onParking(this);
+        return undefined;
+      case "refuse_readers":
+        this.#memory.finish(tooManyOpen());
+        return undefined;
+      case "forget_answers":
+        given.forget(this.record.responses);
+        return undefined;
+      case "resume":
+        return this.#resume();
+      case "save":
+        return this.save();
+      case "continue":
+        return this.#continue(effect.order, continuation);
+      case "remove": {
+        const { withResponses } = effect;
+        return writes.run(this.record.sessionId, () => store.remove(this.record, { withResponses }));
+      }
+      case "abort":
+        return this.#abort();
+      case "leave":
+        this.#stream?.leave();
+        return undefined;
+      case "forget_journal":
+        tasks.run(this.#forgetJournal());
+        return undefined;
+    }
+  }
+
+  #setClock(clock: Clock): undefined {
+    const { environment, limits, tasks } = this.#context;
+    this.#stopClock();
+    if (clock === "none") return;
+    const delayMs = clock === "ttl" ? limits.sessionTtlMs : limits.graceMs;
+    this.#stopClock = environment.after(delayMs, () => tasks.run(this.feed({ kind: "clock" })));
+  }
+
+  #count(why: EndReason): undefined {
+    if (why === "evicted" || why === "expired" || why === "abandoned") this.#context.counters[why]++;
+  }
+
+  /** Saves the record as it is when its turn comes. */
+  save(more: readonly TableWrite[] = [], { needed, behind }: SaveOrder = {}): Promise<void> {
+    const { store, writes } = this.#context;
+    return writes.run(this.record.sessionId, async () => {
+      await needed;
+      if (rowsOf(this.#state) === "removed") await behind?.();
+      else await store.save(this.record, more, behind);
+    });
+  }
+
+  /** The results go into the stream, and what it says from there on is another answer. */
+  results(results: TakenResults, continuation: Continuation): Promise<void> {
+    return this.feed({ kind: "results", results, nowMs: this.#context.environment.now() }, continuation);
+  }
+
+  async #continue(
+    order: "record_first" | "results_first",
+    { bodies, writes }: Continuation = { bodies: [], writes: [] },
+  ): Promise<void> {
+    this.#memory = this.#memory.successor();
+    const say = (): Promise<void> => this.say(bodies);
+    if (order === "results_first") await say();
+    await this.save(writes, order === "results_first" ? {} : { behind: say });
+  }
+
+  /** A client asks for the answer: if it sleeps, it is resumed. */
+  async wanted(): Promise<void> {
+    await this.feed({ kind: "wanted" });
+    await this.#changes.until(() => this.#stream !== undefined || this.#state.at !== "resuming");
+  }
+
+  async #resume(): Promise<void> {
+    const { clientOf, onBug } = this.#context;
+    try {
+      this.attach(await clientOf(this.record.principal).client.resume(this.record.answer.streamId));
+    } catch (cause) {
+      // It is over, or gone: a retry is answered from its log, if there is one, and all else by a fresh stream.
+      if (!(cause instanceof HoldfastError)) onBug(cause);
+      await this.feed({ kind: "lost" });
+    }
+  }
+
+  async #abort(): Promise<void> {
+    if (this.#stream !== undefined) return this.#stream.abort();
+    const { clientOf, closing } = this.#context;
+    const { principal, answer } = this.record;
+    const reader = await abortStream(clientOf(principal).client, answer.streamId, closing);
+    const isLeft = (await reader.ended) === undefined && reader.status.failure === undefined;
+    // How the turn ended removes its rows and its journal, as with every session.
+    return isLeft ? this.feed({ kind: "over" }) : this.#resume();
+  }
+
+  async #forgetJournal(): Promise<void> {
+    const outcome = await this.#stream?.ended;
+    const { principal, answer } = this.record;
+    // Without an outcome the stream was let go, and a later start resumes it.
+    if (outcome !== undefined) await this.#context.clientOf(principal).client.forget(answer.streamId);
+  }
+
+  attach(stream: ClientStream): void {
+    this.#stream = stream;
+    this.#pumped = this.#pump(stream);
+    if (this.#context.closing.aborted) stream.leave();
+    this.#changes.notify();
+  }
+
+  /** Resolves when its stream is not read any more, and its journal is quiet. */
+  async closed(): Promise<void> {
+    await this.#changes.until(() => this.#stream !== undefined || this.#state.at === "gone");
+    await Promise.all([this.#pumped, this.#stream?.ended]);
+  }
+
+  async #pump(stream: ClientStream): Promise<void> {
+    const { blobs } = this.#context.clientOf(this.record.principal);
+    let failure: Error | undefined;
+    try {
+      for await (const { eventId, body, covers } of stream.events) {
+        if (body.length > 0) await this.#hear(stream, blobs, { eventId, body, covers });
+      }
+    } catch (cause) {
+      failure = cause instanceof Error ? cause : new Error(String(cause));
+      if (!(cause instanceof HoldfastError)) this.#context.onBug(cause);
+    }
+    this.#memory.finish(failure ?? (this.#projection.isOver ? undefined : cutOff()));
+    await this.feed({ kind: "over" });
+  }
+
+  async #hear(
+    stream: ClientStream,
+    blobs: ClientBlobStore,
+    {
+      eventId,
+      body,
+      covers,
+    }: { readonly eventId: number; readonly body: Uint8Array; readonly covers: number },
+  ): Promise<void> {
+    const { workspace, onBug, names, environment } = this.#context;
+    const message = fromBinary(AgentServerMessageSchema, body);
+    void answerServer({ stream, blobs, workspace, onBug }, message, body);
+    if (message.message.case === "conversationCheckpointUpdate") this.#checkpoint = message.message.value;
+    const needed = neededBlob(this.#projection, message);
+    const blob =
+      needed === undefined ? undefined : ((await blobs.get(needed)) ?? (await stream.getBlob(needed)));
+    const before = this.#projection;
+    const [after, deltas] = project(before, eventId, message, blob);
+    const isRestarted = deltas.some(({ kind }) => kind === "restarted");
+    // Nothing counts as shown here: each reader knows for itself what it has.
+    this.#projection = isRestarted ? { ...after, shown: { text: "", reasoning: "" }, owed: "" } : after;
+    const isNews = after !== before || deltas.length > 0;
+    if (eventId <= this.#memory.fromEvent || !isNews) return;
+    const pause = deltas.find(isPauseDelta);
+    const isPause = pause !== undefined;
+    this.#memory.add({ eventId, message, covers, isPause, ...(blob === undefined ? {} : { blob }) });
+    if (isRestarted) await this.feed({ kind: "restarted" });
+    if (pause === undefined) return;
+    const { streamId } = this.record.answer;
+    const checkpoint = this.#checkpoint === undefined ? undefined : encodeState(this.#checkpoint);
+    const nowMs = environment.now();
+    await this.feed({ kind: "paused", pause: named(pause, names, streamId), checkpoint, nowMs });
+    this.#memory.settle(eventId);
+    this.#changes.notify();
+  }
+
+  #readers(memory: AnswerMemory): void {
+    // Those of an earlier answer do not count any more.
+    if (memory === this.#memory)
+      this.#context.tasks.run(this.feed({ kind: "readers", count: memory.readers }));
+  }
+}
+
+/** Aborts the turn of a stream by its name; a gateway that closes does not wait for the server. */
+export async function abortStream(
+  client: Pick<ReturnType<GatewayOptions["clientOf"]>["client"], "abort">,
+  streamId: string,
+  closing: AbortSignal,
+): Promise<ClientStream> {
+  const reader = await client.abort(streamId);
+  const leave = (): void => reader.leave();
+  closing.addEventListener("abort", leave);
+  if (closing.aborted) leave();
+  await reader.ended;
+  closing.removeEventListener("abort", leave);
+  return reader;
+}
+
+function encodeState(state: ConversationState): string {
+  return Buffer.from(toBinary(ConversationStateSchema, state)).toString("base64");
+}

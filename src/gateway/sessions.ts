@@ -1,0 +1,212 @@
+/**
+ * The sessions of this process, and how many there may be.
+ *
+ * Each is an open stream of its principal from the moment that its request was accepted; one that sleeps after a restart counts as well. When a
+ * principal has as many as it may, one that no client reads makes room: the oldest that sleeps, else the one that has waited longest for tool
+ * results. When there is none, the request is refused with a time to retry. A server elsewhere may have a limit of its own: the gateway learns it
+ * from the refusal, and answers in the same way.
+ *
+ * Sessions that wait for tool results are bounded by what they hold (`parking.ts`). A client whose session ended gets a fresh stream at its next request.
+ *
+ * Invariant: no more than `openStreamsMax` sessions of a principal count as open, and what waits never exceeds its bounds.
+ */
+import { KeyedQueue } from "../async/keyed-queue.ts";
+import { HoldfastError } from "../protocol/errors.ts";
+import type { SessionLookup } from "./matching.ts";
+import type { GatewayLimits } from "./options.ts";
+import { crowdedOut, type Parked, parkedBytes } from "./parking.ts";
+import { tooManyOpen } from "./refusals.ts";
+import { begin, canMakeRoom, find, isCounted, isWaiting, type State } from "./session.ts";
+import { abortStream, type SessionContext, SessionDriver } from "./session-driver.ts";
+import type { SessionRecord } from "./session-record.ts";
+
+export interface SessionsParts extends Omit<
+  SessionContext,
+  "writes" | "closing" | "onParking" | "onGone" | "limits"
+> {
+  readonly limits: Pick<GatewayLimits, "graceMs" | "sessionTtlMs" | "openStreamsMax" | "parkedBytesMax">;
+}
+
+interface ParkedSession extends Parked {
+  readonly session: SessionDriver;
+}
+
+export class Sessions implements SessionLookup {
+  readonly #parts: SessionsParts;
+  readonly #context: SessionContext;
+  readonly #closing = new AbortController();
+  readonly #byStream = new Map<string, SessionDriver>();
+
+  constructor(parts: SessionsParts) {
+    this.#parts = parts;
+    this.#context = {
+      ...parts,
+      writes: new KeyedQueue(),
+      closing: this.#closing.signal,
+      onParking: (session) => this.#makeRoom(session),
+      onGone: (session) => this.#byStream.delete(session.record.answer.streamId),
+    };
+  }
+
+  get all(): readonly SessionDriver[] {
+    return [...this.#byStream.values()];
+  }
+
+  /** The principal's session of that stream, when the stream is open here. */
+  get(principal: string, streamId: string): SessionDriver | undefined {
+    const session = this.#byStream.get(streamId);
+    return session?.record.principal === principal && session.stream !== undefined ? session : undefined;
+  }
+
+  /** A session whose stream is about to be opened. Throws when its principal may have no more. */
+  begin(record: SessionRecord): SessionDriver {
+    const { principal } = record;
+    const refused = this.#of(principal).find(({ state }) => state.at === "ending" && state.why === "no_room");
+    if (refused !== undefined) {
+      // The server may have room by now: then it lets the next one in.
+      refused.stream?.wake();
+      throw tooManyOpen();
+    }
+    const { openStreamsMax } = this.#parts.limits;
+    if (this.#openOf(principal) >= openStreamsMax && this.#evictOne(principal) === undefined)
+      throw tooManyOpen();
+    return this.#add(begin(record));
+  }
+
+  #add(state: State): SessionDriver {
+    const session = new SessionDriver(this.#context, state);
+    this.#byStream.set(state.record.answer.streamId, session);
+    return session;
+  }
+
+  /** Finds what was open when the process before this one ended. */
+  async start(): Promise<void> {
+    for (const record of await this.#parts.store.list()) {
+      if (record.state === "finished") continue;
+      const [state, effects] = find(record);
+      await this.#add(state).carryOut(effects);
+    }
+    this.#makeRoom();
+    const { openStreamsMax } = this.#parts.limits;
+    for (const principal of new Set(this.all.map(({ record }) => record.principal)))
+      while (this.#openOf(principal) > openStreamsMax && this.#evictOne(principal) !== undefined);
+  }
+
+  /** A client asks for what this stream says: if its session sleeps, it is resumed. */
+  async wake(principal: string, streamId: string): Promise<void> {
+    const session = this.#byStream.get(streamId);
+    if (session?.record.principal === principal) await session.wanted();
+  }
+
+  /** The user's wish. Resolves when it is durable; rejects when this principal has no such stream. */
+  async stop(principal: string, streamId: string): Promise<void> {
+    const session = this.#byStream.get(streamId);
+    if (session?.record.principal === principal) return session.feed({ kind: "end", why: "stopped" });
+    const { client } = this.#parts.clientOf(principal);
+    const { failure } = (await abortStream(client, streamId, this.#closing.signal)).status;
+    if (failure !== undefined && failure.code !== "stream_ended")
+      throw new HoldfastError(failure.code, failure.message);
+  }
+
+  /** Lets go of everything; the next start finds it again. After that nothing here asks the disk. */
+  async close(): Promise<void> {
+    const { tasks } = this.#parts;
+    this.#closing.abort();
+    // A request that was accepted may still begin a session, and one that is let go leaves something to do.
+    while (this.#byStream.size > 0 || !tasks.isIdle) {
+      const open = this.all;
+      await Promise.all(open.map((session) => session.feed({ kind: "leave" })));
+      await Promise.all(open.map((session) => session.closed()));
+      await tasks.done();
+    }
+  }
+
+  /** When the server has no room for a new stream of the principal, a session that no client reads makes it, or the new one is refused. */
+  admit(session: SessionDriver): void {
+    const stop = session.stream?.watch(({ durability, trouble }) => {
+      const isWelcome = durability !== undefined;
+      if (isWelcome) stop?.();
+      else if (trouble?.code === "overloaded") this.#parts.tasks.run(this.#makeRoomAtServer(session));
+    });
+  }
+
+  async #makeRoomAtServer(session: SessionDriver): Promise<void> {
+    if (!isCounted(session.state)) return;
+    const evicted = this.#evictOne(session.record.principal);
+    if (evicted === undefined) return session.feed({ kind: "end", why: "no_room" });
+    await evicted.stream?.ended;
+    session.stream?.wake();
+  }
+
+  #of(principal: string): readonly SessionDriver[] {
+    return this.all.filter(({ record }) => record.principal === principal);
+  }
+
+  #openOf(principal: string): number {
+    return this.#of(principal).filter(({ state }) => isCounted(state)).length;
+  }
+
+  /** Ends the session of the principal that can be spared best; undefined when none can. */
+  #evictOne(principal: string): SessionDriver | undefined {
+    const isAwake = ({ state }: SessionDriver): number => (state.at === "sleeping" ? 0 : 1);
+    const [oldest] = this.#of(principal)
+      .filter(({ state }) => canMakeRoom(state))
+      .toSorted((a, b) => isAwake(a) - isAwake(b) || a.record.updatedMs - b.record.updatedMs);
+    if (oldest !== undefined) this.#evict(oldest);
+    return oldest;
+  }
+
+  #evict(session: SessionDriver): void {
+    this.#parts.tasks.run(session.feed({ kind: "end", why: "evicted" }));
+  }
+
+  get #waiting(): readonly ParkedSession[] {
+    return this.all
+      .filter(({ state }) => isWaiting(state))
+      .map((session) => {
+        const { principal, updatedMs: sinceMs, historyBytes } = session.record;
+        const canGo = canMakeRoom(session.state);
+        return { session, principal, sinceMs, bytes: parkedBytes(historyBytes), canGo };
+      });
+  }
+
+  /** Those that wait for tool results, and what they hold. */
+  get parked(): { readonly count: number; readonly bytes: number } {
+    const waiting = this.#waiting;
+    return { count: waiting.length, bytes: waiting.reduce((sum, { bytes }) => sum + bytes, 0) };
+  }
+
+  /** Ends those that there is no room for beside a session that begins to wait. */
+  #makeRoom(newcomer?: SessionDriver): void {
+    const next = newcomer?.record;
+    const about =
+      next === undefined
+        ? undefined
+        : { principal: next.principal, bytes: parkedBytes(next.historyBytes), countMax: next.parkedMax };
+    const others = this.#waiting.filter(({ session }) => session !== newcomer);
+    const crowd = crowdedOut(others, about, this.#parts.limits.parkedBytesMax);
+    for (const { session } of crowd) this.#evict(session);
+  }
+
+  /** Whatever waits for results is here: the disk is asked only about what does not. */
+  async byTool(principal: string, toolId: string): Promise<SessionRecord | undefined> {
+    const waiting = this.#of(principal).find((session) => this.#waitsFor(session, toolId));
+    return waiting?.record ?? this.#parts.store.byTool(principal, toolId);
+  }
+
+  /** Judged by the clock, as its rows are: a machine that slept has missed the timer. */
+  #waitsFor({ state, record }: SessionDriver, toolId: string): boolean {
+    const { environment, limits } = this.#parts;
+    if (!isCounted(state) || environment.now() - record.updatedMs >= limits.sessionTtlMs) return false;
+    return record.pending.some((call) => call.toolId === toolId);
+  }
+
+  byLineage(
+    principal: string,
+    model: string,
+    context: string,
+    head: string,
+  ): Promise<SessionRecord | undefined> {
+    return this.#parts.store.byLineage(principal, model, context, head);
+  }
+}
