@@ -349,8 +349,10 @@ export class Client<HomeKey = Uint8Array> {
     if (role === "reader") return;
     const { idempotencyKey } = stream;
     const isOver = outcome === "completed" || outcome === "aborted" || outcome === "failed";
-    if (isOver) await this.#journals.ended(idempotencyKey);
+    const removed = isOver ? this.#journals.ended(idempotencyKey) : undefined;
+    // At once: a caller that has waited for the end may forget or open the stream.
     this.#writing.release(idempotencyKey);
+    await removed;
   }
 }
 

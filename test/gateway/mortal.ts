@@ -16,6 +16,8 @@ export class Life {
   dieAt: number | undefined;
   /** Told of each write to the disk, when it is asked for. */
   onWrite: (name: string, given: readonly unknown[]) => void = () => undefined;
+  /** Told of each read. */
+  onRead: (name: string, given: readonly unknown[]) => void = () => undefined;
   /** Batches of rows that it began. */
   batches = 0;
   /** This one never reaches the disk: the process is dead before. */
@@ -46,7 +48,7 @@ export class Life {
       if (name === "scan") return (): unknown => Reflect.apply(value, target, []);
       return (...given: readonly unknown[]): unknown => {
         const isWrite = writing.includes(String(name));
-        if (isWrite && !this.isDead) this.onWrite(String(name), given);
+        if (!this.isDead) (isWrite ? this.onWrite : this.onRead)(String(name), given);
         const work = (): unknown => Reflect.apply(value, target, given);
         return this.#inTurn(name === "batch" ? () => this.#batch(work) : work, isWrite);
       };

@@ -101,7 +101,7 @@ test("a retry that comes between the restart of the server and that of the step 
   assert.equal(world.gateway.counters.attached, 1);
 });
 
-test("a retry reads a running answer from the log when memory has joined the place where its step begins anew", async (t) => {
+test("a retry reads a running answer without what was rolled back, also when memory has joined it", async (t) => {
   const [hungUp, restarted, goOn] = [gate(), gate(), gate()];
   let lives = 0;
   const application = scriptedTurn(async (speaker) => {

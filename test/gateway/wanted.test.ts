@@ -169,9 +169,10 @@ for (const wish of ["its end", "its events"]) {
     const settled = Promise.allSettled([asked]);
     await gateway.close();
     const late: unknown[] = [];
-    life.onWrite = (_, given) => {
+    const notice = (_: string, given: readonly unknown[]): void => {
       if (/gateway_|journal_/.test(JSON.stringify(given))) late.push(given);
     };
+    [life.onWrite, life.onRead] = [notice, notice];
     await settled;
     // Long enough for whatever would be written too late.
     await new Promise((resolve) => setTimeout(resolve, 100));

@@ -74,4 +74,16 @@ export const MUTATIONS: readonly Mutation[] = [
     test: "F3: streams are woken when the machine's addresses change",
     patches: [{ file: "src/client-node/wake-ups.ts", from: "seen !== before || ", to: "" }],
   },
+  {
+    name: "a stream that has ended is still locked when its caller learns of the end",
+    file: "test/gateway/restarted-step.test.ts",
+    test: "who has read the beginning is told the rest when the step says the same again",
+    patches: [
+      {
+        file: "src/client/client.ts",
+        from: "const removed = isOver ? this.#journals.ended(idempotencyKey) : undefined;",
+        to: "const removed = isOver ? await this.#journals.ended(idempotencyKey) : undefined;",
+      },
+    ],
+  },
 ];
