@@ -26,6 +26,7 @@ const packMs = 120_000;
 
 /** Entry points that need Node. All others must work in a browser. */
 const nodeOnly = new Set([
+  "holdfast",
   "holdfast/agent",
   "holdfast/agent/models",
   "holdfast/client",
@@ -94,6 +95,23 @@ test("every entry point can be imported", async () => {
     counts.some((count) => count > 0),
     "no entry point exports anything",
   );
+});
+
+test("an installed package serves and connects in a program of its user's", async () => {
+  const consumer = makeConsumer("program", []);
+  writeFileSync(
+    join(consumer, "main.js"),
+    `import { connect, serve } from "holdfast";
+    import { Conversations } from "holdfast/client";
+    const server = await serve({ dataDir: "data", port: 0, onNotice: () => undefined });
+    const client = await connect({ url: server.url, apiKey: server.apiKey, homeKey: new Uint8Array(32).fill(7) });
+    const conversation = await new Conversations({ client, ...client.stores }).begin();
+    console.log((await (await conversation.send({ text: "count to 3" })).ended).text);
+    await client.close();
+    await server.close();`,
+  );
+  const env = { HOLDFAST_HOME_KEY: Buffer.alloc(32, 7).toString("base64url") };
+  assert.equal((await run(process.execPath, ["main.js"], consumer, env)).trim(), "1 2 3");
 });
 
 test("npx runs the installed command, and what it prints is for npx as well", async () => {
@@ -183,8 +201,17 @@ async function tsc(consumer: string, { lib, types }: Options): Promise<void> {
 }
 
 /** Runs a command with our own Node first in the path. What it printed is in the error when it fails. */
-async function run(command: string, args: readonly string[], cwd: string): Promise<string> {
-  const env = { ...process.env, PATH: `${join(installed, ".bin")}${delimiter}${process.env["PATH"] ?? ""}` };
+async function run(
+  command: string,
+  args: readonly string[],
+  cwd: string,
+  more: Readonly<Record<string, string>> = {},
+): Promise<string> {
+  const env = {
+    ...process.env,
+    ...more,
+    PATH: `${join(installed, ".bin")}${delimiter}${process.env["PATH"] ?? ""}`,
+  };
   return new Promise((resolve, reject) => {
     execFile(command, args, { cwd, env }, (error, stdout, stderr) => {
       if (error === null) resolve(stdout);

@@ -7,8 +7,8 @@ import { busyMeter, serveCommands } from "../harness/child.ts";
 import { type Arguments, flagIn, type Measured, numberIn, textIn } from "../harness/numbers.ts";
 import { createAgent } from "../../src/agent/index.ts";
 import { createModels } from "../../src/agent/models/index.ts";
-import { openGateway, openGround } from "../../src/cli/open-gateway.ts";
-import type { Surroundings } from "../../src/cli/terminal.ts";
+import { openGateway, openGround } from "../../src/node/open-gateway.ts";
+import type { Machine } from "../../src/node/machine.ts";
 import { type Gateway, GATEWAY_LIMITS, gatewayHttp } from "../../src/gateway/index.ts";
 import { nodeSealing } from "../../src/sealing/node.ts";
 import { ApiKeys } from "../../src/server/api-keys.ts";
@@ -42,7 +42,7 @@ async function start(given: Arguments): Promise<Measured> {
     models: { default: "local/bench" },
     environment: {},
   });
-  const surroundings = surroundingsIn(directory, flagIn(given, "reuse"));
+  const machine = machineIn(directory, flagIn(given, "reuse"));
   const application = createAgent({ models });
   const { streams, blobs } = store;
   const server = createServer({
@@ -56,10 +56,10 @@ async function start(given: Arguments): Promise<Measured> {
   const opened = await openGateway({
     server,
     store,
-    ground: await openGround({ models, dataDir: directory, surroundings, ...HERE_ONLY }),
+    ground: await openGround({ models, dataDir: directory, machine, ...HERE_ONLY }),
     dataDir: directory,
     logger,
-    surroundings,
+    machine,
     onNotice: () => undefined,
     openStreamsMax: GATEWAY_LIMITS.openStreamsMax,
   });
@@ -85,18 +85,14 @@ function signIn(keys: ApiKeys): Authenticate {
   };
 }
 
-function surroundingsIn(directory: string, isReusing: boolean): Surroundings {
+function machineIn(directory: string, isReusing: boolean): Machine {
   return {
-    stdout: process.stderr,
-    stderr: process.stderr,
     env: {
       HOLDFAST_SESSION_REUSE: isReusing ? "1" : "0",
       HOLDFAST_HOME_KEY: Buffer.alloc(32, 7).toString("base64url"),
     },
-    cwd: directory,
     home: directory,
     platform: process.platform,
-    command: "holdfast",
     now: Date.now,
   };
 }

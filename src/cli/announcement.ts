@@ -4,8 +4,9 @@
 import type { ModelInfo } from "../agent/index.ts";
 import type { Durability } from "../protocol/frames.ts";
 import { shellWord } from "../protocol/shell-word.ts";
-import type { KeyNews } from "./first-key.ts";
-import { isLoopback, type ResolvedSettings } from "./settings.ts";
+import type { KeyNews } from "../node/first-key.ts";
+import { isLoopback } from "../node/loopback.ts";
+import type { ResolvedSettings } from "./settings.ts";
 import type { Terminal } from "./terminal.ts";
 
 export interface Started {

@@ -7,8 +7,8 @@
 import { resolve } from "node:path";
 import type { ModelsConfig, ProviderConfig } from "../agent/models/index.ts";
 import { parseToolsConfig, type ToolsConfig } from "../tools/config.ts";
-import { readFileIfThere } from "./data-dir.ts";
-import { usageError } from "./failures.ts";
+import { readFileIfThere } from "../node/data-dir.ts";
+import { usageError } from "../node/failures.ts";
 import { FieldCheck, present } from "./field-check.ts";
 import { readModels, readProviders } from "./model-config.ts";
 

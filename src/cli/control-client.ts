@@ -7,10 +7,10 @@
 import { join } from "node:path";
 import { HoldfastError, isErrorCode } from "../protocol/errors.ts";
 import { readLimits } from "../server/api-key-limits.ts";
-import { CONTROL_FILE, readFileIfThere } from "./data-dir.ts";
-import { failure } from "./failures.ts";
+import { CONTROL_FILE, readFileIfThere } from "../node/data-dir.ts";
+import { failure } from "../node/failures.ts";
 import type { ServerAbout, SessionInfo } from "./control-server.ts";
-import type { CreatedKey, KeyAdmin, KeyInfo } from "./key-admin.ts";
+import type { CreatedKey, KeyAdmin, KeyInfo } from "../node/key-admin.ts";
 
 const TIMEOUT_MS = 5_000;
 

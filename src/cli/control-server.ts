@@ -13,9 +13,9 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { HoldfastError } from "../protocol/errors.ts";
-import { CONTROL_FILE, readFileIfThere, writeSecretFile } from "./data-dir.ts";
+import { CONTROL_FILE, readFileIfThere, writeSecretFile } from "../node/data-dir.ts";
 import { type ApiKeyLimits, readLimits } from "../server/api-key-limits.ts";
-import type { KeyAdmin } from "./key-admin.ts";
+import type { KeyAdmin } from "../node/key-admin.ts";
 
 export interface Control {
   close(): Promise<void>;

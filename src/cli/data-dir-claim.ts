@@ -13,9 +13,9 @@ import type { HoldfastError } from "../protocol/errors.ts";
 import type { FileLock } from "../store/sqlite/lock.ts";
 import { lockPathOf } from "../store/sqlite/database.ts";
 import { askForRoom, findServer, type ServerSeen } from "./control-client.ts";
-import { START_LOCK_FILE } from "./data-dir.ts";
+import { START_LOCK_FILE } from "../node/data-dir.ts";
 import { databasePath } from "./database-path.ts";
-import { failure } from "./failures.ts";
+import { failure } from "../node/failures.ts";
 
 export interface ClaimOptions {
   readonly dataDir: string;

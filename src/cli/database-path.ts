@@ -5,7 +5,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { DATABASE_FILE } from "../store/index.ts";
-import { usageError } from "./failures.ts";
+import { usageError } from "../node/failures.ts";
 
 export function databasePath(dataDir: string): string {
   return join(dataDir, DATABASE_FILE);

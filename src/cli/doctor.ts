@@ -22,7 +22,7 @@ import { replaceLog, withTwin } from "../store/sqlite/salvage.ts";
 import { lookAtLog } from "../store/sqlite/wal-look.ts";
 import { commandsOn } from "./commands-on.ts";
 import { existingDatabase } from "./database-path.ts";
-import { failure } from "./failures.ts";
+import { failure } from "../node/failures.ts";
 import { pastable } from "./own-command.ts";
 import { type Flags, resolveSettings } from "./settings.ts";
 import { scanStreams } from "./stream-scan.ts";

@@ -15,16 +15,6 @@ export const EXIT_USAGE = 2;
 /** EX_TEMPFAIL of sysexits.h. */
 export const EXIT_TRY_AGAIN = 75;
 
-/** The user can put it right by another command line or configuration. */
-export function usageError(message: string): HoldfastError {
-  return new HoldfastError("invalid_argument", message);
-}
-
-/** The command was fine, the world is not. */
-export function failure(message: string, cause?: unknown): HoldfastError {
-  return new HoldfastError("unavailable", message, { cause });
-}
-
 /** The command worked until something under it gave way: the same command may work later. */
 export class TemporaryFailure extends Error {
   override readonly name = "TemporaryFailure";
@@ -69,11 +59,4 @@ function printable(message: string): string {
 function describeStack(error: Error): string {
   const stack = error.stack ?? error.message;
   return error.cause instanceof Error ? `${stack}\ncaused by ${describeStack(error.cause)}` : stack;
-}
-
-/** The system's code of an error (`EADDRINUSE`), wherever in the chain of causes it is. */
-export function systemCode(error: unknown): string | undefined {
-  if (!(error instanceof Error)) return undefined;
-  if ("code" in error && typeof error.code === "string" && /^E[A-Z0-9]+$/.test(error.code)) return error.code;
-  return systemCode(error.cause);
 }

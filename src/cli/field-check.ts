@@ -5,7 +5,7 @@
  * does nothing would look like one that is on.
  */
 import { dirname, resolve } from "node:path";
-import { usageError } from "./failures.ts";
+import { usageError } from "../node/failures.ts";
 
 export class FieldCheck {
   readonly #path: string;

@@ -12,7 +12,7 @@ import { nodeSealing } from "../sealing/node.ts";
 import { openSqliteReadOnly } from "../store/index.ts";
 import { commandsOn } from "./commands-on.ts";
 import { existingDatabase } from "./database-path.ts";
-import { failure, usageError } from "./failures.ts";
+import { failure, usageError } from "../node/failures.ts";
 import { type Flags, type ResolvedSettings, resolveSettings } from "./settings.ts";
 import { type KeyFlags, type SaidKey, saidKey, streamKeyOf } from "./stream-key.ts";
 import { type Rows, type Scan, scanLogs, type ScannedStream, scanStreams } from "./stream-scan.ts";

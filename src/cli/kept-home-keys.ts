@@ -12,7 +12,7 @@ import { keyringPlace, parseHomeKey } from "../client-node/key-places.ts";
 import { systemKeyring } from "../client-node/keyring.ts";
 import { keyDirectory, type ScopePaths, scopePaths } from "../client-node/scope.ts";
 import { openSqliteReadOnly } from "../store/index.ts";
-import { systemCode } from "./failures.ts";
+import { systemCode } from "../node/failures.ts";
 import type { Surroundings } from "./terminal.ts";
 
 export interface KeptKey {

@@ -10,10 +10,10 @@ import { ApiKeys } from "../server/api-keys.ts";
 import { openSqlite } from "../store/index.ts";
 import { commandsOn } from "./commands-on.ts";
 import { reachServer } from "./control-client.ts";
-import { makeDataDir } from "./data-dir.ts";
+import { makeDataDir } from "../node/data-dir.ts";
 import { databasePath, existingDatabase } from "./database-path.ts";
-import { failure, usageError } from "./failures.ts";
-import { keyAdmin, type KeyAdmin, type KeyInfo } from "./key-admin.ts";
+import { failure, usageError } from "../node/failures.ts";
+import { keyAdmin, type KeyAdmin, type KeyInfo } from "../node/key-admin.ts";
 import { type Flags, resolveSettings } from "./settings.ts";
 import { minute, type Surroundings, table, terminal, visible } from "./terminal.ts";
 

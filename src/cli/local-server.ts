@@ -14,8 +14,14 @@ import { tryLock } from "../client-node/presence.ts";
 import type { FileLock } from "../store/sqlite/lock.ts";
 import { askServer, findServer, type ServerSeen } from "./control-client.ts";
 import type { ServerAbout } from "./control-server.ts";
-import { API_KEY_FILE, makeDataDir, readFileIfThere, START_LOCK_FILE, writeSecretFile } from "./data-dir.ts";
-import { failure } from "./failures.ts";
+import {
+  API_KEY_FILE,
+  makeDataDir,
+  readFileIfThere,
+  START_LOCK_FILE,
+  writeSecretFile,
+} from "../node/data-dir.ts";
+import { failure } from "../node/failures.ts";
 
 export interface LocalServerOptions {
   readonly dataDir: string;

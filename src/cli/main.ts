@@ -4,7 +4,8 @@
  */
 import process from "node:process";
 import { findHomeDirectory } from "../client-node/scope.ts";
-import { describeFailure, usageError } from "./failures.ts";
+import { usageError } from "../node/failures.ts";
+import { describeFailure } from "./failures.ts";
 import { installation, ownCommand } from "./own-command.ts";
 import { program } from "./program.ts";
 

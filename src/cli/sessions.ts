@@ -5,7 +5,7 @@
  */
 import { askSessions, type SessionInfo } from "./control-client.ts";
 import { commandsOn } from "./commands-on.ts";
-import { failure } from "./failures.ts";
+import { failure } from "../node/failures.ts";
 import { type Flags, resolveSettings } from "./settings.ts";
 import { minute, type Surroundings, table, terminal, visible } from "./terminal.ts";
 

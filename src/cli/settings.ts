@@ -2,7 +2,6 @@
  * What a command works with: flags win over the environment, which wins over the config file, which
  * wins over the defaults. Checked once, here, so that the rest of a command can rely on it.
  */
-import { isIP } from "node:net";
 import { resolve } from "node:path";
 import type { ModelsConfig, ProviderConfig } from "../agent/models/index.ts";
 import { DEFAULTS as RETENTION } from "../core/retention.ts";
@@ -17,8 +16,9 @@ import {
   readConfigFile,
   type Settings,
 } from "./config-file.ts";
-import { defaultDataDir } from "./data-dir.ts";
-import { usageError } from "./failures.ts";
+import { API_KEY_CHARS_MIN, isApiKey, SERVE_DEFAULTS } from "../node/serve-options.ts";
+import { defaultDataDir } from "../node/data-dir.ts";
+import { usageError } from "../node/failures.ts";
 import { present } from "./field-check.ts";
 import type { Surroundings } from "./terminal.ts";
 
@@ -65,12 +65,10 @@ export interface ResolvedSettings {
   readonly apiKey: string | undefined;
 }
 
-export const DEFAULT_HOST = "127.0.0.1";
-export const DEFAULT_PORT = 4600;
+export const DEFAULT_HOST = SERVE_DEFAULTS.host;
+export const DEFAULT_PORT = SERVE_DEFAULTS.port;
 /** Requests are not news to whoever sits in front of it; what needs attention is. */
 export const DEFAULT_LOG_LEVEL: LogLevel = "warn";
-/** Shorter ones can be guessed. */
-const API_KEY_CHARS_MIN = 20;
 
 export interface ResolveOptions {
   /**
@@ -174,19 +172,12 @@ function portOf(text: string, where: string): number {
 function environmentKey(env: Surroundings["env"]): string | undefined {
   const key = setVariable(env, "HOLDFAST_API_KEY");
   if (key === undefined) return undefined;
-  if (key.length < API_KEY_CHARS_MIN || !/^[\x21-\x7e]+$/.test(key)) {
+  if (!isApiKey(key)) {
     throw usageError(
       `HOLDFAST_API_KEY has at least ${API_KEY_CHARS_MIN} visible ASCII characters; make one with \`openssl rand -base64 32\``,
     );
   }
   return key;
-}
-
-/** Only this machine can reach it. */
-export function isLoopback(host: string): boolean {
-  const bare = host.replace(/^\[(.*)\]$/, "$1").toLowerCase();
-  if (isIP(bare) === 4) return bare.startsWith("127.");
-  return bare === "localhost" || bare === "::1" || bare.startsWith("::ffff:127.");
 }
 
 function serverUrl(text: string): string {

@@ -6,8 +6,8 @@
  */
 import { parseHomeKey } from "../client-node/key-places.ts";
 import { nodeSealing } from "../sealing/node.ts";
-import { readFileIfThere } from "./data-dir.ts";
-import { failure, usageError } from "./failures.ts";
+import { readFileIfThere } from "../node/data-dir.ts";
+import { failure, usageError } from "../node/failures.ts";
 import { keptHomeKeys } from "./kept-home-keys.ts";
 import { type Surroundings, visible } from "./terminal.ts";
 

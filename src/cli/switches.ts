@@ -8,7 +8,7 @@
 import { environmentSwitches } from "../client-node/environment-switches.ts";
 import type { Switches } from "../client/stream-options.ts";
 import { readConfigFile } from "./config-file.ts";
-import { usageError } from "./failures.ts";
+import { usageError } from "../node/failures.ts";
 import { present } from "./field-check.ts";
 import type { Surroundings } from "./terminal.ts";
 

@@ -4,7 +4,7 @@ import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFi
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
-import { makeDataDir } from "../../src/cli/data-dir.ts";
+import { makeDataDir } from "../../src/node/data-dir.ts";
 import { Cli } from "./cli-process.ts";
 
 function directory(t: TestContext, mode: number, ...files: readonly string[]): string {

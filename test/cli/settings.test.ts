@@ -4,7 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { parseConfig } from "../../src/cli/config-file.ts";
-import { isLoopback, resolveSettings } from "../../src/cli/settings.ts";
+import { resolveSettings } from "../../src/cli/settings.ts";
+import { isLoopback } from "../../src/node/loopback.ts";
 import { duration, fileSize, type Surroundings, table, terminal, visible } from "../../src/cli/terminal.ts";
 import { Cli } from "./cli-process.ts";
 

@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { Writable } from "node:stream";
 import { test } from "node:test";
 import { pino } from "pino";
-import { logStall } from "../../src/cli/stall-log.ts";
+import { logStall } from "../../src/node/stall-log.ts";
 import type { StallNews } from "../../src/core/standstill.ts";
 import { streamHash } from "../../src/server/http/access-log.ts";
 

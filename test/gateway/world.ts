@@ -7,7 +7,7 @@ import type { TestContext } from "node:test";
 import { pino } from "pino";
 import { createAgent } from "../../src/agent/index.ts";
 import type { ProviderModels } from "../../src/agent/models/index.ts";
-import { providerSide } from "../../src/cli/provider-side.ts";
+import { providerSide } from "../../src/node/provider-side.ts";
 import { Client } from "../../src/client/index.ts";
 import { TableBlobStore } from "../../src/client-node/blobs.ts";
 import { TableJournalStore } from "../../src/client-node/table-journal-store.ts";

@@ -80,4 +80,16 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
   },
+  {
+    name: "a start that failed leaves its database open",
+    file: "test/node/serve.test.ts",
+    test: "what stands in the way of a start is said in one line",
+    patches: [
+      {
+        file: "src/node/serve.ts",
+        from: "    await takeDown(running);\n    throw error;",
+        to: "    throw error;",
+      },
+    ],
+  },
 ];

@@ -86,12 +86,12 @@ export const MUTATIONS: readonly Mutation[] = [
     test: "F5: when a full disk has room again",
     patches: [
       {
-        file: "src/cli/standing.ts",
+        file: "src/node/standing.ts",
         from: "lasting.ask(async () => what(lasting.usable.gateway));",
         to: "first.then((gateway) => what(gateway));",
       },
       {
-        file: "src/cli/standing.ts",
+        file: "src/node/standing.ts",
         from: "// A gateway without its tables",
         to: "const first = Promise.resolve(lasting.standing.gateway);\n  // A gateway without its tables",
       },

@@ -176,14 +176,14 @@ export const MUTATIONS: readonly Mutation[] = [
     name: "E4: a data directory that others may read stays so",
     file: "test/cli/data-dir.test.ts",
     test: "E4: a data directory that others may read is closed to them",
-    patches: [{ file: "src/cli/data-dir.ts", from: "chmodSync(dataDir, 0o700);", to: "" }],
+    patches: [{ file: "src/node/data-dir.ts", from: "chmodSync(dataDir, 0o700);", to: "" }],
   },
   {
     name: "E4: a directory that others use is closed to them",
     file: "test/cli/data-dir.test.ts",
     test: "E4: a directory that others use is refused",
     patches: [
-      { file: "src/cli/data-dir.ts", from: "return own.length === 0 ||", to: "return own.length >= 0 ||" },
+      { file: "src/node/data-dir.ts", from: "return own.length === 0 ||", to: "return own.length >= 0 ||" },
     ],
   },
   {

@@ -36,6 +36,22 @@ export const importTable: Readonly<Record<string, Reach | "anything">> = {
   server: { may: ["core", "protocol", "sealing", "store", "transport"] },
   agent: { may: ["core", "protocol", "turn"], types: ["server"] },
   gateway: { may: ["async", "client", "protocol", "turn"], types: ["sealing", "store", "transport"] },
+  node: {
+    may: [
+      "agent",
+      "async",
+      "client",
+      "client-node",
+      "core",
+      "gateway",
+      "protocol",
+      "sealing",
+      "server",
+      "store",
+      "tools",
+      "transport",
+    ],
+  },
   cli: "anything",
   web: { may: ["client"] },
 };
@@ -74,7 +90,8 @@ function folderOf(path: string): string | undefined {
 /** The file of ours that an import names, also when it goes through our own package name. */
 function ownTarget(from: string, specifier: string): string | undefined {
   if (specifier.startsWith(".")) return posix.join(posix.dirname(from), specifier);
-  if (specifier === "holdfast" || specifier.startsWith("holdfast/")) {
+  if (specifier === "holdfast") return "src/node/index.ts";
+  if (specifier.startsWith("holdfast/")) {
     return `src/${specifier.slice("holdfast/".length)}/index.ts`;
   }
   return undefined;

@@ -3,7 +3,7 @@
  */
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
-import { systemCode, usageError } from "../failures.ts";
+import { systemCode, usageError } from "../../node/failures.ts";
 import type { SwitchFlags } from "../switches.ts";
 import type { Surroundings } from "../terminal.ts";
 

@@ -4,7 +4,7 @@
  *
  * Losing it is no harm, so a file that cannot be read or written is as good as none.
  */
-import { readFileIfThere, writeSecretFile } from "../data-dir.ts";
+import { readFileIfThere, writeSecretFile } from "../../node/data-dir.ts";
 
 export interface History {
   /** Newest first, as readline has them. */

@@ -7,10 +7,9 @@
 import { join } from "node:path";
 import { findServer, type ServerSeen } from "../control-client.ts";
 import type { ServerAbout } from "../control-server.ts";
-import { API_KEY_FILE, readFileIfThere } from "../data-dir.ts";
-import { failure } from "../failures.ts";
+import { API_KEY_FILE, readFileIfThere } from "../../node/data-dir.ts";
+import { failure } from "../../node/failures.ts";
 import { ensureServer, type LocalServerOptions } from "../local-server.ts";
-import { isLoopback } from "../settings.ts";
 import {
   followText,
   isSameAddress,
@@ -20,6 +19,7 @@ import {
   type UsedServer,
   waitText,
 } from "./server-watch.ts";
+import { isLoopback } from "../../node/loopback.ts";
 
 export interface ServerLink {
   /** Where the server is, as far as is known: it may move. */

@@ -4,7 +4,7 @@
  * A chat starts only what a chat has started. The server of a person may have providers and settings that this process does not
  * know: in its place a chat would start another one, that answers with another model. So for that server it waits, and says so.
  */
-import { isLoopback } from "../settings.ts";
+import { isLoopback } from "../../node/loopback.ts";
 import type { ServerSeen } from "../control-client.ts";
 import type { ServerAbout } from "../control-server.ts";
 

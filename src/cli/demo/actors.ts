@@ -7,7 +7,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
-import { failure } from "../failures.ts";
+import { failure } from "../../node/failures.ts";
 import { type News, readNews } from "./news.ts";
 
 export interface ActorOptions {

@@ -7,9 +7,9 @@ import { type AgentClientMessage, type AgentServerMessage } from "../../protocol
 import { nodeSealing } from "../../sealing/node.ts";
 import type { LogEntry } from "../../server/entries.ts";
 import { openSqliteReadOnly } from "../../store/index.ts";
-import { readFileIfThere } from "../data-dir.ts";
+import { readFileIfThere } from "../../node/data-dir.ts";
 import { existingDatabase } from "../database-path.ts";
-import { failure } from "../failures.ts";
+import { failure } from "../../node/failures.ts";
 import { scanLogs, scanStreams } from "../stream-scan.ts";
 import { openLogs } from "../timeline.ts";
 import { DEEDS_FILE, LETTER_FILE } from "./play.ts";

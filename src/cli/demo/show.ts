@@ -6,7 +6,7 @@
  */
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { failure } from "../failures.ts";
+import { failure } from "../../node/failures.ts";
 import { type Actor, type ActorOptions, startClient, startServer } from "./actors.ts";
 import type { Board } from "./board.ts";
 import { linesOf } from "./evidence.ts";

@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { KEY_BYTES } from "../../sealing/index.ts";
 import { allProcesses, hasVariable, signalProcess } from "../../tools/processes.ts";
-import { writeSecretFile } from "../data-dir.ts";
+import { writeSecretFile } from "../../node/data-dir.ts";
 import type { Surroundings } from "../terminal.ts";
 import { LETTER_BEFORE, LETTER_FILE } from "./play.ts";
 

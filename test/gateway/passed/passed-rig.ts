@@ -6,7 +6,7 @@ import { createServer, type IncomingHttpHeaders, type IncomingMessage, type Serv
 import type { TestContext } from "node:test";
 import { ModelFailure } from "../../../src/agent/index.ts";
 import { createModels, type ProviderModels, type ProviderType } from "../../../src/agent/models/index.ts";
-import { providerSide } from "../../../src/cli/provider-side.ts";
+import { providerSide } from "../../../src/node/provider-side.ts";
 import { gatewayHttp, type Limits, type ProviderSide } from "../../../src/gateway/http/index.ts";
 import type { PassedLimits } from "../../../src/gateway/passed/passed-limits.ts";
 import { portOf } from "../../agent/models/provider-server.ts";

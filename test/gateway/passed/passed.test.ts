@@ -6,7 +6,7 @@ import { type ClientRequest, type IncomingMessage, request } from "node:http";
 import { test } from "node:test";
 import OpenAI, { toFile } from "openai";
 import { createModels } from "../../../src/agent/models/index.ts";
-import { serverSide } from "../../../src/cli/provider-side.ts";
+import { serverSide } from "../../../src/node/provider-side.ts";
 import { PASSED_LIMITS } from "../../../src/gateway/passed/passed-limits.ts";
 import { until } from "../../e2e/rig.ts";
 import {

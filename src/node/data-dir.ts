@@ -16,7 +16,7 @@ import {
 } from "node:fs";
 import { join, isAbsolute } from "node:path";
 import { failure, systemCode } from "./failures.ts";
-import type { Surroundings } from "./terminal.ts";
+import type { Machine } from "./machine.ts";
 
 /** The API key that the first start made, for clients on this machine. */
 export const API_KEY_FILE = "api-key";
@@ -26,11 +26,11 @@ export const CONTROL_FILE = "control.json";
 export const START_LOCK_FILE = "start.lock";
 
 /** Where programs keep their data on this system, for this user. */
-export function defaultDataDir({ env, home, platform }: Surroundings): string {
+export function defaultDataDir({ env, home, platform }: Machine): string {
   return join(userDataDir(env, home, platform), "holdfast", "server");
 }
 
-function userDataDir(env: Surroundings["env"], home: string, platform: NodeJS.Platform): string {
+function userDataDir(env: Machine["env"], home: string, platform: NodeJS.Platform): string {
   if (platform === "win32") return env["LOCALAPPDATA"] ?? join(home, "AppData", "Local");
   const xdg = env["XDG_DATA_HOME"];
   // The specification of XDG directories has relative ones ignored.

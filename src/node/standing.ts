@@ -21,13 +21,11 @@ import {
 } from "../server/index.ts";
 import { type CommitLog, openSqliteStore, type ScanProgress, type SqliteStore } from "../store/index.ts";
 import type { GatewayAnswers } from "../gateway/index.ts";
-import { commandsOn } from "./commands-on.ts";
 import { checkReachable } from "./first-key.ts";
 import { type KeyAdmin, keyAdmin } from "./key-admin.ts";
 import { type GatewayGround, type OpenGateway, openGateway } from "./open-gateway.ts";
-import type { ResolvedSettings } from "./settings.ts";
 import { logStall } from "./stall-log.ts";
-import { fileSize, type Surroundings, terminal } from "./terminal.ts";
+import type { Machine } from "./machine.ts";
 
 export interface ServeStanding extends Standing {
   readonly store: SqliteStore;
@@ -36,35 +34,40 @@ export interface ServeStanding extends Standing {
 }
 
 export interface StandingParts {
-  readonly settings: ResolvedSettings;
+  readonly host: string;
+  readonly dataDir: string;
+  readonly apiKey: string | undefined;
+  readonly retentionMs: number;
+  readonly openStreamsMax: number;
   readonly application: Application;
   readonly counters: ServerCounters;
   readonly ground: GatewayGround;
   readonly logger: Logger;
-  readonly surroundings: Surroundings;
+  readonly machine: Machine;
   readonly onNotice: (message: string) => void;
+  /** Called again and again while a large database is read. */
+  readonly onReading: (progress: ScanProgress) => void;
 }
 
 export async function openStanding(parts: StandingParts): Promise<ServeStanding> {
-  const { settings, counters, logger, surroundings } = parts;
-  const store = await openStore(settings.dataDir, counters, surroundings);
+  const { dataDir, counters, logger, machine } = parts;
+  const store = await openStore(parts);
   let server: StandingServer | undefined;
   try {
-    const { now } = surroundings;
-    const keys = new ApiKeys({ tables: store.tables, now, environmentKey: settings.apiKey });
-    await checkReachable(keys, settings.host, commandsOn(settings.dataDir, surroundings)("keys create"));
+    const { now } = machine;
+    const keys = new ApiKeys({ tables: store.tables, now, environmentKey: parts.apiKey });
+    await checkReachable(keys, parts.host, dataDir);
     server = createServer({
       store: store.streams,
       blobs: store.blobs,
       counters,
       sealing: nodeSealing(),
       application: parts.application,
-      host: { retention: { ...HOST.retention, retentionMs: settings.retentionMs } },
+      host: { retention: { ...HOST.retention, retentionMs: parts.retentionMs } },
       onBug: (bug) => logger.error({ err: bug }, "a failed assertion, or something the application threw"),
       onStall: (news) => logStall(logger, "server", news, news),
     });
-    const { dataDir, openStreams: openStreamsMax } = settings;
-    const opened = await openGateway({ ...parts, server, store, dataDir, openStreamsMax });
+    const opened = await openGateway({ ...parts, server, store });
     const close = async (): Promise<void> => {
       await opened.close();
       await store.close();
@@ -78,34 +81,22 @@ export async function openStanding(parts: StandingParts): Promise<ServeStanding>
 }
 
 /** A large database takes a while to read, and silence would look like a hang. */
-async function openStore(
-  dataDir: string,
-  counters: ServerCounters,
-  surroundings: Surroundings,
-): Promise<SqliteStore> {
-  const { now } = surroundings;
-  const { note } = terminal(surroundings);
+async function openStore({ dataDir, counters, machine, onReading }: StandingParts): Promise<SqliteStore> {
   let progress: ScanProgress = { rows: 0, bytes: 0, bytesTotal: 0 };
-  const timer = setInterval(() => note(progressLine(progress)), SLOW_OPEN_MS);
+  const timer = setInterval(() => onReading(progress), SLOW_OPEN_MS);
   const onProgress = (news: ScanProgress): void => {
     progress = news;
   };
   try {
     const throughLog = (log: CommitLog): CommitLog => countedLog(log, counters);
-    return await openSqliteStore(dataDir, { now, onProgress, throughLog });
+    return await openSqliteStore(dataDir, { now: machine.now, onProgress, throughLog });
   } finally {
     clearInterval(timer);
   }
 }
 
-/** Long enough that who waits begins to wonder. */
+/** Long enough that a person who waits begins to wonder. */
 const SLOW_OPEN_MS = 1_000;
-
-function progressLine({ bytes, bytesTotal }: ScanProgress): string {
-  const share =
-    bytesTotal === 0 ? "" : ` ${Math.floor((100 * bytes) / bytesTotal)} % of ${fileSize(bytesTotal)}`;
-  return `Reading the database ...${share}`;
-}
 
 /** The gateway of the moment. While the store is down every request is refused with when to come again. */
 export function lastingAnswers(lasting: LastingServer<ServeStanding>): GatewayAnswers {

@@ -6,25 +6,26 @@
  * owner has decided who gets in.
  */
 import { join } from "node:path";
+import { shellWord } from "../protocol/shell-word.ts";
 import type { ApiKeys } from "../server/api-keys.ts";
 import { DEFAULT_PRINCIPAL } from "../server/api-keys.ts";
 import { API_KEY_FILE, readFileIfThere, writeSecretFile } from "./data-dir.ts";
 import { failure } from "./failures.ts";
-import { isLoopback } from "./settings.ts";
+import { isLoopback } from "./loopback.ts";
 
 /** What the start-up says about API keys. */
 export type KeyNews =
   | { readonly kind: "made"; readonly apiKey: string; readonly path: string }
-  | { readonly kind: "file"; readonly path: string }
+  | { readonly kind: "file"; readonly apiKey: string; readonly path: string }
   | { readonly kind: "environment" }
   | { readonly kind: "table" }
   | { readonly kind: "none" };
 
 /** Before the port is opened. */
-export async function checkReachable(keys: ApiKeys, host: string, keysCreate: string): Promise<void> {
+export async function checkReachable(keys: ApiKeys, host: string, dataDir: string): Promise<void> {
   if (isLoopback(host) || (await keys.hasAny())) return;
   throw failure(
-    `${host} can be reached from other machines, and there is no API key: make one with \`${keysCreate}\`, ` +
+    `${host} can be reached from other machines, and there is no API key: make one with \`holdfast keys create --data-dir ${shellWord(dataDir)}\`, ` +
       "or set HOLDFAST_API_KEY, then start again; or bind to 127.0.0.1",
   );
 }
@@ -44,12 +45,13 @@ export async function provideKey(
     return { kind: "made", apiKey, path };
   }
   if (!(await keys.hasAny())) return { kind: "none" };
-  return (await isValid(keys, readFileIfThere(path))) ? { kind: "file", path } : { kind: "table" };
+  const apiKey = readFileIfThere(path)?.trim() ?? "";
+  return (await isValid(keys, apiKey)) ? { kind: "file", apiKey, path } : { kind: "table" };
 }
 
-async function isValid(keys: ApiKeys, apiKey: string | undefined): Promise<boolean> {
-  if (apiKey === undefined) return false;
-  return keys.authenticate(apiKey.trim()).then(
+async function isValid(keys: ApiKeys, apiKey: string): Promise<boolean> {
+  if (apiKey === "") return false;
+  return keys.authenticate(apiKey).then(
     () => true,
     () => false,
   );

@@ -36,7 +36,7 @@ import { http2Connect } from "../transport/node/http2-client.ts";
 import { failure, usageError } from "./failures.ts";
 import { providerSide, serverSide } from "./provider-side.ts";
 import { logStall } from "./stall-log.ts";
-import type { Surroundings } from "./terminal.ts";
+import type { Machine } from "./machine.ts";
 
 /** What a gateway needs besides the store: made once, and used by each gateway that stands on the store in its turn. */
 export interface GatewayGround {
@@ -52,14 +52,14 @@ export interface GatewayGround {
 export interface GroundParts {
   readonly models: ProviderModels;
   readonly dataDir: string;
-  readonly surroundings: Surroundings;
+  readonly machine: Machine;
   readonly upstream: string | undefined;
   readonly workspace: string | undefined;
 }
 
 export async function openGround(parts: GroundParts): Promise<GatewayGround> {
-  const { models, dataDir, surroundings } = parts;
-  const upstream = parts.upstream === undefined ? undefined : await wayTo(parts.upstream, surroundings);
+  const { models, dataDir, machine } = parts;
+  const upstream = parts.upstream === undefined ? undefined : await wayTo(parts.upstream, machine);
   const workspace = parts.workspace === undefined ? undefined : await openWorkspace(parts.workspace, dataDir);
   return {
     models,
@@ -79,7 +79,7 @@ export interface GatewayParts {
   readonly ground: GatewayGround;
   readonly dataDir: string;
   readonly logger: Logger;
-  readonly surroundings: Surroundings;
+  readonly machine: Machine;
   readonly onNotice: (message: string) => void;
   /** How many streams of one principal are open at most. */
   readonly openStreamsMax: number;
@@ -98,13 +98,13 @@ const REMEMBERED_MS = 60 * 60_000;
 const NAMES = "the gateway's names";
 
 export async function openGateway(parts: GatewayParts): Promise<OpenGateway> {
-  const { store, ground, logger, surroundings } = parts;
+  const { store, ground, logger, machine } = parts;
   const { counters } = parts.server;
   const { tables } = store;
   const sealing = nodeSealing();
   const homeKey = await gatewayHomeKey(parts);
   const sealer = sealing.homeSealer(homeKey);
-  const blobs = new TableBlobStore({ tables, sealer, now: surroundings.now, rememberMs: REMEMBERED_MS });
+  const blobs = new TableBlobStore({ tables, sealer, now: machine.now, rememberMs: REMEMBERED_MS });
   const journals = new TableJournalStore({ tables, isOnServersDisk: ground.upstream === undefined });
   const way = ground.upstream ?? wayWithin(parts.server, ground.models);
   let hasStoreFailed = false;
@@ -121,10 +121,10 @@ export async function openGateway(parts: GatewayParts): Promise<OpenGateway> {
     tables,
     sealer,
     secret: sealing.deriveStreamKey(homeKey, NAMES),
-    isReusing: surroundings.env["HOLDFAST_SESSION_REUSE"] !== "0",
+    isReusing: machine.env["HOLDFAST_SESSION_REUSE"] !== "0",
     models: way.models,
     resolveModel: way.resolveModel,
-    environment: { ...systemEnvironment(), now: surroundings.now },
+    environment: { ...systemEnvironment(), now: machine.now },
     onBug,
     clientOf: (principal) => {
       const known = clients.get(principal);
@@ -228,7 +228,7 @@ interface WayElsewhere extends Way {
 }
 
 /** There all principals are one; here their sessions stay apart. The model's name is for the other server to judge. */
-async function wayTo(url: string, { env }: Surroundings): Promise<WayElsewhere> {
+async function wayTo(url: string, { env }: Machine): Promise<WayElsewhere> {
   const apiKey = env["HOLDFAST_UPSTREAM_API_KEY"] ?? "";
   if (apiKey === "")
     throw usageError("--upstream-server needs the API key for it in HOLDFAST_UPSTREAM_API_KEY");
@@ -274,8 +274,8 @@ function resolveModel(models: ProviderModels, name: string): string | undefined 
   }
 }
 
-function gatewayHomeKey({ store, dataDir, surroundings, onNotice }: GatewayParts): Promise<Uint8Array> {
-  const { env, home, platform: name } = surroundings;
+function gatewayHomeKey({ store, dataDir, machine, onNotice }: GatewayParts): Promise<Uint8Array> {
+  const { env, home, platform: name } = machine;
   const text = env["HOLDFAST_HOME_KEY"] ?? "";
   return resolveHomeKey({
     tables: store.tables,

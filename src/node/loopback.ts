@@ -1,0 +1,8 @@
+import { isIP } from "node:net";
+
+/** Only this machine can reach it. */
+export function isLoopback(host: string): boolean {
+  const bare = host.replace(/^\[(.*)\]$/, "$1").toLowerCase();
+  if (isIP(bare) === 4) return bare.startsWith("127.");
+  return bare === "localhost" || bare === "::1" || bare.startsWith("::ffff:127.");
+}

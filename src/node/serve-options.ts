@@ -1,0 +1,107 @@
+/**
+ * What `serve` can be told, with units, defaults and the reason for each; checked once. TypeScript sees most mistakes; a program in JavaScript hears of
+ * them here.
+ */
+import type { Logger } from "pino";
+import type { ModelsConfig, ProviderConfig } from "../agent/models/index.ts";
+import { checkFunction, checkNames, checkText, checkWhole, invalidOption } from "../client/option-checks.ts";
+import { DEFAULTS as RETENTION } from "../core/retention.ts";
+import { DEFAULTS as STORE_LIFE } from "../core/store-life.ts";
+import { GATEWAY_LIMITS } from "../gateway/options.ts";
+import type { ScanProgress } from "../store/index.ts";
+import type { Machine } from "./machine.ts";
+
+export interface ServeOptions {
+  /** Where the server keeps its data; one server at a time. Default: `holdfast/server` in the user's data directory. */
+  readonly dataDir?: string | undefined;
+  /** Default: 127.0.0.1. An address that other machines can reach needs an API key first. */
+  readonly host?: string | undefined;
+  /** 0 = any free one. Default: 4600. */
+  readonly port?: number | undefined;
+  /** PEM. Default: no TLS. */
+  readonly tls?: { readonly cert: string; readonly key: string } | undefined;
+  /** Names under which the server is asked, beside its address. Default: none. */
+  readonly allowedHosts?: readonly string[] | undefined;
+  /** Origins of web pages that may ask. Default: none. */
+  readonly allowedOrigins?: readonly string[] | undefined;
+  /** One more API key, for principal `default`; never stored. Default: those of the data directory, and the first start makes one. */
+  readonly apiKey?: string | undefined;
+  /** As `providers` and `models` of the config file. Default: what the environment names, else the rehearsal model. */
+  readonly providers?: Readonly<Record<string, ProviderConfig>> | undefined;
+  readonly models?: ModelsConfig | undefined;
+  /** A directory that the gateway's agent may read and search. Default: none. */
+  readonly workspace?: string | undefined;
+  /** A Holdfast server elsewhere whose streams the gateway uses. Default: this one's. */
+  readonly upstreamServer?: string | undefined;
+  /** How many answers and waiting turns one principal may have at the gateway. Default: 1,000. */
+  readonly openStreamsMax?: number | undefined;
+  /** How long a stream is kept after its last activity. Default: two hours. */
+  readonly retentionMs?: number | undefined;
+  /** Before a store that failed is opened anew. */
+  readonly storePauseMs?: number | undefined;
+  /** Default: warnings, as JSON lines on standard error. */
+  readonly logger?: Logger | undefined;
+  /** What people should know once, such as where the home key lies. Default: a process warning. */
+  readonly onNotice?: ((notice: string) => void) | undefined;
+  /** Called when all but the database is ready; it may wait until another process has let go of the data directory. Default: nothing. */
+  readonly beforeOpening?: (() => Promise<void>) | undefined;
+  /** Called once a second while a large database is read. Default: nothing. */
+  readonly onReading?: ((progress: ScanProgress) => void) | undefined;
+  /** Default: this process's. */
+  readonly machine?: Machine | undefined;
+}
+
+export const SERVE_DEFAULTS = {
+  /** Only this machine reaches it: what is open to others is somebody's decision. */
+  host: "127.0.0.1",
+  port: 4600,
+  openStreamsMax: GATEWAY_LIMITS.openStreamsMax,
+  retentionMs: RETENTION.retentionMs,
+  storePauseMs: STORE_LIFE.pauseMs,
+} as const;
+
+/** Shorter ones can be guessed. */
+export const API_KEY_CHARS_MIN = 20;
+const PORT_MAX = 65_535;
+
+const KNOWN: Readonly<Record<keyof ServeOptions, true>> = {
+  dataDir: true,
+  host: true,
+  port: true,
+  tls: true,
+  allowedHosts: true,
+  allowedOrigins: true,
+  apiKey: true,
+  providers: true,
+  models: true,
+  workspace: true,
+  upstreamServer: true,
+  openStreamsMax: true,
+  retentionMs: true,
+  storePauseMs: true,
+  logger: true,
+  onNotice: true,
+  onReading: true,
+  beforeOpening: true,
+  machine: true,
+};
+
+export function checkServeOptions(options: ServeOptions): void {
+  checkNames("serve", options, KNOWN);
+  for (const name of ["dataDir", "host", "workspace", "upstreamServer"] as const)
+    checkText(name, options[name]);
+  for (const name of ["onNotice", "onReading", "beforeOpening"] as const) checkFunction(name, options[name]);
+  checkWhole("port", options.port, 0);
+  if ((options.port ?? 0) > PORT_MAX) throw invalidOption(`port must be at most ${PORT_MAX}`);
+  checkWhole("openStreamsMax", options.openStreamsMax, 1);
+  checkWhole("retentionMs", options.retentionMs, 1);
+  checkWhole("storePauseMs", options.storePauseMs, 1);
+  const { apiKey } = options;
+  if (apiKey === undefined || isApiKey(apiKey)) return;
+  throw invalidOption(`apiKey must have at least ${API_KEY_CHARS_MIN} visible ASCII characters`);
+}
+
+/** Long enough not to be guessed, and fit for a header. */
+export function isApiKey(text: unknown): boolean {
+  return typeof text === "string" && text.length >= API_KEY_CHARS_MIN && /^[\x21-\x7e]+$/.test(text);
+}

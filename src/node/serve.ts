@@ -1,0 +1,188 @@
+/**
+ * A whole server in this process: the store, the agent with its models, the gateway, and the HTTP port in front of them.
+ *
+ * `holdfast serve` is this function, with a terminal around it; a program that embeds a server calls the same. Parts are opened in order and
+ * closed in the opposite one, also when a later part cannot be opened. When the store fails, what stands on it is made anew and the port stays.
+ */
+import { join, resolve } from "node:path";
+import { createAgent, type ModelInfo } from "../agent/index.ts";
+import { createModels } from "../agent/models/index.ts";
+import { gatewayHttp, type SessionRecord } from "../gateway/index.ts";
+import type { Durability } from "../protocol/frames.ts";
+import { type HttpServer, serveHttp } from "../server/http/index.ts";
+import { type Application, LastingServer, newServerCounters } from "../server/index.ts";
+import { DATABASE_FILE } from "../store/index.ts";
+import { defaultDataDir, makeDataDir } from "./data-dir.ts";
+import { failure, systemCode } from "./failures.ts";
+import { type KeyNews, provideKey } from "./first-key.ts";
+import type { KeyAdmin } from "./key-admin.ts";
+import { thisMachine } from "./machine.ts";
+import { type GatewayGround, openGround } from "./open-gateway.ts";
+import { checkServeOptions, SERVE_DEFAULTS, type ServeOptions } from "./serve-options.ts";
+import { serverLog } from "./server-log.ts";
+import { lastingAnswers, lastingKeys, logNews, openStanding, type ServeStanding } from "./standing.ts";
+
+export interface RunningServer {
+  /** For Holdfast's clients. */
+  readonly url: string;
+  /** For OpenAI clients. */
+  readonly baseUrl: string;
+  readonly dataDir: string;
+  /** An API key for programs on this machine; undefined when only its owner knows one. */
+  readonly apiKey: string | undefined;
+  /** Where the API key came from. */
+  readonly keyNews: KeyNews;
+  readonly keys: KeyAdmin;
+  readonly durability: Durability;
+  readonly models: () => readonly ModelInfo[];
+  /** Why some models could not be listed. */
+  readonly modelTroubles: () => readonly string[];
+  /** What the gateway has open. */
+  readonly sessions: () => readonly SessionRecord[];
+  /** How many turns are under way. */
+  readonly runningTurns: () => number;
+  /** Resolves when the store could not be opened anew too often: nothing works any more, close it. */
+  readonly givenUp: Promise<Error>;
+  /** Tells clients, and stops in order. Nothing acknowledged is lost. */
+  close(): Promise<void>;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+export async function serve(options: ServeOptions = {}): Promise<RunningServer> {
+  checkServeOptions(options);
+  const { machine = thisMachine(), logger = serverLog("warn"), apiKey } = options;
+  const { onNotice = warn, onReading = () => undefined } = options;
+  const dataDir = resolve(options.dataDir ?? defaultDataDir(machine));
+  const { host = SERVE_DEFAULTS.host, port = SERVE_DEFAULTS.port } = options;
+  const { openStreamsMax = SERVE_DEFAULTS.openStreamsMax } = options;
+  const { retentionMs = SERVE_DEFAULTS.retentionMs, storePauseMs = SERVE_DEFAULTS.storePauseMs } = options;
+  makeDataDir(dataDir, onNotice);
+  const models = createModels({
+    providers: options.providers ?? {},
+    models: options.models ?? {},
+    environment: machine.env,
+  });
+  await models.discover();
+  const turns = countedTurns(createAgent({ models }));
+  const running: Running = {};
+  try {
+    const { upstreamServer: upstream, workspace } = options;
+    const ground = await openGround({ models, dataDir, machine, upstream, workspace });
+    running.ground = ground;
+    await options.beforeOpening?.();
+    const counters = newServerCounters();
+    const { application } = turns;
+    const settings = { host, dataDir, apiKey, retentionMs, openStreamsMax };
+    const lasting = await LastingServer.open({
+      open: () =>
+        openStanding({ ...settings, application, counters, ground, logger, machine, onNotice, onReading }),
+      life: { pauseMs: storePauseMs },
+      onNews: logNews(logger, join(dataDir, DATABASE_FILE)),
+    });
+    running.lasting = lasting;
+    const http = await serveHttp({
+      server: lasting,
+      logger,
+      authenticate: (given) => lasting.ask(({ keys }) => keys.authenticate(given)),
+      mounts: [gatewayHttp({ answers: lastingAnswers(lasting), providers: ground.providers })],
+      extraMetrics: () => lasting.standing.gateway.metrics() + models.metrics(),
+      illness: () => lasting.illness,
+      host,
+      port,
+      allowedHosts: options.allowedHosts ?? [],
+      allowedOrigins: options.allowedOrigins ?? [],
+      ...(options.tls === undefined ? {} : { tls: options.tls }),
+    }).catch((error: unknown) => {
+      throw cannotListen(error, host, port, options.tls !== undefined);
+    });
+    running.http = http;
+    const { keys, store } = lasting.standing;
+    const keyNews = await provideKey(keys, dataDir, apiKey !== undefined);
+    const close = onceOnly(() => takeDown(running));
+    return {
+      url: http.url,
+      baseUrl: `${http.url}/v1`,
+      dataDir,
+      apiKey: apiKey ?? ("apiKey" in keyNews ? keyNews.apiKey : undefined),
+      keyNews,
+      keys: lastingKeys(lasting),
+      durability: store.streams.durability,
+      models: () => models.list(),
+      modelTroubles: () => models.troubles,
+      sessions: () => lasting.standing.gateway.sessions,
+      runningTurns: () => turns.running,
+      givenUp: lasting.givenUp,
+      close,
+      [Symbol.asyncDispose]: close,
+    };
+  } catch (error) {
+    await takeDown(running);
+    throw error;
+  }
+}
+
+/** What there is so far. */
+interface Running {
+  ground?: GatewayGround;
+  lasting?: LastingServer<ServeStanding>;
+  http?: HttpServer;
+}
+
+async function takeDown({ ground, lasting, http }: Running): Promise<void> {
+  // Closing the port shuts the server down; without a port it must be done here.
+  await (http?.close() ?? lasting?.shutdown());
+  await lasting?.close();
+  await ground?.close();
+}
+
+function onceOnly(act: () => Promise<void>): () => Promise<void> {
+  let done: Promise<void> | undefined;
+  return () => (done ??= act());
+}
+
+/** The same application, and how many turns it has under way. */
+function countedTurns(application: Application): {
+  readonly application: Application;
+  readonly running: number;
+} {
+  let running = 0;
+  return {
+    application: async (stream) => {
+      running++;
+      try {
+        await application(stream);
+      } finally {
+        running--;
+      }
+    },
+    get running() {
+      return running;
+    },
+  };
+}
+
+function cannotListen(error: unknown, host: string, port: number, hasTls: boolean): unknown {
+  switch (systemCode(error)) {
+    case "EADDRINUSE":
+      return failure(
+        `port ${port} is in use on ${host}; stop what uses it, or choose another with --port`,
+        error,
+      );
+    case "EACCES":
+      return failure(
+        `no permission to listen on ${host}:${port}; choose a port above 1023 with --port`,
+        error,
+      );
+    case "EADDRNOTAVAIL":
+    case "ENOTFOUND":
+    case "EAI_AGAIN":
+      return failure(`this machine has no address ${host}; choose another with --host`, error);
+    default:
+      if (!hasTls || !(error instanceof Error)) return error;
+      return failure(`TLS cannot be set up with this certificate and key: ${error.message}`, error);
+  }
+}
+
+function warn(notice: string): void {
+  process.emitWarning(notice, { code: "HOLDFAST_NOTICE" });
+}
