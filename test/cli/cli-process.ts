@@ -7,7 +7,7 @@ import { once } from "node:events";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { TestContext } from "node:test";
+import type { Cleanup } from "../cleanup.ts";
 import { plantedBug } from "../mutations/planted-bug.ts";
 
 const MAIN = join(import.meta.dirname, "../../src/cli/main.ts");
@@ -41,7 +41,7 @@ export class Cli {
   readonly #children = new Set<ChildProcess>();
   readonly #patienceMs: number;
 
-  constructor(t: TestContext, { patienceMs = PATIENCE_MS }: { readonly patienceMs?: number } = {}) {
+  constructor(t: Cleanup, { patienceMs = PATIENCE_MS }: { readonly patienceMs?: number } = {}) {
     this.#patienceMs = patienceMs;
     this.home = mkdtempSync(join(tmpdir(), "holdfast-cli-"));
     this.dataDir = join(this.home, "data");

@@ -6,7 +6,7 @@
  */
 import { randomUUID } from "node:crypto";
 import type { ServerResponse } from "node:http";
-import type { TestContext } from "node:test";
+import type { Cleanup } from "../cleanup.ts";
 import {
   type Act,
   type Asked,
@@ -40,7 +40,7 @@ export interface ScriptedProvider {
   readonly calls: readonly Asked[];
 }
 
-export function openaiProvider(t: TestContext, script: Script): Promise<ScriptedProvider> {
+export function openaiProvider(t: Cleanup, script: Script): Promise<ScriptedProvider> {
   return provider(t, "/chat/completions", script, openaiEvents);
 }
 
@@ -48,7 +48,7 @@ export function openaiProvider(t: TestContext, script: Script): Promise<Scripted
 export const SIGNATURE = "c2lnbmF0dXJlIG9mIHRoZSBwcm92aWRlcg==";
 
 /** Refuses to go on when a tool call of its own comes back without the signed reasoning that led to it. */
-export function anthropicProvider(t: TestContext, script: Script): Promise<ScriptedProvider> {
+export function anthropicProvider(t: Cleanup, script: Script): Promise<ScriptedProvider> {
   const strict: Script = (messages, asked) =>
     messages.every(isSigned) ? script(messages, asked) : refuses(400, UNSIGNED);
   return provider(t, "/messages", strict, anthropicEvents);
@@ -66,7 +66,7 @@ function isSigned(message: Fields): boolean {
 }
 
 async function provider(
-  t: TestContext,
+  t: Cleanup,
   path: string,
   script: Script,
   inItsFormat: (said: Said, body: Fields) => readonly unknown[],

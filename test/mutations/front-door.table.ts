@@ -92,4 +92,16 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
   },
+  {
+    name: "the gateway begins every request anew, and the harness does not notice",
+    file: "test/harness/harness.test.ts",
+    test: "every flow reuses what it can",
+    patches: [
+      {
+        file: "src/node/open-gateway.ts",
+        from: 'machine.env["HOLDFAST_SESSION_REUSE"] !== "0"',
+        to: 'machine.env["HOLDFAST_SESSION_REUSE"] === "1"',
+      },
+    ],
+  },
 ];

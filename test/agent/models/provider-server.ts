@@ -5,7 +5,7 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { Server } from "node:net";
 import { text as readText } from "node:stream/consumers";
-import type { TestContext } from "node:test";
+import type { Cleanup } from "../../cleanup.ts";
 import type { Model, ModelCall, ModelPart } from "../../../src/agent/model.ts";
 import { createModels, type ModelsOptions, type ProviderType } from "../../../src/agent/models/index.ts";
 import type { ChatMessage } from "../../../src/protocol/chat-message.ts";
@@ -34,7 +34,7 @@ export class ProviderServer {
   }
 
   /** The last act stays for all further requests. */
-  static async start(t: TestContext, ...acts: readonly Act[]): Promise<ProviderServer> {
+  static async start(t: Cleanup, ...acts: readonly Act[]): Promise<ProviderServer> {
     const provider = new ProviderServer(acts);
     const server = createServer((request, response) => void provider.#answer(request, response));
     server.listen(0, "127.0.0.1");
