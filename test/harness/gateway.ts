@@ -129,6 +129,7 @@ export class Asked {
   readonly #over: Promise<void>;
   #text = "";
   #isEnded = false;
+  #isOver = false;
   #news = Promise.withResolvers<void>();
 
   constructor(url: string, body: string, headers: Readonly<Record<string, string>>) {
@@ -140,15 +141,13 @@ export class Asked {
       this.#request.on("error", () => resolve(undefined));
       this.#request.once("close", () => resolve(undefined));
     });
-    this.#over = this.#read();
+    this.#over = this.#read().finally(() => (this.#isOver = true));
     this.#request.end(body);
   }
 
   /** Waits until the response has these words; false when it ended without them. */
   async until(words: string): Promise<boolean> {
-    let isOver = false;
-    void this.#over.then(() => (isOver = true));
-    while (!this.#text.includes(words) && !isOver) await Promise.race([this.#news.promise, this.#over]);
+    while (!this.#text.includes(words) && !this.#isOver) await Promise.race([this.#news.promise, this.#over]);
     return this.#text.includes(words);
   }
 

@@ -5,7 +5,6 @@
  * Exit code 0: every flow was as it has to be. 1: one was not. 2: it could not be played.
  */
 import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { parse, refuse, whole } from "../../scripts/arguments.ts";
 import type { Cleanup } from "../cleanup.ts";
 import { FLOWS } from "./flows.ts";
@@ -95,7 +94,7 @@ function killer(): (() => Promise<void>) | undefined {
   if (command === undefined) return undefined;
   return async () => {
     const shell = spawn(command, { shell: true, stdio: ["ignore", "ignore", "inherit"] });
-    const [code]: unknown[] = await once(shell, "exit");
+    const code = await new Promise<number | null>((resolve) => shell.once("exit", resolve));
     if (code !== 0) throw new CannotPlay(`--kill-command ended with exit code ${String(code)}`);
   };
 }
