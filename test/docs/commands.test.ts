@@ -43,6 +43,10 @@ const HOW: Readonly<Record<string, How>> = {
     prints: /no violation|nothing/i,
   },
   "npm run power-cut -- --cuts 10": { elsewhere: "test/power-cut/power-cut.test.ts" },
+  "npm run harness -- --own": { elsewhere: "test/harness/harness.test.ts" },
+  "npm run harness -- --url http://127.0.0.1:4600 --api-key $HOLDFAST_API_KEY": {
+    elsewhere: "test/harness/harness.test.ts",
+  },
   "npm run bench": { elsewhere: "test/bench.test.ts" },
   "npm run build": { elsewhere: "test/package.test.ts" },
   "npx node examples/tool-over-a-cut.ts": {

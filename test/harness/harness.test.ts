@@ -1,4 +1,7 @@
-/** The harness as its users run it: against a server of its own, against one that runs, and against one that begins everything anew. */
+/**
+ * The harness as its users run it: against a server of its own (`npm run harness -- --own`), against one that runs
+ * (`npm run harness -- --url http://127.0.0.1:4600 --api-key $HOLDFAST_API_KEY`), and against one that begins everything anew.
+ */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { createServer } from "node:net";
