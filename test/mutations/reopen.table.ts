@@ -107,7 +107,7 @@ export const MUTATIONS: readonly Mutation[] = [
     name: "a log on a full disk ends the server",
     file: FULL_DISK_TEST,
     test: "a log on a full disk ends no server",
-    patches: [{ file: "src/cli/server-log.ts", from: `destination.on("error", () => undefined);`, to: "" }],
+    patches: [{ file: "src/node/server-log.ts", from: `destination.on("error", () => undefined);`, to: "" }],
   },
   {
     name: "A3: what a reader keeps in the write-ahead log counts before it is on the disk",
