@@ -1,3 +1,4 @@
+/** Which addresses only this machine can reach: a server there needs no decision about who gets in. */
 import { isIP } from "node:net";
 
 /** Only this machine can reach it. */
