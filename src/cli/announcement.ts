@@ -24,8 +24,8 @@ export interface Started {
 }
 
 const DURABILITY: Readonly<Record<Durability, string>> = {
-  fsync: "synced to this disk before anybody is told",
-  quorum: "on more than one machine before anybody is told",
+  fsync: "synced to this disk before it is acknowledged",
+  quorum: "on more than one machine before it is acknowledged",
   none: "in memory only; everything is lost when this process ends",
 };
 
@@ -48,6 +48,7 @@ export function announce(
   const base = `${localUrl(url, settings.host)}/v1`;
   line("OpenAI", `base URL ${bold(base)}, with the API key; for OpenCode, in opencode.json:`);
   for (const text of openCodeLines(base, models)) line("", dim(text));
+  if ("path" in keys) line("", `export HOLDFAST_API_KEY=${apiKeyText(keys)}`);
   const insecure = settings.tls === undefined ? "" : "--insecure ";
   line("try", `curl ${insecure}${base}/models -H "authorization: Bearer ${apiKeyText(keys)}"`);
   line("", on("chat"));

@@ -141,7 +141,7 @@ function addServe(root: Command, surroundings: Surroundings): void {
     )
     .option(
       "--exit-when-idle <seconds>",
-      "stop by itself when no turn has run and nobody has asked for so long",
+      "stop by itself when no turn has run and no command has asked for it for so long",
     )
     .addHelpText(
       "after",

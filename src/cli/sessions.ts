@@ -27,7 +27,7 @@ export async function sessions(flags: SessionsFlags, surroundings: Surroundings)
     return;
   }
   if (open.length === 0) {
-    term.note("No session is open: nobody waits for an answer, and no answer waits for tool results.");
+    term.note("No session is open: no client waits for an answer, and no answer waits for tool results.");
     return;
   }
   const head = ["STREAM", "PRINCIPAL", "MODEL", "STATE", "TOOLS", "SINCE"];

@@ -142,7 +142,7 @@ function attach(state: State, input: Extract<Input, { kind: "attach" }>): Step {
   if (admission.kind === "refuse") {
     // A client that is turned away for good does not come back to see whether its abort was recorded.
     const isPending = frame.abort && state.staged.aborted && !state.durable.aborted;
-    if (isPending) return refuse(state, connection, "unavailable", "the abort is being recorded; come back");
+    if (isPending) return refuse(state, connection, "unavailable", "the abort is being recorded; reconnect");
     return refuse(state, connection, admission.code, admission.message);
   }
 
@@ -317,7 +317,7 @@ function drop(state: State, reason: Extract<Input, { kind: "drop" }>["reason"]):
   const messages = {
     durability_lost: "the store failed; nothing acknowledged is lost, come back later",
     moved: "another node runs this stream now",
-    shutdown: "this server is shutting down; come back",
+    shutdown: "this server is shutting down; reconnect",
     bug: "this server made a mistake; the stream's work has ended here",
   };
   const effects: Effect[] = [];

@@ -99,13 +99,13 @@ export class ServerConnection implements Handler<ClientFrame> {
   /** Another server takes over from here: who has not attached yet is sent there. */
   refuseUnattached(): void {
     if (this.#target === undefined)
-      this.refuse(new HoldfastError("unavailable", "the store is back; come back"));
+      this.refuse(new HoldfastError("unavailable", "the store works again; reconnect"));
   }
 
   /** Tells a client to come back, unless its stream has told it already. */
   shutdown(): void {
     if (this.#isHosted) return;
-    this.refuse(new HoldfastError("unavailable", "this server is shutting down; come back"));
+    this.refuse(new HoldfastError("unavailable", "this server is shutting down; reconnect"));
     this.#target?.closed();
   }
 
@@ -132,7 +132,7 @@ export class ServerConnection implements Handler<ClientFrame> {
         };
       } else {
         const { hosted, resumed } = found;
-        if (hosted.isDropped) throw new HoldfastError("unavailable", "the stream has just moved; come back");
+        if (hosted.isDropped) throw new HoldfastError("unavailable", "the stream has just moved; reconnect");
         this.#target = {
           received: (next) => hosted.received(this.#number, next),
           drained: () => hosted.drained(this.#number),

@@ -175,7 +175,7 @@ export class HostedStream {
         if (this.#run.unreadBytes > LIMITS.bodyBytesMax) {
           const slow = new HoldfastError(
             "overloaded",
-            "the application does not read what was said; come back",
+            "the application does not read what was said; reconnect",
           );
           this.#refuse(connection, slow);
           return;

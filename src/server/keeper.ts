@@ -92,7 +92,7 @@ export class Keeper {
         if (hosted.unconfirmedMs > this.#lease.leaseMs / 2) {
           // A host that slept may have lost the stream: it must not judge by what it remembers (D1).
           if (await this.#renew(hosted)) continue;
-          throw new HoldfastError("unavailable", "this node may have lost the stream; come back");
+          throw new HoldfastError("unavailable", "this node may have lost the stream; reconnect");
         }
         const found = { kind: "live", state: hosted.durable } as const;
         this.#decide(meta, attach, found, 0);
@@ -259,10 +259,10 @@ export class Keeper {
   ): Promise<FoundStream> {
     const name = { principal: meta.principal, idempotencyKey: meta.idempotencyKey };
     const macs = await this.#readMacs(name, state.nextSeqno);
-    if (this.#isStoreLost) throw new HoldfastError("unavailable", "the store has just failed; come back");
+    if (this.#isStoreLost) throw new HoldfastError("unavailable", "the store has just failed; reconnect");
     if (this.#isStopped) {
       this.#context.store.release(name, state.hostEpoch).catch(() => undefined);
-      throw new HoldfastError("unavailable", "this server is shutting down; come back");
+      throw new HoldfastError("unavailable", "this server is shutting down; reconnect");
     }
     const id = idOf(name);
     const onDropped = (): void => {

@@ -40,7 +40,7 @@ export class ByteBudget {
   reserve(who: string, bytes: number): Promise<Reservation> {
     const own = this.#waiting.filter((one) => one.who === who).length;
     if (this.#waiting.length >= this.#waitingMax || own >= this.#waitingMax / 2) {
-      const message = "too many blobs are under way; come back";
+      const message = "too many blobs are under way; retry";
       return Promise.reject(new HoldfastError("overloaded", message, { retryAfterMs: 1_000 }));
     }
     const { promise, resolve } = Promise.withResolvers<Reservation>();

@@ -21,7 +21,7 @@ export class BodyBudget {
   take(principal: string, bytes: number): void {
     const own = (this.#held.get(principal) ?? 0) + bytes;
     if (own > this.#bytesMax / 2 || this.#heldBytes + bytes > this.#bytesMax) {
-      const message = "too many large appends are under way; come back";
+      const message = "too many large appends are under way; retry";
       throw new HoldfastError("overloaded", message, { retryAfterMs: 1_000 });
     }
     this.#heldBytes += bytes;

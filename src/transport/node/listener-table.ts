@@ -42,7 +42,7 @@ export class ListenerTable {
   }
 
   close(): void {
-    const reason = new HoldfastError("unavailable", "this server is shutting down; come back");
+    const reason = new HoldfastError("unavailable", "this server is shutting down; reconnect");
     for (const each of this.#listeners.values()) each.end(reason);
   }
 

@@ -71,7 +71,7 @@ export class SplitConnection {
     if (this.#error !== errorBefore && this.#error !== undefined) answer({ error: this.#error });
     else this.#waiting.push({ nextSeqno: through, answer });
     if (this.#waiting.length > WAITING_APPENDS_MAX) {
-      this.refuse(new HoldfastError("overloaded", "too many appends wait at the same time; come back"));
+      this.refuse(new HoldfastError("overloaded", "too many appends wait at the same time; retry"));
     }
     this.#settle();
   }
