@@ -49,15 +49,19 @@ test("B1, B4: the curl client of the documents gets every event once over a brea
   );
 });
 
-test("the README's request to the gateway is answered", async (t) => {
-  const answer: unknown = JSON.parse(await run(t, scriptOf("README.md")));
+test("the README's request to the gateway is answered to a new user, who has set nothing and has read no API key", async (t) => {
+  const answer: unknown = JSON.parse(await run(t, scriptOf("README.md"), { HOLDFAST_API_KEY: undefined }));
   assert.match(JSON.stringify(answer), /"content":"1 2 3 "/);
 });
 
-async function run(t: TestContext, script: string): Promise<string> {
-  const { url, apiKey } = await startServer(t);
+async function run(
+  t: TestContext,
+  script: string,
+  more: Readonly<Record<string, string | undefined>> = {},
+): Promise<string> {
+  const { url, apiKey, home } = await startServer(t);
   const shell = spawn("bash", ["-c", script], {
-    env: { ...process.env, HOLDFAST_URL: url, HOLDFAST_API_KEY: apiKey },
+    env: { ...process.env, HOME: home, HOLDFAST_URL: url, HOLDFAST_API_KEY: apiKey, ...more },
     stdio: ["ignore", "pipe", "ignore"],
     timeout: 60_000,
   });
@@ -76,19 +80,32 @@ function isLine(value: unknown): value is Line {
   return typeof value === "object" && value !== null;
 }
 
-async function startServer(t: TestContext): Promise<{ readonly url: string; readonly apiKey: string }> {
-  const directory = mkdtempSync(join(tmpdir(), "holdfast-curl-"));
+interface Started {
+  readonly url: string;
+  readonly apiKey: string;
+  /** Of the user who has started it. */
+  readonly home: string;
+}
+
+async function startServer(t: TestContext): Promise<Started> {
+  const home = mkdtempSync(join(tmpdir(), "holdfast-curl-"));
   const main = join(repository, "src/cli/main.ts");
-  const server = spawn(process.execPath, [main, "serve", "--port", "0", "--data-dir", directory], {
+  const server = spawn(process.execPath, [main, "serve", "--port", "0"], {
+    cwd: home,
     stdio: ["ignore", "pipe", "inherit"],
-    // Its home key is nobody's: none is left behind in the user's configuration.
-    env: { ...process.env, HOLDFAST_HOME_KEY: Buffer.alloc(32, 5).toString("base64url") },
+    env: {
+      ...process.env,
+      HOME: home,
+      XDG_DATA_HOME: undefined,
+      XDG_CONFIG_HOME: undefined,
+      HOLDFAST_API_KEY: undefined,
+    },
   });
   t.after(async () => {
     const gone = once(server, "exit");
     server.kill("SIGTERM");
     await gone;
-    rmSync(directory, { recursive: true, force: true });
+    rmSync(home, { recursive: true, force: true });
   });
   let said = "";
   server.stdout.setEncoding("utf8");
@@ -96,7 +113,8 @@ async function startServer(t: TestContext): Promise<{ readonly url: string; read
     said += String(piece);
     const url = /listening on (?<url>http:\S+)/.exec(said)?.groups?.["url"];
     if (url !== undefined && said.includes("stop")) {
-      return { url, apiKey: readFileSync(join(directory, "api-key"), "utf8").trim() };
+      const data = /^ +data +(?<data>.*)$/m.exec(said)?.groups?.["data"] ?? "";
+      return { url, apiKey: readFileSync(join(data, "api-key"), "utf8").trim(), home };
     }
   }
   throw new Error(`the server did not start: ${said}`);
