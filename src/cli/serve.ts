@@ -5,7 +5,7 @@
  * Everything that can go wrong at a start (a busy port, a locked or damaged database, a bind that is not protected) ends it with one line that says what to do.
  */
 import { readFileSync } from "node:fs";
-import type { SessionRecord } from "../gateway/index.ts";
+import type { OpenSession } from "../gateway/index.ts";
 import { systemCode, usageError } from "../node/failures.ts";
 import { type RunningServer, serve as runServer } from "../node/serve.ts";
 import { serverLog } from "../node/server-log.ts";
@@ -133,7 +133,7 @@ function storeGivenUp(reason: Error): TemporaryFailure {
   );
 }
 
-function sessionInfo({ answer, principal, model, state, pending, updatedMs }: SessionRecord): SessionInfo {
+function sessionInfo({ answer, principal, model, state, pending, updatedMs }: OpenSession): SessionInfo {
   return { streamId: answer.streamId, principal, model, state, pending: pending.length, updatedMs };
 }
 

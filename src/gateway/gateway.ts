@@ -40,6 +40,11 @@ interface Beginning {
   readonly messages: readonly LineMessage[];
 }
 
+/** A session that runs, waits for tools, or sleeps until a client asks for it. */
+export type OpenSession = Omit<SessionRecord, "state"> & {
+  readonly state: SessionRecord["state"] | "sleeping";
+};
+
 export class Gateway implements GatewayAnswers {
   readonly counters: GatewayCounters = newGatewayCounters();
   readonly #options: GatewayOptions;
@@ -92,8 +97,10 @@ export class Gateway implements GatewayAnswers {
     return this.#awaited(cleanUp({ tables, store: this.#store, blobs, nowMs: environment.now() }));
   }
 
-  get sessions(): readonly SessionRecord[] {
-    return this.#sessions.all.map(({ record }) => record);
+  get sessions(): readonly OpenSession[] {
+    return this.#sessions.all.map(({ record, state: { at } }) =>
+      at === "sleeping" ? { ...record, state: at } : record,
+    );
   }
 
   /** Responses in progress. */

@@ -1,5 +1,5 @@
 /** The OpenAI-compatible gateway: sessions that survive between requests and restarts. */
-export { Gateway } from "./gateway.ts";
+export { Gateway, type OpenSession } from "./gateway.ts";
 export type { GatewayCounters } from "./counters.ts";
 export {
   gatewayHttp,

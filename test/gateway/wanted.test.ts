@@ -60,6 +60,12 @@ test("G7: after a restart /events takes up an answer that was cut off, for one c
   const { streamId } = await cutOff(world);
   await goOn(world);
   assert.equal(paid(world), 1);
+  const asleep = world.gateway.sessions.filter(({ state }) => state === "sleeping");
+  assert.deepEqual(
+    asleep.map(({ answer }) => answer.streamId),
+    [streamId],
+    "it is listed as what it is",
+  );
   const path = `/v1/streams/${streamId}/events`;
   const told = await new Exchange(world.url, undefined, { path, method: "GET" }).reply();
   assert.match(told.text, /^All of it/);

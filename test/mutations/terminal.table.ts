@@ -147,4 +147,16 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
   },
+  {
+    name: "sessions that sleep after a restart are listed as if they ran",
+    file: "test/gateway/wanted.test.ts",
+    test: "G7: after a restart /events takes up an answer that was cut off, for one call",
+    patches: [
+      {
+        file: "src/gateway/gateway.ts",
+        from: `at === "sleeping" ? { ...record, state: at } : record`,
+        to: "at === record.state ? record : record",
+      },
+    ],
+  },
 ];
