@@ -16,8 +16,8 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "a chat dials the address of a server that has moved",
-    file: "test/cli/chat-follows.test.ts",
-    test: "a named server is never started by the chat, which follows it all the same",
+    file: "test/cli/moving-transport.test.ts",
+    test: "each call goes to where the server is when it is made, and back",
     patches: [
       {
         file: "src/cli/chat/moving-transport.ts",
