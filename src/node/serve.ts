@@ -7,7 +7,7 @@
 import { join, resolve } from "node:path";
 import { createAgent, type ModelInfo } from "../agent/index.ts";
 import { createModels } from "../agent/models/index.ts";
-import { gatewayHttp, type SessionRecord } from "../gateway/index.ts";
+import { gatewayHttp, type OpenSession } from "../gateway/index.ts";
 import type { Durability } from "../protocol/frames.ts";
 import { type HttpServer, serveHttp } from "../server/http/index.ts";
 import { type Application, LastingServer, newServerCounters } from "../server/index.ts";
@@ -38,7 +38,7 @@ export interface RunningServer {
   /** Why some models could not be listed. */
   readonly modelTroubles: () => readonly string[];
   /** What the gateway has open. */
-  readonly sessions: () => readonly SessionRecord[];
+  readonly sessions: () => readonly OpenSession[];
   /** How many turns are under way. */
   readonly runningTurns: () => number;
   /** Resolves when the store could not be opened anew too often: nothing works any more, close it. */

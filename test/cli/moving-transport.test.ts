@@ -41,7 +41,7 @@ test("each call goes to where the server is when it is made, and back", async (t
   await call();
   url = second;
   await call();
-  await assert.rejects(transport.blobs.get(META, "00", new AbortController().signal));
+  await assert.rejects(transport.blobs.get(META, "00".repeat(32), new AbortController().signal));
   url = first;
   await call();
   assert.deepEqual(called, ["first", "second", "second", "first"]);
