@@ -33,7 +33,7 @@ import { type Style, styleOf } from "./chat/style.ts";
 import { commandsOn } from "./commands-on.ts";
 import { usageError } from "../node/failures.ts";
 import { describeFailure } from "./failures.ts";
-import { present } from "./field-check.ts";
+import { present } from "./present.ts";
 import { resolveSettings } from "./settings.ts";
 import { switchesOf } from "./switches.ts";
 import type { Surroundings } from "./terminal.ts";

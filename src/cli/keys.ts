@@ -7,12 +7,15 @@
  */
 import type { ApiKeyLimits } from "../server/api-key-limits.ts";
 import { ApiKeys } from "../server/api-keys.ts";
+import * as z from "zod/mini";
+import { asFlag, checked, textThat, wholeText } from "../protocol/checked.ts";
 import { openSqlite } from "../store/index.ts";
 import { commandsOn } from "./commands-on.ts";
 import { reachServer } from "./control-client.ts";
 import { makeDataDir } from "../node/data-dir.ts";
 import { databasePath, existingDatabase } from "./database-path.ts";
-import { failure, usageError } from "../node/failures.ts";
+import { failure } from "../node/failures.ts";
+import { present } from "./present.ts";
 import { keyAdmin, type KeyAdmin, type KeyInfo } from "../node/key-admin.ts";
 import { type Flags, resolveSettings } from "./settings.ts";
 import { minute, type Surroundings, table, terminal, visible } from "./terminal.ts";
@@ -118,27 +121,33 @@ function rowOf({ id, principal, label, createdMs, lastUsedMs, revokedMs }: KeyIn
   return [id, visible(principal), visible(label), minute(createdMs), used, state];
 }
 
-const COUNT = /^\d{1,7}$/;
+/** As `ApiKeyLimits` has them, and no more than it takes. */
+const COUNT_MAX = 1_000_000;
 
-function limitsOf({ models, rate, concurrency, parked }: KeysFlags): ApiKeyLimits {
-  const count = (flag: string, text: string | undefined, min: number): number | undefined => {
-    if (text === undefined) return undefined;
-    if (COUNT.test(text) && Number(text) >= min) return Number(text);
-    throw usageError(`${flag} is a whole number of at least ${min}`);
-  };
-  const patterns = models?.split(",").map((pattern) => pattern.trim());
-  if (patterns?.some((pattern) => pattern === "") === true) {
-    throw usageError("--models is a list of names, separated by commas; * stands for any characters");
-  }
-  const ratePerMinute = count("--rate", rate, 1);
-  const atOnce = count("--concurrency", concurrency, 1);
-  const waiting = count("--parked", parked, 0);
-  return {
-    ...(patterns === undefined ? {} : { models: patterns }),
-    ...(ratePerMinute === undefined ? {} : { ratePerMinute }),
-    ...(atOnce === undefined ? {} : { concurrency: atOnce }),
-    ...(waiting === undefined ? {} : { parked: waiting }),
-  };
+const LIMIT_FLAGS = z.object({
+  models: z.optional(
+    textThat(
+      (said) => patternsIn(said).every((pattern) => pattern !== ""),
+      "must be a list of names, separated by commas; * stands for any characters",
+    ),
+  ),
+  rate: z.optional(wholeText(1, COUNT_MAX)),
+  concurrency: z.optional(wholeText(1, COUNT_MAX)),
+  parked: z.optional(wholeText(0, COUNT_MAX)),
+});
+
+function limitsOf(flags: KeysFlags): ApiKeyLimits {
+  const { models, rate, concurrency, parked } = checked(LIMIT_FLAGS, flags, asFlag);
+  return present({
+    models: models === undefined ? undefined : patternsIn(models),
+    ratePerMinute: rate,
+    concurrency,
+    parked,
+  });
+}
+
+function patternsIn(models: string): readonly string[] {
+  return models.split(",").map((pattern) => pattern.trim());
 }
 
 function limitsText(limits: ApiKeyLimits | undefined): string {

@@ -4,22 +4,28 @@
  */
 import { resolve } from "node:path";
 import type { ModelsConfig, ProviderConfig } from "../agent/models/index.ts";
+import * as z from "zod/mini";
+import {
+  asFlag,
+  checked,
+  custom,
+  httpUrl,
+  list,
+  oneOf,
+  secretThat,
+  text,
+  variable,
+  wholeText,
+} from "../protocol/checked.ts";
 import { DEFAULTS as RETENTION } from "../core/retention.ts";
 import { GATEWAY_LIMITS } from "../gateway/options.ts";
 import { DEFAULTS as STORE_LIFE } from "../core/store-life.ts";
 import type { ToolsConfig } from "../tools/config.ts";
-import {
-  checkOrigin,
-  isLogLevel,
-  LOG_LEVELS,
-  type LogLevel,
-  readConfigFile,
-  type Settings,
-} from "./config-file.ts";
+import { LOG_LEVELS, type LogLevel, origin, readConfigFile, type Settings } from "./config-file.ts";
 import { API_KEY_CHARS_MIN, isApiKey, SERVE_DEFAULTS } from "../node/serve-options.ts";
 import { defaultDataDir } from "../node/data-dir.ts";
 import { usageError } from "../node/failures.ts";
-import { present } from "./field-check.ts";
+import { present } from "./present.ts";
 import type { Surroundings } from "./terminal.ts";
 
 /** As commander hands them over: texts that nobody has checked. */
@@ -78,6 +84,42 @@ export interface ResolveOptions {
   readonly isNamedOnly?: boolean;
 }
 
+/** More than the port takes sockets would promise what cannot be had. */
+const OPEN_STREAMS_MAX = 20_000;
+
+const seconds = custom<string>(
+  (said) => typeof said === "string" && /^\d{1,7}(?:\.\d{1,3})?$/.test(said) && Number(said) > 0,
+  "must be a number of seconds above 0",
+);
+
+const FLAGS = z.object({
+  host: z.optional(text()),
+  port: z.optional(wholeText(0, 65_535)),
+  dataDir: z.optional(text()),
+  config: z.optional(text()),
+  tlsCert: z.optional(text()),
+  tlsKey: z.optional(text()),
+  allowHost: z.optional(list(text())),
+  allowOrigin: z.optional(list(origin)),
+  logLevel: z.optional(oneOf(LOG_LEVELS)),
+  exitWhenIdle: z.optional(seconds),
+  upstreamServer: z.optional(httpUrl(": its API key belongs in HOLDFAST_UPSTREAM_API_KEY")),
+  workspace: z.optional(text()),
+  openStreams: z.optional(wholeText(1, OPEN_STREAMS_MAX)),
+});
+
+const VARIABLES = z.object({
+  HOLDFAST_HOST: variable(text()),
+  HOLDFAST_PORT: variable(wholeText(0, 65_535)),
+  HOLDFAST_DATA_DIR: variable(text()),
+  HOLDFAST_API_KEY: variable(
+    secretThat(
+      isApiKey,
+      `must have at least ${API_KEY_CHARS_MIN} visible ASCII characters; make one with \`openssl rand -base64 32\``,
+    ),
+  ),
+});
+
 export function resolveSettings(
   flags: Flags,
   surroundings: Surroundings,
@@ -85,7 +127,10 @@ export function resolveSettings(
 ): ResolvedSettings {
   const { cwd, env } = surroundings;
   const file = isNamedOnly && flags.config === undefined ? {} : readConfigFile(flags.config, cwd);
-  const said: Settings = { ...file, ...fromEnvironment(env, cwd), ...fromFlags(flags, cwd) };
+  const variables = checked(VARIABLES, env);
+  const given = checked(FLAGS, flags, asFlag);
+  const said: Settings = { ...file, ...fromEnvironment(variables, cwd), ...fromFlags(given, cwd) };
+  const { upstreamServer, workspace, openStreams, exitWhenIdle } = given;
   return {
     host: said.host ?? DEFAULT_HOST,
     port: said.port ?? DEFAULT_PORT,
@@ -96,94 +141,35 @@ export function resolveSettings(
     logLevel: said.logLevel ?? DEFAULT_LOG_LEVEL,
     retentionMs: said.retentionMs ?? RETENTION.retentionMs,
     storePauseMs: said.storePauseMs ?? STORE_LIFE.pauseMs,
-    upstreamServer: flags.upstreamServer === undefined ? undefined : serverUrl(flags.upstreamServer),
-    workspace: flags.workspace === undefined ? undefined : resolve(cwd, flags.workspace),
-    openStreams:
-      flags.openStreams === undefined ? GATEWAY_LIMITS.openStreamsMax : streamsOf(flags.openStreams),
-    exitWhenIdleMs: flags.exitWhenIdle === undefined ? undefined : secondsOf(flags.exitWhenIdle),
+    upstreamServer: upstreamServer === undefined ? undefined : new URL(upstreamServer).origin,
+    workspace: workspace === undefined ? undefined : resolve(cwd, workspace),
+    openStreams: openStreams ?? GATEWAY_LIMITS.openStreamsMax,
+    exitWhenIdleMs: exitWhenIdle === undefined ? undefined : Number(exitWhenIdle) * 1_000,
     providers: said.providers ?? {},
     models: said.models ?? {},
     tools: said.tools,
-    apiKey: environmentKey(env),
+    apiKey: variables.HOLDFAST_API_KEY,
   };
 }
 
-/** More than the port takes sockets would promise what cannot be had. */
-const OPEN_STREAMS_MAX = 20_000;
-
-function streamsOf(text: string): number {
-  const count = /^[1-9]\d{0,4}$/.test(text) ? Number(text) : Number.NaN;
-  if (count <= OPEN_STREAMS_MAX) return count;
-  throw usageError(`--open-streams is a whole number from 1 to ${OPEN_STREAMS_MAX}, not "${text}"`);
+function fromEnvironment(variables: z.output<typeof VARIABLES>, cwd: string): Settings {
+  const { HOLDFAST_HOST: host, HOLDFAST_PORT: port, HOLDFAST_DATA_DIR: dataDir } = variables;
+  return present({ host, port, dataDir: dataDir === undefined ? undefined : resolve(cwd, dataDir) });
 }
 
-function secondsOf(text: string): number {
-  const seconds = /^\d{1,7}(?:\.\d{1,3})?$/.test(text) ? Number(text) : Number.NaN;
-  if (seconds > 0) return seconds * 1_000;
-  throw usageError(`--exit-when-idle is a number of seconds above 0, not "${text}"`);
-}
-
-function fromEnvironment(env: Surroundings["env"], cwd: string): Settings {
-  const port = setVariable(env, "HOLDFAST_PORT");
-  const dataDir = setVariable(env, "HOLDFAST_DATA_DIR");
-  return present({
-    host: setVariable(env, "HOLDFAST_HOST"),
-    port: port === undefined ? undefined : portOf(port, "HOLDFAST_PORT"),
-    dataDir: dataDir === undefined ? undefined : resolve(cwd, dataDir),
-  });
-}
-
-function fromFlags(flags: Flags, cwd: string): Settings {
-  const { tlsCert, tlsKey, logLevel } = flags;
+function fromFlags(given: z.output<typeof FLAGS>, cwd: string): Settings {
+  const { host, port, dataDir, tlsCert, tlsKey, allowHost, allowOrigin, logLevel } = given;
   if ((tlsCert === undefined) !== (tlsKey === undefined)) {
     throw usageError("--tls-cert and --tls-key are given together or not at all");
   }
-  if (logLevel !== undefined && !isLogLevel(logLevel)) {
-    throw usageError(`--log-level is one of ${LOG_LEVELS.join(", ")}, not "${logLevel}"`);
-  }
-  for (const origin of flags.allowOrigin ?? []) {
-    const why = checkOrigin(origin);
-    if (why !== undefined) throw usageError(`--allow-origin ${why}`);
-  }
   const hasTls = tlsCert !== undefined && tlsKey !== undefined;
   return present({
-    host: flags.host,
-    port: flags.port === undefined ? undefined : portOf(flags.port, "--port"),
-    dataDir: flags.dataDir === undefined ? undefined : resolve(cwd, flags.dataDir),
+    host,
+    port,
+    dataDir: dataDir === undefined ? undefined : resolve(cwd, dataDir),
     tls: hasTls ? { cert: resolve(cwd, tlsCert), key: resolve(cwd, tlsKey) } : undefined,
-    allowHosts: flags.allowHost,
-    allowOrigins: flags.allowOrigin,
+    allowHosts: allowHost,
+    allowOrigins: allowOrigin,
     logLevel,
   });
-}
-
-/** An empty variable is one that is not set: that is how shells and compose files switch them off. */
-function setVariable(env: Surroundings["env"], name: string): string | undefined {
-  const value = env[name];
-  return value === "" ? undefined : value;
-}
-
-function portOf(text: string, where: string): number {
-  const port = /^\d{1,5}$/.test(text) ? Number(text) : Number.NaN;
-  if (port <= 65_535) return port;
-  throw usageError(`${where} is a whole number from 0 to 65535, not "${text}"`);
-}
-
-function environmentKey(env: Surroundings["env"]): string | undefined {
-  const key = setVariable(env, "HOLDFAST_API_KEY");
-  if (key === undefined) return undefined;
-  if (!isApiKey(key)) {
-    throw usageError(
-      `HOLDFAST_API_KEY has at least ${API_KEY_CHARS_MIN} visible ASCII characters; make one with \`openssl rand -base64 32\``,
-    );
-  }
-  return key;
-}
-
-function serverUrl(text: string): string {
-  const url = URL.parse(text);
-  if (url !== null && (url.protocol === "http:" || url.protocol === "https:")) return url.origin;
-  throw usageError(
-    `--upstream-server is the URL of a Holdfast server, such as http://10.0.0.5:4600, not "${text}"`,
-  );
 }

@@ -6,10 +6,11 @@
  * next turn on, and the turn under way keeps what it began with. A file that is not good says so, and changes nothing.
  */
 import { environmentSwitches } from "../client-node/environment-switches.ts";
+import * as z from "zod/mini";
+import { asFlag, checked, wholeText, yesOrNo } from "../protocol/checked.ts";
 import type { Switches } from "../client/stream-options.ts";
 import { readConfigFile } from "./config-file.ts";
-import { usageError } from "../node/failures.ts";
-import { present } from "./field-check.ts";
+import { present } from "./present.ts";
 import type { Surroundings } from "./terminal.ts";
 
 /** As commander hands them over. */
@@ -31,7 +32,7 @@ export interface SwitchSources {
 /** What each new stream is opened with. Throws at once when anything is wrong from the beginning. */
 export function switchesOf({ flags, configFile, surroundings, onNotice }: SwitchSources): () => Switches {
   const { env, cwd } = surroundings;
-  const fixed = { ...environmentSwitches(env), ...flagSwitches(flags) };
+  const fixed = { ...environmentSwitches(env), ...present(checked(FLAGS, flags, asFlag)) };
   const read = (): Switches => ({ ...fileSwitches(configFile, cwd), ...fixed });
   let lastGood = read();
   let trouble: string | undefined;
@@ -57,16 +58,11 @@ function fileSwitches(configFile: string | undefined, cwd: string): Switches {
   return present({ reliable, persistence, retryLookbackWindowMs });
 }
 
-function flagSwitches({ reliable, persistence, retryLookbackWindowMs }: SwitchFlags): Switches {
-  const windowMs = retryLookbackWindowMs === undefined ? undefined : millisecondsOf(retryLookbackWindowMs);
-  return present({ reliable, persistence, retryLookbackWindowMs: windowMs });
-}
-
-function millisecondsOf(text: string): number {
-  const value = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN;
-  if (Number.isSafeInteger(value)) return value;
-  throw usageError(`--retry-lookback-window-ms is a whole number of milliseconds, not "${text}"`);
-}
+const FLAGS = z.object({
+  reliable: z.optional(yesOrNo()),
+  persistence: z.optional(yesOrNo()),
+  retryLookbackWindowMs: z.optional(wholeText(0)),
+});
 
 function changesOf(before: Switches, after: Switches): string {
   const { reliable, persistence, retryLookbackWindowMs } = after;

@@ -1,46 +1,26 @@
 /**
  * The switches of a client as the environment sets them: for programs that leave the options to those who start them.
  */
-import { invalidOption } from "../client/option-checks.ts";
+import * as z from "zod/mini";
 import type { Switches } from "../client/stream-options.ts";
+import { checked, variable, wholeText, yesOrNoText } from "../protocol/checked.ts";
 
-type Environment = Readonly<Record<string, string | undefined>>;
+const VARIABLES = z.object({
+  HOLDFAST_RELIABLE: variable(yesOrNoText()),
+  HOLDFAST_PERSISTENCE: variable(yesOrNoText()),
+  HOLDFAST_RETRY_LOOKBACK_WINDOW_MS: variable(wholeText(0)),
+});
 
-/** Only what is set. Throws, with the variable's name, when one is set to something that it cannot be. */
-export function environmentSwitches(environment: Environment): Switches {
-  const reliable = yesOrNo(environment, "HOLDFAST_RELIABLE");
-  const persistence = yesOrNo(environment, "HOLDFAST_PERSISTENCE");
-  const retryLookbackWindowMs = milliseconds(environment, "HOLDFAST_RETRY_LOOKBACK_WINDOW_MS");
+/** Only what is set. Throws `invalid_argument`, with the variable's name, when one is set to something that it cannot be. */
+export function environmentSwitches(environment: Readonly<Record<string, string | undefined>>): Switches {
+  const {
+    HOLDFAST_RELIABLE: reliable,
+    HOLDFAST_PERSISTENCE: persistence,
+    HOLDFAST_RETRY_LOOKBACK_WINDOW_MS: retryLookbackWindowMs,
+  } = checked(VARIABLES, environment);
   return {
     ...(reliable === undefined ? {} : { reliable }),
     ...(persistence === undefined ? {} : { persistence }),
     ...(retryLookbackWindowMs === undefined ? {} : { retryLookbackWindowMs }),
   };
-}
-
-function yesOrNo(environment: Environment, name: string): boolean | undefined {
-  const text = environment[name];
-  switch (text?.toLowerCase()) {
-    case undefined:
-    case "":
-      return undefined;
-    case "1":
-    case "true":
-    case "on":
-      return true;
-    case "0":
-    case "false":
-    case "off":
-      return false;
-    default:
-      throw invalidOption(`${name} must be 1 or 0 (or true, false, on, off), not ${JSON.stringify(text)}`);
-  }
-}
-
-function milliseconds(environment: Environment, name: string): number | undefined {
-  const text = environment[name] ?? "";
-  if (text === "") return undefined;
-  const value = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN;
-  if (Number.isSafeInteger(value)) return value;
-  throw invalidOption(`${name} must be a whole number of milliseconds, not ${JSON.stringify(text)}`);
 }

@@ -4,18 +4,23 @@
  * The switches have the meaning they have in the design that this one follows; the names there are in
  * parentheses. Ours default to on.
  */
+import * as z from "zod/mini";
 import { type ApiKey, credentialsOf } from "../client/api-key.ts";
 import type { OnStall, StreamSettings, Tools } from "../client/index.ts";
+import { mayPersist, SWITCH_FIELDS, switchedSettings } from "../client/stream-options.ts";
 import {
-  checkFunction,
-  checkMethods,
-  checkText,
-  checkWhole,
-  flag,
-  invalidOption,
+  callable,
+  checked,
+  custom,
+  fields,
+  having,
+  httpUrl,
   oneOf,
-} from "../client/option-checks.ts";
-import { mayPersist, switchedSettings } from "../client/stream-options.ts";
+  text,
+  variable,
+  whole,
+  yesOrNo,
+} from "../protocol/checked.ts";
 import { KEY_BYTES } from "../sealing/index.ts";
 import type { BlobCalls, Connect } from "../transport/transport.ts";
 import { parseHomeKey } from "./key-places.ts";
@@ -107,65 +112,58 @@ export interface Settings {
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
+const OPTIONS = fields({
+  ...SWITCH_FIELDS,
+  url: z.optional(httpUrl(": give the API key as apiKey")),
+  // Looked at by `credentialsOf`, which never repeats it.
+  apiKey: z.optional(z.custom<ApiKey>()),
+  scope: z.optional(oneOf(["workspace", "application"])),
+  directory: z.optional(text()),
+  homeKey: z.optional(
+    custom<Uint8Array>(
+      (key) => key instanceof Uint8Array && key.length === KEY_BYTES,
+      `must be a Uint8Array of ${KEY_BYTES} bytes`,
+      { isHidden: true },
+    ),
+  ),
+  keyring: z.optional(yesOrNo()),
+  tools: z.optional(having<Tools>(["policy", "approve", "run", "stopLeftover"])),
+  transport: z.optional(oneOf(["http2", "fetch"])),
+  ca: z.optional(text()),
+  connect: z.optional(callable<Connect>()),
+  blobs: z.optional(having<BlobCalls>(["put", "get"])),
+  resumesMax: z.optional(whole(1)),
+  onNotice: z.optional(callable<(message: string) => void>()),
+  onBug: z.optional(callable<(bug: unknown) => void>()),
+  onStall: z.optional(callable<OnStall>()),
+});
+
+const VARIABLES = z.object({
+  HOLDFAST_URL: variable(httpUrl()),
+  // Both may hold secrets: the functions that read them say what is wrong without repeating it.
+  HOLDFAST_API_KEY: variable(z.string()),
+  HOLDFAST_HOME_KEY: variable(z.string()),
+});
+
 export function settle(options: NodeClientOptions, environment: Environment = process.env): Settings {
-  const { apiKey = nonEmpty(environment["HOLDFAST_API_KEY"]) } = options;
+  checked(OPTIONS, options);
+  const variables = checked(VARIABLES, environment);
   const byEnvironment = environmentSwitches(environment);
-  checkShapes(options);
+  const homeKeyText = options.homeKey === undefined ? variables.HOLDFAST_HOME_KEY : undefined;
   return {
-    url: checkUrl(options.url ?? nonEmpty(environment["HOLDFAST_URL"]) ?? DEFAULT_URL),
-    credentials: credentialsOf(apiKey),
-    scope: oneOf("scope", options.scope ?? "workspace", ["workspace", "application"]),
+    url: options.url ?? variables.HOLDFAST_URL ?? DEFAULT_URL,
+    credentials: credentialsOf(options.apiKey ?? variables.HOLDFAST_API_KEY),
+    scope: options.scope ?? "workspace",
     directory: options.directory,
-    homeKey: homeKeyOf(options.homeKey, nonEmpty(environment["HOLDFAST_HOME_KEY"])),
-    keyring: flag("keyring", options.keyring, true),
+    homeKey: homeKeyText === undefined ? options.homeKey : parseHomeKey(homeKeyText, "HOLDFAST_HOME_KEY"),
+    keyring: options.keyring ?? true,
     persistence: mayPersist(options, byEnvironment),
-    transport: oneOf("transport", options.transport ?? "http2", ["http2", "fetch"]),
+    transport: options.transport ?? "http2",
     ca: options.ca,
     stream: switchedSettings(options, byEnvironment),
     onNotice: options.onNotice ?? ((message) => process.emitWarning(message, { code: "HOLDFAST_NOTICE" })),
     onBug: options.onBug ?? warn,
   };
-}
-
-/** What is only handed on: whether it is what it has to be. */
-function checkShapes(options: NodeClientOptions): void {
-  checkText("directory", options.directory);
-  checkText("ca", options.ca);
-  checkFunction("connect", options.connect);
-  checkMethods("blobs", options.blobs, ["put", "get"]);
-  checkMethods("tools", options.tools, ["policy", "approve", "run", "stopLeftover"]);
-  checkFunction("onNotice", options.onNotice);
-  checkFunction("onBug", options.onBug);
-  checkFunction("onStall", options.onStall);
-  checkWhole("resumesMax", options.resumesMax, 1);
-}
-
-function homeKeyOf(option: Uint8Array | undefined, environment: string | undefined): Uint8Array | undefined {
-  if (option === undefined) {
-    return environment === undefined ? undefined : parseHomeKey(environment, "HOLDFAST_HOME_KEY");
-  }
-  if (!(option instanceof Uint8Array) || option.length !== KEY_BYTES) {
-    throw invalidOption(`homeKey must be a Uint8Array of ${KEY_BYTES} bytes`);
-  }
-  return option;
-}
-
-function checkUrl(text: string): string {
-  const url = URL.parse(text);
-  if (url === null || (url.protocol !== "http:" && url.protocol !== "https:")) {
-    throw invalidOption(
-      `url must begin with http:// or https://, unlike ${JSON.stringify(text).slice(0, 100)}`,
-    );
-  }
-  if (url.username !== "" || url.password !== "") {
-    throw invalidOption("url must not hold a user or password: give the API key as apiKey");
-  }
-  return text;
-}
-
-/** An empty variable is one that is not set. */
-function nonEmpty(value: string | undefined): string | undefined {
-  return value === "" ? undefined : value;
 }
 
 function warn(bug: unknown): void {

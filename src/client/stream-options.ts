@@ -4,11 +4,12 @@
  * Everything is checked before a stream begins. Its machine gets complete options and never looks again, so a switch that
  * changes while a client runs counts for the streams that begin after it.
  */
+import * as z from "zod/mini";
 import type * as budget from "../core/budget.ts";
 import { DEFAULTS, type Options } from "../core/client-state.ts";
 import type * as retry from "../core/retry.ts";
 import type * as stall from "../core/stall.ts";
-import { checkNames, checkWhole, flag, numberFrom, timerMs } from "./option-checks.ts";
+import { callable, checked, fields, numberFrom, timerMs, whole, yesOrNo } from "../protocol/checked.ts";
 
 /** Each may be left out, and so may each part of `retry`, of its `budget`, and of `stall`. */
 export type StreamSettings = Some<Omit<Options, "retry" | "stall">> & {
@@ -24,29 +25,48 @@ type RetrySettings = Some<Omit<retry.Options, "budget">> & {
 
 type Some<All> = { readonly [Key in keyof All]?: All[Key] | undefined };
 
-/** Throws `invalid_argument`, with the option's name, when one is wrong or there is none of that name. */
-export function completeStreamOptions(given: StreamSettings = {}): Options {
-  checkNames("stream", given, { ...DEFAULTS, persistence: true });
-  flag("stream.persistence", given.persistence, true);
-  const { heartbeatIntervalMs, attachTimeoutMs, retryLookbackWindowMs, reliable, allowDegraded } = given;
-  return {
-    retry: completeRetry(given.retry),
-    stall: completeStall(given.stall),
-    heartbeatIntervalMs: timerMs(
-      "stream.heartbeatIntervalMs",
-      heartbeatIntervalMs,
-      DEFAULTS.heartbeatIntervalMs,
-    ),
-    attachTimeoutMs: timerMs("stream.attachTimeoutMs", attachTimeoutMs, DEFAULTS.attachTimeoutMs),
-    retryLookbackWindowMs: numberFrom(
-      "stream.retryLookbackWindowMs",
-      retryLookbackWindowMs,
-      0,
-      DEFAULTS.retryLookbackWindowMs,
-    ),
-    reliable: flag("stream.reliable", reliable, DEFAULTS.reliable),
-    allowDegraded: flag("stream.allowDegraded", allowDegraded, DEFAULTS.allowDegraded),
-  };
+const { retry: RETRY, stall: STALL } = DEFAULTS;
+
+const RETRY_SCHEMA = fields({
+  baseMs: z._default(numberFrom(0), RETRY.baseMs),
+  capMs: z._default(timerMs(), RETRY.capMs),
+  budget: z.prefault(
+    fields({
+      burst: z._default(numberFrom(1), RETRY.budget.burst),
+      refillMs: z._default(timerMs(), RETRY.budget.refillMs),
+    }),
+    {},
+  ),
+  giveUpAfterMs: z._default(numberFrom(0), RETRY.giveUpAfterMs),
+});
+
+const STALL_SCHEMA = fields({
+  heartbeatsMissedMax: z._default(numberFrom(1), STALL.heartbeatsMissedMax),
+  progressMs: z._default(numberFrom(1), STALL.progressMs),
+  unansweredMs: z._default(numberFrom(1), STALL.unansweredMs),
+});
+
+/** What one stream can be given. Below `stream`, so that a wrong field is called by its whole name. */
+const STREAM_SCHEMA = z.object({
+  stream: z.prefault(
+    fields({
+      retry: z.prefault(RETRY_SCHEMA, {}),
+      stall: z.prefault(STALL_SCHEMA, {}),
+      heartbeatIntervalMs: z._default(timerMs(), DEFAULTS.heartbeatIntervalMs),
+      attachTimeoutMs: z._default(timerMs(), DEFAULTS.attachTimeoutMs),
+      retryLookbackWindowMs: z._default(numberFrom(0), DEFAULTS.retryLookbackWindowMs),
+      reliable: z._default(yesOrNo(), DEFAULTS.reliable),
+      allowDegraded: z._default(yesOrNo(), DEFAULTS.allowDegraded),
+      persistence: z._default(yesOrNo(), true),
+    }),
+    {},
+  ),
+});
+
+/** Throws `invalid_argument`, with the field's name, when one is wrong or there is none of that name. */
+function planOf(stream: StreamSettings | undefined): StreamPlan {
+  const { persistence, ...options } = checked(STREAM_SCHEMA, { stream }).stream;
+  return { options, persistence };
 }
 
 /** Everything that is decided when a stream begins. */
@@ -61,10 +81,6 @@ export function streamPlans(
   settings: StreamSettings | (() => StreamSettings) | undefined,
   onBug: (bug: unknown) => void,
 ): () => StreamPlan {
-  const planOf = (given: StreamSettings = {}): StreamPlan => ({
-    options: completeStreamOptions(given),
-    persistence: given.persistence ?? true,
-  });
   if (typeof settings !== "function") {
     const plan = planOf(settings);
     return () => plan;
@@ -88,6 +104,16 @@ export interface Switches {
   readonly allowDegraded?: boolean | undefined;
 }
 
+/** The same, as fields of a client's options. */
+export const SWITCH_FIELDS = {
+  reliable: z.optional(yesOrNo()),
+  persistence: z.optional(yesOrNo()),
+  retryLookbackWindowMs: z.optional(whole(0)),
+  allowDegraded: z.optional(yesOrNo()),
+  // A function's answers are checked when they are there.
+  stream: z.optional(z.union([callable<() => StreamSettings>(), z.custom<StreamSettings>()])),
+} as const;
+
 export interface SwitchedOptions extends Switches {
   readonly stream?: StreamSettings | (() => StreamSettings) | undefined;
 }
@@ -98,9 +124,8 @@ export function switchedSettings(
   byDefault: Switches = {},
 ): StreamSettings | (() => StreamSettings) {
   const { stream, reliable, persistence, retryLookbackWindowMs, allowDegraded } = options;
-  checkSwitches(options);
   const switched = (said: StreamSettings = {}): StreamSettings => {
-    completeStreamOptions(said);
+    planOf(said);
     return {
       ...said,
       reliable: reliable ?? said.reliable ?? byDefault.reliable,
@@ -118,47 +143,4 @@ export function mayPersist(options: SwitchedOptions, byDefault: Switches = {}): 
   const { persistence, stream } = options;
   if (persistence !== undefined) return persistence;
   return typeof stream === "function" || (stream?.persistence ?? byDefault.persistence ?? true);
-}
-
-function checkSwitches({ reliable, persistence, retryLookbackWindowMs, allowDegraded }: Switches): void {
-  flag("reliable", reliable, true);
-  flag("persistence", persistence, true);
-  flag("allowDegraded", allowDegraded, true);
-  checkWhole("retryLookbackWindowMs", retryLookbackWindowMs, 0);
-}
-
-function completeRetry(given: RetrySettings = {}): retry.Options {
-  const { retry: byDefault } = DEFAULTS;
-  checkNames("stream.retry", given, byDefault);
-  return {
-    baseMs: numberFrom("stream.retry.baseMs", given.baseMs, 0, byDefault.baseMs),
-    capMs: timerMs("stream.retry.capMs", given.capMs, byDefault.capMs),
-    budget: completeBudget(given.budget),
-    giveUpAfterMs: numberFrom("stream.retry.giveUpAfterMs", given.giveUpAfterMs, 0, byDefault.giveUpAfterMs),
-  };
-}
-
-function completeBudget(given: Some<budget.Options> = {}): budget.Options {
-  const { budget: byDefault } = DEFAULTS.retry;
-  checkNames("stream.retry.budget", given, byDefault);
-  return {
-    burst: numberFrom("stream.retry.budget.burst", given.burst, 1, byDefault.burst),
-    refillMs: timerMs("stream.retry.budget.refillMs", given.refillMs, byDefault.refillMs),
-  };
-}
-
-function completeStall(given: Some<stall.Options> = {}): stall.Options {
-  const { stall: byDefault } = DEFAULTS;
-  checkNames("stream.stall", given, byDefault);
-  const { heartbeatsMissedMax, progressMs, unansweredMs } = given;
-  return {
-    heartbeatsMissedMax: numberFrom(
-      "stream.stall.heartbeatsMissedMax",
-      heartbeatsMissedMax,
-      1,
-      byDefault.heartbeatsMissedMax,
-    ),
-    progressMs: numberFrom("stream.stall.progressMs", progressMs, 1, byDefault.progressMs),
-    unansweredMs: numberFrom("stream.stall.unansweredMs", unansweredMs, 1, byDefault.unansweredMs),
-  };
 }

@@ -3,10 +3,11 @@
  * them here.
  */
 import type { Logger } from "pino";
+import * as z from "zod/mini";
 import type { ModelsConfig, ProviderConfig } from "../agent/models/index.ts";
-import { checkFunction, checkNames, checkText, checkWhole, invalidOption } from "../client/option-checks.ts";
 import { DEFAULTS as RETENTION } from "../core/retention.ts";
 import { DEFAULTS as STORE_LIFE } from "../core/store-life.ts";
+import { callable, checked, fields, httpUrl, list, secretThat, text, whole } from "../protocol/checked.ts";
 import { GATEWAY_LIMITS } from "../gateway/options.ts";
 import type { ScanProgress } from "../store/index.ts";
 import type { Machine } from "./machine.ts";
@@ -62,43 +63,35 @@ export const SERVE_DEFAULTS = {
 
 /** Shorter ones can be guessed. */
 export const API_KEY_CHARS_MIN = 20;
-const PORT_MAX = 65_535;
 
-const KNOWN: Readonly<Record<keyof ServeOptions, true>> = {
-  dataDir: true,
-  host: true,
-  port: true,
-  tls: true,
-  allowedHosts: true,
-  allowedOrigins: true,
-  apiKey: true,
-  providers: true,
-  models: true,
-  workspace: true,
-  upstreamServer: true,
-  openStreamsMax: true,
-  retentionMs: true,
-  storePauseMs: true,
-  logger: true,
-  onNotice: true,
-  onReading: true,
-  beforeOpening: true,
-  machine: true,
-};
+const SCHEMA = fields({
+  dataDir: z.optional(text()),
+  host: z.optional(text()),
+  port: z.optional(whole(0, 65_535)),
+  tls: z.optional(
+    fields({ cert: text("must be a PEM text"), key: secretThat((pem) => pem !== "", "must be a PEM text") }),
+  ),
+  allowedHosts: z.optional(list(text())),
+  allowedOrigins: z.optional(list(text())),
+  apiKey: z.optional(
+    secretThat(isApiKey, `must have at least ${API_KEY_CHARS_MIN} visible ASCII characters`),
+  ),
+  providers: z.optional(z.custom<ServeOptions["providers"]>()),
+  models: z.optional(z.custom<ServeOptions["models"]>()),
+  workspace: z.optional(text()),
+  upstreamServer: z.optional(httpUrl()),
+  openStreamsMax: z.optional(whole(1)),
+  retentionMs: z.optional(whole(1)),
+  storePauseMs: z.optional(whole(1)),
+  logger: z.optional(z.custom<Logger>()),
+  onNotice: z.optional(callable<(notice: string) => void>()),
+  beforeOpening: z.optional(callable<() => Promise<void>>()),
+  onReading: z.optional(callable<(progress: ScanProgress) => void>()),
+  machine: z.optional(z.custom<Machine>()),
+} satisfies Record<keyof ServeOptions, unknown>);
 
 export function checkServeOptions(options: ServeOptions): void {
-  checkNames("serve", options, KNOWN);
-  for (const name of ["dataDir", "host", "workspace", "upstreamServer"] as const)
-    checkText(name, options[name]);
-  for (const name of ["onNotice", "onReading", "beforeOpening"] as const) checkFunction(name, options[name]);
-  checkWhole("port", options.port, 0);
-  if ((options.port ?? 0) > PORT_MAX) throw invalidOption(`port must be at most ${PORT_MAX}`);
-  checkWhole("openStreamsMax", options.openStreamsMax, 1);
-  checkWhole("retentionMs", options.retentionMs, 1);
-  checkWhole("storePauseMs", options.storePauseMs, 1);
-  const { apiKey } = options;
-  if (apiKey === undefined || isApiKey(apiKey)) return;
-  throw invalidOption(`apiKey must have at least ${API_KEY_CHARS_MIN} visible ASCII characters`);
+  checked(SCHEMA, options);
 }
 
 /** Long enough not to be guessed, and fit for a header. */

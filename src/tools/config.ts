@@ -1,10 +1,22 @@
 /**
- * What `holdfast.config.json` may say under `tools`, checked field by field.
+ * What `holdfast.config.json` may say under `tools`.
  *
- * A field that nobody knows is refused, not ignored. Every message names the field from the top of the file, so
+ * A field that is not known is refused, not ignored. Every message names the field from the top of the file, so
  * that it can be found.
  */
-import { HoldfastError } from "../protocol/errors.ts";
+import * as z from "zod/mini";
+import {
+  checked,
+  fields,
+  httpUrl,
+  list,
+  named,
+  oneOf,
+  text,
+  textThat,
+  whole,
+  yesOrNo,
+} from "../protocol/checked.ts";
 
 export const POLICIES = ["allow", "ask", "deny"] as const;
 export type Policy = (typeof POLICIES)[number];
@@ -73,156 +85,93 @@ export const TOOLS_DEFAULTS: ToolsConfig = Object.freeze({
   approvalMs: 10 * MINUTE_MS,
 });
 
-/** Throws `invalid_argument` with the field's name. `field` is where the value stands in the file. */
-export function parseToolsConfig(json: unknown, field = "tools"): ToolsConfig {
-  if (json === undefined) return TOOLS_DEFAULTS;
-  const given = objectOf(json, field, ["approvals", "shell", "mcp", "approvalMs"]);
-  return {
-    approvals: mapOf(given["approvals"], `${field}.approvals`, policyOf),
-    shell: shellOf(given["shell"], `${field}.shell`),
-    mcp: mapOf(given["mcp"], `${field}.mcp`, serverOf),
-    approvalMs:
-      wholeOf(given["approvalMs"], `${field}.approvalMs`, 1000, 24 * 60 * MINUTE_MS) ??
-      TOOLS_DEFAULTS.approvalMs,
-  };
-}
+const DAY_MS = 24 * 60 * MINUTE_MS;
 
-const SHELL_FIELDS = Object.keys(SHELL_DEFAULTS);
+const anyText = z.string({ error: "must be text" });
+const absolutePath = textThat((path) => path.startsWith("/"), "must be an absolute path");
+const variableName = textThat(
+  (name) => /^[A-Za-z_]\w*\*?$/.test(name),
+  "must be the name of an environment variable, or its beginning and *",
+);
 
-function shellOf(json: unknown, field: string): ShellConfig {
-  if (json === undefined) return SHELL_DEFAULTS;
-  const given = objectOf(json, field, SHELL_FIELDS);
-  const day = 24 * 60 * MINUTE_MS;
-  const timeoutMsMax =
-    wholeOf(given["timeoutMsMax"], `${field}.timeoutMsMax`, 1, day) ?? SHELL_DEFAULTS.timeoutMsMax;
-  const timeoutMs = wholeOf(given["timeoutMs"], `${field}.timeoutMs`, 1, timeoutMsMax);
-  return {
-    enabled: flagOf(given["enabled"], `${field}.enabled`) ?? SHELL_DEFAULTS.enabled,
-    program: optionalPath(given["program"], `${field}.program`),
-    timeoutMs: timeoutMs ?? Math.min(SHELL_DEFAULTS.timeoutMs, timeoutMsMax),
-    timeoutMsMax,
-    outputBytesMax:
-      wholeOf(given["outputBytesMax"], `${field}.outputBytesMax`, 1024, 16 * 1024 * 1024) ??
-      SHELL_DEFAULTS.outputBytesMax,
-    environment: listOf(given["environment"], `${field}.environment`, variableOf),
-    allow: listOf(given["allow"], `${field}.allow`, textOf),
-    sandbox:
-      choiceOf(given["sandbox"], `${field}.sandbox`, ["auto", "require", "off"]) ?? SHELL_DEFAULTS.sandbox,
-    network: flagOf(given["network"], `${field}.network`) ?? SHELL_DEFAULTS.network,
-    readable: listOf(given["readable"], `${field}.readable`, pathOf),
-    writable: listOf(given["writable"], `${field}.writable`, pathOf),
-  };
-}
+const SHELL = z.pipe(
+  fields({
+    enabled: z._default(yesOrNo(), SHELL_DEFAULTS.enabled),
+    program: z.optional(absolutePath),
+    timeoutMs: z.optional(whole(1, DAY_MS)),
+    timeoutMsMax: z._default(whole(1, DAY_MS), SHELL_DEFAULTS.timeoutMsMax),
+    outputBytesMax: z._default(whole(1024, 16 * 1024 * 1024), SHELL_DEFAULTS.outputBytesMax),
+    environment: z._default(list(variableName), []),
+    allow: z._default(list(text()), []),
+    sandbox: z._default(oneOf(["auto", "require", "off"]), SHELL_DEFAULTS.sandbox),
+    network: z._default(yesOrNo(), SHELL_DEFAULTS.network),
+    readable: z._default(list(absolutePath), []),
+    writable: z._default(list(absolutePath), []),
+  }).check(({ value: { timeoutMs, timeoutMsMax }, issues }) => {
+    if (timeoutMs === undefined || timeoutMs <= timeoutMsMax) return;
+    const message = `must be a whole number from 1 to ${timeoutMsMax}, as "timeoutMsMax" says`;
+    issues.push({ code: "custom", path: ["timeoutMs"], input: timeoutMs, message });
+  }),
+  z.transform(({ program, timeoutMs, ...shell }): ShellConfig => ({
+    ...shell,
+    program,
+    timeoutMs: timeoutMs ?? Math.min(SHELL_DEFAULTS.timeoutMs, shell.timeoutMsMax),
+  })),
+);
 
-function serverOf(json: unknown, field: string): McpServerConfig {
-  const given = objectOf(json, field, ["type", "command", "args", "env", "url", "headers"]);
-  const type =
-    choiceOf(given["type"], `${field}.type`, ["stdio", "http"]) ??
-    (given["url"] === undefined ? "stdio" : "http");
-  const foreign = type === "stdio" ? ["url", "headers"] : ["command", "args", "env"];
-  const misplaced = foreign.find((name) => given[name] !== undefined);
-  if (misplaced !== undefined)
-    throw wrong(`${field}.${misplaced}`, `does not belong to a server of type ${type}`);
-  if (type === "http") {
-    const url = textOf(given["url"], `${field}.url`);
-    if (!/^https?:$/.test(URL.parse(url)?.protocol ?? ""))
-      throw wrong(`${field}.url`, "is an http or https address");
-    return { type, url, headers: mapOf(given["headers"], `${field}.headers`, textOf) };
-  }
-  return {
-    type,
-    command: textOf(given["command"], `${field}.command`),
-    args: listOf(given["args"], `${field}.args`, anyTextOf),
-    env: mapOf(given["env"], `${field}.env`, anyTextOf),
-  };
-}
+const elsewhere =
+  (type: string, names: readonly string[]) =>
+  (name: string): string | undefined =>
+    names.includes(name) ? `does not belong to a server of type ${type}` : undefined;
 
-function wrong(field: string, what: string): HoldfastError {
-  return new HoldfastError("invalid_argument", `"${field}" ${what}`);
-}
+const STDIO = fields(
+  {
+    type: z.literal("stdio"),
+    command: text(),
+    args: z._default(list(anyText), []),
+    env: z._default(named(anyText), {}),
+  },
+  elsewhere("stdio", ["url", "headers"]),
+);
 
-function objectOf(
-  json: unknown,
-  field: string,
-  known?: readonly string[],
-): Readonly<Record<string, unknown>> {
-  if (typeof json !== "object" || json === null || Array.isArray(json)) throw wrong(field, "is an object");
-  for (const name of Object.keys(json)) {
-    if (known !== undefined && !known.includes(name)) {
-      throw wrong(`${field}.${name}`, `is not known; known are ${known.join(", ")}`);
-    }
-  }
-  return { ...json };
-}
+const HTTP = fields(
+  {
+    type: z.literal("http"),
+    url: httpUrl(),
+    headers: z._default(named(text()), {}),
+  },
+  elsewhere("http", ["command", "args", "env"]),
+);
 
-type Check<Value> = (json: unknown, field: string) => Value;
+/** A server with an address is reached by HTTP, unless it says otherwise. */
+const typed = z.transform((server: unknown) => {
+  const isPlain = typeof server === "object" && server !== null && !Array.isArray(server);
+  if (!isPlain || "type" in server) return server;
+  return { type: "url" in server ? "http" : "stdio", ...server };
+});
 
-function mapOf<Value>(json: unknown, field: string, check: Check<Value>): Readonly<Record<string, Value>> {
-  if (json === undefined) return {};
-  return Object.fromEntries(
-    Object.entries(objectOf(json, field)).map(([name, value]) => [name, check(value, `${field}.${name}`)]),
+const MCP_SERVER = z.pipe(
+  typed,
+  z.discriminatedUnion("type", [STDIO, HTTP], {
+    error: ({ input }) =>
+      typeof input === "object" && input !== null && !Array.isArray(input)
+        ? "must be one of stdio, http"
+        : "must be an object",
+  }),
+);
+
+export const TOOLS = fields({
+  approvals: z._default(named(oneOf(POLICIES)), {}),
+  shell: z.prefault(SHELL, {}),
+  mcp: z._default(named(MCP_SERVER), {}),
+  approvalMs: z._default(whole(1000, DAY_MS), TOOLS_DEFAULTS.approvalMs),
+});
+
+/** Throws `invalid_argument` with the field's name, from the top of the file. */
+export function parseToolsConfig(json: unknown): ToolsConfig {
+  return checked(
+    TOOLS,
+    json === undefined ? {} : json,
+    (name) => `"${name === "" ? "tools" : `tools.${name}`}"`,
   );
-}
-
-function listOf<Value>(json: unknown, field: string, check: Check<Value>): readonly Value[] {
-  if (json === undefined) return [];
-  if (!Array.isArray(json)) throw wrong(field, "is a list");
-  return json.map((item: unknown, at) => check(item, `${field}[${at}]`));
-}
-
-function anyTextOf(json: unknown, field: string): string {
-  if (typeof json !== "string") throw wrong(field, "is text");
-  return json;
-}
-
-function textOf(json: unknown, field: string): string {
-  if (typeof json !== "string" || json.trim() === "") throw wrong(field, "is text, and not empty");
-  return json;
-}
-
-function pathOf(json: unknown, field: string): string {
-  const text = textOf(json, field);
-  if (!text.startsWith("/")) throw wrong(field, "is an absolute path");
-  return text;
-}
-
-function optionalPath(json: unknown, field: string): string | undefined {
-  return json === undefined ? undefined : pathOf(json, field);
-}
-
-function variableOf(json: unknown, field: string): string {
-  const text = textOf(json, field);
-  if (!/^[A-Za-z_]\w*\*?$/.test(text))
-    throw wrong(field, "is the name of an environment variable, or its beginning and *");
-  return text;
-}
-
-function policyOf(json: unknown, field: string): Policy {
-  const policy = choiceOf(json, field, POLICIES);
-  if (policy === undefined) throw wrong(field, `is one of ${POLICIES.join(", ")}`);
-  return policy;
-}
-
-function choiceOf<Choice extends string>(
-  json: unknown,
-  field: string,
-  choices: readonly Choice[],
-): Choice | undefined {
-  if (json === undefined) return undefined;
-  const choice = choices.find((each) => each === json);
-  if (choice === undefined) throw wrong(field, `is one of ${choices.join(", ")}`);
-  return choice;
-}
-
-function flagOf(json: unknown, field: string): boolean | undefined {
-  if (json !== undefined && typeof json !== "boolean") throw wrong(field, "is true or false");
-  return json;
-}
-
-function wholeOf(json: unknown, field: string, min: number, max: number): number | undefined {
-  if (json === undefined) return undefined;
-  if (typeof json !== "number" || !Number.isSafeInteger(json) || json < min || json > max) {
-    throw wrong(field, `is a whole number from ${min} to ${max}`);
-  }
-  return json;
 }

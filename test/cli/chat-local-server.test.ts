@@ -95,5 +95,5 @@ test("--exit-when-idle takes seconds and nothing else", async (t) => {
   const cli = new Cli(t);
   const { code, stderr } = await cli.run(["serve", "--exit-when-idle", "soon"]);
   assert.equal(code, 2);
-  assert.match(stderr, /--exit-when-idle is a number of seconds above 0/);
+  assert.match(stderr, /--exit-when-idle must be a number of seconds above 0/);
 });

@@ -123,11 +123,11 @@ test("a flag wins over the environment, the environment over the file; what is w
   });
   const flag = await rig.run(["-p", "hello", "--retry-lookback-window-ms", "2h"]);
   assert.equal(flag.code, 2);
-  assert.match(flag.stderr, /--retry-lookback-window-ms is a whole number of milliseconds, not "2h"/);
+  assert.match(flag.stderr, /--retry-lookback-window-ms must be a whole number, at least 0, not "2h"/);
   rig.set({ reliable: "no" });
   const file = await rig.run(["-p", "hello", "--config", rig.config]);
   assert.equal(file.code, 2);
-  assert.match(file.stderr, /chat\.json: "reliable" is true or false/);
+  assert.match(file.stderr, /chat\.json: "reliable" must be true or false/);
 });
 
 test("a file that is not good is named once, and the switches stay until it is good again", (t) => {

@@ -86,7 +86,7 @@ test("what is not understood is exit code 2 and a suggestion, on standard error"
     [["keys", "creat"], /^holdfast: unknown command 'creat'\n\(Did you mean create\?\)/],
     [["serve", "--prot", "1"], /^holdfast: unknown option '--prot'\n\(Did you mean --port\?\)/],
     [["keys", "revoke"], /^holdfast: missing required argument 'id'/],
-    [["serve", "--port", "x"], /^holdfast: --port is a whole number from 0 to 65535, not "x"\n$/],
+    [["serve", "--port", "x"], /^holdfast: --port must be a whole number from 0 to 65535, not "x"\n$/],
     [[], /^Usage: holdfast/],
   ];
   for (const [args, message] of cases) {

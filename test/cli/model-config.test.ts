@@ -29,12 +29,18 @@ test("providers and models are read as they are said", () => {
 const local = { type: "openai-compatible", baseURL: "http://127.0.0.1:8000/v1" };
 
 const WRONG: readonly (readonly [object, RegExp])[] = [
-  [{ providers: [] }, /"providers" is an object/],
-  [{ providers: { "A B": local } }, /"providers\.A B" is named with/],
-  [{ providers: { a: { type: "openrouter" } } }, /"providers\.a\.type" is one of openai, anthropic/],
+  [{ providers: [] }, /"providers" must be an object/],
+  [{ providers: { "A B": local } }, /"providers\.A B" must be named with/],
+  [{ providers: { a: { type: "openrouter" } } }, /"providers\.a\.type" must be one of openai, anthropic/],
   [{ providers: { a: { type: "openai-compatible" } } }, /"providers\.a\.baseURL" is missing/],
-  [{ providers: { a: { ...local, baseURL: "127.0.0.1:8000" } } }, /"providers\.a\.baseURL" is an address/],
-  [{ providers: { a: { ...local, baseURL: "http://u:p@x/v1" } } }, /baseURL" holds no user name/],
+  [
+    { providers: { a: { ...local, baseURL: "127.0.0.1:8000" } } },
+    /"providers\.a\.baseURL" must begin with http/,
+  ],
+  [
+    { providers: { a: { ...local, baseURL: "http://u:p@x/v1" } } },
+    /baseURL" must not hold a user or password$/,
+  ],
   [
     { providers: { a: { ...local, baseUrl: "x" } } },
     /"providers\.a\.baseUrl" is not known; did you mean "baseURL"/,
@@ -45,27 +51,33 @@ const WRONG: readonly (readonly [object, RegExp])[] = [
   ],
   [
     { providers: { a: { ...local, apiKeyEnv: "sk-proj-1" } } },
-    /"providers\.a\.apiKeyEnv" is the name of an environment/,
+    /"providers\.a\.apiKeyEnv" must be the name of an environment/,
   ],
   [
     { providers: { a: { ...local, headers: { Authorization: "Bearer x" } } } },
     /headers\.Authorization" does not belong/,
   ],
-  [{ providers: { a: { ...local, headers: { "a b": "x" } } } }, /headers\.a b" is no name/],
-  [{ providers: { a: { ...local, headers: { a: "x\ny" } } } }, /headers\.a" is text/],
-  [{ providers: { a: { ...local, silenceMs: 5 } } }, /"providers\.a\.silenceMs" is a whole number from 1000/],
+  [{ providers: { a: { ...local, headers: { "a b": "x" } } } }, /headers\.a b" must be the name of a header/],
+  [{ providers: { a: { ...local, headers: { a: "x\ny" } } } }, /headers\.a" must be text/],
+  [
+    { providers: { a: { ...local, silenceMs: 5 } } },
+    /"providers\.a\.silenceMs" must be a whole number from 1000/,
+  ],
   [{ models: { defualt: "a/b" } }, /"models\.defualt" is not known; did you mean "default"/],
-  [{ models: { default: "gpt" } }, /"models\.default" is "provider\/model"/],
-  [{ models: { offered: [] } }, /"models\.offered" names at least one/],
-  [{ models: { default: "a/b/../c" } }, /"models\.default" has no \?, #, %/],
-  [{ models: { offered: ["a/b?c"] } }, /"models\.offered\[0\]" has no \?, #, %/],
-  [{ models: { offered: ["a/b", "c"] } }, /"models\.offered\[1\]" is "provider\/model"/],
-  [{ models: { limits: { c: {} } } }, /"models\.limits\.c" is "provider\/model"/],
+  [{ models: { default: "gpt" } }, /"models\.default" must be "provider\/model"/],
+  [{ models: { offered: [] } }, /"models\.offered" must name at least one/],
+  [{ models: { default: "a/b/../c" } }, /"models\.default" must have no \?, #, %/],
+  [{ models: { offered: ["a/b?c"] } }, /"models\.offered\[0\]" must have no \?, #, %/],
+  [{ models: { offered: ["a/b", "c"] } }, /"models\.offered\[1\]" must be "provider\/model"/],
+  [{ models: { limits: { c: {} } } }, /"models\.limits\.c" must be "provider\/model"/],
   [
     { models: { limits: { "a/b": { contextTokens: 1 } } } },
     /contextTokens" is not known; did you mean "contextTokensMax"/,
   ],
-  [{ models: { limits: { "a/b": { contextTokensMax: 0 } } } }, /contextTokensMax" is a whole number from 1/],
+  [
+    { models: { limits: { "a/b": { contextTokensMax: 0 } } } },
+    /contextTokensMax" must be a whole number from 1/,
+  ],
 ];
 
 test("what is wrong is refused, and the field is named", () => {

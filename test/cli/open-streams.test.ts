@@ -27,6 +27,6 @@ test("a number of open streams that is none is refused with what it is to be", a
   for (const text of ["0", "20001"]) {
     const { code, stderr } = await cli.run(["serve", ...cli.inDataDir, `--open-streams=${text}`]);
     assert.notEqual(code, 0);
-    assert.match(stderr, /--open-streams is a whole number from 1 to 20000/);
+    assert.match(stderr, /--open-streams must be a whole number from 1 to 20000/);
   }
 });

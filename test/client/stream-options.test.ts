@@ -5,7 +5,11 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { settle as settleInBrowser } from "../../src/client/browser/options.ts";
 import { STREAM_DEFAULTS, type StreamSettings } from "../../src/client/index.ts";
-import { completeStreamOptions, streamPlans } from "../../src/client/stream-options.ts";
+import { streamPlans } from "../../src/client/stream-options.ts";
+
+function completeStreamOptions(given?: StreamSettings) {
+  return streamPlans(given, unexpected)().options;
+}
 
 function unexpected(bug: unknown): void {
   assert.fail(String(bug));
@@ -28,26 +32,29 @@ test("what is left out, at any depth, is as the defaults say", () => {
 
 /** As a program in JavaScript may say it. */
 const WRONG: readonly [object, RegExp][] = [
-  [{ retry: { baseMs: -1 } }, /^stream\.retry\.baseMs must be a number, at least 0$/],
+  [{ retry: { baseMs: -1 } }, /^stream\.retry\.baseMs must be a number, at least 0, not -1$/],
   [{ retry: { capMs: 0 } }, /^stream\.retry\.capMs must be a number of milliseconds, from 1/],
   [{ retry: { giveUpAfterMs: "soon" } }, /^stream\.retry\.giveUpAfterMs must be a number/],
-  [{ retry: { budget: { burst: 0 } } }, /^stream\.retry\.budget\.burst must be a number, at least 1$/],
+  [{ retry: { budget: { burst: 0 } } }, /^stream\.retry\.budget\.burst must be a number, at least 1, not 0$/],
   [{ retry: { budget: { refillMs: Infinity } } }, /^stream\.retry\.budget\.refillMs must be/],
-  [{ retry: { budget: 5 } }, /^stream\.retry\.budget must be an object$/],
-  [{ retry: null }, /^stream\.retry must be an object$/],
-  [{ retry: { base: 5 } }, /^there is no option stream\.retry\.base; there are baseMs, /],
+  [{ retry: { budget: 5 } }, /^stream\.retry\.budget must be an object, not 5$/],
+  [{ retry: null }, /^stream\.retry must be an object, not null$/],
+  [{ retry: { base: 5 } }, /^stream\.retry\.base is not known; did you mean "baseMs"\?$/],
   [{ stall: { heartbeatsMissedMax: NaN } }, /^stream\.stall\.heartbeatsMissedMax must be/],
   [{ stall: { progressMs: 0 } }, /^stream\.stall\.progressMs must be/],
   [{ stall: { unansweredMs: [] } }, /^stream\.stall\.unansweredMs must be/],
-  [{ stall: { toString: 1 } }, /^there is no option stream\.stall\.toString/],
-  [{ heartbeatIntervalMs: 2 ** 31 }, /^stream\.heartbeatIntervalMs must be .* to 2147483647$/],
+  [{ stall: { toString: 1 } }, /^stream\.stall\.toString is not known; known are heartbeatsMissedMax, /],
+  [
+    { heartbeatIntervalMs: 2 ** 31 },
+    /^stream\.heartbeatIntervalMs must be .* to 2147483647, not 2147483648$/,
+  ],
   [{ attachTimeoutMs: 0 }, /^stream\.attachTimeoutMs must be/],
   [{ retryLookbackWindowMs: -1 }, /^stream\.retryLookbackWindowMs must be/],
-  [{ reliable: "no" }, /^stream\.reliable must be true or false$/],
-  [{ persistence: "no" }, /^stream\.persistence must be true or false$/],
-  [{ allowDegraded: 0 }, /^stream\.allowDegraded must be true or false$/],
-  [{ retries: 5 }, /^there is no option stream\.retries; there are retry, stall, /],
-  [[], /^stream must be an object$/],
+  [{ reliable: "no" }, /^stream\.reliable must be true or false, not "no"$/],
+  [{ persistence: "no" }, /^stream\.persistence must be true or false, not "no"$/],
+  [{ allowDegraded: 0 }, /^stream\.allowDegraded must be true or false, not 0$/],
+  [{ retries: 5 }, /^stream\.retries is not known; known are retry, stall, /],
+  [[], /^stream must be an object, not an empty list$/],
 ];
 
 test("a wrong option of a stream is refused by its name, in browsers too", () => {
@@ -72,10 +79,11 @@ test("a browser client merges and refuses as one in Node does", () => {
     [{ shareConnection: 1 }, /shareConnection must be true or false/],
     [{ retryLookbackWindowMs: 1.5 }, /retryLookbackWindowMs must be a whole number/],
     [{ resumesMax: 0 }, /resumesMax must be a whole number, at least 1/],
-    [{ tools: {} }, /tools\.policy must be a function/],
-    [{ blobs: {} }, /blobs\.put must be a function/],
+    [{ tools: {} }, /tools must have a function policy/],
+    [{ blobs: {} }, /blobs must have a function put/],
     [{ connect: "http2" }, /connect must be a function/],
-    [{ onBug: 1 }, /onBug must be a function/],
+    [{ onBug: 1 }, /onBug must be a function, not 1/],
+    [{ reliabel: true }, /^reliabel is not known; did you mean "reliable"\?$/],
   ];
   for (const [options, message] of wrong) {
     assert.throws(() => settleInBrowser(options, "http://page"), { code: "invalid_argument", message });

@@ -45,8 +45,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/client/stream-options.ts",
-        from: "retry: completeRetry(given.retry),",
-        to: "retry: { ...DEFAULTS, ...given }.retry,",
+        from: "  return { options, persistence };",
+        to: "  return { options: { ...options, ...stream }, persistence };",
       },
     ],
   },
@@ -56,9 +56,9 @@ export const MUTATIONS: readonly Mutation[] = [
     test: "a wrong option of a stream is refused by its name",
     patches: [
       {
-        file: "src/client/option-checks.ts",
-        from: `if (typeof value === "number" && value >= least) return value;`,
-        to: "if (value !== undefined) return value;",
+        file: "src/protocol/checked.ts",
+        from: `(value) => typeof value === "number" && value >= least,`,
+        to: "(value) => value !== undefined,",
       },
     ],
   },

@@ -41,8 +41,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/cli/switches.ts",
-        from: "{ ...environmentSwitches(env), ...flagSwitches(flags) }",
-        to: "{ ...flagSwitches(flags), ...environmentSwitches(env) }",
+        from: "{ ...environmentSwitches(env), ...present(checked(FLAGS, flags, asFlag)) }",
+        to: "{ ...present(checked(FLAGS, flags, asFlag)), ...environmentSwitches(env) }",
       },
     ],
   },
@@ -80,6 +80,22 @@ export const MUTATIONS: readonly Mutation[] = [
         from: "    if (cause instanceof HoldfastError) return cause;\n    const own",
         to: "    const own",
       },
+    ],
+  },
+  {
+    name: "E4: an option that may hold a secret is repeated when it is wrong",
+    file: "test/protocol/checked.test.ts",
+    test: "E4: what may be a secret is not repeated",
+    patches: [
+      { file: "src/protocol/checked.ts", from: '["isHidden"] !== true', to: '["isHidden"] !== false' },
+    ],
+  },
+  {
+    name: "an option that does not exist is taken in silence",
+    file: "test/client/stream-options.test.ts",
+    test: "a browser client merges and refuses as one in Node does",
+    patches: [
+      { file: "src/protocol/checked.ts", from: "return z.strictObject(shape", to: "return z.object(shape" },
     ],
   },
 ];

@@ -49,7 +49,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: "test/cli/model-config.test.ts",
     test: "what is wrong is refused, and the field is named",
     patches: [
-      { file: "src/cli/model-config.ts", from: "if (modelNameOf(text) !== text)", to: 'if (text === "")' },
+      { file: "src/cli/model-config.ts", from: "(id) => modelNameOf(id) === id", to: '(id) => id !== ""' },
     ],
   },
   {

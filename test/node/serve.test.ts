@@ -69,8 +69,8 @@ test("what stands in the way of a start is said in one line, and nothing is left
 test("options that are wrong are refused by their names", async (t) => {
   const options = optionsIn(t);
   const wrong: readonly (readonly [object, RegExp])[] = [
-    [{ prot: 1 }, /there is no option serve\.prot/],
-    [{ port: 70_000 }, /port must be at most 65535/],
+    [{ prot: 1 }, /: prot is not known; did you mean "port"\?$/],
+    [{ port: 70_000 }, /: port must be a whole number from 0 to 65535, not 70000$/],
     [{ apiKey: "short" }, /apiKey must have at least 20/],
     [{ retentionMs: 0.5 }, /retentionMs must be a whole number/],
   ];

@@ -21,21 +21,21 @@ test("a config is taken with its defaults", () => {
 
 test("what is wrong is named by its field", () => {
   const table: readonly (readonly [unknown, RegExp])[] = [
-    [[], /^"tools" is an object/],
-    [{ shel: {} }, /^"tools\.shel" is not known; known are approvals, shell/],
-    [{ approvals: { shell: "maybe" } }, /^"tools\.approvals\.shell" is one of allow, ask, deny/],
-    [{ shell: { timeoutMs: 700_000 } }, /^"tools\.shell\.timeoutMs" is a whole number from 1 to 600000/],
-    [{ shell: { environment: ["A B"] } }, /^"tools\.shell\.environment\[0\]" is the name/],
-    [{ shell: { sandbox: "yes" } }, /^"tools\.shell\.sandbox" is one of auto, require, off/],
-    [{ shell: { readable: ["x"] } }, /^"tools\.shell\.readable\[0\]" is an absolute path/],
-    [{ shell: { network: 1 } }, /^"tools\.shell\.network" is true or false/],
-    [{ mcp: { a: {} } }, /^"tools\.mcp\.a\.command" is text, and not empty/],
-    [{ mcp: { a: { url: "ftp://x" } } }, /^"tools\.mcp\.a\.url" is an http or https address/],
+    [[], /^"tools" must be an object/],
+    [{ shel: {} }, /^"tools\.shel" is not known; did you mean "shell"\?$/],
+    [{ approvals: { shell: "maybe" } }, /^"tools\.approvals\.shell" must be one of allow, ask, deny/],
+    [{ shell: { timeoutMs: 700_000 } }, /^"tools\.shell\.timeoutMs" must be a whole number from 1 to 600000/],
+    [{ shell: { environment: ["A B"] } }, /^"tools\.shell\.environment\[0\]" must be the name/],
+    [{ shell: { sandbox: "yes" } }, /^"tools\.shell\.sandbox" must be one of auto, require, off/],
+    [{ shell: { readable: ["x"] } }, /^"tools\.shell\.readable\[0\]" must be an absolute path/],
+    [{ shell: { network: 1 } }, /^"tools\.shell\.network" must be true or false/],
+    [{ mcp: { a: {} } }, /^"tools\.mcp\.a\.command" is missing: it must be a text/],
+    [{ mcp: { a: { url: "ftp://x" } } }, /^"tools\.mcp\.a\.url" must begin with http/],
     [
       { mcp: { a: { url: "http://x", args: [] } } },
       /^"tools\.mcp\.a\.args" does not belong to a server of type http/,
     ],
-    [{ mcp: { a: { type: "sse" } } }, /^"tools\.mcp\.a\.type" is one of stdio, http/],
+    [{ mcp: { a: { type: "sse" } } }, /^"tools\.mcp\.a\.type" must be one of stdio, http/],
   ];
   for (const [json, message] of table)
     assert.throws(() => parseToolsConfig(json), { name: "HoldfastError", message });

@@ -3,6 +3,8 @@
  */
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
+import * as z from "zod/mini";
+import { asFlag, checked, httpUrl, variable } from "../../protocol/checked.ts";
 import { systemCode, usageError } from "../../node/failures.ts";
 import type { SwitchFlags } from "../switches.ts";
 import type { Surroundings } from "../terminal.ts";
@@ -41,11 +43,16 @@ export interface ChatSettings {
   readonly isJson: boolean;
 }
 
+const URL_RULE = httpUrl(": the API key belongs in HOLDFAST_API_KEY");
+const FLAGS = z.object({ url: z.optional(URL_RULE) });
+const VARIABLES = z.object({ HOLDFAST_URL: variable(URL_RULE) });
+
 export function checkChatFlags(flags: ChatFlags, { cwd, env }: Surroundings): ChatSettings {
   if (flags.continue === true && flags.resume !== undefined) {
     throw usageError("--continue and --resume each name a conversation; give one of them");
   }
-  const url = flags.url ?? nonEmpty(env["HOLDFAST_URL"]);
+  const { url: flagged } = checked(FLAGS, flags, asFlag);
+  const url = flagged ?? checked(VARIABLES, env).HOLDFAST_URL;
   return {
     begin: beginOf(flags),
     model: flags.model ?? "",
@@ -75,8 +82,4 @@ function systemPrompt(said: string, cwd: string): string {
   } catch (error) {
     throw usageError(`the system prompt ${path} cannot be read (${systemCode(error) ?? String(error)})`);
   }
-}
-
-function nonEmpty(value: string | undefined): string | undefined {
-  return value === "" ? undefined : value;
 }

@@ -2,12 +2,23 @@
  * What a browser client can be told, with units, defaults and the reason for each; checked once. The
  * names are those of the Node client wherever they mean the same.
  */
+import * as z from "zod/mini";
+import {
+  callable,
+  checked,
+  custom,
+  fields,
+  having,
+  httpUrl,
+  text,
+  whole,
+  yesOrNo,
+} from "../../protocol/checked.ts";
 import { KEY_BYTES } from "../../sealing/index.ts";
 import type { BlobCalls, Connect } from "../../transport/transport.ts";
 import { type ApiKey, credentialsOf } from "../api-key.ts";
 import type { OnStall, StreamSettings, Tools } from "../index.ts";
-import { checkFunction, checkMethods, checkText, checkWhole, flag, invalidOption } from "../option-checks.ts";
-import { mayPersist, switchedSettings } from "../stream-options.ts";
+import { mayPersist, SWITCH_FIELDS, switchedSettings } from "../stream-options.ts";
 
 export interface BrowserClientOptions {
   /** Where the server is. Default: where the page comes from. */
@@ -70,44 +81,43 @@ export interface Settings {
   readonly onNotice: (message: string) => void;
 }
 
+const OPTIONS = fields({
+  ...SWITCH_FIELDS,
+  url: z.optional(httpUrl(": give the API key as apiKey")),
+  // Looked at by `credentialsOf`, which never repeats it.
+  apiKey: z.optional(z.custom<ApiKey>()),
+  database: z.optional(text()),
+  homeKey: z.optional(
+    custom<Uint8Array>(
+      (key) => key instanceof Uint8Array && key.length === KEY_BYTES,
+      `must be a Uint8Array of ${KEY_BYTES} bytes`,
+      { isHidden: true },
+    ),
+  ),
+  tools: z.optional(having<Tools>(["policy", "approve", "run", "stopLeftover"])),
+  shareConnection: z.optional(yesOrNo()),
+  connect: z.optional(callable<Connect>()),
+  blobs: z.optional(having<BlobCalls>(["put", "get"])),
+  resumesMax: z.optional(whole(1)),
+  onNotice: z.optional(callable<(message: string) => void>()),
+  onBug: z.optional(callable<(bug: unknown) => void>()),
+  onStall: z.optional(callable<OnStall>()),
+});
+
 export function settle(options: BrowserClientOptions, pageOrigin: string | undefined): Settings {
-  const { apiKey } = options;
-  const url = checkUrl(options.url ?? pageOrigin);
-  checkShapes(options);
+  checked(OPTIONS, options);
+  // A page from a file has no origin, and must say where its server is.
+  const url = new URL(checked(PLACE, { url: options.url ?? pageOrigin }).url).href;
   return {
     url,
-    credentials: credentialsOf(apiKey),
+    credentials: credentialsOf(options.apiKey),
     database: `${options.database ?? "holdfast"} ${url}`,
-    homeKey: checkHomeKey(options.homeKey),
+    homeKey: options.homeKey,
     persistence: mayPersist(options),
-    shareConnection: flag("shareConnection", options.shareConnection, true),
+    shareConnection: options.shareConnection ?? true,
     stream: switchedSettings(options),
     onNotice: options.onNotice ?? (() => undefined),
   };
 }
 
-/** What is only handed on: whether it is what it has to be. */
-function checkShapes(options: BrowserClientOptions): void {
-  checkText("database", options.database);
-  checkFunction("connect", options.connect);
-  checkMethods("blobs", options.blobs, ["put", "get"]);
-  checkMethods("tools", options.tools, ["policy", "approve", "run", "stopLeftover"]);
-  checkFunction("onNotice", options.onNotice);
-  checkFunction("onBug", options.onBug);
-  checkFunction("onStall", options.onStall);
-  checkWhole("resumesMax", options.resumesMax, 1);
-}
-
-function checkUrl(text: string | undefined): string {
-  const url = text === undefined ? null : URL.parse(text);
-  if (url === null || (url.protocol !== "http:" && url.protocol !== "https:")) {
-    throw invalidOption("url must begin with http:// or https://");
-  }
-  return url.href;
-}
-
-function checkHomeKey(homeKey: Uint8Array | undefined): Uint8Array | undefined {
-  if (homeKey === undefined || (homeKey instanceof Uint8Array && homeKey.length === KEY_BYTES))
-    return homeKey;
-  throw invalidOption(`homeKey must be a Uint8Array of ${KEY_BYTES} bytes`);
-}
+const PLACE = z.object({ url: httpUrl() });
