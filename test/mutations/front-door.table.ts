@@ -93,7 +93,7 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
-    name: "the gateway begins every request anew, and the harness does not notice",
+    name: "the gateway begins every request anew instead of reusing its session",
     file: "test/harness/harness.test.ts",
     test: "every flow reuses what it can",
     patches: [
