@@ -15,7 +15,7 @@ import { Cli } from "./cli-process.ts";
 
 const root = join(import.meta.dirname, "../..");
 /** Far more than a command takes. */
-const PATIENCE_MS = 60_000;
+const PATIENCE_MS = 240_000;
 const here = { root: "/src/holdfast", cwd: "/src/holdfast", isOnPath: false, node: "/usr/bin/node" };
 
 test("a command is written as npx finds it in a checkout and in a project, and as the shell finds it elsewhere", () => {
