@@ -78,7 +78,7 @@ test("killed while it asks, started again, and the server killed: nothing is los
   await second.shows(/1 2 3.*\n.*· Ctrl-C stops$/);
   await stopServer(rig.dataDir);
   // The chat starts it again, and the turn goes on.
-  await second.shows(/starting one in the background\n/);
+  await second.shows(/has died; starting/);
   await second.shows(/58 59 60\n[^]*\n›$/);
   second.type("count to 1000 every 50 ms\r");
   await second.shows(/every 50 ms\n\n1 2 3.*\n.*· Ctrl-C stops$/);
