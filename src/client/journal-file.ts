@@ -5,23 +5,30 @@
  * record is sealed under its place in the list, so records can be neither moved nor left out.
  * Grown long, the journal is folded and written anew, shorter.
  *
- * Some records only spare a restarted client some work: they wait for company. And where the journals lie on
- * the server's own disk a record counts as written once it is handed over, since nothing that follows from
- * it can be durable earlier; all but those that guard something beyond the stream's two logs.
+ * The machine says what each record needs (`core/record-needs.ts`): a sync, its place in the order of the disk, or nothing. Records
+ * that share an append have the strongest of their needs. A store that cannot keep the order of another log syncs instead.
+ *
+ * Invariant: a record counts as written when it has what it needs, and so has each one before it.
  */
 import { AssertionFailed } from "../core/assert.ts";
 import { compact, type JournalRecord, recover, type Recovered } from "../core/journal.ts";
+import type { RecordNeed } from "../core/record-needs.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import type { Sealer } from "../sealing/index.ts";
 import { decodeJournalRecord, encodeJournalRecord } from "./journal-codec.ts";
 import type { JournalStore } from "./journal-store.ts";
 
 export interface JournalFileOptions {
-  /** So many records are synced, in order. */
+  /** So many records have what they need, in order. */
   readonly written: (count: number) => void;
   readonly failed: (error: HoldfastError) => void;
   /** A journal this long is folded. */
   readonly recordsMax: number;
+}
+
+interface Ordered {
+  readonly record: JournalRecord;
+  readonly needs: RecordNeed;
 }
 
 export class JournalFile {
@@ -29,7 +36,7 @@ export class JournalFile {
   readonly #sealer: Sealer;
   readonly #idempotencyKey: string;
   readonly #options: JournalFileOptions;
-  #queue: JournalRecord[] = [];
+  #queue: Ordered[] = [];
   #isHeld = true;
   #isWriting = false;
   #writing: Promise<void> = Promise.resolve();
@@ -54,13 +61,13 @@ export class JournalFile {
     this.#compactAt = options.recordsMax;
   }
 
-  /** `written` is called with the number of records once they are synced, in order. */
-  append(record: JournalRecord): void {
-    this.#queue.push(record);
-    if (!this.#mayWait(record)) this.#begin();
+  /** `written` is called with the number of records once they have what they need, in order. */
+  append(record: JournalRecord, needs: RecordNeed): void {
+    this.#queue.push({ record, needs });
+    if (needs !== "nothing") this.#begin();
   }
 
-  /** Writes what waits for company. */
+  /** Writes the records that wait for others. */
   flush(): void {
     if (this.#queue.length > 0) this.#begin();
   }
@@ -86,15 +93,6 @@ export class JournalFile {
     if (!this.#isHeld && !this.#isWriting && !this.#hasFailed) this.#writing = this.#write();
   }
 
-  /**
-   * Losing these costs a restarted client nothing but work: chunks are sent again and known again (A6), and opening a stream again
-   * attaches to it (D4). But how old a stream is that nobody was welcomed to, nobody can tell: a client that looks at its
-   * start for what was cut off, as one beside its server does not, must know (D7).
-   */
-  #mayWait({ kind }: JournalRecord): boolean {
-    return kind === "acked" || (kind === "attached" && this.#store.handOver !== undefined);
-  }
-
   async #write(): Promise<void> {
     this.#isWriting = true;
     try {
@@ -103,16 +101,18 @@ export class JournalFile {
         await this.#synced;
         const batch = this.#queue.splice(0);
         if (batch.length > 0) await this.#writeBatch(batch);
-      } while (!this.#queue.every((record) => this.#mayWait(record)));
+      } while (this.#queue.some(({ needs }) => needs !== "nothing"));
     } catch (cause) {
       this.#fail(cause);
     }
     this.#isWriting = false;
   }
 
-  async #writeBatch(batch: readonly JournalRecord[]): Promise<void> {
-    const sealed = await this.#sealAll(batch, this.#length);
-    const way = batch.some(guardsMore) ? undefined : this.#store.handOver?.(this.#idempotencyKey, sealed);
+  async #writeBatch(batch: readonly Ordered[]): Promise<void> {
+    const records = batch.map(({ record }) => record);
+    const sealed = await this.#sealAll(records, this.#length);
+    const needsSync = batch.some(({ needs }) => needs === "sync");
+    const way = needsSync ? undefined : this.#store.handOver?.(this.#idempotencyKey, sealed);
     if (way === undefined) {
       await this.#store.append(this.#idempotencyKey, sealed);
     } else {
@@ -152,11 +152,6 @@ export class JournalFile {
     }
     return sealed;
   }
-}
-
-/** An exec has effects outside of the stream, and who wishes to stop is told that the wish is safe: these are on the disk before (C2, D3). */
-function guardsMore({ kind }: JournalRecord): boolean {
-  return kind === "abort" || kind.startsWith("exec_");
 }
 
 export interface JournalContents {

@@ -8,6 +8,7 @@ import { assert } from "../core/assert.ts";
 import * as client from "../core/client-state.ts";
 import type { Input } from "../core/client-stream.ts";
 import type { JournalRecord, Outcome } from "../core/journal.ts";
+import { OPENING_NEEDS } from "../core/record-needs.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import type { ClientFrame, EventFrame, Role, ServerFrame } from "../protocol/frames.ts";
 import { LIMITS } from "../protocol/limits.ts";
@@ -61,7 +62,9 @@ export class ClientStream {
     this.#context = context;
     this.#streamKey = beginning.streamKey;
     this.#clock = new SteadyClock(context.environment);
-    const initial = client.init(context.options, { ...beginning, nowMs: this.#clock.now() });
+    const isOnServersDisk = context.journals.handOver !== undefined;
+    const nowMs = this.#clock.now();
+    const initial = client.init(context.options, { ...beginning, isOnServersDisk, nowMs });
     this.#stepper = new Stepper(initial, {
       carryOut: (effect, event) => this.#carryOut(effect, event),
       afterSteps: () => this.#afterSteps(),
@@ -85,7 +88,7 @@ export class ClientStream {
     if (beginning.journalLength === 0) {
       const { journalId, takesOver, createdMs } = journal;
       this.#ownRecords = 1;
-      this.#journal.append({ kind: "opened", journalId, takesOver, createdMs });
+      this.#journal.append({ kind: "opened", journalId, takesOver, createdMs }, OPENING_NEEDS);
     }
     this.#blobs = new BlobTransfers(context, this.#clock, {
       meta: () => this.#meta(),
@@ -269,7 +272,7 @@ export class ClientStream {
   #carryOut(effect: client.Effect, event: EventFrame | undefined): void {
     switch (effect.kind) {
       case "record":
-        this.#journal.append(this.#bodies.recordOf(effect.order));
+        this.#journal.append(this.#bodies.recordOf(effect.order), effect.needs);
         return;
       case "connect":
         this.#connect(effect);

@@ -11,6 +11,7 @@ import * as cursor from "./cursor.ts";
 import type { Effect, Failure, RecordOrder, State } from "./client-state.ts";
 import type { Outcome } from "./journal.ts";
 import * as outbox from "./outbox.ts";
+import { needOf } from "./record-needs.ts";
 import * as retry from "./retry.ts";
 import * as stall from "./stall.ts";
 import { ended } from "./standstill.ts";
@@ -26,10 +27,10 @@ export function flow(state: State): Flow {
   return { state, effects: [] };
 }
 
-/** Asks for a record; what depends on it waits until it comes back as durable. */
+/** Asks for a record; what depends on it waits until it comes back as durable as it needs to be. */
 export function order(at: Flow, record: RecordOrder): void {
   at.state = { ...at.state, pending: [...at.state.pending, record] };
-  at.effects.push({ kind: "record", order: record });
+  at.effects.push({ kind: "record", order: record, needs: needOf(record, at.state.isOnServersDisk) });
 }
 
 /** The stream is over for this client. Without an outcome the journal can be resumed later. */

@@ -2,7 +2,8 @@
  * What one client knows of one stream, and what it can ask its driver to do.
  *
  * The parts are machines of their own; `client-stream.ts` puts them together. Records are asked for
- * in order and become durable in order, so `pending` is a queue: what comes off its front is on disk.
+ * in order and become durable in order, so `pending` is a queue: what comes off its front is as durable as it needs to be
+ * (`record-needs.ts`).
  */
 import type { ErrorCode } from "../protocol/errors.ts";
 import type { AttachFrame, Durability, EndReason, Role } from "../protocol/frames.ts";
@@ -10,6 +11,7 @@ import { WINDOW_MS } from "./auto-resume.ts";
 import * as cursor from "./cursor.ts";
 import type { Outcome, Recovered } from "./journal.ts";
 import * as outbox from "./outbox.ts";
+import type { RecordNeed } from "./record-needs.ts";
 import * as retry from "./retry.ts";
 import * as stall from "./stall.ts";
 import type { StallNews } from "./standstill.ts";
@@ -38,6 +40,8 @@ export interface Beginning {
   readonly fresh: boolean;
   /** Found at start rather than asked for: the window applies. */
   readonly autoResume: boolean;
+  /** The journal lies on the disk of the stream's own server, which makes writes durable in the order in which it gets them. */
+  readonly isOnServersDisk: boolean;
   readonly nowMs: number;
 }
 
@@ -71,6 +75,7 @@ export interface State {
   readonly takesOver: boolean;
   readonly fresh: boolean;
   readonly autoResume: boolean;
+  readonly isOnServersDisk: boolean;
   /** Undefined until the server has welcomed this journal once: from then on it is resumed, never opened. */
   readonly serverTimeMs: number | undefined;
   /** When `serverTimeMs` was so, by this client's clock. */
@@ -116,7 +121,8 @@ export interface State {
 }
 
 export type Effect =
-  | { readonly kind: "record"; readonly order: RecordOrder }
+  /** Comes back as `recorded` when the record is as durable as it needs to be. */
+  | { readonly kind: "record"; readonly order: RecordOrder; readonly needs: RecordNeed }
   | {
       readonly kind: "connect";
       readonly connection: number;
@@ -153,7 +159,7 @@ export const DEFAULTS: Options = {
 };
 
 export function init(options: Options, beginning: Beginning): State {
-  const { journal, role, fresh, autoResume, nowMs } = beginning;
+  const { journal, role, fresh, autoResume, isOnServersDisk, nowMs } = beginning;
   const unackedBytes = journal.unacked.map((chunk) => chunk.body.length);
   return {
     options,
@@ -162,6 +168,7 @@ export function init(options: Options, beginning: Beginning): State {
     takesOver: journal.takesOver,
     fresh,
     autoResume,
+    isOnServersDisk,
     serverTimeMs: journal.serverTimeMs,
     serverTimeAtMs: nowMs,
     phase: "waiting",

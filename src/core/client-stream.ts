@@ -5,7 +5,7 @@
  * want into orders for the driver. Frames of an older connection are ignored, so a dead connection
  * can neither steal a chunk nor deliver an event.
  *
- * Invariant: nothing is sent, run or skipped before the record that allows it is on disk (A5, B3, C2).
+ * Invariant: nothing is sent, run or skipped before the record that allows it is as durable as `record-needs.ts` says (A5, B3, C2).
  */
 import type { ServerFrame } from "../protocol/frames.ts";
 import { nameOfRequest, type ServerRequest } from "../protocol/request-codec.ts";
@@ -33,7 +33,7 @@ export type Input =
   | { readonly kind: "say"; readonly bytes: number; readonly isClose: boolean; readonly nowMs: number }
   /** The result of an exec, of a run or of our own. */
   | { readonly kind: "answer"; readonly execId: string; readonly bytes: number; readonly nowMs: number }
-  /** So many of the oldest pending records are on disk. */
+  /** So many of the oldest pending records are as durable as they need to be. */
   | { readonly kind: "recorded"; readonly count: number; readonly nowMs: number }
   | { readonly kind: "record_failed"; readonly message: string }
   | {

@@ -11,6 +11,7 @@ export * as inbox from "./inbox.ts";
 export * as journal from "./journal.ts";
 export * as life from "./life.ts";
 export * as outbox from "./outbox.ts";
+export * as recordNeeds from "./record-needs.ts";
 export * as retention from "./retention.ts";
 export * as retry from "./retry.ts";
 export * as sender from "./sender.ts";

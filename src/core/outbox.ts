@@ -1,7 +1,7 @@
 /**
  * The chunks a client has said and the server has not yet acknowledged.
  *
- * A chunk gets its seqno when it is submitted, may leave once the journal has it on disk, and is
+ * A chunk gets its seqno when it is submitted, may leave once the journal has it (`record-needs.ts`), and is
  * released when an ack covers it. Playback is not a mode: a welcome moves the `sent` cursor back to
  * what the server has, and the ordinary sending rule does the rest, so whatever a crash or a cut
  * takes away, the outbox can be rebuilt from the journal alone.
@@ -114,7 +114,7 @@ function acknowledge(state: State, nextSeqno: number): readonly [State, readonly
   return [{ ...state, acked: nextSeqno, sent, unackedBytes }, [{ kind: "release", below: nextSeqno }]];
 }
 
-/** The one sending rule: what is on disk and not yet on this connection leaves, in order. */
+/** The one sending rule: what is journaled and not yet on this connection leaves, in order. */
 function transmit(state: State): readonly [State, readonly Effect[]] {
   if (!state.attached || state.sent >= state.journaled) return [state, []];
   const effects: Effect[] = [];

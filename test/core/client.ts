@@ -28,7 +28,14 @@ export interface Start extends Partial<Omit<clientState.Beginning, "journal">> {
 export function client({ records = [], takesOver = false, options, ...rest }: Start = {}): State {
   const journal = recover([{ kind: "opened", journalId: "laptop", takesOver, createdMs: 0 }, ...records]);
   assert.ok(journal !== undefined);
-  const beginning = { role: "writer", fresh: false, autoResume: false, nowMs: 0, ...rest } as const;
+  const beginning = {
+    role: "writer",
+    fresh: false,
+    autoResume: false,
+    isOnServersDisk: false,
+    nowMs: 0,
+    ...rest,
+  } as const;
   return clientState.init({ ...OPTIONS, ...options }, { ...beginning, journal });
 }
 

@@ -46,9 +46,13 @@ class HeldDisk implements JournalStore {
   readonly read = this.#kept.read.bind(this.#kept);
   readonly replace = this.#kept.replace.bind(this.#kept);
   readonly remove = this.#kept.remove.bind(this.#kept);
+  readonly #held = Promise.withResolvers<void>();
   #synced: Promise<void> = Promise.resolve();
+  #holdsAt = 0;
+  writes = 0;
 
   async append(name: string, records: readonly Uint8Array[]): Promise<void> {
+    if (++this.writes === this.#holdsAt) this.#synced = this.#held.promise;
     await this.#synced;
     await this.#kept.append(name, records);
   }
@@ -56,6 +60,12 @@ class HeldDisk implements JournalStore {
   readonly handOver = (name: string, records: readonly Uint8Array[]) => {
     return { handedOver: Promise.resolve(), synced: this.append(name, records) };
   };
+
+  /** From that write on nothing is synced, until the test has decided. */
+  holdAt(write: number): PromiseWithResolvers<void> {
+    this.#holdsAt = write;
+    return this.#held;
+  }
 
   /** From now on nothing is synced, until the test has decided. */
   hold(): PromiseWithResolvers<void> {
@@ -102,16 +112,45 @@ test("C2, D3: on the server's disk a tool starts, and a wish to stop is safe, on
   const stream = await rig.client({ journals: disk, tools }).open({ first: bytes("go") });
   await stream.events.next();
   for (let turns = 0; turns < 20; turns++) await turn();
-  assert.equal(runs, 0);
+  const runsBefore = runs;
   held.resolve();
+  assert.equal(runsBefore, 0);
   await until(() => runs === 1, "the tool starts");
   const heldAgain = disk.hold();
   let isSafe = false;
   const safe = stream.abort().then(() => (isSafe = true));
   for (let turns = 0; turns < 20; turns++) await turn();
-  assert.equal(isSafe, false);
+  const wasSafe = isSafe;
   heldAgain.resolve();
+  assert.equal(wasSafe, false);
   await safe;
+});
+
+test("C2: on the server's disk a tool does not run while the sync of its start alone is missing", async (t) => {
+  const rig = await Rig.start(t, async (stream) => {
+    for await (const input of stream.inputs) {
+      if (input.kind === "chunk") await stream.emit(execRequest);
+      if (input.kind === "close") return;
+    }
+  });
+  let runs = 0;
+  const tools: Tools = {
+    policy: () => ({ repeatable: false, needsApproval: false }),
+    approve: async () => ({ allowed: true, untilMs: 0 }),
+    run: () => new Promise(() => runs++),
+    stopLeftover: () => undefined,
+  };
+  const disk = new HeldDisk();
+  // The opening with the first chunk, then `received`, then `started`.
+  const held = disk.holdAt(3);
+  const stream = await rig.client({ journals: disk, tools }).open({ first: bytes("go") });
+  await stream.events.next();
+  await until(() => disk.writes === 3, "the start is written");
+  for (let turns = 0; turns < 20; turns++) await turn();
+  const runsBefore = runs;
+  held.resolve();
+  assert.equal(runsBefore, 0);
+  await until(() => runs === 1, "the tool starts");
 });
 
 /** A server and a client of it on one database; what the client may know of the disk is what a gateway may. */
