@@ -64,7 +64,7 @@ export function decodeHead(idempotencyKey: string, value: Uint8Array): Head {
   const format = bytes.readUInt8(CHECKSUM_BYTES);
   if (format !== FORMAT) {
     throw new HoldfastError(
-      "stream_failed",
+      "unsupported_version",
       `the journal of ${idempotencyKey} has format ${format}; a newer version of Holdfast wrote it: use that one`,
     );
   }

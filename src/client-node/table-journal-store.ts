@@ -158,8 +158,23 @@ export class TableJournalStore implements JournalStore {
     });
   }
 
-  remove(idempotencyKey: string): Promise<void> {
-    return this.replace(idempotencyKey, []);
+  async remove(idempotencyKey: string): Promise<void> {
+    try {
+      await this.replace(idempotencyKey, []);
+    } catch (cause) {
+      if (HoldfastError.codeOf(cause) !== "stream_failed") throw cause;
+      await this.#queues.run(idempotencyKey, () => this.#removeRows(idempotencyKey));
+    }
+  }
+
+  /** The head cannot be read, so it does not say how many rows there are: all that are there go. */
+  async #removeRows(idempotencyKey: string): Promise<void> {
+    const head = await this.#tables.get(headKey(idempotencyKey));
+    const writes: TableWrite[] = [];
+    for await (const { key } of this.#rows(RECORDS, recordPrefix(idempotencyKey))) {
+      writes.push({ kind: "delete", table: RECORDS, key });
+    }
+    await this.#write(idempotencyKey, { ...NO_HEAD, version: head?.version ?? NO_ROW }, 0, writes);
   }
 
   /**
@@ -169,7 +184,9 @@ export class TableJournalStore implements JournalStore {
   claim(idempotencyKey: string): Promise<Claim> {
     return this.#queues.run(idempotencyKey, async () => {
       for (;;) {
-        const head = await this.#head(idempotencyKey);
+        const head = await this.#headIfWhole(idempotencyKey);
+        // There is nothing to write over: whatever reads it next says so, and it can only be removed.
+        if (head === undefined) return { kind: "claimed" };
         const holder = this.#holderOf(head);
         if (holder !== undefined) return { kind: "held", holder };
         if (await this.#claim(idempotencyKey, head)) return { kind: "claimed" };
@@ -255,6 +272,16 @@ export class TableJournalStore implements JournalStore {
     const row = await this.#tables.get(headKey(idempotencyKey));
     if (row === undefined) return NO_HEAD;
     return { ...decodeHead(idempotencyKey, row.value), version: row.version };
+  }
+
+  /** Undefined when it is damaged. */
+  async #headIfWhole(idempotencyKey: string): Promise<SeenHead | undefined> {
+    try {
+      return await this.#head(idempotencyKey);
+    } catch (cause) {
+      if (HoldfastError.codeOf(cause) === "stream_failed") return undefined;
+      throw cause;
+    }
   }
 
   /** The head to write over: as last seen of a claimed journal, or as it is now. */

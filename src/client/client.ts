@@ -173,9 +173,17 @@ export class Client<HomeKey = Uint8Array> {
     return this.#begin(idempotencyKey, "reader", { journal });
   }
 
-  /** Removes the journal of a stream that is over for this client; an open one is refused. */
+  /** Removes the journal of a stream that is over for this client, or one that is damaged; an open one is refused. */
   async forget(idempotencyKey: string): Promise<void> {
-    await this.#asWriter(idempotencyKey, async () => this.#makeRoom(idempotencyKey));
+    await this.#asWriter(idempotencyKey, async () => {
+      try {
+        await this.#makeRoom(idempotencyKey);
+      } catch (cause) {
+        if (HoldfastError.codeOf(cause) !== "stream_failed") throw cause;
+        const journals = await this.#journals.of(idempotencyKey);
+        await journals.remove(idempotencyKey);
+      }
+    });
     this.#writing.release(idempotencyKey);
   }
 
@@ -239,8 +247,9 @@ export class Client<HomeKey = Uint8Array> {
       report.kept.push({ idempotencyKey, reason: failure?.message ?? "" });
     } catch (cause) {
       // One journal that cannot be read or resumed must not keep the others from it.
-      const reason = cause instanceof Error ? cause.message : String(cause);
-      report.kept.push({ idempotencyKey, reason });
+      const { message, code } = HoldfastError.from(cause);
+      const remedy = code === "stream_failed" ? "; forget(idempotencyKey) removes it" : "";
+      report.kept.push({ idempotencyKey, reason: message + remedy });
     }
   }
 

@@ -54,7 +54,7 @@ function messageOf(record: JournalRecord): Message {
       return create(JournalRecordSchema, { record: { case: "execReceived", value } });
     }
     case "exec_approved": {
-      const value = { ...rest(record), untilMs: BigInt(Math.round(record.untilMs)) };
+      const value = { ...rest(record), untilMs: wholeMs(record.untilMs) };
       return create(JournalRecordSchema, { record: { case: "execApproved", value } });
     }
     case "exec_started":
@@ -151,4 +151,9 @@ function outcomeOf(outcome: JournalOutcome): Outcome {
 
 function damaged(what: string, cause: unknown): HoldfastError {
   return new HoldfastError("stream_failed", `this journal is damaged: ${what}`, { cause });
+}
+
+/** A time of an application's own, which may be as far away as it likes: for ever is the last millisecond that there is. */
+function wholeMs(ms: number): bigint {
+  return BigInt(Math.round(Math.min(Math.max(ms, 0), Number.MAX_SAFE_INTEGER)));
 }

@@ -138,6 +138,7 @@ export class ToolRunner {
       approval = { allowed: false, untilMs: 0, reason: `the approval could not be asked for: ${why}` };
     }
     this.#asking.delete(execId);
+    if (Number.isNaN(approval.untilMs)) approval = { allowed: false, untilMs: 0, reason: OWN_WORDS.noNumber };
     if (approval.allowed) {
       this.#outputs.input({ kind: "approved", execId, argsHash, untilMs: approval.untilMs });
       return;
@@ -223,4 +224,5 @@ const HARMLESS = { repeatable: true, needsApproval: false };
 const OWN_WORDS = {
   unknown: "the client stopped while this ran; whether it took effect is not known",
   aborted: "it was stopped before it ran",
+  noNumber: "the approval says until when it is good, and that is no number",
 } as const;

@@ -14,7 +14,7 @@ import {
   STREAM_DEFAULTS,
   type StreamEvent,
 } from "../../src/client-node/index.ts";
-import { recordKey } from "../../src/client-node/journal-rows.ts";
+import { headKey, HEADS, recordKey, RECORDS } from "../../src/client-node/journal-rows.ts";
 import { settle } from "../../src/client-node/options.ts";
 import { streamPlans } from "../../src/client/stream-options.ts";
 import { nodeSealing } from "../../src/sealing/node.ts";
@@ -169,7 +169,34 @@ test("C6: a damaged journal is kept and named, and the others are resumed", asyn
     kept.map(({ idempotencyKey }) => idempotencyKey),
     [damaged.idempotencyKey],
   );
-  assert.match(kept[0]?.reason ?? "", /damaged/);
+  assert.match(kept[0]?.reason ?? "", /damaged .*; forget\(idempotencyKey\) removes it$/);
+});
+
+test("C6: a damaged journal can be forgotten, whichever of its rows is damaged, and its name is free again", async (t) => {
+  const rig = await startRig(t, echo);
+  const first = await openClient(optionsOf(rig));
+  const names = ["a record", "the head", "the last row"].map((name) => name.replaceAll(" ", "-"));
+  for (const idempotencyKey of names) await (await first.open({ idempotencyKey })).send(utf8("said"));
+  await first.close();
+  const tables = await openSharedTables(join(rig.workspace, ".holdfast", "client.db"), { now: Date.now });
+  const [record = "", head = "", last = ""] = names;
+  await tables.put(recordKey(record, 0), utf8("garbage"));
+  await tables.put(headKey(head), utf8("garbage"));
+  assert.ok(await tables.delete(recordKey(last, 1)));
+
+  const second = await openClient(optionsOf(rig));
+  assert.equal((await second.resumeAll()).kept.length, 3);
+  for (const name of names) {
+    await assert.rejects(second.resume(name), { code: "stream_failed" }, name);
+    await second.forget(name);
+    await assert.rejects(second.resume(name), { code: "not_found" }, name);
+  }
+  assert.deepEqual((await second.resumeAll()).kept, []);
+  await second.close();
+  for (const table of [HEADS, RECORDS]) {
+    assert.deepEqual(await tables.list(table, "", { after: undefined, countMax: 10 }), []);
+  }
+  await tables.close();
 });
 
 test("E4: neither keys nor what was said lie in the data directory", async (t) => {

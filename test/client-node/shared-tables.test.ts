@@ -3,13 +3,14 @@
  * many at once, and files that are refused.
  */
 import assert from "node:assert/strict";
-import { lstatSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { lstatSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { after, test } from "node:test";
 import type { TableStore } from "../../src/store/index.ts";
-import { openSqlite } from "../../src/store/sqlite/database.ts";
+import { lockPathOf, openSqlite } from "../../src/store/sqlite/database.ts";
+import { lockFile, makeLockFile } from "../../src/store/sqlite/lock.ts";
 import { openSharedTables } from "../../src/store/sqlite/shared-tables.ts";
 import { tableStoreConformance } from "../conformance/table-store.ts";
 import { ManualClock } from "../store/manual-clock.ts";
@@ -60,6 +61,19 @@ test("E4: the database and what lies beside it can be read by its user only", as
   const names = readdirSync(directory);
   assert.ok(names.includes("client.db-wal"));
   for (const name of names) assert.equal(lstatSync(join(directory, name)).mode & 0o777, 0o600, name);
+});
+
+test("a database that the others have not made yet is waited for, by the clock", async (t) => {
+  const directory = temporaryDirectory(t);
+  const [path, made] = [join(directory, "client.db"), join(directory, "made.db")];
+  await (await openSharedTables(made, { now })).close();
+  // Others are there, so this one may not make it.
+  makeLockFile(lockPathOf(path));
+  const others = lockFile(lockPathOf(path), { shared: true });
+  t.after(() => others.release());
+  const opening = openSharedTables(path, { now });
+  setTimeout(() => renameSync(made, path), 1_500);
+  await (await opening).close();
 });
 
 test("D1: a process that owns a database and those that share it keep each other out", async (t) => {

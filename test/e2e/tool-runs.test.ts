@@ -177,6 +177,24 @@ test("the reason of a denial reaches the server", async (t) => {
   assert.equal(await heardFrom(silent), "go, a rejected (denied)");
 });
 
+test("C7: an approval may be for ever; one whose end is no number is none", async (t) => {
+  const rig = await Rig.start(t, listening);
+  const until = async (untilMs: number): Promise<string> => {
+    const tools = toolsOf({
+      approve: async () => ({ allowed: true, untilMs }),
+      run: async ({ execId }) => reply(execId, "success"),
+    });
+    return heardFrom(await rig.client({ tools }).open({ first: bytes("go") }));
+  };
+  assert.equal(await until(Infinity), "go, a success");
+  assert.equal(await until(1e300), "go, a success");
+  assert.equal(
+    await until(Number.NaN),
+    "go, a rejected (the approval says until when it is good, and that is no number)",
+  );
+  assert.deepEqual(rig.bugs, []);
+});
+
 test("C1: an exec that is taken back while it runs is stopped, and answers with what came out of it", async (t) => {
   const rig = await Rig.start(t, listening);
   const started = Promise.withResolvers<void>();

@@ -98,4 +98,58 @@ export const MUTATIONS: readonly Mutation[] = [
       { file: "src/protocol/checked.ts", from: "return z.strictObject(shape", to: "return z.object(shape" },
     ],
   },
+  {
+    name: "the patience for a database that others make counts rounds in which nothing waits",
+    file: "test/client-node/shared-tables.test.ts",
+    test: "a database that the others have not made yet is waited for, by the clock",
+    patches: [
+      { file: "src/store/sqlite/shared-engine.ts", from: "    pause(POLL_MS);\n", to: "" },
+      {
+        file: "src/store/sqlite/shared-engine.ts",
+        from: "const isLastTry = performance.now() >= untilMs;",
+        to: "const isLastTry = (rounds += POLL_MS) > OWNER_WAIT_MS;",
+      },
+      {
+        file: "src/store/sqlite/shared-engine.ts",
+        from: "const untilMs = performance.now() + OWNER_WAIT_MS;",
+        to: "let rounds = 0;",
+      },
+    ],
+  },
+  {
+    name: "C7: an approval for ever fails the journal",
+    file: "test/e2e/tool-runs.test.ts",
+    test: "C7: an approval may be for ever",
+    patches: [
+      {
+        file: "src/client/journal-codec.ts",
+        from: "Math.min(Math.max(ms, 0), Number.MAX_SAFE_INTEGER)",
+        to: "ms",
+      },
+    ],
+  },
+  {
+    name: "C6: a journal with a damaged record cannot be forgotten",
+    file: "test/client-node/open-client.test.ts",
+    test: "C6: a damaged journal can be forgotten",
+    patches: [
+      {
+        file: "src/client/client.ts",
+        from: 'if (HoldfastError.codeOf(cause) !== "stream_failed") throw cause;',
+        to: "if (cause !== undefined) throw cause;",
+      },
+    ],
+  },
+  {
+    name: "C6: a journal with a damaged head cannot be claimed, and so not be forgotten",
+    file: "test/client-node/open-client.test.ts",
+    test: "C6: a damaged journal can be forgotten",
+    patches: [
+      {
+        file: "src/client-node/table-journal-store.ts",
+        from: "const head = await this.#headIfWhole(idempotencyKey);",
+        to: "const head = await this.#head(idempotencyKey);",
+      },
+    ],
+  },
 ];

@@ -4,37 +4,20 @@
  * `call-options.ts` and `prompt-messages.ts` give each provider what stands in its column; the gateway names the rest to its client. The
  * SDK would drop it without a word.
  */
+import { WISH_WORDS, type WishWord } from "../../protocol/wish-words.ts";
 import type { ProviderType } from "./dialect.ts";
 
-const WORDS = [
-  "stop",
-  "seed",
-  "top_k",
-  "presence_penalty",
-  "frequency_penalty",
-  "parallel_tool_calls",
-  "logit_bias",
-  "verbosity",
-  "prediction",
-  "prompt_cache_key",
-  "name",
-  "detail",
-  "cache_control",
-] as const;
-
-type Word = (typeof WORDS)[number];
-
-const SPOKEN: Readonly<Record<ProviderType, readonly Word[]>> = {
+const SPOKEN: Readonly<Record<ProviderType, readonly WishWord[]>> = {
   // OpenAI's responses; its chat completions, which have more words, are reached as openai-compatible.
   openai: ["parallel_tool_calls", "verbosity", "prompt_cache_key", "detail"],
   anthropic: ["stop", "top_k", "parallel_tool_calls", "cache_control"],
   google: ["stop", "seed", "top_k", "presence_penalty", "frequency_penalty"],
-  "openai-compatible": WORDS,
+  "openai-compatible": WISH_WORDS,
   rehearsal: [],
 };
 
-/** Those of the names that the provider is not given. A name that is not listed above is one that every provider has. */
+/** Those of the names that the provider is not given. A name that is not in the list is one that every provider has. */
 export function unspokenBy(type: ProviderType, names: readonly string[]): readonly string[] {
-  const lacking = WORDS.filter((word) => !SPOKEN[type].includes(word));
+  const lacking = WISH_WORDS.filter((word) => !SPOKEN[type].includes(word));
   return names.filter((name) => lacking.some((word) => word === name));
 }

@@ -4,6 +4,7 @@
  * Some of it every provider is told, some only those that have a word for it, and some nobody. Which is which decides what the
  * response's `x-holdfast-ignored` says; here a request only says what it asked for.
  */
+import { BODY_WORDS } from "../../protocol/wish-words.ts";
 import type { Fields } from "./fields.ts";
 
 export interface Wishes {
@@ -34,18 +35,7 @@ const READ: ReadonlySet<string> = new Set([
   "modalities",
 ]);
 
-const WORDS: ReadonlySet<string> = new Set([
-  "stop",
-  "seed",
-  "top_k",
-  "presence_penalty",
-  "frequency_penalty",
-  "parallel_tool_calls",
-  "logit_bias",
-  "verbosity",
-  "prediction",
-  "prompt_cache_key",
-]);
+const WORDS: ReadonlySet<string> = new Set(BODY_WORDS);
 
 export function wishesOf(body: Fields): Wishes {
   const given = body.names.filter((name) => body.has(name) && !READ.has(name));

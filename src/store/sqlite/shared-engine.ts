@@ -133,21 +133,29 @@ export class SharedEngine {
  */
 function joinOthers(path: string, lockPath: string): FileLock {
   makeLockFile(lockPath);
-  for (let waitedMs = 0; ; waitedMs += POLL_MS) {
+  const untilMs = performance.now() + OWNER_WAIT_MS;
+  for (;;) {
     const alone = lockOrSee(lockPath);
     try {
       if (alone !== undefined) makeReady(path);
     } finally {
       alone?.release();
     }
-    const isLastTry = waitedMs >= OWNER_WAIT_MS;
+    const isLastTry = performance.now() >= untilMs;
     const wish = { shared: true, waitMs: POLL_MS };
     const shared = isLastTry ? lockFile(lockPath, wish) : lockOrSee(lockPath, wish);
     if (shared === undefined) continue;
     if (alone !== undefined || isReadyByOthers(path)) return shared;
     shared.release();
     if (isLastTry) throw new HoldfastError("unavailable", `other processes keep ${path} busy; try again`);
+    // The lock was free, so nothing has waited in this round.
+    pause(POLL_MS);
   }
+}
+
+/** Blocks this thread, which does nothing else. */
+function pause(ms: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT)), 0, 0, ms);
 }
 
 /**
