@@ -26,16 +26,24 @@ export type SettledPart =
   /** Follows the text so far. */
   | { readonly kind: "text"; readonly step: number; readonly text: string }
   | { readonly kind: "thinking"; readonly step: number; readonly text: string }
-  /** What the user said while the turn ran. */
+  /** What the user said: what began the turn, and what was said while it ran. */
   | { readonly kind: "user"; readonly text: string; readonly messageId: string }
-  /** A tool call that changed, as it is now. */
-  | { readonly kind: "tool"; readonly call: ToolView }
+  | ToolPart
   /** A step begins; `attempt` 1 and above: it begins anew. */
   | { readonly kind: "step"; readonly step: number; readonly attempt: number; readonly model: string }
   | { readonly kind: "summary"; readonly text: string }
   | { readonly kind: "todos"; readonly items: readonly TodoView[] }
   /** The last part. */
   | { readonly kind: "end"; readonly end: TurnEnd };
+
+/** A tool call that changed: how, and `call` as it is now. */
+export type ToolPart = { readonly kind: "tool"; readonly call: ToolView } & (
+  | { readonly change: "writing" | "started" | "over" }
+  /** What a running command wrote. */
+  | { readonly change: "output"; readonly text: string; readonly stream: "stdout" | "stderr" }
+  /** What the tool said of its progress. */
+  | { readonly change: "progress"; readonly text: string }
+);
 
 export interface Retract {
   readonly kind: "retract";
@@ -62,14 +70,17 @@ export function partsBetween(
   if (before === after) return [];
   const held = isSameAttempt(before, after) ? before.parts.length : keptCount(before.parts, after.parts);
   const parts: TurnPart[] = held === before.parts.length ? [] : [retract(before, held)];
+  const [first] = after.userMessages;
+  if (first !== undefined && before.userMessages.length === 0)
+    parts.push({ kind: "user", text: first.text, messageId: first.messageId });
   if (after.step !== before.step || after.restarts !== before.restarts) {
     const { step, attempt, model } = after;
     parts.push({ kind: "step", step, attempt, model });
   }
-  const said = addedText(heard);
+  const update = heard === undefined ? undefined : updateOf(heard);
   for (const [at, part] of after.parts.entries()) {
     const known = at < held ? before.parts[at] : undefined;
-    if (part !== known) parts.push(...news(after.parts, at, part, known, said));
+    if (part !== known) parts.push(...news(after.parts, at, known, update));
   }
   if (after.summary !== undefined && after.summary !== before.summary)
     parts.push({ kind: "summary", text: after.summary });
@@ -123,30 +134,28 @@ function retract(view: TurnView, held: number): Retract {
   return { kind: "retract", step: view.step, text, kept, parts: view.parts.slice(held) };
 }
 
-/** The text that this message adds to a part; undefined when it adds none. */
-function addedText(heard: AgentServerMessage | undefined): string | undefined {
-  const update = heard === undefined ? undefined : updateOf(heard);
-  return update?.case === "textDelta" || update?.case === "thinkingDelta" ? update.value.text : undefined;
-}
+type Heard = ReturnType<typeof updateOf> | undefined;
 
 function news(
   parts: readonly ViewPart[],
   at: number,
-  part: ViewPart,
   known: ViewPart | undefined,
-  said: string | undefined,
+  heard: Heard,
 ): readonly TurnPart[] {
-  switch (part.kind) {
+  const part = parts[at];
+  switch (part?.kind) {
     case "text": {
       const isFollowing = known === undefined && parts.slice(0, at).some(({ kind }) => kind === "text");
-      return grown(part, isFollowing ? PARAGRAPH : "", known, said);
+      return grown(part, isFollowing ? PARAGRAPH : "", known, heard);
     }
     case "thinking":
-      return grown(part, "", known, said);
+      return grown(part, "", known, heard);
     case "user":
       return [part];
     case "tool":
-      return [{ kind: "tool", call: part }];
+      return toolNews(part, known?.kind === "tool" ? known : undefined, heard);
+    case undefined:
+      return [];
   }
 }
 
@@ -154,13 +163,40 @@ function grown(
   { kind, step, text: whole }: Extract<ViewPart, { kind: "text" | "thinking" }>,
   gap: string,
   known: ViewPart | undefined,
-  said: string | undefined,
+  heard: Heard,
 ): readonly TurnPart[] {
   const seen = known === undefined || known.kind === "tool" ? 0 : known.text.length;
   // The end of a thought changes its part and adds nothing.
   if (seen === whole.length) return [];
-  const added = said !== undefined && seen + said.length === whole.length ? said : whole.slice(seen);
-  return [{ kind, step, text: gap + added }];
+  const said = heard?.case === "textDelta" || heard?.case === "thinkingDelta" ? heard.value.text : "";
+  return [{ kind, step, text: gap + (seen + said.length === whole.length ? said : whole.slice(seen)) }];
+}
+
+function toolNews(call: ToolView, known: ToolView | undefined, heard: Heard): readonly ToolPart[] {
+  const { state } = call;
+  if (state === "writing") return [{ kind: "tool", change: "writing", call }];
+  const parts: ToolPart[] = [];
+  if (known === undefined || known.state === "writing") parts.push({ kind: "tool", change: "started", call });
+  const written = writtenBy(call) - (known === undefined ? 0 : writtenBy(known));
+  if (written > 0) {
+    const stream = heard?.case === "shellOutputDelta" ? (heard.value.output.case ?? "stdout") : "stdout";
+    parts.push({ kind: "tool", change: "output", call, text: call.output.slice(-written), stream });
+  }
+  for (const text of progressNews(call, known, heard))
+    parts.push({ kind: "tool", change: "progress", call, text });
+  if (state === "over" && known?.state !== "over") parts.push({ kind: "tool", change: "over", call });
+  return parts;
+}
+
+/** Of a long list the view has only the last lines. */
+function progressNews(call: ToolView, known: ToolView | undefined, heard: Heard): readonly string[] {
+  if (call.progress === known?.progress) return [];
+  return heard?.case === "toolCallDelta" ? [heard.value.text] : call.progress.slice(known?.progress.length);
+}
+
+/** Characters of output, over all. */
+function writtenBy({ output, outputOmitted }: ToolView): number {
+  return outputOmitted + output.length;
 }
 
 /** A part behind those that wait for a slow reader: they are joined, so that no more wait than the view has. */
@@ -171,10 +207,28 @@ export function queued<Part extends TurnPart>(waiting: readonly Part[], part: Pa
       return waiting.with(waiting.length - 1, { ...part, text: last.text + part.text });
   }
   if (part.kind !== "tool") return [...waiting, part];
-  const at = waiting.findLastIndex(
-    (other) => other.kind === "retract" || (other.kind === "tool" && isSameCall(other.call, part.call)),
-  );
-  return waiting[at]?.kind === "tool" ? waiting.with(at, part) : [...waiting, part];
+  const at = waiting.findLastIndex((other) => other.kind === "retract" || isSameChange(other, part));
+  const same = waiting[at];
+  return same?.kind === "tool"
+    ? waiting.with(at, { ...part, ...joinedText(same, part) })
+    : [...waiting, part];
+}
+
+function isSameChange(a: TurnPart, b: ToolPart): boolean {
+  return a.kind === "tool" && a.change === b.change && isSameCall(a.call, b.call);
+}
+
+/** What both have added; of more than the view has, what the view has. */
+function joinedText(before: ToolPart, { call, ...part }: ToolPart): { readonly text?: string } {
+  if (part.change === "output" && before.change === "output")
+    return { text: shorter(before.text + part.text, call.output) };
+  if (part.change === "progress" && before.change === "progress")
+    return { text: shorter(`${before.text}\n${part.text}`, call.progress.join("\n")) };
+  return {};
+}
+
+function shorter(a: string, b: string): string {
+  return a.length < b.length ? a : b;
 }
 
 /**

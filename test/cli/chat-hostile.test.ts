@@ -3,12 +3,14 @@ import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import type { Happening } from "../../src/cli/chat/happening.ts";
 import { questionLines } from "../../src/cli/chat/questions.ts";
 import { Activity, troubleText } from "../../src/cli/chat/status-text.ts";
 import { styleOf } from "../../src/cli/chat/style.ts";
 import { Transcript } from "../../src/cli/chat/transcript.ts";
+import type { ToolView, TurnPart } from "../../src/client/index.ts";
 import { HoldfastError } from "../../src/protocol/errors.ts";
+import { FailureKind, TodoStatus } from "../../src/protocol/messages.ts";
+import { EMPTY_TOOL } from "../../src/turn/tool-view.ts";
 import { ChatRig, hasScript } from "./chat-process.ts";
 
 const ESC = "\u001b";
@@ -52,36 +54,42 @@ test("whatever a model or a tool says, in whatever place, the transcript is text
     cacheWriteTokens: 0,
     reasoningTokens: 0,
   };
-  const bytes = new Uint8Array([...new TextEncoder().encode(EVIL), 0x9b, 0x32, 0x4a, 0xff]);
-  const call = { toolCallId: EVIL, tool: EVIL };
-  const happenings: readonly Happening[] = [
-    { kind: "user", text: EVIL },
-    { kind: "step_started", step: 1, model: EVIL },
-    { kind: "text", text: EVIL },
-    ...EVIL.split("").map((text): Happening => ({ kind: "text", text })),
-    { kind: "thinking", text: EVIL },
-    { kind: "tool_writing", ...call },
-    { kind: "tool_started", ...call, args: JSON.stringify({ command: EVIL }), execIds: ["e"] },
-    { kind: "tool_started", toolCallId: "other", tool: "a", args: EVIL, execIds: ["f"] },
-    { kind: "output", execId: "e", bytes, stream: "stdout" },
-    { kind: "output", execId: "f", bytes, stream: "stderr" },
-    { kind: "progress", toolCallId: EVIL, text: EVIL },
-    { kind: "tool_ended", ...call, outcome: "failed", result: EVIL },
-    { kind: "tool_ended", toolCallId: "unheard of", tool: EVIL, outcome: "unknown", result: EVIL },
+  const text = new TextDecoder().decode(
+    new Uint8Array([...new TextEncoder().encode(EVIL), 0x9b, 0x32, 0x4a, 0xff]),
+  );
+  const evil: ToolView = {
+    ...EMPTY_TOOL,
+    toolCallId: EVIL,
+    tool: EVIL,
+    args: JSON.stringify({ command: EVIL }),
+  };
+  const other: ToolView = { ...EMPTY_TOOL, toolCallId: "other", tool: "a", args: EVIL };
+  const unheardOf: ToolView = { ...evil, toolCallId: "unheard of" };
+  const failure = { kind: FailureKind.RATE_LIMITED, message: EVIL, providerStatus: 0, retryAfterMs: 1 };
+  const parts: readonly TurnPart[] = [
+    { kind: "user", text: EVIL, messageId: "" },
+    { kind: "step", step: 1, attempt: 0, model: EVIL },
+    { kind: "text", step: 1, text: EVIL },
+    ...EVIL.split("").map((piece): TurnPart => ({ kind: "text", step: 1, text: piece })),
+    { kind: "thinking", step: 1, text: EVIL },
+    { kind: "tool", change: "writing", call: evil },
+    { kind: "tool", change: "started", call: evil },
+    { kind: "tool", change: "started", call: other },
+    { kind: "tool", change: "output", call: evil, text, stream: "stdout" },
+    { kind: "tool", change: "output", call: other, text, stream: "stderr" },
+    { kind: "tool", change: "progress", call: evil, text: EVIL },
+    { kind: "tool", change: "over", call: { ...evil, outcome: "failed", result: EVIL } },
+    { kind: "tool", change: "over", call: { ...unheardOf, outcome: "unknown", result: EVIL } },
     { kind: "summary", text: EVIL },
-    { kind: "todos", items: [{ text: EVIL, status: "pending" }] },
-    { kind: "step_restarted", step: 1, attempt: 1 },
-    {
-      kind: "ended",
-      reason: "failed",
-      failure: { kind: "rate_limited", message: EVIL, retryAfterMs: 1 },
-      usage,
-    },
+    { kind: "todos", items: [{ id: "1", text: EVIL, status: TodoStatus.PENDING }] },
+    { kind: "retract", step: 1, text: EVIL, kept: EVIL, parts: [] },
+    { kind: "step", step: 1, attempt: 1, model: EVIL },
+    { kind: "end", end: { reason: "failed", failure, usage, error: undefined, text: EVIL } },
   ];
-  for (const happening of happenings) {
-    activity.see(happening);
-    assertHarmless(transcript.render(happening), happening.kind);
-    assertHarmless(activity.text, `activity of ${happening.kind}`);
+  for (const part of parts) {
+    activity.see(part);
+    assertHarmless(transcript.render(part), part.kind);
+    assertHarmless(activity.text, `activity of ${part.kind}`);
   }
   const option = { $typeName: "holdfast.v1.QuestionOption", id: "a", label: EVIL } as const;
   assertHarmless(questionLines({ text: EVIL, options: [option] }, style).join("\n"), "a question");

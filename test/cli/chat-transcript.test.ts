@@ -1,22 +1,18 @@
 /**
- * The transcript of a turn: the same happenings always read the same.
+ * The transcript of a turn: the same parts always read the same.
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { create } from "@bufbuild/protobuf";
-import { emptyView, reduce } from "../../src/client/index.ts";
-import { type Happening, happeningOf } from "../../src/cli/chat/happening.ts";
 import { jsonOf } from "../../src/cli/chat/json-line.ts";
+import { recentParts } from "../../src/cli/chat/recent-parts.ts";
 import { styleOf } from "../../src/cli/chat/style.ts";
 import { Transcript } from "../../src/cli/chat/transcript.ts";
-import { happeningsOfView } from "../../src/cli/chat/view-happenings.ts";
-import {
-  AgentServerMessageSchema,
-  FailureKind,
-  InteractionUpdateSchema,
-  ToolOutcome,
-  TurnEndReason,
-} from "../../src/protocol/messages.ts";
+import { failureOf } from "../../src/cli/chat/turn-end-text.ts";
+import { emptyView, reduce, type ToolView, type TurnEnd, type TurnPart } from "../../src/client/index.ts";
+import { FailureKind, TodoStatus, ToolOutcome } from "../../src/protocol/messages.ts";
+import { type Update, updateMessage } from "../../src/turn/messages.ts";
+import { partsBetween } from "../../src/turn/parts.ts";
+import { EMPTY_TOOL } from "../../src/turn/tool-view.ts";
 
 const USAGE = {
   inputTokens: 1_200,
@@ -27,10 +23,7 @@ const USAGE = {
 };
 const utf8 = (text: string): Uint8Array => new TextEncoder().encode(text);
 
-function transcriptOf(
-  happenings: readonly Happening[],
-  { columns = 60, showsThinking = true, typed = "hi" } = {},
-) {
+function transcriptOf(parts: readonly TurnPart[], { columns = 60, showsThinking = true, typed = "hi" } = {}) {
   const screen = { isTTY: true, columns, write: () => undefined };
   const times = [0, 2_500];
   const transcript = new Transcript({
@@ -39,44 +32,53 @@ function transcriptOf(
     typed,
     now: () => times.shift() ?? 2_500,
   });
-  return happenings.map((happening) => transcript.render(happening)).join("");
+  return parts.map((part) => transcript.render(part)).join("");
 }
 
-const SHELL = {
-  kind: "tool_started",
+const CALL: ToolView = {
+  ...EMPTY_TOOL,
   toolCallId: "c1",
   tool: "shell",
   args: '{"command":"npm test"}',
+  state: "running",
   execIds: ["e1"],
-} as const;
-const output = (text: string, execId = "e1"): Happening => ({
-  kind: "output",
-  execId,
-  bytes: utf8(text),
+};
+const start = (call: ToolView): TurnPart => ({ kind: "tool", change: "started", call });
+const SHELL = start(CALL);
+const output = (text: string, call = CALL): TurnPart => ({
+  kind: "tool",
+  change: "output",
+  call,
+  text,
   stream: "stdout",
 });
-const ended = (outcome: "done" | "failed" | "denied" | "aborted" | "unknown", result = ""): Happening => ({
-  kind: "tool_ended",
-  toolCallId: "c1",
-  tool: "shell",
-  outcome,
-  result,
+const ended = (outcome: NonNullable<ToolView["outcome"]>, result = ""): TurnPart => ({
+  kind: "tool",
+  change: "over",
+  call: { ...CALL, outcome, result },
+});
+const said = (text: string): TurnPart => ({ kind: "text", step: 0, text });
+const thought = (text: string): TurnPart => ({ kind: "thinking", step: 0, text });
+const asked = (text: string): TurnPart => ({ kind: "user", text, messageId: "" });
+const over = (end: Partial<TurnEnd>): TurnPart => ({
+  kind: "end",
+  end: { reason: "completed", failure: undefined, error: undefined, usage: USAGE, text: "", ...end },
 });
 
 test("a whole turn: thinking, text, a tool with its output, usage", () => {
   const text = transcriptOf([
-    { kind: "user", text: "hi" },
-    { kind: "step_started", step: 0, model: "rehearsal/rehearsal" },
-    { kind: "thinking", text: "Let me " },
-    { kind: "thinking", text: "see." },
-    { kind: "text", text: "\nI run " },
-    { kind: "text", text: "the tests." },
+    asked("hi"),
+    { kind: "step", step: 0, attempt: 0, model: "rehearsal/rehearsal" },
+    thought("Let me "),
+    thought("see."),
+    said("\nI run "),
+    said("the tests."),
     SHELL,
     output("ok 1\nok"),
     output(" 2\n"),
     ended("done", "exit code 0"),
-    { kind: "text", text: "All is well.\n" },
-    { kind: "ended", reason: "completed", failure: undefined, usage: USAGE },
+    said("All is well.\n"),
+    over({}),
   ]);
   assert.equal(
     text,
@@ -112,8 +114,16 @@ test("lines are cut to the screen's width, also wide ones", () => {
 
 test("a character that comes in two pieces is one", () => {
   const [first, second] = [utf8("é").subarray(0, 1), utf8("é").subarray(1)];
-  const piece = (bytes: Uint8Array): Happening => ({ kind: "output", execId: "e1", bytes, stream: "stdout" });
-  assert.match(transcriptOf([SHELL, piece(first), piece(second), ended("done")]), /│ é\n/);
+  const piece = (value: Uint8Array): Update => ({
+    case: "shellOutputDelta",
+    value: { execId: "e1", output: { case: "stdout", value } },
+  });
+  const parts = partsOf([
+    { case: "toolCallStarted", value: { toolCall: { toolCallId: "c1", tool: "shell", execIds: ["e1"] } } },
+    piece(first),
+    piece(second),
+  ]);
+  assert.match(transcriptOf([...parts, ended("done")]), /│ é\n/);
 });
 
 test("every outcome of a tool has its words; unknown says what is known", () => {
@@ -127,13 +137,13 @@ test("every outcome of a tool has its words; unknown says what is known", () => 
 });
 
 test("tools that run at the same time say who speaks", () => {
-  const other = { ...SHELL, toolCallId: "c2", args: '{"command":"make"}', execIds: ["e2"] };
+  const other = { ...CALL, toolCallId: "c2", args: '{"command":"make"}', execIds: ["e2"] };
   const text = transcriptOf([
     SHELL,
-    other,
+    start(other),
     output("one\n"),
-    output("two\n", "e2"),
-    output("three\n", "e2"),
+    output("two\n", other),
+    output("three\n", other),
     ended("done"),
   ]);
   assert.equal(
@@ -154,20 +164,22 @@ test("tools that run at the same time say who speaks", () => {
 });
 
 test("a subagent's progress stands indented under it", () => {
-  const call = { ...SHELL, tool: "subagent", args: '{"description":"look around","prompt":"..."}' };
-  const text = transcriptOf([call, { kind: "progress", toolCallId: "c1", text: "step 1\nread a.txt" }]);
+  const call = { ...CALL, tool: "subagent", args: '{"description":"look around","prompt":"..."}' };
+  const progress: TurnPart = { kind: "tool", change: "progress", call, text: "step 1\nread a.txt" };
+  const text = transcriptOf([start(call), progress]);
   assert.equal(text, "● subagent  look around\n    step 1\n    read a.txt\n");
 });
 
 test("a restarted step is said to be void, thinking can be hidden, queued messages are shown", () => {
   const text = transcriptOf(
     [
-      { kind: "user", text: "hi" },
-      { kind: "thinking", text: "secret" },
-      { kind: "text", text: "Half an ans" },
-      { kind: "step_restarted", step: 0, attempt: 1 },
-      { kind: "text", text: "A whole answer." },
-      { kind: "user", text: "and now?" },
+      asked("hi"),
+      thought("secret"),
+      said("Half an ans"),
+      { kind: "retract", step: 0, text: "Half an ans", kept: "", parts: [] },
+      { kind: "step", step: 0, attempt: 1, model: "m" },
+      said("A whole answer."),
+      asked("and now?"),
     ],
     { showsThinking: false, columns: 200 },
   );
@@ -179,8 +191,13 @@ test("a restarted step is said to be void, thinking can be hidden, queued messag
 });
 
 test("a failed turn says what failed and what to do", () => {
-  const failure = { kind: "rate_limited", message: "Too many requests.", retryAfterMs: 20_000 };
-  const text = transcriptOf([{ kind: "ended", reason: "failed", failure, usage: USAGE }]);
+  const failure = {
+    kind: FailureKind.RATE_LIMITED,
+    message: "Too many requests.",
+    providerStatus: 429,
+    retryAfterMs: 20_000,
+  };
+  const text = transcriptOf([over({ reason: "failed", failure })]);
   assert.match(
     text,
     /Failed \(rate_limited\): Too many requests \(it asks to wait 20\.0 s\); wait a little, then \/continue\.\n/,
@@ -188,66 +205,75 @@ test("a failed turn says what failed and what to do", () => {
 });
 
 test("a summary is shown once, whether or not the model has just written it", () => {
-  const summary: Happening = { kind: "summary", text: "Much was said." };
-  const written = transcriptOf([
-    { kind: "text", text: "Much was" },
-    { kind: "text", text: " said.\n" },
-    summary,
-  ]);
+  const summary: TurnPart = { kind: "summary", text: "Much was said." };
+  const written = transcriptOf([said("Much was"), said(" said.\n"), summary]);
   assert.equal(written, "Much was said.\n\nThis stands for everything before it now.\n");
   assert.equal(transcriptOf([summary]), "Summary of what was said before:\nMuch was said.\n");
 });
 
 test("todos stand with how far they are", () => {
   const items = [
-    { text: "first", status: "completed" },
-    { text: "second", status: "in_progress" },
-    { text: "third\u001b[2J", status: "pending" },
-  ] as const;
+    { id: "1", text: "first", status: TodoStatus.COMPLETED },
+    { id: "2", text: "second", status: TodoStatus.IN_PROGRESS },
+    { id: "3", text: "third\u001b[2J", status: TodoStatus.PENDING },
+  ];
   assert.equal(transcriptOf([{ kind: "todos", items }]), "  ☑ first\n  ◐ second\n  ☐ third\\u{1b}[2J\n");
 });
 
-type Update = NonNullable<Parameters<typeof create<typeof InteractionUpdateSchema>>[1]>["message"];
-const update = (message: Update) => create(InteractionUpdateSchema, message === undefined ? {} : { message });
-
-test("messages become happenings, and --json lines with names that stay", () => {
-  const toolCall = { toolCallId: "c1", tool: "read", execIds: ["e1"], outcome: ToolOutcome.DENIED };
-  const failure = { kind: FailureKind.CONTEXT_TOO_LONG, message: "too long" };
-  const cases: readonly (readonly [Update, object | undefined])[] = [
-    [
-      { case: "textDelta", value: { text: "a" } },
-      { type: "text", text: "a" },
-    ],
-    [
-      { case: "stepStarted", value: { step: 2, model: "m" } },
-      { type: "step_started", step: 2, model: "m" },
-    ],
-    [
-      {
-        case: "toolCallStarted",
-        value: {
-          toolCall: { ...toolCall, argsJson: { content: { case: "inline", value: utf8('{"path":"x"}') } } },
-        },
-      },
-      { type: "tool_started", toolCallId: "c1", tool: "read", args: { path: "x" } },
-    ],
-    [
-      { case: "toolCallCompleted", value: { toolCall } },
-      { type: "tool_ended", toolCallId: "c1", tool: "read", outcome: "denied", result: "" },
-    ],
-    [
-      { case: "shellOutputDelta", value: { execId: "e1", output: { case: "stderr", value: utf8("x") } } },
-      { type: "tool_output", execId: "e1", stream: "stderr", text: "x" },
-    ],
-    [{ case: "heartbeat", value: {} }, undefined],
-    [undefined, undefined],
-  ];
-  for (const [message, json] of cases) {
-    const happening = happeningOf(update(message));
-    assert.deepEqual(happening === undefined ? undefined : jsonOf(happening), json);
+/** What a reader gets of these, one by one. */
+function partsOf(updates: readonly Update[]): readonly TurnPart[] {
+  const parts: TurnPart[] = [];
+  let view = emptyView();
+  for (const update of updates) {
+    const message = updateMessage(update);
+    const next = reduce(view, view.eventId + 1, message);
+    parts.push(...partsBetween(view, next, message));
+    view = next;
   }
-  const end = happeningOf(update({ case: "turnEnded", value: { reason: TurnEndReason.FAILED, failure } }));
-  assert.ok(end?.kind === "ended" && end.failure?.kind === "context_too_long");
+  return parts;
+}
+
+test("messages become parts, and --json lines with names that stay", () => {
+  const toolCall = { toolCallId: "c1", tool: "read", execIds: ["e1"], outcome: ToolOutcome.DENIED };
+  const failure = {
+    kind: FailureKind.CONTEXT_TOO_LONG,
+    message: "too long",
+    providerStatus: 0,
+    retryAfterMs: undefined,
+  };
+  const argsJson = { content: { case: "inline", value: utf8('{"path":"x"}') } } as const;
+  const parts = partsOf([
+    { case: "textDelta", value: { text: "a" } },
+    { case: "stepStarted", value: { step: 2, model: "m" } },
+    { case: "stepRestarted", value: { step: 2, attempt: 1, rollbackToEventId: "1" } },
+    {
+      case: "toolCallStarted",
+      value: { toolCall: { ...toolCall, argsJson, outcome: ToolOutcome.UNSPECIFIED } },
+    },
+    { case: "shellOutputDelta", value: { execId: "e1", output: { case: "stderr", value: utf8("x") } } },
+    { case: "toolCallDelta", value: { toolCallId: "c1", text: "half" } },
+    { case: "toolCallCompleted", value: { toolCall } },
+    { case: "summary", value: { text: "all" } },
+    { case: "heartbeat", value: {} },
+    { case: "turnEnded", value: {} },
+  ]);
+  assert.deepEqual(parts.map(jsonOf), [
+    { type: "text", text: "a" },
+    { type: "step_started", step: 2, model: "m" },
+    { type: "step_restarted", step: 2, attempt: 1 },
+    { type: "tool_started", toolCallId: "c1", tool: "read", args: { path: "x" } },
+    { type: "tool_output", execId: "e1", stream: "stderr", text: "x" },
+    { type: "tool_progress", toolCallId: "c1", text: "half" },
+    { type: "tool_ended", toolCallId: "c1", tool: "read", outcome: "denied", result: "" },
+    { type: "summary", text: "all" },
+  ]);
+  const items = [{ id: "1", text: "tea", status: TodoStatus.CANCELLED }];
+  assert.deepEqual(jsonOf({ kind: "todos", items }), {
+    type: "todos",
+    items: [{ text: "tea", status: "cancelled" }],
+  });
+  const end = { reason: "failed", failure, error: undefined, usage: USAGE, text: "" } as const;
+  assert.equal(failureOf(end, "")?.kind, "context_too_long");
 });
 
 test("a turn that began before is told from its view, in short, and goes on where it stood", () => {
@@ -262,12 +288,8 @@ test("a turn that began before is told from its view, in short, and goes on wher
     },
   ];
   let view = emptyView();
-  for (const [at, message] of updates.entries()) {
-    const value = update(message);
-    const event = create(AgentServerMessageSchema, { message: { case: "interactionUpdate", value } });
-    view = reduce(view, at + 1, event);
-  }
-  const text = transcriptOf([...happeningsOfView(view), output(" and the rest\n"), ended("unknown")], {
+  for (const [at, update] of updates.entries()) view = reduce(view, at + 1, updateMessage(update));
+  const text = transcriptOf([...recentParts(view), output(" and the rest\n"), ended("unknown")], {
     typed: "",
   });
   assert.ok(text.length < 2_500);

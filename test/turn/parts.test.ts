@@ -97,7 +97,7 @@ test("the same holds for what waited for a slow reader, and it is no more than t
       const waiting = live(messages).reduce<readonly TurnPart[]>(queued, []);
       assert.equal(shown(waiting), spokenText(view));
       const taken = waiting.filter(({ kind }) => kind === "retract" || kind === "step").length;
-      assert.ok(waiting.length <= view.parts.length + taken * 4 + 4, `${waiting.length} wait`);
+      assert.ok(waiting.length <= 5 * view.parts.length + taken * 12 + 4, `${waiting.length} wait`);
     }),
   );
 });
@@ -179,8 +179,8 @@ test("a call that began anew waits behind the retract that took the first one ba
     said.callOver("c", "e"),
   ]).reduce<readonly TurnPart[]>(queued, []);
   assert.deepEqual(
-    waiting.map((part) => (part.kind === "tool" ? part.call.state : part.kind)),
-    ["step", "writing", "retract", "step", "over"],
+    waiting.map((part) => (part.kind === "tool" ? part.change : part.kind)),
+    ["step", "writing", "retract", "step", "writing", "started", "over"],
   );
 });
 
@@ -199,6 +199,7 @@ test("todos are told when all of them are known, and when they change", () => {
 test("a summary and what the user said meanwhile are parts", () => {
   const parts = live([said.user("hi", "1"), said.user("quick!", "2"), said.summary("all of it")]);
   assert.deepEqual(parts, [
+    { kind: "user", text: "hi", messageId: "1" },
     { kind: "user", text: "quick!", messageId: "2" },
     { kind: "summary", text: "all of it" },
   ]);
@@ -215,4 +216,64 @@ test("a hundred thousand pieces are passed on without copying the text", () => {
     view = next;
   }
   assert.equal(length, 500_000);
+});
+
+test("a call's changes come one by one: written, started, output, progress, over", () => {
+  const parts = live([
+    said.callWritten("c", "shell", "{"),
+    said.callWritten("c", "", "}"),
+    said.callStarted("c", "e"),
+    said.output("e", "stderr", "one\n"),
+    said.progress("c", "tick"),
+    said.progress("c", "tick"),
+    said.output("e", "stdout", "two"),
+    said.callOver("c", "e"),
+  ]);
+  assert.deepEqual(
+    parts.map((part) => {
+      if (part.kind !== "tool") return part.kind;
+      if (part.change === "output") return [part.stream, part.text];
+      return part.change === "progress" ? part.text : part.change;
+    }),
+    ["writing", "writing", "started", ["stderr", "one\n"], "tick", "tick", ["stdout", "two"], "over"],
+  );
+  const waiting = parts.reduce<readonly TurnPart[]>(queued, []);
+  assert.deepEqual(
+    waiting.map((part) => (part.kind === "tool" && "text" in part ? part.text : "")),
+    ["", "", "one\ntwo", "tick\ntick", ""],
+  );
+});
+
+test("who comes late is told of a call in the same order, with all that it wrote", () => {
+  const view = views([
+    said.callStarted("c", "e"),
+    said.output("e", "stderr", "one"),
+    said.progress("c", "tick"),
+    said.callOver("c", "e"),
+  ]).at(-1);
+  assert.deepEqual(
+    partsBetween(EMPTY_VIEW, view ?? EMPTY_VIEW).map((part) =>
+      part.kind === "tool" ? part.change : part.kind,
+    ),
+    ["started", "output", "progress", "over"],
+  );
+});
+
+test("F2: of endless output and progress no more waits for a slow reader than the view has", () => {
+  const messages = [
+    said.callStarted("c", "e"),
+    ...Array.from({ length: 40 }, () => said.output("e", "stdout", "x".repeat(50_000))),
+    ...Array.from({ length: 400 }, (_, at) => said.progress("c", `line ${at}`)),
+  ];
+  const waiting = live(messages).reduce<readonly TurnPart[]>(queued, []);
+  assert.deepEqual(
+    waiting.map((part) => (part.kind === "tool" ? part.change : part.kind)),
+    ["started", "output", "progress"],
+  );
+  const call = views(messages).at(-1)?.parts[0];
+  assert.ok(call?.kind === "tool");
+  assert.deepEqual(
+    waiting.map((part) => ("text" in part ? part.text.length : 0)),
+    [0, call.output.length, call.progress.join("\n").length],
+  );
 });

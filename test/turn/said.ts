@@ -49,6 +49,11 @@ export const callStarted = (toolCallId: string, execId: string) =>
 export const callOver = (toolCallId: string, execId: string, outcome = ToolOutcome.DONE) =>
   update({ case: "toolCallCompleted", value: { toolCall: { ...call(toolCallId, execId), outcome } } });
 
+export const output = (execId: string, stream: "stdout" | "stderr", words: string) =>
+  update({ case: "shellOutputDelta", value: { execId, output: { case: stream, value: utf8(words) } } });
+export const progress = (toolCallId: string, words: string) =>
+  update({ case: "toolCallDelta", value: { toolCallId, text: words } });
+
 export function set(bytes: Uint8Array, kind: BlobKind): AgentServerMessage {
   const value = { blobId: hexToBytes(blobIdOf(bytes)), blobData: bytes, kind };
   return message({

@@ -7,11 +7,11 @@
 import type { InteractionQuery, Question } from "../../protocol/messages.ts";
 import { type ApprovalAnswer, type ApprovalRequest, foldedText, visibleLine } from "../../tools/index.ts";
 import { approvalPage, approvalPrompt, type ShownRequest } from "./approval-pages.ts";
-import { textOf } from "./happening.ts";
 import type { Entered, LineInput } from "./line-input.ts";
 import * as words from "./questions.ts";
 import type { TurnScreen } from "./screen.ts";
 import type { Style } from "./style.ts";
+import { textIn } from "../../turn/content.ts";
 
 export interface Asking {
   readonly input: LineInput;
@@ -138,7 +138,9 @@ export class Asker {
       case "approval": {
         const { tool, argsJson, reason } = query.value;
         const title = visibleLine(reason === "" ? tool : `${tool}: ${reason}`);
-        const lines = foldedText(textOf(argsJson))
+        const lines = foldedText(
+          argsJson === undefined ? "" : (textIn(argsJson) ?? `(${argsJson.sizeBytes} bytes)`),
+        )
           .split("\n")
           .map((text) => ({ kind: "plain" as const, text }));
         const said = await this.#approve({ title, lines, workspace: "" }, undefined);

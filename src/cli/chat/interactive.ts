@@ -4,14 +4,13 @@
  * Leaving never ends a turn: it continues at the server, and the next start shows it.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Conversation, Turn, TurnEnd, TurnInput } from "../../client/index.ts";
+import type { Conversation, TodoView, Turn, TurnEnd, TurnInput, TurnPart } from "../../client/index.ts";
 import { HoldfastError } from "../../protocol/errors.ts";
 import type { Asker } from "./asking.ts";
 import type { ChatSettings } from "./chat-flags.ts";
 import { COMMAND_HELP, type LocalCommand, parseTyped, type Typed } from "./commands.ts";
 import { choose, listLines, titleFrom, titleOf } from "./conversation-list.ts";
 import { EXIT_DONE, EXIT_INTERRUPTED } from "./exit-codes.ts";
-import type { Happening, Todo } from "./happening.ts";
 import type { LineInput } from "./line-input.ts";
 import { recapLines, todosOfConversation } from "./recap.ts";
 import { safeLine } from "./safe-text.ts";
@@ -243,7 +242,7 @@ export class InteractiveChat {
       onInterrupt: () => this.interrupt(),
       onLeave: () => this.leave(),
       onStatus: (status) => this.#watchOver(status),
-      onShown: (happening) => this.#shown(happening),
+      onShown: (part) => this.#shown(part),
       isNews: (todos) => this.#isNews(todos),
     });
     this.#turn = { turn, display };
@@ -279,17 +278,17 @@ export class InteractiveChat {
     turn.say(typed.text).catch((error: unknown) => this.#complain(error));
   }
 
-  #isNews(todos: readonly Todo[]): boolean {
+  #isNews(todos: readonly TodoView[]): boolean {
     const list = JSON.stringify(todos);
     const isNews = todos.length > 0 && list !== this.#todosShown;
     this.#todosShown = list;
     return isNews;
   }
 
-  #shown(happening: Happening): void {
-    if (happening.kind === "tool_started") this.#toolShown.resolve();
-    if (happening.kind !== "user") return;
-    const at = this.#queued.indexOf(happening.text);
+  #shown(part: TurnPart): void {
+    if (part.kind === "tool" && part.change === "started") this.#toolShown.resolve();
+    if (part.kind !== "user") return;
+    const at = this.#queued.indexOf(part.text);
     if (at !== -1) this.#queued.splice(at, 1);
   }
 

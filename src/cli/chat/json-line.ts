@@ -6,7 +6,8 @@
  */
 import type { ShownStatus } from "./status-text.ts";
 import { troubleText } from "./status-text.ts";
-import type { Happening } from "./happening.ts";
+import type { TurnPart } from "../../client/index.ts";
+import { TodoStatus } from "../../protocol/messages.ts";
 
 /** How the command ended; the last line. */
 export interface Result {
@@ -30,37 +31,50 @@ export function jsonLine(value: Result | object): string {
 }
 
 /** Undefined for what only matters on a screen. */
-export function jsonOf(happening: Happening): object | undefined {
-  switch (happening.kind) {
+export function jsonOf(part: TurnPart): object | undefined {
+  switch (part.kind) {
     case "user":
-      return { type: "user", text: happening.text };
-    case "step_started":
-      return { type: "step_started", step: happening.step, model: happening.model };
-    case "step_restarted":
-      return { type: "step_restarted", step: happening.step, attempt: happening.attempt };
     case "text":
     case "thinking":
     case "summary":
-      return { type: happening.kind, text: happening.text };
-    case "tool_started": {
-      const { toolCallId, tool, args } = happening;
-      return { type: "tool_started", toolCallId, tool, args: parsed(args) };
+      return { type: part.kind, text: part.text };
+    case "step": {
+      const { step, attempt, model } = part;
+      return attempt === 0
+        ? { type: "step_started", step, model }
+        : { type: "step_restarted", step, attempt };
     }
-    case "output": {
-      const text = new TextDecoder().decode(happening.bytes);
-      return { type: "tool_output", execId: happening.execId, stream: happening.stream, text };
-    }
-    case "progress":
-      return { type: "tool_progress", toolCallId: happening.toolCallId, text: happening.text };
-    case "tool_ended": {
-      const { toolCallId, tool, outcome, result } = happening;
-      return { type: "tool_ended", toolCallId, tool, outcome, result };
-    }
+    case "tool":
+      return jsonOfTool(part);
     case "todos":
-      return { type: "todos", items: happening.items };
-    case "thinking_done":
-    case "tool_writing":
-    case "ended":
+      return {
+        type: "todos",
+        items: part.items.map(({ text, status }) => ({ text, status: TODO_WORDS[status] ?? "pending" })),
+      };
+    case "retract":
+    case "end":
+      return undefined;
+  }
+}
+
+const TODO_WORDS: Readonly<Partial<Record<TodoStatus, string>>> = {
+  [TodoStatus.IN_PROGRESS]: "in_progress",
+  [TodoStatus.COMPLETED]: "completed",
+  [TodoStatus.CANCELLED]: "cancelled",
+};
+
+function jsonOfTool(part: Extract<TurnPart, { kind: "tool" }>): object | undefined {
+  const { toolCallId, tool, args, outcome, result = "", execIds } = part.call;
+  switch (part.change) {
+    case "started":
+      return { type: "tool_started", toolCallId, tool, args: parsed(args) };
+    case "output":
+      return { type: "tool_output", execId: execIds[0] ?? "", stream: part.stream, text: part.text };
+    case "progress":
+      return { type: "tool_progress", toolCallId, text: part.text };
+    case "over":
+      return { type: "tool_ended", toolCallId, tool, outcome, result };
+    case "writing":
       return undefined;
   }
 }

@@ -1,22 +1,24 @@
 /**
  * `-p`: one message, one answer, for scripts. The answer alone is printed, or with `--json` everything that happens.
  *
- * On a pipe the text comes when it is whole: a step that is restarted takes back what it said, and what is printed cannot be
+ * On a pipe the text comes when it is whole: a step that begins anew takes back what it said, and what is printed cannot be
  * taken back. On a terminal it is streamed.
  */
-import type { Conversation, Turn, TurnEnd } from "../../client/index.ts";
+import type { Conversation, Turn, TurnEnd, TurnPart } from "../../client/index.ts";
 import type { HoldfastError } from "../../protocol/errors.ts";
 import type { Screen } from "../terminal.ts";
 import type { ChatSettings } from "./chat-flags.ts";
 import { choose, titleFrom } from "./conversation-list.ts";
 import * as exit from "./exit-codes.ts";
-import { failureWord, happeningOf } from "./happening.ts";
 import { jsonLine, jsonOf, jsonStatus, type Result } from "./json-line.ts";
 import { safeText } from "./safe-text.ts";
 import type { ServerLink } from "./server-link.ts";
 import type { Session } from "./session.ts";
 import { plainStatusLine } from "./status-text.ts";
-import { failureLine } from "./turn-end-text.ts";
+import { restartLine } from "./transcript.ts";
+import { failureLine, failureOf } from "./turn-end-text.ts";
+import { partsBetween } from "../../turn/parts.ts";
+import { EMPTY_VIEW } from "../../turn/view.ts";
 
 export interface OneShotOptions {
   readonly settings: ChatSettings;
@@ -108,19 +110,29 @@ class Shot {
 
   #watchTurn(): () => void {
     const { settings, stdout } = this.#options;
-    return this.#turn.watch((_view, heard) => {
-      const { message } = heard?.message ?? {};
-      const happening = message?.case === "interactionUpdate" ? happeningOf(message.value) : undefined;
-      if (happening === undefined) return;
-      if (happening.kind === "tool_ended" && happening.outcome === "denied") this.#hasDenied = true;
-      if (settings.isJson) {
-        const json = jsonOf(happening);
+    let { view } = this.#turn;
+    if (view.eventId === 0) view = EMPTY_VIEW;
+    return this.#turn.watch((next, heard) => {
+      const parts = partsBetween(view, next, heard?.message);
+      view = next;
+      for (const part of parts) {
+        if (part.kind === "tool" && part.call.outcome === "denied") this.#hasDenied = true;
+        const json = settings.isJson ? jsonOf(part) : undefined;
         if (json !== undefined) stdout.write(jsonLine(json));
-      } else if (happening.kind === "text" && stdout.isTTY === true) {
-        this.#hasStreamed = true;
-        stdout.write(safeText(happening.text));
+        if (!settings.isJson && stdout.isTTY === true) this.#stream(part);
       }
     });
+  }
+
+  /** On a terminal, as it comes. What was printed of a step cannot be taken back: that it does not count is said. */
+  #stream(part: TurnPart): void {
+    const { stdout } = this.#options;
+    if (part.kind === "text") {
+      this.#hasStreamed = true;
+      stdout.write(safeText(part.text));
+    }
+    if (part.kind === "retract" && part.text !== "")
+      stdout.write(`\n${restartLine(this.#turn.view.attempt)}\n\n`);
   }
 
   #watchStatus(): () => void {
@@ -159,7 +171,7 @@ function isRefusal(error: HoldfastError | undefined): boolean {
 function report(shown: Shown, conversation: Conversation, options: OneShotOptions): number {
   const { end, exitCode, model, durationMs, hasStreamed } = shown;
   const { settings, stdout, note } = options;
-  const failure = failureOf(end, exitCode);
+  const failure = reported(end, exitCode);
   if (settings.isJson) {
     const outcome = end.reason === "left" ? "lost" : end.reason;
     const { usage, text } = end;
@@ -190,10 +202,9 @@ function report(shown: Shown, conversation: Conversation, options: OneShotOption
   return exitCode;
 }
 
-function failureOf({ reason, failure, error }: TurnEnd, exitCode: number): Result["failure"] {
-  if (reason === "completed" || reason === "aborted") return null;
-  if (failure !== undefined) return { kind: failureWord(failure.kind), message: failure.message };
+function reported(end: TurnEnd, exitCode: number): Result["failure"] {
   const isOut = exitCode === exit.EXIT_NO_SERVER;
-  const words = isOut ? "the server cannot be reached" : "the turn was lost";
-  return { kind: error?.code ?? "connection_lost", message: error?.message ?? words };
+  const failure = failureOf(end, isOut ? "the server cannot be reached" : "the turn was lost");
+  if (end.reason === "completed" || end.reason === "aborted" || failure === undefined) return null;
+  return { kind: failure.kind, message: failure.message };
 }

@@ -6,7 +6,7 @@
  *
  * Invariant: of one call at most `OUTPUT_LINES_MAX` lines of output are printed; the rest is counted and told.
  */
-import type { Happening, Outcome } from "./happening.ts";
+import type { ToolOutcomeName, ToolView } from "../../client/index.ts";
 import { safeLine, safeOutput, safeText } from "./safe-text.ts";
 import type { Style } from "./style.ts";
 import { cutToWidth } from "./text-width.ts";
@@ -18,27 +18,16 @@ const RESULT_LINES_MAX = 4;
 /** Output without line breaks is shown in lines of this many characters. */
 const LINE_CHARS_MAX = 4_096;
 
-type Started = Extract<Happening, { kind: "tool_started" }>;
-type Output = Extract<Happening, { kind: "output" }>;
-type Progress = Extract<Happening, { kind: "progress" }>;
-type Ended = Extract<Happening, { kind: "tool_ended" }>;
-
-/** A character's bytes may come in two pieces. */
-type Decoder = InstanceType<typeof TextDecoder>;
-
 interface OpenCall {
   readonly toolCallId: string;
-  readonly execIds: readonly string[];
-  readonly name: string;
   readonly heading: string;
-  readonly decoders: { readonly stdout: Decoder; readonly stderr: Decoder };
   /** The line that is not complete yet. */
   pending: string;
   shown: number;
   more: number;
 }
 
-const SIGNS: Readonly<Record<Outcome, string>> = {
+const SIGNS: Readonly<Record<ToolOutcomeName, string>> = {
   done: "✓",
   failed: "✗",
   denied: "⊘",
@@ -56,18 +45,10 @@ export class OpenCalls {
     this.#style = style;
   }
 
-  start({ toolCallId, tool, args, execIds }: Started): readonly string[] {
+  start({ toolCallId, tool, args }: ToolView): readonly string[] {
     const { name, about } = toolLine(tool, args);
-    const call: OpenCall = {
-      toolCallId,
-      execIds,
-      name,
-      heading: `${name}  ${about}`.trimEnd(),
-      decoders: { stdout: new TextDecoder(), stderr: new TextDecoder() },
-      pending: "",
-      shown: 0,
-      more: 0,
-    };
+    const heading = `${name}  ${about}`.trimEnd();
+    const call: OpenCall = { toolCallId, heading, pending: "", shown: 0, more: 0 };
     this.#open.push(call);
     this.#speaker = call;
     const { bold, cyan, columns } = this.#style;
@@ -75,10 +56,10 @@ export class OpenCalls {
     return [`${cyan("●")} ${bold(name)}${shown === "" ? "" : `  ${shown}`}`];
   }
 
-  output({ execId, bytes, stream }: Output): readonly string[] {
-    const call = this.#open.find(({ execIds }) => execIds.includes(execId)) ?? this.#open.at(-1);
+  output({ toolCallId }: ToolView, text: string): readonly string[] {
+    const call = this.#find(toolCallId);
     if (call === undefined) return [];
-    call.pending += call.decoders[stream].decode(bytes, { stream: true });
+    call.pending += text;
     // A lone carriage return at the end may be half of a line break: it waits for the next piece.
     const lines = safeOutput(call.pending).split("\n");
     call.pending = call.pending.slice(lastBreak(call.pending));
@@ -90,7 +71,7 @@ export class OpenCalls {
     return this.#outputLines(call, whole);
   }
 
-  progress({ toolCallId, text }: Progress): readonly string[] {
+  progress({ toolCallId }: ToolView, text: string): readonly string[] {
     const call = this.#find(toolCallId);
     if (call === undefined) return [];
     const lines = safeText(text)
@@ -100,7 +81,7 @@ export class OpenCalls {
     return shown.length === 0 ? [] : [...this.#speak(call), ...shown];
   }
 
-  end(ended: Ended): readonly string[] {
+  end(ended: ToolView): readonly string[] {
     const call = this.#find(ended.toolCallId);
     if (call === undefined) return [this.#outcomeLine(ended, safeLine(ended.tool))];
     const rest = [...this.#rest(call), ...this.#quietResult(call, ended)];
@@ -150,7 +131,7 @@ export class OpenCalls {
   }
 
   /** What a tool that said nothing while it ran told the model: in short, or more of it when it failed. */
-  #quietResult(call: OpenCall, { outcome, result }: Ended): readonly string[] {
+  #quietResult(call: OpenCall, { outcome, result = "" }: ToolView): readonly string[] {
     const text = safeText(result.trim());
     if (text === "" || (outcome === "done" && call.shown > 0)) return [];
     const lines = text.split("\n");
@@ -162,7 +143,7 @@ export class OpenCalls {
     return more === 0 ? [] : [this.#style.dim(`    … ${more} more ${more === 1 ? "line" : "lines"}`)];
   }
 
-  #outcomeLine({ outcome }: Ended, whose: string | undefined): string {
+  #outcomeLine({ outcome = "unknown" }: ToolView, whose: string | undefined): string {
     const words = outcome === "unknown" ? "unknown: it was started, and nobody knows how it ended" : outcome;
     const line = this.#cut(`  ${SIGNS[outcome]} ${whose === undefined ? "" : `${whose}: `}${words}`);
     switch (outcome) {

@@ -1,12 +1,10 @@
 /**
  * How a conversation stood: a few lines of its last turn, so that a person knows where they are.
  */
-import type { Conversation, FullAgentTurn, FullConversation } from "../../client/index.ts";
-import type { Todo } from "./happening.ts";
+import type { Conversation, FullAgentTurn, FullConversation, TodoView } from "../../client/index.ts";
 import { safeText } from "./safe-text.ts";
 import type { Style } from "./style.ts";
 import { cutToWidth } from "./text-width.ts";
-import { todoStatus } from "./view-happenings.ts";
 
 const TEXT_LINES_MAX = 6;
 
@@ -57,9 +55,9 @@ function oneLine(text: string, style: Style): string {
   return cutToWidth(more.length === 0 ? first : `${first} …`, style.columns() - 3);
 }
 
-export async function todosOfConversation(conversation: Conversation): Promise<readonly Todo[]> {
+export async function todosOfConversation(
+  conversation: Conversation,
+): Promise<readonly Pick<TodoView, "text" | "status">[]> {
   const { todos } = await conversation.full();
-  return todos.flatMap((todo) =>
-    todo.kind === "found" ? [{ text: todo.value.text, status: todoStatus(todo.value.status) }] : [],
-  );
+  return todos.flatMap((todo) => (todo.kind === "found" ? [todo.value] : []));
 }

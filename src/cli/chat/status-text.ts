@@ -1,8 +1,7 @@
 /**
  * The state of a stream in words: what the person in front of it should know now, and what they can do.
  */
-import type { LiveState, StreamStatus } from "../../client/index.ts";
-import type { Happening } from "./happening.ts";
+import type { LiveState, StreamStatus, TurnPart } from "../../client/index.ts";
 import { safeLine } from "./safe-text.ts";
 import { toolLine } from "./tool-words.ts";
 
@@ -45,41 +44,44 @@ export function plainStatusLine(before: LiveState, now: ShownStatus): string | u
   }
 }
 
+const WAITING = "waiting for the model";
+
 /** What the agent is doing, as far as the last thing that happened tells. */
 export class Activity {
   #running = new Map<string, string>();
-  #now = "waiting for the model";
+  #now = WAITING;
 
-  see(happening: Happening): void {
-    switch (happening.kind) {
+  see(part: TurnPart): void {
+    switch (part.kind) {
       case "text":
         this.#now = "writing";
         return;
       case "thinking":
         this.#now = "thinking";
         return;
-      case "tool_writing":
-        this.#now = `preparing ${safeLine(happening.tool)}`;
+      case "tool":
+        this.#seeTool(part);
         return;
-      case "tool_started": {
-        const { name, about } = toolLine(happening.tool, happening.args);
-        this.#running.set(happening.toolCallId, `${name} ${about}`.trimEnd());
+      case "step":
+        this.#now = WAITING;
         return;
-      }
-      case "tool_ended":
-        this.#running.delete(happening.toolCallId);
-        this.#now = "waiting for the model";
-        return;
-      case "step_started":
-      case "step_restarted":
-        this.#now = "waiting for the model";
-        return;
-      case "ended":
+      case "end":
         this.#running.clear();
         return;
       default:
         return;
     }
+  }
+
+  #seeTool({ change, call: { toolCallId, tool, args } }: Extract<TurnPart, { kind: "tool" }>): void {
+    if (change === "writing") this.#now = `preparing ${safeLine(tool)}`;
+    if (change === "started") {
+      const { name, about } = toolLine(tool, args);
+      this.#running.set(toolCallId, `${name} ${about}`.trimEnd());
+    }
+    if (change !== "over") return;
+    this.#running.delete(toolCallId);
+    this.#now = WAITING;
   }
 
   get text(): string {

@@ -1,12 +1,13 @@
 /**
  * The transcript of a turn: what is printed for each thing that happens, and nothing else.
  *
- * It only ever appends. A step that is restarted cannot be unprinted, so the transcript says that it
+ * It only ever appends. What a step had said before it began anew cannot be unprinted, so the transcript says that it
  * counts no longer. It returns text and writes nothing, so that the same input always reads the same.
  *
  * Invariant: everything that comes from a model or a tool passes through `safe-text.ts` on its way out.
  */
-import type { Happening, Todo } from "./happening.ts";
+import type { TodoView, TurnPart } from "../../client/index.ts";
+import { TodoStatus } from "../../protocol/messages.ts";
 import { OpenCalls } from "./open-calls.ts";
 import { safeLine, safeText } from "./safe-text.ts";
 import type { Style } from "./style.ts";
@@ -22,12 +23,15 @@ export interface TranscriptOptions {
 
 type Block = "none" | "text" | "thinking" | "other";
 
-const TODO_SIGNS: Readonly<Record<Todo["status"], string>> = {
-  pending: "☐",
-  in_progress: "◐",
-  completed: "☑",
-  cancelled: "☒",
+const TODO_SIGNS: Readonly<Record<TodoStatus, string>> = {
+  [TodoStatus.UNSPECIFIED]: "☐",
+  [TodoStatus.PENDING]: "☐",
+  [TodoStatus.IN_PROGRESS]: "◐",
+  [TodoStatus.COMPLETED]: "☑",
+  [TodoStatus.CANCELLED]: "☒",
 };
+
+type ToolPart = Extract<TurnPart, { kind: "tool" }>;
 
 export class Transcript {
   readonly #style: Style;
@@ -55,39 +59,47 @@ export class Transcript {
   }
 
   /** Text to append to the screen; empty when there is nothing to show. */
-  render(happening: Happening): string {
-    switch (happening.kind) {
+  render(part: TurnPart): string {
+    switch (part.kind) {
       case "text":
-        return this.#text(happening.text);
+        return this.#text(part.text);
       case "thinking":
-        return this.#showsThinking ? this.#flow("thinking", safeText(happening.text), this.#style.dim) : "";
+        return this.#showsThinking ? this.#flow("thinking", safeText(part.text), this.#style.dim) : "";
       case "user":
-        return this.#user(happening.text);
-      case "tool_started":
-        return this.#lines(this.#calls.start(happening), true);
-      case "output":
-        return this.#lines(this.#calls.output(happening), false);
-      case "progress":
-        return this.#lines(this.#calls.progress(happening), false);
-      case "tool_ended":
-        return this.#lines(this.#calls.end(happening), false);
-      case "step_started":
-        this.#model = happening.model;
-        return "";
-      case "step_restarted":
-        return this.#lines([this.#restartLine(happening.attempt)], true);
+        return this.#user(part.text);
+      case "tool":
+        return this.#lines(this.#toolLines(part), part.change === "started");
+      case "step":
+        this.#model = part.model;
+        return part.attempt === 0 ? "" : this.#lines([this.#style.yellow(restartLine(part.attempt))], true);
       case "summary":
-        return this.#lines(this.#summaryLines(happening.text), true);
+        return this.#lines(this.#summaryLines(part.text), true);
       case "todos":
-        return this.#lines(todoLines(happening.items, this.#style), true);
-      case "ended": {
+        return this.#lines(todoLines(part.items, this.#style), true);
+      case "end": {
         const unfinished = this.#lines(this.#calls.endAll(), false);
         const elapsedMs = this.#now() - this.#startedMs;
-        return unfinished + this.#lines(endLines(happening, this.#model, elapsedMs, this.#style), true);
+        return unfinished + this.#lines(endLines(part.end, this.#model, elapsedMs, this.#style), true);
       }
-      case "thinking_done":
-      case "tool_writing":
+      // The step that begins anew says so.
+      case "retract":
         return "";
+    }
+  }
+
+  #toolLines(part: ToolPart): readonly string[] {
+    const { call } = part;
+    switch (part.change) {
+      case "started":
+        return this.#calls.start(call);
+      case "output":
+        return this.#calls.output(call, part.text);
+      case "progress":
+        return this.#calls.progress(call, part.text);
+      case "over":
+        return this.#calls.end(call);
+      case "writing":
+        return [];
     }
   }
 
@@ -144,17 +156,20 @@ export class Transcript {
     if (this.#lastText.trim() === text.trim()) return [dim("This stands for everything before it now.")];
     return [dim("Summary of what was said before:"), ...dimLines(text, this.#style)];
   }
-
-  #restartLine(attempt: number): string {
-    const words = "the model was cut off and begins this step anew; what it said in it above is void";
-    return this.#style.yellow(`↻ ${words} (restart ${attempt} of at most 3)`);
-  }
 }
 
-export function todoLines(items: readonly Todo[], style: Style): readonly string[] {
+export function restartLine(attempt: number): string {
+  const words = "the model was cut off and begins this step anew; what it said in it above is void";
+  return `↻ ${words} (restart ${attempt} of at most 3)`;
+}
+
+export function todoLines(
+  items: readonly Pick<TodoView, "text" | "status">[],
+  style: Style,
+): readonly string[] {
   return items.map(({ text, status }) => {
     const line = `  ${TODO_SIGNS[status]} ${safeLine(text)}`;
-    return status === "completed" || status === "cancelled" ? style.dim(line) : line;
+    return status === TodoStatus.COMPLETED || status === TodoStatus.CANCELLED ? style.dim(line) : line;
   });
 }
 

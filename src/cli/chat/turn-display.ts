@@ -1,18 +1,18 @@
 /**
  * Shows one turn from where it stands to its end: a thin driver between the turn, the transcript and the screen.
  *
- * What came before is told from the turn's view, everything after it from the events, in one piece: the
- * view is read and the listener set in the same moment, so nothing is missed and nothing is shown twice.
+ * What came before is told in short, everything after it as it comes, in one piece: the view is read and the listener set in
+ * the same moment, so nothing is missed and nothing is shown twice.
  */
-import type { LiveState, Turn, TurnEnd, TurnView } from "../../client/index.ts";
-import type { AgentServerMessage } from "../../protocol/messages.ts";
-import { failureWord, type Happening, happeningOf, type Todo } from "./happening.ts";
+import type { LiveState, TodoView, Turn, TurnEnd, TurnPart } from "../../client/index.ts";
+import { partsBetween } from "../../turn/parts.ts";
+import { EMPTY_VIEW } from "../../turn/view.ts";
 import type { LineInput } from "./line-input.ts";
 import type { TurnScreen } from "./screen.ts";
 import { Activity, plainStatusLine, type ShownStatus, troubleText } from "./status-text.ts";
 import type { Style } from "./style.ts";
 import { Transcript } from "./transcript.ts";
-import { happeningsOfView, todosOf } from "./view-happenings.ts";
+import { recentParts } from "./recent-parts.ts";
 
 export interface DisplayOptions {
   readonly screen: TurnScreen;
@@ -30,9 +30,9 @@ export interface DisplayOptions {
   readonly onLeave: () => void;
   readonly onStatus: (status: ShownStatus) => void;
   /** Everything that is shown, after it is. */
-  readonly onShown: (happening: Happening) => void;
+  readonly onShown: (part: TurnPart) => void;
   /** Whether the list of todos is another one than the last that was shown. */
-  readonly isNews: (todos: readonly Todo[]) => boolean;
+  readonly isNews: (todos: readonly TodoView[]) => boolean;
 }
 
 /** What the status line says instead, after the first Ctrl-C. */
@@ -50,14 +50,12 @@ export class TurnDisplay {
   #isStopping = false;
   #hasText = false;
   #hasEnded = false;
-  #todos: TurnView["todos"];
 
   constructor(turn: Turn, options: DisplayOptions) {
     this.#turn = turn;
     this.#options = options;
     this.#startedMs = options.now();
     this.#transcript = new Transcript(options);
-    this.#todos = turn.view.todos;
   }
 
   /** Resolves when the turn is over and everything of it is on the screen. */
@@ -100,38 +98,33 @@ export class TurnDisplay {
   }
 
   #watchTurn(): () => void {
-    const { view } = this.#turn;
-    // Before the first event there is only what the user said, and that comes as an event as well.
-    if (view.eventId > 0) for (const happening of happeningsOfView(view)) this.#show(happening);
+    let { view } = this.#turn;
+    // Before the first event there is only what the user said: it is shown with that event.
+    if (view.eventId === 0) view = EMPTY_VIEW;
+    else for (const part of recentParts(view)) this.#show(part);
     return this.#turn.watch((next, heard) => {
-      if (heard !== undefined) this.#hear(next, heard.message);
+      const parts = partsBetween(view, next, heard?.message);
+      view = next;
+      for (const part of parts) {
+        if (part.kind !== "todos" || this.#options.isNews(part.items)) this.#show(part);
+      }
+      this.#refresh();
     });
   }
 
-  #hear(view: TurnView, { message }: AgentServerMessage): void {
-    const happening = message.case === "interactionUpdate" ? happeningOf(message.value) : undefined;
-    const todos = view.todos === this.#todos ? undefined : todosOf(view);
-    if (todos !== undefined) {
-      this.#todos = view.todos;
-      if (this.#options.isNews(todos)) this.#show({ kind: "todos", items: todos });
-    }
-    // The end is told by `ended`, once everything is safe.
-    if (happening !== undefined && happening.kind !== "ended") this.#show(happening);
-    this.#refresh();
-  }
-
-  #show(happening: Happening): void {
-    if (happening.kind === "text") this.#hasText = true;
-    this.#activity.see(happening);
-    this.#options.screen.write(this.#transcript.render(happening));
-    this.#options.onShown(happening);
+  #show(part: TurnPart): void {
+    if (part.kind === "text") this.#hasText = true;
+    this.#activity.see(part);
+    this.#options.screen.write(this.#transcript.render(part));
+    this.#options.onShown(part);
   }
 
   #showEnd(end: TurnEnd): void {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
-    if (!this.#hasText && end.text !== "") this.#show({ kind: "text", text: end.text });
-    this.#show(endHappening(end));
+    const { step } = this.#turn.view;
+    if (!this.#hasText && end.text !== "") this.#show({ kind: "text", step, text: end.text });
+    this.#show({ kind: "end", end });
   }
 
   #showStatus(status: ShownStatus): void {
@@ -154,26 +147,5 @@ export class TurnDisplay {
     if (this.#typing !== "") return `› ${this.#typing.replaceAll("\n", "⏎")}  (Enter: for the next step)`;
     const seconds = Math.floor((this.#options.now() - this.#startedMs) / 1_000);
     return `${this.#activity.text} · ${seconds} s · Ctrl-C stops`;
-  }
-}
-
-function endHappening({ reason, failure, usage, error }: TurnEnd): Happening {
-  switch (reason) {
-    case "completed":
-    case "aborted":
-      return { kind: "ended", reason, failure: undefined, usage };
-    case "failed": {
-      const told =
-        failure === undefined
-          ? undefined
-          : { kind: failureWord(failure.kind), message: failure.message, retryAfterMs: failure.retryAfterMs };
-      return { kind: "ended", reason, failure: told, usage };
-    }
-    case "lost":
-    case "left": {
-      const kind = error?.code ?? "connection_lost";
-      const message = error?.message ?? "this client has let go of the turn";
-      return { kind: "ended", reason: "failed", failure: { kind, message, retryAfterMs: undefined }, usage };
-    }
   }
 }

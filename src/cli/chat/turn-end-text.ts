@@ -1,30 +1,52 @@
 /**
  * How a turn ended, in words: what it cost, or what went wrong and what to do about it.
  */
-import type { Happening, TurnFailure, Usage } from "./happening.ts";
+import type { TurnEnd, UsageView } from "../../client/index.ts";
+import { type FailureKind, FailureKindSchema } from "../../protocol/messages.ts";
 import { safeLine } from "./safe-text.ts";
 import type { Style } from "./style.ts";
 
-type Ended = Extract<Happening, { kind: "ended" }>;
+export interface TurnFailure {
+  /** A word of a closed list, for example `rate_limited`. */
+  readonly kind: string;
+  readonly message: string;
+  readonly retryAfterMs: number | undefined;
+}
 
-export function endLines(
-  { reason, failure, usage }: Ended,
-  model: string,
-  elapsedMs: number,
-  style: Style,
-): readonly string[] {
-  const cost = style.dim(costLine(model, usage, elapsedMs));
-  switch (reason) {
+export function endLines(end: TurnEnd, model: string, elapsedMs: number, style: Style): readonly string[] {
+  const cost = style.dim(costLine(model, end.usage, elapsedMs));
+  switch (end.reason) {
     case "completed":
       return [cost];
     case "aborted":
       return [style.yellow("Stopped."), cost];
     case "failed":
-      return [style.red(failureLine(failure)), cost];
+    case "lost":
+    case "left":
+      return [style.red(failureLine(failureOf(end, "this client has let go of the turn"))), cost];
   }
 }
 
-export function costLine(model: string, usage: Usage, elapsedMs: number): string {
+/** Undefined for a turn that did not fail, and for a failure that the server did not explain. `lost`: the words for one that is lost. */
+export function failureOf({ reason, failure, error }: TurnEnd, lost: string): TurnFailure | undefined {
+  if (reason === "lost" || reason === "left")
+    return {
+      kind: error?.code ?? "connection_lost",
+      message: error?.message ?? lost,
+      retryAfterMs: undefined,
+    };
+  if (failure === undefined) return undefined;
+  const { kind, message, retryAfterMs } = failure;
+  return { kind: failureWord(kind), message, retryAfterMs };
+}
+
+/** As in the contract, in small letters and without the prefix. */
+function failureWord(kind: FailureKind): string {
+  const name = FailureKindSchema.value[kind]?.name.replace(/^FAILURE_KIND_/, "").toLowerCase();
+  return name === undefined || name === "unspecified" ? "internal" : name;
+}
+
+export function costLine(model: string, usage: UsageView, elapsedMs: number): string {
   const { inputTokens, outputTokens, cacheReadTokens, cacheWriteTokens, reasoningTokens } = usage;
   // A command that was run without the agent cost nothing but time.
   if (model === "" && inputTokens + outputTokens === 0) return seconds(elapsedMs);

@@ -1,0 +1,38 @@
+/**
+ * A turn that began before this process did, told as if it happened now: what was said and done so far, in short.
+ *
+ * Of long texts only the end is told: the reader was there when they came. Calls that still run stay open, so that what
+ * comes live continues where this ends.
+ */
+import type { TurnPart, TurnView, ViewPart } from "../../client/index.ts";
+import { partsBetween } from "../../turn/parts.ts";
+import { EMPTY_VIEW } from "../../turn/view.ts";
+
+const PARTS_MAX = 8;
+const TEXT_CHARS_MAX = 1_500;
+
+export function recentParts(view: TurnView): readonly TurnPart[] {
+  const shown = view.parts.slice(-PARTS_MAX).map(shortened);
+  const omitted = view.parts.length - shown.length;
+  const text = `… ${omitted} earlier parts of this turn …\n`;
+  const note: readonly ViewPart[] =
+    omitted === 0 ? [] : [{ kind: "thinking", step: view.step, text, durationMs: 0 }];
+  return partsBetween(EMPTY_VIEW, {
+    ...view,
+    parts: [...note, ...shown],
+    restarts: 0,
+    attempt: 0,
+    todos: [],
+    summary: undefined,
+  });
+}
+
+function shortened(part: ViewPart): ViewPart {
+  if (part.kind === "user") return part;
+  if (part.kind !== "tool") return { ...part, text: ending(part.text) };
+  return { ...part, output: ending(part.output), outputOmitted: 0 };
+}
+
+function ending(text: string): string {
+  return text.length <= TEXT_CHARS_MAX ? text : `… ${text.slice(-TEXT_CHARS_MAX)}`;
+}
