@@ -18,6 +18,8 @@ export interface StreamStatus {
   readonly trouble: Failure | undefined;
   /** What acknowledged chunks survive; undefined before the first welcome. */
   readonly durability: Durability | undefined;
+  /** Where the log ended at the first welcome; undefined before it. What follows was said since this client attached. */
+  readonly headAtWelcome: number | undefined;
   /** Chunks that were said and are not acknowledged; once the stream is fenced or lost, they are dead. */
   readonly unacknowledged: number;
 }
@@ -57,11 +59,21 @@ export class StatusBoard {
   read(from: State): StreamStatus {
     const state = liveState(from);
     const stuck = state === "stalled" ? stuckNow(from.stall) : undefined;
-    const { failure, isSkipped, durability, outbox } = from;
+    const { failure, isSkipped, durability, headAtWelcome, outbox } = from;
     const isReconnecting = state === "reconnecting";
     const trouble = isReconnecting || state === "connecting" ? from.trouble : undefined;
     const unacknowledged = outbox.next - outbox.acked;
-    return { state, isReconnecting, stuck, failure, isSkipped, trouble, durability, unacknowledged };
+    return {
+      state,
+      isReconnecting,
+      stuck,
+      failure,
+      isSkipped,
+      trouble,
+      durability,
+      headAtWelcome,
+      unacknowledged,
+    };
   }
 }
 

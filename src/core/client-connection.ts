@@ -99,6 +99,7 @@ export function welcome(at: Flow, frame: WelcomeFrame, nowMs: number, random: nu
     wasLive: true,
     degraded: frame.degraded,
     durability: frame.durability,
+    headAtWelcome: at.state.headAtWelcome ?? frame.eventHead,
     trouble: undefined,
     writerEpoch: frame.writerEpoch,
     isClosed: at.state.isClosed || frame.closed,

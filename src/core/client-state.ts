@@ -99,6 +99,8 @@ export interface State {
   readonly degraded: boolean;
   /** What an ack survives, as the last welcome said. */
   readonly durability: Durability | undefined;
+  /** Where the log ended at the first welcome: what follows was said since. */
+  readonly headAtWelcome: number | undefined;
   readonly writerEpoch: number;
   readonly isClosed: boolean;
   /** What the server asked and somebody here thinks about: it waits for us, not we for it. */
@@ -182,6 +184,7 @@ export function init(options: Options, beginning: Beginning): State {
     isHeld: false,
     degraded: false,
     durability: undefined,
+    headAtWelcome: undefined,
     writerEpoch: 0,
     isClosed: journal.isClosed,
     considering: new Set(),

@@ -64,7 +64,8 @@ export class AnswerLog {
       for await (const delta of this.#deltas({ ...read, seenThrough, signal })) whole.push(delta);
       return new AnswerReader(() => given(whole), { signal: read.signal });
     } catch (cause) {
-      if (cause instanceof HoldfastError) return undefined;
+      // A client that has left wants no other answer either.
+      if (cause instanceof HoldfastError && !read.signal.aborted) return undefined;
       throw cause;
     } finally {
       cancel();

@@ -313,7 +313,11 @@ export class Gateway implements GatewayAnswers {
       this.counters.attached++;
       return this.#respond({ principal, answer, signal, memory: session.memory });
     }
-    const whole = await this.#log.whole({ principal, answer, signal });
+    const whole = await this.#log.whole({ principal, answer, signal }).catch((cause: unknown) => {
+      // Its client has left without it: the next retry gets it.
+      this.#retries.responding(answer).delivered(false);
+      throw cause;
+    });
     if (whole === undefined) return undefined;
     this.counters.replayed++;
     return responseOf(answer, whole, this.#retries.responding(answer));

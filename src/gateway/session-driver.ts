@@ -313,7 +313,9 @@ export class SessionDriver {
     const pause = deltas.find(isPauseDelta);
     const isPause = pause !== undefined;
     this.#memory.add({ eventId, message, covers, isPause, ...(blob === undefined ? {} : { blob }) });
-    if (isRestarted) await this.feed({ kind: "restarted" });
+    // The log of a turn that was cut off more than once has older restarts: only what was said since the attach counts.
+    const isNew = eventId > (stream.status.headAtWelcome ?? Infinity);
+    if (isNew && this.#state.at === "resuming") await this.feed({ kind: "restarted" });
     if (pause === undefined) return;
     const { streamId } = this.record.answer;
     const checkpoint = this.#checkpoint === undefined ? undefined : encodeState(this.#checkpoint);

@@ -25,5 +25,5 @@ test("one seed and many seeds do not go together", () => {
 test("so many seeds are run as were asked for, from the one that was named", () => {
   const { status, stdout } = run("--seeds", "2", "--from", "7");
   assert.equal(status, 0);
-  assert.match(stdout, /^2 seeds, /m);
+  assert.match(stdout, /^streams: 2 seeds, /m);
 });

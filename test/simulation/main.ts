@@ -1,23 +1,36 @@
 /**
  * `npm run sim -- --seeds N [--seed S] [--trace]`: runs the production code in the deterministic
- * world, seed after seed, and says what it met.
+ * world, seed after seed, and says what it met. There are two kinds of worlds: clients and servers of streams, and the gateway.
  */
 import { parse, refuse, whole } from "../../scripts/arguments.ts";
+import { GATEWAY_KINDS } from "./gateway/kinds.ts";
+import { runGatewaySeed } from "./gateway/scenario.ts";
 import { ALL_KINDS, runSeed, type SeedResult } from "./scenario.ts";
 import { Counters, WorldFailure } from "./world/index.ts";
 
 const HELP = `npm run sim -- [options]
-  --seeds N     how many seeds to run (default 100)
+  --seeds N     how many seeds of streams to run (default 100); a quarter as many of the gateway
+  --only WORLD  "streams" or "gateway": only those, N seeds of them
   --from S      the first seed (default 1)
-  --seed S      one seed only, twice, and check that both runs are identical
+  --seed S      one seed only, twice, and check that both runs are identical (of streams, unless --only says otherwise)
   --trace       print every line of the trace (with --seed)
-  --seconds T   stop after T seconds instead of after N seeds
-  A run of 800 seeds or more must meet every kind of fault and every condition; where some are missing it
+  --seconds T   stop after T seconds of each world instead of after N seeds
+  A run of 800 seeds of streams, or 200 of the gateway, or more must meet every kind of fault and every condition; where some are missing it
   takes more seeds, up to four times as many, and fails if they are missing still.
   --help        this text`;
 
-/** A handful of seeds cannot meet everything; a campaign of so many must, or of a few times as many. */
-const CAMPAIGN_SEEDS = 800;
+interface Campaign {
+  readonly name: string;
+  readonly run: (seed: number, print?: (line: string) => void) => Promise<SeedResult>;
+  readonly kinds: readonly string[];
+  /** A handful of seeds cannot meet everything; so many must, or a few times as many. */
+  readonly seeds: number;
+}
+
+const STREAMS: Campaign = { name: "streams", run: runSeed, kinds: ALL_KINDS, seeds: 800 };
+const GATEWAY: Campaign = { name: "gateway", run: runGatewaySeed, kinds: GATEWAY_KINDS, seeds: 200 };
+/** A seed of the gateway costs some four times as much. */
+const GATEWAY_SHARE = 4;
 const CAMPAIGN_FACTOR_MAX = 4;
 
 const values = parse(
@@ -25,6 +38,7 @@ const values = parse(
     seeds: { type: "string" },
     from: { type: "string" },
     seed: { type: "string" },
+    only: { type: "string" },
     seconds: { type: "string" },
     trace: { type: "boolean", default: false },
     help: { type: "boolean", default: false },
@@ -32,23 +46,31 @@ const values = parse(
   HELP,
 );
 
+const only = [STREAMS, GATEWAY].find(({ name }) => name === values.only);
+if (values.only !== undefined && only === undefined) refuse("--only is streams or gateway", HELP);
+
 if (values.help) {
   print(HELP);
 } else if (values.seed !== undefined) {
   const many = (["seeds", "from", "seconds"] as const).filter((name) => values[name] !== undefined);
   if (many.length > 0) refuse(`--seed runs one seed; it does not go with --${many.join(" and --")}`, HELP);
-  await runOne(whole(values.seed, "seed", 0, HELP), values.trace);
+  await runOne(only ?? STREAMS, whole(values.seed, "seed", 0, HELP), values.trace);
 } else {
   if (values.trace) refuse("--trace goes with --seed", HELP);
   const seconds = values.seconds === undefined ? undefined : whole(values.seconds, "seconds", 1, HELP);
   const from = whole(values.from ?? "1", "from", 0, HELP);
-  await runMany(from, whole(values.seeds ?? "100", "seeds", 1, HELP), seconds);
+  const seeds = whole(values.seeds ?? "100", "seeds", 1, HELP);
+  if (only !== undefined) await runMany(only, from, seeds, seconds);
+  else {
+    await runMany(STREAMS, from, seeds, seconds);
+    await runMany(GATEWAY, from, Math.ceil(seeds / GATEWAY_SHARE), seconds);
+  }
 }
 
-async function runOne(seed: number, isTraced: boolean): Promise<void> {
-  const first = await attempt(seed, isTraced ? print : undefined);
+async function runOne(campaign: Campaign, seed: number, isTraced: boolean): Promise<void> {
+  const first = await attempt(campaign, seed, isTraced ? print : undefined);
   if (first === undefined) return;
-  const second = await attempt(seed, undefined);
+  const second = await attempt(campaign, seed, undefined);
   if (first.traceHash !== second?.traceHash) {
     print(`seed ${seed} does not replay: ${first.traceHash} and ${second?.traceHash}`);
     process.exitCode = 1;
@@ -57,15 +79,20 @@ async function runOne(seed: number, isTraced: boolean): Promise<void> {
   print(`seed ${seed}: ${first.steps} steps, trace ${first.traceHash}, replayed to the same trace`);
 }
 
-async function runMany(from: number, count: number, seconds: number | undefined): Promise<void> {
+async function runMany(
+  campaign: Campaign,
+  from: number,
+  count: number,
+  seconds: number | undefined,
+): Promise<void> {
   const counters = new Counters();
-  counters.expect(ALL_KINDS);
+  counters.expect(campaign.kinds);
   const startMs = performance.now();
   /** With a time, until it is over; else so many seeds, and in a campaign more while something was not met. */
   const isWanted = (run: number): boolean => {
     if (seconds !== undefined) return performance.now() < startMs + seconds * 1_000;
     if (run < count) return true;
-    const isCampaign = count >= CAMPAIGN_SEEDS && run < count * CAMPAIGN_FACTOR_MAX;
+    const isCampaign = count >= campaign.seeds && run < count * CAMPAIGN_FACTOR_MAX;
     return isCampaign && counters.neverHit().length > 0;
   };
   let seeds = 0;
@@ -73,7 +100,7 @@ async function runMany(from: number, count: number, seconds: number | undefined)
   let simulatedMs = 0;
   let shownMs = startMs;
   for (; isWanted(seeds); seeds++) {
-    const result = await attempt(from + seeds, undefined);
+    const result = await attempt(campaign, from + seeds, undefined);
     if (result === undefined) return;
     steps += result.steps;
     simulatedMs += result.simulatedMs;
@@ -88,28 +115,29 @@ async function runMany(from: number, count: number, seconds: number | undefined)
   const perSecond = Math.round(steps / elapsed).toLocaleString("en");
   const hours = Math.round(simulatedMs / 3_600_000).toLocaleString("en");
   print(
-    `${seeds} seeds, ${steps.toLocaleString("en")} steps, ${perSecond} steps/s, ${hours} simulated hours, no violation`,
+    `${campaign.name}: ${seeds} seeds, ${steps.toLocaleString("en")} steps, ${perSecond} steps/s, ${hours} simulated hours, no violation`,
   );
   const missed = counters.neverHit();
-  if (missed.length > 0 && seeds >= CAMPAIGN_SEEDS) {
+  if (missed.length > 0 && seeds >= campaign.seeds) {
     print(`never hit: ${missed.join(", ")}`);
     process.exitCode = 1;
   }
 }
 
 async function attempt(
+  campaign: Campaign,
   seed: number,
   trace: ((line: string) => void) | undefined,
 ): Promise<SeedResult | undefined> {
   try {
-    return await runSeed(seed, trace);
+    return await campaign.run(seed, trace);
   } catch (failure) {
     process.exitCode = 1;
     if (!(failure instanceof WorldFailure)) throw failure;
     print(failure.lines.slice(-60).join("\n"));
     const cause = failure.cause instanceof Error ? (failure.cause.stack ?? "") : "";
     print(`\n${cause}\n\nVIOLATION ${failure.message}`);
-    print(`replay with: npm run sim -- --seed ${seed} --trace`);
+    print(`replay with: npm run sim -- --only ${campaign.name} --seed ${seed} --trace`);
     return undefined;
   }
 }

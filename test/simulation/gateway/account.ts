@@ -1,0 +1,90 @@
+/**
+ * What the provider was asked, held against what clients asked for: no call is made that no request wants, and each tells the model exactly
+ * what its client says.
+ *
+ * A request carries a number in every word that it adds. The newest number in a prompt says whose call it is.
+ *
+ * Invariant: in one life of the gateway, a request's prompt is answered at most as often as there are answers to it that a client has asked for in
+ * that life (G7, and no retry is paid twice).
+ */
+import { fail } from "../log-checks.ts";
+import type { Asked } from "./reference-answers.ts";
+import { canonical, canonicalPrompt, isWellFormed, markerOf, type SimBody } from "./messages.ts";
+import type { ProviderCall } from "./provider.ts";
+
+/** So long a request waits for an answer that only the log has; then it begins anew. */
+const REPLAY_MS = 29_000;
+
+export class Account {
+  readonly #nowMs: () => number;
+  readonly #bodies = new Map<number, SimBody>();
+  /** By life and marker: the answers that are wanted. */
+  readonly #wanted = new Map<string, Map<string, number>>();
+  readonly #calls = new Map<string, number>();
+  /** By marker: calls that a dead request may cause in any later life. */
+  readonly #spare = new Map<number, number>();
+  #requests = 0;
+
+  constructor(nowMs: () => number) {
+    this.#nowMs = nowMs;
+  }
+
+  /** A client asks in this life; the returned function says which answer it got. */
+  want(life: number, { body }: Pick<Asked, "body">): (answer: string | undefined) => void {
+    this.#bodies.set(body.marker, body);
+    const wanted = this.#wantedIn(life, body.marker);
+    const request = `request ${++this.#requests}`;
+    wanted.set(request, this.#nowMs());
+    return (answer) => {
+      wanted.delete(request);
+      if (answer !== undefined) wanted.set(answer, Infinity);
+    };
+  }
+
+  /**
+   * A request died with its process. Words behind tool results are said before the session is written down: the next start may find a turn that
+   * goes on by itself, once.
+   */
+  died({ body: { marker, messages } }: Asked): void {
+    const hasWords = messages.at(-1)?.role === "user" && messages.at(-2)?.role === "tool";
+    if (hasWords) this.#spare.set(marker, (this.#spare.get(marker) ?? 0) + 1);
+  }
+
+  /** What is wanted, each with the time since when a request has waited for it. */
+  #wantedIn(life: number, marker: number): Map<string, number> {
+    const name = `${life} ${marker}`;
+    const wanted = this.#wanted.get(name) ?? new Map<string, number>();
+    this.#wanted.set(name, wanted);
+    return wanted;
+  }
+
+  check({ life, call, model, generation }: ProviderCall): void {
+    const marker = markerOf(call.messages);
+    const name = `${life} ${marker}`;
+    const calls = (this.#calls.get(name) ?? 0) + 1;
+    this.#calls.set(name, calls);
+    const isLate = (sinceMs: number): boolean => this.#nowMs() - sinceMs > REPLAY_MS;
+    const sinces = [...this.#wantedIn(life, marker).values()];
+    const wanted = sinces.length + sinces.filter(isLate).length;
+    const spare = this.#spare.get(marker) ?? 0;
+    if (calls > wanted) this.#spare.set(marker, spare - 1);
+    if (calls > wanted + spare)
+      fail(
+        "G7",
+        `generation ${generation}: ${calls} calls in this life for a request of which ${wanted} answers are wanted`,
+      );
+    const body = this.#bodies.get(marker);
+    if (body === undefined) return fail("G7", `generation ${generation} answers no request`);
+    if (model !== body.model) fail("matching", `the request is for ${body.model}, and ${model} was asked`);
+    if (call.system !== body.system) fail("matching", "the model was told another system prompt");
+    const tools = call.tools.map((tool) => tool.name).toSorted();
+    if (JSON.stringify(tools) !== JSON.stringify(body.tools.toSorted()))
+      fail("matching", "the model was offered other tools");
+    if (call.options?.maxOutputTokens !== marker)
+      fail("matching", "the model was called with an earlier request's options");
+    if (!isWellFormed(body.messages)) return;
+    const [said, told] = [canonical(body.messages), canonicalPrompt(call.messages)];
+    if (JSON.stringify(said) !== JSON.stringify(told))
+      fail("matching", `the client says ${said.join(" ")}, and the model was told ${told.join(" ")}`);
+  }
+}

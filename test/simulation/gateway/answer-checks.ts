@@ -1,0 +1,124 @@
+/**
+ * Checks of what clients are shown: an answer is the same whenever it is told, a tool call id means one call, and no word of one principal
+ * reaches another.
+ */
+import type { AnswerDelta } from "../../../src/gateway/openai/index.ts";
+import { fail } from "../log-checks.ts";
+import type { World } from "../world/index.ts";
+import type { Shown } from "./exchange.ts";
+import type { BegunStream } from "./gateway-node.ts";
+import type { SimCall } from "./messages.ts";
+import type { Provider } from "./provider.ts";
+import type { Clock, RefAnswer, Whole } from "./reference-answers.ts";
+import type { RefSession } from "./reference-sessions.ts";
+
+export interface AnswerChecksParts {
+  readonly world: World;
+  readonly provider: Provider;
+  readonly streams: ReadonlyMap<string, BegunStream>;
+  readonly now: () => Clock;
+  readonly life: () => number;
+}
+
+/** A step is restarted so often, then its turn fails (F1). */
+const RESTARTS_MAX = 3;
+
+export class AnswerChecks {
+  readonly #parts: AnswerChecksParts;
+  /** By the id that clients know: which call of which answer it is. */
+  readonly #calls = new Map<string, string>();
+
+  constructor(parts: AnswerChecksParts) {
+    this.#parts = parts;
+  }
+
+  /** A response is about to show this. */
+  read(delta: AnswerDelta, ref: RefAnswer, session: RefSession, shownBefore: boolean): void {
+    if (delta.kind === "text" || delta.kind === "reasoning") this.#own(delta.text, ref);
+    if (delta.kind === "restarted") this.#parts.world.hit("gateway.sometimes.step_restarted");
+    if (delta.kind === "diverged") {
+      this.#parts.world.hit("gateway.sometimes.diverged");
+      if (!shownBefore) fail("G1", "an answer parts from what it said before, and nothing was shown before");
+    }
+    if (delta.kind !== "calls" && delta.kind !== "ended") return;
+    const calls = delta.kind === "calls" ? delta.calls.map(callOf) : [];
+    for (const call of calls) this.#named(call, ref);
+    this.#own(delta.said.text, ref);
+    const finish = delta.kind === "calls" ? "tool_calls" : delta.finish;
+    if (finish === undefined) return this.#unfinished(delta, ref, session);
+    this.#equal(ref, { text: delta.said.text.trim(), calls, finish });
+    if (session.last === ref)
+      session.ended(
+        delta.kind === "calls" ? "calls" : "completed",
+        calls,
+        delta.said.text,
+        this.#parts.now(),
+      );
+  }
+
+  /** A client has a whole answer: what it was shown, over all connections, is that answer. */
+  whole(shown: Shown, ref: RefAnswer): void {
+    const { finish = "" } = shown;
+    this.#equal(ref, { text: shown.text.trim(), calls: shown.calls, finish });
+  }
+
+  #equal(ref: RefAnswer, whole: Whole): void {
+    ref.whole ??= whole;
+    const [first, now] = [JSON.stringify(ref.whole), JSON.stringify(whole)];
+    if (first !== now) fail("B4", `answer ${ref.id} was ${first} and is now ${now}`);
+  }
+
+  #unfinished(
+    delta: Extract<AnswerDelta, { kind: "calls" | "ended" }>,
+    ref: RefAnswer,
+    session: RefSession,
+  ): void {
+    if (delta.kind !== "ended") return;
+    const { world, provider, streams, life } = this.#parts;
+    session.states(this.#parts.now());
+    world.hit(`gateway.sometimes.${delta.reason}`);
+    if (delta.reason === "aborted" && !session.mayHaveEnded)
+      fail("F1", `answer ${ref.id} was stopped, and no client wanted that`);
+    if (delta.reason === "failed") {
+      const own = streams.get(ref.streamId)?.conversationId;
+      const isRefused = provider.calls.some(
+        ({ call, isRefused: refused }) => refused && call.conversationId === own,
+      );
+      if (!isRefused && life() - ref.life < RESTARTS_MAX)
+        fail(
+          "F1",
+          `answer ${ref.id} failed, and the provider refused nothing: ${delta.failure?.message ?? ""}`,
+        );
+    }
+    if (delta.reason === "completed") fail("F1", `answer ${ref.id} is complete and has no finish`);
+    ref.hasFailed = true;
+    if (session.last !== ref) return;
+    ref.removed = "yes";
+    session.ended("failed", [], "", this.#parts.now());
+  }
+
+  /** No tool call is asked for twice, and none under an id of another one. */
+  #named({ id, name, args }: SimCall, ref: RefAnswer): void {
+    const meant = `${ref.streamId} ${ref.fromEvent} ${name} ${args}`;
+    const before = this.#calls.get(id) ?? meant;
+    this.#calls.set(id, meant);
+    if (before !== meant) fail("A8", `the tool call id ${id} means ${before} and ${meant}`);
+    this.#own(args, ref);
+  }
+
+  /** The words of a generation are for the principal whose prompt it answered. */
+  #own(text: string, { asked: { principal } }: RefAnswer): void {
+    const { provider, streams } = this.#parts;
+    for (const [, number] of text.matchAll(/\bg(\d+)\b/g)) {
+      const conversationId = provider.calls[Number(number) - 1]?.call.conversationId;
+      const owner = [...streams.values()].find(
+        (stream) => stream.conversationId === conversationId,
+      )?.principal;
+      if (owner !== principal) fail("E2", `${principal} was shown what was said to ${owner ?? "nobody"}`);
+    }
+  }
+}
+
+function callOf({ callId, tool, args }: { callId: string; tool: string; args: string }): SimCall {
+  return { id: callId, name: tool, args };
+}

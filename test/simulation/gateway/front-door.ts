@@ -1,0 +1,260 @@
+/**
+ * Where simulated clients reach the gateway: each request is shown to the reference first, and what it gets is judged.
+ */
+import type { Answer } from "../../../src/gateway/http/index.ts";
+import { type FramePlace, parseChatRequest, toGatewayError } from "../../../src/gateway/openai/index.ts";
+import { fail } from "../log-checks.ts";
+import type { Random, World } from "../world/index.ts";
+import type { Account } from "./account.ts";
+import type { AnswerChecks } from "./answer-checks.ts";
+import { type Arrival, Exchange, type Shown, type Telling } from "./exchange.ts";
+import type { Gateway } from "../../../src/gateway/index.ts";
+import type { GatewayNode } from "./gateway-node.ts";
+import type { Asked, Clock, RefAnswer, ReferenceLimits } from "./reference-answers.ts";
+import type { Reference, Verdict } from "./reference.ts";
+
+export interface FrontDoorParts {
+  readonly world: World;
+  readonly node: GatewayNode;
+  readonly reference: Reference;
+  readonly account: Account;
+  readonly checks: AnswerChecks;
+  readonly limits: ReferenceLimits;
+  readonly now: () => Clock;
+}
+
+const ARRIVALS: readonly (Arrival | undefined)[] = ["confirmed", "closed", "closed", "lost", undefined];
+
+export class FrontDoor {
+  /** A request is about to come. */
+  onAsk: () => void = () => undefined;
+  readonly #parts: FrontDoorParts;
+  readonly #random: Random;
+  readonly #open = new Set<Exchange>();
+  #requests = 0;
+
+  constructor(parts: FrontDoorParts) {
+    this.#parts = parts;
+    this.#random = parts.world.random.fork("front door");
+    parts.node.onDown = (why) => this.#down(why);
+  }
+
+  #down(why: "killed" | "closing"): void {
+    for (const exchange of this.#open) {
+      if (why === "killed") exchange.killed();
+      else exchange.shutDown();
+    }
+    if (why !== "killed") return;
+    this.#open.clear();
+    const { reference, account } = this.#parts;
+    for (const asked of reference.killed()) account.died(asked);
+  }
+
+  /** Undefined: nothing listens. */
+  chat(asked: Asked, json: Readonly<Record<string, unknown>>, shown: Shown): Exchange | undefined {
+    const { node, reference, account, limits, world } = this.#parts;
+    const { gateway, life } = node;
+    if (gateway === undefined) return undefined;
+    this.onAsk();
+    const { principal, hash, key, saysRetry } = asked;
+    const requestId = `r${++this.#requests}`;
+    world.trace(principal, "asks", requestId, `m${asked.body.marker}`);
+    const ticket = reference.ask(asked);
+    const got = account.want(life, asked);
+    // Reading an earlier answer of a stream resumes the stream, and so the answer that it was cut off in.
+    for (const later of reference.laterThan(asked)) account.want(life, later.asked)(later.id);
+    return this.#exchange({
+      shown,
+      isStreamed: asked.body.stream,
+      ask: (to, signal) =>
+        to.chat({
+          principal,
+          request: parseChatRequest(json),
+          bodyHash: hash,
+          bodyBytes: JSON.stringify(json).length,
+          idempotencyKey: key,
+          saysRetry,
+          parkedMax: limits.parkedMax,
+          requestId,
+          signal,
+        }),
+      decided: (answer) => {
+        const { verdict, ref } = reference.answered(ticket, answer);
+        got(ref.id);
+        this.#noted(requestId, verdict);
+        if (verdict.startsWith("answer "))
+          world.hit(ref.whole === undefined ? "gateway.got.attached" : "gateway.got.replayed");
+        return ref;
+      },
+      refused: (code) => {
+        got(undefined);
+        this.#noted(requestId, reference.refused(ticket, code));
+      },
+      left: () => {
+        got(undefined);
+        reference.left(ticket);
+      },
+    });
+  }
+
+  events(principal: string, shown: Shown, after: FramePlace | undefined): Exchange | undefined {
+    const { node, reference, account } = this.#parts;
+    const { gateway, life } = node;
+    if (gateway === undefined) return undefined;
+    const { streamId } = shown;
+    const requestId = `e${++this.#requests}`;
+    const judged = (): readonly Verdict[] => reference.judgeEvents(principal, streamId, after);
+    const permitted = new Set(judged());
+    const last = reference.sessions.get(streamId)?.last;
+    const got = last === undefined ? () => undefined : account.want(life, last.asked);
+    const judge = (verdict: Verdict): void => {
+      for (const later of judged()) permitted.add(later);
+      if (!permitted.has(verdict))
+        fail("matching", `/events got "${verdict}" instead of "${[...permitted].join(" or ")}"`);
+      this.#noted(requestId, `events ${verdict}`);
+    };
+    return this.#exchange({
+      shown,
+      isStreamed: true,
+      after,
+      ask: (to, signal) => to.events({ principal, streamId, after, signal }),
+      decided: ({ head: { fromEvent } }) => {
+        const ref = reference.answers.get(`${streamId} ${fromEvent}`);
+        if (ref === undefined) return fail("matching", "/events told an answer that no request asked for");
+        got(ref.id);
+        judge(`answer ${ref.id}`);
+        return ref;
+      },
+      refused: (code) => {
+        // Asking for another answer of the stream has resumed it.
+        got(last?.id);
+        judge(`refused ${code}`);
+      },
+      left: () => got(last?.id),
+    });
+  }
+
+  /** Resolves also when the process dies of it, or with it. */
+  stop(principal: string, streamId: string): Promise<void> {
+    const { process } = this.#parts.node;
+    return new Promise((resolve, reject) => {
+      process.onCrash(resolve);
+      this.#stop(principal, streamId).then(resolve, reject);
+    });
+  }
+
+  async #stop(principal: string, streamId: string): Promise<void> {
+    const { node, reference, world, now } = this.#parts;
+    const { gateway, process } = node;
+    if (gateway === undefined) return;
+    const session = reference.sessions.get(streamId);
+    const isOwn = session?.facts.principal === principal;
+    const before = session?.states(now());
+    if (isOwn) session.stopping();
+    world.hit(isOwn ? "gateway.asked.stop" : "gateway.asked.stop_foreign");
+    try {
+      await gateway.stop({ principal, streamId });
+      if (!process.alive) return;
+      if (!isOwn) fail("E2", "a stream that is not the principal's was stopped");
+      else if (before !== undefined) {
+        session.stopped(before);
+        if (before.size === 1 && before.has("parked")) session.last.removed = "yes";
+        else if (!(before.size === 1 && before.has("finished"))) session.last.removed = "maybe";
+      }
+    } catch (cause) {
+      if (!process.alive) return;
+      const { code } = toGatewayError(cause);
+      const mayBeGone = isOwn && (before?.has("gone") === true || before?.has("finished") === true);
+      if (isOwn && !mayBeGone && node.gateway === gateway) fail("D3", `a stop was refused: ${code ?? ""}`);
+      if (!isOwn && code !== "not_found") fail("E2", `a foreign stop was answered with ${code ?? ""}`);
+    } finally {
+      if (process.alive) reference.changed();
+    }
+  }
+
+  #noted(requestId: string, verdict: Verdict): void {
+    const { world } = this.#parts;
+    world.trace("gateway", "decides", requestId, verdict);
+    const kind = verdict.replaceAll(/ [0-9a-f]{8}(\/\d+)?$/g, "").replaceAll(" ", ".");
+    world.hit(`gateway.got.${kind}`);
+  }
+
+  #exchange(how: {
+    readonly shown: Shown;
+    readonly isStreamed: boolean;
+    readonly after?: FramePlace | undefined;
+    readonly ask: (gateway: Gateway, signal: AbortSignal) => Promise<Answer>;
+    readonly decided: (answer: Answer) => RefAnswer;
+    readonly refused: (code: string) => void;
+    readonly left: () => void;
+  }): Exchange | undefined {
+    const { world, node } = this.#parts;
+    const { gateway, process } = node;
+    if (gateway === undefined) return undefined;
+    const arrival = this.#random.pick(ARRIVALS.map((kind) => [kind]))[0];
+    const isSlow = this.#random.chance(0.1);
+    const { shown, isStreamed, after, ask } = how;
+    const exchange = new Exchange({
+      world,
+      process,
+      gateway,
+      ask,
+      shown,
+      isStreamed,
+      after,
+      paceMs: () => this.#random.int(isSlow ? 5_000 : 20),
+      arrival: arrival === undefined ? undefined : { kind: arrival, afterMs: this.#random.int(4_000) },
+      decision: {
+        decided: (answer) =>
+          this.#telling(how.decided(answer), after !== undefined && after.eventId > after.answer),
+        refused: how.refused,
+        left: how.left,
+      },
+    });
+    this.#open.add(exchange);
+    // It may have died of this very request.
+    if (!process.alive) exchange.killed();
+    void exchange.ended.then(() => this.#open.delete(exchange));
+    return exchange;
+  }
+
+  #telling(ref: RefAnswer, shownBefore: boolean): Telling {
+    const { world, reference, checks, now } = this.#parts;
+    const session = reference.sessions.get(ref.streamId) ?? fail("matching", "an answer is of no session");
+    const telling = ref.tell();
+    if (session.last === ref) session.enter(telling);
+    reference.changed();
+    return {
+      read: (delta) => {
+        this.#watched(() => checks.read(delta, ref, session, shownBefore));
+        reference.changed();
+      },
+      over: (isWhole) => {
+        world.trace("response", isWhole ? "whole" : "broken", ref.id);
+        ref.learn(telling, isWhole ? "whole" : "broken", now());
+        session.leave(telling, now());
+        reference.changed();
+      },
+      arrived: (arrival) => {
+        world.trace("response", arrival, ref.id);
+        ref.learn(telling, arrival, now());
+        reference.changed();
+      },
+      failed: (code) => {
+        // Nothing but the end of its turn ends an answer: a kill and a close are not told by its deltas.
+        this.#watched(() => {
+          if (!session.mayHaveEnded) fail("F1", `answer ${ref.id} broke off with ${code}`);
+        });
+      },
+    };
+  }
+
+  /** What a check throws must not be taken for an error of the gateway. */
+  #watched(check: () => void): void {
+    try {
+      check();
+    } catch (violation) {
+      this.#parts.world.fail(violation);
+    }
+  }
+}

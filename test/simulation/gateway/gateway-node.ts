@@ -1,0 +1,218 @@
+/**
+ * A process with a server, its agent and its gateway, put together as `holdfast serve` does, on a simulated database.
+ *
+ * It may die at any call that leaves it, or be stopped in good order; a supervisor starts it again. What is in front of the gateway, the
+ * HTTP layer, is in the same process: `gateway` is what it would call.
+ */
+import { fromBinary } from "@bufbuild/protobuf";
+import { createAgent } from "../../../src/agent/index.ts";
+import { Client } from "../../../src/client/index.ts";
+import { TableBlobStore } from "../../../src/client-node/blobs.ts";
+import { TableJournalStore } from "../../../src/client-node/table-journal-store.ts";
+import { Gateway, type GatewayLimits, type PrincipalClient } from "../../../src/gateway/index.ts";
+import type { ClientFrame } from "../../../src/protocol/frames.ts";
+import { AgentClientMessageSchema } from "../../../src/protocol/messages.ts";
+import { nodeSealing } from "../../../src/sealing/node.ts";
+import { createServer, type Server } from "../../../src/server/index.ts";
+import { openLogStreamStore } from "../../../src/store/index.ts";
+import { memoryTransport } from "../../../src/transport/index.ts";
+import type { Accept, AcceptedMeta } from "../../../src/transport/transport.ts";
+import { SimProcess, type World } from "../world/index.ts";
+import { SimDatabase } from "./database.ts";
+import type { Provider } from "./provider.ts";
+
+export interface GatewayNodeOptions {
+  readonly world: World;
+  readonly provider: Provider;
+  readonly limits: GatewayLimits;
+  readonly retentionMs: number;
+}
+
+/** A turn that was begun, as the server is asked for it. */
+export interface BegunStream {
+  readonly life: number;
+  readonly principal: string;
+  readonly conversationId: string;
+}
+
+interface Running {
+  readonly process: SimProcess;
+  readonly gateway: Gateway;
+  close(): Promise<void>;
+}
+
+const RESTART_MS_MAX = 4_000;
+const CLEAN_UP_MS = 60 * 60_000;
+/** Rare: a session that waits for hours costs few steps. */
+const HEARTBEAT_MS = 60_000;
+
+export class GatewayNode {
+  process: SimProcess;
+  /** By stream id, in all lives. */
+  readonly streams = new Map<string, BegunStream>();
+  /** The process is dead, or has begun to close: whatever is connected to it hears of it. */
+  onDown: (why: "killed" | "closing") => void = () => undefined;
+  readonly #options: GatewayNodeOptions;
+  readonly #database: SimDatabase;
+  readonly #homeKey: Uint8Array;
+  readonly #secret: Uint8Array;
+  #running: Running | undefined;
+
+  constructor(options: GatewayNodeOptions) {
+    this.#options = options;
+    const { world } = options;
+    const random = world.random.fork("keys");
+    this.#homeKey = random.bytes(32);
+    this.#secret = random.bytes(32);
+    this.process = new SimProcess(world, "gateway");
+    this.#database = new SimDatabase(world, () => this.process.env.now());
+  }
+
+  /** Undefined while no process takes requests. */
+  get gateway(): Gateway | undefined {
+    return this.#running?.gateway;
+  }
+
+  get life(): number {
+    return this.process.incarnation;
+  }
+
+  boot(): void {
+    const { world } = this.#options;
+    const process = this.process.restart();
+    const random = world.random.fork(`restart ${process.incarnation}`);
+    this.process = process;
+    process.onCrash(() => {
+      this.#count();
+      this.#running = undefined;
+      this.onDown("killed");
+      world.enqueue(random.int(RESTART_MS_MAX), () => this.boot());
+    });
+    this.#start(process).catch((cause: unknown) => world.fail(cause));
+  }
+
+  /** What sessions of this life ended by. */
+  #count(): void {
+    const { world } = this.#options;
+    for (const why of ["abandoned", "evicted", "expired"] as const) {
+      const times = this.gateway?.counters[why] ?? 0;
+      if (times > 0) world.counters.hit(`gateway.sometimes.${why}`, times);
+    }
+  }
+
+  /** SIGTERM: requests are ended first, then the gateway, its clients and the server; then the supervisor starts it again. */
+  async close(): Promise<void> {
+    const running = this.#running;
+    if (running === undefined) return;
+    this.#count();
+    this.#running = undefined;
+    this.onDown("closing");
+    await running.close();
+    if (running.process.alive) running.process.crash();
+  }
+
+  async #start(process: SimProcess): Promise<void> {
+    const { world, provider, limits, retentionMs } = this.#options;
+    const { env } = process;
+    const onBug = (bug: unknown): void => {
+      if (process.alive) world.fail(bug);
+    };
+    const sealing = nodeSealing({ randomBytes: (length) => env.randomBytes(length) });
+    const { log, tables, blobs: serverBlobs } = this.#database.open(process);
+    const store = await openLogStreamStore(log, { now: () => env.now() });
+    const models = provider.modelsOf(process);
+    const server = createServer({
+      store,
+      blobs: serverBlobs,
+      sealing,
+      application: createAgent({ models, now: () => env.monotonic() }),
+      environment: env,
+      host: {
+        retention: { retentionMs, tombstoneMs: 100 * retentionMs },
+        heartbeatIntervalMs: HEARTBEAT_MS,
+        clientSilenceMs: 4 * HEARTBEAT_MS,
+      },
+      sweepIntervalMs: 5 * 60_000,
+      onBug,
+    });
+    const transport = memoryTransport(this.#observed(server), {
+      principalOf: (principal) => principal,
+      blobs: server.blobs,
+      countsItself: true,
+      environment: env,
+    });
+    const sealer = sealing.homeSealer(this.#homeKey);
+    const blobs = new TableBlobStore({ tables, sealer, now: () => env.now(), rememberMs: CLEAN_UP_MS });
+    const journals = new TableJournalStore({ tables, isOnServersDisk: true });
+    const clients = new Map<string, PrincipalClient>();
+    const newClient = (principal: string): PrincipalClient => ({
+      client: new Client({
+        connect: transport.connect,
+        blobs: transport.blobs,
+        sealing,
+        homeKey: this.#homeKey,
+        journals,
+        environment: env,
+        credentials: () => Promise.resolve(principal),
+        stream: { heartbeatIntervalMs: HEARTBEAT_MS },
+        onBug,
+      }),
+      blobs,
+    });
+    const gateway = new Gateway({
+      clientOf: (principal) => {
+        const client = clients.get(principal) ?? newClient(principal);
+        clients.set(principal, client);
+        return client;
+      },
+      tables,
+      sealer,
+      secret: this.#secret,
+      models: () => models.list(),
+      resolveModel: (name) => models.list().find(({ id }) => id === name)?.id,
+      limits,
+      environment: env,
+      onBug,
+    });
+    const cleanUp = (): void => {
+      gateway.cleanUp(blobs).catch(onBug);
+      env.after(CLEAN_UP_MS, cleanUp);
+    };
+    env.after(CLEAN_UP_MS, cleanUp);
+    await gateway.start();
+    const close = async (): Promise<void> => {
+      await gateway.close();
+      await Promise.all([...clients.values()].map(({ client }) => client.close()));
+      await server.shutdown();
+    };
+    if (!process.alive) return;
+    this.#running = { process, gateway, close };
+    world.trace("gateway", "takes requests in life", process.incarnation);
+  }
+
+  /** Notes which conversation each new stream is for. */
+  #observed({ accept }: Server): Accept {
+    return (meta, wire) => {
+      const handler = accept(meta, wire);
+      return {
+        received: (frame) => {
+          this.#note(meta, frame);
+          handler.received(frame);
+        },
+        drained: () => handler.drained(),
+        closed: (reason) => handler.closed(reason),
+      };
+    };
+  }
+
+  #note({ principal, idempotencyKey }: AcceptedMeta, frame: ClientFrame): void {
+    if (frame.kind !== "attach" || frame.firstChunk === undefined) return;
+    const { message } = fromBinary(AgentClientMessageSchema, frame.firstChunk);
+    if (message.case !== "runRequest") return;
+    this.streams.set(idempotencyKey, {
+      life: this.life,
+      principal,
+      conversationId: message.value.conversationId,
+    });
+  }
+}

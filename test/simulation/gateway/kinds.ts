@@ -1,0 +1,64 @@
+/**
+ * What a campaign of the gateway's seeds must have met, or it proved less than it seems to: every kind of request, what requests got, and
+ * everything that went wrong.
+ */
+const ASKED = [
+  "again",
+  "cut",
+  "edited",
+  "events",
+  "events_again",
+  "events_foreign",
+  "given_up",
+  "key_of_another",
+  "new",
+  "next_message",
+  "other_context",
+  "other_model",
+  "results",
+  "results_doubled",
+  "results_foreign",
+  "results_missing",
+  "results_reordered",
+  "results_two_ways",
+  "results_with_words",
+  "retry",
+  "retry_keyed",
+  "stolen_history",
+  "stop",
+  "stop_foreign",
+  "twice_at_once",
+];
+
+const GOT = [
+  "answer",
+  "attached",
+  "events.answer",
+  "events.refused.not_found",
+  "events.refused.other_answer",
+  "fresh",
+  "ghost",
+  "next",
+  "refused.idempotency_key_reused",
+  "refused.model_not_found",
+  "refused.open_streams_limit",
+  "replayed",
+  "results",
+];
+
+const SOMETIMES = ["abandoned", "aborted", "diverged", "evicted", "expired", "failed", "step_restarted"];
+
+const FAULTS = ["closed", "unanswered_write_kept", "unanswered_write_lost"];
+
+export const GATEWAY_KINDS: readonly string[] = [
+  ...ASKED.map((kind) => `gateway.asked.${kind}`),
+  ...GOT.map((kind) => `gateway.got.${kind}`),
+  ...SOMETIMES.map((kind) => `gateway.sometimes.${kind}`),
+  ...FAULTS.map((kind) => `gateway.fault.${kind}`),
+  "process.clock_jump",
+  "process.crash",
+  ...["disk.append", "disk.read", "disk.sync", "timer"].flatMap((kind) => [
+    `crash.before.${kind}`,
+    `crash.after.${kind}`,
+  ]),
+];

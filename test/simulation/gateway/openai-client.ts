@@ -1,0 +1,362 @@
+/**
+ * An OpenAI client that behaves as real ones do, and worse: it asks, reads, hangs up, tries again, asks twice at once, edits what was said,
+ * leaves results out, claims what is another principal's, and comes back hours later.
+ *
+ * What it is shown it keeps as its history. When it is calm, it only finishes what it has begun.
+ */
+import { hashRequest } from "../../../src/gateway/http/request-hash.ts";
+import { fail } from "../log-checks.ts";
+import type { Random, World } from "../world/index.ts";
+import type { AnswerChecks } from "./answer-checks.ts";
+import type { Exchange, ResponseEnd, Shown } from "./exchange.ts";
+import type { FrontDoor } from "./front-door.ts";
+import { type SimBody, type SimCall, type SimContext, type SimMessage, written } from "./messages.ts";
+import { MODEL_IDS } from "./provider.ts";
+import type { Asked, RefAnswer } from "./reference-answers.ts";
+
+/** A conversation as its client has it: it ends with what the model said. */
+export interface Talk extends SimContext {
+  readonly model: string;
+  readonly messages: readonly SimMessage[];
+  readonly pending: readonly SimCall[];
+  readonly streamId: string;
+  /** The request that was answered last. */
+  readonly last: Sent;
+}
+
+interface Sent {
+  readonly body: SimBody;
+  readonly json: Readonly<Record<string, unknown>>;
+  readonly hash: string;
+  readonly key: string | undefined;
+}
+
+export interface ClientParts {
+  readonly world: World;
+  readonly door: FrontDoor;
+  readonly checks: AnswerChecks;
+  readonly answerOf: (shown: Shown) => RefAnswer | undefined;
+  readonly nextMarker: () => number;
+  /** How long it thinks at most before it asks again. */
+  readonly paceMs: number;
+  /** What all clients have seen, to steal from. */
+  readonly talks: () => readonly (readonly [string, Talk])[];
+}
+
+const CONTEXTS: readonly SimContext[] = [
+  { system: "", tools: ["look", "turn"] },
+  { system: "Be brief.", tools: ["look", "turn"] },
+  { system: "Be brief.", tools: [] },
+];
+const LATER_MS_MAX = 3_000;
+/** Longer than any grace period. */
+const MUCH_LATER_MS = 100_000;
+/** A client that needs more gets no answer. */
+const TRIES_MAX = 40;
+const PASSING: ReadonlySet<string> = new Set([
+  "shutting_down",
+  "open_streams_limit",
+  "server_error",
+  "answer_diverged",
+]);
+
+export class OpenAiClient {
+  readonly principal: string;
+  readonly #name: string;
+  isCalm = false;
+  /** Nothing is under way. */
+  isIdle = true;
+  talk: Talk | undefined;
+  readonly #parts: ClientParts;
+  readonly #random: Random;
+  #keys = 0;
+
+  constructor(principal: string, name: string, parts: ClientParts) {
+    this.principal = principal;
+    this.#name = name;
+    this.#parts = parts;
+    this.#random = parts.world.random.fork(`client ${name}`);
+  }
+
+  async live(): Promise<void> {
+    while (!this.isCalm) {
+      await this.#wait(this.#random.int(this.#parts.paceMs));
+      if (this.isCalm) return;
+      this.isIdle = false;
+      await this.#act();
+      this.isIdle = true;
+    }
+  }
+
+  /** A plain question, which must be answered. */
+  async lastWord(): Promise<void> {
+    this.isIdle = false;
+    const sent = this.#sent({ system: "", tools: [], model: MODEL_IDS[0] }, [this.#words()]);
+    const talk = await this.#send({ ...sent, key: undefined });
+    if (talk === undefined) fail("F1", "a question is not answered, though nothing goes wrong any more");
+    this.isIdle = true;
+  }
+
+  #act(): Promise<unknown> {
+    const random = this.#random;
+    const { talk } = this;
+    if (talk === undefined || random.chance(0.15)) return this.#begin();
+    if (random.chance(0.08)) return this.#steal();
+    if (random.chance(0.08)) return this.#lookAgain(talk);
+    if (random.chance(0.06)) return this.#parts.door.stop(this.principal, talk.streamId);
+    if (random.chance(0.08)) return this.#regenerate(talk);
+    return talk.pending.length > 0 ? this.#results(talk) : this.#goOn(talk);
+  }
+
+  #begin(): Promise<unknown> {
+    const random = this.#random;
+    this.#asked("new");
+    const model = random.chance(0.03) ? "sim/none" : random.pick(MODEL_IDS);
+    return this.#maybeTwice(this.#sent({ ...random.pick(CONTEXTS), model }, [this.#words()]));
+  }
+
+  #goOn(talk: Talk): Promise<unknown> {
+    const random = this.#random;
+    const messages = [...talk.messages, this.#words()];
+    if (random.chance(0.1)) return this.#edited(talk, messages);
+    if (random.chance(0.1)) return this.#elsewhere(talk, messages);
+    this.#asked("next_message");
+    return this.#maybeTwice(this.#sent(talk, messages));
+  }
+
+  #results(talk: Talk): Promise<unknown> {
+    const random = this.#random;
+    const { pending, messages } = talk;
+    const marker = `m${this.#parts.nextMarker()}`;
+    const results = pending.map(({ id }, at): SimMessage => ({
+      role: "tool",
+      id,
+      text: `${marker} result ${at}`,
+    }));
+    const [first] = results;
+    const all = [...messages, ...results];
+    const kind = random.int(14);
+    switch (kind) {
+      case 0:
+        this.#asked("results_missing");
+        return this.#send(this.#sent(talk, [...messages, ...results.slice(1)], this.#words(marker)));
+      case 1:
+        this.#asked("results_foreign");
+        return this.#send(
+          this.#sent(talk, [...all, { role: "tool", id: "Xx1Yy2Zz3", text: `${marker} foreign` }]),
+        );
+      case 2:
+        this.#asked("results_doubled");
+        return this.#send(this.#sent(talk, first === undefined ? all : [...all, first]));
+      case 3:
+        this.#asked("results_with_words");
+        return this.#send(this.#sent(talk, [...all, this.#words(marker)]));
+      case 4:
+        return this.#edited(talk, all);
+      case 5:
+        return this.#elsewhere(talk, all);
+      case 6: {
+        // The same results, written in two ways: only one of them can continue the turn.
+        this.#asked("results_two_ways");
+        const one = this.#sent(talk, all);
+        const other = { ...this.#sent(talk, [...messages, ...results.toReversed()]), key: undefined };
+        return Promise.all([this.#send(one), this.#send({ ...other, hash: other.hash })]);
+      }
+      case 7:
+      case 8:
+        this.#asked("results_reordered");
+        return this.#maybeTwice(this.#sent(talk, [...messages, ...results.toReversed()]));
+      default:
+        this.#asked("results");
+        return this.#maybeTwice(this.#sent(talk, all));
+    }
+  }
+
+  /** One word of its past is another one now. */
+  #edited(talk: Talk, messages: readonly SimMessage[]): Promise<unknown> {
+    this.#asked("edited");
+    const at = messages.findIndex(({ role }) => role === "user");
+    const marker = `m${this.#parts.nextMarker()}`;
+    const edited = messages.map((message, place): SimMessage =>
+      place === at && message.role === "user" ? { ...message, text: `${marker} in other words` } : message,
+    );
+    return this.#send(this.#sent(talk, edited));
+  }
+
+  /** To another model, or under another system prompt. */
+  #elsewhere(talk: Talk, messages: readonly SimMessage[]): Promise<unknown> {
+    const other = MODEL_IDS.find((id) => id !== talk.model) ?? talk.model;
+    const isModel = this.#random.chance(0.5);
+    this.#asked(isModel ? "other_model" : "other_context");
+    const changed = isModel ? { model: other } : { system: `${talk.system} And kind.` };
+    return this.#send(this.#sent({ ...talk, ...changed }, messages));
+  }
+
+  /** The same request again, though it was answered: another sample, or a retry by the client's own count. */
+  #regenerate({ last }: Talk): Promise<unknown> {
+    this.#asked("again");
+    return this.#send(last, { saysRetry: this.#random.chance(0.4) });
+  }
+
+  /** Another principal's history, stream and tool calls. */
+  async #steal(): Promise<unknown> {
+    const others = this.#parts.talks().filter(([principal]) => principal !== this.principal);
+    if (others.length === 0) return undefined;
+    const [, stolen] = this.#random.pick(others);
+    const { door } = this.#parts;
+    switch (this.#random.int(3)) {
+      case 0:
+        return door.stop(this.principal, stolen.streamId);
+      case 1: {
+        this.#asked("events_foreign");
+        return door.events(this.principal, { ...newShown(), streamId: stolen.streamId }, undefined)?.ended;
+      }
+      default: {
+        this.#asked("stolen_history");
+        const marker = `m${this.#parts.nextMarker()}`;
+        const results = stolen.pending.map(({ id }): SimMessage => ({
+          role: "tool",
+          id,
+          text: `${marker} stolen`,
+        }));
+        const words = results.length > 0 ? results : [this.#words(marker)];
+        return this.#send(this.#sent(stolen, [...stolen.messages, ...words]));
+      }
+    }
+  }
+
+  /** `/events` of an answer that it has already, or of an earlier one of the same stream. */
+  #lookAgain(talk: Talk): Promise<unknown> {
+    this.#asked("events_again");
+    const after = this.#random.chance(0.5) ? undefined : { answer: 0, eventId: 0, frames: 0 };
+    const shown = { ...newShown(), streamId: talk.streamId };
+    return this.#parts.door.events(this.principal, shown, after)?.ended ?? Promise.resolve();
+  }
+
+  #maybeTwice(sent: Sent): Promise<unknown> {
+    const random = this.#random;
+    if (random.chance(0.85)) return this.#send(sent);
+    this.#asked("twice_at_once");
+    return Promise.all([this.#send(sent), this.#wait(random.int(200)).then(() => this.#send(sent))]);
+  }
+
+  #words(marker = `m${this.#parts.nextMarker()}`): SimMessage {
+    return { role: "user", text: `${marker} ${this.principal} asks` };
+  }
+
+  #sent(
+    context: SimContext & { readonly model: string },
+    said: readonly SimMessage[],
+    more?: SimMessage,
+  ): Sent {
+    const random = this.#random;
+    const messages = more === undefined ? said : [...said, more];
+    const marker = Math.max(
+      ...JSON.stringify(messages)
+        .matchAll(/\bm(\d+)\b/g)
+        .map(([, number]) => Number(number)),
+    );
+    const { model, system, tools } = context;
+    const body = { model, system, tools, messages, marker, stream: random.chance(0.7) };
+    const json = written(body, random);
+    const isKeyed = random.chance(0.25);
+    const isUsed = isKeyed && this.#keys > 0 && random.chance(0.1);
+    if (isUsed) this.#asked("key_of_another");
+    const key = isKeyed ? `${this.#name} key ${isUsed ? random.int(this.#keys) : this.#keys++}` : undefined;
+    return { body, json, hash: hashOf(json), key };
+  }
+
+  /** Until it has the answer, is refused, or gives up. Returns the conversation as it is then. */
+  async #send(
+    sent: Sent,
+    first: { readonly saysRetry: boolean } = { saysRetry: false },
+  ): Promise<Talk | undefined> {
+    const random = this.#random;
+    const { door } = this.#parts;
+    let { saysRetry } = first;
+    let shown = newShown();
+    let exchange = this.#chat(sent, saysRetry, shown);
+    for (let tries = 0; tries < TRIES_MAX; tries++) {
+      const end: ResponseEnd = exchange === undefined ? { kind: "broken" } : await this.#read(exchange);
+      if (end.kind === "whole") return this.#keep(sent, shown);
+      if (end.kind === "error" && !PASSING.has(end.code)) return undefined;
+      if (!this.isCalm && random.chance(0.12)) {
+        this.#asked("given_up");
+        return undefined;
+      }
+      const isLong = !this.isCalm && exchange !== undefined && random.chance(0.1);
+      await this.#wait(
+        isLong ? MUCH_LATER_MS : random.chance(0.3) ? random.int(20) : 100 + random.int(LATER_MS_MAX),
+      );
+      const canResume =
+        sent.body.stream && shown.streamId !== "" && shown.finish === undefined && end.kind === "broken";
+      if (canResume && random.chance(0.4)) {
+        this.#asked("events");
+        exchange = door.events(this.principal, shown, shown.place);
+        continue;
+      }
+      if (exchange !== undefined) this.#asked(sent.key === undefined ? "retry" : "retry_keyed");
+      saysRetry = end.kind === "broken" && random.chance(0.4);
+      shown = newShown();
+      exchange = this.#chat(sent, saysRetry, shown);
+    }
+    return fail("F1", `${this.principal} has asked ${TRIES_MAX} times and has no answer`);
+  }
+
+  #chat(sent: Sent, saysRetry: boolean, shown: Shown): Exchange | undefined {
+    const { body, hash, key, json } = sent;
+    const asked: Asked = { principal: this.principal, body, hash, key, saysRetry };
+    return this.#parts.door.chat(asked, json, shown);
+  }
+
+  /** To its end, or to where this client loses its patience. */
+  #read(exchange: Exchange): Promise<ResponseEnd> {
+    const random = this.#random;
+    const { world } = this.#parts;
+    if (!this.isCalm && random.chance(0.25)) {
+      this.#asked("cut");
+      const leave = (): void => exchange.cut();
+      if (random.chance(0.4)) world.enqueue(random.int(30), leave);
+      else if (random.chance(0.5)) world.enqueue(random.int(3_000), leave);
+      else {
+        const frames = 1 + random.int(8);
+        exchange.onFrame = (count) => {
+          if (count === frames) world.enqueue(0, leave);
+        };
+      }
+    }
+    return exchange.ended;
+  }
+
+  #keep(sent: Sent, shown: Shown): Talk {
+    const { checks, answerOf } = this.#parts;
+    const ref = answerOf(shown) ?? fail("matching", "an answer is of no stream");
+    checks.whole(shown, ref);
+    const { text, calls: pending, streamId } = shown;
+    const { model, system, tools } = sent.body;
+    const messages = [...sent.body.messages, { role: "assistant", text, calls: pending } as const];
+    this.talk = { model, system, tools, messages, pending, streamId, last: sent };
+    return this.talk;
+  }
+
+  #asked(kind: string): void {
+    this.#parts.world.hit(`gateway.asked.${kind}`);
+    this.#parts.world.trace(this.principal, "does", kind);
+  }
+
+  #wait(delayMs: number): Promise<void> {
+    return new Promise((resolve) => this.#parts.world.enqueue(delayMs, resolve));
+  }
+}
+
+function newShown(): Shown {
+  return { streamId: "", fromEvent: 0, text: "", calls: [], finish: undefined, place: undefined };
+}
+
+function hashOf(json: unknown): string {
+  const slices = hashRequest(json);
+  for (;;) {
+    const { done, value } = slices.next();
+    if (done === true) return value;
+  }
+}

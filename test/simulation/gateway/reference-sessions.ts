@@ -1,0 +1,147 @@
+/**
+ * A session as the reference knows it: which states it may be in, by what clients have been shown of it and by the clocks.
+ *
+ *     generating -> parked     the answer ends with tool calls
+ *     generating -> finished   it ends without
+ *     parked     -> generating the results of all calls came
+ *     any of them -> gone      stopped, abandoned for the grace period, expired, evicted
+ */
+import { type Clock, type RefAnswer, type ReferenceLimits, SLACK_MS } from "./reference-answers.ts";
+import { canonical, type SimCall, type SimContext } from "./messages.ts";
+
+export type SessionState = "generating" | "parked" | "finished" | "gone";
+
+export interface SessionFacts {
+  readonly streamId: string;
+  readonly principal: string;
+  readonly conversationId: string;
+  readonly model: string;
+  readonly context: SimContext;
+  /** The provider may have refused its prompt. */
+  readonly mayBeRefused: () => boolean;
+}
+
+export class RefSession {
+  readonly facts: SessionFacts;
+  /** The answer under way, or the last one. */
+  last: RefAnswer;
+  /** What its client has seen, once an end was shown. */
+  history: string | undefined;
+  pending: readonly SimCall[] = [];
+  /** A process that died may have heard the user's words already. */
+  isResumed = false;
+  /** Those that may have begun to wait for tools after this one did: so many of them crowd it out. */
+  rivals = new Set<RefSession>();
+  /** Its principal's open streams may have been used up while it waited. */
+  mayBeCrowdedOut = false;
+  /** Something ended its turn, or may have. */
+  mayHaveEnded = false;
+  readonly #limits: ReferenceLimits;
+  #states = new Set<SessionState>(["generating"]);
+  readonly #readers = new Set<object>();
+  /** By the world's clock. */
+  #leftMs: number;
+  /** When it began to wait, by the machine's clock: not before the one, and not after the other. */
+  #waitsFromMs = 0;
+  #waitsSinceMs = 0;
+
+  constructor(facts: SessionFacts, first: RefAnswer, limits: ReferenceLimits, now: Clock) {
+    this.facts = facts;
+    this.last = first;
+    this.#limits = limits;
+    this.#leftMs = now.steadyMs;
+  }
+
+  /** Another answer of the turn is under way. */
+  goOn(answer: RefAnswer, now: Clock): void {
+    this.last = answer;
+    this.history = undefined;
+    this.pending = [];
+    this.isResumed = false;
+    this.#states = new Set(["generating"]);
+    this.#leftMs = now.steadyMs;
+  }
+
+  /** A results request may have reached it before the process died. */
+  mayHaveGoneOn(): void {
+    if (this.#states.has("parked")) this.#states.add("generating");
+  }
+
+  enter(reader: object): void {
+    this.#readers.add(reader);
+  }
+
+  leave(reader: object, now: Clock): void {
+    if (this.#readers.delete(reader) && this.#readers.size === 0) this.#leftMs = now.steadyMs;
+  }
+
+  killed(now: Clock): void {
+    this.#readers.clear();
+    this.#leftMs = now.steadyMs;
+    this.isResumed = true;
+  }
+
+  /** A reader of its last answer was shown the end. */
+  ended(how: "calls" | "completed" | "failed", calls: readonly SimCall[], text: string, now: Clock): void {
+    if (this.history !== undefined) return;
+    // The journal may have had the turn's end before the process died: then the answer is read from the log, and the session is over.
+    const isOver = how === "completed" && this.isResumed;
+    const gone: readonly SessionState[] = isOver || this.states(now).has("gone") ? ["gone"] : [];
+    if (how === "failed") {
+      this.#states = new Set(["gone"]);
+      return;
+    }
+    const { messages } = this.last.asked.body;
+    this.history = JSON.stringify(canonical([...messages, { role: "assistant", text, calls }]));
+    this.pending = calls;
+    this.#states = new Set([how === "calls" ? "parked" : "finished", ...gone]);
+    this.#waitsFromMs = this.last.begunMs;
+    this.#waitsSinceMs = now.wallMs;
+  }
+
+  /** A stop is on its way. */
+  stopping(): void {
+    this.mayHaveEnded = true;
+    this.#states.add("gone");
+  }
+
+  /** The gateway said that it stopped; what it was before, it may have been at its end. */
+  stopped(before: ReadonlySet<SessionState>): void {
+    const only = before.size === 1 ? [...before][0] : undefined;
+    if (only === "finished") this.#states = new Set(["finished", "gone"]);
+    else if (only === "parked") this.#states = new Set(["gone"]);
+    else this.#states = new Set(["gone", "finished"]);
+  }
+
+  /** Those that it may be in. */
+  states(now: Clock): ReadonlySet<SessionState> {
+    const states = new Set(this.#states);
+    const { graceMs, sessionTtlMs, parkedMax } = this.#limits;
+    if (states.has("generating") && this.#readers.size === 0) {
+      // It may have come to its pause since, and no client knows.
+      states.add("parked").add("finished");
+      if (now.steadyMs - this.#leftMs >= graceMs - SLACK_MS) states.add("gone");
+      if (this.facts.mayBeRefused()) states.add("gone");
+      // One that sleeps after a restart makes room first.
+      if (this.isResumed && this.mayBeCrowdedOut) states.add("gone");
+    }
+    if (states.has("parked") || states.has("finished")) {
+      if (now.wallMs - this.#waitsFromMs >= sessionTtlMs - SLACK_MS) states.add("gone");
+      const isKnown = this.history !== undefined;
+      if (isKnown && now.wallMs - this.#waitsSinceMs >= sessionTtlMs + SLACK_MS) {
+        states.delete("parked");
+        states.delete("finished");
+      }
+    }
+    const isCrowded = this.mayBeCrowdedOut || this.rivals.size >= parkedMax;
+    if (states.has("parked") && isCrowded) states.add("gone");
+    if (states.has("gone")) this.mayHaveEnded = true;
+    return states;
+  }
+
+  /** Whether it may hold an open stream. */
+  mayBeOpen(now: Clock): boolean {
+    const states = this.states(now);
+    return states.has("generating") || states.has("parked");
+  }
+}

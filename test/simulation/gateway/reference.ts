@@ -1,0 +1,383 @@
+/**
+ * What each request to the gateway must get, said in the fewest words: the table of the gateway's matching as a model without a gateway.
+ *
+ *     answer X     it is a retry: the answer that it got before, attached to or told again
+ *     results S    its results go into the turn of stream S, which waits for them
+ *     next C       another turn of conversation C
+ *     fresh        a stream of its own, with the whole history
+ *     refused E    an error with that code
+ *
+ * A request takes its time, and the world changes meanwhile. So it is judged again at each change until the gateway has decided; what it
+ * then gets must be one of the verdicts since the last request with the same body was decided, because those are taken one by one.
+ */
+import type { Answer } from "../../../src/gateway/http/index.ts";
+import type { FramePlace } from "../../../src/gateway/openai/index.ts";
+import {
+  type Asked,
+  type Clock,
+  type Possible,
+  RefAnswer,
+  type ReferenceLimits,
+  SLACK_MS,
+} from "./reference-answers.ts";
+import { RefSession } from "./reference-sessions.ts";
+import { canonical } from "./messages.ts";
+import { MODEL_IDS } from "./provider.ts";
+
+export type Verdict = string;
+
+/** A request on its way. */
+export interface Ticket {
+  readonly asked: Asked;
+  permitted: Set<Verdict>;
+}
+
+export interface ReferenceParts {
+  readonly limits: ReferenceLimits;
+  readonly now: () => Clock;
+  readonly life: () => number;
+  /** Whether the provider has refused a prompt of the conversation. */
+  readonly isRefused: (conversationId: string) => boolean;
+  /** Of a stream that was begun, by whom, for which conversation and in which life. */
+  readonly streamOf: (
+    streamId: string,
+  ) => { principal: string; conversationId: string; life: number } | undefined;
+}
+
+export class Reference {
+  readonly answers = new Map<string, RefAnswer>();
+  readonly sessions = new Map<string, RefSession>();
+  readonly #parts: ReferenceParts;
+  readonly #tickets = new Set<Ticket>();
+  /** Requests that died with their process: what became of them is not known. */
+  #ghosts: Asked[] = [];
+
+  constructor(parts: ReferenceParts) {
+    this.#parts = parts;
+  }
+
+  ask(asked: Asked): Ticket {
+    const ticket: Ticket = { asked, permitted: new Set(this.#judge(asked)) };
+    // The one before is decided first.
+    this.#tickets.add(ticket);
+    return ticket;
+  }
+
+  /** After each change: requests that are on their way may find it. */
+  changed(): void {
+    for (const { asked, permitted } of this.#tickets)
+      for (const verdict of this.#judge(asked)) permitted.add(verdict);
+  }
+
+  refused(ticket: Ticket, code: string): Verdict {
+    this.changed();
+    const verdict = `refused ${code}`;
+    this.#decided(ticket, verdict);
+    return verdict;
+  }
+
+  /** It came to nothing, and its client has left: of what it may have taken, nothing was told. */
+  left(ticket: Ticket): void {
+    const now = this.#parts.now();
+    this.#tickets.delete(ticket);
+    for (const answer of this.answers.values())
+      if (isEqual(answer.asked, ticket.asked)) answer.mayBeLost(now);
+    this.#nextOf(ticket);
+  }
+
+  /** The last answers of the streams whose earlier ones the request may be a retry of. */
+  laterThan(asked: Asked): readonly RefAnswer[] {
+    return [...this.answers.values()].flatMap((answer) => {
+      const last = this.sessions.get(answer.streamId)?.last;
+      return last !== undefined && last !== answer && isEqual(answer.asked, asked) ? [last] : [];
+    });
+  }
+
+  /** Returns what the request got. Throws when that is not what it must get. */
+  answered(ticket: Ticket, answer: Answer): { readonly verdict: Verdict; readonly ref: RefAnswer } {
+    this.changed();
+    const verdict = this.#verdictOf(ticket.asked, answer);
+    const isOneOf = ticket.permitted.has(verdict);
+    if (!isOneOf) this.#decided(ticket, verdict);
+    const ref = this.#apply(ticket.asked, answer, verdict);
+    this.#decided(ticket, verdict);
+    return { verdict, ref };
+  }
+
+  #decided(ticket: Ticket, verdict: Verdict): void {
+    this.#tickets.delete(ticket);
+    if (!ticket.permitted.has(verdict)) {
+      const permitted = [...ticket.permitted].join(" or ");
+      throw new Error(`a request got "${verdict}" instead of "${permitted}"`);
+    }
+    this.#nextOf(ticket);
+  }
+
+  /** Those of the same body wait for each other: only now the next one is looked at. */
+  #nextOf(ticket: Ticket): void {
+    for (const other of this.#tickets) {
+      const isNext =
+        other.asked.hash === ticket.asked.hash && other.asked.principal === ticket.asked.principal;
+      if (isNext) other.permitted = new Set();
+    }
+    this.changed();
+  }
+
+  #verdictOf({ principal }: Asked, { streamId, head: { fromEvent } }: Answer): Verdict {
+    const known = this.answers.get(idOf(streamId, fromEvent));
+    const stream = this.#parts.streamOf(streamId);
+    if (stream === undefined) throw new Error("an answer names a stream that was never begun");
+    if (stream.principal !== principal) throw new Error("a principal got the answer of another one");
+    if (known !== undefined) return `answer ${known.id}`;
+    if (this.sessions.has(streamId)) return `results ${streamId.slice(0, 8)}`;
+    if (fromEvent > 0) return "the middle of an unknown turn";
+    if (stream.life < this.#parts.life()) return "ghost";
+    const isKnown = [...this.sessions.values()].some(
+      ({ facts }) => facts.conversationId === stream.conversationId,
+    );
+    return isKnown ? `next ${stream.conversationId.slice(0, 8)}` : "fresh";
+  }
+
+  /** What it got has happened. */
+  #apply(asked: Asked, { streamId, head: { fromEvent } }: Answer, verdict: Verdict): RefAnswer {
+    const { limits, life } = this.#parts;
+    const now = this.#parts.now();
+    const known = this.answers.get(idOf(streamId, fromEvent));
+    if (known !== undefined) {
+      const isTaken = asked.key === undefined && !(known.isContinued && known.isOpen);
+      if (isTaken) known.take(now);
+      return known;
+    }
+    const answer = new RefAnswer(asked, { streamId, fromEvent, life: life() }, limits, now);
+    this.answers.set(idOf(streamId, fromEvent), answer);
+    const isGhost = (ghost: Asked): boolean => isEqual(ghost, asked) && ghost.key === asked.key;
+    if (this.#ghosts.some(isGhost)) answer.doubtRetried();
+    this.#ghosts = this.#ghosts.filter((ghost) => !isGhost(ghost));
+    const before = this.sessions.get(streamId);
+    if (before !== undefined) before.goOn(answer, now);
+    const conversationId = this.#parts.streamOf(streamId)?.conversationId ?? "";
+    const { model, system, tools } = asked.body;
+    const session =
+      before ??
+      new RefSession(
+        {
+          streamId,
+          principal: asked.principal,
+          conversationId,
+          model,
+          context: { system, tools },
+          mayBeRefused: () => this.#parts.isRefused(conversationId),
+        },
+        answer,
+        limits,
+        now,
+      );
+    this.sessions.set(streamId, session);
+    if (verdict === "ghost") answer.take(now);
+    this.#crowd(session, now);
+    return answer;
+  }
+
+  /** Another session is open: it may crowd out those that wait. */
+  #crowd(session: RefSession, now: Clock): void {
+    const own = [...this.sessions.values()].filter(
+      (other) => other !== session && other.facts.principal === session.facts.principal,
+    );
+    session.rivals = new Set(own.filter((other) => other.states(now).has("generating")));
+    for (const other of own) other.rivals.add(session);
+    const open = own.filter((other) => other.mayBeOpen(now)).length;
+    if (open + 1 + this.#underWay(session.facts.principal) <= this.#parts.limits.openStreamsMax) return;
+    for (const other of own) other.mayBeCrowdedOut = true;
+  }
+
+  #underWay(principal: string): number {
+    return [...this.#tickets].filter(({ asked }) => asked.principal === principal).length;
+  }
+
+  /** What `GET /v1/streams/{id}/events` must get. */
+  judgeEvents(principal: string, streamId: string, after: FramePlace | undefined): readonly Verdict[] {
+    const now = this.#parts.now();
+    const session = this.sessions.get(streamId);
+    if (session?.facts.principal !== principal) return [NOT_FOUND];
+    const { last } = session;
+    const isOther = after !== undefined && after.answer !== last.fromEvent;
+    const sure = isOther ? OTHER_ANSWER : `answer ${last.id}`;
+    const isGoingOn = [...this.#tickets].some(({ asked }) => this.#bringsResults(asked, session));
+    const isGone = session.states(now).has("gone") || this.#isLogDoubtful(last);
+    if (!isGone && !isGoingOn && !session.isResumed) return [sure];
+    // Its log says which answer is the latest, or is gone as well.
+    const own = [...this.answers.values()].filter((answer) => answer.streamId === streamId);
+    return [sure, OTHER_ANSWER, NOT_FOUND, STREAM_GONE, ...own.map(({ id }) => `answer ${id}`)];
+  }
+
+  /** The process is dead. Returns the requests that died with it. */
+  killed(): readonly Asked[] {
+    const now = this.#parts.now();
+    const lost = [...this.#tickets].map(({ asked }) => asked);
+    this.#tickets.clear();
+    for (const answer of this.answers.values()) {
+      answer.killed(
+        now,
+        lost.some((asked) => isEqual(asked, answer.asked)),
+      );
+    }
+    for (const session of this.sessions.values()) {
+      session.killed(now);
+      if (lost.some((asked) => this.#bringsResults(asked, session))) session.mayHaveGoneOn();
+    }
+    this.#ghosts.push(...lost);
+    this.changed();
+    return lost;
+  }
+
+  #judge(asked: Asked): readonly Verdict[] {
+    if (!MODEL_IDS.some((id) => id === asked.body.model)) return ["refused model_not_found"];
+    const verdicts = new Set<Verdict>();
+    for (const verdict of asked.key === undefined ? this.#ofBody(asked) : this.#ofKey(asked)) {
+      if (verdict !== "none") verdicts.add(verdict);
+      else for (const begun of this.#begin(asked)) verdicts.add(begun);
+    }
+    const isGhost = (ghost: Asked): boolean => ghost.principal === asked.principal && ghost.key === asked.key;
+    const ghosts = this.#ghosts.filter(isGhost);
+    if (ghosts.some(({ hash }) => hash === asked.hash)) verdicts.add("ghost");
+    if (asked.key !== undefined && ghosts.some(({ hash }) => hash !== asked.hash)) verdicts.add(KEY_REUSED);
+    return [...verdicts];
+  }
+
+  #ofKey(asked: Asked): readonly Verdict[] {
+    const { wallMs } = this.#parts.now();
+    const { idempotencyTtlMs } = this.#parts.limits;
+    const answer = [...this.answers.values()].findLast(
+      (one) => one.asked.key === asked.key && one.asked.principal === asked.principal,
+    );
+    if (answer === undefined || answer.removed === "yes") return ["none"];
+    const ageMs = wallMs - answer.begunMs;
+    if (ageMs >= idempotencyTtlMs + SLACK_MS) return ["none"];
+    const isDoubtful =
+      answer.removed === "maybe" || this.#mayBeRemoved(answer) || ageMs >= idempotencyTtlMs - SLACK_MS;
+    if (answer.asked.hash !== asked.hash) return isDoubtful ? [KEY_REUSED, "none"] : [KEY_REUSED];
+    return isDoubtful || this.#isLogDoubtful(answer)
+      ? [`answer ${answer.id}`, "none"]
+      : [`answer ${answer.id}`];
+  }
+
+  /** The rules of retries without a key, in each world that is possible. */
+  #ofBody(asked: Asked): readonly Verdict[] {
+    const { wallMs } = this.#parts.now();
+    const answers = [...this.answers.values()].filter((answer) => isEqual(asked, answer.asked));
+    let worlds: readonly (readonly Seen[])[] = [[]];
+    for (const answer of answers) {
+      const possible = answer.possible(wallMs, this.#mayBeRemoved(answer));
+      worlds = possible.flatMap(({ delivery, isRetried }) =>
+        delivery === "none" ? worlds : worlds.map((world) => world.concat({ answer, delivery, isRetried })),
+      );
+    }
+    return [...new Set(worlds.flatMap((world) => retryIn(world, asked)))];
+  }
+
+  #begin(asked: Asked): readonly Verdict[] {
+    const now = this.#parts.now();
+    const fresh = this.#isFull(asked.principal, now) ? ["fresh", TOO_MANY] : ["fresh"];
+    const session = [...this.sessions.values()].findLast((one) => this.#continues(asked, one));
+    if (session === undefined) return fresh;
+    const { streamId, conversationId } = session.facts;
+    const isResults = tailOf(asked).results.length > 0;
+    const [state, verdict] = isResults
+      ? (["parked", `results ${streamId.slice(0, 8)}`] as const)
+      : (["finished", `next ${conversationId.slice(0, 8)}`] as const);
+    const states = session.states(now);
+    if (!states.has(state)) return fresh;
+    // It went on with just this request, or did not: the answer is the same.
+    const isRepeated = this.#ghosts.some((ghost) => isEqual(ghost, asked) && ghost.key === asked.key);
+    const isSure = [...states].every((one) => one === state || (isRepeated && one === "generating"));
+    // A process that died may have heard the words: they are not said twice.
+    const isDoubtful = isResults && session.isResumed && tailOf(asked).said > 0;
+    if (isSure && !isDoubtful) return isResults || fresh.length === 1 ? [verdict] : [verdict, TOO_MANY];
+    return [verdict, ...fresh];
+  }
+
+  /** Whether the request is what the session waits for. */
+  #continues(asked: Asked, session: RefSession): boolean {
+    const { facts, history, last } = session;
+    const { body, principal } = asked;
+    if (facts.principal !== principal || facts.model !== body.model || history === undefined) return false;
+    const { system, tools } = facts.context;
+    if (system !== body.system || JSON.stringify(tools) !== JSON.stringify(body.tools)) return false;
+    const { seen, results, said } = tailOf(asked);
+    if (JSON.stringify(canonical(seen)) !== history || last.hasFailed) return false;
+    if (results.length === 0) return said > 0 && session.pending.length === 0;
+    const ids = new Set(results);
+    return (
+      ids.size === results.length &&
+      results.length === session.pending.length &&
+      session.pending.every(({ id }) => ids.has(id))
+    );
+  }
+
+  #bringsResults(asked: Asked, session: RefSession): boolean {
+    return tailOf(asked).results.length > 0 && this.#continues(asked, session);
+  }
+
+  /** Its session may have been stopped, and its rows with it. */
+  #mayBeRemoved(answer: RefAnswer): boolean {
+    const session = this.sessions.get(answer.streamId);
+    if (session?.last !== answer || answer.whole?.finish === "stop") return false;
+    return session.states(this.#parts.now()).has("gone");
+  }
+
+  #isLogDoubtful(answer: RefAnswer): boolean {
+    return this.#parts.now().wallMs - answer.begunMs >= this.#parts.limits.retentionMs - SLACK_MS;
+  }
+
+  #isFull(principal: string, now: Clock): boolean {
+    const open = [...this.sessions.values()].filter(
+      (session) => session.facts.principal === principal && session.mayBeOpen(now),
+    );
+    return open.length + this.#underWay(principal) >= this.#parts.limits.openStreamsMax;
+  }
+}
+
+const KEY_REUSED = "refused idempotency_key_reused";
+const OTHER_ANSWER = "refused other_answer";
+const NOT_FOUND = "refused not_found";
+const STREAM_GONE = "refused stream_gone";
+const TOO_MANY = "refused open_streams_limit";
+
+function idOf(streamId: string, fromEvent: number): string {
+  return `${streamId} ${fromEvent}`;
+}
+
+function isEqual(a: Asked, b: Asked): boolean {
+  return a.hash === b.hash && a.principal === b.principal;
+}
+
+/** An earlier answer in one possible world. */
+interface Seen extends Possible {
+  readonly answer: RefAnswer;
+}
+
+function retryIn(world: readonly Seen[], { saysRetry }: Asked): readonly Verdict[] {
+  const own = world.filter(({ answer }) => answer.asked.key === undefined);
+  const lost = own.filter(({ delivery }) => delivery === "lost");
+  // Each of them goes to one retry; which of them is nobody's to know after a restart.
+  if (lost.length > 0) return lost.map(({ answer }) => `answer ${answer.id}`);
+  const joined = world.find(({ delivery, answer }) => delivery === "open" && answer.isContinued);
+  const doubtful = own.filter(
+    ({ delivery, isRetried }) =>
+      !isRetried && (delivery === "open" || delivery === "flushed" || delivery === "closed"),
+  );
+  const counted = saysRetry && doubtful.length === 1 ? doubtful[0] : undefined;
+  const found = joined ?? counted;
+  return [found === undefined ? "none" : `answer ${found.answer.id}`];
+}
+
+/** What a request says behind the last answer that it has. */
+function tailOf({ body: { messages } }: Asked) {
+  const from = messages.findLastIndex(({ role }) => role === "assistant") + 1;
+  const tail = messages.slice(from);
+  return {
+    seen: messages.slice(0, from),
+    results: tail.flatMap((message) => (message.role === "tool" ? [message.id] : [])),
+    said: tail.filter(({ role }) => role === "user").length,
+  };
+}

@@ -1,0 +1,196 @@
+/**
+ * One seed of the gateway: clients of two principals ask for some simulated hours, everything goes wrong, then nothing does any more, and
+ * each client must get its answer.
+ *
+ * What runs is production from `Gateway.chat` down: sessions, retries, the client within the process, server, agent, log and tables. The HTTP
+ * layer, the database and the provider are the world's.
+ */
+import { fail } from "../log-checks.ts";
+import type { SeedResult } from "../scenario.ts";
+import { type Random, World, WorldFailure } from "../world/index.ts";
+import { Account } from "./account.ts";
+import { AnswerChecks } from "./answer-checks.ts";
+import { FrontDoor } from "./front-door.ts";
+import { GatewayNode } from "./gateway-node.ts";
+import { OpenAiClient, type Talk } from "./openai-client.ts";
+import { Provider } from "./provider.ts";
+import { Reference } from "./reference.ts";
+import type { Clock, ReferenceLimits } from "./reference-answers.ts";
+
+const MINUTE_MS = 60_000;
+const SLOW_MS = 20 * MINUTE_MS;
+/** How long a client thinks before it asks again, at most. */
+const PACE_MS = 3_000;
+const SLOW_PACE_MS = 4 * MINUTE_MS;
+const CALM_MS_MAX = 60 * MINUTE_MS;
+const CALM_STEPS_MAX = 200_000;
+
+/** Rejects with `WorldFailure` when the gateway does what it must not. */
+export async function runGatewaySeed(seed: number, print?: (line: string) => void): Promise<SeedResult> {
+  const world = new World(seed, { print });
+  const scenario = new GatewayScenario(world);
+  try {
+    await scenario.run();
+  } catch (cause) {
+    throw cause instanceof WorldFailure ? cause : new WorldFailure(world, cause);
+  }
+  const { steps, nowMs: simulatedMs, traceHash, counters } = world;
+  return { steps, simulatedMs, traceHash, hits: counters.toJSON() };
+}
+
+class GatewayScenario {
+  readonly #world: World;
+  readonly #random: Random;
+  readonly #node: GatewayNode;
+  readonly #provider: Provider;
+  readonly #reference: Reference;
+  readonly #clients: readonly OpenAiClient[];
+  /** Few things happen in a long time, so that the clocks of sessions run out. */
+  readonly #isSlow: boolean;
+  #isCalm = false;
+
+  constructor(world: World) {
+    this.#world = world;
+    this.#random = world.random.fork("gateway scenario");
+    const limits = limitsOf(this.#random);
+    // Most are quick: another seed shows more than another minute.
+    this.#isSlow = this.#random.chance(0.2);
+    const now = (): Clock => ({ wallMs: this.#node.process.env.now(), steadyMs: world.nowMs });
+    const life = (): number => this.#node.life;
+    this.#provider = new Provider(world);
+    this.#node = new GatewayNode({
+      world,
+      provider: this.#provider,
+      limits: { ...limits, parkedBytesMax: 1024 ** 3, turnStepsMax: 190 },
+      retentionMs: limits.retentionMs,
+    });
+    const { streams } = this.#node;
+    const isRefused = (conversationId: string): boolean =>
+      this.#provider.calls.some(
+        ({ call, isRefused: refused }) => refused && call.conversationId === conversationId,
+      );
+    this.#reference = new Reference({
+      isRefused,
+      limits,
+      now,
+      life,
+      streamOf: (streamId) => streams.get(streamId),
+    });
+    const account = new Account(() => world.nowMs);
+    this.#provider.onCall = (call) => this.#watched(() => account.check(call));
+    const checks = new AnswerChecks({ world, provider: this.#provider, streams, now, life });
+    const door = new FrontDoor({
+      world,
+      node: this.#node,
+      reference: this.#reference,
+      account,
+      checks,
+      limits,
+      now,
+    });
+    door.onAsk = () => this.#killSoon();
+    let markers = 0;
+    const talks = (): readonly (readonly [string, Talk])[] =>
+      this.#clients.flatMap(({ principal, talk }) =>
+        talk === undefined ? [] : [[principal, talk] as const],
+      );
+    const parts = {
+      world,
+      door,
+      checks,
+      answerOf: ({ streamId, fromEvent }: { streamId: string; fromEvent: number }) =>
+        this.#reference.answers.get(`${streamId} ${fromEvent}`),
+      nextMarker: () => ++markers,
+      talks,
+      paceMs: this.#isSlow ? SLOW_PACE_MS : PACE_MS,
+    };
+    this.#clients = ["ada", "ada", "bob"].map(
+      (principal, at) => new OpenAiClient(principal, `${principal} ${at}`, parts),
+    );
+  }
+
+  async run(): Promise<void> {
+    const world = this.#world;
+    this.#node.boot();
+    for (const client of this.#clients) this.#begin(client.live());
+    this.#nextFault();
+    await world.run({ untilMs: this.#isSlow ? SLOW_MS : 5_000 + this.#random.int(25_000) });
+    this.#isCalm = true;
+    this.#provider.isCalm = true;
+    for (const client of this.#clients) client.isCalm = true;
+    await this.#settle();
+    for (const client of this.#clients) this.#begin(client.lastWord());
+    await this.#settle();
+  }
+
+  async #settle(): Promise<void> {
+    const { reason } = await this.#world.run({
+      untilMs: this.#world.nowMs + CALM_MS_MAX,
+      stepsMax: CALM_STEPS_MAX,
+      stop: () => this.#clients.every(({ isIdle }) => isIdle),
+    });
+    if (reason !== "stopped" && !this.#clients.every(({ isIdle }) => isIdle))
+      fail("F1", "a client waits for ever, though nothing goes wrong any more");
+  }
+
+  #begin(work: Promise<unknown>): void {
+    work.catch((cause: unknown) => this.#world.fail(cause));
+  }
+
+  #watched(check: () => void): void {
+    try {
+      check();
+    } catch (violation) {
+      this.#world.fail(violation);
+    }
+  }
+
+  /** Some requests are the last thing that a process hears. */
+  #killSoon(): void {
+    if (this.#isCalm || !this.#random.chance(0.05)) return;
+    this.#node.process.crashAtEffect(1 + this.#random.int(25));
+  }
+
+  #nextFault(): void {
+    this.#world.enqueue(this.#random.int(this.#isSlow ? SLOW_MS / 3 : 12_000), () => {
+      if (this.#isCalm) return;
+      this.#fault();
+      this.#nextFault();
+    });
+  }
+
+  #fault(): void {
+    const random = this.#random;
+    const { process } = this.#node;
+    switch (random.int(6)) {
+      case 0:
+        process.crash();
+        return;
+      case 1:
+      case 2:
+      case 3:
+        process.crashAtEffect(1 + random.int(60));
+        return;
+      case 4:
+        if (random.chance(0.5))
+          process.jumpClock(random.pick([30_000, 70_000, 11 * MINUTE_MS, 3 * 60 * MINUTE_MS]));
+        return;
+      default:
+        this.#world.hit("gateway.fault.closed");
+        this.#begin(this.#node.close());
+    }
+  }
+}
+
+/** Most worlds have room; some are crowded. */
+function limitsOf(random: Random): ReferenceLimits {
+  const isCrowded = random.chance(0.3);
+  return {
+    graceMs: 60_000,
+    sessionTtlMs: 10 * MINUTE_MS,
+    idempotencyTtlMs: 60 * MINUTE_MS,
+    retentionMs: 30 * MINUTE_MS,
+    parkedMax: isCrowded ? 1 + random.int(2) : 1_000,
+    openStreamsMax: isCrowded && random.chance(0.5) ? 2 : 1_000,
+  };
+}
