@@ -12,6 +12,7 @@ import {
   type InteractionUpdate,
   type InteractionUpdateSchema,
 } from "../protocol/messages.ts";
+import { decodeChatMessage, textOf } from "../protocol/chat-message.ts";
 
 export type ClientMessage = NonNullable<MessageInitShape<typeof AgentClientMessageSchema>["message"]>;
 export type ServerMessage = NonNullable<MessageInitShape<typeof AgentServerMessageSchema>["message"]>;
@@ -45,6 +46,16 @@ export function decodeClient(body: Uint8Array): AgentClientMessage {
 /** Throws for bytes that are no message. */
 export function decodeServer(body: Uint8Array): AgentServerMessage {
   return fromBinary(AgentServerMessageSchema, body);
+}
+
+/** The words of an assistant message; undefined for bytes that are none: the model's next call will complain of them. */
+export function spokenIn(bytes: Uint8Array): string | undefined {
+  try {
+    const message = decodeChatMessage(bytes);
+    return message.role === "assistant" ? textOf(message) : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 /** What is told of the turn's course; `case` is undefined for every other message. */

@@ -80,7 +80,7 @@ export function partsBetween(
   const update = heard === undefined ? undefined : updateOf(heard);
   for (const [at, part] of after.parts.entries()) {
     const known = at < held ? before.parts[at] : undefined;
-    if (part !== known) parts.push(...news(after.parts, at, known, update));
+    if (part !== known) parts.push(...news(part, after.parts.slice(0, at), known, update));
   }
   if (after.summary !== undefined && after.summary !== before.summary)
     parts.push({ kind: "summary", text: after.summary });
@@ -137,15 +137,14 @@ function retract(view: TurnView, held: number): Retract {
 type Heard = ReturnType<typeof updateOf> | undefined;
 
 function news(
-  parts: readonly ViewPart[],
-  at: number,
+  part: ViewPart,
+  earlier: readonly ViewPart[],
   known: ViewPart | undefined,
   heard: Heard,
 ): readonly TurnPart[] {
-  const part = parts[at];
-  switch (part?.kind) {
+  switch (part.kind) {
     case "text": {
-      const isFollowing = known === undefined && parts.slice(0, at).some(({ kind }) => kind === "text");
+      const isFollowing = known === undefined && earlier.some(({ kind }) => kind === "text");
       return grown(part, isFollowing ? PARAGRAPH : "", known, heard);
     }
     case "thinking":
@@ -154,8 +153,6 @@ function news(
       return [part];
     case "tool":
       return toolNews(part, known?.kind === "tool" ? known : undefined, heard);
-    case undefined:
-      return [];
   }
 }
 

@@ -31,6 +31,11 @@ export function sumOf(all: readonly (Usage | undefined)[]): Usage {
   return mapped((name) => fitting(all.reduce((total, usage) => total + (usage?.[name] ?? 0), 0)));
 }
 
+/** Whether anything was counted. */
+export function isCounted(usage: Usage): boolean {
+  return Object.values(usage).some((tokens) => tokens > 0);
+}
+
 function mapped(tokens: (name: keyof Usage) => number): Usage {
   return {
     inputTokens: tokens("inputTokens"),

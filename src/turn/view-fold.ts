@@ -8,7 +8,6 @@
  */
 import { fromBinary } from "@bufbuild/protobuf";
 import { hexOf } from "../protocol/blob-id.ts";
-import { decodeChatMessage, textOf as wordsOf } from "../protocol/chat-message.ts";
 import {
   type AgentServerMessage,
   BlobKind,
@@ -25,7 +24,9 @@ import {
 } from "../protocol/messages.ts";
 import { blobIn } from "./content.ts";
 import { addOutput, addProgress, putCall, writeCall } from "./tool-view.ts";
-import type { EndView, TurnView, UsageView, UserMessageView, ViewPart } from "./view.ts";
+import type { EndView, TurnView, UserMessageView, ViewPart } from "./view.ts";
+import { cleanUsage, isCounted, sumOf } from "./usage.ts";
+import { spokenIn } from "./messages.ts";
 
 export function reduce(view: TurnView, eventId: number, { message }: AgentServerMessage): TurnView {
   const next = { ...view, eventId };
@@ -150,7 +151,7 @@ function begun(view: TurnView, step: number, model: string): TurnView {
 function completed(view: TurnView, usage: StepUsage | undefined): TurnView {
   // Such a step is never run again, so nothing can roll it back.
   const next = { ...withUnspoken(view), mark: undefined };
-  return usage === undefined ? next : { ...next, usage: sum(view.usage, usage) };
+  return usage === undefined ? next : { ...next, usage: sumOf([view.usage, usage]) };
 }
 
 /** Forgets what came after the event, if it was kept: nothing older than the step is ever rolled back. */
@@ -196,18 +197,8 @@ function kept(view: TurnView, { message }: KvServerMessage): TurnView {
  */
 export function heardAnswer(view: TurnView, bytes: Uint8Array): TurnView {
   if (view.hasSpoken) return { ...view, hasSpoken: false };
-  const text = answerOf(bytes);
+  const text = spokenIn(bytes) ?? "";
   return text === "" ? view : { ...view, unspoken: text };
-}
-
-/** An answer that is not readable is for the model's next call to complain about, not for the view. */
-function answerOf(bytes: Uint8Array): string {
-  try {
-    const message = decodeChatMessage(bytes);
-    return message.role === "assistant" ? wordsOf(message) : "";
-  } catch {
-    return "";
-  }
 }
 
 /** What was never streamed is shown when nothing more can come. */
@@ -231,11 +222,15 @@ function todoOf(blobId: string, { blobData }: SetBlobArgs): TurnView["knownTodos
 }
 
 function ended(view: TurnView, update: TurnEndedUpdate): TurnView {
-  const { inputTokens, outputTokens, cacheReadTokens, cacheWriteTokens, reasoningTokens } = update;
-  const total = { inputTokens, outputTokens, cacheReadTokens, cacheWriteTokens, reasoningTokens };
-  const isTold = Object.values(total).some((tokens) => tokens > 0);
+  const total = cleanUsage(update);
   const last = withUnspoken(view);
-  return { ...last, usage: isTold ? total : view.usage, end: endOf(update), queries: [], mark: undefined };
+  return {
+    ...last,
+    usage: isCounted(total) ? total : view.usage,
+    end: endOf(update),
+    queries: [],
+    mark: undefined,
+  };
 }
 
 function endOf({ reason, failure }: TurnEndedUpdate): EndView {
@@ -243,14 +238,4 @@ function endOf({ reason, failure }: TurnEndedUpdate): EndView {
   if (reason !== TurnEndReason.FAILED) return { reason: "completed", failure: undefined };
   const { kind = 0, message = "", providerStatus = 0, retryAfterMs } = failure ?? {};
   return { reason: "failed", failure: { kind, message, providerStatus, retryAfterMs } };
-}
-
-function sum(a: UsageView, b: StepUsage): UsageView {
-  return {
-    inputTokens: a.inputTokens + b.inputTokens,
-    outputTokens: a.outputTokens + b.outputTokens,
-    cacheReadTokens: a.cacheReadTokens + b.cacheReadTokens,
-    cacheWriteTokens: a.cacheWriteTokens + b.cacheWriteTokens,
-    reasoningTokens: a.reasoningTokens + b.reasoningTokens,
-  };
 }

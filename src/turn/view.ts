@@ -9,6 +9,7 @@
  */
 import type { HoldfastError } from "../protocol/errors.ts";
 import type { FailureKind, InteractionQuery, TodoStatus } from "../protocol/messages.ts";
+import { NO_USAGE, type Usage } from "./usage.ts";
 
 export interface TextView {
   readonly kind: "text";
@@ -61,14 +62,6 @@ export interface ToolView {
 
 export type ViewPart = TextView | ThinkingView | UserView | ToolView;
 
-export interface UsageView {
-  readonly inputTokens: number;
-  readonly outputTokens: number;
-  readonly cacheReadTokens: number;
-  readonly cacheWriteTokens: number;
-  readonly reasoningTokens: number;
-}
-
 export interface TodoView {
   readonly id: string;
   readonly text: string;
@@ -104,7 +97,7 @@ export interface TurnEnd {
   readonly failure: FailureView | undefined;
   /** Why it is lost or was left, when there is a reason. */
   readonly error: HoldfastError | undefined;
-  readonly usage: UsageView;
+  readonly usage: Usage;
   /** What the agent said last. */
   readonly text: string;
 }
@@ -142,7 +135,7 @@ export interface TurnView {
   readonly userMessages: readonly UserMessageView[];
   readonly parts: readonly ViewPart[];
   /** Of the completed steps; of the turn once it has ended. */
-  readonly usage: UsageView;
+  readonly usage: Usage;
   /** Tokens generated, as the server counted them aloud. */
   readonly tokens: number;
   readonly todos: readonly ListedTodo[];
@@ -168,14 +161,6 @@ export interface TurnView {
   /** The view as the step under way began, for a roll-back; undefined between steps. */
   readonly mark: TurnView | undefined;
 }
-
-const NO_USAGE: UsageView = {
-  inputTokens: 0,
-  outputTokens: 0,
-  cacheReadTokens: 0,
-  cacheWriteTokens: 0,
-  reasoningTokens: 0,
-};
 
 export const EMPTY_VIEW: TurnView = {
   eventId: 0,

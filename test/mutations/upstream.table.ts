@@ -174,11 +174,11 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "the thoughts of two attempts are compared, and part a stream that has shown no text",
-    file: "test/gateway/openai/rollback.test.ts",
+    file: "test/turn/rollback.test.ts",
     test: "thoughts are not compared",
     patches: [
       {
-        file: "src/gateway/openai/projection.ts",
+        file: "src/turn/answer.ts",
         from: 'if (state.isDiverged || state.owed !== "") return [next, []];',
         to: 'if (state.isDiverged || state.shown.reasoning !== "") return diverged(next);',
       },

@@ -27,11 +27,11 @@ import {
   type TurnInput,
 } from "./run-request.ts";
 import { offeredNames } from "./offered-tools.ts";
-import { answerIn } from "./subagent-view.ts";
 import type { QueryAnswer } from "./turn-queries.ts";
 import { EMPTY_VIEW, type TurnEnd, type TurnView } from "../../turn/view.ts";
 import { Turn, type TurnKeeper } from "./turn.ts";
 import { hexOf } from "../../protocol/blob-id.ts";
+import { spokenIn } from "../../turn/messages.ts";
 
 /** Resolves with the answer, or with undefined when somebody will call `Turn.answer`. */
 export type OnQuery = (query: InteractionQuery, turn: Turn) => Promise<QueryAnswer | undefined>;
@@ -105,7 +105,7 @@ export class Conversation {
     const { blobs } = this.#context;
     for await (const id of newestIds(messageIds(this.state), pagesOf(blobs))) {
       const bytes = await blobs.get(hexOf(id));
-      const text = bytes === undefined ? undefined : answerIn(bytes);
+      const text = bytes === undefined ? undefined : spokenIn(bytes);
       if (text !== undefined && text !== "") return text;
     }
     return "";

@@ -61,10 +61,10 @@ export {
   type ToolView,
   type TurnEnd,
   type TurnView,
-  type UsageView,
   type UserMessageView,
   type UserView,
   type ViewPart,
 } from "../../turn/view.ts";
+export type { Usage as UsageView } from "../../turn/usage.ts";
 export { Turn, type TurnListener } from "./turn.ts";
 export type { Retract, SettledPart, TurnPart } from "../../turn/parts.ts";

@@ -1,7 +1,6 @@
 /**
  * What a parent sees of a subagent: a line per step and tool call, and how it ended.
  */
-import { decodeChatMessage, textOf } from "../../protocol/chat-message.ts";
 import { type AgentServerMessage, FailureKind } from "../../protocol/messages.ts";
 import type { Conversation } from "./conversation.ts";
 import { textIn } from "../../turn/content.ts";
@@ -40,14 +39,4 @@ export async function childEnd(
       : undefined;
   const text = await conversation.lastAnswer();
   return { reason, failure, error: undefined, usage: EMPTY_VIEW.usage, text };
-}
-
-/** The words of an assistant message; empty when it is none, or cannot be read. */
-export function answerIn(bytes: Uint8Array): string | undefined {
-  try {
-    const message = decodeChatMessage(bytes);
-    return message.role === "assistant" ? textOf(message) : undefined;
-  } catch {
-    return undefined;
-  }
 }

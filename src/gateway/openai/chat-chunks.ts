@@ -6,7 +6,9 @@
  * clients raise, and without `[DONE]`.
  */
 import { hash } from "node:crypto";
-import { type AnswerCall, type AnswerDelta, type AnswerUsage, endError, type Finish } from "./answer.ts";
+import type { AnswerCall, AnswerDelta, Finish } from "../../turn/answer-delta.ts";
+import type { Usage } from "../../turn/usage.ts";
+import { endError } from "./answer.ts";
 import { chatUsage } from "./chat-usage.ts";
 import { type Frame, framePlaceId, type FramePlace } from "./frames.ts";
 import { errorBody, type GatewayError } from "./gateway-error.ts";
@@ -125,7 +127,7 @@ export class ChatChunks {
     }
   }
 
-  #finish(reason: Finish, usage: AnswerUsage): readonly string[] {
+  #finish(reason: Finish, usage: Usage): readonly string[] {
     this.#end = "finish";
     const last = this.#chunk({}, reason);
     const used = this.#options.includeUsage ? chatUsage(usage) : undefined;

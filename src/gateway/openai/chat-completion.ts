@@ -4,14 +4,9 @@
  * Nothing was shown while it was collected, so a step that began anew and said something else is no trouble: the end of the
  * answer has all of its words.
  */
-import {
-  type AnswerCall,
-  type AnswerDelta,
-  type AnswerUsage,
-  endError,
-  type Finish,
-  type Said,
-} from "./answer.ts";
+import type { AnswerCall, AnswerDelta, Finish, Said } from "../../turn/answer-delta.ts";
+import type { Usage } from "../../turn/usage.ts";
+import { endError } from "./answer.ts";
 import type { ChatHead } from "./chat-chunks.ts";
 import { chatUsage, type ChatUsage } from "./chat-usage.ts";
 import { GatewayError } from "./gateway-error.ts";
@@ -45,7 +40,7 @@ export interface ChatChoice {
 interface Whole {
   readonly finish: Finish;
   readonly calls: readonly AnswerCall[];
-  readonly usage: AnswerUsage;
+  readonly usage: Usage;
 }
 
 export class AnswerCollector {

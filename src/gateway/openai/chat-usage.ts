@@ -3,7 +3,7 @@
  *
  * What the provider did not say is absent. No call costs nothing, so counts that are all zero were never told.
  */
-import type { AnswerUsage } from "./answer.ts";
+import type { Usage } from "../../turn/usage.ts";
 
 export interface ChatUsage {
   readonly prompt_tokens: number;
@@ -13,7 +13,7 @@ export interface ChatUsage {
   readonly completion_tokens_details?: { readonly reasoning_tokens: number };
 }
 
-export function chatUsage(usage: AnswerUsage): ChatUsage | undefined {
+export function chatUsage(usage: Usage): ChatUsage | undefined {
   const { cacheReadTokens: cached, reasoningTokens: reasoning } = usage;
   const prompt = usage.inputTokens + cached + usage.cacheWriteTokens;
   if (prompt + usage.outputTokens === 0) return undefined;

@@ -1,13 +1,9 @@
 /** OpenAI's shapes, without I/O: requests in, answers and errors out, and the lineage between them. */
-export {
-  type AnswerCall,
-  type AnswerDelta,
-  answerLine,
-  type AnswerUsage,
-  endError,
-  type Finish,
-  type Said,
-} from "./answer.ts";
+export { answerLine, endError } from "./answer.ts";
+export type { AnswerCall, AnswerDelta, Finish, Said } from "../../turn/answer-delta.ts";
+export { type AnswerState, initAnswer, neededBlob, project } from "../../turn/answer.ts";
+export { type AnswerEvent, projectRange, withoutRolledBack } from "../../turn/rollback.ts";
+export type { Usage as AnswerUsage } from "../../turn/usage.ts";
 export { ChatChunks, type ChatHead, type ChunkOptions, completionId } from "./chat-chunks.ts";
 export { AnswerCollector, type ChatCompletion } from "./chat-completion.ts";
 export type { ContentRules } from "./chat-content.ts";
@@ -35,6 +31,4 @@ export {
 export type { AssistantLine, LineCall, LineFile, LineMessage, LinePart, ToolLine, UserLine } from "./line.ts";
 export { chain, EMPTY_CHAIN, levelled, type Lineage, lineageOf, systemHash, toolsHash } from "./lineage.ts";
 export { type ListedModel, modelList, type ModelObject, modelObject } from "./model-list.ts";
-export { type AnswerState, initAnswer, neededBlob, project } from "./projection.ts";
-export { type AnswerEvent, projectRange, withoutRolledBack } from "./rollback.ts";
 export { ignoredHeader } from "./wishes.ts";

@@ -32,7 +32,7 @@ import {
   text,
   thinking,
   turnEnded,
-} from "./turn-script.ts";
+} from "../../turn/turn-script.ts";
 
 const head = { id: completionId("stream 1"), createdS: 1_700_000_000, model: "m", fromEvent: 0 };
 const { STOP, TOOL_CALLS } = FinishReason;

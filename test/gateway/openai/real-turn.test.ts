@@ -9,7 +9,7 @@ import { ExecKind } from "../../../src/protocol/messages.ts";
 import { KeepingClient, type Reply } from "../../agent/keeping-client.ts";
 import { ScriptedModel } from "../../agent/scripted-model.ts";
 import { TurnHost } from "../../agent/turn-host.ts";
-import { eventsOf, live } from "./turn-script.ts";
+import { eventsOf, live } from "../../turn/turn-script.ts";
 
 const LARGE = "x".repeat(200);
 

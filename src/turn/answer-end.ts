@@ -11,8 +11,8 @@ import {
   FinishReason,
   type TurnEndedUpdate,
   TurnEndReason,
-} from "../../protocol/messages.ts";
-import type { AnswerDelta, Finish } from "./answer.ts";
+} from "../protocol/messages.ts";
+import type { AnswerDelta, Finish } from "./answer-delta.ts";
 
 export type TurnEnd = Pick<Extract<AnswerDelta, { kind: "ended" }>, "reason" | "finish" | "failure">;
 

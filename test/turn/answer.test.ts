@@ -3,9 +3,11 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { answerLine, endError, initAnswer, neededBlob, project } from "../../../src/gateway/openai/index.ts";
-import { encodeChatMessage } from "../../../src/protocol/chat-message.ts";
-import { BlobKind, FailureKind, FinishReason, TurnEndReason } from "../../../src/protocol/messages.ts";
+import { answerLine, endError, initAnswer, neededBlob, project } from "../../src/gateway/openai/index.ts";
+import { encodeChatMessage } from "../../src/protocol/chat-message.ts";
+import { BlobKind, FailureKind, FinishReason, TurnEndReason } from "../../src/protocol/messages.ts";
+import { inBlob } from "../../src/turn/content.ts";
+import { serverMessage } from "../../src/turn/messages.ts";
 import {
   assistantSaid,
   called,
@@ -22,6 +24,7 @@ import {
   thinking,
   turnEnded,
   wordsOf,
+  update,
 } from "./turn-script.ts";
 
 const { STOP, LENGTH, TOOL_CALLS, CONTENT_FILTER, ERROR } = FinishReason;
@@ -279,4 +282,30 @@ test("nothing follows the end", () => {
     "text",
     "ended",
   ]);
+});
+
+test("what an answer is not made of asks for no blob and changes nothing", () => {
+  const state = initAnswer();
+  const [over] = project(state, 1, turnEnded());
+  assert.equal(neededBlob(over, setBlob(undefined)), undefined);
+  assert.deepEqual(project(over, 2, text("too late")), [over, []]);
+  const others = [
+    serverMessage({ case: "interactionQuery", value: { id: 1 } }),
+    update({ case: "heartbeat", value: {} }),
+    readExec(1, "r", "p"),
+  ];
+  assert.deepEqual(
+    others.map((message) => neededBlob(state, message)),
+    [undefined, undefined, undefined],
+  );
+  for (const message of others.slice(0, 2)) assert.deepEqual(project(state, 1, message), [state, []]);
+});
+
+test("the model's message of a step that streamed nothing is fetched when it is in a blob", () => {
+  const id = "0a".repeat(32);
+  const silent = update({ case: "stepCompleted", value: { step: 0, message: inBlob(id) } });
+  const [open] = project(initAnswer(), 1, started(0));
+  assert.equal(neededBlob(open, silent), id);
+  const [spoken] = project(open, 2, text("Streamed"));
+  assert.equal(neededBlob(spoken, silent), undefined);
 });

@@ -4,13 +4,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";
-import {
-  type AnswerDelta,
-  AnswerCollector,
-  endError,
-  projectRange,
-} from "../../../src/gateway/openai/index.ts";
-import { type AgentServerMessage, FinishReason } from "../../../src/protocol/messages.ts";
+import { type AnswerDelta, AnswerCollector, endError, projectRange } from "../../src/gateway/openai/index.ts";
+import { type AgentServerMessage, FinishReason } from "../../src/protocol/messages.ts";
 import {
   called,
   completed,

@@ -12,7 +12,7 @@
  *
  * Invariant: the reader's text is always a prefix of the answer, or `diverged` was told.
  */
-import { decodeChatMessage, textOf } from "../../protocol/chat-message.ts";
+import { hexOf } from "../protocol/blob-id.ts";
 import {
   type AgentServerMessage,
   BlobKind,
@@ -24,17 +24,12 @@ import {
   type StepCompletedUpdate,
   type ToolCall,
   type TurnEndedUpdate,
-} from "../../protocol/messages.ts";
-import {
-  type AnswerCall,
-  type AnswerDelta,
-  type AnswerUsage,
-  type DeltaBody,
-  NO_USAGE,
-  type Said,
-} from "./answer.ts";
-import { bytesOfContent, blobIdIn, hexOf } from "./content.ts";
-import { endOf, type TurnEnd } from "./turn-end.ts";
+} from "../protocol/messages.ts";
+import type { AnswerCall, AnswerDelta, DeltaBody, Said } from "./answer-delta.ts";
+import { blobIn, bytesIn } from "./content.ts";
+import { endOf, type TurnEnd } from "./answer-end.ts";
+import { cleanUsage, isCounted, NO_USAGE, sumOf, type Usage } from "./usage.ts";
+import { spokenIn } from "./messages.ts";
 
 const NOTHING: Said = { text: "", reasoning: "" };
 
@@ -54,7 +49,7 @@ export interface AnswerState {
   /** Exec ids to wait for, with the tool call that they belong to. */
   readonly awaited: ReadonlyMap<string, string>;
   readonly calls: readonly AnswerCall[];
-  readonly usage: AnswerUsage;
+  readonly usage: Usage;
   readonly finish: FinishReason;
   /** What is said from here on is not shown: it does not follow what was. */
   readonly isDiverged: boolean;
@@ -88,7 +83,7 @@ export function neededBlob(state: AnswerState, { message }: AgentServerMessage):
   switch (message.case) {
     case "execServerMessage":
       return message.value.message.case === "mcpArgs"
-        ? blobIdIn(message.value.message.value.argsJson)
+        ? blobIn(message.value.message.value.argsJson)
         : undefined;
     case "kvServerMessage": {
       const asked = answerBlob(message.value);
@@ -100,7 +95,7 @@ export function neededBlob(state: AnswerState, { message }: AgentServerMessage):
       const update = message.value.message;
       if (update.case !== "stepCompleted" || hasSpoken(state) || state.unspoken !== undefined)
         return undefined;
-      return blobIdIn(update.value.message);
+      return blobIn(update.value.message);
     }
     default:
       return undefined;
@@ -221,17 +216,7 @@ function kept(state: AnswerState, message: KvServerMessage, blob: Uint8Array | u
   if (args === undefined || bytes === undefined || hasSpoken(state)) return state;
   // Between steps it is the answer only when the steps gave none.
   if (!state.isStepOpen && state.earlier.text !== "") return state;
-  return { ...state, unspoken: answerText(bytes) };
-}
-
-/** A message that cannot be read has no text to show; the model's next call will complain of it. */
-function answerText(bytes: Uint8Array): string {
-  try {
-    const message = decodeChatMessage(bytes);
-    return message.role === "assistant" ? textOf(message) : "";
-  } catch {
-    return "";
-  }
+  return { ...state, unspoken: spokenIn(bytes) ?? "" };
 }
 
 /** The text that was never streamed, once nothing more can come. */
@@ -242,11 +227,11 @@ function spoken(state: AnswerState): Result {
 }
 
 function completed(state: AnswerState, update: StepCompletedUpdate, blob: Uint8Array | undefined): Result {
-  const message = bytesOfContent(update.message) ?? blob;
-  const unspoken = state.unspoken ?? (message === undefined ? undefined : answerText(message));
+  const message = bytesIn(update.message) ?? blob;
+  const unspoken = state.unspoken ?? (message === undefined ? undefined : (spokenIn(message) ?? ""));
   const [next, bodies] = closed({ ...state, unspoken });
   const { usage: used } = update;
-  const usage = used === undefined ? next.usage : sum(next.usage, used);
+  const usage = used === undefined ? next.usage : sumOf([next.usage, used]);
   return [{ ...next, step: update.step, finish: update.finishReason, usage }, bodies];
 }
 
@@ -294,7 +279,7 @@ const decoder = new TextDecoder();
 const EMPTY_ARGS = new TextEncoder().encode("{}");
 
 function bytesOfArgs(content: Content | undefined, blob: Uint8Array | undefined): Uint8Array {
-  const bytes = bytesOfContent(content) ?? blob;
+  const bytes = bytesIn(content) ?? blob;
   return bytes === undefined || bytes.length === 0 ? EMPTY_ARGS : bytes;
 }
 
@@ -312,7 +297,7 @@ function ended(state: AnswerState, update: TurnEndedUpdate): Result {
   const [said, before] = end.reason === "completed" ? closed(state) : spoken({ ...state, owed: "" });
   const [whole, why] = explained(said, end);
   const bodies = [...before, ...why];
-  const usage = isTold(whole.usage) ? whole.usage : usageOf(update);
+  const usage = isCounted(whole.usage) ? whole.usage : cleanUsage(update);
   const body: DeltaBody = { kind: "ended", ...end, usage, said: wordsOf(whole) };
   return [{ ...whole, isOver: true }, [...bodies, body]];
 }
@@ -321,23 +306,4 @@ function ended(state: AnswerState, update: TurnEndedUpdate): Result {
 function explained(state: AnswerState, { finish, failure }: TurnEnd): Result {
   if (finish === undefined || failure === undefined || wordsOf(state).text !== "") return [state, []];
   return said(state, failure.message);
-}
-
-function isTold(usage: AnswerUsage): boolean {
-  return Object.values(usage).some((tokens) => tokens > 0);
-}
-
-function usageOf(used: AnswerUsage): AnswerUsage {
-  const { inputTokens, outputTokens, cacheReadTokens, cacheWriteTokens, reasoningTokens } = used;
-  return { inputTokens, outputTokens, cacheReadTokens, cacheWriteTokens, reasoningTokens };
-}
-
-function sum(a: AnswerUsage, b: AnswerUsage): AnswerUsage {
-  return {
-    inputTokens: a.inputTokens + b.inputTokens,
-    outputTokens: a.outputTokens + b.outputTokens,
-    cacheReadTokens: a.cacheReadTokens + b.cacheReadTokens,
-    cacheWriteTokens: a.cacheWriteTokens + b.cacheWriteTokens,
-    reasoningTokens: a.reasoningTokens + b.reasoningTokens,
-  };
 }

@@ -5,9 +5,10 @@
  * that comes later has no use for it. One that comes back has seen some of it, up to its last event, and gets neither what it has
  * nor what does not count.
  */
-import type { AgentServerMessage } from "../../protocol/messages.ts";
-import type { AnswerDelta } from "./answer.ts";
-import { type AnswerState, initAnswer, project } from "./projection.ts";
+import type { AgentServerMessage } from "../protocol/messages.ts";
+import type { AnswerDelta } from "./answer-delta.ts";
+import { type AnswerState, initAnswer, project } from "./answer.ts";
+import { updateOf } from "./messages.ts";
 
 export interface AnswerEvent {
   readonly eventId: number;
@@ -34,10 +35,9 @@ export function withoutRolledBack<Event extends AnswerEvent>(
   return left;
 }
 
-function rollbackOf({ message }: AgentServerMessage): number | undefined {
-  if (message.case !== "interactionUpdate" || message.value.message.case !== "stepRestarted")
-    return undefined;
-  return Number(message.value.message.value.rollbackToEventId);
+function rollbackOf(message: AgentServerMessage): number | undefined {
+  const update = updateOf(message);
+  return update.case === "stepRestarted" ? Number(update.value.rollbackToEventId) : undefined;
 }
 
 /** All that a reader of these events gets now, and the state to go on with. The events begin at a request or after a pause. */

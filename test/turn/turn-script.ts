@@ -2,9 +2,9 @@
  * Events of a turn, as short as they can be written, for the tests of the projection.
  */
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
-import type { AnswerDelta, AnswerEvent } from "../../../src/gateway/openai/index.ts";
-import { initAnswer, project } from "../../../src/gateway/openai/index.ts";
-import { type AssistantChatMessage, encodeChatMessage } from "../../../src/protocol/chat-message.ts";
+import type { AnswerDelta, AnswerEvent } from "../../src/gateway/openai/index.ts";
+import { initAnswer, project } from "../../src/gateway/openai/index.ts";
+import { type AssistantChatMessage, encodeChatMessage } from "../../src/protocol/chat-message.ts";
 import {
   type AgentServerMessage,
   AgentServerMessageSchema,
@@ -12,7 +12,7 @@ import {
   type FinishReason,
   type InteractionUpdateSchema,
   type TurnEndedUpdateSchema,
-} from "../../../src/protocol/messages.ts";
+} from "../../src/protocol/messages.ts";
 
 type Update = NonNullable<MessageInitShape<typeof InteractionUpdateSchema>["message"]>;
 
