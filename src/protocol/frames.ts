@@ -94,7 +94,7 @@ export interface EventFrame {
   /** 0 on a degraded stream, whose events have no ids. */
   readonly eventId: number;
   readonly body: Uint8Array;
-  /** How many events of the log this frame stands for; more than 1 only for joined deltas on replay (B4). */
+  /** How many events of the log this frame stands for. Our server sends each event by itself; another one may join text on replay (B4). */
   readonly covers: number;
   /** Set on the last event of the log. */
   readonly end: EndReason | undefined;

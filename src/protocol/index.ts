@@ -7,7 +7,6 @@ export { decodeClientFrame, decodeServerFrame, encodeClientFrame, encodeServerFr
 export type { AddressedClientFrame } from "./frame-codec.ts";
 export type * from "./frames.ts";
 export * from "./id-pages.ts";
-export * from "./joined-delta.ts";
 export * from "./limits.ts";
 export * from "./listen-codec.ts";
 export * from "./messages.ts";

@@ -21,7 +21,7 @@ import type { Wire } from "../transport/transport.ts";
 import type { Application } from "./application.ts";
 import { ApplicationRun, type PendingEvent } from "./application-run.ts";
 import { countFrame, type ServerCounters } from "./counters.ts";
-import { inputOf, joinedFrames } from "./log-views.ts";
+import { frameOf, inputOf } from "./log-views.ts";
 import { type Logged, requestsIn, watchedLogs } from "./logged-requests.ts";
 import { Outgoing } from "./outgoing.ts";
 import { applicationBlobs, type StreamBlobs } from "./stream-blobs.ts";
@@ -360,7 +360,7 @@ export class HostedStream {
       const events = await this.#logs.readEvents(from);
       // The store may already have a commit that this host has not been told of.
       const { eventHead } = this.#state.durable;
-      this.#deliver(connection, joinedFrames(events.filter(({ eventId }) => eventId <= eventHead)));
+      this.#deliver(connection, events.filter(({ eventId }) => eventId <= eventHead).map(frameOf));
     } catch (cause) {
       // Damage here is ours to mend: the client keeps its state and comes back.
       this.#refuse(connection, new HoldfastError("unavailable", "the log cannot be read", { cause }));

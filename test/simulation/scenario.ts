@@ -48,7 +48,6 @@ export const SOMETIMES: readonly string[] = [
   "sometimes.fenced",
   "sometimes.forgery_refused",
   "sometimes.host_changed",
-  "sometimes.joined_delta",
   "sometimes.journal_damaged",
   "sometimes.leftover_stopped",
   "sometimes.marked_aborted",

@@ -123,13 +123,13 @@ export const SERVER_MUTANTS: readonly Mutant[] = [
     ],
   },
   {
-    name: "a joined delta loses its first text",
+    name: "an event that is read back is another one's",
     breaks: "B4",
     patches: [
       {
-        file: "src/server/log-views.ts",
-        from: "joinTextDeltas(run.map((event) => event.body));",
-        to: "joinTextDeltas(run.slice(1).map((event) => event.body));",
+        file: "src/server/hosted.ts",
+        from: ".map(frameOf)",
+        to: ".map((one, at, all) => frameOf({ ...one, body: (all[at - 1] ?? one).body }))",
       },
     ],
   },

@@ -137,8 +137,8 @@ export const InteractionUpdateSchema: GenMessage<InteractionUpdate> = /*@__PURE_
   messageDesc(file_holdfast_v1_interaction, 0);
 
 /**
- * More text of the answer. Holds nothing but the text, so that neighbours can be joined on replay by
- * putting their texts together; the same for ThinkingDeltaUpdate.
+ * More text of the answer. Holds nothing but the text, so that neighbours can be joined by putting their
+ * texts together; the same for ThinkingDeltaUpdate.
  *
  * @generated from message holdfast.v1.TextDeltaUpdate
  */

@@ -313,8 +313,8 @@ export type ServerChunk = Message<"holdfast.v1.ServerChunk"> & {
   message: Uint8Array;
 
   /**
-   * How many events of the log this frame stands for; absent or 0 means 1. More than 1 only on replay,
-   * when neighbouring text (or thinking) deltas were joined: event_id is then the last one's.
+   * How many events of the log this frame stands for; absent or 0 means 1. A server may join neighbouring text (or
+   * thinking) deltas on replay: event_id is then the last one's. Ours does not: an agent joins them when it writes them.
    *
    * @generated from field: uint32 covers = 3;
    */
