@@ -3,7 +3,7 @@
  *
  * Only the very first request of a step leaves before its event is on disk: a count that a crash loses would be no bound (G2).
  */
-import { mayWait, STEP_REQUESTS_MAX } from "../turn/attempts.ts";
+import { mayWait, STEP_REQUESTS_MAX, UNTOLD_REQUESTS_MAX } from "../turn/attempts.ts";
 import { ModelFailure, type RequestBudget } from "./model.ts";
 
 export interface StepRequestsOptions {
@@ -12,6 +12,8 @@ export interface StepRequestsOptions {
   /** The client reads a stream with a head that may still be held back. */
   readonly isHeadHeld: boolean;
   readonly now: () => number;
+  /** Puts into the log how many the step has sent. */
+  readonly tell: (requests: number) => void;
   /** Until all that was said so far is on disk. */
   readonly untilDurable: () => Promise<void>;
 }
@@ -19,11 +21,13 @@ export interface StepRequestsOptions {
 export class StepRequests implements RequestBudget {
   readonly #options: StepRequestsOptions;
   #sent: number;
+  #attemptBefore: number;
   #firstMs: number | undefined;
 
   constructor(options: StepRequestsOptions) {
     this.#options = options;
     this.#sent = options.before;
+    this.#attemptBefore = options.before;
   }
 
   get sent(): number {
@@ -36,11 +40,16 @@ export class StepRequests implements RequestBudget {
     return nowMs - (this.#firstMs ?? nowMs);
   }
 
+  beginAttempt(): void {
+    this.#attemptBefore = this.#sent;
+  }
+
   async take(): Promise<void> {
     if (this.#sent >= STEP_REQUESTS_MAX) throw exhausted();
     this.#sent++;
     const isFirst = this.#firstMs === undefined;
     this.#firstMs ??= this.#options.now();
+    if (this.#sent - this.#attemptBefore > UNTOLD_REQUESTS_MAX) this.#options.tell(this.#sent);
     if (!isFirst) await this.#options.untilDurable();
   }
 

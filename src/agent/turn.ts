@@ -308,11 +308,17 @@ export class Turn {
 
   /** They are counted over all attempts of a step. */
   #requestsOf({ step, requestsBefore: before }: StepPlace): StepRequests {
-    if (this.#requests?.step === step) return this.#requests.sent;
+    if (this.#requests?.step === step) {
+      this.#requests.sent.beginAttempt();
+      return this.#requests.sent;
+    }
     const io = this.#io;
     const isHeadHeld = this.#facts.options?.shownIsFinal === true;
     const untilDurable = (): Promise<void> => io.untilDurable(io.head);
-    const sent = new StepRequests({ before, isHeadHeld, now: this.#context.now, untilDurable });
+    const tell = (requests: number): void =>
+      void io.update({ case: "stepRequested", value: { step, requests } });
+    const { now } = this.#context;
+    const sent = new StepRequests({ before, isHeadHeld, now, tell, untilDurable });
     this.#requests = { step, sent };
     return sent;
   }

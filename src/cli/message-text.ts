@@ -161,6 +161,11 @@ function updateText(update: InteractionUpdate["message"]): MessageText | undefin
       const { step, rollbackToEventId, attempt } = update.value;
       return { kind: "step", text: `${step} restarted (${attempt}), back to event ${rollbackToEventId}` };
     }
+    case "stepRequested":
+      return {
+        kind: "step",
+        text: `${update.value.step} asks its provider, request ${update.value.requests}`,
+      };
     case "toolCallStarted":
       return { kind: "tool call", text: toolText(update.value.toolCall) };
     case "toolCallCompleted":

@@ -5,7 +5,7 @@
  * OpenAI stream has shown cannot: then the turn fails, with an error that says so. What was thought, or written of a tool call, is
  * no text. The count of requests is durable: each attempt begins with an event that says how many were sent before it, and
  * only the very first request of a step leaves before its event is on disk. What a killed attempt has sent is not known, so it
- * counts for all that it may have.
+ * counts for all that it may have: three, or what the log says when it is more.
  *
  * Invariants: a step begins anew at most three times (F1), and never behind text that is final (G1); over all attempts, tries and
  * kills it sends at most `STEP_REQUESTS_MAX` requests (G2).
@@ -21,8 +21,11 @@ export const STEP_RESTARTS_MAX = 3;
 
 export const STEP_REQUESTS_MAX = 12;
 
-/** What an attempt may have sent that was killed: a model asks three times at the most while nothing was said. */
-const ATTEMPT_REQUESTS_MAX = 3;
+/**
+ * What an attempt may have sent without a word about it in the log: a model asks three times at the most while nothing was said. By further
+ * requests an answer is continued; each of them is in the log before it leaves.
+ */
+export const UNTOLD_REQUESTS_MAX = 3;
 
 /**
  * So long the gateway keeps the head of a streamed answer back, to tell of a failure by an HTTP status. A wait that ends later would turn the
@@ -79,7 +82,8 @@ export function nextPlace(facts: Facts, open: OpenStep, backoff: Backoff): StepP
   if (broken === undefined) {
     if (restarts >= STEP_RESTARTS_MAX)
       return failed("restarts_exhausted", `a step was cut off ${STEP_RESTARTS_MAX + 1} times`);
-    return { ...place, requestsBefore: open.requestsBefore + ATTEMPT_REQUESTS_MAX, pauseMs: 0 };
+    const requestsBefore = Math.max(open.requestsBefore + UNTOLD_REQUESTS_MAX, open.requestsTold);
+    return { ...place, requestsBefore, pauseMs: 0 };
   }
   const { failure, isPassing, requests } = broken;
   const isFinal = facts.options?.shownIsFinal === true;

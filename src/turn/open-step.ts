@@ -13,6 +13,8 @@ export interface OpenStep {
   readonly restarts: number;
   /** Requests to providers that the attempts before this one may have sent (G2). */
   readonly requestsBefore: number;
+  /** Requests that the step had sent when this attempt last said so; 0 = it has said nothing. */
+  requestsTold: number;
   /** Its tool calls with their exec ids. */
   readonly started: ToolCall[];
   /** Of this attempt: whether the model has said anything, and what of it an OpenAI stream has shown. */
@@ -26,7 +28,7 @@ export function newOpenStep(
   sinceEvent: number,
   restarts: number,
 ): OpenStep {
-  const said = { hasContent: false, hasThinking: false, hasText: false };
+  const said = { requestsTold: 0, hasContent: false, hasThinking: false, hasText: false };
   return { step, sinceEvent, restarts, requestsBefore, started: [], ...said };
 }
 
@@ -43,6 +45,9 @@ export function noteOutput(open: OpenStep, { message }: InteractionUpdate): void
     case "thinkingCompleted":
     case "partialToolCall":
       break;
+    case "stepRequested":
+      open.requestsTold = message.value.requests;
+      return;
     case "toolCallStarted":
       if (message.value.toolCall === undefined) return;
       open.started.push(message.value.toolCall);

@@ -86,6 +86,7 @@ function update(view: TurnView, { message }: InteractionUpdate): TurnView {
       return rolledBack(view, message.value);
     case "turnEnded":
       return ended(view, message.value);
+    case "stepRequested":
     case "heartbeat":
     case undefined:
       return view;

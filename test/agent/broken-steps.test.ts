@@ -196,6 +196,31 @@ test("G2: kills are counted: a step whose server dies each time sends twelve req
   await Promise.all(server.asked.filter((_, at) => at % 3 === 2).map(({ gone }) => gone));
 });
 
+/** Google ends a long answer in the middle, and the SDK asks for the rest with another request. */
+const continues = (text: string): Act =>
+  events({
+    candidates: [
+      {
+        content: { role: "model", parts: [{ text }] },
+        finishReason: "CONTINUATION",
+        continuationToken: "more",
+      },
+    ],
+    usageMetadata: { promptTokenCount: 9, candidatesTokenCount: 2 },
+  });
+
+test("G2: the requests by which an answer is continued are counted, also in an attempt that was killed", async (t) => {
+  const wire = wireOf("google");
+  const pieces = Array.from({ length: 5 }, (_, at) => continues(`piece ${at} `));
+  const { host, finish, server } = await play(t, wire, [...pieces, ...pieces, ...pieces, ...pieces]);
+  onUpdate(host, "textDelta", () => {
+    if (textOf(host.messages).includes("piece 4")) host.lose();
+  });
+  await finish();
+  assert.deepEqual(restartsIn(host.messages), [5, 10]);
+  assert.equal(server.asked.length, 12);
+});
+
 test("G1: that text is final is in the log: a server that was restarted decides the same", async (t) => {
   for (const isFinal of [false, true]) {
     const wire = wireOf("anthropic");
@@ -258,7 +283,8 @@ test("a pause that ends within the head of a stream is waited for", async (t) =>
 
 test("how long a step may wait: within the held head, and freely once it has left or is none", async () => {
   let nowMs = 50_000;
-  const options = { before: 0, now: () => nowMs, untilDurable: () => Promise.resolve() };
+  const tell = (): void => undefined;
+  const options = { before: 0, now: () => nowMs, tell, untilDurable: () => Promise.resolve() };
   const held = new StepRequests({ ...options, isHeadHeld: true });
   await held.take();
   nowMs += 4_000;
@@ -278,7 +304,8 @@ test("how long a step may wait: within the held head, and freely once it has lef
 
 test("G2: another request leaves when what was said so far is on disk", async () => {
   const disk = Promise.withResolvers<void>();
-  const options = { before: 0, now: () => 0, isHeadHeld: false, untilDurable: () => disk.promise };
+  const tell = (): void => undefined;
+  const options = { before: 0, now: () => 0, isHeadHeld: false, tell, untilDurable: () => disk.promise };
   const requests = new StepRequests(options);
   await requests.take();
   let hasLeft = false;

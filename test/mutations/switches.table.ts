@@ -152,4 +152,45 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
   },
+  {
+    name: "an item in which nothing was said makes a break final",
+    file: "test/agent/models/upstream/breaks.test.ts",
+    test: "openai: an item in which nothing was said is no content",
+    patches: [
+      {
+        file: "src/agent/models/sdk-model.ts",
+        from: "if (isSilent && !isGivenOut) {",
+        to: "if (isSilent && tries === 0) {",
+      },
+    ],
+  },
+  {
+    name: "what the items of a broken try left behind becomes part of the answer",
+    file: "test/agent/models/upstream/breaks.test.ts",
+    test: "openai: an item in which nothing was said is no content",
+    patches: [
+      {
+        file: "src/agent/models/sdk-model.ts",
+        from: "    for (let tries = 1; ; tries++) {",
+        to: "    const held: ModelPart[] = [];\n    for (let tries = 1; ; tries++) {",
+      },
+      {
+        file: "src/agent/models/sdk-model.ts",
+        from: "      const held: ModelPart[] = [];\n      try {",
+        to: "      try {",
+      },
+    ],
+  },
+  {
+    name: "G2: the requests by which a killed attempt continued its answer are not counted",
+    file: "test/agent/broken-steps.test.ts",
+    test: "G2: the requests by which an answer is continued are counted",
+    patches: [
+      {
+        file: "src/turn/attempts.ts",
+        from: "Math.max(open.requestsBefore + UNTOLD_REQUESTS_MAX, open.requestsTold)",
+        to: "open.requestsBefore + UNTOLD_REQUESTS_MAX",
+      },
+    ],
+  },
 ];

@@ -203,8 +203,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/turn/attempts.ts",
-        from: "requestsBefore: open.requestsBefore + ATTEMPT_REQUESTS_MAX",
-        to: "requestsBefore: open.requestsBefore",
+        from: "Math.max(open.requestsBefore + UNTOLD_REQUESTS_MAX, open.requestsTold)",
+        to: "open.requestsBefore",
       },
     ],
   },

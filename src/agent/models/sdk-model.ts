@@ -72,9 +72,17 @@ class SdkModel implements Model {
     };
     let isGivenOut = false;
     for (let tries = 1; ; tries++) {
+      // Ends of items in which nothing was said: with a try that breaks behind them they go, and the next one brings its own.
+      const held: ModelPart[] = [];
       try {
         for await (const part of this.#attempt(request, requests, signal)) {
+          const isSilent = part.kind === "text_end" || part.kind === "thinking_end";
+          if (isSilent && !isGivenOut) {
+            held.push(part);
+            continue;
+          }
           isGivenOut = true;
+          yield* held.splice(0);
           yield part;
         }
         return;

@@ -106,6 +106,31 @@ for (const wire of WIRES) {
   });
 }
 
+test("openai: an item in which nothing was said is no content: a break behind it is tried again", async (t) => {
+  const wire = wireOf("openai");
+  const [created, added] = wire.answer;
+  const done = wire.answer[wire.answer.length - 2];
+  const sealed = { id: "rs_1", type: "reasoning", summary: [], encrypted_content: "sealed" };
+  const beginnings = [
+    [created, added],
+    [created, added, done],
+    [
+      created,
+      { type: "response.output_item.added", output_index: 0, item: sealed },
+      { type: "response.output_item.done", output_index: 0, item: sealed },
+    ],
+  ];
+  for (const said of beginnings) {
+    const server = await ProviderServer.start(t, cutAfter(...said), answers(wire));
+    const { parts, failure } = await hear(server.model(wire.type));
+    assert.equal(failure, undefined, failure?.message);
+    assert.equal(textIn(parts), "northeast");
+    // What the broken try left behind is not part of the answer.
+    assert.deepEqual(kindsOf(parts), ["text", "text", "text_end", "finish"]);
+    assert.equal(server.asked.length, 2);
+  }
+});
+
 function frame(event: unknown): string {
   const data = typeof event === "string" ? event : JSON.stringify(event);
   return `data: ${data}\n\n`;
