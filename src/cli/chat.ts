@@ -242,7 +242,7 @@ async function talk(setUp: Chat, link: ServerLink): Promise<number> {
     session = await openSession({
       ...sessionParts(setUp, link),
       ask: (request, signal) => asker.approve(request, signal),
-      onQuery: (query: InteractionQuery) => asker.answer(query),
+      onQuery: (query: InteractionQuery, signal) => asker.answer(query, signal),
     });
     const { client } = session;
     setUp.streams.wake = () => client.wake();

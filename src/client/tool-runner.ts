@@ -36,7 +36,7 @@ export interface RunnerOutputs extends Pick<ToolRun, "idempotencyKey" | "say" | 
   isLeft(): boolean;
 }
 
-/** Why a run is stopped that nobody has called off. */
+/** Why a run is stopped, or a question closed, although the exec is not called off. */
 const LEFT = new HoldfastError("unavailable", "this client has let go of the stream");
 
 interface KnownExec {
@@ -110,7 +110,7 @@ export class ToolRunner {
         void this.#run(exec);
         return;
       case "cancel":
-        this.#running.get(effect.execId)?.abort(this.#outputs.isLeft() ? LEFT : undefined);
+        this.#stop(effect.execId, this.#outputs.isLeft() ? LEFT : undefined);
         return;
       case "stop_leftover":
         this.#tools.stopLeftover(exec);
@@ -120,6 +120,12 @@ export class ToolRunner {
         this.#outputs.answer(effect.execId, this.#reportOf(exec, effect.outcome));
         return;
     }
+  }
+
+  /** Stops the run, or closes the question whether to run it. */
+  #stop(execId: string, reason: HoldfastError | undefined): void {
+    this.#running.get(execId)?.abort(reason);
+    this.#asking.get(execId)?.abort(reason);
   }
 
   async #ask(exec: ExecRequest, argsHash: string): Promise<void> {

@@ -41,7 +41,7 @@ export interface Tools {
   policy(exec: ExecRequest): ToolPolicy;
   /**
    * With what the request names only by a blob's id, so that all of it can be shown. Rejecting is a no. The signal is aborted when
-   * the answer counts no longer: the server has taken the exec back, and it is answered.
+   * the answer counts no longer: the server has taken the exec back, the turn is over or aborted, or this client leaves it.
    */
   approve(
     exec: ExecRequest,

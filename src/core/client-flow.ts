@@ -35,7 +35,7 @@ export function order(at: Flow, record: RecordOrder): void {
 
 /** The stream is over for this client. Without an outcome the journal can be resumed later. */
 export function finish(at: Flow, outcome: Outcome | undefined, failure: Failure | undefined): void {
-  stepTools(at, { kind: "aborted" });
+  stepTools(at, { kind: "let_go" });
   if (outcome !== undefined) order(at, { kind: "ended", outcome });
   if (at.state.phase === "connecting" || at.state.phase === "attached")
     at.effects.push({ kind: "disconnect" });

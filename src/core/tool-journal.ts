@@ -79,8 +79,10 @@ export type Input =
   | { readonly kind: "attached"; readonly sinceEvent: number; readonly nowMs: number }
   /** The server takes one request back. */
   | { readonly kind: "exec_aborted"; readonly execId: string }
-  /** The stream is aborted: nothing starts any more, what runs is stopped. */
-  | { readonly kind: "aborted" };
+  /** The stream is aborted: nothing starts any more, what runs is stopped, what waits for an approval is answered. */
+  | { readonly kind: "aborted" }
+  /** The stream is over for this client, or the client leaves it: runs are stopped, questions closed, nothing is answered. */
+  | { readonly kind: "let_go" };
 
 export type Effect =
   | { readonly kind: "record"; readonly execId: string; readonly phase: RecordedPhase }
@@ -128,10 +130,10 @@ export function step(state: State, input: Input): Step {
       return attached({ ...state, mayAct: true, sinceEvent: input.sinceEvent }, input.nowMs);
     case "exec_aborted":
       return execAborted(state, input.execId);
-    case "aborted": {
-      const cancels = runningExecIds(state).map((execId): Effect => ({ kind: "cancel", execId }));
-      return [{ ...state, aborted: true }, state.aborted ? [] : cancels];
-    }
+    case "aborted":
+      return aborted(state);
+    case "let_go":
+      return [{ ...state, aborted: true }, state.aborted ? [] : cancels(state, ["running", "asking"])];
     default:
       return unreachable(input);
   }
@@ -142,8 +144,10 @@ export function execIdsInHand(state: State): readonly string[] {
   return [...state.entries.values()].filter(({ hand }) => hand !== "empty").map(({ execId }) => execId);
 }
 
-function runningExecIds(state: State): readonly string[] {
-  return [...state.entries.values()].filter(({ hand }) => hand === "running").map(({ execId }) => execId);
+/** Those that this process deals with in one of these ways are stopped. */
+function cancels(state: State, hands: readonly Hand[]): readonly Effect[] {
+  const held = [...state.entries.values()].filter(({ hand }) => hands.includes(hand));
+  return held.map(({ execId }): Effect => ({ kind: "cancel", execId }));
 }
 
 /** Whether an exec of this writer still has no result. */
@@ -225,6 +229,20 @@ function takeUp(state: State, entry: Entry, nowMs: number): Step {
     case undefined:
       return [state, []];
   }
+}
+
+/** What runs is stopped and answers for itself; what waits for an approval is answered here, and so its question is closed. */
+function aborted(state: State): Step {
+  if (state.aborted) return [state, []];
+  let next: State = { ...state, aborted: true };
+  const effects = [...cancels(state, ["running"])];
+  for (const entry of state.entries.values()) {
+    if (entry.hand !== "asking") continue;
+    const [moved, more] = report(next, entry, "aborted");
+    next = moved;
+    effects.push(...more);
+  }
+  return [next, effects];
 }
 
 /** What runs is stopped and answers for itself; what has not begun is answered here, once it is nobody's turn to write. */

@@ -2,12 +2,14 @@
 import assert from "node:assert/strict";
 import { stripVTControlCharacters } from "node:util";
 import { test } from "node:test";
+import { create } from "@bufbuild/protobuf";
 import { approvalPage, approvalPrompt, type ShownRequest } from "../../src/cli/chat/approval-pages.ts";
 import { Asker } from "../../src/cli/chat/asking.ts";
 import type { Entered, LineInput } from "../../src/cli/chat/line-input.ts";
 import { plainScreen } from "../../src/cli/chat/screen.ts";
 import { styleOf } from "../../src/cli/chat/style.ts";
 import { textWidth, wrapToWidth } from "../../src/cli/chat/text-width.ts";
+import { InteractionQuerySchema } from "../../src/protocol/messages.ts";
 import { TinyTerminal } from "./tiny-terminal.ts";
 
 const COLUMNS = 80;
@@ -137,9 +139,36 @@ test("C7: a question whose request is taken back is closed, and one that waited 
   };
   const asker = askerOf(input, printed);
   assert.equal((await asker.approve(APPROVAL, takeBack.signal)).answer, "no");
-  assert.match(printed.at(-1) ?? "", /The question is closed: the server has taken the request back/);
+  assert.match(
+    printed.at(-1) ?? "",
+    /The question is closed: the request was taken back, or the turn was stopped elsewhere/,
+  );
   const shown = printed.length;
   assert.equal((await asker.approve(APPROVAL, takeBack.signal)).answer, "no");
+  assert.equal(printed.length, shown);
+});
+
+test("D3: a question of the agent is closed with its turn, and the ones behind it are not asked", async () => {
+  const printed: string[] = [];
+  const over = new AbortController();
+  const input: LineInput = {
+    ...inputOf(),
+    read: async (_prompt, _purpose, signal) => {
+      assert.equal(signal, over.signal);
+      over.abort();
+      return { kind: "cancelled" };
+    },
+  };
+  const question = { id: "q", text: "Which one?" };
+  const query = create(InteractionQuerySchema, {
+    id: 1,
+    query: { case: "askQuestion", value: { questions: [question, { ...question, id: "r" }] } },
+  });
+  const asker = askerOf(input, printed);
+  assert.equal((await asker.answer(query, over.signal)).case, "unanswerable");
+  assert.match(printed.at(-1) ?? "", /The question is closed/);
+  const shown = printed.length;
+  assert.equal((await asker.answer(query, over.signal)).case, "unanswerable");
   assert.equal(printed.length, shown);
 });
 

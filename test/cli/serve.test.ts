@@ -25,7 +25,8 @@ test("serves, says in plain words what it is, and ends in good order on SIGTERM"
   const command = /try +(curl http:\/\/127\.0\.0\.1:\d+\/v1\/models -H .*)$/m.exec(text)?.[1] ?? "";
   const listed = spawnSync("bash", ["-c", `${command} --silent --max-time 20`], { encoding: "utf8" });
   assert.match(listed.stdout, /"id":"rehearsal\/rehearsal"/, "what it says to try works as it stands");
-  const snippet = /opencode\.json:\n(?<json>.*?)\n +try /s.exec(text)?.groups?.["json"] ?? "";
+  const snippet =
+    /opencode\.json:\n(?<json>.*?)\n +export HOLDFAST_API_KEY=/s.exec(text)?.groups?.["json"] ?? "";
   assert.match(JSON.stringify(JSON.parse(snippet)), /"baseURL":"http:\/\/127\.0\.0\.1:\d+\/v1"/);
   assert.ok(!text.includes("\u001b"), "no colours into a pipe");
   server.signal("SIGTERM");

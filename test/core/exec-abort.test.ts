@@ -49,6 +49,17 @@ test("C1: one that waits for approval is answered at once; a late approval or de
   assert.deepEqual(after(...asking, takenBack, answered, approved), []);
 });
 
+test("D3: an abort of the stream answers what waits for an approval; a client that lets go only closes the question", () => {
+  const stopped: tools.Input = { kind: "aborted" };
+  const letGo: tools.Input = { kind: "let_go" };
+  assert.deepEqual(after(...asking, stopped), ["report aborted"]);
+  assert.deepEqual(after(...asking, stopped, approved), []);
+  assert.deepEqual(after(...asking, stopped, stopped), []);
+  assert.deepEqual(after(...asking, stopped, letGo), []);
+  assert.deepEqual(after(...asking, letGo), ["cancel"]);
+  assert.deepEqual(after(...running, letGo), ["cancel"]);
+});
+
 test("C1: one whose record is being written is answered when the record is there, and does not run", () => {
   assert.deepEqual(after(shell, takenBack), ["record_abort"]);
   assert.deepEqual(after(shell, takenBack, recorded("received")), ["report aborted"]);

@@ -231,6 +231,26 @@ test("C1: an exec that is taken back while a person thinks about it is answered,
   decision.resolve({ allowed: true, untilMs: Date.now() + 60_000 });
 });
 
+test("D3: another client's abort closes the question whether a tool may run, and so does leaving, which answers nothing", async (t) => {
+  for (const stops of ["abort", "leave"] as const) {
+    const rig = await Rig.start(t, listening);
+    const asked = Promise.withResolvers<AbortSignal>();
+    const tools = toolsOf({
+      approve: (_exec, { signal }) => {
+        asked.resolve(signal);
+        return new Promise(() => undefined);
+      },
+    });
+    const client = rig.client({ tools });
+    const stream = await client.open({ first: bytes("go") });
+    const signal = await asked.promise;
+    if (stops === "leave") stream.leave();
+    else await (await client.follow(stream.idempotencyKey)).abort();
+    assert.equal(await stream.ended, stops === "leave" ? undefined : "aborted");
+    assert.ok(signal.aborted, stops);
+  }
+});
+
 test("C1: a request and its withdrawal that come together run nothing", async (t) => {
   const both: Application = async (stream) => {
     void stream.emit(request("a"));

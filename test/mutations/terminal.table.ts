@@ -70,8 +70,8 @@ export const MUTATIONS: readonly Mutation[] = [
       {
         file: "src/cli/chat/asking.ts",
         from: `      if (entered.kind === "end") return LEFT;
-      if (entered.kind === "cancelled")`,
-        to: `      if (entered.kind === "cancelled")`,
+      if (entered.kind !== "line") return { answer: "no", reason: UNANSWERED };`,
+        to: `      if (entered.kind !== "line") return { answer: "no", reason: UNANSWERED };`,
       },
     ],
   },

@@ -242,4 +242,46 @@ export const MUTATIONS: readonly Mutation[] = [
       { file: "src/cli/terminal.ts", from: String.raw`[\p{Cc}\p{Cf}\p{Zl}`, to: String.raw`[\p{Cc}\p{Zl}` },
     ],
   },
+  {
+    name: "D3: an approval stays open when the stream is aborted",
+    file: "test/core/exec-abort.test.ts",
+    test: "D3: an abort of the stream answers what waits for an approval",
+    patches: [
+      {
+        file: "src/core/tool-journal.ts",
+        from: `if (entry.hand !== "asking") continue;`,
+        to: `if (entry.hand !== "asking" || next.aborted) continue;`,
+      },
+    ],
+  },
+  {
+    name: "D3: an approval stays open when the stream has ended or is left",
+    file: "test/e2e/tool-runs.test.ts",
+    test: "D3: another client's abort closes the question whether a tool may run",
+    patches: [
+      {
+        file: "src/core/tool-journal.ts",
+        from: `cancels(state, ["running", "asking"])`,
+        to: `cancels(state, ["running"])`,
+      },
+    ],
+  },
+  {
+    name: "D3: a question of the agent stays open when its turn is over",
+    file: "test/client/agent/conversation.test.ts",
+    test: "D3: a question is closed when its turn is aborted",
+    patches: [{ file: "src/client/agent/turn-queries.ts", from: "open?.closed.abort();", to: "" }],
+  },
+  {
+    name: "D3: the chat asks on when the turn of its questions is over",
+    file: "test/cli/chat-approval.test.ts",
+    test: "D3: a question of the agent is closed with its turn",
+    patches: [
+      {
+        file: "src/cli/chat/asking.ts",
+        from: "await this.#read(words.questionPrompt(question), signal);",
+        to: "await this.#read(words.questionPrompt(question));",
+      },
+    ],
+  },
 ];

@@ -41,7 +41,7 @@ export type QueryAnswer =
   | { readonly case: "unanswerable"; readonly value: { readonly reason: string } };
 
 const STOPPED = "the user stopped the turn";
-const TAKEN_BACK = "the server has taken the request back";
+const CLOSED = "the request was taken back, or the turn was stopped elsewhere";
 const UNANSWERED = "nobody answered";
 /** The person has left: whatever waits for the answer ends with this process. */
 const LEFT = "left";
@@ -61,9 +61,9 @@ export class Asker {
     );
   }
 
-  answer(query: InteractionQuery): Promise<QueryAnswer> {
+  answer(query: InteractionQuery, signal?: AbortSignal): Promise<QueryAnswer> {
     return this.#answered(
-      () => this.#answer(query),
+      () => this.#answer(query, signal),
       (reason) => ({ case: "unanswerable", value: { reason } }),
     );
   }
@@ -105,11 +105,16 @@ export class Asker {
   }
 
   async #read(prompt: string, signal?: AbortSignal): Promise<Entered> {
-    if (signal?.aborted === true) return { kind: "cancelled" };
     const entered = await this.#asking.input.read(prompt, "answer", signal);
     if (entered.kind === "interrupt") this.#asking.onInterrupt();
     if (entered.kind === "end") this.#asking.onLeave();
+    if (entered.kind === "cancelled") this.#sayClosed();
     return entered;
+  }
+
+  #sayClosed(): void {
+    const { print, style } = this.#asking;
+    print(style.dim(`  The question is closed: ${CLOSED}.`));
   }
 
   async #approve(
@@ -118,13 +123,12 @@ export class Asker {
   ): Promise<ApprovalAnswer | typeof LEFT> {
     const { print, style } = this.#asking;
     for (let at = { from: 0, showsAll: false }; ;) {
-      if (signal?.aborted === true) return { answer: "no", reason: TAKEN_BACK };
+      if (signal?.aborted === true) return { answer: "no", reason: CLOSED };
       const page = approvalPage(request, style, at);
       for (const line of page.lines) print(line);
       const entered = await this.#read(approvalPrompt(style), signal);
       if (entered.kind === "interrupt") return { answer: "no", reason: STOPPED };
       if (entered.kind === "end") return LEFT;
-      if (entered.kind === "cancelled") print(style.dim(`  The question is closed: ${TAKEN_BACK}.`));
       if (entered.kind !== "line") return { answer: "no", reason: UNANSWERED };
       const answer = words.parseApproval(entered.text);
       if (answer === "show") at = { from: 0, showsAll: true };
@@ -133,7 +137,10 @@ export class Asker {
     }
   }
 
-  async #answer({ query }: InteractionQuery): Promise<QueryAnswer | typeof LEFT> {
+  async #answer(
+    { query }: InteractionQuery,
+    signal: AbortSignal | undefined,
+  ): Promise<QueryAnswer | typeof LEFT> {
     switch (query.case) {
       case "approval": {
         const { tool, argsJson, reason } = query.value;
@@ -143,22 +150,25 @@ export class Asker {
         )
           .split("\n")
           .map((text) => ({ kind: "plain" as const, text }));
-        const said = await this.#approve({ title, lines, workspace: "" }, undefined);
+        const said = await this.#approve({ title, lines, workspace: "" }, signal);
         if (said === LEFT) return LEFT;
         const why = said.answer === "no" ? (said.reason ?? "") : "";
         return { case: "approval", value: { approved: said.answer !== "no", reason: why } };
       }
       case "askQuestion":
-        return this.#questions(query.value.questions);
+        return this.#questions(query.value.questions, signal);
       case undefined:
         return { case: "unanswerable", value: { reason: "this client does not know this kind of question" } };
     }
   }
 
-  async #questions(questions: readonly Question[]): Promise<QueryAnswer | typeof LEFT> {
+  async #questions(
+    questions: readonly Question[],
+    signal: AbortSignal | undefined,
+  ): Promise<QueryAnswer | typeof LEFT> {
     const answers = [];
     for (const question of questions) {
-      const answer = await this.#question(question);
+      const answer = await this.#question(question, signal);
       if (answer === LEFT) return LEFT;
       if (answer === undefined) return { case: "unanswerable", value: { reason: "the user did not answer" } };
       if (answer.text !== "" || answer.optionIds.length > 0) {
@@ -169,11 +179,15 @@ export class Asker {
   }
 
   /** Undefined when it is not answered. */
-  async #question(question: Question): Promise<words.QuestionAnswer | typeof LEFT | undefined> {
+  async #question(
+    question: Question,
+    signal: AbortSignal | undefined,
+  ): Promise<words.QuestionAnswer | typeof LEFT | undefined> {
     const { print, style } = this.#asking;
     for (;;) {
+      if (signal?.aborted === true) return undefined;
       for (const line of words.questionLines(question, style)) print(line);
-      const entered = await this.#read(words.questionPrompt(question));
+      const entered = await this.#read(words.questionPrompt(question), signal);
       if (entered.kind === "end") return LEFT;
       if (entered.kind !== "line") return undefined;
       const answer = words.parseAnswer(entered.text, question);

@@ -177,6 +177,8 @@ export function ttyInput(
       lines.setPrompt(prompt);
       lines.prompt(true);
       const cancel = (): void => {
+        // Typed as an answer: it must not become a message.
+        if (purpose === "answer") clearLine(lines);
         out.write("\n");
         settle({ kind: "cancelled" });
       };

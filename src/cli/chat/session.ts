@@ -41,7 +41,7 @@ export interface SessionOptions {
   readonly toolsConfig: ToolsConfig | undefined;
   /** Absent: nobody can be asked, and what would need it is denied. */
   readonly ask?: (request: ApprovalRequest, signal: AbortSignal) => Promise<ApprovalAnswer>;
-  readonly onQuery: (query: InteractionQuery) => Promise<QueryAnswer>;
+  readonly onQuery: (query: InteractionQuery, signal: AbortSignal) => Promise<QueryAnswer>;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly onNotice: (message: string) => void;
   /** Asked for each new stream. */
@@ -73,7 +73,7 @@ export async function openSession(options: SessionOptions): Promise<Session> {
     conversations = new Conversations({
       client,
       ...client.stores,
-      onQuery,
+      onQuery: (query, _turn, signal) => onQuery(query, signal),
       environment: environmentOf(settings.workspace, options.env),
       ...(tools === undefined ? {} : { tools: { kinds: tools.kinds, definitions: tools.definitions } }),
     });

@@ -5,7 +5,7 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { EnvironmentSchema } from "../../protocol/messages.ts";
 import type { Client } from "../client.ts";
 import type { ClientBlobStore } from "./blob-store.ts";
-import type { OnQuery } from "./conversation.ts";
+import type { OnQuery } from "./turn.ts";
 import type { ConversationStore } from "./conversation-store.ts";
 import type { OfferedTools } from "./run-request.ts";
 import type { SplitOptions } from "./split-stream.ts";

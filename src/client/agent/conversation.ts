@@ -9,11 +9,7 @@ import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { type ChatMessage, decodeChatMessage } from "../../protocol/chat-message.ts";
 import { HoldfastError } from "../../protocol/errors.ts";
 import { countOf, messageIds, newestIds, turnIds } from "../../protocol/id-pages.ts";
-import {
-  type ConversationState,
-  ConversationStateSchema,
-  type InteractionQuery,
-} from "../../protocol/messages.ts";
+import { type ConversationState, ConversationStateSchema } from "../../protocol/messages.ts";
 import type { ClientStream } from "../stream.ts";
 import type { ConversationContext } from "./conversation-context.ts";
 import type { ConversationRecord, TurnUnderWay } from "./conversation-store.ts";
@@ -27,14 +23,10 @@ import {
   type TurnInput,
 } from "./run-request.ts";
 import { offeredNames } from "./offered-tools.ts";
-import type { QueryAnswer } from "./turn-queries.ts";
 import { EMPTY_VIEW, type TurnEnd, type TurnView } from "../../turn/view.ts";
-import { Turn, type TurnKeeper } from "./turn.ts";
+import { type OnQuery, Turn, type TurnKeeper } from "./turn.ts";
 import { hexOf } from "../../protocol/blob-id.ts";
 import { spokenIn } from "../../turn/messages.ts";
-
-/** Resolves with the answer, or with undefined when somebody will call `Turn.answer`. */
-export type OnQuery = (query: InteractionQuery, turn: Turn) => Promise<QueryAnswer | undefined>;
 
 export interface SendOptions {
   /** From this turn on. */

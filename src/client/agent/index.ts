@@ -12,7 +12,7 @@ export {
   type TurnKind,
   type TurnUnderWay,
 } from "./conversation-store.ts";
-export { Conversation, type OnQuery, type SendOptions } from "./conversation.ts";
+export { Conversation, type SendOptions } from "./conversation.ts";
 export {
   type BeginOptions,
   Conversations,
@@ -66,5 +66,5 @@ export {
   type ViewPart,
 } from "../../turn/view.ts";
 export type { Usage as UsageView } from "../../turn/usage.ts";
-export { Turn, type TurnListener } from "./turn.ts";
+export { type OnQuery, Turn, type TurnListener } from "./turn.ts";
 export type { Retract, SettledPart, TurnPart } from "../../turn/parts.ts";

@@ -15,15 +15,23 @@ import { encodeClient } from "../../turn/messages.ts";
 /** The oneof of an InteractionResponse. */
 export type QueryAnswer = NonNullable<MessageInitShape<typeof InteractionResponseSchema>["response"]>;
 
-/** Resolves with the answer, or with undefined when somebody will call `Turn.answer`. */
-export type AskUser = (query: InteractionQuery) => Promise<QueryAnswer | undefined>;
+/**
+ * Resolves with the answer, or with undefined when the application will call `Turn.answer`. The signal is aborted when the
+ * question is closed without this answer: it was answered otherwise, or the turn is over for this client.
+ */
+export type AskUser = (query: InteractionQuery, signal: AbortSignal) => Promise<QueryAnswer | undefined>;
+
+interface OpenQuery {
+  /** Says that no person thinks about it any more. */
+  readonly considered: () => void;
+  readonly closed: AbortController;
+}
 
 export class TurnQueries {
   readonly #stream: Pick<ClientStream, "send" | "considering">;
   readonly #ask: AskUser | undefined;
   readonly #onAnswered: (queryId: number) => void;
-  /** How to say that a question is in nobody's hands any more. */
-  readonly #open = new Map<number, () => void>();
+  readonly #open = new Map<number, OpenQuery>();
   readonly #answering = new Set<number>();
 
   constructor(
@@ -40,21 +48,22 @@ export class TurnQueries {
   async ask(query: InteractionQuery): Promise<void> {
     const { id } = query;
     if (this.#open.has(id) || this.#answering.has(id)) return;
-    this.#open.set(id, this.#stream.considering(`query ${id}`));
+    const closed = new AbortController();
+    this.#open.set(id, { considered: this.#stream.considering(`query ${id}`), closed });
     try {
-      const answer = await this.#decide(query);
+      const answer = await this.#decide(query, closed.signal);
       if (answer !== undefined && this.#open.has(id)) await this.answer(id, answer);
     } catch {
       // The turn is over, or was left: then it is asked again.
     }
   }
 
-  async #decide(query: InteractionQuery): Promise<QueryAnswer | undefined> {
+  async #decide(query: InteractionQuery, signal: AbortSignal): Promise<QueryAnswer | undefined> {
     if (query.query.case === undefined)
       return unanswerable("this client does not know this kind of question");
     if (this.#ask === undefined) return unanswerable("nobody can be asked here");
     try {
-      return await this.#ask(query);
+      return await this.#ask(query, signal);
     } catch (cause) {
       return unanswerable(cause instanceof Error ? cause.message : String(cause));
     }
@@ -85,8 +94,10 @@ export class TurnQueries {
   }
 
   #letGo(id: number): void {
-    this.#open.get(id)?.();
+    const open = this.#open.get(id);
     this.#open.delete(id);
+    open?.considered();
+    open?.closed.abort();
   }
 }
 

@@ -13,6 +13,7 @@ import {
   type AgentServerMessage,
   BlobKind,
   type ConversationState,
+  type InteractionQuery,
   type KvServerMessage,
 } from "../../protocol/messages.ts";
 import type { ClientStream } from "../stream.ts";
@@ -43,6 +44,16 @@ export interface TurnKeeper {
   over(end: TurnEnd, view: TurnView): Promise<void>;
 }
 
+/**
+ * Resolves with the answer, or with undefined when the application will call `Turn.answer`. The signal is aborted when the
+ * question is closed: it was answered otherwise, or the turn is over for this client.
+ */
+export type OnQuery = (
+  query: InteractionQuery,
+  turn: Turn,
+  signal: AbortSignal,
+) => Promise<QueryAnswer | undefined>;
+
 export interface TurnParts {
   readonly conversationId: string;
   readonly stream: ClientStream;
@@ -51,7 +62,7 @@ export interface TurnParts {
   readonly keeper: TurnKeeper | undefined;
   /** What is known before the first event: what the user said. */
   readonly begin?: TurnView | undefined;
-  readonly ask?: ((query: Parameters<AskUser>[0], turn: Turn) => ReturnType<AskUser>) | undefined;
+  readonly ask?: OnQuery | undefined;
   readonly newMessageId: () => string;
   readonly onBug: (bug: unknown) => void;
   readonly split?: SplitOptions;
@@ -94,7 +105,8 @@ export class Turn implements SplitStream, AsyncIterable<TurnPart> {
     this.conversationId = parts.conversationId;
     this.stream = stream;
     this.#view = startingView(parts);
-    const askUser: AskUser | undefined = ask === undefined ? undefined : (query) => ask(query, this);
+    const askUser: AskUser | undefined =
+      ask === undefined ? undefined : (query, signal) => ask(query, this, signal);
     this.#queries = new TurnQueries(stream, askUser, (queryId) => this.#answered(queryId));
     this.#ended.promise.catch(() => undefined);
     if (parts.begin !== undefined && this.#isWriter) stream.snapshot(0, encodeView(parts.begin));
@@ -256,7 +268,7 @@ export class Turn implements SplitStream, AsyncIterable<TurnPart> {
     this.#said.catch(() => undefined);
   }
 
-  #ask(query: Parameters<AskUser>[0]): void {
+  #ask(query: InteractionQuery): void {
     if (this.#isWriter) void this.#queries.ask(query);
   }
 

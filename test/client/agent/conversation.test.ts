@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { bytesToHex } from "@noble/hashes/utils.js";
-import { blobIdOf, type Turn } from "../../../src/client/index.ts";
+import { blobIdOf, type OnQuery, type Turn } from "../../../src/client/index.ts";
 import {
   BlobKind,
   ConversationStateSchema,
@@ -228,6 +228,30 @@ test("questions are asked of the handler, and where there is none they are answe
     code: "not_found",
   });
   assert.equal((await later.ended).text, "later");
+});
+
+test("D3: a question is closed when its turn is aborted", async (t) => {
+  const rig = await AgentRig.start(
+    t,
+    scripted(async (talk) => {
+      await talk.send({
+        case: "interactionQuery",
+        value: { id: 9, query: { case: "askQuestion", value: { questions: [{ id: "q", text: "why?" }] } } },
+      });
+      await talk.until(() => undefined);
+    }),
+  );
+  const asked = Promise.withResolvers<AbortSignal>();
+  const onQuery: OnQuery = (_query, _turn, signal) => {
+    asked.resolve(signal);
+    return new Promise(() => undefined);
+  };
+  const turn = await (await rig.process().conversations.begin()).send({ text: "hi" }, { onQuery });
+  const signal = await asked.promise;
+  assert.ok(!signal.aborted);
+  await turn.abort();
+  assert.equal((await turn.ended).reason, "aborted");
+  assert.ok(signal.aborted);
 });
 
 test("what is said while a turn runs reaches the agent, and so does cancel", async (t) => {

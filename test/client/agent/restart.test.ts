@@ -70,9 +70,9 @@ test("B3: a restarted client shows the turn as it was, asks nothing twice, and g
 
   const asked: number[] = [];
   const restarted = rig.process(disk, {
-    onQuery: async ({ id }, turn) => {
+    onQuery: async ({ id }, turn, signal) => {
       asked.push(id);
-      return yes(turn.view.queries[0]?.query ?? assert.fail(), turn);
+      return yes(turn.view.queries[0]?.query ?? assert.fail(), turn, signal);
     },
   });
   const resumed: Turn[] = [];
@@ -105,9 +105,9 @@ test("a question that was open when the client died is asked again, and answered
   dying.kill();
   const asked: number[] = [];
   const restarted = rig.process(disk, {
-    onQuery: async (query, turn) => {
+    onQuery: async (query, turn, signal) => {
       asked.push(query.id);
-      return yes(query, turn);
+      return yes(query, turn, signal);
     },
   });
   const conversation = await restarted.conversations.open(before.conversationId);
