@@ -3,8 +3,7 @@
  *
  * However a turn ends, its last event says so, once: `turn_ended` with what it used and, if it failed, what failed.
  */
-import { create, toBinary } from "@bufbuild/protobuf";
-import { AgentServerMessageSchema, TurnEndReason } from "../protocol/messages.ts";
+import { TurnEndReason } from "../protocol/messages.ts";
 import type { Application, ApplicationStream } from "../server/application.ts";
 import type { Ending } from "../turn/decision.ts";
 import type { Facts } from "../turn/facts.ts";
@@ -16,6 +15,7 @@ import { DEFAULT_PATIENCE } from "./models/patience.ts";
 import { Turn, type TurnContext } from "./turn.ts";
 import { failureOf } from "./turn-failure.ts";
 import { Stopped, TurnIo } from "./turn-io.ts";
+import { encodeServer, updateMessage } from "../turn/messages.ts";
 
 export const TURN_LIMITS: TurnLimits = {
   stepsMax: 200,
@@ -89,9 +89,5 @@ const REASONS: Readonly<Record<Ending["reason"], TurnEndReason>> = {
 function lastWord({ usage }: Facts, ending: Ending): Uint8Array {
   const failure = ending.reason === "failed" ? { failure: ending.failure } : {};
   const value = { ...usage, reason: REASONS[ending.reason], ...failure };
-  const update = { message: { case: "turnEnded", value } } as const;
-  return toBinary(
-    AgentServerMessageSchema,
-    create(AgentServerMessageSchema, { message: { case: "interactionUpdate", value: update } }),
-  );
+  return encodeServer(updateMessage({ case: "turnEnded", value }));
 }

@@ -3,11 +3,11 @@
  */
 import { createHash } from "node:crypto";
 import { create } from "@bufbuild/protobuf";
-import { blobIdBytes } from "../protocol/blob-id.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import { type Content, ContentSchema } from "../protocol/messages.ts";
 import type { ApplicationBlobs } from "../server/application.ts";
 import { TurnFailure } from "./turn-failure.ts";
+import { fitsInline, inBlob, inline } from "../turn/content.ts";
 
 export function blobIdOf(bytes: Uint8Array): string {
   return createHash("sha256").update(bytes).digest("hex");
@@ -15,19 +15,13 @@ export function blobIdOf(bytes: Uint8Array): string {
 
 /** As it can stand in an event: inline, or put to the stream's blobs. */
 export async function contentOf(bytes: Uint8Array, blobs: ApplicationBlobs | undefined): Promise<Content> {
-  if (bytes.length <= LIMITS.inlineBytesMax) {
-    return create(ContentSchema, { content: { case: "inline", value: bytes } });
-  }
-  return putContent(bytes, blobs);
+  return fitsInline(bytes) ? create(ContentSchema, inline(bytes)) : putContent(bytes, blobs);
 }
 
 /** By its name, however small: one of several that would not fit together. */
 export async function putContent(bytes: Uint8Array, blobs: ApplicationBlobs | undefined): Promise<Content> {
   const blobId = await largeBlobs(blobs).put(bytes);
-  return create(ContentSchema, {
-    content: { case: "blobId", value: blobIdBytes(blobId) },
-    sizeBytes: bytes.length,
-  });
+  return create(ContentSchema, inBlob(blobId, bytes.length));
 }
 
 export function largeBlobs(blobs: ApplicationBlobs | undefined): ApplicationBlobs {

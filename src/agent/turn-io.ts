@@ -9,10 +9,9 @@
  * Invariant: once an event was refused nothing more is said, so the log never holds what follows from a missing event.
  */
 import { setImmediate as yieldTurn } from "node:timers/promises";
-import { create, fromBinary, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import {
   type AgentServerMessage,
-  AgentServerMessageSchema,
   type BlobKind,
   type Content,
   ContentSchema,
@@ -25,8 +24,8 @@ import { blobIdBytes } from "../protocol/blob-id.ts";
 import { type BlobCache, blobIdOf, contentOf, largeBlobs } from "./blobs.ts";
 import type { Update } from "./step-output.ts";
 import { heard, logged, newFacts } from "../turn/facts.ts";
-
-export type ServerMessage = NonNullable<MessageInitShape<typeof AgentServerMessageSchema>["message"]>;
+import { decodeServer, encodeServer, serverMessage, type ServerMessage } from "../turn/messages.ts";
+import { fitsInline, inBlob } from "../turn/content.ts";
 
 type KvMessage = NonNullable<MessageInitShape<typeof KvServerMessageSchema>["message"]>;
 
@@ -77,7 +76,7 @@ export class TurnIo {
     }
     for await (const { eventId, body } of this.stream.past()) {
       this.#head = eventId;
-      if (body.length > 0) logged(this.facts, eventId, fromBinary(AgentServerMessageSchema, body));
+      if (body.length > 0) logged(this.facts, eventId, decodeServer(body));
       if (eventId % FOLDED_AT_ONCE === 0) await yieldTurn();
     }
     if (pastInputs > 0) this.facts.found.pastHead = this.#head;
@@ -139,8 +138,8 @@ export class TurnIo {
    * unless much waits for the disk: not when it is durable.
    */
   emit(message: ServerMessage): Promise<void> {
-    const whole = messageOf(message);
-    const body = toBinary(AgentServerMessageSchema, whole);
+    const whole = serverMessage(message);
+    const body = encodeServer(whole);
     if (body.length > LIMITS.eventBytesMax) this.#refuse(tooLarge(body.length));
     const silence = this.#silence ?? this.#take(whole);
     if (silence !== undefined) return quiet(Promise.reject(silence));
@@ -208,13 +207,13 @@ export class TurnIo {
   async setBlob(bytes: Uint8Array, kind: BlobKind, id = blobIdOf(bytes)): Promise<Content> {
     const blobId = blobIdBytes(id);
     this.#cache.put(this.stream.principal, id, bytes);
-    const isInline = bytes.length <= LIMITS.inlineBytesMax;
+    const isInline = fitsInline(bytes);
     if (!this.facts.sets.has(id)) {
       if (!isInline) await largeBlobs(this.stream.blobs).put(bytes);
       const value = { blobId, kind, ...(isInline ? { blobData: bytes } : {}) };
       await this.kv({ case: "setBlobArgs", value });
     }
-    return create(ContentSchema, { content: { case: "blobId", value: blobId }, sizeBytes: bytes.length });
+    return create(ContentSchema, inBlob(id, bytes.length));
   }
 
   /** Says a request to the client's blobs. */
@@ -255,8 +254,4 @@ function quiet<Value>(promise: Promise<Value>): Promise<Value> {
 function tooLarge(bytes: number): HoldfastError {
   const message = `an event of a turn has ${bytes} bytes, and at most ${LIMITS.eventBytesMax}: put it in a blob`;
   return new HoldfastError("too_large", message);
-}
-
-function messageOf(message: ServerMessage): AgentServerMessage {
-  return create(AgentServerMessageSchema, { message });
 }

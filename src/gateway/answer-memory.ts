@@ -7,11 +7,10 @@
  *
  * Invariant: the event that ends an answer is given out only after `settle` was called for it.
  */
-import { create } from "@bufbuild/protobuf";
 import { ChangeSignal } from "../async/change-signal.ts";
 import { HoldfastError } from "../protocol/errors.ts";
-import { AgentServerMessageSchema } from "../protocol/messages.ts";
 import type { AnswerEvent } from "./openai/index.ts";
+import { updateMessage, updateOf } from "../turn/messages.ts";
 
 /** An event of a stream that an answer is made of. */
 export interface HeardEvent extends AnswerEvent {
@@ -205,13 +204,11 @@ function joinedOf(before: HeardEvent, event: HeardEvent): HeardEvent | undefined
 export type TextCase = "textDelta" | "thinkingDelta";
 
 /** The piece of text or thinking that the event is. */
-export function textIn({ message: { message } }: AnswerEvent) {
-  if (message.case !== "interactionUpdate") return undefined;
-  const update = message.value.message;
+export function textIn({ message }: AnswerEvent) {
+  const update = updateOf(message);
   return update.case === "textDelta" || update.case === "thinkingDelta" ? update : undefined;
 }
 
 export function textEvent(kind: TextCase, eventId: number, text: string): HeardEvent {
-  const message = { case: "interactionUpdate", value: { message: { case: kind, value: { text } } } } as const;
-  return { eventId, message: create(AgentServerMessageSchema, { message }), covers: 1, isPause: false };
+  return { eventId, message: updateMessage({ case: kind, value: { text } }), covers: 1, isPause: false };
 }

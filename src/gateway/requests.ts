@@ -6,14 +6,12 @@
  * asks for what it does not have.
  */
 import { hash } from "node:crypto";
-import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import type { ClientBlobStore } from "../client/index.ts";
 import { encodeChatMessage, textOf } from "../protocol/chat-message.ts";
 import { messageIds, withIds } from "../protocol/id-pages.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import {
-  AgentClientMessageSchema,
-  type ContentSchema,
   type ConversationState,
   ConversationStateSchema,
   ExecKind,
@@ -29,6 +27,10 @@ import {
   type ToolLine,
 } from "./openai/index.ts";
 import type { PendingCall } from "./session-record.ts";
+import { encodeClient } from "../turn/messages.ts";
+import { type ContentInit, fitsInline, inBlob, inline } from "../turn/content.ts";
+import { blobIdBytes } from "../protocol/blob-id.ts";
+import { sentContent } from "../client/sent-content.ts";
 
 /** Of chunk 0; the ids, tools and system prompt need the rest. */
 const PREFETCHED_BYTES_MAX = LIMITS.chunkBytesMax / 2;
@@ -76,7 +78,7 @@ export function turnRequest(blobs: ClientBlobStore, turn: TurnRequest): BegunTur
     // Also an empty one: the client's instructions are all there are.
     systemPrompt: system.content,
   };
-  return { first: encode({ case: "runRequest", value }), kept };
+  return { first: encodeClient({ case: "runRequest", value }), kept };
 }
 
 interface WrittenBlob {
@@ -87,7 +89,7 @@ interface WrittenBlob {
 
 function blobOf(blobData: Uint8Array): WrittenBlob {
   const id = hash("sha256", blobData);
-  return { id, blobId: new Uint8Array(Buffer.from(id, "hex")), blobData };
+  return { id, blobId: blobIdBytes(id), blobData };
 }
 
 /** The state that names the new messages too, and the pages that they fill. */
@@ -115,16 +117,14 @@ async function keepAll(
 }
 
 interface SystemPrompt {
-  readonly content: MessageInitShape<typeof ContentSchema>;
+  readonly content: ContentInit;
   readonly blobs: readonly WrittenBlob[];
 }
 
 function systemPrompt(bytes: Uint8Array): SystemPrompt {
-  if (bytes.length <= LIMITS.inlineBytesMax)
-    return { content: { content: { case: "inline", value: bytes } }, blobs: [] };
+  if (fitsInline(bytes)) return { content: inline(bytes), blobs: [] };
   const blob = blobOf(bytes);
-  const content = { content: { case: "blobId", value: blob.blobId }, sizeBytes: bytes.length } as const;
-  return { content, blobs: [blob] };
+  return { content: inBlob(blob.id, bytes.length), blobs: [blob] };
 }
 
 /** From the end: what is old is more likely to be known. */
@@ -177,22 +177,16 @@ async function toolResult(call: PendingCall, line: ToolLine, context: ResultCont
     [...texts, ...files].map(
       async ({ mediaType, bytes }): Promise<MessageInitShape<typeof McpContentSchema>> => ({
         mediaType,
-        content: await sentContent(bytes, context.upload),
+        content: await sentContent(bytes, context),
       }),
     ),
   );
   const result = { case: "success", value: { content } } as const;
   const message = { case: "mcpResult", value: { result } } as const;
-  return encode({
+  return encodeClient({
     case: "execClientMessage",
     value: { id, execId, toolCallId, message, stepOptions: context.options },
   });
-}
-
-function encode(
-  message: NonNullable<MessageInitShape<typeof AgentClientMessageSchema>["message"]>,
-): Uint8Array {
-  return toBinary(AgentClientMessageSchema, create(AgentClientMessageSchema, { message }));
 }
 
 /** What is said behind tool results: the model is told with them, in the client's own form. */
@@ -202,14 +196,7 @@ async function sayAction(line: SaidLine, { upload }: ResultContext): Promise<Uin
   const [told] = history;
   if (told === undefined) throw new Error("a line is a message");
   const text = textOf(told);
-  const messageJson = await sentContent(encodeChatMessage(told), upload);
+  const messageJson = await sentContent(encodeChatMessage(told), { upload });
   const action = { case: "userMessageAction", value: { userMessage: { text, messageJson } } } as const;
-  return encode({ case: "conversationAction", value: { action } });
-}
-
-/** Small bytes travel in the chunk, large ones beside the stream. */
-async function sentContent(bytes: Uint8Array, upload: ResultContext["upload"]) {
-  if (bytes.length <= LIMITS.inlineBytesMax) return { content: { case: "inline", value: bytes } } as const;
-  const blobId = new Uint8Array(Buffer.from(await upload(bytes), "hex"));
-  return { content: { case: "blobId", value: blobId }, sizeBytes: bytes.length } as const;
+  return encodeClient({ case: "conversationAction", value: { action } });
 }

@@ -4,11 +4,11 @@
  * Blobs are kept and given at once, execs on the gateway's own machine are carried out, and questions to a person are declined. That is
  * what keeps a session alive between two HTTP requests.
  */
-import { create, toBinary } from "@bufbuild/protobuf";
 import { answerTo, type ClientBlobStore, type ClientStream, encodeKvAnswer } from "../client/index.ts";
 import { HoldfastError } from "../protocol/errors.ts";
-import { AgentClientMessageSchema, type AgentServerMessage } from "../protocol/messages.ts";
+import { type AgentServerMessage } from "../protocol/messages.ts";
 import { answerOwnExec, type Workspace } from "./own-execs.ts";
+import { encodeClient } from "../turn/messages.ts";
 
 export interface ServerRequestParts {
   readonly stream: ClientStream;
@@ -52,6 +52,5 @@ async function answerOf(
 
 function unanswerable(id: number): Uint8Array {
   const response = { case: "unanswerable", value: { reason: "an OpenAI client cannot be asked" } } as const;
-  const message = { case: "interactionResponse", value: { id, response } } as const;
-  return toBinary(AgentClientMessageSchema, create(AgentClientMessageSchema, { message }));
+  return encodeClient({ case: "interactionResponse", value: { id, response } });
 }

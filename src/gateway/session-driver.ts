@@ -6,16 +6,12 @@
  *
  * Invariant: a pause is settled, and so given to readers, only after the machine's effects for it are carried out.
  */
-import { fromBinary, toBinary } from "@bufbuild/protobuf";
+import { toBinary } from "@bufbuild/protobuf";
 import { ChangeSignal } from "../async/change-signal.ts";
 import type { KeyedQueue } from "../async/keyed-queue.ts";
 import type { ClientBlobStore, ClientStream } from "../client/index.ts";
 import { HoldfastError } from "../protocol/errors.ts";
-import {
-  AgentServerMessageSchema,
-  type ConversationState,
-  ConversationStateSchema,
-} from "../protocol/messages.ts";
+import { type ConversationState, ConversationStateSchema } from "../protocol/messages.ts";
 import type { TableWrite } from "../store/table-store.ts";
 import type { Environment } from "../transport/environment.ts";
 import { named } from "./answer-log.ts";
@@ -41,6 +37,7 @@ import {
 import type { SessionRecord } from "./session-record.ts";
 import type { SessionStore } from "./session-store.ts";
 import { isPauseDelta } from "./stream-events.ts";
+import { decodeServer } from "../turn/messages.ts";
 
 export interface SessionContext extends Pick<GatewayOptions, "clientOf" | "workspace" | "onBug"> {
   readonly store: SessionStore;
@@ -297,7 +294,7 @@ export class SessionDriver {
     }: { readonly eventId: number; readonly body: Uint8Array; readonly covers: number },
   ): Promise<void> {
     const { workspace, onBug, names, environment } = this.#context;
-    const message = fromBinary(AgentServerMessageSchema, body);
+    const message = decodeServer(body);
     void answerServer({ stream, blobs, workspace, onBug }, message, body);
     if (message.message.case === "conversationCheckpointUpdate") this.#checkpoint = message.message.value;
     const needed = neededBlob(this.#projection, message);

@@ -4,11 +4,11 @@
  * A log joins neighbouring text when it is read back, and a reader may stand in the middle of what was joined. Then the text is parted there
  * again. Works for streams that run here, run elsewhere, and are over.
  */
-import { fromBinary } from "@bufbuild/protobuf";
 import type { Client, ClientBlobStore } from "../client/index.ts";
-import { type AgentServerMessage, AgentServerMessageSchema } from "../protocol/messages.ts";
+import { type AgentServerMessage } from "../protocol/messages.ts";
 import { cutOff, type HeardEvent, textEvent, textIn } from "./answer-memory.ts";
 import { type AnswerDelta, type AnswerState, initAnswer, neededBlob, project } from "./openai/index.ts";
+import { decodeServer } from "../turn/messages.ts";
 
 /** The way to a stream's log. */
 export interface StreamSource {
@@ -108,7 +108,7 @@ async function* loggedEvents(source: StreamSource, after: number, before: Answer
   try {
     for await (const { eventId, body, covers } of reader.events) {
       if (body.length === 0) continue;
-      const message = fromBinary(AgentServerMessageSchema, body);
+      const message = decodeServer(body);
       const id = neededBlob(state, message);
       const blob = id === undefined ? undefined : ((await blobs.get(id)) ?? (await reader.getBlob(id)));
       const [next, deltas] = project(state, eventId, message, blob);

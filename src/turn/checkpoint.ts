@@ -29,6 +29,7 @@ import { blobIdBytes } from "../protocol/blob-id.ts";
 import type { Todo } from "./call-plan.ts";
 import type { IdOf } from "./found.ts";
 import type { Written } from "./written.ts";
+import { inline } from "./content.ts";
 
 /** A blob that the client is asked to keep. */
 export interface KeptBlob {
@@ -161,7 +162,7 @@ function shownCall(
   return {
     toolCallId: part.toolCallId,
     tool: part.tool,
-    argsJson: { content: { case: "inline", value: encoder.encode(part.args) } },
+    argsJson: inline(encoder.encode(part.args)),
     providerMetadata,
     ...(call === undefined ? {} : { outcome: call.outcome, execIds: call.execIds, files: call.files }),
     ...(call?.result === undefined ? {} : { result: call.result }),

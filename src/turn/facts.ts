@@ -7,12 +7,10 @@
  *
  * The facts are changed in place, so that a fact costs the same early and late in a turn.
  */
-import { fromBinary } from "@bufbuild/protobuf";
 import { assert } from "../protocol/assert.ts";
 import { hexOf } from "../protocol/blob-id.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import {
-  AgentClientMessageSchema,
   type AgentServerMessage,
   type ConversationAction,
   type ConversationState,
@@ -43,6 +41,7 @@ import { type Found, type IdOf, newFound } from "./found.ts";
 import { newOpenStep, noteOutput, type OpenStep } from "./open-step.ts";
 import { NO_USAGE, sumOf, type Usage } from "./usage.ts";
 import { lightestBytes } from "./written.ts";
+import { decodeClient } from "./messages.ts";
 
 /** What comes from the client's side, in log order. */
 export type Heard =
@@ -200,7 +199,7 @@ function heardChunk(facts: Facts, seqno: number, body: Uint8Array): void {
   }
   let message;
   try {
-    ({ message } = fromBinary(AgentClientMessageSchema, body));
+    ({ message } = decodeClient(body));
   } catch {
     facts.violation ??= `chunk ${seqno} is no message of an agent's client`;
     return;

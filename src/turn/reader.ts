@@ -4,12 +4,12 @@
  * What is made of contents is made as if all were there. If something was missing, the result is thrown away and `obtain` says how
  * to get it: so each thing is described in one place, and the description itself says what it needs.
  */
-import { hexOf } from "../protocol/blob-id.ts";
 import type { Content, GetBlobResult } from "../protocol/messages.ts";
 import { type Decision, WAIT } from "./decision.ts";
 import { type Facts, getAnswer } from "./facts.ts";
 import { endFailed } from "./failure.ts";
 import { type Found, learn } from "./found.ts";
+import { blobIn, bytesIn } from "./content.ts";
 
 const NOTHING = new Uint8Array();
 
@@ -23,14 +23,8 @@ export class Reader {
 
   /** What a content of the client's, or of our own, stands for; empty when there is none. */
   read(content: Content | undefined): Uint8Array {
-    switch (content?.content.case) {
-      case undefined:
-        return NOTHING;
-      case "inline":
-        return content.content.value;
-      case "blobId":
-        return this.blob(hexOf(content.content.value));
-    }
+    const blobId = blobIn(content);
+    return blobId === undefined ? (bytesIn(content) ?? NOTHING) : this.blob(blobId);
   }
 
   blob(blobId: string): Uint8Array {

@@ -8,6 +8,7 @@ import type { ToolCallPart } from "../protocol/chat-message.ts";
 import { type ShellCommandAction, type ShellSuccess, ShellSuccessSchema } from "../protocol/messages.ts";
 import type { ExecReply } from "./exec-reply.ts";
 import { shortened } from "./tool-results.ts";
+import { inline } from "./content.ts";
 
 const TOOL_CALL_ID = "command";
 const encoder = new TextEncoder();
@@ -26,7 +27,7 @@ export function shellOutput(reply: ExecReply | "unknown" | undefined, result: st
     signal: success?.signal ?? "",
     durationMs: success?.durationMs ?? 0,
     outputTruncated: success?.outputTruncated ?? false,
-    stdout: { content: { case: "inline", value: encoder.encode(shortened(result)) } },
+    stdout: inline(encoder.encode(shortened(result))),
   });
 }
 

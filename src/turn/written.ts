@@ -5,7 +5,6 @@
  * blob of a message never changes.
  */
 import { create, toBinary } from "@bufbuild/protobuf";
-import { hexOf } from "../protocol/blob-id.ts";
 import {
   type ChatMessage,
   encodeChatMessage,
@@ -26,6 +25,7 @@ import {
 } from "../protocol/messages.ts";
 import { type IdOf, learn } from "./found.ts";
 import type { Reader } from "./reader.ts";
+import { blobIn, bytesIn } from "./content.ts";
 
 /** A message with the bytes that it is known by. */
 export interface Written {
@@ -76,9 +76,9 @@ function filePart(attachment: Attachment, reader: Reader): FilePart | TextPart {
 
 /** A file by its blob id. Bytes that stand in the log stay in hand under it. */
 function namedFile({ mediaType, content }: Attachment, { found }: Reader): FilePart {
-  if (content?.content.case === "blobId")
-    return { type: "file", mediaType, blobId: hexOf(content.content.value) };
-  const bytes = content?.content.value ?? new Uint8Array();
+  const named = blobIn(content);
+  if (named !== undefined) return { type: "file", mediaType, blobId: named };
+  const bytes = bytesIn(content) ?? new Uint8Array();
   const blobId = found.idOf(bytes);
   learn(found, blobId, bytes);
   return { type: "file", mediaType, blobId };

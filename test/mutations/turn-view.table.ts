@@ -62,4 +62,16 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
   },
+  {
+    name: "-p on a terminal prints a step twice and does not say which words count",
+    file: "test/cli/chat-restart.test.ts",
+    test: "-p on a terminal says that the words of a step that begins anew are void",
+    patches: [
+      {
+        file: "src/cli/chat/one-shot.ts",
+        from: 'part.kind === "retract" && part.text !== ""',
+        to: 'part.kind === "retract" && part.text === ""',
+      },
+    ],
+  },
 ];

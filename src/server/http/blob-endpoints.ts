@@ -38,6 +38,7 @@ import type { BlobLimits } from "./blob-limits.ts";
 import type { ByteBudget } from "./byte-budget.ts";
 import type { HttpCounters } from "./http-counters.ts";
 import { Transfer } from "./transfer.ts";
+import { hexOf } from "../../protocol/blob-id.ts";
 
 export interface BlobEndpointsOptions {
   readonly blobs: StreamBlobs;
@@ -204,8 +205,4 @@ function checkStream(idempotencyKey: string, meta: AcceptedMeta): void {
 
 function checkBlobId(blobId: Uint8Array): void {
   if (blobId.length !== BLOB_ID_BYTES) throw invalidFrame(`a blob id has ${BLOB_ID_BYTES} bytes`);
-}
-
-function hexOf(blobId: Uint8Array): string {
-  return Buffer.from(blobId).toString("hex");
 }

@@ -1,0 +1,66 @@
+/**
+ * `holdfast chat -p` when a provider breaks off in the middle of its answer and then says something else.
+ */
+import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test, type TestContext } from "node:test";
+import type { Act } from "../agent/models/provider-server.ts";
+import { chunkOf, MODEL, openaiProvider } from "../gateway/scripted-provider.ts";
+import { plantedBug } from "../mutations/planted-bug.ts";
+import { ChatProcess, hasScript } from "./chat-process.ts";
+import { Cli } from "./cli-process.ts";
+
+const breaksOff: Act = (response) => {
+  response.writeHead(200, { "content-type": "text/event-stream" });
+  response.write(`data: ${JSON.stringify(chunkOf({ role: "assistant", content: "Half of it" }))}\n\n`, () =>
+    response.destroy(),
+  );
+};
+
+/** A server whose model is cut off once, and the command that asks it. */
+async function asking(
+  t: TestContext,
+): Promise<{ readonly cli: Cli; readonly args: string[]; readonly apiKey: string }> {
+  let calls = 0;
+  const provider = await openaiProvider(t, () => (calls++ === 0 ? breaksOff : { text: "All of it." }));
+  const cli = new Cli(t);
+  const local = { type: "openai-compatible", baseURL: provider.baseURL, apiKeyEnv: "LOCAL_KEY" };
+  const models = { default: `local/${MODEL}`, offered: [`local/${MODEL}`] };
+  writeFileSync(join(cli.home, "holdfast.config.json"), JSON.stringify({ providers: { local }, models }));
+  const { url, apiKey } = await cli.serve([], { LOCAL_KEY: "of-the-provider" });
+  return { cli, args: ["chat", "--url", url, "-p", "tell"], apiKey };
+}
+
+test("-p on a pipe prints the answer that counts, and --json which words do not", async (t) => {
+  const { cli, args, apiKey } = await asking(t);
+  const { stdout, stderr } = await cli.run([...args, "--json"], { HOLDFAST_API_KEY: apiKey });
+  const types = stdout.match(/"type":"(?:text|step_\w+|result)"/g)?.map((type) => type.slice(8, -1));
+  assert.deepEqual(
+    types?.filter((type, at) => type !== "text" || types[at - 1] !== "text"),
+    ["step_started", "text", "step_restarted", "text", "result"],
+    stdout + stderr,
+  );
+  assert.match(stdout, /"text":"All of it\."/);
+});
+
+test("-p on a terminal says that the words of a step that begins anew are void", async (t) => {
+  if (!hasScript())
+    return t.diagnostic("there is no `script` of util-linux here: the terminal is not tested");
+  const { cli, args, apiKey } = await asking(t);
+  const main = join(import.meta.dirname, "../../src/cli/main.ts");
+  const command = ["exec", process.execPath, main, ...args, "2>/dev/null"].join(" ");
+  const env = {
+    ...plantedBug(),
+    PATH: process.env["PATH"],
+    HOME: cli.home,
+    TERM: "xterm",
+    HOLDFAST_API_KEY: apiKey,
+  };
+  const chat = new ChatProcess("script", ["-qfec", `stty cols 200; ${command}`, "/dev/null"], {
+    cwd: cli.home,
+    env,
+  });
+  await chat.end;
+  assert.match(chat.screen, /Half of it\n↻ [^]*void[^]*\n\nAll of it\.\n/);
+});
