@@ -17,6 +17,7 @@ import * as stall from "../../src/core/stall.ts";
 import * as stop from "../../src/core/stop.ts";
 import * as storeLife from "../../src/core/store-life.ts";
 import * as toolJournal from "../../src/core/tool-journal.ts";
+import * as turnStall from "../../src/core/turn-stall.ts";
 import { attached, client, OPTIONS, tick } from "./client.ts";
 import { host } from "./host.ts";
 import { run } from "./run.ts";
@@ -34,6 +35,7 @@ const machines = {
   stop: [stop.step, stop.init(false)],
   "store-life": [storeLife.step, storeLife.init(storeLife.DEFAULTS, 0)],
   "tool-journal": [toolJournal.step, toolJournal.init([], false)],
+  "turn-stall": [turnStall.step, turnStall.init(turnStall.DEFAULTS)],
 } as const;
 
 for (const [name, [step, state]] of Object.entries(machines)) {

@@ -79,6 +79,18 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
+    name: "F4: openClient keeps stalls from the application's log",
+    file: "test/client-node/stall.test.ts",
+    test: "F4: onStall of openClient hears of a stream that stands still",
+    patches: [
+      {
+        file: "src/client-node/open-client.ts",
+        from: "...(options.onStall === undefined ? {} : { onStall: options.onStall }),",
+        to: "",
+      },
+    ],
+  },
+  {
     name: "a logger that throws ends the stream",
     file: E2E,
     test: "a logger that fails is reported as a bug and does not fail the stream",
