@@ -13,7 +13,6 @@ import {
   BlobKind,
   FinishReason,
   type RunRequest,
-  ToolOutcome,
   type UserMessage,
   UserMessageSchema,
 } from "../protocol/messages.ts";
@@ -24,7 +23,7 @@ import { execIdOf } from "../turn/exec-ids.ts";
 import type { Facts } from "../turn/facts.ts";
 import { prepared, published } from "../turn/found.ts";
 import { next, type TurnLimits } from "../turn/next.ts";
-import type { Outcome, ToolImage } from "../turn/tool-results.ts";
+import type { ToolImage } from "../turn/tool-results.ts";
 import { type BlobCache, putContent } from "./blobs.ts";
 import { type Model, ModelFailure, type Models } from "./model.ts";
 import { beginStep, ModelStep } from "./model-step.ts";
@@ -32,6 +31,7 @@ import { StepRequests } from "./step-requests.ts";
 import { type Offer, offerOf } from "./tool-plan.ts";
 import { failureOf } from "./turn-failure.ts";
 import { Stopped, type TurnIo } from "./turn-io.ts";
+import { TOOL_OUTCOMES } from "../turn/tool-outcome.ts";
 
 export interface TurnContext {
   readonly models: Models;
@@ -41,14 +41,6 @@ export interface TurnContext {
 }
 
 type Of<Kind extends Decision["kind"]> = Extract<Decision, { kind: Kind }>;
-
-const OUTCOMES: Readonly<Record<Outcome, ToolOutcome>> = {
-  done: ToolOutcome.DONE,
-  failed: ToolOutcome.FAILED,
-  denied: ToolOutcome.DENIED,
-  aborted: ToolOutcome.ABORTED,
-  unknown: ToolOutcome.UNKNOWN,
-};
 
 /** After these the decision that they were for is still due, and so are the bytes that were fetched for it. */
 const GATHERING: ReadonlySet<Decision["kind"]> = new Set(["fetch", "get", "wait", "yield"]);
@@ -234,7 +226,7 @@ export class Turn {
       const { toolCallId, tool } = part;
       const files: MessageInitShape<typeof AttachmentSchema>[] = [];
       for (const image of images) files.push(await this.#file(image, images.length === 1));
-      const told = { outcome: OUTCOMES[outcome], result: content, execIds: [...execIds], files };
+      const told = { outcome: TOOL_OUTCOMES[outcome], result: content, execIds: [...execIds], files };
       const toolCall = { toolCallId, tool, ...told };
       await this.#io.update({ case: "toolCallCompleted", value: { toolCall } });
     }

@@ -5,9 +5,10 @@
  * the last call that has it and is not over; an exec id is unique.
  */
 import { bytesToHex, hexToBytes } from "@noble/hashes/utils.js";
-import { type ToolCall, ToolOutcome } from "../protocol/messages.ts";
+import { type ToolCall } from "../protocol/messages.ts";
 import { blobIn, textIn } from "./content.ts";
-import type { ToolOutcomeName, ToolView, ViewPart } from "./view.ts";
+import type { ToolView, ViewPart } from "./view.ts";
+import { outcomeName } from "./tool-outcome.ts";
 
 /** Enough to see what a command is doing; the whole output reaches the model by its result. */
 export const OUTPUT_CHARS_MAX = 256 * 1024;
@@ -77,7 +78,8 @@ export function putCall(parts: Parts, step: number, call: ToolCall, state: "runn
       ? {}
       : { args: textIn(call.argsJson) ?? "", argsBlobId: blobIn(call.argsJson) }),
     state,
-    outcome: outcomeOf(call.outcome, state),
+    // Over, in a way that a newer server has a name for, is unknown.
+    outcome: outcomeName(call.outcome) ?? (state === "over" ? "unknown" : undefined),
     result: textIn(call.result),
     resultBlobId: blobIn(call.result),
     execIds: [...new Set([...before.execIds, ...call.execIds])],
@@ -134,22 +136,4 @@ function wholeCharacters(bytes: Uint8Array): number {
     return length > back ? bytes.length - back : bytes.length;
   }
   return bytes.length;
-}
-
-export function outcomeOf(outcome: ToolOutcome, state: "running" | "over"): ToolOutcomeName | undefined {
-  switch (outcome) {
-    case ToolOutcome.DONE:
-      return "done";
-    case ToolOutcome.FAILED:
-      return "failed";
-    case ToolOutcome.DENIED:
-      return "denied";
-    case ToolOutcome.ABORTED:
-      return "aborted";
-    case ToolOutcome.UNKNOWN:
-      return "unknown";
-    default:
-      // Over, in a way that a newer server has a name for.
-      return state === "over" ? "unknown" : undefined;
-  }
 }

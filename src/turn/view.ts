@@ -10,6 +10,7 @@
 import type { HoldfastError } from "../protocol/errors.ts";
 import type { FailureKind, InteractionQuery, TodoStatus } from "../protocol/messages.ts";
 import { NO_USAGE, type Usage } from "./usage.ts";
+import { type ToolOutcomeName } from "./tool-outcome.ts";
 
 export interface TextView {
   readonly kind: "text";
@@ -31,8 +32,6 @@ export interface UserView {
   readonly text: string;
   readonly messageId: string;
 }
-
-export type ToolOutcomeName = "done" | "failed" | "denied" | "aborted" | "unknown";
 
 export interface ToolView {
   readonly kind: "tool";

@@ -26,6 +26,7 @@ import {
 import { type IdOf, learn } from "./found.ts";
 import type { Reader } from "./reader.ts";
 import { blobIn, bytesIn } from "./content.ts";
+import { outcomeName } from "./tool-outcome.ts";
 
 /** A message with the bytes that it is known by. */
 export interface Written {
@@ -84,13 +85,6 @@ function namedFile({ mediaType, content }: Attachment, { found }: Reader): FileP
   return { type: "file", mediaType, blobId };
 }
 
-const OUTCOME_NAMES: ReadonlyMap<ToolOutcome, ToolResultPart["outcome"]> = new Map([
-  [ToolOutcome.DONE, "done"],
-  [ToolOutcome.DENIED, "denied"],
-  [ToolOutcome.ABORTED, "aborted"],
-  [ToolOutcome.UNKNOWN, "unknown"],
-]);
-
 /** In the order of the calls, whatever order they ended in. */
 export function toolMessage(
   calls: readonly ToolCallPart[],
@@ -100,7 +94,7 @@ export function toolMessage(
   const content = calls.map(({ toolCallId, tool }): ToolResultPart => {
     const call = over.get(toolCallId);
     const text = decoder.decode(reader.read(call?.result));
-    const outcome = OUTCOME_NAMES.get(call?.outcome ?? ToolOutcome.UNSPECIFIED) ?? "failed";
+    const outcome = outcomeName(call?.outcome ?? ToolOutcome.UNSPECIFIED) ?? "failed";
     const files = (call?.files ?? []).map((file) => namedFile(file, reader));
     return { type: "tool-result", toolCallId, tool, outcome, text, ...(files.length === 0 ? {} : { files }) };
   });

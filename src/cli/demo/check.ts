@@ -1,8 +1,7 @@
 /**
  * What a check of the proof is given, and what it says.
  */
-import type { AgentServerMessage } from "../../protocol/messages.ts";
-import type { DiskEvidence, Entry } from "./evidence.ts";
+import type { DiskEvidence } from "./evidence.ts";
 import type { PlayStep } from "./play.ts";
 import type { Life } from "./story.ts";
 
@@ -20,15 +19,6 @@ export interface Check {
   readonly found: string;
   /** Empty = it holds. */
   readonly problems: readonly string[];
-}
-
-export type Update = Extract<
-  AgentServerMessage["message"],
-  { case: "interactionUpdate" }
->["value"]["message"];
-
-export function updateOf({ message: { message } }: Entry<AgentServerMessage>): Update | undefined {
-  return message.case === "interactionUpdate" ? message.value.message : undefined;
 }
 
 /** How many, with its word. */

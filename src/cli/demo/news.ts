@@ -8,6 +8,7 @@ import { createHash } from "node:crypto";
 import { z } from "zod";
 import { type AgentServerMessage, ToolOutcome } from "../../protocol/messages.ts";
 import { encodeServer, updateOf } from "../../turn/messages.ts";
+import { outcomeName } from "../../turn/tool-outcome.ts";
 
 const SAID = z.discriminatedUnion("what", [
   z.object({ what: z.literal("text"), text: z.string() }),
@@ -62,24 +63,16 @@ export function saidOf(message: AgentServerMessage): Said {
       return { what: "step_completed", step: update.value.step };
     case "toolCallCompleted": {
       const { tool = "", outcome = ToolOutcome.UNSPECIFIED, execIds = [] } = update.value.toolCall ?? {};
-      return { what: "tool_completed", tool, outcome: outcomeName(outcome), execIds: [...execIds] };
+      return {
+        what: "tool_completed",
+        tool,
+        outcome: outcomeName(outcome) ?? "unknown",
+        execIds: [...execIds],
+      };
     }
     case "turnEnded":
       return { what: "turn_ended" };
     default:
       return { what: "other" };
   }
-}
-
-const OUTCOMES: Readonly<Record<ToolOutcome, string>> = {
-  [ToolOutcome.UNSPECIFIED]: "not over",
-  [ToolOutcome.DONE]: "done",
-  [ToolOutcome.FAILED]: "failed",
-  [ToolOutcome.DENIED]: "denied",
-  [ToolOutcome.ABORTED]: "aborted",
-  [ToolOutcome.UNKNOWN]: "unknown",
-};
-
-export function outcomeName(outcome: ToolOutcome): string {
-  return OUTCOMES[outcome] ?? `outcome ${outcome}`;
 }

@@ -4,11 +4,12 @@
  */
 import { isTerminal } from "../../turn/exec-reply.ts";
 import type { AgentClientMessage, ExecServerMessage } from "../../protocol/messages.ts";
-import { type Check, counted, type Evidence, updateOf } from "./check.ts";
+import { type Check, counted, type Evidence } from "./check.ts";
 import type { Entry } from "./evidence.ts";
-import { outcomeName } from "./news.ts";
 import { beginning, commandOf, type Deed, ending, LETTER_AFTER, type PlayStep } from "./play.ts";
 import type { Life, Run } from "./story.ts";
+import { outcomeName } from "../../turn/tool-outcome.ts";
+import { updateOf } from "../../turn/messages.ts";
 
 export function toolChecks(evidence: Evidence): readonly Check[] {
   return [
@@ -59,9 +60,9 @@ function orderCheck({ events }: Evidence): Check {
   let isOpen = true;
   for (const event of events) {
     const { message } = event.message;
-    const update = updateOf(event);
-    if (update?.case === "stepStarted" || update?.case === "stepRestarted") isOpen = true;
-    if (update?.case === "stepCompleted") isOpen = false;
+    const update = updateOf(event.message);
+    if (update.case === "stepStarted" || update.case === "stepRestarted") isOpen = true;
+    if (update.case === "stepCompleted") isOpen = false;
     if (message.case === "execServerMessage" && isOpen) {
       problems.push(
         `exec ${message.value.execId} was asked for at event ${event.number}, before its step was complete`,
@@ -112,10 +113,10 @@ function outcomeOf(deed: Deed, evidence: Evidence): string {
     return "command" in args && args.command === command;
   });
   for (const event of evidence.events) {
-    const update = updateOf(event);
-    const call = update?.case === "toolCallCompleted" ? update.value.toolCall : undefined;
+    const update = updateOf(event.message);
+    const call = update.case === "toolCallCompleted" ? update.value.toolCall : undefined;
     if (call !== undefined && request !== undefined && call.execIds.includes(request.execId)) {
-      return outcomeName(call.outcome);
+      return outcomeName(call.outcome) ?? "never told";
     }
   }
   return "never told";

@@ -5,11 +5,12 @@
  * check holds only when the witnesses agree. Every check says what it found, and what is wrong with it.
  */
 import { type AgentServerMessage, TurnEndReason } from "../../protocol/messages.ts";
-import { type Check, counted, type Evidence, updateOf } from "./check.ts";
+import { type Check, counted, type Evidence } from "./check.ts";
 import type { Entry } from "./evidence.ts";
 import { digestOf, saidOf } from "./news.ts";
 import { toolChecks } from "./proof-of-tools.ts";
 import type { Life } from "./story.ts";
+import { updateOf } from "../../turn/messages.ts";
 
 export function prove(evidence: Evidence): readonly Check[] {
   return [
@@ -120,13 +121,13 @@ function textsOf(events: readonly Entry<AgentServerMessage>[]): ReadonlyMap<numb
   let pieces: { readonly eventId: number; readonly step: number; readonly text: string }[] = [];
   let step = -1;
   for (const event of events) {
-    const update = updateOf(event);
-    if (update?.case === "stepStarted") ({ step } = update.value);
-    if (update?.case === "stepRestarted") {
+    const update = updateOf(event.message);
+    if (update.case === "stepStarted") ({ step } = update.value);
+    if (update.case === "stepRestarted") {
       const last = Number(update.value.rollbackToEventId);
       pieces = pieces.filter(({ eventId }) => eventId <= last);
     }
-    if (update?.case === "textDelta") pieces.push({ eventId: event.number, step, text: update.value.text });
+    if (update.case === "textDelta") pieces.push({ eventId: event.number, step, text: update.value.text });
   }
   const texts = new Map<number, string>();
   for (const piece of pieces) texts.set(piece.step, (texts.get(piece.step) ?? "") + piece.text);
@@ -139,9 +140,9 @@ function stepsCheck({ events, play, serverKills }: Evidence): Check {
   const finished = new Set<number>();
   let restarts = 0;
   for (const event of events) {
-    const update = updateOf(event);
+    const update = updateOf(event.message);
     const isStep =
-      update?.case === "stepStarted" || update?.case === "stepRestarted" || update?.case === "stepCompleted";
+      update.case === "stepStarted" || update.case === "stepRestarted" || update.case === "stepCompleted";
     if (!isStep) continue;
     const { step } = update.value;
     if (update.case === "stepRestarted") restarts++;
@@ -162,9 +163,9 @@ function stepsCheck({ events, play, serverKills }: Evidence): Check {
 }
 
 function endCheck({ events }: Evidence): Check {
-  const ends = events.filter((event) => updateOf(event)?.case === "turnEnded");
+  const ends = events.filter((event) => updateOf(event.message).case === "turnEnded");
   const last = events.at(-1);
-  const update = last === undefined ? undefined : updateOf(last);
+  const update = last === undefined ? undefined : updateOf(last.message);
   const problems: string[] = [];
   if (ends.length !== 1) problems.push(`expected turn_ended once, found it ${ends.length} times`);
   const isCompleted = update?.case === "turnEnded" && update.value.reason === TurnEndReason.COMPLETED;

@@ -57,7 +57,6 @@ export {
   type TextView,
   type ThinkingView,
   type TodoView,
-  type ToolOutcomeName,
   type ToolView,
   type TurnEnd,
   type TurnView,
@@ -65,6 +64,7 @@ export {
   type UserView,
   type ViewPart,
 } from "../../turn/view.ts";
+export type { ToolOutcomeName } from "../../turn/tool-outcome.ts";
 export type { Usage as UsageView } from "../../turn/usage.ts";
 export { type OnQuery, Turn, type TurnListener } from "./turn.ts";
 export type { Retract, SettledPart, TurnPart } from "../../turn/parts.ts";

@@ -21,7 +21,6 @@ import {
   type ConversationState,
   ConversationStateSchema,
   StepBlobSchema,
-  ToolOutcome,
   TurnBlobSchema,
   UserMessageSchema,
 } from "../../protocol/messages.ts";
@@ -29,6 +28,7 @@ import { blobIdOf } from "./blob-store.ts";
 import type { ToolView, TurnView, UserMessageView, ViewPart } from "../../turn/view.ts";
 import { blobIdBytes } from "../../protocol/blob-id.ts";
 import { type ContentInit, inBlob, inline } from "../../turn/content.ts";
+import { TOOL_OUTCOMES } from "../../turn/tool-outcome.ts";
 
 export interface CutOffTurn {
   /** The last checkpoint, whether of this turn or of the one before. */
@@ -163,14 +163,6 @@ function stepOf(part: ViewPart): NonNullable<MessageInitShape<typeof StepBlobSch
   }
 }
 
-const OUTCOMES = {
-  done: ToolOutcome.DONE,
-  failed: ToolOutcome.FAILED,
-  denied: ToolOutcome.DENIED,
-  aborted: ToolOutcome.ABORTED,
-  unknown: ToolOutcome.UNKNOWN,
-} as const;
-
 type ToolCallInit = Extract<ReturnType<typeof stepOf>, { case: "toolCall" }>["value"];
 
 function toolCall({ toolCallId, tool, execIds, ...call }: ToolView): ToolCallInit {
@@ -180,7 +172,7 @@ function toolCall({ toolCallId, tool, execIds, ...call }: ToolView): ToolCallIni
     toolCallId,
     tool,
     execIds: [...execIds],
-    outcome: OUTCOMES[call.outcome ?? "aborted"],
+    outcome: TOOL_OUTCOMES[call.outcome ?? "aborted"],
     ...(argsJson === undefined ? {} : { argsJson }),
     ...(result === undefined ? {} : { result }),
   };
