@@ -61,7 +61,8 @@ export function claimOn(dataDir: string, seen: ServerSeen): Claim {
 async function whenStartIsOurs({ dataDir, note }: ClaimOptions): Promise<FileLock> {
   let lock: FileLock | undefined;
   try {
-    for (let asked = ""; ; await sleep(POLL_MS)) {
+    let asked = "";
+    for (let waitedMs = 0; ; waitedMs += POLL_MS) {
       const claim = claimOn(dataDir, await findServer(dataDir));
       if (claim.kind === "refuse") throw claim.error;
       if (claim.kind === "ask_for_room" && claim.line !== asked) {
@@ -71,6 +72,8 @@ async function whenStartIsOurs({ dataDir, note }: ClaimOptions): Promise<FileLoc
       }
       lock ??= tryLock(join(dataDir, START_LOCK_FILE));
       if (claim.kind === "take" && lock !== undefined) return lock;
+      if (waitedMs === NOTE_MS) note("Waiting for another process that starts or stops a server here ...");
+      await sleep(POLL_MS);
     }
   } catch (error) {
     lock?.release();

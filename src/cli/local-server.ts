@@ -47,13 +47,15 @@ const PORT_FILE = "port";
 const START_MS_MAX = 20_000;
 const POLL_MS = 40;
 const LOG_LINES = 15;
+/** Until then a person does not wonder. */
+const NOTE_MS = 1_000;
 
 /** The server that runs on the data directory, started if there is none. */
 export async function ensureServer(options: LocalServerOptions): Promise<LocalServer> {
   const { dataDir } = options;
   // Before anything in it is believed: another user's directory could name another user's server.
   makeDataDir(dataDir, options.onNotice);
-  const turn = await whenOurs(dataDir);
+  const turn = await whenOurs(options);
   if ("about" in turn) return withKey(turn.about, dataDir);
   try {
     options.onStart(turn.seen);
@@ -66,15 +68,16 @@ export async function ensureServer(options: LocalServerOptions): Promise<LocalSe
 type Turn = { readonly about: ServerAbout } | { readonly lock: FileLock; readonly seen: ServerSeen };
 
 /** The lock of starting, or the server that runs: another process may have started it meanwhile. */
-async function whenOurs(dataDir: string): Promise<Turn> {
+async function whenOurs({ dataDir, onNotice }: LocalServerOptions): Promise<Turn> {
   const running = await askServer(dataDir);
   if (running !== undefined) return { about: running };
-  for (;;) {
+  for (let waitedMs = 0; ; waitedMs += POLL_MS) {
     const lock = tryLock(join(dataDir, START_LOCK_FILE));
     const seen = await findServer(dataDir);
     if (seen.kind !== "running" && lock !== undefined) return { lock, seen };
     lock?.release();
     if (seen.kind === "running") return { about: seen.about };
+    if (waitedMs === NOTE_MS) onNotice("waiting for another process that starts a server here ...");
     await sleep(POLL_MS);
   }
 }

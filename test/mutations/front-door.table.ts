@@ -104,4 +104,52 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
   },
+  {
+    name: "a server waits for another start and says nothing",
+    file: "test/cli/data-dir-claim.test.ts",
+    test: "a server that waits for another start says so",
+    patches: [
+      {
+        file: "src/cli/data-dir-claim.ts",
+        from: `note("Waiting for another process that starts or stops a server here ...")`,
+        to: `note("")`,
+      },
+    ],
+  },
+  {
+    name: "a chat waits for another start and says nothing",
+    file: "test/cli/data-dir-claim.test.ts",
+    test: "a chat that waits for another start says so",
+    patches: [
+      {
+        file: "src/cli/local-server.ts",
+        from: `onNotice("waiting for another process that starts a server here ...")`,
+        to: `onNotice("")`,
+      },
+    ],
+  },
+  {
+    name: "a provider that names no models is a trouble although the configuration names one",
+    file: "test/agent/models/silent-providers.test.ts",
+    test: "a server that names no models is no trouble where the configuration names one of its models",
+    patches: [
+      {
+        file: "src/agent/models/named-models.ts",
+        from: "return isConfigured(provider) ? [] : [namesNone(provider).message];",
+        to: "return [namesNone(provider).message];",
+      },
+    ],
+  },
+  {
+    name: "the last of several waiting calls of next is the only one that gets an answer",
+    file: "test/client/agent/turn-readers.test.ts",
+    test: "two calls of next that wait at the same time both get an answer",
+    patches: [
+      {
+        file: "src/client/agent/turn-readers.ts",
+        from: "await this.#changed.until(() => this.#isOver || this.#waiting.length > 0);",
+        to: "await new Promise<void>((resolve) => { this.#changed.notify = resolve; });",
+      },
+    ],
+  },
 ];

@@ -30,7 +30,7 @@ export const importTable: Readonly<Record<string, Reach | "anything">> = {
   store: { may: ["core", "protocol"] },
   sealing: { may: ["protocol"] },
   transport: { may: ["protocol"] },
-  client: { may: ["core", "protocol", "sealing", "transport", "turn"] },
+  client: { may: ["async", "core", "protocol", "sealing", "transport", "turn"] },
   "client-node": { may: ["async", "client", "store", "protocol", "sealing", "transport"] },
   tools: { may: ["protocol", "turn"], types: ["client"] },
   server: { may: ["core", "protocol", "sealing", "store", "transport"] },

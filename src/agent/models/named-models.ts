@@ -43,11 +43,16 @@ export class NamedModels {
     return this.#asked.get(provider)?.names ?? [];
   }
 
-  /** Why providers that were asked have named no models, in sentences. */
-  get troubles(): readonly string[] {
-    return [...this.#asked].flatMap(([provider, { names, failure }]) =>
-      names.length > 0 ? [] : [(failure ?? namesNone(provider)).message],
-    );
+  /**
+   * Why providers that were asked have named no models, in sentences. One that answered and names none is no trouble where
+   * the configuration names a model of it.
+   */
+  troubles(isConfigured: (provider: string) => boolean): readonly string[] {
+    return [...this.#asked].flatMap(([provider, { names, failure }]) => {
+      if (names.length > 0) return [];
+      if (failure !== undefined) return [failure.message];
+      return isConfigured(provider) ? [] : [namesNone(provider).message];
+    });
   }
 
   /** Asks all of them. */

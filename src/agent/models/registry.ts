@@ -56,7 +56,10 @@ export interface ProviderModels extends Models {
    * One that does not answer in time (2 s by default) is listed as `provider/default`, and is asked again when it is called.
    */
   discover(answerMsMax?: number): Promise<void>;
-  /** One sentence for each provider that was asked and named no models: why, and what to do. */
+  /**
+   * One sentence for each provider that was asked and named no models: why, and what to do. None for one that works without
+   * naming them, because the configuration does.
+   */
   readonly troubles: readonly string[];
   /** What is counted of the providers, as Prometheus reads it. */
   metrics(): string;
@@ -169,7 +172,11 @@ class Registry implements ProviderModels {
   }
 
   get troubles(): readonly string[] {
-    return this.#named.troubles;
+    const { default: first = "", offered = [], limits = {} } = this.#options.models ?? {};
+    const configured = [first, ...offered, ...Object.keys(limits)].map(split);
+    return this.#named.troubles((name) =>
+      configured.some(([provider, model]) => provider === name && model !== FIRST),
+    );
   }
 
   metrics(): string {

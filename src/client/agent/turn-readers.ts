@@ -6,6 +6,7 @@
  *
  * Invariant: what a reader has taken, and what waits for it, are together the view's text (`src/turn/parts.ts`).
  */
+import { ChangeSignal } from "../../async/change-signal.ts";
 import type { AgentServerMessage } from "../../protocol/messages.ts";
 import { partsBetween, queued, settledBetween, type SettledPart, type TurnPart } from "../../turn/parts.ts";
 import { EMPTY_VIEW, type TurnEnd, type TurnView } from "../../turn/view.ts";
@@ -16,7 +17,7 @@ class PartReader<Part extends TurnPart> implements AsyncIterableIterator<Part | 
   #waiting: readonly (Part | EndPart)[] = [];
   #isOver = false;
   #failure: Error | undefined;
-  #wake: () => void = () => undefined;
+  readonly #changed = new ChangeSignal();
   readonly #onLeft: () => void;
 
   constructor(onLeft: () => void) {
@@ -25,17 +26,18 @@ class PartReader<Part extends TurnPart> implements AsyncIterableIterator<Part | 
 
   push(parts: readonly (Part | EndPart)[]): void {
     this.#waiting = parts.reduce(queued<Part | EndPart>, this.#waiting);
-    this.#wake();
+    this.#changed.notify();
   }
 
   /** What waits is still read; then the iteration ends, or throws. */
   finish(failure?: Error): void {
     this.#isOver = true;
     this.#failure = failure;
-    this.#wake();
+    this.#changed.notify();
   }
 
   async next(): Promise<IteratorResult<Part | EndPart, undefined>> {
+    // Several calls may wait at once; between the condition and what follows another may take the part.
     for (;;) {
       const [value, ...rest] = this.#waiting;
       if (value !== undefined) {
@@ -44,9 +46,7 @@ class PartReader<Part extends TurnPart> implements AsyncIterableIterator<Part | 
       }
       if (this.#failure !== undefined) throw this.#failure;
       if (this.#isOver) return { done: true, value: undefined };
-      await new Promise<void>((resolve) => {
-        this.#wake = resolve;
-      });
+      await this.#changed.until(() => this.#isOver || this.#waiting.length > 0);
     }
   }
 

@@ -4,7 +4,12 @@
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import { test } from "node:test";
-import { createModels, type ProviderConfig, type ProviderModels } from "../../../src/agent/models/index.ts";
+import {
+  createModels,
+  type ModelsConfig,
+  type ProviderConfig,
+  type ProviderModels,
+} from "../../../src/agent/models/index.ts";
 import { API_KEY, partsOf, ProviderServer, refuses, silent } from "./provider-server.ts";
 
 const idsOf = (models: ProviderModels): readonly string[] => models.list().map(({ id }) => id);
@@ -68,6 +73,21 @@ test("a server that names no models says so when its default is asked for", asyn
   assert.match(models.troubles.join(), /^ollama: the provider names no models\. Name one as ollama\/model/);
   await assert.rejects(partsOf(models.resolve("")), /names no models/);
   assert.equal(models.resolve("ollama/qwen3").id, "ollama/qwen3");
+});
+
+test("a server that names no models is no trouble where the configuration names one of its models", async (t) => {
+  const server = await ProviderServer.start(t, refuses(404, "no such page"));
+  const environment = { OLLAMA_HOST: server.origin };
+  const troublesWith = async (models: ModelsConfig): Promise<number> => {
+    const made = createModels({ environment, models });
+    await made.discover(30_000);
+    return made.troubles.length;
+  };
+  assert.equal(await troublesWith({ default: "ollama/qwen3" }), 0);
+  assert.equal(await troublesWith({ offered: ["ollama/qwen3"] }), 0);
+  assert.equal(await troublesWith({ limits: { "ollama/qwen3": { contextTokensMax: 1_000 } } }), 0);
+  assert.equal(await troublesWith({ default: "ollama/default" }), 1);
+  assert.equal(await troublesWith({ default: "rehearsal/rehearsal" }), 1);
 });
 
 /** Where a server was, and is no longer. */

@@ -111,3 +111,24 @@ test("retract is no part of what is settled, also for the compiler", () => {
   const kind: SettledPart["kind"] = "retract";
   assert.equal(kind, "retract");
 });
+
+test("two calls of next that wait at the same time both get an answer", async (t) => {
+  const cut = Promise.withResolvers<void>();
+  const rig = await AgentRig.start(
+    t,
+    scripted(async (talk) => {
+      await cut.promise;
+      await changesItsMind(talk);
+    }),
+  );
+  const turn = await (await rig.process().conversations.begin()).send({ text: "what?" });
+  const parts = turn[Symbol.asyncIterator]();
+  const waiting = [parts.next(), parts.next(), parts.next()];
+  let answered = 0;
+  for (const one of waiting) void one.then(() => answered++);
+  cut.resolve();
+  await turn.ended;
+  // Whatever is answered at all is answered within these turns of the event loop.
+  for (let turns = 0; turns < 20; turns++) await new Promise((resolve) => setImmediate(resolve));
+  assert.equal(answered, waiting.length);
+});
