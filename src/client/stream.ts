@@ -4,6 +4,7 @@
  *
  * Bodies live here, by number; the machine sees only the numbers.
  */
+import type { BoundedQueue } from "../async/bounded-queue.ts";
 import { assert } from "../core/assert.ts";
 import * as client from "../core/client-state.ts";
 import type { Input } from "../core/client-stream.ts";
@@ -18,7 +19,7 @@ import type { ClientMeta, Wire } from "../transport/transport.ts";
 import { AbortWishes } from "./abort-wishes.ts";
 import { Alarm } from "./alarm.ts";
 import { BlobTransfers } from "./blob-transfers.ts";
-import { EventQueue, type StreamEvent } from "./event-queue.ts";
+import { eventQueue, type StreamEvent } from "./event-queue.ts";
 import { JournalFile } from "./journal-file.ts";
 import { RecordBodies } from "./record-bodies.ts";
 import { type Saying, Speech } from "./speech.ts";
@@ -36,7 +37,7 @@ export class ClientStream {
   readonly #streamKey: Uint8Array;
   readonly #clock: SteadyClock;
   readonly #journal: JournalFile;
-  readonly #events: EventQueue;
+  readonly #events: BoundedQueue<StreamEvent>;
   readonly #tools: ToolRunner | undefined;
   readonly #speech: Speech;
   readonly #blobs: BlobTransfers;
@@ -73,7 +74,7 @@ export class ClientStream {
     this.#board = new StatusBoard(this.#state, context.onBug);
     this.#alarm = new Alarm(this.#clock, () => this.#tick());
     this.#speech = new Speech(journal.unacked);
-    this.#events = new EventQueue(() => this.#put({ kind: "drained", nowMs: this.#clock.now() }));
+    this.#events = eventQueue(() => this.#put({ kind: "drained", nowMs: this.#clock.now() }));
     this.#journal = new JournalFile(
       context.journals,
       context.journalSealer,
@@ -362,7 +363,7 @@ export class ClientStream {
     const request = requestIn(body);
     const isForTools = request?.kind === "exec" && this.#tools !== undefined;
     if (request !== undefined && !isForTools) this.#put({ kind: "asked", request, nowMs: this.#clock.now() });
-    if (this.#events.bytes > LIMITS.sendQueueBytesMax) this.#put({ kind: "hold" });
+    if (this.#events.size > LIMITS.sendQueueBytesMax) this.#put({ kind: "hold" });
   }
 
   #execRecord({ execId, phase }: Extract<client.RecordOrder, { kind: "exec" }>): JournalRecord {

@@ -4,6 +4,7 @@
  * Past chunks are read from the store as the application asks for them; new ones wait here until it
  * does. Takeovers stand where they happened: before the first chunk of the new writer.
  */
+import { BoundedQueue } from "../async/bounded-queue.ts";
 import type { Writer } from "../core/stream-state.ts";
 import type { ClientInput } from "./application.ts";
 import { inputOf } from "./log-views.ts";
@@ -14,10 +15,7 @@ export class InputFeed implements AsyncIterable<ClientInput> {
   readonly #logs: LogReader;
   readonly #takeovers: readonly Writer[];
   readonly #pastChunks: number;
-  readonly #live: ClientInput[] = [];
-  #unreadBytes = 0;
-  #wake: (() => void) | undefined;
-  #isOver = false;
+  readonly #live = new BoundedQueue<ClientInput>({ sizeOf });
 
   constructor(logs: LogReader, writers: readonly Writer[], nextSeqno: number) {
     this.#logs = logs;
@@ -28,35 +26,21 @@ export class InputFeed implements AsyncIterable<ClientInput> {
 
   /** What has come live and the application has not read yet. */
   get unreadBytes(): number {
-    return this.#unreadBytes;
+    return this.#live.size;
   }
 
   push(input: ClientInput): void {
     this.#live.push(input);
-    this.#unreadBytes += sizeOf(input);
-    this.#wake?.();
   }
 
   /** No more will come: the stream ended, or this host has lost it. */
   finish(): void {
-    this.#isOver = true;
-    this.#wake?.();
+    this.#live.finish();
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<ClientInput> {
     yield* this.#past();
-    for (;;) {
-      const next = this.#live.shift();
-      if (next !== undefined) {
-        this.#unreadBytes -= sizeOf(next);
-        yield next;
-        continue;
-      }
-      if (this.#isOver) return;
-      await new Promise<void>((resolve) => {
-        this.#wake = resolve;
-      });
-    }
+    yield* this.#live;
   }
 
   async *#past(): AsyncGenerator<ClientInput> {

@@ -1,6 +1,7 @@
-/** The two ways to wait: for a condition, and for one's turn. */
+/** The three ways to wait: for a condition, for one's turn, and for the next of a queue. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { BoundedQueue } from "../../src/async/bounded-queue.ts";
 import { ChangeSignal } from "../../src/async/change-signal.ts";
 import { KeyedQueue } from "../../src/async/keyed-queue.ts";
 
@@ -40,4 +41,39 @@ test("work of one key runs one after the other, of two keys at once, and a failu
   await second;
   await settled;
   assert.deepEqual(ran, ["other", "first", "second"]);
+});
+
+test("a queue keeps the order and the measure, says when it is drained, and ends behind what waits", async () => {
+  let drained = 0;
+  const queue = new BoundedQueue<{ readonly text: string }>({
+    sizeOf: ({ text }) => text.length,
+    onDrained: () => drained++,
+  });
+  queue.push({ text: "one" });
+  queue.push({ text: "three" });
+  assert.equal(queue.size, 8);
+  assert.deepEqual(await queue.next(), { done: false, value: { text: "one" } });
+  assert.deepEqual([queue.size, drained], [5, 0]);
+  const rest = (async () => {
+    const texts: string[] = [];
+    for await (const { text } of queue) texts.push(text);
+    return texts;
+  })();
+  queue.push({ text: "four" });
+  queue.finish();
+  assert.deepEqual(await rest, ["three", "four"]);
+  assert.deepEqual([queue.size, drained], [0, 2]);
+});
+
+test("a queue that fails gives out what waits, and then the failure; each value goes to one reader", async () => {
+  const queue = new BoundedQueue<{ readonly at: number }>({ sizeOf: () => 1 });
+  const taken = Promise.all([queue.next(), queue.next()]);
+  queue.push({ at: 1 });
+  queue.push({ at: 2 });
+  assert.deepEqual(
+    (await taken).map(({ value }) => value?.at),
+    [1, 2],
+  );
+  queue.finish(new Error("gone"));
+  await assert.rejects(queue.next(), /gone/);
 });

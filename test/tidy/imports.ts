@@ -33,7 +33,7 @@ export const importTable: Readonly<Record<string, Reach | "anything">> = {
   client: { may: ["async", "core", "protocol", "sealing", "transport", "turn"] },
   "client-node": { may: ["async", "client", "store", "protocol", "sealing", "transport"] },
   tools: { may: ["protocol", "turn"], types: ["client"] },
-  server: { may: ["core", "protocol", "sealing", "store", "transport"] },
+  server: { may: ["async", "core", "protocol", "sealing", "store", "transport"] },
   agent: { may: ["core", "protocol", "turn"], types: ["server"] },
   gateway: { may: ["async", "client", "protocol", "turn"], types: ["sealing", "store", "transport"] },
   node: {

@@ -8,6 +8,7 @@
  * Invariant: what is buffered never exceeds the bound by more than one message; whoever reads gets every
  * message in order, or an error at the first one that is missing.
  */
+import { ChangeSignal } from "../../async/change-signal.ts";
 import { HoldfastError } from "../../protocol/errors.ts";
 
 export interface SubStreamBounds {
@@ -34,8 +35,7 @@ export class SubStream<Message> implements AsyncIterableIterator<Message> {
   #isCut = false;
   #isOver = false;
   #failure: Error | undefined;
-  #wakeReader: () => void = () => undefined;
-  #wakeWriter: () => void = () => undefined;
+  readonly #changes = new ChangeSignal();
 
   constructor(name: string, bounds: SubStreamBounds) {
     this.name = name;
@@ -61,7 +61,7 @@ export class SubStream<Message> implements AsyncIterableIterator<Message> {
     }
     this.#messages.push({ message, bytes });
     this.#bytes += bytes;
-    this.#wakeReader();
+    this.#changes.notify();
   }
 
   /** Gives up on the reader: what it has not read is gone, and it is told so. */
@@ -70,23 +70,19 @@ export class SubStream<Message> implements AsyncIterableIterator<Message> {
     this.#dropped += this.#messages.length;
     this.#messages = [];
     this.#bytes = 0;
-    this.#wakeReader();
+    this.#changes.notify();
   }
 
   /** What is buffered is still read; then it ends, or fails. */
   finish(failure: Error | undefined): void {
     this.#isOver = true;
     this.#failure = failure;
-    this.#wakeReader();
+    this.#changes.notify();
   }
 
   /** Resolves once the reader has made room, or is gone. */
   async room(): Promise<void> {
-    while (this.isFull) {
-      await new Promise<void>((resolve) => {
-        this.#wakeWriter = resolve;
-      });
-    }
+    await this.#changes.until(() => !this.isFull);
   }
 
   async next(): Promise<IteratorResult<Message, undefined>> {
@@ -95,15 +91,15 @@ export class SubStream<Message> implements AsyncIterableIterator<Message> {
       const next = this.#messages.shift();
       if (next !== undefined) {
         this.#bytes -= next.bytes;
-        if (!this.isFull) this.#wakeWriter();
+        this.#changes.notify();
         return { done: false, value: next.message };
       }
       if (this.#isCut) throw this.#tooSlow();
       if (this.#failure !== undefined) throw this.#failure;
       if (this.#isOver || this.#isLeft) return { done: true, value: undefined };
-      await new Promise<void>((resolve) => {
-        this.#wakeReader = resolve;
-      });
+      await this.#changes.until(
+        () => this.#messages.length > 0 || this.#isCut || this.#isOver || this.#isLeft,
+      );
     }
   }
 
@@ -111,8 +107,7 @@ export class SubStream<Message> implements AsyncIterableIterator<Message> {
     this.#isLeft = true;
     this.#messages = [];
     this.#bytes = 0;
-    this.#wakeWriter();
-    this.#wakeReader();
+    this.#changes.notify();
     return Promise.resolve({ done: true, value: undefined });
   }
 
