@@ -22,7 +22,7 @@ export interface AnswerCall {
   readonly tool: string;
   /** JSON text as the model wrote it. */
   readonly args: string;
-  /** What the client is told: the provider's, until the session puts its own in this place. */
+  /** The id that the client sees: the provider's, until the session puts its own in this place. */
   readonly callId: string;
 }
 
@@ -31,7 +31,7 @@ export type Finish = "stop" | "length" | "tool_calls" | "content_filter";
 interface Placed {
   /** The event that it comes from. */
   readonly eventId: number;
-  /** It is the last one of its event: whoever has it has all of the event. */
+  /** True for the last delta of its event: a reader that has it has all of the event. */
   readonly endsEvent: boolean;
 }
 
@@ -52,7 +52,7 @@ export type DeltaBody =
   | { readonly kind: "restarted" }
   /**
    * What the step says now is not what was shown of it before. Of this answer only `calls` or `ended` follows: for the
-   * session, which goes on, and for whoever has shown nothing yet.
+   * session, which continues, and for a reader that has shown nothing yet.
    */
   | { readonly kind: "diverged" }
   | {

@@ -7,10 +7,10 @@
  *
  * A step that begins anew says its text again: what the reader has of it is passed over as long as it is equal. What it thinks is not compared:
  * it is another thought, and follows the old one. At the first
- * difference the reader is lost (`diverged`) and shown no more; the answer itself goes on to its pause or end. An answer that was never streamed is taken from the model's message in the step's end, or from
+ * difference the reader is lost (`diverged`) and shown no more; the answer itself continues to its pause or end. An answer that was never streamed is taken from the model's message in the step's end, or from
  * a blob that says of itself that it is one; never from any other blob.
  *
- * Invariant: the reader's text is always a prefix of the answer, or `diverged` was told.
+ * Invariant: the reader's text is always a prefix of the answer, or a `diverged` delta was made.
  */
 import { hexOf } from "../protocol/blob-id.ts";
 import {

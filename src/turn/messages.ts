@@ -58,7 +58,7 @@ export function spokenIn(bytes: Uint8Array): string | undefined {
   }
 }
 
-/** What is told of the turn's course; `case` is undefined for every other message. */
+/** What the server says of the turn's course; `case` is undefined for every other message. */
 export function updateOf({ message }: AgentServerMessage): InteractionUpdate["message"] {
   return message.case === "interactionUpdate" ? message.value.message : { case: undefined };
 }

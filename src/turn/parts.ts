@@ -1,5 +1,5 @@
 /**
- * A turn for whoever shows it, one part at a time: what is new between two views.
+ * A turn for its readers, one part at a time: what is new between two views.
  *
  * A part is a piece of text or thought, a tool call as it stands now, a step that begins, or a `retract`: a step that was cut
  * off begins anew, and what it said does not count. A reader that appends texts and obeys `retract` shows the view's text,

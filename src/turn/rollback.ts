@@ -2,7 +2,7 @@
  * Replays: the events of an answer without those that were rolled back.
  *
  * A live reader has seen the beginning of a step that was cut off; the projection then passes over what it says again. A reader
- * that comes later has no use for it. One that comes back has seen some of it, up to its last event, and gets neither what it has
+ * that comes later has no use for it. A reader that returns has seen some of it, up to its last event, and gets neither what it has
  * nor what does not count.
  */
 import type { AgentServerMessage } from "../protocol/messages.ts";

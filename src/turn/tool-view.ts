@@ -34,7 +34,7 @@ export const EMPTY_TOOL: ToolView = {
 
 type Parts = readonly ViewPart[];
 
-/** Where the call of that id is that nobody has ended yet; -1 when there is none. */
+/** The place of the last call with that id that is not over; -1 when there is none. */
 function openCall(parts: Parts, toolCallId: string): number {
   return parts.findLastIndex(
     (part) => part.kind === "tool" && part.toolCallId === toolCallId && part.state !== "over",

@@ -22,7 +22,7 @@ export interface ThinkingView {
   readonly kind: "thinking";
   readonly step: number;
   readonly text: string;
-  /** Undefined while it goes on. */
+  /** Undefined while the model is still thinking. */
   readonly durationMs: number | undefined;
 }
 
@@ -153,7 +153,7 @@ export interface TurnView {
   readonly savedParts: number;
   /** Text was streamed since the last assistant message, or since the step began. */
   readonly hasSpoken: boolean;
-  /** The text of an assistant message that nobody streamed. */
+  /** The text of an assistant message that was never streamed. */
   readonly unspoken: string | undefined;
   /** Todos whose blobs came by, by blob id. */
   readonly knownTodos: Readonly<Record<string, TodoView>>;

@@ -28,7 +28,7 @@ export interface OneShotOptions {
   readonly stdout: Screen;
   readonly note: (line: string) => void;
   readonly now: () => number;
-  /** Told of the turn under way, for Ctrl-C. */
+  /** Called with the turn under way, for Ctrl-C. */
   readonly onTurn: (turn: Turn | undefined) => void;
   /** How long a server may stay out of reach before the command gives up. */
   readonly connectMsMax: number;

@@ -2,9 +2,9 @@
  * The tool calls that are under way, and what is printed of them: a heading, the first lines of their
  * output, how they ended.
  *
- * Several may run at once and speak in turns; then each says its name before it goes on.
+ * Several may run at once and speak in turns; then each says its name before its lines.
  *
- * Invariant: of one call at most `OUTPUT_LINES_MAX` lines of output are printed; the rest is counted and told.
+ * Invariant: of one call at most `OUTPUT_LINES_MAX` lines of output are printed; the rest is counted.
  */
 import type { ToolOutcomeName, ToolView } from "../../client/index.ts";
 import { safeLine, safeOutput, safeText } from "./safe-text.ts";
@@ -85,7 +85,7 @@ export class OpenCalls {
     const call = this.#find(ended.toolCallId);
     if (call === undefined) return [this.#outcomeLine(ended, safeLine(ended.tool))];
     const rest = [...this.#rest(call), ...this.#quietResult(call, ended)];
-    // Nobody else has spoken since: it is clear whose outcome this is.
+    // No other call has spoken since: it is clear whose outcome this is.
     const isClear = this.#speaker === call && this.#open.length === 1;
     this.#forget(call);
     return [...rest, this.#outcomeLine(ended, isClear ? undefined : call.heading)];

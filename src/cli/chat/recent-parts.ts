@@ -1,7 +1,7 @@
 /**
- * A turn that began before this process did, told as if it happened now: what was said and done so far, in short.
+ * A turn that began before this process did, shown as if it happened now: what was said and done so far, in short.
  *
- * Of long texts only the end is told: the reader was there when they came. Calls that still run stay open, so that what
+ * Of long texts only the end is shown: the reader was there when they came. Calls that still run stay open, so that what
  * comes live continues where this ends.
  */
 import type { TurnPart, TurnView, ViewPart } from "../../client/index.ts";

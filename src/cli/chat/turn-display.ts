@@ -1,7 +1,7 @@
 /**
  * Shows one turn from where it stands to its end: a thin driver between the turn, the transcript and the screen.
  *
- * What came before is told in short, everything after it as it comes, in one piece: the view is read and the listener set in
+ * What came before is shown in short, everything after it as it comes, in one piece: the view is read and the listener set in
  * the same moment, so nothing is missed and nothing is shown twice.
  */
 import type { LiveState, TodoView, Turn, TurnEnd, TurnPart } from "../../client/index.ts";

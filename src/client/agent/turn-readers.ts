@@ -1,7 +1,7 @@
 /**
  * Who reads a turn part by part: each has its own place, and begins at the turn's beginning.
  *
- * A reader waits for nothing but the next part and holds up nobody: what it has not taken yet is joined in its queue, which
+ * A reader waits for nothing but the next part and never holds up the turn: what it has not taken yet is joined in its queue, which
  * grows no larger than the turn's view.
  *
  * Invariant: what a reader has taken, and what waits for it, are together the view's text (`src/turn/parts.ts`).
@@ -67,7 +67,7 @@ type Ending = Pick<PartReader<EndPart>, "push" | "finish">;
 export class TurnReaders {
   readonly #live = new Set<PartReader<TurnPart>>();
   readonly #settled = new Set<PartReader<SettledPart>>();
-  /** Set when the turn is over for this client; also readers that come later are told. */
+  /** Set when the turn is over for this client; also later readers get their end from it. */
   #tellEnd: ((reader: Ending) => void) | undefined;
 
   changed(before: TurnView, after: TurnView, heard: AgentServerMessage | undefined): void {

@@ -2,7 +2,7 @@
  * One turn under way: its stream, what came of it so far, and what the client owes the server meanwhile.
  *
  * The turn keeps blobs and answers for them, keeps checkpoints, asks the user, and takes snapshots, so that a
- * client that dies goes on where it was. What it hears it also hands out: part by part (`for await`), as a view, and as four
+ * client that dies continues where it was. What it hears it also hands out: part by part (`for await`), as a view, and as four
  * sub-streams.
  *
  * Invariant: a snapshot covers only events whose requests are answered on disk, or which are in the view it
@@ -36,7 +36,7 @@ import { decodeView, encodeView } from "../../turn/view-codec.ts";
 import { heardAnswer, reduce, withUnspoken } from "../../turn/view-fold.ts";
 import { answered, EMPTY_VIEW, knowTodos, lastText, type TurnEnd, type TurnView } from "../../turn/view.ts";
 
-/** Whoever keeps the conversation of a turn. */
+/** Keeps the conversation of a turn. */
 export interface TurnKeeper {
   /** Resolves once it is durable. */
   checkpoint(eventId: number, state: ConversationState): Promise<void>;
@@ -58,7 +58,7 @@ export interface TurnParts {
   readonly conversationId: string;
   readonly stream: ClientStream;
   readonly blobs: ClientBlobStore;
-  /** Undefined: somebody else keeps this conversation, and here it is only looked at. */
+  /** Undefined: another process keeps this conversation, and this one only looks at it. */
   readonly keeper: TurnKeeper | undefined;
   /** What is known before the first event: what the user said. */
   readonly begin?: TurnView | undefined;
@@ -193,7 +193,7 @@ export class Turn implements SplitStream, AsyncIterable<TurnPart> {
       }
     } catch (cause) {
       failure = cause instanceof Error ? cause : new Error(String(cause));
-      // Nobody reads on: the events wait in the server's log until the turn is resumed.
+      // This client stops reading: the events wait in the server's log until the turn is resumed.
       this.stream.leave();
     }
     await this.#finish(failure);
@@ -304,7 +304,7 @@ export class Turn implements SplitStream, AsyncIterable<TurnPart> {
       try {
         listener(this.#view, heard);
       } catch (bug) {
-        // Whoever looks must not be able to stop what it looks at.
+        // A listener that throws must not stop the turn.
         this.#parts.onBug(bug);
       }
     }
