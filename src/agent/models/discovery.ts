@@ -13,6 +13,8 @@ import { Redirected } from "./upstream/redirects.ts";
 /** A server that is there answers at once. */
 export const ANSWER_MS_MAX = 2_000;
 const NAMES_MAX = 1_000;
+/** Far more than a list of so many names takes. */
+const ANSWER_BYTES_MAX = 4 * 1024 * 1024;
 /** It does not have the call. */
 const UNKNOWN_CALL: ReadonlySet<number> = new Set([404, 405, 501]);
 
@@ -32,7 +34,7 @@ export async function discoverNames(
   };
   try {
     const response = await fetch(url, { headers: { ...authorization, ...headers }, signal });
-    const body = await response.text();
+    const body = await limitedText(response);
     if (response.ok) return namesIn(parsed(body));
     if (UNKNOWN_CALL.has(response.status)) return [];
     throw new APICallError({
@@ -46,6 +48,22 @@ export async function discoverNames(
   } catch (error) {
     throw APICallError.isInstance(error) ? error : failed(error);
   }
+}
+
+/** Rejects at the first piece that is too much: a server that never stops speaking fills no memory. */
+async function limitedText(response: Response): Promise<string> {
+  const decoder = new TextDecoder();
+  let text = "";
+  let bytes = 0;
+  const body: AsyncIterable<Uint8Array> | undefined = response.body ?? undefined;
+  if (body === undefined) return "";
+  for await (const piece of body) {
+    bytes += piece.length;
+    if (bytes > ANSWER_BYTES_MAX)
+      throw new Error(`its list of models has more than ${ANSWER_BYTES_MAX} bytes`);
+    text += decoder.decode(piece, { stream: true });
+  }
+  return text + decoder.decode();
 }
 
 /** What is no JSON names no models. */

@@ -38,13 +38,15 @@ export interface LinkOptions extends Omit<LocalServerOptions, "onStart"> {
   readonly keysCreate: string;
   /** What has become of the server, and what the chat does about it. */
   readonly onNews: (line: string) => void;
-  /** A server answers where none did: whoever waits to dial again should do it now. */
+  /** A server answers where none did: streams that wait to dial again should do it now. */
   readonly onBack: () => void;
 }
 
 const SIGN_OF_LIFE_MS = 20_000;
 /** Soon enough for a person who has just started a server. */
 const LOOK_MS = 500;
+/** A start that failed costs a process: it is tried again less often. */
+const START_AGAIN_MS = 10_000;
 
 export async function linkServer(options: LinkOptions): Promise<ServerLink> {
   return options.url === undefined ? localLink(options) : namedLink(options.url, options);
@@ -87,8 +89,9 @@ class DataDirLink implements ServerLink {
   readonly #signsOfLife: NodeJS.Timeout;
   #used: UsedServer;
   #looking: Promise<void> | undefined;
-  /** The next look, while the link waits for a server. */
-  #waiting: NodeJS.Timeout | undefined;
+  /** What the link has said it waits for; undefined while a server answers. */
+  #waitsFor: string | undefined;
+  #nextLook: NodeJS.Timeout | undefined;
   #isClosed = false;
 
   constructor(used: UsedServer, options: LinkOptions, apiKey: () => string | undefined) {
@@ -118,7 +121,7 @@ class DataDirLink implements ServerLink {
 
   lookAfter(): Promise<void> {
     this.#looking ??= this.#look()
-      .catch((error: unknown) => this.#options.onNews(messageOf(error)))
+      .catch((error: unknown) => this.#wait(messageOf(error), LOOK_MS))
       .finally(() => {
         this.#looking = undefined;
       });
@@ -128,69 +131,62 @@ class DataDirLink implements ServerLink {
   close(): void {
     this.#isClosed = true;
     clearInterval(this.#signsOfLife);
-    clearTimeout(this.#waiting);
+    clearTimeout(this.#nextLook);
   }
 
   async #look(): Promise<void> {
-    const { dataDir, onNews } = this.#options;
-    const seen = await findServer(dataDir);
+    clearTimeout(this.#nextLook);
+    const seen = await findServer(this.#options.dataDir);
+    if (this.#isClosed) return;
     const next = nextFor(this.#used, seen);
     switch (next.kind) {
       case "stay":
+        // The same process answers again: it was suspended, or busy.
+        if (this.#waitsFor !== undefined) this.#answers();
         return;
       case "follow":
         return this.#follow(next.about);
       case "start":
         return this.#startAgain();
       case "wait":
-        if (this.#waiting !== undefined) return;
-        onNews(waitText(this.#used, seen));
-        this.#wait();
+        return this.#wait(waitText(this.#used, seen), LOOK_MS);
     }
   }
 
   #follow(about: ServerAbout): void {
-    const { onNews, onBack } = this.#options;
     const { url, pid, endsWhenIdle } = about;
-    if (this.#used.pid !== undefined) onNews(followText(this.#used, about));
+    if (this.#used.pid !== undefined) this.#options.onNews(followText(this.#used, about));
     // A named address is kept as it was named while it is the same.
     const where = isSameAddress(this.#used.url, url) ? this.#used.url : url;
     const mayStart = this.#options.url === undefined && endsWhenIdle;
     this.#used = { url: where, pid, mayStart };
-    clearTimeout(this.#waiting);
-    this.#waiting = undefined;
-    onBack();
+    this.#answers();
   }
 
   async #startAgain(): Promise<void> {
-    const { onNews } = this.#options;
     const onStart = (seen: ServerSeen): void =>
-      onNews(`${lossText(this.#used, seen)}; starting one in the background`);
+      this.#options.onNews(`${lossText(this.#used, seen)}; starting one in the background`);
     try {
-      this.#follow(await ensureServer({ ...this.#options, onStart }));
+      const about = await ensureServer({ ...this.#options, onStart });
+      if (!this.#isClosed) this.#follow(about);
     } catch (error) {
-      onNews(messageOf(error));
-      this.#wait();
+      this.#wait(messageOf(error), START_AGAIN_MS);
     }
   }
 
-  /** Looks again and again, until a server answers. */
-  #wait(): void {
-    if (this.#waiting !== undefined || this.#isClosed) return;
-    const again = async (): Promise<void> => {
-      const next = nextFor(this.#used, await findServer(this.#options.dataDir));
-      this.#waiting = undefined;
-      if (next.kind === "follow") this.#follow(next.about);
-      // The same process answers again: it was suspended, or busy.
-      else if (next.kind === "stay") this.#options.onBack();
-      else this.#wait();
-    };
-    const failed = (error: unknown): void => {
-      this.#waiting = undefined;
-      this.#options.onNews(messageOf(error));
-    };
-    this.#waiting = setTimeout(() => void again().catch(failed), LOOK_MS);
-    this.#waiting.unref();
+  #answers(): void {
+    this.#waitsFor = undefined;
+    this.#options.onBack();
+  }
+
+  /** Looks again after a while. Says what it waits for, once. */
+  #wait(what: string, afterMs: number): void {
+    if (this.#isClosed) return;
+    if (this.#waitsFor !== what) this.#options.onNews(what);
+    this.#waitsFor = what;
+    clearTimeout(this.#nextLook);
+    this.#nextLook = setTimeout(() => void this.lookAfter(), afterMs);
+    this.#nextLook.unref();
   }
 }
 

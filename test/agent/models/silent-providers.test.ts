@@ -90,6 +90,13 @@ test("a server that names no models is no trouble where the configuration names 
   assert.equal(await troublesWith({ default: "rehearsal/rehearsal" }), 1);
 });
 
+test("F2: a server whose list of models is too long is a failure, and fills no memory", async (t) => {
+  const server = await ProviderServer.start(t, refuses(200, { data: ["x".repeat(4 * 1024 * 1024)] }));
+  const models = createModels({ environment: { OLLAMA_HOST: server.origin }, patience: { backoffMs: 1 } });
+  await models.discover(30_000);
+  assert.match(models.troubles.join(), /^ollama: the provider cannot answer/);
+});
+
 /** Where a server was, and is no longer. */
 async function deadOrigin(): Promise<string> {
   const server = createServer();
