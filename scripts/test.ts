@@ -25,7 +25,7 @@ interface Outcome {
   readonly why: string;
 }
 
-/** About half a minute of simulation; a quarter as many seeds of the gateway take a third of a minute more. `npm run sim -- --seeds N` runs as many as you like. */
+/** About half a minute of simulation; a fifth as many seeds of the gateway take a third of a minute more. `npm run sim -- --seeds N` runs as many as you like. */
 const simulationSeeds = 800;
 
 const tests = globSync("test/**/*.test.ts").toSorted();
@@ -75,7 +75,7 @@ const stages: readonly Stage[] = [
   },
   {
     name: "sim",
-    about: `simulation, ${String(simulationSeeds)} seeds of streams and a quarter as many of the gateway`,
+    about: `simulation, ${String(simulationSeeds)} seeds of streams and a fifth as many of the gateway`,
     command: ["npm", "run", "--silent", "sim", "--", "--seeds", String(simulationSeeds)],
   },
   {

@@ -105,6 +105,7 @@ export class FrontDoor {
     const requestId = `e${++this.#requests}`;
     const judged = (): readonly Verdict[] => reference.judgeEvents(principal, streamId, after);
     const permitted = new Set(judged());
+    const answered = reference.askEvents(principal);
     const last = reference.sessions.get(streamId)?.last;
     const got = last === undefined ? () => undefined : account.want(life, last.asked);
     const judge = (verdict: Verdict): void => {
@@ -119,6 +120,7 @@ export class FrontDoor {
       after,
       ask: (to, signal) => to.events({ principal, streamId, after, signal }),
       decided: ({ head: { fromEvent } }) => {
+        answered();
         const ref = reference.answers.get(`${streamId} ${fromEvent}`);
         if (ref === undefined) return fail("matching", "/events told an answer that no request asked for");
         got(ref.id);
@@ -126,11 +128,15 @@ export class FrontDoor {
         return ref;
       },
       refused: (code) => {
+        answered();
         // Asking for another answer of the stream has resumed it.
         got(last?.id);
         judge(`refused ${code}`);
       },
-      left: () => got(last?.id),
+      left: () => {
+        answered();
+        got(last?.id);
+      },
     });
   }
 
@@ -157,7 +163,7 @@ export class FrontDoor {
       if (!process.alive) return;
       if (!isOwn) fail("E2", "a stream that is not the principal's was stopped");
       else if (before !== undefined) {
-        session.stopped(before);
+        session.stopped(before, now());
         if (before.size === 1 && before.has("parked")) session.last.removed = "yes";
         else if (!(before.size === 1 && before.has("finished"))) session.last.removed = "maybe";
       }

@@ -24,6 +24,7 @@ const ASKED = [
   "results_with_words",
   "retry",
   "retry_keyed",
+  "stolen_body",
   "stolen_history",
   "stop",
   "stop_foreign",

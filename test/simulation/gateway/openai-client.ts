@@ -204,9 +204,12 @@ export class OpenAiClient {
     if (others.length === 0) return undefined;
     const [, stolen] = this.#random.pick(others);
     const { door } = this.#parts;
-    switch (this.#random.int(3)) {
+    switch (this.#random.int(4)) {
       case 0:
         return door.stop(this.principal, stolen.streamId);
+      case 2:
+        this.#asked("stolen_body");
+        return this.#send({ ...stolen.last, key: undefined }, { saysRetry: this.#random.chance(0.5) });
       case 1: {
         this.#asked("events_foreign");
         return door.events(this.principal, { ...newShown(), streamId: stolen.streamId }, undefined)?.ended;
@@ -262,7 +265,9 @@ export class OpenAiClient {
     const isKeyed = random.chance(0.25);
     const isUsed = isKeyed && this.#keys > 0 && random.chance(0.1);
     if (isUsed) this.#asked("key_of_another");
-    const key = isKeyed ? `${this.#name} key ${isUsed ? random.int(this.#keys) : this.#keys++}` : undefined;
+    // Some keys are everyone's: each principal has its own of that name.
+    const name = isKeyed && random.chance(0.2) ? "common" : this.#name;
+    const key = isKeyed ? `${name} key ${isUsed ? random.int(this.#keys) : this.#keys++}` : undefined;
     return { body, json, hash: hashOf(json), key };
   }
 

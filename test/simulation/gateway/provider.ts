@@ -36,11 +36,15 @@ const USAGE = {
 };
 const REFUSED = 0.03;
 const SLOW = 0.06;
+/** Some think for longer than any grace period. */
+const SLOW_MS = [5_000, 20_000, 150_000] as const;
 
 export class Provider {
   readonly calls: ProviderCall[] = [];
   /** Checks a call when it is made. */
   onCall: (call: ProviderCall) => void = () => undefined;
+  /** Checks a part when it is about to be said. */
+  onPart: (call: ProviderCall) => void = () => undefined;
   isCalm = false;
   readonly #world: World;
 
@@ -83,11 +87,9 @@ export class Provider {
     await pause(process, random.int(300), call.signal);
     if (isRefused) throw new ModelFailure("invalid_request", `g${generation} is refused`, { status: 400 });
     for (const part of partsOf(generation, call, random)) {
-      await pause(
-        process,
-        !this.isCalm && random.chance(SLOW) ? random.int(20_000) : random.int(150),
-        call.signal,
-      );
+      const isSlow = !this.isCalm && random.chance(SLOW);
+      await pause(process, random.int(isSlow ? random.pick(SLOW_MS) : 150), call.signal);
+      this.onPart(made);
       yield part;
     }
   }

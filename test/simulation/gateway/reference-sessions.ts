@@ -34,6 +34,8 @@ export class RefSession {
   rivals = new Set<RefSession>();
   /** Its principal's open streams may have been used up while it waited. */
   mayBeCrowdedOut = false;
+  /** By the world's clock: since when it is stopped for good. */
+  stoppedMs = Infinity;
   /** Something ended its turn, or may have. */
   mayHaveEnded = false;
   readonly #limits: ReferenceLimits;
@@ -106,7 +108,8 @@ export class RefSession {
   }
 
   /** The gateway said that it stopped; what it was before, it may have been at its end. */
-  stopped(before: ReadonlySet<SessionState>): void {
+  stopped(before: ReadonlySet<SessionState>, now: Clock): void {
+    this.stoppedMs = now.steadyMs;
     const only = before.size === 1 ? [...before][0] : undefined;
     if (only === "finished") this.#states = new Set(["finished", "gone"]);
     else if (only === "parked") this.#states = new Set(["gone"]);
@@ -137,6 +140,11 @@ export class RefSession {
     if (states.has("parked") && isCrowded) states.add("gone");
     if (states.has("gone")) this.mayHaveEnded = true;
     return states;
+  }
+
+  /** How long no client has read the answer under way. */
+  unreadMs({ steadyMs }: Clock): number {
+    return this.#readers.size > 0 ? 0 : steadyMs - this.#leftMs;
   }
 
   /** Whether it may hold an open stream. */

@@ -12,14 +12,8 @@
  */
 import type { Answer } from "../../../src/gateway/http/index.ts";
 import type { FramePlace } from "../../../src/gateway/openai/index.ts";
-import {
-  type Asked,
-  type Clock,
-  type Possible,
-  RefAnswer,
-  type ReferenceLimits,
-  SLACK_MS,
-} from "./reference-answers.ts";
+import { type Asked, type Clock, RefAnswer, type ReferenceLimits, SLACK_MS } from "./reference-answers.ts";
+import { retryIn, type Seen, tailOf } from "./reference-rules.ts";
 import { RefSession } from "./reference-sessions.ts";
 import { canonical } from "./messages.ts";
 import { MODEL_IDS } from "./provider.ts";
@@ -49,6 +43,8 @@ export class Reference {
   readonly sessions = new Map<string, RefSession>();
   readonly #parts: ReferenceParts;
   readonly #tickets = new Set<Ticket>();
+  /** Principals that ask for events, once for each request. */
+  readonly #askers: string[] = [];
   /** Requests that died with their process: what became of them is not known. */
   #ghosts: Asked[] = [];
 
@@ -194,6 +190,12 @@ export class Reference {
     return [...this.#tickets].filter(({ asked }) => asked.principal === principal).length;
   }
 
+  /** A principal asks for events; the returned function says that it is answered. */
+  askEvents(principal: string): () => void {
+    this.#askers.push(principal);
+    return () => void this.#askers.splice(this.#askers.indexOf(principal), 1);
+  }
+
   /** What `GET /v1/streams/{id}/events` must get. */
   judgeEvents(principal: string, streamId: string, after: FramePlace | undefined): readonly Verdict[] {
     const now = this.#parts.now();
@@ -210,11 +212,26 @@ export class Reference {
     return [sure, OTHER_ANSWER, NOT_FOUND, STREAM_GONE, ...own.map(({ id }) => `answer ${id}`)];
   }
 
+  /** The provider is about to say more of an answer: some client may still want it (G4), and none has stopped it (D3). */
+  checkPart(conversationId: string): void {
+    const now = this.#parts.now();
+    const own = [...this.sessions.values()].filter(({ facts }) => facts.conversationId === conversationId);
+    const askers = new Set([...[...this.#tickets].map(({ asked }) => asked.principal), ...this.#askers]);
+    const isAsked = own.some(({ facts }) => askers.has(facts.principal));
+    if (own.length === 0 || isAsked) return;
+    const running = own.filter((session) => now.steadyMs < session.stoppedMs + SLACK_MS);
+    if (running.length === 0) throw new Error("D3: a model says more, and its turn was stopped");
+    const unreadMs = Math.min(...running.map((session) => session.unreadMs(now)));
+    if (unreadMs > this.#parts.limits.graceMs + SLACK_MS)
+      throw new Error("G4: a model says more, and no client has wanted it for longer than the grace period");
+  }
+
   /** The process is dead. Returns the requests that died with it. */
   killed(): readonly Asked[] {
     const now = this.#parts.now();
     const lost = [...this.#tickets].map(({ asked }) => asked);
     this.#tickets.clear();
+    this.#askers.length = 0;
     for (const answer of this.answers.values()) {
       answer.killed(
         now,
@@ -231,7 +248,6 @@ export class Reference {
   }
 
   #judge(asked: Asked): readonly Verdict[] {
-    if (!MODEL_IDS.some((id) => id === asked.body.model)) return ["refused model_not_found"];
     const verdicts = new Set<Verdict>();
     for (const verdict of asked.key === undefined ? this.#ofBody(asked) : this.#ofKey(asked)) {
       if (verdict !== "none") verdicts.add(verdict);
@@ -276,6 +292,7 @@ export class Reference {
   }
 
   #begin(asked: Asked): readonly Verdict[] {
+    if (!MODEL_IDS.some((id) => id === asked.body.model)) return ["refused model_not_found"];
     const now = this.#parts.now();
     const fresh = this.#isFull(asked.principal, now) ? ["fresh", TOO_MANY] : ["fresh"];
     const session = [...this.sessions.values()].findLast((one) => this.#continues(asked, one));
@@ -349,35 +366,4 @@ function idOf(streamId: string, fromEvent: number): string {
 
 function isEqual(a: Asked, b: Asked): boolean {
   return a.hash === b.hash && a.principal === b.principal;
-}
-
-/** An earlier answer in one possible world. */
-interface Seen extends Possible {
-  readonly answer: RefAnswer;
-}
-
-function retryIn(world: readonly Seen[], { saysRetry }: Asked): readonly Verdict[] {
-  const own = world.filter(({ answer }) => answer.asked.key === undefined);
-  const lost = own.filter(({ delivery }) => delivery === "lost");
-  // Each of them goes to one retry; which of them is nobody's to know after a restart.
-  if (lost.length > 0) return lost.map(({ answer }) => `answer ${answer.id}`);
-  const joined = world.find(({ delivery, answer }) => delivery === "open" && answer.isContinued);
-  const doubtful = own.filter(
-    ({ delivery, isRetried }) =>
-      !isRetried && (delivery === "open" || delivery === "flushed" || delivery === "closed"),
-  );
-  const counted = saysRetry && doubtful.length === 1 ? doubtful[0] : undefined;
-  const found = joined ?? counted;
-  return [found === undefined ? "none" : `answer ${found.answer.id}`];
-}
-
-/** What a request says behind the last answer that it has. */
-function tailOf({ body: { messages } }: Asked) {
-  const from = messages.findLastIndex(({ role }) => role === "assistant") + 1;
-  const tail = messages.slice(from);
-  return {
-    seen: messages.slice(0, from),
-    results: tail.flatMap((message) => (message.role === "tool" ? [message.id] : [])),
-    said: tail.filter(({ role }) => role === "user").length,
-  };
 }

@@ -77,6 +77,7 @@ class GatewayScenario {
       streamOf: (streamId) => streams.get(streamId),
     });
     const account = new Account(() => world.nowMs);
+    this.#provider.onPart = ({ call }) => this.#watched(() => this.#reference.checkPart(call.conversationId));
     this.#provider.onCall = (call) => this.#watched(() => account.check(call));
     const checks = new AnswerChecks({ world, provider: this.#provider, streams, now, life });
     const door = new FrontDoor({

@@ -11,7 +11,7 @@ import { MUTANTS } from "./table.ts";
 
 const HELP = `npm run sim:mutants -- [options]
   --seeds N     so many seeds may a planted bug survive at most (default 1000)
-  --only TEXT   only bugs whose name or invariant contains TEXT, or those of the "agent"
+  --only TEXT   only bugs whose name or invariant contains TEXT, or those of the "agent" or the "gateway"
   --fresh       do not begin with the seed that noticed the bug last time
   --record      keep the seeds for next time and put the table into docs/GUARANTEES.md
   --help        this text`;

@@ -60,6 +60,7 @@ export function tableOf(caught: ReadonlyMap<string, Caught>): string {
 /** Where it was noticed: in which seed, or by a crash at which of the points of a conversation. */
 export function placeOf({ hunter }: Mutant, { seed }: Caught): string {
   if (hunter === undefined) return `seed ${seed}`;
+  if (hunter === "gateway") return `gateway seed ${seed}`;
   return seed === 0 ? "no crash" : `crash ${seed}`;
 }
 
@@ -67,6 +68,7 @@ export function placeOf({ hunter }: Mutant, { seed }: Caught): string {
 function shortOf(by: string): string {
   return by
     .replaceAll(/[0-9a-f]{32}/g, "…")
+    .replaceAll(/\b(?=[0-9a-f]*\d)[0-9a-f]{8}\b(?:\/\d+)?/g, "…")
     .replaceAll(/\be\d+\.[a-z0-9]+\.\d+/g, "…")
     .replaceAll(/(…, )+…/g, "…")
     .replaceAll("|", "/");

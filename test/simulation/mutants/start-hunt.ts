@@ -5,13 +5,15 @@ import { spawn } from "node:child_process";
 import type { Caught } from "./record.ts";
 import type { Mutant } from "./table.ts";
 
+const PROGRAMS = { streams: "hunt.ts", agent: "hunt-agent.ts", gateway: "hunt-gateway.ts" } as const;
+
 /**
  * `first` is where it was noticed last time, 0 for nowhere; `tries` is how many more places are tried. Resolves with
  * undefined when nobody noticed the bug; rejects when it could not be planted.
  */
 export function hunt(mutant: Mutant, first: number, tries: number): Promise<Caught | undefined> {
   const plant = new URL("plant.ts", import.meta.url).href;
-  const program = mutant.hunter === "agent" ? "hunt-agent.ts" : "hunt.ts";
+  const program = PROGRAMS[mutant.hunter ?? "streams"];
   const hunter = new URL(program, import.meta.url).pathname;
   const child = spawn(process.execPath, ["--import", plant, hunter, String(first), String(tries)], {
     env: { ...process.env, HOLDFAST_PATCHES: JSON.stringify(mutant.patches) },

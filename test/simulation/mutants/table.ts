@@ -6,7 +6,9 @@
  */
 import { AGENT_MUTANTS } from "./table-agent.ts";
 import { CLIENT_MUTANTS } from "./table-client.ts";
+import { GATEWAY_MUTANTS } from "./table-gateway.ts";
 import { SERVER_MUTANTS } from "./table-server.ts";
+import { SESSION_MUTANTS } from "./table-session.ts";
 import type { Patch } from "./patch.ts";
 
 export interface Mutant {
@@ -14,8 +16,14 @@ export interface Mutant {
   /** The invariant it breaks. */
   readonly breaks: string;
   readonly patches: readonly Patch[];
-  /** Who looks for it: campaigns of seeds (the default), or every crash point of one conversation. */
-  readonly hunter?: "agent";
+  /** What looks for it: seeds of streams (the default), every crash point of one conversation, or seeds of the gateway. */
+  readonly hunter?: "agent" | "gateway";
 }
 
-export const MUTANTS: readonly Mutant[] = [...SERVER_MUTANTS, ...CLIENT_MUTANTS, ...AGENT_MUTANTS];
+export const MUTANTS: readonly Mutant[] = [
+  ...SERVER_MUTANTS,
+  ...CLIENT_MUTANTS,
+  ...AGENT_MUTANTS,
+  ...GATEWAY_MUTANTS,
+  ...SESSION_MUTANTS,
+];

@@ -1,0 +1,36 @@
+/**
+ * The rules of the reference that look at nothing but a request and what was answered before: which answer a retry means, and what a request adds.
+ */
+import type { Asked, Possible, RefAnswer } from "./reference-answers.ts";
+
+/** An earlier answer in one possible world. */
+export interface Seen extends Possible {
+  readonly answer: RefAnswer;
+}
+
+/** What an equal request without a key gets in that world; `none`: it is no retry. */
+export function retryIn(world: readonly Seen[], { saysRetry }: Asked): readonly string[] {
+  const own = world.filter(({ answer }) => answer.asked.key === undefined);
+  const lost = own.filter(({ delivery }) => delivery === "lost");
+  // Each of them goes to one retry; after a restart the gateway does not know their order.
+  if (lost.length > 0) return lost.map(({ answer }) => `answer ${answer.id}`);
+  const joined = world.find(({ delivery, answer }) => delivery === "open" && answer.isContinued);
+  const doubtful = own.filter(
+    ({ delivery, isRetried }) =>
+      !isRetried && (delivery === "open" || delivery === "flushed" || delivery === "closed"),
+  );
+  const counted = saysRetry && doubtful.length === 1 ? doubtful[0] : undefined;
+  const found = joined ?? counted;
+  return [found === undefined ? "none" : `answer ${found.answer.id}`];
+}
+
+/** What a request says behind the last answer that it has. */
+export function tailOf({ body: { messages } }: Asked) {
+  const from = messages.findLastIndex(({ role }) => role === "assistant") + 1;
+  const tail = messages.slice(from);
+  return {
+    seen: messages.slice(0, from),
+    results: tail.flatMap((message) => (message.role === "tool" ? [message.id] : [])),
+    said: tail.filter(({ role }) => role === "user").length,
+  };
+}

@@ -1,0 +1,242 @@
+/**
+ * Planted bugs in the gateway's sessions: one for each thing that happens to a session.
+ */
+import type { Mutant } from "./table.ts";
+
+const GATEWAY = "src/gateway/gateway.ts";
+const SESSION = "src/gateway/session.ts";
+const DRIVER = "src/gateway/session-driver.ts";
+const SESSIONS = "src/gateway/sessions.ts";
+const PARKING = "src/gateway/parking.ts";
+
+const hunter = "gateway" as const;
+
+export const SESSION_MUTANTS: readonly Mutant[] = [
+  {
+    name: "a session does not know the rows of its first answer",
+    breaks: "opened",
+    hunter,
+    patches: [{ file: SESSION, from: "responses: [...input.responses] }", to: "responses: [] }" }],
+  },
+  {
+    name: "an answer that was cut off is generated again at the start",
+    breaks: "G7",
+    hunter,
+    patches: [
+      {
+        file: SESSION,
+        from: `if (record.state !== "parked") return [{ at: "sleeping"`,
+        to: `if (record.state === "finished") return [{ at: "sleeping"`,
+      },
+    ],
+  },
+  {
+    name: "a session that waits for tools sleeps after a start",
+    breaks: "restart",
+    hunter,
+    patches: [
+      {
+        file: SESSION,
+        from: `if (record.state !== "parked") return [{ at: "sleeping"`,
+        to: `if (record.state !== "finished") return [{ at: "sleeping"`,
+      },
+    ],
+  },
+  {
+    name: "a retry does not wake the session that sleeps",
+    breaks: "wanted",
+    hunter,
+    patches: [
+      {
+        file: SESSION,
+        from: `if (state.at !== "sleeping") return [state, NOTHING];`,
+        to: `if (state.at === "sleeping") return [state, NOTHING];`,
+      },
+    ],
+  },
+  {
+    name: "an older restart in the log counts as this one",
+    breaks: "G1",
+    hunter,
+    patches: [
+      {
+        file: DRIVER,
+        from: `if (isNew && this.#state.at === "resuming")`,
+        to: `if ((isNew || isRestarted) && this.#state.at === "resuming")`,
+      },
+    ],
+  },
+  {
+    name: "a session that begins to wait for tools is not saved",
+    breaks: "paused",
+    hunter,
+    patches: [
+      { file: SESSION, from: `[{ kind: "make_room" }, { kind: "save" }]`, to: `[{ kind: "make_room" }]` },
+    ],
+  },
+  {
+    name: "a finished turn is not saved",
+    breaks: "paused",
+    hunter,
+    patches: [
+      {
+        file: SESSION,
+        from: `return [{ at: "finished", record, readers }, [{ kind: "save" }]];`,
+        to: `return [{ at: "finished", record, readers }, NOTHING];`,
+      },
+    ],
+  },
+  {
+    name: "an answer that failed is told again to its retry",
+    breaks: "failed",
+    hunter,
+    patches: [
+      {
+        file: SESSION,
+        from: `const withResponses = pause.reason !== "completed" && pause.finish === undefined;`,
+        to: "const withResponses = false;",
+      },
+    ],
+  },
+  {
+    name: "two requests at once continue one turn",
+    breaks: "take",
+    hunter,
+    patches: [
+      {
+        file: SESSION,
+        from: `if (!isWaiting(state) || (state.at === "parked" && state.request === "in_hand")) return false;`,
+        to: `if (state.at !== "parked" && state.at !== "generating" && !isWaiting(state)) return false;`,
+      },
+      {
+        file: SESSION,
+        from: "return answer.fromEvent === seen.answer.fromEvent && head === seen.head;",
+        to: "return answer.fromEvent === seen.answer.fromEvent || head === seen.head;",
+      },
+      {
+        file: GATEWAY,
+        from: `if (session.state.at !== "parked" || session.record.head !== head) return undefined;`,
+        to: "",
+      },
+    ],
+  },
+  {
+    name: "results are in the stream before their session is on the disk",
+    breaks: "results",
+    hunter,
+    patches: [{ file: SESSION, from: `hasWords ? "results_first" : "record_first"`, to: `"results_first"` }],
+  },
+  {
+    name: "an answer is given up while a client reads it",
+    breaks: "readers",
+    hunter,
+    patches: [{ file: SESSION, from: `if (state.readers > 0) return "none";`, to: "" }],
+  },
+  {
+    name: "an answer that no client reads is never given up",
+    breaks: "grace",
+    hunter,
+    patches: [
+      {
+        file: SESSION,
+        from: `return state.record.state === "parked" ? "ttl" : "grace";`,
+        to: `return state.record.state === "parked" ? "ttl" : "none";`,
+      },
+    ],
+  },
+  {
+    name: "a session that waits for tools has only the grace period",
+    breaks: "expiry",
+    hunter,
+    patches: [
+      {
+        file: SESSION,
+        from: `return state.record.state === "parked" ? "ttl" : "grace";`,
+        to: `return "grace";`,
+      },
+    ],
+  },
+  {
+    name: "a clock that jumped does not end a session",
+    breaks: "expiry",
+    hunter,
+    patches: [
+      { file: SESSIONS, from: "|| environment.now() - record.updatedMs >= limits.sessionTtlMs", to: "" },
+      { file: SESSIONS, from: "const { environment, limits } = this.#parts;", to: "" },
+    ],
+  },
+  {
+    name: "a stop leaves the rows of its session",
+    breaks: "stop",
+    hunter,
+    patches: [
+      {
+        file: SESSION,
+        from: `          { kind: "remove", withResponses: true },
+          { kind: "abort" },`,
+        to: `          { kind: "abort" },`,
+      },
+    ],
+  },
+  {
+    name: "a stop does not end the turn",
+    breaks: "stop",
+    hunter,
+    patches: [
+      {
+        file: SESSION,
+        from: `          { kind: "remove", withResponses: true },
+          { kind: "abort" },`,
+        to: `          { kind: "remove", withResponses: true },`,
+      },
+    ],
+  },
+  {
+    name: "a gateway that closes ends its sessions",
+    breaks: "close",
+    hunter,
+    patches: [
+      {
+        file: SESSION,
+        from: `return [state, isOpen(state) ? [{ kind: "leave" }] : NOTHING];`,
+        to: `return end(state, "stopped");`,
+      },
+    ],
+  },
+  {
+    name: "the session that began to wait last makes room",
+    breaks: "eviction",
+    hunter,
+    patches: [
+      {
+        file: PARKING,
+        from: "waiting.toSorted((a, b) => a.sinceMs - b.sinceMs)",
+        to: "waiting.toSorted((a, b) => b.sinceMs - a.sinceMs)",
+      },
+    ],
+  },
+  {
+    name: "a session that is read back after a start counts twice",
+    breaks: "eviction",
+    hunter,
+    patches: [
+      {
+        file: SESSIONS,
+        from: "this.#waiting.filter(({ session }) => session !== newcomer)",
+        to: "this.#waiting",
+      },
+    ],
+  },
+  {
+    name: "a principal has room for one stream less",
+    breaks: "eviction",
+    hunter,
+    patches: [
+      {
+        file: SESSIONS,
+        from: "if (this.#openOf(principal) >= openStreamsMax &&",
+        to: "if (this.#openOf(principal) >= 1 &&",
+      },
+    ],
+  },
+];
