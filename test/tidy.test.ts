@@ -10,6 +10,7 @@ import {
   checkBrowserImports,
   checkImportTable,
   checkPackages,
+  checkSimulatedTurn,
   importsOf,
   importTable,
 } from "./tidy/imports.ts";
@@ -55,6 +56,21 @@ test("the import table names only folders that it knows", () => {
       assert.ok(known.includes(target), `${folder} may import ${target}, which is not in the table`);
     }
   }
+});
+
+test("the simulator decides nothing for a turn: it runs what ships", () => {
+  assertNone(sources.flatMap(checkSimulatedTurn));
+  const bad: [string, string][] = [
+    ["test/simulation/device.ts", '\nimport { next } from "../../src/turn/next.ts";'],
+    ["test/simulation/log-checks.ts", '\nimport { logged } from "../../src/turn/facts.ts";'],
+    ["test/simulation/scenario.ts", '\nimport { Turn } from "../../src/agent/turn.ts";'],
+    [
+      "test/simulation/agent.ts",
+      '\nimport type { ExecServerMessage } from "../../src/protocol/messages.ts";',
+    ],
+    ["test/simulation/chaos.ts", '\nimport { createAgent } from "../../src/agent/index.ts";'],
+  ];
+  for (const [path, text] of bad) assert.deepEqual(linesOf(checkSimulatedTurn, path, text), [2], text);
 });
 
 test("browser code imports nothing of Node", () => {

@@ -16,6 +16,7 @@ import { reconnect } from "./reconnect.ts";
 import { resumableStream } from "./resumable-stream.ts";
 import { storm5000 } from "./storm.ts";
 import { toolTurn } from "./tool-turn.ts";
+import { turnGrowth } from "./turn-growth.ts";
 
 export const rows: readonly Row[] = [
   delivery,
@@ -28,6 +29,7 @@ export const rows: readonly Row[] = [
   storm5000,
   firstToken,
   toolTurn,
+  turnGrowth,
   conversation,
   gateway,
   gatewayContinue,

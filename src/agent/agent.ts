@@ -12,7 +12,7 @@ import type { TurnLimits } from "../turn/next.ts";
 import { BlobCache } from "./blobs.ts";
 import type { Models } from "./model.ts";
 import { DEFAULT_PATIENCE } from "./models/patience.ts";
-import { Turn, type TurnContext } from "./turn.ts";
+import { pause, Turn, type TurnContext, type TurnEnvironment } from "./turn.ts";
 import { failureOf } from "./turn-failure.ts";
 import { Stopped, TurnIo } from "./turn-io.ts";
 import { encodeServer, updateMessage } from "../turn/messages.ts";
@@ -22,6 +22,7 @@ export const TURN_LIMITS: TurnLimits = {
   execsMax: 2_000,
   tokensMax: 10_000_000,
   sameStepsMax: 4,
+  readBytesMax: 512 * 1024,
   backoffMs: DEFAULT_PATIENCE.backoffMs,
   retryAfterMsMax: DEFAULT_PATIENCE.retryAfterMsMax,
 };
@@ -31,13 +32,22 @@ export interface AgentOptions {
   readonly limits?: Partial<TurnLimits>;
   /** Of the conversations' blobs, in memory. Default: 64 MiB. */
   readonly cacheBytesMax?: number;
-  /** For durations. Default: the process's clock. */
-  readonly now?: () => number;
+  /** Default: the process's own clock, timers and randomness. */
+  readonly environment?: TurnEnvironment;
   /** The longest first pause before a step that its provider broke off begins anew. Default: 1 s. */
   readonly backoffMs?: number;
 }
 
 const CACHE_BYTES_MAX = 64 * 1024 * 1024;
+
+const SYSTEM: TurnEnvironment = {
+  monotonic: () => performance.now(),
+  random: () => Math.random(),
+  after: (delayMs, run) => {
+    const timer = setTimeout(run, delayMs);
+    return () => clearTimeout(timer);
+  },
+};
 
 export function createAgent(options: AgentOptions): Application {
   const { backoffMs = TURN_LIMITS.backoffMs } = options;
@@ -45,13 +55,14 @@ export function createAgent(options: AgentOptions): Application {
     models: options.models,
     cache: new BlobCache(options.cacheBytesMax ?? CACHE_BYTES_MAX),
     limits: { ...TURN_LIMITS, backoffMs, ...options.limits },
-    now: options.now ?? (() => performance.now()),
+    environment: options.environment ?? SYSTEM,
   };
   return (stream) => runTurn(context, stream);
 }
 
 async function runTurn(context: TurnContext, stream: ApplicationStream): Promise<void> {
-  const io = new TurnIo(stream, context.cache);
+  const { cache, environment } = context;
+  const io = new TurnIo(stream, cache, () => pause(environment, 0));
   let bug: Error | undefined;
   let ending: Ending;
   try {

@@ -8,7 +8,6 @@
  *
  * Invariant: once an event was refused nothing more is said, so the log never holds what follows from a missing event.
  */
-import { setImmediate as yieldTurn } from "node:timers/promises";
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import {
   type AgentServerMessage,
@@ -58,9 +57,12 @@ export class TurnIo {
   /** Why an event did not get into the log: nothing that follows from it will ever be heard. */
   #refused: Error | undefined;
 
-  constructor(stream: ApplicationStream, cache: BlobCache) {
+  readonly #yieldTurn: () => Promise<void>;
+
+  constructor(stream: ApplicationStream, cache: BlobCache, yieldTurn: () => Promise<void>) {
     this.stream = stream;
     this.#cache = cache;
+    this.#yieldTurn = yieldTurn;
     stream.signal.addEventListener("abort", () => this.#change(), { once: true });
   }
 
@@ -72,12 +74,12 @@ export class TurnIo {
       const next = await inputs.next();
       if (next.done === true) break;
       heard(this.facts, next.value);
-      if (taken % FOLDED_AT_ONCE === FOLDED_AT_ONCE - 1) await yieldTurn();
+      if (taken % FOLDED_AT_ONCE === FOLDED_AT_ONCE - 1) await this.#yieldTurn();
     }
     for await (const { eventId, body } of this.stream.past()) {
       this.#head = eventId;
       if (body.length > 0) logged(this.facts, eventId, decodeServer(body));
-      if (eventId % FOLDED_AT_ONCE === 0) await yieldTurn();
+      if (eventId % FOLDED_AT_ONCE === 0) await this.#yieldTurn();
     }
     if (pastInputs > 0) this.facts.found.pastHead = this.#head;
     this.#noticeCancel();

@@ -4,7 +4,6 @@
  * The driver decides nothing. What it does is in the facts afterwards: as an event of the log, or as something found out.
  */
 import { clone, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
-import { setTimeout as delay, setImmediate as yieldTurn } from "node:timers/promises";
 import { unreachable } from "../protocol/assert.ts";
 import { blobIdBytes } from "../protocol/blob-id.ts";
 import { LIMITS } from "../protocol/limits.ts";
@@ -37,7 +36,28 @@ export interface TurnContext {
   readonly models: Models;
   readonly cache: BlobCache;
   readonly limits: TurnLimits;
-  readonly now: () => number;
+  readonly environment: TurnEnvironment;
+}
+
+/** Time, timers and randomness: handed in, so that a simulator can run turns on a clock of its own. */
+export interface TurnEnvironment {
+  /** Milliseconds since some moment; never goes back. */
+  monotonic(): number;
+  random(): number;
+  after(delayMs: number, run: () => void): () => void;
+}
+
+/** Until the time has passed, or a signal ends it. */
+export function pause({ after }: TurnEnvironment, delayMs: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const cancel = after(delayMs, resolve);
+    const stop = (): void => {
+      cancel();
+      resolve();
+    };
+    if (signal?.aborted === true) stop();
+    else signal?.addEventListener("abort", stop, { once: true });
+  });
 }
 
 type Of<Kind extends Decision["kind"]> = Extract<Decision, { kind: Kind }>;
@@ -89,7 +109,7 @@ export class Turn {
       case "wait":
         return this.#io.changeSince(heard);
       case "yield":
-        return yieldTurn();
+        return pause(this.#context.environment, 0);
       case "open":
         return this.#open(decision.request);
       case "fetch":
@@ -272,13 +292,15 @@ export class Turn {
     const [offer, model] = [this.#offer, this.#model];
     if (offer === undefined || model === undefined || request === undefined) return;
     const requests = this.#requestsOf(place);
-    await this.#pause(place.pauseMs);
+    // A cancel ends the pause; the attempt sees it and makes no call.
+    const stopped = AbortSignal.any([this.#io.stream.signal, this.#io.cancelSignal]);
+    if (place.pauseMs > 0) await pause(this.#context.environment, place.pauseMs, stopped);
     const isLast = isSummarizing(this.#facts);
     const step = new ModelStep(
       {
         io: this.#io,
         keepsBlobs: request.keepsBlobs,
-        now: this.#context.now,
+        now: () => this.#context.environment.monotonic(),
         plan: (tool, args, at) => planAt(offer, isLast, tool, args, at),
       },
       place,
@@ -294,7 +316,14 @@ export class Turn {
       if (!(error instanceof ModelFailure) || failure === undefined) throw error;
       const { isPassing, retryAfterMs } = error;
       const { sent, passedMs } = requests;
-      found.broken = { failure, isPassing, retryAfterMs, requests: sent, passedMs, random: Math.random() };
+      found.broken = {
+        failure,
+        isPassing,
+        retryAfterMs,
+        requests: sent,
+        passedMs,
+        random: this.#context.environment.random(),
+      };
     }
   }
 
@@ -309,15 +338,9 @@ export class Turn {
     const untilDurable = (): Promise<void> => io.untilDurable(io.head);
     const tell = (requests: number): void =>
       void io.update({ case: "stepRequested", value: { step, requests } });
-    const { now } = this.#context;
+    const now = (): number => this.#context.environment.monotonic();
     const sent = new StepRequests({ before, isHeadHeld, now, tell, untilDurable });
     this.#requests = { step, sent };
     return sent;
-  }
-
-  /** A cancel ends the pause; the attempt sees it and makes no call. */
-  async #pause(pauseMs: number): Promise<void> {
-    const signal = AbortSignal.any([this.#io.stream.signal, this.#io.cancelSignal]);
-    if (pauseMs > 0) await delay(pauseMs, undefined, { signal }).catch(() => undefined);
   }
 }

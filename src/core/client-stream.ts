@@ -26,7 +26,7 @@ import {
   updateOwed,
 } from "./client-flow.ts";
 import { maySpeak, type State, type Step } from "./client-state.ts";
-import type * as tools from "./tool-journal.ts";
+import * as tools from "./tool-journal.ts";
 
 export type Input =
   /** A chunk or, with no bytes, the close. */
@@ -178,9 +178,9 @@ function recorded(at: Flow, count: number, nowMs: number): void {
 function exec(at: Flow, input: ToolNews, nowMs: number): void {
   // A client that has closed cannot answer, and a reader must not (D2).
   if (at.state.role !== "writer" || at.state.isClosed) return;
-  const isNew = !at.state.tools.entries.has(input.execId);
+  const isNew = tools.find(at.state.tools, input.execId) === undefined;
   stepTools(at, input);
-  const isKnown = at.state.tools.entries.has(input.execId);
+  const isKnown = tools.find(at.state.tools, input.execId) !== undefined;
   const request = { kind: "exec", id: input.execId } as const;
   if (isNew && isKnown) stepStall(at, { kind: "asked", request, nowMs });
 }

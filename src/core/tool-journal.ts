@@ -10,6 +10,9 @@
  * Invariant: at most one run per exec that is not repeatable, exactly one result per exec, phases
  * only move forward (C1 to C7). What is in hand decides which inputs count: a second click, a late
  * denial, a repeated record find the hand elsewhere and change nothing.
+ *
+ * Only the execs in flight are copied at a change. Those that are over are kept to be known again, in a table that only grows:
+ * a turn has thousands of them.
  */
 import { assert, unreachable } from "./assert.ts";
 
@@ -42,7 +45,11 @@ export interface Entry {
 }
 
 export interface State {
+  /** The execs whose result is not acknowledged yet. */
   readonly entries: ReadonlyMap<string, Entry>;
+  /** The others, in the order of their acks: the first `ackedCount` of a table that states which follow each other share. */
+  readonly acked: Map<string, Entry>;
+  readonly ackedCount: number;
   /** Set once this client has been welcomed as the writer: only then may it act (D2). */
   readonly mayAct: boolean;
   readonly aborted: boolean;
@@ -100,8 +107,20 @@ export type Effect =
 type Step = readonly [State, readonly Effect[]];
 
 export function init(recovered: Iterable<Entry>, aborted: boolean): State {
-  const entries = new Map([...recovered].map((entry) => [entry.execId, entry]));
-  return { entries, mayAct: false, aborted, sinceEvent: 0 };
+  const entries = new Map<string, Entry>();
+  const acked = new Map<string, Entry>();
+  for (const entry of recovered) (entry.phase === "acked" ? acked : entries).set(entry.execId, entry);
+  return { entries, acked, ackedCount: acked.size, mayAct: false, aborted, sinceEvent: 0 };
+}
+
+/** What is known of an exec, whether or not it is over. */
+export function find(state: State, execId: string): Entry | undefined {
+  return state.entries.get(execId) ?? ackedOf(state).get(execId);
+}
+
+/** A state that another one has grown out of sees what it knew. */
+function ackedOf({ acked, ackedCount }: State): Map<string, Entry> {
+  return acked.size === ackedCount ? acked : new Map([...acked].slice(0, ackedCount));
 }
 
 export function step(state: State, input: Input): Step {
@@ -159,7 +178,7 @@ export function hasOpen(state: State): boolean {
 
 function requested(state: State, input: Extract<Input, { kind: "requested" }>): Step {
   const { kind: _, ...request } = input;
-  const known = state.entries.get(request.execId);
+  const known = find(state, request.execId);
   if (known !== undefined) {
     if (known.argsHash === request.argsHash) return [state, []];
     return [state, [{ kind: "conflict", execId: request.execId, argsHash: request.argsHash }]];
@@ -247,7 +266,7 @@ function aborted(state: State): Step {
 
 /** What runs is stopped and answers for itself; what has not begun is answered here, once it is nobody's turn to write. */
 function execAborted(state: State, execId: string): Step {
-  const entry = state.entries.get(execId);
+  const entry = find(state, execId);
   const isOver = entry?.resultSeqno !== undefined || entry?.hand === "reporting";
   if (entry === undefined || entry.isAborted || isOver) return [state, []];
   const stopped = { ...entry, isAborted: true };
@@ -267,13 +286,14 @@ function report(state: State, entry: Entry, outcome: OwnOutcome): Step {
 }
 
 function acked(state: State, nextSeqno: number): State {
-  let next = state;
-  for (const entry of state.entries.values()) {
-    const isAcked =
-      entry.phase === "done" && entry.resultSeqno !== undefined && entry.resultSeqno < nextSeqno;
-    if (isAcked) next = put(next, { ...entry, phase: "acked" });
-  }
-  return next;
+  const isAcked = ({ phase, resultSeqno }: Entry): boolean =>
+    phase === "done" && resultSeqno !== undefined && resultSeqno < nextSeqno;
+  const over = [...state.entries.values()].filter(isAcked);
+  if (over.length === 0) return state;
+  const acked = ackedOf(state);
+  for (const entry of over) acked.set(entry.execId, { ...entry, phase: "acked" });
+  const entries = new Map([...state.entries].filter(([, entry]) => !isAcked(entry)));
+  return { ...state, entries, acked, ackedCount: acked.size };
 }
 
 function entryOf(state: State, execId: string): Entry {

@@ -25,9 +25,6 @@ import { toolMessage, userMessage, userText, withAllResults, written } from "./w
 /** Each turn reads them all, and no model has room for so many. */
 const MESSAGES_MAX = 5_000;
 
-/** So much is read before others get their turn. */
-const READ_BYTES_MAX = 512 * 1024;
-
 export function promptOf({ earlier = [], own }: Conversation): readonly ChatMessage[] {
   return [...earlier, ...own.map(({ message }) => message)];
 }
@@ -41,10 +38,10 @@ export function isSummarizing(facts: Facts): boolean {
   return isSummary(facts) && facts.summary === undefined;
 }
 
-/** Reads on as far as bytes are in hand; a decision when something has to be done first. */
-export function readOn(facts: Facts, request: RunRequest): Decision | undefined {
+/** Reads on as far as bytes are in hand, about `bytesMax` of them; a decision when something has to be done first. */
+export function readOn(facts: Facts, request: RunRequest, bytesMax: number): Decision | undefined {
   try {
-    return readEarlier(facts, request) ?? readEntries(facts, request);
+    return readEarlier(facts, request) ?? readEntries(facts, request, bytesMax);
   } catch (cause) {
     // What a message or a page holds is the client's mistake.
     if (cause instanceof HoldfastError && cause.code === "invalid_frame")
@@ -84,7 +81,15 @@ function readEarlier(facts: Facts, request: RunRequest): Decision | undefined {
   const refusal = addUnsaid(facts, request, earlier);
   if (refusal !== undefined) return refusal;
   conversation.earlier = earlier;
+  for (const message of earlier) noteFiles(conversation, message);
   return undefined;
+}
+
+function noteFiles({ files }: Conversation, { content }: ChatMessage): void {
+  for (const part of content) {
+    for (const one of part.type === "tool-result" ? (part.files ?? []) : [part])
+      if (one.type === "file" && one.blobId !== undefined) files.add(one.blobId);
+  }
 }
 
 /** Words of our own that the action needs: no client said them. */
@@ -105,7 +110,7 @@ function addUnsaid(
 }
 
 /** Takes up what is new in the log. */
-function readEntries(facts: Facts, request: RunRequest): Decision | undefined {
+function readEntries(facts: Facts, request: RunRequest, bytesMax: number): Decision | undefined {
   const { entries, found } = facts;
   const { conversation } = found;
   for (let bytes = 0; ;) {
@@ -117,11 +122,14 @@ function readEntries(facts: Facts, request: RunRequest): Decision | undefined {
     const needed = obtainAll(facts, request, reader, message) ?? (entry && refusalOf(entry, message));
     if (needed === "read again") continue;
     if (needed !== undefined) return needed;
-    if (message !== undefined) conversation.own.push(written(message, found.idOf));
+    if (message !== undefined) {
+      conversation.own.push(written(message, found.idOf));
+      noteFiles(conversation, message);
+    }
     if (results !== undefined) conversation.open = undefined;
     if (entry !== undefined) take(conversation, entry, message);
     bytes += message === undefined ? 0 : (conversation.own.at(-1)?.bytes.length ?? 0);
-    if (bytes > READ_BYTES_MAX) return { kind: "yield" };
+    if (bytes > bytesMax) return { kind: "yield" };
   }
 }
 

@@ -49,6 +49,8 @@ export interface Conversation {
   earlier: readonly ChatMessage[] | undefined;
   /** Of the turn. */
   readonly own: Written[];
+  /** The blobs that files of the messages name. */
+  readonly files: Set<string>;
   /** The same for display: what the user said, and the steps. */
   readonly shown: (ShownStep | UserMessage)[];
   /** How many entries of the log are among them. */
@@ -88,7 +90,7 @@ export function newFound(idOf: IdOf): Found {
     learned: new Map(),
     pastHead: undefined,
     opened: undefined,
-    conversation: { earlier: undefined, own: [], shown: [], taken: 0, open: undefined },
+    conversation: { earlier: undefined, own: [], files: new Set(), shown: [], taken: 0, open: undefined },
     broken: undefined,
     failure: undefined,
     drafts: [],

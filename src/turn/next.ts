@@ -32,6 +32,8 @@ export interface TurnLimits extends Backoff {
   readonly tokensMax: number;
   /** So many steps in a row that ask for the same and get the same are a loop. */
   readonly sameStepsMax: number;
+  /** So much of the log is made into messages before others get their turn. */
+  readonly readBytesMax: number;
 }
 
 /** In one event (E8); a longer one would not be a summary. */
@@ -49,7 +51,7 @@ export function next(facts: Facts, limits: TurnLimits): Decision {
   if (found.failure !== undefined && !isKnown)
     return { kind: "end", ending: { reason: "failed", failure: found.failure } };
   if (found.opened === undefined) return { kind: "open", request };
-  const reading = readOn(facts, request);
+  const reading = readOn(facts, request, limits.readBytesMax);
   if (reading !== undefined) return reading;
   if (found.closing !== undefined) return closing(facts, request, found.closing.ending);
   const work = workOf(facts, request, found.opened.plans, limits);
@@ -85,7 +87,9 @@ function workOf(facts: Facts, request: RunRequest, plans: Plans, limits: TurnLim
     if (isDone) return summary(facts);
   } else {
     // What is said while a summary is written follows it: it is neither summed up nor taken for one.
-    const message = facts.said[facts.appended];
+    // In a turn without the model there is nothing to tell it.
+    const isCommand = request.action?.action.case === "shellCommandAction";
+    const message = isCommand ? undefined : facts.said[facts.appended];
     if (message !== undefined) return { kind: "append_user", message };
     if (isDone) return ended(facts);
   }
@@ -184,14 +188,8 @@ function begin(facts: Facts, request: RunRequest, plans: Plans, place: StepPlace
   const reader = new Reader(facts);
   const messages = promptOf(facts.found.conversation);
   const given = new TextDecoder().decode(reader.read(request.systemPrompt));
-  const files = new Map<string, Uint8Array>();
-  for (const { content } of messages) {
-    for (const part of content) {
-      const parts = part.type === "tool-result" ? (part.files ?? []) : [part];
-      for (const one of parts)
-        if (one.type === "file" && one.blobId !== undefined) files.set(one.blobId, reader.blob(one.blobId));
-    }
-  }
+  const named = [...facts.found.conversation.files];
+  const files = new Map(named.map((blobId) => [blobId, reader.blob(blobId)]));
   if (reader.missing.size > 0) return obtain(facts, reader.missing) ?? begin(facts, request, plans, place);
   const system = systemPrompt(request, plans.hasBuiltIns, given);
   return { kind: "call_model", place, prompt: { system, messages, withTools: !isSummarizing(facts), files } };

@@ -203,3 +203,29 @@ test("A8: a second result for an exec is ignored", async () => {
   await host.finish(createAgent({ models: model.models }));
   assert.match(JSON.stringify(model.calls[1]?.messages.at(-1)), /first/u);
 });
+
+test("F2: reading a long turn back gives way to others", async () => {
+  const calls = Array.from({ length: 250 }, (_, at) => ({ tool: "shell", args: { command: String(at) } }));
+  const model = ScriptedModel.steps(calls, ["done"]);
+  const host = new TurnHost();
+  const client = new KeepingClient(host);
+  client.carryOut = () => shellDone("ok");
+  client.request({
+    keepsBlobs: false,
+    action: { action: { case: "userMessageAction", value: { userMessage: { text: "Go" } } } },
+  });
+  let turnsGiven = 0;
+  const environment = {
+    monotonic: () => performance.now(),
+    random: () => 0,
+    after: (delayMs: number, run: () => void) => {
+      turnsGiven++;
+      const timer = setTimeout(run, delayMs);
+      return () => clearTimeout(timer);
+    },
+  };
+  await host.finish(createAgent({ models: model.models, environment }), 751);
+  assert.equal(host.runs, 2);
+  assert.equal(endOf(host.messages).reason, TurnEndReason.COMPLETED);
+  assert.equal(turnsGiven, 1, "once in 751 events");
+});

@@ -6,7 +6,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import type { Application, ApplicationStream } from "../../src/server/index.ts";
-import { decodeSaying, encodeTurnEvent } from "../simulation/agent-messages.ts";
+import { decodeSaying, encodeTurnEvent } from "./programs/turn-messages.ts";
 import { Gate, startRig } from "./rig.ts";
 
 const words = (first: number, last: number): readonly string[] =>

@@ -3,6 +3,7 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import * as tools from "../../src/core/tool-journal.ts";
 import { AssertionFailed } from "../../src/core/assert.ts";
 import { isAbortSafe, maySpeak } from "../../src/core/client-state.ts";
 import { type Input, step } from "../../src/core/client-stream.ts";
@@ -85,7 +86,7 @@ test("C5: other arguments under the same exec id are recorded, not run", () => {
 
 test("C6: an ack of the result settles the exec, also by a welcome after the ack was lost", () => {
   const done = stateAfter(running, answer(), recorded(1));
-  const phase = (state: typeof done): unknown => state.tools.entries.get("x1")?.phase;
+  const phase = (state: typeof done): unknown => tools.find(state.tools, "x1")?.phase;
   assert.equal(phase(done), "done");
   assert.equal(phase(stateAfter(done, ack(0))), "acked");
   assert.equal(phase(stateAfter(done, lost(), tick(1_000), welcome({ nextSeqno: 1 }, 2))), "acked");

@@ -122,17 +122,18 @@ function checkEvents(checks: LogChecks, stream: TrueStream): void {
 
 /** C1: the ledger refuses a second effect, and an effect that the log's result denies. */
 function feedEffects(ledger: Ledger, facts: readonly Fact[], streams: ReadonlyMap<string, TrueStream>): void {
-  const streamOf = new Map<string, string>();
+  const logged = new Set<string>();
   for (const [key, { events }] of streams) {
     for (const { body } of events) {
       const event = body.length === 0 ? undefined : decodeTurnEvent(body);
-      if (event?.kind === "exec") streamOf.set(event.execId, key);
+      if (event?.kind === "exec") logged.add(`${key} ${event.execId}`);
     }
   }
   for (const fact of facts) {
     if (fact.kind !== "effect") continue;
-    const key = streamOf.get(fact.execId) ?? fail("B2", `exec ${fact.execId} was run and never logged`);
-    ledger.effect(key, fact.execId, fact.repeatable);
+    const { key, execId, repeatable } = fact;
+    if (!logged.has(`${key} ${execId}`)) fail("B2", `exec ${execId} was run and never logged`);
+    ledger.effect(key, execId, repeatable);
   }
 }
 

@@ -16,8 +16,11 @@ import {
 import { fetchConnect } from "../../src/transport/fetch-transport.ts";
 import { http2Connect } from "../../src/transport/node/http2-client.ts";
 import type { Connect } from "../../src/transport/transport.ts";
-import { encodeSuccess, encodeWords } from "../simulation/agent-messages.ts";
+import { writeExecResult } from "../../src/tools/results.ts";
+import { encodeRequest, encodeWords } from "../simulation/agent-messages.ts";
 import { foldEvent } from "../simulation/reading.ts";
+import { successOf } from "../simulation/sim-tools.ts";
+import { UserBlobs } from "../simulation/user-blobs.ts";
 import { History, readHistory } from "./history.ts";
 import { readSetup } from "./setup.ts";
 
@@ -46,11 +49,11 @@ const tools: Tools = {
     await sleep(Math.random() * 100);
     return { allowed: Math.random() < 0.8, untilMs: Date.now() + 60_000 };
   },
-  run: async ({ execId, tool }) => {
+  run: async (exec, { idempotencyKey: key }) => {
     await sleep(Math.random() * 150);
-    history.add({ kind: "effect", execId, repeatable: tool === "read" });
+    history.add({ kind: "effect", key, execId: exec.execId, repeatable: exec.tool === "read" });
     await sleep(Math.random() * 150);
-    return encodeSuccess(execId, tool === "read" || tool === "write" ? tool : "shell");
+    return writeExecResult(exec, successOf(exec));
   },
   stopLeftover: () => undefined,
 };
@@ -93,17 +96,30 @@ const client = await openClient({
 });
 
 const open = new Set<ClientStream>();
+/** Answers the turn's questions; these turns ask for no blobs. */
+const answers = new UserBlobs();
 
 async function consume(stream: ClientStream): Promise<void> {
   const key = stream.idempotencyKey;
   open.add(stream);
+  let unsaid = 0;
   let digest = stream.restored === undefined ? 0 : Number(Buffer.from(stream.restored.state).toString());
   history.add({ kind: "reading", key, cursor: stream.restored?.cursor ?? 0, digest });
   try {
     for await (const { eventId, covers, body, end } of stream.events) {
       history.add({ kind: "event", key, eventId, covers, body: Buffer.from(body).toString("base64"), end });
       digest = foldEvent(digest, body);
-      if (end === undefined && Math.random() < 0.15) stream.snapshot(eventId, Buffer.from(String(digest)));
+      const answer = body.length === 0 ? undefined : answers.answer(key, body);
+      if (answer !== undefined) {
+        unsaid++;
+        stream.send(answer).then(
+          () => unsaid--,
+          () => undefined,
+        );
+      }
+      // A snapshot must not cover a question whose answer may be lost.
+      if (end === undefined && unsaid === 0 && Math.random() < 0.15)
+        stream.snapshot(eventId, Buffer.from(String(digest)));
     }
     history.add({ kind: "over", key, outcome: String(await stream.ended) });
   } catch (cause) {
@@ -121,7 +137,9 @@ function follow(stream: ClientStream): void {
 
 async function begin(): Promise<void> {
   const tag = `${life}.${String(tags.size)}`;
-  const stream = await client.open({ first: encodeWords(tag, 0, false) });
+  const stream = await client.open({
+    first: encodeRequest(tag, { beginning: "ask", endless: false, keepsBlobs: false }),
+  });
   tags.set(stream.idempotencyKey, tag);
   history.add({ kind: "opened", key: stream.idempotencyKey, tag });
   follow(stream);
@@ -134,7 +152,7 @@ function speak(stream: ClientStream): void {
   const index = (indexes.get(tag) ?? 0) + 1;
   indexes.set(tag, index);
   history.add({ kind: "said", tag, index });
-  stream.send(encodeWords(tag, index, false)).then(
+  stream.send(encodeWords(tag, index)).then(
     () => history.add({ kind: "promised", tag, index }),
     () => undefined,
   );

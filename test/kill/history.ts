@@ -27,7 +27,12 @@ export type Fact =
   | { readonly kind: "acked"; readonly key: string; readonly nextSeqno: number }
   | { readonly kind: "abort_wanted" | "abort_promised"; readonly key: string }
   /** A tool has done what it does. */
-  | { readonly kind: "effect"; readonly execId: string; readonly repeatable: boolean }
+  | {
+      readonly kind: "effect";
+      readonly key: string;
+      readonly execId: string;
+      readonly repeatable: boolean;
+    }
   | { readonly kind: "over"; readonly key: string; readonly outcome: string }
   | { readonly kind: "bug"; readonly what: string };
 

@@ -1,5 +1,5 @@
 /**
- * A server that will be killed, and whose disk will be full: SQLite, HTTP and the agent of the simulation, at twenty times its pace.
+ * A server that will be killed, and whose disk will be full: SQLite, HTTP, and the agent on the model of the simulation, at twenty times its pace.
  */
 import { nodeSealing } from "../../src/sealing/node.ts";
 import { serveHttp } from "../../src/server/http/index.ts";
@@ -7,7 +7,8 @@ import { createServer, LastingServer } from "../../src/server/index.ts";
 import { HoldfastError } from "../../src/protocol/errors.ts";
 import { openSqliteStore } from "../../src/store/sqlite/index.ts";
 import { systemEnvironment } from "../../src/transport/index.ts";
-import { simulatedAgent } from "../simulation/agent.ts";
+import { createAgent } from "../../src/agent/index.ts";
+import { wildModels } from "../simulation/wild-model.ts";
 import { History } from "./history.ts";
 import { PRINCIPAL, readSetup } from "./setup.ts";
 
@@ -21,7 +22,7 @@ const hurried = {
   world: { seed: setup.seed },
 };
 
-const application = simulatedAgent(hurried, { issued: () => undefined });
+const application = createAgent({ models: wildModels(hurried) });
 const onBug = (bug: unknown): void =>
   history.add({ kind: "bug", what: bug instanceof Error ? (bug.stack ?? bug.message) : String(bug) });
 const server = await LastingServer.open({

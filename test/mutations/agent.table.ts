@@ -6,6 +6,30 @@ const writes = "test/tools/synced-write.test.ts";
 
 export const MUTATIONS: readonly Mutation[] = [
   {
+    name: "C1: a command of the user's runs again when the user says something",
+    file: "test/turn/next.test.ts",
+    test: "C1: a command of the user's runs once",
+    patches: [
+      {
+        file: "src/turn/next.ts",
+        from: "const message = isCommand ? undefined : facts.said[facts.appended];",
+        to: "const message = isCommand === undefined ? undefined : facts.said[facts.appended];",
+      },
+    ],
+  },
+  {
+    name: "F2: a server that reads a long turn back lets others wait",
+    file: "test/agent/recovery.test.ts",
+    test: "F2: reading a long turn back gives way to others",
+    patches: [
+      {
+        file: "src/agent/turn-io.ts",
+        from: "const FOLDED_AT_ONCE = 500;",
+        to: "const FOLDED_AT_ONCE = 500_000;",
+      },
+    ],
+  },
+  {
     name: "A8: the last result of an exec counts, not the first",
     file: "test/turn/results.test.ts",
     test: "the first reply counts",

@@ -29,12 +29,23 @@ export class TurnAccount {
   lastCheckpoint: ConversationState | undefined;
   #open: OpenStep | undefined;
   readonly #planned = new Set<string>();
-  readonly #issued = new Set<string>();
+  /** The event that asked for each exec. */
+  readonly #issued = new Map<string, number>();
+  isClosed = false;
   readonly #replies = new Map<string, string>();
   readonly #over = new Set<string>();
   readonly #blobs = new Map<string, Uint8Array>();
   readonly #sets = new Map<number, string>();
   readonly #kept = new Set<string>();
+  /** What the user said, and how much of it the model was told. */
+  readonly #said: string[] = [];
+  #appended = 0;
+  readonly #pieces = new Map<string, string[]>();
+  readonly #relayed = new Map<string, number>();
+  readonly #asked = new Set<string>();
+  /** The user runs a command: the model has no part in the turn. */
+  isCommand = false;
+  #lastCalls = 0;
   /** How many tool calls all steps so far have, and how many of them are over. */
   #calls = 0;
 
@@ -51,12 +62,19 @@ export class TurnAccount {
     return this.#replies;
   }
 
-  get execs(): ReadonlySet<string> {
+  get execs(): ReadonlyMap<string, number> {
     return this.#issued;
+  }
+
+  /** It has its outcome: from the client, or because the client that could give one is gone (D2); or it was never asked for. */
+  isSettled(execId: string, takenOverAt: number): boolean {
+    const eventId = this.#issued.get(execId) ?? 0;
+    return this.#replies.has(execId) || this.isClosed || eventId <= takenOverAt;
   }
 
   stepStarted(eventId: number, step: number): void {
     if (this.#open !== undefined) fail("C0", "a step began within a step");
+    if (this.isCommand && step > 0) fail("C1", "a command of the user's runs again");
     if (step !== this.steps) fail("C0", `step ${step} began after ${this.steps} steps`);
     if (this.#over.size !== this.#calls)
       fail("C0", `step ${step} began before the calls before it were over`);
@@ -92,21 +110,60 @@ export class TurnAccount {
     if (open.calls.length !== calls) fail("B3", `a reader has ${open.calls.length} calls, the step ${calls}`);
     this.#open = undefined;
     this.#calls += calls;
+    this.#lastCalls = calls;
     this.texts.push(text);
     for (const { execIds } of open.calls) for (const execId of execIds) this.#planned.add(execId);
   }
 
-  issued(execId: string): void {
+  issued(execId: string, eventId: number, takenOverAt: number): void {
     if (this.#open !== undefined) fail("C0", `exec ${execId} was issued before its step was complete`);
     if (this.#issued.has(execId)) fail("A8", `exec ${execId} was asked for twice`);
     const first = execId.replace(/\.write$/, "");
     if (!this.#planned.has(first)) fail("C0", `exec ${execId} is of no finished step`);
-    if (first !== execId && !this.#replies.has(first)) fail("C0", `exec ${execId} did not wait for its read`);
-    this.#issued.add(execId);
+    if (first !== execId && !this.isSettled(first, takenOverAt))
+      fail("C0", `exec ${execId} did not wait for its read`);
+    this.#issued.set(execId, eventId);
   }
 
-  partial(execId: string): void {
+  partial(execId: string, text: string | undefined): void {
     if (this.#replies.has(execId)) fail("A8", `exec ${execId} said something after its result`);
+    if (text !== undefined) this.#pieces.set(execId, [...(this.#pieces.get(execId) ?? []), text]);
+  }
+
+  /** Readers are told what an exec said: all of it, in order, once. */
+  relayed(execId: string, text: string): void {
+    const count = this.#relayed.get(execId) ?? 0;
+    const said = this.#pieces.get(execId)?.[count];
+    if (said !== text) fail("B4", `readers are told that exec ${execId} said ${text}, and it said ${said}`);
+    this.#relayed.set(execId, count + 1);
+  }
+
+  said(text: string): void {
+    this.#said.push(text);
+  }
+
+  /** The model is told what the user said: all of it, in order, once. */
+  appended(text: string): void {
+    const said = this.#said[this.#appended++];
+    if (said !== text) fail("A1", `the model is told "${text}" where the user said "${said}"`);
+  }
+
+  askedUser(toolCallId: string): void {
+    const id = `${this.steps} ${toolCallId}`;
+    if (this.#asked.has(id)) fail("A8", `the user is asked twice for call ${id}`);
+    this.#asked.add(id);
+  }
+
+  summed(text: string): void {
+    if (this.texts.at(-1) !== text) fail("B3", "a summary is not what the model said");
+  }
+
+  /** A turn is complete behind an answer, which asks for nothing more. */
+  completed(): void {
+    if (this.#open !== undefined) fail("C0", "a turn is complete within a step");
+    if (this.#lastCalls > 0 && !this.isCommand)
+      fail("C0", "a turn is complete before the model has answered");
+    if (this.#over.size !== this.#calls) fail("C1", "a turn is complete before its calls are over");
   }
 
   replied(execId: string, outcome: string): void {
@@ -117,16 +174,16 @@ export class TurnAccount {
 
   /** Another journal writes from here on: nobody will answer what was asked before (D2). */
   takenOver(): void {
-    for (const execId of this.#issued) {
+    for (const execId of this.#issued.keys()) {
       if (!this.#replies.has(execId)) this.#replies.set(execId, "unknown");
     }
   }
 
-  callOver(toolCallId: string, execIds: readonly string[]): void {
+  callOver(toolCallId: string, execIds: readonly string[], takenOverAt: number): void {
     const id = `${this.steps} ${toolCallId}`;
     if (this.#over.has(id)) fail("C1", `call ${id} is over twice`);
     for (const execId of execIds) {
-      if (!this.#replies.has(execId)) fail("C1", `call ${id} is over before exec ${execId}`);
+      if (!this.isSettled(execId, takenOverAt)) fail("C1", `call ${id} is over before exec ${execId}`);
     }
     this.#over.add(id);
   }
@@ -139,6 +196,11 @@ export class TurnAccount {
 
   kept(id: number): void {
     this.#kept.add(this.#sets.get(id) ?? fail("B2", `kv request ${id} was answered and never made`));
+  }
+
+  /** The conversation before this turn names them: they were kept then. */
+  keptBefore(blobIds: readonly string[]): void {
+    for (const blobId of blobIds) this.#kept.add(blobId);
   }
 
   bytesOf(blobId: string): Uint8Array | undefined {

@@ -7,11 +7,16 @@ import { fromBinary } from "@bufbuild/protobuf";
 import { decodeChatMessage, textOf } from "../../src/protocol/chat-message.ts";
 import {
   AgentClientMessageSchema,
+  type AgentServerMessage,
   AgentServerMessageSchema,
+  type ConversationAction,
   type ConversationState,
   type ExecClientMessage,
+  FailureKind,
   type InteractionUpdate,
   type KvServerMessage,
+  type RunRequest,
+  TurnEndReason,
 } from "../../src/protocol/messages.ts";
 import type { StreamState } from "../../src/core/stream-state.ts";
 import type { LogEntry } from "../../src/server/entries.ts";
@@ -28,8 +33,12 @@ export class TurnChecks implements TruthListener {
   onEvent: (count: number) => void = () => undefined;
   events = 0;
 
-  constructor(world: World) {
+  /** Of a stream that has run without its store what is repeated later is an echo, and proves nothing. */
+  readonly #isEcho: (idempotencyKey: string) => boolean;
+
+  constructor(world: World, isEcho: (idempotencyKey: string) => boolean = () => false) {
     this.#world = world;
+    this.#isEcho = isEcho;
   }
 
   /** In the order in which the streams began. */
@@ -43,9 +52,12 @@ export class TurnChecks implements TruthListener {
 
   chunk(stream: TrueStream, seqno: number, { mark, body }: LogEntry): void {
     this.#world.trace("truth", "chunk durable", stream.name.idempotencyKey, seqno);
-    if (mark === "close") return;
     const turn = this.#of(stream);
+    if (mark === "close") turn.isClosed = true;
+    if (mark === "close" || this.#isEcho(turn.idempotencyKey)) return;
     const { message } = fromBinary(AgentClientMessageSchema, body);
+    if (message.case === "runRequest") begun(turn, message.value);
+    if (message.case === "conversationAction") acted(turn, message.value);
     if (message.case === "execClientMessage") heardReply(turn, message.value);
     if (message.case === "kvClientMessage" && message.value.message.case === "setBlobResult") {
       const { error } = message.value.message.value;
@@ -69,21 +81,32 @@ export class TurnChecks implements TruthListener {
 
   #event(stream: TrueStream, eventId: number, { mark, body }: LogEntry): void {
     const turn = this.#of(stream);
-    const { message } = fromBinary(AgentServerMessageSchema, body);
+    const isSkipped = body.length === 0 || this.#isEcho(turn.idempotencyKey);
+    const { message } = fromBinary(AgentServerMessageSchema, isSkipped ? new Uint8Array() : body);
+    if (isSkipped || isForged(message)) return;
+    // Execs up to here are the writer's before, and answered by it or by nobody (D2).
+    const takenOverAt = Math.max(0, ...stream.state.writers.slice(1).map(({ sinceEvent }) => sinceEvent));
     this.#world.trace("truth", "event durable", stream.name.idempotencyKey, eventId, message.case);
     if (turn.end !== undefined) fail("B6", "an event follows the end");
+    const met = conditionOf(message);
+    if (met !== undefined) this.#world.hit(`sometimes.${met}`);
     switch (message.case) {
       case "interactionUpdate":
-        updated(turn, eventId, message.value);
+        updated(turn, eventId, message.value, takenOverAt);
         break;
       case "execServerMessage":
-        turn.issued(message.value.execId);
+        turn.issued(message.value.execId, eventId, takenOverAt);
         break;
       case "kvServerMessage":
         asked(turn, message.value);
         break;
       case "conversationCheckpointUpdate":
         checkpoint(turn, message.value);
+        break;
+      case "interactionQuery":
+        turn.askedUser(message.value.query.value?.toolCallId ?? "");
+        break;
+      case "execServerControlMessage":
         break;
       default:
         fail("B1", `nothing in these turns says ${String(message.case)}`);
@@ -92,8 +115,8 @@ export class TurnChecks implements TruthListener {
     this.onEvent(++this.events);
   }
 
-  gone(): void {
-    fail("A7", "a stream was given up");
+  gone(stream: TrueStream): void {
+    this.#accounts.delete(nameId(stream.name));
   }
 
   #of(stream: TrueStream): TurnAccount {
@@ -101,13 +124,56 @@ export class TurnChecks implements TruthListener {
   }
 }
 
-function heardReply(turn: TurnAccount, { execId, message }: ExecClientMessage): void {
-  const result = message.case === undefined ? undefined : message.value.result.case;
-  if (result === "output" || result === "started") turn.partial(execId);
-  else turn.replied(execId, result ?? "nothing");
+function begun(turn: TurnAccount, { conversationState, action }: RunRequest): void {
+  if (conversationState !== undefined) turn.keptBefore(namedBy(conversationState));
+  turn.isCommand = action?.action.case === "shellCommandAction";
+  if (action !== undefined) acted(turn, action);
 }
 
-function updated(turn: TurnAccount, eventId: number, { message }: InteractionUpdate): void {
+function acted(turn: TurnAccount, { action }: ConversationAction): void {
+  if (action.case === "userMessageAction") turn.said(action.value.userMessage?.text ?? "");
+}
+
+function heardReply(turn: TurnAccount, { execId, message }: ExecClientMessage): void {
+  const result = message.case === undefined ? undefined : message.value.result;
+  if (result?.case === "output")
+    turn.partial(execId, Buffer.from(result.value.output.value ?? []).toString());
+  else if (result?.case === "progress") turn.partial(execId, result.value.text);
+  else if (result?.case === "started") turn.partial(execId, undefined);
+  else turn.replied(execId, result?.case ?? "nothing");
+}
+
+/** What a campaign must have met, or it has not run every decision of a turn. */
+function conditionOf(message: AgentServerMessage["message"]): string | undefined {
+  switch (message.case) {
+    case "interactionQuery":
+      return "asked_user";
+    case "conversationCheckpointUpdate":
+      return "checkpoint";
+    case "kvServerMessage":
+      return message.value.message.case === "getBlobArgs" ? "blob_asked_for" : undefined;
+    case "execServerMessage":
+      if (message.value.toolCallId === "command") return "command";
+      return message.value.execId.endsWith(".write") ? "edit_written" : undefined;
+    case "interactionUpdate":
+      if (message.value.message.case === "summary") return "summary";
+      return message.value.message.case === "shellOutputDelta" ? "relayed" : undefined;
+    default:
+      return undefined;
+  }
+}
+
+/** A second voice said it, not the turn. */
+function isForged(message: AgentServerMessage["message"]): boolean {
+  return message.case === "execServerMessage" && message.value.message.case === "shellArgs";
+}
+
+function updated(
+  turn: TurnAccount,
+  eventId: number,
+  { message }: InteractionUpdate,
+  takenOverAt: number,
+): void {
   switch (message.case) {
     case "stepStarted":
       turn.stepStarted(eventId, message.value.step);
@@ -123,21 +189,49 @@ function updated(turn: TurnAccount, eventId: number, { message }: InteractionUpd
       return;
     case "stepCompleted": {
       const content = message.value.message?.content;
-      if (content?.case !== "blobId") return fail("C0", "a step's message is not named");
-      const bytes = turn.bytesOf(Buffer.from(content.value).toString("hex"));
+      // A command of the user's is a step without a message.
+      if (content === undefined) return turn.stepCompleted(message.value.step, "", 1);
+      const bytes =
+        content.case === "inline"
+          ? content.value
+          : turn.bytesOf(Buffer.from(content.value ?? []).toString("hex"));
       const said = decodeChatMessage(bytes ?? fail("C0", "a step's message is not in the log"));
       const calls = said.role === "assistant" ? said.content.filter(({ type }) => type === "tool-call") : [];
       turn.stepCompleted(message.value.step, textOf(said), calls.length);
       return;
     }
     case "toolCallCompleted":
-      turn.callOver(message.value.toolCall?.toolCallId ?? "", message.value.toolCall?.execIds ?? []);
+      turn.callOver(
+        message.value.toolCall?.toolCallId ?? "",
+        message.value.toolCall?.execIds ?? [],
+        takenOverAt,
+      );
+      return;
+    case "userMessageAppended":
+      turn.appended(message.value.userMessage?.text ?? "");
+      return;
+    case "shellOutputDelta":
+      turn.relayed(message.value.execId, Buffer.from(message.value.output.value ?? []).toString());
+      return;
+    case "toolCallDelta":
+      turn.relayed(message.value.execId, message.value.text);
+      return;
+    case "summary":
+      turn.summed(message.value.text);
       return;
     case "turnEnded":
       turn.end = message.value.reason;
+      if (turn.end === TurnEndReason.COMPLETED) turn.completed();
+      failedAs(turn, message.value.failure?.kind);
       return;
     default:
   }
+}
+
+/** Providers fail, and steps are cut off too often; but the user has every blob, and the server makes no mistake. */
+function failedAs({ isClosed }: TurnAccount, kind: FailureKind | undefined): void {
+  if (kind === FailureKind.INTERNAL) fail("F1", "a turn failed by a mistake of the server");
+  if (kind === FailureKind.BLOB_MISSING && !isClosed) fail("C4", "a blob that the user keeps was not found");
 }
 
 function asked(turn: TurnAccount, { id, message }: KvServerMessage): void {
@@ -146,13 +240,16 @@ function asked(turn: TurnAccount, { id, message }: KvServerMessage): void {
   turn.askedToKeep(id, Buffer.from(blobId).toString("hex"), blobData);
 }
 
-function checkpoint(turn: TurnAccount, state: ConversationState): void {
+function namedBy(state: ConversationState): readonly string[] {
   const pages = [...state.messagePages, ...state.turnPages].map(({ page }) => page);
-  const own = [...state.messages, ...state.turns, ...state.todos, ...pages].map((id) =>
+  return [...state.messages, ...state.turns, ...state.todos, ...pages].map((id) =>
     Buffer.from(id).toString("hex"),
   );
+}
+
+function checkpoint(turn: TurnAccount, state: ConversationState): void {
   turn.checkpoint(
-    own,
+    namedBy(state),
     state.turns.map((id) => Buffer.from(id).toString("hex")),
   );
   turn.lastCheckpoint = state;

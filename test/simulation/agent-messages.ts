@@ -1,176 +1,190 @@
 /**
- * The agent messages that the simulated turn is made of: the real ones, encoded as on the wire.
+ * The messages of the simulated turns, as the world looks at them: the production ones, made and read for users and checks.
  */
 import { create, fromBinary, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import {
   AgentClientMessageSchema,
   type AgentServerMessage,
   AgentServerMessageSchema,
-  type InteractionUpdateSchema,
+  type ConversationState,
+  ExecKind,
+  type RunRequestSchema,
 } from "../../src/protocol/messages.ts";
 
 export type TurnEvent =
   | { readonly kind: "step_started"; readonly step: number }
   | { readonly kind: "step_restarted"; readonly step: number; readonly rollbackTo: number }
+  /** Of the answer, or of what the model thought. */
   | { readonly kind: "text"; readonly text: string }
-  | { readonly kind: "exec_planned"; readonly execId: string }
+  | { readonly kind: "exec_planned"; readonly execIds: readonly string[] }
   | { readonly kind: "step_completed"; readonly step: number }
-  | { readonly kind: "exec"; readonly execId: string; readonly tool: ToolName; readonly args: string }
+  | { readonly kind: "exec"; readonly execId: string; readonly isForged: boolean }
   /** The server does not want it any more. */
   | { readonly kind: "exec_taken_back"; readonly execId: string }
-  | { readonly kind: "exec_settled"; readonly execId: string }
-  | { readonly kind: "turn_ended" };
+  | { readonly kind: "turn_ended" }
+  | { readonly kind: "other"; readonly what: string };
 
 /** How the arguments begin of a request that repeats an exec id and must not be carried out. */
 export const FORGED = "something else for";
 
-/** One tool of each policy: no repetition, repeatable, with approval. */
-export type ToolName = "shell" | "read" | "write";
+export const KINDS: readonly ExecKind[] = [
+  ExecKind.SHELL_STREAM,
+  ExecKind.READ,
+  ExecKind.WRITE,
+  ExecKind.SUBAGENT,
+];
 
-export function encodeTurnEvent(event: TurnEvent): Uint8Array {
-  return toBinary(AgentServerMessageSchema, messageOf(event));
-}
-
-function messageOf(event: TurnEvent): AgentServerMessage {
-  switch (event.kind) {
-    case "step_started":
-      return update({ case: "stepStarted", value: { step: event.step, model: "" } });
-    case "step_restarted":
-      return update({
-        case: "stepRestarted",
-        value: { step: event.step, rollbackToEventId: String(event.rollbackTo), attempt: 1 },
-      });
-    case "text":
-      return update({ case: "textDelta", value: { text: event.text } });
-    case "exec_planned":
-      return update({ case: "toolCallStarted", value: { toolCall: { execIds: [event.execId] } } });
-    case "step_completed":
-      return update({ case: "stepCompleted", value: { step: event.step } });
-    case "exec_settled":
-      return update({ case: "toolCallCompleted", value: { toolCall: { execIds: [event.execId] } } });
-    case "exec_taken_back": {
-      const abort = { case: "abort", value: { execId: event.execId } } as const;
-      return create(AgentServerMessageSchema, {
-        message: { case: "execServerControlMessage", value: { message: abort } },
-      });
-    }
-    case "turn_ended":
-      return update({ case: "turnEnded", value: {} });
-    case "exec": {
-      const { execId, args } = event;
-      const message =
-        event.tool === "shell"
-          ? ({ case: "shellArgs", value: { command: args } } as const)
-          : event.tool === "read"
-            ? ({ case: "readArgs", value: { path: args } } as const)
-            : ({ case: "writeArgs", value: { path: args } } as const);
-      return create(AgentServerMessageSchema, {
-        message: { case: "execServerMessage", value: { execId, message } },
-      });
-    }
-  }
-}
-
-type Update = NonNullable<MessageInitShape<typeof InteractionUpdateSchema>["message"]>;
-
-function update(message: Update): AgentServerMessage {
-  return create(AgentServerMessageSchema, { message: { case: "interactionUpdate", value: { message } } });
+/** A request that nobody made: the exec id of another one, and a command that must not run. */
+export function forgedExec(execId: string): Uint8Array {
+  const message = { case: "shellArgs", value: { command: `${FORGED} ${execId}` } } as const;
+  const value = { execId, message };
+  return toBinary(
+    AgentServerMessageSchema,
+    create(AgentServerMessageSchema, { message: { case: "execServerMessage", value } }),
+  );
 }
 
 export function decodeTurnEvent(body: Uint8Array): TurnEvent {
   const { message } = fromBinary(AgentServerMessageSchema, body);
-  if (message.case === "execServerMessage") {
-    const { execId, message: args } = message.value;
-    if (args.case === "shellArgs") return { kind: "exec", execId, tool: "shell", args: args.value.command };
-    if (args.case === "readArgs") return { kind: "exec", execId, tool: "read", args: args.value.path };
-    if (args.case === "writeArgs") return { kind: "exec", execId, tool: "write", args: args.value.path };
-  }
-  if (message.case === "execServerControlMessage") {
-    return { kind: "exec_taken_back", execId: message.value.message.value?.execId ?? "" };
-  }
-  if (message.case === "interactionUpdate") {
-    const { message: updated } = message.value;
-    switch (updated.case) {
-      case "stepStarted":
-        return { kind: "step_started", step: updated.value.step };
-      case "stepRestarted":
-        return {
-          kind: "step_restarted",
-          step: updated.value.step,
-          rollbackTo: Number(updated.value.rollbackToEventId),
-        };
-      case "textDelta":
-        return { kind: "text", text: updated.value.text };
-      case "toolCallStarted":
-        return { kind: "exec_planned", execId: updated.value.toolCall?.execIds[0] ?? "" };
-      case "toolCallCompleted":
-        return { kind: "exec_settled", execId: updated.value.toolCall?.execIds[0] ?? "" };
-      case "stepCompleted":
-        return { kind: "step_completed", step: updated.value.step };
-      case "turnEnded":
-        return { kind: "turn_ended" };
-      default:
-        break;
+  switch (message.case) {
+    case "execServerMessage": {
+      const { execId, message: args } = message.value;
+      return { kind: "exec", execId, isForged: args.case === "shellArgs" };
     }
+    case "execServerControlMessage":
+      return { kind: "exec_taken_back", execId: message.value.message.value?.execId ?? "" };
+    case "interactionUpdate":
+      return updateOf(message.value);
+    default:
+      return { kind: "other", what: String(message.case) };
   }
-  throw new Error(`not a message of the simulated turn: ${String(message.case)}`);
 }
 
-/** What a client says: something of its own, or how an exec went. */
+function updateOf({
+  message,
+}: Extract<AgentServerMessage["message"], { case: "interactionUpdate" }>["value"]): TurnEvent {
+  switch (message.case) {
+    case "stepStarted":
+      return { kind: "step_started", step: message.value.step };
+    case "stepRestarted": {
+      const { step, rollbackToEventId } = message.value;
+      return { kind: "step_restarted", step, rollbackTo: Number(rollbackToEventId) };
+    }
+    case "textDelta":
+    case "thinkingDelta":
+      return { kind: "text", text: message.value.text };
+    case "toolCallStarted":
+      return { kind: "exec_planned", execIds: message.value.toolCall?.execIds ?? [] };
+    case "stepCompleted":
+      return { kind: "step_completed", step: message.value.step };
+    case "turnEnded":
+      return { kind: "turn_ended" };
+    default:
+      return { kind: "other", what: String(message.case) };
+  }
+}
+
+/** What a client says: something of its own, how an exec went, or an answer to the server. */
 export type ClientSaying =
   /** `tag` names the journal, `index` counts what it has said. */
   | { readonly kind: "words"; readonly tag: string; readonly index: number; readonly endless: boolean }
   /** Said by a run before its result; `index` counts within the run. */
   | { readonly kind: "partial"; readonly execId: string; readonly index: number }
-  | { readonly kind: "result"; readonly execId: string; readonly outcome: string };
+  | { readonly kind: "result"; readonly execId: string; readonly outcome: string }
+  | { readonly kind: "other" };
 
-export function encodeWords(tag: string, index: number, endless: boolean): Uint8Array {
-  const conversationId = `${tag}/${index}/${endless ? "endless" : ""}`;
-  return toBinary(
-    AgentClientMessageSchema,
-    create(AgentClientMessageSchema, { message: { case: "runRequest", value: { conversationId } } }),
-  );
+type Said = NonNullable<MessageInitShape<typeof AgentClientMessageSchema>["message"]>;
+type Action = NonNullable<NonNullable<MessageInitShape<typeof RunRequestSchema>["action"]>["action"]>;
+
+export function encodeSaid(message: Said): Uint8Array {
+  return toBinary(AgentClientMessageSchema, create(AgentClientMessageSchema, { message }));
 }
 
-export function encodeSuccess(execId: string, tool: ToolName): Uint8Array {
-  const result = { case: "success", value: {} } as const;
-  const message =
-    tool === "shell"
-      ? ({ case: "shellResult", value: { result } } as const)
-      : tool === "read"
-        ? ({ case: "readResult", value: { result } } as const)
-        : ({ case: "writeResult", value: { result } } as const);
-  return toBinary(
-    AgentClientMessageSchema,
-    create(AgentClientMessageSchema, { message: { case: "execClientMessage", value: { execId, message } } }),
-  );
+/** What a user can begin with. */
+export type Beginning = "ask" | "command" | "continue" | "summarize";
+
+export interface FirstWords {
+  readonly beginning: Beginning;
+  readonly endless: boolean;
+  readonly keepsBlobs: boolean;
+  /** The conversation that goes on. */
+  readonly state?: ConversationState | undefined;
 }
 
-/** Whichever the tool: nobody looks closer. */
-export function encodePartial(execId: string, index: number): Uint8Array {
-  const output = { case: "stdout", value: new TextEncoder().encode(String(index)) } as const;
-  const result = { case: "output", value: { output } } as const;
-  const message = { case: "shellStreamResult", value: { result } } as const;
-  return toBinary(
-    AgentClientMessageSchema,
-    create(AgentClientMessageSchema, { message: { case: "execClientMessage", value: { execId, message } } }),
-  );
+/** A stream's first chunk. */
+export function encodeRequest(
+  tag: string,
+  { beginning, endless, keepsBlobs, state }: FirstWords,
+): Uint8Array {
+  const conversationId = wordsOf(tag, 0, endless);
+  const value = {
+    conversationId,
+    execKinds: [...KINDS],
+    keepsBlobs,
+    action: { action: actionOf(beginning, conversationId) },
+  };
+  return encodeSaid({
+    case: "runRequest",
+    value: { ...value, ...(state === undefined ? {} : { conversationState: state }) },
+  });
+}
+
+function actionOf(beginning: Beginning, text: string): Action {
+  switch (beginning) {
+    case "ask":
+      return { case: "userMessageAction", value: { userMessage: { text } } };
+    case "command":
+      return { case: "shellCommandAction", value: { command: `work ${text}` } };
+    case "continue":
+      return { case: "continueAction", value: {} };
+    case "summarize":
+      return { case: "summarizeAction", value: {} };
+  }
+}
+
+function wordsOf(tag: string, index: number, endless: boolean): string {
+  return `${tag}/${index}/${endless ? "endless" : ""}`;
+}
+
+/** What the user says in the middle of a turn. */
+export function encodeWords(tag: string, index: number): Uint8Array {
+  const userMessage = { text: wordsOf(tag, index, false) };
+  const action = { action: { case: "userMessageAction", value: { userMessage } } } as const;
+  return encodeSaid({ case: "conversationAction", value: action });
+}
+
+/** The user has had enough: the turn stops what runs, and ends in good order. */
+export function encodeCancel(): Uint8Array {
+  const action = { action: { case: "cancelAction", value: {} } } as const;
+  return encodeSaid({ case: "conversationAction", value: action });
 }
 
 export function decodeSaying(body: Uint8Array): ClientSaying {
   const { message } = fromBinary(AgentClientMessageSchema, body);
-  if (message.case === "runRequest") {
-    const [tag = "", index = "", endless = ""] = message.value.conversationId.split("/");
-    return { kind: "words", tag, index: Number(index), endless: endless !== "" };
-  }
-  if (message.case === "execClientMessage") {
-    const { execId, message: result } = message.value;
-    if (result.case === "shellStreamResult" && result.value.result.case === "output") {
-      const said = result.value.result.value.output.value;
-      return { kind: "partial", execId, index: Number(new TextDecoder().decode(said)) };
+  switch (message.case) {
+    case "runRequest":
+      return readWords(message.value.conversationId);
+    case "conversationAction": {
+      const { action } = message.value;
+      if (action.case !== "userMessageAction") return { kind: "other" };
+      return readWords(action.value.userMessage?.text ?? "");
     }
-    const outcome = result.case === undefined ? undefined : result.value.result.case;
-    return { kind: "result", execId, outcome: outcome ?? "nothing" };
+    case "execClientMessage": {
+      const { execId, message: reply } = message.value;
+      const result = reply.case === undefined ? undefined : reply.value.result;
+      if (result?.case === "output") {
+        const said = new TextDecoder().decode(result.value.output.value);
+        return { kind: "partial", execId, index: Number(said) };
+      }
+      if (result?.case === "progress") return { kind: "partial", execId, index: Number(result.value.text) };
+      return { kind: "result", execId, outcome: result?.case ?? "nothing" };
+    }
+    default:
+      return { kind: "other" };
   }
-  throw new Error(`not a saying of the simulated client: ${String(message.case)}`);
+}
+
+function readWords(words: string): ClientSaying {
+  const [tag = "", index = "", endless = ""] = words.split("/");
+  return { kind: "words", tag, index: Number(index), endless: endless !== "" };
 }

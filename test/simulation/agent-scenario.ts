@@ -119,7 +119,7 @@ class AgentScenario {
       application: (process) =>
         createAgent({
           models: simulatedModels(process, (call) => this.#called(call)),
-          now: () => process.env.monotonic(),
+          environment: process.env,
         }),
       observe: (accept) =>
         checkedAccept({ world, truth: this.#truth, ledger, isRightful, waitingBytesMax: 1_000_000 }, accept),

@@ -39,6 +39,9 @@ const USER_ACTS: Readonly<Record<string, Act>> = {
   close: ({ devices }, random) => {
     if (random.chance(0.2)) random.pick(devices).close();
   },
+  cancel: ({ devices }, random) => {
+    if (random.chance(0.3)) random.pick(devices).cancel();
+  },
 };
 
 /** What goes wrong, and what is rare: each seed takes some of them. */

@@ -6,11 +6,16 @@
  */
 import { Client, type ClientStream, type StreamEvent } from "../../src/client/index.ts";
 import type { StreamOptions } from "../../src/client/index.ts";
-import type { ExecRequest } from "../../src/protocol/exec-codec.ts";
 import { HoldfastError } from "../../src/protocol/errors.ts";
 import { nodeSealing } from "../../src/sealing/node.ts";
 import { SteadyClock } from "../../src/transport/environment.ts";
-import { decodeTurnEvent, encodeWords } from "./agent-messages.ts";
+import {
+  decodeTurnEvent,
+  encodeCancel,
+  encodeRequest,
+  encodeWords,
+  type FirstWords,
+} from "./agent-messages.ts";
 import { checkSameAsLog } from "./frame-checks.ts";
 import type { Ledger } from "./ledger.ts";
 import { fail } from "./log-checks.ts";
@@ -19,6 +24,7 @@ import { RetryChecks } from "./retry-checks.ts";
 import { ToolFloor } from "./sim-tools.ts";
 import { checkCounts, checkNoneLeft, checkTime } from "./stall-checks.ts";
 import type { Truth } from "./truth.ts";
+import type { UserBlobs } from "./user-blobs.ts";
 import { type Random, SimDisk, type SimNetwork, SimProcess, type World } from "./world/index.ts";
 
 export interface DeviceContext {
@@ -26,6 +32,7 @@ export interface DeviceContext {
   readonly network: SimNetwork;
   readonly truth: Truth;
   readonly ledger: Ledger;
+  readonly blobs: UserBlobs;
   readonly homeKey: Uint8Array;
   readonly principal: string;
   readonly stream: Partial<StreamOptions>;
@@ -39,7 +46,12 @@ interface Held {
   readonly role: "writer" | "reader";
   readonly tag: string;
   isOver: boolean;
+  /** Answers to the server that are not on this device's disk yet. */
+  unsaid: number;
 }
+
+/** What a user begins with now and then, beside a question. */
+const BEGINNINGS: readonly FirstWords["beginning"][] = ["command", "continue", "summarize"];
 
 export class Device {
   readonly name: string;
@@ -91,11 +103,7 @@ export class Device {
       environment: process.env,
       // Tokens run out: the first one asked for may be refused.
       credentials: () => Promise.resolve(this.#random.chance(0.05) ? undefined : principal),
-      tools: this.#tools.toolsOf(
-        process,
-        (exec) => this.#ownerOf(exec),
-        (execId) => this.#takenBack.has(execId),
-      ),
+      tools: this.#tools.toolsOf(process, (key, execId) => this.#takenBack.has(`${key} ${execId}`)),
       stream: this.#context.stream,
       journalRecordsMax: 5,
       onBug: (bug) => world.fail(bug),
@@ -134,10 +142,18 @@ export class Device {
   }
 
   openStream(endless: boolean): void {
-    const { ledger } = this.#context;
+    const { ledger, blobs } = this.#context;
+    // An endless conversation would be endless whatever is asked next.
+    const isMeant = (key: string): boolean => ledger.streams.get(key) === false;
+    const state = this.#random.chance(0.5) && !endless ? blobs.lastState(isMeant) : undefined;
+    const keepsBlobs = state !== undefined || this.#random.chance(0.5);
+    const others = state === undefined ? BEGINNINGS.slice(0, 1) : BEGINNINGS;
+    const beginning = endless || this.#random.chance(0.7) ? "ask" : this.#random.pick(others);
     this.#spawn(this.process, async (client) => {
       const tag = `${this.name}.${this.#journals++}`;
-      const stream = await client.open({ first: encodeWords(tag, 0, endless) });
+      const stream = await client.open({
+        first: encodeRequest(tag, { beginning, endless, keepsBlobs, state }),
+      });
       this.#indexes.set(tag, 1);
       this.#tags.set(stream.idempotencyKey, tag);
       ledger.opened(stream.idempotencyKey, endless);
@@ -170,7 +186,7 @@ export class Device {
     if (held === undefined) return;
     this.#spawn(this.process, async (client) => {
       const stream = await client.follow(held.stream.idempotencyKey);
-      const tab: Held = { stream, role: "reader", tag: "", isOver: false };
+      const tab: Held = { stream, role: "reader", tag: "", isOver: false, unsaid: 0 };
       this.#tabs.push(tab);
       this.#context.world.hit("sometimes.second_tab");
       this.#consume(tab).catch((cause: unknown) => this.#context.world.fail(cause));
@@ -196,10 +212,16 @@ export class Device {
     const { tag, stream } = held;
     const index = this.#indexes.get(tag) ?? 0;
     this.#indexes.set(tag, index + 1);
-    void stream.send(encodeWords(tag, index, false)).then(
+    void stream.send(encodeWords(tag, index)).then(
       () => this.#context.ledger.promised(tag, index),
       () => undefined,
     );
+  }
+
+  /** The user stops the turn, and what it runs; it ends in good order. */
+  cancel(): void {
+    const held = this.#pick("writer");
+    if (held !== undefined) void held.stream.send(encodeCancel()).catch(() => undefined);
   }
 
   close(): void {
@@ -240,7 +262,7 @@ export class Device {
   }
 
   #hold(stream: ClientStream, role: Held["role"], tag: string): void {
-    const held = { stream, role, tag, isOver: false };
+    const held: Held = { stream, role, tag, isOver: false, unsaid: 0 };
     this.#held.set(stream.idempotencyKey, held);
     stream.watch(({ state }) => {
       this.#context.world.trace(this.name, state, stream.idempotencyKey);
@@ -262,15 +284,16 @@ export class Device {
       if (log !== undefined && digestOfEvents(log, cursor) !== digest) {
         fail("B3", `a snapshot at ${cursor} does not cover what came before it`);
       }
-      for (const { body } of log?.events.slice(0, cursor) ?? []) this.#noteTakenBack(body);
+      for (const { body } of log?.events.slice(0, cursor) ?? []) this.#noteTakenBack(stream, body);
     }
     try {
       for await (const event of stream.events) {
         cursor = this.#check(stream, event, cursor);
         digest = foldEvent(digest, event.body);
-        if (held.role === "writer") this.#noteTakenBack(event.body);
+        if (held.role === "writer") this.#heed(held, event.body);
         if (this.#random.chance(0.05)) await pause(process, this.#random.int(2_000));
-        const mayKeep = held.role === "writer" && event.eventId > 0 && event.end === undefined;
+        const isWriter = held.role === "writer" && held.unsaid === 0;
+        const mayKeep = isWriter && event.eventId > 0 && event.end === undefined;
         if (mayKeep && this.#random.chance(0.15)) stream.snapshot(cursor, Buffer.from(String(digest)));
       }
     } catch (cause) {
@@ -287,9 +310,21 @@ export class Device {
       fail("B6", `a client took ${outcome} for the end, the log has ${end}`);
   }
 
-  #noteTakenBack(body: Uint8Array): void {
+  /** Answers what the server asks. A snapshot must not cover a question whose answer may be lost. */
+  #heed(held: Held, body: Uint8Array): void {
+    this.#noteTakenBack(held.stream, body);
+    const { stream } = held;
+    const answer = body.length === 0 ? undefined : this.#context.blobs.answer(stream.idempotencyKey, body);
+    if (answer === undefined) return;
+    held.unsaid++;
+    const said = (): void => void held.unsaid--;
+    // A stream that is over needs no answer; one whose disk failed is read again by the next life.
+    stream.send(answer).then(said, () => undefined);
+  }
+
+  #noteTakenBack({ idempotencyKey }: ClientStream, body: Uint8Array): void {
     const event = body.length === 0 ? undefined : decodeTurnEvent(body);
-    if (event?.kind === "exec_taken_back") this.#takenBack.add(event.execId);
+    if (event?.kind === "exec_taken_back") this.#takenBack.add(`${idempotencyKey} ${event.execId}`);
   }
 
   #check(stream: ClientStream, event: StreamEvent, cursor: number): number {
@@ -343,11 +378,6 @@ export class Device {
       (held) => !held.isOver && (role === undefined || held.role === role),
     );
     return open.length === 0 ? undefined : this.#random.pick(open);
-  }
-
-  /** Exec ids are unique in the whole simulation, so the stream can be found by them. */
-  #ownerOf(exec: ExecRequest): string {
-    return this.#context.ledger.streamOf(exec.execId);
   }
 
   #spawn(process: SimProcess, run: (client: Client) => Promise<void>): void {

@@ -23,7 +23,6 @@ export class Ledger {
   readonly #abortWanted = new Set<string>();
   readonly #abortPromised = new Set<string>();
   readonly #opened = new Map<string, boolean>();
-  readonly #streamOf = new Map<string, string>();
   readonly #degraded = new Set<string>();
   readonly #ran = new Set<string>();
   readonly #effects = new Map<string, Effects>();
@@ -88,15 +87,6 @@ export class Ledger {
 
   isEcho(idempotencyKey: string): boolean {
     return this.#degraded.has(idempotencyKey);
-  }
-
-  /** The stream that issued an exec. */
-  issued(execId: string, idempotencyKey: string): void {
-    this.#streamOf.set(execId, idempotencyKey);
-  }
-
-  streamOf(execId: string): string {
-    return this.#streamOf.get(execId) ?? fail("A8", `exec ${execId} was never issued`);
   }
 
   /** A tool takes effect, now. */

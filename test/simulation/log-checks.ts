@@ -5,7 +5,7 @@
  */
 import type { StreamState } from "../../src/core/stream-state.ts";
 import type { LogEntry } from "../../src/server/entries.ts";
-import { decodeSaying, decodeTurnEvent, FORGED } from "./agent-messages.ts";
+import { decodeSaying, decodeTurnEvent } from "./agent-messages.ts";
 import type { Ledger } from "./ledger.ts";
 import { nameId, type TruthListener, type TrueStream } from "./truth.ts";
 import type { World } from "./world/index.ts";
@@ -53,6 +53,7 @@ export class LogChecks implements TruthListener {
       this.#result(stream, seen, said.execId, said.outcome);
       return;
     }
+    if (said.kind === "other") return;
     if (said.kind === "partial") {
       this.#partial(seen, said.execId, said.index);
       return;
@@ -123,23 +124,26 @@ export class LogChecks implements TruthListener {
         seen.isStepOpen = false;
         break;
       case "exec_planned":
-        seen.planned.add(turn.execId);
+        for (const execId of turn.execIds) seen.planned.add(execId);
         break;
       case "exec":
-        if (turn.args.startsWith(FORGED)) {
+        if (turn.isForged) {
           this.#world.hit("sometimes.exec_conflict");
           break;
         }
         if (seen.isStepOpen) fail("C0", `exec ${turn.execId} was issued before its step was complete`);
-        if (!seen.planned.has(turn.execId)) fail("C0", `exec ${turn.execId} was rolled back and issued`);
+        // The write of an edit was planned with its read.
+        if (!seen.planned.has(turn.execId.replace(/\.write$/, "")))
+          fail("C0", `exec ${turn.execId} was rolled back and issued`);
         if (seen.issued.has(turn.execId)) fail("A8", `exec ${turn.execId} was issued twice`);
         seen.issued.add(turn.execId);
         break;
       case "exec_taken_back":
+        if (seen.takenBack.has(turn.execId)) fail("A8", `exec ${turn.execId} was taken back twice`);
         seen.takenBack.add(turn.execId);
         break;
       case "text":
-      case "exec_settled":
+      case "other":
       case "turn_ended":
         break;
     }

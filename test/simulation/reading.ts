@@ -8,7 +8,7 @@ import type { TrueStream } from "./truth.ts";
 export function foldEvent(digest: number, body: Uint8Array): number {
   if (body.length === 0) return digest;
   const event = decodeTurnEvent(body);
-  const said = event.kind === "text" ? event.text : `[${JSON.stringify(event)}]`;
+  const said = event.kind === "text" ? event.text : `[${Buffer.from(body).toString("latin1")}]`;
   let next = digest;
   for (let at = 0; at < said.length; at++) next = (Math.imul(next, 31) + said.charCodeAt(at)) | 0;
   return next;

@@ -4,16 +4,20 @@
  */
 import type { StreamOptions } from "../../src/client/index.ts";
 import { nodeSealing } from "../../src/sealing/node.ts";
-import { simulatedAgent } from "./agent.ts";
+import { createAgent } from "../../src/agent/index.ts";
+import { TurnChecks } from "./agent-checks.ts";
 import { decodeSaying } from "./agent-messages.ts";
 import { Chaos, CHAOS_KINDS } from "./chaos.ts";
 import { Cluster } from "./cluster.ts";
+import { confusedServer } from "./confused-server.ts";
 import { Device } from "./device.ts";
 import { checkedAccept } from "./frame-checks.ts";
 import { fail, LogChecks } from "./log-checks.ts";
 import { Ledger } from "./ledger.ts";
 import { Strangers } from "./strangers.ts";
-import { Truth } from "./truth.ts";
+import { everyListener, Truth } from "./truth.ts";
+import { UserBlobs } from "./user-blobs.ts";
+import { wildModels } from "./wild-model.ts";
 import {
   type CrashWhen,
   DISK_KINDS,
@@ -26,6 +30,8 @@ import {
 
 export const PRINCIPAL = "user";
 const RETENTION_MS = 600_000;
+/** Endless answers are stopped by their users, and by nothing else; and a few messages are much to read. */
+const TURN = { stepsMax: 1e6, execsMax: 1e6, tokensMax: 1e9, readBytesMax: 300 };
 /** Long enough for every retry, lease, stall clock and for the retention time. */
 const CALM_MS_MAX = 3_600_000;
 /** A run that needs more is going round in circles. */
@@ -34,6 +40,13 @@ const CALM_STEPS_MAX = 100_000;
 /** Conditions that a campaign must have met, or it proved less than it seems to. */
 export const SOMETIMES: readonly string[] = [
   "sometimes.aborted",
+  "sometimes.asked_user",
+  "sometimes.blob_asked_for",
+  "sometimes.checkpoint",
+  "sometimes.command",
+  "sometimes.edit_written",
+  "sometimes.relayed",
+  "sometimes.summary",
   "sometimes.approval_denied",
   "sometimes.auto_resumed",
   "sometimes.damage_refused",
@@ -148,7 +161,11 @@ class Simulation {
       shared: random.chance(0.4) && !isCalm,
       retentionMs: RETENTION_MS,
       pauseBytes,
-      application: (process) => simulatedAgent(process, this.#ledger),
+      application: (process) =>
+        confusedServer(
+          createAgent({ models: wildModels(process), environment: process.env, limits: TURN }),
+          () => process.env.random() < 0.03,
+        ),
       slowReaderMs: 3_000,
       observe: (accept) =>
         checkedAccept(
@@ -163,13 +180,16 @@ class Simulation {
           accept,
         ),
     });
-    this.#truth = new Truth(this.#cluster.disk, streamKeyOf, this.#logChecks);
+    const turnChecks = new TurnChecks(world, (idempotencyKey) => this.#ledger.isEcho(idempotencyKey));
+    const listener = everyListener([this.#logChecks, turnChecks]);
+    this.#truth = new Truth(this.#cluster.disk, streamKeyOf, listener);
     const stream: Partial<StreamOptions> = { allowDegraded: random.chance(0.8) };
     const context = {
       world,
       network,
       truth: this.#truth,
       ledger: this.#ledger,
+      blobs: new UserBlobs(),
       homeKey,
       principal: PRINCIPAL,
       stream,

@@ -2,9 +2,13 @@
  * The tools of a simulated device: they take time, run outside the client's process, and leave their
  * effects in the outside world, where a crash of the client neither stops nor undoes them.
  */
+import { fromBinary } from "@bufbuild/protobuf";
+import { createHash } from "node:crypto";
 import type { ExecRequest } from "../../src/protocol/exec-codec.ts";
 import type { Approval, ToolRun, Tools } from "../../src/client/index.ts";
-import { encodePartial, encodeSuccess, FORGED, type ToolName } from "./agent-messages.ts";
+import { ExecServerMessageSchema } from "../../src/protocol/messages.ts";
+import { type ResultMessage, writeExecResult } from "../../src/tools/results.ts";
+import { FORGED } from "./agent-messages.ts";
 import type { Ledger } from "./ledger.ts";
 import type { Random, SimProcess, World } from "./world/index.ts";
 
@@ -28,24 +32,20 @@ export class ToolFloor {
   }
 
   /** The tools as one life of the client sees them, for one stream. */
-  toolsOf(
-    process: SimProcess,
-    idempotencyKeyOf: (exec: ExecRequest) => string,
-    isTakenBack: (execId: string) => boolean,
-  ): Tools {
+  toolsOf(process: SimProcess, isTakenBack: (idempotencyKey: string, execId: string) => boolean): Tools {
     return {
       policy: (exec) => ({ repeatable: exec.tool === "read", needsApproval: exec.tool === "write" }),
       approve: (exec) => this.#approve(process, exec),
       run: (exec, run) => {
         // Its application has read, in this life or before a snapshot, that nobody wants it any more.
-        if (isTakenBack(exec.execId)) {
+        if (isTakenBack(run.idempotencyKey, exec.execId)) {
           this.#world.fail(new Error(`C4: exec ${exec.execId} was begun after it had been taken back`));
         }
-        return this.#run(process, idempotencyKeyOf(exec), exec, run);
+        return this.#run(process, exec, run);
       },
       stopLeftover: (exec) => {
-        if (this.#running.has(exec.execId)) this.#world.hit("sometimes.leftover_stopped");
-        this.#stop(exec.execId);
+        if (this.#running.has(workOf(exec))) this.#world.hit("sometimes.leftover_stopped");
+        this.#stop(workOf(exec));
       },
     };
   }
@@ -58,16 +58,16 @@ export class ToolFloor {
     this.#world.trace(process.name, "asks the user about", exec.execId);
     return new Promise((resolve) => {
       process.env.after(delayMs, () => {
-        if (allowed) this.#approvedUntilMs.set(exec.execId, this.#world.nowMs + lifeMs);
+        if (allowed) this.#approvedUntilMs.set(workOf(exec), this.#world.nowMs + lifeMs);
         resolve({ allowed, untilMs: process.env.now() + lifeMs });
       });
     });
   }
 
-  #run(process: SimProcess, idempotencyKey: string, exec: ExecRequest, run: ToolRun): Promise<Uint8Array> {
+  #run(process: SimProcess, exec: ExecRequest, run: ToolRun): Promise<Uint8Array> {
     const { execId } = exec;
-    if (run.idempotencyKey !== idempotencyKey)
-      this.#world.fail(new Error("a run was told of another stream"));
+    const { idempotencyKey } = run;
+    const work = workOf(exec);
     const isLong = this.#random.chance(0.3);
     const beforeMs = this.#random.int(isLong ? 30_000 : 200);
     const afterMs = this.#random.int(isLong ? 10_000 : 200);
@@ -79,27 +79,31 @@ export class ToolFloor {
       this.#world.fail(new Error(`C5: exec ${execId} ran with other arguments than it was first asked with`));
     }
     this.#ledger.ran(process.name, idempotencyKey);
-    const partials = this.#random.chance(0.3) ? this.#random.int(4) : 0;
-    for (let index = 0; index < partials; index++) void run.say(encodePartial(execId, index));
+    const pieces = this.#random.chance(0.3) ? this.#random.int(4) : 0;
+    for (let index = 0; index < pieces; index++) {
+      const piece = pieceOf(exec, index);
+      if (piece !== undefined) void run.say(writeExecResult(exec, piece));
+    }
     return new Promise((resolve, reject) => {
       const cancel = this.#world.schedule(beforeMs, () => {
-        this.#running.delete(execId);
+        this.#running.delete(work);
         // A violation inside a timer of the outside world must end the run, not vanish in a promise.
         this.#ledger.effect(idempotencyKey, execId, exec.tool === "read");
-        process.env.after(afterMs, () => resolve(encodeSuccess(execId, toolName(exec.tool))));
+        process.env.after(afterMs, () => resolve(writeExecResult(exec, successOf(exec))));
       });
-      this.#running.set(execId, cancel);
+      this.#running.set(work, cancel);
       run.signal.addEventListener("abort", () => {
-        this.#stop(execId);
+        this.#stop(work);
         process.env.after(stopMs, () => reject(new Error("stopped")));
       });
     });
   }
 
   /** C7: what needs an approval runs under one that has not run out (but for slow disks in between). */
-  #checkApproval({ tool, execId }: ExecRequest): void {
+  #checkApproval(exec: ExecRequest): void {
+    const { tool, execId } = exec;
     if (tool !== "write") return;
-    const untilMs = this.#approvedUntilMs.get(execId) ?? Number.NEGATIVE_INFINITY;
+    const untilMs = this.#approvedUntilMs.get(workOf(exec)) ?? Number.NEGATIVE_INFINITY;
     // An approval ends by the device's own clock, and one that was valid at the decision is used after a pause.
     const { counters } = this.#world;
     const isJudged = counters.of("process.clock_jump") === 0 && counters.of("process.pause") === 0;
@@ -108,12 +112,54 @@ export class ToolFloor {
     }
   }
 
-  #stop(execId: string): void {
-    this.#running.get(execId)?.();
-    this.#running.delete(execId);
+  #stop(work: string): void {
+    this.#running.get(work)?.();
+    this.#running.delete(work);
   }
 }
 
-function toolName(tool: string): ToolName {
-  return tool === "read" || tool === "write" ? tool : "shell";
+/** What an exec works on has a name that nothing else in the world has: exec ids are a stream's own. */
+function workOf({ args, execId }: ExecRequest): string {
+  const { message } = fromBinary(ExecServerMessageSchema, args);
+  switch (message.case) {
+    case "shellStreamArgs":
+      return message.value.command;
+    case "readArgs":
+    case "writeArgs":
+      return `${message.case} ${message.value.path}`;
+    case "subagentArgs":
+      return Buffer.from(message.value.prompt?.content.value ?? []).toString();
+    default:
+      return execId;
+  }
+}
+
+function pieceOf({ kind }: ExecRequest, index: number): ResultMessage | undefined {
+  if (kind === "subagent") {
+    const value = { result: { case: "progress", value: { text: String(index) } } } as const;
+    return { case: "subagentResult", value };
+  }
+  if (kind !== "shell_stream") return undefined;
+  const output = { output: { case: "stdout", value: Buffer.from(String(index)) } } as const;
+  return { case: "shellStreamResult", value: { result: { case: "output", value: output } } };
+}
+
+/** Every file has the same text, which an edit can change. */
+const TEXT = Buffer.from("the old text");
+
+export function successOf({ kind }: ExecRequest): ResultMessage {
+  const content = { content: { case: "inline", value: TEXT } } as const;
+  switch (kind) {
+    case "read": {
+      const sha256 = createHash("sha256").update(TEXT).digest();
+      const file = { content, totalLines: 1, sizeBytes: TEXT.length, sha256, mediaType: "text/plain" };
+      return { case: "readResult", value: { result: { case: "success", value: file } } };
+    }
+    case "write":
+      return { case: "writeResult", value: { result: { case: "success", value: { bytesWritten: 3 } } } };
+    case "subagent":
+      return { case: "subagentResult", value: { result: { case: "success", value: { text: content } } } };
+    default:
+      return { case: "shellStreamResult", value: { result: { case: "success", value: { exitCode: 0 } } } };
+  }
 }

@@ -36,6 +36,17 @@ export interface TruthListener {
   gone(stream: TrueStream): void;
 }
 
+/** Tells all of them, in order. */
+export function everyListener(listeners: readonly TruthListener[]): TruthListener {
+  return {
+    began: (stream) => listeners.forEach((one) => one.began(stream)),
+    chunk: (stream, seqno, entry) => listeners.forEach((one) => one.chunk(stream, seqno, entry)),
+    event: (stream, eventId, entry) => listeners.forEach((one) => one.event(stream, eventId, entry)),
+    changed: (stream, before) => listeners.forEach((one) => one.changed(stream, before)),
+    gone: (stream) => listeners.forEach((one) => one.gone(stream)),
+  };
+}
+
 export class Truth {
   readonly #disk: SimDisk;
   readonly #streamKeyOf: (idempotencyKey: string) => Uint8Array;

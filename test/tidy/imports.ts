@@ -120,6 +120,29 @@ export function checkImportTable(file: Source): Violation[] {
   });
 }
 
+/** In the simulator these look at messages: checks, and what stands for users, their tools and a provider. */
+const simulatedOutside =
+  /\/(?:[\w-]*-checks|agent-(?:account|checks|messages|model|scenario|user|workbench|stores|comparison)|confused-server|sim-tools|user-blobs|wild-model|scenario)\.ts$/;
+
+/**
+ * The simulator runs what ships: it decides nothing for a turn. No file of it imports the turn's decisions, and only checks and the
+ * outside world import messages or the model.
+ */
+export function checkSimulatedTurn(file: Source): Violation[] {
+  if (!file.path.startsWith("test/simulation/") || file.path.startsWith("test/simulation/mutants/"))
+    return [];
+  return importsOf(file).flatMap(({ specifier, position }) => {
+    const target = specifier === undefined ? undefined : ownTarget(file.path, specifier);
+    if (target === undefined) return [];
+    if (/^src\/turn\/(?!attempts\.ts$)/.test(target) || /^src\/agent\/(?!index\.ts$)/.test(target))
+      return [violation(file, position, `the simulator runs the turn from outside, and imports ${target}`)];
+    const isMessage = target === "src/protocol/messages.ts" || target === "src/agent/index.ts";
+    return isMessage && !simulatedOutside.test(file.path)
+      ? [violation(file, position, `only checks and the outside world import ${target}`)]
+      : [];
+  });
+}
+
 const builtins = new Set(builtinModules);
 const browserFolders = new Set([
   "async",

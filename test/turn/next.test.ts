@@ -247,6 +247,23 @@ test("a cancelled turn stops what runs, once, and is answered before it ends", (
   assert.equal(wanted(turn), "cancelled");
 });
 
+test("C1: a command of the user's runs once, also when the user says something meanwhile", () => {
+  const action = { action: { case: "shellCommandAction", value: { command: "make" } } } as const;
+  const turn = TurnOfFacts.asked({ action });
+  assert.equal(wanted(turn), "run_command");
+  turn.started();
+  turn.planned("command", "shell");
+  turn.update({ case: "stepCompleted", value: { step: 0 } });
+  assert.equal(wanted(turn), "issue command");
+  turn.issued("command");
+  const said = { action: { case: "userMessageAction", value: { userMessage: { text: "and?" } } } } as const;
+  turn.say({ case: "conversationAction", value: said });
+  turn.result("command");
+  assert.equal(wanted(turn), "complete command done");
+  turn.over("command");
+  assert.equal(wanted(turn), "completed");
+});
+
 test("limits end a turn in the middle, and say which", () => {
   const turn = TurnOfFacts.asked();
   const reason = (limits: Parameters<TurnOfFacts["next"]>[0]): string => {

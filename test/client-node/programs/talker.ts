@@ -12,7 +12,7 @@ import {
   STREAM_DEFAULTS,
   type Tools,
 } from "../../../src/client-node/index.ts";
-import { decodeTurnEvent, encodeSuccess, encodeWords } from "../../simulation/agent-messages.ts";
+import { decodeTurnEvent, encodeSuccess, encodeWords } from "./turn-messages.ts";
 
 const [, , what = "", workspace = "", argument = ""] = process.argv;
 const effects = `${workspace}/effects`;

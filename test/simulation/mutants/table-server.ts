@@ -8,7 +8,6 @@ const LASTING = "src/server/lasting-server.ts";
 const STORE = "src/store/log-stream-store.ts";
 const KEEPER = "src/server/keeper.ts";
 const ATTACH = "src/core/attach.ts";
-const LEDGER = "test/simulation/exec-ledger.ts";
 const INBOX = "src/core/inbox.ts";
 const LIFE = "src/core/life.ts";
 
@@ -130,66 +129,6 @@ export const SERVER_MUTANTS: readonly Mutant[] = [
         file: "src/server/hosted.ts",
         from: ".map(frameOf)",
         to: ".map((one, at, all) => frameOf({ ...one, body: (all[at - 1] ?? one).body }))",
-      },
-    ],
-  },
-  {
-    name: "an exec is issued before its step is complete",
-    breaks: "C0",
-    patches: [
-      {
-        file: LEDGER,
-        from: `return [put(state, input.execId, "planned", 0), []];`,
-        to: `return [put(state, input.execId, "planned", 0), [{ kind: "issue", execId: input.execId }]];`,
-      },
-      {
-        file: LEDGER,
-        from: `assert(state.open === undefined, "an exec is issued when its step is complete");`,
-        to: "",
-      },
-    ],
-  },
-  {
-    name: "a finished step is run again after a restart",
-    breaks: "C0",
-    patches: [
-      {
-        file: LEDGER,
-        from: "if (state.open === undefined) return [state, issuePlanned(state)];",
-        to: 'if (state.open === undefined) return [state, state.steps > 0 ? [{ kind: "restart_step", rollbackTo: 1 }] : []];',
-      },
-    ],
-  },
-  {
-    name: "execs that were planned and not issued are forgotten by a restart",
-    breaks: "F1",
-    patches: [
-      {
-        file: LEDGER,
-        from: "if (state.open === undefined) return [state, issuePlanned(state)];",
-        to: "if (state.open === undefined) return [state, []];",
-      },
-    ],
-  },
-  {
-    name: "a step restarts without end",
-    breaks: "F1",
-    patches: [
-      {
-        file: LEDGER,
-        from: "export const STEP_RESTARTS_MAX = 3;",
-        to: "export const STEP_RESTARTS_MAX = 999;",
-      },
-    ],
-  },
-  {
-    name: "a takeover leaves unanswered execs waiting",
-    breaks: "D2",
-    patches: [
-      {
-        file: LEDGER,
-        from: "const end = state.takeovers.find(({ sinceEvent }) => sinceEvent >= exec.eventId);",
-        to: "const end = state.takeovers.find(({ sinceEvent }) => sinceEvent >= Number.MAX_SAFE_INTEGER);",
       },
     ],
   },

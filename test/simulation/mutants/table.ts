@@ -9,6 +9,7 @@ import { CLIENT_MUTANTS } from "./table-client.ts";
 import { GATEWAY_MUTANTS } from "./table-gateway.ts";
 import { SERVER_MUTANTS } from "./table-server.ts";
 import { SESSION_MUTANTS } from "./table-session.ts";
+import { TURN_MUTANTS } from "./table-turn.ts";
 import type { Patch } from "./patch.ts";
 
 export interface Mutant {
@@ -23,6 +24,7 @@ export interface Mutant {
 export const MUTANTS: readonly Mutant[] = [
   ...SERVER_MUTANTS,
   ...CLIENT_MUTANTS,
+  ...TURN_MUTANTS,
   ...AGENT_MUTANTS,
   ...GATEWAY_MUTANTS,
   ...SESSION_MUTANTS,

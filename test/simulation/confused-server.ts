@@ -1,0 +1,93 @@
+/**
+ * A server gone wrong, now and then: it asks for the same exec id again with other arguments, which nobody may carry out (C5).
+ *
+ * The production turn never does that. So a second voice puts the forged request into its stream, and hides it from the turn: the
+ * turn counts its own events, and whatever names one is translated.
+ */
+import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { AgentServerMessageSchema } from "../../src/protocol/messages.ts";
+import type { ApplicationStream, ClientInput, PastEvent } from "../../src/server/application.ts";
+import type { Application } from "../../src/server/index.ts";
+import { decodeTurnEvent, forgedExec } from "./agent-messages.ts";
+
+/** `isForging` is asked once for each exec. */
+export function confusedServer(turn: Application, isForging: () => boolean): Application {
+  return (stream) => turn(new SecondVoice(stream, isForging).asHeardByTheTurn());
+}
+
+class SecondVoice {
+  readonly #stream: ApplicationStream;
+  readonly #isForging: () => boolean;
+  /** The events that are not the turn's, in the log's numbers. */
+  readonly #forged: number[] = [];
+  #head = 0;
+
+  constructor(stream: ApplicationStream, isForging: () => boolean) {
+    this.#stream = stream;
+    this.#isForging = isForging;
+  }
+
+  asHeardByTheTurn(): ApplicationStream {
+    const stream = this.#stream;
+    return {
+      principal: stream.principal,
+      idempotencyKey: stream.idempotencyKey,
+      pastInputs: stream.pastInputs,
+      blobs: stream.blobs,
+      signal: stream.signal,
+      inputs: { [Symbol.asyncIterator]: () => this.#inputs() },
+      past: () => this.#past(),
+      emit: (body) => this.#emit(body),
+      end: async (body, reason) => this.#toTurn(await stream.end(body, reason)),
+    };
+  }
+
+  #toTurn(eventId: number): number {
+    return eventId - this.#forged.filter((forged) => forged <= eventId).length;
+  }
+
+  #toLog(eventId: number): number {
+    return this.#forged.reduce((id, forged) => (forged <= id ? id + 1 : id), eventId);
+  }
+
+  async *#past(): AsyncGenerator<PastEvent> {
+    for await (const { eventId, body } of this.#stream.past()) {
+      this.#head = eventId;
+      if (!this.#forged.includes(eventId)) yield { eventId: this.#toTurn(eventId), body };
+    }
+  }
+
+  /** The turn reads its inputs first, and a takeover among them names an event. */
+  async *#inputs(): AsyncGenerator<ClientInput> {
+    for await (const { eventId, body } of this.#stream.past()) {
+      const event = body.length === 0 ? undefined : decodeTurnEvent(body);
+      if (event?.kind === "exec" && event.isForged) this.#forged.push(eventId);
+    }
+    for await (const input of this.#stream.inputs) {
+      yield input.kind === "takeover" ? { ...input, sinceEvent: this.#toTurn(input.sinceEvent) } : input;
+    }
+  }
+
+  async #emit(body: Uint8Array): Promise<number> {
+    const event = decodeTurnEvent(body);
+    this.#head++;
+    const durable = this.#stream.emit(event.kind === "step_restarted" ? this.#translated(body) : body);
+    if (event.kind === "exec" && this.#isForging()) {
+      this.#forged.push(++this.#head);
+      this.#stream.emit(forgedExec(event.execId)).catch(() => undefined);
+    }
+    return this.#toTurn(await durable);
+  }
+
+  #translated(body: Uint8Array): Uint8Array {
+    const { message } = fromBinary(AgentServerMessageSchema, body);
+    if (message.case !== "interactionUpdate" || message.value.message.case !== "stepRestarted") return body;
+    const { value } = message.value.message;
+    const rollbackToEventId = String(this.#toLog(Number(value.rollbackToEventId)));
+    const restarted = { message: { case: "stepRestarted", value: { ...value, rollbackToEventId } } } as const;
+    return toBinary(
+      AgentServerMessageSchema,
+      create(AgentServerMessageSchema, { message: { case: "interactionUpdate", value: restarted } }),
+    );
+  }
+}
