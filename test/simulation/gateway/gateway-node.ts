@@ -125,7 +125,7 @@ export class GatewayNode {
       store,
       blobs: serverBlobs,
       sealing,
-      application: createAgent({ models, now: () => env.monotonic() }),
+      application: createAgent({ models, environment: env }),
       environment: env,
       host: {
         retention: { retentionMs, tombstoneMs: 100 * retentionMs },
