@@ -49,8 +49,8 @@ export const AGENT_MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: TURN_IO,
-        from: "if (body.length > 0) logged(this.facts, eventId, fromBinary(AgentServerMessageSchema, body));",
-        to: `const past = fromBinary(AgentServerMessageSchema, body);
+        from: "if (body.length > 0) logged(this.facts, eventId, decodeServer(body));",
+        to: `const past = decodeServer(body);
       if (!(past.message.case === "interactionUpdate" && past.message.value.message.case === "stepCompleted")) logged(this.facts, eventId, past);`,
       },
     ],
@@ -62,8 +62,8 @@ export const AGENT_MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: TURN_IO,
-        from: "if (body.length > 0) logged(this.facts, eventId, fromBinary(AgentServerMessageSchema, body));",
-        to: `const past = fromBinary(AgentServerMessageSchema, body);
+        from: "if (body.length > 0) logged(this.facts, eventId, decodeServer(body));",
+        to: `const past = decodeServer(body);
       if (past.message.case !== "execServerMessage") logged(this.facts, eventId, past);`,
       },
     ],

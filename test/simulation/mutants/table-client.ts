@@ -236,8 +236,9 @@ export const CLIENT_MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: STREAM,
-        from: `if (at.state.role !== "writer" || at.state.isClosed) return;`,
-        to: "if (at.state.isClosed) return;",
+        from: `if (at.state.role !== "writer" || at.state.isClosed) return;
+  const isNew`,
+        to: "if (at.state.isClosed) return;\n  const isNew",
       },
       {
         file: "src/client/stream.ts",

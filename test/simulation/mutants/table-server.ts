@@ -232,8 +232,8 @@ export const SERVER_MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: HOSTED,
-        from: `return [heard(state, input.connection, input.nowMs), []];`,
-        to: `return input.nowMs % 7 === 0 ? commitNext(...abort(heard(state, input.connection, input.nowMs), input.nowMs)) : [heard(state, input.connection, input.nowMs), []];`,
+        from: `return [reported(state, input.connection, input.runningExecIds, input.nowMs), []];`,
+        to: `return input.nowMs % 7 === 0 ? commitNext(...abort(heard(state, input.connection, input.nowMs), input.nowMs)) : [reported(state, input.connection, input.runningExecIds, input.nowMs), []];`,
       },
     ],
   },
