@@ -44,6 +44,15 @@ export function forgedExec(execId: string): Uint8Array {
   );
 }
 
+/** Text of an answer that was aborted. */
+export function lateWords(): Uint8Array {
+  const message = { case: "textDelta", value: { text: "and so on" } } as const;
+  return toBinary(
+    AgentServerMessageSchema,
+    create(AgentServerMessageSchema, { message: { case: "interactionUpdate", value: { message } } }),
+  );
+}
+
 export function decodeTurnEvent(body: Uint8Array): TurnEvent {
   const { message } = fromBinary(AgentServerMessageSchema, body);
   switch (message.case) {

@@ -1,14 +1,15 @@
 /**
- * A server gone wrong, now and then: it asks for the same exec id again with other arguments, which nobody may carry out (C5).
+ * A server gone wrong, now and then: it asks for the same exec id again with other arguments, which nobody may carry out (C5), and
+ * speaks on after an abort.
  *
- * The production turn never does that. So a second voice puts the forged request into its stream, and hides it from the turn: the
+ * The production turn does neither. So a second voice puts the forged request into its stream, and hides it from the turn: the
  * turn counts its own events, and whatever names one is translated.
  */
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { AgentServerMessageSchema } from "../../src/protocol/messages.ts";
 import type { ApplicationStream, ClientInput, PastEvent } from "../../src/server/application.ts";
 import type { Application } from "../../src/server/index.ts";
-import { decodeTurnEvent, forgedExec } from "./agent-messages.ts";
+import { decodeTurnEvent, forgedExec, lateWords } from "./agent-messages.ts";
 
 /** `isForging` is asked once for each exec. */
 export function confusedServer(turn: Application, isForging: () => boolean): Application {
@@ -29,6 +30,9 @@ class SecondVoice {
 
   asHeardByTheTurn(): ApplicationStream {
     const stream = this.#stream;
+    // And it speaks on after an abort, which nobody may hear (D3).
+    const speakOn = (): void => void stream.emit(lateWords()).catch(() => undefined);
+    stream.signal.addEventListener("abort", speakOn, { once: true });
     return {
       principal: stream.principal,
       idempotencyKey: stream.idempotencyKey,
