@@ -48,9 +48,9 @@ export interface TurnEnvironment {
 }
 
 /** Until the time has passed, or a signal ends it. */
-export function pause({ after }: TurnEnvironment, delayMs: number, signal?: AbortSignal): Promise<void> {
+export function pause(environment: TurnEnvironment, delayMs: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
-    const cancel = after(delayMs, resolve);
+    const cancel = environment.after(delayMs, resolve);
     const stop = (): void => {
       cancel();
       resolve();
