@@ -88,7 +88,9 @@ export class ToolFloor {
       const cancel = this.#world.schedule(beforeMs, () => {
         this.#running.delete(work);
         // A violation inside a timer of the outside world must end the run, not vanish in a promise.
-        this.#ledger.effect(idempotencyKey, execId, exec.tool === "read");
+        // A stream that ran without its store has had turns that the log does not know, and their execs the same ids.
+        const name = this.#ledger.isEcho(idempotencyKey) ? `${execId} of ${work}` : execId;
+        this.#ledger.effect(idempotencyKey, name, exec.tool === "read");
         process.env.after(afterMs, () => resolve(writeExecResult(exec, successOf(exec))));
       });
       this.#running.set(work, cancel);
