@@ -22,6 +22,7 @@ export class ToolFloor {
   readonly #random: Random;
   /** How to stop each run that has not taken effect yet. */
   readonly #running = new Map<string, () => void>();
+  #echoes = 0;
   /** In the world's time. */
   readonly #approvedUntilMs = new Map<string, number>();
 
@@ -88,8 +89,10 @@ export class ToolFloor {
       const cancel = this.#world.schedule(beforeMs, () => {
         this.#running.delete(work);
         // A violation inside a timer of the outside world must end the run, not vanish in a promise.
-        // A stream that ran without its store has had turns that the log does not know, and their execs the same ids.
-        const name = this.#ledger.isEcho(idempotencyKey) ? `${execId} of ${work}` : execId;
+        // A stream that ran without its store has had a turn that the log does not know, with the same exec ids (D5).
+        const name = this.#ledger.isEcho(idempotencyKey)
+          ? `${execId} on ${process.name} ${this.#echoes++}`
+          : execId;
         this.#ledger.effect(idempotencyKey, name, exec.tool === "read");
         process.env.after(afterMs, () => resolve(writeExecResult(exec, successOf(exec))));
       });
