@@ -42,12 +42,13 @@ export class Account {
   }
 
   /**
-   * A request died with its process. Words behind tool results are said before the session is written down: the next start may find a turn that
-   * goes on by itself, once.
+   * A request died with its process. Two kinds of them may cost one call later, though no client asks again. Words behind tool results are said
+   * before the session is written down: the next start may find a turn that goes on by itself. And a stream of which the log has the
+   * request alone calls its model while the abort that ends it is on its way to the disk.
    */
   died({ body: { marker, messages } }: Asked): void {
-    const hasWords = messages.at(-1)?.role === "user" && messages.at(-2)?.role === "tool";
-    if (hasWords) this.#spare.set(marker, (this.#spare.get(marker) ?? 0) + 1);
+    const isResultsOnly = messages.at(-1)?.role === "tool";
+    if (!isResultsOnly) this.#spare.set(marker, (this.#spare.get(marker) ?? 0) + 1);
   }
 
   /** What is wanted, each with the time since when a request has waited for it. */
