@@ -7,7 +7,7 @@
  * only the very first request of a step leaves before its event is on disk. What a killed attempt has sent is not known, so it
  * counts for all that it may have: three, or what the log says when it is more.
  *
- * Invariants: a step begins anew at most three times (F1), and never behind text that is final (G1); over all attempts, tries and
+ * Invariants: a step begins anew at most three times (F1); one whose provider broke never does behind text that is final (G1); over all attempts, tries and
  * kills it sends at most `STEP_REQUESTS_MAX` requests (G2).
  */
 import type { Ending, StepPlace } from "./decision.ts";
