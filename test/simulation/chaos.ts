@@ -33,8 +33,12 @@ const USER_ACTS: Readonly<Record<string, Act>> = {
   },
   speak: ({ devices }, random) => random.pick(devices).speak(),
   wake: ({ devices }, random) => random.pick(devices).wake(),
-  abort: ({ devices }, random) => {
-    if (random.chance(0.3)) random.pick(devices).abort();
+  abort: ({ devices, world }, random) => {
+    if (!random.chance(0.3)) return;
+    const device = random.pick(devices);
+    device.abort();
+    // Some switch the machine off right behind it: the wish must survive that (D3).
+    if (world.nowMs % 2 === 0) world.enqueue(world.nowMs % 60, () => device.process.crash());
   },
   close: ({ devices }, random) => {
     if (random.chance(0.2)) random.pick(devices).close();

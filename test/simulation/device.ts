@@ -221,7 +221,9 @@ export class Device {
   /** The user stops the turn, and what it runs; it ends in good order. */
   cancel(): void {
     const held = this.#pick("writer");
-    if (held !== undefined) void held.stream.send(encodeCancel()).catch(() => undefined);
+    // Endless answers are for aborts: one that gets lost must be noticed.
+    if (held === undefined || this.#context.ledger.streams.get(held.stream.idempotencyKey) === true) return;
+    void held.stream.send(encodeCancel()).catch(() => undefined);
   }
 
   close(): void {
