@@ -25,7 +25,7 @@ export interface GatewayOptions {
   readonly model: string;
   /** Kills the server and sees to it that it runs again; undefined when there is no way. */
   readonly kill: (() => Promise<void>) | undefined;
-  /** What reached the provider, when that can be counted. */
+  /** What reached the provider, as it says itself; undefined when only the server can be asked. */
   readonly providerCalls: (() => number) | undefined;
 }
 
@@ -37,11 +37,13 @@ const TOOLS = [tool("note"), tool("look")];
 export class Gateway {
   readonly model: string;
   readonly canKill: boolean;
-  readonly providerCalls: (() => number) | undefined;
+  /** No other client calls the provider: its count is this harness's own. */
+  readonly isAlone: boolean;
   readonly #origin: string;
   readonly #options: GatewayOptions;
   /** Of processes that were killed: their counters are gone with them. */
   #carried: Counts = NONE;
+  #carriedCalls = 0;
 
   constructor(options: GatewayOptions) {
     this.#options = options;
@@ -49,7 +51,7 @@ export class Gateway {
     this.#origin = options.url.replace(/\/+$/, "").replace(/\/v1$/, "");
     this.model = options.model;
     this.canKill = options.kill !== undefined;
-    this.providerCalls = options.providerCalls;
+    this.isAlone = options.providerCalls !== undefined;
   }
 
   /** Refuses with what to do when the URL, the API key or the model is wrong. */
@@ -86,6 +88,16 @@ export class Gateway {
     return now === undefined ? undefined : added(this.#carried, now);
   }
 
+  /** What reached providers; undefined when it is not shown to us. */
+  async providerCalls(): Promise<number | undefined> {
+    const { providerCalls } = this.#options;
+    if (providerCalls !== undefined) return providerCalls();
+    const metrics = await this.#metrics();
+    if (!metrics.includes("holdfast_provider_requests_total")) return undefined;
+    const counted = metrics.matchAll(/^holdfast_provider_requests_total\{.*\} (\d+)$/gm);
+    return [...counted].reduce((sum, [, count]) => sum + Number(count), this.#carriedCalls);
+  }
+
   /** Until the gateway has noticed that its clients hung up; at once when it does not say. */
   async allHungUp(): Promise<void> {
     const isOpen = async (): Promise<boolean> =>
@@ -98,8 +110,10 @@ export class Gateway {
   /** Kills the server, and waits until it runs again. */
   async restart(): Promise<void> {
     const before = await this.counts();
+    const callsBefore = await this.providerCalls();
     await this.#options.kill?.();
     this.#carried = before ?? NONE;
+    this.#carriedCalls = callsBefore ?? 0;
     for (const untilMs = Date.now() + PATIENCE_MS; Date.now() < untilMs; await sleep(POLL_MS)) {
       const response = await fetch(`${this.#origin}/ready`).catch(() => undefined);
       await response?.arrayBuffer();

@@ -65,8 +65,8 @@ test("against a server that runs the flows are the same; what cannot be killed i
   const { url, apiKey } = await new Cli(t).serve();
   const { code, stdout, stderr } = await harness(t, "--url", `${url}/v1`, "--api-key", apiKey);
   assert.equal(code, 0, stdout + stderr);
-  assert.match(stdout, /^ok +one tool +turns continued 1, begun anew 1$/m);
-  assert.match(stdout, /^ok +retry +turns continued 1, replayed 1, begun anew 1$/m);
+  assert.match(stdout, /^ok +one tool +turns continued 1, begun anew 1, provider calls 2$/m);
+  assert.match(stdout, /^ok +retry +turns continued 1, replayed 1, begun anew 1, provider calls 2$/m);
   assert.match(
     stdout,
     /^skipped +kill +there is no way to kill the server: give --kill-pid or --kill-command/m,
@@ -77,7 +77,10 @@ test("a gateway that begins anew instead of reusing fails, by name and with exit
   const { url, apiKey } = await new Cli(t).serve([], { HOLDFAST_SESSION_REUSE: "0" });
   const { code, stdout } = await harness(t, "--url", url, "--api-key", apiKey, "--flow", "one tool");
   assert.equal(code, 1, stdout);
-  assert.match(stdout, /^failed +one tool +begun anew 2\n +the results began a stream anew: /m);
+  assert.match(
+    stdout,
+    /^failed +one tool +begun anew 2, provider calls 2\n +the results began a stream anew: /m,
+  );
 });
 
 test("a wrong URL, API key, model, flow or option is said with what to do, and exit code 2", async (t) => {

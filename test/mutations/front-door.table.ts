@@ -152,4 +152,16 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
   },
+  {
+    name: "requests to providers are not counted",
+    file: "test/harness/harness.test.ts",
+    test: "against a server that runs the flows are the same; what cannot be killed is said, and is no failure",
+    patches: [
+      {
+        file: "src/agent/models/provider-counters.ts",
+        from: 'add(this.#requests, `provider="${escaped(provider)}"`, 1);',
+        to: "",
+      },
+    ],
+  },
 ];

@@ -6,7 +6,6 @@
  */
 import { MODEL_NAME_RULE, modelNameOf } from "../../protocol/model-name.ts";
 import { type Model, ModelFailure, type ModelInfo, type Models } from "../model.ts";
-import { BreakCounters } from "./break-counters.ts";
 import type { ProviderType } from "./dialect.ts";
 import { FIRST, keyRemedyOf, NamedModels } from "./named-models.ts";
 import { OFFERED } from "./offered.ts";
@@ -21,6 +20,7 @@ import {
   secretsOf,
 } from "./providers.ts";
 import { type LimitHeaders, RateLimits } from "./rate-limits.ts";
+import { ProviderCounters } from "./provider-counters.ts";
 import { rehearsalModel } from "./rehearsal.ts";
 import { loadModel } from "./load-model.ts";
 import type { Patience } from "./patience.ts";
@@ -107,7 +107,7 @@ class Registry implements ProviderModels {
   readonly #named: NamedModels;
   readonly #fetch: Fetch;
   readonly #limits = new RateLimits();
-  readonly #breaks = new BreakCounters();
+  readonly #counters = new ProviderCounters();
 
   constructor(options: ModelsOptions) {
     this.#options = options;
@@ -180,7 +180,7 @@ class Registry implements ProviderModels {
   }
 
   metrics(): string {
-    return this.#breaks.metrics();
+    return this.#counters.metrics();
   }
 
   #isClosed(): boolean {
@@ -273,7 +273,11 @@ class Registry implements ProviderModels {
     const id = `${name}/${model}`;
     if (provider === "rehearsal") {
       if (model === "rehearsal")
-        return rehearsalModel({ id, contextTokensMax: this.#contextOf(name, model) });
+        return rehearsalModel({
+          id,
+          contextTokensMax: this.#contextOf(name, model),
+          onCall: () => this.#counters.asked(name),
+        });
       throw this.#unknown(id, this.#listed());
     }
     if (provider === undefined) throw this.#unknown(id, this.#listed());
@@ -286,8 +290,11 @@ class Registry implements ProviderModels {
         const meant = await this.#nameAt(name, provider, model);
         return loadModel(provider, meant, apiKeyOf(name, provider, environment), own);
       },
-      fetch: this.#limits.watched(id, this.#fetch),
-      onBreak: (report) => this.#breaks.count(name, report),
+      fetch: this.#limits.watched(id, (...request) => {
+        this.#counters.asked(name);
+        return this.#fetch(...request);
+      }),
+      onBreak: (report) => this.#counters.broke(name, report),
       contextTokensMax: this.#contextOf(name, model),
       outputTokensMax: this.#options.models?.limits?.[id]?.outputTokensMax,
       secrets: secretsOf(provider, environment),

@@ -26,13 +26,20 @@ const SUMMARY_CHARS_MAX = 100;
 export interface RehearsalOptions {
   readonly id?: string;
   readonly contextTokensMax?: number | undefined;
+  /** Before each call. */
+  readonly onCall?: () => void;
 }
 
 export function rehearsalModel({
   id = "rehearsal/rehearsal",
   contextTokensMax,
+  onCall,
 }: RehearsalOptions = {}): Model {
-  return { id, contextTokensMax, call: (call) => new Rehearsal(call).parts() };
+  const call = (asked: ModelCall): AsyncIterable<ModelPart> => {
+    onCall?.();
+    return new Rehearsal(asked).parts();
+  };
+  return { id, contextTokensMax, call };
 }
 
 class Rehearsal {

@@ -358,5 +358,6 @@ test("breaks are counted by where and why, with the tokens that were thrown away
     'holdfast_provider_breaks_total{provider="work",phase="text",cause="stall"} 1',
     'holdfast_provider_breaks_total{provider="work",phase="thinking",cause="eof"} 1',
     'holdfast_provider_lost_tokens_total{provider="work"} 63',
+    'holdfast_provider_requests_total{provider="work"} 9',
   ]);
 });

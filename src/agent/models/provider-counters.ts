@@ -1,15 +1,21 @@
 /**
- * What is counted of providers whose answers break: where and why, and the tokens that were thrown away with them.
+ * What is counted of providers: the requests that they got, and the answers that broke: where and why, and the tokens that were thrown away with them.
  */
 import type { BreakReport } from "./upstream/provider-break.ts";
 
-export class BreakCounters {
+export class ProviderCounters {
+  /** By provider. */
+  readonly #requests = new Map<string, number>();
   /** By provider, phase and cause. */
   readonly #breaks = new Map<string, number>();
   /** By provider: what it had counted of answers that did not become whole. */
   readonly #lostTokens = new Map<string, number>();
 
-  count(provider: string, { phase, why, tokens }: BreakReport): void {
+  asked(provider: string): void {
+    add(this.#requests, `provider="${escaped(provider)}"`, 1);
+  }
+
+  broke(provider: string, { phase, why, tokens }: BreakReport): void {
     add(this.#breaks, `provider="${escaped(provider)}",phase="${phase}",cause="${why}"`, 1);
     const lost = (tokens.input ?? 0) + (tokens.output ?? 0);
     if (phase !== "after_finish") add(this.#lostTokens, `provider="${escaped(provider)}"`, lost);
@@ -18,6 +24,9 @@ export class BreakCounters {
   /** As Prometheus reads them. */
   metrics(): string {
     const lines = [
+      "# HELP holdfast_provider_requests_total Requests for answers that were sent to providers.",
+      "# TYPE holdfast_provider_requests_total counter",
+      ...[...this.#requests].map(([labels, count]) => `holdfast_provider_requests_total{${labels}} ${count}`),
       "# HELP holdfast_provider_breaks_total Answers of providers that broke, by where and why; behind the finish marker nothing is lost.",
       "# TYPE holdfast_provider_breaks_total counter",
       ...[...this.#breaks].map(([labels, count]) => `holdfast_provider_breaks_total{${labels}} ${count}`),
