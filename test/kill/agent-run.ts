@@ -30,6 +30,9 @@ edit notes-% "old" -> "new"
 shell sleep 0.1; echo slow-% >> effects
 say Turn %: that was all.`;
 
+/** A step that is cut off four times fails its turn, rightly (F1). So many kills of the server in a row leave room for one. */
+const SERVER_KILLS_IN_A_ROW_MAX = 3;
+
 const TURN = { prompt: PROMPT, turns: Number.MAX_SAFE_INTEGER };
 
 /** Throws at the first difference. */
@@ -50,6 +53,8 @@ class Run {
   #client: AgentProcess;
   #clientKills = 0;
   #serverKills = 0;
+  /** Since a turn was last seen to end. */
+  #killsInARow = 0;
 
   constructor(server: AgentServer, options: AgentKillOptions) {
     this.#server = server;
@@ -87,10 +92,15 @@ class Run {
     }
     if (draw > 0.45) {
       this.#serverKills++;
+      this.#killsInARow++;
       await this.#server.kill();
       await this.#server.start();
     }
     if (draw < 0.55) this.#client = this.#desk.start(TURN);
+    if (this.#killsInARow < SERVER_KILLS_IN_A_ROW_MAX) return;
+    const endedBefore = new Set(this.#client.told);
+    await this.#client.hears("ended", (told) => !endedBefore.has(told));
+    this.#killsInARow = 0;
   }
 
   async #killClient(): Promise<void> {
