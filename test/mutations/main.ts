@@ -9,7 +9,7 @@ import { readTables } from "./tables.ts";
 
 const HELP = `npm run mutations -- [options]
   --only TEXT   only mutations whose name, file or test contains TEXT
-  --every N     only every Nth of them; npm test runs a third
+  --every N     only every Nth of them; npm test runs a fifth
   --help        this text`;
 
 const values = parse(
