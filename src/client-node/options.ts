@@ -7,21 +7,9 @@
 import * as z from "zod/mini";
 import { type ApiKey, credentialsOf } from "../client/api-key.ts";
 import type { OnStall, StreamSettings, Tools } from "../client/index.ts";
-import { mayPersist, SWITCH_FIELDS, switchedSettings } from "../client/stream-options.ts";
-import {
-  callable,
-  checked,
-  custom,
-  fields,
-  having,
-  httpUrl,
-  oneOf,
-  text,
-  variable,
-  whole,
-  yesOrNo,
-} from "../protocol/checked.ts";
-import { KEY_BYTES } from "../sealing/index.ts";
+import { CLIENT_FIELDS } from "../client/client-fields.ts";
+import { mayPersist, switchedSettings } from "../client/stream-options.ts";
+import { checked, fields, httpUrl, oneOf, text, variable, yesOrNo } from "../protocol/checked.ts";
 import type { BlobCalls, Connect } from "../transport/transport.ts";
 import { parseHomeKey } from "./key-places.ts";
 import type { ScopeName } from "./scope.ts";
@@ -113,29 +101,12 @@ export interface Settings {
 type Environment = Readonly<Record<string, string | undefined>>;
 
 const OPTIONS = fields({
-  ...SWITCH_FIELDS,
-  url: z.optional(httpUrl(": give the API key as apiKey")),
-  // Looked at by `credentialsOf`, which never repeats it.
-  apiKey: z.optional(z.custom<ApiKey>()),
+  ...CLIENT_FIELDS,
   scope: z.optional(oneOf(["workspace", "application"])),
   directory: z.optional(text()),
-  homeKey: z.optional(
-    custom<Uint8Array>(
-      (key) => key instanceof Uint8Array && key.length === KEY_BYTES,
-      `must be a Uint8Array of ${KEY_BYTES} bytes`,
-      { isHidden: true },
-    ),
-  ),
   keyring: z.optional(yesOrNo()),
-  tools: z.optional(having<Tools>(["policy", "approve", "run", "stopLeftover"])),
   transport: z.optional(oneOf(["http2", "fetch"])),
   ca: z.optional(text()),
-  connect: z.optional(callable<Connect>()),
-  blobs: z.optional(having<BlobCalls>(["put", "get"])),
-  resumesMax: z.optional(whole(1)),
-  onNotice: z.optional(callable<(message: string) => void>()),
-  onBug: z.optional(callable<(bug: unknown) => void>()),
-  onStall: z.optional(callable<OnStall>()),
 });
 
 const VARIABLES = z.object({

@@ -10,7 +10,7 @@
  *
  * Invariant: a record counts as written when it has what it needs, and so has each one before it.
  */
-import { AssertionFailed } from "../core/assert.ts";
+import { AssertionFailed } from "../protocol/assert.ts";
 import { compact, type JournalRecord, recover, type Recovered } from "../core/journal.ts";
 import type { RecordNeed } from "../core/record-needs.ts";
 import { HoldfastError } from "../protocol/errors.ts";

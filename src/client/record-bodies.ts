@@ -3,7 +3,7 @@
  *
  * The machine holds numbers only; its driver has the bodies. Those of snapshots wait here, in the order in which they were taken.
  */
-import { assert } from "../core/assert.ts";
+import { assert } from "../protocol/assert.ts";
 import type { RecordOrder } from "../core/client-state.ts";
 import type { JournalRecord } from "../core/journal.ts";
 

@@ -4,7 +4,7 @@
  *
  * Holds bodies and promises; when something may be said and sent is the machine's business.
  */
-import { assert } from "../core/assert.ts";
+import { assert } from "../protocol/assert.ts";
 import type { SaidChunk } from "../core/journal.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import type { ClientFrame } from "../protocol/frames.ts";

@@ -5,7 +5,7 @@
  * Bodies live here, by number; the machine sees only the numbers.
  */
 import type { BoundedQueue } from "../async/bounded-queue.ts";
-import { assert } from "../core/assert.ts";
+import { assert } from "../protocol/assert.ts";
 import * as client from "../core/client-state.ts";
 import type { Input } from "../core/client-stream.ts";
 import type { JournalRecord, Outcome } from "../core/journal.ts";

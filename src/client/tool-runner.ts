@@ -6,7 +6,7 @@
  */
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex } from "@noble/hashes/utils.js";
-import { assert } from "../core/assert.ts";
+import { assert } from "../protocol/assert.ts";
 import type { JournalRecord, Recovered } from "../core/journal.ts";
 import type { ToolOrder } from "../core/client-state.ts";
 import type { ToolNews } from "../core/client-stream.ts";

@@ -3,7 +3,7 @@
  *
  * Invariant: within any span of T ms at most `burst + T / refillMs` tokens are spent (E1, F3).
  */
-import { assert } from "./assert.ts";
+import { assert } from "../protocol/assert.ts";
 
 export interface Options {
   /** How many may happen at once. */

@@ -6,7 +6,7 @@
  * `client-stream.ts` reads as what happens, not as plumbing. Nothing of a flow outlives its step.
  */
 import { LIMITS } from "../protocol/limits.ts";
-import { assert } from "./assert.ts";
+import { assert } from "../protocol/assert.ts";
 import * as cursor from "./cursor.ts";
 import type { Effect, Failure, RecordOrder, State } from "./client-state.ts";
 import type { Outcome } from "./journal.ts";

@@ -9,7 +9,7 @@
  */
 import type { ServerFrame } from "../protocol/frames.ts";
 import { nameOfRequest, type ServerRequest } from "../protocol/request-codec.ts";
-import { assert, unreachable } from "./assert.ts";
+import { assert, unreachable } from "../protocol/assert.ts";
 import { connect, detached, keepServerTime, type Loss, lost, wake, welcome } from "./client-connection.ts";
 import {
   type Flow,

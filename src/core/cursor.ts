@@ -8,7 +8,7 @@
  * Invariant: what has been taken is exactly 1 ... taken, each once, in order (B1, B4, B7).
  */
 import type { EndReason } from "../protocol/frames.ts";
-import { unreachable } from "./assert.ts";
+import { unreachable } from "../protocol/assert.ts";
 
 export interface State {
   /** The last event taken; 0 for none. */

@@ -7,7 +7,7 @@
 import type { ErrorCode } from "../protocol/errors.ts";
 import type { Durability, EndReason, Role, ServerFrame } from "../protocol/frames.ts";
 import { LIMITS, PROTOCOL_VERSION } from "../protocol/limits.ts";
-import { assert } from "./assert.ts";
+import { assert } from "../protocol/assert.ts";
 import * as inbox from "./inbox.ts";
 import * as life from "./life.ts";
 import * as retention from "./retention.ts";

@@ -10,7 +10,7 @@
  */
 import type { ErrorCode } from "../protocol/errors.ts";
 import type { AttachFrame, EndReason } from "../protocol/frames.ts";
-import { assert, unreachable } from "./assert.ts";
+import { assert, unreachable } from "../protocol/assert.ts";
 import { admit } from "./attach.ts";
 import {
   commitNext,

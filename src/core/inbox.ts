@@ -12,7 +12,7 @@
  */
 import type { ErrorCode } from "../protocol/errors.ts";
 import { LIMITS } from "../protocol/limits.ts";
-import { assert, unreachable } from "./assert.ts";
+import { assert, unreachable } from "../protocol/assert.ts";
 
 export interface State {
   /** The seqno to accept next; everything below is accepted. */

@@ -22,4 +22,4 @@ export * as storeLife from "./store-life.ts";
 export * as streamState from "./stream-state.ts";
 export * as toolJournal from "./tool-journal.ts";
 export * as turnStall from "./turn-stall.ts";
-export { AssertionFailed } from "./assert.ts";
+export { AssertionFailed } from "../protocol/assert.ts";

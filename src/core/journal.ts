@@ -8,7 +8,7 @@
  * Invariant: a snapshot's cursor never stands ahead of the received execs it covers, because those
  * were recorded before it (B3, C4); said seqnos are dense (A5).
  */
-import { assert, unreachable } from "./assert.ts";
+import { assert, unreachable } from "../protocol/assert.ts";
 import type { Entry } from "./tool-journal.ts";
 
 /** How the stream stands for this client. Only moves forward (D6). */

@@ -8,7 +8,7 @@
  * the end (D3, D6, B6).
  */
 import type { EndReason } from "../protocol/frames.ts";
-import { assert, unreachable } from "./assert.ts";
+import { assert, unreachable } from "../protocol/assert.ts";
 
 export interface State {
   readonly aborted: boolean;

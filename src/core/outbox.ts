@@ -11,7 +11,7 @@
  */
 import type { ErrorCode } from "../protocol/errors.ts";
 import { LIMITS } from "../protocol/limits.ts";
-import { assert, unreachable } from "./assert.ts";
+import { assert, unreachable } from "../protocol/assert.ts";
 
 export interface State {
   /** False until a takeover has learned from its first welcome where numbering goes on (D2). */

@@ -9,7 +9,7 @@
  * ever retried (F3).
  */
 import { type ErrorCode, REMEDY_OF } from "../protocol/errors.ts";
-import { assert, unreachable } from "./assert.ts";
+import { assert, unreachable } from "../protocol/assert.ts";
 import * as budget from "./budget.ts";
 
 export interface Options {

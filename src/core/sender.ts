@@ -10,7 +10,7 @@
  */
 import type { ErrorCode } from "../protocol/errors.ts";
 import { LIMITS } from "../protocol/limits.ts";
-import { assert, unreachable } from "./assert.ts";
+import { assert, unreachable } from "../protocol/assert.ts";
 
 export interface Options {
   /** Stop reading for a connection while this much waits unsent: a quarter of the hard bound. */

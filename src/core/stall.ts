@@ -13,7 +13,7 @@
  * resumed or ended.
  */
 import { isSameRequest, nameOfRequest, type ServerRequest } from "../protocol/request-codec.ts";
-import { unreachable } from "./assert.ts";
+import { unreachable } from "../protocol/assert.ts";
 import {
   type Clock,
   noticed,

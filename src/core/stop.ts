@@ -7,7 +7,7 @@
  *
  * Invariant: a recorded wish is repeated at each attach until it is confirmed or moot (D3).
  */
-import { unreachable } from "./assert.ts";
+import { unreachable } from "../protocol/assert.ts";
 
 export interface State {
   readonly wish: "none" | "journaling" | "journaled";

@@ -7,7 +7,7 @@
  *
  * Invariant: an outage ends with an opening that holds, or with the `failuresMax`-th one in a row that does not.
  */
-import { assert, unreachable } from "./assert.ts";
+import { assert, unreachable } from "../protocol/assert.ts";
 
 export interface Options {
   /** How long after a failure the store is opened for the first time. */

@@ -8,7 +8,7 @@
  * Invariant: heads, floors and epochs never fall, and a life never goes back (A1, B1, D1, D6).
  */
 import type { EndReason } from "../protocol/frames.ts";
-import { assert } from "./assert.ts";
+import { assert } from "../protocol/assert.ts";
 
 /** A stream belongs to a principal: the same idempotency key of another one is another stream (D4). */
 export interface StreamName {

@@ -14,7 +14,7 @@
  * Only the execs in flight are copied at a change. Those that are over are kept to be known again, in a table that only grows:
  * a turn has thousands of them.
  */
-import { assert, unreachable } from "./assert.ts";
+import { assert, unreachable } from "../protocol/assert.ts";
 
 export type Phase = "received" | "approved" | "started" | "done" | "acked";
 type RecordedPhase = Extract<Phase, "received" | "approved" | "started">;

@@ -14,7 +14,7 @@
  * Invariant: what was reported as stalled is reported as resumed or ended; `early` is bounded (F2).
  */
 import { nameOfRequest, type ServerRequest } from "../protocol/request-codec.ts";
-import { unreachable } from "./assert.ts";
+import { unreachable } from "../protocol/assert.ts";
 import {
   type Clock,
   ended,

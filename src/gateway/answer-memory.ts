@@ -14,7 +14,7 @@ import { updateMessage, updateOf } from "../turn/messages.ts";
 
 /** An event of a stream that an answer is made of. */
 export interface HeardEvent extends AnswerEvent {
-  /** How many events of the log it stands for: text is joined when a log is read back. */
+  /** How many events of the log it stands for: an older server joins text when it reads a log back. */
   readonly covers: number;
   /** An answer ends with it. */
   readonly isPause: boolean;

@@ -1,8 +1,8 @@
 /**
  * The events of an answer as its stream's log has them.
  *
- * A log joins neighbouring text when it is read back, and a reader may stand in the middle of what was joined. Then the text is parted there
- * again. Works for streams that run here, run elsewhere, and are over.
+ * The server of `--upstream-server` may be an older one, which joins neighbouring text when it reads a log back, and a reader may stand in the middle of what was
+ * joined. Then the text is parted there again. Works for streams that run here, run elsewhere, and are over.
  */
 import type { Client, ClientBlobStore } from "../client/index.ts";
 import { type AgentServerMessage } from "../protocol/messages.ts";

@@ -3,7 +3,7 @@
  *
  * Sealing a stream's entries together costs one seal per commit instead of one per event. Per entry: a mark, a length, the body.
  */
-import { assert } from "../core/assert.ts";
+import { assert } from "../protocol/assert.ts";
 import type { EndReason } from "../protocol/frames.ts";
 
 /** An entry of either log; `mark` is "close" for a client's last word, the reason for a stream's end. */

@@ -4,7 +4,7 @@
  *
  * A failed assertion is our own bug: it ends this stream's work with `stream_failed` and leaves every other stream alone.
  */
-import { assert } from "../core/assert.ts";
+import { assert } from "../protocol/assert.ts";
 import * as host from "../core/host-state.ts";
 import { type Input, step } from "../core/hosted-stream.ts";
 import type { StallNews } from "../core/standstill.ts";

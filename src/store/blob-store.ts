@@ -8,7 +8,7 @@
  *
  * The whole-blob limit is `LIMITS.blobBytesMax`. A put is idempotent; a miss is said, never an empty blob.
  */
-import { assert } from "../core/assert.ts";
+import { assert } from "../protocol/assert.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import { LIMITS } from "../protocol/limits.ts";
 

@@ -9,7 +9,7 @@
  * A failed assertion is the caller's bug. It is thrown before anything is staged, so the rest of the
  * group does not suffer from it.
  */
-import { assert } from "../core/assert.ts";
+import { assert } from "../protocol/assert.ts";
 import type { CommitShape, StateChange, StreamName } from "../core/stream-state.ts";
 import { applyCommit, FIRST_HOST_EPOCH, newStreamState } from "../core/stream-state.ts";
 import type { GroupRecord, StreamEntry } from "./commit-record.ts";

@@ -6,7 +6,7 @@
  *
  * Invariant: a row is freed once, when its last pin goes, and never while it has one.
  */
-import { assert } from "../core/assert.ts";
+import { assert } from "../protocol/assert.ts";
 
 const ROWS_PER_BLOCK = 256;
 

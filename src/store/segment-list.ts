@@ -8,7 +8,7 @@
  * Invariant: batches are in order of their numbers and never overlap; gaps are possible, and `isDense` tells
  * them. Rows rise with the numbers, except where batches were moved into a later row.
  */
-import { assert } from "../core/assert.ts";
+import { assert } from "../protocol/assert.ts";
 
 export interface Segment {
   readonly first: number;

@@ -8,7 +8,7 @@
  * Invariant: a row is pinned while it holds the last state of a stream, a batch that can still be
  * read, a tombstone, or the list of forgotten numbers; everything else in it may go.
  */
-import { assert } from "../core/assert.ts";
+import { assert } from "../protocol/assert.ts";
 import type { StreamName } from "../core/stream-state.ts";
 import { applyCommit } from "../core/stream-state.ts";
 import type { GroupRecord, StreamEntry } from "./commit-record.ts";

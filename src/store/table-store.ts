@@ -12,7 +12,7 @@
  * Designed for one SQL table of rows (table, key, value, version, expires) with the primary key in
  * binary order, one of leases, and a counter.
  */
-import { assert } from "../core/assert.ts";
+import { assert } from "../protocol/assert.ts";
 import type { Durability } from "../protocol/frames.ts";
 
 export interface TableKey {

@@ -3,7 +3,7 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { AssertionFailed } from "../../src/core/assert.ts";
+import { AssertionFailed } from "../../src/protocol/assert.ts";
 import { liveState, maySpeak } from "../../src/core/client-state.ts";
 import { type Input, step } from "../../src/core/client-stream.ts";
 import type { JournalRecord } from "../../src/core/journal.ts";

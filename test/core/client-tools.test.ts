@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as tools from "../../src/core/tool-journal.ts";
-import { AssertionFailed } from "../../src/core/assert.ts";
+import { AssertionFailed } from "../../src/protocol/assert.ts";
 import { isAbortSafe, maySpeak } from "../../src/core/client-state.ts";
 import { type Input, step } from "../../src/core/client-stream.ts";
 import type { JournalRecord } from "../../src/core/journal.ts";

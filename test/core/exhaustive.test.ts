@@ -3,7 +3,7 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { AssertionFailed } from "../../src/core/assert.ts";
+import { AssertionFailed } from "../../src/protocol/assert.ts";
 import * as clientStream from "../../src/core/client-stream.ts";
 import * as cursor from "../../src/core/cursor.ts";
 import * as hostedStream from "../../src/core/hosted-stream.ts";

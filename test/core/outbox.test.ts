@@ -3,7 +3,7 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { AssertionFailed } from "../../src/core/assert.ts";
+import { AssertionFailed } from "../../src/protocol/assert.ts";
 import * as outbox from "../../src/core/outbox.ts";
 import { LIMITS } from "../../src/protocol/limits.ts";
 import { last, only, run } from "./run.ts";

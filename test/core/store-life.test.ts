@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";
-import { AssertionFailed } from "../../src/core/assert.ts";
+import { AssertionFailed } from "../../src/protocol/assert.ts";
 import * as storeLife from "../../src/core/store-life.ts";
 import { kinds, last, run } from "./run.ts";
 

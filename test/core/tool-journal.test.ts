@@ -3,7 +3,7 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { AssertionFailed } from "../../src/core/assert.ts";
+import { AssertionFailed } from "../../src/protocol/assert.ts";
 import * as tools from "../../src/core/tool-journal.ts";
 import { last, run } from "./run.ts";
 

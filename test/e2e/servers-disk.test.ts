@@ -94,28 +94,16 @@ test("A5: on the server's disk a chunk leaves once its record is handed over, an
 });
 
 test("C2, D3: on the server's disk a tool starts, and a wish to stop is safe, only after the sync", async (t) => {
-  const rig = await Rig.start(t, async (stream) => {
-    for await (const input of stream.inputs) {
-      if (input.kind === "chunk") await stream.emit(execRequest);
-      if (input.kind === "close") return;
-    }
-  });
-  let runs = 0;
-  const tools: Tools = {
-    policy: () => ({ repeatable: false, needsApproval: false }),
-    approve: async () => ({ allowed: true, untilMs: 0 }),
-    run: () => new Promise(() => runs++),
-    stopLeftover: () => undefined,
-  };
+  const { rig, tools, runs } = await askedForATool(t);
   const disk = new HeldDisk();
   const held = disk.hold();
   const stream = await rig.client({ journals: disk, tools }).open({ first: bytes("go") });
   await stream.events.next();
   for (let turns = 0; turns < 20; turns++) await turn();
-  const runsBefore = runs;
+  const runsBefore = runs();
   held.resolve();
   assert.equal(runsBefore, 0);
-  await until(() => runs === 1, "the tool starts");
+  await until(() => runs() === 1, "the tool starts");
   const heldAgain = disk.hold();
   let isSafe = false;
   const safe = stream.abort().then(() => (isSafe = true));
@@ -127,19 +115,7 @@ test("C2, D3: on the server's disk a tool starts, and a wish to stop is safe, on
 });
 
 test("C2: on the server's disk a tool does not run while the sync of its start alone is missing", async (t) => {
-  const rig = await Rig.start(t, async (stream) => {
-    for await (const input of stream.inputs) {
-      if (input.kind === "chunk") await stream.emit(execRequest);
-      if (input.kind === "close") return;
-    }
-  });
-  let runs = 0;
-  const tools: Tools = {
-    policy: () => ({ repeatable: false, needsApproval: false }),
-    approve: async () => ({ allowed: true, untilMs: 0 }),
-    run: () => new Promise(() => runs++),
-    stopLeftover: () => undefined,
-  };
+  const { rig, tools, runs } = await askedForATool(t);
   const disk = new HeldDisk();
   // The opening with the first chunk, then `received`, then `started`.
   const held = disk.holdAt(3);
@@ -147,10 +123,10 @@ test("C2: on the server's disk a tool does not run while the sync of its start a
   await stream.events.next();
   await until(() => disk.writes === 3, "the start is written");
   for (let turns = 0; turns < 20; turns++) await turn();
-  const runsBefore = runs;
+  const runsBefore = runs();
   held.resolve();
   assert.equal(runsBefore, 0);
-  await until(() => runs === 1, "the tool starts");
+  await until(() => runs() === 1, "the tool starts");
 });
 
 /** A server and a client of it on one database; what the client may know of the disk is what a gateway may. */
@@ -202,4 +178,22 @@ for (const moment of ["ahead of", "behind"] as const) {
     const words = ["one", "two", "three"].filter((word) => word !== "two" || next === 2);
     for (const word of words) assert.equal(await nextWord(resumed), word);
   });
+}
+
+/** An application that asks for a tool at each chunk, and tools that never end. `runs` tells how often one has started. */
+async function askedForATool(t: TestContext): Promise<{ rig: Rig; tools: Tools; runs: () => number }> {
+  const rig = await Rig.start(t, async (stream) => {
+    for await (const input of stream.inputs) {
+      if (input.kind === "chunk") await stream.emit(execRequest);
+      if (input.kind === "close") return;
+    }
+  });
+  let runs = 0;
+  const tools: Tools = {
+    policy: () => ({ repeatable: false, needsApproval: false }),
+    approve: async () => ({ allowed: true, untilMs: 0 }),
+    run: () => new Promise(() => runs++),
+    stopLeftover: () => undefined,
+  };
+  return { rig, tools, runs: () => runs };
 }

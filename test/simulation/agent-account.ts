@@ -212,7 +212,8 @@ export class TurnAccount {
     const nested = turns.flatMap((blobId) => stepsOf(this.#blobs.get(blobId)));
     for (const blobId of [...blobIds, ...nested]) {
       const isOwn = [...this.#sets.values()].includes(blobId);
-      if (isOwn && !this.#kept.has(blobId)) fail("C4", "a checkpoint names a blob that nobody has kept yet");
+      if (isOwn && !this.#kept.has(blobId))
+        fail("C4", "a checkpoint names a blob that the client has not kept yet");
     }
   }
 }

@@ -160,7 +160,8 @@ export class LogChecks implements TruthListener {
     });
     if (state.aborted && !before.aborted) {
       this.#world.hit("sometimes.aborted");
-      if (!this.#ledger.isAbortWanted(stream.name.idempotencyKey)) fail("D3", "an abort that nobody wanted");
+      if (!this.#ledger.isAbortWanted(stream.name.idempotencyKey))
+        fail("D3", "an abort that no client wanted");
     }
     if (state.end === "failed") this.#world.hit("sometimes.turn_failed");
     if (state.hostEpoch > 1 && state.hostEpoch > before.hostEpoch) this.#world.hit("sometimes.host_changed");

@@ -3,22 +3,12 @@
  * names are those of the Node client wherever they mean the same.
  */
 import * as z from "zod/mini";
-import {
-  callable,
-  checked,
-  custom,
-  fields,
-  having,
-  httpUrl,
-  text,
-  whole,
-  yesOrNo,
-} from "../../protocol/checked.ts";
-import { KEY_BYTES } from "../../sealing/index.ts";
+import { checked, fields, httpUrl, text, yesOrNo } from "../../protocol/checked.ts";
 import type { BlobCalls, Connect } from "../../transport/transport.ts";
 import { type ApiKey, credentialsOf } from "../api-key.ts";
 import type { OnStall, StreamSettings, Tools } from "../index.ts";
-import { mayPersist, SWITCH_FIELDS, switchedSettings } from "../stream-options.ts";
+import { CLIENT_FIELDS } from "../client-fields.ts";
+import { mayPersist, switchedSettings } from "../stream-options.ts";
 
 export interface BrowserClientOptions {
   /** Where the server is. Default: where the page comes from. */
@@ -82,26 +72,9 @@ export interface Settings {
 }
 
 const OPTIONS = fields({
-  ...SWITCH_FIELDS,
-  url: z.optional(httpUrl(": give the API key as apiKey")),
-  // Looked at by `credentialsOf`, which never repeats it.
-  apiKey: z.optional(z.custom<ApiKey>()),
+  ...CLIENT_FIELDS,
   database: z.optional(text()),
-  homeKey: z.optional(
-    custom<Uint8Array>(
-      (key) => key instanceof Uint8Array && key.length === KEY_BYTES,
-      `must be a Uint8Array of ${KEY_BYTES} bytes`,
-      { isHidden: true },
-    ),
-  ),
-  tools: z.optional(having<Tools>(["policy", "approve", "run", "stopLeftover"])),
   shareConnection: z.optional(yesOrNo()),
-  connect: z.optional(callable<Connect>()),
-  blobs: z.optional(having<BlobCalls>(["put", "get"])),
-  resumesMax: z.optional(whole(1)),
-  onNotice: z.optional(callable<(message: string) => void>()),
-  onBug: z.optional(callable<(bug: unknown) => void>()),
-  onStall: z.optional(callable<OnStall>()),
 });
 
 export function settle(options: BrowserClientOptions, pageOrigin: string | undefined): Settings {

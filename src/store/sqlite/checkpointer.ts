@@ -5,7 +5,7 @@
  * writer, so commits need not wait for it.
  */
 import { parentPort, workerData } from "node:worker_threads";
-import { assert } from "../../core/assert.ts";
+import { assert } from "../../protocol/assert.ts";
 import { openWriting } from "./connection.ts";
 import { writeFailure } from "./sqlite-error.ts";
 import { WriteAheadLog } from "./write-ahead-log.ts";

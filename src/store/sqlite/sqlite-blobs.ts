@@ -4,7 +4,7 @@
  * A part is one request, sent when the one before is durable, so a large blob never makes a transaction
  * long and the streams' commits go on between its parts. The blob is there when its name is.
  */
-import { assert } from "../../core/assert.ts";
+import { assert } from "../../protocol/assert.ts";
 import { HoldfastError } from "../../protocol/errors.ts";
 import type {
   BlobFound,

@@ -7,7 +7,7 @@
  */
 import { parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
 import type { MessagePort } from "node:worker_threads";
-import { assert } from "../../core/assert.ts";
+import { assert } from "../../protocol/assert.ts";
 import { HoldfastError } from "../../protocol/errors.ts";
 import type { Ended, Opening, ReadCalls, Request, ThreadStart, WireFailure, WriteCalls } from "./calls.ts";
 import { isThreadStart } from "./calls.ts";

@@ -136,7 +136,7 @@ export const AGENT_MUTANTS: readonly Mutant[] = [
     ],
   },
   {
-    name: "a snapshot of a turn covers requests that nobody has answered",
+    name: "a snapshot of a turn covers requests that the client has not answered",
     breaks: "B3",
     hunter,
     patches: [

@@ -55,7 +55,7 @@ export const SERVER_MUTANTS: readonly Mutant[] = [
     ],
   },
   {
-    name: "a store that failed says so to nobody, and is never opened anew",
+    name: "a store that failed is not reported, and is never opened anew",
     breaks: "F1",
     patches: [{ file: STORE, from: "if (isFirst) this.#onFailed?.(this.#failure);", to: "" }],
   },
@@ -227,7 +227,7 @@ export const SERVER_MUTANTS: readonly Mutant[] = [
     ],
   },
   {
-    name: "a turn is aborted that nobody wanted to stop",
+    name: "a turn is aborted that no client wanted to stop",
     breaks: "D3",
     patches: [
       {

@@ -6,7 +6,7 @@
  *
  * Invariant: without content every answer has a deadline, and no ping moves it past the bound of its clock.
  */
-import { unreachable } from "../../../core/assert.ts";
+import { unreachable } from "../../../protocol/assert.ts";
 import type { Writing } from "./wire-events.ts";
 
 export interface StallClocks {
