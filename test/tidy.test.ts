@@ -6,6 +6,7 @@
 import assert from "node:assert/strict";
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { test } from "node:test";
+import { checkCodeSize, tokensByFolder } from "./tidy/code-size.ts";
 import {
   checkBrowserImports,
   checkImportTable,
@@ -88,6 +89,10 @@ for (const rule of styleRules) {
     assertNone(sources.flatMap((file) => rule(file)));
   });
 }
+
+test("the source is not larger than its bound", () => {
+  assertNone(checkCodeSize(sources));
+});
 
 test("no file tells which machine it was written on", () => {
   assertNone(paths.flatMap((path) => checkMachineTraces(readSource(root, path))));
@@ -245,6 +250,25 @@ test("a file that is too long, unnamed or unexplained is found", () => {
   }
   assert.deepEqual(linesOf(checkNames, "src/core/a.ts", "\nexport class StreamManager {}"), [2]);
   assert.deepEqual(linesOf(checkNames, "src/core/simplify.ts", "class Implied {}"), []);
+});
+
+test("a source that is too large is found; comments, tests and generated code do not count", () => {
+  const files = [
+    source("src/core/a.ts", "/** a */\na(1);\n"),
+    source("src/core/deep/b.ts", "b();"),
+    source("src/turn/c.ts", "`${c}`;"),
+    source("src/protocol/gen/d.ts", "d();"),
+    source("test/core/e.ts", "e();"),
+  ];
+  assert.deepEqual(
+    [...tokensByFolder(files)],
+    [
+      ["src/core", 9],
+      ["src/turn", 4],
+    ],
+  );
+  assert.equal(checkCodeSize(files, 12).length, 1);
+  assert.deepEqual(checkCodeSize(files, 13), []);
 });
 
 test("what is unfinished, switched off or chatty is found", () => {
