@@ -94,8 +94,7 @@ export class HoldfastError extends Error {
   /** An error of ours as it is; anything else with this code, under this message or its own. */
   static from(cause: unknown, code: ErrorCode = "internal", message?: string): HoldfastError {
     if (cause instanceof HoldfastError) return cause;
-    const own = cause instanceof Error ? cause.message : String(cause);
-    return new HoldfastError(code, message ?? own, { cause });
+    return new HoldfastError(code, message ?? messageOf(cause), { cause });
   }
 
   /** The code of an error of ours; undefined for anything else. */
@@ -106,6 +105,11 @@ export class HoldfastError extends Error {
   get remedy(): Remedy {
     return REMEDY_OF[this.code];
   }
+}
+
+/** The words of whatever was thrown. */
+export function messageOf(cause: unknown): string {
+  return cause instanceof Error ? cause.message : String(cause);
 }
 
 const WIRE_OF: Readonly<Record<WireCode, WireErrorCode>> = Object.freeze({

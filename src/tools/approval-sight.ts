@@ -3,12 +3,11 @@
  *
  * A content that cannot be fetched cannot be approved: then there is an error, and an error is a no.
  */
-import { createHash } from "node:crypto";
-import { readFileSync, closeSync } from "node:fs";
+import { hash } from "node:crypto";
 import type { ToolRun } from "../client/tools.ts";
 import type { Content, ExecServerMessage } from "../protocol/messages.ts";
 import { codeOf, failureOf } from "./faults.ts";
-import { openHeldFileSync } from "./held.ts";
+import { readHeldFile } from "./held.ts";
 import type { Jail } from "./jail.ts";
 import { READ_BYTES_MAX } from "./read.ts";
 import { bytesOf } from "./results.ts";
@@ -60,8 +59,7 @@ async function seenText(content: Content | undefined, blobs: Pick<ToolRun, "down
   const bytes = await bytesOf(content, blobs);
   const text = textOf(bytes);
   if (text !== undefined) return { text, isText: true };
-  const sha256 = createHash("sha256").update(bytes).digest("hex");
-  return { text: `${bytes.length} bytes that are no text; SHA-256 ${sha256}`, isText: false };
+  return { text: `${bytes.length} bytes that are no text; SHA-256 ${hash("sha256", bytes)}`, isText: false };
 }
 
 /** Undefined when the bytes are no UTF-8. */
@@ -75,21 +73,12 @@ function textOf(bytes: Uint8Array): string | undefined {
 
 function presentFile(jail: Jail, path: string, expected: Uint8Array | undefined): PresentFile {
   try {
-    const place = jail.locate(path);
-    try {
-      if (place.held === undefined) return NONE;
-      if (place.held.stats.size > READ_BYTES_MAX) {
-        return { kind: "unseen", why: `a file of ${place.held.stats.size} bytes, too many to compare` };
-      }
-      const fd = openHeldFileSync(place.held, path);
-      try {
-        return presentText(readFileSync(fd), expected);
-      } finally {
-        closeSync(fd);
-      }
-    } finally {
-      place.close();
+    using place = jail.locate(path);
+    if (place.held === undefined) return NONE;
+    if (place.held.stats.size > READ_BYTES_MAX) {
+      return { kind: "unseen", why: `a file of ${place.held.stats.size} bytes, too many to compare` };
     }
+    return presentText(readHeldFile(place.held, path), expected);
   } catch (cause) {
     if (codeOf(cause) === "ENOENT") return NONE;
     const { value } = failureOf(cause, path);
@@ -100,6 +89,6 @@ function presentFile(jail: Jail, path: string, expected: Uint8Array | undefined)
 function presentText(bytes: Buffer, expected: Uint8Array | undefined): PresentFile {
   const text = textOf(bytes);
   if (text === undefined) return { kind: "unseen", why: `a file of ${bytes.length} bytes that are no text` };
-  const isExpected = expected === undefined || createHash("sha256").update(bytes).digest().equals(expected);
+  const isExpected = expected === undefined || hash("sha256", bytes, "buffer").equals(expected);
   return { kind: "text", text, isExpected };
 }

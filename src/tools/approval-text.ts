@@ -74,8 +74,6 @@ function describe(
     }
     case "writeArgs":
       return { subject: message.value.path, fields: [["path", message.value.path], ...writeFields(sight)] };
-    case "deleteArgs":
-      return { subject: message.value.path, fields: [["path", message.value.path]] };
     case "mcpArgs": {
       const text = plainJson(sight.content.text);
       return {
@@ -104,6 +102,7 @@ function describe(
           ["path", message.value.path],
         ],
       };
+    case "deleteArgs":
     case "readArgs":
     case "lsArgs":
       return { subject: message.value.path, fields: [["path", message.value.path]] };
@@ -111,6 +110,8 @@ function describe(
       return { subject: "", fields: [] };
   }
 }
+
+const STALE = "the file is not the one that was read: unless it is again, nothing will be written";
 
 function writeFields({ content, present }: Sight): readonly Field[] {
   switch (present.kind) {
@@ -122,12 +123,7 @@ function writeFields({ content, present }: Sight): readonly Field[] {
         ["content", content.text],
       ];
     case "text": {
-      const stale: Field = [
-        "note",
-        present.isExpected
-          ? ""
-          : "the file is not the one that was read: unless it is again, nothing will be written",
-      ];
+      const stale: Field = ["note", present.isExpected ? "" : STALE];
       // Bytes that are no text have no lines to compare.
       if (!content.isText)
         return [["there now", "a text, which this would replace"], stale, ["content", content.text]];

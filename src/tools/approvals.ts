@@ -6,8 +6,9 @@
  * reason that says how to allow it, so the model and the user both know.
  */
 import type { Approval, ToolRun } from "../client/tools.ts";
+import { messageOf } from "../protocol/errors.ts";
 import type { ExecRequest } from "../protocol/exec-codec.ts";
-import type { ExecServerMessage } from "../protocol/messages.ts";
+import type { ExecServerMessage, ShellArgs } from "../protocol/messages.ts";
 import { lookAt } from "./approval-sight.ts";
 import { type ApprovalLine, approvalText } from "./approval-text.ts";
 import type { Policy, ToolsConfig } from "./config.ts";
@@ -67,89 +68,67 @@ export interface PolicySubject {
   readonly declared: Policy | undefined;
 }
 
-export class Approvals {
-  readonly #config: ToolsConfig;
-  readonly #workspace: string;
-  readonly #jail: Jail | undefined;
-  readonly #ask: Ask | undefined;
-  readonly #always = new Set<string>();
+export interface Approvals {
+  policy(subject: PolicySubject): Policy;
+  approve(subject: PolicySubject, asked: Pick<ToolRun, "download" | "signal">): Promise<Approval>;
+}
 
-  /** Without a jail no file can be compared. */
-  constructor(
-    config: ToolsConfig,
-    { workspace, jail }: { readonly workspace: string; readonly jail: Jail | undefined },
-    ask: Ask | undefined,
-  ) {
-    this.#config = config;
-    this.#workspace = workspace;
-    this.#jail = jail;
-    this.#ask = ask;
-  }
+export interface ApprovalPlace {
+  readonly workspace: string;
+  /** Without one no file can be compared. */
+  readonly jail: Jail | undefined;
+}
 
-  policy(subject: PolicySubject): Policy {
+export function approvalsBy(
+  config: ToolsConfig,
+  { workspace, jail }: ApprovalPlace,
+  ask: Ask | undefined,
+): Approvals {
+  /** What was allowed for good. */
+  const always = new Set<string>();
+
+  const policyOf = (subject: PolicySubject): Policy => {
     const kind = subject.names.at(-1) ?? "";
     const configured = subject.names
-      .map((name) => ({ name, policy: ownValue(this.#config.approvals, name) }))
+      .map((name) => ({ name, policy: ownValue(config.approvals, name) }))
       // A server or a declared tool that is called "read" is no reading of files: what is allowed for that is not for it.
       .find(
         ({ name, policy }) =>
           policy !== undefined && (name === kind || policy === "deny" || !isOwnTool(name)),
       )?.policy;
-    const usual = ownValue(DEFAULTS, kind);
-    const policy = configured ?? subject.declared ?? usual ?? "ask";
+    const policy = configured ?? subject.declared ?? ownValue(DEFAULTS, kind) ?? "ask";
     if (policy !== "ask") return policy;
-    return this.#isAllowedBefore(subject) ? "allow" : "ask";
-  }
+    const command = shellArgsOf(subject)?.command;
+    const isListed = command !== undefined && isAllowedCommand(command, config.shell.allow);
+    return isListed || always.has(scopeOf(subject)) ? "allow" : "ask";
+  };
 
-  #isAllowedBefore({ message: { message }, ...subject }: PolicySubject): boolean {
-    if (this.#always.has(scopeOf({ ...subject, message }))) return true;
-    const isShell = message.case === "shellArgs" || message.case === "shellStreamArgs";
-    return isShell && isAllowedCommand(message.value.command, this.#config.shell.allow);
-  }
+  const yes = (): Approval => ({ allowed: true, untilMs: Date.now() + config.approvalMs });
 
-  async approve(subject: PolicySubject, asked: Pick<ToolRun, "download" | "signal">): Promise<Approval> {
-    const policy = this.policy(subject);
-    const name = subject.names[0] ?? "";
-    if (policy === "deny") return no(`"${name}" is denied by tools.approvals in holdfast.config.json`);
-    if (policy === "allow") return this.#yes();
-    if (this.#ask === undefined) return no(nobodyToAsk(name));
-    let answer: ApprovalAnswer;
-    try {
-      answer = await this.#ask(await this.#requestOf(subject, name, asked), asked.signal);
-    } catch (cause) {
-      return no(`the question could not be asked: ${cause instanceof Error ? cause.message : String(cause)}`);
-    }
-    switch (answer.answer) {
-      case "always":
-        this.#always.add(scopeOf({ ...subject, message: subject.message.message }));
-        return this.#yes();
-      case "once":
-        return this.#yes();
-      case "no":
-        return no(answer.reason ?? "the user said no");
-    }
-  }
-
-  async #requestOf(
-    { exec, message }: PolicySubject,
-    tool: string,
-    blobs: Pick<ToolRun, "download">,
-  ): Promise<ApprovalRequest> {
-    const { title, lines } = approvalText(message, tool, await lookAt(message, this.#jail, blobs));
-    return {
-      execId: exec.execId,
-      tool,
-      title,
-      text: lines.map(({ text }) => text).join("\n"),
-      lines,
-      argsSha256: markOf(exec.args),
-      workspace: this.#workspace,
-    };
-  }
-
-  #yes(): Approval {
-    return { allowed: true, untilMs: Date.now() + this.#config.approvalMs };
-  }
+  return {
+    policy: policyOf,
+    approve: async (subject, asked) => {
+      const { exec, message } = subject;
+      const policy = policyOf(subject);
+      const tool = subject.names[0] ?? "";
+      if (policy === "deny") return no(`"${tool}" is denied by tools.approvals in holdfast.config.json`);
+      if (policy === "allow") return yes();
+      if (ask === undefined) return no(nobodyToAsk(tool));
+      let answer: ApprovalAnswer;
+      try {
+        const { title, lines } = approvalText(message, tool, await lookAt(message, jail, asked));
+        const text = lines.map((line) => line.text).join("\n");
+        const { execId, args } = exec;
+        const request = { execId, tool, title, text, lines, argsSha256: markOf(args), workspace };
+        answer = await ask(request, asked.signal);
+      } catch (cause) {
+        return no(`the question could not be asked: ${messageOf(cause)}`);
+      }
+      if (answer.answer === "no") return no(answer.reason ?? "the user said no");
+      if (answer.answer === "always") always.add(scopeOf(subject));
+      return yes();
+    },
+  };
 }
 
 function no(reason: string): Approval {
@@ -163,14 +142,18 @@ function nobodyToAsk(name: string): string {
   );
 }
 
+function shellArgsOf({ message: { message } }: PolicySubject): ShellArgs | undefined {
+  return message.case === "shellArgs" || message.case === "shellStreamArgs" ? message.value : undefined;
+}
+
 /** What "always" covers. A command is not like any other command. */
-function scopeOf({
-  names,
-  message,
-}: Pick<PolicySubject, "names"> & { message: ExecServerMessage["message"] }): string {
-  const isShell = message.case === "shellArgs" || message.case === "shellStreamArgs";
+function scopeOf(subject: PolicySubject): string {
+  const shell = shellArgsOf(subject);
   // With the kind: a declared tool that is called "write" is not the writing of files.
-  return JSON.stringify(isShell ? [...names, message.value.command, message.value.workingDirectory] : names);
+  return JSON.stringify([
+    ...subject.names,
+    ...(shell === undefined ? [] : [shell.command, shell.workingDirectory]),
+  ]);
 }
 
 /** Names come from servers; `constructor` must find nothing. */

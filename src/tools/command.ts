@@ -7,6 +7,7 @@
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { Writable } from "node:stream";
+import { finished } from "node:stream/promises";
 import { signalGroup } from "./processes.ts";
 
 export interface CommandOptions {
@@ -21,7 +22,6 @@ export interface CommandOptions {
 }
 
 export interface CommandEnd {
-  readonly pid: number;
   readonly reason: "exited" | "timeout" | "aborted";
   readonly exitCode: number;
   /** Empty = none. */
@@ -52,9 +52,22 @@ export async function runCommand(options: CommandOptions): Promise<CommandEnd> {
     await exited;
     throw new Error("the command's process could not be started");
   }
-  const stop = new GroupStop(pid);
-  const onAbort = () => stop.begin("aborted");
-  const timer = setTimeout(() => stop.begin("timeout"), options.timeoutMs);
+  let reason: CommandEnd["reason"] = "exited";
+  /** Force did nothing: the process belongs to another user, or hangs in the kernel. */
+  const inVain = Promise.withResolvers<Exit>();
+  // First a request, then force.
+  const stop = (why: "timeout" | "aborted"): void => {
+    if (reason !== "exited") return;
+    reason = why;
+    signalGroup(pid, "SIGTERM");
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      signalGroup(pid, "SIGKILL");
+      timer = setTimeout(() => inVain.resolve({ code: null, killedBy: null }), TERM_MS);
+    }, TERM_MS);
+  };
+  const onAbort = () => stop("aborted");
+  let timer = setTimeout(() => stop("timeout"), options.timeoutMs);
   signal.addEventListener("abort", onAbort, { once: true });
   try {
     if (signal.aborted) onAbort();
@@ -62,11 +75,9 @@ export async function runCommand(options: CommandOptions): Promise<CommandEnd> {
       options.started(pid);
       openGate(child);
     }
-    const { code, killedBy } = await Promise.race([exited, stop.inVain]);
-    await drained(child, pid, stop.reason !== undefined);
-    const reason = stop.reason ?? "exited";
+    const { code, killedBy } = await Promise.race([exited, inVain.promise]);
+    await drained(child, pid, reason !== "exited");
     return {
-      pid,
       reason,
       exitCode: code ?? -1,
       signal: killedBy ?? "",
@@ -78,7 +89,6 @@ export async function runCommand(options: CommandOptions): Promise<CommandEnd> {
   } finally {
     clearTimeout(timer);
     signal.removeEventListener("abort", onAbort);
-    stop.end();
     // One that could not be killed must not keep this process from ending.
     child.unref();
   }
@@ -104,60 +114,18 @@ function openGate(child: ChildProcess): void {
   gate.end("go\n");
 }
 
-/** First a request, then force. */
-class GroupStop {
-  readonly #pid: number;
-  readonly #inVain = Promise.withResolvers<Exit>();
-  #timer: NodeJS.Timeout | undefined;
-  reason: "timeout" | "aborted" | undefined;
-
-  constructor(pid: number) {
-    this.#pid = pid;
-  }
-
-  begin(reason: "timeout" | "aborted"): void {
-    if (this.reason !== undefined) return;
-    this.reason = reason;
-    signalGroup(this.#pid, "SIGTERM");
-    this.#timer = setTimeout(() => this.#force(), TERM_MS);
-  }
-
-  #force(): void {
-    signalGroup(this.#pid, "SIGKILL");
-    this.#timer = setTimeout(() => this.#inVain.resolve({ code: null, killedBy: null }), TERM_MS);
-  }
-
-  /** Resolves when force did nothing: the process belongs to another user, or hangs in the kernel. */
-  get inVain(): Promise<Exit> {
-    return this.#inVain.promise;
-  }
-
-  end(): void {
-    clearTimeout(this.#timer);
-  }
-}
-
 /**
  * The leader has exited. What it left in the background lives on if it took no part in the output, as it would in a
  * terminal; one that still holds the pipe would be waited for without end, so the group is killed.
  */
 async function drained(child: ChildProcess, pid: number, wasStopped: boolean): Promise<void> {
   if (wasStopped) signalGroup(pid, "SIGKILL");
-  const closed = new Promise<"closed">((resolve) => {
-    const check = () => {
-      if (child.stdout?.readableEnded !== false && child.stderr?.readableEnded !== false) resolve("closed");
-    };
-    child.stdout?.once("end", check);
-    child.stderr?.once("end", check);
-    check();
-  });
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<"late">((resolve) => {
-    timer = setTimeout(() => resolve("late"), DRAIN_MS);
-  });
-  const outcome = await Promise.race([closed, late]);
-  clearTimeout(timer);
-  if (outcome === "late") signalGroup(pid, "SIGKILL");
-  child.stdout?.destroy();
-  child.stderr?.destroy();
+  const outputs = [child.stdout, child.stderr].filter((output) => output !== null);
+  const signal = AbortSignal.timeout(DRAIN_MS);
+  try {
+    await Promise.all(outputs.map((output) => finished(output, { signal })));
+  } catch {
+    signalGroup(pid, "SIGKILL");
+  }
+  for (const output of outputs) output.destroy();
 }

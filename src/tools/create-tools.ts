@@ -7,7 +7,7 @@
 import { realpathSync } from "node:fs";
 import { join } from "node:path";
 import { HoldfastError } from "../protocol/errors.ts";
-import { Approvals, type Ask } from "./approvals.ts";
+import { approvalsBy, type Ask } from "./approvals.ts";
 import { ClosedDirectories, isClosed } from "./closed.ts";
 import { TOOLS_DEFAULTS, type ToolsConfig } from "./config.ts";
 import { type FunctionTool, functionTools } from "./declared-tools.ts";
@@ -17,7 +17,7 @@ import { Jail } from "./jail.ts";
 import { startMcpServers } from "./mcp-servers.ts";
 import { ProcessRecords } from "./process-records.ts";
 import { findProgram, findSandbox, runsAsRoot, type Sandbox } from "./sandbox.ts";
-import { MachineTools, type Subagents, type ToolSet } from "./tool-set.ts";
+import { type Subagents, toolSet, type ToolSet } from "./tool-set.ts";
 
 export interface ToolsOptions {
   /** The only directory that file tools reach (E6). */
@@ -56,24 +56,20 @@ export async function createTools(options: ToolsOptions): Promise<ToolSet> {
     const hasFiles = process.platform !== "win32";
     if (!hasFiles) notices.push("file tools and the shell are off: they are not safe on Windows; use WSL");
     if (hasFiles && runsAsRoot()) notices.push(AS_ROOT);
-    const place = { workspace: jail.root.path, closed };
+    const { path: workspace } = jail.root;
     const sandbox: Sandbox =
-      hasFiles && config.shell.enabled ? findSandbox(config.shell, place, env) : UNUSED;
+      hasFiles && config.shell.enabled ? findSandbox(config.shell, { workspace, closed }, env) : UNUSED;
     if (sandbox.notice !== undefined) notices.push(sandbox.notice);
     const records = new ProcessRecords(options.stateDirectory);
     const taken = new Set(functions.map(({ definition }) => definition.name));
-    const mcp = await startMcpServers(config.mcp, jail.root.path, taken);
-    return new MachineTools({
-      workspace: jail.root.path,
-      approvals: new Approvals(
-        config,
-        { workspace: jail.root.path, jail: hasFiles ? jail : undefined },
-        options.ask,
-      ),
+    const mcp = await startMcpServers(config.mcp, workspace, taken);
+    return toolSet({
+      workspace,
+      approvals: approvalsBy(config, { workspace, jail: hasFiles ? jail : undefined }, options.ask),
       files: hasFiles
         ? {
             shell: { jail, config: config.shell, sandbox, records, env },
-            grep: { ripgrep: findProgram("rg", jail.root.path, env) },
+            ripgrep: findProgram("rg", workspace, env),
           }
         : undefined,
       declared: [...functions, ...mcp.tools],

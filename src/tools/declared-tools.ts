@@ -3,12 +3,17 @@
  *
  * To the server both are `mcp` execs, told apart by their names, which are unique and fit every provider.
  */
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
+import { addAbortListener } from "node:events";
 import type { ToolRun } from "../client/tools.ts";
-import type { MessageInitShape } from "@bufbuild/protobuf";
-import { create } from "@bufbuild/protobuf";
-import type { McpArgs, McpSuccessSchema } from "../protocol/messages.ts";
-import { type ToolDefinition, ToolDefinitionSchema } from "../protocol/messages.ts";
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { messageOf } from "../protocol/errors.ts";
+import {
+  type McpArgs,
+  type McpSuccessSchema,
+  type ToolDefinition,
+  ToolDefinitionSchema,
+} from "../protocol/messages.ts";
 import type { Policy } from "./config.ts";
 import { fault } from "./faults.ts";
 import { bytesOf, contentOf } from "./results.ts";
@@ -73,20 +78,15 @@ async function callFunction(tool: FunctionTool, args: unknown, run: ToolRun): Pr
 }
 
 async function orStopped<Result>(running: Promise<Result>, signal: AbortSignal): Promise<Result> {
+  const stopped = Promise.withResolvers<never>();
   let timer: NodeJS.Timeout | undefined;
-  let listener: (() => void) | undefined;
-  const stopped = new Promise<never>((_, reject) => {
-    listener = () => {
-      timer = setTimeout(() => reject(fault("ABORT_ERR", "stopped")), STOP_MS);
-    };
-    signal.addEventListener("abort", listener, { once: true });
-    if (signal.aborted) listener();
+  using _stopping = addAbortListener(signal, () => {
+    timer = setTimeout(() => stopped.reject(fault("ABORT_ERR", "stopped")), STOP_MS);
   });
   try {
-    return await Promise.race([running, stopped]);
+    return await Promise.race([running, stopped.promise]);
   } finally {
     clearTimeout(timer);
-    if (listener !== undefined) signal.removeEventListener("abort", listener);
   }
 }
 
@@ -98,14 +98,10 @@ export async function argumentsOf({ argsJson }: McpArgs, run: ToolRun): Promise<
   try {
     return JSON.parse(text);
   } catch (cause) {
-    throw fault(
-      "EINVAL",
-      `the arguments are no JSON: ${cause instanceof Error ? cause.message : String(cause)}`,
-    );
+    throw fault("EINVAL", `the arguments are no JSON: ${messageOf(cause)}`);
   }
 }
 
-const NAME_CHARS_MAX = 64;
 /** So much of a name stays when a hash is put behind it. */
 const KEPT_CHARS = 55;
 /** A server with such a name is told from its tool by the first two underscores, whatever the tool is called. */
@@ -133,11 +129,7 @@ function hashedBeginning(whole: string): string {
  */
 export function declaredName(server: string, tool: string, taken: ReadonlySet<string>): string {
   const whole = `${server}__${tool}`;
-  const isPlain = PLAIN_SERVER.test(server) && NAME.test(whole) && whole.length <= NAME_CHARS_MAX;
+  const isPlain = PLAIN_SERVER.test(server) && NAME.test(whole);
   if (isPlain && !taken.has(whole)) return whole;
-  const hash = createHash("sha256")
-    .update(JSON.stringify([server, tool]))
-    .digest("hex")
-    .slice(0, 8);
-  return `${hashedBeginning(whole)}_${hash}`;
+  return `${hashedBeginning(whole)}_${hash("sha256", JSON.stringify([server, tool])).slice(0, 8)}`;
 }

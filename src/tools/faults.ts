@@ -6,7 +6,7 @@
  * descriptor through which it was reached.
  */
 import { getSystemErrorMessage } from "node:util";
-import { HoldfastError } from "../protocol/errors.ts";
+import { HoldfastError, messageOf } from "../protocol/errors.ts";
 
 export interface FaultDetails {
   readonly path?: string;
@@ -33,7 +33,7 @@ const DENIED: ReadonlySet<string> = new Set(["EACCES", "EPERM", "EROFS", "ELOOP"
 /** `path` is what was asked for; errors of the system know only how we got there. */
 export function failureOf(cause: unknown, path: string): Failure {
   const code = codeOf(cause);
-  const message = messageOf(cause, path);
+  const message = wordsOf(cause, path);
   if (code === "ABORT_ERR") return { case: "aborted", value: { detail: "stopped before it was done" } };
   if (code === "ETIMEDOUT") return { case: "timeout", value: { timeoutMs: numberOf(cause, "timeoutMs") } };
   // Whoever was asked went away before it answered: it may have done it (C1).
@@ -50,11 +50,11 @@ export function codeOf(cause: unknown): string {
   return "code" in cause && typeof cause.code === "string" ? cause.code : "";
 }
 
-function messageOf(cause: unknown, path: string): string {
+function wordsOf(cause: unknown, path: string): string {
   const errno = numberOf(cause, "errno");
   // libuv's numbers are negative; only errors of the system have one.
   if (errno < 0) return `${path === "" ? "." : path}: ${getSystemErrorMessage(errno) ?? codeOf(cause)}`;
-  return cause instanceof Error ? cause.message : String(cause);
+  return messageOf(cause);
 }
 
 function numberOf(cause: unknown, field: "errno" | "timeoutMs"): number {

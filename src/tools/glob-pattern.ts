@@ -12,31 +12,27 @@ export interface GlobRules {
   readonly braces: boolean;
 }
 
-type Token =
-  | { readonly kind: "star" | "any" }
-  | { readonly kind: "char"; readonly char: string }
-  | {
-      readonly kind: "class";
-      readonly negated: boolean;
-      readonly ranges: readonly (readonly [string, string])[];
-    };
-
-type Segment = "**" | readonly Token[];
-
 export type Glob = (path: string) => boolean;
+
+/** Takes any number of items; every other part is a test that one item has to pass. */
+const STAR = Symbol("star");
+type Part = typeof STAR | ((item: string) => boolean);
 
 const ALTERNATIVES_MAX = 1000;
 /** Reading a pattern takes the square of its length at worst. */
 export const GLOB_CHARS_MAX = 1000;
 
 /** Matches whole paths that use "/" and do not begin with it. */
-export function compileGlob(pattern: string, rules: GlobRules): Glob {
+export function compileGlob(pattern: string, { hidden, braces }: GlobRules): Glob {
   checkLength(pattern);
-  const written = rules.braces ? expandBraces(pattern) : [pattern];
-  const alternatives = written.map((text) => splitSegments(text).map(parseSegment));
+  const alternatives = (braces ? expandBraces(pattern) : [pattern]).map((text) =>
+    splitSegments(text).map((name) => segmentOf(name, hidden)),
+  );
+  const starTakes = (name: string): boolean => hidden || !name.startsWith(".");
   return (path) => {
     const names = path.split("/");
-    return alternatives.some((segments) => matchSegments(segments, names, rules.hidden));
+    // As git has it: `a/**` is everything in a, not a itself.
+    return alternatives.some((segments) => matches(segments, names, starTakes, true));
   };
 }
 
@@ -56,13 +52,9 @@ function expandBraces(pattern: string): readonly string[] {
   const done: string[] = [];
   const waiting = [pattern];
   for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
-    const brace = findBrace(next);
-    if (brace === undefined) done.push(next);
-    else {
-      const { begin, end, parts } = brace;
-      const [head, tail] = [next.slice(0, begin), next.slice(end + 1)];
-      waiting.push(...parts.toReversed().map((part) => `${head}${part}${tail}`));
-    }
+    const written = expandFirst(next);
+    if (written === undefined) done.push(next);
+    else waiting.push(...written.toReversed());
     if (done.length + waiting.length > ALTERNATIVES_MAX) {
       throw fault(
         "EINVAL",
@@ -73,14 +65,14 @@ function expandBraces(pattern: string): readonly string[] {
   return done;
 }
 
-function findBrace(text: string): { begin: number; end: number; parts: string[] } | undefined {
-  for (let begin = 0; begin < text.length; begin++) {
-    if (text[begin] === "\\") begin++;
-    else if (text[begin] === "[") begin = classEnd(text, begin) ?? begin;
-    else if (text[begin] === "{") {
-      const found = readBrace(text, begin);
-      if (found !== undefined) return { begin, ...found };
-    }
+/** Undefined when there is no brace. */
+function expandFirst(text: string): readonly string[] | undefined {
+  // What is escaped, or in a class, is no brace.
+  for (const { 0: token, index } of text.matchAll(/\\.|\[(?:[!^].|[^!^])[^\]]*\]|\{/gsu)) {
+    const brace = token === "{" ? readBrace(text, index) : undefined;
+    if (brace === undefined) continue;
+    const [head, tail] = [text.slice(0, index), text.slice(brace.end + 1)];
+    return brace.parts.map((part) => `${head}${part}${tail}`);
   }
   return undefined;
 }
@@ -107,110 +99,44 @@ function splitSegments(pattern: string): readonly string[] {
   return pattern.split("/").filter((name, at, all) => name !== "" || all.length === 1);
 }
 
-function parseSegment(text: string): Segment {
-  if (text === "**") return "**";
-  const tokens: Token[] = [];
-  for (let at = 0; at < text.length; at++) {
-    const char = String.fromCodePoint(text.codePointAt(at) ?? 0);
-    const end = char === "[" ? classEnd(text, at) : undefined;
-    if (end !== undefined) {
-      tokens.push(parseClass(text.slice(at + 1, end)));
-      at = end;
-    } else if (char === "*") {
-      if (tokens.at(-1)?.kind !== "star") tokens.push({ kind: "star" });
-    } else if (char === "?") tokens.push({ kind: "any" });
-    else if (char === "\\" && at + 1 < text.length) {
-      const escaped = String.fromCodePoint(text.codePointAt(at + 1) ?? 0);
-      tokens.push({ kind: "char", char: escaped });
-      at += escaped.length;
-    } else {
-      tokens.push({ kind: "char", char });
-      at += char.length - 1;
-    }
-  }
-  return tokens;
+/** A `]` directly after the beginning of a class is one of its characters. */
+const PARTS = /\\(?<escaped>.)|\[(?<inClass>(?:[!^].|[^!^])[^\]]*)\]|(?<stars>\*+)|(?<any>\?)|(?<plain>.)/gsu;
+
+function segmentOf(text: string, hidden: boolean): Part {
+  if (text === "**") return STAR;
+  const parts = Array.from(text.matchAll(PARTS), ({ groups = {} }): Part => {
+    const { escaped, inClass, stars, any, plain } = groups;
+    if (stars !== undefined) return STAR;
+    if (any !== undefined) return () => true;
+    return inClass === undefined ? (char) => char === (escaped ?? plain) : classOf(inClass);
+  });
+  const takesDot = hidden || /^\\?\./.test(text);
+  return (name) => (takesDot || !name.startsWith(".")) && matches(parts, Array.from(name), () => true, false);
 }
 
-/** Where the class that begins here ends; a `]` directly after the beginning is one of its characters. */
-function classEnd(text: string, begin: number): number | undefined {
-  const negation = text[begin + 1] === "!" || text[begin + 1] === "^" ? 1 : 0;
-  const end = text.indexOf("]", begin + negation + 2);
-  return end === -1 ? undefined : end;
+function classOf(text: string): (char: string) => boolean {
+  const negated = /^[!^]/.test(text);
+  const ranges = [...text.slice(negated ? 1 : 0).matchAll(/(?:\\(?=.))?(.)(?:-(.))?/gsu)];
+  return (char) => ranges.some(([, from = "", to = from]) => from <= char && char <= to) !== negated;
 }
 
-function parseClass(body: string): Token {
-  const negated = body.startsWith("!") || body.startsWith("^");
-  const chars = Array.from(negated ? body.slice(1) : body);
-  const ranges: [string, string][] = [];
-  for (let at = 0; at < chars.length; at++) {
-    if (chars[at] === "\\" && at + 1 < chars.length) at++;
-    const from = chars[at] ?? "";
-    const to = chars[at + 1] === "-" ? chars[at + 2] : undefined;
-    ranges.push([from, to ?? from]);
-    if (to !== undefined) at += 2;
-  }
-  return { kind: "class", negated, ranges };
-}
-
-function matchSegments(segments: readonly Segment[], names: readonly string[], hidden: boolean): boolean {
-  return matchWithStar(
-    segments,
-    names,
-    (segment) => segment === "**",
-    (segment, name) => segment !== "**" && matchName(segment, name, hidden),
-    (name) => hidden || !name.startsWith("."),
-    // As git has it: `a/**` is everything in a, not a itself.
-    true,
-  );
-}
-
-function matchName(tokens: readonly Token[], name: string, hidden: boolean): boolean {
-  const first = tokens[0];
-  if (!hidden && name.startsWith(".") && !(first?.kind === "char" && first.char === ".")) return false;
-  return matchWithStar(
-    tokens,
-    Array.from(name),
-    (token) => token.kind === "star",
-    matchChar,
-    () => true,
-    false,
-  );
-}
-
-function matchChar(token: Token, char: string): boolean {
-  switch (token.kind) {
-    case "any":
-      return true;
-    case "char":
-      return token.char === char;
-    case "class":
-      return token.ranges.some(([from, to]) => from <= char && char <= to) !== token.negated;
-    case "star":
-      return false;
-  }
-}
-
-/** Both levels are the same game: a star takes any number of items, everything else takes one that fits. */
-function matchWithStar<Pattern, Item>(
-  pattern: readonly Pattern[],
-  items: readonly Item[],
-  isStar: (pattern: Pattern) => boolean,
-  fits: (pattern: Pattern, item: Item) => boolean,
-  starTakes: (item: Item) => boolean,
+/** Paths and names are the same game. */
+function matches(
+  parts: readonly Part[],
+  items: readonly string[],
+  starTakes: (item: string) => boolean,
   lastStarTakesSome: boolean,
 ): boolean {
   let p = 0;
   let i = 0;
   let star: { p: number; i: number } | undefined;
-  while (i < items.length) {
-    const item = items[i];
-    const part = pattern[p];
-    if (item === undefined) return false;
-    if (part !== undefined && isStar(part)) {
-      if (p === pattern.length - 1) return items.slice(i).every(starTakes);
+  for (let item = items[i]; item !== undefined; item = items[i]) {
+    const part = parts[p];
+    if (part === STAR) {
+      if (p === parts.length - 1) return items.slice(i).every(starTakes);
       star = { p, i };
       p++;
-    } else if (part !== undefined && fits(part, item)) {
+    } else if (part?.(item) === true) {
       p++;
       i++;
     } else {
@@ -222,6 +148,6 @@ function matchWithStar<Pattern, Item>(
       i = star.i;
     }
   }
-  const rest = pattern.slice(p);
-  return rest.every(isStar) && !(lastStarTakesSome && rest.length > 0 && pattern.length > 1);
+  const rest = parts.slice(p);
+  return rest.every((part) => part === STAR) && !(lastStarTakesSome && rest.length > 0 && parts.length > 1);
 }

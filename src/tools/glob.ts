@@ -18,25 +18,21 @@ export async function glob(args: GlobArgs, jail: Jail, run: ToolRun): Promise<Re
   const max = args.resultsMax === 0 ? RESULTS_DEFAULT : Math.min(args.resultsMax, RESULTS_MAX);
   const pattern = relativeOf(args, jail);
   const matches = compileGlob(pattern, { hidden: false, braces: true });
-  const place = jail.locate(args.path);
-  try {
-    if (place.held === undefined) throw fault("ENOENT", `there is no ${args.path}`);
-    const pace = new Pace(run.signal);
-    const paths: string[] = [];
-    let truncated = false;
-    const prefix = place.path === "" ? 0 : place.path.length + 1;
-    for (const file of filesBelow(jail, place, { hidden: asksForHidden(pattern) })) {
-      await pace.next();
-      if (file === undefined || !matches(file.path.slice(prefix))) continue;
-      truncated = paths.length === max;
-      if (truncated) break;
-      paths.push(file.path);
-    }
-    const value = { paths: paths.toSorted(), truncated };
-    return { case: "globResult", value: { result: { case: "success", value } } };
-  } finally {
-    place.close();
+  using place = jail.locate(args.path);
+  if (place.held === undefined) throw fault("ENOENT", `there is no ${args.path}`);
+  const pace = new Pace(run.signal);
+  const paths: string[] = [];
+  let truncated = false;
+  const prefix = place.path === "" ? 0 : place.path.length + 1;
+  for (const file of filesBelow(jail, place, { hidden: asksForHidden(pattern) })) {
+    await pace.next();
+    if (file === undefined || !matches(file.path.slice(prefix))) continue;
+    truncated = paths.length === max;
+    if (truncated) break;
+    paths.push(file.path);
   }
+  const value = { paths: paths.toSorted(), truncated };
+  return { case: "globResult", value: { result: { case: "success", value } } };
 }
 
 /** Models also write `./src/*` and whole paths; as they stand these would find nothing. */

@@ -4,6 +4,7 @@
  * Patterns are written for ripgrep. The two languages agree on nearly everything; what is spelled differently is
  * translated: flags at the beginning, `(?P<name>`, `\A` and `\z`, `\h`, POSIX classes, escaped punctuation.
  */
+import { messageOf } from "../protocol/errors.ts";
 import { fault } from "./faults.ts";
 
 const POSIX: Readonly<Record<string, string>> = {
@@ -48,42 +49,29 @@ function withoutUnicode(body: string, flags: string): RegExp {
   try {
     return new RegExp(body, flags);
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause);
-    throw fault("EINVAL", `the pattern is no regular expression: ${why}`);
+    throw fault("EINVAL", `the pattern is no regular expression: ${messageOf(cause)}`);
   }
 }
 
 function translate(pattern: string): string {
   return pattern.replace(
-    /\\(?<escaped>[\s\S])|\[:(?<negated>\^?)(?<posix>[a-z]+):\]|\(\?P</g,
-    (whole, ...rest: unknown[]) => {
-      const groups = groupsOf(rest.at(-1));
-      if (groups.escaped !== undefined) return translateEscape(groups.escaped);
-      if (groups.posix === undefined) return "(?<";
-      const chars = POSIX[groups.posix];
-      return chars === undefined || groups.negated === "^" ? whole : chars;
+    /\\([\s\S])|\[:([a-z]+):\]|\(\?P</g,
+    (whole, escaped: string | undefined, posix: string | undefined) => {
+      if (escaped !== undefined) return translateEscape(escaped);
+      return posix === undefined ? "(?<" : (POSIX[posix] ?? whole);
     },
   );
 }
 
-function groupsOf(value: unknown): { escaped?: string; negated?: string; posix?: string } {
-  return typeof value === "object" && value !== null ? { ...value } : {};
-}
+const ESCAPES: Readonly<Record<string, string>> = {
+  A: "(?<![\\s\\S])",
+  z: "(?![\\s\\S])",
+  h: "[\\t ]",
+  "<": "\\b(?=\\w)",
+  ">": "\\b(?<=\\w)",
+};
 
+/** Escaped punctuation that u does not know (a quote, a slash, a hash) is itself. */
 function translateEscape(char: string): string {
-  switch (char) {
-    case "A":
-      return "(?<![\\s\\S])";
-    case "z":
-      return "(?![\\s\\S])";
-    case "h":
-      return "[\\t ]";
-    case "<":
-      return "\\b(?=\\w)";
-    case ">":
-      return "\\b(?<=\\w)";
-    default:
-      // Escaped punctuation that u does not know: a quote, a slash, a hash.
-      return /[^\w\s^$\\.*+?()[\]{}|/-]/.test(char) ? char : `\\${char}`;
-  }
+  return ESCAPES[char] ?? (/[^\w\s^$\\.*+?()[\]{}|/-]/.test(char) ? char : `\\${char}`);
 }

@@ -32,42 +32,24 @@ function withinLines(lines: readonly string[], pattern: RegExp): readonly number
 }
 
 function acrossLines(text: string, lines: readonly string[], pattern: RegExp): readonly number[] {
-  const starts = startsOf(lines);
   const found: number[] = [];
+  // What lies behind the last line break is a line of its own here.
+  let [line, start] = [0, 0];
+  const lineAt = (position: number): number => {
+    for (let text = lines[line]; text !== undefined && start + text.length < position; text = lines[++line])
+      start += text.length + 1;
+    return line;
+  };
   pattern.lastIndex = 0;
   for (let match = pattern.exec(text); match !== null; match = pattern.exec(text)) {
     const end = match.index + match[0].length;
-    const first = lineAt(starts, match.index);
+    const first = lineAt(match.index);
     // A match that ends with a line break does not touch the line after it.
-    const last = lineAt(starts, Math.max(match.index, end - 1));
-    for (let line = Math.max(first, (found.at(-1) ?? -1) + 1); line <= last; line++) found.push(line);
+    const last = lineAt(Math.max(match.index, end - 1));
+    for (let at = Math.max(first, (found.at(-1) ?? -1) + 1); at <= last; at++) found.push(at);
     if (match[0] === "") pattern.lastIndex++;
   }
-  return found.filter((line) => line < lines.length);
-}
-
-function startsOf(lines: readonly string[]): readonly number[] {
-  const starts: number[] = [];
-  let at = 0;
-  for (const line of lines) {
-    starts.push(at);
-    at += line.length + 1;
-  }
-  // What lies behind the last line break.
-  starts.push(at);
-  return starts;
-}
-
-/** The last line that begins at or before the position. */
-function lineAt(starts: readonly number[], position: number): number {
-  let low = 0;
-  let high = starts.length - 1;
-  while (low < high) {
-    const middle = Math.ceil((low + high) / 2);
-    if ((starts[middle] ?? 0) <= position) low = middle;
-    else high = middle - 1;
-  }
-  return low;
+  return found.filter((at) => at < lines.length);
 }
 
 function withContext(lines: readonly string[], matching: readonly number[], search: Search): FoundLine[] {

@@ -1,7 +1,9 @@
 /**
  * The event loop's end of a search without ripgrep: starts the thread, waits, ends it when it takes too long.
  */
+import { addAbortListener } from "node:events";
 import { Worker } from "node:worker_threads";
+import { extname, join } from "node:path";
 import { fault } from "./faults.ts";
 import type { FileSearch, Findings } from "./grep-collector.ts";
 import type { Jail, JailOptions } from "./jail.ts";
@@ -18,9 +20,7 @@ export type ThreadAnswer =
   | { readonly kind: "failed"; readonly code: string; readonly message: string };
 
 /** The source runs as it is, and so does the build: the thread's file has the ending that this one has. */
-function threadFile(): URL {
-  return new URL(import.meta.url.endsWith(".ts") ? "./grep-worker.ts" : "./grep-worker.js", import.meta.url);
-}
+const THREAD_FILE = join(import.meta.dirname, `grep-worker${extname(import.meta.filename)}`);
 
 export async function searchInThread(
   what: FileSearch,
@@ -30,25 +30,19 @@ export async function searchInThread(
 ): Promise<Findings> {
   const { fd, path } = jail.root;
   const order: ThreadOrder = { ...what, root: { fd, path }, jail: jail.options };
-  const worker = new Worker(threadFile(), { name: "holdfast grep" });
-  let timer: NodeJS.Timeout | undefined;
-  let stop: (() => void) | undefined;
+  const worker = new Worker(THREAD_FILE, { name: "holdfast grep" });
+  const { promise, resolve, reject } = Promise.withResolvers<ThreadAnswer>();
+  worker.once("message", resolve).once("error", reject);
+  worker.once("exit", () => reject(fault("EIO", "the search ended without a result")));
+  const timer = setTimeout(() => reject(tookTooLong()), timeoutMs);
+  using _stopping = addAbortListener(signal, () => reject(fault("ABORT_ERR", "stopped")));
   try {
-    const answer = await new Promise<ThreadAnswer>((resolve, reject) => {
-      worker.once("message", resolve);
-      worker.once("error", reject);
-      worker.once("exit", () => reject(fault("EIO", "the search ended without a result")));
-      timer = setTimeout(() => reject(tookTooLong()), timeoutMs);
-      stop = () => reject(fault("ABORT_ERR", "stopped"));
-      signal.addEventListener("abort", stop, { once: true });
-      if (signal.aborted) stop();
-      worker.postMessage(order, []);
-    });
+    worker.postMessage(order, []);
+    const answer = await promise;
     if (answer.kind === "failed") throw fault(answer.code, answer.message);
     return answer.findings;
   } finally {
     clearTimeout(timer);
-    if (stop !== undefined) signal.removeEventListener("abort", stop);
     // Also closes the descriptors that the thread has open.
     await worker.terminate();
   }

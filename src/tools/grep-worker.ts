@@ -7,13 +7,13 @@
 import { parentPort } from "node:worker_threads";
 import { codeOf, failureOf } from "./faults.ts";
 import type { ThreadAnswer, ThreadOrder } from "./grep-thread.ts";
-import { adoptDirectory } from "./held.ts";
+import { heldBy } from "./held.ts";
 import { Jail } from "./jail.ts";
 import { searchFiles } from "./own-search.ts";
 
 function answer(order: ThreadOrder): ThreadAnswer {
   try {
-    const jail = new Jail(adoptDirectory(order.root.fd, order.root.path), () => order.jail);
+    const jail = new Jail(heldBy(order.root.fd, order.root.path), () => order.jail);
     return { kind: "found", findings: searchFiles(order, jail) };
   } catch (cause) {
     const { value } = failureOf(cause, order.path);

@@ -7,7 +7,7 @@
 import type { ToolRun } from "../client/tools.ts";
 import { type GrepArgs, GrepOutput } from "../protocol/messages.ts";
 import { fault } from "./faults.ts";
-import type { Findings, Search } from "./grep-collector.ts";
+import type { Search } from "./grep-collector.ts";
 import { searchInThread } from "./grep-thread.ts";
 import type { Jail } from "./jail.ts";
 import type { ResultMessage } from "./results.ts";
@@ -18,38 +18,23 @@ const FILES_DEFAULT = 1000;
 const RESULTS_MAX = 5000;
 const CONTEXT_MAX = 100;
 
-export interface GrepEngine {
-  /** The program; undefined = our own search. */
-  readonly ripgrep: string | undefined;
-}
-
+/** `ripgrep` is the program; without one we search ourselves. */
 export async function grep(
   args: GrepArgs,
-  engine: GrepEngine,
+  ripgrep: string | undefined,
   jail: Jail,
   run: ToolRun,
 ): Promise<ResultMessage> {
   if (args.pattern === "") throw fault("EINVAL", "the pattern is empty");
-  const search = searchOf(args);
   // A place that is not there is told the same way by both.
-  const place = jail.locate(args.path);
-  const isThere = place.held !== undefined;
-  place.close();
-  if (!isThere) throw fault("ENOENT", `there is no ${args.path}`);
-  const findings = await carryOut(search, args, engine, jail, run.signal);
-  return { case: "grepResult", value: { result: { case: "success", value: findings } } };
-}
-
-function carryOut(
-  search: Search,
-  { path, glob }: GrepArgs,
-  { ripgrep }: GrepEngine,
-  jail: Jail,
-  signal: AbortSignal,
-): Promise<Findings> {
-  return ripgrep === undefined
-    ? searchInThread({ search, path, glob }, jail, signal)
-    : searchWithRipgrep(ripgrep, { search, path, glob }, jail, signal);
+  using place = jail.locate(args.path);
+  if (place.held === undefined) throw fault("ENOENT", `there is no ${args.path}`);
+  const { path, glob } = args;
+  const what = { search: searchOf(args), path, glob };
+  const value = await (ripgrep === undefined
+    ? searchInThread(what, jail, run.signal)
+    : searchWithRipgrep(ripgrep, what, jail, run.signal));
+  return { case: "grepResult", value: { result: { case: "success", value } } };
 }
 
 export function searchOf(args: GrepArgs): Search {

@@ -14,6 +14,7 @@ import {
   fstatSync,
   openSync,
   readdirSync,
+  readFileSync,
   readlinkSync,
   type Dirent,
   type Stats,
@@ -29,7 +30,8 @@ const O_NOFOLLOW_ANY = 0x20000000;
 /** Linux: take hold, do not open. macOS: open for reading, without waiting for the other end of a fifo. */
 const HOLD = IS_LINUX ? O_PATH | constants.O_NOFOLLOW : constants.O_NONBLOCK | O_NOFOLLOW_ANY;
 
-export interface Held {
+/** Let go at its end, or by `letGo`. */
+export interface Held extends Disposable {
   readonly fd: number;
   /** Absolute, free of symlinks when it was walked. For people, and for macOS. */
   readonly path: string;
@@ -42,13 +44,12 @@ export type Entry =
   | { readonly kind: "missing" };
 
 export function holdDirectory(path: string): Held {
-  const fd = openSync(path, (IS_LINUX ? O_PATH : 0) | constants.O_DIRECTORY);
-  return { fd, path, stats: fstatSync(fd) };
+  return heldBy(openSync(path, (IS_LINUX ? O_PATH : 0) | constants.O_DIRECTORY), path);
 }
 
-/** For a thread: the same descriptor, seen from there. */
-export function adoptDirectory(fd: number, path: string): Held {
-  return { fd, path, stats: fstatSync(fd) };
+/** Also for a thread: the same descriptor, seen from there. */
+export function heldBy(fd: number, path: string): Held {
+  return { fd, path, stats: fstatSync(fd), [Symbol.dispose]: () => closeSync(fd) };
 }
 
 /** How often a name may change between a symlink and something else under our eyes. */
@@ -66,10 +67,9 @@ export function holdEntry(dir: Held, name: string): Entry {
 function lookAt(dir: Held, name: string): Entry | undefined {
   const path = entryPath(dir, name);
   try {
-    const fd = openSync(path, HOLD);
-    const stats = fstatSync(fd);
-    if (!stats.isSymbolicLink()) return { kind: "held", held: { fd, path: `${dir.path}/${name}`, stats } };
-    closeSync(fd);
+    const held = heldBy(openSync(path, HOLD), `${dir.path}/${name}`);
+    if (!held.stats.isSymbolicLink()) return { kind: "held", held };
+    letGo(held);
   } catch (cause) {
     if (codeOf(cause) === "ENOENT") return { kind: "missing" };
     if (IS_LINUX || codeOf(cause) !== "ELOOP") throw cause;
@@ -106,6 +106,15 @@ export function openHeldFileSync(held: Held, asked: string): number {
   return openSync(selfPath(held), READ);
 }
 
+export function readHeldFile(held: Held, asked: string): Buffer {
+  const fd = openHeldFileSync(held, asked);
+  try {
+    return readFileSync(fd);
+  } finally {
+    closeSync(fd);
+  }
+}
+
 export function checkPlainFile(stats: Stats, asked: string): void {
   if (stats.isDirectory()) throw fault("EISDIR", `${asked} is a directory`);
   if (!stats.isFile()) throw fault("EINVAL", `${asked} is no plain file but a device, fifo or socket`);
@@ -113,12 +122,8 @@ export function checkPlainFile(stats: Stats, asked: string): void {
 
 /** After a change of its names. What is held by O_PATH cannot be synced, so it is opened. */
 export async function syncDirectory(held: Held): Promise<void> {
-  const handle = await open(selfPath(held), constants.O_RDONLY | constants.O_DIRECTORY);
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
+  await using handle = await open(selfPath(held), constants.O_RDONLY | constants.O_DIRECTORY);
+  await handle.sync();
 }
 
 /** Sorted by name as bytes, so that every walk has the same order. */
@@ -130,5 +135,5 @@ export function entriesOf(dir: Held): Dirent[] {
 }
 
 export function letGo(held: Held): void {
-  closeSync(held.fd);
+  held[Symbol.dispose]();
 }

@@ -2,10 +2,9 @@
  * `.gitignore` files, as git reads them: the last rule that matches decides, a deeper file comes later, and what lies
  * in an ignored directory cannot be brought back, because nobody looks there.
  */
-import { readFileSync, closeSync } from "node:fs";
 import { codeOf } from "./faults.ts";
 import { compileGlob, type Glob, GLOB_CHARS_MAX } from "./glob-pattern.ts";
-import { type Held, holdEntry, letGo, openHeldFileSync } from "./held.ts";
+import { type Held, holdEntry, readHeldFile } from "./held.ts";
 
 interface Rule {
   readonly matches: Glob;
@@ -51,24 +50,16 @@ export class IgnoreRules {
 
 /** A symlink is not followed, as git does not. */
 function readIgnoreFile(dir: Held): string | undefined {
-  let held: Held | undefined;
   try {
     const entry = holdEntry(dir, ".gitignore");
     if (entry.kind !== "held") return undefined;
-    held = entry.held;
+    using held = entry.held;
     if (!held.stats.isFile() || held.stats.size > FILE_BYTES_MAX) return undefined;
-    const fd = openHeldFileSync(held, ".gitignore");
-    try {
-      return readFileSync(fd, "utf8");
-    } finally {
-      closeSync(fd);
-    }
+    return readHeldFile(held, ".gitignore").toString("utf8");
   } catch (cause) {
     // Rules that may not be read are no rules.
     if (codeOf(cause) === "EACCES") return undefined;
     throw cause;
-  } finally {
-    if (held !== undefined) letGo(held);
   }
 }
 

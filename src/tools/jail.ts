@@ -25,19 +25,20 @@ export interface JailOptions {
   readonly closed: ClosedNow;
 }
 
-/** Where a path leads. Everything in it is held open until `close`. */
-export interface Place {
+/** Where a path leads. Everything in it is held open until it is disposed of. */
+export interface Place extends Disposable {
   /** Relative to the workspace, without symlinks; "" is the workspace. */
   readonly path: string;
-  /** From the workspace to the directory that the last name is in. Never empty. */
+  /** From the workspace to `directory`. */
   readonly directories: readonly Held[];
+  /** The one that the last name is in. */
+  readonly directory: Held;
   /** The last name; "" for the workspace. */
   readonly name: string;
   /** Undefined when there is nothing of this name, or a symlink that was not to be followed. */
   readonly held: Held | undefined;
   /** Only with `keepLastLink`. */
   readonly isLink: boolean;
-  close(): void;
 }
 
 export interface LocateOptions {
@@ -76,42 +77,13 @@ export class Jail {
     if (Buffer.byteLength(path) > PATH_BYTES_MAX) {
       throw fault("ENAMETOOLONG", `a path has at most ${PATH_BYTES_MAX} bytes`);
     }
-    const { closed, aliases } = this.#options();
-    const walk = new Walk(this.root, closed, path);
+    const walk = new Walk(this.root, { ...this.options, ...options }, path);
     try {
-      let names = this.#namesOf(path, path, aliases);
-      for (;;) {
-        const [name, ...rest] = names;
-        if (name === undefined) return walk.end();
-        const target = walk.step(name, rest, options);
-        names = target === undefined ? rest : [...this.#follow(walk, target, path, aliases), ...rest];
-      }
+      return walk.to(path);
     } catch (cause) {
       walk.letAllGo();
       throw cause;
     }
-  }
-
-  #follow(walk: Walk, target: string, asked: string, aliases: readonly string[]): readonly string[] {
-    const names = this.#namesOf(target, asked, aliases);
-    if (target.startsWith("/")) walk.backToRoot();
-    return names;
-  }
-
-  #namesOf(path: string, asked: string, aliases: readonly string[]): readonly string[] {
-    if (path.includes("\0")) throw fault("EINVAL", "a path has no NUL character");
-    return this.#withinRoot(path, asked, aliases)
-      .split("/")
-      .filter((name) => name !== "" && name !== ".");
-  }
-
-  #withinRoot(path: string, asked: string, aliases: readonly string[]): string {
-    if (!path.startsWith("/")) return path;
-    for (const root of [this.root.path, ...aliases]) {
-      if (path === root) return "";
-      if (path.startsWith(root === "/" ? root : `${root}/`)) return path.slice(root.length);
-    }
-    throw outside(asked);
   }
 }
 
@@ -126,7 +98,7 @@ function belongsToHoldfast(path: string): Error {
 /** One way from the workspace to somewhere: the directories held so far, and what stands at the end. */
 class Walk {
   readonly #root: Held;
-  readonly #closed: ClosedNow;
+  readonly #options: JailOptions & LocateOptions;
   readonly #asked: string;
   /** Without the root, which is not ours to let go. */
   #held: { readonly name: string; readonly held: Held }[] = [];
@@ -134,25 +106,53 @@ class Walk {
   #last: { readonly name: string; readonly isLink: boolean } | undefined;
   #symlinks = 0;
 
-  constructor(root: Held, closed: ClosedNow, asked: string) {
+  constructor(root: Held, options: JailOptions & LocateOptions, asked: string) {
     this.#root = root;
-    this.#closed = closed;
+    this.#options = options;
     this.#asked = asked;
   }
 
+  to(path: string): Place {
+    let names = this.#namesOf(path);
+    for (;;) {
+      const [name, ...rest] = names;
+      if (name === undefined) return this.#end();
+      const target = this.#step(name, rest.length === 0);
+      names = target === undefined ? rest : [...this.#namesOf(target), ...rest];
+      if (target?.startsWith("/") === true) this.letAllGo();
+    }
+  }
+
+  #namesOf(path: string): readonly string[] {
+    if (path.includes("\0")) throw fault("EINVAL", "a path has no NUL character");
+    return this.#withinRoot(path)
+      .split("/")
+      .filter((name) => name !== "" && name !== ".");
+  }
+
+  #withinRoot(path: string): string {
+    if (!path.startsWith("/")) return path;
+    for (const root of [this.#root.path, ...this.#options.aliases]) {
+      if (path === root) return "";
+      if (path.startsWith(root === "/" ? root : `${root}/`)) return path.slice(root.length);
+    }
+    throw outside(this.#asked);
+  }
+
   /** Returns the target when the name is a symlink. */
-  step(name: string, rest: readonly string[], options: LocateOptions): string | undefined {
+  #step(name: string, isLast: boolean): string | undefined {
     if (name === "..") {
       this.#back();
       return undefined;
     }
-    const dir = this.#here;
+    const { closed, makeParents, keepLastLink } = this.#options;
+    const dir = this.#held.at(-1)?.held ?? this.#root;
     if (!dir.stats.isDirectory()) throw fault("ENOTDIR", `${this.#asked}: ${dir.path} is no directory`);
-    const path = [...this.#held.map((one) => one.name), name].join("/");
-    if (isClosed(this.#closed, path, undefined)) throw belongsToHoldfast(path);
+    const path = this.#pathOf(name);
+    if (isClosed(closed, path, undefined)) throw belongsToHoldfast(path);
     let entry = holdEntry(dir, name);
-    if (entry.kind === "missing" && rest.length > 0) {
-      if (options.makeParents !== true) throw fault("ENOENT", `there is no ${this.#asked}`);
+    if (entry.kind === "missing" && !isLast) {
+      if (makeParents !== true) throw fault("ENOENT", `there is no ${this.#asked}`);
       makeDirectory(dir, name);
       entry = holdEntry(dir, name);
     }
@@ -160,24 +160,24 @@ class Walk {
       case "held":
         // First of all: what is refused below is let go with the rest.
         this.#held.push({ name, held: entry.held });
-        if (isClosed(this.#closed, path, entry.held.stats)) throw belongsToHoldfast(path);
+        if (isClosed(closed, path, entry.held.stats)) throw belongsToHoldfast(path);
         return undefined;
       case "link":
-        if (options.keepLastLink === true && rest.length === 0) {
+        if (keepLastLink === true && isLast) {
           this.#last = { name, isLink: true };
           return undefined;
         }
         if (++this.#symlinks > SYMLINKS_MAX) throw fault("ELOOP", `${this.#asked} has too many symlinks`);
         return entry.target;
       case "missing":
-        if (rest.length > 0) throw fault("EAGAIN", `${this.#asked} changes while it is looked at; try again`);
+        if (!isLast) throw fault("EAGAIN", `${this.#asked} changes while it is looked at; try again`);
         this.#last = { name, isLink: false };
         return undefined;
     }
   }
 
-  get #here(): Held {
-    return this.#held.at(-1)?.held ?? this.#root;
+  #pathOf(...last: readonly string[]): string {
+    return [...this.#held.map(({ name }) => name), ...last].join("/");
   }
 
   #back(): void {
@@ -186,26 +186,19 @@ class Walk {
     letGo(last.held);
   }
 
-  backToRoot(): void {
-    this.letAllGo();
+  letAllGo(): void {
+    for (const { held } of this.#held) letGo(held);
     this.#held = [];
   }
 
-  letAllGo(): void {
-    for (const { held } of this.#held) letGo(held);
-  }
-
-  end(): Place {
+  #end(): Place {
+    const path = this.#last === undefined ? this.#pathOf() : this.#pathOf(this.#last.name);
     const chain = [this.#root, ...this.#held.map(({ held }) => held)];
-    const names = this.#held.map(({ name }) => name);
-    const close = () => this.letAllGo();
-    if (this.#last !== undefined) {
-      const { name, isLink } = this.#last;
-      return { path: [...names, name].join("/"), directories: chain, name, held: undefined, isLink, close };
-    }
-    const directories = chain.length === 1 ? chain : chain.slice(0, -1);
-    const name = names.at(-1) ?? "";
-    return { path: names.join("/"), directories, name, held: chain.at(-1), isLink: false, close };
+    const { name, isLink } = this.#last ?? { name: this.#held.at(-1)?.name ?? "", isLink: false };
+    const held = this.#last === undefined ? chain.at(-1) : undefined;
+    const directories = this.#last === undefined && chain.length > 1 ? chain.slice(0, -1) : chain;
+    const directory = directories.at(-1) ?? this.#root;
+    return { path, directories, directory, name, held, isLink, [Symbol.dispose]: () => this.letAllGo() };
   }
 }
 

@@ -22,117 +22,91 @@ export function diffLines(before: string, after: string): readonly DiffLine[] {
   return inHunks(changesOf(before.split("\n"), after.split("\n")));
 }
 
-type Change = DiffLine & { readonly kind: "context" | "added" | "removed" };
-
-function changesOf(before: readonly string[], after: readonly string[]): readonly Change[] {
+function changesOf(before: readonly string[], after: readonly string[]): readonly DiffLine[] {
   const shorter = Math.min(before.length, after.length);
   let begin = 0;
   while (begin < shorter && before[begin] === after[begin]) begin++;
   let end = 0;
   while (end < shorter - begin && before.at(-1 - end) === after.at(-1 - end)) end++;
-  const between = shortestScript(
-    before.slice(begin, before.length - end),
-    after.slice(begin, after.length - end),
-  );
-  const same = (text: string): Change => ({ kind: "context", text });
-  return [
-    ...before.slice(0, begin).map(same),
-    ...between,
-    ...before.slice(before.length - end, before.length).map(same),
-  ];
-}
-
-/** `x` counts lines of the old text, `y` of the new one, and a diagonal is x - y. */
-function shortestScript(before: readonly string[], after: readonly string[]): readonly Change[] {
-  /** For each number of changes: how far each diagonal came with one change less. */
-  const rounds: Map<number, number>[] = [];
-  let reached = new Map([[1, 0]]);
-  for (let changes = 0; changes <= Math.min(CHANGES_MAX, before.length + after.length); changes++) {
-    rounds.push(reached);
-    const next = new Map(reached);
-    for (let diagonal = -changes; diagonal <= changes; diagonal += 2) {
-      let x = startOf(reached, diagonal, changes);
-      while (x < before.length && x - diagonal < after.length && before[x] === after[x - diagonal]) x++;
-      next.set(diagonal, x);
-      if (x >= before.length && x - diagonal >= after.length) return wayBack(rounds, before, after);
-    }
-    reached = next;
-  }
-  return [
-    ...before.map((text): Change => ({ kind: "removed", text })),
-    ...after.map((text): Change => ({ kind: "added", text })),
-  ];
-}
-
-function startOf(reached: ReadonlyMap<number, number>, diagonal: number, changes: number): number {
-  const isAdded = comesByAdding(reached, diagonal, changes);
-  return isAdded ? (reached.get(diagonal + 1) ?? 0) : (reached.get(diagonal - 1) ?? 0) + 1;
-}
-
-function comesByAdding(reached: ReadonlyMap<number, number>, diagonal: number, changes: number): boolean {
-  if (diagonal === -changes) return true;
-  if (diagonal === changes) return false;
-  return (reached.get(diagonal - 1) ?? 0) < (reached.get(diagonal + 1) ?? 0);
-}
-
-function wayBack(
-  rounds: readonly ReadonlyMap<number, number>[],
-  before: readonly string[],
-  after: readonly string[],
-): readonly Change[] {
-  const backwards: Change[] = [];
-  let x = before.length;
-  let y = after.length;
-  for (const [back, reached] of rounds.toReversed().entries()) {
-    const changes = rounds.length - 1 - back;
-    const diagonal = x - y;
-    const isAdded = comesByAdding(reached, diagonal, changes);
-    const start = startOf(reached, diagonal, changes);
-    while (x > Math.max(0, start) && y > 0 && x > 0 && y > start - diagonal) {
-      backwards.push({ kind: "context", text: before[--x] ?? "" });
-      y--;
-    }
-    if (changes === 0) break;
-    if (isAdded) backwards.push({ kind: "added", text: after[--y] ?? "" });
-    else backwards.push({ kind: "removed", text: before[--x] ?? "" });
-  }
-  return backwards.toReversed();
-}
-
-function inHunks(changes: readonly Change[]): readonly DiffLine[] {
+  const [old, young] = [before.slice(begin, before.length - end), after.slice(begin, after.length - end)];
   const lines: DiffLine[] = [];
-  let at = 0;
-  let [oldLine, newLine] = [1, 1];
-  const pass = (until: number, into?: DiffLine[]): void => {
-    for (; at < until; at++) {
-      const change = changes[at];
-      if (change === undefined) return;
-      if (change.kind !== "added") oldLine++;
-      if (change.kind !== "removed") newLine++;
-      into?.push(change);
-    }
+  let passed = 0;
+  const pass = (until: number): void => {
+    for (; passed < until; passed++) lines.push({ kind: "context", text: before[passed] ?? "" });
   };
-  for (let changed = nextChange(changes, 0); changed !== -1; changed = nextChange(changes, at)) {
-    pass(changed - CONTEXT_LINES);
-    const [oldFirst, newFirst] = [oldLine, newLine];
-    const hunk: DiffLine[] = [];
-    let last = changed;
-    // Changes that are near each other share their context.
-    for (let next = changed; next !== -1 && next - last <= 2 * CONTEXT_LINES + 1;) {
-      last = next;
-      next = nextChange(changes, next + 1);
-    }
-    pass(last + 1 + CONTEXT_LINES, hunk);
-    lines.push({
-      kind: "hunk",
-      text: `@@ -${oldFirst},${oldLine - oldFirst} +${newFirst},${newLine - newFirst} @@`,
-    });
-    for (const line of hunk) lines.push(line);
+  for (const { kind, x, y } of shortestScript(old, young) ?? everything(old, young)) {
+    pass(begin + x);
+    lines.push({ kind, text: (kind === "added" ? young[y] : old[x]) ?? "" });
+    if (kind === "removed") passed++;
   }
+  pass(before.length);
   return lines;
 }
 
-function nextChange(changes: readonly Change[], from: number): number {
-  for (let at = from; at < changes.length; at++) if (changes[at]?.kind !== "context") return at;
-  return -1;
+/** One line that is added or removed, and how many lines of the old (`x`) and of the new text (`y`) come before it. */
+interface Edit {
+  readonly kind: "added" | "removed";
+  readonly x: number;
+  readonly y: number;
+  readonly earlier?: Edit | undefined;
+}
+
+/** Undefined when there are too many changes. A diagonal is x - y. */
+function shortestScript(before: readonly string[], after: readonly string[]): readonly Edit[] | undefined {
+  if (before.length + after.length === 0) return [];
+  /** How far each diagonal came with one change less, and by which edits. */
+  let reached = new Map<number, { readonly x: number; readonly last?: Edit }>([[0, { x: 0 }]]);
+  for (let changes = 1; changes <= CHANGES_MAX; changes++) {
+    const next: typeof reached = new Map();
+    for (let diagonal = -changes; diagonal <= changes; diagonal += 2) {
+      const [below, above] = [reached.get(diagonal - 1), reached.get(diagonal + 1)];
+      const isAdded = below === undefined || (above !== undefined && below.x < above.x);
+      const from = isAdded ? above : below;
+      if (from === undefined) continue;
+      const last: Edit = isAdded
+        ? { kind: "added", x: from.x, y: from.x - diagonal - 1, earlier: from.last }
+        : { kind: "removed", x: from.x, y: from.x - diagonal + 1, earlier: from.last };
+      let x = isAdded ? from.x : from.x + 1;
+      while (x < before.length && x - diagonal < after.length && before[x] === after[x - diagonal]) x++;
+      if (x >= before.length && x - diagonal >= after.length) return inOrder(last);
+      next.set(diagonal, { x, last });
+    }
+    reached = next;
+  }
+  return undefined;
+}
+
+function inOrder(last: Edit): readonly Edit[] {
+  const edits: Edit[] = [];
+  for (let edit: Edit | undefined = last; edit !== undefined; edit = edit.earlier) edits.push(edit);
+  return edits.toReversed();
+}
+
+function everything(before: readonly string[], after: readonly string[]): readonly Edit[] {
+  return [
+    ...before.map((_, x): Edit => ({ kind: "removed", x, y: 0 })),
+    ...after.map((_, y): Edit => ({ kind: "added", x: before.length, y })),
+  ];
+}
+
+/** Changes that are near each other share their context. */
+function inHunks(changes: readonly DiffLine[]): readonly DiffLine[] {
+  const isShown = changes.map((_, at) =>
+    changes
+      .slice(Math.max(0, at - CONTEXT_LINES), at + CONTEXT_LINES + 1)
+      .some(({ kind }) => kind !== "context"),
+  );
+  const hunks: (readonly DiffLine[])[] = [];
+  let [oldLine, newLine] = [1, 1];
+  for (let at = 0, end = 0; at < changes.length; at = end) {
+    while (end < changes.length && isShown[end] === isShown[at]) end++;
+    const run = changes.slice(at, end);
+    const oldCount = run.filter(({ kind }) => kind !== "added").length;
+    const newCount = run.filter(({ kind }) => kind !== "removed").length;
+    const text = `@@ -${oldLine},${oldCount} +${newLine},${newCount} @@`;
+    if (isShown[at] === true) hunks.push([{ kind: "hunk", text }, ...run]);
+    oldLine += oldCount;
+    newLine += newCount;
+  }
+  return hunks.flat();
 }

@@ -7,9 +7,9 @@
 import { type Dirent, lstatSync } from "node:fs";
 import type { ToolRun } from "../client/tools.ts";
 import { type LsArgs, LsEntryKind } from "../protocol/messages.ts";
-import { type ClosedNow, isClosed } from "./closed.ts";
+import { isClosed } from "./closed.ts";
 import { codeOf, fault } from "./faults.ts";
-import { compileGlob, type Glob } from "./glob-pattern.ts";
+import { compileGlob } from "./glob-pattern.ts";
 import { entriesOf, entryPath, type Held, holdEntry, letGo } from "./held.ts";
 import type { Jail } from "./jail.ts";
 import { Pace } from "./pace.ts";
@@ -26,87 +26,58 @@ interface Listed {
   readonly sizeBytes: bigint;
 }
 
-interface Level {
-  readonly held: Held;
-  /** Relative to the directory that was asked for, with a slash at its end; "" for that one. */
-  readonly prefix: string;
-}
-
 export async function ls(args: LsArgs, jail: Jail, run: ToolRun): Promise<ResultMessage> {
-  const place = jail.locate(args.path);
-  const opened: Held[] = [];
-  try {
-    if (place.held === undefined) throw fault("ENOENT", `there is no ${args.path}`);
-    if (!place.held.stats.isDirectory()) throw fault("ENOTDIR", `${args.path} is no directory`);
-    const lister = new Lister(args, { closed: jail.options.closed, base: place.path }, opened);
-    let level: readonly Level[] = [{ held: place.held, prefix: "" }];
-    const pace = new Pace(run.signal);
-    for (let depth = Math.min(Math.max(args.depth, 1), DEPTH_MAX); depth > 0 && level.length > 0; depth--) {
-      level = await lister.list(level, depth > 1, pace);
-    }
-    const entries = lister.entries.toSorted((a, b) =>
-      Buffer.compare(Buffer.from(a.path), Buffer.from(b.path)),
-    );
-    const value = { entries, truncated: lister.truncated };
-    return { case: "lsResult", value: { result: { case: "success", value } } };
-  } finally {
-    for (const held of opened) letGo(held);
-    place.close();
+  const max = args.entriesMax === 0 ? ENTRIES_DEFAULT : Math.min(args.entriesMax, ENTRIES_MAX);
+  using place = jail.locate(args.path);
+  if (place.held === undefined) throw fault("ENOENT", `there is no ${args.path}`);
+  if (!place.held.stats.isDirectory()) throw fault("ENOTDIR", `${args.path} is no directory`);
+  const { closed } = jail.options;
+  const base = place.path === "" ? "" : `${place.path}/`;
+  const mayEnter = (path: string, { stats }: Held): boolean =>
+    stats.isDirectory() && !isClosed(closed, base + path, stats);
+  const found: Listed[] = [];
+  let truncated = false;
+  for await (const listed of listing(place.held, args, mayEnter, new Pace(run.signal))) {
+    truncated = found.length === max;
+    if (truncated) break;
+    found.push(listed);
   }
+  const entries = found.toSorted((a, b) => Buffer.compare(Buffer.from(a.path), Buffer.from(b.path)));
+  return { case: "lsResult", value: { result: { case: "success", value: { entries, truncated } } } };
 }
 
-class Lister {
-  readonly entries: Listed[] = [];
-  truncated = false;
-  readonly #max: number;
-  readonly #ignored: readonly Glob[];
-  readonly #isClosed: (path: string, held: Held) => boolean;
-  readonly #opened: Held[];
-
-  constructor(
-    args: LsArgs,
-    { closed, base }: { readonly closed: ClosedNow; readonly base: string },
-    opened: Held[],
-  ) {
-    this.#max = args.entriesMax === 0 ? ENTRIES_DEFAULT : Math.min(args.entriesMax, ENTRIES_MAX);
-    // As in a .gitignore: without a slash it is a name at any depth.
-    this.#ignored = args.ignore.map((glob) =>
-      compileGlob(glob.replace(/\/$/, "").includes("/") ? glob : `**/${glob}`, {
-        hidden: true,
-        braces: true,
-      }),
-    );
-    this.#isClosed = (path, { stats }) => isClosed(closed, base === "" ? path : `${base}/${path}`, stats);
-    this.#opened = opened;
-  }
-
-  /** Returns the directories of the next level. */
-  async list(level: readonly Level[], goDeeper: boolean, pace: Pace): Promise<readonly Level[]> {
-    const next: Level[] = [];
-    for (const { held, prefix } of level) {
-      for (const entry of readable(held, prefix === "")) {
-        await pace.next();
-        const path = `${prefix}${entry.name}`;
-        if (this.#ignored.some((matches) => matches(path))) continue;
-        if (this.entries.length === this.#max) {
-          this.truncated = true;
-          return [];
-        }
-        this.entries.push({ path, kind: kindOf(entry), sizeBytes: sizeOf(held, entry) });
-        if (goDeeper && entry.isDirectory()) {
-          const below = this.#hold(held, entry.name, path);
-          if (below !== undefined) next.push({ held: below, prefix: `${path}/` });
+/** Paths are relative to the directory that was asked for. */
+async function* listing(
+  top: Held,
+  args: LsArgs,
+  mayEnter: (path: string, held: Held) => boolean,
+  pace: Pace,
+): AsyncGenerator<Listed> {
+  // As in a .gitignore: without a slash it is a name at any depth.
+  const ignored = args.ignore.map((glob) =>
+    compileGlob(glob.replace(/\/$/, "").includes("/") ? glob : `**/${glob}`, { hidden: true, braces: true }),
+  );
+  const opened: Held[] = [];
+  let level = [{ held: top, prefix: "" }];
+  try {
+    for (let depth = Math.min(Math.max(args.depth, 1), DEPTH_MAX); depth > 0; depth--) {
+      const next: typeof level = [];
+      for (const { held, prefix } of level) {
+        for (const entry of readable(held, prefix === "")) {
+          await pace.next();
+          const path = `${prefix}${entry.name}`;
+          if (ignored.some((matches) => matches(path))) continue;
+          yield { path, kind: kindOf(entry), sizeBytes: sizeOf(held, entry) };
+          const below = depth > 1 && entry.isDirectory() ? holdEntry(held, entry.name) : undefined;
+          if (below?.kind !== "held") continue;
+          opened.push(below.held);
+          if (mayEnter(path, below.held)) next.push({ held: below.held, prefix: `${path}/` });
         }
       }
+      level = next;
     }
-    return next;
-  }
-
-  #hold(dir: Held, name: string, path: string): Held | undefined {
-    const entry = holdEntry(dir, name);
-    if (entry.kind !== "held") return undefined;
-    this.#opened.push(entry.held);
-    return entry.held.stats.isDirectory() && !this.#isClosed(path, entry.held) ? entry.held : undefined;
+  } finally {
+    for (const held of opened) letGo(held);
   }
 }
 

@@ -19,6 +19,7 @@ import {
   type Tool,
 } from "@modelcontextprotocol/sdk/types.js";
 import type { ToolRun } from "../client/tools.ts";
+import { messageOf } from "../protocol/errors.ts";
 import type { McpServerConfig } from "./config.ts";
 import type { McpSuccessInit } from "./declared-tools.ts";
 import { codeOf, fault } from "./faults.ts";
@@ -49,16 +50,15 @@ export class McpServer {
   async listTools(): Promise<readonly Tool[]> {
     const client = await this.#client();
     const tools: Tool[] = [];
-    let cursor: string | undefined;
-    let pages = 0;
-    do {
-      const params = cursor === undefined ? {} : { cursor };
+    let params = {};
+    for (let pages = 0; tools.length < TOOLS_MAX && pages < PAGES_MAX; pages++) {
       const page = await client.request({ method: "tools/list", params }, ListToolsResultSchema, {
         timeout: CONNECT_MS,
       });
       tools.push(...page.tools);
-      cursor = page.nextCursor;
-    } while (cursor !== undefined && tools.length < TOOLS_MAX && ++pages < PAGES_MAX);
+      if (page.nextCursor === undefined) break;
+      params = { cursor: page.nextCursor };
+    }
     return tools.slice(0, TOOLS_MAX);
   }
 
@@ -90,7 +90,7 @@ export class McpServer {
       this.#connected = undefined;
       throw fault(
         codeOf(cause) || "ECONNREFUSED",
-        `the MCP server "${this.name}" cannot be reached: ${wordsOf(cause)}`,
+        `the MCP server "${this.name}" cannot be reached: ${messageOf(cause)}`,
       );
     }
   }
@@ -156,10 +156,6 @@ function wentAway(server: string): Error {
     "ECONNRESET",
     `the MCP server "${server}" went away during the call; whether it took effect is not known`,
   );
-}
-
-function wordsOf(cause: unknown): string {
-  return cause instanceof Error ? cause.message : String(cause);
 }
 
 async function successOf(result: CallToolResult, run: ToolRun): Promise<McpSuccessInit> {

@@ -2,6 +2,7 @@
  * All MCP servers of the user's config: started together, and one that does not start takes nothing from the others.
  */
 import { create } from "@bufbuild/protobuf";
+import { messageOf } from "../protocol/errors.ts";
 import { ToolDefinitionSchema } from "../protocol/messages.ts";
 import type { McpServerConfig } from "./config.ts";
 import { declaredName, type DeclaredTool } from "./declared-tools.ts";
@@ -30,7 +31,7 @@ export async function startMcpServers(
   for (const [at, server] of servers.entries()) {
     const listed = found[at];
     if (listed?.status !== "fulfilled") {
-      notices.push(`${wordsOf(listed?.reason)}; its tools are not offered`);
+      notices.push(`${messageOf(listed?.reason)}; its tools are not offered`);
       continue;
     }
     for (const tool of listed.value) {
@@ -51,8 +52,4 @@ export async function startMcpServers(
     await Promise.allSettled(servers.map((server) => server.close()));
   };
   return { tools, notices, close };
-}
-
-function wordsOf(cause: unknown): string {
-  return cause instanceof Error ? cause.message : String(cause);
 }

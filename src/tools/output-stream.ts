@@ -19,7 +19,7 @@ export class OutputStream {
   readonly #exec: ExecRef;
   readonly #run: ToolRun;
   readonly #windows: Readonly<Record<From, OutputWindow>>;
-  #waiting: { readonly from: From; readonly bytes: Uint8Array }[] = [];
+  #waiting: { readonly from: From; readonly pieces: Uint8Array[] }[] = [];
   #waitingBytes = 0;
   #timer: NodeJS.Timeout | undefined;
   #said: Promise<void> = Promise.resolve();
@@ -35,10 +35,12 @@ export class OutputStream {
     this.#say({ case: "shellStreamResult", value: { result: { case: "started", value: { pid } } } });
   }
 
-  add(from: From, bytes: Uint8Array): void {
+  output(from: From, bytes: Uint8Array): void {
     const shown = this.#windows[from].add(bytes);
     if (shown.length === 0) return;
-    this.#waiting.push({ from, bytes: shown });
+    const last = this.#waiting.at(-1);
+    if (last?.from === from) last.pieces.push(shown);
+    else this.#waiting.push({ from, pieces: [shown] });
     this.#waitingBytes += shown.length;
     if (this.#waitingBytes >= PIECE_BYTES) this.#flush();
     else this.#timer ??= setTimeout(() => this.#flush(), PIECE_MS);
@@ -63,17 +65,7 @@ export class OutputStream {
     const waiting = this.#waiting;
     this.#waiting = [];
     this.#waitingBytes = 0;
-    let from: From | undefined;
-    let together: Uint8Array[] = [];
-    for (const piece of waiting) {
-      if (from !== undefined && piece.from !== from) {
-        this.#sayOutput(from, Buffer.concat(together));
-        together = [];
-      }
-      from = piece.from;
-      together.push(piece.bytes);
-    }
-    if (from !== undefined) this.#sayOutput(from, Buffer.concat(together));
+    for (const { from, pieces } of waiting) this.#sayOutput(from, Buffer.concat(pieces));
   }
 
   #sayOutput(from: From, bytes: Uint8Array): void {

@@ -5,9 +5,10 @@
  * The record is written before the command begins: the command waits at a gate until then. A record whose owner still lives
  * is not a left-over: another client of this machine runs it.
  */
-import { createHash, randomBytes } from "node:crypto";
+import { hash, randomBytes } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import * as z from "zod/mini";
 import { codeOf } from "./faults.ts";
 import {
   allProcesses,
@@ -23,16 +24,14 @@ import {
 const RUN_ID_BYTES = 8;
 const SUFFIX = ".json";
 
-interface ProcessRecord {
-  readonly boot: string;
-  readonly owner: ProcessId;
-  /** The leader of the group; the group has its number. */
-  readonly leader: ProcessId;
-}
+const PROCESS = z.object({ pid: z.number().check(z.gt(1)), started: z.string() });
+/** The leader is that of the group, which has its number. */
+const RECORD = z.object({ boot: z.string(), owner: PROCESS, leader: PROCESS });
+type ProcessRecord = z.output<typeof RECORD>;
 
 /** Names what is run: the hash of the request, which holds the exec id and the arguments. */
 export function markOf(args: Uint8Array): string {
-  return createHash("sha256").update(args).digest("hex");
+  return hash("sha256", args);
 }
 
 /** In the environment of every process of the run, so that it is known even when the leader is gone. */
@@ -102,25 +101,11 @@ function stopGroup(leader: ProcessId, run: string): void {
 
 /** Undefined when the crash cut it off: then the command never began. */
 function readRecord(file: string): ProcessRecord | undefined {
-  let json: unknown;
   try {
-    json = JSON.parse(readFileSync(file, "utf8"));
+    return z.safeParse(RECORD, JSON.parse(readFileSync(file, "utf8"))).data;
   } catch (cause) {
     // It ended while we looked.
     if (cause instanceof SyntaxError || codeOf(cause) === "ENOENT") return undefined;
     throw cause;
   }
-  const { boot, owner, leader } = fieldsOf(json);
-  const [ownerId, leaderId] = [processIdOf(owner), processIdOf(leader)];
-  if (typeof boot !== "string" || ownerId === undefined || leaderId === undefined) return undefined;
-  return { boot, owner: ownerId, leader: leaderId };
-}
-
-function processIdOf(value: unknown): ProcessId | undefined {
-  const { pid, started } = fieldsOf(value);
-  return typeof pid === "number" && pid > 1 && typeof started === "string" ? { pid, started } : undefined;
-}
-
-function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null ? { ...value } : {};
 }

@@ -22,70 +22,45 @@ const PIECE_BYTES = 256 * 1024;
 const FILE_BYTES_MAX = 0xffff_ffff;
 
 export async function read(args: ReadArgs, jail: Jail, run: ToolRun): Promise<ResultMessage> {
-  const place = jail.locate(args.path);
-  let handle: FileHandle;
-  try {
-    if (place.held === undefined) throw fault("ENOENT", `there is no ${args.path}`);
-    if (place.held.stats.size > FILE_BYTES_MAX) {
-      throw fault("EFBIG", `${args.path} has more than 4 GiB; look at parts of it with the shell`);
-    }
-    handle = await openHeldFile(place.held, args.path);
-  } finally {
-    place.close();
+  using place = jail.locate(args.path);
+  if (place.held === undefined) throw fault("ENOENT", `there is no ${args.path}`);
+  if (place.held.stats.size > FILE_BYTES_MAX) {
+    throw fault("EFBIG", `${args.path} has more than 4 GiB; look at parts of it with the shell`);
   }
-  const view = await scan(handle, new LineWindow(args.firstLine ?? 1, args.lineCount), run.signal);
-  const value = {
-    content: await contentOf(view.bytes, run),
-    totalLines: view.totalLines,
-    sizeBytes: view.sizeBytes,
-    sha256: view.sha256,
-    truncated: view.truncated,
-    mediaType: view.mediaType,
-  };
+  await using handle = await openHeldFile(place.held, args.path);
+  const { bytes, ...view } = await scan(handle, args, run.signal);
+  const value = { content: await contentOf(bytes, run), ...view };
   return { case: "readResult", value: { result: { case: "success", value } } };
 }
 
-interface FileView {
-  readonly bytes: Uint8Array;
-  readonly totalLines: number;
-  readonly sizeBytes: number;
-  readonly sha256: Uint8Array;
-  readonly truncated: boolean;
-  readonly mediaType: string;
-}
-
-/** Closes the file. */
-async function scan(handle: FileHandle, lines: LineWindow, signal: AbortSignal): Promise<FileView> {
-  try {
-    const hash = createHash("sha256");
-    const whole = new Kept();
-    let sizeBytes = 0;
-    let mediaType: string | undefined;
-    for (;;) {
-      throwIfAborted(signal);
-      const { bytesRead, buffer } = await handle.read(Buffer.allocUnsafe(PIECE_BYTES), 0, PIECE_BYTES, null);
-      if (bytesRead === 0) break;
-      const piece = buffer.subarray(0, bytesRead);
-      mediaType ??= mediaTypeOf(piece) ?? (looksBinary(piece) ? "application/octet-stream" : "text/plain");
-      hash.update(piece);
-      sizeBytes += bytesRead;
-      if (sizeBytes > FILE_BYTES_MAX) throw fault("EFBIG", "the file grew beyond 4 GiB while it was read");
-      if (mediaType === "text/plain") lines.take(piece);
-      else whole.add(piece);
-    }
-    const isText = mediaType === undefined || mediaType === "text/plain";
-    const kept = isText ? lines.kept : whole;
-    return {
-      bytes: isText ? kept.wholeLines() : kept.bytes(),
-      totalLines: isText ? lines.total : 0,
-      sizeBytes,
-      sha256: hash.digest(),
-      truncated: kept.isCut,
-      mediaType: mediaType ?? "text/plain",
-    };
-  } finally {
-    await handle.close();
+async function scan(handle: FileHandle, { firstLine, lineCount }: ReadArgs, signal: AbortSignal) {
+  const lines = new LineWindow(firstLine ?? 1, lineCount);
+  const hash = createHash("sha256");
+  const whole = new Kept();
+  let sizeBytes = 0;
+  let mediaType: string | undefined;
+  for (;;) {
+    throwIfAborted(signal);
+    const { bytesRead, buffer } = await handle.read(Buffer.allocUnsafe(PIECE_BYTES), 0, PIECE_BYTES, null);
+    if (bytesRead === 0) break;
+    const piece = buffer.subarray(0, bytesRead);
+    mediaType ??= mediaTypeOf(piece) ?? (looksBinary(piece) ? "application/octet-stream" : "text/plain");
+    hash.update(piece);
+    sizeBytes += bytesRead;
+    if (sizeBytes > FILE_BYTES_MAX) throw fault("EFBIG", "the file grew beyond 4 GiB while it was read");
+    if (mediaType === "text/plain") lines.take(piece);
+    else whole.add(piece);
   }
+  const isText = mediaType === undefined || mediaType === "text/plain";
+  const kept = isText ? lines.kept : whole;
+  return {
+    bytes: isText ? kept.wholeLines() : kept.bytes(),
+    totalLines: isText ? lines.total : 0,
+    sizeBytes,
+    sha256: hash.digest(),
+    truncated: kept.isCut,
+    mediaType: mediaType ?? "text/plain",
+  };
 }
 
 /** Counts lines as they go by and keeps those of a range. */
@@ -131,20 +106,20 @@ class Kept {
 
   add(piece: Uint8Array): void {
     const room = READ_BYTES_MAX - this.#size;
-    const fits = this.isCut ? piece.subarray(0, 0) : piece.subarray(0, room);
+    const fits = piece.subarray(0, this.isCut ? 0 : room);
     if (fits.length < piece.length) this.isCut = true;
     if (fits.length === 0) return;
     this.#pieces.push(fits);
     this.#size += fits.length;
   }
 
-  bytes(): Uint8Array {
+  bytes(): Buffer {
     return Buffer.concat(this.#pieces);
   }
 
   /** A cut text ends with its last whole line, or, within one endless line, with a whole character. */
   wholeLines(): Uint8Array {
-    const bytes = Buffer.concat(this.#pieces);
+    const bytes = this.bytes();
     if (!this.isCut) return bytes;
     const lastBreak = bytes.lastIndexOf(0x0a);
     if (lastBreak !== -1) return bytes.subarray(0, lastBreak + 1);

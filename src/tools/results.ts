@@ -7,8 +7,7 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { ToolRun } from "../client/tools.ts";
 import type { ExecRef } from "../protocol/exec-codec.ts";
-import { type Content } from "../protocol/messages.ts";
-import type { ExecClientMessageSchema } from "../protocol/messages.ts";
+import type { Content, ExecClientMessageSchema } from "../protocol/messages.ts";
 import { fault } from "./faults.ts";
 import { blobIn, bytesIn, type ContentInit, fitsInline, inBlob, inline } from "../turn/content.ts";
 import { encodeClient } from "../turn/messages.ts";

@@ -6,10 +6,11 @@
  * name. Its regular expressions take linear time.
  */
 import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { closeSync } from "node:fs";
 import { createInterface } from "node:readline";
+import { fieldsOf } from "../protocol/fields.ts";
 import { fault, throwIfAborted } from "./faults.ts";
-import { fileFilter } from "./file-filter.ts";
 import {
   type FileSearch,
   type Findings,
@@ -20,28 +21,22 @@ import {
 import { trimEnd } from "./grep-text.ts";
 import type { Jail } from "./jail.ts";
 import { Pace, tookTooLong } from "./pace.ts";
-import { openSearched } from "./searched-file.ts";
-import { filesBelow } from "./tree.ts";
+import { type OpenFile, searchedFiles } from "./searched-file.ts";
 
 /** Descriptors in one process: well below the usual limit of 1024. */
 const FILES_AT_ONCE = 200;
 /** In a child, after standard input, output and error. */
 const FIRST_DESCRIPTOR = 3;
 
-interface OpenFile {
-  readonly path: string;
-  readonly fd: number;
-}
-
 export async function searchWithRipgrep(
   program: string,
-  { search, path, glob }: FileSearch,
+  what: FileSearch,
   jail: Jail,
   signal: AbortSignal,
 ): Promise<Findings> {
+  const { search } = what;
   const collector = new GrepCollector(search);
   const pace = new Pace(signal);
-  const place = jail.locate(path);
   let batch: OpenFile[] = [];
   const searchBatch = async () => {
     const files = batch;
@@ -53,11 +48,9 @@ export async function searchWithRipgrep(
     }
   };
   try {
-    const filter = fileFilter(glob, place.path);
-    for (const file of filesBelow(jail, place, { hidden: filter.hidden })) {
+    for (const file of searchedFiles(what, jail, collector)) {
+      if (file !== undefined) batch.push(file);
       await pace.next();
-      const fd = file !== undefined && filter.takes(file.path) ? openSearched(file, collector) : undefined;
-      if (file !== undefined && fd !== undefined) batch.push({ path: file.path, fd });
       if (batch.length === FILES_AT_ONCE) await searchBatch();
     }
     // Also when there is nothing to search: a pattern that is none is told in any case.
@@ -65,7 +58,6 @@ export async function searchWithRipgrep(
     return collector.findings;
   } finally {
     for (const { fd } of batch) closeSync(fd);
-    place.close();
   }
 }
 
@@ -88,24 +80,23 @@ async function searchFiles(
     killSignal: "SIGKILL",
     timeout: Math.max(1, Math.ceil(timeoutMs)),
   });
-  const ended = new Promise<{ code: number | null; signal: NodeJS.Signals | null }>((resolve, reject) => {
-    child.once("error", reject);
-    child.once("close", (code, signal) => resolve({ code, signal }));
-  });
+  const ended = once(child, "close");
   // It is awaited when the output has been read; an abort until then must not look unhandled.
   ended.catch(() => undefined);
   const complaint: string[] = [];
   child.stderr?.setEncoding("utf8").on("data", (text: string) => {
     if (complaint.length < 20) complaint.push(text);
   });
-  const reader = new MessageReader(files, collector);
+  const reader = messageReader(files, collector);
+  /** The last message came: the search was carried out, whatever single files had against it. */
+  let isComplete = false;
   if (child.stdout !== null) {
-    for await (const line of createInterface({ input: child.stdout })) reader.take(line);
+    for await (const line of createInterface({ input: child.stdout })) isComplete = reader(line);
   }
-  const { signal: killedBy } = await ended;
+  await ended;
   throwIfAborted(signal);
-  if (killedBy !== null) throw tookTooLong();
-  if (!reader.isComplete) throw fault("EINVAL", `ripgrep: ${complaint.join("").trim().slice(0, 2000)}`);
+  if (child.signalCode !== null) throw tookTooLong();
+  if (!isComplete) throw fault("EINVAL", `ripgrep: ${complaint.join("").trim().slice(0, 2000)}`);
 }
 
 function argumentsOf(search: Search): readonly string[] {
@@ -124,56 +115,28 @@ function argumentsOf(search: Search): readonly string[] {
   ];
 }
 
-/** Puts ripgrep's JSON messages together, file by file. */
-class MessageReader {
-  readonly #files: readonly OpenFile[];
-  readonly #collector: GrepCollector;
-  #lines: FoundLine[] = [];
-  /** The last message came: the search was carried out, whatever single files had against it. */
-  isComplete = false;
-
-  constructor(files: readonly OpenFile[], collector: GrepCollector) {
-    this.#files = files;
-    this.#collector = collector;
-  }
-
-  take(line: string): void {
-    const message = fieldsOf(parsed(line));
-    const data = fieldsOf(message["data"]);
-    switch (message["type"]) {
-      case "begin":
-        this.#lines = [];
-        return;
-      case "match":
-      case "context":
-        this.#addLines(data, message["type"] === "context");
-        return;
-      case "end":
-        // With a NUL in it, it is no text, whatever matched before.
-        if (data["binary_offset"] === null) this.#collector.add(this.#pathOf(data["path"]), this.#lines);
-        return;
-      case "summary":
-        this.isComplete = true;
-        return;
-      default:
+/** Puts ripgrep's JSON messages together, file by file. True at the last one. */
+function messageReader(files: readonly OpenFile[], collector: GrepCollector): (line: string) => boolean {
+  let lines: FoundLine[] = [];
+  return (json) => {
+    const { type, data } = fieldsOf(parsed(json));
+    const message = fieldsOf(data);
+    if (type === "begin") lines = [];
+    if (type === "match" || type === "context") {
+      const first = Number(message["line_number"]);
+      const text = textOf(message["lines"]).replace(/\n$/, "");
+      for (const [at, line] of text.split("\n").entries()) {
+        lines.push({ lineNumber: first + at, text: trimEnd(line), isContext: type === "context" });
+      }
     }
-  }
-
-  #addLines(data: Fields, isContext: boolean): void {
-    const first = Number(data["line_number"]);
-    const text = textOf(data["lines"]).replace(/\n$/, "");
-    for (const [at, line] of text.split("\n").entries()) {
-      this.#lines.push({ lineNumber: first + at, text: trimEnd(line), isContext });
+    // With a NUL in it, it is no text, whatever matched before.
+    if (type === "end" && message["binary_offset"] === null) {
+      const descriptor = Number(textOf(message["path"]).replace("/dev/fd/", ""));
+      collector.add(files[descriptor - FIRST_DESCRIPTOR]?.path ?? "", lines);
     }
-  }
-
-  #pathOf(path: unknown): string {
-    const descriptor = Number(textOf(path).replace("/dev/fd/", ""));
-    return this.#files[descriptor - FIRST_DESCRIPTOR]?.path ?? "";
-  }
+    return type === "summary";
+  };
 }
-
-type Fields = Readonly<Record<string, unknown>>;
 
 /** The last line of one that was killed is cut off, and says nothing. */
 function parsed(line: string): unknown {
@@ -182,10 +145,6 @@ function parsed(line: string): unknown {
   } catch {
     return undefined;
   }
-}
-
-function fieldsOf(value: unknown): Fields {
-  return typeof value === "object" && value !== null ? { ...value } : {};
 }
 
 /** UTF-8 as text, anything else as base64. */

@@ -8,7 +8,7 @@ import { existsSync } from "node:fs";
 import type { ToolRun } from "../client/tools.ts";
 import type { ExecRequest } from "../protocol/exec-codec.ts";
 import type { ShellArgs } from "../protocol/messages.ts";
-import { type CommandEnd, runCommand } from "./command.ts";
+import { type CommandEnd, type CommandOptions, runCommand } from "./command.ts";
 import type { ShellConfig } from "./config.ts";
 import { commandEnvironment, type Environment } from "./environment.ts";
 import { fault } from "./faults.ts";
@@ -43,25 +43,24 @@ export async function shell(
     stdout: new OutputWindow(outputMax(args, place)),
     stderr: new OutputWindow(outputMax(args, place)),
   };
-  const end = await runShell(args, exec, place, run, {
+  const { reason, ...exit } = await runShell(args, exec, place, run, {
     started: () => undefined,
     output: (from, bytes) => void windows[from].add(bytes),
   });
   const { stdout, stderr } = windows;
   const all = Buffer.concat([stdout.bytes(), stderr.bytes()]);
-  switch (end.reason) {
+  switch (reason) {
     case "timeout": {
       const value = { timeoutMs: timeoutOf(args, place.config), output: await contentOf(all, run) };
       return { case: "shellResult", value: { result: { case: "timeout", value } } };
     }
-    case "aborted":
-      return {
-        case: "shellResult",
-        value: { result: { case: "aborted", value: { detail: abortDetail(end, all) } } },
-      };
+    case "aborted": {
+      const value = { detail: abortDetail(exit, all) };
+      return { case: "shellResult", value: { result: { case: "aborted", value } } };
+    }
     case "exited": {
       const value = {
-        ...exitOf(end),
+        ...exit,
         stdout: await contentOf(stdout.bytes(), run),
         stderr: await contentOf(stderr.bytes(), run),
         outputTruncated: stdout.truncated || stderr.truncated,
@@ -78,30 +77,22 @@ export async function shellStream(
   run: ToolRun,
 ): Promise<ResultMessage> {
   const stream = new OutputStream(exec, run, outputMax(args, place));
-  const end = await runShell(args, exec, place, run, {
-    started: (pid) => stream.started(pid),
-    output: (from, bytes) => stream.add(from, bytes),
-  });
-  const truncated = await stream.finish();
-  switch (end.reason) {
+  const { reason, ...exit } = await runShell(args, exec, place, run, stream);
+  const outputTruncated = await stream.finish();
+  switch (reason) {
     case "timeout": {
       const value = { timeoutMs: timeoutOf(args, place.config) };
       return { case: "shellStreamResult", value: { result: { case: "timeout", value } } };
     }
     case "aborted": {
-      const value = { detail: abortDetail(end, new Uint8Array()) };
+      const value = { detail: abortDetail(exit) };
       return { case: "shellStreamResult", value: { result: { case: "aborted", value } } };
     }
     case "exited": {
-      const value = { ...exitOf(end), outputTruncated: truncated };
+      const value = { ...exit, outputTruncated };
       return { case: "shellStreamResult", value: { result: { case: "success", value } } };
     }
   }
-}
-
-interface Listener {
-  started(pid: number): void;
-  output(from: "stdout" | "stderr", bytes: Uint8Array): void;
 }
 
 async function runShell(
@@ -109,13 +100,13 @@ async function runShell(
   exec: ExecRequest,
   { jail, config, sandbox, records, env }: ShellPlace,
   run: ToolRun,
-  listener: Listener,
+  listener: Pick<CommandOptions, "started" | "output">,
 ): Promise<CommandEnd> {
   if (args.command.includes("\0")) throw fault("EINVAL", "a command has no NUL character");
   const record = records.newRun(markOf(exec.args));
-  const place = jail.locate(args.workingDirectory);
+  using place = jail.locate(args.workingDirectory);
+  const directory = place.held;
   try {
-    const directory = place.held;
     if (directory === undefined) throw fault("ENOENT", `there is no ${args.workingDirectory}`);
     if (!directory.stats.isDirectory()) throw fault("ENOTDIR", `${args.workingDirectory} is no directory`);
     const end = await runCommand({
@@ -135,7 +126,6 @@ async function runShell(
     return end;
   } finally {
     record.ends();
-    place.close();
   }
 }
 
@@ -153,16 +143,8 @@ function outputMax({ outputBytesMax }: ShellArgs, { config }: ShellPlace): numbe
   return outputBytesMax === 0 ? config.outputBytesMax : Math.min(outputBytesMax, OUTPUT_BYTES_MAX);
 }
 
-function exitOf({
-  exitCode,
-  signal,
-  durationMs,
-}: CommandEnd): Pick<CommandEnd, "exitCode" | "signal" | "durationMs"> {
-  return { exitCode, signal, durationMs };
-}
-
-function abortDetail({ durationMs }: CommandEnd, output: Uint8Array): string {
-  const said = Buffer.from(output).toString("utf8").slice(-ABORTED_OUTPUT_CHARS);
+function abortDetail({ durationMs }: Pick<CommandEnd, "durationMs">, output = Buffer.of()): string {
+  const said = output.toString("utf8").slice(-ABORTED_OUTPUT_CHARS);
   const after = `stopped after ${(durationMs / 1000).toFixed(1)} s; what it did until then is done`;
   return said === "" ? after : `${after}. The end of its output:\n${said}`;
 }

@@ -6,37 +6,18 @@
  * redirection, an assignment before it), so whatever is not plainly simple is asked about.
  */
 
-/** No character of it means anything to a shell. */
-const PLAIN = /[\w@%+=:,./-]+/y;
-const QUOTED = /"[^"$`\\!\n]*"|'[^'\n]*'/y;
-const SPACE = /[ \t]+/y;
+/** Characters that mean nothing to a shell, blanks, and plain quotes. */
+const SIMPLE = /^(?:[\w@%+=:,./ \t-]|"[^"$`\\!\n]*"|'[^'\n]*')*$/;
+const WORDS = /(?:[^ \t"']|"[^"]*"|'[^']*')+/g;
+const QUOTED = /"([^"]*)"|'([^']*)'/g;
 /** Also in quotes: `test -v 'a[$(...)]'` and `printf -v` look at their words a second time. */
 const SUBSTITUTION = /`|\$[({[]/;
 
 /** Undefined when it is not simple. */
 export function simpleWords(command: string): readonly string[] | undefined {
-  const words: string[] = [];
   const text = command.trim();
-  let at = 0;
-  let word: string | undefined;
-  const take = (pattern: RegExp): string | undefined => {
-    pattern.lastIndex = at;
-    const found = pattern.exec(text)?.[0];
-    if (found !== undefined) at += found.length;
-    return found;
-  };
-  while (at < text.length) {
-    if (take(SPACE) !== undefined) {
-      if (word !== undefined) words.push(word);
-      word = undefined;
-      continue;
-    }
-    const plain = take(PLAIN);
-    const part = plain ?? take(QUOTED)?.slice(1, -1);
-    if (part === undefined) return undefined;
-    word = (word ?? "") + part;
-  }
-  if (word !== undefined) words.push(word);
+  if (!SIMPLE.test(text)) return undefined;
+  const words = (text.match(WORDS) ?? []).map((word) => word.replace(QUOTED, "$1$2"));
   return words[0]?.includes("=") === true || words.some((each) => SUBSTITUTION.test(each))
     ? undefined
     : words;

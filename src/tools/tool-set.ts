@@ -6,7 +6,8 @@
  * of its kind, never an exception.
  */
 import { fromBinary } from "@bufbuild/protobuf";
-import type { Approval, ToolPolicy, ToolRun, Tools } from "../client/tools.ts";
+import type { ToolRun, Tools } from "../client/tools.ts";
+import { fieldsOf } from "../protocol/fields.ts";
 import { failedResult, type ExecKindName, type ExecRequest, writeExecThrow } from "../protocol/exec-codec.ts";
 import {
   ExecKind,
@@ -21,7 +22,7 @@ import { argumentsOf, type DeclaredTool } from "./declared-tools.ts";
 import { deleteFile } from "./delete.ts";
 import { failureOf, fault, throwIfAborted } from "./faults.ts";
 import { glob } from "./glob.ts";
-import { grep, type GrepEngine } from "./grep.ts";
+import { grep } from "./grep.ts";
 import { ls } from "./ls.ts";
 import { markOf } from "./process-records.ts";
 import { read } from "./read.ts";
@@ -48,133 +49,67 @@ export interface ToolSet extends Tools {
   close(): Promise<void>;
 }
 
-export interface ToolSetParts {
-  readonly workspace: string;
+export interface ToolSetParts extends Pick<ToolSet, "workspace" | "notices" | "close"> {
   readonly approvals: Approvals;
   /** Undefined where file tools cannot be safe. */
-  readonly files: { readonly shell: ShellPlace; readonly grep: GrepEngine } | undefined;
+  readonly files: { readonly shell: ShellPlace; readonly ripgrep: string | undefined } | undefined;
   readonly declared: readonly DeclaredTool[];
   readonly subagents: Subagents | undefined;
-  readonly notices: readonly string[];
-  close(): Promise<void>;
 }
 
 const REPEATABLE: ReadonlySet<ExecKindName> = new Set(["read", "ls", "glob", "grep", "subagent"]);
 
-export class MachineTools implements ToolSet {
-  readonly #parts: ToolSetParts;
-  readonly #declared: ReadonlyMap<string, DeclaredTool>;
-  readonly #closing = new AbortController();
-  readonly #running = new Set<Promise<unknown>>();
-  #closed: Promise<void> | undefined;
+/** In this order they are offered. */
+const FILE_KINDS = new Map<ExecKindName, ExecKind>([
+  ["read", ExecKind.READ],
+  ["ls", ExecKind.LS],
+  ["glob", ExecKind.GLOB],
+  ["grep", ExecKind.GREP],
+  ["write", ExecKind.WRITE],
+  ["delete", ExecKind.DELETE],
+]);
+const SHELL_KINDS = new Map<ExecKindName, ExecKind>([
+  ["shell", ExecKind.SHELL],
+  ["shell_stream", ExecKind.SHELL_STREAM],
+]);
 
-  constructor(parts: ToolSetParts) {
-    this.#parts = parts;
-    this.#declared = new Map(parts.declared.map((tool) => [tool.definition.name, tool]));
-  }
+export function toolSet(parts: ToolSetParts): ToolSet {
+  const { workspace, notices, approvals, files, subagents } = parts;
+  const definitions = parts.declared.map(({ definition }) => definition);
+  const declared = new Map(parts.declared.map((tool) => [tool.definition.name, tool]));
+  const offered = new Map([
+    ...(files === undefined ? [] : FILE_KINDS),
+    ...(files?.shell.config.enabled === true ? SHELL_KINDS : []),
+    ...(declared.size > 0 ? ([["mcp", ExecKind.MCP]] as const) : []),
+    ...(subagents === undefined ? [] : ([["subagent", ExecKind.SUBAGENT]] as const)),
+  ]);
+  const closing = new AbortController();
+  const running = new Set<Promise<unknown>>();
+  let closed: Promise<void> | undefined;
 
-  get workspace(): string {
-    return this.#parts.workspace;
-  }
+  /** A declared tool that is not there is `not_found`, not an unknown kind. */
+  const offers = ({ kind }: ExecRequest): boolean => kind === "mcp" || offered.has(kind);
 
-  get notices(): readonly string[] {
-    return this.#parts.notices;
-  }
-
-  get definitions(): readonly ToolDefinition[] {
-    return this.#parts.declared.map(({ definition }) => definition);
-  }
-
-  get kinds(): readonly ExecKind[] {
-    const { files, declared, subagents } = this.#parts;
-    const kinds: ExecKind[] = [];
-    if (files !== undefined) {
-      kinds.push(ExecKind.READ, ExecKind.LS, ExecKind.GLOB, ExecKind.GREP, ExecKind.WRITE, ExecKind.DELETE);
-      if (files.shell.config.enabled) kinds.push(ExecKind.SHELL, ExecKind.SHELL_STREAM);
-    }
-    if (declared.length > 0) kinds.push(ExecKind.MCP);
-    if (subagents !== undefined) kinds.push(ExecKind.SUBAGENT);
-    return kinds;
-  }
-
-  policy(exec: ExecRequest): ToolPolicy {
-    const repeatable =
-      exec.kind === "mcp"
-        ? this.#declared.get(exec.tool)?.definition.repeatable === true
-        : REPEATABLE.has(exec.kind);
-    const subject = this.#subject(exec);
-    // What cannot be run at all is answered without asking anybody.
-    const isOffered = subject !== undefined && this.#offers(exec);
-    return { repeatable, needsApproval: isOffered && this.#parts.approvals.policy(subject) !== "allow" };
-  }
-
-  async approve(exec: ExecRequest, asked: Pick<ToolRun, "download" | "signal">): Promise<Approval> {
-    const subject = this.#subject(exec);
-    if (subject === undefined) return { allowed: false, untilMs: 0, reason: "the request cannot be read" };
-    return this.#parts.approvals.approve(subject, asked);
-  }
-
-  async run(exec: ExecRequest, run: ToolRun): Promise<Uint8Array> {
-    const running = this.#run(exec, {
-      ...boundRun(run),
-      signal: AbortSignal.any([run.signal, this.#closing.signal]),
-    });
-    this.#running.add(running);
-    try {
-      return await running;
-    } finally {
-      this.#running.delete(running);
-    }
-  }
-
-  stopLeftover(exec: ExecRequest): void {
-    const { files } = this.#parts;
-    const message = messageOf(exec)?.message;
-    if (files === undefined || message === undefined || this.#closing.signal.aborted) return;
-    if (message.case === "shellArgs" || message.case === "shellStreamArgs") {
-      files.shell.records.stopLeftover(markOf(exec.args));
-    } else if (message.case === "writeArgs") {
-      removeLeftTemporary(message.value.path, exec, files.shell);
-    }
-  }
-
-  close(): Promise<void> {
-    this.#closed ??= this.#close();
-    return this.#closed;
-  }
-
-  async #close(): Promise<void> {
-    this.#closing.abort();
-    await Promise.allSettled(this.#running);
-    await this.#parts.close();
-  }
-
-  async #run(exec: ExecRequest, run: ToolRun): Promise<Uint8Array> {
+  const subjectOf = (exec: ExecRequest): PolicySubject | undefined => {
     const message = messageOf(exec);
-    if (message === undefined) return writeExecThrow(exec, "invalid_args", "the request cannot be read");
-    if (exec.kind === "unrecognized" || !this.#offers(exec)) {
-      return writeExecThrow(exec, "unknown_kind", `this client does not offer "${exec.tool}"`);
-    }
-    try {
-      // The workspace's descriptor may be somebody else's by now.
-      throwIfAborted(this.#closing.signal);
-      const { message: request } = message;
-      if (request.case === "subagentArgs" && this.#parts.subagents !== undefined) {
-        return await this.#parts.subagents.run(request.value, exec, run);
-      }
-      return writeExecResult(exec, await this.#carryOut(request, exec, run));
-    } catch (cause) {
-      return writeExecResult(exec, failedResult(exec.kind, failureOf(cause, pathOf(message))));
-    }
-  }
+    if (message === undefined) return undefined;
+    const tool = exec.kind === "mcp" ? declared.get(exec.tool) : undefined;
+    return { exec, message, names: namesOf(exec, tool), declared: tool?.policy };
+  };
 
-  async #carryOut(
-    request: ExecServerMessage["message"],
+  const callDeclared = async (args: McpArgs, run: ToolRun): Promise<ResultMessage> => {
+    const tool = declared.get(args.name);
+    if (tool === undefined) throw fault("ENOENT", `there is no tool "${args.name}" here`);
+    const value = await tool.call(await argumentsOf(args, run), run);
+    return { case: "mcpResult", value: { result: { case: "success", value } } };
+  };
+
+  const carryOut = async (
+    { message: request }: ExecServerMessage,
     exec: ExecRequest,
     run: ToolRun,
-  ): Promise<ResultMessage> {
-    if (request.case === "mcpArgs") return this.#callDeclared(request.value, run);
-    const { files } = this.#parts;
+  ): Promise<ResultMessage> => {
+    if (request.case === "mcpArgs") return callDeclared(request.value, run);
     if (files === undefined) throw fault("ENOSYS", "file tools do not work on this system");
     const { jail } = files.shell;
     switch (request.case) {
@@ -189,7 +124,7 @@ export class MachineTools implements ToolSet {
       case "globArgs":
         return glob(request.value, jail, run);
       case "grepArgs":
-        return grep(request.value, files.grep, jail, run);
+        return grep(request.value, files.ripgrep, jail, run);
       case "shellArgs":
         return shell(request.value, exec, files.shell, run);
       case "shellStreamArgs":
@@ -198,39 +133,72 @@ export class MachineTools implements ToolSet {
       case undefined:
         throw fault("ENOSYS", "this client does not offer this kind");
     }
-  }
+  };
 
-  async #callDeclared(args: McpArgs, run: ToolRun): Promise<ResultMessage> {
-    const tool = this.#declared.get(args.name);
-    if (tool === undefined) throw fault("ENOENT", `there is no tool "${args.name}" here`);
-    const value = await tool.call(await argumentsOf(args, run), run);
-    return { case: "mcpResult", value: { result: { case: "success", value } } };
-  }
-
-  /** A declared tool that is not there is `not_found`, not an unknown kind. */
-  #offers(exec: ExecRequest): boolean {
-    const { files, subagents } = this.#parts;
-    switch (exec.kind) {
-      case "mcp":
-        return true;
-      case "subagent":
-        return subagents !== undefined;
-      case "shell":
-      case "shell_stream":
-        return files?.shell.config.enabled === true;
-      case "unrecognized":
-        return false;
-      default:
-        return files !== undefined;
-    }
-  }
-
-  #subject(exec: ExecRequest): PolicySubject | undefined {
+  const answer = async (exec: ExecRequest, run: ToolRun): Promise<Uint8Array> => {
     const message = messageOf(exec);
-    if (message === undefined) return undefined;
-    const tool = exec.kind === "mcp" ? this.#declared.get(exec.tool) : undefined;
-    return { exec, message, names: namesOf(exec, tool), declared: tool?.policy };
-  }
+    if (message === undefined) return writeExecThrow(exec, "invalid_args", "the request cannot be read");
+    if (exec.kind === "unrecognized" || !offers(exec)) {
+      return writeExecThrow(exec, "unknown_kind", `this client does not offer "${exec.tool}"`);
+    }
+    try {
+      // The workspace's descriptor may be somebody else's by now.
+      throwIfAborted(closing.signal);
+      const { message: request } = message;
+      if (request.case === "subagentArgs" && subagents !== undefined) {
+        return await subagents.run(request.value, exec, run);
+      }
+      return writeExecResult(exec, await carryOut(message, exec, run));
+    } catch (cause) {
+      return writeExecResult(exec, failedResult(exec.kind, failureOf(cause, pathOf(message))));
+    }
+  };
+
+  return {
+    workspace,
+    notices,
+    definitions,
+    kinds: [...offered.values()],
+    policy: (exec) => {
+      const repeatable =
+        exec.kind === "mcp"
+          ? declared.get(exec.tool)?.definition.repeatable === true
+          : REPEATABLE.has(exec.kind);
+      const subject = subjectOf(exec);
+      // What cannot be run at all is answered without asking anybody.
+      const isOffered = subject !== undefined && offers(exec);
+      return { repeatable, needsApproval: isOffered && approvals.policy(subject) !== "allow" };
+    },
+    approve: async (exec, asked) => {
+      const subject = subjectOf(exec);
+      if (subject === undefined) return { allowed: false, untilMs: 0, reason: "the request cannot be read" };
+      return approvals.approve(subject, asked);
+    },
+    run: async (exec, run) => {
+      const answering = answer(exec, { ...run, signal: AbortSignal.any([run.signal, closing.signal]) });
+      running.add(answering);
+      try {
+        return await answering;
+      } finally {
+        running.delete(answering);
+      }
+    },
+    stopLeftover: (exec) => {
+      const message = messageOf(exec)?.message;
+      if (files === undefined || message === undefined || closing.signal.aborted) return;
+      if (message.case === "shellArgs" || message.case === "shellStreamArgs") {
+        files.shell.records.stopLeftover(markOf(exec.args));
+      } else if (message.case === "writeArgs") {
+        removeLeftTemporary(message.value.path, exec, files.shell);
+      }
+    },
+    close: () =>
+      (closed ??= (async () => {
+        closing.abort();
+        await Promise.allSettled(running);
+        await parts.close();
+      })()),
+  };
 }
 
 function namesOf(exec: ExecRequest, tool: DeclaredTool | undefined): readonly string[] {
@@ -250,21 +218,8 @@ function messageOf(exec: ExecRequest): ExecServerMessage | undefined {
 }
 
 function pathOf({ message }: ExecServerMessage): string {
-  const value: object = message.value ?? {};
-  if ("path" in value && typeof value.path === "string") return value.path;
-  return "workingDirectory" in value && typeof value.workingDirectory === "string"
-    ? value.workingDirectory
-    : "";
-}
-
-function boundRun(run: ToolRun): ToolRun {
-  return {
-    signal: run.signal,
-    idempotencyKey: run.idempotencyKey,
-    say: (body) => run.say(body),
-    upload: (bytes) => run.upload(bytes),
-    download: (blobId) => run.download(blobId),
-  };
+  const { path, workingDirectory } = fieldsOf(message.value);
+  return [path, workingDirectory].find((value) => typeof value === "string") ?? "";
 }
 
 /** A path that leads nowhere any more has no temporary file either. */

@@ -8,7 +8,7 @@
 import type { Dirent } from "node:fs";
 import { type ClosedNow, isClosed } from "./closed.ts";
 import { codeOf } from "./faults.ts";
-import { entriesOf, type Held, holdEntry, letGo } from "./held.ts";
+import { entriesOf, type Held, holdEntry } from "./held.ts";
 import { IgnoreRules } from "./ignore-rules.ts";
 import type { Jail, Place } from "./jail.ts";
 
@@ -37,7 +37,7 @@ export interface TreeOptions {
 export function* filesBelow(jail: Jail, place: Place, options: TreeOptions): Generator<TreeFile | undefined> {
   if (place.held === undefined) return;
   if (!place.held.stats.isDirectory()) {
-    yield treeFile(place.directories.at(-1), place.name, place.path);
+    yield treeFile(place.directory, place.name, place.path);
     return;
   }
   const names = place.path === "" ? [] : place.path.split("/");
@@ -64,29 +64,20 @@ function* walk(
   for (const entry of readable(dir)) {
     const entryPath = path === "" ? entry.name : `${path}/${entry.name}`;
     yield undefined;
-    if (isLeftOut(entry, options)) continue;
+    if (entry.name.startsWith(".") && (!options.hidden || entry.name === ".git")) continue;
     if (entry.isDirectory()) {
       if (depth === DEPTH_MAX || rules.ignores(entryPath, true)) continue;
-      const held = hold(dir, entry.name);
-      if (held === undefined) continue;
-      try {
-        if (held.stats.isDirectory() && !isClosed(options.closed, entryPath, held.stats))
-          yield* walk(held, entryPath, rules, options, depth + 1);
-      } finally {
-        letGo(held);
-      }
+      using held = hold(dir, entry.name);
+      if (held?.stats.isDirectory() === true && !isClosed(options.closed, entryPath, held.stats))
+        yield* walk(held, entryPath, rules, options, depth + 1);
     } else if (entry.isFile() && !rules.ignores(entryPath, false)) {
       yield treeFile(dir, entry.name, entryPath);
     }
   }
 }
 
-function isLeftOut(entry: Dirent, options: WalkOptions): boolean {
-  return entry.name.startsWith(".") && (!options.hidden || entry.name === ".git");
-}
-
-function treeFile(dir: Held | undefined, name: string, path: string): TreeFile {
-  return { path, hold: () => (dir === undefined ? undefined : hold(dir, name)) };
+function treeFile(dir: Held, name: string, path: string): TreeFile {
+  return { path, hold: () => hold(dir, name) };
 }
 
 /** A directory that may not be read, or is gone, has nothing to search. */

@@ -5,22 +5,14 @@
  * renamed over it; then the directory is synced. "Only if there is none" is a hard link instead of the rename, which
  * fails when somebody was first. "Only if it is still this one" is checked directly before the rename.
  */
-import { createHash } from "node:crypto";
+import { createHash, hash } from "node:crypto";
 import { constants, linkSync, renameSync, unlinkSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { pipeline } from "node:stream/promises";
 import type { ToolRun } from "../client/tools.ts";
 import type { WriteArgs } from "../protocol/messages.ts";
 import { codeOf, fault, throwIfAborted } from "./faults.ts";
-import {
-  checkPlainFile,
-  entryPath,
-  type Held,
-  holdEntry,
-  letGo,
-  openHeldFile,
-  syncDirectory,
-} from "./held.ts";
+import { checkPlainFile, entryPath, type Held, holdEntry, openHeldFile, syncDirectory } from "./held.ts";
 import type { Jail, Place } from "./jail.ts";
 import { bytesOf, type ResultMessage } from "./results.ts";
 
@@ -28,50 +20,33 @@ import { bytesOf, type ResultMessage } from "./results.ts";
 export async function write(args: WriteArgs, mark: string, jail: Jail, run: ToolRun): Promise<ResultMessage> {
   const bytes = await bytesOf(args.content, run);
   throwIfAborted(run.signal);
-  const place = jail.locate(args.path, { makeParents: true });
+  using place = jail.locate(args.path, { makeParents: true });
+  const { directory } = place;
+  if (place.held !== undefined) checkPlainFile(place.held.stats, args.path);
+  const temporary = temporaryName(mark);
+  await writeTemporary(directory, temporary, bytes, place.held);
   try {
-    const directory = directoryOf(place, args.path);
-    const temporary = temporaryName(mark);
-    await writeTemporary(directory, temporary, bytes, place.held);
-    try {
-      await checkExpected(place, args.expectedSha256, args.path);
-      throwIfAborted(run.signal);
-      moveIntoPlace(directory, temporary, place.name, isOnlyIfNone(args.expectedSha256), args.path);
-    } catch (cause) {
-      unlinkSync(entryPath(directory, temporary));
-      throw cause;
-    }
-    await syncDirectory(directory);
-  } finally {
-    place.close();
+    await checkExpected(place, args.expectedSha256, args.path);
+    throwIfAborted(run.signal);
+    moveIntoPlace(directory, temporary, place.name, isOnlyIfNone(args.expectedSha256), args.path);
+  } catch (cause) {
+    unlinkSync(entryPath(directory, temporary));
+    throw cause;
   }
-  const sha256 = createHash("sha256").update(bytes).digest();
+  await syncDirectory(directory);
+  const sha256 = hash("sha256", bytes, "buffer");
   const value = { bytesWritten: bytes.length, created: place.held === undefined, sha256 };
   return { case: "writeResult", value: { result: { case: "success", value } } };
 }
 
 /** After a crash in the middle of a write: the temporary file is all that can be left. */
 export function removeTemporary(path: string, mark: string, jail: Jail): void {
-  const place = jail.locate(path);
-  try {
-    const directory = place.directories.at(-1);
-    if (directory !== undefined) unlinkSync(entryPath(directory, temporaryName(mark)));
-  } catch (cause) {
-    if (codeOf(cause) !== "ENOENT") throw cause;
-  } finally {
-    place.close();
-  }
+  using place = jail.locate(path);
+  removeIfThere(entryPath(place.directory, temporaryName(mark)));
 }
 
 function temporaryName(mark: string): string {
   return `.holdfast-${mark.slice(0, 32)}.tmp`;
-}
-
-function directoryOf(place: Place, path: string): Held {
-  const directory = place.directories.at(-1);
-  if (place.held !== undefined) checkPlainFile(place.held.stats, path);
-  if (directory === undefined) throw fault("EISDIR", `${path} is a directory`);
-  return directory;
 }
 
 async function writeTemporary(
@@ -85,7 +60,7 @@ async function writeTemporary(
   // A new file gets what the user's umask leaves; one that replaces another is private until it has its mode.
   const mode = old === undefined ? 0o666 : 0o600;
   removeIfThere(path);
-  const file = await open(path, flags, mode);
+  await using file = await open(path, flags, mode);
   try {
     await file.writeFile(bytes);
     if (old !== undefined) {
@@ -99,8 +74,6 @@ async function writeTemporary(
   } catch (cause) {
     removeIfThere(path);
     throw cause;
-  } finally {
-    await file.close();
   }
 }
 
@@ -129,20 +102,15 @@ export async function checkExpected(
   path: string,
 ): Promise<void> {
   if (expected === undefined) return;
-  const directory = place.directories.at(-1);
-  const now = directory === undefined ? undefined : holdEntry(directory, place.name);
+  const now = holdEntry(place.directory, place.name);
+  using held = now.kind === "held" ? now.held : undefined;
   if (isOnlyIfNone(expected)) {
-    if (now?.kind === "held") letGo(now.held);
-    if (now?.kind !== "missing") throw existsAlready(path);
+    if (now.kind !== "missing") throw existsAlready(path);
     return;
   }
-  if (now?.kind !== "held") throw fault("ESTALE", `${path} is gone since it was read; read it again`);
-  try {
-    const digest = await hashOf(now.held, path);
-    if (!digest.equals(expected)) throw fault("ESTALE", `${path} changed since it was read; read it again`);
-  } finally {
-    letGo(now.held);
-  }
+  if (held === undefined) throw fault("ESTALE", `${path} is gone since it was read; read it again`);
+  const digest = await hashOf(held, path);
+  if (!digest.equals(expected)) throw fault("ESTALE", `${path} changed since it was read; read it again`);
 }
 
 function existsAlready(path: string): Error {
@@ -151,10 +119,10 @@ function existsAlready(path: string): Error {
 
 async function hashOf(held: Held, path: string): Promise<Buffer> {
   const handle = await openHeldFile(held, path);
-  const hash = createHash("sha256");
+  const digest = createHash("sha256");
   // The stream closes the handle when it ends or fails.
-  await pipeline(handle.createReadStream(), hash);
-  return hash.digest();
+  await pipeline(handle.createReadStream(), digest);
+  return digest.digest();
 }
 
 function moveIntoPlace(directory: Held, from: string, to: string, onlyIfNone: boolean, path: string): void {

@@ -63,6 +63,6 @@ export const MUTATIONS: readonly Mutation[] = [
     name: "C2: the directory of a written file is not synced",
     file: writes,
     test: "C2: a written file and its directory are synced",
-    patches: [{ file: "src/tools/write.ts", from: "    await syncDirectory(directory);\n", to: "" }],
+    patches: [{ file: "src/tools/write.ts", from: "  await syncDirectory(directory);\n", to: "" }],
   },
 ];

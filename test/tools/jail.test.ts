@@ -139,9 +139,8 @@ test("E6: a directory that is swapped for a symlink again and again never leads 
       for (let n = 0; n < 500; n++) {
         tries++;
         try {
-          const place = jail.locate("swap/f.txt");
+          using place = jail.locate("swap/f.txt");
           const path = place.held === undefined ? "" : readFileSync(`/proc/self/fd/${place.held.fd}`, "utf8");
-          place.close();
           assert.notEqual(path, "OUTSIDE");
         } catch (cause) {
           assert(cause instanceof Error && "code" in cause, String(cause));

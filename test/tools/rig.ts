@@ -75,28 +75,26 @@ export class Run implements ToolRun {
   readonly said: Result[] = [];
   readonly #waiters: (() => void)[] = [];
 
-  get signal(): AbortSignal {
-    return this.controller.signal;
-  }
+  readonly signal = this.controller.signal;
 
-  say(body: Uint8Array): Promise<void> {
+  readonly say = (body: Uint8Array): Promise<void> => {
     this.said.push(reply(body));
     for (const wake of this.#waiters.splice(0)) wake();
     return Promise.resolve();
-  }
+  };
 
-  upload(bytes: Uint8Array): Promise<string> {
+  readonly upload = (bytes: Uint8Array): Promise<string> => {
     const id = sha256(bytes).toString("hex");
     this.blobs.set(id, bytes);
     return Promise.resolve(id);
-  }
+  };
 
-  download(blobId: string): Promise<Uint8Array> {
+  readonly download = (blobId: string): Promise<Uint8Array> => {
     const bytes = this.blobs.get(blobId);
     return bytes === undefined
       ? Promise.reject(new HoldfastError("not_found", "no such blob"))
       : Promise.resolve(bytes);
-  }
+  };
 
   /** Until something that was said is as wanted. */
   async until(wanted: (said: readonly Result[]) => boolean): Promise<void> {

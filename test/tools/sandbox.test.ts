@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { tmpdir } from "node:os";
 import { test, type TestContext } from "node:test";
-import { SHELL_DEFAULTS } from "../../src/tools/config.ts";
+import { TOOLS_DEFAULTS } from "../../src/tools/config.ts";
 import { bwrapArguments, findProgram } from "../../src/tools/sandbox.ts";
 import { outcome, type Rig, rig, temporaryDirectory } from "./rig.ts";
 
@@ -29,7 +29,9 @@ async function output({ perform }: Rig, command: string): Promise<string> {
 test("for root /proc is mounted to be read, after it is mounted at all; for others it stays as it is", () => {
   const place = { workspace: "/project", closed: { places: [] } };
   const argumentsFor = (isRoot: boolean) =>
-    bwrapArguments(SHELL_DEFAULTS, place, {}, { cwd: "/project", isRoot, hasNamespaces: !isRoot }).join(" ");
+    bwrapArguments(TOOLS_DEFAULTS.shell, place, {}, { cwd: "/project", isRoot, hasNamespaces: !isRoot }).join(
+      " ",
+    );
   assert.match(argumentsFor(true), /^--unshare-user --disable-userns .*--proc \/proc --remount-ro \/proc /u);
   assert.doesNotMatch(argumentsFor(false), /remount|userns/u);
 });
@@ -38,7 +40,7 @@ test("E4: closed directories are covered: one that has the workspace in it befor
   const place = { workspace: "/data/project", closed: { places: ["/data", "/data/project/keys"] } };
   const command = { cwd: "/data/project", isRoot: false, hasNamespaces: true };
   assert.match(
-    bwrapArguments(SHELL_DEFAULTS, place, {}, command).join(" "),
+    bwrapArguments(TOOLS_DEFAULTS.shell, place, {}, command).join(" "),
     /--tmpfs \/data --bind \/data\/project \/data\/project --tmpfs \/data\/project\/keys /u,
   );
 });
