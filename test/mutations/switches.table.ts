@@ -77,8 +77,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/protocol/errors.ts",
-        from: "    if (cause instanceof HoldfastError) return cause;\n    const own",
-        to: "    const own",
+        from: "    if (cause instanceof HoldfastError) return cause;\n    return new",
+        to: "    return new",
       },
     ],
   },
