@@ -2,6 +2,7 @@
  * Turns of a real client: `openClient` over HTTP/2 with its journals on disk, or in memory, a function tool, and conversations.
  */
 import { join } from "node:path";
+import { Worker } from "node:worker_threads";
 import { busyMeter, serveCommands } from "../harness/child.ts";
 import { type Arguments, flagIn, type Measured, numberIn, textIn } from "../harness/numbers.ts";
 import { TOOL, TOOL_ABOUT, TOOL_SCHEMA } from "../harness/question.ts";
@@ -12,7 +13,6 @@ import {
   type NodeClient,
   openClient,
 } from "../../src/client-node/index.ts";
-import { SqliteTables } from "../../src/store/sqlite/sqlite-tables.ts";
 import { createTools, parseToolsConfig, type ToolSet } from "../../src/tools/index.ts";
 import { AnswerTimes, timeAnswers } from "./answer-times.ts";
 import { askWithHistory } from "./history-turn.ts";
@@ -26,12 +26,14 @@ let writes = 0;
 
 /** Each is at most one sync; some share one. */
 function countWrites(): void {
-  const { batch } = Object.getOwnPropertyDescriptors(SqliteTables.prototype);
-  const write = batch.value;
-  if (write === undefined) throw new Error("tables are written by batches");
-  SqliteTables.prototype.batch = function counted(...given) {
-    writes++;
-    return write.apply(this, given);
+  const { postMessage } = Object.getOwnPropertyDescriptors(Worker.prototype);
+  const send = postMessage.value;
+  if (send === undefined) throw new Error("the database's thread is asked by messages");
+  Worker.prototype.postMessage = function counted(message: unknown, ...transfer) {
+    if (typeof message === "object" && message !== null && "kind" in message && message.kind === "batch") {
+      writes++;
+    }
+    return send.apply(this, [message, ...transfer]);
   };
 }
 

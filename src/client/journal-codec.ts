@@ -3,9 +3,11 @@
  *
  * Whatever does not decode into exactly one known record is damage and is refused, never skipped.
  */
-import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { create, fromBinary, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import type { JournalRecord, Outcome } from "../core/journal.ts";
+import { enumName } from "../protocol/enum-name.ts";
 import { HoldfastError } from "../protocol/errors.ts";
+import { given } from "../protocol/given.ts";
 import {
   JournalOutcome,
   type JournalRecord as Message,
@@ -21,56 +23,43 @@ const OUTCOMES: Readonly<Record<Outcome, JournalOutcome>> = {
 };
 
 export function encodeJournalRecord(record: JournalRecord): Uint8Array {
-  return toBinary(JournalRecordSchema, messageOf(record));
+  return toBinary(JournalRecordSchema, create(JournalRecordSchema, { record: initOf(record) }));
 }
 
-function messageOf(record: JournalRecord): Message {
+function initOf(record: JournalRecord): NonNullable<MessageInitShape<typeof JournalRecordSchema>["record"]> {
   switch (record.kind) {
     case "opened":
-      return create(JournalRecordSchema, {
-        record: { case: "opened", value: { ...rest(record), createdMs: BigInt(record.createdMs) } },
-      });
+      return { case: "opened", value: { ...rest(record), createdMs: BigInt(record.createdMs) } };
     case "base":
-      return create(JournalRecordSchema, { record: { case: "base", value: rest(record) } });
-    case "attached": {
-      const serverTimeMs = BigInt(Math.round(record.serverTimeMs));
-      return create(JournalRecordSchema, { record: { case: "attached", value: { serverTimeMs } } });
-    }
+      return { case: "base", value: rest(record) };
+    case "attached":
+      return { case: "attached", value: { serverTimeMs: BigInt(Math.round(record.serverTimeMs)) } };
     case "degraded":
-      return create(JournalRecordSchema, { record: { case: "degraded", value: {} } });
+      return { case: "degraded", value: {} };
     case "said": {
       const { seqno, isClose, body, execId } = record;
-      const value = { seqno, isClose, body, ...(execId === undefined ? {} : { execId }) };
-      return create(JournalRecordSchema, { record: { case: "said", value } });
+      return { case: "said", value: { seqno, isClose, body, ...given({ execId }) } };
     }
     case "acked":
-      return create(JournalRecordSchema, { record: { case: "acked", value: rest(record) } });
-    case "snapshot": {
-      const value = { cursor: BigInt(record.cursor), state: record.state };
-      return create(JournalRecordSchema, { record: { case: "snapshot", value } });
-    }
-    case "exec_received": {
-      const value = { ...rest(record), eventId: BigInt(record.eventId) };
-      return create(JournalRecordSchema, { record: { case: "execReceived", value } });
-    }
-    case "exec_approved": {
-      const value = { ...rest(record), untilMs: wholeMs(record.untilMs) };
-      return create(JournalRecordSchema, { record: { case: "execApproved", value } });
-    }
+      return { case: "acked", value: rest(record) };
+    case "snapshot":
+      return { case: "snapshot", value: { cursor: BigInt(record.cursor), state: record.state } };
+    case "exec_received":
+      return { case: "execReceived", value: { ...rest(record), eventId: BigInt(record.eventId) } };
+    case "exec_approved":
+      return { case: "execApproved", value: { ...rest(record), untilMs: wholeMs(record.untilMs) } };
     case "exec_started":
-      return create(JournalRecordSchema, { record: { case: "execStarted", value: rest(record) } });
+      return { case: "execStarted", value: rest(record) };
     case "exec_aborted":
-      return create(JournalRecordSchema, { record: { case: "execAborted", value: rest(record) } });
+      return { case: "execAborted", value: rest(record) };
     case "exec_acked":
-      return create(JournalRecordSchema, { record: { case: "execAcked", value: rest(record) } });
+      return { case: "execAcked", value: rest(record) };
     case "exec_conflict":
-      return create(JournalRecordSchema, { record: { case: "execConflict", value: rest(record) } });
+      return { case: "execConflict", value: rest(record) };
     case "abort":
-      return create(JournalRecordSchema, { record: { case: "abort", value: {} } });
+      return { case: "abort", value: {} };
     case "ended":
-      return create(JournalRecordSchema, {
-        record: { case: "ended", value: { outcome: OUTCOMES[record.outcome] } },
-      });
+      return { case: "ended", value: { outcome: OUTCOMES[record.outcome] } };
   }
 }
 
@@ -84,7 +73,7 @@ export function decodeJournalRecord(bytes: Uint8Array): JournalRecord {
   try {
     message = fromBinary(JournalRecordSchema, bytes);
   } catch (cause) {
-    throw damaged("a record does not parse", cause);
+    return damaged("a record does not parse", cause);
   }
   const { record } = message;
   switch (record.case) {
@@ -126,31 +115,17 @@ export function decodeJournalRecord(bytes: Uint8Array): JournalRecord {
     case "abort":
       return { kind: "abort" };
     case "ended":
-      return { kind: "ended", outcome: outcomeOf(record.value.outcome) };
+      return {
+        kind: "ended",
+        outcome: enumName(OUTCOMES, record.value.outcome) ?? damaged("an end of no known kind", undefined),
+      };
     case undefined:
-      throw damaged("a record says nothing known", undefined);
+      return damaged("a record says nothing known", undefined);
   }
 }
 
-function outcomeOf(outcome: JournalOutcome): Outcome {
-  switch (outcome) {
-    case JournalOutcome.COMPLETED:
-      return "completed";
-    case JournalOutcome.ABORTED:
-      return "aborted";
-    case JournalOutcome.FAILED:
-      return "failed";
-    case JournalOutcome.FENCED:
-      return "fenced";
-    case JournalOutcome.LOST:
-      return "lost";
-    default:
-      throw damaged("an end of no known kind", undefined);
-  }
-}
-
-function damaged(what: string, cause: unknown): HoldfastError {
-  return new HoldfastError("stream_failed", `this journal is damaged: ${what}`, { cause });
+function damaged(what: string, cause: unknown): never {
+  throw new HoldfastError("stream_failed", `this journal is damaged: ${what}`, { cause });
 }
 
 /** A time of an application's own, which may be as far away as it likes: for ever is the last millisecond that there is. */

@@ -10,6 +10,7 @@
  *
  * Invariant: durable <= next, and the accepted seqnos are 0, 1, ... next - 1, each once (A1).
  */
+import { isSameBytes } from "../protocol/bytes.ts";
 import type { ErrorCode } from "../protocol/errors.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import { assert, unreachable } from "../protocol/assert.ts";
@@ -43,13 +44,15 @@ export type Effect =
   | { readonly kind: "ack"; readonly seqno: number }
   | { readonly kind: "refuse"; readonly code: ErrorCode; readonly message: string };
 
+type Step = readonly [State, readonly Effect[]];
+
 /** `macs` are those of the last chunks in the store, at most `unackedChunksMax`. */
 export function init(nextSeqno: number, macs: readonly Uint8Array[], closed: boolean): State {
   assert(macs.length === Math.min(nextSeqno, LIMITS.unackedChunksMax), "the newest MACs are all there");
   return { next: nextSeqno, durable: nextSeqno, macs, undurableBytes: [], closed };
 }
 
-export function step(state: State, input: Input): readonly [State, readonly Effect[]] {
+export function step(state: State, input: Input): Step {
   assert(state.durable <= state.next, "only what was accepted is durable");
   switch (input.kind) {
     case "chunk":
@@ -71,7 +74,7 @@ export function step(state: State, input: Input): readonly [State, readonly Effe
   }
 }
 
-function accept(state: State, chunk: Extract<Input, { kind: "chunk" }>): readonly [State, readonly Effect[]] {
+function accept(state: State, chunk: Extract<Input, { kind: "chunk" }>): Step {
   if (state.closed) return refuse(state, "stream_ended", "nothing may follow a close");
   const { seqno, mac, bytes, isClose } = chunk;
   const waiting = state.undurableBytes.reduce((sum, size) => sum + size, 0);
@@ -87,7 +90,7 @@ function accept(state: State, chunk: Extract<Input, { kind: "chunk" }>): readonl
   ];
 }
 
-function repeated(state: State, seqno: number, mac: Uint8Array): readonly [State, readonly Effect[]] {
+function repeated(state: State, seqno: number, mac: Uint8Array): Step {
   const known = state.macs[state.macs.length - (state.next - seqno)];
   if (known === undefined) {
     return refuse(
@@ -96,16 +99,12 @@ function repeated(state: State, seqno: number, mac: Uint8Array): readonly [State
       `chunk ${seqno} is older than any chunk that can be unacknowledged`,
     );
   }
-  if (!sameBytes(known, mac)) {
+  if (!isSameBytes(known, mac)) {
     return refuse(state, "seqno_conflict", `chunk ${seqno} came again with other content`);
   }
   return [state, state.durable > seqno ? [{ kind: "ack", seqno: state.durable - 1 }] : []];
 }
 
-function refuse(state: State, code: ErrorCode, message: string): readonly [State, readonly Effect[]] {
+function refuse(state: State, code: ErrorCode, message: string): Step {
   return [state, [{ kind: "refuse", code, message }]];
-}
-
-function sameBytes(a: Uint8Array, b: Uint8Array): boolean {
-  return a.length === b.length && a.every((byte, at) => byte === b[at]);
 }

@@ -30,11 +30,13 @@ export type Effect =
   /** Too late: the stream is aborted or has ended. */
   | { readonly kind: "refuse" };
 
+type Step = readonly [State, readonly Effect[]];
+
 export function init(aborted: boolean, end: EndReason | undefined): State {
   return { aborted, end };
 }
 
-export function step(state: State, input: Input): readonly [State, readonly Effect[]] {
+export function step(state: State, input: Input): Step {
   switch (input.kind) {
     case "abort":
       if (state.aborted || state.end !== undefined) return [state, []];
@@ -52,6 +54,6 @@ export function step(state: State, input: Input): readonly [State, readonly Effe
   }
 }
 
-function end(state: State, reason: EndReason): readonly [State, readonly Effect[]] {
+function end(state: State, reason: EndReason): Step {
   return [{ ...state, end: reason }, [{ kind: "record_end", reason }]];
 }

@@ -45,6 +45,8 @@ export type Effect =
   | { readonly kind: "release"; readonly below: number }
   | { readonly kind: "fail"; readonly code: ErrorCode; readonly message: string };
 
+type Step = readonly [State, readonly Effect[]];
+
 export function init(recovered: {
   readonly numbered: boolean;
   readonly acked: number;
@@ -61,7 +63,7 @@ export function hasRoom(state: State, bytes: number): boolean {
   return waiting === 0 || waiting + bytes <= LIMITS.unackedBytesMax;
 }
 
-export function step(state: State, input: Input): readonly [State, readonly Effect[]] {
+export function step(state: State, input: Input): Step {
   assert(state.acked <= state.next && state.journaled <= state.next, "an outbox holds what was said");
   switch (input.kind) {
     case "submit": {
@@ -84,7 +86,7 @@ export function step(state: State, input: Input): readonly [State, readonly Effe
   }
 }
 
-function welcome(state: State, nextSeqno: number, inline: number): readonly [State, readonly Effect[]] {
+function welcome(state: State, nextSeqno: number, inline: number): Step {
   if (!state.numbered) {
     const base = { next: nextSeqno, journaled: nextSeqno, acked: nextSeqno, sent: nextSeqno };
     return [{ ...state, ...base, numbered: true, attached: true }, []];
@@ -101,7 +103,7 @@ function welcome(state: State, nextSeqno: number, inline: number): readonly [Sta
   return [sending, [...released, ...sends]];
 }
 
-function acknowledge(state: State, nextSeqno: number): readonly [State, readonly Effect[]] {
+function acknowledge(state: State, nextSeqno: number): Step {
   if (nextSeqno <= state.acked) return [state, []];
   if (nextSeqno > state.next) {
     return [
@@ -115,7 +117,7 @@ function acknowledge(state: State, nextSeqno: number): readonly [State, readonly
 }
 
 /** The one sending rule: what is journaled and not yet on this connection leaves, in order. */
-function transmit(state: State): readonly [State, readonly Effect[]] {
+function transmit(state: State): Step {
   if (!state.attached || state.sent >= state.journaled) return [state, []];
   const effects: Effect[] = [];
   for (let seqno = state.sent; seqno < state.journaled; seqno++) effects.push({ kind: "transmit", seqno });

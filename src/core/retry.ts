@@ -69,6 +69,8 @@ export type Effect =
   | { readonly kind: "ask"; readonly code: ErrorCode; readonly message: string }
   | { readonly kind: "give_up"; readonly code: ErrorCode; readonly message: string };
 
+type Step = readonly [State, readonly Effect[]];
+
 export function init(options: Options, nowMs: number): State {
   return {
     options,
@@ -80,7 +82,7 @@ export function init(options: Options, nowMs: number): State {
   };
 }
 
-export function step(state: State, input: Input): readonly [State, readonly Effect[]] {
+export function step(state: State, input: Input): Step {
   switch (input.kind) {
     case "progress":
       return [{ ...state, failures: 0, progressMs: input.nowMs }, []];
@@ -95,10 +97,7 @@ export function step(state: State, input: Input): readonly [State, readonly Effe
   }
 }
 
-function failed(
-  state: State,
-  failure: Extract<Input, { kind: "failed" }>,
-): readonly [State, readonly Effect[]] {
+function failed(state: State, failure: Extract<Input, { kind: "failed" }>): Step {
   assert(failure.random >= 0 && failure.random < 1, "jitter lies within 0 and 1");
   const { code, message, nowMs } = failure;
   const giveUp: Effect = { kind: "give_up", code, message };
@@ -126,7 +125,7 @@ function failed(
 }
 
 /** An early attempt costs a token like any other; without one it has to wait for it. */
-function wake(state: State, nowMs: number): readonly [State, readonly Effect[]] {
+function wake(state: State, nowMs: number): Step {
   if (nowMs < state.notBeforeMs) return [state, [{ kind: "connect", atMs: state.notBeforeMs }]];
   const [left, { waitMs }] = budget.spend(state.budget, nowMs);
   const notBeforeMs = nowMs + waitMs;

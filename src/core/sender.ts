@@ -48,15 +48,13 @@ export type Effect =
   | { readonly kind: "read"; readonly from: number }
   | { readonly kind: "cut"; readonly code: ErrorCode; readonly message: string };
 
-export function init(
-  options: Options,
-  cursor: number,
-  eventHead: number,
-): readonly [State, readonly Effect[]] {
+type Step = readonly [State, readonly Effect[]];
+
+export function init(options: Options, cursor: number, eventHead: number): Step {
   return pump({ options, cursor, head: eventHead, reading: false, blockedSinceMs: undefined });
 }
 
-export function step(state: State, input: Input): readonly [State, readonly Effect[]] {
+export function step(state: State, input: Input): Step {
   assert(state.cursor <= state.head, "a cursor never passes the durable head");
   switch (input.kind) {
     case "head":
@@ -86,7 +84,7 @@ export function step(state: State, input: Input): readonly [State, readonly Effe
   }
 }
 
-function pump(state: State): readonly [State, readonly Effect[]] {
+function pump(state: State): Step {
   const isIdle = state.reading || state.blockedSinceMs !== undefined || state.cursor >= state.head;
   if (isIdle) return [state, []];
   return [{ ...state, reading: true }, [{ kind: "read", from: state.cursor + 1 }]];

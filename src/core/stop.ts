@@ -26,11 +26,13 @@ export type Input =
 
 export type Effect = { readonly kind: "journal" } | { readonly kind: "send" };
 
+type Step = readonly [State, readonly Effect[]];
+
 export function init(journaled: boolean): State {
   return { wish: journaled ? "journaled" : "none", settled: false, attached: false };
 }
 
-export function step(state: State, input: Input): readonly [State, readonly Effect[]] {
+export function step(state: State, input: Input): Step {
   switch (input.kind) {
     case "wanted":
       if (state.wish !== "none" || state.settled) return [state, []];
@@ -54,6 +56,6 @@ export function isDue(state: State): boolean {
   return state.wish === "journaled" && !state.settled;
 }
 
-function send(state: State): readonly [State, readonly Effect[]] {
+function send(state: State): Step {
   return [state, state.attached && isDue(state) ? [{ kind: "send" }] : []];
 }

@@ -1,6 +1,7 @@
 /**
  * The unary call of the split transport: several client frames in one request, and its answer.
  */
+import { given } from "./given.ts";
 import { create, toBinary } from "@bufbuild/protobuf";
 import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 import { HoldfastError, errorCodeFromWire, errorCodeToWire } from "./errors.ts";
@@ -101,7 +102,7 @@ export function encodeAppendOutcome(outcome: AppendOutcome): Uint8Array {
     const error = {
       code: errorCodeToWire(code),
       message: message.slice(0, LIMITS.messageCharsMax),
-      ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+      ...given({ retryAfterMs }),
     };
     return toBinary(AppendResponseSchema, create(AppendResponseSchema, { error }));
   }

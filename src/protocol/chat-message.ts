@@ -7,6 +7,7 @@
  *
  * Files are named by blob id, never inlined: a message stays small, and an image is stored once.
  */
+import { given } from "./given.ts";
 import { invalidFrame } from "./frame-check.ts";
 import { checkJson } from "./json-check.ts";
 
@@ -184,9 +185,7 @@ function toolResult(part: Fields): ToolResultPart {
     tool: text(part, "tool"),
     outcome,
     text: text(part, "text"),
-    ...(files === undefined
-      ? {}
-      : { files: files.map((file: unknown) => filePart(objectOf(file, "a file"))) }),
+    ...given({ files: files?.map((file: unknown) => filePart(objectOf(file, "a file"))) }),
   };
 }
 
@@ -210,8 +209,7 @@ function filePart(part: Fields): FilePart {
     type: "file",
     mediaType: text(part, "mediaType"),
     ...optionalText(part, "fileName"),
-    ...(blobId === undefined ? {} : { blobId }),
-    ...(url === undefined ? {} : { url }),
+    ...given({ blobId, url }),
     ...optionalText(part, "detail"),
     ...optionalObject(part, "cacheControl"),
   };

@@ -5,9 +5,11 @@
  * HoldfastError that says what is wrong, and never a frame. Bodies are views into the bytes that were
  * given, so a caller that reuses its buffers copies first.
  */
+import { given } from "./given.ts";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import type { DescMessage, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
-import { errorCodeFromWire, errorCodeToWire } from "./errors.ts";
+import { enumName } from "./enum-name.ts";
+import { errorCodeFromWire, errorCodeToWire, messageOf } from "./errors.ts";
 import type { HoldfastError } from "./errors.ts";
 import { checkFieldCount, FRAME_SHAPE } from "./field-count.ts";
 import { checkClientFrame, checkServerFrame, checkSize, invalidFrame, parseEventId } from "./frame-check.ts";
@@ -90,7 +92,7 @@ function attachInit(frame: AttachFrame) {
     journalId: frame.journalId,
     fresh: frame.fresh,
     abort: frame.abort,
-    ...(frame.firstChunk === undefined ? {} : { firstChunk: frame.firstChunk }),
+    ...given({ firstChunk: frame.firstChunk }),
   };
 }
 
@@ -184,11 +186,9 @@ function serverInit(frame: Exclude<ServerFrame, EventFrame>): ResponseInit {
       return { case: "heartbeat", value: { nextSeqno, aborted, eventHead: String(frame.eventHead) } };
     }
     case "error": {
-      const retry = frame.retryAfterMs === undefined ? {} : { retryAfterMs: frame.retryAfterMs };
-      return {
-        case: "error",
-        value: { code: errorCodeToWire(frame.code), message: cut(frame.message), ...retry },
-      };
+      const { code, message, retryAfterMs } = frame;
+      const value = { code: errorCodeToWire(code), message: cut(message), ...given({ retryAfterMs }) };
+      return { case: "error", value };
     }
     case "durability_lost":
       return { case: "durabilityLost", value: { head: String(frame.head) } };
@@ -301,10 +301,7 @@ export function parse<Desc extends DescMessage>(schema: Desc, bytes: Uint8Array)
   try {
     return fromBinary(schema, bytes);
   } catch (cause) {
-    throw invalidFrame(
-      `not a ${schema.typeName}: ${cause instanceof Error ? cause.message : "unreadable"}`,
-      cause,
-    );
+    throw invalidFrame(`not a ${schema.typeName}: ${messageOf(cause)}`, cause);
   }
 }
 
@@ -313,12 +310,9 @@ function fromWire<Name extends string>(
   value: number,
   what: string,
 ): Name {
-  for (const name in table) {
-    if (table[name] === value) {
-      return name;
-    }
-  }
-  throw invalidFrame(`unknown ${what} ${value}`);
+  const name = enumName(table, value);
+  if (name === undefined) throw invalidFrame(`unknown ${what} ${value}`);
+  return name;
 }
 
 function unknownCase(message: StreamRequest | StreamResponse): HoldfastError {

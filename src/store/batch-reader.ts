@@ -11,7 +11,7 @@ import { decodeMovedBatches } from "./moved-logs.ts";
 import { RowReader } from "./row-reader.ts";
 import type { Segment, SegmentList } from "./segment-list.ts";
 import type { Slot } from "./stream-index.ts";
-import type { Batch, ChunkBatch } from "./stream-store.ts";
+import type { Batch, LogBatches, LogName, NewBatches } from "./stream-store.ts";
 
 const ROWS_AHEAD_MAX = 8;
 
@@ -23,44 +23,44 @@ export class BatchReader {
   }
 
   /** From the batch that holds `from` on, up to about `bytesMax`, at least one when there is any. */
-  events(slot: Slot, from: number, bytesMax: number): Promise<readonly Batch[]> {
-    return read(from, bytesMax, (number, ahead) => {
-      this.#readAhead(slot.events, number, ahead);
-      return this.#at(slot, "events", number, eventsIn);
-    });
-  }
-
-  chunks(slot: Slot, from: number, bytesMax: number): Promise<readonly ChunkBatch[]> {
-    return read(from, bytesMax, (number, ahead) => {
-      this.#readAhead(slot.chunks, number, ahead);
-      return this.#at(slot, "chunks", number, chunksIn);
-    });
+  async read<L extends LogName>(
+    slot: Slot,
+    log: L,
+    from: number,
+    bytesMax: number,
+  ): Promise<readonly LogBatches[L][]> {
+    const found: LogBatches[L][] = [];
+    let bytes = 0;
+    for (let next = from; ;) {
+      // Whoever has taken little so far may not want much more.
+      this.#readAhead(slot[log], next, Math.min(found.length, ROWS_AHEAD_MAX));
+      const batches = await this.#at(slot, log, next);
+      if (batches.length === 0) return found;
+      for (const batch of batches) {
+        if (batch.first + batch.count <= next) continue;
+        bytes += batch.sealed.byteLength;
+        if (found.length > 0 && bytes > bytesMax) return found;
+        found.push(ownCopy(batch));
+        if (bytes >= bytesMax) return found;
+        next = batch.first + batch.count;
+      }
+    }
   }
 
   /** Begins to read the next rows, so that the log works while we decode. */
   #readAhead(list: SegmentList, number: number, count: number): void {
-    let left = count;
-    for (const { row } of list.from(number)) {
-      if (left <= 0) return;
-      left -= 1;
-      this.#rows.prefetch(row);
-    }
+    for (const { row } of list.from(number).take(count)) this.#rows.prefetch(row);
   }
 
   /** The batches of the segment that holds `number`; none when there is no such segment. */
-  async #at<B extends Batch>(
-    slot: Slot,
-    log: "events" | "chunks",
-    number: number,
-    batchesIn: (entry: StreamEntry, body: Uint8Array | undefined) => readonly B[],
-  ): Promise<readonly B[]> {
+  async #at<L extends LogName>(slot: Slot, log: L, number: number): Promise<readonly LogBatches[L][]> {
     for (;;) {
       const segment = slot[log].find(number);
       if (segment === undefined) return [];
       const { row } = segment;
       const isStillThere = (): boolean => slot[log].find(number)?.row === row;
       try {
-        const batches = await this.#inRow(slot.number, segment, batchesIn);
+        const batches = await this.#inRow(slot.number, segment, log);
         if (batches.length > 0) return batches;
       } catch (error) {
         if (!isStillThere()) continue;
@@ -71,15 +71,14 @@ export class BatchReader {
     }
   }
 
-  async #inRow<B extends Batch>(
+  async #inRow<L extends LogName>(
     stream: number,
     { row, first, count }: Segment,
-    batchesIn: (entry: StreamEntry, body: Uint8Array | undefined) => readonly B[],
-  ): Promise<readonly B[]> {
+    log: L,
+  ): Promise<readonly LogBatches[L][]> {
     for (const entry of await this.#rows.entriesOf(stream, row)) {
-      const { moved } = entry;
-      const body = moved === undefined ? undefined : await this.#rows.bodyOf(row);
-      const batches = batchesIn(entry, body?.subarray(moved?.bodyOffset, bodyEnd(moved)));
+      const body = entry.moved === undefined ? undefined : await this.#rows.bodyOf(row);
+      const batches = batchesIn(entry, log, body);
       const inside = batches.filter((batch) => batch.first >= first && batch.first < first + count);
       if (inside.length > 0) return inside;
     }
@@ -87,40 +86,19 @@ export class BatchReader {
   }
 }
 
-async function read<B extends Batch>(
-  from: number,
-  bytesMax: number,
-  batchesAt: (number: number, ahead: number) => Promise<readonly B[]>,
-): Promise<readonly B[]> {
-  const found: B[] = [];
-  let bytes = 0;
-  for (let next = from; ;) {
-    // Whoever has taken little so far may not want much more.
-    const batches = await batchesAt(next, Math.min(found.length, ROWS_AHEAD_MAX));
-    if (batches.length === 0) return found;
-    for (const batch of batches) {
-      if (batch.first + batch.count <= next) continue;
-      bytes += batch.sealed.byteLength;
-      if (found.length > 0 && bytes > bytesMax) return found;
-      found.push(ownCopy(batch));
-      if (bytes >= bytesMax) return found;
-      next = batch.first + batch.count;
-    }
+/** `body` is that of the row, where batches were moved into it. */
+function batchesIn<L extends LogName>(
+  entry: StreamEntry,
+  log: L,
+  body: Uint8Array | undefined,
+): readonly LogBatches[L][] {
+  const { moved } = entry;
+  const own: NewBatches = entry;
+  if (moved !== undefined && body !== undefined) {
+    return decodeMovedBatches(body.subarray(moved.bodyOffset, moved.bodyOffset + moved.bodyLength))[log];
   }
-}
-
-function eventsIn(entry: StreamEntry, body: Uint8Array | undefined): readonly Batch[] {
-  if (body !== undefined) return decodeMovedBatches(body).events;
-  return entry.events === undefined ? [] : [entry.events];
-}
-
-function chunksIn(entry: StreamEntry, body: Uint8Array | undefined): readonly ChunkBatch[] {
-  if (body !== undefined) return decodeMovedBatches(body).chunks;
-  return entry.chunks === undefined ? [] : [entry.chunks];
-}
-
-function bodyEnd(moved: StreamEntry["moved"]): number | undefined {
-  return moved === undefined ? undefined : moved.bodyOffset + moved.bodyLength;
+  const batch = own[log];
+  return batch === undefined ? [] : [batch];
 }
 
 function damaged(row: number, cause: unknown): HoldfastError {

@@ -90,7 +90,9 @@ export function checkPut(name: BlobName, bytes: Uint8Array, digest: Digest): voi
 
 /** The check of a get, the same for every store. */
 export function checkGot(name: BlobName, bytes: Uint8Array, digest: Digest): void {
-  if (digest(bytes) !== name.id) {
-    throw new HoldfastError("stream_failed", `the stored blob ${name.id} is damaged`);
-  }
+  if (digest(bytes) !== name.id) throw damagedBlob(name.id);
+}
+
+export function damagedBlob(id: string): HoldfastError {
+  return new HoldfastError("stream_failed", `the stored blob ${id} is damaged`);
 }

@@ -28,7 +28,7 @@ import {
   encodeMeta,
   encodeTombstone,
 } from "./stream-meta.ts";
-import type { Batch, ChunkBatch } from "./stream-store.ts";
+import type { Batch, ChunkBatch, NewBatches } from "./stream-store.ts";
 
 export const FORMAT_VERSION = 1;
 
@@ -38,10 +38,8 @@ export interface FormatRecord {
 }
 
 /** What one operation did to one stream. With neither `meta` nor `tombstone` it only lengthens the logs. */
-export interface StreamEntry {
+export interface StreamEntry extends NewBatches {
   readonly stream: number;
-  readonly chunks: ChunkBatch | undefined;
-  readonly events: Batch | undefined;
   readonly meta: StreamMeta | undefined;
   readonly tombstone: Tombstone | undefined;
   /** Batches of earlier entries that now lie in the body of this row. */
@@ -128,7 +126,7 @@ export function decodeRecord(record: Uint8Array): GroupRecord {
     const tag = reader.uint32();
     switch (tag) {
       case varint(RECORD.timeMs):
-        timeMs = Number(reader.uint64());
+        timeMs = readNumber(reader);
         break;
       case lengthDelimited(RECORD.entries): {
         const end = reader.uint32() + reader.pos;

@@ -10,6 +10,7 @@
  * group does not suffer from it.
  */
 import { assert } from "../protocol/assert.ts";
+import { joinedBytes } from "../protocol/bytes.ts";
 import type { CommitShape, StateChange, StreamName } from "../core/stream-state.ts";
 import { applyCommit, FIRST_HOST_EPOCH, newStreamState } from "../core/stream-state.ts";
 import type { GroupRecord, StreamEntry } from "./commit-record.ts";
@@ -22,8 +23,6 @@ import { nameKey, renewedByCommit } from "./stream-index.ts";
 import type { Lease } from "./stream-meta.ts";
 import type {
   Absent,
-  Batch,
-  ChunkBatch,
   Commit,
   Committed,
   Conflict,
@@ -32,6 +31,7 @@ import type {
   Held,
   HostLease,
   Live,
+  NewBatches,
 } from "./stream-store.ts";
 
 export interface Verdict<T> {
@@ -52,13 +52,8 @@ export interface Move {
   readonly batches: MovedBatches;
 }
 
-interface Logs {
-  readonly chunks: ChunkBatch | undefined;
-  readonly events: Batch | undefined;
-}
-
 const ABSENT: Absent = { kind: "absent" };
-const NO_LOGS: Logs = { chunks: undefined, events: undefined };
+const NO_LOGS: NewBatches = { chunks: undefined, events: undefined };
 const NO_COMMIT = { ...NO_LOGS, change: {} };
 /** Where the logs of a stream stand that is not there yet. */
 const UNBORN = { hostEpoch: FIRST_HOST_EPOCH, nextSeqno: 0, eventHead: 0 };
@@ -219,14 +214,7 @@ export class Group {
 
   /** What goes beside the record; undefined when nothing was moved. */
   body(): Uint8Array | undefined {
-    if (this.#bodyBytes === 0) return undefined;
-    const body = new Uint8Array(this.#bodyBytes);
-    let filled = 0;
-    for (const part of this.#bodies) {
-      body.set(part, filled);
-      filled += part.byteLength;
-    }
-    return body;
+    return this.#bodyBytes === 0 ? undefined : joinedBytes(this.#bodies);
   }
 
   #changeLease(name: StreamName, hostEpoch: number, next: (lease: Lease) => Lease): Verdict<boolean> {
@@ -238,13 +226,16 @@ export class Group {
   }
 
   #at(key: string): Staged {
-    const staged = this.#staged.get(key);
-    if (staged !== undefined) return staged;
-    const slot = this.#index.find(key);
-    return slot === undefined ? { number: 0, view: ABSENT } : slot;
+    return this.#staged.get(key) ?? this.#index.find(key) ?? { number: 0, view: ABSENT };
   }
 
-  #restate(name: StreamName, key: string, number: number, view: Running, { chunks, events }: Logs): void {
+  #restate(
+    name: StreamName,
+    key: string,
+    number: number,
+    view: Running,
+    { chunks, events }: NewBatches,
+  ): void {
     const meta = { name, state: view.state, lease: view.lease };
     this.#stage(key, number, view, { ...NO_ENTRY, stream: number, chunks, events, meta });
   }
@@ -265,8 +256,7 @@ export class Group {
 }
 
 const NO_ENTRY = {
-  chunks: undefined,
-  events: undefined,
+  ...NO_LOGS,
   meta: undefined,
   tombstone: undefined,
   moved: undefined,

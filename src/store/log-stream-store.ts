@@ -12,35 +12,18 @@
  * After a failed append nothing is known about the disk: every operation of that group and every
  * later call is refused with `unavailable`, until the store is opened anew (F5).
  */
-import type { StreamName } from "../core/stream-state.ts";
 import { HoldfastError } from "../protocol/errors.ts";
-import type { Durability } from "../protocol/frames.ts";
 import { BatchReader } from "./batch-reader.ts";
 import type { CommitLog } from "./commit-log.ts";
-import type { GroupRecord } from "./commit-record.ts";
 import { RecordEncoder } from "./commit-record.ts";
 import { EventTail } from "./event-tail.ts";
 import type { Verdict } from "./group.ts";
 import { Group, live } from "./group.ts";
-import type { MoveGroup } from "./mover.ts";
 import { candidatesToMove, collectMoves, movedEntries } from "./mover.ts";
 import { rebuildIndex } from "./rebuild.ts";
-import type { Slot, StreamIndex } from "./stream-index.ts";
+import type { StreamIndex } from "./stream-index.ts";
 import { nameKey } from "./stream-index.ts";
-import type {
-  Absent,
-  Batch,
-  ChunkBatch,
-  Commit,
-  Committed,
-  Conflict,
-  Creation,
-  Gone,
-  Held,
-  HostLease,
-  Live,
-  StreamStore,
-} from "./stream-store.ts";
+import type { Commit, StreamStore } from "./stream-store.ts";
 import { Watchers } from "./watchers.ts";
 
 export interface LogStreamStoreOptions {
@@ -65,7 +48,7 @@ const READ_BYTES_MAX = 16 * 1024 * 1024;
 /** An operation that waits for its group. A class, because there is one for every commit. */
 class Operation<T> {
   readonly bytes: number;
-  readonly reject: (error: Error) => void;
+  readonly reject: (reason: unknown) => void;
   readonly #judge: (group: Group) => Verdict<T>;
   readonly #resolve: (answer: T) => void;
   #verdict: Verdict<T> | undefined;
@@ -74,7 +57,7 @@ class Operation<T> {
     bytes: number,
     judge: (group: Group) => Verdict<T>,
     resolve: (answer: T) => void,
-    reject: (error: Error) => void,
+    reject: (reason: unknown) => void,
   ) {
     this.bytes = bytes;
     this.reject = reject;
@@ -101,156 +84,117 @@ export async function openLogStreamStore(
   log: CommitLog,
   options: LogStreamStoreOptions,
 ): Promise<StreamStore> {
-  return new LogStreamStore(log, await rebuildIndex(log), options);
-}
-
-class LogStreamStore implements StreamStore {
-  readonly durability: Durability;
-  readonly #log: CommitLog;
-  readonly #index: StreamIndex;
-  readonly #now: () => number;
-  readonly #onFailed: ((failure: HoldfastError) => void) | undefined;
-  readonly #encoder = new RecordEncoder();
-  readonly #tail = new EventTail(TAIL_BYTES_MAX);
-  readonly #reader: BatchReader;
-  readonly #watchers = new Watchers();
-  #commits: Waiting[] = [];
-  #housekeeping: Waiting[] = [];
-  #moves: Waiting[] = [];
-  #tidying: Promise<void> | undefined;
-  #pumping: Promise<void> | undefined;
-  #closing: Promise<void> | undefined;
-  #failure: HoldfastError | undefined;
-
-  constructor(log: CommitLog, index: StreamIndex, { now, onFailed }: LogStreamStoreOptions) {
-    this.durability = log.durability;
-    this.#log = log;
-    this.#index = index;
-    this.#now = now;
-    this.#onFailed = onFailed;
-    this.#reader = new BatchReader(log, READ_BYTES_MAX);
-  }
-
-  async load(name: StreamName): Promise<Live | Gone | Absent> {
-    this.#assertUsable();
-    const view = this.#index.find(nameKey(name))?.view ?? { kind: "absent" };
-    return view.kind === "live" ? live(view) : view;
-  }
-
-  create(creation: Creation): Promise<Live | Gone | Committed> {
-    return this.#submit(this.#commits, bytesOf(creation.first), (group) => group.create(creation));
-  }
-
-  claim(name: StreamName, host: HostLease): Promise<Live | Gone | Absent | Held> {
-    return this.#submit(this.#commits, 0, (group) => group.claim(name, host));
-  }
-
-  renew(name: StreamName, hostEpoch: number, leaseMs: number): Promise<boolean> {
-    return this.#submit(this.#commits, 0, (group) => group.renew(name, hostEpoch, leaseMs));
-  }
-
-  async release(name: StreamName, hostEpoch: number): Promise<void> {
-    await this.#submit(this.#commits, 0, (group) => group.release(name, hostEpoch));
-  }
-
-  commit(commit: Commit): Promise<Committed | Conflict> {
-    return this.#submit(this.#commits, bytesOf(commit), (group) => group.commit(commit));
-  }
-
-  expire(name: StreamName, activityMs: number): Promise<Gone | Conflict> {
-    return this.#submit(this.#housekeeping, 0, (group) => group.expire(name, activityMs));
-  }
-
-  forgetGone(beforeMs: number): Promise<number> {
-    return this.#submit(this.#housekeeping, 0, (group) => group.forgetGone(beforeMs));
-  }
-
-  async readEvents(name: StreamName, from: number, bytesMax: number): Promise<readonly Batch[]> {
-    const slot = this.#slotToRead(name);
-    if (slot?.view.kind !== "live") return [];
-    const { eventFloor } = slot.view.state;
-    if (from < eventFloor) {
-      throw new HoldfastError("events_gone", `event ${from} is gone; the oldest is ${eventFloor}`);
-    }
-    const recent = this.#tail.read(slot.number, from, bytesMax);
-    if (recent.length > 0) return recent;
-    return this.#reader.events(slot, from, bytesMax);
-  }
-
-  async readChunks(name: StreamName, from: number, bytesMax: number): Promise<readonly ChunkBatch[]> {
-    const slot = this.#slotToRead(name);
-    if (slot?.view.kind !== "live") return [];
-    return this.#reader.chunks(slot, from, bytesMax);
-  }
-
-  watch(name: StreamName, wake: () => void): () => void {
-    return this.#watchers.add(nameKey(name), wake);
-  }
-
-  async countOpen(principal: string): Promise<number> {
-    this.#assertUsable();
-    return this.#index.countOpen(principal);
-  }
-
-  async listIdle(beforeMs: number, countMax: number): Promise<readonly StreamName[]> {
-    this.#assertUsable();
-    return this.#index
-      .idleSince(beforeMs)
-      .slice(0, countMax)
-      .map(({ name }) => name);
-  }
-
-  /** One at a time; whoever asks meanwhile waits for the one under way. */
-  tidy(quietSinceMs: number): Promise<void> {
-    this.#tidying ??= this.#tidy(quietSinceMs).finally(() => (this.#tidying = undefined));
-    return this.#tidying;
-  }
-
-  close(): Promise<void> {
-    this.#closing ??= this.#finish();
-    return this.#closing;
-  }
-
-  /** What was accepted before is still answered. */
-  async #finish(): Promise<void> {
-    await this.#pumping;
-    // What a start would find again, and drop.
-    if (this.#failure === undefined) await this.#giveBack().catch(() => undefined);
-    this.#watchers.wakeAll();
-    this.#watchers.clear();
-    await this.#log.close();
-  }
+  const index = await rebuildIndex(log);
+  const reader = new BatchReader(log, READ_BYTES_MAX);
+  const groups = new GroupCommits(log, index, options);
+  const { commits, housekeeping, moves, tail, watchers } = groups;
+  let tidying: Promise<void> | undefined;
+  let closing: Promise<void> | undefined;
 
   /** Commits go on between two records of it: whoever waits for a sync waits for one of them at most. */
-  async #tidy(quietSinceMs: number): Promise<void> {
-    this.#assertUsable();
+  async function tidy(quietSinceMs: number): Promise<void> {
+    groups.assertUsable();
     for (;;) {
-      const candidates = candidatesToMove(this.#index, quietSinceMs);
+      const candidates = candidatesToMove(index, quietSinceMs);
       const movedBefore = movedEntries(candidates);
       if (candidates.length > 0) {
-        for (const group of await collectMoves(this.#log, candidates)) await this.#move(group);
+        for (const group of await collectMoves(log, candidates)) {
+          await Promise.all(group.map((move) => groups.submit(moves, 0, (judged) => judged.move(move))));
+        }
       }
       // What cannot be moved now would be found again and again.
       if (movedEntries(candidates) === movedBefore) break;
     }
     try {
-      await this.#giveBack();
+      await groups.giveBack();
     } catch (error) {
-      this.#fail(error);
-      this.#assertUsable();
+      groups.fail(error);
+      groups.assertUsable();
     }
   }
 
-  async #move(group: MoveGroup): Promise<void> {
-    await Promise.all(group.map((move) => this.#submit(this.#moves, 0, (judged) => judged.move(move))));
+  return {
+    durability: log.durability,
+    async load(name) {
+      groups.assertUsable();
+      const view = index.find(nameKey(name))?.view ?? { kind: "absent" };
+      return view.kind === "live" ? live(view) : view;
+    },
+    create: (creation) => groups.submit(commits, bytesOf(creation.first), (group) => group.create(creation)),
+    claim: (name, host) => groups.submit(commits, 0, (group) => group.claim(name, host)),
+    renew: (name, hostEpoch, leaseMs) =>
+      groups.submit(commits, 0, (group) => group.renew(name, hostEpoch, leaseMs)),
+    async release(name, hostEpoch) {
+      await groups.submit(commits, 0, (group) => group.release(name, hostEpoch));
+    },
+    commit: (commit) => groups.submit(commits, bytesOf(commit), (group) => group.commit(commit)),
+    expire: (name, activityMs) => groups.submit(housekeeping, 0, (group) => group.expire(name, activityMs)),
+    forgetGone: (beforeMs) => groups.submit(housekeeping, 0, (group) => group.forgetGone(beforeMs)),
+    async readEvents(name, from, bytesMax) {
+      groups.assertUsable();
+      const slot = index.find(nameKey(name));
+      if (slot?.view.kind !== "live") return [];
+      const { eventFloor } = slot.view.state;
+      if (from < eventFloor) {
+        throw new HoldfastError("events_gone", `event ${from} is gone; the oldest is ${eventFloor}`);
+      }
+      const recent = tail.read(slot.number, from, bytesMax);
+      if (recent.length > 0) return recent;
+      return reader.read(slot, "events", from, bytesMax);
+    },
+    async readChunks(name, from, bytesMax) {
+      groups.assertUsable();
+      const slot = index.find(nameKey(name));
+      return slot?.view.kind === "live" ? reader.read(slot, "chunks", from, bytesMax) : [];
+    },
+    watch: (name, wake) => watchers.add(nameKey(name), wake),
+    async countOpen(principal) {
+      groups.assertUsable();
+      return index.countOpen(principal);
+    },
+    async listIdle(beforeMs, countMax) {
+      groups.assertUsable();
+      return index.idleSince(beforeMs).slice(0, countMax);
+    },
+    /** One at a time; whoever asks meanwhile waits for the one under way. */
+    tidy: (quietSinceMs) => (tidying ??= tidy(quietSinceMs).finally(() => (tidying = undefined))),
+    close: () => (closing ??= groups.close()),
+  };
+}
+
+/** The operations that wait, and the one group that is being appended. */
+class GroupCommits {
+  readonly commits: Waiting[] = [];
+  readonly housekeeping: Waiting[] = [];
+  readonly moves: Waiting[] = [];
+  readonly tail = new EventTail(TAIL_BYTES_MAX);
+  readonly watchers = new Watchers();
+  readonly #log: CommitLog;
+  readonly #index: StreamIndex;
+  readonly #options: LogStreamStoreOptions;
+  readonly #encoder = new RecordEncoder();
+  #pumping: Promise<void> | undefined;
+  #isClosing = false;
+  #failure: HoldfastError | undefined;
+
+  constructor(log: CommitLog, index: StreamIndex, options: LogStreamStoreOptions) {
+    this.#log = log;
+    this.#index = index;
+    this.#options = options;
   }
 
-  #slotToRead(name: StreamName): Slot | undefined {
-    this.#assertUsable();
-    return this.#index.find(nameKey(name));
+  /** What was accepted before is still answered. */
+  async close(): Promise<void> {
+    this.#isClosing = true;
+    await this.#pumping;
+    // What a start would find again, and drop.
+    if (this.#failure === undefined) await this.giveBack().catch(() => undefined);
+    this.watchers.wakeAll();
+    this.watchers.clear();
+    await this.#log.close();
   }
 
-  #assertUsable(): void {
+  assertUsable(): void {
     const refusal = this.#refusal();
     if (refusal !== undefined) throw refusal;
   }
@@ -259,11 +203,10 @@ class LogStreamStore implements StreamStore {
     if (this.#failure !== undefined) {
       return new HoldfastError("unavailable", this.#failure.message, { cause: this.#failure.cause });
     }
-    if (this.#closing !== undefined) return new HoldfastError("unavailable", "the store is closed");
-    return undefined;
+    return this.#isClosing ? new HoldfastError("unavailable", "the store is closed") : undefined;
   }
 
-  #submit<T>(queue: Waiting[], bytes: number, judge: (group: Group) => Verdict<T>): Promise<T> {
+  submit<T>(queue: Waiting[], bytes: number, judge: (group: Group) => Verdict<T>): Promise<T> {
     const refusal = this.#refusal();
     if (refusal !== undefined) return Promise.reject(refusal);
     return new Promise((resolve, reject) => {
@@ -277,68 +220,64 @@ class LogStreamStore implements StreamStore {
     // Whatever is submitted in the same turn of the event loop shares the first group.
     await Promise.resolve();
     try {
-      while (this.#commits.length > 0 || this.#housekeeping.length > 0 || this.#moves.length > 0) {
-        await this.#commitGroup(this.#commits);
-        await this.#commitGroup(this.#housekeeping);
-        await this.#commitGroup(this.#moves);
+      while (this.commits.length > 0 || this.housekeeping.length > 0 || this.moves.length > 0) {
+        await this.#commitGroup(this.commits);
+        await this.#commitGroup(this.housekeeping);
+        await this.#commitGroup(this.moves);
       }
     } catch (error) {
-      this.#fail(error);
+      this.fail(error);
     }
     this.#pumping = undefined;
   }
 
   async #commitGroup(queue: Waiting[]): Promise<void> {
     if (queue.length === 0) return;
-    const group = new Group(this.#index, this.#now());
-    const waiting = takeGroup(queue);
+    const group = new Group(this.#index, this.#options.now());
     const staged: Waiting[] = [];
-    for (const op of waiting) {
+    for (const op of takeGroup(queue)) {
       try {
         if (op.judge(group)) staged.push(op);
       } catch (error) {
-        op.reject(asError(error));
+        op.reject(error);
       }
     }
     const record = group.record();
     if (record === undefined) return;
     try {
-      const freed = this.#index.takeFreed();
-      this.#apply(await this.#log.append(this.#encoder.encode(record), group.body(), freed), record);
+      const freed = this.#index.pins.takeFreed();
+      const row = await this.#log.append(this.#encoder.encode(record), group.body(), freed);
+      this.#index.apply(row, record);
+      for (const { stream, events } of record.entries) {
+        if (events !== undefined) this.tail.add(stream, events);
+      }
     } catch (error) {
-      this.#fail(error);
-      for (const op of staged) op.reject(this.#refusal() ?? asError(error));
+      this.fail(error);
+      for (const op of staged) op.reject(this.#refusal() ?? error);
       return;
     }
     for (const op of staged) op.answer();
-    this.#watchers.wake(group.changed);
+    this.watchers.wake(group.changed);
     // What commits free waits for the next one: nobody's commit stands behind a sync that only gives space back.
-    if (queue !== this.#commits) await this.#giveBack();
+    if (queue !== this.commits) await this.giveBack();
   }
 
-  async #giveBack(): Promise<void> {
-    const freed = this.#index.takeFreed();
+  async giveBack(): Promise<void> {
+    const freed = this.#index.pins.takeFreed();
     if (freed.length > 0) await this.#log.drop(freed);
   }
 
-  #apply(row: number, record: GroupRecord): void {
-    this.#index.apply(row, record);
-    for (const { stream, events } of record.entries) {
-      if (events !== undefined) this.#tail.add(stream, events);
-    }
-  }
-
-  #fail(cause: unknown): void {
+  fail(cause: unknown): void {
     // A log of ours says what to do about it.
     const why = cause instanceof HoldfastError ? cause.message : "the commit log failed";
     const isFirst = this.#failure === undefined;
     this.#failure ??= new HoldfastError("unavailable", `${why}; the store must be opened anew`, { cause });
-    for (const queue of [this.#commits, this.#housekeeping, this.#moves]) {
+    for (const queue of [this.commits, this.housekeeping, this.moves]) {
       for (const op of queue.splice(0)) op.reject(this.#refusal() ?? this.#failure);
     }
     // Readers that wait for the next event must learn that none will come (D5).
-    this.#watchers.wakeAll();
-    if (isFirst) this.#onFailed?.(this.#failure);
+    this.watchers.wakeAll();
+    if (isFirst) this.#options.onFailed?.(this.#failure);
   }
 }
 
@@ -353,10 +292,4 @@ function takeGroup(queue: Waiting[]): readonly Waiting[] {
     return at >= GROUP_OPERATIONS_MAX || (at > 0 && bytes > GROUP_BYTES_MAX);
   });
   return queue.splice(0, end === -1 ? queue.length : end);
-}
-
-function asError(error: unknown): Error {
-  return error instanceof Error
-    ? error
-    : new Error("something that is not an error was thrown", { cause: error });
 }

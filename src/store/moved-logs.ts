@@ -8,7 +8,7 @@ import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { MovedLogsSchema } from "../protocol/gen/holdfast/storage/v1/commit_pb.ts";
 import { lengthDelimited, readBatch, refuseField, writeChunkBatch, writeEventBatch } from "./batch-codec.ts";
-import type { Batch, ChunkBatch } from "./stream-store.ts";
+import type { Batch, ChunkBatch, LogBatches, LogName } from "./stream-store.ts";
 
 /** Neighbouring numbers of one log; empty when `count` is 0. */
 export interface LogRange {
@@ -16,18 +16,13 @@ export interface LogRange {
   readonly count: number;
 }
 
-export interface MovedLogs {
-  readonly chunks: LogRange;
-  readonly events: LogRange;
+export interface MovedLogs extends Readonly<Record<LogName, LogRange>> {
   readonly bodyOffset: number;
   readonly bodyLength: number;
 }
 
 /** What is moved of one stream: neighbouring batches of each log, in order. */
-export interface MovedBatches {
-  readonly chunks: readonly ChunkBatch[];
-  readonly events: readonly Batch[];
-}
+export type MovedBatches = { readonly [L in LogName]: readonly LogBatches[L][] };
 
 const BATCHES = { chunks: 1, events: 2 } as const;
 

@@ -13,9 +13,10 @@ import type { CommitLog } from "./commit-log.ts";
 import { decodeRecord } from "./commit-record.ts";
 import { ownCopy } from "./batch-reader.ts";
 import type { Move } from "./group.ts";
-import type { SegmentList } from "./segment-list.ts";
+import type { Segment } from "./segment-list.ts";
 import type { Slot, StreamIndex } from "./stream-index.ts";
-import type { Batch, ChunkBatch } from "./stream-store.ts";
+import type { Batch, LogBatches, LogName } from "./stream-store.ts";
+import { LOGS } from "./stream-store.ts";
 
 /** Rows of other streams are small beside it; a commit that waits for such a record waits a millisecond. */
 const RECORD_BYTES_MAX = 256 * 1024;
@@ -30,10 +31,8 @@ export interface Candidate {
 }
 
 interface Cursor extends Candidate {
-  readonly chunks: ChunkBatch[];
-  readonly events: Batch[];
-  nextChunk: number | undefined;
-  nextEvent: number | undefined;
+  readonly collected: { readonly [L in LogName]: LogBatches[L][] };
+  readonly next: Record<LogName, number | undefined>;
 }
 
 /** What becomes one record. */
@@ -41,18 +40,17 @@ export type MoveGroup = readonly Move[];
 
 /** Ended streams without activity since `quietSinceMs`, and others that keep old rows for little. */
 export function candidatesToMove(index: StreamIndex, quietSinceMs: number): readonly Candidate[] {
-  const oldRow = index.lastRowBefore(quietSinceMs);
+  const oldRow = index.ages.lastBefore(quietSinceMs);
   const found: Candidate[] = [];
   for (const slot of index.slots()) {
     if (slot.view.kind !== "live" || slot.name === undefined) continue;
     const { end, activityMs } = slot.view.state;
     const isQuiet = end !== undefined && activityMs < quietSinceMs;
-    const [chunkRow, eventRow] = [chunkToMove(slot)?.row, eventToMove(slot)?.row];
-    const isOut = chunkRow === undefined && eventRow === undefined;
-    const keepsOldRow = [chunkRow, eventRow, slot.viewRow].some(
-      (row) => row !== undefined && row <= oldRow && index.isSparse(row),
+    const rows = LOGS.flatMap((log) => firstToMove(slot, log)?.row ?? []);
+    const keepsOldRow = [...rows, slot.viewRow].some(
+      (row) => row !== undefined && row <= oldRow && index.pins.isSparse(row),
     );
-    if (isQuiet && !isOut) found.push({ slot, lastRow: Infinity });
+    if (isQuiet && rows.length > 0) found.push({ slot, lastRow: Infinity });
     else if (keepsOldRow) found.push({ slot, lastRow: oldRow });
     if (found.length >= ROUND_STREAMS_MAX) break;
   }
@@ -61,7 +59,7 @@ export function candidatesToMove(index: StreamIndex, quietSinceMs: number): read
 
 /** Rises when something of them is moved. */
 export function movedEntries(candidates: readonly Candidate[]): number {
-  return candidates.reduce((sum, { slot }) => sum + slot.movedChunks + slot.movedEvents, 0);
+  return candidates.reduce((sum, { slot: { moved } }) => sum + moved.chunks + moved.events, 0);
 }
 
 /** Reads what lies in the old rows, up to a bound of memory. */
@@ -77,56 +75,47 @@ export async function collectMoves(
     if (isCut) break;
     const record = await readIfThere(log, row);
     if (record === undefined) continue;
-    for (const { stream, chunks, events } of decodeRecord(record).entries) {
-      const cursor = cursors.get(stream);
+    for (const entry of decodeRecord(record).entries) {
+      const cursor = cursors.get(entry.stream);
       if (cursor === undefined || row > cursor.lastRow) continue;
-      if (chunks !== undefined && chunks.first === cursor.nextChunk) {
-        cursor.chunks.push(ownCopy(chunks));
-        cursor.nextChunk = chunks.first + chunks.count;
-        bytes += chunks.sealed.byteLength;
-      }
-      if (events !== undefined && events.first === cursor.nextEvent) {
-        cursor.events.push(ownCopy(events));
-        cursor.nextEvent = events.first + events.count;
-        bytes += events.sealed.byteLength;
-      }
+      for (const name of LOGS) bytes += collect(cursor, name, entry[name]);
     }
   }
   // Whoever was not reached has its turn in the next round; to restate it now would be for nothing.
-  const hasTurn = ({ chunks, events }: Cursor): boolean => !isCut || chunks.length + events.length > 0;
+  const hasTurn = ({ collected: { chunks, events } }: Cursor): boolean =>
+    !isCut || chunks.length + events.length > 0;
   return groupsOf([...cursors.values()].filter(hasTurn));
 }
 
-function chunkToMove({ chunks, movedChunks }: Slot): ReturnType<SegmentList["find"]> {
-  return chunks.find(movedChunks);
+/** Takes a batch if it is the next one; returns its bytes. */
+function collect<L extends LogName>(
+  { collected, next }: Cursor,
+  log: L,
+  batch: LogBatches[L] | undefined,
+): number {
+  if (batch === undefined || batch.first !== next[log]) return 0;
+  collected[log].push(ownCopy(batch));
+  next[log] = batch.first + batch.count;
+  return batch.sealed.byteLength;
 }
 
-function eventToMove({ events, movedEvents, view }: Slot): ReturnType<SegmentList["find"]> {
-  return events.find(Math.max(movedEvents, view.kind === "live" ? view.state.eventFloor : 0));
+function firstToMove(slot: Slot, log: LogName): Segment | undefined {
+  const floor = log === "events" && slot.view.kind === "live" ? slot.view.state.eventFloor : 0;
+  return slot[log].find(Math.max(slot.moved[log], floor));
 }
 
 function cursorOf({ slot, lastRow }: Candidate): Cursor {
-  return {
-    slot,
-    lastRow,
-    chunks: [],
-    events: [],
-    nextChunk: chunkToMove(slot)?.first,
-    nextEvent: eventToMove(slot)?.first,
-  };
+  const next = { chunks: firstToMove(slot, "chunks")?.first, events: firstToMove(slot, "events")?.first };
+  return { slot, lastRow, collected: { chunks: [], events: [] }, next };
 }
 
 function rowsOf(cursors: Iterable<Cursor>): readonly number[] {
   const rows = new Set<number>();
-  for (const { slot, lastRow, nextChunk, nextEvent } of cursors) {
-    for (const [list, from] of [
-      [slot.chunks, nextChunk],
-      [slot.events, nextEvent],
-    ] as const) {
-      if (from === undefined) continue;
-      for (const segment of list.from(from)) {
-        if (segment.row > lastRow) break;
-        rows.add(segment.row);
+  for (const { slot, lastRow, next } of cursors) {
+    for (const log of LOGS) {
+      for (const { row } of slot[log].from(next[log] ?? Infinity)) {
+        if (row > lastRow) break;
+        rows.add(row);
       }
     }
   }
@@ -168,24 +157,14 @@ function groupsOf(cursors: readonly Cursor[]): readonly MoveGroup[] {
   return groups;
 }
 
-/** One stream in pieces of a bounded size; one without batches is restated only. */
-function movesOf({ slot, chunks, events }: Cursor): readonly Move[] {
-  const { name, number } = slot;
+/** One stream in pieces of a bounded size, a piece of each log together; one without batches is restated only. */
+function movesOf({ slot: { name, number }, collected }: Cursor): readonly Move[] {
   if (name === undefined) return [];
-  const pieces = [
-    ...piecesOf(chunks).map((piece) => ({ chunks: piece, events: [] })),
-    ...piecesOf(events).map((piece) => ({ chunks: [], events: piece })),
-  ];
-  const [first, second, ...rest] = pieces;
-  // The few chunks of an ordinary stream go with its events.
-  const joined =
-    first !== undefined && second !== undefined && second.chunks.length === 0 && first.events.length === 0
-      ? [{ chunks: first.chunks, events: second.events }, ...rest]
-      : pieces;
-  return (joined.length === 0 ? [{ chunks: [], events: [] }] : joined).map((batches) => ({
+  const [chunks, events] = [piecesOf(collected.chunks), piecesOf(collected.events)];
+  return Array.from({ length: Math.max(1, chunks.length, events.length) }, (_, at) => ({
     name,
     number,
-    batches,
+    batches: { chunks: chunks[at] ?? [], events: events[at] ?? [] },
   }));
 }
 

@@ -6,7 +6,7 @@
  * be taken for the end and tools would run again. Rows that nobody needs any more, whose dropping a
  * crash took back, are dropped again.
  */
-import { HoldfastError } from "../protocol/errors.ts";
+import { HoldfastError, messageOf } from "../protocol/errors.ts";
 import type { CommitLog } from "./commit-log.ts";
 import { FORMAT_VERSION, decodeFormat, decodeRecord, encodeFormat } from "./commit-record.ts";
 import { StreamIndex } from "./stream-index.ts";
@@ -17,9 +17,10 @@ export async function rebuildIndex(log: CommitLog): Promise<StreamIndex> {
   for await (const { row, record } of log.scan()) {
     if (rows.length === 0) {
       checkFormat(row, record);
-      index.keep(row);
+      // Kept for ever.
+      index.pins.pin(row);
     } else {
-      replay(index, row, record);
+      decode(row, () => index.apply(row, decodeRecord(record)));
     }
     rows.push(row);
   }
@@ -27,10 +28,10 @@ export async function rebuildIndex(log: CommitLog): Promise<StreamIndex> {
   if (damage !== undefined) {
     throw new HoldfastError("stream_failed", `the commit log is damaged: ${damage}`);
   }
-  index.takeFreed();
-  const unneeded = rows.filter((row) => !index.isNeeded(row));
+  index.pins.takeFreed();
+  const unneeded = rows.filter((row) => !index.pins.isPinned(row));
   try {
-    if (rows.length === 0) index.keep(await log.append(encodeFormat({ formatVersion: FORMAT_VERSION })));
+    if (rows.length === 0) index.pins.pin(await log.append(encodeFormat({ formatVersion: FORMAT_VERSION })));
     if (unneeded.length > 0) await log.drop(unneeded);
   } catch (error) {
     throw new HoldfastError("unavailable", "the commit log cannot be written", { cause: error });
@@ -54,16 +55,11 @@ function checkFormat(row: number, record: Uint8Array): void {
   }
 }
 
-function replay(index: StreamIndex, row: number, record: Uint8Array): void {
-  decode(row, () => index.apply(row, decodeRecord(record)));
-}
-
 function decode<T>(row: number, decoding: () => T): T {
   try {
     return decoding();
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
-    throw new HoldfastError("stream_failed", `the commit log is damaged: row ${row}: ${why}`, {
+    throw new HoldfastError("stream_failed", `the commit log is damaged: row ${row}: ${messageOf(error)}`, {
       cause: error,
     });
   }

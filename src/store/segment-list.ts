@@ -64,19 +64,13 @@ export class SegmentList {
 
   /** The segment that holds `number`. */
   find(number: number): Segment | undefined {
-    for (const segment of this.#from(this.#anchorBefore(number))) {
-      if (number < segment.first) return undefined;
-      if (number < segment.first + segment.count) return segment;
-    }
+    for (const segment of this.from(number)) return number < segment.first ? undefined : segment;
     return undefined;
   }
 
   /** The segments from the one that holds `number` on. */
-  *from(number: number): Generator<Segment, undefined> {
-    for (const segment of this.#from(this.#anchorBefore(number))) {
-      if (number < segment.first + segment.count) yield segment;
-    }
-    return undefined;
+  from(number: number): IteratorObject<Segment, undefined> {
+    return this.#from(this.#anchorBefore(number)).filter(({ first, count }) => number < first + count);
   }
 
   [Symbol.iterator](): Iterator<Segment> {
@@ -98,9 +92,7 @@ export class SegmentList {
   /** Lets go of the segments that hold nothing from `floor` on; returns their rows. */
   dropBelow(floor: number): readonly number[] {
     const rows: number[] = [];
-    const steps = this.#from(this.#start);
-    for (let step = steps.next(); !step.done; step = steps.next()) {
-      const { first, count, row } = step.value;
+    for (const { first, count, row } of this) {
       if (first + count > floor) break;
       rows.push(row);
       this.#start = { end: first + count, row, offset: this.#offsetAfter(this.#start.offset) };

@@ -18,8 +18,9 @@ import type { MovedLogs } from "./moved-logs.ts";
 import { RowAges } from "./row-ages.ts";
 import { RowPins } from "./row-pins.ts";
 import { SegmentList } from "./segment-list.ts";
-import type { Lease, StreamMeta } from "./stream-meta.ts";
-import type { Absent, Gone, Live } from "./stream-store.ts";
+import type { Lease } from "./stream-meta.ts";
+import type { Absent, Gone, Live, LogName } from "./stream-store.ts";
+import { LOGS } from "./stream-store.ts";
 
 /** A live stream together with its lease. */
 export interface Running extends Live {
@@ -38,9 +39,8 @@ export interface Slot {
   events: SegmentList;
   /** The row of the last restated state, or of the tombstone. */
   viewRow: number | undefined;
-  /** Chunks and events below these numbers were moved. */
-  movedChunks: number;
-  movedEvents: number;
+  /** What lies below these numbers was moved. */
+  readonly moved: Record<LogName, number>;
 }
 
 const ABSENT: Absent = { kind: "absent" };
@@ -62,8 +62,9 @@ export class StreamIndex {
   readonly #byName = new Map<string, Slot>();
   readonly #openOf = new Map<string, number>();
   readonly #gone = new Set<Slot>();
-  readonly #pins = new RowPins();
-  readonly #ages = new RowAges();
+  /** Which rows are needed, and how old they are. */
+  readonly pins = new RowPins();
+  readonly ages = new RowAges();
   #forgotten: readonly NumberRange[] = [];
   #forgottenRow: number | undefined;
   #nextNumber = 1;
@@ -97,41 +98,18 @@ export class StreamIndex {
     return this.#gone;
   }
 
-  idleSince(beforeMs: number): readonly { name: StreamName; activityMs: number }[] {
+  /** Live streams without activity since `beforeMs`, oldest first. */
+  idleSince(beforeMs: number): readonly StreamName[] {
     const idle: { name: StreamName; activityMs: number }[] = [];
     for (const { name, view } of this.#byName.values()) {
       if (name === undefined || view.kind !== "live" || view.state.activityMs >= beforeMs) continue;
       idle.push({ name, activityMs: view.state.activityMs });
     }
-    return idle.toSorted((a, b) => a.activityMs - b.activityMs);
-  }
-
-  /** The rows that nothing needs any more, told once. */
-  takeFreed(): readonly number[] {
-    return this.#pins.takeFreed();
-  }
-
-  isNeeded(row: number): boolean {
-    return this.#pins.isPinned(row);
-  }
-
-  /** Keeps a row for ever: the one that names the format. */
-  keep(row: number): void {
-    this.#pins.pin(row);
-  }
-
-  /** The last row that was written before `timeMs`, as far as is known. */
-  lastRowBefore(timeMs: number): number {
-    return this.#ages.lastBefore(timeMs);
-  }
-
-  /** True when a row that is needed holds mostly what is not. */
-  isSparse(row: number): boolean {
-    return this.#pins.isSparse(row);
+    return idle.toSorted((a, b) => a.activityMs - b.activityMs).map(({ name }) => name);
   }
 
   apply(row: number, record: GroupRecord): void {
-    this.#ages.add(row, record.timeMs);
+    this.ages.add(row, record.timeMs);
     for (const entry of record.entries) this.#applyEntry(row, entry, record.timeMs);
     if (record.forgotten !== undefined) this.#forget(row, record.forgotten);
   }
@@ -172,13 +150,11 @@ export class StreamIndex {
     assert(slot.view.kind !== "gone", "nothing follows a tombstone");
     const { chunks, events, meta, tombstone, moved } = entry;
     if (moved !== undefined) this.#move(slot, row, moved);
-    if (chunks !== undefined) {
-      slot.chunks.push(chunks.first, chunks.count, row);
-      this.#pins.pin(row);
-    }
-    if (events !== undefined) {
-      slot.events.push(events.first, events.count, row);
-      this.#pins.pin(row);
+    for (const log of LOGS) {
+      const batch = entry[log];
+      if (batch === undefined) continue;
+      slot[log].push(batch.first, batch.count, row);
+      this.pins.pin(row);
     }
     if (tombstone !== undefined) {
       this.#letGoOfRows(slot);
@@ -188,9 +164,11 @@ export class StreamIndex {
         goneMs: tombstone.goneMs,
       });
       this.#gone.add(slot);
-      this.#restatedAt(slot, row);
+      slot.viewRow = this.#repinned(row, slot.viewRow);
     } else if (meta !== undefined) {
-      this.#restate(slot, meta, row);
+      this.#setView(slot, meta.name, { kind: "live", state: meta.state, lease: meta.lease });
+      slot.viewRow = this.#repinned(row, slot.viewRow);
+      if (meta.state.eventFloor > 1) this.#unpin(slot.events.dropBelow(meta.state.eventFloor));
     } else if (slot.view.kind === "live" && slot.name !== undefined) {
       const shape = { chunkCount: chunks?.count ?? 0, eventCount: events?.count ?? 0, change: {} };
       const state = applyCommit(slot.view.state, shape, timeMs);
@@ -199,38 +177,30 @@ export class StreamIndex {
     }
   }
 
-  #move(slot: Slot, row: number, { chunks, events }: MovedLogs): void {
-    for (const [list, { first, count }] of [
-      [slot.chunks, chunks],
-      [slot.events, events],
-    ] as const) {
+  #move(slot: Slot, row: number, moved: MovedLogs): void {
+    for (const log of LOGS) {
+      const { first, count } = moved[log];
+      slot.moved[log] = Math.max(slot.moved[log], first + count);
       if (count === 0) continue;
-      this.#pins.pin(row);
-      for (const freed of list.replace(first, count, row)) this.#pins.unpin(freed);
-    }
-    slot.movedChunks = Math.max(slot.movedChunks, chunks.first + chunks.count);
-    slot.movedEvents = Math.max(slot.movedEvents, events.first + events.count);
-  }
-
-  #restate(slot: Slot, { name, state, lease }: StreamMeta, row: number): void {
-    this.#setView(slot, name, { kind: "live", state, lease });
-    this.#restatedAt(slot, row);
-    if (state.eventFloor > 1) {
-      for (const freed of slot.events.dropBelow(state.eventFloor)) this.#pins.unpin(freed);
+      this.pins.pin(row);
+      this.#unpin(slot[log].replace(first, count, row));
     }
   }
 
-  #restatedAt(slot: Slot, row: number): void {
-    this.#pins.pin(row);
-    if (slot.viewRow !== undefined) this.#pins.unpin(slot.viewRow);
-    slot.viewRow = row;
+  #unpin(rows: readonly number[]): void {
+    for (const row of rows) this.pins.unpin(row);
+  }
+
+  /** What lay in `before` lies in `row` now. */
+  #repinned(row: number, before: number | undefined): number {
+    this.pins.pin(row);
+    if (before !== undefined) this.pins.unpin(before);
+    return row;
   }
 
   #forget(row: number, forgotten: readonly NumberRange[]): void {
     this.#forgotten = forgotten;
-    this.#pins.pin(row);
-    if (this.#forgottenRow !== undefined) this.#pins.unpin(this.#forgottenRow);
-    this.#forgottenRow = row;
+    this.#forgottenRow = this.#repinned(row, this.#forgottenRow);
     this.#nextNumber = Math.max(this.#nextNumber, (forgotten.at(-1)?.last ?? 0) + 1);
     for (const slot of this.#gone) {
       if (hasNumber(forgotten, slot.number)) this.#remove(slot);
@@ -247,8 +217,7 @@ export class StreamIndex {
       chunks: new SegmentList(),
       events: new SegmentList(),
       viewRow: undefined,
-      movedChunks: 0,
-      movedEvents: 1,
+      moved: { chunks: 0, events: 1 },
     };
     this.#byNumber.set(number, slot);
     this.#nextNumber = Math.max(this.#nextNumber, number + 1);
@@ -270,15 +239,15 @@ export class StreamIndex {
   }
 
   #letGoOfRows(slot: Slot): void {
-    for (const freed of slot.chunks.dropBelow(Infinity)) this.#pins.unpin(freed);
-    for (const freed of slot.events.dropBelow(Infinity)) this.#pins.unpin(freed);
-    slot.chunks = NO_SEGMENTS;
-    slot.events = NO_SEGMENTS;
+    for (const log of LOGS) {
+      this.#unpin(slot[log].dropBelow(Infinity));
+      slot[log] = NO_SEGMENTS;
+    }
   }
 
   #remove(slot: Slot): void {
     this.#letGoOfRows(slot);
-    if (slot.viewRow !== undefined) this.#pins.unpin(slot.viewRow);
+    if (slot.viewRow !== undefined) this.pins.unpin(slot.viewRow);
     slot.viewRow = undefined;
     if (slot.name !== undefined) {
       const key = nameKey(slot.name);

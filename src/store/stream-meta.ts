@@ -6,6 +6,7 @@
  */
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import type { StreamName, StreamState } from "../core/stream-state.ts";
+import { enumName } from "../protocol/enum-name.ts";
 import type { EndReason } from "../protocol/frames.ts";
 import {
   ForgottenStreamsSchema,
@@ -35,26 +36,11 @@ export interface Tombstone {
   readonly goneMs: number;
 }
 
-const END_TO_WIRE: Readonly<Record<EndReason, StreamEnd>> = {
+const ENDS: Readonly<Record<EndReason, StreamEnd>> = {
   completed: StreamEnd.COMPLETED,
   aborted: StreamEnd.ABORTED,
   failed: StreamEnd.FAILED,
 };
-
-function endFromWire(end: StreamEnd): EndReason | undefined {
-  switch (end) {
-    case StreamEnd.UNSPECIFIED:
-      return undefined;
-    case StreamEnd.COMPLETED:
-      return "completed";
-    case StreamEnd.ABORTED:
-      return "aborted";
-    case StreamEnd.FAILED:
-      return "failed";
-    default:
-      throw new RangeError(`unknown end of a stream: ${end}`);
-  }
-}
 
 export function encodeMeta({ name, state, lease }: StreamMeta): Uint8Array {
   return toBinary(
@@ -72,7 +58,7 @@ export function encodeMeta({ name, state, lease }: StreamMeta): Uint8Array {
       eventHead: state.eventHead,
       eventFloor: state.eventFloor,
       aborted: state.aborted,
-      end: state.end === undefined ? StreamEnd.UNSPECIFIED : END_TO_WIRE[state.end],
+      end: state.end === undefined ? StreamEnd.UNSPECIFIED : ENDS[state.end],
       lease: { hostId: lease.hostId, leaseMs: BigInt(lease.leaseMs), untilMs: BigInt(lease.untilMs) },
     }),
   );
@@ -81,6 +67,10 @@ export function encodeMeta({ name, state, lease }: StreamMeta): Uint8Array {
 export function decodeMeta(bytes: Uint8Array): StreamMeta {
   const meta = fromBinary(StreamMetaSchema, bytes);
   if (meta.lease === undefined) throw new RangeError("a state without a lease");
+  const end = enumName(ENDS, meta.end);
+  if (end === undefined && meta.end !== StreamEnd.UNSPECIFIED) {
+    throw new RangeError(`unknown end of a stream: ${meta.end}`);
+  }
   return {
     name: { principal: meta.principal, idempotencyKey: meta.idempotencyKey },
     state: {
@@ -98,7 +88,7 @@ export function decodeMeta(bytes: Uint8Array): StreamMeta {
       eventHead: meta.eventHead,
       eventFloor: meta.eventFloor,
       aborted: meta.aborted,
-      end: endFromWire(meta.end),
+      end,
     },
     lease: {
       hostId: meta.lease.hostId,

@@ -24,6 +24,18 @@ export interface ChunkBatch extends Batch {
   readonly macs: readonly Uint8Array[];
 }
 
+/** What lies in the two logs of a stream. */
+export interface LogBatches {
+  readonly chunks: ChunkBatch;
+  readonly events: Batch;
+}
+
+export type LogName = keyof LogBatches;
+export const LOGS: readonly LogName[] = ["chunks", "events"];
+
+/** What lengthens one or both logs. */
+export type NewBatches = { readonly [L in LogName]: LogBatches[L] | undefined };
+
 /** What the caller believes; the commit happens only if it is true. */
 export interface Expected {
   readonly hostEpoch: number;
@@ -31,11 +43,9 @@ export interface Expected {
   readonly eventHead: number;
 }
 
-export interface Commit {
+export interface Commit extends NewBatches {
   readonly name: StreamName;
   readonly expected: Expected;
-  readonly chunks: ChunkBatch | undefined;
-  readonly events: Batch | undefined;
   readonly change: StateChange;
 }
 

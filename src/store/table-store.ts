@@ -134,29 +134,20 @@ export interface TableStore {
   close(): Promise<void>;
 }
 
-/** A put as a batch of one, the same for every store. */
-export async function putAlone(
-  store: Pick<TableStore, "batch">,
-  at: TableKey,
-  value: Uint8Array,
-  { ttlMs }: PutOptions,
-): Promise<number> {
-  const result = await store.batch([{ kind: "put", ...at, value, ttlMs }]);
-  assert(result.kind === "written", "a put without expectation succeeds");
-  return result.version;
-}
-
-/** A compare-and-swap as a batch of one, the same for every store. */
-export async function swapAlone(
-  store: Pick<TableStore, "batch">,
-  at: TableKey,
-  expectedVersion: number,
-  value: Uint8Array,
-  { ttlMs }: PutOptions,
-): Promise<Written | WriteConflict> {
-  const result = await store.batch([{ kind: "put", ...at, value, expectedVersion, ttlMs }]);
-  assert(result.kind !== "fenced", "a batch without fences is not fenced");
-  return result;
+/** What every store does as batches of one. */
+export function byBatchesOfOne(batch: TableStore["batch"]): Pick<TableStore, "put" | "compareAndSwap"> {
+  return {
+    async put(at, value, { ttlMs } = {}) {
+      const result = await batch([{ kind: "put", ...at, value, ttlMs }]);
+      assert(result.kind === "written", "a put without expectation succeeds");
+      return result.version;
+    },
+    async compareAndSwap(at, expectedVersion, value, { ttlMs } = {}) {
+      const result = await batch([{ kind: "put", ...at, value, expectedVersion, ttlMs }]);
+      assert(result.kind !== "fenced", "a batch without fences is not fenced");
+      return result;
+    },
+  };
 }
 
 /** Fits every index, and every name that we build. */

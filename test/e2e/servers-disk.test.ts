@@ -18,8 +18,8 @@ import { nodeSealing } from "../../src/sealing/node.ts";
 import { type Application, createServer } from "../../src/server/index.ts";
 import { DATABASE_FILE, openLogStreamStore } from "../../src/store/index.ts";
 import { lockPathOf } from "../../src/store/sqlite/database.ts";
-import { SqliteLog } from "../../src/store/sqlite/sqlite-log.ts";
-import { SqliteTables } from "../../src/store/sqlite/sqlite-tables.ts";
+import { sqliteLog } from "../../src/store/sqlite/sqlite-log.ts";
+import { sqliteTables } from "../../src/store/sqlite/sqlite-tables.ts";
 import { startThread } from "../../src/store/sqlite/thread.ts";
 import { memoryTransport } from "../../src/transport/index.ts";
 import { newFolder } from "../store/sqlite-fixtures.ts";
@@ -133,7 +133,7 @@ test("C2: on the server's disk a tool does not run while the sync of its start a
 async function startOn(t: TestContext, folder: string) {
   const path = join(folder, DATABASE_FILE);
   const thread = await startThread({ path, lockPath: lockPathOf(path), mode: "own" });
-  const store = await openLogStreamStore(new SqliteLog(thread, undefined), { now: Date.now });
+  const store = await openLogStreamStore(sqliteLog(thread), { now: Date.now });
   const application: Application = async (stream) => {
     let told = 0;
     for await (const _ of stream.past()) told++;
@@ -143,7 +143,7 @@ async function startOn(t: TestContext, folder: string) {
   const sealing = nodeSealing();
   const server = createServer({ store, sealing, application });
   const { connect } = memoryTransport(server.accept, { principalOf: () => PRINCIPAL });
-  const tables = new SqliteTables(thread, Date.now);
+  const tables = sqliteTables(thread, Date.now);
   const journals = new TableJournalStore({ tables, isOnServersDisk: true });
   const client = new Client({ connect, sealing, homeKey: HOME_KEY, journals });
   const stop = async (): Promise<void> => {

@@ -5,6 +5,7 @@
  * That name is durable before the stream is opened, so no turn is ever running that nobody remembers. One turn at
  * a time; between turns nothing is open anywhere.
  */
+import { given } from "../../protocol/given.ts";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { type ChatMessage, decodeChatMessage } from "../../protocol/chat-message.ts";
 import { HoldfastError } from "../../protocol/errors.ts";
@@ -129,7 +130,7 @@ export class Conversation {
       messagesBefore: countOf(messageIds(state)),
     };
     const kind = input.kind ?? "message";
-    const offered = options.tools === undefined ? {} : { offered: offeredNames(options.tools) };
+    const offered = given({ offered: options.tools && offeredNames(options.tools) });
     const turn = { idempotencyKey, startedMs: now(), kind, checkpointEventId: 0, ...before, ...offered };
     const title = this.#record.title === "" ? titleOf(input) : this.#record.title;
     await this.#change((record) => ({ ...record, model, title, turn }));
@@ -241,7 +242,7 @@ export class Conversation {
         await this.#change((record) => ({
           ...withoutTurn(record),
           lastTurn,
-          ...(state === undefined ? {} : { checkpoint: toBinary(ConversationStateSchema, state) }),
+          ...given({ checkpoint: state && toBinary(ConversationStateSchema, state) }),
         }));
       },
     };

@@ -1,6 +1,7 @@
 /**
  * All conversations of a client: begun, found again, resumed after a restart, cleared away.
  */
+import { given } from "../../protocol/given.ts";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { bytesToHex } from "@noble/hashes/utils.js";
 import { HoldfastError } from "../../protocol/errors.ts";
@@ -76,7 +77,7 @@ export class Conversations {
       environment,
       tools: options.tools ?? { kinds: [], definitions: [] },
       onQuery,
-      split: { ...options.split, ...(onSlow === undefined ? {} : { onSlow }) },
+      split: { ...options.split, ...given({ onSlow }) },
       onBug: options.onBug ?? (() => undefined),
       now: options.now ?? Date.now,
       newId: options.newId ?? (() => bytesToHex(systemEnvironment().randomBytes(16))),
@@ -117,9 +118,7 @@ export class Conversations {
       createdMs: now(),
       updatedMs: now(),
       version: 0,
-      ...(systemPromptBlobId === undefined ? {} : { systemPromptBlobId }),
-      ...(parentId === undefined ? {} : { parentId }),
-      ...(subagentDepth === undefined ? {} : { subagentDepth }),
+      ...given({ systemPromptBlobId, parentId, subagentDepth }),
     });
   }
 

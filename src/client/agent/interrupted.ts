@@ -8,6 +8,7 @@
  * Invariant: the messages of the state before are a strict prefix of those after, so that providers' prompt
  * caches stay warm.
  */
+import { given } from "../../protocol/given.ts";
 import { clone, create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import {
   type AssistantChatMessage,
@@ -140,8 +141,7 @@ function shownMessage({
   attachments,
 }: UserMessageView): MessageInitShape<typeof UserMessageSchema> {
   const files = attachments.map(({ mediaType, fileName, blobId }) => {
-    const content = contentOf(undefined, blobId);
-    return { mediaType, fileName, ...(content === undefined ? {} : { content }) };
+    return { mediaType, fileName, ...given({ content: contentOf(undefined, blobId) }) };
   });
   return { text, messageId, attachments: files };
 }
@@ -166,15 +166,15 @@ function stepOf(part: ViewPart): NonNullable<MessageInitShape<typeof StepBlobSch
 type ToolCallInit = Extract<ReturnType<typeof stepOf>, { case: "toolCall" }>["value"];
 
 function toolCall({ toolCallId, tool, execIds, ...call }: ToolView): ToolCallInit {
-  const argsJson = contentOf(call.args, call.argsBlobId);
-  const result = contentOf(call.result, call.resultBlobId);
   return {
     toolCallId,
     tool,
     execIds: [...execIds],
     outcome: TOOL_OUTCOMES[call.outcome ?? "aborted"],
-    ...(argsJson === undefined ? {} : { argsJson }),
-    ...(result === undefined ? {} : { result }),
+    ...given({
+      argsJson: contentOf(call.args, call.argsBlobId),
+      result: contentOf(call.result, call.resultBlobId),
+    }),
   };
 }
 

@@ -5,6 +5,7 @@
  * answered again in the same way. A blob that is not there is said to be missing, never given as empty.
  * Ids are checked both ways (E5), and a set is answered only when the blob is durable.
  */
+import { given } from "../../protocol/given.ts";
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { HoldfastError } from "../../protocol/errors.ts";
 import { LIMITS } from "../../protocol/limits.ts";
@@ -46,7 +47,7 @@ export async function answerTo(
       return answer({ case: "getBlobResult", value: await found(stream, blobs, message.value.blobId) });
     case "setBlobArgs": {
       const { error, set } = await keep(stream, blobs, message.value);
-      return answer({ case: "setBlobResult", value: error === undefined ? {} : { error } }, set);
+      return answer({ case: "setBlobResult", value: given({ error }) }, set);
     }
     case undefined: {
       const reason = "this client does not know this kind of request";

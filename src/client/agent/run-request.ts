@@ -4,6 +4,7 @@
  * It names, it does not carry: the conversation is the last checkpoint, attachments and long prompts are blobs
  * of this client that the server asks for. So continuing a long conversation costs as little as a short one.
  */
+import { given } from "../../protocol/given.ts";
 import { fromBinary, type MessageInitShape } from "@bufbuild/protobuf";
 import { HoldfastError } from "../../protocol/errors.ts";
 import { LIMITS } from "../../protocol/limits.ts";
@@ -133,6 +134,7 @@ export async function runRequest(blobs: ClientBlobStore, parts: RunRequestParts)
   const { record, action, tools, options, environment } = parts;
   const { checkpoint, conversationId, model, subagentDepth = 0, systemPromptBlobId } = record;
   const systemPrompt = await promptOf(blobs, systemPromptBlobId);
+  const conversationState = checkpoint && fromBinary(ConversationStateSchema, checkpoint);
   const value: MessageInitShape<typeof RunRequestSchema> = {
     action,
     model,
@@ -141,12 +143,7 @@ export async function runRequest(blobs: ClientBlobStore, parts: RunRequestParts)
     subagentDepth,
     tools: [...tools.definitions],
     execKinds: [...tools.kinds],
-    ...(checkpoint === undefined
-      ? {}
-      : { conversationState: fromBinary(ConversationStateSchema, checkpoint) }),
-    ...(systemPrompt === undefined ? {} : { systemPrompt }),
-    ...(options === undefined ? {} : { options }),
-    ...(environment === undefined ? {} : { environment }),
+    ...given({ conversationState, systemPrompt, options, environment }),
   };
   const chunk = encodeClient({ case: "runRequest", value });
   if (chunk.length <= LIMITS.chunkBytesMax) return chunk;

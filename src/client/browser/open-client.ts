@@ -1,6 +1,7 @@
 /**
  * The front door for browsers: settings in, a client with journals, home key and a shared connection out.
  */
+import { given } from "../../protocol/given.ts";
 import { KEY_BYTES, type Sealing, webSealing } from "../../sealing/index.ts";
 import { fetchConnect } from "../../transport/fetch-transport.ts";
 import type { BlobCalls, Connect } from "../../transport/transport.ts";
@@ -24,6 +25,7 @@ const HOME_KEY_NOTICE =
   "Holdfast keeps its journals in this browser profile, sealed with a key in the same profile: obfuscated, not apart.";
 
 export async function openClient(options: BrowserClientOptions = {}): Promise<BrowserClient> {
+  const { onBug, tools, onStall, resumesMax } = options;
   const page = thisPage();
   const settings = settle(options, thisOrigin());
   const platform = thisBrowser();
@@ -38,11 +40,8 @@ export async function openClient(options: BrowserClientOptions = {}): Promise<Br
     homeKey: kept?.homeKey ?? settings.homeKey ?? crypto.getRandomValues(new Uint8Array(KEY_BYTES)),
     credentials: settings.credentials,
     stream: settings.stream,
-    ...(options.onBug === undefined ? {} : { onBug: options.onBug }),
-    ...(options.tools === undefined ? {} : { tools: options.tools }),
-    ...(options.onStall === undefined ? {} : { onStall: options.onStall }),
-    ...(options.resumesMax === undefined ? {} : { resumesMax: options.resumesMax }),
-    ...(kept === undefined ? {} : { journals: kept.journals, writerLocks: kept.writerLocks }),
+    ...given({ onBug, tools, onStall, resumesMax }),
+    ...given({ journals: kept?.journals, writerLocks: kept?.writerLocks }),
   };
   const client = new BrowserClient(clientOptions, {
     writerLocks: kept?.writerLocks,

@@ -3,6 +3,7 @@
  *
  * Puts the parts of this folder around the transport's endpoints. `docs/OPERATIONS.md` tells operators what they see of it.
  */
+import { given } from "../../protocol/given.ts";
 import type { Logger } from "pino";
 import { pino } from "pino";
 import type * as budget from "../../core/budget.ts";
@@ -165,10 +166,7 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
 function portOptions(options: HttpOptions): Omit<Parameters<typeof openPort>[0], "handle"> {
   const { host, port, tls, portLimits } = options;
   return {
-    ...(host === undefined ? {} : { host }),
-    ...(port === undefined ? {} : { port }),
-    ...(tls === undefined ? {} : { tls }),
-    ...(portLimits === undefined ? {} : { limits: portLimits }),
+    ...given({ host, port, tls, limits: portLimits }),
   };
 }
 

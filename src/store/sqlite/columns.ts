@@ -8,8 +8,8 @@ import { HoldfastError } from "../../protocol/errors.ts";
 
 export type Row = Readonly<Record<string, SQLOutputValue>>;
 
-export function number(row: Row, column: string): number {
-  const value = row[column];
+export function number(row: Row | undefined, column: string): number {
+  const value = row?.[column];
   return typeof value === "number" ? value : wrongType(column);
 }
 

@@ -9,7 +9,7 @@ import { chmodSync, closeSync, fsyncSync, openSync, renameSync, rmSync } from "n
 import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { pathToFileURL } from "node:url";
-import { HoldfastError } from "../../protocol/errors.ts";
+import { HoldfastError, messageOf } from "../../protocol/errors.ts";
 import { checkNothingLeft, damagedFile, fileBytes } from "./file-check.ts";
 import { APPLICATION_ID, DATABASE_FORMAT, PAGE_BYTES, SCHEMA, TABLES_TO_CHECK } from "./schema.ts";
 import type { LogLook } from "./wal-look.ts";
@@ -69,15 +69,9 @@ export function checkTables(database: DatabaseSync, path: string): void {
       if (why !== "ok") break;
     }
   } catch (error) {
-    throw damagedFile(path, error instanceof Error ? error.message : String(error), error);
+    throw damagedFile(path, messageOf(error), error);
   }
   if (why !== "ok") throw damagedFile(path, String(why));
-}
-
-/** Looks at every page of the database. */
-export function findWrongPage(database: DatabaseSync): string | undefined {
-  const found = database.prepare("PRAGMA integrity_check(1)").get()?.["integrity_check"];
-  return found === "ok" ? undefined : String(found);
 }
 
 export function openWriting(path: string): DatabaseSync {

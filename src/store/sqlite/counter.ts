@@ -4,37 +4,33 @@
  * Kept in memory and written once per transaction, before its commit, so that no number that anybody
  * was told is drawn again after a crash.
  */
-import type { DatabaseSync, StatementSync } from "node:sqlite";
+import type { DatabaseSync } from "node:sqlite";
 import { number } from "./columns.ts";
 
-export class Counter {
-  readonly #read: StatementSync;
-  readonly #save: StatementSync;
-  #last: number;
-  #saved: number;
-
-  constructor(database: DatabaseSync) {
-    this.#read = database.prepare("SELECT last FROM counter");
-    this.#save = database.prepare("UPDATE counter SET last = ?");
-    this.#last = number(this.#read.get() ?? {}, "last");
-    this.#saved = this.#last;
-  }
-
-  next(): number {
-    this.#last += 1;
-    return this.#last;
-  }
-
+export interface Counter {
+  next(): number;
   /** Where other processes draw from the counter as well: called at the beginning of each transaction. */
-  reload(): void {
-    this.#last = number(this.#read.get() ?? {}, "last");
-    this.#saved = this.#last;
-  }
-
+  reload(): void;
   /** Called before each commit. */
-  save(): void {
-    if (this.#saved === this.#last) return;
-    this.#save.run(this.#last);
-    this.#saved = this.#last;
-  }
+  save(): void;
+}
+
+export function counterOf(database: DatabaseSync): Counter {
+  const read = database.prepare("SELECT last FROM counter");
+  const write = database.prepare("UPDATE counter SET last = ?");
+  let last = 0;
+  let saved = 0;
+  const counter: Counter = {
+    next: () => ++last,
+    reload() {
+      last = number(read.get(), "last");
+      saved = last;
+    },
+    save() {
+      if (saved !== last) write.run(last);
+      saved = last;
+    },
+  };
+  counter.reload();
+  return counter;
 }

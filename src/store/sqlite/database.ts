@@ -16,10 +16,10 @@ import { openLogStreamStore } from "../log-stream-store.ts";
 import type { StreamStore } from "../stream-store.ts";
 import type { TableStore } from "../table-store.ts";
 import { syncFolder } from "./connection.ts";
-import { SqliteBlobs } from "./sqlite-blobs.ts";
+import { sqliteBlobs } from "./sqlite-blobs.ts";
 import type { ScanProgress } from "./sqlite-log.ts";
-import { SqliteLog } from "./sqlite-log.ts";
-import { SqliteTables } from "./sqlite-tables.ts";
+import { sqliteLog } from "./sqlite-log.ts";
+import { sqliteTables } from "./sqlite-tables.ts";
 import { startThread } from "./thread.ts";
 
 export interface SqliteOptions {
@@ -103,9 +103,9 @@ async function open(path: string, options: SqliteOptions, mode: "own" | "look"):
   const { now, onProgress } = options;
   const thread = await startThread({ path, lockPath: lockPathOf(path), mode });
   return {
-    log: new SqliteLog(thread, onProgress),
-    tables: new SqliteTables(thread, now),
-    blobs: new SqliteBlobs(thread, now),
+    log: sqliteLog(thread, onProgress),
+    tables: sqliteTables(thread, now),
+    blobs: sqliteBlobs(thread, now),
     findDamage: () => thread.call("checkPages", undefined),
     failed: thread.failed,
     beginWriting: () => thread.call("beginWriting", undefined),

@@ -10,47 +10,24 @@
  */
 import { rmSync } from "node:fs";
 import type { DatabaseSync } from "node:sqlite";
-import { HoldfastError } from "../../protocol/errors.ts";
-import { BlobRows } from "./blob-rows.ts";
-import type { Answer, Ask, ReadCalls, Request, ThreadStart, WriteCalls } from "./calls.ts";
+import { HoldfastError, messageOf } from "../../protocol/errors.ts";
+import type { Answer, CallKind, Handlers, ReadCalls, Request, ThreadStart, WriteCalls } from "./calls.ts";
 import {
   abandon,
   checkTables,
   createDatabase,
-  findWrongPage,
   openBeside,
   openUnwritten,
   openWriting,
 } from "./connection.ts";
-import { Counter } from "./counter.ts";
 import { checkFile, checkNothingLeft, damagedFile, fileBytes } from "./file-check.ts";
 import type { FileLock } from "./lock.ts";
 import { lockFile } from "./lock.ts";
-import { LogRows } from "./log-rows.ts";
+import { rowsOf } from "./rows.ts";
 import { sqliteCode, writeFailure } from "./sqlite-error.ts";
-import { FileSpace } from "./file-space.ts";
-import { TableRows } from "./table-rows.ts";
 import { type LogLook, settleLog } from "./wal-look.ts";
-import { WriteAheadLog } from "./write-ahead-log.ts";
 
-type WriteKind = keyof WriteCalls;
-type ReadKind = keyof ReadCalls;
-type Handlers<C> = { readonly [K in keyof C & (WriteKind | ReadKind)]: (ask: Ask<K>) => Answer<K> };
-
-export interface Parts {
-  readonly database: DatabaseSync;
-  readonly house: House;
-  readonly counter: Counter;
-  readonly blobs: BlobRows;
-  readonly writes: Handlers<WriteCalls>;
-  readonly reads: Handlers<ReadCalls>;
-}
-
-/** What housekeeping works on. */
-export interface House {
-  readonly log: WriteAheadLog;
-  readonly space: FileSpace;
-}
+export type Parts = ReturnType<typeof rowsOf>;
 
 /** What became of one request of a group. */
 export interface Served {
@@ -109,14 +86,14 @@ export class Engine {
     this.#parts.database.close();
     try {
       if (this.#log !== undefined) settleLog(`${this.#path}-wal`, this.#log);
-      const parts = partsOf(openWriting(this.#path));
+      const parts = rowsOf(openWriting(this.#path));
       this.#parts = parts;
       this.#isWriting = true;
       // What a process left behind that was killed, or whose sync failed, may be nowhere but in the memory of
       // the system. Moved into the database it is on the disk, before anybody is told of it (A3, F5).
       parts.house.log.moveAll();
       this.#transaction(() => {
-        parts.blobs.removeUnnamed();
+        parts.removeUnnamed();
         // One write for certain: a disk that takes none is found here, before a client stands on it.
         parts.counter.next();
       });
@@ -126,13 +103,13 @@ export class Engine {
   }
 
   /** All in one transaction, synced when this returns. */
-  write(requests: readonly Request<WriteKind>[]): readonly Served[] {
+  write(requests: readonly Request<keyof WriteCalls>[]): readonly Served[] {
     this.beginWriting();
     const { writes } = this.#parts;
     return this.#transaction(() => requests.map((request) => ({ request, value: run(writes, request) })));
   }
 
-  read<K extends ReadKind>(request: Request<K>): Answer<K> {
+  read<K extends keyof ReadCalls>(request: Request<K>): Answer<K> {
     this.#assertUsable();
     try {
       return run(this.#parts.reads, request);
@@ -142,7 +119,7 @@ export class Engine {
   }
 
   /** Work that no request waits for. A failure counts as that of a commit. */
-  keepHouse(work: (house: House) => void): void {
+  keepHouse(work: (house: Parts["house"]) => void): void {
     if (this.#failure !== undefined || !this.#isWriting) return;
     try {
       work(this.#parts.house);
@@ -176,7 +153,7 @@ export class Engine {
   }
 
   #openFirst(mode: ThreadStart["mode"], isLocked: boolean): Parts {
-    if (mode === "look" && this.#lock === undefined && isLocked) return partsOf(openBeside(this.#path));
+    if (mode === "look" && this.#lock === undefined && isLocked) return rowsOf(openBeside(this.#path));
     // Also where it was done before: until the lock was ours, another process may have written and been killed.
     if (this.#lock !== undefined) this.#log = checkThere(this.#path, mode);
     if (fileBytes(this.#path) === undefined) createDatabase(this.#path);
@@ -188,11 +165,11 @@ export class Engine {
     try {
       database = openUnwritten(this.#path, this.#log);
       checkTables(database, this.#path);
-      return partsOf(database);
+      return rowsOf(database);
     } catch (error) {
       database?.close();
       this.#removeMadeIndex();
-      throw isDamage(error) ? damagedFile(this.#path, reasonOf(error), error) : error;
+      throw isDamage(error) ? damagedFile(this.#path, messageOf(error), error) : error;
     }
   }
 
@@ -214,51 +191,9 @@ export class Engine {
   }
 }
 
-export function run<C, K extends keyof C & (WriteKind | ReadKind)>(
-  handlers: Handlers<C>,
-  request: Request<K>,
-): Answer<K> {
+/** Any kind of request, by the function of its kind. */
+export function run<C extends CallKind, K extends C>(handlers: Handlers<C>, request: Request<K>): Answer<K> {
   return handlers[request.kind](request.ask);
-}
-
-export function partsOf(database: DatabaseSync): Parts {
-  const counter = new Counter(database);
-  const log = new LogRows(database);
-  const tables = new TableRows(database, counter);
-  const blobs = new BlobRows(database, counter);
-  return {
-    database,
-    house: { log: new WriteAheadLog(database), space: new FileSpace(database) },
-    counter,
-    blobs,
-    writes: {
-      append: ({ record, body, freed }) => log.append(record, body, freed),
-      drop: ({ rows }) => log.drop(rows),
-      batch: ({ writes, fences, nowMs }) => tables.batch(writes, fences, nowMs),
-      deleteRow: (ask) => tables.delete(ask),
-      acquire: (ask) => tables.acquire(ask),
-      renew: (ask) => tables.renew(ask),
-      release: (ask) => tables.release(ask),
-      sweep: ({ countMax, nowMs }) => tables.sweep(countMax, nowMs),
-      putPart: (ask) => blobs.putPart(ask),
-      nameBlob: (ask) => blobs.name(ask),
-      deleteBlob: ({ space, id }) => blobs.delete(space, id),
-      clearSpace: ({ space }) => blobs.clear(space),
-    },
-    reads: {
-      scan: ({ after, bytesMax }) => log.page(after, bytesMax),
-      logSize: () => log.size(),
-      read: ({ row }) => log.read(row),
-      readBody: ({ row }) => log.readBody(row),
-      getRow: (ask) => tables.get(ask),
-      listRows: ({ table, prefix, page, nowMs }) => tables.list(table, prefix, page, nowMs),
-      findBlob: ({ space, id }) => blobs.find(space, id),
-      readPart: ({ upload, part }) => blobs.readPart(upload, part),
-      listBlobs: ({ space, page }) => blobs.list(space, page),
-      listSpaces: ({ page }) => blobs.listSpaces(page),
-      checkPages: () => findWrongPage(database),
-    },
-  };
 }
 
 /** Somebody who only looks stands aside for nobody, but keeps an owner from starting under its eyes. */
@@ -292,16 +227,12 @@ function missing(path: string): HoldfastError {
 
 /** Damage is for good; anything else may be over when somebody comes back. */
 export function readFailure(path: string, error: unknown): HoldfastError {
-  if (isDamage(error)) return damagedFile(path, reasonOf(error), error);
-  return HoldfastError.from(error, "unavailable", `the database could not be read: ${reasonOf(error)}`);
+  if (isDamage(error)) return damagedFile(path, messageOf(error), error);
+  return HoldfastError.from(error, "unavailable", `the database could not be read: ${messageOf(error)}`);
 }
 
 /** SQLITE_CORRUPT and SQLITE_NOTADB. */
 function isDamage(error: unknown): boolean {
   const code = sqliteCode(error);
   return code === 11 || code === 26;
-}
-
-function reasonOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

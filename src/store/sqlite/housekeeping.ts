@@ -76,9 +76,9 @@ export class Housekeeping {
   /** One step in an idle moment; true when there is another one to do. */
   #isMoreAfterStep(): boolean {
     let isMore = false;
-    this.#engine.keepHouse(({ log, space }) => {
-      if (space.freePages() > FREE_PAGES_KEPT) space.giveBack(VACUUM_STEP_PAGES);
-      isMore = space.freePages() > FREE_PAGES_KEPT;
+    this.#engine.keepHouse(({ log, freePages, giveBack }) => {
+      if (freePages() > FREE_PAGES_KEPT) giveBack(VACUUM_STEP_PAGES);
+      isMore = freePages() > FREE_PAGES_KEPT;
       const { pages, movedPages } = log.length();
       if (pages - movedPages > MOVE_PAGES) this.#moveBeside();
       else if (!isMore && !this.#isMoving && pages > 0) log.truncate();

@@ -4,97 +4,99 @@
  * A row's checksum covers its number as well: a record in another row's place is damage too.
  */
 import { crc32 } from "node:zlib";
-import type { DatabaseSync, StatementSync } from "node:sqlite";
+import type { DatabaseSync } from "node:sqlite";
 import { HoldfastError } from "../../protocol/errors.ts";
 import type { LogRow } from "../commit-log.ts";
-import type { LogPage, LogSize } from "./calls.ts";
 import type { Row } from "./columns.ts";
 import { bytes, number, numberOrNull } from "./columns.ts";
 
-export class LogRows {
-  readonly #insert: StatementSync;
-  readonly #delete: StatementSync;
-  readonly #select: StatementSync;
-  readonly #selectBody: StatementSync;
-  readonly #selectFrom: StatementSync;
-  readonly #size: StatementSync;
-  readonly #noteEnd: StatementSync;
-  #nextRow: number;
+interface Append {
+  readonly record: Uint8Array;
+  readonly body: Uint8Array | undefined;
+  /** Rows that are dropped in the same transaction. */
+  readonly freed: readonly number[];
+}
 
-  constructor(database: DatabaseSync) {
-    this.#insert = database.prepare(
-      "INSERT INTO log (row, crc, record, body_crc, body) VALUES (?, ?, ?, ?, ?)",
-    );
-    this.#delete = database.prepare("DELETE FROM log WHERE row = ?");
-    this.#select = database.prepare("SELECT row, crc, record FROM log WHERE row = ?");
-    this.#selectBody = database.prepare("SELECT body_crc, body FROM log WHERE row = ?");
-    this.#selectFrom = database.prepare("SELECT row, crc, record FROM log WHERE row > ? ORDER BY row");
-    this.#size = database.prepare(
-      "SELECT count(*) AS rows, coalesce(sum(length(record)), 0) AS bytes FROM log",
-    );
-    this.#noteEnd = database.prepare("UPDATE log_end SET row = ?");
-    const last = database.prepare(
-      "SELECT max(coalesce((SELECT max(row) FROM log), 0), (SELECT row FROM log_end)) AS row",
-    );
-    this.#nextRow = number(last.get() ?? {}, "row") + 1;
-  }
+interface PageWish {
+  readonly after: number;
+  readonly bytesMax: number;
+}
 
-  append(record: Uint8Array, body: Uint8Array | undefined, freed: readonly number[]): number {
-    const row = this.#nextRow;
-    const bodyCrc = body === undefined ? null : checksum(row, body);
-    this.#insert.run(row, checksum(row, record), record, bodyCrc, body ?? null);
-    this.#nextRow += 1;
-    if (freed.length > 0) this.drop(freed);
-    return row;
-  }
+/** A run of rows, and whether there are more. */
+interface LogPage {
+  readonly rows: readonly LogRow[];
+  readonly isLast: boolean;
+}
+
+export function logRows(database: DatabaseSync) {
+  const insert = database.prepare(
+    "INSERT INTO log (row, crc, record, body_crc, body) VALUES (?, ?, ?, ?, ?)",
+  );
+  const remove = database.prepare("DELETE FROM log WHERE row = ?");
+  const select = database.prepare("SELECT row, crc, record FROM log WHERE row = ?");
+  const selectBody = database.prepare("SELECT body_crc, body FROM log WHERE row = ?");
+  const selectFrom = database.prepare("SELECT row, crc, record FROM log WHERE row > ? ORDER BY row");
+  const bytesOfAll = database.prepare("SELECT coalesce(sum(length(record)), 0) AS bytes FROM log");
+  const noteEnd = database.prepare("UPDATE log_end SET row = ?");
+  const last = database.prepare(
+    "SELECT max(coalesce((SELECT max(row) FROM log), 0), (SELECT row FROM log_end)) AS row",
+  );
+  let nextRow = number(last.get(), "row") + 1;
 
   /** Notes where the log ends: after a restart the highest row that is left would not say it. */
-  drop(rows: readonly number[]): void {
-    this.#noteEnd.run(this.#nextRow - 1);
-    for (const row of rows) this.#delete.run(row);
+  function drop({ rows }: { readonly rows: readonly number[] }): void {
+    noteEnd.run(nextRow - 1);
+    for (const row of rows) remove.run(row);
   }
 
-  read(row: number): Uint8Array {
-    const found = this.#select.get(row);
-    if (found === undefined) throw new HoldfastError("unavailable", `the log has no row ${row}`);
-    return checked(found).record;
-  }
+  return {
+    writes: {
+      append({ record, body, freed }: Append): number {
+        const row = nextRow;
+        const bodyCrc = body === undefined ? null : checksum(row, body);
+        insert.run(row, checksum(row, record), record, bodyCrc, body ?? null);
+        nextRow += 1;
+        if (freed.length > 0) drop({ rows: freed });
+        return row;
+      },
+      drop,
+    },
+    reads: {
+      /** The rows after `after`, up to about `bytesMax` but at least one when there is any. */
+      scan({ after, bytesMax }: PageWish): LogPage {
+        const rows: LogRow[] = [];
+        let held = 0;
+        for (const found of selectFrom.iterate(after)) {
+          const row = checked(found);
+          rows.push(row);
+          held += row.record.byteLength;
+          if (held >= bytesMax) return { rows, isLast: false };
+        }
+        return { rows, isLast: true };
+      },
+      logBytes: (): number => number(bytesOfAll.get(), "bytes"),
+      read: ({ row }: Pick<LogRow, "row">): Uint8Array => checked(there(select.get(row), row)).record,
+      readBody({ row }: Pick<LogRow, "row">): Uint8Array {
+        const found = there(selectBody.get(row), row);
+        const crc = numberOrNull(found, "body_crc");
+        if (crc === undefined) return new Uint8Array(0);
+        const body = bytes(found, "body");
+        if (checksum(row, body) !== crc) throw damagedRow(row);
+        return body;
+      },
+    },
+  };
+}
 
-  readBody(row: number): Uint8Array {
-    const found = this.#selectBody.get(row);
-    if (found === undefined) throw new HoldfastError("unavailable", `the log has no row ${row}`);
-    const crc = numberOrNull(found, "body_crc");
-    if (crc === undefined) return new Uint8Array(0);
-    const body = bytes(found, "body");
-    if (checksum(row, body) !== crc) throw damagedRow(row);
-    return body;
-  }
-
-  size(): LogSize {
-    const found = this.#size.get() ?? {};
-    return { rows: number(found, "rows"), bytes: number(found, "bytes") };
-  }
-
-  /** The rows after `after`, up to about `bytesMax` but at least one when there is any. */
-  page(after: number, bytesMax: number): LogPage {
-    const rows: LogRow[] = [];
-    let held = 0;
-    for (const found of this.#selectFrom.iterate(after)) {
-      const row = checked(found);
-      rows.push(row);
-      held += row.record.byteLength;
-      if (held >= bytesMax) return { rows, isLast: false };
-    }
-    return { rows, isLast: true };
-  }
+function there(found: Row | undefined, row: number): Row {
+  if (found === undefined) throw new HoldfastError("unavailable", `the log has no row ${row}`);
+  return found;
 }
 
 function checked(found: Row): LogRow {
   const row = number(found, "row");
   const record = bytes(found, "record");
-  if (checksum(row, record) !== number(found, "crc")) {
-    throw damagedRow(row);
-  }
+  if (checksum(row, record) !== number(found, "crc")) throw damagedRow(row);
   return { row, record };
 }
 

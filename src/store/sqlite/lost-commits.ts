@@ -8,7 +8,7 @@ import { DatabaseSync } from "node:sqlite";
 import type { StreamName } from "../../core/stream-state.ts";
 import { decodeRecord, type StreamEntry } from "../commit-record.ts";
 import { number, text } from "./columns.ts";
-import { LogRows } from "./log-rows.ts";
+import { logRows } from "./log-rows.ts";
 
 /** Entries of one stream that are gone. */
 export interface LostStream {
@@ -44,8 +44,8 @@ export interface KeptEnd {
 
 export function keptEnd(path: string): KeptEnd {
   return reading(path, (database) => ({
-    row: number(database.prepare("SELECT coalesce(max(row), 0) AS row FROM log").get() ?? {}, "row"),
-    counter: number(database.prepare("SELECT last FROM counter").get() ?? {}, "last"),
+    row: number(database.prepare("SELECT coalesce(max(row), 0) AS row FROM log").get(), "row"),
+    counter: number(database.prepare("SELECT last FROM counter").get(), "last"),
   }));
 }
 
@@ -73,8 +73,10 @@ interface LostRecords {
 function lostRecords(database: DatabaseSync, after: number): LostRecords | undefined {
   const rows = attempt(() => database.prepare("SELECT row FROM log WHERE row > ?").all(after));
   if (rows === undefined) return undefined;
-  const log = new LogRows(database);
-  const read = rows.map((row) => attempt(() => decodeRecord(log.read(number(row, "row"))).entries));
+  const { reads } = logRows(database);
+  const read = rows.map((row) =>
+    attempt(() => decodeRecord(reads.read({ row: number(row, "row") })).entries),
+  );
   return {
     entries: read.flatMap((entries) => entries ?? []),
     unreadable: read.filter((entries) => entries === undefined).length,

@@ -12,12 +12,13 @@
  */
 import { chmodSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
-import { HoldfastError } from "../../protocol/errors.ts";
+import { HoldfastError, messageOf } from "../../protocol/errors.ts";
 import type { Answer, ReadCalls, Request, WriteCalls } from "./calls.ts";
 import { abandon, checkTables, createDatabase, openWriting } from "./connection.ts";
-import { type Parts, partsOf, readFailure, run, type Served } from "./engine.ts";
+import { type Parts, readFailure, run, type Served } from "./engine.ts";
 import { checkLog, damagedFile, fileBytes } from "./file-check.ts";
 import { type FileLock, lockFile, type LockOptions, makeLockFile } from "./lock.ts";
+import { rowsOf } from "./rows.ts";
 import { APPLICATION_ID, DATABASE_FORMAT } from "./schema.ts";
 import { sqliteCode, writeFailure } from "./sqlite-error.ts";
 import { lookAtLog, settleLog } from "./wal-look.ts";
@@ -46,7 +47,7 @@ export class SharedEngine {
     this.#path = path;
     this.#lock = joinOthers(path, lockPath);
     try {
-      this.#parts = partsOf(openShared(path));
+      this.#parts = rowsOf(openShared(path));
     } catch (error) {
       this.#lock.release();
       throw error;
@@ -226,7 +227,7 @@ function readHeader(path: string): { readonly applicationId: number; readonly fo
       format: Number(database.prepare("PRAGMA user_version").get()?.["user_version"]),
     };
   } catch (error) {
-    throw damagedFile(path, error instanceof Error ? error.message : String(error), error);
+    throw damagedFile(path, messageOf(error), error);
   } finally {
     database.close();
   }

@@ -6,7 +6,7 @@
  */
 import type { TableStore } from "../table-store.ts";
 import { lockPathOf } from "./database.ts";
-import { SqliteTables } from "./sqlite-tables.ts";
+import { sqliteTables } from "./sqlite-tables.ts";
 import { startThread } from "./thread.ts";
 
 export interface SharedTablesOptions {
@@ -16,5 +16,5 @@ export interface SharedTablesOptions {
 
 /** Makes the file when it is not there; its folder must be. Refused while a process owns it alone. */
 export async function openSharedTables(path: string, { now }: SharedTablesOptions): Promise<TableStore> {
-  return new SqliteTables(await startThread({ path, lockPath: lockPathOf(path), mode: "share" }), now);
+  return sqliteTables(await startThread({ path, lockPath: lockPathOf(path), mode: "share" }), now);
 }

@@ -1,6 +1,8 @@
 /**
  * What SQLite says went wrong, by its result code and never by its words.
  */
+import { messageOf } from "../../protocol/errors.ts";
+
 const FULL = 13;
 
 /** The primary result code, undefined when the error is not SQLite's. */
@@ -15,7 +17,7 @@ export function writeFailure(error: unknown): string {
   if (sqliteCode(error) === FULL || isNoSpace(error)) {
     return "the disk is full; give it space: nothing that was acknowledged is lost";
   }
-  const why = error instanceof Error ? error.message : String(error);
+  const why = messageOf(error);
   // The extended code tells a failed write from a failed sync.
   const code = error instanceof Error && "errcode" in error ? `, SQLite code ${String(error.errcode)}` : "";
   return `the database could not be written (${why}${code}); look after the disk: nothing that was acknowledged is lost`;

@@ -8,7 +8,7 @@
 import { parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
 import type { MessagePort } from "node:worker_threads";
 import { assert } from "../../protocol/assert.ts";
-import { HoldfastError } from "../../protocol/errors.ts";
+import { HoldfastError, messageOf } from "../../protocol/errors.ts";
 import type { Ended, Opening, ReadCalls, Request, ThreadStart, WireFailure, WriteCalls } from "./calls.ts";
 import { isThreadStart } from "./calls.ts";
 import { Engine } from "./engine.ts";
@@ -32,7 +32,7 @@ interface Sent {
 
 const READ_KINDS: Readonly<Record<keyof ReadCalls, true>> = {
   scan: true,
-  logSize: true,
+  logBytes: true,
   read: true,
   readBody: true,
   getRow: true,
@@ -52,78 +52,71 @@ function isWrite(request: Request): request is WriteRequest {
   return !isRead(request) && request.kind !== "beginWriting" && request.kind !== "close";
 }
 
-class Turns {
-  readonly #engine: AnyEngine;
-  readonly #port: MessagePort;
-  /** Those who share a database leave it to SQLite. */
-  readonly #housekeeping: Housekeeping | undefined;
+/** Serves what waits, beginning with `first`. Those who share a database leave its housekeeping to SQLite. */
+function turnsOf(
+  port: MessagePort,
+  engine: AnyEngine,
+  housekeeping: Housekeeping | undefined,
+): (first: Request) => void {
+  const send = (replies: readonly Sent[], transfer: readonly ArrayBuffer[] = []): void =>
+    port.postMessage(replies, transfer);
 
-  constructor(engine: AnyEngine, port: MessagePort, housekeeping: Housekeeping | undefined) {
-    this.#engine = engine;
-    this.#port = port;
-    this.#housekeeping = housekeeping;
-  }
-
-  /** Between two reads whatever came meanwhile is committed: the replay of a long log holds up nobody. */
-  take(first: Request): void {
-    const reads: ReadRequest[] = [];
-    const closing: Request[] = [];
-    let came: readonly Request[] = [first, ...this.#waiting()];
-    for (;;) {
-      for (const { id } of came.filter(({ kind }) => kind === "beginWriting")) {
-        this.#answer(id, () => this.#engine.beginWriting());
-      }
-      this.#write(came.filter(isWrite));
-      reads.push(...came.filter(isRead));
-      closing.push(...came.filter(({ kind }) => kind === "close"));
-      const read = reads.shift();
-      if (read === undefined) break;
-      this.#answer(read.id, () => this.#engine.read(read));
-      came = this.#waiting();
-    }
-    for (const { id } of closing) void this.#close(id);
-  }
-
-  #waiting(): readonly Request[] {
+  function waiting(): readonly Request[] {
     const requests: Request[] = [];
     for (;;) {
-      const next: { readonly message: Request } | undefined = receiveMessageOnPort(this.#port);
+      const next: { readonly message: Request } | undefined = receiveMessageOnPort(port);
       if (next === undefined) return requests;
       requests.push(next.message);
     }
   }
 
-  #write(requests: readonly WriteRequest[]): void {
+  function write(requests: readonly WriteRequest[]): void {
     for (let rest = requests; rest.length > 0;) {
       const group = rest.slice(0, groupLength(rest));
       rest = rest.slice(group.length);
       try {
-        const served = this.#engine.write(group);
-        this.#send(served.map(({ request, value }) => ({ id: request.id, kind: "answer", value })));
+        const served = engine.write(group);
+        send(served.map(({ request, value }) => ({ id: request.id, kind: "answer", value })));
       } catch (error) {
-        this.#send(group.map(({ id }) => ({ id, kind: "failure", failure: failureOf(error) })));
+        send(group.map(({ id }) => ({ id, kind: "failure", failure: failureOf(error) })));
       }
-      this.#housekeeping?.afterCommit();
+      housekeeping?.afterCommit();
     }
   }
 
-  async #close(id: number): Promise<void> {
-    await this.#housekeeping?.close();
-    this.#answer(id, () => this.#engine.close());
-  }
-
-  #answer(id: number, work: () => unknown): void {
+  function answer(id: number, work: () => unknown): void {
     try {
       const value = work();
-      this.#send([{ id, kind: "answer", value }], buffersOf(value));
+      send([{ id, kind: "answer", value }], buffersOf(value));
     } catch (error) {
-      this.#send([{ id, kind: "failure", failure: failureOf(error) }]);
+      send([{ id, kind: "failure", failure: failureOf(error) }]);
     }
   }
 
-  #send(replies: readonly Sent[], transfer: readonly ArrayBuffer[] = []): void {
-    this.#port.postMessage(replies, transfer);
+  async function close(id: number): Promise<void> {
+    await housekeeping?.close();
+    answer(id, () => engine.close());
   }
+
+  /** Between two reads whatever came meanwhile is committed: the replay of a long log holds up nobody. */
+  return (first) => {
+    const reads: ReadRequest[] = [];
+    const closing: Request[] = [];
+    let came: readonly Request[] = [first, ...waiting()];
+    for (;;) {
+      for (const { id } of came.filter(({ kind }) => kind === "beginWriting")) {
+        answer(id, () => engine.beginWriting());
+      }
+      write(came.filter(isWrite));
+      reads.push(...came.filter(isRead));
+      closing.push(...came.filter(({ kind }) => kind === "close"));
+      const read = reads.shift();
+      if (read === undefined) break;
+      answer(read.id, () => engine.read(read));
+      came = waiting();
+    }
+    for (const { id } of closing) void close(id);
+  };
 }
 
 /** At least one request, and no more than the bound beyond it. */
@@ -154,26 +147,26 @@ function buffersOf(value: unknown): readonly ArrayBuffer[] {
 }
 
 function failureOf(error: unknown): WireFailure {
-  const message = error instanceof Error ? error.message : String(error);
+  const message = messageOf(error);
   const code = error instanceof HoldfastError ? error.code : undefined;
   const cause = error instanceof Error && error.cause instanceof Error ? error.cause.message : undefined;
   return { code, message, cause };
 }
 
-function turnsOf(port: MessagePort, { path, lockPath, mode }: ThreadStart): Turns {
-  if (mode === "share") return new Turns(new SharedEngine(path, lockPath), port, undefined);
-  const engine = new Engine({ path, lockPath, mode }, (failure) => {
+function openedTurns(port: MessagePort, start: ThreadStart): (first: Request) => void {
+  const { path, lockPath, mode } = start;
+  if (mode === "share") return turnsOf(port, new SharedEngine(path, lockPath), undefined);
+  const engine = new Engine(start, (failure) => {
     const ended: Ended = { kind: "ended", failure: failureOf(failure) };
     port.postMessage(ended);
   });
-  return new Turns(engine, port, new Housekeeping(engine, path));
+  return turnsOf(port, engine, new Housekeeping(engine, path));
 }
 
-function start(port: MessagePort, { path, lockPath, mode }: ThreadStart): void {
+function start(port: MessagePort, given: ThreadStart): void {
   let opening: Opening = { kind: "open" };
   try {
-    const turns = turnsOf(port, { path, lockPath, mode });
-    port.on("message", (request: Request) => turns.take(request));
+    port.on("message", openedTurns(port, given));
   } catch (error) {
     opening = { kind: "refused", failure: failureOf(error) };
   }

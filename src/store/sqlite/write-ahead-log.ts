@@ -63,6 +63,6 @@ function isMoved({ pages, movedPages }: LogLength): boolean {
 }
 
 function lengthOf(statement: StatementSync): LogLength {
-  const row = statement.get() ?? {};
+  const row = statement.get();
   return { pages: number(row, "log"), movedPages: number(row, "checkpointed") };
 }

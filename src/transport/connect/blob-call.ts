@@ -6,6 +6,7 @@
  */
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { blobIdBytes } from "../../protocol/blob-id.ts";
+import { isSameBytes, joinedBytes } from "../../protocol/bytes.ts";
 import { HoldfastError } from "../../protocol/errors.ts";
 import { BLOB_SHAPE, checkFieldCount } from "../../protocol/field-count.ts";
 import { checkSize, invalidFrame } from "../../protocol/frame-check.ts";
@@ -77,7 +78,7 @@ function* putMessages(meta: ClientMeta, blobId: Uint8Array, bytes: Uint8Array): 
 function checkStored(message: Uint8Array, id: string): void {
   checkFieldCount(message, BLOB_SHAPE);
   const { blobId } = decoded(() => fromBinary(PutResponseSchema, message));
-  if (!isSame(blobId, blobIdBytes(id))) throw invalidFrame("the server has stored another blob");
+  if (!isSameBytes(blobId, blobIdBytes(id))) throw invalidFrame("the server has stored another blob");
 }
 
 class IncomingBlob {
@@ -94,7 +95,7 @@ class IncomingBlob {
     checkFieldCount(message, BLOB_SHAPE);
     const { part } = decoded(() => fromBinary(GetResponseSchema, message));
     if (part.case === "header" && this.#sizeBytes === undefined) {
-      if (!isSame(part.value.blobId, this.#blobId)) throw invalidFrame("the server sends another blob");
+      if (!isSameBytes(part.value.blobId, this.#blobId)) throw invalidFrame("the server sends another blob");
       checkSize(part.value.sizeBytes, LIMITS.blobBytesMax, "a blob");
       this.#sizeBytes = part.value.sizeBytes;
     } else if (part.case === "data" && this.#sizeBytes !== undefined) {
@@ -110,18 +111,8 @@ class IncomingBlob {
     if (this.#sizeBytes === undefined || this.#filled < this.#sizeBytes) {
       throw new HoldfastError("connection_lost", "the blob is smaller than its header says");
     }
-    const whole = new Uint8Array(this.#filled);
-    let at = 0;
-    for (const piece of this.#pieces) {
-      whole.set(piece, at);
-      at += piece.length;
-    }
-    return whole;
+    return joinedBytes(this.#pieces);
   }
-}
-
-function isSame(left: Uint8Array, right: Uint8Array): boolean {
-  return left.length === right.length && left.every((byte, at) => byte === right[at]);
 }
 
 function decoded<Result>(decode: () => Result): Result {

@@ -6,6 +6,7 @@
  * (a proxy, another server): then only what surely means the same is believed, and the rest is
  * `internal`, which is tried again within a budget and ends no healthy stream.
  */
+import { given } from "../../protocol/given.ts";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import {
   errorCodeFromWire,
@@ -72,7 +73,7 @@ export function connectErrorJson({ code: own, message, retryAfterMs }: HoldfastE
   const detail = create(ErrorSchema, {
     code: errorCodeToWire(code),
     message: text,
-    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    ...given({ retryAfterMs }),
   });
   return {
     code: TOLD_AS[code].connectCode,
@@ -81,7 +82,7 @@ export function connectErrorJson({ code: own, message, retryAfterMs }: HoldfastE
       {
         type: ErrorSchema.typeName,
         value: encodeBase64(toBinary(ErrorSchema, detail)),
-        debug: retryAfterMs === undefined ? { code } : { code, retryAfterMs },
+        debug: { code, ...given({ retryAfterMs }) },
       },
     ],
   };

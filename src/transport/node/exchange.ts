@@ -5,6 +5,7 @@
  * instead of Node streams or promises because it lies on the hot path: an event that goes out is one call
  * of `write`, and how much waits is a number that comes back.
  */
+import { joinedBytes } from "../../protocol/bytes.ts";
 import { HoldfastError } from "../../protocol/errors.ts";
 
 /**
@@ -118,7 +119,7 @@ export function readBody(exchange: Exchange, limits: BodyLimits): Promise<Uint8A
       if (isOver) return;
       isOver = true;
       clearTimeout(timer);
-      resolve(joined(pieces, byteCount));
+      resolve(joinedBytes(pieces));
     },
     drained: () => undefined,
     closed: () => fail(new HoldfastError("connection_lost", "the client hung up before its request ended")),
@@ -134,17 +135,6 @@ export function declaredLength(exchange: Exchange): number {
 
 function tooLarge(bytesMax: number): HoldfastError {
   return new HoldfastError("too_large", `the request's body has more than ${bytesMax} bytes`);
-}
-
-/** Memory of its own: what is cut out of it keeps no network buffers alive. */
-function joined(pieces: readonly Uint8Array[], byteCount: number): Uint8Array {
-  const bytes = new Uint8Array(byteCount);
-  let at = 0;
-  for (const piece of pieces) {
-    bytes.set(piece, at);
-    at += piece.length;
-  }
-  return bytes;
 }
 
 /** A whole response at once. Does nothing when one has begun. */

@@ -4,6 +4,7 @@
  * While it carries calls it is pinged: a TCP connection whose other end has vanished says nothing by itself. It takes no
  * more calls once the server has said that it goes away, or when it broke.
  */
+import { given } from "../../protocol/given.ts";
 import {
   type ClientHttp2Session,
   type ClientHttp2Stream,
@@ -33,7 +34,7 @@ export class ClientSession {
     const session = connect(url, {
       settings: { initialWindowSize: STREAM_WINDOW_BYTES, enablePush: false },
       maxSessionMemory: 1024,
-      ...(options.ca === undefined ? {} : { ca: options.ca }),
+      ...given({ ca: options.ca }),
     });
     this.#session = session;
     const timer = setTimeout(

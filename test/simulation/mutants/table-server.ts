@@ -57,7 +57,7 @@ export const SERVER_MUTANTS: readonly Mutant[] = [
   {
     name: "a store that failed is not reported, and is never opened anew",
     breaks: "F1",
-    patches: [{ file: STORE, from: "if (isFirst) this.#onFailed?.(this.#failure);", to: "" }],
+    patches: [{ file: STORE, from: "if (isFirst) this.#options.onFailed?.(this.#failure);", to: "" }],
   },
   {
     name: "a server whose store was opened anew goes on with the one that failed",
@@ -79,7 +79,7 @@ export const SERVER_MUTANTS: readonly Mutant[] = [
   {
     name: "other content under a taken seqno is acked",
     breaks: "A2",
-    patches: [{ file: INBOX, from: "if (!sameBytes(known, mac)) {", to: "if (known === mac && false) {" }],
+    patches: [{ file: INBOX, from: "if (!isSameBytes(known, mac)) {", to: "if (known === mac && false) {" }],
   },
   {
     name: "a gap in the seqnos is accepted",

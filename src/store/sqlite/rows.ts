@@ -1,0 +1,42 @@
+/**
+ * Everything that a connection serves: each kind of request is the function of its name.
+ */
+import type { DatabaseSync } from "node:sqlite";
+import { blobRows } from "./blob-rows.ts";
+import { number } from "./columns.ts";
+import { counterOf } from "./counter.ts";
+import { logRows } from "./log-rows.ts";
+import { tableRows } from "./table-rows.ts";
+import { WriteAheadLog } from "./write-ahead-log.ts";
+
+export function rowsOf(database: DatabaseSync) {
+  const counter = counterOf(database);
+  const log = logRows(database);
+  const tables = tableRows(database, counter);
+  const blobs = blobRows(database, counter);
+  const free = database.prepare("PRAGMA freelist_count");
+  return {
+    database,
+    counter,
+    removeUnnamed: blobs.removeUnnamed,
+    /** What housekeeping works on. */
+    house: {
+      log: new WriteAheadLog(database),
+      /** Pages of the file that hold nothing. */
+      freePages: () => number(free.get(), "freelist_count"),
+      /** Gives free pages to the disk. The file itself becomes shorter when the write-ahead log is moved into it. */
+      giveBack: (pages: number) => database.exec(`PRAGMA incremental_vacuum(${pages})`),
+    },
+    writes: { ...log.writes, ...tables.writes, ...blobs.writes },
+    reads: {
+      ...log.reads,
+      ...tables.reads,
+      ...blobs.reads,
+      /** Looks at every page. What is wrong with the first one that is; undefined when all are right. */
+      checkPages(): string | undefined {
+        const found = database.prepare("PRAGMA integrity_check(1)").get()?.["integrity_check"];
+        return found === "ok" ? undefined : String(found);
+      },
+    },
+  };
+}
