@@ -201,7 +201,7 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/store/sqlite/engine.ts",
-        from: "throw isDamage(error) ? damagedFile(this.#path, reasonOf(error), error) : error;",
+        from: "throw isDamage(error) ? damagedFile(this.#path, messageOf(error), error) : error;",
         to: "throw error;",
       },
     ],
