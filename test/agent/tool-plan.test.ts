@@ -59,6 +59,18 @@ test("a command is streamed where the client can", () => {
   }
 });
 
+test("E8: a thing to do has a text of one to a thousand characters, and there are a hundred at the most", () => {
+  const kindOf = (texts: readonly string[]): string => {
+    const todos = texts.map((text, at) => ({ id: String(at), text, status: "pending" }));
+    return offer(ALL_KINDS).plan("todo_write", JSON.stringify({ todos })).kind;
+  };
+  assert.equal(kindOf(["x", "x".repeat(1_000)]), "todos");
+  assert.equal(kindOf([""]), "invalid");
+  assert.equal(kindOf(["x".repeat(1_001)]), "invalid");
+  assert.equal(kindOf(Array.from({ length: 100 }, () => "x")), "todos");
+  assert.equal(kindOf(Array.from({ length: 101 }, () => "x")), "invalid");
+});
+
 test("wrong arguments are explained, deep ones are refused before they are parsed", () => {
   const offered = offer(ALL_KINDS);
   const why = (tool: string, args: string): string => {

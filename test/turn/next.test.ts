@@ -2,9 +2,11 @@
  * What a turn does next, by its facts alone: the same for a run that lived through them and for one that read them back.
  */
 import assert from "node:assert/strict";
+import { create, toBinary } from "@bufbuild/protobuf";
 import { test } from "node:test";
 import { AssertionFailed } from "../../src/protocol/assert.ts";
-import { FailureKind, type RunRequest } from "../../src/protocol/messages.ts";
+import { LIMITS } from "../../src/protocol/limits.ts";
+import { FailureKind, type RunRequest, UserMessageSchema } from "../../src/protocol/messages.ts";
 import { failure } from "../../src/turn/failure.ts";
 import { TurnOfFacts, wanted } from "./turn-of-facts.ts";
 
@@ -311,6 +313,26 @@ test("a request that is not the first chunk, and a message of no kind, make no s
   assert.match(violation((turn) => turn.hear(nothing)) ?? "", /does not know/);
   const control = { case: "execClientControlMessage", value: {} } as const;
   assert.match(violation((turn) => turn.say(control)) ?? "", /does not know/);
+});
+
+test("E8: what is said while a turn runs fits into one event, with room for what is around it", () => {
+  const bytesMax = LIMITS.eventBytesMax - 1_024;
+  const messageOf = (bytes: number) => {
+    const around = 4; // A tag, and the length in three bytes.
+    return create(UserMessageSchema, { text: "x".repeat(bytes - around) });
+  };
+  assert.equal(toBinary(UserMessageSchema, messageOf(bytesMax)).length, bytesMax);
+  const violation = (bytes: number): string | undefined => {
+    const turn = TurnOfFacts.asked();
+    const userMessage = messageOf(bytes);
+    const action = { action: { case: "userMessageAction", value: { userMessage } } } as const;
+    turn.say({ case: "conversationAction", value: action });
+    // The words that began the turn, and these.
+    assert.equal(turn.facts.said.length, turn.facts.violation === undefined ? 2 : 1);
+    return turn.facts.violation;
+  };
+  assert.equal(violation(bytesMax), undefined);
+  assert.equal(violation(bytesMax + 1), `a message has at most ${bytesMax} bytes: attach the rest as a file`);
 });
 
 test("what a request says of the conversation before is checked", () => {

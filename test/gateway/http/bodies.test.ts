@@ -4,8 +4,17 @@ import { test } from "node:test";
 import { BodyMemory } from "../../../src/gateway/http/body-memory.ts";
 import { hashRequest } from "../../../src/gateway/http/request-hash.ts";
 import { parseJson, SLICE_BYTES } from "../../../src/gateway/http/json-body.ts";
-import { ALICE_KEY, ask, eventually, openSocket, readToEnd, VERSIONS } from "../../server/http/rig.ts";
-import { ended, ScriptedAnswer, text } from "./scripted-answers.ts";
+import { gatewayHttp } from "../../../src/gateway/http/index.ts";
+import {
+  ALICE_KEY,
+  ask,
+  eventually,
+  openSocket,
+  readToEnd,
+  startHttp,
+  VERSIONS,
+} from "../../server/http/rig.ts";
+import { ended, ScriptedAnswer, ScriptedAnswers, text } from "./scripted-answers.ts";
 import { askChat, CHAT, chatBody, errorOf, startGateway } from "./gateway-rig.ts";
 
 /** A chat request of so many bytes. */
@@ -42,6 +51,17 @@ for (const version of VERSIONS) {
     assert.notEqual(errorMaybe(taken), "invalid_json");
     const many = await askChat(rig, version, { body: wide(1_000 - own - 1) });
     assert.deepEqual([many.status, errorOf(many).code], [400, "invalid_json"]);
+  });
+
+  test(`E8: over HTTP/${version} a request makes the server fetch no image, unless its operator allows it`, async (t) => {
+    const image = { type: "image_url", image_url: { url: "https://example.com/a.png" } };
+    const body = chatBody({ messages: [{ role: "user", content: [image] }] });
+    const refused = await askChat(await startGateway(t), version, { body });
+    assert.deepEqual([refused.status, errorOf(refused).param], [400, "messages[0].content[0].image_url.url"]);
+    const answers = new ScriptedAnswers();
+    const allowing = gatewayHttp({ answers, allowRemoteImages: true });
+    const rig = await startHttp(t, { http: { mounts: [allowing] } });
+    assert.equal((await askChat(rig, version, { body })).status, 200);
   });
 
   test(`over HTTP/${version} packed bodies are unpacked, within the same limit`, async (t) => {

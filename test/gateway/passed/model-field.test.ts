@@ -4,7 +4,7 @@ import { test } from "node:test";
 import * as fc from "fast-check";
 import { FormModel } from "../../../src/gateway/passed/form-model.ts";
 import { JsonModel } from "../../../src/gateway/passed/json-model.ts";
-import type { ModelFinder } from "../../../src/gateway/passed/model-field.ts";
+import { type ModelFinder, NAME_CHARS_MAX } from "../../../src/gateway/passed/model-field.ts";
 
 /** What the body is with the model under another name, pushed in pieces that end at these places. */
 function renamed(finder: ModelFinder, body: Buffer, cuts: readonly number[], name: string): string {
@@ -85,4 +85,22 @@ test("in a form: a boundary that some readers would see and others not is refuse
       assert.throws(() => renamed(new FormModel("x"), body, [cut], "new"), { status: 400 }, file);
     }
   }
+});
+
+test("E8: in a form a model's name has 512 characters at the most, and a longer one is refused before its end comes", () => {
+  const head = '--x\r\nContent-Disposition: form-data; name="model"\r\n\r\n';
+  const longest = "m".repeat(NAME_CHARS_MAX);
+  const finder = new FormModel("x");
+  renamed(finder, Buffer.from(`${head}${longest}\r\n--x--`), [head.length + 100], "new");
+  assert.equal(finder.found?.name, longest);
+  const endless = new FormModel("x");
+  endless.push(Buffer.from(head));
+  // What may still be the line's end and the boundary does not count yet.
+  endless.push(Buffer.from(`${longest}\r\n--x`.slice(0, -1)));
+  assert.throws(
+    () => {
+      endless.push(Buffer.from("mmmm"));
+    },
+    { status: 400 },
+  );
 });
