@@ -42,7 +42,7 @@ export class ModelStep {
   constructor(context: StepContext, place: StepPlace) {
     this.#context = context;
     this.#place = place;
-    this.#output = new StepOutput(context.now);
+    this.#output = new StepOutput(place.step, context.now);
   }
 
   async run(model: Model, call: Omit<ModelCall, "signal">): Promise<void> {

@@ -32,6 +32,8 @@ export interface ModelCall {
   readonly signal: AbortSignal;
   /** Absent: only the model's own bounds hold. */
   readonly requests?: RequestBudget;
+  /** The one model that may answer, because it said what was shown of the step; absent: fallbacks may, too. */
+  readonly onlyModel?: string;
 }
 
 /** How often a call may ask its provider, and how long it may wait in between. */
@@ -45,6 +47,8 @@ export interface RequestBudget {
 export type FinishReason = "stop" | "length" | "tool_calls" | "content_filter" | "error";
 
 export type ModelPart =
+  /** Another model answers than the one that was called; before anything that it says. */
+  | { readonly kind: "fallback"; readonly model: string }
   | { readonly kind: "text"; readonly text: string }
   /** The text so far is a whole; what follows is another one. Optional: `finish` ends everything. */
   | { readonly kind: "text_end"; readonly metadata?: JsonObject }

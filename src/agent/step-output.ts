@@ -29,6 +29,7 @@ const STEP_CHARS_MAX = 16 * 1024 * 1024;
 export class StepOutput {
   readonly #parts: Part[] = [];
   readonly #toolCallIds = new Set<string>();
+  readonly #step: number;
   readonly #now: () => number;
   #writing: { readonly type: "text" | "reasoning"; text: string; readonly sinceMs: number } | undefined;
   /** The first half of a character whose second half is still to come. */
@@ -36,7 +37,8 @@ export class StepOutput {
   #chars = 0;
   finish: Finish | undefined;
 
-  constructor(now: () => number) {
+  constructor(step: number, now: () => number) {
+    this.#step = step;
     this.#now = now;
   }
 
@@ -56,6 +58,8 @@ export class StepOutput {
   take(part: ModelPart): { readonly updates: readonly Update[]; readonly call?: ToolCallPart } {
     this.#count(part);
     switch (part.kind) {
+      case "fallback":
+        return { updates: [{ case: "stepFallback", value: { step: this.#step, model: part.model } }] };
       case "text":
         return { updates: [...this.#write("text"), ...this.#more(part.text)] };
       case "thinking":

@@ -309,8 +309,9 @@ export class Turn {
     const file = async (blobId: string): Promise<Uint8Array> => files.get(blobId) ?? new Uint8Array();
     const tools = withTools ? offer.tools : [];
     const { conversationId } = request;
+    const only = place.onlyModel === undefined ? {} : { onlyModel: place.onlyModel };
     try {
-      await step.run(model, { system, messages, tools, options, file, conversationId, requests });
+      await step.run(model, { system, messages, tools, options, file, conversationId, requests, ...only });
     } catch (error) {
       const failure = error instanceof ModelFailure ? failureOf(error) : undefined;
       if (!(error instanceof ModelFailure) || failure === undefined) throw error;

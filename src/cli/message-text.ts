@@ -166,6 +166,8 @@ function updateText(update: InteractionUpdate["message"]): MessageText | undefin
         kind: "step",
         text: `${update.value.step} asks its provider, request ${update.value.requests}`,
       };
+    case "stepFallback":
+      return { kind: "step", text: `${update.value.step} is answered by ${update.value.model}` };
     case "toolCallStarted":
       return { kind: "tool call", text: toolText(update.value.toolCall) };
     case "toolCallCompleted":

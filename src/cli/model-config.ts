@@ -6,12 +6,14 @@
  */
 import * as z from "zod/mini";
 import { PROVIDER_TYPES } from "../agent/models/dialect.ts";
+import { CONTINUE_RULES } from "../agent/models/providers.ts";
 import { fields, httpUrl, list, named, oneOf, secretThat, textThat, whole } from "../protocol/checked.ts";
 import { MODEL_NAME_RULE, modelNameOf } from "../protocol/model-name.ts";
 
 /** Up to Node's own limit for an answer that does not come. */
 const SILENCE_MS = { min: 1_000, max: 300_000 } as const;
 const TOKENS_MAX = 100_000_000;
+const COOLDOWN_S_MAX = 86_400;
 
 /** They would carry an API key. */
 const KEY_HEADERS = /^(?:authorization|proxy-authorization|x-api-key|api-key|x-goog-api-key|cookie)$/i;
@@ -27,19 +29,28 @@ const headerValue = secretThat(
 );
 
 // A person who pastes the API key itself is not shown it again.
-const variableName = secretThat(
-  (name) => /^[A-Za-z_][A-Za-z0-9_]{0,99}$/.test(name),
-  'must be the name of an environment variable, such as "OPENAI_API_KEY", not the API key',
+const NO_VARIABLE = 'must be the name of an environment variable, such as "OPENAI_API_KEY", not the API key';
+const variableName = secretThat((name) => /^[A-Za-z_][A-Za-z0-9_]{0,99}$/.test(name), NO_VARIABLE);
+/** Several API keys of one provider. */
+const variableNames = list(variableName, NO_VARIABLE).check(
+  z.minLength(1, { error: "must name at least one environment variable, or be left out" }),
 );
 
 const provider = fields(
   {
     type: oneOf(PROVIDER_TYPES),
     baseURL: z.exactOptional(httpUrl()),
-    apiKeyEnv: z.exactOptional(variableName),
+    apiKeyEnv: z.exactOptional(z.union([variableName, variableNames], { error: NO_VARIABLE })),
     headers: z.exactOptional(named(headerValue, headerName)),
     silenceMs: z.exactOptional(whole(SILENCE_MS.min, SILENCE_MS.max)),
     writingSilenceMs: z.exactOptional(whole(SILENCE_MS.min, SILENCE_MS.max)),
+    continue: z.exactOptional(oneOf(CONTINUE_RULES)),
+    cooldown: z.exactOptional(
+      fields({
+        failures: z.exactOptional(whole(1, 1_000)),
+        seconds: z.exactOptional(whole(0, COOLDOWN_S_MAX)),
+      }),
+    ),
   },
   (name) =>
     isApiKey(name)
@@ -80,6 +91,7 @@ export const MODELS = fields({
       modelId,
     ),
   ),
+  fallbacks: z.exactOptional(named(list(modelId, "must be a list of models"), modelId)),
 });
 
 /** However it is spelt. */

@@ -136,6 +136,7 @@ export class Gateway implements GatewayAnswers {
   async #answer(call: ChatCall): Promise<Answer> {
     const model = this.modelId(call.request.model);
     if (model === undefined) throw noModel(call.request.model);
+    for (const name of call.request.fallbacks) if (this.modelId(name) === undefined) throw noModel(name);
     const facts: Facts = {
       principal: call.principal,
       model,

@@ -33,6 +33,8 @@ interface Placed {
   readonly eventId: number;
   /** True for the last delta of its event: a reader that has it has all of the event. */
   readonly endsEvent: boolean;
+  /** The model that says it, when a fallback does. */
+  readonly model?: string;
 }
 
 export type AnswerDelta = Placed & DeltaBody;

@@ -46,6 +46,8 @@ export interface AnswerState {
   readonly unspoken: string | undefined;
   readonly isStepOpen: boolean;
   readonly step: number;
+  /** The fallback that answers the step; empty = none. */
+  readonly servedBy: string;
   /** Exec ids to wait for, with the tool call that they belong to. */
   readonly awaited: ReadonlyMap<string, string>;
   readonly calls: readonly AnswerCall[];
@@ -66,6 +68,7 @@ export function initAnswer(): AnswerState {
     unspoken: undefined,
     isStepOpen: false,
     step: 0,
+    servedBy: "",
     awaited: new Map(),
     calls: [],
     usage: NO_USAGE,
@@ -112,7 +115,13 @@ export function project(
   if (state.isOver) return [state, []];
   const [next, bodies] = heard(state, message, blob);
   const last = bodies.length - 1;
-  return [next, bodies.map((body, at) => Object.assign({ eventId, endsEvent: at === last }, body))];
+  // Behind a pause the next answer begins.
+  const { servedBy } = bodies.at(-1)?.kind === "calls" ? state : next;
+  const served = servedBy === "" ? {} : { model: servedBy };
+  return [
+    next,
+    bodies.map((body, at) => Object.assign({ eventId, endsEvent: at === last, ...served }, body)),
+  ];
 }
 
 function heard(state: AnswerState, { message }: AgentServerMessage, blob: Uint8Array | undefined): Result {
@@ -138,6 +147,8 @@ function updated(state: AnswerState, { message }: InteractionUpdate, blob: Uint8
       return [{ ...begun(state), step: message.value.step, shown: NOTHING, owed: "" }, []];
     case "stepRestarted":
       return restarted({ ...begun(state), step: message.value.step });
+    case "stepFallback":
+      return [{ ...state, servedBy: message.value.model }, []];
     case "toolCallStarted":
       return [planned(state, message.value.toolCall), []];
     case "toolCallCompleted":
@@ -152,7 +163,8 @@ function updated(state: AnswerState, { message }: InteractionUpdate, blob: Uint8
 }
 
 function begun(state: AnswerState): AnswerState {
-  return { ...state, isStepOpen: true, current: NOTHING, unspoken: undefined, awaited: new Map(), calls: [] };
+  const anew = { current: NOTHING, unspoken: undefined, servedBy: "", awaited: new Map(), calls: [] };
+  return { ...state, isStepOpen: true, ...anew };
 }
 
 function restarted(state: AnswerState): Result {

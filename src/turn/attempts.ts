@@ -66,7 +66,8 @@ export function firstPlace(facts: Facts): StepPlace {
   const isRepeated = isRestarted(facts);
   // A run that was killed may have sent a first request, and lost the event that tells of it.
   const requestsBefore = isRepeated ? 1 : 0;
-  return { step: facts.steps, attempt: 0, rollbackTo: undefined, requestsBefore, isRepeated, pauseMs: 0 };
+  const first = { attempt: 0, rollbackTo: undefined, pauseMs: 0, onlyModel: undefined };
+  return { step: facts.steps, requestsBefore, isRepeated, ...first };
 }
 
 /** This run follows a restart, and has not come further than the runs before it. */
@@ -78,7 +79,9 @@ function isRestarted({ found: { pastHead }, lastStep }: Facts): boolean {
 export function nextPlace(facts: Facts, open: OpenStep, backoff: Backoff): StepPlace | Ending {
   const { step, restarts, sinceEvent: rollbackTo } = open;
   const { broken } = facts.found;
-  const place = { step, attempt: restarts + 1, rollbackTo, isRepeated: isRestarted(facts) };
+  const isFinal = facts.options?.shownIsFinal === true;
+  const onlyModel = isFinal && open.shownBy !== "" ? open.shownBy : undefined;
+  const place = { step, attempt: restarts + 1, rollbackTo, isRepeated: isRestarted(facts), onlyModel };
   if (broken === undefined) {
     if (restarts >= STEP_RESTARTS_MAX)
       return failed("restarts_exhausted", `a step was cut off ${STEP_RESTARTS_MAX + 1} times`);
@@ -86,7 +89,6 @@ export function nextPlace(facts: Facts, open: OpenStep, backoff: Backoff): StepP
     return { ...place, requestsBefore, pauseMs: 0 };
   }
   const { failure, isPassing, requests } = broken;
-  const isFinal = facts.options?.shownIsFinal === true;
   const given: Ending = { reason: "failed", failure };
   // Before any content the model has tried again by itself.
   if (!isPassing || !open.hasContent) return given;

@@ -24,6 +24,8 @@ export interface StepPlace {
   /** A run that died may have made this very call: it is counted on disk before it is made again (F1). */
   readonly isRepeated: boolean;
   readonly pauseMs: number;
+  /** The one model that may answer, because it said what was shown for good; undefined: fallbacks may, too. */
+  readonly onlyModel: string | undefined;
 }
 
 export interface Prompt {

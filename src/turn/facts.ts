@@ -38,7 +38,7 @@ import {
   takeOver,
 } from "./execs.ts";
 import { type Found, type IdOf, newFound } from "./found.ts";
-import { newOpenStep, noteOutput, type OpenStep } from "./open-step.ts";
+import { newOpenStep, noteOutput, type OpenStep, restartedStep } from "./open-step.ts";
 import { NO_USAGE, sumOf, type Usage } from "./usage.ts";
 import { lightestBytes } from "./written.ts";
 import { decodeClient } from "./messages.ts";
@@ -343,12 +343,12 @@ function loggedUpdate(facts: Facts, eventId: number, update: InteractionUpdate):
     case "stepStarted":
       assert(facts.open === undefined && facts.book.pending.size === 0, "a step begins when nothing is open");
       facts.steps++;
-      facts.open = newOpenStep(message.value, eventId, 0);
+      facts.open = newOpenStep(message.value, eventId);
       return;
     case "stepRestarted":
       assert(facts.open !== undefined, "only an unfinished step is restarted");
       rollBackPlans(facts.book);
-      facts.open = newOpenStep(message.value, eventId, facts.open.restarts + 1);
+      facts.open = restartedStep(facts.open, message.value, eventId);
       facts.found.broken = undefined;
       return;
     case "toolCallStarted":

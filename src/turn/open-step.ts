@@ -15,6 +15,11 @@ export interface OpenStep {
   readonly requestsBefore: number;
   /** Requests that the step had sent when this attempt last said so; 0 = it has said nothing. */
   requestsTold: number;
+  /** The model that step_started names, and the one that answers this attempt. */
+  readonly model: string;
+  servedBy: string;
+  /** The model that said what was shown of the step, over all attempts; empty = nothing was. */
+  shownBy: string;
   /** Its tool calls with their exec ids. */
   readonly started: ToolCall[];
   /** Of this attempt: whether the model has said anything, and what of it an OpenAI stream has shown. */
@@ -23,13 +28,27 @@ export interface OpenStep {
   hasText: boolean;
 }
 
+interface Begun {
+  readonly step: number;
+  readonly requestsBefore: number;
+}
+
 export function newOpenStep(
-  { step, requestsBefore }: { readonly step: number; readonly requestsBefore: number },
+  { step, requestsBefore, model }: Begun & { readonly model: string },
   sinceEvent: number,
-  restarts: number,
 ): OpenStep {
   const said = { requestsTold: 0, hasContent: false, hasThinking: false, hasText: false };
-  return { step, sinceEvent, restarts, requestsBefore, started: [], ...said };
+  const served = { model, servedBy: model, shownBy: "" };
+  return { step, sinceEvent, restarts: 0, requestsBefore, ...served, started: [], ...said };
+}
+
+/** The same step, anew. */
+export function restartedStep(
+  { model, shownBy, restarts }: OpenStep,
+  begun: Begun,
+  sinceEvent: number,
+): OpenStep {
+  return { ...newOpenStep({ ...begun, model }, sinceEvent), shownBy, restarts: restarts + 1 };
 }
 
 /** Notes what an update shows of the model's output. */
@@ -37,10 +56,15 @@ export function noteOutput(open: OpenStep, { message }: InteractionUpdate): void
   switch (message.case) {
     case "textDelta":
       open.hasText = true;
+      open.shownBy = open.servedBy;
       break;
     case "thinkingDelta":
       open.hasThinking = true;
+      open.shownBy = open.servedBy;
       break;
+    case "stepFallback":
+      open.servedBy = message.value.model;
+      return;
     // A thought without words: sealed, and part of the answer.
     case "thinkingCompleted":
     case "partialToolCall":

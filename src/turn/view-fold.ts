@@ -86,6 +86,9 @@ function update(view: TurnView, { message }: InteractionUpdate): TurnView {
       return rolledBack(view, message.value);
     case "turnEnded":
       return ended(view, message.value);
+    case "stepFallback":
+      return { ...view, model: message.value.model };
+    case "stepContinued":
     case "stepRequested":
     case "heartbeat":
     case undefined:

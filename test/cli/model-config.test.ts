@@ -13,13 +13,19 @@ test("providers and models are read as they are said", () => {
   const config = {
     providers: {
       local: { type: "openai-compatible", baseURL: "http://127.0.0.1:8000/v1", headers: { "x-team": "sea" } },
-      work: { type: "anthropic", apiKeyEnv: "WORK_KEY", silenceMs: 60_000 },
+      work: {
+        type: "anthropic",
+        apiKeyEnv: ["WORK_KEY", "SPARE_KEY"],
+        silenceMs: 60_000,
+        cooldown: { failures: 5, seconds: 10 },
+      },
       play: { type: "rehearsal" },
     },
     models: {
       default: "local/org/model",
       offered: ["local/org/model", "work/claude-opus-5-5"],
       limits: { "local/org/model": { contextTokensMax: 32_768, outputTokensMax: 4_096 } },
+      fallbacks: { "work/claude-opus-5-5": ["local/org/model"] },
     },
   };
   assert.deepEqual(parse(config), config);
@@ -53,6 +59,16 @@ const WRONG: readonly (readonly [object, RegExp])[] = [
     { providers: { a: { ...local, apiKeyEnv: "sk-proj-1" } } },
     /"providers\.a\.apiKeyEnv" must be the name of an environment/,
   ],
+  [
+    { providers: { a: { ...local, apiKeyEnv: ["KEY", "sk-proj-1"] } } },
+    /"providers\.a\.apiKeyEnv" must be the name of an environment/,
+  ],
+  [
+    { providers: { a: { ...local, cooldown: { failures: 0 } } } },
+    /cooldown\.failures" must be a whole number/,
+  ],
+  [{ models: { fallbacks: { "a/b": "c/d" } } }, /"models\.fallbacks\.a\/b" must be a list of models/],
+  [{ models: { fallbacks: { "a/b": ["c"] } } }, /fallbacks\.a\/b\[0\]" must be "provider\/model"/],
   [
     { providers: { a: { ...local, headers: { Authorization: "Bearer x" } } } },
     /headers\.Authorization" does not belong/,

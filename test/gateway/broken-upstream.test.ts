@@ -42,6 +42,37 @@ async function provided(t: TestContext, { type }: Wire, ...acts: readonly Act[])
   return { world, server, ask };
 }
 
+test("the fallback that answers is the model of the response, streamed or not", async (t) => {
+  const [chat, claude] = [wireOf("openai-compatible"), wireOf("anthropic")];
+  const down = await ProviderServer.start(t, refuses(503, { error: { message: "down" } }));
+  const spare = await ProviderServer.start(t, answers(chat));
+  const providers = {
+    paced: { type: claude.type, baseURL: `${down.origin}/v1`, apiKeyEnv: "KEY" },
+    spare: { type: chat.type, baseURL: `${spare.origin}/v1`, apiKeyEnv: "KEY" },
+  };
+  const models = createModels({ providers, environment: { KEY: API_KEY }, patience: { backoffMs: 1 } });
+  const application = createAgent({ models, backoffMs: 1 });
+  const world = await World.begin(t, new PacedModel(() => []), { application, providers: models });
+  const modelsIn = (body: string): ReadonlySet<string> =>
+    new Set([...body.matchAll(/"model":"(?<id>[^"]+)"/g)].map(({ groups }) => groups?.["id"] ?? ""));
+  const ask = (more: object): Promise<Reply> =>
+    new Exchange(
+      world.url,
+      bodyOf([user("Which way is the wind?")], { models: ["spare/m"], ...more }),
+    ).reply();
+  const streamed = await ask({});
+  assert.equal(streamed.text, "northeast", streamed.body);
+  const whole = await ask({ stream: false });
+  assert.deepEqual([...modelsIn(whole.body)], ["spare/m"]);
+  const [, ...later] = [...modelsIn(streamed.body)];
+  assert.deepEqual(later, ["spare/m"], "behind the role, which leaves before it is known");
+  const other = await ask({ models: ["nobody/m"] });
+  assert.equal(other.status, 404, other.body);
+});
+
+const wireOf = (type: Wire["type"]): Wire =>
+  WIRES.find((wire) => wire.type === type) ?? assert.fail(`no wire ${type}`);
+
 function reasoningIn({ body }: Reply): string {
   return [...body.matchAll(/"reasoning_content":(?<words>"[^"]*")/g)]
     .map(({ groups }) => String(JSON.parse(groups?.["words"] ?? '""')))

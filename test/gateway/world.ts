@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
 import { pino } from "pino";
-import { createAgent } from "../../src/agent/index.ts";
+import { createAgent, ModelFailure } from "../../src/agent/index.ts";
 import type { ProviderModels } from "../../src/agent/models/index.ts";
 import { providerSide } from "../../src/node/provider-side.ts";
 import { Client } from "../../src/client/index.ts";
@@ -162,7 +162,9 @@ export class World {
       secret: SECRET,
       models: () => models.list(),
       resolveModel: (name) =>
-        providers?.resolve(name).id ?? models.list().find(({ id }) => id === name || name === "")?.id,
+        providers === undefined
+          ? models.list().find(({ id }) => id === name || name === "")?.id
+          : resolvedBy(providers, name),
       limits,
       isReusing,
       environment: { ...systemEnvironment(), now },
@@ -201,4 +203,14 @@ export class World {
 async function signIn(apiKey: string | undefined) {
   const { principal } = await authenticate(apiKey);
   return { principal, apiKeyId: principal, limits: undefined };
+}
+
+/** As the command does it. */
+function resolvedBy(providers: ProviderModels, name: string): string | undefined {
+  try {
+    return providers.resolve(name).id;
+  } catch (error) {
+    if (error instanceof ModelFailure) return undefined;
+    throw error;
+  }
 }

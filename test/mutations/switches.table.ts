@@ -158,9 +158,9 @@ export const MUTATIONS: readonly Mutation[] = [
     test: "openai: an item in which nothing was said is no content",
     patches: [
       {
-        file: "src/agent/models/sdk-model.ts",
-        from: "if (isSilent && !isGivenOut) {",
-        to: "if (isSilent && tries === 0) {",
+        file: "src/agent/models/routing/routed-model.ts",
+        from: "if (!isGivenOut && isSilent(part)) {",
+        to: "if (isGivenOut && isSilent(part)) {",
       },
     ],
   },
@@ -170,12 +170,12 @@ export const MUTATIONS: readonly Mutation[] = [
     test: "openai: an item in which nothing was said is no content",
     patches: [
       {
-        file: "src/agent/models/sdk-model.ts",
-        from: "    for (let tries = 1; ; tries++) {",
-        to: "    const held: ModelPart[] = [];\n    for (let tries = 1; ; tries++) {",
+        file: "src/agent/models/routing/routed-model.ts",
+        from: "    while (ask !== undefined) {",
+        to: "    const held: ModelPart[] = [];\n    while (ask !== undefined) {",
       },
       {
-        file: "src/agent/models/sdk-model.ts",
+        file: "src/agent/models/routing/routed-model.ts",
         from: "      const held: ModelPart[] = [];\n      try {",
         to: "      try {",
       },

@@ -319,8 +319,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/agent/models/providers.ts",
-        from: 'apiKeyEnv === undefined ? "" : keyIn(environment, apiKeyEnv)',
-        to: 'environment[apiKeyEnv ?? ""] ?? ""',
+        from: "keyVariables.map((variable) => keyIn(environment, variable))",
+        to: 'keyVariables.map((variable) => environment[variable] ?? "")',
       },
     ],
   },

@@ -117,8 +117,10 @@ async function askProvider(
 }
 
 /** How the user puts a wrong API key right. */
-export function keyRemedyOf(name: string, { apiKeyEnv }: HttpProvider): string {
-  return apiKeyEnv === undefined ? `Set apiKeyEnv of the provider "${name}"` : `Check ${apiKeyEnv}`;
+export function keyRemedyOf(name: string, { keyVariables }: HttpProvider): string {
+  return keyVariables.length === 0
+    ? `Set apiKeyEnv of the provider "${name}"`
+    : `Check ${keyVariables.join(" and ")}`;
 }
 
 function namesNone(provider: string): ModelFailure {

@@ -5,6 +5,7 @@
  */
 import { ModelFailure } from "../model.ts";
 import { type Dialect, KEY_VARIABLES, type ProviderType } from "./dialect.ts";
+import { COOLDOWN, type Cooldown } from "./routing/health.ts";
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 export type Fetch = typeof globalThis.fetch;
@@ -14,22 +15,36 @@ export interface ProviderConfig {
   readonly type: ProviderType;
   /** Required of an openai-compatible one, e.g. http://127.0.0.1:11434/v1. */
   readonly baseURL?: string;
-  /** The name of the environment variable that holds the API key. */
-  readonly apiKeyEnv?: string;
+  /** The name of the environment variable that holds the API key; several are used in turn. */
+  readonly apiKeyEnv?: string | readonly string[];
   readonly headers?: Readonly<Record<string, string>>;
   /** How long the provider may say nothing of the answer, whatever it does. */
   readonly silenceMs?: number;
   /** The same between two pieces of text or of a tool's arguments. */
   readonly writingSilenceMs?: number;
+  /** What may be done about an answer that broke behind its first content. */
+  readonly continue?: ContinueRule;
+  /** After so many failures in a row others are asked first, for so long. */
+  readonly cooldown?: { readonly failures?: number; readonly seconds?: number };
 }
+
+/**
+ * `off`: nothing. `restart`: its step begins anew, where nothing shown is contradicted. `exact`: that, and every way that continues the answer
+ * and is proved to.
+ */
+export const CONTINUE_RULES = ["off", "restart", "exact"] as const;
+export type ContinueRule = (typeof CONTINUE_RULES)[number];
 
 export interface HttpProvider {
   readonly dialect: Dialect;
   readonly baseURL: string;
-  readonly apiKeyEnv: string | undefined;
+  /** The environment variables that hold its API keys; none where it needs none. */
+  readonly keyVariables: readonly string[];
   readonly headers: Readonly<Record<string, string>>;
-  readonly silenceMs: number | undefined;
-  readonly writingSilenceMs: number | undefined;
+  readonly silenceMs?: number | undefined;
+  readonly writingSilenceMs?: number | undefined;
+  readonly continues?: ContinueRule | undefined;
+  readonly cooldown?: Cooldown | undefined;
 }
 
 export type Provider = HttpProvider | "rehearsal";
@@ -60,22 +75,34 @@ function configuredProvider(config: ProviderConfig): Provider {
   return {
     dialect: config.type,
     baseURL: config.baseURL ?? BASE_URLS[config.type],
-    apiKeyEnv: config.apiKeyEnv ?? KEY_VARIABLES[config.type],
+    keyVariables: variablesOf(config.apiKeyEnv ?? KEY_VARIABLES[config.type]),
     headers: config.headers ?? {},
     silenceMs: config.silenceMs,
     writingSilenceMs: config.writingSilenceMs,
+    continues: config.continue,
+    cooldown: cooldownOf(config.cooldown),
+  };
+}
+
+function variablesOf(named: string | readonly string[] | undefined): readonly string[] {
+  if (named === undefined) return [];
+  return typeof named === "string" ? [named] : [...new Set(named)];
+}
+
+function cooldownOf({ failures, seconds }: NonNullable<ProviderConfig["cooldown"]> = {}): Cooldown {
+  return {
+    failures: failures ?? COOLDOWN.failures,
+    ms: seconds === undefined ? COOLDOWN.ms : seconds * 1_000,
   };
 }
 
 function environmentProviders(environment: Environment): readonly (readonly [string, HttpProvider])[] {
   const isSet = (name: string | undefined): boolean => name !== undefined && (environment[name] ?? "") !== "";
-  const provider = (dialect: Dialect, baseURL: string, apiKeyEnv: string | undefined): HttpProvider => ({
+  const provider = (dialect: Dialect, baseURL: string, variable: string | undefined): HttpProvider => ({
     dialect,
     baseURL,
-    apiKeyEnv,
+    keyVariables: variablesOf(variable),
     headers: {},
-    silenceMs: undefined,
-    writingSilenceMs: undefined,
   });
   const found: (readonly [string, HttpProvider])[] = [];
   for (const dialect of ["anthropic", "openai", "google"] as const) {
@@ -104,15 +131,26 @@ export function ollamaURL(host: string): string {
   return `${url.origin}${url.pathname.replace(/\/+$/, "")}/v1`;
 }
 
-/** The API key, or undefined where none is needed. Throws what to do when it is missing. */
-export function apiKeyOf(name: string, provider: HttpProvider, environment: Environment): string | undefined {
-  const { apiKeyEnv } = provider;
-  if (apiKeyEnv === undefined) return undefined;
-  const apiKey = keyIn(environment, apiKeyEnv);
+/** The variables that hold an API key. One without any is asked with its first one, so that a message can name it. */
+export function keysOf({ keyVariables }: HttpProvider, environment: Environment): readonly string[] {
+  const held = keyVariables.filter((variable) => keyIn(environment, variable) !== "");
+  return held.length > 0 ? held : [keyVariables[0] ?? ""];
+}
+
+/** The API key that a variable holds, or undefined where none is needed. Throws what to do when it is missing. */
+export function apiKeyOf(
+  name: string,
+  provider: HttpProvider,
+  environment: Environment,
+  variable: string | undefined = keysOf(provider, environment)[0],
+): string | undefined {
+  const { keyVariables } = provider;
+  if (keyVariables.length === 0 || variable === undefined) return undefined;
+  const apiKey = keyIn(environment, variable);
   if (apiKey !== "") return apiKey;
   throw new ModelFailure(
     "unauthenticated",
-    `${name}: there is no API key. Set the environment variable ${apiKeyEnv} and start again.`,
+    `${name}: there is no API key. Set the environment variable ${keyVariables.join(" or ")} and start again.`,
   );
 }
 
@@ -124,8 +162,11 @@ function keyIn(environment: Environment, variable: string): string {
 /** Below this a secret could not be told from a common word or a number. */
 const SECRET_CHARS_MIN = 6;
 
-/** What is sent to the provider and must be in no message: the API key, and the configured headers. */
-export function secretsOf({ apiKeyEnv, headers }: HttpProvider, environment: Environment): readonly string[] {
-  const apiKey = apiKeyEnv === undefined ? "" : keyIn(environment, apiKeyEnv);
-  return [apiKey, ...Object.values(headers)].filter((secret) => secret.length >= SECRET_CHARS_MIN);
+/** What is sent to the provider and must be in no message: the API keys, and the configured headers. */
+export function secretsOf(
+  { keyVariables, headers }: HttpProvider,
+  environment: Environment,
+): readonly string[] {
+  const apiKeys = keyVariables.map((variable) => keyIn(environment, variable));
+  return [...apiKeys, ...Object.values(headers)].filter((secret) => secret.length >= SECRET_CHARS_MIN);
 }

@@ -14,17 +14,20 @@ import {
   type Environment,
   type Fetch,
   type HttpProvider,
+  keysOf,
   type Provider,
   type ProviderConfig,
   providersOf,
   secretsOf,
 } from "./providers.ts";
+import { COOLDOWN, newHealth } from "./routing/health.ts";
+import { type AskedTarget, RoutedModel } from "./routing/routed-model.ts";
 import { type LimitHeaders, RateLimits } from "./rate-limits.ts";
 import { ProviderCounters } from "./provider-counters.ts";
 import { rehearsalModel } from "./rehearsal.ts";
 import { loadModel } from "./load-model.ts";
 import type { Patience } from "./patience.ts";
-import { sdkModel } from "./sdk-model.ts";
+import { SdkTarget } from "./sdk-model.ts";
 import { withoutRedirects } from "./upstream/redirects.ts";
 
 export interface ModelLimits {
@@ -40,6 +43,8 @@ export interface ModelsConfig {
   /** Then these are all there are. */
   readonly offered?: readonly string[];
   readonly limits?: Readonly<Record<string, ModelLimits>>;
+  /** By id: the models that are asked in turn when it does not answer. */
+  readonly fallbacks?: Readonly<Record<string, readonly string[]>>;
 }
 
 export interface ModelsOptions {
@@ -104,6 +109,8 @@ class Registry implements ProviderModels {
   readonly #options: ModelsOptions;
   readonly #providers: ReadonlyMap<string, Provider>;
   readonly #made = new Map<string, Model>();
+  readonly #targets = new Map<string, AskedTarget>();
+  readonly #health = newHealth();
   readonly #named: NamedModels;
   readonly #fetch: Fetch;
   readonly #limits = new RateLimits();
@@ -174,8 +181,21 @@ class Registry implements ProviderModels {
   get troubles(): readonly string[] {
     const { default: first = "", offered = [], limits = {} } = this.#options.models ?? {};
     const configured = [first, ...offered, ...Object.keys(limits)].map(split);
-    return this.#named.troubles((name) =>
+    const silent = this.#named.troubles((name) =>
       configured.some(([provider, model]) => provider === name && model !== FIRST),
+    );
+    return [...silent, ...this.#strayFallbacks()];
+  }
+
+  /** Fallbacks that can never be asked. */
+  #strayFallbacks(): readonly string[] {
+    const named = Object.values(this.#options.models?.fallbacks ?? {}).flat();
+    const strays = [...new Set(named)].filter(
+      (id) => (this.#providers.get(split(id)[0]) ?? "rehearsal") === "rehearsal",
+    );
+    return strays.map(
+      (id) =>
+        `models.fallbacks: ${JSON.stringify(id)} is of no provider that is configured. Configure it, or take it out.`,
     );
   }
 
@@ -260,35 +280,48 @@ class Registry implements ProviderModels {
     throw this.#unknown(name, listed);
   }
 
-  /** Made once: an SDK's model costs more to make than to call. */
   #known(name: string, model: string): Model {
     const id = `${name}/${model}`;
-    const known = this.#made.get(id) ?? this.#model(name, model);
-    if (this.#made.size < MADE_MAX) this.#made.set(id, known);
-    return known;
+    return madeOnce(this.#made, id, () => {
+      if (this.#providers.get(name) === "rehearsal") return this.#rehearsal(name, model);
+      const fallbacks = (named: readonly string[]): readonly AskedTarget[] => this.#fallbacksOf(id, named);
+      return new RoutedModel({ target: this.#target(name, model), fallbacks, health: this.#health });
+    });
   }
 
-  #model(name: string, model: string): Model {
+  #rehearsal(name: string, model: string): Model {
+    const id = `${name}/${model}`;
+    if (model !== "rehearsal") throw this.#unknown(id, this.#listed());
+    const onCall = (): void => this.#counters.asked(name);
+    return rehearsalModel({ id, contextTokensMax: this.#contextOf(name, model), onCall });
+  }
+
+  /** The rehearsal takes the place of no model. */
+  #fallbacksOf(id: string, named: readonly string[]): readonly AskedTarget[] {
+    const configured = (this.#options.models?.fallbacks?.[id] ?? []).map((one) => this.#split(one));
+    const meant = named.length > 0 ? named.map((asked) => this.#placeOfName(asked)) : configured;
+    const serving = meant.filter(([name]) => (this.#providers.get(name) ?? "rehearsal") !== "rehearsal");
+    return serving.map(([name, model]) => this.#target(name, model));
+  }
+
+  #target(name: string, model: string): AskedTarget {
+    return madeOnce(this.#targets, `${name}/${model}`, () => this.#newTarget(name, model));
+  }
+
+  #newTarget(name: string, model: string): AskedTarget {
     const provider = this.#providers.get(name);
     const id = `${name}/${model}`;
-    if (provider === "rehearsal") {
-      if (model === "rehearsal")
-        return rehearsalModel({
-          id,
-          contextTokensMax: this.#contextOf(name, model),
-          onCall: () => this.#counters.asked(name),
-        });
-      throw this.#unknown(id, this.#listed());
-    }
-    if (provider === undefined) throw this.#unknown(id, this.#listed());
+    if (provider === undefined || provider === "rehearsal") throw this.#unknown(id, this.#listed());
     const { environment, patience } = this.#options;
-    const { silenceMs, writingSilenceMs, dialect } = provider;
-    return sdkModel({
+    const { silenceMs, writingSilenceMs, dialect, cooldown = COOLDOWN } = provider;
+    return new SdkTarget({
       id,
       dialect,
-      load: async (own) => {
+      keys: keysOf(provider, environment),
+      cooldown,
+      load: async (own, key) => {
         const meant = await this.#nameAt(name, provider, model);
-        return loadModel(provider, meant, apiKeyOf(name, provider, environment), own);
+        return loadModel(provider, meant, apiKeyOf(name, provider, environment, key), own);
       },
       fetch: this.#limits.watched(id, (...request) => {
         this.#counters.asked(name);
@@ -337,6 +370,13 @@ class Registry implements ProviderModels {
       `Several providers have a model ${JSON.stringify(name)}. Say which: ${ids.join(" or ")}.`,
     );
   }
+}
+
+/** An SDK's model costs more to make than to call. */
+function madeOnce<Made>(known: Map<string, Made>, id: string, make: () => Made): Made {
+  const made = known.get(id) ?? make();
+  if (known.size < MADE_MAX) known.set(id, made);
+  return made;
 }
 
 function noName(asked: string): ModelFailure {

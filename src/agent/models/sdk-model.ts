@@ -1,36 +1,35 @@
 /**
- * A `Model` over any model of the AI SDK's provider interface.
+ * A target over any model of the AI SDK's provider interface.
  *
- * One call is one request, or up to three: while nothing has been given out, a failure that passes (a rate limit, an
- * overloaded server, an answer that breaks off or stays away) is tried again. After the first part a call never starts over by itself: what
- * breaks then is thrown, and the turn decides. What becomes of the connection is `UpstreamCall`'s business, below the SDK.
+ * One question is one request, but for providers that end a long answer in the middle. What becomes of the connection is `UpstreamCall`'s
+ * business, below the SDK; what follows a failure is decided by the route of the call and by the turn.
  *
  * Invariant: the request ends when the caller stops listening, whatever the reason.
  */
 import type { LanguageModelV4, LanguageModelV4CallOptions } from "@ai-sdk/provider";
-import { setTimeout as delay } from "node:timers/promises";
-import type { Model, ModelCall, ModelFailure, ModelPart, RequestBudget } from "../model.ts";
+import type { ModelCall, ModelFailure, ModelPart } from "../model.ts";
 import { callOptionsOf } from "./call-options.ts";
 import type { Dialect } from "./dialect.ts";
 import { judge, StreamBroken } from "./failures.ts";
-import { pauseMsBefore } from "../../turn/attempts.ts";
 import { DEFAULT_PATIENCE, type Patience } from "./patience.ts";
 import { promptOf } from "./prompt.ts";
 import type { Fetch } from "./providers.ts";
 import { cleanedWords } from "./provider-words.ts";
 import { PartReader } from "./stream-parts.ts";
+import type { Cooldown } from "./routing/health.ts";
+import type { AskedTarget } from "./routing/routed-model.ts";
 import type { BreakReport } from "./upstream/provider-break.ts";
 import { UpstreamCall } from "./upstream/upstream-call.ts";
 
-/** Three requests at the most: more would hide a problem and cost money. */
-const TRIES_MAX = 3;
-
-export interface SdkModelOptions {
+export interface SdkTargetOptions {
   /** `provider/model`. */
   readonly id: string;
   readonly dialect: Dialect;
-  /** Called for each request, with the `fetch` that is to be used. May throw a `ModelFailure`. */
-  readonly load: (fetch: Fetch) => LanguageModelV4 | Promise<LanguageModelV4>;
+  /** The names of its API keys. */
+  readonly keys: readonly string[];
+  readonly cooldown: Cooldown;
+  /** Called for each request, with the `fetch` and the API key that are to be used. May throw a `ModelFailure`. */
+  readonly load: (fetch: Fetch, key: string | undefined) => Promise<LanguageModelV4>;
   readonly fetch: Fetch;
   readonly contextTokensMax?: number | undefined;
   readonly outputTokensMax?: number | undefined;
@@ -42,60 +41,36 @@ export interface SdkModelOptions {
   readonly onBreak?: (report: BreakReport) => void;
 }
 
-export function sdkModel(options: SdkModelOptions): Model {
-  return new SdkModel(options);
-}
-
-const UNBOUNDED: RequestBudget = { take: () => Promise.resolve(), mayWait: () => true };
-
-class SdkModel implements Model {
+export class SdkTarget implements AskedTarget {
   readonly id: string;
+  readonly keys: readonly string[];
+  readonly cooldown: Cooldown;
   readonly contextTokensMax: number | undefined;
-  readonly #options: SdkModelOptions;
-  readonly #patience: Patience;
+  readonly patience: Patience;
+  readonly #options: SdkTargetOptions;
   /** What its calls have shown of the provider. */
   readonly #provider = { pings: false };
 
-  constructor(options: SdkModelOptions) {
+  constructor(options: SdkTargetOptions) {
     this.id = options.id;
+    this.keys = options.keys;
+    this.cooldown = options.cooldown;
     this.contextTokensMax = options.contextTokensMax;
+    this.patience = { ...DEFAULT_PATIENCE, ...options.patience };
     this.#options = options;
-    this.#patience = { ...DEFAULT_PATIENCE, ...options.patience };
   }
 
-  async *call(call: ModelCall): AsyncGenerator<ModelPart> {
+  async *ask(call: ModelCall, key: number): AsyncGenerator<ModelPart> {
     const { dialect, outputTokensMax } = this.#options;
-    const { signal, requests = UNBOUNDED } = call;
     const request = {
       ...callOptionsOf(call, dialect, outputTokensMax),
       prompt: await promptOf(call, dialect),
     };
-    let isGivenOut = false;
-    for (let tries = 1; ; tries++) {
-      // Ends of items in which nothing was said: with a try that breaks behind them they go, and the next one brings its own.
-      const held: ModelPart[] = [];
-      try {
-        for await (const part of this.#attempt(request, requests, signal)) {
-          const isSilent = part.kind === "text_end" || part.kind === "thinking_end";
-          if (isSilent && !isGivenOut) {
-            held.push(part);
-            continue;
-          }
-          isGivenOut = true;
-          yield* held.splice(0);
-          yield part;
-        }
-        return;
-      } catch (error) {
-        signal.throwIfAborted();
-        const failure = this.#judge(error, request);
-        const isLast = isGivenOut || tries >= TRIES_MAX || !failure.isPassing;
-        const pauseMs = isLast
-          ? undefined
-          : pauseMsBefore(tries, failure.retryAfterMs, this.#patience, Math.random());
-        if (pauseMs === undefined || !requests.mayWait(pauseMs)) throw failure;
-        await pause(pauseMs, signal);
-      }
+    try {
+      yield* this.#request(call, request, this.keys[key]);
+    } catch (error) {
+      call.signal.throwIfAborted();
+      throw this.#judge(error, request);
     }
   }
 
@@ -105,25 +80,25 @@ class SdkModel implements Model {
     return judge(error, { modelId: this.id, keyRemedy, cleaned });
   }
 
-  async *#attempt(
+  async *#request(
+    { requests, signal }: ModelCall,
     request: LanguageModelV4CallOptions,
-    requests: RequestBudget,
-    signal: AbortSignal,
+    key: string | undefined,
   ): AsyncGenerator<ModelPart> {
     const { dialect, fetch, load, onBreak = () => undefined } = this.#options;
     const upstream = new UpstreamCall({
       dialect,
       fetch,
-      clocks: this.#patience,
+      clocks: this.patience,
       provider: this.#provider,
-      onRequest: () => requests.take(),
+      onRequest: async () => requests?.take(),
       onBreak,
     });
     const stop = new AbortController();
     const reader = new PartReader();
     let isWhole = false;
     try {
-      const model = await load(upstream.fetch);
+      const model = await load(upstream.fetch, key);
       const abortSignal = AbortSignal.any([signal, stop.signal]);
       const { stream } = await model.doStream({ ...request, abortSignal });
       const parts = stream.getReader();
@@ -143,13 +118,5 @@ class SdkModel implements Model {
     } finally {
       if (!isWhole) stop.abort();
     }
-  }
-}
-
-async function pause(pauseMs: number, signal: AbortSignal): Promise<void> {
-  try {
-    await delay(pauseMs, undefined, { signal });
-  } catch {
-    signal.throwIfAborted();
   }
 }

@@ -136,7 +136,8 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
     const { value, hash, byteCount, release } = await bodies.read(call, principal);
     asker.bodyHash = hash;
     const request = parseChatRequest(value, { allowRemoteImages });
-    if (!mayUse(guest.limits, namesFor(request.model))) throw modelNotFound();
+    const named = [request.model, ...request.fallbacks];
+    if (!named.every((name) => mayUse(guest.limits, namesFor(name)))) throw modelNotFound();
     const answer = await accepted(
       call,
       answers.chat({

@@ -39,7 +39,8 @@ type Json = Readonly<Record<string, unknown>>;
 export class ChatChunks {
   readonly #options: ChunkOptions;
   /** The beginning of every chunk, written once: there is one for every few letters of the answer. */
-  readonly #head: string;
+  #head: string;
+  #model: string;
   /** As OpenAI does: whoever asked for the usage finds the field in every chunk. */
   readonly #tail: string;
   /** Frames that the reader has already. */
@@ -53,9 +54,9 @@ export class ChatChunks {
 
   constructor(options: ChunkOptions) {
     this.#options = options;
-    const { id, createdS, model, includeUsage } = options;
-    const head = JSON.stringify({ id, object: "chat.completion.chunk", created: createdS, model });
-    this.#head = `${head.slice(0, -1)},"choices":`;
+    const { model, includeUsage } = options;
+    this.#model = model;
+    this.#head = headOf(options, model);
     this.#tail = includeUsage ? ',"usage":null}' : "}";
     const { fromEvent } = options;
     const { after = { answer: fromEvent, eventId: fromEvent, frames: 0 } } = options;
@@ -84,8 +85,15 @@ export class ChatChunks {
     if (this.isOver) return [];
     const error = endError(delta);
     if (error !== undefined) return [this.error(error)];
+    this.#servedBy(delta.model ?? this.#options.model);
     const bodies = this.#bodies(delta);
     return bodies.flatMap((data, at) => this.#placed(data, delta, at === bodies.length - 1));
+  }
+
+  #servedBy(model: string): void {
+    if (model === this.#model) return;
+    this.#model = model;
+    this.#head = headOf(this.#options, model);
   }
 
   /** Data, because comments do not keep every client alive. */
@@ -156,6 +164,11 @@ export class ChatChunks {
     const choice = `[{"index":0,"delta":${JSON.stringify(delta)},"finish_reason":${JSON.stringify(finish)}}]`;
     return this.#head + choice + this.#tail;
   }
+}
+
+function headOf({ id, createdS }: ChatHead, model: string): string {
+  const head = JSON.stringify({ id, object: "chat.completion.chunk", created: createdS, model });
+  return `${head.slice(0, -1)},"choices":`;
 }
 
 function callDelta({ callId, tool, args }: AnswerCall, index: number): Json {

@@ -49,6 +49,8 @@ export class AnswerCollector {
   #hasDiverged = false;
   #whole: Whole | undefined;
   #error: GatewayError | undefined;
+  /** The fallback that answered. */
+  #servedBy: string | undefined;
 
   /** Nothing more is expected. */
   get isOver(): boolean {
@@ -57,6 +59,7 @@ export class AnswerCollector {
 
   add(delta: AnswerDelta): void {
     if (this.isOver) return;
+    this.#servedBy = delta.model;
     switch (delta.kind) {
       case "text":
         this.#text += delta.text;
@@ -99,7 +102,7 @@ export class AnswerCollector {
       id,
       object: "chat.completion",
       created: createdS,
-      model,
+      model: this.#servedBy ?? model,
       choices: [{ index: 0, message, logprobs: null, finish_reason: finish }],
       ...(used === undefined ? {} : { usage: used }),
     };

@@ -16,6 +16,8 @@ import { type Wishes, wishesOf } from "./wishes.ts";
 export interface ChatRequest {
   /** As the client wrote it. */
   readonly model: string;
+  /** OpenRouter's `models`: asked in turn when the model does not answer. */
+  readonly fallbacks: readonly string[];
   readonly stream: boolean;
   readonly includeUsage: boolean;
   /** The system and developer messages that it begins with, in order; empty = none. */
@@ -29,22 +31,37 @@ export interface ChatRequest {
 /** Throws a GatewayError that names the field. */
 export function parseChatRequest(body: unknown, rules: Partial<ContentRules> = {}): ChatRequest {
   const fields = new Fields(body, "");
-  const model = fields.needText("model");
+  const models = modelsOf(fields);
+  const model = fields.has("model") ? fields.needText("model") : (models[0] ?? fields.needText("model"));
+  const fallbacks = models.filter((name) => name !== model);
   refuseUnsupported(fields);
   const stream = fields.flag("stream") ?? false;
   const tools = chatTools(fields);
   const { system, messages } = chatMessages(fields, { allowRemoteImages: false, ...rules });
+  const fallen = fallbacks.length === 0 ? {} : { fallbackModels: fallbacks };
   return {
     model,
+    fallbacks,
     stream,
     includeUsage: fields.object("stream_options")?.flag("include_usage") ?? false,
     system,
     messages,
     tools,
     // What a stream has shown cannot be taken back.
-    options: { ...chatOptions(fields, tools), ...(stream ? { shownIsFinal: true } : {}) },
+    options: { ...chatOptions(fields, tools), ...(stream ? { shownIsFinal: true } : {}), ...fallen },
     wishes: wishesOf(fields),
   };
+}
+
+const MODELS_MAX = 16;
+
+function modelsOf(fields: Fields): readonly string[] {
+  const listed = fields.list("models") ?? [];
+  const names = listed.filter((name) => typeof name === "string" && name !== "");
+  if (names.length !== listed.length || names.length > MODELS_MAX) {
+    throw fields.wrong("models", `must be a list of at most ${MODELS_MAX} names of models`);
+  }
+  return [...new Set(names.map(String))];
 }
 
 function refuseUnsupported(fields: Fields): void {

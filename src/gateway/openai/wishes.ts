@@ -17,6 +17,7 @@ export interface Wishes {
 /** Members of the body that are read, or refused, by others. */
 const READ: ReadonlySet<string> = new Set([
   "model",
+  "models",
   "messages",
   "stream",
   "stream_options",

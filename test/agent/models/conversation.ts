@@ -39,6 +39,7 @@ export function messageOf(parts: readonly ModelPart[]): ChatMessage {
         content.push({ type: "tool-call", toolCallId, tool, args, ...own });
         break;
       }
+      case "fallback":
       case "tool_call_delta":
       case "finish":
         close();

@@ -23,6 +23,7 @@ function refused(body: unknown): GatewayError {
 test("the smallest request says only what it says", () => {
   assert.deepEqual(parseChatRequest(hello), {
     model: "m",
+    fallbacks: [],
     stream: false,
     includeUsage: false,
     system: "",
@@ -31,6 +32,23 @@ test("the smallest request says only what it says", () => {
     options: {},
     wishes: { words: [], ignored: [] },
   });
+});
+
+test("OpenRouter's list of models names the fallbacks, and the model where none is named", () => {
+  const { model: _, ...nameless } = hello;
+  for (const [body, model, fallbacks] of [
+    [{ ...hello, models: ["a/x", "b/y"] }, "m", ["a/x", "b/y"]],
+    [{ ...hello, models: ["m", "b/y"] }, "m", ["b/y"]],
+    [{ ...nameless, models: ["a/x", "b/y", "b/y"] }, "a/x", ["b/y"]],
+  ] as const) {
+    const request = parseChatRequest(body);
+    assert.deepEqual([request.model, request.fallbacks], [model, fallbacks]);
+    assert.deepEqual(request.options.fallbackModels, fallbacks);
+    assert.deepEqual(request.wishes.ignored, []);
+  }
+  for (const models of ["a/x", [1], [""], Array.from({ length: 17 }, (_each, at) => `a/${at}`)])
+    assert.throws(() => parseChatRequest({ ...hello, models }), /models must be a list/);
+  assert.throws(() => parseChatRequest({ ...nameless, models: [] }), /model must be given/);
 });
 
 test("a full request reaches the model whole", () => {

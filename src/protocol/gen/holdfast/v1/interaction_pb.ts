@@ -14,7 +14,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file holdfast/v1/interaction.proto.
  */
 export const file_holdfast_v1_interaction: GenFile = /*@__PURE__*/
-  fileDesc("Ch1ob2xkZmFzdC92MS9pbnRlcmFjdGlvbi5wcm90bxILaG9sZGZhc3QudjEimggKEUludGVyYWN0aW9uVXBkYXRlEjIKCnRleHRfZGVsdGEYASABKAsyHC5ob2xkZmFzdC52MS5UZXh0RGVsdGFVcGRhdGVIABI/ChF0b29sX2NhbGxfc3RhcnRlZBgCIAEoCzIiLmhvbGRmYXN0LnYxLlRvb2xDYWxsU3RhcnRlZFVwZGF0ZUgAEkMKE3Rvb2xfY2FsbF9jb21wbGV0ZWQYAyABKAsyJC5ob2xkZmFzdC52MS5Ub29sQ2FsbENvbXBsZXRlZFVwZGF0ZUgAEjoKDnRoaW5raW5nX2RlbHRhGAQgASgLMiAuaG9sZGZhc3QudjEuVGhpbmtpbmdEZWx0YVVwZGF0ZUgAEkIKEnRoaW5raW5nX2NvbXBsZXRlZBgFIAEoCzIkLmhvbGRmYXN0LnYxLlRoaW5raW5nQ29tcGxldGVkVXBkYXRlSAASRwoVdXNlcl9tZXNzYWdlX2FwcGVuZGVkGAYgASgLMiYuaG9sZGZhc3QudjEuVXNlck1lc3NhZ2VBcHBlbmRlZFVwZGF0ZUgAEj8KEXBhcnRpYWxfdG9vbF9jYWxsGAcgASgLMiIuaG9sZGZhc3QudjEuUGFydGlhbFRvb2xDYWxsVXBkYXRlSAASNAoLdG9rZW5fZGVsdGEYCCABKAsyHS5ob2xkZmFzdC52MS5Ub2tlbkRlbHRhVXBkYXRlSAASLQoHc3VtbWFyeRgJIAEoCzIaLmhvbGRmYXN0LnYxLlN1bW1hcnlVcGRhdGVIABJBChJzaGVsbF9vdXRwdXRfZGVsdGEYDCABKAsyIy5ob2xkZmFzdC52MS5TaGVsbE91dHB1dERlbHRhVXBkYXRlSAASMQoJaGVhcnRiZWF0GA0gASgLMhwuaG9sZGZhc3QudjEuSGVhcnRiZWF0VXBkYXRlSAASMgoKdHVybl9lbmRlZBgOIAEoCzIcLmhvbGRmYXN0LnYxLlR1cm5FbmRlZFVwZGF0ZUgAEjsKD3Rvb2xfY2FsbF9kZWx0YRgPIAEoCzIgLmhvbGRmYXN0LnYxLlRvb2xDYWxsRGVsdGFVcGRhdGVIABI2CgxzdGVwX3N0YXJ0ZWQYECABKAsyHi5ob2xkZmFzdC52MS5TdGVwU3RhcnRlZFVwZGF0ZUgAEjoKDnN0ZXBfY29tcGxldGVkGBEgASgLMiAuaG9sZGZhc3QudjEuU3RlcENvbXBsZXRlZFVwZGF0ZUgAEjoKDnN0ZXBfcmVzdGFydGVkGBIgASgLMiAuaG9sZGZhc3QudjEuU3RlcFJlc3RhcnRlZFVwZGF0ZUgAEjoKDnN0ZXBfcmVxdWVzdGVkGBMgASgLMiAuaG9sZGZhc3QudjEuU3RlcFJlcXVlc3RlZFVwZGF0ZUgAQgkKB21lc3NhZ2UiHwoPVGV4dERlbHRhVXBkYXRlEgwKBHRleHQYASABKAkiQQoVVG9vbENhbGxTdGFydGVkVXBkYXRlEigKCXRvb2xfY2FsbBgBIAEoCzIVLmhvbGRmYXN0LnYxLlRvb2xDYWxsIkMKF1Rvb2xDYWxsQ29tcGxldGVkVXBkYXRlEigKCXRvb2xfY2FsbBgBIAEoCzIVLmhvbGRmYXN0LnYxLlRvb2xDYWxsIiMKE1RoaW5raW5nRGVsdGFVcGRhdGUSDAoEdGV4dBgBIAEoCSIuChdUaGlua2luZ0NvbXBsZXRlZFVwZGF0ZRITCgtkdXJhdGlvbl9tcxgBIAEoDSJLChlVc2VyTWVzc2FnZUFwcGVuZGVkVXBkYXRlEi4KDHVzZXJfbWVzc2FnZRgBIAEoCzIYLmhvbGRmYXN0LnYxLlVzZXJNZXNzYWdlIlQKFVBhcnRpYWxUb29sQ2FsbFVwZGF0ZRIUCgx0b29sX2NhbGxfaWQYASABKAkSDAoEdG9vbBgCIAEoCRIXCg9hcmdzX2pzb25fZGVsdGEYAyABKAkiIgoQVG9rZW5EZWx0YVVwZGF0ZRIOCgZ0b2tlbnMYASABKA0iHQoNU3VtbWFyeVVwZGF0ZRIMCgR0ZXh0GAEgASgJIlcKFlNoZWxsT3V0cHV0RGVsdGFVcGRhdGUSDwoHZXhlY19pZBgBIAEoCRIQCgZzdGRvdXQYAiABKAxIABIQCgZzdGRlcnIYAyABKAxIAEIICgZvdXRwdXQiEQoPSGVhcnRiZWF0VXBkYXRlIuIBCg9UdXJuRW5kZWRVcGRhdGUSFAoMaW5wdXRfdG9rZW5zGAEgASgNEhUKDW91dHB1dF90b2tlbnMYAiABKA0SGQoRY2FjaGVfcmVhZF90b2tlbnMYAyABKA0SGgoSY2FjaGVfd3JpdGVfdG9rZW5zGAQgASgNEhgKEHJlYXNvbmluZ190b2tlbnMYBSABKA0SKgoGcmVhc29uGAYgASgOMhouaG9sZGZhc3QudjEuVHVybkVuZFJlYXNvbhIlCgdmYWlsdXJlGAcgASgLMhQuaG9sZGZhc3QudjEuRmFpbHVyZSKLAQoHRmFpbHVyZRImCgRraW5kGAEgASgOMhguaG9sZGZhc3QudjEuRmFpbHVyZUtpbmQSDwoHbWVzc2FnZRgCIAEoCRIXCg9wcm92aWRlcl9zdGF0dXMYAyABKA0SGwoOcmV0cnlfYWZ0ZXJfbXMYBCABKA1IAIgBAUIRCg9fcmV0cnlfYWZ0ZXJfbXMiSgoTVG9vbENhbGxEZWx0YVVwZGF0ZRIUCgx0b29sX2NhbGxfaWQYASABKAkSDAoEdGV4dBgCIAEoCRIPCgdleGVjX2lkGAMgASgJIkkKEVN0ZXBTdGFydGVkVXBkYXRlEgwKBHN0ZXAYASABKA0SDQoFbW9kZWwYAiABKAkSFwoPcmVxdWVzdHNfYmVmb3JlGAMgASgNIqMBChNTdGVwQ29tcGxldGVkVXBkYXRlEgwKBHN0ZXAYASABKA0SMAoNZmluaXNoX3JlYXNvbhgCIAEoDjIZLmhvbGRmYXN0LnYxLkZpbmlzaFJlYXNvbhIlCgdtZXNzYWdlGAMgASgLMhQuaG9sZGZhc3QudjEuQ29udGVudBIlCgV1c2FnZRgEIAEoCzIWLmhvbGRmYXN0LnYxLlN0ZXBVc2FnZSKJAQoJU3RlcFVzYWdlEhQKDGlucHV0X3Rva2VucxgBIAEoDRIVCg1vdXRwdXRfdG9rZW5zGAIgASgNEhkKEWNhY2hlX3JlYWRfdG9rZW5zGAMgASgNEhoKEmNhY2hlX3dyaXRlX3Rva2VucxgEIAEoDRIYChByZWFzb25pbmdfdG9rZW5zGAUgASgNImsKE1N0ZXBSZXN0YXJ0ZWRVcGRhdGUSDAoEc3RlcBgBIAEoDRIcChRyb2xsYmFja190b19ldmVudF9pZBgCIAEoCRIPCgdhdHRlbXB0GAMgASgNEhcKD3JlcXVlc3RzX2JlZm9yZRgEIAEoDSI1ChNTdGVwUmVxdWVzdGVkVXBkYXRlEgwKBHN0ZXAYASABKA0SEAoIcmVxdWVzdHMYAiABKA0ijgEKEEludGVyYWN0aW9uUXVlcnkSCgoCaWQYASABKA0SLgoIYXBwcm92YWwYAiABKAsyGi5ob2xkZmFzdC52MS5BcHByb3ZhbFF1ZXJ5SAASNQoMYXNrX3F1ZXN0aW9uGAMgASgLMh0uaG9sZGZhc3QudjEuQXNrUXVlc3Rpb25RdWVyeUgAQgcKBXF1ZXJ5ItUBChNJbnRlcmFjdGlvblJlc3BvbnNlEgoKAmlkGAEgASgNEjEKCGFwcHJvdmFsGAIgASgLMh0uaG9sZGZhc3QudjEuQXBwcm92YWxSZXNwb25zZUgAEjgKDGFza19xdWVzdGlvbhgDIAEoCzIgLmhvbGRmYXN0LnYxLkFza1F1ZXN0aW9uUmVzcG9uc2VIABI5Cgx1bmFuc3dlcmFibGUYDyABKAsyIS5ob2xkZmFzdC52MS5VbmFuc3dlcmFibGVSZXNwb25zZUgAQgoKCHJlc3BvbnNlImwKDUFwcHJvdmFsUXVlcnkSFAoMdG9vbF9jYWxsX2lkGAEgASgJEgwKBHRvb2wYAiABKAkSJwoJYXJnc19qc29uGAMgASgLMhQuaG9sZGZhc3QudjEuQ29udGVudBIOCgZyZWFzb24YBCABKAkiNAoQQXBwcm92YWxSZXNwb25zZRIQCghhcHByb3ZlZBgBIAEoCBIOCgZyZWFzb24YAiABKAkiUgoQQXNrUXVlc3Rpb25RdWVyeRIoCglxdWVzdGlvbnMYASADKAsyFS5ob2xkZmFzdC52MS5RdWVzdGlvbhIUCgx0b29sX2NhbGxfaWQYAiABKAkifgoIUXVlc3Rpb24SCgoCaWQYASABKAkSDAoEdGV4dBgCIAEoCRIsCgdvcHRpb25zGAMgAygLMhsuaG9sZGZhc3QudjEuUXVlc3Rpb25PcHRpb24SFgoOYWxsb3dfbXVsdGlwbGUYBCABKAgSEgoKYWxsb3dfdGV4dBgFIAEoCCIrCg5RdWVzdGlvbk9wdGlvbhIKCgJpZBgBIAEoCRINCgVsYWJlbBgCIAEoCSI7ChNBc2tRdWVzdGlvblJlc3BvbnNlEiQKB2Fuc3dlcnMYASADKAsyEy5ob2xkZmFzdC52MS5BbnN3ZXIiPwoGQW5zd2VyEhMKC3F1ZXN0aW9uX2lkGAEgASgJEhIKCm9wdGlvbl9pZHMYAiADKAkSDAoEdGV4dBgDIAEoCSImChRVbmFuc3dlcmFibGVSZXNwb25zZRIOCgZyZWFzb24YASABKAkqiAEKDVR1cm5FbmRSZWFzb24SHwobVFVSTl9FTkRfUkVBU09OX1VOU1BFQ0lGSUVEEAASHQoZVFVSTl9FTkRfUkVBU09OX0NPTVBMRVRFRBABEhsKF1RVUk5fRU5EX1JFQVNPTl9BQk9SVEVEEAISGgoWVFVSTl9FTkRfUkVBU09OX0ZBSUxFRBADKv8DCgtGYWlsdXJlS2luZBIcChhGQUlMVVJFX0tJTkRfVU5TUEVDSUZJRUQQABIgChxGQUlMVVJFX0tJTkRfSU5WQUxJRF9SRVFVRVNUEAESIAocRkFJTFVSRV9LSU5EX01PREVMX05PVF9GT1VORBACEh0KGUZBSUxVUkVfS0lORF9SQVRFX0xJTUlURUQQAxIiCh5GQUlMVVJFX0tJTkRfTU9ERUxfVU5BVkFJTEFCTEUQBBImCiJGQUlMVVJFX0tJTkRfTU9ERUxfVU5BVVRIRU5USUNBVEVEEAUSIQodRkFJTFVSRV9LSU5EX0NPTlRFWFRfVE9PX0xPTkcQBhIhCh1GQUlMVVJFX0tJTkRfQ09OVEVOVF9GSUxURVJFRBAHEh0KGUZBSUxVUkVfS0lORF9CTE9CX01JU1NJTkcQCBIjCh9GQUlMVVJFX0tJTkRfUkVTVEFSVFNfRVhIQVVTVEVEEAkSGQoVRkFJTFVSRV9LSU5EX0lOVEVSTkFMEAoSGwoXRkFJTFVSRV9LSU5EX1NURVBfTElNSVQQCxIcChhGQUlMVVJFX0tJTkRfVE9LRU5fTElNSVQQDBIcChhGQUlMVVJFX0tJTkRfTk9fUFJPR1JFU1MQDRIlCiFGQUlMVVJFX0tJTkRfVVBTVFJFQU1fSU5URVJSVVBURUQQDiq4AQoMRmluaXNoUmVhc29uEh0KGUZJTklTSF9SRUFTT05fVU5TUEVDSUZJRUQQABIWChJGSU5JU0hfUkVBU09OX1NUT1AQARIYChRGSU5JU0hfUkVBU09OX0xFTkdUSBACEhwKGEZJTklTSF9SRUFTT05fVE9PTF9DQUxMUxADEiAKHEZJTklTSF9SRUFTT05fQ09OVEVOVF9GSUxURVIQBBIXChNGSU5JU0hfUkVBU09OX0VSUk9SEAViBnByb3RvMw", [file_holdfast_v1_blob, file_holdfast_v1_conversation]);
+  fileDesc("Ch1ob2xkZmFzdC92MS9pbnRlcmFjdGlvbi5wcm90bxILaG9sZGZhc3QudjEikAkKEUludGVyYWN0aW9uVXBkYXRlEjIKCnRleHRfZGVsdGEYASABKAsyHC5ob2xkZmFzdC52MS5UZXh0RGVsdGFVcGRhdGVIABI/ChF0b29sX2NhbGxfc3RhcnRlZBgCIAEoCzIiLmhvbGRmYXN0LnYxLlRvb2xDYWxsU3RhcnRlZFVwZGF0ZUgAEkMKE3Rvb2xfY2FsbF9jb21wbGV0ZWQYAyABKAsyJC5ob2xkZmFzdC52MS5Ub29sQ2FsbENvbXBsZXRlZFVwZGF0ZUgAEjoKDnRoaW5raW5nX2RlbHRhGAQgASgLMiAuaG9sZGZhc3QudjEuVGhpbmtpbmdEZWx0YVVwZGF0ZUgAEkIKEnRoaW5raW5nX2NvbXBsZXRlZBgFIAEoCzIkLmhvbGRmYXN0LnYxLlRoaW5raW5nQ29tcGxldGVkVXBkYXRlSAASRwoVdXNlcl9tZXNzYWdlX2FwcGVuZGVkGAYgASgLMiYuaG9sZGZhc3QudjEuVXNlck1lc3NhZ2VBcHBlbmRlZFVwZGF0ZUgAEj8KEXBhcnRpYWxfdG9vbF9jYWxsGAcgASgLMiIuaG9sZGZhc3QudjEuUGFydGlhbFRvb2xDYWxsVXBkYXRlSAASNAoLdG9rZW5fZGVsdGEYCCABKAsyHS5ob2xkZmFzdC52MS5Ub2tlbkRlbHRhVXBkYXRlSAASLQoHc3VtbWFyeRgJIAEoCzIaLmhvbGRmYXN0LnYxLlN1bW1hcnlVcGRhdGVIABJBChJzaGVsbF9vdXRwdXRfZGVsdGEYDCABKAsyIy5ob2xkZmFzdC52MS5TaGVsbE91dHB1dERlbHRhVXBkYXRlSAASMQoJaGVhcnRiZWF0GA0gASgLMhwuaG9sZGZhc3QudjEuSGVhcnRiZWF0VXBkYXRlSAASMgoKdHVybl9lbmRlZBgOIAEoCzIcLmhvbGRmYXN0LnYxLlR1cm5FbmRlZFVwZGF0ZUgAEjsKD3Rvb2xfY2FsbF9kZWx0YRgPIAEoCzIgLmhvbGRmYXN0LnYxLlRvb2xDYWxsRGVsdGFVcGRhdGVIABI2CgxzdGVwX3N0YXJ0ZWQYECABKAsyHi5ob2xkZmFzdC52MS5TdGVwU3RhcnRlZFVwZGF0ZUgAEjoKDnN0ZXBfY29tcGxldGVkGBEgASgLMiAuaG9sZGZhc3QudjEuU3RlcENvbXBsZXRlZFVwZGF0ZUgAEjoKDnN0ZXBfcmVzdGFydGVkGBIgASgLMiAuaG9sZGZhc3QudjEuU3RlcFJlc3RhcnRlZFVwZGF0ZUgAEjoKDnN0ZXBfcmVxdWVzdGVkGBMgASgLMiAuaG9sZGZhc3QudjEuU3RlcFJlcXVlc3RlZFVwZGF0ZUgAEjgKDXN0ZXBfZmFsbGJhY2sYFCABKAsyHy5ob2xkZmFzdC52MS5TdGVwRmFsbGJhY2tVcGRhdGVIABI6Cg5zdGVwX2NvbnRpbnVlZBgVIAEoCzIgLmhvbGRmYXN0LnYxLlN0ZXBDb250aW51ZWRVcGRhdGVIAEIJCgdtZXNzYWdlIh8KD1RleHREZWx0YVVwZGF0ZRIMCgR0ZXh0GAEgASgJIkEKFVRvb2xDYWxsU3RhcnRlZFVwZGF0ZRIoCgl0b29sX2NhbGwYASABKAsyFS5ob2xkZmFzdC52MS5Ub29sQ2FsbCJDChdUb29sQ2FsbENvbXBsZXRlZFVwZGF0ZRIoCgl0b29sX2NhbGwYASABKAsyFS5ob2xkZmFzdC52MS5Ub29sQ2FsbCIjChNUaGlua2luZ0RlbHRhVXBkYXRlEgwKBHRleHQYASABKAkiLgoXVGhpbmtpbmdDb21wbGV0ZWRVcGRhdGUSEwoLZHVyYXRpb25fbXMYASABKA0iSwoZVXNlck1lc3NhZ2VBcHBlbmRlZFVwZGF0ZRIuCgx1c2VyX21lc3NhZ2UYASABKAsyGC5ob2xkZmFzdC52MS5Vc2VyTWVzc2FnZSJUChVQYXJ0aWFsVG9vbENhbGxVcGRhdGUSFAoMdG9vbF9jYWxsX2lkGAEgASgJEgwKBHRvb2wYAiABKAkSFwoPYXJnc19qc29uX2RlbHRhGAMgASgJIiIKEFRva2VuRGVsdGFVcGRhdGUSDgoGdG9rZW5zGAEgASgNIh0KDVN1bW1hcnlVcGRhdGUSDAoEdGV4dBgBIAEoCSJXChZTaGVsbE91dHB1dERlbHRhVXBkYXRlEg8KB2V4ZWNfaWQYASABKAkSEAoGc3Rkb3V0GAIgASgMSAASEAoGc3RkZXJyGAMgASgMSABCCAoGb3V0cHV0IhEKD0hlYXJ0YmVhdFVwZGF0ZSLiAQoPVHVybkVuZGVkVXBkYXRlEhQKDGlucHV0X3Rva2VucxgBIAEoDRIVCg1vdXRwdXRfdG9rZW5zGAIgASgNEhkKEWNhY2hlX3JlYWRfdG9rZW5zGAMgASgNEhoKEmNhY2hlX3dyaXRlX3Rva2VucxgEIAEoDRIYChByZWFzb25pbmdfdG9rZW5zGAUgASgNEioKBnJlYXNvbhgGIAEoDjIaLmhvbGRmYXN0LnYxLlR1cm5FbmRSZWFzb24SJQoHZmFpbHVyZRgHIAEoCzIULmhvbGRmYXN0LnYxLkZhaWx1cmUiiwEKB0ZhaWx1cmUSJgoEa2luZBgBIAEoDjIYLmhvbGRmYXN0LnYxLkZhaWx1cmVLaW5kEg8KB21lc3NhZ2UYAiABKAkSFwoPcHJvdmlkZXJfc3RhdHVzGAMgASgNEhsKDnJldHJ5X2FmdGVyX21zGAQgASgNSACIAQFCEQoPX3JldHJ5X2FmdGVyX21zIkoKE1Rvb2xDYWxsRGVsdGFVcGRhdGUSFAoMdG9vbF9jYWxsX2lkGAEgASgJEgwKBHRleHQYAiABKAkSDwoHZXhlY19pZBgDIAEoCSJJChFTdGVwU3RhcnRlZFVwZGF0ZRIMCgRzdGVwGAEgASgNEg0KBW1vZGVsGAIgASgJEhcKD3JlcXVlc3RzX2JlZm9yZRgDIAEoDSKjAQoTU3RlcENvbXBsZXRlZFVwZGF0ZRIMCgRzdGVwGAEgASgNEjAKDWZpbmlzaF9yZWFzb24YAiABKA4yGS5ob2xkZmFzdC52MS5GaW5pc2hSZWFzb24SJQoHbWVzc2FnZRgDIAEoCzIULmhvbGRmYXN0LnYxLkNvbnRlbnQSJQoFdXNhZ2UYBCABKAsyFi5ob2xkZmFzdC52MS5TdGVwVXNhZ2UiiQEKCVN0ZXBVc2FnZRIUCgxpbnB1dF90b2tlbnMYASABKA0SFQoNb3V0cHV0X3Rva2VucxgCIAEoDRIZChFjYWNoZV9yZWFkX3Rva2VucxgDIAEoDRIaChJjYWNoZV93cml0ZV90b2tlbnMYBCABKA0SGAoQcmVhc29uaW5nX3Rva2VucxgFIAEoDSJrChNTdGVwUmVzdGFydGVkVXBkYXRlEgwKBHN0ZXAYASABKA0SHAoUcm9sbGJhY2tfdG9fZXZlbnRfaWQYAiABKAkSDwoHYXR0ZW1wdBgDIAEoDRIXCg9yZXF1ZXN0c19iZWZvcmUYBCABKA0iNQoTU3RlcFJlcXVlc3RlZFVwZGF0ZRIMCgRzdGVwGAEgASgNEhAKCHJlcXVlc3RzGAIgASgNIjEKElN0ZXBGYWxsYmFja1VwZGF0ZRIMCgRzdGVwGAEgASgNEg0KBW1vZGVsGAIgASgJIoUBChNTdGVwQ29udGludWVkVXBkYXRlEgwKBHN0ZXAYASABKA0SHAoUcm9sbGJhY2tfdG9fZXZlbnRfaWQYAiABKAkSFAoMY29udGludWF0aW9uGAMgASgNEhcKD3JlcXVlc3RzX2JlZm9yZRgEIAEoDRITCgtpc191bnByb3ZlZBgFIAEoCCKOAQoQSW50ZXJhY3Rpb25RdWVyeRIKCgJpZBgBIAEoDRIuCghhcHByb3ZhbBgCIAEoCzIaLmhvbGRmYXN0LnYxLkFwcHJvdmFsUXVlcnlIABI1Cgxhc2tfcXVlc3Rpb24YAyABKAsyHS5ob2xkZmFzdC52MS5Bc2tRdWVzdGlvblF1ZXJ5SABCBwoFcXVlcnki1QEKE0ludGVyYWN0aW9uUmVzcG9uc2USCgoCaWQYASABKA0SMQoIYXBwcm92YWwYAiABKAsyHS5ob2xkZmFzdC52MS5BcHByb3ZhbFJlc3BvbnNlSAASOAoMYXNrX3F1ZXN0aW9uGAMgASgLMiAuaG9sZGZhc3QudjEuQXNrUXVlc3Rpb25SZXNwb25zZUgAEjkKDHVuYW5zd2VyYWJsZRgPIAEoCzIhLmhvbGRmYXN0LnYxLlVuYW5zd2VyYWJsZVJlc3BvbnNlSABCCgoIcmVzcG9uc2UibAoNQXBwcm92YWxRdWVyeRIUCgx0b29sX2NhbGxfaWQYASABKAkSDAoEdG9vbBgCIAEoCRInCglhcmdzX2pzb24YAyABKAsyFC5ob2xkZmFzdC52MS5Db250ZW50Eg4KBnJlYXNvbhgEIAEoCSI0ChBBcHByb3ZhbFJlc3BvbnNlEhAKCGFwcHJvdmVkGAEgASgIEg4KBnJlYXNvbhgCIAEoCSJSChBBc2tRdWVzdGlvblF1ZXJ5EigKCXF1ZXN0aW9ucxgBIAMoCzIVLmhvbGRmYXN0LnYxLlF1ZXN0aW9uEhQKDHRvb2xfY2FsbF9pZBgCIAEoCSJ+CghRdWVzdGlvbhIKCgJpZBgBIAEoCRIMCgR0ZXh0GAIgASgJEiwKB29wdGlvbnMYAyADKAsyGy5ob2xkZmFzdC52MS5RdWVzdGlvbk9wdGlvbhIWCg5hbGxvd19tdWx0aXBsZRgEIAEoCBISCgphbGxvd190ZXh0GAUgASgIIisKDlF1ZXN0aW9uT3B0aW9uEgoKAmlkGAEgASgJEg0KBWxhYmVsGAIgASgJIjsKE0Fza1F1ZXN0aW9uUmVzcG9uc2USJAoHYW5zd2VycxgBIAMoCzITLmhvbGRmYXN0LnYxLkFuc3dlciI/CgZBbnN3ZXISEwoLcXVlc3Rpb25faWQYASABKAkSEgoKb3B0aW9uX2lkcxgCIAMoCRIMCgR0ZXh0GAMgASgJIiYKFFVuYW5zd2VyYWJsZVJlc3BvbnNlEg4KBnJlYXNvbhgBIAEoCSqIAQoNVHVybkVuZFJlYXNvbhIfChtUVVJOX0VORF9SRUFTT05fVU5TUEVDSUZJRUQQABIdChlUVVJOX0VORF9SRUFTT05fQ09NUExFVEVEEAESGwoXVFVSTl9FTkRfUkVBU09OX0FCT1JURUQQAhIaChZUVVJOX0VORF9SRUFTT05fRkFJTEVEEAMq/wMKC0ZhaWx1cmVLaW5kEhwKGEZBSUxVUkVfS0lORF9VTlNQRUNJRklFRBAAEiAKHEZBSUxVUkVfS0lORF9JTlZBTElEX1JFUVVFU1QQARIgChxGQUlMVVJFX0tJTkRfTU9ERUxfTk9UX0ZPVU5EEAISHQoZRkFJTFVSRV9LSU5EX1JBVEVfTElNSVRFRBADEiIKHkZBSUxVUkVfS0lORF9NT0RFTF9VTkFWQUlMQUJMRRAEEiYKIkZBSUxVUkVfS0lORF9NT0RFTF9VTkFVVEhFTlRJQ0FURUQQBRIhCh1GQUlMVVJFX0tJTkRfQ09OVEVYVF9UT09fTE9ORxAGEiEKHUZBSUxVUkVfS0lORF9DT05URU5UX0ZJTFRFUkVEEAcSHQoZRkFJTFVSRV9LSU5EX0JMT0JfTUlTU0lORxAIEiMKH0ZBSUxVUkVfS0lORF9SRVNUQVJUU19FWEhBVVNURUQQCRIZChVGQUlMVVJFX0tJTkRfSU5URVJOQUwQChIbChdGQUlMVVJFX0tJTkRfU1RFUF9MSU1JVBALEhwKGEZBSUxVUkVfS0lORF9UT0tFTl9MSU1JVBAMEhwKGEZBSUxVUkVfS0lORF9OT19QUk9HUkVTUxANEiUKIUZBSUxVUkVfS0lORF9VUFNUUkVBTV9JTlRFUlJVUFRFRBAOKrgBCgxGaW5pc2hSZWFzb24SHQoZRklOSVNIX1JFQVNPTl9VTlNQRUNJRklFRBAAEhYKEkZJTklTSF9SRUFTT05fU1RPUBABEhgKFEZJTklTSF9SRUFTT05fTEVOR1RIEAISHAoYRklOSVNIX1JFQVNPTl9UT09MX0NBTExTEAMSIAocRklOSVNIX1JFQVNPTl9DT05URU5UX0ZJTFRFUhAEEhcKE0ZJTklTSF9SRUFTT05fRVJST1IQBWIGcHJvdG8z", [file_holdfast_v1_blob, file_holdfast_v1_conversation]);
 
 /**
  * One thing that happened. A client shows the ones it does not know as nothing; they have an event id
@@ -132,6 +132,18 @@ export type InteractionUpdate = Message<"holdfast.v1.InteractionUpdate"> & {
      */
     value: StepRequestedUpdate;
     case: "stepRequested";
+  } | {
+    /**
+     * @generated from field: holdfast.v1.StepFallbackUpdate step_fallback = 20;
+     */
+    value: StepFallbackUpdate;
+    case: "stepFallback";
+  } | {
+    /**
+     * @generated from field: holdfast.v1.StepContinuedUpdate step_continued = 21;
+     */
+    value: StepContinuedUpdate;
+    case: "stepContinued";
   } | { case: undefined; value?: undefined };
 };
 
@@ -682,6 +694,80 @@ export const StepRequestedUpdateSchema: GenMessage<StepRequestedUpdate> = /*@__P
   messageDesc(file_holdfast_v1_interaction, 19);
 
 /**
+ * Another model than the one that step_started names answers this attempt of the step: a fallback. It comes before anything that
+ * this model says. An attempt that begins anew is step_started's model again until the next update of this kind.
+ *
+ * @generated from message holdfast.v1.StepFallbackUpdate
+ */
+export type StepFallbackUpdate = Message<"holdfast.v1.StepFallbackUpdate"> & {
+  /**
+   * @generated from field: uint32 step = 1;
+   */
+  step: number;
+
+  /**
+   * @generated from field: string model = 2;
+   */
+  model: string;
+};
+
+/**
+ * Describes the message holdfast.v1.StepFallbackUpdate.
+ * Use `create(StepFallbackUpdateSchema)` to create a new message.
+ */
+export const StepFallbackUpdateSchema: GenMessage<StepFallbackUpdate> = /*@__PURE__*/
+  messageDesc(file_holdfast_v1_interaction, 20);
+
+/**
+ * The provider broke the step off, and the same model is asked to write on behind the text so far. The text stays. Forget what came
+ * after the event named here: thoughts, and tool calls that were not complete; there was no exec among it.
+ *
+ * @generated from message holdfast.v1.StepContinuedUpdate
+ */
+export type StepContinuedUpdate = Message<"holdfast.v1.StepContinuedUpdate"> & {
+  /**
+   * @generated from field: uint32 step = 1;
+   */
+  step: number;
+
+  /**
+   * The last event that still counts: the last one with text.
+   *
+   * @generated from field: string rollback_to_event_id = 2;
+   */
+  rollbackToEventId: string;
+
+  /**
+   * 1 for the first continuation of the step; at most 2.
+   *
+   * @generated from field: uint32 continuation = 3;
+   */
+  continuation: number;
+
+  /**
+   * Requests to providers that the step has sent, or may have sent, before this one. A step sends at most 12 in all.
+   *
+   * @generated from field: uint32 requests_before = 4;
+   */
+  requestsBefore: number;
+
+  /**
+   * The prompt ends with all of the text, so nothing proves that what follows continues it. Only for models that have proved a
+   * join before, and only after the same continuation could not be proved.
+   *
+   * @generated from field: bool is_unproved = 5;
+   */
+  isUnproved: boolean;
+};
+
+/**
+ * Describes the message holdfast.v1.StepContinuedUpdate.
+ * Use `create(StepContinuedUpdateSchema)` to create a new message.
+ */
+export const StepContinuedUpdateSchema: GenMessage<StepContinuedUpdate> = /*@__PURE__*/
+  messageDesc(file_holdfast_v1_interaction, 21);
+
+/**
  * The server asks the user. Always answered, once, by the writer; if nobody can be asked, with
  * `unanswerable`.
  *
@@ -718,7 +804,7 @@ export type InteractionQuery = Message<"holdfast.v1.InteractionQuery"> & {
  * Use `create(InteractionQuerySchema)` to create a new message.
  */
 export const InteractionQuerySchema: GenMessage<InteractionQuery> = /*@__PURE__*/
-  messageDesc(file_holdfast_v1_interaction, 20);
+  messageDesc(file_holdfast_v1_interaction, 22);
 
 /**
  * The answer.
@@ -764,7 +850,7 @@ export type InteractionResponse = Message<"holdfast.v1.InteractionResponse"> & {
  * Use `create(InteractionResponseSchema)` to create a new message.
  */
 export const InteractionResponseSchema: GenMessage<InteractionResponse> = /*@__PURE__*/
-  messageDesc(file_holdfast_v1_interaction, 21);
+  messageDesc(file_holdfast_v1_interaction, 23);
 
 /**
  * May this be done?
@@ -800,7 +886,7 @@ export type ApprovalQuery = Message<"holdfast.v1.ApprovalQuery"> & {
  * Use `create(ApprovalQuerySchema)` to create a new message.
  */
 export const ApprovalQuerySchema: GenMessage<ApprovalQuery> = /*@__PURE__*/
-  messageDesc(file_holdfast_v1_interaction, 22);
+  messageDesc(file_holdfast_v1_interaction, 24);
 
 /**
  * Yes or no, for this query only.
@@ -826,7 +912,7 @@ export type ApprovalResponse = Message<"holdfast.v1.ApprovalResponse"> & {
  * Use `create(ApprovalResponseSchema)` to create a new message.
  */
 export const ApprovalResponseSchema: GenMessage<ApprovalResponse> = /*@__PURE__*/
-  messageDesc(file_holdfast_v1_interaction, 23);
+  messageDesc(file_holdfast_v1_interaction, 25);
 
 /**
  * The model wants to know something.
@@ -852,7 +938,7 @@ export type AskQuestionQuery = Message<"holdfast.v1.AskQuestionQuery"> & {
  * Use `create(AskQuestionQuerySchema)` to create a new message.
  */
 export const AskQuestionQuerySchema: GenMessage<AskQuestionQuery> = /*@__PURE__*/
-  messageDesc(file_holdfast_v1_interaction, 24);
+  messageDesc(file_holdfast_v1_interaction, 26);
 
 /**
  * One question.
@@ -895,7 +981,7 @@ export type Question = Message<"holdfast.v1.Question"> & {
  * Use `create(QuestionSchema)` to create a new message.
  */
 export const QuestionSchema: GenMessage<Question> = /*@__PURE__*/
-  messageDesc(file_holdfast_v1_interaction, 25);
+  messageDesc(file_holdfast_v1_interaction, 27);
 
 /**
  * One of the answers to choose from.
@@ -919,7 +1005,7 @@ export type QuestionOption = Message<"holdfast.v1.QuestionOption"> & {
  * Use `create(QuestionOptionSchema)` to create a new message.
  */
 export const QuestionOptionSchema: GenMessage<QuestionOption> = /*@__PURE__*/
-  messageDesc(file_holdfast_v1_interaction, 26);
+  messageDesc(file_holdfast_v1_interaction, 28);
 
 /**
  * What the user said. A question without an answer was skipped.
@@ -938,7 +1024,7 @@ export type AskQuestionResponse = Message<"holdfast.v1.AskQuestionResponse"> & {
  * Use `create(AskQuestionResponseSchema)` to create a new message.
  */
 export const AskQuestionResponseSchema: GenMessage<AskQuestionResponse> = /*@__PURE__*/
-  messageDesc(file_holdfast_v1_interaction, 27);
+  messageDesc(file_holdfast_v1_interaction, 29);
 
 /**
  * The answer to one question.
@@ -967,7 +1053,7 @@ export type Answer = Message<"holdfast.v1.Answer"> & {
  * Use `create(AnswerSchema)` to create a new message.
  */
 export const AnswerSchema: GenMessage<Answer> = /*@__PURE__*/
-  messageDesc(file_holdfast_v1_interaction, 28);
+  messageDesc(file_holdfast_v1_interaction, 30);
 
 /**
  * See InteractionResponse.unanswerable.
@@ -986,7 +1072,7 @@ export type UnanswerableResponse = Message<"holdfast.v1.UnanswerableResponse"> &
  * Use `create(UnanswerableResponseSchema)` to create a new message.
  */
 export const UnanswerableResponseSchema: GenMessage<UnanswerableResponse> = /*@__PURE__*/
-  messageDesc(file_holdfast_v1_interaction, 29);
+  messageDesc(file_holdfast_v1_interaction, 31);
 
 /**
  * Why a turn ended.

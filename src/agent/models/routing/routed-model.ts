@@ -1,0 +1,106 @@
+/**
+ * A `Model` over several targets: the model that was asked for, and its fallbacks.
+ *
+ * The driver of `route.ts`: it asks a target, notes what became of it, and asks what is next. While nothing has been given out, a failure may
+ * be mended by another request. After the first part a call never starts over by itself: what breaks then is thrown, and the
+ * turn decides.
+ */
+import { setTimeout as delay } from "node:timers/promises";
+import { type Model, type ModelCall, ModelFailure, type ModelPart } from "../../model.ts";
+import type { Patience } from "../patience.ts";
+import { type Health, noteAnswer, noteFailure, type Target } from "./health.ts";
+import { type Ask, firstAsk, newRoute, nextAsk, type Route } from "./route.ts";
+
+/** A target that can be asked. */
+export interface AskedTarget extends Target {
+  readonly contextTokensMax: number | undefined;
+  readonly patience: Patience;
+  /** With the API key at this place. Ends with exactly one `finish`, or throws a `ModelFailure`. */
+  ask(call: ModelCall, key: number): AsyncIterable<ModelPart>;
+}
+
+export interface RoutedModelOptions {
+  readonly target: AskedTarget;
+  /** Asked in turn when it fails; `named`: those that the request names in place of the configured ones. */
+  readonly fallbacks: (named: readonly string[]) => readonly AskedTarget[];
+  readonly health: Health;
+}
+
+export class RoutedModel implements Model {
+  readonly id: string;
+  readonly contextTokensMax: number | undefined;
+  readonly #options: RoutedModelOptions;
+
+  constructor(options: RoutedModelOptions) {
+    this.id = options.target.id;
+    this.contextTokensMax = options.target.contextTokensMax;
+    this.#options = options;
+  }
+
+  async *call(call: ModelCall): AsyncGenerator<ModelPart> {
+    const { health } = this.#options;
+    const { signal } = call;
+    const targets = new Map(this.#targetsOf(call).map((target) => [target.id, target]));
+    const route = newRoute(health, [...targets.values()], performance.now());
+    let ask = firstAsk(health, route, performance.now());
+    let isGivenOut = false;
+    while (ask !== undefined) {
+      const target = targets.get(ask.target.id);
+      if (target === undefined) return;
+      if (ask.pauseMs > 0) await pause(ask.pauseMs, signal);
+      // Ends of items in which nothing was said: with a try that breaks behind them they go, and the next one brings its own.
+      const held: ModelPart[] = [];
+      try {
+        for await (const part of target.ask(call, ask.key)) {
+          if (!isGivenOut && isSilent(part)) {
+            held.push(part);
+            continue;
+          }
+          if (!isGivenOut && target.id !== this.id) yield { kind: "fallback", model: target.id };
+          isGivenOut = true;
+          yield* held.splice(0);
+          yield part;
+        }
+        noteAnswer(health, target, ask.key);
+        return;
+      } catch (error) {
+        if (!(error instanceof ModelFailure)) throw error;
+        noteFailure(health, target, ask.key, error, performance.now());
+        if (isGivenOut) throw error;
+        const next = this.#next(route, ask.key, error, call);
+        if (next instanceof ModelFailure) throw next;
+        ask = next;
+      }
+    }
+  }
+
+  #targetsOf({ onlyModel, options }: ModelCall): readonly AskedTarget[] {
+    const { target, fallbacks } = this.#options;
+    const others = fallbacks(options?.fallbackModels ?? []).filter(({ id }) => id !== target.id);
+    const all = [target, ...others];
+    const fixed = onlyModel === undefined ? all : all.filter(({ id }) => id === onlyModel);
+    return fixed.length > 0 ? fixed : [target];
+  }
+
+  #next(route: Route, key: number, failure: ModelFailure, { requests }: ModelCall): Ask | ModelFailure {
+    const { health, target } = this.#options;
+    return nextAsk(health, route, key, failure, {
+      nowMs: performance.now(),
+      random: Math.random(),
+      backoff: target.patience,
+      mayWait: (pauseMs) => requests?.mayWait(pauseMs) ?? true,
+    });
+  }
+}
+
+function isSilent({ kind }: ModelPart): boolean {
+  return kind === "text_end" || kind === "thinking_end";
+}
+
+async function pause(pauseMs: number, signal: AbortSignal): Promise<void> {
+  try {
+    await delay(pauseMs, undefined, { signal });
+  } catch {
+    signal.throwIfAborted();
+  }
+}
