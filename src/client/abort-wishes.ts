@@ -4,22 +4,23 @@
 import { isAbortSafe, type State } from "../core/client-state.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 
-export class AbortWishes {
-  #waiting: { readonly resolve: () => void; readonly reject: (error: HoldfastError) => void }[] = [];
+export function abortWishes() {
+  const waiting: { readonly resolve: () => void; readonly reject: (error: HoldfastError) => void }[] = [];
 
-  add(): Promise<void> {
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    // Nobody has to wait for it.
-    promise.catch(() => undefined);
-    this.#waiting.push({ resolve, reject });
-    return promise;
-  }
-
-  settle(state: State): void {
-    if (this.#waiting.length === 0) return;
-    const isSafe = isAbortSafe(state);
-    if (!isSafe && state.phase !== "stopped") return;
-    const lost = new HoldfastError("unavailable", "the stream was given up before the abort was recorded");
-    for (const { resolve, reject } of this.#waiting.splice(0)) (isSafe ? resolve : reject)(lost);
-  }
+  return {
+    add(): Promise<void> {
+      const { promise, resolve, reject } = Promise.withResolvers<void>();
+      // Nobody has to wait for it.
+      promise.catch(() => undefined);
+      waiting.push({ resolve, reject });
+      return promise;
+    },
+    settle(state: State): void {
+      if (waiting.length === 0) return;
+      const isSafe = isAbortSafe(state);
+      if (!isSafe && state.phase !== "stopped") return;
+      const lost = new HoldfastError("unavailable", "the stream was given up before the abort was recorded");
+      for (const { resolve, reject } of waiting.splice(0)) (isSafe ? resolve : reject)(lost);
+    },
+  };
 }

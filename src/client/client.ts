@@ -13,7 +13,7 @@ import type { Sealing } from "../sealing/index.ts";
 import { type Environment, systemEnvironment } from "../transport/environment.ts";
 import type { BlobCalls, Connect } from "../transport/transport.ts";
 import { appendRecord, type JournalContents, readJournal } from "./journal-file.ts";
-import { JournalPlaces } from "./journal-places.ts";
+import { journalPlaces } from "./journal-places.ts";
 import type { JournalStore } from "./journal-store.ts";
 import { checkOwnName } from "./own-names.ts";
 import { memoryJournalStore } from "./memory-journal-store.ts";
@@ -28,11 +28,11 @@ import {
 import type { StreamContext } from "./stream-context.ts";
 import { checkChunkSize } from "./speech.ts";
 import { type StreamPlan, streamPlans, type StreamSettings } from "./stream-options.ts";
-import { type OnStall, StallAccount } from "./stall-account.ts";
+import { type OnStall, stallAccount } from "./stall-account.ts";
 import { ClientStream } from "./stream.ts";
 import { limitedTools, type ToolLimit } from "./tool-limits.ts";
 import type { Tools } from "./tools.ts";
-import { WriterClaims } from "./writer-claims.ts";
+import { writerClaims } from "./writer-claims.ts";
 import type { WriterLocks } from "./writer-locks.ts";
 
 export interface ClientOptions<HomeKey = Uint8Array> {
@@ -81,13 +81,13 @@ const JOURNAL_RECORDS_MAX = 2_000;
 export class Client<HomeKey = Uint8Array> {
   readonly #options: ClientOptions<HomeKey>;
   readonly #environment: Environment;
-  readonly #journals: JournalPlaces;
+  readonly #journals: ReturnType<typeof journalPlaces>;
   readonly #plan: () => StreamPlan;
   /** What all streams share. */
   readonly #context: Omit<StreamContext, "options" | "journals">;
-  readonly #stalls: StallAccount;
+  readonly #stalls: ReturnType<typeof stallAccount>;
   readonly #toolLimits: ToolLimit[] = [];
-  readonly #writing: WriterClaims;
+  readonly #writing: ReturnType<typeof writerClaims>;
   readonly #streams = new Set<ClientStream>();
   /** Not yet among the streams: they wait for credentials. */
   readonly #beginning = new Set<ClientStream>();
@@ -96,11 +96,11 @@ export class Client<HomeKey = Uint8Array> {
   constructor(options: ClientOptions<HomeKey>) {
     this.#options = options;
     this.#environment = options.environment ?? systemEnvironment();
-    this.#writing = new WriterClaims(options.writerLocks);
-    this.#journals = new JournalPlaces(options.journals);
+    this.#writing = writerClaims(options.writerLocks);
+    this.#journals = journalPlaces(options.journals);
     const onBug = options.onBug ?? report;
     this.#plan = streamPlans(options.stream, onBug);
-    this.#stalls = new StallAccount(options.onStall, onBug);
+    this.#stalls = stallAccount(options.onStall, onBug);
     this.#context = {
       connect: options.connect,
       blobs: options.blobs,

@@ -31,127 +31,112 @@ interface Ordered {
   readonly needs: RecordNeed;
 }
 
-export class JournalFile {
-  readonly #store: JournalStore;
-  readonly #sealer: Sealer;
-  readonly #idempotencyKey: string;
-  readonly #options: JournalFileOptions;
-  #queue: Ordered[] = [];
-  #isHeld = true;
-  #isWriting = false;
-  #writing: Promise<void> = Promise.resolve();
+export function journalFile(
+  store: JournalStore,
+  sealer: Sealer,
+  idempotencyKey: string,
+  length: number,
+  options: JournalFileOptions,
+) {
+  const queue: Ordered[] = [];
+  let isHeld = true;
+  let isWriting = false;
+  let writing: Promise<void> = Promise.resolve();
   /** The last write: with journals on the server's disk it may still be on its way. */
-  #synced: Promise<void> = Promise.resolve();
-  #hasFailed = false;
-  #length: number;
-  #compactAt: number;
-
-  constructor(
-    store: JournalStore,
-    sealer: Sealer,
-    idempotencyKey: string,
-    length: number,
-    options: JournalFileOptions,
-  ) {
-    this.#store = store;
-    this.#sealer = sealer;
-    this.#idempotencyKey = idempotencyKey;
-    this.#length = length;
-    this.#options = options;
-    this.#compactAt = options.recordsMax;
-  }
-
-  /** `written` is called with the number of records once they have what they need, in order. */
-  append(record: JournalRecord, needs: RecordNeed): void {
-    this.#queue.push({ record, needs });
-    if (needs !== "nothing") this.#begin();
-  }
+  let synced: Promise<void> = Promise.resolve();
+  let hasFailed = false;
+  let compactAt = options.recordsMax;
 
   /** Writes the records that wait for others. */
-  flush(): void {
-    if (this.#queue.length > 0) this.#begin();
+  function flush(): void {
+    if (queue.length > 0) begin();
   }
 
-  /**
-   * Begins to write. Until then records only gather, so that the opening and the first chunk are one
-   * append: a crash keeps both or neither, and no seqno is used twice (A5).
-   */
-  release(): void {
-    this.#isHeld = false;
-    this.#begin();
+  function begin(): void {
+    if (!isHeld && !isWriting && !hasFailed) writing = write();
   }
 
-  /** Resolves when everything is on the disk, or nothing can be written any more. */
-  async quiet(): Promise<void> {
-    await this.#writing;
-    this.flush();
-    await this.#writing;
-    await this.#synced.catch(() => undefined);
-  }
-
-  #begin(): void {
-    if (!this.#isHeld && !this.#isWriting && !this.#hasFailed) this.#writing = this.#write();
-  }
-
-  async #write(): Promise<void> {
-    this.#isWriting = true;
+  async function write(): Promise<void> {
+    isWriting = true;
     try {
       do {
         // One write at a time, and none behind one that failed.
-        await this.#synced;
-        const batch = this.#queue.splice(0);
-        if (batch.length > 0) await this.#writeBatch(batch);
-      } while (this.#queue.some(({ needs }) => needs !== "nothing"));
+        await synced;
+        const batch = queue.splice(0);
+        if (batch.length > 0) await writeBatch(batch);
+      } while (queue.some(({ needs }) => needs !== "nothing"));
     } catch (cause) {
-      this.#fail(cause);
+      fail(cause);
     }
-    this.#isWriting = false;
+    isWriting = false;
   }
 
-  async #writeBatch(batch: readonly Ordered[]): Promise<void> {
+  async function writeBatch(batch: readonly Ordered[]): Promise<void> {
     const records = batch.map(({ record }) => record);
-    const sealed = await this.#sealAll(records, this.#length);
+    const sealed = await sealAll(records, length);
     const needsSync = batch.some(({ needs }) => needs === "sync");
-    const way = needsSync ? undefined : this.#store.handOver?.(this.#idempotencyKey, sealed);
+    const way = needsSync ? undefined : store.handOver?.(idempotencyKey, sealed);
     if (way === undefined) {
-      await this.#store.append(this.#idempotencyKey, sealed);
+      await store.append(idempotencyKey, sealed);
     } else {
-      this.#synced = way.synced;
-      way.synced.catch((cause: unknown) => this.#fail(cause));
+      synced = way.synced;
+      way.synced.catch((cause: unknown) => fail(cause));
       await way.handedOver;
     }
-    this.#length += batch.length;
-    this.#options.written(batch.length);
-    if (this.#length >= this.#compactAt) await this.#compact();
+    length += batch.length;
+    options.written(batch.length);
+    if (length >= compactAt) await fold();
   }
 
   /** Nothing is retried on a disk that failed; what was not synced is not promised (F5). */
-  #fail(cause: unknown): void {
-    if (this.#hasFailed) return;
-    this.#hasFailed = true;
-    this.#options.failed(HoldfastError.from(cause, "unavailable"));
+  function fail(cause: unknown): void {
+    if (hasFailed) return;
+    hasFailed = true;
+    options.failed(HoldfastError.from(cause, "unavailable"));
   }
 
-  async #compact(): Promise<void> {
-    const read = await readJournal(this.#store, this.#sealer, this.#idempotencyKey);
+  async function fold(): Promise<void> {
+    const read = await readJournal(store, sealer, idempotencyKey);
     if (read.journal === undefined) return;
     const records = compact(read.journal);
     // What helps little is not tried again before the journal has doubled.
-    this.#compactAt = Math.max(this.#options.recordsMax, 2 * records.length);
-    if (records.length > this.#length / 2) return;
-    await this.#store.replace(this.#idempotencyKey, await this.#sealAll(records, 0));
-    this.#length = records.length;
+    compactAt = Math.max(options.recordsMax, 2 * records.length);
+    if (records.length > length / 2) return;
+    await store.replace(idempotencyKey, await sealAll(records, 0));
+    length = records.length;
   }
 
-  async #sealAll(records: readonly JournalRecord[], first: number): Promise<readonly Uint8Array[]> {
+  async function sealAll(records: readonly JournalRecord[], first: number): Promise<readonly Uint8Array[]> {
     const sealed: Uint8Array[] = [];
     for (const [at, record] of records.entries()) {
-      sealed.push(
-        await this.#sealer.seal(labelOf(this.#idempotencyKey, first + at), encodeJournalRecord(record)),
-      );
+      sealed.push(await sealer.seal(labelOf(idempotencyKey, first + at), encodeJournalRecord(record)));
     }
     return sealed;
   }
+
+  return {
+    /** `written` is called with the number of records once they have what they need, in order. */
+    append(record: JournalRecord, needs: RecordNeed): void {
+      queue.push({ record, needs });
+      if (needs !== "nothing") begin();
+    },
+    flush,
+    /**
+     * Begins to write. Until then records only gather, so that the opening and the first chunk are one
+     * append: a crash keeps both or neither, and no seqno is used twice (A5).
+     */
+    release(): void {
+      isHeld = false;
+      begin();
+    },
+    /** Resolves when everything is on the disk, or nothing can be written any more. */
+    async quiet(): Promise<void> {
+      await writing;
+      flush();
+      await writing;
+      await synced.catch(() => undefined);
+    },
+  };
 }
 
 export interface JournalContents {

@@ -10,27 +10,21 @@ export type StreamStallNews = StallNews & { readonly idempotencyKey: string };
 
 export type OnStall = (news: StreamStallNews) => void;
 
-export class StallAccount {
-  readonly #onStall: OnStall | undefined;
-  readonly #onBug: (bug: unknown) => void;
-  #counts = noStalls();
+export function stallAccount(onStall: OnStall | undefined, onBug: (bug: unknown) => void) {
+  let counts = noStalls();
 
-  constructor(onStall: OnStall | undefined, onBug: (bug: unknown) => void) {
-    this.#onStall = onStall;
-    this.#onBug = onBug;
-  }
-
-  get counts(): StallCounts {
-    return this.#counts;
-  }
-
-  tell(news: StreamStallNews): void {
-    this.#counts = counted(this.#counts, news);
-    try {
-      this.#onStall?.(news);
-    } catch (bug) {
-      // A listener that fails must not fail the stream.
-      this.#onBug(bug);
-    }
-  }
+  return {
+    get counts(): StallCounts {
+      return counts;
+    },
+    tell(news: StreamStallNews): void {
+      counts = counted(counts, news);
+      try {
+        onStall?.(news);
+      } catch (bug) {
+        // A listener that fails must not fail the stream.
+        onBug(bug);
+      }
+    },
+  };
 }

@@ -24,39 +24,10 @@ export interface StreamStatus {
   readonly unacknowledged: number;
 }
 
-export class StatusBoard {
-  readonly #listeners = new Set<(status: StreamStatus) => void>();
-  #told: StreamStatus;
-  readonly #onBug: (bug: unknown) => void;
+export function statusBoard(state: State, onBug: (bug: unknown) => void) {
+  const listeners = new Set<(status: StreamStatus) => void>();
 
-  constructor(state: State, onBug: (bug: unknown) => void) {
-    this.#onBug = onBug;
-    this.#told = this.read(state);
-  }
-
-  watch(listener: (status: StreamStatus) => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
-  }
-
-  /** Tells everybody, if there is anything new. */
-  publish(state: State): void {
-    const status = this.read(state);
-    if (isSame(status, this.#told)) return;
-    this.#told = status;
-    for (const listener of this.#listeners) this.#tell(listener, status);
-  }
-
-  /** A listener that fails is its own affair, not the stream's. */
-  #tell(listener: (status: StreamStatus) => void, status: StreamStatus): void {
-    try {
-      listener(status);
-    } catch (bug) {
-      this.#onBug(bug);
-    }
-  }
-
-  read(from: State): StreamStatus {
+  function read(from: State): StreamStatus {
     const state = liveState(from);
     const stuck = state === "stalled" ? stuckNow(from.stall) : undefined;
     const { failure, isSkipped, durability, headAtWelcome, outbox } = from;
@@ -75,6 +46,29 @@ export class StatusBoard {
       unacknowledged,
     };
   }
+
+  let told = read(state);
+  return {
+    watch(listener: (status: StreamStatus) => void): () => void {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    /** Tells everybody, if there is anything new. */
+    publish(state: State): void {
+      const status = read(state);
+      if (isSame(status, told)) return;
+      told = status;
+      for (const listener of listeners) {
+        try {
+          listener(status);
+        } catch (bug) {
+          // A listener that fails is its own affair, not the stream's.
+          onBug(bug);
+        }
+      }
+    },
+    read,
+  };
 }
 
 /** Whether there is nothing new to tell: the same trouble again at every try is no news. */

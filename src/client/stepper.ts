@@ -16,57 +16,50 @@ export interface StepperOutputs {
   onBug(bug: unknown): void;
 }
 
-export class Stepper {
-  readonly #outputs: StepperOutputs;
-  readonly #inputs: { readonly input: Input; readonly event: EventFrame | undefined }[] = [];
-  #state: State;
-  #isStepping = false;
+export function stepper(state: State, outputs: StepperOutputs) {
+  const inputs: { readonly input: Input; readonly event: EventFrame | undefined }[] = [];
+  let isStepping = false;
 
-  constructor(state: State, outputs: StepperOutputs) {
-    this.#state = state;
-    this.#outputs = outputs;
-  }
-
-  get state(): State {
-    return this.#state;
-  }
-
-  get isStepping(): boolean {
-    return this.#isStepping;
-  }
-
-  put(input: Input, event?: EventFrame): void {
-    this.#inputs.push({ input, event });
-    if (this.#isStepping) return;
-    this.#isStepping = true;
-    for (let next = this.#inputs.shift(); next !== undefined; next = this.#inputs.shift()) {
-      this.#step(next.input, next.event);
-    }
-    this.#isStepping = false;
-    this.#outputs.afterSteps();
-  }
-
-  #step(input: Input, event: EventFrame | undefined): void {
+  function take(input: Input, event: EventFrame | undefined): void {
     try {
-      const [next, effects] = step(this.#state, input);
-      this.#state = next;
-      for (const effect of effects) this.#attempt(() => this.#outputs.carryOut(effect, event));
+      const [next, effects] = step(state, input);
+      state = next;
+      for (const effect of effects) attempt(() => outputs.carryOut(effect, event));
     } catch (bug) {
-      this.#failed(bug);
+      failed(bug);
     }
   }
 
   /** One failing order must not swallow the next ones: the last may be `stopped`. */
-  #attempt(run: () => void): void {
+  function attempt(run: () => void): void {
     try {
       run();
     } catch (bug) {
-      this.#failed(bug);
+      failed(bug);
     }
   }
 
-  #failed(bug: unknown): void {
-    this.#outputs.onBug(bug);
-    this.#inputs.push({ input: { kind: "leave" }, event: undefined });
+  function failed(bug: unknown): void {
+    outputs.onBug(bug);
+    inputs.push({ input: { kind: "leave" }, event: undefined });
   }
+
+  return {
+    get state(): State {
+      return state;
+    },
+    get isStepping(): boolean {
+      return isStepping;
+    },
+    put(input: Input, event?: EventFrame): void {
+      inputs.push({ input, event });
+      if (isStepping) return;
+      isStepping = true;
+      for (let next = inputs.shift(); next !== undefined; next = inputs.shift()) {
+        take(next.input, next.event);
+      }
+      isStepping = false;
+      outputs.afterSteps();
+    },
+  };
 }

@@ -10,23 +10,23 @@ import * as client from "../core/client-state.ts";
 import type { Input } from "../core/client-stream.ts";
 import type { JournalRecord, Outcome } from "../core/journal.ts";
 import { OPENING_NEEDS } from "../core/record-needs.ts";
-import { HoldfastError } from "../protocol/errors.ts";
+import { HoldfastError, messageOf } from "../protocol/errors.ts";
 import type { ClientFrame, EventFrame, Role, ServerFrame } from "../protocol/frames.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import { answerIn, requestIn } from "../protocol/request-codec.ts";
 import { SteadyClock } from "../transport/environment.ts";
 import type { ClientMeta, Wire } from "../transport/transport.ts";
-import { AbortWishes } from "./abort-wishes.ts";
-import { Alarm } from "./alarm.ts";
-import { BlobTransfers } from "./blob-transfers.ts";
+import { abortWishes } from "./abort-wishes.ts";
+import { alarmOf } from "./alarm.ts";
+import { blobTransfers } from "./blob-transfers.ts";
 import { eventQueue, type StreamEvent } from "./event-queue.ts";
-import { JournalFile } from "./journal-file.ts";
+import { journalFile } from "./journal-file.ts";
 import { RecordBodies } from "./record-bodies.ts";
-import { type Saying, Speech } from "./speech.ts";
+import { type Saying, speechOf } from "./speech.ts";
 import type { StreamBeginning, StreamContext } from "./stream-context.ts";
-import { StatusBoard, type StreamStatus } from "./status.ts";
-import { Stepper } from "./stepper.ts";
-import { ToolRunner } from "./tool-runner.ts";
+import { statusBoard, type StreamStatus } from "./status.ts";
+import { stepper } from "./stepper.ts";
+import { toolRunner } from "./tool-runner.ts";
 
 export class ClientStream {
   readonly idempotencyKey: string;
@@ -36,15 +36,15 @@ export class ClientStream {
   readonly #context: StreamContext;
   readonly #streamKey: Uint8Array;
   readonly #clock: SteadyClock;
-  readonly #journal: JournalFile;
+  readonly #journal: ReturnType<typeof journalFile>;
   readonly #events: BoundedQueue<StreamEvent>;
-  readonly #tools: ToolRunner | undefined;
-  readonly #speech: Speech;
-  readonly #blobs: BlobTransfers;
-  readonly #aborting = new AbortWishes();
-  readonly #stepper: Stepper;
-  readonly #board: StatusBoard;
-  readonly #alarm: Alarm;
+  readonly #tools: ReturnType<typeof toolRunner> | undefined;
+  readonly #speech: ReturnType<typeof speechOf>;
+  readonly #blobs: ReturnType<typeof blobTransfers>;
+  readonly #aborting = abortWishes();
+  readonly #stepper: ReturnType<typeof stepper>;
+  readonly #board: ReturnType<typeof statusBoard>;
+  readonly #alarm: ReturnType<typeof alarmOf>;
   readonly #bodies = new RecordBodies({
     said: (seqno) => this.#speech.bodyOf(seqno),
     exec: (order) => this.#execRecord(order),
@@ -66,16 +66,16 @@ export class ClientStream {
     const isOnServersDisk = context.journals.handOver !== undefined;
     const nowMs = this.#clock.now();
     const initial = client.init(context.options, { ...beginning, isOnServersDisk, nowMs });
-    this.#stepper = new Stepper(initial, {
+    this.#stepper = stepper(initial, {
       carryOut: (effect, event) => this.#carryOut(effect, event),
       afterSteps: () => this.#afterSteps(),
       onBug: context.onBug,
     });
-    this.#board = new StatusBoard(this.#state, context.onBug);
-    this.#alarm = new Alarm(this.#clock, () => this.#tick());
-    this.#speech = new Speech(journal.unacked);
+    this.#board = statusBoard(this.#state, context.onBug);
+    this.#alarm = alarmOf(this.#clock, () => this.#tick());
+    this.#speech = speechOf(journal.unacked);
     this.#events = eventQueue(() => this.#put({ kind: "drained", nowMs: this.#clock.now() }));
-    this.#journal = new JournalFile(
+    this.#journal = journalFile(
       context.journals,
       context.journalSealer,
       idempotencyKey,
@@ -91,14 +91,14 @@ export class ClientStream {
       this.#ownRecords = 1;
       this.#journal.append({ kind: "opened", journalId, takesOver, createdMs }, OPENING_NEEDS);
     }
-    this.#blobs = new BlobTransfers(context, this.#clock, {
+    this.#blobs = blobTransfers(context, this.#clock, {
       meta: () => this.#meta(),
       renewCredentials: async () => {
         this.#credentials = await context.credentials();
       },
     });
     if (context.tools !== undefined && role === "writer") {
-      this.#tools = new ToolRunner(context.tools, journal, {
+      this.#tools = toolRunner(context.tools, journal, {
         idempotencyKey,
         say: async (body) => void (await this.#say({ body, isReply: true })),
         upload: (bytes) => this.putBlob(bytes),
@@ -377,8 +377,7 @@ export class ClientStream {
       this.#credentials = await this.#context.credentials();
       this.#put({ kind: "credentials", nowMs: this.#clock.now() });
     } catch (cause) {
-      const message = cause instanceof Error ? cause.message : String(cause);
-      this.#put({ kind: "no_credentials", message });
+      this.#put({ kind: "no_credentials", message: messageOf(cause) });
     }
   }
 

@@ -6,41 +6,38 @@
  */
 import type { WriterLocks } from "./writer-locks.ts";
 
-export class WriterClaims {
-  readonly #locks: WriterLocks | undefined;
+export function writerClaims(locks: WriterLocks | undefined) {
   /** How to give the lock of each back. */
-  readonly #releases = new Map<string, () => void>();
+  const releases = new Map<string, () => void>();
 
-  constructor(locks: WriterLocks | undefined) {
-    this.#locks = locks;
+  function has(idempotencyKey: string): boolean {
+    return releases.has(idempotencyKey);
   }
 
-  has(idempotencyKey: string): boolean {
-    return this.#releases.has(idempotencyKey);
-  }
-
-  /** Who writes to the stream already; undefined when this client may now. */
-  async claim(idempotencyKey: string): Promise<string | undefined> {
-    if (this.has(idempotencyKey)) return "this client";
-    this.#releases.set(idempotencyKey, () => undefined);
-    if (this.#locks === undefined) return undefined;
-    try {
-      const lock = await this.#locks.acquire(idempotencyKey);
-      if (lock.kind === "acquired") {
-        this.#releases.set(idempotencyKey, lock.release);
-        return undefined;
+  return {
+    has,
+    /** Who writes to the stream already; undefined when this client may now. */
+    async claim(idempotencyKey: string): Promise<string | undefined> {
+      if (has(idempotencyKey)) return "this client";
+      releases.set(idempotencyKey, () => undefined);
+      if (locks === undefined) return undefined;
+      try {
+        const lock = await locks.acquire(idempotencyKey);
+        if (lock.kind === "acquired") {
+          releases.set(idempotencyKey, lock.release);
+          return undefined;
+        }
+        releases.delete(idempotencyKey);
+        return lock.holder;
+      } catch (cause) {
+        releases.delete(idempotencyKey);
+        throw cause;
       }
-      this.#releases.delete(idempotencyKey);
-      return lock.holder;
-    } catch (cause) {
-      this.#releases.delete(idempotencyKey);
-      throw cause;
-    }
-  }
-
-  release(idempotencyKey: string): void {
-    const release = this.#releases.get(idempotencyKey);
-    this.#releases.delete(idempotencyKey);
-    release?.();
-  }
+    },
+    release(idempotencyKey: string): void {
+      const release = releases.get(idempotencyKey);
+      releases.delete(idempotencyKey);
+      release?.();
+    },
+  };
 }

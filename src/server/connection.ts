@@ -10,7 +10,7 @@ import { checkClientFrame, invalidFrame } from "../protocol/frame-check.ts";
 import type { AttachFrame, ClientFrame, ServerFrame } from "../protocol/frames.ts";
 import { KEY_BYTES } from "../sealing/index.ts";
 import type { AcceptedMeta, Handler, Wire } from "../transport/transport.ts";
-import { DegradedStream } from "./degraded.ts";
+import { type AttachedTo, degradedStream } from "./degraded.ts";
 import type { HostContext } from "./hosted.ts";
 import type { Keeper } from "./keeper.ts";
 
@@ -20,20 +20,14 @@ const EARLY_FRAMES_MAX = 16;
 /** An honest client attaches with its first frame. */
 const ATTACH_TIMEOUT_MS = 10_000;
 
-/** Where the frames of a connection go once its attach has been decided. */
-interface Target {
-  received(frame: ClientFrame): void;
-  drained(): void;
-  closed(): void;
-}
-
 export class ServerConnection implements Handler<ClientFrame> {
   readonly #context: HostContext;
   readonly #keeper: Keeper;
   readonly #meta: AcceptedMeta;
   readonly #wire: Wire<ServerFrame>;
   readonly #number: number;
-  #target: Target | undefined;
+  /** Where the frames go once the attach has been decided. */
+  #target: AttachedTo | undefined;
   #early: ClientFrame[] | undefined;
   #isClosed = false;
   #isHosted = false;
@@ -124,12 +118,7 @@ export class ServerConnection implements Handler<ClientFrame> {
       }
       const name = { principal: this.#meta.principal, idempotencyKey: this.#meta.idempotencyKey };
       if (found.kind === "degraded") {
-        const stream = new DegradedStream(this.#context, name, this.#wire, frame.firstChunk);
-        this.#target = {
-          received: (next) => stream.received(next),
-          drained: () => undefined,
-          closed: () => stream.closed(),
-        };
+        this.#target = degradedStream(this.#context, name, this.#wire, frame.firstChunk);
       } else {
         const { hosted, resumed } = found;
         if (hosted.isDropped) throw new HoldfastError("unavailable", "the stream has just moved; reconnect");

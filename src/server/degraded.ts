@@ -18,99 +18,66 @@ import type { LogReader } from "./stream-logs.ts";
 /** There are no logs: everything there is to read comes live. */
 const NO_LOGS: LogReader = { readChunks: async () => [], readEvents: async () => [] };
 
-export class DegradedStream {
-  readonly #context: HostContext;
-  readonly #wire: Wire<ServerFrame>;
-  readonly #run: ApplicationRun;
-  readonly #stopTicking: () => void;
-  #life = life.init(false, undefined);
-  #isClosed = false;
-  #nextSeqno = 0;
-  #emitted = 0;
+/** Where the frames of a connection go once its attach has been decided. */
+export interface AttachedTo {
+  received(frame: ClientFrame): void;
+  drained(): void;
+  closed(): void;
+}
 
-  constructor(
-    context: HostContext,
-    name: StreamName,
-    wire: Wire<ServerFrame>,
-    firstChunk: Uint8Array | undefined,
-  ) {
-    this.#context = context;
-    this.#wire = wire;
-    this.#run = new ApplicationRun(name, NO_LOGS, newStreamState(new Uint8Array(), 0, 0), {
-      emit: (event) => this.#live({ kind: "emit" }, event),
-      end: (event, reason) => this.#live({ kind: "end", reason }, event),
-      unreadable: () => undefined,
-      onBug: context.onBug,
-      // A blob would be kept where nothing else is.
-      blobs: undefined,
-    });
-    const welcome = this.#welcome();
-    countFrame(context.counters, welcome);
-    wire.write([welcome]);
-    this.#stopTicking = this.#tickEvery(context.options.heartbeatIntervalMs);
-    this.#run.start(context.application);
-    if (firstChunk !== undefined) this.#say(0, firstChunk);
+export function degradedStream(
+  context: HostContext,
+  name: StreamName,
+  wire: Wire<ServerFrame>,
+  firstChunk: Uint8Array | undefined,
+): AttachedTo {
+  let state = life.init(false, undefined);
+  let isClosed = false;
+  let nextSeqno = 0;
+  let emitted = 0;
+
+  function closed(): void {
+    isClosed = true;
+    stopTicking();
+    run.lose();
   }
 
-  received(frame: ClientFrame): void {
-    switch (frame.kind) {
-      case "chunk":
-        this.#say(frame.seqno, frame.body);
-        return;
-      case "close":
-        this.#say(frame.seqno, undefined);
-        return;
-      case "abort":
-        this.#live({ kind: "abort" }, undefined);
-        return;
-      case "heartbeat":
-      case "attach":
-        return;
-    }
-  }
-
-  closed(): void {
-    this.#isClosed = true;
-    this.#stopTicking();
-    this.#run.lose();
-  }
-
-  #say(seqno: number, body: Uint8Array | undefined): void {
-    if (seqno < this.#nextSeqno) return;
-    if (seqno > this.#nextSeqno) {
-      this.#refuse("seqno_gap", `chunk ${seqno} came, ${this.#nextSeqno} was expected`);
+  function say(seqno: number, body: Uint8Array | undefined): void {
+    if (seqno < nextSeqno) return;
+    if (seqno > nextSeqno) {
+      refuse("seqno_gap", `chunk ${seqno} came, ${nextSeqno} was expected`);
       return;
     }
-    if (this.#run.unreadBytes > LIMITS.bodyBytesMax) {
-      this.#refuse("overloaded", "the application does not read what was said");
+    if (run.unreadBytes > LIMITS.bodyBytesMax) {
+      refuse("overloaded", "the application does not read what was said");
       return;
     }
-    this.#nextSeqno++;
-    this.#run.push(body === undefined ? { kind: "close", seqno } : { kind: "chunk", seqno, body });
+    nextSeqno++;
+    run.push(body === undefined ? { kind: "close", seqno } : { kind: "chunk", seqno, body });
   }
 
-  #live(input: life.Input, event: PendingEvent | undefined): void {
-    if (this.#isClosed) {
+  function live(input: life.Input, event: PendingEvent | undefined): void {
+    if (isClosed) {
       event?.refused("unavailable");
       return;
     }
-    const [next, effects] = life.step(this.#life, input);
-    this.#life = next;
+    const [next, effects] = life.step(state, input);
+    state = next;
     for (const effect of effects) {
       switch (effect.kind) {
         case "record_abort":
-          this.#run.abort();
-          this.#context.environment.after(this.#context.options.abortGraceMs, () =>
-            this.#live({ kind: "grace_over" }, undefined),
+          run.abort();
+          context.environment.after(context.options.abortGraceMs, () =>
+            live({ kind: "grace_over" }, undefined),
           );
           break;
         case "record_event":
-          this.#send(event, undefined);
+          send(event, undefined);
           break;
         case "record_end":
-          this.#send(event, effect.reason);
-          this.#stopTicking();
-          this.#wire.end();
+          send(event, effect.reason);
+          stopTicking();
+          wire.end();
           break;
         case "refuse":
           event?.refused("stream_ended");
@@ -119,23 +86,23 @@ export class DegradedStream {
     }
   }
 
-  #send(event: PendingEvent | undefined, end: life.State["end"]): void {
+  function send(event: PendingEvent | undefined, end: life.State["end"]): void {
     const body = event === undefined ? new Uint8Array() : new Uint8Array(event.body);
-    const waitingBytes = this.#wire.write([{ kind: "event", eventId: 0, body, covers: 1, end }]);
-    event?.durable(++this.#emitted);
+    const waitingBytes = wire.write([{ kind: "event", eventId: 0, body, covers: 1, end }]);
+    event?.durable(++emitted);
     // Nothing is kept that could be sent later: a reader that does not read ends this stream (F2).
-    if (waitingBytes > LIMITS.sendQueueBytesMax) this.#refuse("overloaded", "this reader is too far behind");
+    if (waitingBytes > LIMITS.sendQueueBytesMax) refuse("overloaded", "this reader is too far behind");
   }
 
-  #refuse(code: ErrorCode, message: string): void {
-    countRefusal(this.#context.counters, code);
-    this.#wire.write([{ kind: "error", code, message, retryAfterMs: undefined }]);
-    this.#wire.end();
-    this.closed();
+  function refuse(code: ErrorCode, message: string): void {
+    countRefusal(context.counters, code);
+    wire.write([{ kind: "error", code, message, retryAfterMs: undefined }]);
+    wire.end();
+    closed();
   }
 
-  #welcome(): ServerFrame {
-    const { clock, options } = this.#context;
+  function welcome(): ServerFrame {
+    const { clock, options } = context;
     return {
       kind: "welcome",
       message: "the store is down: this stream has no durability and cannot be resumed",
@@ -157,13 +124,48 @@ export class DegradedStream {
     };
   }
 
-  #tickEvery(intervalMs: number): () => void {
-    const { environment } = this.#context;
+  function tickEvery(intervalMs: number): () => void {
+    const { environment } = context;
     const tick = (): void => {
-      this.#wire.write([{ kind: "heartbeat", nextSeqno: 0, eventHead: 0, aborted: this.#life.aborted }]);
+      wire.write([{ kind: "heartbeat", nextSeqno: 0, eventHead: 0, aborted: state.aborted }]);
       cancel = environment.after(intervalMs, tick);
     };
     let cancel = environment.after(intervalMs, tick);
     return () => cancel();
   }
+
+  const run = new ApplicationRun(name, NO_LOGS, newStreamState(new Uint8Array(), 0, 0), {
+    emit: (event) => live({ kind: "emit" }, event),
+    end: (event, reason) => live({ kind: "end", reason }, event),
+    unreadable: () => undefined,
+    onBug: context.onBug,
+    // A blob would be kept where nothing else is.
+    blobs: undefined,
+  });
+  const greeting = welcome();
+  countFrame(context.counters, greeting);
+  wire.write([greeting]);
+  const stopTicking = tickEvery(context.options.heartbeatIntervalMs);
+  run.start(context.application);
+  if (firstChunk !== undefined) say(0, firstChunk);
+  return {
+    drained: () => undefined,
+    received(frame) {
+      switch (frame.kind) {
+        case "chunk":
+          say(frame.seqno, frame.body);
+          return;
+        case "close":
+          say(frame.seqno, undefined);
+          return;
+        case "abort":
+          live({ kind: "abort" }, undefined);
+          return;
+        case "heartbeat":
+        case "attach":
+          return;
+      }
+    },
+    closed,
+  };
 }

@@ -8,59 +8,34 @@ import { HoldfastError } from "../protocol/errors.ts";
 import type { StreamEntry } from "./commit-record.ts";
 import type { CommitLog } from "./commit-log.ts";
 import { decodeMovedBatches } from "./moved-logs.ts";
-import { RowReader } from "./row-reader.ts";
+import { rowReader } from "./row-reader.ts";
 import type { Segment, SegmentList } from "./segment-list.ts";
 import type { Slot } from "./stream-index.ts";
 import type { Batch, LogBatches, LogName, NewBatches } from "./stream-store.ts";
 
 const ROWS_AHEAD_MAX = 8;
 
-export class BatchReader {
-  readonly #rows: RowReader;
-
-  constructor(log: CommitLog, bytesMax: number) {
-    this.#rows = new RowReader(log, bytesMax);
-  }
-
-  /** From the batch that holds `from` on, up to about `bytesMax`, at least one when there is any. */
-  async read<L extends LogName>(
-    slot: Slot,
-    log: L,
-    from: number,
-    bytesMax: number,
-  ): Promise<readonly LogBatches[L][]> {
-    const found: LogBatches[L][] = [];
-    let bytes = 0;
-    for (let next = from; ;) {
-      // Whoever has taken little so far may not want much more.
-      this.#readAhead(slot[log], next, Math.min(found.length, ROWS_AHEAD_MAX));
-      const batches = await this.#at(slot, log, next);
-      if (batches.length === 0) return found;
-      for (const batch of batches) {
-        if (batch.first + batch.count <= next) continue;
-        bytes += batch.sealed.byteLength;
-        if (found.length > 0 && bytes > bytesMax) return found;
-        found.push(ownCopy(batch));
-        if (bytes >= bytesMax) return found;
-        next = batch.first + batch.count;
-      }
-    }
-  }
+export function batchReader(commitLog: CommitLog, keptBytesMax: number) {
+  const rows = rowReader(commitLog, keptBytesMax);
 
   /** Begins to read the next rows, so that the log works while we decode. */
-  #readAhead(list: SegmentList, number: number, count: number): void {
-    for (const { row } of list.from(number).take(count)) this.#rows.prefetch(row);
+  function readAhead(list: SegmentList, number: number, count: number): void {
+    for (const { row } of list.from(number).take(count)) rows.prefetch(row);
   }
 
   /** The batches of the segment that holds `number`; none when there is no such segment. */
-  async #at<L extends LogName>(slot: Slot, log: L, number: number): Promise<readonly LogBatches[L][]> {
+  async function at<L extends LogName>(
+    slot: Slot,
+    log: L,
+    number: number,
+  ): Promise<readonly LogBatches[L][]> {
     for (;;) {
       const segment = slot[log].find(number);
       if (segment === undefined) return [];
       const { row } = segment;
       const isStillThere = (): boolean => slot[log].find(number)?.row === row;
       try {
-        const batches = await this.#inRow(slot.number, segment, log);
+        const batches = await inRow(slot.number, segment, log);
         if (batches.length > 0) return batches;
       } catch (error) {
         if (!isStillThere()) continue;
@@ -71,19 +46,46 @@ export class BatchReader {
     }
   }
 
-  async #inRow<L extends LogName>(
+  async function inRow<L extends LogName>(
     stream: number,
     { row, first, count }: Segment,
     log: L,
   ): Promise<readonly LogBatches[L][]> {
-    for (const entry of await this.#rows.entriesOf(stream, row)) {
-      const body = entry.moved === undefined ? undefined : await this.#rows.bodyOf(row);
+    for (const entry of await rows.entriesOf(stream, row)) {
+      const body = entry.moved === undefined ? undefined : await rows.bodyOf(row);
       const batches = batchesIn(entry, log, body);
       const inside = batches.filter((batch) => batch.first >= first && batch.first < first + count);
       if (inside.length > 0) return inside;
     }
     return [];
   }
+
+  return {
+    /** From the batch that holds `from` on, up to about `bytesMax`, at least one when there is any. */
+    async read<L extends LogName>(
+      slot: Slot,
+      log: L,
+      from: number,
+      bytesMax: number,
+    ): Promise<readonly LogBatches[L][]> {
+      const found: LogBatches[L][] = [];
+      let bytes = 0;
+      for (let next = from; ;) {
+        // Whoever has taken little so far may not want much more.
+        readAhead(slot[log], next, Math.min(found.length, ROWS_AHEAD_MAX));
+        const batches = await at(slot, log, next);
+        if (batches.length === 0) return found;
+        for (const batch of batches) {
+          if (batch.first + batch.count <= next) continue;
+          bytes += batch.sealed.byteLength;
+          if (found.length > 0 && bytes > bytesMax) return found;
+          found.push(ownCopy(batch));
+          if (bytes >= bytesMax) return found;
+          next = batch.first + batch.count;
+        }
+      }
+    },
+  };
 }
 
 /** `body` is that of the row, where batches were moved into it. */

@@ -13,7 +13,7 @@
  * later call is refused with `unavailable`, until the store is opened anew (F5).
  */
 import { HoldfastError } from "../protocol/errors.ts";
-import { BatchReader } from "./batch-reader.ts";
+import { batchReader } from "./batch-reader.ts";
 import type { CommitLog } from "./commit-log.ts";
 import { RecordEncoder } from "./commit-record.ts";
 import { EventTail } from "./event-tail.ts";
@@ -24,7 +24,7 @@ import { rebuildIndex } from "./rebuild.ts";
 import type { StreamIndex } from "./stream-index.ts";
 import { nameKey } from "./stream-index.ts";
 import type { Commit, StreamStore } from "./stream-store.ts";
-import { Watchers } from "./watchers.ts";
+import { watchersOf } from "./watchers.ts";
 
 export interface LogStreamStoreOptions {
   /** The clock of leases and retention, in milliseconds (D7). */
@@ -85,7 +85,7 @@ export async function openLogStreamStore(
   options: LogStreamStoreOptions,
 ): Promise<StreamStore> {
   const index = await rebuildIndex(log);
-  const reader = new BatchReader(log, READ_BYTES_MAX);
+  const reader = batchReader(log, READ_BYTES_MAX);
   const groups = new GroupCommits(log, index, options);
   const { commits, housekeeping, moves, tail, watchers } = groups;
   let tidying: Promise<void> | undefined;
@@ -168,7 +168,7 @@ class GroupCommits {
   readonly housekeeping: Waiting[] = [];
   readonly moves: Waiting[] = [];
   readonly tail = new EventTail(TAIL_BYTES_MAX);
-  readonly watchers = new Watchers();
+  readonly watchers = watchersOf();
   readonly #log: CommitLog;
   readonly #index: StreamIndex;
   readonly #options: LogStreamStoreOptions;

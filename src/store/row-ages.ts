@@ -13,19 +13,20 @@ interface Age {
   readonly timeMs: number;
 }
 
-export class RowAges {
-  #ages: Age[] = [];
+export function rowAges() {
+  let ages: Age[] = [];
 
-  add(row: number, timeMs: number): void {
-    const last = this.#ages.at(-1);
-    // A clock that was set back tells nothing until it has caught up.
-    if (last !== undefined && timeMs < last.timeMs + INTERVAL_MS) return;
-    this.#ages.push({ row, timeMs });
-    if (this.#ages.length > ENTRIES_MAX * 2) this.#ages = this.#ages.slice(-ENTRIES_MAX);
-  }
-
-  /** The last row known to have been written before `timeMs`; 0 when there is none. */
-  lastBefore(timeMs: number): number {
-    return this.#ages.findLast((age) => age.timeMs < timeMs)?.row ?? 0;
-  }
+  return {
+    add(row: number, timeMs: number): void {
+      const last = ages.at(-1);
+      // A clock that was set back tells nothing until it has caught up.
+      if (last !== undefined && timeMs < last.timeMs + INTERVAL_MS) return;
+      ages.push({ row, timeMs });
+      if (ages.length > ENTRIES_MAX * 2) ages = ages.slice(-ENTRIES_MAX);
+    },
+    /** The last row known to have been written before `timeMs`; 0 when there is none. */
+    lastBefore(timeMs: number): number {
+      return ages.findLast((age) => age.timeMs < timeMs)?.row ?? 0;
+    },
+  };
 }

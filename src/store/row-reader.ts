@@ -11,58 +11,49 @@ import type { CommitLog } from "./commit-log.ts";
 /** Small rows are cheap to read again; many of them would only make the keeping dear. */
 const ROWS_MAX = 256;
 
-export class RowReader {
-  readonly #log: CommitLog;
-  readonly #bytesMax: number;
+export function rowReader(log: CommitLog, bytesMax: number) {
   /** Records by their row, bodies by its negative, in the order of their last use. */
-  readonly #kept = new Map<number, Uint8Array>();
-  readonly #reading = new Map<number, Promise<Uint8Array>>();
-  #bytes = 0;
+  const kept = new Map<number, Uint8Array>();
+  const reading = new Map<number, Promise<Uint8Array>>();
+  let keptBytes = 0;
 
-  constructor(log: CommitLog, bytesMax: number) {
-    this.#log = log;
-    this.#bytesMax = bytesMax;
-  }
-
-  async entriesOf(stream: number, row: number): Promise<readonly StreamEntry[]> {
-    return entriesOf(await this.#read(row, () => this.#log.read(row)), stream);
-  }
-
-  /** Whoever asks for the row soon joins this read; a failure is theirs to meet. */
-  prefetch(row: number): void {
-    if (!this.#kept.has(row)) this.#read(row, () => this.#log.read(row)).catch(() => undefined);
-  }
-
-  bodyOf(row: number): Promise<Uint8Array> {
-    return this.#read(-row, () => this.#log.readBody(row));
-  }
-
-  async #read(key: number, readNow: () => Promise<Uint8Array>): Promise<Uint8Array> {
-    const kept = this.#kept.get(key);
-    if (kept !== undefined) {
-      this.#kept.delete(key);
-      this.#kept.set(key, kept);
-      return kept;
+  async function read(key: number, readNow: () => Promise<Uint8Array>): Promise<Uint8Array> {
+    const found = kept.get(key);
+    if (found !== undefined) {
+      kept.delete(key);
+      kept.set(key, found);
+      return found;
     }
-    const reading = this.#reading.get(key);
-    if (reading !== undefined) return reading;
+    const underWay = reading.get(key);
+    if (underWay !== undefined) return underWay;
     const read = readNow()
-      .then((bytes) => this.#keep(key, bytes))
-      .finally(() => this.#reading.delete(key));
-    this.#reading.set(key, read);
+      .then((bytes) => keep(key, bytes))
+      .finally(() => reading.delete(key));
+    reading.set(key, read);
     return read;
   }
 
   /** Called while the row still counts as being read: between the two somebody else would read it, and it would count twice. */
-  #keep(key: number, bytes: Uint8Array): Uint8Array {
-    if (bytes.byteLength > this.#bytesMax) return bytes;
-    this.#kept.set(key, bytes);
-    this.#bytes += bytes.byteLength;
-    for (const [oldest, { byteLength }] of this.#kept) {
-      if (this.#bytes <= this.#bytesMax && this.#kept.size <= ROWS_MAX) break;
-      this.#kept.delete(oldest);
-      this.#bytes -= byteLength;
+  function keep(key: number, bytes: Uint8Array): Uint8Array {
+    if (bytes.byteLength > bytesMax) return bytes;
+    kept.set(key, bytes);
+    keptBytes += bytes.byteLength;
+    for (const [oldest, { byteLength }] of kept) {
+      if (keptBytes <= bytesMax && kept.size <= ROWS_MAX) break;
+      kept.delete(oldest);
+      keptBytes -= byteLength;
     }
     return bytes;
   }
+
+  return {
+    async entriesOf(stream: number, row: number): Promise<readonly StreamEntry[]> {
+      return entriesOf(await read(row, () => log.read(row)), stream);
+    },
+    /** Whoever asks for the row soon joins this read; a failure is theirs to meet. */
+    prefetch(row: number): void {
+      if (!kept.has(row)) read(row, () => log.read(row)).catch(() => undefined);
+    },
+    bodyOf: (row: number) => read(-row, () => log.readBody(row)),
+  };
 }

@@ -15,7 +15,7 @@ import type { GroupRecord, StreamEntry } from "./commit-record.ts";
 import type { NumberRange } from "./number-ranges.ts";
 import { hasNumber } from "./number-ranges.ts";
 import type { MovedLogs } from "./moved-logs.ts";
-import { RowAges } from "./row-ages.ts";
+import { rowAges } from "./row-ages.ts";
 import { RowPins } from "./row-pins.ts";
 import { SegmentList } from "./segment-list.ts";
 import type { Lease } from "./stream-meta.ts";
@@ -64,7 +64,7 @@ export class StreamIndex {
   readonly #gone = new Set<Slot>();
   /** Which rows are needed, and how old they are. */
   readonly pins = new RowPins();
-  readonly ages = new RowAges();
+  readonly ages = rowAges();
   #forgotten: readonly NumberRange[] = [];
   #forgottenRow: number | undefined;
   #nextNumber = 1;

@@ -26,141 +26,139 @@ export interface AppenderOptions {
 /** What one frame takes beside its body. */
 const FRAME_HEAD_BYTES = 64;
 
-export class Appender {
-  readonly #options: AppenderOptions;
-  readonly #queue: ClientFrame[] = [];
-  #queuedBytes = 0;
-  #isOpen = false;
-  #isOver = false;
-  #isEnding = false;
-  #isDetached = false;
-  #isSending = false;
-  #isSendingAside = false;
-  #isScheduled = false;
-  #wasWaiting = false;
+export function appender(options: AppenderOptions) {
+  const queue: ClientFrame[] = [];
+  let queuedBytes = 0;
+  let isOpen = false;
+  let isOver = false;
+  let isEnding = false;
+  let isDetached = false;
+  let isSending = false;
+  let isSendingAside = false;
+  let isScheduled = false;
+  let wasWaiting = false;
   /** The first append joins this listener; empty afterwards. */
-  #listener = "";
+  let listenerToJoin = "";
 
-  constructor(options: AppenderOptions) {
-    this.#options = options;
+  function stop(): void {
+    isOver = true;
+    queue.length = 0;
+    queuedBytes = 0;
   }
 
-  /** Returns how many bytes wait. They leave in a turn of their own. */
-  write(frames: readonly ClientFrame[]): number {
-    if (this.#isEnding || this.#isOver) return 0;
-    for (const frame of frames) {
-      this.#queue.push(frame);
-      this.#queuedBytes += bytesOf(frame);
-    }
-    if (this.#queuedBytes > 0) this.#wasWaiting = true;
-    this.#schedule();
-    return this.#queuedBytes;
-  }
-
-  /** Detaches behind everything that was written. */
-  end(): void {
-    this.#isEnding = true;
-    this.#schedule();
-  }
-
-  /** The server knows the connection: appends will find it. */
-  open(): void {
-    this.#isOpen = true;
-    this.#schedule();
-  }
-
-  /** The first append makes the connection known, through this listener; `open` follows when that has worked. */
-  join(listener: string): void {
-    this.#listener = listener;
-    this.#sendNext();
-  }
-
-  stop(): void {
-    this.#isOver = true;
-    this.#queue.length = 0;
-    this.#queuedBytes = 0;
-  }
-
-  #schedule(): void {
-    if (this.#isScheduled) return;
-    this.#isScheduled = true;
+  function schedule(): void {
+    if (isScheduled) return;
+    isScheduled = true;
     queueMicrotask(() => {
-      this.#isScheduled = false;
-      if (!this.#isOpen || this.#isOver) return;
-      if (!this.#isSending) this.#sendNext();
-      else if (!this.#isSendingAside) this.#sendAside();
+      isScheduled = false;
+      if (!isOpen || isOver) return;
+      if (!isSending) sendNext();
+      else if (!isSendingAside) sendAside();
     });
   }
 
-  #sendNext(): void {
-    const frames = this.#takeBatch();
-    const detach = this.#isEnding && this.#queue.length === 0 && !this.#isDetached;
+  function sendNext(): void {
+    const frames = takeBatch();
+    const detach = isEnding && queue.length === 0 && !isDetached;
     if (frames.length === 0 && !detach) return;
-    this.#isDetached ||= detach;
-    this.#isSending = true;
-    const listener = this.#listener;
-    this.#listener = "";
-    void this.#send({ frames, listener, detach }, () => {
-      this.#isSending = false;
-      if (listener !== "") this.#isOpen = true;
+    isDetached ||= detach;
+    isSending = true;
+    const listener = listenerToJoin;
+    listenerToJoin = "";
+    void send({ frames, listener, detach }, () => {
+      isSending = false;
+      if (listener !== "") isOpen = true;
     });
   }
 
   /** What has no seqno need not wait for what has. */
-  #sendAside(): void {
-    const frames = this.#queue.filter(({ kind }) => kind === "heartbeat" || kind === "abort");
+  function sendAside(): void {
+    const frames = queue.filter(({ kind }) => kind === "heartbeat" || kind === "abort");
     if (frames.length === 0) return;
-    const others = this.#queue.filter((frame) => !frames.includes(frame));
-    this.#queue.splice(0, this.#queue.length, ...others);
-    for (const frame of frames) this.#queuedBytes -= bytesOf(frame);
-    this.#isSendingAside = true;
-    void this.#send({ frames, listener: "", detach: false }, () => {
-      this.#isSendingAside = false;
+    const others = queue.filter((frame) => !frames.includes(frame));
+    queue.splice(0, queue.length, ...others);
+    for (const frame of frames) queuedBytes -= bytesOf(frame);
+    isSendingAside = true;
+    void send({ frames, listener: "", detach: false }, () => {
+      isSendingAside = false;
     });
   }
 
-  async #send(append: Pick<Append, "frames" | "listener" | "detach">, done: () => void): Promise<void> {
-    const sent = this.#options.send(append);
-    this.#tellDrained();
+  async function send(
+    append: Pick<Append, "frames" | "listener" | "detach">,
+    done: () => void,
+  ): Promise<void> {
+    const sent = options.send(append);
+    tellDrained();
     try {
       const outcome = await sent;
-      if ("error" in outcome) return this.#over(() => this.#options.refused(outcome.error));
+      if ("error" in outcome) return over(() => options.refused(outcome.error));
       done();
-      this.#schedule();
+      schedule();
     } catch (cause) {
-      this.#over(() =>
-        this.#options.failed(HoldfastError.from(cause, "connection_lost", "the append could not be sent")),
+      over(() =>
+        options.failed(HoldfastError.from(cause, "connection_lost", "the append could not be sent")),
       );
     }
   }
 
-  #over(tell: () => void): void {
-    if (this.#isOver) return;
-    this.stop();
+  function over(tell: () => void): void {
+    if (isOver) return;
+    stop();
     tell();
   }
 
-  #tellDrained(): void {
-    if (!this.#wasWaiting || this.#queue.length > 0) return;
-    this.#wasWaiting = false;
+  function tellDrained(): void {
+    if (!wasWaiting || queue.length > 0) return;
+    wasWaiting = false;
     queueMicrotask(() => {
-      if (!this.#isOver && !this.#isEnding) this.#options.drained();
+      if (!isOver && !isEnding) options.drained();
     });
   }
 
   /** As many frames as an append may have, and as many bytes. */
-  #takeBatch(): ClientFrame[] {
+  function takeBatch(): ClientFrame[] {
     let count = 0;
     let byteCount = 0;
-    for (const frame of this.#queue) {
+    for (const frame of queue) {
       byteCount += bytesOf(frame);
       if (count === LIMITS.appendFramesMax || (count > 0 && byteCount > BATCH_BYTES_MAX)) break;
       count++;
     }
-    const frames = this.#queue.splice(0, count);
-    for (const frame of frames) this.#queuedBytes -= bytesOf(frame);
+    const frames = queue.splice(0, count);
+    for (const frame of frames) queuedBytes -= bytesOf(frame);
     return frames;
   }
+
+  return {
+    /** Returns how many bytes wait. They leave in a turn of their own. */
+    write(frames: readonly ClientFrame[]): number {
+      if (isEnding || isOver) return 0;
+      for (const frame of frames) {
+        queue.push(frame);
+        queuedBytes += bytesOf(frame);
+      }
+      if (queuedBytes > 0) wasWaiting = true;
+      schedule();
+      return queuedBytes;
+    },
+    /** Detaches behind everything that was written. */
+    end(): void {
+      isEnding = true;
+      schedule();
+    },
+    /** The server knows the connection: appends will find it. */
+    open(): void {
+      isOpen = true;
+      schedule();
+    },
+    /** The first append makes the connection known, through this listener; `open` follows when that has worked. */
+    join(listener: string): void {
+      listenerToJoin = listener;
+      sendNext();
+    },
+    stop,
+  };
 }
 
 /** Leaves room for what an append has beside its frames. */

@@ -8,13 +8,13 @@ import { callHeaders, SERVER_FRAME_BYTES_MAX } from "./connect/client-call.ts";
 import { envelopes } from "./connect/envelopes.ts";
 import { streamingCall } from "./connect/fetch-calls.ts";
 import type { FetchContext } from "./fetch-transport.ts";
-import { Patience } from "./patience.ts";
+import { patienceOf } from "./patience.ts";
 import type { BlobCalls } from "./transport.ts";
 
 /** `closing` is asked at each call: it fires when the transport is closed, which can be used again afterwards. */
 export function fetchBlobs(context: FetchContext, blobUrl: string, closing: () => AbortSignal): BlobCalls {
   return blobCallsOver(async ({ method, meta, messages, patienceMs, signal }, received) => {
-    const patience = new Patience(context.environment, patienceMs);
+    const patience = patienceOf(context.environment, patienceMs);
     const stopped = [signal, closing(), patience.signal];
     const call = {
       fetch: context.fetch,

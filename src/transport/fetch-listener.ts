@@ -35,87 +35,62 @@ const SILENCE_MS = 25_000;
 /** A page that opens one stream after another keeps its listener. */
 const IDLE_MS = 10_000;
 
-export class FetchListener {
-  /** Its name, once the server has it. Rejects when it cannot be reached. */
-  readonly ready: Promise<string>;
-  readonly #environment: Environment;
-  readonly #onClosed: () => void;
-  readonly #connections = new Map<string, Listening>();
-  readonly #abort = new AbortController();
-  readonly #isReady = Promise.withResolvers<string>();
-  #heardMs: number;
-  #isClosed = false;
-  #cancelIdle: () => void = () => undefined;
-  #cancelSilence: () => void = () => undefined;
+export type FetchListener = ReturnType<typeof fetchListener>;
 
-  constructor(context: ListenerContext, credentials: string | undefined, onClosed: () => void) {
-    this.#environment = context.environment;
-    this.#onClosed = onClosed;
-    this.ready = this.#isReady.promise;
-    // Whoever waits hears of it; nobody has to.
-    this.ready.catch(() => undefined);
-    this.#heardMs = context.environment.monotonic();
-    this.#watchSilence();
-    void this.#listen(context, credentials);
-  }
+export function fetchListener(
+  context: ListenerContext,
+  credentials: string | undefined,
+  onClosed: () => void,
+) {
+  const { environment } = context;
+  const connections = new Map<string, Listening>();
+  const abort = new AbortController();
+  const isReady = Promise.withResolvers<string>();
+  let heardMs = environment.monotonic();
+  let isClosed = false;
+  let cancelIdle: () => void = () => undefined;
+  let cancelSilence: () => void = () => undefined;
 
-  add(connection: Listening): void {
-    this.#cancelIdle();
-    this.#connections.set(connection.tag, connection);
-  }
-
-  leave(connection: Listening): void {
-    this.#connections.delete(connection.tag);
-    if (this.#connections.size > 0 || this.#isClosed) return;
-    const idle = new HoldfastError("connection_lost", "nobody listens any more");
-    this.#cancelIdle = this.#environment.after(IDLE_MS, () => this.close(idle));
-  }
-
-  close(reason: HoldfastError): void {
-    if (this.#isClosed) return;
-    this.#isClosed = true;
-    this.#cancelIdle();
-    this.#cancelSilence();
-    this.#onClosed();
-    this.#abort.abort();
-    this.#isReady.reject(reason);
+  function close(reason: HoldfastError): void {
+    if (isClosed) return;
+    isClosed = true;
+    cancelIdle();
+    cancelSilence();
+    onClosed();
+    abort.abort();
+    isReady.reject(reason);
     // Each one leaves while this goes on, which a Map allows.
-    for (const connection of this.#connections.values()) connection.close(reason);
+    for (const connection of connections.values()) connection.close(reason);
   }
 
-  async #listen(context: ListenerContext, credentials: string | undefined): Promise<void> {
-    const name = encodeBase64Url(this.#environment.randomBytes(18));
+  async function listen(): Promise<void> {
+    const name = encodeBase64Url(environment.randomBytes(18));
     const headers = {
       ...context.headers,
       ...credentialHeaders(credentials),
       [HEADERS.protocolVersion]: CONNECT_PROTOCOL_VERSION,
     };
-    const call = {
-      fetch: context.fetch,
-      url: `${context.baseUrl}Listen`,
-      headers,
-      signal: this.#abort.signal,
-    };
+    const call = { fetch: context.fetch, url: `${context.baseUrl}Listen`, headers, signal: abort.signal };
     try {
       await serverStreamCall(call, encodeListen(name), HEARD_BYTES_MAX, {
         opened: () => undefined,
         message: (message) => {
-          this.#isReady.resolve(name);
-          this.#heard(message);
-          return !this.#isClosed;
+          isReady.resolve(name);
+          heard(message);
+          return !isClosed;
         },
       });
-      this.close(new HoldfastError("connection_lost", "the server has ended the listener"));
+      close(new HoldfastError("connection_lost", "the server has ended the listener"));
     } catch (cause) {
-      this.close(HoldfastError.from(cause, "internal", "the listener failed"));
+      close(HoldfastError.from(cause, "internal", "the listener failed"));
     }
   }
 
-  #heard(message: Uint8Array): void {
-    this.#heardMs = this.#environment.monotonic();
+  function heard(message: Uint8Array): void {
+    heardMs = environment.monotonic();
     const { connectionTag, frames, closed } = decodeHeard(message);
     // Frames for a connection that has left are nobody's.
-    const connection = this.#connections.get(connectionTag);
+    const connection = connections.get(connectionTag);
     if (connection === undefined) return;
     connection.joined();
     for (const frame of frames) connection.received(frame);
@@ -123,11 +98,31 @@ export class FetchListener {
   }
 
   /** Looks from time to time instead of setting a timer anew for every message. */
-  #watchSilence(): void {
-    this.#cancelSilence = this.#environment.after(SILENCE_MS / 5, () => {
-      const silentMs = this.#environment.monotonic() - this.#heardMs;
-      if (silentMs < SILENCE_MS) return this.#watchSilence();
-      this.close(new HoldfastError("connection_lost", "the listener has fallen silent"));
+  function watchSilence(): void {
+    cancelSilence = environment.after(SILENCE_MS / 5, () => {
+      const silentMs = environment.monotonic() - heardMs;
+      if (silentMs < SILENCE_MS) return watchSilence();
+      close(new HoldfastError("connection_lost", "the listener has fallen silent"));
     });
   }
+
+  // Whoever waits hears of it; nobody has to.
+  isReady.promise.catch(() => undefined);
+  watchSilence();
+  void listen();
+  return {
+    /** Its name, once the server has it. Rejects when it cannot be reached. */
+    ready: isReady.promise,
+    add(connection: Listening): void {
+      cancelIdle();
+      connections.set(connection.tag, connection);
+    },
+    leave(connection: Listening): void {
+      connections.delete(connection.tag);
+      if (connections.size > 0 || isClosed) return;
+      const idle = new HoldfastError("connection_lost", "nobody listens any more");
+      cancelIdle = environment.after(IDLE_MS, () => close(idle));
+    },
+    close,
+  };
 }

@@ -6,18 +6,17 @@
  * opens six HTTP/1.1 connections to a server, and a page may have more streams than that.
  */
 import { encodeAppend, decodeAppendOutcome } from "../protocol/append-codec.ts";
-import type { AppendOutcome } from "../protocol/append-codec.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import { decodeServerFrame, encodeClientFrame } from "../protocol/frame-codec.ts";
 import type { AttachFrame, ClientFrame, ServerFrame } from "../protocol/frames.ts";
-import { Appender } from "./appender.ts";
+import { appender } from "./appender.ts";
 import { encodeBase64Url } from "./connect/base64.ts";
 import { BLOB_SERVICE_PATH, HEADERS, STREAM_SERVICE_PATH } from "./connect/calls.ts";
 import { callHeaders, SERVER_FRAME_BYTES_MAX } from "./connect/client-call.ts";
 import { type Fetch, serverStreamCall, unaryCall } from "./connect/fetch-calls.ts";
 import { type Environment, systemEnvironment } from "./environment.ts";
 import { fetchBlobs } from "./fetch-blobs.ts";
-import { FetchListener } from "./fetch-listener.ts";
+import { type FetchListener, fetchListener, type Listening } from "./fetch-listener.ts";
 import type { BlobCalls, ClientMeta, Connect, Handler, Wire } from "./transport.ts";
 
 /** What a connection that broke for an unknown reason says. */
@@ -58,14 +57,14 @@ export function fetchConnect(options: FetchTransportOptions): FetchTransport {
     headers: options.headers ?? {},
     environment: options.environment ?? systemEnvironment(),
   };
-  const connections = new Set<FetchConnection>();
+  const connections = new Set<Listening>();
   const listeners = new Map<string | undefined, FetchListener>();
   let closing = new AbortController();
 
   function listenerFor(credentials: string | undefined): FetchListener {
     const found = listeners.get(credentials);
     if (found !== undefined) return found;
-    const listener = new FetchListener(context, credentials, () => {
+    const listener = fetchListener(context, credentials, () => {
       if (listeners.get(credentials) === listener) listeners.delete(credentials);
     });
     listeners.set(credentials, listener);
@@ -74,8 +73,10 @@ export function fetchConnect(options: FetchTransportOptions): FetchTransport {
 
   return {
     connect(meta, handler) {
-      const connection = new FetchConnection(context, meta, handler, () => connections.delete(connection));
-      if (options.shared === true) connection.shareWith(() => listenerFor(meta.credentials));
+      const shared = options.shared === true ? () => listenerFor(meta.credentials) : undefined;
+      const connection = fetchConnection(context, meta, handler, shared, () =>
+        connections.delete(connection),
+      );
       connections.add(connection);
       return connection;
     },
@@ -93,160 +94,138 @@ export function fetchConnect(options: FetchTransportOptions): FetchTransport {
 /** How long a server may take to answer an end, or to say through the response what an append was refused for. */
 const LINGER_MS = 5_000;
 
-export class FetchConnection implements Wire<ClientFrame> {
-  readonly tag: string;
-  readonly #context: FetchContext;
-  readonly #meta: ClientMeta;
-  readonly #handler: Handler<ServerFrame>;
-  readonly #onClosed: () => void;
-  readonly #abort = new AbortController();
-  readonly #appender: Appender;
-  #listenerFor: (() => FetchListener) | undefined;
-  #listener: FetchListener | undefined;
-  #hasBegun = false;
-  #isJoined = false;
-  #isEnded = false;
-  #isClosed = false;
-  #hasErrorFrame = false;
-  #cancelLinger: () => void = () => undefined;
-
-  constructor(context: FetchContext, meta: ClientMeta, handler: Handler<ServerFrame>, onClosed: () => void) {
-    this.#context = context;
-    this.#meta = meta;
-    this.#handler = handler;
-    this.#onClosed = onClosed;
-    this.tag = encodeBase64Url(context.environment.randomBytes(18));
-    this.#appender = new Appender({
-      send: (append) => this.#append(append),
-      drained: () => this.#handler.drained(),
-      refused: (error) => this.#refused(error),
-      failed: (error) => this.close(error),
-    });
-  }
-
-  shareWith(listenerFor: () => FetchListener): void {
-    this.#listenerFor = listenerFor;
-  }
-
-  write(frames: readonly ClientFrame[]): number {
-    if (this.#isEnded || this.#isClosed) return 0;
-    const [first, ...others] = frames;
-    if (this.#hasBegun || first === undefined) return this.#appender.write(frames);
-    this.#hasBegun = true;
-    if (first.kind !== "attach") {
-      this.#closeSoon(new HoldfastError("invalid_frame", "a connection begins with an attach"));
-      return 0;
-    }
-    if (this.#listenerFor !== undefined) {
-      this.#join(this.#listenerFor());
-      return this.#appender.write(frames);
-    }
-    queueMicrotask(() => void this.#attach(first));
-    return this.#appender.write(others);
-  }
-
-  end(): void {
-    if (this.#isEnded || this.#isClosed) return;
-    this.#isEnded = true;
-    this.#appender.end();
-    if (!this.#hasBegun) return this.#closeSoon(undefined);
-    this.#cancelLinger = this.#context.environment.after(LINGER_MS, () => this.close(undefined));
-  }
+/** `listenerFor` finds the listener whose response the connection shares; undefined when it has one of its own. */
+function fetchConnection(
+  context: FetchContext,
+  meta: ClientMeta,
+  handler: Handler<ServerFrame>,
+  listenerFor: (() => FetchListener) | undefined,
+  onClosed: () => void,
+): Wire<ClientFrame> & Listening {
+  const tag = encodeBase64Url(context.environment.randomBytes(18));
+  const abort = new AbortController();
+  let listener: FetchListener | undefined;
+  let hasBegun = false;
+  let isJoined = false;
+  let isEnded = false;
+  let isClosed = false;
+  let hasErrorFrame = false;
+  let cancelLinger: () => void = () => undefined;
 
   /** Tells the handler, once, and lets go of everything. */
-  close(reason: HoldfastError | undefined): void {
-    if (this.#isClosed) return;
-    this.#isClosed = true;
-    this.#cancelLinger();
-    this.#appender.stop();
-    this.#listener?.leave(this);
-    this.#onClosed();
-    this.#abort.abort();
-    this.#handler.closed(reason);
+  function close(reason: HoldfastError | undefined): void {
+    if (isClosed) return;
+    isClosed = true;
+    cancelLinger();
+    sender.stop();
+    listener?.leave(connection);
+    onClosed();
+    abort.abort();
+    handler.closed(reason);
   }
 
   /** What came for this connection, through whichever response. */
-  received(frame: ServerFrame): void {
-    if (this.#isClosed) return;
-    this.#hasErrorFrame = frame.kind === "error";
-    this.#handler.received(frame);
+  function received(frame: ServerFrame): void {
+    if (isClosed) return;
+    hasErrorFrame = frame.kind === "error";
+    handler.received(frame);
   }
 
-  /** The listener has heard of this connection, so the server knows it. */
-  joined(): void {
-    this.#isJoined = true;
-    this.#appender.open();
+  function closeSoon(reason: HoldfastError | undefined): void {
+    queueMicrotask(() => close(reason));
   }
 
-  #closeSoon(reason: HoldfastError | undefined): void {
-    queueMicrotask(() => this.close(reason));
-  }
-
-  async #attach(frame: AttachFrame): Promise<void> {
+  async function attach(frame: AttachFrame): Promise<void> {
     try {
-      const request = encodeClientFrame(frame, this.#meta.idempotencyKey);
-      const headers = { ...this.#headers(frame.eventId), [HEADERS.connectionTag]: this.tag };
-      await serverStreamCall(this.#call("Attach", headers), request, SERVER_FRAME_BYTES_MAX, {
-        opened: () => this.#appender.open(),
+      const request = encodeClientFrame(frame, meta.idempotencyKey);
+      const own = call("Attach", frame.eventId, { [HEADERS.connectionTag]: tag });
+      await serverStreamCall(own, request, SERVER_FRAME_BYTES_MAX, {
+        opened: () => sender.open(),
         message: (message) => {
-          this.received(decodeServerFrame(message));
-          return !this.#isClosed;
+          received(decodeServerFrame(message));
+          return !isClosed;
         },
       });
-      this.close(undefined);
+      close(undefined);
     } catch (cause) {
-      this.#receivingFailed(HoldfastError.from(cause, "internal", FAILED));
+      // The error of the call repeats the error frame, if there was one.
+      close(hasErrorFrame ? undefined : HoldfastError.from(cause, "internal", FAILED));
     }
   }
 
-  #join(listener: FetchListener): void {
-    this.#listener = listener;
-    listener.add(this);
-    void this.#joinWhenReady(listener);
-  }
-
-  async #joinWhenReady(listener: FetchListener): Promise<void> {
+  async function join(joined: FetchListener): Promise<void> {
+    listener = joined;
+    joined.add(connection);
     try {
-      const name = await listener.ready;
-      if (!this.#isClosed) this.#appender.join(name);
+      const name = await joined.ready;
+      if (!isClosed) sender.join(name);
     } catch (cause) {
-      this.close(HoldfastError.from(cause, "internal", FAILED));
+      close(HoldfastError.from(cause, "internal", FAILED));
     }
-  }
-
-  /** The error of the call repeats the error frame, if there was one. */
-  #receivingFailed(error: HoldfastError): void {
-    this.close(this.#hasErrorFrame ? undefined : error);
   }
 
   /** Nothing attached: it is over. Anything else the response will say as well, behind what is still on its way. */
-  #refused(error: HoldfastError): void {
-    if (this.#isClosed) return;
+  function refused(error: HoldfastError): void {
+    if (isClosed) return;
     if (error.code === "connection_lost") {
       // The server does not know the listener: the next connection must not try it again.
-      if (!this.#isJoined) this.#listener?.close(error);
-      return this.close(error);
+      if (!isJoined) listener?.close(error);
+      return close(error);
     }
-    this.#cancelLinger();
-    this.#cancelLinger = this.#context.environment.after(LINGER_MS, () => this.close(error));
+    cancelLinger();
+    cancelLinger = context.environment.after(LINGER_MS, () => close(error));
   }
 
-  async #append(
-    append: Omit<Parameters<typeof encodeAppend>[0], "idempotencyKey" | "connectionTag">,
-  ): Promise<AppendOutcome> {
-    const { idempotencyKey } = this.#meta;
-    const [first] = append.frames;
-    const eventId = first?.kind === "attach" ? first.eventId : undefined;
-    const message = encodeAppend({ ...append, idempotencyKey, connectionTag: this.tag });
-    return decodeAppendOutcome(await unaryCall(this.#call("Append", this.#headers(eventId)), message));
+  function call(method: string, eventId: number | undefined, more: Record<string, string> = {}) {
+    const { fetch, baseUrl } = context;
+    const headers = { ...context.headers, ...callHeaders(meta, eventId), ...more };
+    return { fetch, url: baseUrl + method, headers, signal: abort.signal };
   }
 
-  #headers(eventId: number | undefined): Record<string, string> {
-    return { ...this.#context.headers, ...callHeaders(this.#meta, eventId) };
-  }
-
-  #call(method: string, headers: Record<string, string>) {
-    const { fetch, baseUrl } = this.#context;
-    return { fetch, url: baseUrl + method, headers, signal: this.#abort.signal };
-  }
+  const sender = appender({
+    async send(append) {
+      const { idempotencyKey } = meta;
+      const [first] = append.frames;
+      const eventId = first?.kind === "attach" ? first.eventId : undefined;
+      const message = encodeAppend({ ...append, idempotencyKey, connectionTag: tag });
+      return decodeAppendOutcome(await unaryCall(call("Append", eventId), message));
+    },
+    drained: () => handler.drained(),
+    refused,
+    failed: close,
+  });
+  const connection: Wire<ClientFrame> & Listening = {
+    tag,
+    write(frames) {
+      if (isEnded || isClosed) return 0;
+      const [first, ...others] = frames;
+      if (hasBegun || first === undefined) return sender.write(frames);
+      hasBegun = true;
+      if (first.kind !== "attach") {
+        closeSoon(new HoldfastError("invalid_frame", "a connection begins with an attach"));
+        return 0;
+      }
+      if (listenerFor !== undefined) {
+        void join(listenerFor());
+        return sender.write(frames);
+      }
+      queueMicrotask(() => void attach(first));
+      return sender.write(others);
+    },
+    end() {
+      if (isEnded || isClosed) return;
+      isEnded = true;
+      sender.end();
+      if (!hasBegun) return closeSoon(undefined);
+      cancelLinger = context.environment.after(LINGER_MS, () => close(undefined));
+    },
+    close,
+    received,
+    /** The listener has heard of this connection, so the server knows it. */
+    joined() {
+      isJoined = true;
+      sender.open();
+    },
+  };
+  return connection;
 }

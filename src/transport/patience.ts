@@ -4,36 +4,24 @@
 import { HoldfastError } from "../protocol/errors.ts";
 import type { Environment } from "./environment.ts";
 
-export class Patience {
-  readonly #environment: Environment;
-  readonly #limitMs: number;
-  readonly #abort = new AbortController();
-  #cancel: () => void;
+export function patienceOf(environment: Environment, limitMs: number) {
+  const abort = new AbortController();
 
-  constructor(environment: Environment, limitMs: number) {
-    this.#environment = environment;
-    this.#limitMs = limitMs;
-    this.#cancel = this.#wait();
-  }
-
-  /** Fires when it has run out. */
-  get signal(): AbortSignal {
-    return this.#abort.signal;
-  }
-
-  /** Something moved. */
-  renew(): void {
-    this.#cancel();
-    this.#cancel = this.#wait();
-  }
-
-  end(): void {
-    this.#cancel();
-  }
-
-  #wait(): () => void {
-    return this.#environment.after(this.#limitMs, () =>
-      this.#abort.abort(new HoldfastError("connection_lost", "the server does not answer")),
+  function wait(): () => void {
+    return environment.after(limitMs, () =>
+      abort.abort(new HoldfastError("connection_lost", "the server does not answer")),
     );
   }
+
+  let cancel = wait();
+  return {
+    /** Fires when it has run out. */
+    signal: abort.signal,
+    /** Something moved. */
+    renew() {
+      cancel();
+      cancel = wait();
+    },
+    end: () => cancel(),
+  };
 }

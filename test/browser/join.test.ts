@@ -7,7 +7,7 @@ import { test, type TestContext } from "node:test";
 import { BrowserClient } from "../../src/client/browser/browser-client.ts";
 import type { Locks } from "../../src/client/browser/platform.ts";
 import { onWakeUp } from "../../src/client/browser/wake-ups.ts";
-import { WebWriterLocks } from "../../src/client/browser/writer-locks.ts";
+import { webWriterLocks } from "../../src/client/browser/writer-locks.ts";
 import { type ClientStream, memoryJournalStore, memoryStores } from "../../src/client/index.ts";
 import { webSealing } from "../../src/sealing/index.ts";
 import { nodeSealing } from "../../src/sealing/node.ts";
@@ -49,7 +49,7 @@ async function browser(t: TestContext, host = {}): Promise<(options?: TabOptions
   const journals = memoryJournalStore();
   const scope = `browser-${++browsers}`;
   return ({ environment = systemEnvironment(), counting = (same: Connect) => same }: TabOptions = {}) => {
-    const writerLocks = new WebWriterLocks(navigator.locks, scope);
+    const writerLocks = webWriterLocks(navigator.locks, scope);
     const client = new BrowserClient(
       {
         connect: counting(connect),

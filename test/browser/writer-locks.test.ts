@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Locks } from "../../src/client/browser/platform.ts";
-import { WebWriterLocks } from "../../src/client/browser/writer-locks.ts";
+import { webWriterLocks } from "../../src/client/browser/writer-locks.ts";
 
 /** Node's types do not have it yet. */
 declare const navigator: { readonly locks: Locks };
@@ -15,10 +15,7 @@ const { signal } = new AbortController();
 for (let turns = 0; turns < 6; turns++) {
   test(`D1: a lock that was waited for is not lost when it is asked for ${turns} turns after it became free`, async (t) => {
     const scope = `writer-locks-${turns}`;
-    const [waiting, other] = [
-      new WebWriterLocks(navigator.locks, scope),
-      new WebWriterLocks(navigator.locks, scope),
-    ];
+    const [waiting, other] = [webWriterLocks(navigator.locks, scope), webWriterLocks(navigator.locks, scope)];
     const before = await other.acquire("s");
     assert.ok(before.kind === "acquired");
     const reserving = waiting.reserve("s", signal);
@@ -40,7 +37,7 @@ for (let turns = 0; turns < 6; turns++) {
 
 test("D1: two of one tab that wait for the same stream get it one after the other", async () => {
   const scope = "writer-locks-two";
-  const locks = new WebWriterLocks(navigator.locks, scope);
+  const locks = webWriterLocks(navigator.locks, scope);
   assert.equal(await locks.reserve("s", signal), true);
   let isSecondGiven = false;
   const second = locks.reserve("s", signal).then(() => (isSecondGiven = true));

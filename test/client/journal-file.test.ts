@@ -3,7 +3,7 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { JournalFile } from "../../src/client/journal-file.ts";
+import { journalFile } from "../../src/client/journal-file.ts";
 import type { JournalStore } from "../../src/client/journal-store.ts";
 import { memoryJournalStore } from "../../src/client/memory-journal-store.ts";
 import type { JournalRecord } from "../../src/core/journal.ts";
@@ -41,7 +41,7 @@ const settle = async (): Promise<void> => {
 async function open(isOrdered: boolean) {
   const disk = heldDisk(isOrdered);
   const counts = { written: 0, failed: 0 };
-  const file = new JournalFile(disk.store, nodeSealing().homeSealer(new Uint8Array(32)), "s", 0, {
+  const file = journalFile(disk.store, nodeSealing().homeSealer(new Uint8Array(32)), "s", 0, {
     written: (count) => (counts.written += count),
     failed: () => counts.failed++,
     recordsMax: 1_000,

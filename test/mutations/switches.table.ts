@@ -29,8 +29,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/client/journal-places.ts",
-        from: "return isInMemory || this.#given === undefined",
-        to: "return this.#given === undefined",
+        from: "return isInMemory || given === undefined",
+        to: "return given === undefined",
       },
     ],
   },

@@ -138,7 +138,7 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/client/tool-runner.ts",
-        from: "this.#asking.get(effect.execId)?.abort();",
+        from: "asking.get(effect.execId)?.abort();",
         to: "",
       },
     ],

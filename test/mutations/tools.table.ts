@@ -270,7 +270,7 @@ export const MUTATIONS: readonly Mutation[] = [
     name: "D3: a question of the agent stays open when its turn is over",
     file: "test/client/agent/conversation.test.ts",
     test: "D3: a question is closed when its turn is aborted",
-    patches: [{ file: "src/client/agent/turn-queries.ts", from: "open?.closed.abort();", to: "" }],
+    patches: [{ file: "src/client/agent/turn-queries.ts", from: "query?.closed.abort();", to: "" }],
   },
   {
     name: "D3: the chat asks on when the turn of its questions is over",

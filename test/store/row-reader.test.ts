@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { MemoryLog } from "../../src/store/index.ts";
-import { RowReader } from "../../src/store/row-reader.ts";
+import { rowReader } from "../../src/store/row-reader.ts";
 
 /** A log that counts what is read. */
 class CountingLog extends MemoryLog {
@@ -18,7 +18,7 @@ test("whoever asks for a row while it is being read, or at any moment after, doe
   for (let turns = 0; turns < 20; turns++) {
     const log = new CountingLog();
     const row = await log.append(Uint8Array.of(1), new Uint8Array(100));
-    const rows = new RowReader(log, 1_000);
+    const rows = rowReader(log, 1_000);
     const first = rows.bodyOf(row);
     for (let turn = 0; turn < turns; turn++) await Promise.resolve();
     await Promise.all([first, rows.bodyOf(row)]);

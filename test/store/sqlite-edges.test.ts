@@ -13,7 +13,7 @@ import type { Request, WriteCalls } from "../../src/store/sqlite/calls.ts";
 import { openWriting } from "../../src/store/sqlite/connection.ts";
 import { Engine } from "../../src/store/sqlite/engine.ts";
 import { SharedEngine } from "../../src/store/sqlite/shared-engine.ts";
-import { WriteAheadLog } from "../../src/store/sqlite/write-ahead-log.ts";
+import { writeAheadLog } from "../../src/store/sqlite/write-ahead-log.ts";
 import { created, streamName } from "../conformance/stream-fixtures.ts";
 import { ManualClock } from "./manual-clock.ts";
 import { contentOf, killedFolder, newFolder } from "./sqlite-fixtures.ts";
@@ -118,7 +118,7 @@ test("A3: a log that another connection is moving does not count as moved", asyn
   const mover = new Worker(MOVER, { eval: true, workerData: store.path });
   const isOver = once(mover, "exit");
   const database = openWriting(store.path);
-  const log = new WriteAheadLog(database);
+  const log = writeAheadLog(database);
   while (log.move().pages !== -1) await new Promise(setImmediate);
   assert.throws(() => log.moveAll(), /another process .* moves its log/);
   reader.close();

@@ -6,10 +6,10 @@ import { connect as connectTcp, type Socket } from "node:net";
 import { test, type TestContext } from "node:test";
 import { encodeAppend } from "../../src/protocol/append-codec.ts";
 import { type Exchange, openPort, type Port, type PortOptions } from "../../src/transport/node/index.ts";
-import { BodyBudget } from "../../src/transport/node/body-budget.ts";
-import { ConnectionTable } from "../../src/transport/node/connection-table.ts";
-import { ListenerTable } from "../../src/transport/node/listener-table.ts";
-import { Listener } from "../../src/transport/node/listener.ts";
+import { bodyBudget } from "../../src/transport/node/body-budget.ts";
+import { connectionTable } from "../../src/transport/node/connection-table.ts";
+import { listenerTable } from "../../src/transport/node/listener-table.ts";
+import { listener } from "../../src/transport/node/listener.ts";
 import { streamEndpoints } from "../../src/transport/node/stream-endpoints.ts";
 import { encodeListen } from "../../src/protocol/listen-codec.ts";
 import { envelopes } from "../../src/transport/connect/envelopes.ts";
@@ -167,25 +167,26 @@ test("F2: a listener that takes none of its signs of life is hung up on", () => 
       isDestroyed = true;
     },
   };
-  const listener = new Listener(exchange, "alice", "proto", {
+  const listeners = listenerTable();
+  const listening = listener(exchange, "alice", "proto", {
     accept: () => assert.fail("nobody connects"),
-    connections: new ConnectionTable(),
-    listeners: new ListenerTable(),
-    bodies: new BodyBudget(0),
+    connections: connectionTable(),
+    listeners,
+    bodies: bodyBudget(0),
     onBug: (bug) => assert.fail(String(bug)),
   });
-  listener.received(envelopes([encodeListen("name")]));
-  listener.ended();
-  for (let round = 0; round < 3; round++) listener.signOfLife();
+  listening.received(envelopes([encodeListen("name")]));
+  listening.ended();
+  for (let round = 0; round < 3; round++) listeners.find("alice", "name")?.signOfLife();
   assert.equal(isDestroyed, false, "a slow one has time");
   isBlocked = false;
-  listener.drained();
-  for (let round = 0; round < 10; round++) listener.signOfLife();
+  listening.drained();
+  for (let round = 0; round < 10; round++) listeners.find("alice", "name")?.signOfLife();
   assert.equal(isDestroyed, false, "one that takes them stays");
   isBlocked = true;
-  for (let round = 0; round < 5; round++) listener.signOfLife();
+  for (let round = 0; round < 5; round++) listeners.find("alice", "name")?.signOfLife();
   assert.equal(isDestroyed, true);
-  listener.closed();
+  listening.closed(false);
 });
 
 test(

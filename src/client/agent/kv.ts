@@ -7,7 +7,7 @@
  */
 import { given } from "../../protocol/given.ts";
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
-import { HoldfastError } from "../../protocol/errors.ts";
+import { HoldfastError, messageOf } from "../../protocol/errors.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import {
   type KvClientMessage,
@@ -127,6 +127,5 @@ function ifNotOver(cause: unknown): string {
 }
 
 function reasonOf(cause: unknown): string {
-  const reason = cause instanceof Error ? cause.message : String(cause);
-  return reason.slice(0, LIMITS.messageCharsMax);
+  return messageOf(cause).slice(0, LIMITS.messageCharsMax);
 }

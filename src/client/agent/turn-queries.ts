@@ -6,7 +6,7 @@
  * the answer.
  */
 import { type MessageInitShape } from "@bufbuild/protobuf";
-import { HoldfastError } from "../../protocol/errors.ts";
+import { HoldfastError, messageOf } from "../../protocol/errors.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import { type InteractionQuery, type InteractionResponseSchema } from "../../protocol/messages.ts";
 import type { ClientStream } from "../stream.ts";
@@ -27,78 +27,71 @@ interface OpenQuery {
   readonly closed: AbortController;
 }
 
-export class TurnQueries {
-  readonly #stream: Pick<ClientStream, "send" | "considering">;
-  readonly #ask: AskUser | undefined;
-  readonly #onAnswered: (queryId: number) => void;
-  readonly #open = new Map<number, OpenQuery>();
-  readonly #answering = new Set<number>();
+export function turnQueries(
+  stream: Pick<ClientStream, "send" | "considering">,
+  askUser: AskUser | undefined,
+  onAnswered: (queryId: number) => void,
+) {
+  const open = new Map<number, OpenQuery>();
+  const answering = new Set<number>();
 
-  constructor(
-    stream: Pick<ClientStream, "send" | "considering">,
-    ask: AskUser | undefined,
-    onAnswered: (queryId: number) => void,
-  ) {
-    this.#stream = stream;
-    this.#ask = ask;
-    this.#onAnswered = onAnswered;
-  }
-
-  /** Never rejects: whatever goes wrong with asking becomes the answer. */
-  async ask(query: InteractionQuery): Promise<void> {
-    const { id } = query;
-    if (this.#open.has(id) || this.#answering.has(id)) return;
-    const closed = new AbortController();
-    this.#open.set(id, { considered: this.#stream.considering(`query ${id}`), closed });
-    try {
-      const answer = await this.#decide(query, closed.signal);
-      if (answer !== undefined && this.#open.has(id)) await this.answer(id, answer);
-    } catch {
-      // The turn is over, or was left: then it is asked again.
-    }
-  }
-
-  async #decide(query: InteractionQuery, signal: AbortSignal): Promise<QueryAnswer | undefined> {
+  async function decide(query: InteractionQuery, signal: AbortSignal): Promise<QueryAnswer | undefined> {
     if (query.query.case === undefined)
       return unanswerable("this client does not know this kind of question");
-    if (this.#ask === undefined) return unanswerable("nobody can be asked here");
+    if (askUser === undefined) return unanswerable("nobody can be asked here");
     try {
-      return await this.#ask(query, signal);
+      return await askUser(query, signal);
     } catch (cause) {
-      return unanswerable(cause instanceof Error ? cause.message : String(cause));
+      return unanswerable(messageOf(cause));
     }
   }
 
   /** Resolves once the answer is on this client's disk. */
-  async answer(id: number, response: QueryAnswer): Promise<void> {
-    if (!this.#open.has(id) || this.#answering.has(id)) {
+  async function answer(id: number, response: QueryAnswer): Promise<void> {
+    if (!open.has(id) || answering.has(id)) {
       throw new HoldfastError(
         "not_found",
         `there is no open question ${id}: it was answered, or the turn is over`,
       );
     }
-    this.#answering.add(id);
+    answering.add(id);
     try {
-      await this.#stream.send(encodeClient({ case: "interactionResponse", value: { id, response } }));
+      await stream.send(encodeClient({ case: "interactionResponse", value: { id, response } }));
     } catch (cause) {
-      this.#answering.delete(id);
+      answering.delete(id);
       throw cause;
     }
-    this.#letGo(id);
-    this.#onAnswered(id);
+    letGo(id);
+    onAnswered(id);
   }
 
-  /** The turn is over: nothing is waited for any more. */
-  close(): void {
-    for (const id of this.#open.keys()) this.#letGo(id);
+  function letGo(id: number): void {
+    const query = open.get(id);
+    open.delete(id);
+    query?.considered();
+    query?.closed.abort();
   }
 
-  #letGo(id: number): void {
-    const open = this.#open.get(id);
-    this.#open.delete(id);
-    open?.considered();
-    open?.closed.abort();
-  }
+  return {
+    /** Never rejects: whatever goes wrong with asking becomes the answer. */
+    async ask(query: InteractionQuery): Promise<void> {
+      const { id } = query;
+      if (open.has(id) || answering.has(id)) return;
+      const closed = new AbortController();
+      open.set(id, { considered: stream.considering(`query ${id}`), closed });
+      try {
+        const decided = await decide(query, closed.signal);
+        if (decided !== undefined && open.has(id)) await answer(id, decided);
+      } catch {
+        // The turn is over, or was left: then it is asked again.
+      }
+    },
+    answer,
+    /** The turn is over: nothing is waited for any more. */
+    close(): void {
+      for (const id of open.keys()) letGo(id);
+    },
+  };
 }
 
 function unanswerable(reason: string): QueryAnswer {

@@ -28,7 +28,7 @@ import {
   type SplitOptions,
   type SplitStream,
 } from "./split-stream.ts";
-import { type AskUser, type QueryAnswer, TurnQueries } from "./turn-queries.ts";
+import { type AskUser, type QueryAnswer, turnQueries } from "./turn-queries.ts";
 import { TurnReaders } from "./turn-readers.ts";
 import { encodeClient } from "../../turn/messages.ts";
 import type { SettledPart, TurnPart } from "../../turn/parts.ts";
@@ -86,7 +86,7 @@ export class Turn implements SplitStream, AsyncIterable<TurnPart> {
   readonly kv: SplitStream["kv"];
   readonly done: Promise<void>;
   readonly #parts: TurnParts;
-  readonly #queries: TurnQueries;
+  readonly #queries: ReturnType<typeof turnQueries>;
   readonly #listeners = new Set<TurnListener>();
   readonly #readers = new TurnReaders();
   readonly #ended = Promise.withResolvers<TurnEnd>();
@@ -107,7 +107,7 @@ export class Turn implements SplitStream, AsyncIterable<TurnPart> {
     this.#view = startingView(parts);
     const askUser: AskUser | undefined =
       ask === undefined ? undefined : (query, signal) => ask(query, this, signal);
-    this.#queries = new TurnQueries(stream, askUser, (queryId) => this.#answered(queryId));
+    this.#queries = turnQueries(stream, askUser, (queryId) => this.#answered(queryId));
     this.#ended.promise.catch(() => undefined);
     if (parts.begin !== undefined && this.#isWriter) stream.snapshot(0, encodeView(parts.begin));
     const split = splitMessages(this.#taken(), parts.split);

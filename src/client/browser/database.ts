@@ -30,42 +30,23 @@ export const BLOB_BYTES = "blob bytes";
 
 const STORES = [JOURNALS, RECORDS, KEYS, CONVERSATIONS, BLOBS, BLOB_BYTES];
 
-export class BrowserDatabase {
-  readonly #factory: DatabaseFactory;
-  readonly #name: string;
-  #opening: Promise<Database> | undefined;
-  #isOver: HoldfastError | undefined;
+export type BrowserDatabase = ReturnType<typeof browserDatabase>;
 
-  constructor(factory: DatabaseFactory, name: string) {
-    this.#factory = factory;
-    this.#name = name;
-  }
+export function browserDatabase(factory: DatabaseFactory, name: string) {
+  let opening: Promise<Database> | undefined;
+  let isOver: HoldfastError | undefined;
 
-  /** Reads in one transaction: nothing changes while `run` looks. */
-  async read<Result>(run: (transaction: Transaction) => Promise<Result>): Promise<Result> {
-    const database = await this.#open();
-    return this.#transact(() => database.transaction(STORES, "readonly"), run);
-  }
-
-  /** All or nothing, and on the disk when it resolves. Changes happen in the order of these calls. */
-  async change<Result>(run: (transaction: Transaction) => Promise<Result>): Promise<Result> {
-    const database = await this.#open();
-    return this.#transact(() => database.transaction(STORES, "readwrite", { durability: "strict" }), run);
-  }
-
-  close(): void {
-    this.#end(new HoldfastError("unavailable", "this client was closed"));
-  }
-
-  async #transact<Result>(
-    begin: () => Transaction,
+  async function transact<Result>(
+    begin: (database: Database) => Transaction,
     run: (transaction: Transaction) => Promise<Result>,
   ): Promise<Result> {
+    if (isOver !== undefined) throw isOver;
+    const database = await (opening ??= request());
     let transaction: Transaction;
     try {
-      transaction = begin();
+      transaction = begin(database);
     } catch (cause) {
-      throw this.#isOver ?? failed(cause);
+      throw isOver ?? failed(cause);
     }
     const completed = completion(transaction);
     // Awaited below, when `run` has not failed before.
@@ -80,43 +61,45 @@ export class BrowserDatabase {
     }
   }
 
-  #open(): Promise<Database> {
-    if (this.#isOver !== undefined) return Promise.reject(this.#isOver);
-    this.#opening ??= this.#request();
-    return this.#opening;
-  }
-
-  async #request(): Promise<Database> {
+  async function request(): Promise<Database> {
     try {
-      const database = await open(this.#factory, this.#name);
+      const database = await open(factory, name);
       database.addEventListener("versionchange", () =>
-        this.#end(
+        end(
           new HoldfastError("unavailable", "another tab runs a newer version of this page: reload this one"),
         ),
       );
       database.addEventListener("close", () =>
-        this.#end(
-          new HoldfastError("unavailable", "the browser took this page's storage away: reload the page"),
-        ),
+        end(new HoldfastError("unavailable", "the browser took this page's storage away: reload the page")),
       );
-      if (this.#isOver === undefined) return database;
+      if (isOver === undefined) return database;
       database.close();
-      throw this.#isOver;
+      throw isOver;
     } catch (cause) {
       // Whoever calls next may find the reason gone.
-      this.#opening = undefined;
+      opening = undefined;
       throw cause;
     }
   }
 
-  #end(reason: HoldfastError): void {
-    if (this.#isOver !== undefined) return;
-    this.#isOver = reason;
-    this.#opening?.then(
+  function end(reason: HoldfastError): void {
+    if (isOver !== undefined) return;
+    isOver = reason;
+    opening?.then(
       (database) => database.close(),
       () => undefined,
     );
   }
+
+  return {
+    /** Reads in one transaction: nothing changes while `run` looks. */
+    read: <Result>(run: (transaction: Transaction) => Promise<Result>) =>
+      transact((database) => database.transaction(STORES, "readonly"), run),
+    /** All or nothing, and on the disk when it resolves. Changes happen in the order of these calls. */
+    change: <Result>(run: (transaction: Transaction) => Promise<Result>) =>
+      transact((database) => database.transaction(STORES, "readwrite", { durability: "strict" }), run),
+    close: () => end(new HoldfastError("unavailable", "this client was closed")),
+  };
 }
 
 function open(factory: DatabaseFactory, name: string): Promise<Database> {

@@ -6,8 +6,8 @@
  */
 import { HoldfastError } from "../../protocol/errors.ts";
 import { decodeClientFrame, encodeServerFrame } from "../../protocol/frame-codec.ts";
-import type { ClientFrame, ServerFrame } from "../../protocol/frames.ts";
-import type { ClientMeta, Connect, Handler, Wire } from "../../transport/transport.ts";
+import type { ClientFrame } from "../../protocol/frames.ts";
+import type { ClientMeta, Connect } from "../../transport/transport.ts";
 import type { Channel, Locks, Platform } from "./platform.ts";
 import { parseToLeader, reasonOf, type ToLeader, type ToTab } from "./tab-messages.ts";
 
@@ -29,167 +29,155 @@ export interface LeadingTabOptions {
   readonly openChannel: Platform["openChannel"];
 }
 
-export class LeadingTab {
-  readonly #options: LeadingTabOptions;
-  readonly #inbox: Channel;
-  readonly #tabs = new Map<string, FollowingTab>();
-
-  constructor(options: LeadingTabOptions) {
-    this.#options = options;
-    this.#inbox = options.openChannel(options.names.leader, (data) => {
-      const message = parseToLeader(data);
-      if (message !== undefined) this.#received(message);
-    });
-    const everybody = options.openChannel(options.names.all);
-    everybody.post({ kind: "here", leader: options.id } satisfies ToTab);
-    everybody.close();
-  }
-
+export interface LeadingTab {
   /** Ends everybody's connections: they come back through the next leader. */
-  close(): void {
-    this.#inbox.close();
-    const over = new HoldfastError("connection_lost", "the tab that held the connection was closed");
-    for (const tab of this.#tabs.values()) tab.close(over);
-    this.#tabs.clear();
-  }
+  close(): void;
+}
 
-  #received(message: ToLeader): void {
-    const tab = this.#tabs.get(message.tab) ?? this.#meet(message.tab);
-    switch (message.kind) {
-      case "ping":
-        return tab.say({ kind: "here", leader: this.#options.id });
-      case "open":
-        return tab.open(message.connection, message.meta);
-      case "frames":
-        return tab.write(message.connection, message.frames);
-      case "end":
-        return tab.end(message.connection);
-    }
-  }
+export function leadingTab(options: LeadingTabOptions): LeadingTab {
+  const { id: leader, names, connect, locks, openChannel } = options;
+  const tabs = new Map<string, FollowingTab>();
 
-  #meet(id: string): FollowingTab {
-    const { names, locks, openChannel, connect } = this.#options;
+  function meet(id: string): FollowingTab {
     const gone = new AbortController();
-    const tab = new FollowingTab(this.#options.id, openChannel(names.tab(id)), connect, gone);
-    this.#tabs.set(id, tab);
+    const tab = followingTab(leader, openChannel(names.tab(id)), connect, gone);
+    tabs.set(id, tab);
     const held = (): undefined => {
-      this.#tabs.delete(id);
+      tabs.delete(id);
       tab.close(new HoldfastError("connection_lost", "the tab is gone"));
     };
     // Rejects only when this tab stops waiting for it.
     locks.request(names.tab(id), { signal: gone.signal }, held).catch(() => undefined);
     return tab;
   }
+
+  const inbox = openChannel(names.leader, (data) => {
+    const message = parseToLeader(data);
+    if (message !== undefined) (tabs.get(message.tab) ?? meet(message.tab)).said(message);
+  });
+  const everybody = openChannel(names.all);
+  everybody.post({ kind: "here", leader } satisfies ToTab);
+  everybody.close();
+  return {
+    close() {
+      inbox.close();
+      const over = new HoldfastError("connection_lost", "the tab that held the connection was closed");
+      for (const tab of tabs.values()) tab.close(over);
+      tabs.clear();
+    },
+  };
 }
 
 /** One of the other tabs, as the leader sees it. */
-class FollowingTab {
-  readonly #leader: string;
-  readonly #channel: Channel;
-  readonly #connect: Connect;
-  readonly #gone: AbortController;
-  readonly #connections = new Map<number, Carried>();
+interface FollowingTab {
+  said(message: ToLeader): void;
+  close(reason: HoldfastError): void;
+}
 
-  constructor(leader: string, channel: Channel, connect: Connect, gone: AbortController) {
-    this.#leader = leader;
-    this.#channel = channel;
-    this.#connect = connect;
-    this.#gone = gone;
-  }
+function followingTab(
+  leader: string,
+  channel: Channel,
+  connect: Connect,
+  gone: AbortController,
+): FollowingTab {
+  const connections = new Map<number, Carried>();
+  const say = (message: ToTab): void => channel.post(message);
+  return {
+    said(message) {
+      if (message.kind === "ping" || message.kind === "open") say({ kind: "here", leader });
+      if (message.kind === "ping") return;
+      const { connection } = message;
+      if (message.kind === "open") {
+        const over = (): void => void connections.delete(connection);
+        connections.set(connection, carried(leader, connection, message.meta, { connect, say, over }));
+      } else if (message.kind === "end") {
+        connections.get(connection)?.end();
+      } else {
+        const known = connections.get(connection);
+        if (known !== undefined) return known.write(message.frames);
+        // Opened through a leader that is gone.
+        const unknown = new HoldfastError("connection_lost", "the tab that held the connection is gone");
+        say({ kind: "closed", leader, connection, reason: reasonOf(unknown) });
+      }
+    },
+    close(reason) {
+      for (const connection of connections.values()) {
+        connection.end();
+        connection.closed(reason);
+      }
+      gone.abort();
+      channel.close();
+    },
+  };
+}
 
-  say(message: ToTab): void {
-    this.#channel.post(message);
-  }
-
-  open(connection: number, meta: ClientMeta): void {
-    this.say({ kind: "here", leader: this.#leader });
-    const carried = new Carried(this.#leader, connection, (message) => this.say(message));
-    carried.onClosed = () => this.#connections.delete(connection);
-    this.#connections.set(connection, carried);
-    carried.wire = this.#connect(meta, carried);
-  }
-
-  write(connection: number, frames: readonly Uint8Array[]): void {
-    const carried = this.#connections.get(connection);
-    if (carried !== undefined) return carried.write(frames);
-    // Opened through a leader that is gone.
-    const unknown = new HoldfastError("connection_lost", "the tab that held the connection is gone");
-    this.say({ kind: "closed", leader: this.#leader, connection, reason: reasonOf(unknown) });
-  }
-
-  end(connection: number): void {
-    this.#connections.get(connection)?.wire?.end();
-  }
-
-  close(reason: HoldfastError): void {
-    for (const carried of this.#connections.values()) {
-      carried.wire?.end();
-      carried.closed(reason);
-    }
-    this.#gone.abort();
-    this.#channel.close();
-  }
+interface Carrying {
+  readonly connect: Connect;
+  readonly say: (message: ToTab) => void;
+  /** Called when the connection is closed. */
+  readonly over: () => void;
 }
 
 /** A connection of another tab: hears the transport for it. */
-class Carried implements Handler<ServerFrame> {
-  wire: Wire<ClientFrame> | undefined;
-  onClosed: () => void = () => undefined;
-  readonly #leader: string;
-  readonly #connection: number;
-  readonly #say: (message: ToTab) => void;
-  #received: Uint8Array[] = [];
-  #bytes = 0;
-  #isClosed = false;
+interface Carried {
+  write(encoded: readonly Uint8Array[]): void;
+  end(): void;
+  closed(reason: HoldfastError | undefined): void;
+}
 
-  constructor(leader: string, connection: number, say: (message: ToTab) => void) {
-    this.#leader = leader;
-    this.#connection = connection;
-    this.#say = say;
+function carried(
+  leader: string,
+  connection: number,
+  meta: ClientMeta,
+  { connect, say, over }: Carrying,
+): Carried {
+  let waiting: Uint8Array[] = [];
+  let bytes = 0;
+  let isClosed = false;
+
+  function closed(reason: HoldfastError | undefined): void {
+    if (isClosed) return;
+    flush();
+    isClosed = true;
+    over();
+    say({ kind: "closed", leader, connection, reason: reasonOf(reason) });
   }
 
-  write(encoded: readonly Uint8Array[]): void {
-    const frames: ClientFrame[] = [];
-    try {
-      for (const bytes of encoded) frames.push(decodeClientFrame(bytes).frame);
-    } catch (cause) {
-      this.wire?.end();
-      this.closed(HoldfastError.from(cause));
-      return;
-    }
-    for (const bytes of encoded) this.#bytes += bytes.length;
-    if (this.wire?.write(frames) === 0) this.#taken();
+  function taken(): void {
+    if (!isClosed) say({ kind: "taken", leader, connection, bytes });
   }
 
-  /** Frames that come together leave together. */
-  received(frame: ServerFrame): void {
-    if (this.#isClosed) return;
-    this.#received.push(encodeServerFrame(frame));
-    if (this.#received.length === 1) queueMicrotask(() => this.#flush());
+  function flush(): void {
+    if (waiting.length === 0 || isClosed) return;
+    const frames = waiting;
+    waiting = [];
+    say({ kind: "frames", leader, connection, frames });
   }
 
-  drained(): void {
-    this.#taken();
-  }
-
-  closed(reason: HoldfastError | undefined): void {
-    if (this.#isClosed) return;
-    this.#flush();
-    this.#isClosed = true;
-    this.onClosed();
-    const [leader, connection] = [this.#leader, this.#connection];
-    this.#say({ kind: "closed", leader, connection, reason: reasonOf(reason) });
-  }
-
-  #taken(): void {
-    if (this.#isClosed) return;
-    this.#say({ kind: "taken", leader: this.#leader, connection: this.#connection, bytes: this.#bytes });
-  }
-
-  #flush(): void {
-    if (this.#received.length === 0 || this.#isClosed) return;
-    const frames = this.#received;
-    this.#received = [];
-    this.#say({ kind: "frames", leader: this.#leader, connection: this.#connection, frames });
-  }
+  const wire = connect(meta, {
+    /** Frames that come together leave together. */
+    received(frame) {
+      if (isClosed) return;
+      waiting.push(encodeServerFrame(frame));
+      if (waiting.length === 1) queueMicrotask(flush);
+    },
+    drained: taken,
+    closed,
+  });
+  return {
+    write(encoded) {
+      let frames: readonly ClientFrame[];
+      try {
+        frames = encoded.map((one) => decodeClientFrame(one).frame);
+      } catch (cause) {
+        wire.end();
+        closed(HoldfastError.from(cause));
+        return;
+      }
+      for (const { length } of encoded) bytes += length;
+      if (wire.write(frames) === 0) taken();
+    },
+    end: () => wire.end(),
+    closed,
+  };
 }

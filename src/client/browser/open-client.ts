@@ -11,7 +11,7 @@ import { type ClientStores, memoryStores } from "../agent/conversation-store.ts"
 import { indexedDbBlobStore } from "./blobs.ts";
 import { BrowserClient, type BrowserHomeKeys } from "./browser-client.ts";
 import { indexedDbConversationStore } from "./conversations.ts";
-import { BrowserDatabase } from "./database.ts";
+import { type BrowserDatabase, browserDatabase } from "./database.ts";
 import { browserHomeKey } from "./home-key.ts";
 import { indexedDbJournalStore } from "./indexeddb-journal-store.ts";
 import { type BrowserClientOptions, settle, type Settings } from "./options.ts";
@@ -19,7 +19,7 @@ import type { Platform } from "./platform.ts";
 import { SharedConnection } from "./shared-connection.ts";
 import { thisBrowser, thisOrigin, thisPage } from "./this-browser.ts";
 import { onWakeUp } from "./wake-ups.ts";
-import { WebWriterLocks } from "./writer-locks.ts";
+import { type WebWriterLocks, webWriterLocks } from "./writer-locks.ts";
 
 const HOME_KEY_NOTICE =
   "Holdfast keeps its journals in this browser profile, sealed with a key in the same profile: obfuscated, not apart.";
@@ -64,9 +64,9 @@ interface Kept {
 }
 
 async function openJournals(settings: Settings, platform: Platform): Promise<Kept> {
-  const database = new BrowserDatabase(platform.indexedDB, settings.database);
+  const database = browserDatabase(platform.indexedDB, settings.database);
   const journals = indexedDbJournalStore(database, platform.keyRanges);
-  const writerLocks = new WebWriterLocks(platform.locks, settings.database);
+  const writerLocks = webWriterLocks(platform.locks, settings.database);
   if (settings.homeKey !== undefined) return { database, journals, homeKey: settings.homeKey, writerLocks };
   const { key, isNew } = await browserHomeKey(database);
   if (isNew) settings.onNotice(HOME_KEY_NOTICE);

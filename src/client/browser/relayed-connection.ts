@@ -19,73 +19,78 @@ export interface RelayOptions {
   readonly onClosed: () => void;
 }
 
-export class RelayedConnection implements Wire<ClientFrame> {
-  readonly #options: RelayOptions;
-  #sentBytes = 0;
-  #takenBytes = 0;
-  #isEnded = false;
-  #isClosed = false;
+export interface RelayedConnection extends Wire<ClientFrame> {
+  heard(message: Exclude<ToTab, { kind: "here" }>): void;
+  close(reason: HoldfastError | undefined): void;
+}
 
-  constructor(options: RelayOptions) {
-    this.#options = options;
-    const { tab, connection, meta, say } = options;
-    say({ kind: "open", tab, connection, meta });
-  }
+export function relayedConnection({
+  tab,
+  connection,
+  meta,
+  handler,
+  say,
+  onClosed,
+}: RelayOptions): RelayedConnection {
+  let sentBytes = 0;
+  let takenBytes = 0;
+  let isEnded = false;
+  let isClosed = false;
 
-  write(frames: readonly ClientFrame[]): number {
-    if (this.#isEnded || frames.length === 0) return this.#waitingBytes;
-    const { tab, connection, meta, say } = this.#options;
-    const encoded = frames.map((frame) => encodeClientFrame(frame, meta.idempotencyKey));
-    for (const bytes of encoded) this.#sentBytes += bytes.length;
-    say({ kind: "frames", tab, connection, frames: encoded });
-    return this.#waitingBytes;
-  }
-
-  end(): void {
-    if (this.#isEnded) return;
-    this.#isEnded = true;
-    const { tab, connection, say } = this.#options;
+  function end(): void {
+    if (isEnded) return;
+    isEnded = true;
     say({ kind: "end", tab, connection });
   }
 
-  heard(message: Exclude<ToTab, { kind: "here" }>): void {
-    if (this.#isClosed) return;
-    switch (message.kind) {
-      case "frames":
-        for (const bytes of message.frames) this.#received(bytes);
-        return;
-      case "taken":
-        this.#takenBytes = message.bytes;
-        if (this.#waitingBytes === 0) this.#options.handler.drained();
-        return;
-      case "closed":
-        this.close(errorOf(message.reason));
-        return;
-    }
+  function close(reason: HoldfastError | undefined): void {
+    if (isClosed) return;
+    isEnded = true;
+    isClosed = true;
+    onClosed();
+    handler.closed(reason);
   }
 
-  close(reason: HoldfastError | undefined): void {
-    if (this.#isClosed) return;
-    this.#isEnded = true;
-    this.#isClosed = true;
-    this.#options.onClosed();
-    this.#options.handler.closed(reason);
-  }
+  const waitingBytes = (): number => sentBytes - takenBytes;
 
-  get #waitingBytes(): number {
-    return this.#sentBytes - this.#takenBytes;
-  }
-
-  #received(bytes: Uint8Array): void {
-    if (this.#isClosed) return;
+  function received(bytes: Uint8Array): void {
+    if (isClosed) return;
     let frame: ServerFrame;
     try {
       frame = decodeServerFrame(bytes);
     } catch (cause) {
-      this.end();
-      this.close(HoldfastError.from(cause));
+      end();
+      close(HoldfastError.from(cause));
       return;
     }
-    this.#options.handler.received(frame);
+    handler.received(frame);
   }
+
+  say({ kind: "open", tab, connection, meta });
+  return {
+    write(frames) {
+      if (isEnded || frames.length === 0) return waitingBytes();
+      const encoded = frames.map((frame) => encodeClientFrame(frame, meta.idempotencyKey));
+      for (const bytes of encoded) sentBytes += bytes.length;
+      say({ kind: "frames", tab, connection, frames: encoded });
+      return waitingBytes();
+    },
+    end,
+    heard(message) {
+      if (isClosed) return;
+      switch (message.kind) {
+        case "frames":
+          for (const bytes of message.frames) received(bytes);
+          return;
+        case "taken":
+          takenBytes = message.bytes;
+          if (waitingBytes() === 0) handler.drained();
+          return;
+        case "closed":
+          close(errorOf(message.reason));
+          return;
+      }
+    },
+    close,
+  };
 }

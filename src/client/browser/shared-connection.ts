@@ -14,10 +14,10 @@ import { HoldfastError } from "../../protocol/errors.ts";
 import type { ClientFrame, ServerFrame } from "../../protocol/frames.ts";
 import { type Environment, systemEnvironment } from "../../transport/environment.ts";
 import type { ClientMeta, Connect, Handler, Wire } from "../../transport/transport.ts";
-import { LeadingTab, type TabNames } from "./leading-tab.ts";
-import { PendingConnection } from "./pending-connection.ts";
+import { type LeadingTab, leadingTab, type TabNames } from "./leading-tab.ts";
+import { type PendingConnection, pendingConnection } from "./pending-connection.ts";
 import type { Channel, Platform } from "./platform.ts";
-import { RelayedConnection } from "./relayed-connection.ts";
+import { type RelayedConnection, relayedConnection } from "./relayed-connection.ts";
 import { CHANNEL_VERSION, parseToTab, type ToLeader, type ToTab } from "./tab-messages.ts";
 
 export interface SharedConnectionOptions {
@@ -88,7 +88,7 @@ export class SharedConnection {
       case "other":
         return this.#relay(meta, handler);
       case "unknown": {
-        const pending = new PendingConnection(meta, handler);
+        const pending = pendingConnection(meta, handler);
         this.#pending.add(pending);
         this.#keepPinging();
         return pending;
@@ -129,7 +129,7 @@ export class SharedConnection {
   #lead(): void {
     this.#loseRelayed(new HoldfastError("connection_lost", "the tab that held the connection is gone"));
     const { connect, platform } = this.#options;
-    const leading = new LeadingTab({ id: this.#id, names: this.#names, connect, ...platform });
+    const leading = leadingTab({ id: this.#id, names: this.#names, connect, ...platform });
     this.#leadership = { kind: "own", leading };
     this.#bindPending(connect);
   }
@@ -154,7 +154,7 @@ export class SharedConnection {
 
   #relay(meta: ClientMeta, handler: Handler<ServerFrame>): Wire<ClientFrame> {
     const connection = ++this.#connections;
-    const relayed = new RelayedConnection({
+    const relayed = relayedConnection({
       tab: this.#id,
       connection,
       meta,

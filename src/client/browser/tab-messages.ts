@@ -7,54 +7,52 @@
  *
  * What does not parse is ignored: it is no message of ours.
  */
+import * as z from "zod/mini";
 import { HoldfastError, isErrorCode } from "../../protocol/errors.ts";
-import type { ClientMeta } from "../../transport/transport.ts";
 
 /** Changes with the messages, so that tabs with older code do not meet newer ones. */
 export const CHANNEL_VERSION = 1;
 
-/** To whichever tab leads. A connection's number is its tab's. */
-export type ToLeader =
-  | { readonly kind: "ping"; readonly tab: string }
-  | {
-      readonly kind: "open";
-      readonly tab: string;
-      readonly connection: number;
-      readonly meta: ClientMeta;
-    }
-  | {
-      readonly kind: "frames";
-      readonly tab: string;
-      readonly connection: number;
-      readonly frames: readonly Uint8Array[];
-    }
-  | { readonly kind: "end"; readonly tab: string; readonly connection: number };
-
-/** From the leader to one tab. */
-export type ToTab =
-  /** I lead and I am awake. Also the news of a new leader, to all tabs. */
-  | { readonly kind: "here"; readonly leader: string }
-  | {
-      readonly kind: "frames";
-      readonly leader: string;
-      readonly connection: number;
-      readonly frames: readonly Uint8Array[];
-    }
-  /** So many bytes of this connection, in all, wait for nothing any more. */
-  | { readonly kind: "taken"; readonly leader: string; readonly connection: number; readonly bytes: number }
-  | {
-      readonly kind: "closed";
-      readonly leader: string;
-      readonly connection: number;
-      readonly reason: ClosedReason | undefined;
-    };
+const BYTES = z.custom<Uint8Array>((value) => value instanceof Uint8Array);
+const FRAMES = z.array(BYTES);
 
 /** An error as a plain value: structured cloning would lose its class. */
-export interface ClosedReason {
-  readonly code: string;
-  readonly message: string;
-  readonly retryAfterMs: number | undefined;
-}
+const REASON = z.object({
+  code: z.string(),
+  message: z.string(),
+  retryAfterMs: z.union([z.number(), z.undefined()]),
+});
+
+/** To whichever tab leads. A connection's number is its tab's. */
+const OF_TAB = { tab: z.string(), connection: z.number() };
+const TO_LEADER = z.discriminatedUnion("kind", [
+  z.object({ kind: z.literal("ping"), tab: z.string() }),
+  z.object({
+    ...OF_TAB,
+    kind: z.literal("open"),
+    meta: z.object({
+      idempotencyKey: z.string(),
+      streamKey: BYTES,
+      credentials: z.union([z.string(), z.undefined()]),
+    }),
+  }),
+  z.object({ ...OF_TAB, kind: z.literal("frames"), frames: FRAMES }),
+  z.object({ ...OF_TAB, kind: z.literal("end") }),
+]);
+export type ToLeader = z.input<typeof TO_LEADER>;
+
+/** From the leader to one tab. */
+const OF_LEADER = { leader: z.string(), connection: z.number() };
+const TO_TAB = z.discriminatedUnion("kind", [
+  /** I lead and I am awake. Also the news of a new leader, to all tabs. */
+  z.object({ kind: z.literal("here"), leader: z.string() }),
+  z.object({ ...OF_LEADER, kind: z.literal("frames"), frames: FRAMES }),
+  /** So many bytes of this connection, in all, wait for nothing any more. */
+  z.object({ ...OF_LEADER, kind: z.literal("taken"), bytes: z.number() }),
+  z.object({ ...OF_LEADER, kind: z.literal("closed"), reason: z.union([REASON, z.undefined()]) }),
+]);
+export type ToTab = z.input<typeof TO_TAB>;
+type ClosedReason = z.input<typeof REASON>;
 
 export function reasonOf(error: HoldfastError | undefined): ClosedReason | undefined {
   if (error === undefined) return undefined;
@@ -69,67 +67,9 @@ export function errorOf(reason: ClosedReason | undefined): HoldfastError | undef
 }
 
 export function parseToLeader(data: unknown): ToLeader | undefined {
-  const tab = text(data, "tab");
-  if (tab === undefined) return undefined;
-  const kind = text(data, "kind");
-  if (kind === "ping") return { kind, tab };
-  const connection = number(data, "connection");
-  if (connection === undefined) return undefined;
-  if (kind === "end") return { kind, tab, connection };
-  if (kind === "open") {
-    const meta = metaOf(member(data, "meta"));
-    return meta && { kind, tab, connection, meta };
-  }
-  const frames = bytesList(data, "frames");
-  return kind === "frames" && frames ? { kind, tab, connection, frames } : undefined;
+  return z.safeParse(TO_LEADER, data).data;
 }
 
 export function parseToTab(data: unknown): ToTab | undefined {
-  const leader = text(data, "leader");
-  if (leader === undefined) return undefined;
-  const kind = text(data, "kind");
-  if (kind === "here") return { kind, leader };
-  const connection = number(data, "connection");
-  if (connection === undefined) return undefined;
-  if (kind === "closed") return { kind, leader, connection, reason: closedReasonOf(member(data, "reason")) };
-  if (kind === "taken") {
-    const bytes = number(data, "bytes");
-    return bytes === undefined ? undefined : { kind, leader, connection, bytes };
-  }
-  const frames = bytesList(data, "frames");
-  return kind === "frames" && frames ? { kind, leader, connection, frames } : undefined;
-}
-
-function metaOf(data: unknown): ClientMeta | undefined {
-  const idempotencyKey = text(data, "idempotencyKey");
-  const streamKey = member(data, "streamKey");
-  if (idempotencyKey === undefined || !(streamKey instanceof Uint8Array)) return undefined;
-  return { idempotencyKey, streamKey, credentials: text(data, "credentials") };
-}
-
-function closedReasonOf(data: unknown): ClosedReason | undefined {
-  const code = text(data, "code");
-  if (code === undefined) return undefined;
-  return { code, message: text(data, "message") ?? "", retryAfterMs: number(data, "retryAfterMs") };
-}
-
-function member(data: unknown, name: string): unknown {
-  return typeof data === "object" && data !== null ? Reflect.get(data, name) : undefined;
-}
-
-function text(data: unknown, name: string): string | undefined {
-  const value = member(data, name);
-  return typeof value === "string" ? value : undefined;
-}
-
-function number(data: unknown, name: string): number | undefined {
-  const value = member(data, name);
-  return typeof value === "number" ? value : undefined;
-}
-
-function bytesList(data: unknown, name: string): readonly Uint8Array[] | undefined {
-  const value = member(data, name);
-  if (!Array.isArray(value)) return undefined;
-  const list = value.filter((one: unknown) => one instanceof Uint8Array);
-  return list.length === value.length ? list : undefined;
+  return z.safeParse(TO_TAB, data).data;
 }

@@ -2,54 +2,22 @@
  * One writer among the tabs of an origin: a Web Lock per stream. The browser gives it back when a tab is
  * closed, crashes or is killed.
  */
-import type { WriterLock, WriterLocks } from "../writer-locks.ts";
+import type { WriterLock } from "../writer-locks.ts";
 import type { Locks } from "./platform.ts";
 
 const HELD = { kind: "held", holder: "another tab" } as const;
 
-export class WebWriterLocks implements WriterLocks {
-  readonly #locks: Locks;
-  readonly #scope: string;
+export type WebWriterLocks = ReturnType<typeof webWriterLocks>;
+
+export function webWriterLocks(locks: Locks, scope: string) {
   /** What `reserve` has waited for and nobody has taken yet. */
-  readonly #reserved = new Map<string, () => void>();
+  const reserved = new Map<string, () => void>();
 
-  constructor(locks: Locks, scope: string) {
-    this.#locks = locks;
-    this.#scope = scope;
-  }
-
-  async acquire(idempotencyKey: string): Promise<WriterLock> {
-    const reserved = this.#reserved.get(idempotencyKey);
-    this.#reserved.delete(idempotencyKey);
-    // What is reserved while the browser is asked belongs to whoever reserved it.
-    const release = reserved ?? (await this.#request(idempotencyKey, { ifAvailable: true }));
-    return release === undefined ? HELD : { kind: "acquired", release };
-  }
-
-  /** Waits until this tab has the lock; the next `acquire` gets it. False when the signal came first. */
-  async reserve(idempotencyKey: string, signal: AbortSignal): Promise<boolean> {
-    try {
-      const release = await this.#request(idempotencyKey, { signal });
-      if (release === undefined) return false;
-      this.#reserved.set(idempotencyKey, release);
-      return true;
-    } catch (cause) {
-      if (signal.aborted) return false;
-      throw cause;
-    }
-  }
-
-  /** Gives back what was reserved and not taken. */
-  cancel(idempotencyKey: string): void {
-    this.#reserved.get(idempotencyKey)?.();
-    this.#reserved.delete(idempotencyKey);
-  }
-
-  #request(
+  function request(
     idempotencyKey: string,
     options: { readonly ifAvailable?: boolean; readonly signal?: AbortSignal },
   ): Promise<(() => void) | undefined> {
-    const name = `${this.#scope}/writer/${idempotencyKey}`;
+    const name = `${scope}/writer/${idempotencyKey}`;
     return new Promise((resolve, reject) => {
       const held = (lock: object | null): Promise<void> | undefined => {
         if (lock === null) {
@@ -60,7 +28,34 @@ export class WebWriterLocks implements WriterLocks {
         resolve(() => released.resolve());
         return released.promise;
       };
-      this.#locks.request(name, options, held).catch(reject);
+      locks.request(name, options, held).catch(reject);
     });
   }
+
+  return {
+    async acquire(idempotencyKey: string): Promise<WriterLock> {
+      const own = reserved.get(idempotencyKey);
+      reserved.delete(idempotencyKey);
+      // What is reserved while the browser is asked belongs to whoever reserved it.
+      const release = own ?? (await request(idempotencyKey, { ifAvailable: true }));
+      return release === undefined ? HELD : { kind: "acquired", release };
+    },
+    /** Waits until this tab has the lock; the next `acquire` gets it. False when the signal came first. */
+    async reserve(idempotencyKey: string, signal: AbortSignal): Promise<boolean> {
+      try {
+        const release = await request(idempotencyKey, { signal });
+        if (release === undefined) return false;
+        reserved.set(idempotencyKey, release);
+        return true;
+      } catch (cause) {
+        if (signal.aborted) return false;
+        throw cause;
+      }
+    },
+    /** Gives back what was reserved and not taken. */
+    cancel(idempotencyKey: string): void {
+      reserved.get(idempotencyKey)?.();
+      reserved.delete(idempotencyKey);
+    },
+  };
 }

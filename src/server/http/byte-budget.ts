@@ -19,68 +19,64 @@ export interface Reservation {
   release(): void;
 }
 
-export class ByteBudget {
-  readonly #bytesMax: number;
-  readonly #waitingMax: number;
-  readonly #held = new Map<string, number>();
-  #heldBytes = 0;
-  #waiting: Waiting[] = [];
+export type ByteBudget = ReturnType<typeof byteBudget>;
 
-  /** A single reservation must not be larger than half of `bytesMax`. */
-  constructor(bytesMax: number, waitingMax: number) {
-    this.#bytesMax = bytesMax;
-    this.#waitingMax = waitingMax;
-  }
+/** A single reservation must not be larger than half of `bytesMax`. */
+export function byteBudget(bytesMax: number, waitingMax: number) {
+  const held = new Map<string, number>();
+  let heldBytes = 0;
+  let waiting: Waiting[] = [];
 
-  get heldBytes(): number {
-    return this.#heldBytes;
-  }
-
-  /** Rejects with `overloaded` when too many wait already. */
-  reserve(who: string, bytes: number): Promise<Reservation> {
-    const own = this.#waiting.filter((one) => one.who === who).length;
-    if (this.#waiting.length >= this.#waitingMax || own >= this.#waitingMax / 2) {
-      const message = "too many blobs are under way; retry";
-      return Promise.reject(new HoldfastError("overloaded", message, { retryAfterMs: 1_000 }));
-    }
-    const { promise, resolve } = Promise.withResolvers<Reservation>();
-    const grant = (): void => {
-      this.#change(who, bytes);
-      resolve(this.#reservation(who, bytes));
-    };
-    this.#waiting.push({ who, bytes, grant });
-    this.#serve();
-    return promise;
-  }
-
-  #reservation(who: string, bytes: number): Reservation {
-    let held = bytes;
+  function reservation(who: string, bytes: number): Reservation {
+    let reserved = bytes;
     const shrinkTo = (left: number): void => {
-      if (left >= held) return;
-      this.#change(who, left - held);
-      held = left;
-      this.#serve();
+      if (left >= reserved) return;
+      change(who, left - reserved);
+      reserved = left;
+      serve();
     };
     return { shrinkTo, release: () => shrinkTo(0) };
   }
 
-  #change(who: string, bytes: number): void {
-    this.#heldBytes += bytes;
-    const own = (this.#held.get(who) ?? 0) + bytes;
-    if (own === 0) this.#held.delete(who);
-    else this.#held.set(who, own);
+  function change(who: string, bytes: number): void {
+    heldBytes += bytes;
+    const own = (held.get(who) ?? 0) + bytes;
+    if (own === 0) held.delete(who);
+    else held.set(who, own);
   }
 
   /** First come, first served; only those who wait for their own share are passed over. */
-  #serve(): void {
+  function serve(): void {
     const left: Waiting[] = [];
     let isFull = false;
-    for (const one of this.#waiting) {
-      const isOverShare = (this.#held.get(one.who) ?? 0) + one.bytes > this.#bytesMax / 2;
-      isFull ||= !isOverShare && this.#heldBytes + one.bytes > this.#bytesMax;
+    for (const one of waiting) {
+      const isOverShare = (held.get(one.who) ?? 0) + one.bytes > bytesMax / 2;
+      isFull ||= !isOverShare && heldBytes + one.bytes > bytesMax;
       if (isFull || isOverShare) left.push(one);
       else one.grant();
     }
-    this.#waiting = left;
+    waiting = left;
   }
+
+  return {
+    get heldBytes(): number {
+      return heldBytes;
+    },
+    /** Rejects with `overloaded` when too many wait already. */
+    reserve(who: string, bytes: number): Promise<Reservation> {
+      const own = waiting.filter((one) => one.who === who).length;
+      if (waiting.length >= waitingMax || own >= waitingMax / 2) {
+        const message = "too many blobs are under way; retry";
+        return Promise.reject(new HoldfastError("overloaded", message, { retryAfterMs: 1_000 }));
+      }
+      const { promise, resolve } = Promise.withResolvers<Reservation>();
+      const grant = (): void => {
+        change(who, bytes);
+        resolve(reservation(who, bytes));
+      };
+      waiting.push({ who, bytes, grant });
+      serve();
+      return promise;
+    },
+  };
 }

@@ -5,37 +5,31 @@
  */
 import type { Exchange } from "../../transport/node/exchange.ts";
 
-export class OpenCalls {
-  readonly #isGood: (apiKey: string | undefined) => Promise<boolean>;
-  readonly #calls = new Map<string | undefined, Set<Pick<Exchange, "destroy">>>();
-  readonly #timer: NodeJS.Timeout;
+export type OpenCalls = ReturnType<typeof openCalls>;
 
-  constructor(isGood: (apiKey: string | undefined) => Promise<boolean>, intervalMs: number) {
-    this.#isGood = isGood;
-    this.#timer = setInterval(() => void this.#check(), intervalMs);
-    this.#timer.unref();
-  }
+export function openCalls(isGood: (apiKey: string | undefined) => Promise<boolean>, intervalMs: number) {
+  const calls = new Map<string | undefined, Set<Pick<Exchange, "destroy">>>();
 
-  /** Returns what is to be called when the call is over. */
-  add(apiKey: string | undefined, exchange: Pick<Exchange, "destroy">): () => void {
-    const calls = this.#calls.get(apiKey) ?? new Set();
-    this.#calls.set(apiKey, calls);
-    calls.add(exchange);
-    return () => {
-      calls.delete(exchange);
-      if (calls.size === 0 && this.#calls.get(apiKey) === calls) this.#calls.delete(apiKey);
-    };
-  }
-
-  close(): void {
-    clearInterval(this.#timer);
-  }
-
-  async #check(): Promise<void> {
-    for (const [apiKey, calls] of this.#calls) {
-      if (await this.#isGood(apiKey)) continue;
+  async function check(): Promise<void> {
+    for (const [apiKey, open] of calls) {
+      if (await isGood(apiKey)) continue;
       // Hung up on, a client comes back, and then it is told why.
-      for (const exchange of calls) exchange.destroy();
+      for (const exchange of open) exchange.destroy();
     }
   }
+
+  const timer = setInterval(() => void check(), intervalMs).unref();
+  return {
+    /** Returns what is to be called when the call is over. */
+    add(apiKey: string | undefined, exchange: Pick<Exchange, "destroy">): () => void {
+      const open = calls.get(apiKey) ?? new Set();
+      calls.set(apiKey, open);
+      open.add(exchange);
+      return () => {
+        open.delete(exchange);
+        if (open.size === 0 && calls.get(apiKey) === open) calls.delete(apiKey);
+      };
+    },
+    close: () => clearInterval(timer),
+  };
 }

@@ -14,12 +14,12 @@ import type { Server } from "../server.ts";
 import { logBug, loggedAccept } from "./access-log.ts";
 import { blobEndpoints } from "./blob-endpoints.ts";
 import { BLOB_DEFAULTS, type BlobLimits } from "./blob-limits.ts";
-import { ByteBudget } from "./byte-budget.ts";
+import { byteBudget } from "./byte-budget.ts";
 import { type Call, createEdge } from "./edge.ts";
 import { newHttpCounters, type RequestKind } from "./http-counters.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
 import type { Mount } from "./mount.ts";
-import { OpenCalls } from "./open-calls.ts";
+import { openCalls } from "./open-calls.ts";
 import { isLoopbackName, originJudge } from "./origin.ts";
 import { type Authenticate, FAILED_SIGN_INS, SignIn } from "./sign-in.ts";
 
@@ -83,9 +83,9 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
   const host = options.host ?? "127.0.0.1";
   const http = newHttpCounters();
   const blobLimits = { ...BLOB_DEFAULTS, ...options.blobLimits };
-  const blobMemory = new ByteBudget(blobLimits.heldBytesMax, blobLimits.waitingMax);
+  const blobMemory = byteBudget(blobLimits.heldBytesMax, blobLimits.waitingMax);
   const signIn = new SignIn(options.authenticate, options.failedSignIns ?? FAILED_SIGN_INS);
-  const openCalls = new OpenCalls(
+  const underWay = openCalls(
     (authorization) => signIn.isGood(authorization),
     options.recheckMs ?? RECHECK_MS,
   );
@@ -122,7 +122,7 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
       allowedOrigins: options.allowedOrigins ?? [],
     }),
     signIn,
-    openCalls,
+    openCalls: underWay,
     calls,
     mounts,
     metrics: () => metrics,
@@ -155,7 +155,7 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
     const told = server.shutdown().then(() => streams.close());
     await Promise.all([told, port.close(drainMs)]);
     metrics.close();
-    openCalls.close();
+    underWay.close();
     logger.info("shut down");
   }
 

@@ -8,7 +8,7 @@ import { parentPort, workerData } from "node:worker_threads";
 import { assert } from "../../protocol/assert.ts";
 import { openWriting } from "./connection.ts";
 import { writeFailure } from "./sqlite-error.ts";
-import { WriteAheadLog } from "./write-ahead-log.ts";
+import { writeAheadLog } from "./write-ahead-log.ts";
 
 /** Why it could not be moved; undefined when it was. */
 export interface Moved {
@@ -19,7 +19,7 @@ const port = parentPort;
 assert(port !== null, "the checkpointer runs in a thread of its own");
 assert(typeof workerData === "string", "the checkpointer is given a path");
 const database = openWriting(workerData);
-const log = new WriteAheadLog(database);
+const log = writeAheadLog(database);
 
 port.on("message", (order: "move" | "close") => {
   let error: string | undefined;

@@ -7,6 +7,7 @@
  *
  * A failure here is a failure of the disk, and ends the engine as a failed commit does (F5).
  */
+import { once } from "node:events";
 import { Worker } from "node:worker_threads";
 import { HoldfastError } from "../../protocol/errors.ts";
 import type { Moved } from "./checkpointer.ts";
@@ -27,85 +28,77 @@ const STEP_PAUSE_MS = 5;
 /** Fewer free pages than this are kept for the next commits. */
 const FREE_PAGES_KEPT = 256;
 
-export class Housekeeping {
-  readonly #engine: Engine;
-  readonly #path: string;
-  #checkpointer: Worker | undefined;
-  #isMoving = false;
-  #isClosed = false;
-  #lastCommitMs = 0;
-  #timer: NodeJS.Timeout | undefined;
+export function housekeepingOf(engine: Engine, path: string) {
+  let checkpointer: Worker | undefined;
+  let isMoving = false;
+  let isClosed = false;
+  let lastCommitMs = 0;
+  let timer: NodeJS.Timeout | undefined;
 
-  constructor(engine: Engine, path: string) {
-    this.#engine = engine;
-    this.#path = path;
-  }
-
-  /** After every turn that wrote. */
-  afterCommit(): void {
-    if (this.#isClosed) return;
-    this.#engine.keepHouse(({ log }) => {
-      const { pages, movedPages } = log.length();
-      const rest = pages - movedPages;
-      if (pages > PAGES_MAX || (pages > MOVE_PAGES && rest <= REST_PAGES && rest > 0)) log.move();
-      else if (rest > MOVE_PAGES) this.#moveBeside();
-    });
-    this.#lastCommitMs = performance.now();
-    this.#timer ??= setTimeout(() => this.#tick(), IDLE_MS).unref();
-  }
-
-  async close(): Promise<void> {
-    this.#isClosed = true;
-    clearTimeout(this.#timer);
-    const checkpointer = this.#checkpointer;
-    if (checkpointer === undefined) return;
-    const ended = new Promise<void>((resolve) => void checkpointer.once("exit", () => resolve()));
-    checkpointer.postMessage("close", []);
-    await ended;
-  }
-
-  #tick(): void {
-    this.#timer = undefined;
-    if (this.#isClosed) return;
-    const quietMs = performance.now() - this.#lastCommitMs;
-    const nextMs =
-      quietMs < IDLE_MS ? IDLE_MS - quietMs : this.#isMoreAfterStep() ? STEP_PAUSE_MS : undefined;
-    if (nextMs !== undefined) this.#timer = setTimeout(() => this.#tick(), nextMs).unref();
+  function tick(): void {
+    timer = undefined;
+    if (isClosed) return;
+    const quietMs = performance.now() - lastCommitMs;
+    const nextMs = quietMs < IDLE_MS ? IDLE_MS - quietMs : isMoreAfterStep() ? STEP_PAUSE_MS : undefined;
+    if (nextMs !== undefined) timer = setTimeout(tick, nextMs).unref();
   }
 
   /** One step in an idle moment; true when there is another one to do. */
-  #isMoreAfterStep(): boolean {
+  function isMoreAfterStep(): boolean {
     let isMore = false;
-    this.#engine.keepHouse(({ log, freePages, giveBack }) => {
+    engine.keepHouse(({ log, freePages, giveBack }) => {
       if (freePages() > FREE_PAGES_KEPT) giveBack(VACUUM_STEP_PAGES);
       isMore = freePages() > FREE_PAGES_KEPT;
       const { pages, movedPages } = log.length();
-      if (pages - movedPages > MOVE_PAGES) this.#moveBeside();
-      else if (!isMore && !this.#isMoving && pages > 0) log.truncate();
+      if (pages - movedPages > MOVE_PAGES) moveBeside();
+      else if (!isMore && !isMoving && pages > 0) log.truncate();
     });
-    return isMore || this.#isMoving;
+    return isMore || isMoving;
   }
 
-  #moveBeside(): void {
-    if (this.#isMoving) return;
-    this.#isMoving = true;
-    this.#checkpointer ??= this.#startCheckpointer();
-    this.#checkpointer.postMessage("move", []);
+  function moveBeside(): void {
+    if (isMoving) return;
+    isMoving = true;
+    checkpointer ??= startCheckpointer();
+    checkpointer.postMessage("move", []);
   }
 
-  #startCheckpointer(): Worker {
+  function startCheckpointer(): Worker {
     const file = import.meta.url.endsWith(".ts") ? "./checkpointer.ts" : "./checkpointer.js";
     const worker = new Worker(new URL(file, import.meta.url), {
-      workerData: this.#path,
+      workerData: path,
       name: "holdfast log",
     });
     worker.unref();
-    worker.on("error", (error) => this.#engine.fail(error));
-    worker.on("exit", () => (this.#checkpointer = undefined));
+    worker.on("error", (error) => engine.fail(error));
+    worker.on("exit", () => (checkpointer = undefined));
     worker.on("message", ({ error }: Moved) => {
-      this.#isMoving = false;
-      if (error !== undefined) this.#engine.fail(new HoldfastError("unavailable", error));
+      isMoving = false;
+      if (error !== undefined) engine.fail(new HoldfastError("unavailable", error));
     });
     return worker;
   }
+
+  return {
+    /** After every turn that wrote. */
+    afterCommit(): void {
+      if (isClosed) return;
+      engine.keepHouse(({ log }) => {
+        const { pages, movedPages } = log.length();
+        const rest = pages - movedPages;
+        if (pages > PAGES_MAX || (pages > MOVE_PAGES && rest <= REST_PAGES && rest > 0)) log.move();
+        else if (rest > MOVE_PAGES) moveBeside();
+      });
+      lastCommitMs = performance.now();
+      timer ??= setTimeout(tick, IDLE_MS).unref();
+    },
+    async close(): Promise<void> {
+      isClosed = true;
+      clearTimeout(timer);
+      if (checkpointer === undefined) return;
+      const ended = once(checkpointer, "exit");
+      checkpointer.postMessage("close", []);
+      await ended;
+    },
+  };
 }

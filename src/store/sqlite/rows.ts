@@ -7,7 +7,7 @@ import { number } from "./columns.ts";
 import { counterOf } from "./counter.ts";
 import { logRows } from "./log-rows.ts";
 import { tableRows } from "./table-rows.ts";
-import { WriteAheadLog } from "./write-ahead-log.ts";
+import { writeAheadLog } from "./write-ahead-log.ts";
 
 export function rowsOf(database: DatabaseSync) {
   const counter = counterOf(database);
@@ -21,7 +21,7 @@ export function rowsOf(database: DatabaseSync) {
     removeUnnamed: blobs.removeUnnamed,
     /** What housekeeping works on. */
     house: {
-      log: new WriteAheadLog(database),
+      log: writeAheadLog(database),
       /** Pages of the file that hold nothing. */
       freePages: () => number(free.get(), "freelist_count"),
       /** Gives free pages to the disk. The file itself becomes shorter when the write-ahead log is moved into it. */

@@ -20,7 +20,7 @@ import {
 import { basename, dirname, join } from "node:path";
 import { openWriting, syncFolder } from "./connection.ts";
 import type { SalvagePlan } from "./salvage-plan.ts";
-import { WriteAheadLog } from "./write-ahead-log.ts";
+import { writeAheadLog } from "./write-ahead-log.ts";
 
 /** More than a database ever draws between two starts. */
 const COUNTER_STEP = 2 ** 32;
@@ -70,7 +70,7 @@ function raiseCounter(path: string): void {
   const database = openWriting(path);
   try {
     database.exec(`BEGIN IMMEDIATE; UPDATE counter SET last = last + ${COUNTER_STEP}; COMMIT`);
-    new WriteAheadLog(database).truncate();
+    writeAheadLog(database).truncate();
   } finally {
     database.close();
   }

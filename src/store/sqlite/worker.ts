@@ -12,7 +12,7 @@ import { HoldfastError, messageOf } from "../../protocol/errors.ts";
 import type { Ended, Opening, ReadCalls, Request, ThreadStart, WireFailure, WriteCalls } from "./calls.ts";
 import { isThreadStart } from "./calls.ts";
 import { Engine } from "./engine.ts";
-import { Housekeeping } from "./housekeeping.ts";
+import { housekeepingOf } from "./housekeeping.ts";
 import { SharedEngine } from "./shared-engine.ts";
 
 /** Bounds a transaction: what waits beyond it goes into the next one. */
@@ -56,7 +56,7 @@ function isWrite(request: Request): request is WriteRequest {
 function turnsOf(
   port: MessagePort,
   engine: AnyEngine,
-  housekeeping: Housekeeping | undefined,
+  housekeeping: ReturnType<typeof housekeepingOf> | undefined,
 ): (first: Request) => void {
   const send = (replies: readonly Sent[], transfer: readonly ArrayBuffer[] = []): void =>
     port.postMessage(replies, transfer);
@@ -160,7 +160,7 @@ function openedTurns(port: MessagePort, start: ThreadStart): (first: Request) =>
     const ended: Ended = { kind: "ended", failure: failureOf(failure) };
     port.postMessage(ended);
   });
-  return turnsOf(port, engine, new Housekeeping(engine, path));
+  return turnsOf(port, engine, housekeepingOf(engine, path));
 }
 
 function start(port: MessagePort, given: ThreadStart): void {

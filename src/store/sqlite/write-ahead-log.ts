@@ -13,48 +13,37 @@ export interface LogLength {
   readonly movedPages: number;
 }
 
-export class WriteAheadLog {
-  readonly #database: DatabaseSync;
-  readonly #length: StatementSync;
-  readonly #move: StatementSync;
-  readonly #truncate: StatementSync;
-
-  constructor(database: DatabaseSync) {
-    this.#database = database;
-    this.#length = database.prepare("PRAGMA wal_checkpoint(NOOP)");
-    this.#move = database.prepare("PRAGMA wal_checkpoint(PASSIVE)");
-    this.#truncate = database.prepare("PRAGMA wal_checkpoint(TRUNCATE)");
-  }
-
-  length(): LogLength {
-    return lengthOf(this.#length);
-  }
-
-  /** Moves what it can without waiting for anybody, and syncs it. A log that was moved whole begins anew. */
-  move(): LogLength {
-    return lengthOf(this.#move);
-  }
-
-  /** Moves everything, or throws. What another process keeps in the log may not be on the disk. */
-  moveAll(): void {
-    if (isMoved(this.truncate())) return;
-    // The same, but it waits for the reader.
-    if (isMoved(lengthOf(this.#truncate))) return;
-    throw new HoldfastError(
-      "unavailable",
-      "another process reads an old state of the database, or moves its log; end it (perhaps `holdfast inspect`), then start again",
-    );
-  }
+export function writeAheadLog(database: DatabaseSync) {
+  const look = database.prepare("PRAGMA wal_checkpoint(NOOP)");
+  const moveSome = database.prepare("PRAGMA wal_checkpoint(PASSIVE)");
+  const moveWhole = database.prepare("PRAGMA wal_checkpoint(TRUNCATE)");
 
   /** Moves everything and gives the file's space back, unless a reader is in the way. */
-  truncate(): LogLength {
-    this.#database.exec("PRAGMA busy_timeout = 0");
+  function truncate(): LogLength {
+    database.exec("PRAGMA busy_timeout = 0");
     try {
-      return lengthOf(this.#truncate);
+      return lengthOf(moveWhole);
     } finally {
-      this.#database.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
+      database.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
     }
   }
+
+  return {
+    length: () => lengthOf(look),
+    /** Moves what it can without waiting for anybody, and syncs it. A log that was moved whole begins anew. */
+    move: () => lengthOf(moveSome),
+    /** Moves everything, or throws. What another process keeps in the log may not be on the disk. */
+    moveAll(): void {
+      if (isMoved(truncate())) return;
+      // The same, but it waits for the reader.
+      if (isMoved(lengthOf(moveWhole))) return;
+      throw new HoldfastError(
+        "unavailable",
+        "another process reads an old state of the database, or moves its log; end it (perhaps `holdfast inspect`), then start again",
+      );
+    },
+    truncate,
+  };
 }
 
 /** While another connection moves the log, SQLite tries nothing and says -1 to both. */

@@ -56,7 +56,7 @@ export function blobCallsOver(call: BlobCall): BlobCalls {
     get: async (meta, id, signal) => {
       const request = { idempotencyKey: meta.idempotencyKey, blobId: blobIdBytes(id) };
       const messages = [toBinary(GetRequestSchema, create(GetRequestSchema, request))];
-      const blob = new IncomingBlob(id);
+      const blob = incomingBlob(id);
       await call({ method: "Get", meta, messages, patienceMs: PATIENCE_MS, signal }, (message) =>
         blob.take(message),
       );
@@ -81,38 +81,35 @@ function checkStored(message: Uint8Array, id: string): void {
   if (!isSameBytes(blobId, blobIdBytes(id))) throw invalidFrame("the server has stored another blob");
 }
 
-class IncomingBlob {
-  readonly #blobId: Uint8Array;
-  readonly #pieces: Uint8Array[] = [];
-  #sizeBytes: number | undefined;
-  #filled = 0;
+function incomingBlob(id: string) {
+  const pieces: Uint8Array[] = [];
+  let sizeBytes: number | undefined;
+  let filled = 0;
 
-  constructor(id: string) {
-    this.#blobId = blobIdBytes(id);
-  }
-
-  take(message: Uint8Array): void {
-    checkFieldCount(message, BLOB_SHAPE);
-    const { part } = decoded(() => fromBinary(GetResponseSchema, message));
-    if (part.case === "header" && this.#sizeBytes === undefined) {
-      if (!isSameBytes(part.value.blobId, this.#blobId)) throw invalidFrame("the server sends another blob");
-      checkSize(part.value.sizeBytes, LIMITS.blobBytesMax, "a blob");
-      this.#sizeBytes = part.value.sizeBytes;
-    } else if (part.case === "data" && this.#sizeBytes !== undefined) {
-      this.#filled += part.value.length;
-      if (this.#filled > this.#sizeBytes) throw invalidFrame("the blob is larger than its header says");
-      this.#pieces.push(part.value);
-    } else {
-      throw invalidFrame("a blob is one header and then only data");
-    }
-  }
-
-  whole(): Uint8Array {
-    if (this.#sizeBytes === undefined || this.#filled < this.#sizeBytes) {
-      throw new HoldfastError("connection_lost", "the blob is smaller than its header says");
-    }
-    return joinedBytes(this.#pieces);
-  }
+  const blobId = blobIdBytes(id);
+  return {
+    take(message: Uint8Array): void {
+      checkFieldCount(message, BLOB_SHAPE);
+      const { part } = decoded(() => fromBinary(GetResponseSchema, message));
+      if (part.case === "header" && sizeBytes === undefined) {
+        if (!isSameBytes(part.value.blobId, blobId)) throw invalidFrame("the server sends another blob");
+        checkSize(part.value.sizeBytes, LIMITS.blobBytesMax, "a blob");
+        sizeBytes = part.value.sizeBytes;
+      } else if (part.case === "data" && sizeBytes !== undefined) {
+        filled += part.value.length;
+        if (filled > sizeBytes) throw invalidFrame("the blob is larger than its header says");
+        pieces.push(part.value);
+      } else {
+        throw invalidFrame("a blob is one header and then only data");
+      }
+    },
+    whole(): Uint8Array {
+      if (sizeBytes === undefined || filled < sizeBytes) {
+        throw new HoldfastError("connection_lost", "the blob is smaller than its header says");
+      }
+      return joinedBytes(pieces);
+    },
+  };
 }
 
 function decoded<Result>(decode: () => Result): Result {

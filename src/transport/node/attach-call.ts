@@ -13,74 +13,57 @@ import { type Format, fromWireFormat } from "../connect/formats.ts";
 import type { CallContext } from "./call-context.ts";
 import { asRefusal, checkAddress, checkEventId, readTag } from "./call-head.ts";
 import type { Exchange, ExchangeListener } from "./exchange.ts";
-import { OneMessage } from "./one-message.ts";
+import { oneMessage } from "./one-message.ts";
 import { refuse } from "./refuse.ts";
 import { responseOutlet } from "./server-wire.ts";
 import { SplitConnection } from "./split-connection.ts";
 import { frameBytesMax } from "./stream-call.ts";
 
-export class AttachCall implements ExchangeListener {
-  readonly #exchange: Exchange;
-  readonly #meta: AcceptedMeta;
-  readonly #format: Format;
-  readonly #context: CallContext;
-  readonly #request: OneMessage;
-  #connection: SplitConnection | undefined;
+export function attachCall(
+  exchange: Exchange,
+  meta: AcceptedMeta,
+  format: Format,
+  { accept, connections, onBug }: CallContext,
+): ExchangeListener {
+  const request = oneMessage(frameBytesMax(format), () => exchange.destroy());
+  let connection: SplitConnection | undefined;
 
-  constructor(exchange: Exchange, meta: AcceptedMeta, format: Format, context: CallContext) {
-    this.#exchange = exchange;
-    this.#meta = meta;
-    this.#format = format;
-    this.#context = context;
-    this.#request = new OneMessage(frameBytesMax(format), () => exchange.destroy());
-  }
-
-  received(piece: Uint8Array): void {
-    this.#orRefuse(() => this.#request.push(piece));
-  }
-
-  ended(): void {
-    this.#orRefuse(() => {
-      if (!this.#exchange.hasResponded) this.#begin(this.#request.finish());
-    });
-  }
-
-  drained(): void {
-    this.#connection?.drained();
-  }
-
-  closed(): void {
-    this.#request.cancel();
-    const connection = this.#connection;
-    const lost = new HoldfastError("connection_lost", "the connection broke");
-    connection?.close(connection.isEnded ? undefined : lost);
-  }
-
-  #begin(message: Uint8Array): void {
-    const bytes = fromWireFormat(this.#format, StreamRequestSchema, message);
+  function begin(message: Uint8Array): void {
+    const bytes = fromWireFormat(format, StreamRequestSchema, message);
     const { frame, idempotencyKey } = decodeClientFrame(bytes);
-    checkAddress(this.#meta, idempotencyKey);
+    checkAddress(meta, idempotencyKey);
     if (frame.kind !== "attach") throw invalidFrame("the request's frame must be an attach");
-    checkEventId(this.#exchange, frame);
-    const { accept, connections } = this.#context;
-    const tag = readTag(this.#exchange);
-    const outlet = responseOutlet(this.#exchange, this.#format);
-    const connection = new SplitConnection(this.#meta, tag, outlet, accept, () =>
-      connections.remove(connection),
-    );
-    this.#connection = connection;
-    connections.add(connection);
-    connection.append([frame], () => undefined);
+    checkEventId(exchange, frame);
+    const tag = readTag(exchange);
+    const outlet = responseOutlet(exchange, format);
+    const begun = new SplitConnection(meta, tag, outlet, accept, () => connections.remove(begun));
+    connection = begun;
+    connections.add(begun);
+    begun.append([frame], () => undefined);
   }
 
-  #orRefuse(run: () => void): void {
+  function orRefuse(run: () => void): void {
     try {
       run();
     } catch (cause) {
-      this.#request.cancel();
-      const error = asRefusal(cause, this.#context.onBug);
-      if (this.#connection === undefined) refuse(this.#exchange, error);
-      else this.#connection.refuse(error);
+      request.cancel();
+      const error = asRefusal(cause, onBug);
+      if (connection === undefined) refuse(exchange, error);
+      else connection.refuse(error);
     }
   }
+
+  return {
+    received: (piece) => orRefuse(() => request.push(piece)),
+    ended: () =>
+      orRefuse(() => {
+        if (!exchange.hasResponded) begin(request.finish());
+      }),
+    drained: () => connection?.drained(),
+    closed() {
+      request.cancel();
+      const lost = new HoldfastError("connection_lost", "the connection broke");
+      connection?.close(connection.isEnded ? undefined : lost);
+    },
+  };
 }

@@ -8,30 +8,28 @@ import { HoldfastError } from "../../protocol/errors.ts";
 /** Sixteen of the largest appends for each of two principals; an ordinary one has a few hundred bytes. */
 export const BODY_BYTES_MAX = 256 * 1024 * 1024;
 
-export class BodyBudget {
-  readonly #bytesMax: number;
-  readonly #held = new Map<string, number>();
-  #heldBytes = 0;
+export type BodyBudget = ReturnType<typeof bodyBudget>;
 
-  constructor(bytesMax: number) {
-    this.#bytesMax = bytesMax;
-  }
+export function bodyBudget(bytesMax: number) {
+  const held = new Map<string, number>();
+  let heldBytes = 0;
 
-  /** Throws `overloaded` when there is no room. */
-  take(principal: string, bytes: number): void {
-    const own = (this.#held.get(principal) ?? 0) + bytes;
-    if (own > this.#bytesMax / 2 || this.#heldBytes + bytes > this.#bytesMax) {
-      const message = "too many large appends are under way; retry";
-      throw new HoldfastError("overloaded", message, { retryAfterMs: 1_000 });
-    }
-    this.#heldBytes += bytes;
-    this.#held.set(principal, own);
-  }
-
-  giveBack(principal: string, bytes: number): void {
-    this.#heldBytes -= bytes;
-    const own = (this.#held.get(principal) ?? 0) - bytes;
-    if (own === 0) this.#held.delete(principal);
-    else this.#held.set(principal, own);
-  }
+  return {
+    /** Throws `overloaded` when there is no room. */
+    take(principal: string, bytes: number): void {
+      const own = (held.get(principal) ?? 0) + bytes;
+      if (own > bytesMax / 2 || heldBytes + bytes > bytesMax) {
+        const message = "too many large appends are under way; retry";
+        throw new HoldfastError("overloaded", message, { retryAfterMs: 1_000 });
+      }
+      heldBytes += bytes;
+      held.set(principal, own);
+    },
+    giveBack(principal: string, bytes: number): void {
+      heldBytes -= bytes;
+      const own = (held.get(principal) ?? 0) - bytes;
+      if (own === 0) held.delete(principal);
+      else held.set(principal, own);
+    },
+  };
 }

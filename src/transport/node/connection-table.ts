@@ -8,29 +8,30 @@ import { HoldfastError } from "../../protocol/errors.ts";
 import type { AcceptedMeta } from "../transport.ts";
 import type { SplitConnection } from "./split-connection.ts";
 
-export class ConnectionTable {
-  readonly #connections = new Map<string, SplitConnection>();
+export type ConnectionTable = ReturnType<typeof connectionTable>;
 
-  get size(): number {
-    return this.#connections.size;
-  }
+export function connectionTable() {
+  const connections = new Map<string, SplitConnection>();
 
-  /** A tag that is used again means that the client has given up the connection before. */
-  add(connection: SplitConnection): void {
-    const name = nameOf(connection.meta, connection.tag);
-    const before = this.#connections.get(name);
-    this.#connections.set(name, connection);
-    before?.refuse(new HoldfastError("connection_lost", "another connection has begun under this tag"));
-  }
-
-  remove(connection: SplitConnection): void {
-    const name = nameOf(connection.meta, connection.tag);
-    if (this.#connections.get(name) === connection) this.#connections.delete(name);
-  }
-
-  find(meta: AcceptedMeta, tag: string): SplitConnection | undefined {
-    return this.#connections.get(nameOf(meta, tag));
-  }
+  return {
+    get size(): number {
+      return connections.size;
+    },
+    /** A tag that is used again means that the client has given up the connection before. */
+    add(connection: SplitConnection): void {
+      const name = nameOf(connection.meta, connection.tag);
+      const before = connections.get(name);
+      connections.set(name, connection);
+      before?.refuse(new HoldfastError("connection_lost", "another connection has begun under this tag"));
+    },
+    remove(connection: SplitConnection): void {
+      const name = nameOf(connection.meta, connection.tag);
+      if (connections.get(name) === connection) connections.delete(name);
+    },
+    find(meta: AcceptedMeta, tag: string): SplitConnection | undefined {
+      return connections.get(nameOf(meta, tag));
+    },
+  };
 }
 
 function nameOf({ principal, idempotencyKey, streamKey }: AcceptedMeta, tag: string): string {

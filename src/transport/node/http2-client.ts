@@ -7,7 +7,7 @@
 import type { BlobCalls, Connect } from "../transport.ts";
 import { HoldfastError } from "../../protocol/errors.ts";
 import { http2Blobs } from "./http2-blobs.ts";
-import { Http2Call } from "./http2-call.ts";
+import { http2Call } from "./http2-call.ts";
 import { ClientSession } from "./http2-client-session.ts";
 
 export interface Http2ConnectOptions {
@@ -46,14 +46,14 @@ export function http2Connect(options: Http2ConnectOptions): Http2Transport {
 
   return {
     connect(meta, handler) {
-      const call = new Http2Call(meta, handler);
+      const call = http2Call(meta, handler);
       // Whatever is written in this turn travels with the head, and nobody is called before `connect` returned.
       queueMicrotask(() => {
         if (call.isClosed) return;
         try {
           call.open(sessionWithRoom(), basePath, options.headers ?? {});
         } catch (cause) {
-          call.lose(new HoldfastError("connection_lost", "the call could not be made", { cause }));
+          call.close(new HoldfastError("connection_lost", "the call could not be made", { cause }));
         }
       });
       return call;

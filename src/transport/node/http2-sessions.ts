@@ -31,101 +31,23 @@ interface Kept {
   idleSinceMs: number;
 }
 
-export class SessionKeeper {
-  readonly options: ServerOptions;
-  readonly #limits: PortLimits;
-  readonly #handle: (exchange: Exchange) => void;
-  readonly #sessions = new Map<ServerHttp2Session, Kept>();
-  readonly #timer: NodeJS.Timeout;
+export function sessionKeeper(limits: PortLimits, handle: (exchange: Exchange) => void) {
+  const sessions = new Map<ServerHttp2Session, Kept>();
 
-  constructor(limits: PortLimits, handle: (exchange: Exchange) => void) {
-    this.#limits = limits;
-    this.#handle = handle;
-    this.options = {
-      settings: {
-        initialWindowSize: STREAM_WINDOW_BYTES,
-        maxConcurrentStreams: limits.streamsPerConnectionMax,
-        maxHeaderListSize: limits.headerBytesMax,
-        enablePush: false,
-      },
-      // In MB, and counted against what waits to be sent as well: the bounds are those of our senders.
-      maxSessionMemory: 1024,
-      // Floods of malformed frames and of streams that are opened only to be reset end the connection.
-      maxSessionInvalidFrames: 100,
-      maxSessionRejectedStreams: 100,
-      streamResetBurst: 1_000,
-      streamResetRate: 100,
-    };
-    this.#timer = setInterval(() => this.#round(), limits.pingIntervalMs);
-    this.#timer.unref();
-  }
-
-  keep(session: ServerHttp2Session, socket: Socket): void {
-    const fate = new ConnectionFate(socket, 2);
-    const kept: Kept = {
-      socket,
-      fate,
-      streamCount: 0,
-      isAwaited: false,
-      isConfirming: false,
-      idleSinceMs: performance.now(),
-    };
-    this.#sessions.set(session, kept);
-    const peer = {
-      isSecure: "encrypted" in socket,
-      remoteAddress: socket.remoteAddress ?? "",
-      lastBytesTimeoutMs: this.#limits.lastBytesTimeoutMs,
-      fate,
-      isGone: () => session.destroyed,
-    };
-    session.setLocalWindowSize(CONNECTION_WINDOW_BYTES);
-    session.on("stream", (stream: ServerHttp2Stream, headers: IncomingHttpHeaders) => {
-      kept.streamCount++;
-      confirm(session, kept);
-      stream.on("close", () => {
-        kept.streamCount--;
-        kept.idleSinceMs = performance.now();
-      });
-      // What the settings ask for is advice: Node itself takes ten times as much.
-      if (headerBytes(headers) > this.#limits.headerBytesMax) {
-        stream.on("error", () => undefined);
-        stream.respond({ ":status": 431 }, { endStream: true });
-        stream.close();
-        return;
-      }
-      this.#handle(new Http2Exchange(stream, headers, peer));
-    });
-    // What is wrong with a connection is told to its streams by their end.
-    session.on("error", () => undefined);
-    session.on("goaway", (code) => {
-      if (code !== constants.NGHTTP2_NO_ERROR) fate.broke();
-    });
-    session.on("close", () => this.#sessions.delete(session));
-    // HTTP/2 knows no half-open connections: a peer that has hung up takes its streams along at once.
-    socket.on("end", () => session.destroy());
-  }
-
-  /** Says GOAWAY: streams that are open may end, new ones go elsewhere. */
-  close(): void {
-    clearInterval(this.#timer);
-    for (const session of this.#sessions.keys()) session.close();
-  }
-
-  #round(): void {
+  function round(): void {
     const nowMs = performance.now();
-    for (const [session, kept] of this.#sessions) {
+    for (const [session, kept] of sessions) {
       // It has left in order, and its peer has not hung up: HTTP/2 would wait for that without end.
       if (session.destroyed) kept.socket.destroy();
       else if (kept.isAwaited) {
         kept.fate.broke();
         session.destroy();
-      } else if (kept.streamCount === 0 && nowMs - kept.idleSinceMs > this.#limits.idleTimeoutMs)
-        session.close();
-      else this.#ping(session, kept);
+      } else if (kept.streamCount === 0 && nowMs - kept.idleSinceMs > limits.idleTimeoutMs) session.close();
+      else ping(session, kept);
     }
   }
 
-  #ping(session: ServerHttp2Session, kept: Kept): void {
+  function ping(session: ServerHttp2Session, kept: Kept): void {
     // One that is closing is asked too: it waits for its streams, and its peer may be gone.
     kept.isAwaited = true;
     const confirmed = kept.fate.mark();
@@ -134,6 +56,75 @@ export class SessionKeeper {
       if (failure === null) confirmed();
     });
   }
+
+  const options: ServerOptions = {
+    settings: {
+      initialWindowSize: STREAM_WINDOW_BYTES,
+      maxConcurrentStreams: limits.streamsPerConnectionMax,
+      maxHeaderListSize: limits.headerBytesMax,
+      enablePush: false,
+    },
+    // In MB, and counted against what waits to be sent as well: the bounds are those of our senders.
+    maxSessionMemory: 1024,
+    // Floods of malformed frames and of streams that are opened only to be reset end the connection.
+    maxSessionInvalidFrames: 100,
+    maxSessionRejectedStreams: 100,
+    streamResetBurst: 1_000,
+    streamResetRate: 100,
+  };
+  const timer = setInterval(round, limits.pingIntervalMs).unref();
+  return {
+    options,
+    keep(session: ServerHttp2Session, socket: Socket): void {
+      const fate = new ConnectionFate(socket, 2);
+      const kept: Kept = {
+        socket,
+        fate,
+        streamCount: 0,
+        isAwaited: false,
+        isConfirming: false,
+        idleSinceMs: performance.now(),
+      };
+      sessions.set(session, kept);
+      const peer = {
+        isSecure: "encrypted" in socket,
+        remoteAddress: socket.remoteAddress ?? "",
+        lastBytesTimeoutMs: limits.lastBytesTimeoutMs,
+        fate,
+        isGone: () => session.destroyed,
+      };
+      session.setLocalWindowSize(CONNECTION_WINDOW_BYTES);
+      session.on("stream", (stream: ServerHttp2Stream, headers: IncomingHttpHeaders) => {
+        kept.streamCount++;
+        confirm(session, kept);
+        stream.on("close", () => {
+          kept.streamCount--;
+          kept.idleSinceMs = performance.now();
+        });
+        // What the settings ask for is advice: Node itself takes ten times as much.
+        if (headerBytes(headers) > limits.headerBytesMax) {
+          stream.on("error", () => undefined);
+          stream.respond({ ":status": 431 }, { endStream: true });
+          stream.close();
+          return;
+        }
+        handle(new Http2Exchange(stream, headers, peer));
+      });
+      // What is wrong with a connection is told to its streams by their end.
+      session.on("error", () => undefined);
+      session.on("goaway", (code) => {
+        if (code !== constants.NGHTTP2_NO_ERROR) fate.broke();
+      });
+      session.on("close", () => sessions.delete(session));
+      // HTTP/2 knows no half-open connections: a peer that has hung up takes its streams along at once.
+      socket.on("end", () => session.destroy());
+    },
+    /** Says GOAWAY: streams that are open may end, new ones go elsewhere. */
+    close(): void {
+      clearInterval(timer);
+      for (const session of sessions.keys()) session.close();
+    },
+  };
 }
 
 /** Asks whether the responses so far have come through, one ping at a time. It is not one that the peer is cut for. */

@@ -19,38 +19,38 @@ export interface Listening {
 /** Tells a client behind a proxy that its listener is alive, and a server that its client is not. */
 const SIGN_OF_LIFE_MS = 10_000;
 
-export class ListenerTable {
-  readonly #listeners = new Map<string, Listening>();
-  #timer: NodeJS.Timeout | undefined;
+export type ListenerTable = ReturnType<typeof listenerTable>;
 
-  get size(): number {
-    return this.#listeners.size;
-  }
+export function listenerTable() {
+  const listeners = new Map<string, Listening>();
+  let timer: NodeJS.Timeout | undefined;
 
-  find(principal: string, name: string): Listening | undefined {
-    return this.#listeners.get(JSON.stringify([principal, name]));
-  }
-
-  add(principal: string, name: string, listener: Listening): void {
-    const key = JSON.stringify([principal, name]);
-    const before = this.#listeners.get(key);
-    this.#listeners.set(key, listener);
-    before?.end(new HoldfastError("connection_lost", "another listener has begun under this name"));
-    this.#timer ??= setInterval(() => {
-      for (const each of this.#listeners.values()) each.signOfLife();
-    }, SIGN_OF_LIFE_MS).unref();
-  }
-
-  close(): void {
-    const reason = new HoldfastError("unavailable", "this server is shutting down; reconnect");
-    for (const each of this.#listeners.values()) each.end(reason);
-  }
-
-  remove(principal: string, name: string, listener: Listening): void {
-    const key = JSON.stringify([principal, name]);
-    if (this.#listeners.get(key) === listener) this.#listeners.delete(key);
-    if (this.#listeners.size > 0) return;
-    clearInterval(this.#timer);
-    this.#timer = undefined;
-  }
+  return {
+    get size(): number {
+      return listeners.size;
+    },
+    find(principal: string, name: string): Listening | undefined {
+      return listeners.get(JSON.stringify([principal, name]));
+    },
+    add(principal: string, name: string, listener: Listening): void {
+      const key = JSON.stringify([principal, name]);
+      const before = listeners.get(key);
+      listeners.set(key, listener);
+      before?.end(new HoldfastError("connection_lost", "another listener has begun under this name"));
+      timer ??= setInterval(() => {
+        for (const each of listeners.values()) each.signOfLife();
+      }, SIGN_OF_LIFE_MS).unref();
+    },
+    close(): void {
+      const reason = new HoldfastError("unavailable", "this server is shutting down; reconnect");
+      for (const each of listeners.values()) each.end(reason);
+    },
+    remove(principal: string, name: string, listener: Listening): void {
+      const key = JSON.stringify([principal, name]);
+      if (listeners.get(key) === listener) listeners.delete(key);
+      if (listeners.size > 0) return;
+      clearInterval(timer);
+      timer = undefined;
+    },
+  };
 }

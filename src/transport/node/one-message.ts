@@ -6,35 +6,28 @@ import { EnvelopeParser } from "../connect/envelopes.ts";
 
 const REQUEST_TIMEOUT_MS = 10_000;
 
-export class OneMessage {
-  readonly #parser: EnvelopeParser;
-  readonly #timer: NodeJS.Timeout;
-  #message: Uint8Array | undefined;
-
-  constructor(bytesMax: number, tooLate: () => void) {
-    this.#parser = new EnvelopeParser(bytesMax);
-    this.#timer = setTimeout(tooLate, REQUEST_TIMEOUT_MS).unref();
-  }
-
-  push(piece: Uint8Array): void {
-    this.#parser.push(piece);
-    for (let next = this.#parser.next(); next !== undefined; next = this.#parser.next()) {
-      if (next.isEnd || this.#message !== undefined) {
-        throw invalidFrame("the request of this call is one message");
+export function oneMessage(bytesMax: number, tooLate: () => void) {
+  const parser = new EnvelopeParser(bytesMax);
+  const timer = setTimeout(tooLate, REQUEST_TIMEOUT_MS).unref();
+  const cancel = (): void => clearTimeout(timer);
+  let message: Uint8Array | undefined;
+  return {
+    push(piece: Uint8Array): void {
+      parser.push(piece);
+      for (let next = parser.next(); next !== undefined; next = parser.next()) {
+        if (next.isEnd || message !== undefined) {
+          throw invalidFrame("the request of this call is one message");
+        }
+        message = next.message;
       }
-      this.#message = next.message;
-    }
-  }
-
-  finish(): Uint8Array {
-    this.cancel();
-    if (this.#message === undefined || !this.#parser.isBetween) {
-      throw invalidFrame("the request of this call is one message, and it was not complete");
-    }
-    return this.#message;
-  }
-
-  cancel(): void {
-    clearTimeout(this.#timer);
-  }
+    },
+    finish(): Uint8Array {
+      cancel();
+      if (message === undefined || !parser.isBetween) {
+        throw invalidFrame("the request of this call is one message, and it was not complete");
+      }
+      return message;
+    },
+    cancel,
+  };
 }

@@ -16,7 +16,7 @@ import { HoldfastError } from "../../protocol/errors.ts";
 import { ConnectionFate, endInTwoSteps } from "./connection-fate.ts";
 import type { Exchange } from "./exchange.ts";
 import { Http1Exchange } from "./http1-exchange.ts";
-import { SessionKeeper } from "./http2-sessions.ts";
+import { sessionKeeper } from "./http2-sessions.ts";
 import { PORT_DEFAULTS, type PortLimits } from "./port-limits.ts";
 import { sniff } from "./sniff.ts";
 
@@ -88,7 +88,7 @@ export async function openPort(options: PortOptions): Promise<Port> {
   // It never listens itself, and begins to watch its timeouts when it believes that it does.
   http1.emit("listening");
 
-  const sessions = new SessionKeeper(limits, handle);
+  const sessions = sessionKeeper(limits, handle);
   const serveHttp2 = (socket: Socket): void => {
     const session: ServerHttp2Session = performServerHandshake(socket, sessions.options);
     sessions.keep(session, socket);

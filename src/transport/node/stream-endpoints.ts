@@ -9,16 +9,16 @@ import { HoldfastError } from "../../protocol/errors.ts";
 import type { Accept } from "../transport.ts";
 import { type Method, methodOf } from "../connect/calls.ts";
 import { serveAppend } from "./append-call.ts";
-import { AttachCall } from "./attach-call.ts";
-import { BODY_BYTES_MAX, BodyBudget } from "./body-budget.ts";
+import { attachCall } from "./attach-call.ts";
+import { BODY_BYTES_MAX, bodyBudget } from "./body-budget.ts";
 import type { CallContext } from "./call-context.ts";
 import { asRefusal, HeadRefusal, readFormat, readMeta } from "./call-head.ts";
-import { ConnectionTable } from "./connection-table.ts";
+import { connectionTable } from "./connection-table.ts";
 import type { Exchange } from "./exchange.ts";
-import { Listener } from "./listener.ts";
-import { ListenerTable } from "./listener-table.ts";
+import { listener } from "./listener.ts";
+import { listenerTable } from "./listener-table.ts";
 import { refuse } from "./refuse.ts";
-import { StreamCall } from "./stream-call.ts";
+import { streamCall } from "./stream-call.ts";
 
 export interface StreamEndpointsOptions {
   readonly accept: Accept;
@@ -44,9 +44,9 @@ export function streamEndpoints({
   onBug = () => undefined,
   appendBytesMax = BODY_BYTES_MAX,
 }: StreamEndpointsOptions): StreamEndpoints {
-  const connections = new ConnectionTable();
-  const listeners = new ListenerTable();
-  const bodies = new BodyBudget(appendBytesMax);
+  const connections = connectionTable();
+  const listeners = listenerTable();
+  const bodies = bodyBudget(appendBytesMax);
   const context: CallContext = { accept, connections, listeners, bodies, onBug };
 
   function serve(exchange: Exchange, principal: string, method: Method): void {
@@ -57,14 +57,14 @@ export function streamEndpoints({
       return refuse(exchange, error, status);
     }
     if (method === "Listen") {
-      return exchange.listen(new Listener(exchange, principal, format, context));
+      return exchange.listen(listener(exchange, principal, format, context));
     }
     const meta = readMeta(exchange, principal);
     switch (method) {
       case "Stream":
-        return exchange.listen(new StreamCall(exchange, meta, format, context));
+        return exchange.listen(streamCall(exchange, meta, format, context));
       case "Attach":
-        return exchange.listen(new AttachCall(exchange, meta, format, context));
+        return exchange.listen(attachCall(exchange, meta, format, context));
       case "Append":
         serveAppend(exchange, meta, format, context).catch((cause: unknown) => failed(exchange, cause));
         return;

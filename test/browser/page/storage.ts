@@ -4,7 +4,11 @@
  */
 import { indexedDbBlobStore } from "../../../src/client/browser/blobs.ts";
 import { indexedDbConversationStore } from "../../../src/client/browser/conversations.ts";
-import { BrowserDatabase, FORMAT_VERSION } from "../../../src/client/browser/database.ts";
+import {
+  type BrowserDatabase,
+  browserDatabase,
+  FORMAT_VERSION,
+} from "../../../src/client/browser/database.ts";
 import { browserHomeKey } from "../../../src/client/browser/home-key.ts";
 import { indexedDbJournalStore } from "../../../src/client/browser/indexeddb-journal-store.ts";
 import type { Database, DatabaseFactory } from "../../../src/client/browser/platform.ts";
@@ -38,7 +42,7 @@ function underTest(): JournalStoreUnderTest {
   let database: BrowserDatabase | undefined;
   const open = (): JournalStore => {
     database?.close();
-    database = new BrowserDatabase(opener, name);
+    database = browserDatabase(opener, name);
     return indexedDbJournalStore(database, keyRanges);
   };
   return {
@@ -63,7 +67,7 @@ clientStoresConformance(
     const name = `stores-${++made}`;
     const opener = new Opener();
     const sealer = webSealing().homeSealer(new Uint8Array(32).fill(5));
-    let database = new BrowserDatabase(opener, name);
+    let database = browserDatabase(opener, name);
     const stores = () => ({
       blobs: indexedDbBlobStore(database, sealer, () => clock.nowMs),
       records: indexedDbConversationStore(database, sealer),
@@ -72,7 +76,7 @@ clientStoresConformance(
       ...stores(),
       reopen: async () => {
         database.close();
-        database = new BrowserDatabase(opener, name);
+        database = browserDatabase(opener, name);
         return stores();
       },
       damage: async (id) => {
@@ -110,7 +114,7 @@ const storagePage = {
 
   newerDatabase: async () => {
     (await openRaw("newer", FORMAT_VERSION + 1)).close();
-    const store = indexedDbJournalStore(new BrowserDatabase(indexedDB, "newer"), keyRanges);
+    const store = indexedDbJournalStore(browserDatabase(indexedDB, "newer"), keyRanges);
     return refusal(store.list());
   },
 
@@ -129,14 +133,14 @@ const storagePage = {
     writing.objectStore("journals").put(1, "k");
     await new Promise<void>((resolve) => writing.addEventListener("complete", resolve));
     older.close();
-    const database = new BrowserDatabase(indexedDB, "older");
+    const database = browserDatabase(indexedDB, "older");
     const blobs = indexedDbBlobStore(database, webSealing().homeSealer(new Uint8Array(32)));
     await blobs.put(blobIdOf(Uint8Array.of(1)), Uint8Array.of(1));
     return (await indexedDbJournalStore(database, keyRanges).read("k")).map((record) => record.length);
   },
 
   overtaken: async () => {
-    const store = indexedDbJournalStore(new BrowserDatabase(indexedDB, "overtaken"), keyRanges);
+    const store = indexedDbJournalStore(browserDatabase(indexedDB, "overtaken"), keyRanges);
     await store.append("k", [new Uint8Array(1)]);
     (await openRaw("overtaken", FORMAT_VERSION + 1)).close();
     return refusal(store.append("k", [new Uint8Array(1)]));
@@ -144,7 +148,7 @@ const storagePage = {
 
   changed: async () => {
     const opener = new Opener();
-    const store = indexedDbJournalStore(new BrowserDatabase(opener, "changed"), keyRanges);
+    const store = indexedDbJournalStore(browserDatabase(opener, "changed"), keyRanges);
     await store.append("k", [new Uint8Array(3)]);
     const transaction = opener.database?.transaction(["records"], "readwrite");
     transaction?.objectStore("records").put("no bytes", ["k", 0]);
@@ -169,7 +173,7 @@ const storagePage = {
         return request;
       }
     }
-    const database = new BrowserDatabase(new Watching(), "watched");
+    const database = browserDatabase(new Watching(), "watched");
     const store = indexedDbJournalStore(database, keyRanges);
     await store.append("k", [new Uint8Array(1)]);
     await store.replace("k", [new Uint8Array(2)]);
@@ -180,18 +184,18 @@ const storagePage = {
 
   /** Resolves with what append said; the journal afterwards must be as before. */
   append: async (idempotencyKey: string, bytes: number) => {
-    const store = (open[0] ??= indexedDbJournalStore(new BrowserDatabase(indexedDB, "kept"), keyRanges));
+    const store = (open[0] ??= indexedDbJournalStore(browserDatabase(indexedDB, "kept"), keyRanges));
     return refusal(store.append(idempotencyKey, [new Uint8Array(bytes)]));
   },
 
   lengths: async (idempotencyKey: string) => {
-    const store = (open[0] ??= indexedDbJournalStore(new BrowserDatabase(indexedDB, "kept"), keyRanges));
+    const store = (open[0] ??= indexedDbJournalStore(browserDatabase(indexedDB, "kept"), keyRanges));
     return (await store.read(idempotencyKey)).map((record) => record.length);
   },
 
   /** Something that only the same home key gives, and whether a script could carry the key away. */
   homeKey: async () => {
-    const { key } = await browserHomeKey(new BrowserDatabase(indexedDB, "keys"));
+    const { key } = await browserHomeKey(browserDatabase(indexedDB, "keys"));
     const derived = await webSealing().deriveStreamKey(key, "stream");
     return { derived: derived.join(), extractable: key.extractable };
   },

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { HoldfastError } from "../../../src/protocol/index.ts";
 import { newServerCounters } from "../../../src/server/index.ts";
-import { ByteBudget } from "../../../src/server/http/byte-budget.ts";
+import { type ByteBudget, byteBudget } from "../../../src/server/http/byte-budget.ts";
 import { turn } from "../../e2e/rig.ts";
 
 /** Notes who got it. */
@@ -15,7 +15,7 @@ function follow(budget: ByteBudget, got: string[]) {
 }
 
 test("F2: no more is held than the budget allows, and whoever waits is served in order", async () => {
-  const budget = new ByteBudget(100, 10);
+  const budget = byteBudget(100, 10);
   const got: string[] = [];
   const reserve = follow(budget, got);
   const first = await reserve("a", 50);
@@ -36,7 +36,7 @@ test("F2: no more is held than the budget allows, and whoever waits is served in
 });
 
 test("F2: one principal gets half, and does not block the others while it waits for more", async () => {
-  const budget = new ByteBudget(100, 10);
+  const budget = byteBudget(100, 10);
   const got: string[] = [];
   const reserve = follow(budget, got);
   const held = await reserve("greedy", 50);
@@ -48,7 +48,7 @@ test("F2: one principal gets half, and does not block the others while it waits 
 });
 
 test("F2: the line itself is bounded", async () => {
-  const budget = new ByteBudget(10, 1);
+  const budget = byteBudget(10, 1);
   await budget.reserve("a", 5);
   const waiting = budget.reserve("a", 5);
   await assert.rejects(
@@ -59,7 +59,7 @@ test("F2: the line itself is bounded", async () => {
 });
 
 test("F2: one principal fills half of the line, and the others still get in", async () => {
-  const budget = new ByteBudget(100, 4);
+  const budget = byteBudget(100, 4);
   await budget.reserve("greedy", 50);
   const waiting = [budget.reserve("greedy", 50), budget.reserve("greedy", 50)];
   await assert.rejects(
