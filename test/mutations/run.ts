@@ -6,12 +6,18 @@
  */
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
 import { applyPatch, type Patch } from "../simulation/mutants/patch.ts";
 import type { Mutation } from "./mutation.ts";
 
 const root = new URL("../../", import.meta.url);
 /** A test that hangs under a mutation has noticed it. */
 const HANGING_MS = 120_000;
+/** As long as all tests of a run may take together, on a machine with much else to do. */
+const RUN_MS = 900_000;
+const FIRST_FAILURE = /^\s*not ok \d+ - (.*)\n/m;
+/** Where `npm test` keeps what its processes compile. */
+const compiled = fileURLToPath(new URL("node_modules/.cache/holdfast-compiled", root));
 const plant = new URL("../simulation/mutants/plant.ts", import.meta.url).href;
 
 /** Resolves with the reason of the failure when the test noticed, undefined when it passed. Rejects when nothing was tried. */
@@ -33,14 +39,17 @@ export function checkFit(patches: readonly Patch[]): void {
   }
 }
 
-/** Runs Node with the patches in place. Resolves with the first reason when it failed, undefined when all passed. */
+/**
+ * Runs Node with the patches in place, until the first test fails. Resolves with the first reason when it failed, undefined when
+ * all passed.
+ */
 export async function runPatched(
   patches: readonly Patch[],
   args: readonly string[],
 ): Promise<string | undefined> {
-  const { code, output } = await run(patches, args);
+  const { code, output } = await run(patches, args, FIRST_FAILURE);
   if (code === 0) return undefined;
-  const [, name] = /^\s*not ok \d+ - (.*)$/m.exec(output) ?? [];
+  const [, name] = FIRST_FAILURE.exec(output) ?? [];
   return name ?? lastLinesOf(output);
 }
 
@@ -56,25 +65,43 @@ function argumentsFor(file: string, test: string): readonly string[] {
   ];
 }
 
+/** Ends when Node does, or when its output matches `until`; then with all processes that it has started. */
 function run(
   patches: readonly Patch[],
   args: readonly string[],
+  until?: RegExp,
 ): Promise<{ readonly code: number | null; readonly output: string }> {
   const { NODE_TEST_CONTEXT: _, ...env } = process.env;
   const child = spawn(process.execPath, args, {
     cwd: root,
-    env: { ...env, NODE_OPTIONS: `--import=${plant}`, HOLDFAST_PATCHES: JSON.stringify(patches) },
+    env: {
+      NODE_COMPILE_CACHE: compiled,
+      ...env,
+      NODE_OPTIONS: `--import=${plant}`,
+      HOLDFAST_PATCHES: JSON.stringify(patches),
+    },
     stdio: ["ignore", "pipe", "pipe"],
-    timeout: 2 * HANGING_MS,
-    killSignal: "SIGKILL",
+    // A process group of its own, so that it can be ended as a whole.
+    detached: true,
   });
+  const end = (): void => {
+    const isRunning = child.exitCode === null && child.signalCode === null && !child.killed;
+    // The group, and then the child, which is marked as killed by that.
+    if (isRunning && child.pid !== undefined) process.kill(-child.pid, "SIGKILL");
+    child.kill("SIGKILL");
+  };
+  const timer = setTimeout(end, until === undefined ? 2 * HANGING_MS : RUN_MS);
   let output = "";
   for (const stream of [child.stdout, child.stderr]) {
-    stream.setEncoding("utf8").on("data", (text: string) => (output += text));
+    stream.setEncoding("utf8").on("data", (text: string) => {
+      output += text;
+      if (until?.test(output) === true) end();
+    });
   }
   return new Promise((resolve, reject) => {
     child.on("error", reject);
     child.on("close", (code) => {
+      clearTimeout(timer);
       resolve({ code, output });
     });
   });

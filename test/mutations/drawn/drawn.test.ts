@@ -5,6 +5,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { checkFit } from "../run.ts";
 import { draw, patchOf } from "./drawing.ts";
+import { distanceTo, likelyTests } from "./likely-tests.ts";
 import { changesOf } from "./operators.ts";
 
 function mutantsOf(text: string): string[] {
@@ -40,4 +41,18 @@ test("equal seeds draw equal mutations, and each fits the source", () => {
   assert.deepEqual(drawn, draw(7, 60));
   assert.notDeepEqual(drawn, draw(8, 60));
   for (const patch of drawn) checkFit([patch]);
+});
+
+test("a test that imports the changed file is tried first, and one that cannot load it never", () => {
+  const direct = "test/gateway/http/json-reader.test.ts";
+  const ofRoom = "test/gateway/http/bodies.test.ts";
+  const foreign = "test/core/outbox.test.ts";
+  const file = "src/gateway/http/json-reader.ts";
+  assert.deepEqual(likelyTests(file, [foreign, ofRoom, direct]), [direct, ofRoom]);
+  assert.equal(distanceTo(file, direct), 1);
+  assert.equal(distanceTo(file, foreign), undefined);
+});
+
+test("a file that only a started process loads is found by its name", () => {
+  assert.notEqual(distanceTo("src/gateway/sessions.ts", "test/cli/serve.test.ts"), undefined);
 });

@@ -1,22 +1,23 @@
 /**
- * `npm run mutate [-- --seed S] [--count N] [--only TEXT]`: draws mutations of the upper floors by lot, and looks whether a test notices.
+ * `npm run mutate [-- --seed S] [--count N] [--from K] [--only TEXT]`: draws mutations of the upper floors by lot, and looks whether a test notices.
  *
- * The tests that are tried: first those that import the changed file, then those of its room, then the simulation. The
- * first that fails ends the trial. A survivor is a hole in the tests, or a change that makes no difference; `survivors.ts`
+ * The tests that are tried: the likeliest (`likely-tests.ts`), then the simulation where it runs the file, then the other tests. The
+ * first failure ends the trial. A survivor is a hole in the tests, or a change that makes no difference; `survivors.ts`
  * has the reason for each of the second kind.
  */
-import { globSync, readFileSync } from "node:fs";
-import { dirname, join, normalize } from "node:path/posix";
+import { globSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { parse, refuse, whole } from "../../../scripts/arguments.ts";
 import type { Patch } from "../../simulation/mutants/patch.ts";
 import { runPatched } from "../run.ts";
 import { draw, ROOMS } from "./drawing.ts";
+import { distanceTo, likelyTests } from "./likely-tests.ts";
 import { SURVIVORS } from "./survivors.ts";
 
 const HELP = `npm run mutate -- [options]
   --seed S     which mutations are drawn (default 1)
-  --count N    how many (default 40)
+  --count N    how many are drawn (default 40)
+  --from K     leave out the first K of them: goes on with a run that was broken off (default 0)
   --only TEXT  of these only those in files whose path contains TEXT
   --list       print them, run nothing
   --help       this text
@@ -28,6 +29,7 @@ const values = parse(
   {
     seed: { type: "string", default: "1" },
     count: { type: "string", default: "40" },
+    from: { type: "string", default: "0" },
     only: { type: "string", default: "" },
     list: { type: "boolean", default: false },
     help: { type: "boolean", default: false },
@@ -35,15 +37,21 @@ const values = parse(
   HELP,
 );
 
-/** So many test files in one run of the test runner: it does not stop at the first failure. */
+/** So many test files in one run of the test runner. */
 const BATCH = 4;
+/** So many tests go before the simulation. */
+const LIKELIEST = 8;
+const SIMULATION = "test/simulation/main.ts";
 const SIMULATION_SEEDS = 150;
 
 if (values.help) print(HELP);
-else await main(whole(values.seed, "seed", 0, HELP), whole(values.count, "count", 1, HELP));
+else {
+  const [seed, count] = [whole(values.seed, "seed", 0, HELP), whole(values.count, "count", 1, HELP)];
+  await main(seed, draw(seed, count).slice(whole(values.from, "from", 0, HELP)));
+}
 
-async function main(seed: number, count: number): Promise<void> {
-  const drawn = draw(seed, count).filter(({ file }) => file.includes(values.only));
+async function main(seed: number, all: readonly Patch[]): Promise<void> {
+  const drawn = all.filter(({ file }) => file.includes(values.only));
   if (drawn.length === 0) refuse(`no mutation of seed ${seed} is in a file with "${values.only}"`, HELP);
   const tests = globSync("test/**/*.test.ts").toSorted();
   const waiting = [...drawn];
@@ -74,35 +82,28 @@ async function main(seed: number, count: number): Promise<void> {
 
 /** What noticed; undefined when nothing did. */
 async function tryPatch(patch: Patch, tests: readonly string[]): Promise<string | undefined> {
-  for (const batch of batchesFor(patch.file, tests)) {
-    const failure = await runPatched([patch], ["--test", "--test-reporter=tap", ...batch]);
-    if (failure !== undefined) return `noticed: ${failure}`;
+  const likely = likelyTests(patch.file, tests);
+  const isSimulated = distanceTo(patch.file, SIMULATION) !== undefined;
+  const trials = [
+    ...batches(likely.slice(0, LIKELIEST)),
+    ...(isSimulated ? [[SIMULATION, "--seeds", String(SIMULATION_SEEDS)]] : []),
+    ...batches(likely.slice(LIKELIEST)),
+  ];
+  for (const args of trials) {
+    const failure = await runPatched([patch], args);
+    if (failure !== undefined)
+      return `noticed${args[0] === SIMULATION ? " by the simulation" : ""}: ${failure}`;
   }
-  const failure = await runPatched([patch], ["test/simulation/main.ts", "--seeds", String(SIMULATION_SEEDS)]);
-  return failure === undefined ? undefined : `noticed by the simulation: ${failure}`;
+  return undefined;
 }
 
-/** Tests that import the file, then those of its folder, then those of its room, then those of the whole. */
-function batchesFor(file: string, tests: readonly string[]): readonly (readonly string[])[] {
-  const near = dirname(file).replace("src/", "test/");
-  const [, room = ""] = file.split("/");
-  const distance = (test: string): number => {
-    if (importsOf(test).includes(file)) return 0;
-    if (dirname(test) === near) return 1;
-    if (test.startsWith(`test/${room}/`)) return 2;
-    return /^test\/(?:e2e|simulation)\//.test(test) ? 3 : 4;
-  };
-  return [0, 1, 2, 3].flatMap((wanted) => {
-    const all = tests.filter((test) => distance(test) === wanted);
-    return Array.from({ length: Math.ceil(all.length / BATCH) }, (_, at) =>
-      all.slice(at * BATCH, (at + 1) * BATCH),
-    );
-  });
-}
-
-function importsOf(test: string): readonly string[] {
-  const text = readFileSync(test, "utf8");
-  return [...text.matchAll(/from "(\.[^"]+)"/g)].map(([, path = ""]) => normalize(join(dirname(test), path)));
+function batches(tests: readonly string[]): readonly (readonly string[])[] {
+  return Array.from({ length: Math.ceil(tests.length / BATCH) }, (_, at) => [
+    "--test",
+    "--test-reporter=tap",
+    "--test-timeout=120000",
+    ...tests.slice(at * BATCH, (at + 1) * BATCH),
+  ]);
 }
 
 function reasonFor({ file, from, to }: Patch): string | undefined {
