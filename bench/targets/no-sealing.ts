@@ -21,5 +21,6 @@ export const noSealing: SyncSealing = {
   contentMac: () => () => MAC,
   deriveStreamKey: (homeKey) => homeKey,
   deriveChildStreamKey: (parentStreamKey) => parentStreamKey,
+  secretName: (streamKey) => streamKey,
   equal: (a, b) => Buffer.compare(a, b) === 0,
 };

@@ -34,6 +34,12 @@ export interface ModelCall {
   readonly requests?: RequestBudget;
   /** The one model that may answer, because it said what was shown of the step; absent: fallbacks may, too. */
   readonly onlyModel?: string;
+  /** Names the n-th request of this attempt, the same after a kill. Absent: no request outlives this process. */
+  readonly nameOf?: (request: number) => string;
+  /** Which of the hosts of the stream asks: a later one fences those before it (D1). */
+  readonly hostEpoch?: number;
+  /** `attach`: only a request that is still held may answer, and nothing new is sent. Default: `begin`, what is held or else a new one. */
+  readonly mode?: "begin" | "attach";
 }
 
 /** How often a call may ask its provider, and how long it may wait in between. */
@@ -77,6 +83,8 @@ export interface Model {
   /** How much it can read; undefined when nobody has said. */
   readonly contextTokensMax: number | undefined;
   call(call: ModelCall): AsyncIterable<ModelPart>;
+  /** The answer of this call is on disk: what is held of its requests is no longer needed. */
+  done?(call: Pick<ModelCall, "nameOf" | "hostEpoch">): void;
 }
 
 export interface ModelInfo {
@@ -100,7 +108,9 @@ export type ModelFailureKind =
   | "unavailable"
   | "unauthenticated"
   | "context_too_long"
-  | "content_filtered";
+  | "content_filtered"
+  /** Asked to attach only, and no request of the attempt is held. Before any part. */
+  | "not_held";
 
 export class ModelFailure extends Error {
   readonly kind: ModelFailureKind;

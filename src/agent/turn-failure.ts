@@ -24,6 +24,7 @@ const OF_MODEL: Readonly<Record<ModelFailureKind, FailureKind>> = {
   unauthenticated: FailureKind.MODEL_UNAUTHENTICATED,
   context_too_long: FailureKind.CONTEXT_TOO_LONG,
   content_filtered: FailureKind.CONTENT_FILTERED,
+  not_held: FailureKind.MODEL_UNAVAILABLE,
 };
 
 /** Undefined when it is no failure that anybody foresaw: a bug, which the host is told of. */

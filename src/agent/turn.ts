@@ -15,6 +15,7 @@ import {
   type UserMessage,
   UserMessageSchema,
 } from "../protocol/messages.ts";
+import type { LastingNames } from "../server/application.ts";
 import { type ExecMessage, type ExecPlan, planAt } from "../turn/call-plan.ts";
 import { isSummarizing } from "../turn/conversation.ts";
 import type { Decision, Ending, OverCall, StepPlace } from "../turn/decision.ts";
@@ -24,7 +25,7 @@ import { prepared, published } from "../turn/found.ts";
 import { next, type TurnLimits } from "../turn/next.ts";
 import type { ToolImage } from "../turn/tool-results.ts";
 import { type BlobCache, putContent } from "./blobs.ts";
-import { type Model, ModelFailure, type Models } from "./model.ts";
+import { type Model, type ModelCall, ModelFailure, type Models } from "./model.ts";
 import { beginStep, ModelStep } from "./model-step.ts";
 import { StepRequests } from "./step-requests.ts";
 import { type Offer, offerOf } from "./tool-plan.ts";
@@ -310,8 +311,10 @@ export class Turn {
     const tools = withTools ? offer.tools : [];
     const { conversationId } = request;
     const only = place.onlyModel === undefined ? {} : { onlyModel: place.onlyModel };
+    const names = requestNames(this.#io.stream.lasting, place);
+    const asked = { system, messages, tools, options, file, conversationId, requests, ...only, ...names };
     try {
-      await step.run(model, { system, messages, tools, options, file, conversationId, requests, ...only });
+      await step.run(model, asked);
     } catch (error) {
       const failure = error instanceof ModelFailure ? failureOf(error) : undefined;
       if (!(error instanceof ModelFailure) || failure === undefined) throw error;
@@ -344,4 +347,14 @@ export class Turn {
     this.#requests = { step, sent };
     return sent;
   }
+}
+
+/** Equal for the same attempt in every process that runs the stream, so nothing is logged to find a request again (G6). */
+function requestNames(
+  lasting: LastingNames | undefined,
+  { step, attempt }: StepPlace,
+): Pick<ModelCall, "nameOf" | "hostEpoch"> {
+  if (lasting === undefined) return {};
+  const nameOf = (request: number): string => lasting.secretName(`request/${step}/${attempt}/${request}`);
+  return { nameOf, hostEpoch: lasting.hostEpoch };
 }

@@ -4,6 +4,7 @@
  *     home key ── stream key (by idempotency key) ── child stream key (by exec id)
  *        │            ├── key check value           what the server stores (E1)
  *        │            ├── content MAC key           what tells equal chunks (A2)
+ *        │            ├── secret names              of model calls that outlive the server (G6)
  *        │            └── sealing key               salt = incarnation, one per direction (E3)
  *        └── home sealing base ── sealing key       the same, for journals, blobs and tables
  *
@@ -19,6 +20,10 @@ export const KEY_BYTES = 32;
 export const KEY_CHECK_BYTES = 32;
 /** Two contents under one seqno agree by chance once in 2^128; the rest of the HMAC would only cost disk. */
 export const CONTENT_MAC_BYTES = 16;
+
+/** A name that only a holder of the stream key can say. */
+export const SECRET_NAME_BYTES = 16;
+const SECRET_NAME_TEXT_BYTES_MAX = 128;
 
 export const INFO_KEY_CHECK = encodeName("holdfast/v1/key-check");
 export const INFO_CONTENT_MAC = encodeName("holdfast/v1/content-mac");
@@ -40,6 +45,10 @@ export function infoStreamKey(idempotencyKey: string): Uint8Array<ArrayBuffer> {
 
 export function infoChildStreamKey(execId: string): Uint8Array<ArrayBuffer> {
   return infoNamed("holdfast/v1/child-stream-key", execId, LIMITS.execIdBytesMax);
+}
+
+export function infoSecretName(text: string): Uint8Array<ArrayBuffer> {
+  return infoNamed("holdfast/v1/secret-name", text, SECRET_NAME_TEXT_BYTES_MAX);
 }
 
 /** Bounded, because platforms bound the info string too (Node at 1,024 bytes). */

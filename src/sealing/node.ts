@@ -17,10 +17,12 @@ import {
   INFO_KEY_CHECK,
   INFO_SEALING,
   infoChildStreamKey,
+  infoSecretName,
   infoStreamKey,
   KEY_BYTES,
   KEY_CHECK_BYTES,
   NO_SALT,
+  SECRET_NAME_BYTES,
 } from "./keys.ts";
 import { gcmOpen, gcmSealInto, hkdf, hmac, secretKey } from "./node-crypto.ts";
 import {
@@ -54,6 +56,8 @@ export function nodeSealing(options: SealingOptions = {}): SyncSealing {
       hkdf(imported(homeKey), NO_SALT, infoStreamKey(idempotencyKey), KEY_BYTES),
     deriveChildStreamKey: (parentStreamKey, execId) =>
       hkdf(imported(parentStreamKey), NO_SALT, infoChildStreamKey(execId), KEY_BYTES),
+    secretName: (streamKey, text) =>
+      hkdf(imported(streamKey), NO_SALT, infoSecretName(text), SECRET_NAME_BYTES),
     equal: (a, b) => a.length === b.length && timingSafeEqual(a, b),
   };
 }

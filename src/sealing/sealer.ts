@@ -84,6 +84,8 @@ export interface SyncSealing<HomeKey = Uint8Array> extends Sealing<HomeKey> {
   ) => (seqno: number, kind: ContentKind, body: Uint8Array) => Uint8Array;
   readonly deriveStreamKey: (homeKey: HomeKey, idempotencyKey: string) => Uint8Array;
   readonly deriveChildStreamKey: (parentStreamKey: Uint8Array, execId: string) => Uint8Array;
+  /** A name for what this text means, the same in every process with the stream key, and unknown without it. */
+  readonly secretName: (streamKey: Uint8Array, text: string) => Uint8Array;
 }
 
 export interface SealingOptions {

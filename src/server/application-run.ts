@@ -7,6 +7,7 @@
  */
 import type { StreamName, StreamState } from "../core/stream-state.ts";
 import { HoldfastError } from "../protocol/errors.ts";
+import { LetGo } from "../protocol/let-go.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import type {
   Application,
@@ -33,6 +34,8 @@ export interface RunHost {
   unreadable(): void;
   onBug(bug: unknown): void;
   readonly blobs: ApplicationBlobs | undefined;
+  /** Of what this text means, under the stream key; undefined where the stream has no host epoch. */
+  readonly secretName: ((text: string) => string) | undefined;
 }
 
 const MESSAGES = {
@@ -92,7 +95,7 @@ export class ApplicationRun {
 
   lose(): void {
     this.#isLost = true;
-    this.#abort.abort(new HoldfastError("unavailable", MESSAGES.unavailable));
+    this.#abort.abort(new LetGo(MESSAGES.unavailable));
     this.#feed.finish();
     for (const { event } of this.#waiting) event.refused("unavailable");
     this.#waiting = [];
@@ -129,6 +132,7 @@ export class ApplicationRun {
   }
 
   #stream(): ApplicationStream {
+    const { secretName } = this.#host;
     return {
       principal: this.#name.principal,
       idempotencyKey: this.#name.idempotencyKey,
@@ -138,6 +142,7 @@ export class ApplicationRun {
       emit: (body) => unwatched(this.#send(body, undefined)),
       end: (body, reason = "completed") => unwatched(this.#send(body, reason)),
       blobs: this.#host.blobs,
+      lasting: secretName === undefined ? undefined : { secretName, hostEpoch: this.#stored.hostEpoch },
       signal: this.#abort.signal,
     };
   }

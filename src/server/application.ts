@@ -28,6 +28,14 @@ export interface ApplicationBlobs {
   get(id: string): Promise<Uint8Array | undefined>;
 }
 
+/** Names that every run of this stream can say and no other process, with the order of the runs. */
+export interface LastingNames {
+  /** Rises with each host that runs the stream (D1). */
+  readonly hostEpoch: number;
+  /** For what this text means; under the stream key. */
+  secretName(text: string): string;
+}
+
 export interface ApplicationStream {
   readonly principal: string;
   readonly idempotencyKey: string;
@@ -47,7 +55,9 @@ export interface ApplicationStream {
   end(body: Uint8Array, reason?: Exclude<EndReason, "aborted">): Promise<number>;
   /** The stream's blobs: what is too large for its logs. Undefined where the server keeps none, or runs degraded. */
   readonly blobs: ApplicationBlobs | undefined;
-  /** Fires on abort, and when this host no longer runs the stream: stop, in both cases. */
+  /** How this run names what outlives its process. Undefined where the server runs degraded. */
+  readonly lasting: LastingNames | undefined;
+  /** Fires on abort, and when this host no longer runs the stream: stop, in both cases. The reason of the second is `LetGo`. */
   readonly signal: AbortSignal;
 }
 

@@ -9,6 +9,7 @@ import * as host from "../core/host-state.ts";
 import { type Input, step } from "../core/hosted-stream.ts";
 import type { StallNews } from "../core/standstill.ts";
 import type { CommitShape, StreamName, StreamState } from "../core/stream-state.ts";
+import { hexOf } from "../protocol/blob-id.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import { sharedEvent } from "../protocol/frame-codec.ts";
 import type { AttachFrame, ClientFrame, ServerFrame } from "../protocol/frames.ts";
@@ -100,6 +101,7 @@ export class HostedStream {
       onBug: context.onBug,
       blobs:
         context.blobs === undefined ? undefined : applicationBlobs(context.blobs, { ...name, streamKey }),
+      secretName: (text) => hexOf(context.sealing.secretName(streamKey, text)),
     });
     this.#run.start(context.application);
   }

@@ -14,6 +14,7 @@ import {
   AgentServerMessageSchema,
 } from "../../src/protocol/messages.ts";
 import { type ErrorCode, HoldfastError } from "../../src/protocol/errors.ts";
+import { LetGo } from "../../src/protocol/let-go.ts";
 import { LIMITS } from "../../src/protocol/limits.ts";
 import type { Application, ApplicationStream, ClientInput } from "../../src/server/index.ts";
 
@@ -31,6 +32,7 @@ export class TurnHost {
   /** The last event that was accepted: durable, or on its way. */
   accepted = 0;
   runs = 0;
+  #hostEpoch = 0;
   #run: { readonly lost: AbortController; wake: () => void } | undefined;
 
   say(message: ClientSays): void {
@@ -61,7 +63,7 @@ export class TurnHost {
 
   /** Takes the stream away now, and with it all that is not durable. */
   lose(): void {
-    this.#run?.lost.abort(new HoldfastError("unavailable", "lost"));
+    this.#run?.lost.abort(new LetGo("lost"));
     this.#run?.wake();
   }
 
@@ -158,6 +160,10 @@ export class TurnHost {
           return id;
         },
         get: async (id) => this.blobs.get(id),
+      },
+      lasting: {
+        hostEpoch: ++this.#hostEpoch,
+        secretName: (text) => createHash("sha256").update(text).digest("hex"),
       },
       signal: lost.signal,
     };

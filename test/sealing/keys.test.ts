@@ -168,3 +168,12 @@ test("a home key made for something else is refused", async () => {
   const other = await crypto.subtle.generateKey(algorithm, false, ["encrypt"]);
   assert.throws(() => webSealing().homeSealer(other), HoldfastError);
 });
+
+test("node: a secret name is the same in every process with the stream key, and no other", () => {
+  const { secretName } = nodeSealing();
+  const other = new Uint8Array(32).fill(2);
+  const names = [secretName(KEY, "a"), secretName(KEY, "b"), secretName(other, "a")].map(hexOf);
+  assert.equal(new Set(names).size, names.length);
+  assert.equal(hexOf(nodeSealing().secretName(KEY, "a")), names[0]);
+  assert.throws(() => secretName(KEY, ""));
+});

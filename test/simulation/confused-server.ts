@@ -38,6 +38,7 @@ class SecondVoice {
       idempotencyKey: stream.idempotencyKey,
       pastInputs: stream.pastInputs,
       blobs: stream.blobs,
+      lasting: stream.lasting,
       signal: stream.signal,
       inputs: { [Symbol.asyncIterator]: () => this.#inputs() },
       past: () => this.#past(),

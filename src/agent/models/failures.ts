@@ -68,6 +68,7 @@ const SENTENCES: Readonly<Record<ModelFailureKind, string>> = {
   unauthenticated: "the provider did not accept the API key",
   context_too_long: "the conversation is longer than the model can read",
   content_filtered: "the provider's content filter stopped the answer",
+  not_held: "the answer was cut off, and its call is no longer held",
 };
 
 const REMEDIES: Readonly<Record<ModelFailureKind, string>> = {
@@ -78,6 +79,7 @@ const REMEDIES: Readonly<Record<ModelFailureKind, string>> = {
   unauthenticated: "Check the API key.",
   context_too_long: "Summarize the conversation, or start a new one.",
   content_filtered: "Say it in other words.",
+  not_held: "Send it again.",
 };
 
 function findingOf(error: unknown, context: FailureContext): Found {

@@ -181,6 +181,7 @@ const STATUSES: Readonly<Record<ModelFailureKind, number>> = {
   unauthenticated: 401,
   context_too_long: 400,
   content_filtered: 400,
+  not_held: 0,
 };
 
 function rehearsedFailure(kind: ModelFailureKind): ModelFailure {

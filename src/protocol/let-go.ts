@@ -1,0 +1,14 @@
+/**
+ * Why a run ends that another one continues: this host closes, or another host has the stream.
+ *
+ * The reason of an abort signal decides what becomes of a model's call (G4, G6). Behind this one the call continues without a reader; behind any
+ * other it is cancelled at its provider.
+ */
+import { HoldfastError } from "./errors.ts";
+
+export class LetGo extends HoldfastError {
+  constructor(message: string) {
+    super("unavailable", message);
+    this.name = "LetGo";
+  }
+}
