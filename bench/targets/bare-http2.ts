@@ -14,7 +14,6 @@ const message = encodeServerFrame({
   kind: "event",
   eventId: 123_456,
   body: eventBody(),
-  covers: 1,
   end: undefined,
 });
 const event = Buffer.concat([Buffer.from([0, 0, 0, 0, message.length]), message]);

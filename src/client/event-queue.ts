@@ -11,8 +11,6 @@ export interface StreamEvent {
   /** 0 on a degraded stream. */
   readonly eventId: number;
   readonly body: Uint8Array;
-  /** How many events of the log this one stands for. */
-  readonly covers: number;
   /** Set on the last event. */
   readonly end: EndReason | undefined;
 }

@@ -355,8 +355,8 @@ export class ClientStream {
     });
   }
 
-  #deliver({ eventId, body, covers, end }: EventFrame): void {
-    this.#events.push({ eventId, body, covers, end });
+  #deliver({ eventId, body, end }: EventFrame): void {
+    this.#events.push({ eventId, body, end });
     // The request is in the machine before anything later is: a snapshot cannot pass it (C4).
     const unreadable = end === undefined ? this.#tools?.lookAt(body, eventId) : undefined;
     if (unreadable !== undefined) this.#closed(this.#state.connection, unreadable);

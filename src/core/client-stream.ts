@@ -234,12 +234,7 @@ function received(at: Flow, input: Extract<Input, { kind: "frame" }>): void {
         progress(at, nowMs);
         if (frame.end !== undefined) finish(at, frame.end, undefined);
       } else {
-        follow(
-          at,
-          { kind: "event", eventId: frame.eventId, covers: frame.covers, end: frame.end },
-          nowMs,
-          random,
-        );
+        follow(at, { kind: "event", eventId: frame.eventId, end: frame.end }, nowMs, random);
       }
       return;
     case "ack":

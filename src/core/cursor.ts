@@ -17,12 +17,7 @@ export interface State {
 }
 
 export type Input =
-  | {
-      readonly kind: "event";
-      readonly eventId: number;
-      readonly covers: number;
-      readonly end: EndReason | undefined;
-    }
+  | { readonly kind: "event"; readonly eventId: number; readonly end: EndReason | undefined }
   /** What the server says it has handed to this connection. */
   | { readonly kind: "heartbeat"; readonly eventHead: number };
 
@@ -38,11 +33,10 @@ export function step(state: State, input: Input): readonly [State, readonly Effe
   switch (input.kind) {
     case "event": {
       if (input.eventId <= state.taken) return [state, []];
-      const first = input.eventId - input.covers + 1;
-      if (input.covers < 1 || first !== state.taken + 1) {
-        return [state, [{ kind: "gap", message: `event ${first} came, ${state.taken + 1} was expected` }]];
-      }
       const { eventId, end } = input;
+      if (eventId !== state.taken + 1) {
+        return [state, [{ kind: "gap", message: `event ${eventId} came, ${state.taken + 1} was expected` }]];
+      }
       return [{ taken: eventId, end }, [{ kind: "take", eventId, end }]];
     }
     case "heartbeat":

@@ -124,8 +124,7 @@ export class AnswerLog {
       }
     }
     // A reader that falls behind what memory keeps one by one continues in the log.
-    const place = { fromEvent, seenThrough: Math.max(seenThrough, last) };
-    for await (const event of answerEvents(this.#source(principal, streamId, signal), place))
+    for await (const event of answerEvents(this.#source(principal, streamId, signal), fromEvent))
       if (event.eventId > last) yield event;
   }
 

@@ -14,8 +14,8 @@ import { updateMessage, updateOf } from "../turn/messages.ts";
 
 /** An event of a stream that an answer is made of. */
 export interface HeardEvent extends AnswerEvent {
-  /** How many events of the log it stands for: an older server joins text when it reads a log back. */
-  readonly covers: number;
+  /** Set on text that memory has joined: the event before its first. */
+  readonly joinedAfter?: number;
   /** An answer ends with it. */
   readonly isPause: boolean;
 }
@@ -172,9 +172,9 @@ export function cutOff(): HoldfastError {
   return new HoldfastError("unavailable", "the answer was cut off; try again");
 }
 
-/** The place is within what the event stands for: its text would have to be parted. */
+/** True when a reader at this place has a part of the joined text. */
 function isInside(event: HeardEvent | undefined, place: number): boolean {
-  return event !== undefined && event.eventId - event.covers < place && place < event.eventId;
+  return event?.joinedAfter !== undefined && event.joinedAfter < place && place < event.eventId;
 }
 
 /** Neighbouring text as one event; each keeps the id of its last. */
@@ -195,20 +195,17 @@ function joinedOf(before: HeardEvent, event: HeardEvent): HeardEvent | undefined
   if (a === undefined || b === undefined || a.case !== b.case) return undefined;
   const text = a.value.text + b.value.text;
   if (text.length > JOINED_CHARS_MAX) return undefined;
+  const { joinedAfter = before.eventId - 1 } = before;
   return {
-    ...textEvent(a.case, event.eventId, text),
-    covers: event.eventId - before.eventId + before.covers,
+    eventId: event.eventId,
+    message: updateMessage({ case: a.case, value: { text } }),
+    joinedAfter,
+    isPause: false,
   };
 }
-
-export type TextCase = "textDelta" | "thinkingDelta";
 
 /** The piece of text or thinking that the event is. */
 export function textIn({ message }: AnswerEvent) {
   const update = updateOf(message);
   return update.case === "textDelta" || update.case === "thinkingDelta" ? update : undefined;
-}
-
-export function textEvent(kind: TextCase, eventId: number, text: string): HeardEvent {
-  return { eventId, message: updateMessage({ case: kind, value: { text } }), covers: 1, isPause: false };
 }

@@ -273,8 +273,8 @@ export class SessionDriver {
     const { blobs } = this.#context.clientOf(this.record.principal);
     let failure: Error | undefined;
     try {
-      for await (const { eventId, body, covers } of stream.events) {
-        if (body.length > 0) await this.#hear(stream, blobs, { eventId, body, covers });
+      for await (const { eventId, body } of stream.events) {
+        if (body.length > 0) await this.#hear(stream, blobs, { eventId, body });
       }
     } catch (cause) {
       failure = cause instanceof Error ? cause : new Error(String(cause));
@@ -287,11 +287,7 @@ export class SessionDriver {
   async #hear(
     stream: ClientStream,
     blobs: ClientBlobStore,
-    {
-      eventId,
-      body,
-      covers,
-    }: { readonly eventId: number; readonly body: Uint8Array; readonly covers: number },
+    { eventId, body }: { readonly eventId: number; readonly body: Uint8Array },
   ): Promise<void> {
     const { workspace, onBug, names, environment } = this.#context;
     const message = decodeServer(body);
@@ -309,7 +305,7 @@ export class SessionDriver {
     if (eventId <= this.#memory.fromEvent || !isNews) return;
     const pause = deltas.find(isPauseDelta);
     const isPause = pause !== undefined;
-    this.#memory.add({ eventId, message, covers, isPause, ...(blob === undefined ? {} : { blob }) });
+    this.#memory.add({ eventId, message, isPause, ...(blob === undefined ? {} : { blob }) });
     // The log of a turn that was cut off more than once has older restarts: only what was said since the attach counts.
     const isNew = eventId > (stream.status.headAtWelcome ?? Infinity);
     if (isNew && this.#state.at === "resuming") await this.feed({ kind: "restarted" });

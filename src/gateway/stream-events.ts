@@ -1,13 +1,12 @@
 /**
  * The events of an answer as its stream's log has them.
  *
- * The server of `--upstream-server` may be an older one, which joins neighbouring text when it reads a log back, and a reader may stand in the middle of what was
- * joined. Then the text is parted there again. Works for streams that run here, run elsewhere, and are over.
+ * The same for streams that run here, run elsewhere, and are over.
  */
 import type { Client, ClientBlobStore } from "../client/index.ts";
 import { type AgentServerMessage } from "../protocol/messages.ts";
-import { cutOff, type HeardEvent, textEvent, textIn } from "./answer-memory.ts";
-import { type AnswerDelta, type AnswerState, initAnswer, neededBlob, project } from "./openai/index.ts";
+import { cutOff, type HeardEvent } from "./answer-memory.ts";
+import { type AnswerDelta, initAnswer, neededBlob, project } from "./openai/index.ts";
 import { decodeServer } from "../turn/messages.ts";
 
 /** The way to a stream's log. */
@@ -19,94 +18,27 @@ export interface StreamSource {
   readonly signal: AbortSignal;
 }
 
-export interface AnswerPlace {
-  /** The answer begins after this event. */
-  readonly fromEvent: number;
-  /** What the reader has already; at least `fromEvent`. */
-  readonly seenThrough: number;
-}
-
 type Events = AsyncGenerator<HeardEvent, void>;
 
-/** All events of the answer to the pause that ends it, with a border where the reader stands. */
-export async function* answerEvents(source: StreamSource, { fromEvent, seenThrough }: AnswerPlace): Events {
-  const all = untilPause(loggedEvents(source, fromEvent, initAnswer()));
-  let state = initAnswer();
-  let rest: Events | undefined;
-  try {
-    for await (const event of all) {
-      const isInside = event.eventId > seenThrough && event.eventId - event.covers < seenThrough;
-      if (!isInside) {
-        [state] = project(state, event.eventId, event.message, event.blob);
-        yield event;
-        continue;
-      }
-      rest = untilPause(loggedEvents(source, seenThrough, state));
-      const pieces = await parted(event, all, rest, seenThrough);
-      await all.return();
-      yield* pieces;
-      yield* rest;
-      return;
-    }
-  } finally {
-    await Promise.all([all.return(), rest?.return()]);
-  }
-}
-
-/**
- * The joined text as two: what the reader has, and the rest. What is read from the reader's place on may be joined otherwise, and the stream may
- * have grown between the two reads, so both are read until they are at the same event.
- */
-async function parted(
-  joined: HeardEvent,
-  all: Events,
-  rest: Events,
-  seenThrough: number,
-): Promise<readonly HeardEvent[]> {
-  const [whole, unseen]: [HeardEvent[], HeardEvent[]] = [[joined], []];
-  for (;;) {
-    const ahead = (whole.at(-1)?.eventId ?? 0) - (unseen.at(-1)?.eventId ?? seenThrough);
-    if (ahead === 0) break;
-    const next = await (ahead > 0 ? rest : all).next();
-    // Both end with the answer.
-    if (next.done === true) break;
-    (ahead > 0 ? unseen : whole).push(next.value);
-  }
-  const kind = textIn(joined)?.case ?? "textDelta";
-  const text = runOf(whole, kind);
-  const seen = text.slice(0, text.length - runOf(unseen, kind).length);
-  return [textEvent(kind, seenThrough, seen), ...unseen];
-}
-
-/** The text of that kind with which the events begin. */
-function runOf(events: readonly HeardEvent[], kind: string): string {
-  let text = "";
-  for (const event of events) {
-    const piece = textIn(event);
-    if (piece?.case !== kind) break;
-    text += piece.value.text;
-  }
-  return text;
-}
-
-async function* untilPause(events: Events): Events {
-  for await (const event of events) {
+/** All events of the answer to the pause that ends it. Throws `unavailable` when the stream ends before that. */
+export async function* answerEvents(source: StreamSource, fromEvent: number): Events {
+  for await (const event of loggedEvents(source, fromEvent)) {
     yield event;
     if (event.isPause) return;
   }
   throw cutOff();
 }
 
-/** What the stream says after an event, as it says it, to its end. `before`: the projection of what is before. */
-async function* loggedEvents(source: StreamSource, after: number, before: AnswerState): Events {
+/** What the stream says after an event, as it says it, to its end. */
+async function* loggedEvents(source: StreamSource, after: number): Events {
   const { client, blobs, streamId, signal } = source;
   const reader = await client.follow(streamId, after);
   const leave = (): void => reader.leave();
   signal.addEventListener("abort", leave);
   if (signal.aborted) leave();
-  let state = before;
+  let state = initAnswer();
   try {
-    for await (const { eventId, body, covers } of reader.events) {
+    for await (const { eventId, body } of reader.events) {
       if (body.length === 0) continue;
       const message = decodeServer(body);
       const id = neededBlob(state, message);
@@ -114,7 +46,7 @@ async function* loggedEvents(source: StreamSource, after: number, before: Answer
       const [next, deltas] = project(state, eventId, message, blob);
       state = next;
       const isPause = deltas.some(isPauseDelta);
-      yield { eventId, message, covers, isPause, ...(blob === undefined ? {} : { blob }) };
+      yield { eventId, message, isPause, ...(blob === undefined ? {} : { blob }) };
     }
   } finally {
     signal.removeEventListener("abort", leave);
@@ -142,7 +74,7 @@ export async function latestAnswer(source: StreamSource, named: number | undefin
   let [fromEvent, model] = [0, ""];
   let asked: LoggedAnswer | undefined;
   let last: LoggedAnswer = { fromEvent, model };
-  for await (const { eventId, message, isPause } of loggedEvents(source, 0, initAnswer())) {
+  for await (const { eventId, message, isPause } of loggedEvents(source, 0)) {
     const begun = modelOf(message);
     if (begun !== undefined) {
       model = begun;

@@ -128,13 +128,6 @@ function checkWelcome(frame: WelcomeFrame): void {
 
 function checkEvent(frame: EventFrame): void {
   checkSafeInteger(frame.eventId, "event_id");
-  checkUint32(frame.covers, "covers");
-  if (frame.covers < 1) {
-    throw invalidFrame("an event frame covers no event");
-  }
-  if (frame.covers > 1 && frame.covers > frame.eventId) {
-    throw invalidFrame(`event ${frame.eventId} cannot cover ${frame.covers} events`);
-  }
   checkSize(frame.body.byteLength, LIMITS.eventBytesMax, "message");
 }
 

@@ -159,7 +159,7 @@ export function encodeServerFrame(frame: ServerFrame): Uint8Array {
 
 /** Copies the body into the bytes that every reader will get: one copy for all of an event's life in memory. */
 export function sharedEvent(eventId: number, body: Uint8Array, end: EndReason | undefined): SharedEvent {
-  const frame: EventFrame = { kind: "event", eventId, body, covers: 1, end };
+  const frame: EventFrame = { kind: "event", eventId, body, end };
   checkServerFrame(frame);
   const encoded = encodeEventFrame(frame);
   // Only the end follows the body: a tag and a one-byte number.
@@ -170,7 +170,7 @@ export function sharedEvent(eventId: number, body: Uint8Array, end: EndReason | 
 function encodeEventFrame(frame: EventFrame): Uint8Array {
   const end = frame.end === undefined ? WireEndReason.UNSPECIFIED : END_TO_WIRE[frame.end];
   const eventId = frame.eventId === 0 ? "" : String(frame.eventId);
-  return encodeEvent(eventId, frame.body, frame.covers === 1 ? 0 : frame.covers, end);
+  return encodeEvent(eventId, frame.body, end);
 }
 
 type ResponseInit = NonNullable<MessageInitShape<typeof StreamResponseSchema>["response"]>;
@@ -259,7 +259,6 @@ function readEvent(chunk: ServerChunk): EventFrame {
     kind: "event",
     eventId: chunk.eventId === "" ? 0 : parseNumberedEvent(chunk.eventId),
     body: chunk.message,
-    covers: chunk.covers === 0 ? 1 : chunk.covers,
     end,
   };
 }

@@ -94,8 +94,6 @@ export interface EventFrame {
   /** 0 on a degraded stream, whose events have no ids. */
   readonly eventId: number;
   readonly body: Uint8Array;
-  /** How many events of the log this frame stands for. Our server sends each event by itself; another one may join text on replay (B4). */
-  readonly covers: number;
   /** Set on the last event of the log. */
   readonly end: EndReason | undefined;
 }

@@ -83,18 +83,16 @@ export function encodeChunk(
   return out.bytes;
 }
 
-/** A StreamResponse with a server_chunk; an empty id, `covers` 0 and `end` 0 are left out, as proto3 does. */
-export function encodeEvent(eventId: string, body: Uint8Array, covers: number, end: number): Uint8Array {
+/** A StreamResponse with a server_chunk; an empty id and `end` 0 are left out, as proto3 does. */
+export function encodeEvent(eventId: string, body: Uint8Array, end: number): Uint8Array {
   const idSize = eventId === "" ? 0 : fieldSize(eventId.length);
   const bodySize = body.byteLength === 0 ? 0 : fieldSize(body.byteLength);
-  const coversSize = covers === 0 ? 0 : 1 + varintSize(covers);
   const endSize = end === 0 ? 0 : 1 + varintSize(end);
-  const chunkSize = idSize + bodySize + coversSize + endSize;
+  const chunkSize = idSize + bodySize + endSize;
   const out = new FieldWriter(fieldSize(chunkSize));
   out.begin(1, chunkSize);
   if (idSize > 0) out.ascii(1, eventId);
   if (bodySize > 0) out.body(2, body);
-  if (coversSize > 0) out.uint32(3, covers);
   if (endSize > 0) out.uint32(4, end);
   return out.bytes;
 }

@@ -10,7 +10,6 @@ export class SharedEvent implements EventFrame {
   readonly kind = "event";
   readonly eventId: number;
   readonly body: Uint8Array;
-  readonly covers = 1;
   readonly end: EndReason | undefined;
   /** The whole frame as it goes over the wire. */
   readonly encoded: Uint8Array;

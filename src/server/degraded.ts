@@ -88,7 +88,7 @@ export function degradedStream(
 
   function send(event: PendingEvent | undefined, end: life.State["end"]): void {
     const body = event === undefined ? new Uint8Array() : new Uint8Array(event.body);
-    const waitingBytes = wire.write([{ kind: "event", eventId: 0, body, covers: 1, end }]);
+    const waitingBytes = wire.write([{ kind: "event", eventId: 0, body, end }]);
     event?.durable(++emitted);
     // Nothing is kept that could be sent later: a reader that does not read ends this stream (F2).
     if (waitingBytes > LIMITS.sendQueueBytesMax) refuse("overloaded", "this reader is too far behind");

@@ -10,5 +10,5 @@ export function inputOf({ seqno, body, isClose }: Omit<LoggedChunk, "mac">): Cli
 }
 
 export function frameOf({ eventId, body, end }: LoggedEvent): EventFrame {
-  return { kind: "event", eventId, body, covers: 1, end };
+  return { kind: "event", eventId, body, end };
 }

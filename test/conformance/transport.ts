@@ -90,7 +90,7 @@ function chunk(seqno: number, bytes = 3): ClientFrame {
 }
 
 function event(eventId: number, bytes = 3): ServerFrame {
-  return { kind: "event", eventId, body: new Uint8Array(bytes).fill(eventId), covers: 1, end: undefined };
+  return { kind: "event", eventId, body: new Uint8Array(bytes).fill(eventId), end: undefined };
 }
 
 const range = (from: number, count: number): number[] => Array.from({ length: count }, (_, i) => from + i);

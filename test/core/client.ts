@@ -66,7 +66,7 @@ export const frame = (one: ServerFrame, connection = 1, nowMs = 0): Input => {
 export const welcome = (more: Partial<WelcomeFrame> = {}, connection = 1, nowMs = 0): Input =>
   frame({ ...welcomeFrame, ...more }, connection, nowMs);
 export const event = (eventId: number, end?: EndReason, connection = 1, nowMs = 0): Input =>
-  frame({ kind: "event", eventId, body: new Uint8Array(), covers: 1, end }, connection, nowMs);
+  frame({ kind: "event", eventId, body: new Uint8Array(), end }, connection, nowMs);
 export const ack = (seqno: number, connection = 1): Input => frame({ kind: "ack", seqno }, connection);
 export const heartbeat = (nextSeqno: number, eventHead: number, aborted = false, nowMs = 0): Input =>
   frame({ kind: "heartbeat", nextSeqno, eventHead, aborted }, 1, nowMs);

@@ -4,8 +4,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { create } from "@bufbuild/protobuf";
-import { AnswerMemory, type HeardEvent, textEvent, textIn } from "../../src/gateway/answer-memory.ts";
+import { AnswerMemory, type HeardEvent, textIn } from "../../src/gateway/answer-memory.ts";
 import { AgentServerMessageSchema } from "../../src/protocol/messages.ts";
+import { updateMessage } from "../../src/turn/messages.ts";
 import { until } from "../e2e/rig.ts";
 import { bodyOf, Exchange, readReply, user } from "./openai-user.ts";
 import { PacedModel } from "./paced-model.ts";
@@ -16,11 +17,15 @@ const EVENTS = 5_000;
 const PIECES_MAX = 1_100;
 const CALM = new AbortController().signal;
 
+function textEvent(kind: "textDelta" | "thinkingDelta", eventId: number, text: string): HeardEvent {
+  return { eventId, message: updateMessage({ case: kind, value: { text } }), isPause: false };
+}
+
 /** Text with some thinking in between, and now and then an event that is no text. */
 function eventOf(eventId: number): HeardEvent {
   const kind = Math.floor(eventId / 700) % 2 === 0 ? "textDelta" : "thinkingDelta";
   if (eventId % 333 !== 0) return textEvent(kind, eventId, `${eventId} `);
-  return { eventId, message: create(AgentServerMessageSchema), covers: 1, isPause: false };
+  return { eventId, message: create(AgentServerMessageSchema), isPause: false };
 }
 
 const ALL: readonly HeardEvent[] = Array.from({ length: EVENTS }, (_, at) => eventOf(at + 1));

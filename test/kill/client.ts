@@ -106,8 +106,8 @@ async function consume(stream: ClientStream): Promise<void> {
   let digest = stream.restored === undefined ? 0 : Number(Buffer.from(stream.restored.state).toString());
   history.add({ kind: "reading", key, cursor: stream.restored?.cursor ?? 0, digest });
   try {
-    for await (const { eventId, covers, body, end } of stream.events) {
-      history.add({ kind: "event", key, eventId, covers, body: Buffer.from(body).toString("base64"), end });
+    for await (const { eventId, body, end } of stream.events) {
+      history.add({ kind: "event", key, eventId, body: Buffer.from(body).toString("base64"), end });
       digest = foldEvent(digest, body);
       const answer = body.length === 0 ? undefined : answers.answer(key, body);
       if (answer !== undefined) {

@@ -17,7 +17,6 @@ export type Fact =
       readonly kind: "event";
       readonly key: string;
       readonly eventId: number;
-      readonly covers: number;
       readonly body: string;
       readonly end: string | undefined;
     }

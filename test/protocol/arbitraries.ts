@@ -80,7 +80,6 @@ export const eventFrame = safeInteger.chain((eventId) =>
     kind: fc.constant("event" as const),
     eventId: fc.constant(eventId),
     body,
-    covers: fc.integer({ min: 1, max: Math.max(1, Math.min(eventId, 2 ** 32 - 1)) }),
     end,
   }),
 );

@@ -76,7 +76,6 @@ test("B4: the fast encoder of events writes what the generated one writes", () =
           value: {
             eventId: frame.eventId === 0 ? "" : String(frame.eventId),
             message: frame.body,
-            covers: frame.covers === 1 ? 0 : frame.covers,
             end: frame.end === undefined ? EndReason.UNSPECIFIED : wireEnd[frame.end],
           },
         },
@@ -194,14 +193,6 @@ test('D5: an event without an id is degraded, one with the id "0" is refused', (
   assert.throws(() => decodeResponse({ case: "serverChunk", value: { eventId: "0" } }), refusal(/"0"/));
 });
 
-test("B4: an event cannot cover more events than there are before it", () => {
-  const joined = (eventId: string, covers: number) =>
-    decodeResponse({ case: "serverChunk", value: { eventId, covers } });
-  assert.equal(joined("5", 5).kind, "event");
-  assert.throws(() => joined("5", 6), refusal(/cannot cover/));
-  assert.throws(() => joined("", 2), refusal(/cannot cover/));
-});
-
 const attachInit = {
   protocolVersion: 1,
   mode: AttachMode.OPEN,
@@ -266,7 +257,7 @@ test("numbers that are none are never encoded", () => {
     assert.throws(() => encodeServerFrame({ kind: "ack", seqno }), refusal(/seqno_ack/), String(seqno));
   }
   for (const eventId of broken.filter((value) => value !== 2 ** 32)) {
-    const event: ServerFrame = { kind: "event", eventId, body: utf8(""), covers: 1, end: undefined };
+    const event: ServerFrame = { kind: "event", eventId, body: utf8(""), end: undefined };
     assert.throws(() => encodeServerFrame(event), refusal(/event_id/), String(eventId));
   }
 });

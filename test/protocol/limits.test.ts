@@ -85,7 +85,7 @@ test("E8: a first chunk at the limit passes, one byte more is too large", () => 
 
 test("E8: an event at the limit passes, one byte more is too large in both directions", () => {
   const event = (size: number) =>
-    ({ kind: "event", eventId: 1, body: new Uint8Array(size), covers: 1, end: undefined }) as const;
+    ({ kind: "event", eventId: 1, body: new Uint8Array(size), end: undefined }) as const;
   assert.equal(decodeServerFrame(encodeServerFrame(event(LIMITS.eventBytesMax))).kind, "event");
   assert.throws(() => encodeServerFrame(event(LIMITS.eventBytesMax + 1)), fails("too_large"));
   const above = create(StreamResponseSchema, {

@@ -331,11 +331,10 @@ export class Device {
 
   #check(stream: ClientStream, event: StreamEvent, cursor: number): number {
     if (event.eventId === 0) return 0;
-    const first = event.eventId - event.covers + 1;
-    if (first !== cursor + 1) fail("B1", `${this.name} got event ${first} after ${cursor}`);
+    if (event.eventId !== cursor + 1) fail("B1", `${this.name} got event ${event.eventId} after ${cursor}`);
     const log = this.#context.truth.of(this.#context.principal, stream.idempotencyKey);
     if (log === undefined) fail("B2", `${this.name} got an event of a stream that is not there`);
-    checkSameAsLog(log, event.eventId, event.covers, event.body);
+    checkSameAsLog(log, event.eventId, event.body);
     return event.eventId;
   }
 

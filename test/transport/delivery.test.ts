@@ -54,7 +54,7 @@ test("an event is encoded once, however many readers it has", () => {
   const event = sharedEvent(7, text, "completed");
   const bytes = encodeServerFrame(event);
   for (let reader = 0; reader < 16; reader++) assert.equal(encodeServerFrame(event), bytes);
-  const plain = { kind: "event", eventId: 7, body: text, covers: 1, end: "completed" } as const;
+  const plain = { kind: "event", eventId: 7, body: text, end: "completed" } as const;
   assert.deepEqual(bytes, encodeServerFrame(plain));
   assert.deepEqual(decodeServerFrame(bytes), plain);
   // The body lies in what was encoded: the event is not kept twice.
@@ -67,8 +67,8 @@ test("all frames of a write leave as one piece", () => {
   const wire = new ServerWire(responseOutlet(exchange, "proto"));
   const frames: ServerFrame[] = [
     { kind: "ack", seqno: 3 },
-    { kind: "event", eventId: 1, body: new Uint8Array(100), covers: 1, end: undefined },
-    { kind: "event", eventId: 2, body: new Uint8Array(), covers: 1, end: undefined },
+    { kind: "event", eventId: 1, body: new Uint8Array(100), end: undefined },
+    { kind: "event", eventId: 2, body: new Uint8Array(), end: undefined },
   ];
   wire.write(frames);
   wire.write([]);
@@ -108,7 +108,6 @@ test("F2: a reader that does not read makes its writer wait, and the others go o
     kind: "event",
     eventId,
     body: new Uint8Array(LIMITS.inlineBytesMax),
-    covers: 1,
     end: undefined,
   });
   let waitingBytes = 0;

@@ -130,7 +130,7 @@ test("an append that will never be durable is answered with the reason", async (
   const ended = rig();
   ended.wire.write([welcome(0)]);
   const [durable, late] = [ended.append(chunk(0)), ended.append(chunk(1))];
-  const end = { kind: "event", eventId: 1, body: new Uint8Array(), covers: 1, end: "completed" } as const;
+  const end = { kind: "event", eventId: 1, body: new Uint8Array(), end: "completed" } as const;
   // In one write, or in two within the same turn.
   ended.wire.write([end]);
   ended.wire.write([{ kind: "ack", seqno: 0 }]);

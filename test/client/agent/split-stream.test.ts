@@ -6,7 +6,6 @@ import { encodeServer, encodeUpdate } from "./agent-rig.ts";
 const event = (eventId: number, body: Uint8Array, end?: StreamEvent["end"]): StreamEvent => ({
   eventId,
   body,
-  covers: 1,
   end,
 });
 const text = (eventId: number, words: string): StreamEvent =>

@@ -61,8 +61,8 @@ export const CLIENT_MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: "src/core/cursor.ts",
-        from: "if (input.covers < 1 || first !== state.taken + 1) {",
-        to: "if (input.covers < 1 || first < state.taken + 1) {",
+        from: "if (eventId !== state.taken + 1) {",
+        to: "if (eventId < state.taken + 1) {",
       },
     ],
   },

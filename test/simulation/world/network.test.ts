@@ -230,7 +230,6 @@ describe("the simulated network", () => {
       kind: "event",
       eventId: 1,
       body: new Uint8Array(10_000),
-      covers: 1,
       end: undefined,
     };
     assert.ok((lab.accepted[0]?.wire.write([event]) ?? 0) > 10_000);
