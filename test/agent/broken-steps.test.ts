@@ -16,8 +16,8 @@ import {
   ProviderServer,
   refuses,
   silentAfter,
-} from "./models/provider-server.ts";
-import { answers, type Wire, WIRES } from "./models/wires.ts";
+} from "./models/providers/server.ts";
+import { answers, type Wire, WIRES } from "./models/providers/wires.ts";
 import { ScriptedModel } from "./scripted-model.ts";
 import { endOf, kindsOf, textOf } from "./told.ts";
 import { TurnHost } from "./turn-host.ts";
@@ -147,7 +147,7 @@ for (const wire of WIRES) {
 
 test("G1: arguments that break behind text which is final are as text", async (t) => {
   const wire = wireOf("openai-compatible");
-  const said = [...wire.answer.slice(0, wire.begun), ...wire.calling.slice(1, wire.calledHalf)];
+  const said = [...wire.answer.slice(0, wire.begun), ...wire.calling.slice(wire.thought, wire.calledHalf)];
   for (const isFinal of [false, true]) {
     const { host, finish, server } = await play(t, wire, [cutAfter(...said), answers(wire)], { isFinal });
     await finish();

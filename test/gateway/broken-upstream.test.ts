@@ -12,8 +12,8 @@ import {
   events,
   ProviderServer,
   refuses,
-} from "../agent/models/provider-server.ts";
-import { answers, type Wire, WIRES } from "../agent/models/wires.ts";
+} from "../agent/models/providers/server.ts";
+import { answers, type Wire, WIRES } from "../agent/models/providers/wires.ts";
 import { bodyOf, Exchange, type Reply, tool, user } from "./openai-user.ts";
 import { PacedModel } from "./paced-model.ts";
 import { World } from "./world.ts";

@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { createModels, type ProviderType } from "../../src/agent/models/index.ts";
-import { API_KEY, type Asked, listOf, ProviderServer } from "../agent/models/provider-server.ts";
-import { answers, WIRES } from "../agent/models/wires.ts";
+import { API_KEY, type Asked, listOf, ProviderServer } from "../agent/models/providers/server.ts";
+import { answers, WIRES } from "../agent/models/providers/wires.ts";
 import { ALICE_KEY } from "../server/http/rig.ts";
 import { PacedModel } from "./paced-model.ts";
 import { World } from "./world.ts";

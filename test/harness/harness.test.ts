@@ -8,7 +8,7 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { z } from "zod";
-import { portOf } from "../agent/models/provider-server.ts";
+import { portOf } from "../agent/models/providers/server.ts";
 import { Cli } from "../cli/cli-process.ts";
 import { plantedBug } from "../mutations/planted-bug.ts";
 

@@ -6,7 +6,8 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Cleanup } from "../cleanup.ts";
 import { Cli } from "../cli/cli-process.ts";
-import { MODEL, openaiProvider } from "../gateway/scripted-provider.ts";
+import { MODEL } from "../agent/models/providers/formats.ts";
+import { openaiProvider } from "../agent/models/providers/scripted.ts";
 import type { GatewayOptions } from "./gateway.ts";
 import { followScript } from "./script.ts";
 

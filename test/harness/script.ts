@@ -4,9 +4,10 @@
  * `call <tool> <json>` (lines in a row are calls of one step), `say <text>`, `count to <n> every <ms> ms`. What follows calls is the next step.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Act, Fields } from "../agent/models/provider-server.ts";
-import { chunkOf, type Said, type ScriptedCall, type Script, textOf } from "../gateway/scripted-provider.ts";
-import { fieldsOf } from "../agent/models/provider-server.ts";
+import type { Act, Fields } from "../agent/models/providers/server.ts";
+import { chunkOf, type Said, type ScriptedCall } from "../agent/models/providers/formats.ts";
+import { type Script, textOf } from "../agent/models/providers/scripted.ts";
+import { fieldsOf } from "../agent/models/providers/server.ts";
 
 export const followScript: Script = (messages) => {
   const asking = messages.findLastIndex((message) => message["role"] === "user");

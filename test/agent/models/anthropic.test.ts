@@ -5,7 +5,7 @@ import type { ModelPart } from "../../../src/agent/model.ts";
 import type { ChatMessage } from "../../../src/protocol/chat-message.ts";
 import { StepOptionsSchema } from "../../../src/protocol/messages.ts";
 import { messageOf, resultsOf, TOOLS } from "./conversation.ts";
-import { API_KEY, events, type Fields, listOf, partsOf, ProviderServer, user } from "./provider-server.ts";
+import { API_KEY, events, type Fields, listOf, partsOf, ProviderServer, user } from "./providers/server.ts";
 
 const start = (usage: object) => ({
   type: "message_start",

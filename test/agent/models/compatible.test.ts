@@ -4,7 +4,7 @@ import { create } from "@bufbuild/protobuf";
 import { StepOptionsSchema } from "../../../src/protocol/messages.ts";
 import type { ChatMessage } from "../../../src/protocol/chat-message.ts";
 import { messageOf, resultsOf, TOOLS } from "./conversation.ts";
-import { API_KEY, events, type Fields, listOf, partsOf, ProviderServer, user } from "./provider-server.ts";
+import { API_KEY, events, type Fields, listOf, partsOf, ProviderServer, user } from "./providers/server.ts";
 
 const chunk = (delta: object, finish_reason: string | null = null, more: object = {}) => ({
   id: "c1",

@@ -15,7 +15,7 @@ import {
   silentAfter,
   textIn,
   user,
-} from "./provider-server.ts";
+} from "./providers/server.ts";
 import {
   answers,
   breaksOff,
@@ -25,7 +25,7 @@ import {
   saysGarbage,
   type Wire,
   WIRES,
-} from "./wires.ts";
+} from "./providers/wires.ts";
 
 const SECRET_PROMPT = "the anchor lies under the third stone of the pier";
 

@@ -7,8 +7,8 @@ import type { Model, ModelPart } from "../../../src/agent/model.ts";
 import { createModels, type ModelsOptions, type ProviderConfig } from "../../../src/agent/models/index.ts";
 import { StepOptionsSchema } from "../../../src/protocol/messages.ts";
 import { create } from "@bufbuild/protobuf";
-import { callOf, partsOf, ProviderServer, refuses, textIn } from "./provider-server.ts";
-import { answers, breaksOff, WIRES, type Wire } from "./wires.ts";
+import { callOf, partsOf, ProviderServer, refuses, textIn } from "./providers/server.ts";
+import { answers, breaksOff, WIRES, type Wire } from "./providers/wires.ts";
 
 const wireOf = (type: Wire["type"]): Wire =>
   WIRES.find((wire) => wire.type === type) ?? assert.fail(`no wire ${type}`);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { messageOf, resultsOf, TOOLS } from "./conversation.ts";
-import { API_KEY, events, type Fields, listOf, partsOf, ProviderServer, user } from "./provider-server.ts";
+import { API_KEY, events, type Fields, listOf, partsOf, ProviderServer, user } from "./providers/server.ts";
 
 const say = (parts: readonly object[], more: object = {}) => ({
   candidates: [{ content: { role: "model", parts }, ...more }],

@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ModelFailure } from "../../../src/agent/model.ts";
 import { createModels, type ProviderConfig, type ProviderModels } from "../../../src/agent/models/index.ts";
-import { API_KEY, ProviderServer, refuses } from "./provider-server.ts";
+import { API_KEY, ProviderServer, refuses } from "./providers/server.ts";
 
 const LOCAL: ProviderConfig = { type: "openai-compatible", baseURL: "http://127.0.0.1:9/v1" };
 const GOOGLE: ProviderConfig = { type: "google", baseURL: "http://127.0.0.1:9/v1beta", apiKeyEnv: "KEY" };

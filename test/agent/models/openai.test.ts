@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { create } from "@bufbuild/protobuf";
 import { StepOptionsSchema } from "../../../src/protocol/messages.ts";
 import { messageOf, resultsOf, TOOLS } from "./conversation.ts";
-import { API_KEY, events, type Fields, listOf, partsOf, ProviderServer, user } from "./provider-server.ts";
+import { API_KEY, events, type Fields, listOf, partsOf, ProviderServer, user } from "./providers/server.ts";
 
 const response = (status: string) => ({
   id: "resp_1",

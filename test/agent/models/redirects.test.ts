@@ -5,8 +5,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ModelFailure } from "../../../src/agent/model.ts";
 import { createModels } from "../../../src/agent/models/index.ts";
-import { API_KEY, partsOf, ProviderServer, refuses } from "./provider-server.ts";
-import { answers, WIRES } from "./wires.ts";
+import { API_KEY, partsOf, ProviderServer, refuses } from "./providers/server.ts";
+import { answers, WIRES } from "./providers/wires.ts";
 
 for (const wire of WIRES) {
   test(`E4: ${wire.type}: a redirect is not followed; the failure names the host to configure`, async (t) => {

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { ModelFailure } from "../../../src/agent/model.ts";
 import { createModels, type ProviderConfig, type ProviderModels } from "../../../src/agent/models/index.ts";
 import { ollamaURL } from "../../../src/agent/models/providers.ts";
-import { API_KEY, partsOf, ProviderServer, refuses } from "./provider-server.ts";
+import { API_KEY, partsOf, ProviderServer, refuses } from "./providers/server.ts";
 
 const LOCAL: ProviderConfig = { type: "openai-compatible", baseURL: "http://127.0.0.1:9/v1" };
 

@@ -5,7 +5,7 @@ import { rehearsalModel } from "../../../src/agent/models/index.ts";
 import { CONTINUE, SUMMARIZE } from "../../../src/turn/prompts.ts";
 import type { ChatMessage } from "../../../src/protocol/chat-message.ts";
 import { messageOf, resultsOf } from "./conversation.ts";
-import { callOf, partsOf, textIn, user } from "./provider-server.ts";
+import { callOf, partsOf, textIn, user } from "./providers/server.ts";
 
 const model = rehearsalModel();
 const ECHO = { name: "echo", description: "", parameters: { type: "object" }, strict: false };

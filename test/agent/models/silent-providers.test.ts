@@ -10,7 +10,7 @@ import {
   type ProviderConfig,
   type ProviderModels,
 } from "../../../src/agent/models/index.ts";
-import { API_KEY, partsOf, ProviderServer, refuses, silent } from "./provider-server.ts";
+import { API_KEY, partsOf, ProviderServer, refuses, silent } from "./providers/server.ts";
 
 const idsOf = (models: ProviderModels): readonly string[] => models.list().map(({ id }) => id);
 const defaultOf = (models: ProviderModels): string | undefined =>

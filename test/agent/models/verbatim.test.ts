@@ -5,8 +5,8 @@ import type { ModelPart } from "../../../src/agent/model.ts";
 import type { ProviderType } from "../../../src/agent/models/index.ts";
 import { verbatim, withoutMarks } from "../../../src/agent/models/verbatim.ts";
 import { messageOf, resultsOf, TOOLS } from "./conversation.ts";
-import { type Act, events, partsOf, ProviderServer, user } from "./provider-server.ts";
-import { answers, WIRES } from "./wires.ts";
+import { type Act, events, partsOf, ProviderServer, user } from "./providers/server.ts";
+import { answers, WIRES } from "./providers/wires.ts";
 
 /** Large numbers, spaces, names that engines sort, a name that parsers fear, a quote and a backslash. */
 const ARGS =

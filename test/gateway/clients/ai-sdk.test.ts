@@ -6,7 +6,8 @@ import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { generateText, isStepCount, type LanguageModel, type ModelMessage, streamText, tool } from "ai";
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { bySteps, openaiProvider, type Said } from "../scripted-provider.ts";
+import { type Said } from "../../agent/models/providers/formats.ts";
+import { bySteps, openaiProvider } from "../../agent/models/providers/scripted.ts";
 import { NOTE, noteArgs, Notes } from "./note-tool.ts";
 import {
   assertEachExtendsTheOneBefore,

@@ -4,7 +4,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import OpenAI from "openai";
-import { openaiProvider, type Said, type Script, textOf } from "../scripted-provider.ts";
+import { type Said } from "../../agent/models/providers/formats.ts";
+import { openaiProvider, type Script, textOf } from "../../agent/models/providers/scripted.ts";
 import { Notes } from "./note-tool.ts";
 import { runnableNote } from "./runnable-note.ts";
 import { LOCAL, serveGateway } from "./served-gateway.ts";

@@ -9,14 +9,9 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import type { TestContext } from "node:test";
 import { setImmediate } from "node:timers/promises";
-import { type Fields, inTwo } from "../../agent/models/provider-server.ts";
-import {
-  openaiEvents,
-  openaiProvider,
-  type Said,
-  type ScriptedProvider,
-  textOf,
-} from "../scripted-provider.ts";
+import { type Fields, inTwo } from "../../agent/models/providers/server.ts";
+import { openaiEvents, type Said } from "../../agent/models/providers/formats.ts";
+import { openaiProvider, type ScriptedProvider, textOf } from "../../agent/models/providers/scripted.ts";
 import { type ServedGateway, serveGateway } from "./served-gateway.ts";
 
 /** What a client was told. */

@@ -11,8 +11,8 @@ import OpenAI, {
   NotFoundError,
   RateLimitError,
 } from "openai";
-import { refuses } from "../../agent/models/provider-server.ts";
-import { bySteps, openaiProvider } from "../scripted-provider.ts";
+import { refuses } from "../../agent/models/providers/server.ts";
+import { bySteps, openaiProvider } from "../../agent/models/providers/scripted.ts";
 import { NOTE, Notes } from "./note-tool.ts";
 import { runnableNote } from "./runnable-note.ts";
 import {

@@ -6,10 +6,10 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { z } from "zod";
-import type { Asked } from "../../agent/models/provider-server.ts";
+import type { Asked } from "../../agent/models/providers/server.ts";
 import { repository } from "../../docs/entry-points.ts";
 import { blocksOf } from "../../docs/markdown.ts";
-import { openaiProvider, type Script, textOf, toolsOf } from "../scripted-provider.ts";
+import { openaiProvider, type Script, textOf, toolsOf } from "../../agent/models/providers/scripted.ts";
 import { binaryFor, Opencode } from "./opencode-binary.ts";
 import { assertEachExtendsTheOneBefore, LOCAL, REHEARSAL, serveGateway } from "./served-gateway.ts";
 

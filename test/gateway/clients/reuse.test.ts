@@ -5,10 +5,11 @@ import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { test } from "node:test";
 import OpenAI from "openai";
-import { chunkOf, bySteps, openaiProvider } from "../scripted-provider.ts";
+import { chunkOf } from "../../agent/models/providers/formats.ts";
+import { bySteps, openaiProvider } from "../../agent/models/providers/scripted.ts";
 import { NOTE } from "./note-tool.ts";
 import { assertEachExtendsTheOneBefore, LOCAL, OPEN_ANSWERS, serveGateway } from "./served-gateway.ts";
-import type { Act } from "../../agent/models/provider-server.ts";
+import type { Act } from "../../agent/models/providers/server.ts";
 
 type Message = OpenAI.ChatCompletionMessageParam;
 const user = (content: string): Message => ({ role: "user", content });

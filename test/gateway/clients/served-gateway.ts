@@ -5,9 +5,10 @@ import assert from "node:assert/strict";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
-import type { Asked } from "../../agent/models/provider-server.ts";
+import type { Asked } from "../../agent/models/providers/server.ts";
 import { Cli, type Running } from "../../cli/cli-process.ts";
-import { MODEL, promptOf, type ScriptedProvider } from "../scripted-provider.ts";
+import { MODEL } from "../../agent/models/providers/formats.ts";
+import { promptOf, type ScriptedProvider } from "../../agent/models/providers/scripted.ts";
 
 export const LOCAL = `local/${MODEL}`;
 export const REHEARSAL = "rehearsal/rehearsal";

@@ -6,7 +6,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import OpenAI, { BadRequestError } from "openai";
-import { anthropicProvider, bySteps, SIGNATURE } from "../scripted-provider.ts";
+import { SIGNATURE } from "../../agent/models/providers/formats.ts";
+import { anthropicProvider, bySteps } from "../../agent/models/providers/scripted.ts";
 import { Notes } from "./note-tool.ts";
 import { runnableNote } from "./runnable-note.ts";
 import { assertEachExtendsTheOneBefore, LOCAL, type ServedGateway, serveGateway } from "./served-gateway.ts";

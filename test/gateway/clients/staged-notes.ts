@@ -6,14 +6,9 @@
  */
 import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
-import { type Act, events, type Fields, inTwo } from "../../agent/models/provider-server.ts";
-import {
-  openaiEvents,
-  openaiProvider,
-  type Said,
-  type ScriptedProvider,
-  textOf,
-} from "../scripted-provider.ts";
+import { type Act, events, type Fields, inTwo } from "../../agent/models/providers/server.ts";
+import { openaiEvents, type Said } from "../../agent/models/providers/formats.ts";
+import { openaiProvider, type ScriptedProvider, textOf } from "../../agent/models/providers/scripted.ts";
 import type { NoteArgs, Notes } from "./note-tool.ts";
 
 export const WRITTEN = "It is written, as you said.";

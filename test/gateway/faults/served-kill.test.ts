@@ -5,16 +5,15 @@ import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
-import type { Act } from "../../agent/models/provider-server.ts";
+import type { Act } from "../../agent/models/providers/server.ts";
 import { Cli, type Running } from "../../cli/cli-process.ts";
 import { bodyOf, Exchange, type Line, type Reply, result, said, user } from "../openai-user.ts";
+import { chunkOf, MODEL } from "../../agent/models/providers/formats.ts";
 import {
   anthropicProvider,
-  chunkOf,
-  MODEL,
   openaiProvider,
   type ScriptedProvider,
-} from "../scripted-provider.ts";
+} from "../../agent/models/providers/scripted.ts";
 
 /** A server in one place, started again and again. */
 class Place {

@@ -9,7 +9,7 @@ import { createModels, type ProviderModels, type ProviderType } from "../../../s
 import { providerSide } from "../../../src/node/provider-side.ts";
 import { gatewayHttp, type Limits, type ProviderSide } from "../../../src/gateway/http/index.ts";
 import type { PassedLimits } from "../../../src/gateway/passed/passed-limits.ts";
-import { portOf } from "../../agent/models/provider-server.ts";
+import { portOf } from "../../agent/models/providers/server.ts";
 import { authenticate, type HttpRig, startHttp } from "../../server/http/rig.ts";
 import { ScriptedAnswers } from "../http/scripted-answers.ts";
 

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import type { Dialect } from "../../../../src/agent/models/dialect.ts";
 import { type Meaning, meaningOf } from "../../../../src/agent/models/upstream/wire-events.ts";
 import { SseSplitter } from "../../../../src/agent/models/upstream/sse-events.ts";
-import { WIRES } from "../wires.ts";
+import { WIRES } from "../providers/wires.ts";
 
 const dataOf = (event: unknown): string => (typeof event === "string" ? event : JSON.stringify(event));
 
@@ -12,7 +12,6 @@ function meaning(dialect: Dialect, event: unknown): Meaning {
 }
 
 for (const { type, answer, begun, calling, thought, calledHalf, finished, overloaded } of WIRES) {
-  if (type === "rehearsal") continue;
   test(`${type}: thoughts, text, arguments, the finish and errors are told apart`, () => {
     assert.equal(meaning(type, answer[begun - 1]).content, "text");
     assert.equal(meaning(type, calling[thought - 1]).content, "thinking");
@@ -39,7 +38,7 @@ test("an empty reason is no finish: some servers say one with every piece", () =
 
 test("tokens are taken from wherever a provider tells of them", () => {
   for (const { type, answer } of WIRES) {
-    if (type === "rehearsal" || type === "openai-compatible") continue;
+    if (type === "openai-compatible") continue;
     const seen = answer.map((event) => meaning(type, event).tokens ?? {});
     const input = seen.findLast((tokens) => tokens.input !== undefined)?.input;
     const output = seen.findLast((tokens) => tokens.output !== undefined)?.output;

@@ -5,10 +5,10 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { Server } from "node:net";
 import { text as readText } from "node:stream/consumers";
-import type { Cleanup } from "../../cleanup.ts";
-import type { Model, ModelCall, ModelPart } from "../../../src/agent/model.ts";
-import { createModels, type ModelsOptions, type ProviderType } from "../../../src/agent/models/index.ts";
-import type { ChatMessage } from "../../../src/protocol/chat-message.ts";
+import type { Cleanup } from "../../../cleanup.ts";
+import type { Model, ModelCall, ModelPart } from "../../../../src/agent/model.ts";
+import { createModels, type ModelsOptions, type ProviderType } from "../../../../src/agent/models/index.ts";
+import type { ChatMessage } from "../../../../src/protocol/chat-message.ts";
 
 export interface Asked {
   readonly path: string;
@@ -143,18 +143,19 @@ export function refuses(status: number, body: unknown, headers: Record<string, s
   };
 }
 
-function begin(response: ServerResponse): void {
+export function begin(response: ServerResponse): void {
   response.writeHead(200, { "content-type": "text/event-stream" });
 }
 
-/** Objects that have a type are also named by it, as Anthropic and OpenAI's responses are. */
 function send(response: ServerResponse, data: unknown): void {
-  if (typeof data === "string") {
-    response.write(`data: ${data}\n\n`);
-    return;
-  }
+  response.write(frameText(data));
+}
+
+/** An event. Objects that have a type are also named by it, as Anthropic and OpenAI's responses are. */
+export function frameText(data: unknown): string {
+  if (typeof data === "string") return `data: ${data}\n\n`;
   const type = typeof data === "object" && data !== null && "type" in data ? data.type : undefined;
-  response.write(`${typeof type === "string" ? `event: ${type}\n` : ""}data: ${JSON.stringify(data)}\n\n`);
+  return `${typeof type === "string" ? `event: ${type}\n` : ""}data: ${JSON.stringify(data)}\n\n`;
 }
 
 export function user(text: string): ChatMessage {
