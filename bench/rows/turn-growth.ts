@@ -40,7 +40,11 @@ class Turn {
       case: "runRequest",
       value: { action: { action: { case: "userMessageAction", value: {} } } },
     });
-    this.facts.found.opened = { contextTokensMax: 0, plans: { hasBuiltIns: false, plan: declared } };
+    this.facts.found.opened = {
+      contextTokensMax: 0,
+      holdsCalls: false,
+      plans: { hasBuiltIns: false, plan: declared },
+    };
   }
 
   run(): void {

@@ -3,13 +3,19 @@
  *
  * Pieces are told as they come, and joined while the disk is busy. The whole is durable, as one message, with the event that completes the step: whoever
  * reads the log back needs nothing but that message, and no later code makes another one of it.
+ *
+ * A call that was held while the server was away is read again from its beginning: the message is made of all of it, the events are what the log lacks.
  */
 import { type AssistantChatMessage, encodeChatMessage, type ToolCallPart } from "../protocol/chat-message.ts";
 import { BlobKind, type Content, FinishReason } from "../protocol/messages.ts";
 import { type CallPlan, needsExec } from "../turn/call-plan.ts";
 import type { StepPlace } from "../turn/decision.ts";
 import { execIdOf } from "../turn/exec-ids.ts";
-import type { Model, ModelCall, FinishReason as ModelFinish } from "./model.ts";
+import type { Run } from "../turn/open-step.ts";
+import { textIn } from "../turn/content.ts";
+import type { Update } from "../turn/messages.ts";
+import { PassOver } from "../turn/pass-over.ts";
+import type { Model, ModelCall, FinishReason as ModelFinish, ModelPart, RequestBudget } from "./model.ts";
 import { ModelFailure } from "./model.ts";
 import { Pieces } from "./pieces.ts";
 import { StepOutput } from "./step-output.ts";
@@ -33,20 +39,30 @@ const FINISH_REASONS: Readonly<Record<ModelFinish, FinishReason>> = {
 
 const encoder = new TextEncoder();
 
+const NO_REQUESTS: RequestBudget = { take: async () => undefined, mayWait: () => false };
+
+/** The generation says something else than the log has in its place. */
+export class Diverged extends Error {}
+
 export class ModelStep {
   readonly #context: StepContext;
   readonly #place: StepPlace;
-  readonly #output: StepOutput;
+  readonly #passOver: PassOver;
+  #output: StepOutput;
   #callCount = 0;
 
   constructor(context: StepContext, place: StepPlace) {
     this.#context = context;
     this.#place = place;
-    this.#output = new StepOutput(place.step, context.now);
+    const { begin, step } = place;
+    this.#output = new StepOutput(step, context.now);
+    this.#passOver = new PassOver(begin.how === "attach" ? begin.runs : []);
   }
 
+  /** Throws `Diverged` when a held call says something else than the log has of it. */
   async run(model: Model, call: Omit<ModelCall, "signal">): Promise<void> {
     const { io } = this.#context;
+    const isHeld = this.#place.begin.how === "attach";
     beginStep(io, this.#place, model.id);
     // A call is paid for, so a crash may cost one at most: what the step before it said is on disk.
     await io.untilDurable(io.facts.lastStep?.eventId ?? 0);
@@ -54,11 +70,16 @@ export class ModelStep {
     if (this.#place.isRepeated) await io.untilDurable(io.head);
     const signal = AbortSignal.any([io.stream.signal, io.cancelSignal]);
     const pieces = new Pieces(io);
+    // No request leaves for a call that is held, so none is counted (G2).
+    const held = isHeld ? ({ requests: NO_REQUESTS, mode: "attach" } as const) : {};
     try {
       // Cancelled while it waited for the disk: there is nobody to ask the model for.
-      for await (const part of signal.aborted ? [] : model.call({ ...call, signal })) {
-        const { updates, call: made } = this.#output.take(part);
-        for (const update of updates) await pieces.say(update);
+      for await (const part of signal.aborted ? [] : model.call({ ...call, ...held, signal })) {
+        const { updates, call: made } = this.#output.take(this.#named(part));
+        for (const update of updates) {
+          const news = this.#news(update);
+          if (news !== undefined) await pieces.say(news);
+        }
         if (made !== undefined) {
           await pieces.flush();
           await this.#announce(made);
@@ -71,7 +92,33 @@ export class ModelStep {
     } finally {
       await pieces.flush();
     }
+    if (signal.aborted) this.#takeLogged();
     await this.#complete(signal.aborted);
+    // A run that is gone by then says nothing: what is held is dropped when its time is over.
+    io.untilDurable(io.head)
+      .then(() => model.done?.(call))
+      .catch(() => undefined);
+  }
+
+  /** A tool call that is said again keeps its id. */
+  #named(part: ModelPart): ModelPart {
+    if (part.kind !== "tool_call" && part.kind !== "tool_call_delta") return part;
+    return { ...part, toolCallId: this.#passOver.idOf(part.toolCallId) };
+  }
+
+  /** What the log lacks of it. */
+  #news(update: Update): Update | undefined {
+    const passed = this.#passOver.take(update);
+    if (passed === "differs") throw new Diverged();
+    return passed === "known" ? undefined : passed;
+  }
+
+  /** Cancelled before all was read again that the log has: it was said all the same. */
+  #takeLogged(): void {
+    const { begin, step } = this.#place;
+    if (begin.how !== "attach" || this.#passOver.isPast()) return;
+    this.#output = new StepOutput(step, this.#context.now);
+    for (const part of begin.runs.flatMap(partsOf)) this.#output.take(part);
   }
 
   /** The exec ids are in the log before the step is complete: a restart issues the same ones. */
@@ -84,7 +131,8 @@ export class ModelStep {
     const { toolCallId, tool } = part;
     const execIds = needsExec(plan(tool, part.args, at)) ? [place] : [];
     const toolCall = { toolCallId, tool, argsJson, execIds };
-    await io.update({ case: "toolCallStarted", value: { toolCall } });
+    const news = this.#news({ case: "toolCallStarted", value: { toolCall } });
+    if (news !== undefined) await io.update(news);
   }
 
   /** A call that the user cancelled is complete with what there is of it. */
@@ -95,6 +143,7 @@ export class ModelStep {
       const message = "the model's answer ended in the middle; try again";
       throw new ModelFailure("unavailable", message, { isPassing: true });
     }
+    if (!isCut && !this.#passOver.isPast()) throw new Diverged();
     if (finish === undefined) this.#output.take({ kind: "text_end" });
     const content = await this.#content(message);
     if (usage.outputTokens > 0) void io.update({ case: "tokenDelta", value: { tokens: usage.outputTokens } });
@@ -116,12 +165,37 @@ export class ModelStep {
   }
 }
 
+/** Of what the log has: how its calls are written is not known again when their arguments lie in a blob. */
+function partsOf(run: Run): readonly ModelPart[] {
+  switch (run.kind) {
+    case "text":
+    case "thinking":
+      return [{ kind: run.kind, text: run.text }];
+    case "thinking_end":
+      return [{ kind: "thinking_end" }];
+    case "call": {
+      const args = textIn(run.args);
+      return args === undefined
+        ? []
+        : [{ kind: "tool_call", toolCallId: run.toolCallId, tool: run.tool, args }];
+    }
+    default:
+      return [];
+  }
+}
+
 export function beginStep(io: TurnIo, place: StepPlace, model: string): void {
-  const { step, attempt, rollbackTo, requestsBefore } = place;
-  if (rollbackTo === undefined) {
-    void io.update({ case: "stepStarted", value: { step, model, requestsBefore } });
-  } else {
-    const value = { step, rollbackToEventId: String(rollbackTo), attempt, requestsBefore };
-    void io.update({ case: "stepRestarted", value });
+  const { step, attempt, begin, requestsBefore } = place;
+  switch (begin.how) {
+    case "start":
+      void io.update({ case: "stepStarted", value: { step, model, requestsBefore } });
+      return;
+    case "restart": {
+      const value = { step, rollbackToEventId: String(begin.rollbackTo), attempt, requestsBefore };
+      void io.update({ case: "stepRestarted", value });
+      return;
+    }
+    case "attach":
+      void io.update({ case: "stepRequested", value: { step, requests: requestsBefore } });
   }
 }

@@ -82,6 +82,8 @@ export interface Model {
   readonly id: string;
   /** How much it can read; undefined when nobody has said. */
   readonly contextTokensMax: number | undefined;
+  /** Its calls may be held beside this process: after a kill the turn asks it to attach. Absent: it is never asked to. */
+  readonly holdsCalls?: boolean;
   call(call: ModelCall): AsyncIterable<ModelPart>;
   /** The answer of this call is on disk: what is held of its requests is no longer needed. */
   done?(call: Pick<ModelCall, "nameOf" | "hostEpoch">): void;

@@ -3,7 +3,8 @@
  *
  * Only the very first request of a step leaves before its event is on disk: a count that a crash loses would be no bound (G2).
  */
-import { mayWait, STEP_REQUESTS_MAX, UNTOLD_REQUESTS_MAX } from "../turn/attempts.ts";
+import { mayWait, STEP_REQUESTS_MAX } from "../turn/attempts.ts";
+import { UNTOLD_REQUESTS_MAX } from "../turn/open-step.ts";
 import { ModelFailure, type RequestBudget } from "./model.ts";
 
 export interface StepRequestsOptions {

@@ -26,7 +26,7 @@ import { next, type TurnLimits } from "../turn/next.ts";
 import type { ToolImage } from "../turn/tool-results.ts";
 import { type BlobCache, putContent } from "./blobs.ts";
 import { type Model, type ModelCall, ModelFailure, type Models } from "./model.ts";
-import { beginStep, ModelStep } from "./model-step.ts";
+import { beginStep, Diverged, ModelStep } from "./model-step.ts";
 import { StepRequests } from "./step-requests.ts";
 import { type Offer, offerOf } from "./tool-plan.ts";
 import { failureOf } from "./turn-failure.ts";
@@ -150,7 +150,8 @@ export class Turn {
     const isCommand = request.action?.action.case === "shellCommandAction";
     if (!isCommand) this.#model = this.#context.models.resolve(request.model);
     const contextTokensMax = this.#model?.contextTokensMax ?? 0;
-    this.#facts.found.opened = { plans: this.#offer, contextTokensMax };
+    const holdsCalls = this.#model?.holdsCalls === true && this.#io.stream.lasting !== undefined;
+    this.#facts.found.opened = { plans: this.#offer, contextTokensMax, holdsCalls };
   }
 
   async #get({ blobIds }: Of<"get">): Promise<void> {
@@ -311,24 +312,33 @@ export class Turn {
     const tools = withTools ? offer.tools : [];
     const { conversationId } = request;
     const only = place.onlyModel === undefined ? {} : { onlyModel: place.onlyModel };
+    const isHeld = place.begin.how === "attach";
     const names = requestNames(this.#io.stream.lasting, place);
     const asked = { system, messages, tools, options, file, conversationId, requests, ...only, ...names };
     try {
       await step.run(model, asked);
     } catch (error) {
-      const failure = error instanceof ModelFailure ? failureOf(error) : undefined;
-      if (!(error instanceof ModelFailure) || failure === undefined) throw error;
-      const { isPassing, retryAfterMs } = error;
-      const { sent, passedMs } = requests;
-      found.broken = {
-        failure,
-        isPassing,
-        retryAfterMs,
-        requests: sent,
-        passedMs,
-        random: this.#context.environment.random(),
-      };
+      const isLost =
+        error instanceof Diverged || (error instanceof ModelFailure && error.kind === "not_held");
+      if (isHeld && isLost) found.isLost = true;
+      else this.#noteBreak(error, requests, isHeld);
     }
+  }
+
+  #noteBreak(error: unknown, { sent, passedMs }: StepRequests, wasHeld: boolean): void {
+    const failure = error instanceof ModelFailure ? failureOf(error) : undefined;
+    if (!(error instanceof ModelFailure) || failure === undefined) throw error;
+    const { isPassing, retryAfterMs } = error;
+    const random = this.#context.environment.random();
+    this.#facts.found.broken = {
+      failure,
+      isPassing,
+      retryAfterMs,
+      requests: sent,
+      passedMs,
+      random,
+      wasHeld,
+    };
   }
 
   /** They are counted over all attempts of a step. */

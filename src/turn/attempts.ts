@@ -1,6 +1,10 @@
 /**
  * A step, over as many attempts as it takes: what happens when a crash or a provider breaks its output off.
  *
+ * The call of an attempt that a crash cut off may be held by a process that outlives this one: then the same generation is read again, and
+ * continues behind what the log has of it. Else, and when it says something else than the log, the step begins anew: a reader whose text is
+ * final is then served while the new attempt says the same (`answer.ts`), and one that begins anew has all of it.
+ *
  * A broken attempt is rolled back and the step begins anew, while nothing was shown that cannot be taken back. Text that an
  * OpenAI stream has shown cannot: then the turn fails, with an error that says so. What was thought, or written of a tool call, is
  * no text. The count of requests is durable: each attempt begins with an event that says how many were sent before it, and
@@ -14,18 +18,15 @@ import type { Ending, StepPlace } from "./decision.ts";
 import type { Facts } from "./facts.ts";
 import { failed } from "./failure.ts";
 import type { Broken } from "./found.ts";
-import type { OpenStep } from "./open-step.ts";
+import { mayHaveSent, type OpenStep } from "./open-step.ts";
 
 /** A step restarts so often, then the turn fails (F1). */
 export const STEP_RESTARTS_MAX = 3;
 
 export const STEP_REQUESTS_MAX = 12;
 
-/**
- * What an attempt may have sent without a word about it in the log: a model asks three times at the most while nothing was said. By further
- * requests an answer is continued; each of them is in the log before it leaves.
- */
-export const UNTOLD_REQUESTS_MAX = 3;
+/** So many restarts in a row look for a held call without a word of it: it may be what takes the server down (F1). */
+const ATTACHES_MAX = 8;
 
 /**
  * So long the gateway keeps the head of a streamed answer back, to tell of a failure by an HTTP status. A wait that ends later would turn the
@@ -66,8 +67,16 @@ export function firstPlace(facts: Facts): StepPlace {
   const isRepeated = isRestarted(facts);
   // A run that was killed may have sent a first request, and lost the event that tells of it.
   const requestsBefore = isRepeated ? 1 : 0;
-  const first = { attempt: 0, rollbackTo: undefined, pauseMs: 0, onlyModel: undefined };
-  return { step: facts.steps, requestsBefore, isRepeated, ...first };
+  const begin = { how: "start" } as const;
+  return {
+    step: facts.steps,
+    requestsBefore,
+    isRepeated,
+    attempt: 0,
+    begin,
+    pauseMs: 0,
+    onlyModel: undefined,
+  };
 }
 
 /** This run follows a restart, and has not come further than the runs before it. */
@@ -77,24 +86,50 @@ function isRestarted({ found: { pastHead }, lastStep }: Facts): boolean {
 
 /** The next attempt of a step that was cut off; an ending when there may be none. */
 export function nextPlace(facts: Facts, open: OpenStep, backoff: Backoff): StepPlace | Ending {
-  const { step, restarts, sinceEvent: rollbackTo } = open;
   const { broken } = facts.found;
-  const isFinal = facts.options?.shownIsFinal === true;
-  const onlyModel = isFinal && open.shownBy !== "" ? open.shownBy : undefined;
-  const place = { step, attempt: restarts + 1, rollbackTo, isRepeated: isRestarted(facts), onlyModel };
-  if (broken === undefined) {
-    if (restarts >= STEP_RESTARTS_MAX)
-      return failed("restarts_exhausted", `a step was cut off ${STEP_RESTARTS_MAX + 1} times`);
-    const requestsBefore = Math.max(open.requestsBefore + UNTOLD_REQUESTS_MAX, open.requestsTold);
-    return { ...place, requestsBefore, pauseMs: 0 };
-  }
-  const { failure, isPassing, requests } = broken;
+  // The provider has refused, or broke, while no server was there to ask it again.
+  const isUnanswered = broken?.wasHeld === true && !open.hasContent;
+  if (broken === undefined || isUnanswered) return cutOffPlace(facts, open);
+  const { failure, isPassing, requests, retryAfterMs, random } = broken;
   const given: Ending = { reason: "failed", failure };
+  const isFinal = isShownFinal(facts);
   // Before any content the model has tried again by itself.
   if (!isPassing || !open.hasContent) return given;
   if (isFinal && open.hasText) return failed("upstream_interrupted", failure.message);
-  if (requests >= STEP_REQUESTS_MAX || restarts >= STEP_RESTARTS_MAX) return given;
-  const pauseMs = pauseMsBefore(place.attempt, broken.retryAfterMs, backoff, broken.random);
+  if (requests >= STEP_REQUESTS_MAX || open.restarts >= STEP_RESTARTS_MAX) return given;
+  const pauseMs = pauseMsBefore(open.restarts + 1, retryAfterMs, backoff, random);
   if (pauseMs === undefined || (!open.hasThinking && !mayWait(broken, isFinal, pauseMs))) return given;
-  return { ...place, requestsBefore: requests, pauseMs };
+  return { ...restartPlace(facts, open), requestsBefore: requests, pauseMs };
+}
+
+/** A crash cut it off: its call may still be held. Else it begins anew. */
+function cutOffPlace(facts: Facts, open: OpenStep): StepPlace | Ending {
+  const { found } = facts;
+  const mayBeHeld = found.opened?.holdsCalls === true && !found.isLost && found.broken === undefined;
+  if (mayBeHeld && open.attaches < ATTACHES_MAX) {
+    const onlyModel = open.hasContent ? open.servedBy : undefined;
+    const begin = { how: "attach", runs: open.runs } as const;
+    return { ...restartPlace(facts, open), attempt: open.attempt, begin, onlyModel };
+  }
+  if (open.restarts >= STEP_RESTARTS_MAX)
+    return failed("restarts_exhausted", `a step was cut off ${STEP_RESTARTS_MAX + 1} times`);
+  return restartPlace(facts, open);
+}
+
+function restartPlace(facts: Facts, open: OpenStep): StepPlace {
+  const { step, attempt, sinceEvent: rollbackTo, shownBy } = open;
+  const isFinal = isShownFinal(facts);
+  return {
+    step,
+    attempt: attempt + 1,
+    begin: { how: "restart", rollbackTo },
+    requestsBefore: mayHaveSent(open),
+    isRepeated: isRestarted(facts),
+    pauseMs: 0,
+    onlyModel: isFinal && shownBy !== "" ? shownBy : undefined,
+  };
+}
+
+function isShownFinal({ options }: Facts): boolean {
+  return options?.shownIsFinal === true;
 }

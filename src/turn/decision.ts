@@ -6,19 +6,27 @@ import type { Failure, RunRequest, UserMessage } from "../protocol/messages.ts";
 import type { ExecPlan, Question } from "./call-plan.ts";
 import type { Draft, KeptBlob } from "./checkpoint.ts";
 import type { ExecPiece } from "./exec-reply.ts";
+import type { Run } from "./open-step.ts";
 import type { CallResult } from "./tool-results.ts";
 
 export type Ending =
   | { readonly reason: "completed" | "cancelled" }
   | { readonly reason: "failed"; readonly failure: Failure };
 
-/** Which attempt of which step is to begin. */
+/** How an attempt of a step begins. */
+export type StepBegin =
+  | { readonly how: "start" }
+  /** Anew: what came after this event is rolled back. */
+  | { readonly how: "restart"; readonly rollbackTo: number }
+  /** The attempt that was cut off is read again from its first byte: its call is held. Nothing is rolled back. */
+  | { readonly how: "attach"; readonly runs: readonly Run[] };
+
+/** Which attempt of which step is to begin, or to continue. */
 export interface StepPlace {
   readonly step: number;
   /** 0 for the first try. */
   readonly attempt: number;
-  /** The last event that still counts; undefined for the first try. */
-  readonly rollbackTo: number | undefined;
+  readonly begin: StepBegin;
   /** Requests to providers that the tries before this one may have sent. */
   readonly requestsBefore: number;
   /** A run that died may have made this very call: it is counted on disk before it is made again (F1). */

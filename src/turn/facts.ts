@@ -350,6 +350,7 @@ function loggedUpdate(facts: Facts, eventId: number, update: InteractionUpdate):
       rollBackPlans(facts.book);
       facts.open = restartedStep(facts.open, message.value, eventId);
       facts.found.broken = undefined;
+      facts.found.isLost = false;
       return;
     case "toolCallStarted":
       assert(facts.open !== undefined, "an open step plans execs");

@@ -28,12 +28,16 @@ export interface Broken {
   readonly passedMs: number;
   /** Between 0 and 1, for the pause. */
   readonly random: number;
+  /** It was the held call of an attempt that a restart cut off: no request was sent for it. */
+  readonly wasHeld: boolean;
 }
 
 export interface Opened {
   readonly plans: Plans;
   /** How much the model can read; 0 when that is not known. */
   readonly contextTokensMax: number;
+  /** The model's calls may be held by a process that outlives this one. */
+  readonly holdsCalls: boolean;
 }
 
 /** A step as far as it got. */
@@ -72,6 +76,8 @@ export interface Found {
   opened: Opened | undefined;
   readonly conversation: Conversation;
   broken: Broken | undefined;
+  /** The call of the attempt that was cut off is not held any more, or says something else than the log has of it. */
+  isLost: boolean;
   /** The turn cannot go on. */
   failure: Failure | undefined;
   /** Checkpoints whose blobs the client was asked to keep, oldest first. */
@@ -92,6 +98,7 @@ export function newFound(idOf: IdOf): Found {
     opened: undefined,
     conversation: { earlier: undefined, own: [], files: new Set(), shown: [], taken: 0, open: undefined },
     broken: undefined,
+    isLost: false,
     failure: undefined,
     drafts: [],
     drafted: 0,

@@ -1,20 +1,41 @@
 /**
  * The step whose model output is under way: what of it is in the log. Changed in place.
  *
- * By these facts a turn decides what to do when the output breaks off. They follow from the log alone, so a run that reads it
- * back decides by the same ones.
+ * By these facts a turn decides what to do when the output breaks off, and passes over what a generation that is read again has
+ * in common with the log. They follow from the log alone, so a run that reads it back decides by the same ones.
+ *
+ * Invariant: `runs` hold everything that the attempt said, in order, and nothing of the attempts before it.
  */
-import type { InteractionUpdate, ToolCall } from "../protocol/messages.ts";
+import type { Content, InteractionUpdate, PartialToolCallUpdate, ToolCall } from "../protocol/messages.ts";
+
+/** What the model said without a change of subject. How it was cut into pieces is forgotten. */
+export type Run =
+  | { readonly kind: "text" | "thinking"; text: string }
+  | { readonly kind: "thinking_end" }
+  /** More arguments of a call that is being written. */
+  | { readonly kind: "arguments"; readonly toolCallId: string; readonly tool: string; text: string }
+  | {
+      readonly kind: "call";
+      readonly toolCallId: string;
+      readonly tool: string;
+      readonly args: Content | undefined;
+    }
+  /** Another model answers from here on. */
+  | { readonly kind: "fallback"; readonly model: string };
 
 export interface OpenStep {
   readonly step: number;
   /** The event after which everything is rolled back when the step begins anew. */
   readonly sinceEvent: number;
+  /** How many attempts there were before this one. */
+  readonly attempt: number;
   readonly restarts: number;
   /** Requests to providers that the attempts before this one may have sent (G2). */
   readonly requestsBefore: number;
   /** Requests that the step had sent when this attempt last said so; 0 = it has said nothing. */
   requestsTold: number;
+  /** How often a restarted run has looked for the held call of this attempt, and the attempt has said nothing new since. */
+  attaches: number;
   /** The model that step_started names, and the one that answers this attempt. */
   readonly model: string;
   servedBy: string;
@@ -22,10 +43,22 @@ export interface OpenStep {
   shownBy: string;
   /** Its tool calls with their exec ids. */
   readonly started: ToolCall[];
+  readonly runs: Run[];
   /** Of this attempt: whether the model has said anything, and what of it an OpenAI stream has shown. */
   hasContent: boolean;
   hasThinking: boolean;
   hasText: boolean;
+}
+
+/**
+ * What an attempt may have sent without a word about it in the log: a model asks three times at the most while nothing was said. By further
+ * requests an answer is continued; each of them is in the log before it leaves.
+ */
+export const UNTOLD_REQUESTS_MAX = 3;
+
+/** All requests of the step, when its attempt was killed: those that the log does not tell of may have left, too (G2). */
+export function mayHaveSent({ requestsBefore, requestsTold }: OpenStep): number {
+  return Math.max(requestsBefore + UNTOLD_REQUESTS_MAX, requestsTold);
 }
 
 interface Begun {
@@ -37,18 +70,20 @@ export function newOpenStep(
   { step, requestsBefore, model }: Begun & { readonly model: string },
   sinceEvent: number,
 ): OpenStep {
-  const said = { requestsTold: 0, hasContent: false, hasThinking: false, hasText: false };
+  const said = { requestsTold: 0, attaches: 0, hasContent: false, hasThinking: false, hasText: false };
   const served = { model, servedBy: model, shownBy: "" };
-  return { step, sinceEvent, restarts: 0, requestsBefore, ...served, started: [], ...said };
+  const count = { attempt: 0, restarts: 0, requestsBefore };
+  return { step, sinceEvent, ...count, ...served, started: [], runs: [], ...said };
 }
 
 /** The same step, anew. */
 export function restartedStep(
-  { model, shownBy, restarts }: OpenStep,
+  { model, shownBy, attempt, restarts }: OpenStep,
   begun: Begun,
   sinceEvent: number,
 ): OpenStep {
-  return { ...newOpenStep({ ...begun, model }, sinceEvent), shownBy, restarts: restarts + 1 };
+  const anew = newOpenStep({ ...begun, model }, sinceEvent);
+  return { ...anew, shownBy, attempt: attempt + 1, restarts: restarts + 1 };
 }
 
 /** Notes what an update shows of the model's output. */
@@ -57,27 +92,55 @@ export function noteOutput(open: OpenStep, { message }: InteractionUpdate): void
     case "textDelta":
       open.hasText = true;
       open.shownBy = open.servedBy;
+      write(open, "text", message.value.text);
       break;
     case "thinkingDelta":
       open.hasThinking = true;
       open.shownBy = open.servedBy;
+      write(open, "thinking", message.value.text);
       break;
     case "stepFallback":
       open.servedBy = message.value.model;
+      open.runs.push({ kind: "fallback", model: message.value.model });
       return;
     // A thought without words: sealed, and part of the answer.
     case "thinkingCompleted":
+      open.runs.push({ kind: "thinking_end" });
+      break;
     case "partialToolCall":
+      writeArguments(open, message.value);
       break;
     case "stepRequested":
+      // A run that looks for a held call says how many may have been sent, and sends none.
+      if (message.value.requests <= mayHaveSent(open)) open.attaches++;
       open.requestsTold = message.value.requests;
       return;
-    case "toolCallStarted":
-      if (message.value.toolCall === undefined) return;
-      open.started.push(message.value.toolCall);
+    case "toolCallStarted": {
+      const { toolCall } = message.value;
+      if (toolCall === undefined) return;
+      const { toolCallId, tool, argsJson: args } = toolCall;
+      open.started.push(toolCall);
+      open.runs.push({ kind: "call", toolCallId, tool, args });
       break;
+    }
     default:
       return;
   }
   open.hasContent = true;
+  open.attaches = 0;
+}
+
+function write({ runs }: OpenStep, kind: "text" | "thinking", text: string): void {
+  const last = runs.at(-1);
+  if (last?.kind === kind) last.text += text;
+  else runs.push({ kind, text });
+}
+
+function writeArguments(
+  { runs }: OpenStep,
+  { toolCallId, tool, argsJsonDelta }: PartialToolCallUpdate,
+): void {
+  const last = runs.at(-1);
+  if (last?.kind === "arguments" && last.toolCallId === toolCallId) last.text += argsJsonDelta;
+  else runs.push({ kind: "arguments", toolCallId, tool, text: argsJsonDelta });
 }

@@ -187,9 +187,9 @@ export const MUTATIONS: readonly Mutation[] = [
     test: "G2: the requests by which an answer is continued are counted",
     patches: [
       {
-        file: "src/turn/attempts.ts",
-        from: "Math.max(open.requestsBefore + UNTOLD_REQUESTS_MAX, open.requestsTold)",
-        to: "open.requestsBefore + UNTOLD_REQUESTS_MAX",
+        file: "src/turn/open-step.ts",
+        from: "Math.max(requestsBefore + UNTOLD_REQUESTS_MAX, requestsTold)",
+        to: "requestsBefore + UNTOLD_REQUESTS_MAX",
       },
     ],
   },

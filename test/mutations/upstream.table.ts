@@ -191,8 +191,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/turn/attempts.ts",
-        from: "|| restarts >= STEP_RESTARTS_MAX) return given;",
-        to: "|| restarts < 0) return given;",
+        from: "|| open.restarts >= STEP_RESTARTS_MAX) return given;",
+        to: "|| open.restarts < 0) return given;",
       },
     ],
   },
@@ -202,9 +202,9 @@ export const MUTATIONS: readonly Mutation[] = [
     test: "G2: kills are counted",
     patches: [
       {
-        file: "src/turn/attempts.ts",
-        from: "Math.max(open.requestsBefore + UNTOLD_REQUESTS_MAX, open.requestsTold)",
-        to: "open.requestsBefore",
+        file: "src/turn/open-step.ts",
+        from: "Math.max(requestsBefore + UNTOLD_REQUESTS_MAX, requestsTold)",
+        to: "requestsBefore",
       },
     ],
   },

@@ -7,8 +7,7 @@ import { test } from "node:test";
 import { AssertionFailed } from "../../src/protocol/assert.ts";
 import { LIMITS } from "../../src/protocol/limits.ts";
 import { FailureKind, type RunRequest, UserMessageSchema } from "../../src/protocol/messages.ts";
-import { failure } from "../../src/turn/failure.ts";
-import { TurnOfFacts, wanted } from "./turn-of-facts.ts";
+import { broke, TurnOfFacts, wanted } from "./turn-of-facts.ts";
 
 /** A step that asks for two files. */
 function twoPlanned(): TurnOfFacts {
@@ -136,19 +135,6 @@ test("F1: a step restarts three times, then the turn fails", () => {
   turn.restarted(10);
   assert.equal(wanted(turn), "fail: a step was cut off 4 times");
 });
-
-/** The provider broke off what the open step has said. */
-function broke(turn: TurnOfFacts, more: Partial<NonNullable<typeof turn.facts.found.broken>> = {}): void {
-  turn.facts.found.broken = {
-    failure: failure("internal", "the provider broke off"),
-    isPassing: true,
-    retryAfterMs: undefined,
-    requests: 1,
-    passedMs: 0,
-    random: 0.5,
-    ...more,
-  };
-}
 
 test("F1: a step that its provider breaks off restarts as one that a crash cut off, and no more often", () => {
   const turn = TurnOfFacts.asked();

@@ -227,6 +227,7 @@ test("subagents nest so deep and no deeper", () => {
   const args = { description: "d", prompt: "p" };
   turn.facts.found.opened = {
     contextTokensMax: 0,
+    holdsCalls: false,
     plans: { hasBuiltIns: true, plan: () => ({ kind: "subagent", args }) },
   };
   turn.completed();
@@ -238,7 +239,11 @@ test("a question is asked once; every kind of answer is told, and a client that 
   const asking = (): TurnOfFacts => {
     const turn = called("ask_user");
     const plan = { kind: "ask", questions } as const;
-    turn.facts.found.opened = { contextTokensMax: 0, plans: { hasBuiltIns: true, plan: () => plan } };
+    turn.facts.found.opened = {
+      contextTokensMax: 0,
+      holdsCalls: false,
+      plans: { hasBuiltIns: true, plan: () => plan },
+    };
     return turn;
   };
   const query = { case: "askQuestion", value: { toolCallId: "c" } } as const;

@@ -14,6 +14,7 @@ import {
   type RunRequestSchema,
 } from "../../src/protocol/messages.ts";
 import type { Decision } from "../../src/turn/decision.ts";
+import { failure } from "../../src/turn/failure.ts";
 import { type Facts, heard, type Heard, logged, newFacts } from "../../src/turn/facts.ts";
 import { next } from "../../src/turn/next.ts";
 
@@ -47,7 +48,8 @@ export class TurnOfFacts {
     const whole = { conversationId: "c", execKinds: KINDS, action, ...request };
     this.say({ case: "runRequest", value: whole });
     const made = this.facts.request;
-    if (made !== undefined) this.facts.found.opened = { plans: offerOf(made), contextTokensMax: 1_000 };
+    if (made !== undefined)
+      this.facts.found.opened = { plans: offerOf(made), contextTokensMax: 1_000, holdsCalls: false };
   }
 
   say(message: Said, seqno: number = this.#seqno++): void {
@@ -134,10 +136,11 @@ export function wanted(turn: TurnOfFacts): string {
     case "get":
       return `${decision.kind} ${decision.blobIds.length}`;
     case "call_model": {
-      const { step, attempt, rollbackTo } = decision.place;
-      return rollbackTo === undefined
+      const { step, attempt, begin } = decision.place;
+      if (begin.how === "attach") return `attach to step ${step}, attempt ${attempt}`;
+      return begin.how === "start"
         ? `call the model for step ${step}`
-        : `restart step ${step} from ${rollbackTo}, attempt ${attempt}`;
+        : `restart step ${step} from ${begin.rollbackTo}, attempt ${attempt}`;
     }
     case "end":
       return decision.ending.reason === "failed"
@@ -146,4 +149,21 @@ export function wanted(turn: TurnOfFacts): string {
     default:
       return decision.kind;
   }
+}
+
+/** The provider broke off what the open step has said. */
+export function broke(
+  turn: TurnOfFacts,
+  more: Partial<NonNullable<typeof turn.facts.found.broken>> = {},
+): void {
+  turn.facts.found.broken = {
+    failure: failure("internal", "the provider broke off"),
+    isPassing: true,
+    retryAfterMs: undefined,
+    requests: 1,
+    passedMs: 0,
+    random: 0.5,
+    wasHeld: false,
+    ...more,
+  };
 }
