@@ -4,7 +4,15 @@
 import { HoldfastError } from "../protocol/errors.ts";
 import type { Environment } from "./environment.ts";
 
-export function patienceOf(environment: Environment, limitMs: number) {
+export interface Patience {
+  /** Fires when it has run out. */
+  readonly signal: AbortSignal;
+  /** Something moved. */
+  renew(): void;
+  end(): void;
+}
+
+export function patienceOf(environment: Environment, limitMs: number): Patience {
   const abort = new AbortController();
 
   function wait(): () => void {
@@ -15,9 +23,7 @@ export function patienceOf(environment: Environment, limitMs: number) {
 
   let cancel = wait();
   return {
-    /** Fires when it has run out. */
     signal: abort.signal,
-    /** Something moved. */
     renew() {
       cancel();
       cancel = wait();

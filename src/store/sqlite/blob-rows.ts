@@ -10,19 +10,19 @@ import type { BlobListing, BlobName, BlobPut, Page } from "../blob-store.ts";
 import { bytes, number, text } from "./columns.ts";
 import type { Counter } from "./counter.ts";
 
-interface Upload {
+export interface Upload {
   /** The number that the parts lie under. */
   readonly upload: number;
   readonly storedBytes: number;
 }
 
-interface Part {
+export interface Part {
   readonly upload: number;
   readonly part: number;
 }
 
 /** The first part draws the number that all of them lie under. */
-interface NewPart extends Omit<Part, "upload"> {
+export interface NewPart extends Omit<Part, "upload"> {
   readonly upload: number | undefined;
   readonly bytes: Uint8Array;
 }
@@ -117,6 +117,6 @@ export function blobRows(database: DatabaseSync, counter: Counter) {
   };
 }
 
-interface Paged {
+export interface Paged {
   readonly page: Page;
 }

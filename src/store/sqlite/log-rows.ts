@@ -10,20 +10,20 @@ import type { LogRow } from "../commit-log.ts";
 import type { Row } from "./columns.ts";
 import { bytes, number, numberOrNull } from "./columns.ts";
 
-interface Append {
+export interface Append {
   readonly record: Uint8Array;
   readonly body: Uint8Array | undefined;
   /** Rows that are dropped in the same transaction. */
   readonly freed: readonly number[];
 }
 
-interface PageWish {
+export interface PageWish {
   readonly after: number;
   readonly bytesMax: number;
 }
 
 /** A run of rows, and whether there are more. */
-interface LogPage {
+export interface LogPage {
   readonly rows: readonly LogRow[];
   readonly isLast: boolean;
 }

@@ -21,22 +21,22 @@ import type { Row } from "./columns.ts";
 import { bytes, number, numberOrNull, text } from "./columns.ts";
 import type { Counter } from "./counter.ts";
 
-interface Timed {
+export interface Timed {
   readonly nowMs: number;
 }
 
-interface Batch extends Timed {
+export interface Batch extends Timed {
   readonly writes: readonly TableWrite[];
   readonly fences: readonly Fence[];
 }
 
-interface Acquisition extends Timed {
+export interface Acquisition extends Timed {
   readonly lease: string;
   readonly holder: string;
   readonly leaseMs: number;
 }
 
-interface Listing extends Timed {
+export interface Listing extends Timed {
   readonly table: string;
   readonly prefix: string;
   readonly page: KeyPage;
