@@ -17,6 +17,11 @@ export class KeyedQueue {
     }
   }
 
+  /** Whether work of this key runs or waits. */
+  has(key: string): boolean {
+    return this.#last.has(key);
+  }
+
   /** Resolves when everything that is queued now has ended, in whatever way. */
   async settled(): Promise<void> {
     await Promise.allSettled(this.#last.values());

@@ -117,13 +117,13 @@ export class AnswerLog {
     const { streamId, fromEvent } = answer;
     let last = fromEvent;
     if (memory?.holds(seenThrough) === true) {
-      for await (const event of memory.events(fromEvent, signal)) {
+      for await (const event of memory.events(fromEvent, signal, seenThrough)) {
         yield event;
         if (event.isPause) return;
         last = event.eventId;
       }
     }
-    // A reader that falls behind what memory keeps one by one continues in the log.
+    // What memory does not have is in the log.
     for await (const event of answerEvents(this.#source(principal, streamId, signal), fromEvent))
       if (event.eventId > last) yield event;
   }

@@ -2,7 +2,8 @@
  * The events of an answer under way, as the gateway has heard them, and how many responses read it.
  *
  * Memory keeps events and not what was made of them: each reader projects them for itself, from wherever it stands. Only events
- * that change an answer are kept. All but the newest are joined, so a long answer takes up no more than its text; when the answer is complete
+ * that change an answer are kept. All but the newest are joined, so a long answer takes up little more than its text; where one event ended and the next began
+ * is kept as numbers, so that a reader that returns is served from memory however far behind it is. When the answer is complete
  * and no response reads it, memory drops it (F2). What memory does not have is read from the stream.
  *
  * Invariant: the event that ends an answer is given out only after `settle` was called for it.
@@ -18,9 +19,11 @@ export interface HeardEvent extends AnswerEvent {
   readonly joinedAfter?: number;
   /** An answer ends with it. */
   readonly isPause: boolean;
+  /** Of text that was joined here: the id of each event in it but the last, and how much of the text ends with that event, one after the other. */
+  readonly borders?: readonly number[];
 }
 
-/** So many events are kept one by one, for clients that reconnect soon. */
+/** So many events are kept one by one. */
 const NEWEST_KEPT = 512;
 /** The text of one joined event, and so of one frame for a client. */
 const JOINED_CHARS_MAX = 64 * 1024;
@@ -121,16 +124,18 @@ export class AnswerMemory {
 
   /** True when a reader positioned at this event can be served from memory. */
   holds(eventId: number): boolean {
-    if (this.#heldFrom !== this.fromEvent || eventId < this.fromEvent) return false;
-    return !isInside(this.#after(eventId), eventId);
+    return this.#heldFrom === this.fromEvent && eventId >= this.fromEvent;
   }
 
-  /** The events after this one, as they come. Ends behind a pause, and when the place is no longer held. */
-  async *events(after: number, signal: AbortSignal): AsyncGenerator<HeardEvent, void> {
+  /**
+   * The events after this one, as they come; none has text from before and from behind `border`. Ends behind a pause, and when the place is no
+   * longer held.
+   */
+  async *events(after: number, signal: AbortSignal, border = after): AsyncGenerator<HeardEvent, void> {
     for (let last = after; this.#heldFrom <= last;) {
-      const event = this.#after(last);
-      if (isInside(event, last)) return;
-      if (event !== undefined) {
+      const next = this.#after(last);
+      if (next !== undefined) {
+        const event = partOf(next, last, border > last ? border : Infinity);
         yield event;
         if (event.isPause) return;
         last = event.eventId;
@@ -172,19 +177,46 @@ export function cutOff(): HoldfastError {
   return new HoldfastError("unavailable", "the answer was cut off; try again");
 }
 
-/** True when a reader at this place has a part of the joined text. */
-function isInside(event: HeardEvent | undefined, place: number): boolean {
-  return event?.joinedAfter !== undefined && event.joinedAfter < place && place < event.eventId;
+/** What of the event is behind `from` and not behind `through`: joined text is parted there. */
+function partOf(event: HeardEvent, from: number, through: number): HeardEvent {
+  const { joinedAfter = event.eventId } = event;
+  const isInside = (place: number): boolean => joinedAfter < place && place < event.eventId;
+  const piece = textIn(event);
+  if (piece === undefined || (!isInside(from) && !isInside(through))) return event;
+  const end = isInside(through) ? through : event.eventId;
+  const text = piece.value.text.slice(charsThrough(event, from), charsThrough(event, end));
+  return joint(piece.case, end, text, Math.max(joinedAfter, from));
+}
+
+/** How much of the joined text a reader at this place has. */
+function charsThrough({ eventId, borders = [] }: HeardEvent, place: number): number | undefined {
+  if (place >= eventId) return undefined;
+  let [low, high] = [0, borders.length / 2];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((borders[2 * middle] ?? Infinity) <= place) low = middle + 1;
+    else high = middle;
+  }
+  return borders[2 * low - 1] ?? 0;
 }
 
 /** Neighbouring text as one event; each keeps the id of its last. */
 function joined(events: readonly HeardEvent[]): readonly HeardEvent[] {
   const all: HeardEvent[] = [];
+  let borders: number[] = [];
   for (const event of events) {
     const before = all.at(-1);
     const both = before === undefined ? undefined : joinedOf(before, event);
-    if (both !== undefined) all.pop();
-    all.push(both ?? event);
+    if (before === undefined || both === undefined) {
+      borders = [...(event.borders ?? [])];
+      all.push(event);
+      continue;
+    }
+    const { length } = textIn(before)?.value.text ?? "";
+    borders.push(before.eventId, length);
+    const { borders: more = [] } = event;
+    for (const [at, number] of more.entries()) borders.push(at % 2 === 0 ? number : number + length);
+    all.splice(-1, 1, { ...both, borders });
   }
   return all;
 }
@@ -196,12 +228,16 @@ function joinedOf(before: HeardEvent, event: HeardEvent): HeardEvent | undefined
   const text = a.value.text + b.value.text;
   if (text.length > JOINED_CHARS_MAX) return undefined;
   const { joinedAfter = before.eventId - 1 } = before;
-  return {
-    eventId: event.eventId,
-    message: updateMessage({ case: a.case, value: { text } }),
-    joinedAfter,
-    isPause: false,
-  };
+  return joint(a.case, event.eventId, text, joinedAfter);
+}
+
+function joint(
+  kind: "textDelta" | "thinkingDelta",
+  eventId: number,
+  text: string,
+  joinedAfter: number,
+): HeardEvent {
+  return { eventId, message: updateMessage({ case: kind, value: { text } }), joinedAfter, isPause: false };
 }
 
 /** The piece of text or thinking that the event is. */

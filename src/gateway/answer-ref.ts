@@ -24,11 +24,16 @@ export const ANSWER = z.object({
 export type AnswerRef = z.infer<typeof ANSWER>;
 
 export function answerRef(
-  which: Pick<AnswerRef, "streamId" | "model" | "fromEvent" | "includeUsage">,
+  {
+    streamId,
+    model,
+    fromEvent,
+    includeUsage,
+  }: Pick<AnswerRef, "streamId" | "model" | "fromEvent" | "includeUsage">,
   nowMs: number,
 ): AnswerRef {
-  const responseId = completionId(`${which.streamId} ${which.fromEvent}`);
-  return { ...which, responseId, createdSeconds: Math.floor(nowMs / 1_000) };
+  const responseId = completionId(`${streamId} ${fromEvent}`);
+  return { streamId, model, fromEvent, includeUsage, responseId, createdSeconds: Math.floor(nowMs / 1_000) };
 }
 
 /** A response with this answer; it reports to `end` what becomes of it. */

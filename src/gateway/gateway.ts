@@ -9,20 +9,21 @@
 import type { ClientBlobStore } from "../client/index.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import { LIMITS } from "../protocol/limits.ts";
-import { AnswerLog, type AnswerRead, placeAhead } from "./answer-log.ts";
-import { type AnswerRef, answerRef, responseOf } from "./answer-ref.ts";
+import { AnswerLog } from "./answer-log.ts";
+import { answerRef, responseOf } from "./answer-ref.ts";
 import { BackgroundTasks } from "./background-tasks.ts";
 import { cleanUp } from "./clean-up.ts";
 import { type GatewayCounters, gatewayMetrics, newGatewayCounters } from "./counters.ts";
 import { GivenAnswers } from "./given-answers.ts";
-import type { Answer, ChatCall, EventsCall, GatewayAnswers, StopCall } from "./http/answers.ts";
+import type { Answer, ChatCall, EventsCall, GatewayAnswers, KeyedCall, StopCall } from "./http/answers.ts";
 import { contextOf, type Facts, type FreshReason, type Match, matchRequest } from "./matching.ts";
 import { Names, newId } from "./names.ts";
 import { lineageOf, type LineMessage, type ListedModel } from "./openai/index.ts";
 import { GATEWAY_LIMITS, type GatewayLimits, type GatewayOptions } from "./options.ts";
-import { noMessages, noModel, otherAnswer } from "./refusals.ts";
+import { noMessages, noModel } from "./refusals.ts";
 import { turnRequest } from "./requests.ts";
 import { Retries } from "./retries.ts";
+import { CATCH_UP_MS, Returns } from "./returns.ts";
 import { bodiesFor, sayAgain } from "./said-results.ts";
 import { SealedRows } from "./sealed-rows.ts";
 import { canTake, isDoubtful } from "./session.ts";
@@ -30,9 +31,7 @@ import type { SessionDriver } from "./session-driver.ts";
 import { checkpointOf, newSession, type SessionRecord } from "./session-record.ts";
 import { SessionStore } from "./session-store.ts";
 import { Sessions } from "./sessions.ts";
-
-/** Longer than a stream takes to be read back, shorter than a client waits. */
-const CATCH_UP_MS = 5_000;
+import { Stops } from "./stops.ts";
 
 /** Of a conversation that is there, or of a new one. */
 interface Beginning {
@@ -55,6 +54,7 @@ export class Gateway implements GatewayAnswers {
   readonly #sessions: Sessions;
   readonly #tasks: BackgroundTasks;
   readonly #log: AnswerLog;
+  readonly #returns: Returns;
 
   constructor(options: GatewayOptions) {
     const { tables, sealer, onBug, clientOf, environment, workspace } = options;
@@ -73,10 +73,19 @@ export class Gateway implements GatewayAnswers {
     this.#tasks = tasks;
     this.#given = given;
     this.#store = store;
-    this.#retries = new Retries({ given, names, limits: this.#limits, tasks, environment });
+    const stops = new Stops(rows, this.#limits.patienceMaxMs + sessionTtlMs);
+    this.#retries = new Retries({ given, stops, names, limits: this.#limits, tasks, environment });
     this.#log = new AnswerLog({ clientOf, names, environment });
-    const parts = { clientOf, workspace, onBug, store, given, names };
+    const parts = { clientOf, workspace, onBug, store, given, stops, names };
     this.#sessions = new Sessions({ ...parts, limits, environment, counters, tasks });
+    const now = (): number => environment.now();
+    this.#returns = new Returns({
+      sessions: this.#sessions,
+      store,
+      retries: this.#retries,
+      log: this.#log,
+      now,
+    });
   }
 
   /** Takes up what was open when the process ended, as far as it is wanted. */
@@ -220,9 +229,19 @@ export class Gateway implements GatewayAnswers {
     // The session may have expired meanwhile.
     if (session.state.at !== "parked") throw new HoldfastError("stream_ended", "the session has ended");
     const { parkedMax, bodyBytes: historyBytes, signal } = call;
-    const results = { answer, requestHead: lineage.whole, hasWords, responses, parkedMax, historyBytes };
-    const said = session.results(results, { bodies, writes });
-    const response = this.#respond({ principal, answer, signal, memory: session.memory });
+    const said = session.results(
+      {
+        answer,
+        requestHead: lineage.whole,
+        hasWords,
+        responses,
+        parkedMax,
+        patienceMs: this.#patienceOf(call),
+        historyBytes,
+      },
+      { bodies, writes },
+    );
+    const response = this.#returns.respond({ principal, answer, signal, memory: session.memory });
     try {
       await said;
     } catch (cause) {
@@ -256,6 +275,7 @@ export class Gateway implements GatewayAnswers {
         context,
         requestHead: lineage.whole,
         parkedMax: call.parkedMax,
+        patienceMs: this.#patienceOf(call),
         historyBytes: call.bodyBytes,
         responses: [],
         checkpoint: before?.checkpoint ?? "",
@@ -269,6 +289,10 @@ export class Gateway implements GatewayAnswers {
       void session.feed({ kind: "unopened" });
       throw cause;
     }
+  }
+
+  #patienceOf({ patienceMs }: ChatCall): number | undefined {
+    return patienceMs === undefined ? undefined : Math.min(patienceMs, this.#limits.patienceMaxMs);
   }
 
   async #begin(call: ChatCall, session: SessionDriver, messages: readonly LineMessage[]): Promise<Answer> {
@@ -288,7 +312,7 @@ export class Gateway implements GatewayAnswers {
     void session.feed({ kind: "opened", responses });
     session.attach(stream);
     this.#sessions.admit(session);
-    const response = this.#respond({ principal, answer, signal, memory: session.memory });
+    const response = this.#returns.respond({ principal, answer, signal, memory: session.memory });
     try {
       // From here on a retry finds the answer, also after a restart, and with it everything that the stream may ask for.
       await session.save(writes, { needed: kept });
@@ -307,12 +331,14 @@ export class Gateway implements GatewayAnswers {
     if (before === undefined) return undefined;
     const { principal, signal } = call;
     const { streamId, fromEvent } = before;
-    const session = await this.#awake(principal, streamId, (found) => sayAgain(call, found, fromEvent));
+    const session = await this.#returns.awake(principal, streamId, (found) =>
+      sayAgain(call, found, fromEvent),
+    );
     // A retry may ask for the usage where the request before did not.
     const answer = { ...before, includeUsage: call.request.includeUsage };
     if (session?.memory.fromEvent === fromEvent && session.memory.holds(fromEvent)) {
       this.counters.attached++;
-      return this.#respond({ principal, answer, signal, memory: session.memory });
+      return this.#returns.respond({ principal, answer, signal, memory: session.memory });
     }
     const whole = await this.#log.whole({ principal, answer, signal }).catch((cause: unknown) => {
       // Its client has left without it: the next retry gets it.
@@ -324,59 +350,15 @@ export class Gateway implements GatewayAnswers {
     return responseOf(answer, whole, this.#retries.responding(answer));
   }
 
-  /** A response that reads the answer behind what its client has seen. */
-  #respond(
-    read: Omit<AnswerRead, "seenThrough" | "answer"> & { answer: AnswerRef; seenThrough?: number },
-  ): Answer {
-    const { answer, seenThrough = answer.fromEvent } = read;
-    return responseOf(answer, this.#log.read({ ...read, seenThrough }), this.#retries.responding(answer));
-  }
-
-  /** The principal's session of that stream, resumed if it slept. What a step that begins anew has said before is known by then. */
-  async #awake(
-    principal: string,
-    streamId: string,
-    onFound: (session: SessionDriver) => Promise<void> = async () => undefined,
-  ): Promise<SessionDriver | undefined> {
-    await this.#sessions.wake(principal, streamId);
-    const session = this.#sessions.get(principal, streamId);
-    if (session === undefined) return undefined;
-    await onFound(session);
-    await session.until(() => session.state.at !== "resuming", CATCH_UP_MS);
-    return this.#sessions.get(principal, streamId);
-  }
-
   events(call: EventsCall): Promise<Answer> {
-    return this.#awaited(this.#resumed(call));
+    return this.#awaited(this.#returns.resume(call));
   }
 
-  /**
-   * A stream has an answer for each request of a tool loop. Without an id the latest is meant. An id names its answer: one of another answer is
-   * refused, because the rest of the latest would not continue what that client has.
-   */
-  async #resumed({ principal, streamId, after, signal }: EventsCall): Promise<Answer> {
-    const session = await this.#awake(principal, streamId);
-    const kept = session?.record ?? (await this.#store.byStream(principal, streamId));
-    await this.#retries.recall(kept?.responses ?? []);
-    // The session may have begun its next answer meanwhile.
-    const answer =
-      (session?.record ?? kept)?.answer ?? (await this.#loggedAnswer({ principal, streamId, after, signal }));
-    if (after !== undefined && after.answer !== answer.fromEvent) throw otherAnswer();
-    const seenThrough = after?.eventId ?? answer.fromEvent;
-    const memory = session === undefined || session.state.at === "gone" ? undefined : session.memory;
-    const isAhead =
-      memory !== undefined && seenThrough > memory.lastEvent && session?.state.at !== "resuming";
-    if (isAhead) throw placeAhead();
-    return this.#respond({ principal, answer, seenThrough, signal, memory });
+  isKnown(call: KeyedCall): Promise<boolean> {
+    return this.#awaited(this.#retries.isKnown(call));
   }
 
-  /** Of a stream whose session is gone: what its log says. Whether the usage was asked for is forgotten, so it is left out. */
-  async #loggedAnswer({ principal, streamId, after, signal }: EventsCall): Promise<AnswerRef> {
-    const logged = await this.#log.latest(principal, streamId, { named: after?.answer, signal });
-    return answerRef({ ...logged, streamId, includeUsage: false }, this.#options.environment.now());
-  }
-
-  stop({ principal, streamId }: StopCall): Promise<void> {
-    return this.#awaited(this.#sessions.stop(principal, streamId));
+  stop(call: StopCall | KeyedCall): Promise<void> {
+    return this.#awaited(this.#returns.stop(call));
   }
 }

@@ -44,6 +44,8 @@ export interface GatewayLimits {
   readonly parkedBytesMax: number;
   /** How long an answer without a reader is generated on, so that a retry can attach to it. */
   readonly graceMs: number;
+  /** What a request may ask for instead (x-holdfast-patience); less than `graceMs` changes nothing. */
+  readonly patienceMaxMs: number;
   /** Tool results continue a turn of fewer model calls than this; the server ends one at 200. */
   readonly turnStepsMax: number;
   /** How long an answer can be had again by its Idempotency-Key. */
@@ -56,6 +58,8 @@ export const GATEWAY_LIMITS: GatewayLimits = {
   openStreamsMax: 1_000,
   parkedBytesMax: 512 * 1024 * 1024,
   graceMs: 60_000,
+  // Longer than a server takes to be updated; a model that thinks for no reader costs money.
+  patienceMaxMs: 10 * 60_000,
   turnStepsMax: 190,
   idempotencyTtlMs: 24 * 60 * 60_000,
 };

@@ -28,6 +28,13 @@ export function tooManyOpen(): GatewayError {
   });
 }
 
+/** No status that clients retry: its own client has stopped it. */
+export function answerStopped(): GatewayError {
+  const message =
+    "This request was stopped by its Idempotency-Key, and is not answered any more. Use a new one to ask again.";
+  return new GatewayError({ status: 410, type: "aborted_error", code: "answer_stopped", message });
+}
+
 export function otherAnswer(): GatewayError {
   const message =
     "This Last-Event-ID is of another answer of the stream. Ask without it to get the latest answer from its beginning.";

@@ -12,10 +12,12 @@ import { choose, type DeliveryNews, step } from "./delivery.ts";
 import type { Environment } from "../transport/environment.ts";
 import type { BackgroundTasks } from "./background-tasks.ts";
 import type { GivenAnswer, GivenAnswers } from "./given-answers.ts";
-import type { Answer, ChatCall } from "./http/answers.ts";
+import type { Answer, ChatCall, KeyedCall } from "./http/answers.ts";
 import type { Names } from "./names.ts";
 import { GatewayError } from "./openai/index.ts";
+import { answerStopped } from "./refusals.ts";
 import type { AnswerRef, ResponseRecord } from "./session-record.ts";
+import type { Stops } from "./stops.ts";
 
 export interface RetryLimits {
   /** How long a response that has ended can be asked for again. */
@@ -27,6 +29,7 @@ export interface RetryLimits {
 
 export interface RetryParts {
   readonly given: GivenAnswers;
+  readonly stops: Stops;
   readonly names: Names;
   readonly limits: RetryLimits;
   readonly tasks: BackgroundTasks;
@@ -59,6 +62,7 @@ export class Retries {
   async earlier(request: Request): Promise<AnswerRef | undefined> {
     const named = this.#keyName(request);
     if (named !== undefined) {
+      if (await this.#parts.stops.has([named])) throw answerStopped();
       const response = await this.#parts.given.named(named);
       if (response !== undefined && response.bodyHash !== request.bodyHash) throw usedTwice();
       return response?.answer;
@@ -72,6 +76,22 @@ export class Retries {
     if (choice.kind === "new") return undefined;
     if (choice.kind === "take") await this.#take(choice.answer);
     return choice.answer.record.answer;
+  }
+
+  /** True when a request under this Idempotency-Key was accepted and can be answered again, or is being accepted. */
+  async isKnown(call: KeyedCall): Promise<boolean> {
+    const named = this.#nameOf(call);
+    return this.#turns.has(named) || (await this.#parts.given.named(named)) !== undefined;
+  }
+
+  /** Remembers that the answer is not wanted, and resolves with it if its request has come by then. */
+  stop(call: KeyedCall): Promise<AnswerRef | undefined> {
+    const { given, stops } = this.#parts;
+    const named = this.#nameOf(call);
+    return this.#turns.run(named, async () => {
+      await stops.remember(named);
+      return (await given.named(named))?.answer;
+    });
   }
 
   /** What becomes of the responses before does not matter any more. */
@@ -141,9 +161,11 @@ export class Retries {
   }
 
   #keyName({ principal, idempotencyKey }: Request): string | undefined {
-    return idempotencyKey === undefined
-      ? undefined
-      : this.#parts.names.row("idempotency", principal, idempotencyKey);
+    return idempotencyKey === undefined ? undefined : this.#nameOf({ principal, idempotencyKey });
+  }
+
+  #nameOf({ principal, idempotencyKey }: KeyedCall): string {
+    return this.#parts.names.row("idempotency", principal, idempotencyKey);
   }
 }
 

@@ -189,7 +189,8 @@ export class SessionDriver {
     const { environment, limits, tasks } = this.#context;
     this.#stopClock();
     if (clock === "none") return;
-    const delayMs = clock === "ttl" ? limits.sessionTtlMs : limits.graceMs;
+    const graceMs = Math.max(limits.graceMs, this.record.patienceMs ?? 0);
+    const delayMs = clock === "ttl" ? limits.sessionTtlMs : graceMs;
     this.#stopClock = environment.after(delayMs, () => tasks.run(this.feed({ kind: "clock" })));
   }
 

@@ -40,6 +40,8 @@ const SESSION = z.object({
   steps: z.number(),
   /** How many sessions of its API key may wait for tools; undefined: as many as there is room for. */
   parkedMax: z.number().optional(),
+  /** How long the answer is kept under way without a reader, when its client asked for longer than is usual. */
+  patienceMs: z.number().optional(),
   /** Of the request that is being, or was, answered: about what its turn holds in memory. */
   historyBytes: z.number().default(0),
   /** The rows by which a retry finds the answer. They go with the session when it comes to no good end. */

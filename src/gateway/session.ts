@@ -57,6 +57,7 @@ export interface TakenResults {
   readonly hasWords: boolean;
   readonly responses: readonly string[];
   readonly parkedMax: number | undefined;
+  readonly patienceMs?: number | undefined;
   readonly historyBytes: number;
 }
 
@@ -206,7 +207,7 @@ function pendingOf(call: Extract<Pause, { kind: "calls" }>["calls"][number]): Pe
 
 function continued(state: State, results: TakenResults, nowMs: number): Step {
   if (state.at !== "parked") return [state, NOTHING];
-  const { answer, requestHead, hasWords, responses, parkedMax, historyBytes } = results;
+  const { answer, requestHead, hasWords, responses, parkedMax, patienceMs, historyBytes } = results;
   const record: SessionRecord = {
     ...state.record,
     state: "generating",
@@ -217,6 +218,7 @@ function continued(state: State, results: TakenResults, nowMs: number): Step {
     answered: hasWords ? [] : state.record.pending,
     responses: [...responses],
     parkedMax,
+    patienceMs,
     historyBytes,
     updatedMs: nowMs,
   };

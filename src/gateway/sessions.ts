@@ -19,12 +19,14 @@ import { tooManyOpen } from "./refusals.ts";
 import { begin, canMakeRoom, find, isCounted, isWaiting, type State } from "./session.ts";
 import { abortStream, type SessionContext, SessionDriver } from "./session-driver.ts";
 import type { SessionRecord } from "./session-record.ts";
+import type { Stops } from "./stops.ts";
 
 export interface SessionsParts extends Omit<
   SessionContext,
   "writes" | "closing" | "onParking" | "onGone" | "limits"
 > {
   readonly limits: Pick<GatewayLimits, "graceMs" | "sessionTtlMs" | "openStreamsMax" | "parkedBytesMax">;
+  readonly stops: Pick<Stops, "has">;
 }
 
 interface ParkedSession extends Parked {
@@ -84,7 +86,11 @@ export class Sessions implements SessionLookup {
     for (const record of await this.#parts.store.list()) {
       if (record.state === "finished") continue;
       const [state, effects] = find(record);
-      await this.#add(state).carryOut(effects);
+      const session = this.#add(state);
+      await session.carryOut(effects);
+      // The process before this one had no time to end it.
+      if (await this.#parts.stops.has(record.responses))
+        this.#parts.tasks.run(session.feed({ kind: "end", why: "stopped" }));
     }
     this.#makeRoom();
     const { openStreamsMax } = this.#parts.limits;
@@ -98,10 +104,16 @@ export class Sessions implements SessionLookup {
     if (session?.record.principal === principal) await session.wanted();
   }
 
-  /** The user's wish. Resolves when it is durable; rejects when this principal has no such stream. */
-  async stop(principal: string, streamId: string): Promise<void> {
+  /**
+   * The user's wish, for whatever the stream says or for the answer that begins after an event. Resolves when it is durable; rejects when
+   * this principal has no such stream.
+   */
+  async stop(principal: string, streamId: string, fromEvent?: number): Promise<void> {
     const session = this.#byStream.get(streamId);
-    if (session?.record.principal === principal) return session.feed({ kind: "end", why: "stopped" });
+    if (session?.record.principal === principal) {
+      const isMeant = fromEvent === undefined || session.record.answer.fromEvent === fromEvent;
+      return isMeant ? session.feed({ kind: "end", why: "stopped" }) : undefined;
+    }
     const { client } = this.#parts.clientOf(principal);
     const { failure } = (await abortStream(client, streamId, this.#closing.signal)).status;
     if (failure !== undefined && failure.code !== "stream_ended")

@@ -107,6 +107,7 @@ export function lastingAnswers(lasting: LastingServer<ServeStanding>): GatewayAn
     models: () => lasting.standing.gateway.models(),
     modelId: (name) => lasting.standing.gateway.modelId(name),
     chat: (call) => asked((gateway) => gateway.chat(call)),
+    isKnown: (call) => asked((gateway) => gateway.isKnown(call)),
     events: (call) => asked((gateway) => gateway.events(call)),
     stop: (call) => asked((gateway) => gateway.stop(call)),
   };

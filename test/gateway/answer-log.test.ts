@@ -62,31 +62,39 @@ test("F2: an answer of any length is few pieces, and a reader at any place that 
     assert.ok(memory.size <= PIECES_MAX, `${memory.size} pieces`);
   }
   memory.finish(undefined);
-  let held = 0;
-  for (let from = 0; from <= EVENTS; from += 7) {
-    if (!memory.holds(from)) continue;
-    held++;
+  for (let from = 0; from <= EVENTS; from += 97) {
+    assert.ok(memory.holds(from), `${from}`);
     assert.equal((await read(memory.events(from, CALM), Infinity)).words, wordsAfter(from), `${from}`);
   }
-  assert.ok(held > 70, "the newest are held one by one");
-  assert.ok(memory.holds(0) && !memory.holds(100) && memory.holds(EVENTS - 100));
 });
 
-test("F2: a reader that falls behind is told its place, and reads on from the log without a gap", async () => {
+test("a reader's place parts what was joined: what it has and what it lacks are never one event", async () => {
+  const memory = new AnswerMemory(0, () => undefined);
+  for (const event of ALL) memory.add(event);
+  memory.finish(undefined);
+  for (const border of [1, 2, 699, 700, 1_234, 3_999, EVENTS - 600, EVENTS - 3]) {
+    let [before, behind] = ["", ""];
+    for await (const event of memory.events(0, CALM, border)) {
+      assert.ok(event.eventId <= border || (event.joinedAfter ?? border) >= border, `${event.eventId}`);
+      if (event.eventId <= border) before += wordsOf(event);
+      else behind += wordsOf(event);
+      if (event.eventId === EVENTS) break;
+    }
+    assert.equal(behind, wordsAfter(border), `${border}`);
+    assert.equal(before + behind, wordsAfter(0), `${border}`);
+  }
+});
+
+test("F2: a slow reader is served from memory while what it has not read is joined", async () => {
   const memory = new AnswerMemory(0, () => undefined);
   const slow = memory.events(0, CALM);
-  let [words, last] = ["", 0];
+  let words = "";
   for (const [at, event] of ALL.entries()) {
     memory.add(event);
-    if (at % 3 !== 0) continue;
-    const some = await read(slow, 1);
-    words += some.words;
-    // Its place was joined with what follows: from here on the log has the rest.
-    if (some.last === 0) break;
-    last = some.last;
+    if (at % 3 === 0) words += (await read(slow, 1)).words;
   }
-  assert.ok(last > 100 && !memory.holds(last));
-  assert.equal(words + wordsAfter(last), wordsAfter(0));
+  memory.finish(undefined);
+  assert.equal(words + (await read(slow, Infinity)).words, wordsAfter(0));
 });
 
 test("F2: an answer that is complete and without a reader is dropped from memory", () => {

@@ -126,6 +126,11 @@ export class Exchange {
     return String((await this.#response)?.headers["x-holdfast-stream"] ?? "");
   }
 
+  /** The path that continues the answer, once the response has begun. */
+  async resumePath(): Promise<string> {
+    return String((await this.#response)?.headers["x-holdfast-resume"] ?? "");
+  }
+
   hasCome(words: string): boolean {
     return this.#body.includes(words);
   }

@@ -128,6 +128,34 @@ test("nobody comes back within the grace period: the model is stopped, and a lat
   assert.equal(reply.finish, "stop");
 });
 
+test("x-holdfast-patience lengthens the grace period of its own answer, as far as the gateway allows, also over a kill", async (t) => {
+  const { model, letGo } = haltingModel();
+  const limits = { graceMs: 30, patienceMaxMs: 60_000 };
+  const world = await World.begin(t, model, { limits });
+  const headers = { "x-holdfast-patience": "3600" };
+  const patient = new Exchange(world.url, HELLO, { headers });
+  await patient.until("begins");
+  const other = new Exchange(world.url, bodyOf([user("Other")]));
+  await other.until("begins");
+  const { streamId } = world.gateway.sessions[0]?.answer ?? {};
+  assert.equal(await patient.streamId(), streamId);
+  patient.hangUp();
+  other.hangUp();
+  await until(() => world.gateway.counters.abandoned === 1, "the other one is given up");
+  await until(() => world.gateway.sessions.length === 1, "its session is gone");
+  assert.deepEqual(
+    world.gateway.sessions.map(({ answer, patienceMs }) => [answer.streamId, patienceMs]),
+    [[streamId, limits.patienceMaxMs]],
+  );
+  await world.restart();
+  await new Promise((resolve) => setTimeout(resolve, 10 * limits.graceMs));
+  assert.deepEqual([world.gateway.counters.abandoned, world.gateway.sessions.length], [0, 1]);
+  letGo();
+  assert.equal((await ask(world, HELLO)).streamId, streamId);
+  const wrong = await new Exchange(world.url, HELLO, { headers: { "x-holdfast-patience": "soon" } }).reply();
+  assert.equal(wrong.status, 400);
+});
+
 test("hanging up at [DONE], or after the finish, is no cancel and leaves nothing to retry", async (t) => {
   const { model, letGo } = haltingModel();
   letGo();

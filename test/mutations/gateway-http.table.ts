@@ -11,14 +11,14 @@ export const MUTATIONS: readonly Mutation[] = [
     test: "a tool loop's second answer is what is told of a stream",
     patches: [
       {
-        file: "src/gateway/gateway.ts",
-        from: "(session?.record ?? kept)?.answer ??",
-        to: "firstOf((session?.record ?? kept)?.answer) ??",
+        file: "src/gateway/returns.ts",
+        from: "const latest = (session?.record ?? kept)?.answer;",
+        to: "const latest = firstOf((session?.record ?? kept)?.answer);",
       },
       {
-        file: "src/gateway/gateway.ts",
-        from: "/** Of a conversation that is there",
-        to: "function firstOf(answer: AnswerRef | undefined) {\n  return answer === undefined ? answer : { ...answer, fromEvent: 0 };\n}\n\n/** Of a conversation that is there",
+        file: "src/gateway/returns.ts",
+        from: "export interface ReturnsParts",
+        to: "function firstOf(answer: AnswerRef | undefined) {\n  return answer === undefined ? answer : { ...answer, fromEvent: 0 };\n}\n\nexport interface ReturnsParts",
       },
     ],
   },
@@ -28,7 +28,7 @@ export const MUTATIONS: readonly Mutation[] = [
     test: "a tool loop's second answer is what is told of a stream",
     patches: [
       {
-        file: "src/gateway/gateway.ts",
+        file: "src/gateway/returns.ts",
         from: "if (after !== undefined && after.answer !== answer.fromEvent) throw otherAnswer();",
         to: "if (after !== undefined && after.answer > answer.fromEvent) throw otherAnswer();",
       },
@@ -272,7 +272,7 @@ export const MUTATIONS: readonly Mutation[] = [
     test: "B5: an id that was never sent is refused",
     patches: [
       {
-        file: "src/gateway/gateway.ts",
+        file: "src/gateway/returns.ts",
         from: "if (isAhead) throw placeAhead();",
         to: "",
       },

@@ -132,9 +132,9 @@ export const MUTATIONS: readonly Mutation[] = [
     test: "an answer that was read to its end at /events is not given to an equal request",
     patches: [
       {
-        file: "src/gateway/gateway.ts",
-        from: "responseOf(answer, this.#log.read({ ...read, seenThrough }), this.#retries.responding(answer))",
-        to: "responseOf(answer, this.#log.read({ ...read, seenThrough }), read.seenThrough === undefined ? this.#retries.responding(answer) : { delivered: () => undefined, arrived: () => undefined })",
+        file: "src/gateway/returns.ts",
+        from: "responseOf(answer, log.read({ ...read, seenThrough }), retries.responding(answer))",
+        to: "responseOf(answer, log.read({ ...read, seenThrough }), read.seenThrough === undefined ? retries.responding(answer) : { delivered: () => undefined, arrived: () => undefined })",
       },
     ],
   },
@@ -144,8 +144,8 @@ export const MUTATIONS: readonly Mutation[] = [
     test: "an answer that a kill cut off and its client read to its end at /events",
     patches: [
       {
-        file: "src/gateway/gateway.ts",
-        from: "await this.#retries.recall(kept?.responses ?? []);",
+        file: "src/gateway/returns.ts",
+        from: "await retries.recall(kept?.responses ?? []);",
         to: "",
       },
     ],
@@ -192,9 +192,9 @@ export const MUTATIONS: readonly Mutation[] = [
     test: "G7: after a restart /events takes up an answer that was cut off, for one call",
     patches: [
       {
-        file: "src/gateway/gateway.ts",
-        from: "const session = await this.#awake(principal, streamId);",
-        to: "const session = this.#sessions.get(principal, streamId);",
+        file: "src/gateway/returns.ts",
+        from: "const session = await this.awake(principal, streamId);",
+        to: "const session = this.#parts.sessions.get(principal, streamId);",
       },
     ],
   },
@@ -217,8 +217,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/gateway/gateway.ts",
-        from: "return this.#awaited(this.#resumed(call));",
-        to: "return this.#resumed(call);",
+        from: "return this.#awaited(this.#returns.resume(call));",
+        to: "return this.#returns.resume(call);",
       },
     ],
   },

@@ -12,10 +12,15 @@ export interface GatewayAnswers {
   modelId(name: string): string | undefined;
   /** Resolves as soon as the request was accepted; rejects with the failure that the client gets. */
   chat(call: ChatCall): Promise<Answer>;
-  /** What follows the place in the stream's latest answer; deltas that end at once when nothing does. Rejects a place in another answer. */
+  /** True when a request under this Idempotency-Key was accepted before, or is being accepted: the same again costs nothing. */
+  isKnown(call: KeyedCall): Promise<boolean>;
+  /** What follows the place in the answer that is meant; deltas that end at once when nothing does. Rejects a place in another answer. */
   events(call: EventsCall): Promise<Answer>;
-  /** The user's wish: the turn is aborted. Rejects when there is no such stream of this principal. */
-  stop(call: StopCall): Promise<void>;
+  /**
+   * The user's wish: the turn is aborted. Rejects when there is no such stream of this principal. By an Idempotency-Key it is remembered: the request that
+   * comes later, or again, is refused and generates nothing.
+   */
+  stop(call: StopCall | KeyedCall): Promise<void>;
 }
 
 export interface ChatCall {
@@ -28,6 +33,8 @@ export interface ChatCall {
   readonly idempotencyKey: string | undefined;
   /** The client has counted it as a retry, and no refusal can be the reason. */
   readonly saysRetry: boolean;
+  /** How long the client wants an answer without a reader to be kept under way; undefined: as long as any other. */
+  readonly patienceMs?: number | undefined;
   /** How many sessions of this API key may wait for tools; undefined: as many as there is room for. */
   readonly parkedMax: number | undefined;
   readonly requestId: string;
@@ -35,9 +42,18 @@ export interface ChatCall {
   readonly signal: AbortSignal;
 }
 
+/** One answer of a stream, with what each response to it repeats. */
+export interface NamedAnswer {
+  readonly streamId: string;
+  /** Without the response's id, which follows from the rest. */
+  readonly head: Omit<AnswerHead, "id">;
+}
+
 export interface EventsCall {
   readonly principal: string;
   readonly streamId: string;
+  /** Which answer of the stream is meant; undefined: the latest. */
+  readonly head?: NamedAnswer["head"];
   /** Where the client is; undefined: it has nothing of the answer. */
   readonly after: FramePlace | undefined;
   readonly signal: AbortSignal;
@@ -46,6 +62,13 @@ export interface EventsCall {
 export interface StopCall {
   readonly principal: string;
   readonly streamId: string;
+  /** Only the answer that begins after this event is to be stopped; undefined: whichever is under way. */
+  readonly fromEvent?: number;
+}
+
+export interface KeyedCall {
+  readonly principal: string;
+  readonly idempotencyKey: string;
 }
 
 export interface Answer {

@@ -20,7 +20,8 @@ import {
 } from "../openai/index.ts";
 import { HoldfastError } from "../../protocol/errors.ts";
 import { Allowances, mayUse, modelNotFound } from "./allowances.ts";
-import type { Answer, GatewayAnswers } from "./answers.ts";
+import { answerPath, parseAnswerName } from "./answer-name.ts";
+import type { Answer, EventsCall, GatewayAnswers, StopCall } from "./answers.ts";
 import type { PassedLimits } from "../passed/passed-limits.ts";
 import { PassedRoute } from "../passed/passed-route.ts";
 import { BodyMemory } from "./body-memory.ts";
@@ -28,7 +29,7 @@ import { CallEnded, HttpCall } from "./http-call.ts";
 import { HTTP_LIMITS, type HttpLimits } from "./http-limits.ts";
 import { JsonBodies } from "./json-body.ts";
 import type { GatewayMount, Guest, MountedCall } from "./mounted.ts";
-import { idempotencyKeyOf, lastEventIdOf } from "./request-headers.ts";
+import { idempotencyKeyOf, lastEventIdOf, patienceMsOf } from "./request-headers.ts";
 import { NO_PROVIDERS, type ProviderSide } from "./provider-side.ts";
 import { MethodNotAllowed, noUpgrade, type Route, routeOf, wrongBaseUrl } from "./routes.ts";
 import { type Asker, SaidRetries } from "./said-retries.ts";
@@ -91,8 +92,21 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
           throw cause;
         });
       }
+      case "chat_stop": {
+        const idempotencyKey = idempotencyKeyOf(visit.mounted.exchange);
+        if (idempotencyKey === undefined) throw noKey();
+        enter(visit, [answerTo(idempotencyKey)], { isReturning: true });
+        await call.wait(answers.stop({ principal: guest.principal, idempotencyKey }));
+        return respondJson(call, { object: "answer", stopped: true });
+      }
       case "events":
-        return events(visit, route.streamId);
+        return events(visit, { streamId: route.streamId });
+      case "answer":
+        return events(visit, parseAnswerName(route.answer));
+      case "answer_stop": {
+        const { streamId, head } = parseAnswerName(route.answer);
+        return stop(visit, { streamId, fromEvent: head.fromEvent });
+      }
       case "passed":
         enter(visit, []);
         return passed.serve(call, guest, route.path);
@@ -104,13 +118,16 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
         if (model === undefined) throw modelNotFound();
         return respondJson(call, modelObject(model, createdS));
       }
-      case "stop": {
-        const { streamId } = route;
-        visit.mounted.tell({ streamId });
-        await call.wait(answers.stop({ principal: guest.principal, streamId }));
-        return respondJson(call, { id: streamId, object: "stream", stopped: true });
-      }
+      case "stop":
+        return stop(visit, { streamId: route.streamId });
     }
+  }
+
+  async function stop({ mounted, call, guest }: Visit, which: Omit<StopCall, "principal">): Promise<void> {
+    const { streamId } = which;
+    mounted.tell({ streamId });
+    await call.wait(answers.stop({ principal: guest.principal, ...which }));
+    respondJson(call, { id: streamId, object: "stream", stopped: true });
   }
 
   function modelsOf({ principal, limits: own }: Guest): readonly ListedModel[] {
@@ -132,7 +149,11 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
     const { exchange, requestId } = mounted;
     const { principal } = guest;
     const idempotencyKey = idempotencyKeyOf(exchange);
-    const reads = enter(visit, idempotencyKey === undefined ? [] : [`answer to ${idempotencyKey}`]);
+    const patienceMs = patienceMsOf(exchange);
+    const isReturning = await hasPaid(visit, idempotencyKey);
+    const reads = enter(visit, idempotencyKey === undefined ? [] : [answerTo(idempotencyKey)], {
+      isReturning,
+    });
     const { value, hash, byteCount, release } = await bodies.read(call, principal);
     asker.bodyHash = hash;
     const request = parseChatRequest(value, { allowRemoteImages });
@@ -147,6 +168,7 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
         bodyBytes: byteCount,
         idempotencyKey,
         saysRetry: saidRetries.isRetry(exchange, asker),
+        patienceMs,
         parkedMax: guest.limits?.parked,
         requestId,
         signal: call.signal,
@@ -164,6 +186,12 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
     }
   }
 
+  /** A request that was accepted before, under its Idempotency-Key, returns to its answer. Asked only where a rate limits requests. */
+  async function hasPaid({ call, guest }: Visit, idempotencyKey: string | undefined): Promise<boolean> {
+    if (idempotencyKey === undefined || guest.limits?.ratePerMinute === undefined) return false;
+    return call.wait(answers.isKnown({ principal: guest.principal, idempotencyKey }));
+  }
+
   /** What was not passed on, and what the provider says of its limits. */
   function chatHeaders({ model: name, wishes }: ChatRequest): ResponseHeaders {
     const model = answers.modelId(name) ?? name;
@@ -174,9 +202,9 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
     };
   }
 
-  async function events(visit: Visit, streamId: string): Promise<void> {
+  async function events(visit: Visit, which: Pick<EventsCall, "streamId" | "head">): Promise<void> {
     const { mounted, call, guest } = visit;
-    enter(visit, [streamName(streamId)], { isReturning: true });
+    enter(visit, [streamName(which.streamId)], { isReturning: true });
     const given = lastEventIdOf(mounted.exchange);
     // Nothing yet is where everybody begins, with the role.
     const isNew = given === undefined || given === "0";
@@ -186,7 +214,7 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
     }
     const { principal } = guest;
     const { signal } = call;
-    const answer = await accepted(call, answers.events({ principal, streamId, after, signal }));
+    const answer = await accepted(call, answers.events({ principal, ...which, after, signal }));
     await streamAnswer({ ...begin(visit, answer), after }, () => headersOf(answer));
   }
 
@@ -254,12 +282,23 @@ async function accepted(call: HttpCall, asked: Promise<Answer>): Promise<Answer>
   }
 }
 
+function noKey(): GatewayError {
+  return invalidRequest(
+    "Idempotency-Key",
+    "Say by the header Idempotency-Key which request's answer is to be stopped.",
+  );
+}
+
+function answerTo(idempotencyKey: string): string {
+  return `answer to ${idempotencyKey}`;
+}
+
 function streamName(streamId: string): string {
   return `stream ${streamId}`;
 }
 
-function headersOf({ streamId }: Answer): Readonly<Record<string, string>> {
-  return { "x-holdfast-stream": streamId };
+function headersOf(answer: Answer): Readonly<Record<string, string>> {
+  return { "x-holdfast-stream": answer.streamId, "x-holdfast-resume": answerPath(answer) };
 }
 
 function respondJson(call: HttpCall, body: object, headers: ResponseHeaders = {}): void {

@@ -1,5 +1,13 @@
 /** The gateway's HTTP: what it asks for, and what is mounted on a port. */
-export type { Answer, AnswerHead, ChatCall, EventsCall, GatewayAnswers, StopCall } from "./answers.ts";
+export type {
+  Answer,
+  AnswerHead,
+  ChatCall,
+  EventsCall,
+  GatewayAnswers,
+  KeyedCall,
+  StopCall,
+} from "./answers.ts";
 export { gatewayHttp, type GatewayHttpOptions } from "./gateway-http.ts";
 export { HTTP_LIMITS, type HttpLimits } from "./http-limits.ts";
 export type { GatewayMount, Guest, Limits, MountedCall } from "./mounted.ts";

@@ -16,6 +16,16 @@ export function idempotencyKeyOf(exchange: Exchange): string | undefined {
   );
 }
 
+const SECONDS = /^\d{1,6}$/;
+
+/** How long the client wants its answer to be kept under way without a reader. The gateway has a bound of its own. */
+export function patienceMsOf(exchange: Exchange): number | undefined {
+  const given = exchange.header("x-holdfast-patience");
+  if (given === undefined) return undefined;
+  if (SECONDS.test(given)) return Number(given) * 1_000;
+  throw invalidRequest("x-holdfast-patience", "The header x-holdfast-patience is a number of seconds.");
+}
+
 /** In the header that browsers send when they come back, or in the query for who cannot set headers. */
 export function lastEventIdOf(exchange: Exchange): string | undefined {
   return (

@@ -5,6 +5,11 @@ import { GatewayError } from "../openai/index.ts";
 
 export type Route =
   | { readonly name: "chat" }
+  /** Of the answer to a request, by its Idempotency-Key. */
+  | { readonly name: "chat_stop" }
+  /** One answer of a stream, by its name. */
+  | { readonly name: "answer"; readonly answer: string }
+  | { readonly name: "answer_stop"; readonly answer: string }
   | { readonly name: "models" }
   | { readonly name: "model"; readonly id: string }
   | { readonly name: "events"; readonly streamId: string }
@@ -22,6 +27,8 @@ const READ = ["GET", "HEAD"] as const;
 /** What is served, for whoever asks for something else. */
 const SERVED = [
   "POST /v1/chat/completions",
+  "DELETE /v1/chat/completions",
+  "GET and DELETE of what x-holdfast-resume names",
   "GET /v1/models",
   "GET /v1/models/{id}",
   "GET /v1/streams/{id}/events",
@@ -33,11 +40,12 @@ const SERVED = [
 const EVENTS_PATH = /^\/v1\/streams\/(?<id>[\w.:-]{1,128})\/events$/;
 const STREAM_PATH = /^\/v1\/streams\/(?<id>[\w.:-]{1,128})$/;
 const PASSED_PATH = /^\/v1\/(?:completions|embeddings|moderations|(?:audio|images)\/[a-z_-]{1,64})$/;
+const ANSWER_PATH = /^\/v1\/answers\/(?<name>[\w-]{1,2048})$/;
 const MODEL_PATH = "/v1/models/";
 const MODEL_CHARS_MAX = 512;
 
 export function routeOf(method: string, path: string): Route {
-  const place = placeOf(path);
+  const place = placeOf(path, method === "DELETE");
   if (place === undefined) {
     throw refusal(
       404,
@@ -78,8 +86,14 @@ export function noUpgrade(): GatewayError {
   );
 }
 
-function placeOf(path: string): Place | undefined {
-  if (path === "/v1/chat/completions") return { methods: ["POST"], route: { name: "chat" } };
+function placeOf(path: string, isStop: boolean): Place | undefined {
+  if (path === "/v1/chat/completions") {
+    return { methods: ["POST", "DELETE"], route: { name: isStop ? "chat_stop" : "chat" } };
+  }
+  const answer = ANSWER_PATH.exec(path)?.groups?.["name"];
+  if (answer !== undefined) {
+    return { methods: ["GET", "DELETE"], route: { name: isStop ? "answer_stop" : "answer", answer } };
+  }
   if (path === "/v1/models") return { methods: READ, route: { name: "models" } };
   if (path.startsWith(MODEL_PATH)) {
     const id = decoded(path.slice(MODEL_PATH.length));

@@ -76,6 +76,9 @@ function withStatus(row: Row, kind: FailureKind, status: number): Row {
   }
 }
 
+/** The way to the answer is broken, and not the answer. */
+const UNREACHED: Row = { ...LATER, code: "unavailable" };
+
 const OF_CODE: Readonly<Record<ErrorCode, Row>> = {
   invalid_frame: REFUSED,
   too_large: { ...REFUSED, status: 413, code: "request_too_large" },
@@ -84,16 +87,16 @@ const OF_CODE: Readonly<Record<ErrorCode, Row>> = {
   stream_failed: BROKEN,
   seqno_conflict: BROKEN,
   // Another node of the gateway has the session now; a retry finds it there.
-  fenced: LATER,
+  fenced: UNREACHED,
   unsupported_version: { status: 424, type: "upstream_error", code: "unsupported_version" },
-  seqno_gap: LATER,
-  event_gap: LATER,
-  connection_lost: LATER,
+  seqno_gap: UNREACHED,
+  event_gap: UNREACHED,
+  connection_lost: UNREACHED,
   stream_gone: { ...REFUSED, status: 410, code: "stream_gone" },
   events_gone: { ...REFUSED, status: 410, code: "events_gone" },
   event_ahead: { ...REFUSED, status: 410, code: "event_ahead" },
   overloaded: { ...LATER, code: "overloaded" },
-  unavailable: LATER,
+  unavailable: UNREACHED,
   internal: BROKEN,
   // The gateway's own API key for its server; a client's was checked before.
   unauthenticated: { status: 424, type: "upstream_error", code: "upstream_unauthenticated" },
@@ -101,7 +104,7 @@ const OF_CODE: Readonly<Record<ErrorCode, Row>> = {
   invalid_argument: BROKEN,
   already_exists: BROKEN,
   // Another process has the stream now; a retry finds it free, or finds it there.
-  busy: LATER,
+  busy: UNREACHED,
 };
 
 /** Whatever was thrown. What nobody foresaw is told without its words: they may hold anything. */

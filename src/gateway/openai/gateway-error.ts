@@ -60,6 +60,12 @@ export class GatewayError extends Error {
 
 const RETRYABLE: ReadonlySet<ErrorType> = new Set(["rate_limit_error", "server_error", "timeout_error"]);
 
+/**
+ * Codes that mean: the answer is kept, or was not begun; ask for it again and it is the same one. `holdfast/fetch` acts on these and on no others, so
+ * the list is closed. Every other error is the answer to its request.
+ */
+export const RETRY_CODES = ["shutting_down", "answer_interrupted", "unavailable", "overloaded"] as const;
+
 export interface ErrorBody {
   readonly error: {
     readonly message: string;

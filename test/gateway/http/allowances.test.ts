@@ -171,6 +171,13 @@ for (const version of VERSIONS) {
       "there is room again",
     );
 
+    const once = bearer((await keys.create("alice", "", { ratePerMinute: 1 })).apiKey);
+    rig.answers.known.add("again");
+    const keyed = (key: string) => askChat(rig, version, { headers: { ...once, "idempotency-key": key } });
+    const paid: number[] = [];
+    for (const key of ["again", "new", "again", "another", "again"]) paid.push((await keyed(key)).status);
+    assert.deepEqual(paid, [200, 200, 200, 429, 200], "the same request again costs nothing of the rate");
+
     const rare = await keys.create("alice", "", { ratePerMinute: 2 });
     const statuses: number[] = [];
     for (let count = 0; count < 3; count++) {

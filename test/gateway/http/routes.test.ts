@@ -66,7 +66,7 @@ for (const version of VERSIONS) {
       assert.match(String(errorOf(answer).message), /POST \/v1\/chat\/completions/);
     }
     const wrong = [
-      ["GET", CHAT, "POST"],
+      ["GET", CHAT, "POST, DELETE"],
       ["POST", "/v1/models", "GET, HEAD"],
       ["POST", "/v1/streams/abc", "DELETE"],
       ["DELETE", "/v1/streams/abc/events", "GET"],

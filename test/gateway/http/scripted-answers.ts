@@ -7,6 +7,7 @@ import type {
   ChatCall,
   EventsCall,
   GatewayAnswers,
+  KeyedCall,
   StopCall,
 } from "../../../src/gateway/http/index.ts";
 
@@ -122,7 +123,9 @@ export class ScriptedAnswer implements Answer {
 export class ScriptedAnswers implements GatewayAnswers {
   readonly chats: ChatCall[] = [];
   readonly resumed: EventsCall[] = [];
-  readonly stopped: StopCall[] = [];
+  readonly stopped: (StopCall | KeyedCall)[] = [];
+  /** Idempotency keys of requests that were accepted before. */
+  readonly known = new Set<string>();
   readonly #next: (ScriptedAnswer | Error | Promise<ScriptedAnswer>)[] = [];
   stopping: () => Promise<void> = () => Promise.resolve();
 
@@ -143,12 +146,16 @@ export class ScriptedAnswers implements GatewayAnswers {
     return this.#answer();
   }
 
+  async isKnown({ idempotencyKey }: KeyedCall): Promise<boolean> {
+    return this.known.has(idempotencyKey);
+  }
+
   async events(call: EventsCall): Promise<Answer> {
     this.resumed.push(call);
     return this.#answer();
   }
 
-  async stop(call: StopCall): Promise<void> {
+  async stop(call: StopCall | KeyedCall): Promise<void> {
     this.stopped.push(call);
     await this.stopping();
   }

@@ -61,7 +61,7 @@ class GatewayScenario {
     this.#node = new GatewayNode({
       world,
       provider: this.#provider,
-      limits: { ...limits, parkedBytesMax: 1024 ** 3, turnStepsMax: 190 },
+      limits: { ...limits, parkedBytesMax: 1024 ** 3, patienceMaxMs: 600_000, turnStepsMax: 190 },
       retentionMs: limits.retentionMs,
     });
     const { streams } = this.#node;

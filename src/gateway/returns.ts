@@ -1,0 +1,96 @@
+/**
+ * Clients that return: to read the rest of an answer, or to stop it.
+ *
+ * A stream has an answer for each request of a tool loop. A name says which one is meant, an Idempotency-Key the one to that request; without either it
+ * is the latest. What a name means is the same for as long as the stream is kept, whatever became of its session.
+ *
+ * Invariant: a client gets the rest of the answer that it has the beginning of, or a refusal; never what belongs to another answer.
+ */
+import type { Environment } from "../transport/environment.ts";
+import { type AnswerLog, type AnswerRead, placeAhead } from "./answer-log.ts";
+import { type AnswerRef, answerRef, responseOf } from "./answer-ref.ts";
+import type { Answer, EventsCall, KeyedCall, StopCall } from "./http/answers.ts";
+import { otherAnswer } from "./refusals.ts";
+import type { Retries } from "./retries.ts";
+import type { SessionDriver } from "./session-driver.ts";
+import type { SessionStore } from "./session-store.ts";
+import type { Sessions } from "./sessions.ts";
+
+/** Longer than a stream takes to be read back, shorter than a client waits. */
+export const CATCH_UP_MS = 5_000;
+
+export interface ReturnsParts {
+  readonly sessions: Sessions;
+  readonly store: SessionStore;
+  readonly retries: Retries;
+  readonly log: AnswerLog;
+  readonly now: Environment["now"];
+}
+
+export class Returns {
+  readonly #parts: ReturnsParts;
+
+  constructor(parts: ReturnsParts) {
+    this.#parts = parts;
+  }
+
+  /** A response that reads the answer behind what its client has seen. */
+  respond(
+    read: Omit<AnswerRead, "seenThrough" | "answer"> & { answer: AnswerRef; seenThrough?: number },
+  ): Answer {
+    const { log, retries } = this.#parts;
+    const { answer, seenThrough = answer.fromEvent } = read;
+    return responseOf(answer, log.read({ ...read, seenThrough }), retries.responding(answer));
+  }
+
+  /** The principal's session of that stream, resumed if it slept. What a step that begins anew has said before is known by then. */
+  async awake(
+    principal: string,
+    streamId: string,
+    onFound: (session: SessionDriver) => Promise<void> = async () => undefined,
+  ): Promise<SessionDriver | undefined> {
+    const { sessions } = this.#parts;
+    await sessions.wake(principal, streamId);
+    const session = sessions.get(principal, streamId);
+    if (session === undefined) return undefined;
+    await onFound(session);
+    await session.until(() => session.state.at !== "resuming", CATCH_UP_MS);
+    return sessions.get(principal, streamId);
+  }
+
+  /** An id names its answer: one of another answer is refused, because the rest of the one that is meant would not continue what that client has. */
+  async resume({ principal, streamId, head, after, signal }: EventsCall): Promise<Answer> {
+    const { store, retries } = this.#parts;
+    const session = await this.awake(principal, streamId);
+    const kept = session?.record ?? (await store.byStream(principal, streamId));
+    await retries.recall(kept?.responses ?? []);
+    // The session may have begun its next answer meanwhile.
+    const latest = (session?.record ?? kept)?.answer;
+    const answer =
+      head === undefined
+        ? (latest ?? (await this.#logged({ principal, streamId, after, signal })))
+        : answerRef({ streamId, ...head }, head.createdS * 1_000);
+    if (after !== undefined && after.answer !== answer.fromEvent) throw otherAnswer();
+    const seenThrough = after?.eventId ?? answer.fromEvent;
+    const isUnderWay = session?.memory.fromEvent === answer.fromEvent && session.state.at !== "gone";
+    const memory = isUnderWay ? session.memory : undefined;
+    const isAhead =
+      memory !== undefined && seenThrough > memory.lastEvent && session?.state.at !== "resuming";
+    if (isAhead) throw placeAhead();
+    return this.respond({ principal, answer, seenThrough, signal, memory });
+  }
+
+  /** Of a stream whose session is gone: what its log says. Whether the usage was asked for is forgotten, so it is left out. */
+  async #logged({ principal, streamId, after, signal }: EventsCall): Promise<AnswerRef> {
+    const { log, now } = this.#parts;
+    const logged = await log.latest(principal, streamId, { named: after?.answer, signal });
+    return answerRef({ ...logged, streamId, includeUsage: false }, now());
+  }
+
+  async stop(call: StopCall | KeyedCall): Promise<void> {
+    const { retries, sessions } = this.#parts;
+    const { principal } = call;
+    const stopped = "idempotencyKey" in call ? await retries.stop(call) : call;
+    if (stopped !== undefined) await sessions.stop(principal, stopped.streamId, stopped.fromEvent);
+  }
+}
