@@ -13,6 +13,7 @@ import type { KeysFlags } from "./keys.ts";
 import type { SessionsFlags } from "./sessions.ts";
 import { GATEWAY_LIMITS } from "../gateway/options.ts";
 import { CONFIG_FILE, LOG_LEVELS } from "./config-file.ts";
+import { SERVE_DEFAULTS } from "../node/serve-options.ts";
 import { DEFAULT_HOST, DEFAULT_LOG_LEVEL, DEFAULT_PORT, type Flags } from "./settings.ts";
 import type { Surroundings } from "./terminal.ts";
 
@@ -138,6 +139,11 @@ function addServe(root: Command, surroundings: Surroundings): void {
     .option(
       "--upstream-server <url>",
       "a Holdfast server elsewhere whose streams the gateway uses; its API key in HOLDFAST_UPSTREAM_API_KEY",
+    )
+    .option("--no-line", "model calls end with the server: no process beside it holds them")
+    .option(
+      "--drain-ms <milliseconds>",
+      `how long model calls under way may continue when the server stops (default: ${SERVE_DEFAULTS.drainMs})`,
     )
     .option(
       "--exit-when-idle <seconds>",

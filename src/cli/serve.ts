@@ -18,7 +18,7 @@ import { claimDataDir } from "./data-dir-claim.ts";
 import { TemporaryFailure } from "./failures.ts";
 import { watchIdle } from "./idle-exit.ts";
 import { type Flags, type ResolvedSettings, resolveSettings } from "./settings.ts";
-import { stopSignal } from "./stop-signals.ts";
+import { isStopSignal, stopSignal } from "./stop-signals.ts";
 import { fileSize, type Surroundings, terminal } from "./terminal.ts";
 
 export async function serve(flags: Flags, surroundings: Surroundings): Promise<void> {
@@ -43,6 +43,7 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
     allowedHosts: settings.allowHosts,
     allowedOrigins: settings.allowOrigins,
     openStreamsMax: settings.openStreams,
+    line: settings.line,
     logger: serverLog(settings.logLevel),
     onNotice: (notice) => void notices.push(notice),
     onReading: (progress) => term.note(progressLine(progress)),
@@ -55,7 +56,11 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
     throw error;
   });
   // Before it is announced: from then on people and programs may stop it.
-  const stopped = stopSignal(() => term.note("Stopped at once."));
+  const stopped = stopSignal(async () => {
+    term.note("Stopped at once.");
+    await server.cancelCalls();
+  });
+  let drainMs = 0;
   try {
     const on = commandsOn(dataDir, surroundings);
     const ending = await untilItEnds(server, stopped, settings, surroundings, () => {
@@ -65,10 +70,11 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
       announce({ url, settings, durability, keys, models, troubles, on, notices }, term);
     });
     const why = typeof ending === "string" ? ending : "No store";
+    if (isStopSignal(ending)) ({ drainMs } = settings);
     term.note(`${why}: telling clients, then stopping. Once more to stop at once.`);
     if (ending instanceof TemporaryFailure) throw ending;
   } finally {
-    await server.close();
+    await server.close({ drainMs });
     start?.release();
   }
   term.note("Stopped. Nothing that was acknowledged is lost.");

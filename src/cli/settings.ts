@@ -43,6 +43,9 @@ export interface Flags {
   readonly upstreamServer?: string;
   readonly workspace?: string;
   readonly openStreams?: string;
+  /** False with `--no-line`. */
+  readonly line?: boolean;
+  readonly drainMs?: string;
 }
 
 export interface ResolvedSettings {
@@ -67,6 +70,10 @@ export interface ResolvedSettings {
   readonly workspace: string | undefined;
   /** How many streams of one principal the gateway has open at most. */
   readonly openStreams: number;
+  /** Model calls outlive the server. */
+  readonly line: boolean;
+  /** How long model calls under way may continue when the server stops. */
+  readonly drainMs: number;
   /** From the environment only: flags are seen by everybody on the machine, files are copied. */
   readonly apiKey: string | undefined;
 }
@@ -87,6 +94,9 @@ export interface ResolveOptions {
 /** More than the port takes sockets would promise what cannot be had. */
 const OPEN_STREAMS_MAX = 20_000;
 
+/** A server that takes longer to stop is killed by whatever stops it. */
+const DRAIN_MS_MAX = 600_000;
+
 const seconds = custom<string>(
   (said) => typeof said === "string" && /^\d{1,7}(?:\.\d{1,3})?$/.test(said) && Number(said) > 0,
   "must be a number of seconds above 0",
@@ -106,6 +116,8 @@ const FLAGS = z.object({
   upstreamServer: z.optional(httpUrl(": its API key belongs in HOLDFAST_UPSTREAM_API_KEY")),
   workspace: z.optional(text()),
   openStreams: z.optional(wholeText(1, OPEN_STREAMS_MAX)),
+  line: z.optional(z.boolean()),
+  drainMs: z.optional(wholeText(0, DRAIN_MS_MAX)),
 });
 
 const VARIABLES = z.object({
@@ -130,7 +142,7 @@ export function resolveSettings(
   const variables = checked(VARIABLES, env);
   const given = checked(FLAGS, flags, asFlag);
   const said: Settings = { ...file, ...fromEnvironment(variables, cwd), ...fromFlags(given, cwd) };
-  const { upstreamServer, workspace, openStreams, exitWhenIdle } = given;
+  const { upstreamServer, workspace, openStreams, exitWhenIdle, line, drainMs } = given;
   return {
     host: said.host ?? DEFAULT_HOST,
     port: said.port ?? DEFAULT_PORT,
@@ -145,6 +157,8 @@ export function resolveSettings(
     workspace: workspace === undefined ? undefined : resolve(cwd, workspace),
     openStreams: openStreams ?? GATEWAY_LIMITS.openStreamsMax,
     exitWhenIdleMs: exitWhenIdle === undefined ? undefined : Number(exitWhenIdle) * 1_000,
+    line: line ?? true,
+    drainMs: drainMs ?? SERVE_DEFAULTS.drainMs,
     providers: said.providers ?? {},
     models: said.models ?? {},
     tools: said.tools,

@@ -7,15 +7,23 @@ const CODES = { SIGINT: 130, SIGTERM: 143 } as const;
 
 export type StopSignal = (typeof SIGNALS)[number];
 
+export function isStopSignal(value: unknown): value is StopSignal {
+  return value === "SIGINT" || value === "SIGTERM";
+}
+
+/** Even when what is done before cannot be done. */
+const SECOND_MS_MAX = 1_000;
+
 /** Resolves with the first signal. `onSecond` is called before the process ends. */
-export function stopSignal(onSecond: () => void): Promise<StopSignal> {
+export function stopSignal(onSecond: () => void | Promise<void>): Promise<StopSignal> {
   return new Promise((resolve) => {
     let hasCome = false;
     for (const signal of SIGNALS) {
       process.on(signal, () => {
         if (hasCome) {
-          onSecond();
-          process.exit(CODES[signal]);
+          const end = (): void => process.exit(CODES[signal]);
+          setTimeout(end, SECOND_MS_MAX);
+          void Promise.resolve(onSecond()).finally(end);
         }
         hasCome = true;
         resolve(signal);

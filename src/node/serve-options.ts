@@ -7,7 +7,17 @@ import * as z from "zod/mini";
 import type { ModelsConfig, ProviderConfig } from "../agent/models/index.ts";
 import { DEFAULTS as RETENTION } from "../core/retention.ts";
 import { DEFAULTS as STORE_LIFE } from "../core/store-life.ts";
-import { callable, checked, fields, httpUrl, list, secretThat, text, whole } from "../protocol/checked.ts";
+import {
+  callable,
+  checked,
+  fields,
+  httpUrl,
+  list,
+  secretThat,
+  text,
+  whole,
+  yesOrNo,
+} from "../protocol/checked.ts";
 import { GATEWAY_LIMITS } from "../gateway/options.ts";
 import type { ScanProgress } from "../store/index.ts";
 import type { Machine } from "./machine.ts";
@@ -40,6 +50,8 @@ export interface ServeOptions {
   readonly retentionMs?: number | undefined;
   /** Before a store that failed is opened anew. */
   readonly storePauseMs?: number | undefined;
+  /** Model calls outlive this process, held by a small one beside it. Not on Windows. Default: no. */
+  readonly line?: boolean | undefined;
   /** Default: warnings, as JSON lines on standard error. */
   readonly logger?: Logger | undefined;
   /** What people should know once, such as where the home key lies. Default: a process warning. */
@@ -59,6 +71,8 @@ export const SERVE_DEFAULTS = {
   openStreamsMax: GATEWAY_LIMITS.openStreamsMax,
   retentionMs: RETENTION.retentionMs,
   storePauseMs: STORE_LIFE.pauseMs,
+  /** Of `holdfast serve`: `docker stop` kills after ten seconds. */
+  drainMs: 8_000,
 } as const;
 
 /** Shorter ones can be guessed. */
@@ -83,6 +97,7 @@ const SCHEMA = fields({
   openStreamsMax: z.optional(whole(1)),
   retentionMs: z.optional(whole(1)),
   storePauseMs: z.optional(whole(1)),
+  line: z.optional(yesOrNo()),
   logger: z.optional(z.custom<Logger>()),
   onNotice: z.optional(callable<(notice: string) => void>()),
   beforeOpening: z.optional(callable<() => Promise<void>>()),

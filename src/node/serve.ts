@@ -7,16 +7,20 @@
 import { join, resolve } from "node:path";
 import { createAgent, type ModelInfo } from "../agent/index.ts";
 import { createModels } from "../agent/models/index.ts";
+import type { LineClient } from "../agent/models/line/line-client.ts";
 import { gatewayHttp, type OpenSession } from "../gateway/index.ts";
 import type { Durability } from "../protocol/frames.ts";
 import { type HttpServer, serveHttp } from "../server/http/index.ts";
 import { type Application, LastingServer, newServerCounters } from "../server/index.ts";
 import { DATABASE_FILE } from "../store/index.ts";
+import { given } from "../protocol/given.ts";
 import { defaultDataDir, makeDataDir } from "./data-dir.ts";
 import { failure, systemCode } from "./failures.ts";
 import { type KeyNews, provideKey } from "./first-key.ts";
 import type { KeyAdmin } from "./key-admin.ts";
+import { openLine } from "./line-life.ts";
 import { thisMachine } from "./machine.ts";
+import { ModelCalls } from "./model-calls.ts";
 import { type GatewayGround, openGround } from "./open-gateway.ts";
 import { checkServeOptions, SERVE_DEFAULTS, type ServeOptions } from "./serve-options.ts";
 import { serverLog } from "./server-log.ts";
@@ -43,8 +47,10 @@ export interface RunningServer {
   readonly runningTurns: () => number;
   /** Resolves when the store could not be opened anew too often: nothing works any more, close it. */
   readonly givenUp: Promise<Error>;
-  /** Tells clients, and stops in order. Nothing acknowledged is lost. */
-  close(): Promise<void>;
+  /** Ends at the provider every model call that this server has under way; for a process that must end at once. */
+  cancelCalls(): Promise<void>;
+  /** Tells clients, and stops in order. Nothing acknowledged is lost. Model calls under way first have `drainMs` to end; the line holds the rest. */
+  close(options?: { readonly drainMs?: number }): Promise<void>;
   [Symbol.asyncDispose](): Promise<void>;
 }
 
@@ -57,15 +63,21 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
   const { openStreamsMax = SERVE_DEFAULTS.openStreamsMax } = options;
   const { retentionMs = SERVE_DEFAULTS.retentionMs, storePauseMs = SERVE_DEFAULTS.storePauseMs } = options;
   makeDataDir(dataDir, onNotice);
+  const running: Running = {};
+  const line = options.line === true ? openLine({ dataDir, machine, onNotice }) : undefined;
   const models = createModels({
     providers: options.providers ?? {},
     models: options.models ?? {},
     environment: machine.env,
+    line,
   });
-  await models.discover();
-  const turns = countedTurns(createAgent({ models }));
-  const running: Running = {};
+  // Started now, so that the first call does not wait for it.
+  if (models.hasProviders) void line?.place();
+  const calls = new ModelCalls();
+  const turns = countedTurns(createAgent({ models: calls.counted(models) }));
   try {
+    running.line = line;
+    await models.discover();
     const { upstreamServer: upstream, workspace } = options;
     const ground = await openGround({ models, dataDir, machine, upstream, workspace });
     running.ground = ground;
@@ -85,7 +97,7 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
       logger,
       authenticate: (given) => lasting.ask(({ keys }) => keys.authenticate(given)),
       mounts: [gatewayHttp({ answers: lastingAnswers(lasting), providers: ground.providers })],
-      extraMetrics: () => lasting.standing.gateway.metrics() + models.metrics(),
+      extraMetrics: () => lasting.standing.gateway.metrics() + models.metrics() + (line?.metrics() ?? ""),
       illness: () => lasting.illness,
       host,
       port,
@@ -98,7 +110,7 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
     running.http = http;
     const { keys, store } = lasting.standing;
     const keyNews = await provideKey(keys, dataDir, apiKey !== undefined);
-    const close = onceOnly(() => takeDown(running));
+    const close = onceOnly(({ drainMs = 0 } = {}) => takeDown(running, () => calls.drain(drainMs)));
     return {
       url: http.url,
       baseUrl: `${http.url}/v1`,
@@ -112,8 +124,9 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
       sessions: () => lasting.standing.gateway.sessions,
       runningTurns: () => turns.running,
       givenUp: lasting.givenUp,
+      cancelCalls: async () => line?.cancelOpen(),
       close,
-      [Symbol.asyncDispose]: close,
+      [Symbol.asyncDispose]: () => close(),
     };
   } catch (error) {
     await takeDown(running);
@@ -123,21 +136,26 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
 
 /** What there is so far. */
 interface Running {
+  line?: LineClient | undefined;
   ground?: GatewayGround;
   lasting?: LastingServer<ServeStanding>;
   http?: HttpServer;
 }
 
-async function takeDown({ ground, lasting, http }: Running): Promise<void> {
+async function takeDown(
+  { line, ground, lasting, http }: Running,
+  drain?: () => Promise<void>,
+): Promise<void> {
   // Closing the port shuts the server down; without a port it must be done here.
-  await (http?.close() ?? lasting?.shutdown());
+  await (http?.close(given({ drain })) ?? lasting?.shutdown());
   await lasting?.close();
   await ground?.close();
+  line?.close();
 }
 
-function onceOnly(act: () => Promise<void>): () => Promise<void> {
+function onceOnly(act: RunningServer["close"]): RunningServer["close"] {
   let done: Promise<void> | undefined;
-  return () => (done ??= act());
+  return (options) => (done ??= act(options));
 }
 
 /** The same application, and how many turns it has under way. */

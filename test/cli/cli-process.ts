@@ -40,9 +40,18 @@ export class Cli {
   readonly dataDir: string;
   readonly #children = new Set<ChildProcess>();
   readonly #patienceMs: number;
+  readonly #hasLine: boolean;
 
-  constructor(t: Cleanup, { patienceMs = PATIENCE_MS }: { readonly patienceMs?: number } = {}) {
+  /** With a line, servers hold their model calls beside themselves and drain, as they do for users. */
+  constructor(
+    t: Cleanup,
+    {
+      patienceMs = PATIENCE_MS,
+      hasLine = false,
+    }: { readonly patienceMs?: number; readonly hasLine?: boolean } = {},
+  ) {
     this.#patienceMs = patienceMs;
+    this.#hasLine = hasLine;
     this.home = mkdtempSync(join(tmpdir(), "holdfast-cli-"));
     this.dataDir = join(this.home, "data");
     t.after(async () => {
@@ -64,8 +73,9 @@ export class Cli {
     env: Readonly<Record<string, string>> = {},
     log: number | "pipe" = "pipe",
   ): Promise<Running> {
+    const without = this.#hasLine ? [] : ["--no-line", "--drain-ms", "0"];
     const { child, exit, stdout, stderr } = this.#start(
-      ["serve", "--port", "0", ...this.inDataDir, ...args],
+      ["serve", "--port", "0", ...this.inDataDir, ...without, ...args],
       env,
       log,
     );

@@ -172,12 +172,12 @@ export const MUTATIONS: readonly Mutation[] = [
       {
         file: "src/agent/models/routing/routed-model.ts",
         from: "    while (ask !== undefined) {",
-        to: "    const held: ModelPart[] = [];\n    while (ask !== undefined) {",
+        to: "    const silent: ModelPart[] = [];\n    while (ask !== undefined) {",
       },
       {
         file: "src/agent/models/routing/routed-model.ts",
-        from: "      const held: ModelPart[] = [];\n      try {",
-        to: "      try {",
+        from: "      const silent: ModelPart[] = [];\n      held?.beginAnswer();",
+        to: "      held?.beginAnswer();",
       },
     ],
   },

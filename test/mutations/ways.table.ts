@@ -9,7 +9,7 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/agent/models/routing/routed-model.ts",
-        from: "onlyModel === undefined ? all : all.filter(({ id }) => id === onlyModel)",
+        from: "only === undefined ? all : all.filter(({ id }) => id === only)",
         to: "all",
       },
     ],

@@ -25,6 +25,8 @@ import { type AskedTarget, RoutedModel } from "./routing/routed-model.ts";
 import { type LimitHeaders, RateLimits } from "./rate-limits.ts";
 import { ProviderCounters } from "./provider-counters.ts";
 import { rehearsalModel } from "./rehearsal.ts";
+import type { LineClient } from "./line/line-client.ts";
+import type { HeldRequests } from "./line/line-fetch.ts";
 import { loadModel } from "./load-model.ts";
 import type { Patience } from "./patience.ts";
 import { SdkTarget } from "./sdk-model.ts";
@@ -53,6 +55,8 @@ export interface ModelsOptions {
   readonly environment: Environment;
   readonly fetch?: Fetch;
   readonly patience?: Partial<Patience>;
+  /** Holds calls beside this process; undefined: they end with it. */
+  readonly line?: LineClient | undefined;
 }
 
 export interface ProviderModels extends Models {
@@ -285,7 +289,8 @@ class Registry implements ProviderModels {
     return madeOnce(this.#made, id, () => {
       if (this.#providers.get(name) === "rehearsal") return this.#rehearsal(name, model);
       const fallbacks = (named: readonly string[]): readonly AskedTarget[] => this.#fallbacksOf(id, named);
-      return new RoutedModel({ target: this.#target(name, model), fallbacks, health: this.#health });
+      const { line } = this.#options;
+      return new RoutedModel({ target: this.#target(name, model), fallbacks, health: this.#health, line });
     });
   }
 
@@ -323,10 +328,7 @@ class Registry implements ProviderModels {
         const meant = await this.#nameAt(name, provider, model);
         return loadModel(provider, meant, apiKeyOf(name, provider, environment, key), own);
       },
-      fetch: this.#limits.watched(id, (...request) => {
-        this.#counters.asked(name);
-        return this.#fetch(...request);
-      }),
+      fetch: (held) => this.#limits.watched(id, this.#sending(name, id, held)),
       onBreak: (report) => this.#counters.broke(name, report),
       contextTokensMax: this.#contextOf(name, model),
       outputTokensMax: this.#options.models?.limits?.[id]?.outputTokensMax,
@@ -338,6 +340,12 @@ class Registry implements ProviderModels {
         ...patience,
       },
     });
+  }
+
+  #sending(name: string, id: string, held: HeldRequests | undefined): Fetch {
+    const onSent = (): void => this.#counters.asked(name);
+    if (held !== undefined) return withoutRedirects(held.fetch(id, this.#fetch, onSent));
+    return (...request) => (onSent(), this.#fetch(...request));
   }
 
   /** As the provider calls it. */

@@ -16,6 +16,7 @@ import { promptOf } from "./prompt.ts";
 import type { Fetch } from "./providers.ts";
 import { cleanedWords } from "./provider-words.ts";
 import { PartReader } from "./stream-parts.ts";
+import type { HeldRequests } from "./line/line-fetch.ts";
 import type { Cooldown } from "./routing/health.ts";
 import type { AskedTarget } from "./routing/routed-model.ts";
 import type { BreakReport } from "./upstream/provider-break.ts";
@@ -30,7 +31,8 @@ export interface SdkTargetOptions {
   readonly cooldown: Cooldown;
   /** Called for each request, with the `fetch` and the API key that are to be used. May throw a `ModelFailure`. */
   readonly load: (fetch: Fetch, key: string | undefined) => Promise<LanguageModelV4>;
-  readonly fetch: Fetch;
+  /** Through the line, when the call's requests have names. */
+  readonly fetch: (held: HeldRequests | undefined) => Fetch;
   readonly contextTokensMax?: number | undefined;
   readonly outputTokensMax?: number | undefined;
   /** Never shown in a message. */
@@ -60,14 +62,14 @@ export class SdkTarget implements AskedTarget {
     this.#options = options;
   }
 
-  async *ask(call: ModelCall, key: number): AsyncGenerator<ModelPart> {
+  async *ask(call: ModelCall, key: number, held?: HeldRequests): AsyncGenerator<ModelPart> {
     const { dialect, outputTokensMax } = this.#options;
     const request = {
       ...callOptionsOf(call, dialect, outputTokensMax),
       prompt: await promptOf(call, dialect),
     };
     try {
-      yield* this.#request(call, request, this.keys[key]);
+      yield* this.#request(call, request, this.keys[key], held);
     } catch (error) {
       call.signal.throwIfAborted();
       throw this.#judge(error, request);
@@ -84,14 +86,16 @@ export class SdkTarget implements AskedTarget {
     { requests, signal }: ModelCall,
     request: LanguageModelV4CallOptions,
     key: string | undefined,
+    held: HeldRequests | undefined,
   ): AsyncGenerator<ModelPart> {
     const { dialect, fetch, load, onBreak = () => undefined } = this.#options;
     const upstream = new UpstreamCall({
       dialect,
-      fetch,
+      fetch: fetch(held),
       clocks: this.patience,
       provider: this.#provider,
-      onRequest: async () => requests?.take(),
+      // What is read again was counted when it was sent (G2).
+      onRequest: async () => (held?.isHeld === true ? undefined : requests?.take()),
       onBreak,
     });
     const stop = new AbortController();

@@ -69,6 +69,8 @@ export interface CloseOptions {
   readonly drainMs?: number;
   /** Where a load balancer asks `/ready` now and then: a little more than its interval. Default: 0. */
   readonly noticeMs?: number;
+  /** Awaited when nobody new is let in, before clients are told. Default: nothing. */
+  readonly drain?: () => Promise<void>;
 }
 
 const DRAIN_MS = 5_000;
@@ -144,12 +146,13 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
     more: options.extraMetrics,
   });
 
-  async function close({ drainMs = DRAIN_MS, noticeMs = 0 }: CloseOptions = {}): Promise<void> {
+  async function close({ drainMs = DRAIN_MS, noticeMs = 0, drain }: CloseOptions = {}): Promise<void> {
     if (isClosing) return;
     isClosing = true;
     logger.info("shutting down");
     if (noticeMs > 0) await new Promise((resolve) => setTimeout(resolve, noticeMs));
     isStopped = true;
+    await drain?.();
     for (const mount of mounts) mount.close();
     // Both at once: a connection that is told to come back ends by itself, and that is what the port waits for.
     const told = server.shutdown().then(() => streams.close());

@@ -7,6 +7,8 @@
  */
 import { setTimeout as delay } from "node:timers/promises";
 import { type Model, type ModelCall, ModelFailure, type ModelPart } from "../../model.ts";
+import { type HeldRequests, heldRequests, namesOf, notHeld } from "../line/line-fetch.ts";
+import type { LineClient } from "../line/line-client.ts";
 import type { Patience } from "../patience.ts";
 import { type Health, noteAnswer, noteFailure, type Target } from "./health.ts";
 import { type Ask, firstAsk, newRoute, nextAsk, type Route } from "./route.ts";
@@ -16,7 +18,7 @@ export interface AskedTarget extends Target {
   readonly contextTokensMax: number | undefined;
   readonly patience: Patience;
   /** With the API key at this place. Ends with exactly one `finish`, or throws a `ModelFailure`. */
-  ask(call: ModelCall, key: number): AsyncIterable<ModelPart>;
+  ask(call: ModelCall, key: number, held?: HeldRequests): AsyncIterable<ModelPart>;
 }
 
 export interface RoutedModelOptions {
@@ -24,23 +26,31 @@ export interface RoutedModelOptions {
   /** Asked in turn when it fails; `named`: those that the request names in place of the configured ones. */
   readonly fallbacks: (named: readonly string[]) => readonly AskedTarget[];
   readonly health: Health;
+  /** Holds the requests of calls that have names; undefined: they end with this process. */
+  readonly line?: LineClient | undefined;
 }
 
 export class RoutedModel implements Model {
   readonly id: string;
   readonly contextTokensMax: number | undefined;
+  readonly holdsCalls: boolean;
   readonly #options: RoutedModelOptions;
 
   constructor(options: RoutedModelOptions) {
     this.id = options.target.id;
     this.contextTokensMax = options.target.contextTokensMax;
+    this.holdsCalls = options.line !== undefined;
     this.#options = options;
   }
 
   async *call(call: ModelCall): AsyncGenerator<ModelPart> {
-    const { health } = this.#options;
+    const { health, line } = this.#options;
     const { signal } = call;
-    const targets = new Map(this.#targetsOf(call).map((target) => [target.id, target]));
+    const held = await heldRequests(line, call);
+    const targets = new Map(this.#targetsOf(call, held?.target).map((target) => [target.id, target]));
+    const isHeld = held?.target !== undefined && targets.has(held.target);
+    if (call.mode === "attach" && !isHeld) throw notHeld();
+    if (!isHeld) held?.forgetAnswer();
     const route = newRoute(health, [...targets.values()], performance.now());
     let ask = firstAsk(health, route, performance.now());
     let isGivenOut = false;
@@ -49,16 +59,17 @@ export class RoutedModel implements Model {
       if (target === undefined) return;
       if (ask.pauseMs > 0) await pause(ask.pauseMs, signal);
       // Ends of items in which nothing was said: with a try that breaks behind them they go, and the next one brings its own.
-      const held: ModelPart[] = [];
+      const silent: ModelPart[] = [];
+      held?.beginAnswer();
       try {
-        for await (const part of target.ask(call, ask.key)) {
+        for await (const part of target.ask(call, ask.key, held)) {
           if (!isGivenOut && isSilent(part)) {
-            held.push(part);
+            silent.push(part);
             continue;
           }
           if (!isGivenOut && target.id !== this.id) yield { kind: "fallback", model: target.id };
           isGivenOut = true;
-          yield* held.splice(0);
+          yield* silent.splice(0);
           yield part;
         }
         noteAnswer(health, target, ask.key);
@@ -66,7 +77,8 @@ export class RoutedModel implements Model {
       } catch (error) {
         if (!(error instanceof ModelFailure)) throw error;
         noteFailure(health, target, ask.key, error, performance.now());
-        if (isGivenOut) throw error;
+        held?.forgetAnswer();
+        if (isGivenOut || call.mode === "attach") throw error;
         const next = this.#next(route, ask.key, error, call);
         if (next instanceof ModelFailure) throw next;
         ask = next;
@@ -74,11 +86,19 @@ export class RoutedModel implements Model {
     }
   }
 
-  #targetsOf({ onlyModel, options }: ModelCall): readonly AskedTarget[] {
+  /** Ends what is held for a call whose answer is on disk. */
+  done({ nameOf, hostEpoch }: Pick<ModelCall, "nameOf" | "hostEpoch">): void {
+    const { line } = this.#options;
+    if (nameOf !== undefined && hostEpoch !== undefined) void line?.say("done", namesOf(nameOf), hostEpoch);
+  }
+
+  /** A held answer is read by the target that gave it, and by no other. */
+  #targetsOf({ onlyModel, options }: ModelCall, held: string | undefined): readonly AskedTarget[] {
     const { target, fallbacks } = this.#options;
     const others = fallbacks(options?.fallbackModels ?? []).filter(({ id }) => id !== target.id);
     const all = [target, ...others];
-    const fixed = onlyModel === undefined ? all : all.filter(({ id }) => id === onlyModel);
+    const only = all.some(({ id }) => id === held) ? held : onlyModel;
+    const fixed = only === undefined ? all : all.filter(({ id }) => id === only);
     return fixed.length > 0 ? fixed : [target];
   }
 

@@ -9,6 +9,7 @@
  *
  * Invariant: when the call is over, or the reader has gone, nothing of it runs at the provider (G4).
  */
+import { LetGo } from "../../../protocol/let-go.ts";
 import type { Dialect } from "../dialect.ts";
 import type { Fetch } from "../providers.ts";
 import * as progress from "./answer-progress.ts";
@@ -100,11 +101,16 @@ export class UpstreamCall {
     const dueMs = Math.max(deadlineMs, this.#nowMs);
     const giveUp = (): void => {
       const isLate = this.#nowMs - dueMs > LATE_MS;
-      if (isLate) waiting.timer = setTimeout(() => this.#stop.abort(), CATCH_UP_MS);
-      else this.#stop.abort();
+      if (isLate) waiting.timer = setTimeout(() => this.#leave(), CATCH_UP_MS);
+      else this.#leave();
     };
     const waiting = { timer: setTimeout(giveUp, dueMs - this.#nowMs) };
     return waiting;
+  }
+
+  /** Ends the request. One whose answer is whole is let go: there is nothing left to cancel, and it may have to be read again. */
+  #leave(): void {
+    this.#stop.abort(progress.isWhole(this.#progress) ? new LetGo("the answer is whole") : undefined);
   }
 
   /** There was no response at all. */
@@ -146,7 +152,7 @@ export class UpstreamCall {
       // The status says enough.
     } finally {
       clearTimeout(waiting.timer);
-      this.#stop.abort();
+      this.#leave();
     }
     return new Response(said.length === 0 ? null : Buffer.concat(said), { status, headers });
   }
@@ -165,7 +171,7 @@ export class UpstreamCall {
           }
           this.#pausedAtMs = performance.now();
         },
-        cancel: () => this.#stop.abort(),
+        cancel: () => this.#leave(),
       },
       { highWaterMark: 0 },
     );
@@ -237,7 +243,7 @@ export class UpstreamCall {
       if (lastWord !== "") controller.enqueue(encoder.encode(lastWord));
     } else if (!hasError) this.#break(end, cause);
     controller.close();
-    this.#stop.abort();
+    this.#leave();
     return true;
   }
 
@@ -250,7 +256,7 @@ export class UpstreamCall {
       // The answer is whole; how its connection ends changes nothing.
     } finally {
       clearTimeout(waiting.timer);
-      this.#stop.abort();
+      this.#leave();
     }
   }
 }

@@ -1,0 +1,241 @@
+/**
+ * The requests of one attempt of a step, sent through the line.
+ *
+ * Each has a name that every run of the stream can say. So a server that was restarted asks which of them are held, and reads the newest from
+ * its first byte, through the same parser. Requests that belong to one answer (one that is resumed at its provider, say) are read again in
+ * their order, from the first of them: that one's number is in the label.
+ *
+ * Invariant: a signal that fires because this host let the stream go leaves the call alone; any other cancels it (G4, G6).
+ */
+import type { IncomingMessage } from "node:http";
+import { buffer } from "node:stream/consumers";
+import { LetGo } from "../../../protocol/let-go.ts";
+import { STEP_REQUESTS_MAX } from "../../../turn/attempts.ts";
+import { type ModelCall, ModelFailure } from "../../model.ts";
+import type { Fetch } from "../providers.ts";
+import type { LineClient, LinePlace } from "./line-client.ts";
+import { type CallHead, END_TRAILER, fieldsIn, HEAD_HEADER, NO_ANSWER } from "./line-wire.ts";
+
+type Named = Required<Pick<ModelCall, "nameOf" | "hostEpoch">>;
+
+/** Of a call that can be named; undefined when it cannot, or there is no line. */
+export async function heldRequests(
+  line: LineClient | undefined,
+  { nameOf, hostEpoch }: Pick<ModelCall, "nameOf" | "hostEpoch">,
+): Promise<HeldRequests | undefined> {
+  if (line === undefined || nameOf === undefined || hostEpoch === undefined) return undefined;
+  if ((await line.place()) === undefined) return undefined;
+  return new HeldRequests(line, { nameOf, hostEpoch }, await line.find(namesOf(nameOf), hostEpoch));
+}
+
+export function namesOf(nameOf: Named["nameOf"]): readonly string[] {
+  return Array.from({ length: STEP_REQUESTS_MAX }, (_, at) => nameOf(at));
+}
+
+export class HeldRequests {
+  readonly #line: LineClient;
+  readonly #named: Named;
+  /** By number: those that are held and not yet read again. */
+  readonly #held = new Map<number, string>();
+  #next = 0;
+  #first = 0;
+
+  constructor(line: LineClient, named: Named, held: readonly (string | undefined)[]) {
+    this.#line = line;
+    this.#named = named;
+    for (const [at, label] of held.entries()) if (label !== undefined) this.#held.set(at, label);
+    const newest = this.#held.get(Math.max(...this.#held.keys()));
+    this.#next = newest === undefined ? 0 : Number.parseInt(newest, 10);
+    this.#first = this.#next;
+  }
+
+  /** The target whose answer is held from its beginning. */
+  get target(): string | undefined {
+    const label = this.#held.get(this.#next);
+    return label === undefined ? undefined : label.slice(label.indexOf(" ") + 1);
+  }
+
+  /** Whether the next request is one that was sent before. */
+  get isHeld(): boolean {
+    return this.#held.has(this.#next);
+  }
+
+  /** What comes next belongs to another answer. */
+  beginAnswer(): void {
+    this.#first = this.#next;
+  }
+
+  /** What was sent for this answer is of no use; what comes next gets other names. */
+  forgetAnswer(): void {
+    const { nameOf, hostEpoch } = this.#named;
+    this.#next = Math.max(this.#next, ...[...this.#held.keys()].map((number) => number + 1));
+    const names = namesOf(nameOf).slice(this.#first, this.#next);
+    this.#held.clear();
+    if (names.length > 0) void this.#line.say("cancel", names, hostEpoch);
+  }
+
+  /** `onSent` is called for a request that was not held; `plain` sends it when the line has gone. */
+  fetch(target: string, plain: Fetch, onSent: () => void): Fetch {
+    return async (input, init) => {
+      const request = this.#next++;
+      const isHeld = this.#held.delete(request);
+      if (!isHeld) onSent();
+      const place = await this.#line.place();
+      if (place === undefined && isHeld) throw notHeld();
+      if (place === undefined) return plain(input, init);
+      const { nameOf, hostEpoch } = this.#named;
+      const label = `${this.#first} ${target}`;
+      const call = { name: nameOf(request), hostEpoch, label, isHeld };
+      return throughLine(this.#line, place, call, input, init, plain);
+    };
+  }
+}
+
+export function notHeld(): ModelFailure {
+  return new ModelFailure(
+    "not_held",
+    "the answer was cut off, and its call is no longer held; send it again",
+  );
+}
+
+interface LineCall {
+  readonly name: string;
+  readonly hostEpoch: number;
+  readonly label: string;
+  readonly isHeld: boolean;
+}
+
+async function throughLine(
+  line: LineClient,
+  place: LinePlace,
+  { name, hostEpoch, label, isHeld }: LineCall,
+  input: Parameters<Fetch>[0],
+  init: Parameters<Fetch>[1],
+  plain: Fetch,
+): Promise<Response> {
+  const signal = init?.signal ?? undefined;
+  signal?.throwIfAborted();
+  const asked = isHeld ? undefined : await requestOf(input, init, label);
+  const sent = line.open(place, { method: isHeld ? "GET" : "POST", path: `/calls/${name}`, hostEpoch });
+  const answered = Promise.withResolvers<IncomingMessage>();
+  const isRead = line.reads(name, hostEpoch);
+  sent.on("close", isRead);
+  let isOver = false;
+  let isConnected = false;
+  const leave = (reason: unknown): void => {
+    if (isOver) return;
+    isOver = true;
+    sent.destroy();
+    answered.reject(reason);
+    if (!(reason instanceof LetGo)) void line.say("cancel", [name], hostEpoch);
+  };
+  const onAbort = (): void => leave(signal?.reason);
+  signal?.addEventListener("abort", onAbort, { once: true });
+  sent.on("socket", (socket) => {
+    isConnected = !socket.connecting;
+    socket.once("connect", () => (isConnected = true));
+  });
+  sent.on("response", answered.resolve);
+  sent.on("error", answered.reject);
+  sent.end(asked);
+  let response: IncomingMessage;
+  try {
+    response = await answered.promise;
+  } catch (error) {
+    signal?.throwIfAborted();
+    // The line has gone, and has heard nothing of it.
+    if (!isConnected && !isHeld) return plain(input, init);
+    throw isHeld ? notHeld() : noAnswer("ECONNRESET", error);
+  }
+  const head = headOf(response);
+  if (head === undefined) {
+    isOver = true;
+    const said = fieldsIn(await buffer(response));
+    if (response.statusCode === NO_ANSWER) throw noAnswer(String(said["code"]));
+    throw isHeld ? notHeld() : noAnswer("ECONNABORTED");
+  }
+  const { status, headers } = head;
+  const body = bodyOf(response, {
+    signal,
+    leave,
+    over: () => {
+      isOver = true;
+      signal?.removeEventListener("abort", onAbort);
+      // A refusal is no answer: it is not read again.
+      if (status >= 300) void line.say("done", [name], hostEpoch);
+    },
+  });
+  const isEmpty = status === 204 || status === 304;
+  return new Response(isEmpty ? null : body, {
+    status,
+    headers: headers.map(([key, value]) => [key, value]),
+  });
+}
+
+interface BodyFate {
+  readonly signal: AbortSignal | undefined;
+  leave(reason: unknown): void;
+  /** The provider's connection has ended, one way or the other. */
+  over(): void;
+}
+
+function bodyOf(response: IncomingMessage, fate: BodyFate): ReadableStream<Uint8Array> {
+  const pieces: AsyncIterator<unknown> = response[Symbol.asyncIterator]();
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        let read: IteratorResult<unknown>;
+        try {
+          read = await pieces.next();
+        } catch (error) {
+          fate.signal?.throwIfAborted();
+          throw error;
+        }
+        fate.signal?.throwIfAborted();
+        if (read.done !== true && read.value instanceof Uint8Array) controller.enqueue(read.value);
+        if (read.done !== true) return;
+        const end = response.trailers[END_TRAILER];
+        if (end !== undefined) fate.over();
+        if (end === "whole") controller.close();
+        else controller.error(noAnswer("ECONNRESET"));
+      },
+      cancel: (reason) => fate.leave(reason),
+    },
+    { highWaterMark: 0 },
+  );
+}
+
+/** As the platform's own `fetch` says it, so that the SDKs understand. */
+function noAnswer(code: string, cause?: unknown): TypeError {
+  const why = Object.assign(new Error(code, { cause }), { code });
+  return new TypeError("fetch failed", { cause: why });
+}
+
+async function requestOf(
+  input: Parameters<Fetch>[0],
+  init: Parameters<Fetch>[1],
+  label: string,
+): Promise<Buffer> {
+  // The signal stays here: a request is sent whole, or not at all.
+  const request = new Request(input, { ...init, signal: null, redirect: "manual" });
+  const { method, url } = request;
+  const headers = Object.fromEntries(request.headers);
+  const head: CallHead = { method, url, headers, label };
+  const body = Buffer.from(await request.arrayBuffer());
+  return Buffer.concat([Buffer.from(`${JSON.stringify(head)}\n`), body]);
+}
+
+function headOf(
+  response: IncomingMessage,
+): { readonly status: number; readonly headers: readonly (readonly [string, string])[] } | undefined {
+  const said = response.headers[HEAD_HEADER];
+  if (typeof said !== "string") return undefined;
+  const { status, headers } = fieldsIn(Buffer.from(said, "base64url"));
+  const pairs: readonly unknown[] = Array.isArray(headers) ? headers : [];
+  return {
+    status: Number(status),
+    headers: pairs.flatMap((pair) =>
+      Array.isArray(pair) ? [[String(pair[0]), String(pair[1])] as const] : [],
+    ),
+  };
+}

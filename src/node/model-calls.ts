@@ -1,0 +1,71 @@
+/**
+ * The model calls that are under way in this process, and a gate that closes before a stop.
+ *
+ * A server that stops lets running calls come to their end for a while. A call that would begin meanwhile waits at the gate until its turn is let
+ * go: the next server makes it.
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Model, ModelCall, ModelPart, Models } from "../agent/index.ts";
+
+/** For what a call that has just ended still has to write, and its readers to get. */
+const SETTLE_MS = 250;
+
+export class ModelCalls {
+  #running = 0;
+  #isClosed = false;
+  readonly #idle = Promise.withResolvers<void>();
+
+  /** The same models, through the gate. */
+  counted(models: Models): Models {
+    return { list: () => models.list(), resolve: (name) => this.#countedModel(models.resolve(name)) };
+  }
+
+  #countedModel(model: Model): Model {
+    const { id, contextTokensMax, holdsCalls = false } = model;
+    return {
+      id,
+      contextTokensMax,
+      holdsCalls,
+      call: (call) => this.#call(model, call),
+      done: (call) => model.done?.(call),
+    };
+  }
+
+  async *#call(model: Model, call: ModelCall): AsyncGenerator<ModelPart> {
+    if (this.#isClosed) await untilAborted(call.signal);
+    this.#running++;
+    try {
+      yield* model.call(call);
+    } finally {
+      this.#running--;
+      this.#noteIdle();
+    }
+  }
+
+  #noteIdle(): void {
+    if (this.#isClosed && this.#running === 0) this.#idle.resolve();
+  }
+
+  /** No call begins from now on; resolves when those under way have ended, or after this time. */
+  async drain(drainMs: number): Promise<void> {
+    this.#isClosed = true;
+    if (this.#running === 0 || drainMs === 0) return;
+    const late = new AbortController();
+    const isEnded = this.#idle.promise.then(() => sleep(Math.min(SETTLE_MS, drainMs)));
+    const isLate = sleep(drainMs, undefined, { signal: late.signal }).catch(() => undefined);
+    await Promise.race([isEnded, isLate]);
+    late.abort();
+  }
+}
+
+/** Rejects with the signal's reason. */
+function untilAborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    if (signal.aborted) reject(asError(signal.reason));
+    signal.addEventListener("abort", () => reject(asError(signal.reason)), { once: true });
+  });
+}
+
+function asError(reason: unknown): Error {
+  return reason instanceof Error ? reason : new Error(String(reason));
+}
