@@ -143,11 +143,14 @@ export class Client<HomeKey = Uint8Array> {
     return open.find(({ role }) => role === "writer") ?? open[0];
   }
 
-  /** Goes on with a stream of this client's own journals. */
-  async resume(idempotencyKey: string): Promise<ClientStream> {
-    return this.#asWriter(idempotencyKey, async () =>
-      this.#resumeFrom(idempotencyKey, await this.#read(idempotencyKey), false),
-    );
+  /** Goes on with a stream of this client's own journals. `abort`: to end it; the wish goes out with the attach, so its turn does nothing more (D3). */
+  async resume(idempotencyKey: string, { abort = false } = {}): Promise<ClientStream> {
+    return this.#asWriter(idempotencyKey, async () => {
+      const found = await this.#read(idempotencyKey);
+      const journal =
+        abort && found.journal !== undefined ? { ...found.journal, abortWanted: true } : found.journal;
+      return this.#resumeFrom(idempotencyKey, { ...found, journal }, false);
+    });
   }
 
   /** Becomes the writer of a stream that another client began: that one is fenced (D2). */
@@ -158,12 +161,12 @@ export class Client<HomeKey = Uint8Array> {
     });
   }
 
-  /** Follows a stream without writing to it, from behind an event on; its tools are somebody else's. */
-  async follow(idempotencyKey: string, after = 0): Promise<ClientStream> {
+  /** Follows a stream without writing to it, from behind an event on. `peek`: for what its log has; a turn that does not run is not made to (G7). */
+  async follow(idempotencyKey: string, after = 0, { peek = false } = {}): Promise<ClientStream> {
     checkStreamName(idempotencyKey);
     const begun = newJournal(this.#environment, false);
     const journal = after === 0 ? begun : { ...begun, snapshot: { cursor: after, state: new Uint8Array() } };
-    return this.#begin(idempotencyKey, "reader", { journal });
+    return this.#begin(idempotencyKey, "reader", { journal, peeks: peek });
   }
 
   /** Stops the turn of a stream that this client is not attached to: the wish goes out with the attach (D3). */
@@ -330,14 +333,15 @@ export class Client<HomeKey = Uint8Array> {
   }
 
   async #begin(idempotencyKey: string, role: Role, begin: Begin, first?: Uint8Array): Promise<ClientStream> {
-    const { journal, length = 0, fresh = false, autoResume = false } = begin;
+    const { journal, length = 0, fresh = false, autoResume = false, peeks = false } = begin;
     const { options, persistence } = this.#plan();
     // A reader has nothing to keep, and there may be many.
     const { journals = this.#journals.forNew(persistence) } =
       role === "writer" ? begin : { journals: memoryJournalStore() };
     const context = { ...this.#context, options, journals };
     const streamKey = await this.#options.sealing.deriveStreamKey(this.#options.homeKey, idempotencyKey);
-    const beginning = { idempotencyKey, streamKey, role, journal, journalLength: length, fresh, autoResume };
+    const how = { fresh, autoResume, peeks };
+    const beginning = { idempotencyKey, streamKey, role, journal, journalLength: length, ...how };
     // Nobody would ever leave it again.
     if (this.#closing.signal.aborted)
       throw new HoldfastError("unavailable", "this client was closed: open another one");
@@ -373,6 +377,7 @@ interface Begin {
   readonly journals?: JournalStore;
   readonly fresh?: boolean;
   readonly autoResume?: boolean;
+  readonly peeks?: boolean;
 }
 
 /** A journal, and where it was found. */

@@ -37,4 +37,5 @@ export interface StreamBeginning {
   readonly journalLength: number;
   readonly fresh: boolean;
   readonly autoResume: boolean;
+  readonly peeks: boolean;
 }

@@ -66,6 +66,7 @@ export function connect(at: Flow, nowMs: number): void {
       journalId: state.journalId,
       fresh: state.fresh,
       abort,
+      ...(state.peeks ? { peek: true } : {}),
     },
   });
 }

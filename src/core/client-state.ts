@@ -42,6 +42,8 @@ export interface Beginning {
   readonly autoResume: boolean;
   /** The journal lies on the disk of the stream's own server, which makes writes durable in the order in which it gets them. */
   readonly isOnServersDisk: boolean;
+  /** A reader that wants what the log has, and no turn to run for it. */
+  readonly peeks?: boolean;
   readonly nowMs: number;
 }
 
@@ -76,6 +78,7 @@ export interface State {
   readonly fresh: boolean;
   readonly autoResume: boolean;
   readonly isOnServersDisk: boolean;
+  readonly peeks: boolean;
   /** Undefined until the server has welcomed this journal once: from then on it is resumed, never opened. */
   readonly serverTimeMs: number | undefined;
   /** When `serverTimeMs` was so, by this client's clock. */
@@ -161,7 +164,7 @@ export const DEFAULTS: Options = {
 };
 
 export function init(options: Options, beginning: Beginning): State {
-  const { journal, role, fresh, autoResume, isOnServersDisk, nowMs } = beginning;
+  const { journal, role, fresh, autoResume, isOnServersDisk, peeks = false, nowMs } = beginning;
   const unackedBytes = journal.unacked.map((chunk) => chunk.body.length);
   return {
     options,
@@ -171,6 +174,7 @@ export function init(options: Options, beginning: Beginning): State {
     fresh,
     autoResume,
     isOnServersDisk,
+    peeks,
     serverTimeMs: journal.serverTimeMs,
     serverTimeAtMs: nowMs,
     phase: "waiting",

@@ -78,7 +78,7 @@ export class AnswerLog {
     streamId: string,
     wanted: { readonly named: number | undefined; readonly signal: AbortSignal },
   ): Promise<LoggedAnswer> {
-    return latestAnswer(this.#source(principal, streamId, wanted.signal), wanted.named);
+    return latestAnswer(this.#source(principal, streamId, wanted.signal, true), wanted.named);
   }
 
   async *#deltas(read: AnswerRead): AsyncGenerator<AnswerDelta, void> {
@@ -123,13 +123,13 @@ export class AnswerLog {
         last = event.eventId;
       }
     }
-    // What memory does not have is in the log.
-    for await (const event of answerEvents(this.#source(principal, streamId, signal), fromEvent))
-      if (event.eventId > last) yield event;
+    // What memory does not have is in the log. Without a session the turn does not run, and nothing would answer what it asks for.
+    const source = this.#source(principal, streamId, signal, memory === undefined);
+    for await (const event of answerEvents(source, fromEvent)) if (event.eventId > last) yield event;
   }
 
-  #source(principal: string, streamId: string, signal: AbortSignal): StreamSource {
-    return { ...this.#parts.clientOf(principal), streamId, signal };
+  #source(principal: string, streamId: string, signal: AbortSignal, isPast: boolean): StreamSource {
+    return { ...this.#parts.clientOf(principal), streamId, signal, isPast };
   }
 }
 

@@ -26,7 +26,7 @@ import { Retries } from "./retries.ts";
 import { CATCH_UP_MS, Returns } from "./returns.ts";
 import { bodiesFor, sayAgain } from "./said-results.ts";
 import { SealedRows } from "./sealed-rows.ts";
-import { canTake, isDoubtful } from "./session.ts";
+import { canTake } from "./session.ts";
 import type { SessionDriver } from "./session-driver.ts";
 import { checkpointOf, newSession, type SessionRecord } from "./session-record.ts";
 import { SessionStore } from "./session-store.ts";
@@ -174,7 +174,6 @@ export class Gateway implements GatewayAnswers {
     const session = this.#sessions.get(facts.principal, match.session.answer.streamId);
     if (session === undefined) return { kind: "fresh", reason: "lost" };
     if (match.session.steps >= this.#limits.turnStepsMax) return { kind: "fresh", reason: "long_turn" };
-    if (match.said.length > 0 && isDoubtful(session.state)) return { kind: "fresh", reason: "lost" };
     // After a restart the stream is still being read back.
     if (canTake(session.state, match.session)) await session.until(() => session.isPaused, CATCH_UP_MS);
     return session.isPaused && canTake(session.state, match.session)
@@ -197,7 +196,7 @@ export class Gateway implements GatewayAnswers {
       // Results that came in ahead of a crash may have brought the turn to its end meanwhile.
       if (session.state.at !== "parked" || session.record.head !== head) return undefined;
       if (bodies.some(({ length }) => length > LIMITS.chunkBytesMax)) return undefined;
-      return await this.#sendResults(call, facts, session, bodies, match.said.length > 0);
+      return await this.#sendResults(call, facts, session, bodies);
     } catch (cause) {
       // Whatever ended the stream meanwhile is not the client's affair.
       if (cause instanceof HoldfastError) return undefined;
@@ -212,7 +211,6 @@ export class Gateway implements GatewayAnswers {
     { principal, lineage }: Facts,
     session: SessionDriver,
     bodies: readonly Uint8Array[],
-    hasWords: boolean,
   ): Promise<Answer> {
     const { model, answer: before, sessionId } = session.record;
     const { memory } = session;
@@ -233,7 +231,6 @@ export class Gateway implements GatewayAnswers {
       {
         answer,
         requestHead: lineage.whole,
-        hasWords,
         responses,
         parkedMax,
         patienceMs: this.#patienceOf(call),
@@ -330,10 +327,8 @@ export class Gateway implements GatewayAnswers {
     const before = await this.#retries.earlier(call);
     if (before === undefined) return undefined;
     const { principal, signal } = call;
-    const { streamId, fromEvent } = before;
-    const session = await this.#returns.awake(principal, streamId, (found) =>
-      sayAgain(call, found, fromEvent),
-    );
+    const { fromEvent } = before;
+    const session = await this.#returns.awake(principal, before, (found) => sayAgain(call, found, fromEvent));
     // A retry may ask for the usage where the request before did not.
     const answer = { ...before, includeUsage: call.request.includeUsage };
     if (session?.memory.fromEvent === fromEvent && session.memory.holds(fromEvent)) {

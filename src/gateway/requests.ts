@@ -158,7 +158,8 @@ export function resultBodies(
   context: ResultContext,
 ): Promise<readonly Uint8Array[]> {
   return Promise.all([
-    ...said.map((line) => sayAction(line, context)),
+    // The calls are answered once, so they name what is said with their results: said again, it is heard once (A8).
+    ...said.map((line, at) => sayAction(line, `${results[0]?.[0].execId ?? ""} ${at}`, context)),
     ...results.map(([pending, line]) => toolResult(pending, line, context)),
   ]);
 }
@@ -190,13 +191,16 @@ async function toolResult(call: PendingCall, line: ToolLine, context: ResultCont
 }
 
 /** What is said behind tool results: the model is told with them, in the client's own form. */
-async function sayAction(line: SaidLine, { upload }: ResultContext): Promise<Uint8Array> {
+async function sayAction(line: SaidLine, messageId: string, { upload }: ResultContext): Promise<Uint8Array> {
   const { history, files } = toChatMessages([line]);
   await Promise.all([...files.values()].map(upload));
   const [told] = history;
   if (told === undefined) throw new Error("a line is a message");
   const text = textOf(told);
   const messageJson = await sentContent(encodeChatMessage(told), { upload });
-  const action = { case: "userMessageAction", value: { userMessage: { text, messageJson } } } as const;
+  const action = {
+    case: "userMessageAction",
+    value: { userMessage: { text, messageId, messageJson } },
+  } as const;
   return encodeClient({ case: "conversationAction", value: { action } });
 }

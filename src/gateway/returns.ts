@@ -43,14 +43,17 @@ export class Returns {
     return responseOf(answer, log.read({ ...read, seenThrough }), retries.responding(answer));
   }
 
-  /** The principal's session of that stream, resumed if it slept. What a step that begins anew has said before is known by then. */
+  /**
+   * The principal's session of that stream, resumed if it slept in the answer that is meant. What a step that begins anew has said before is known
+   * by then.
+   */
   async awake(
     principal: string,
-    streamId: string,
+    { streamId, fromEvent }: { readonly streamId: string; readonly fromEvent: number | undefined },
     onFound: (session: SessionDriver) => Promise<void> = async () => undefined,
   ): Promise<SessionDriver | undefined> {
     const { sessions } = this.#parts;
-    await sessions.wake(principal, streamId);
+    await sessions.wake(principal, streamId, fromEvent);
     const session = sessions.get(principal, streamId);
     if (session === undefined) return undefined;
     await onFound(session);
@@ -61,7 +64,8 @@ export class Returns {
   /** An id names its answer: one of another answer is refused, because the rest of the one that is meant would not continue what that client has. */
   async resume({ principal, streamId, head, after, signal }: EventsCall): Promise<Answer> {
     const { store, retries } = this.#parts;
-    const session = await this.awake(principal, streamId);
+    const fromEvent = head?.fromEvent ?? after?.answer;
+    const session = await this.awake(principal, { streamId, fromEvent });
     const kept = session?.record ?? (await store.byStream(principal, streamId));
     await retries.recall(kept?.responses ?? []);
     // The session may have begun its next answer meanwhile.

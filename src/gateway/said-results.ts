@@ -2,7 +2,7 @@
  * Tool results on their way into a stream, and once more when a process may have died with them.
  *
  * The session is durable before its results are. After a crash in between, only the retry has them; it is the same request to the byte,
- * so what it says again is what was said. The server takes one result for each exec and ignores a second (A8).
+ * so what it says again is what was said. The server takes one result for each exec, and one message for each id, and ignores a second (A8).
  */
 import { HoldfastError } from "../protocol/errors.ts";
 import type { ChatCall } from "./http/answers.ts";
@@ -29,9 +29,10 @@ export async function sayAgain(call: ChatCall, session: SessionDriver, fromEvent
   const { record, state, memory } = session;
   if (memory.fromEvent !== fromEvent || !owesResults(state)) return;
   void session.feed({ kind: "repeated" });
-  const results = resultsOf(record.answered, splitRequest(call.request.messages).results);
+  const { results, said } = splitRequest(call.request.messages);
+  const again = { results: resultsOf(record.answered, results), said };
   try {
-    await session.say(await bodiesFor(call, session, { results, said: [] }));
+    await session.say(await bodiesFor(call, session, again));
   } catch (cause) {
     // The stream is over: it needs no results any more.
     if (!(cause instanceof HoldfastError)) throw cause;

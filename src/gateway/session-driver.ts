@@ -36,7 +36,7 @@ import {
 } from "./session.ts";
 import type { SessionRecord } from "./session-record.ts";
 import type { SessionStore } from "./session-store.ts";
-import { isPauseDelta } from "./stream-events.ts";
+import { isPauseDelta, pastEvents } from "./stream-events.ts";
 import { decodeServer } from "../turn/messages.ts";
 
 export interface SessionContext extends Pick<GatewayOptions, "clientOf" | "workspace" | "onBug"> {
@@ -169,7 +169,7 @@ export class SessionDriver {
       case "save":
         return this.save();
       case "continue":
-        return this.#continue(effect.order, continuation);
+        return this.#continue(continuation);
       case "remove": {
         const { withResponses } = effect;
         return writes.run(this.record.sessionId, () => store.remove(this.record, { withResponses }));
@@ -213,14 +213,9 @@ export class SessionDriver {
     return this.feed({ kind: "results", results, nowMs: this.#context.environment.now() }, continuation);
   }
 
-  async #continue(
-    order: "record_first" | "results_first",
-    { bodies, writes }: Continuation = { bodies: [], writes: [] },
-  ): Promise<void> {
+  async #continue({ bodies, writes }: Continuation = { bodies: [], writes: [] }): Promise<void> {
     this.#memory = this.#memory.successor();
-    const say = (): Promise<void> => this.say(bodies);
-    if (order === "results_first") await say();
-    await this.save(writes, order === "results_first" ? {} : { behind: say });
+    await this.save(writes, { behind: () => this.say(bodies) });
   }
 
   /** A client asks for the answer: if it sleeps, it is resumed. */
@@ -229,32 +224,34 @@ export class SessionDriver {
     await this.#changes.until(() => this.#stream !== undefined || this.#state.at !== "resuming");
   }
 
-  async #resume(): Promise<void> {
+  async #resume({ abort = false } = {}): Promise<void> {
     const { clientOf, onBug } = this.#context;
+    const { client } = clientOf(this.record.principal);
+    const { streamId } = this.record.answer;
     try {
-      this.attach(await clientOf(this.record.principal).client.resume(this.record.answer.streamId));
+      // The journal may have had the turn's end before the record did: then the log says how it ended.
+      const resumed = client.resume(streamId, { abort });
+      this.attach(await resumed.catch(() => client.follow(streamId, 0, { peek: true })));
     } catch (cause) {
-      // It is over, or gone: a retry is answered from its log, if there is one, and all else by a fresh stream.
       if (!(cause instanceof HoldfastError)) onBug(cause);
       await this.feed({ kind: "lost" });
     }
   }
 
+  /** How the turn ends removes its rows and its journal. */
   async #abort(): Promise<void> {
     if (this.#stream !== undefined) return this.#stream.abort();
-    const { clientOf, closing } = this.#context;
-    const { principal, answer } = this.record;
-    const reader = await abortStream(clientOf(principal).client, answer.streamId, closing);
-    const isLeft = (await reader.ended) === undefined && reader.status.failure === undefined;
-    // How the turn ended removes its rows and its journal, as with every session.
-    return isLeft ? this.feed({ kind: "over" }) : this.#resume();
+    await this.#resume({ abort: true });
+    await this.stream?.ended;
   }
 
   async #forgetJournal(): Promise<void> {
     const outcome = await this.#stream?.ended;
     const { principal, answer } = this.record;
+    const isRead = this.#stream?.role === "reader" && this.#projection.isOver;
     // Without an outcome the stream was let go, and a later start resumes it.
-    if (outcome !== undefined) await this.#context.clientOf(principal).client.forget(answer.streamId);
+    if (outcome !== undefined || isRead)
+      await this.#context.clientOf(principal).client.forget(answer.streamId);
   }
 
   attach(stream: ClientStream): void {
@@ -272,17 +269,22 @@ export class SessionDriver {
 
   async #pump(stream: ClientStream): Promise<void> {
     const { blobs } = this.#context.clientOf(this.record.principal);
+    const isPast = stream.role === "reader";
     let failure: Error | undefined;
     try {
-      for await (const { eventId, body } of stream.events) {
+      for await (const { eventId, body } of isPast ? pastEvents(stream, 0) : stream.events) {
         if (body.length > 0) await this.#hear(stream, blobs, { eventId, body });
       }
     } catch (cause) {
       failure = cause instanceof Error ? cause : new Error(String(cause));
       if (!(cause instanceof HoldfastError)) this.#context.onBug(cause);
     }
-    this.#memory.finish(failure ?? (this.#projection.isOver ? undefined : cutOff()));
-    await this.feed({ kind: "over" });
+    const { isOver } = this.#projection;
+    this.#memory.finish(failure ?? (isOver ? undefined : cutOff()));
+    // A turn that is not over and has no journal cannot be continued: a retry is answered from its log, and all else by a fresh stream.
+    const isLost = isPast && !isOver && !this.#context.closing.aborted;
+    if (isPast) stream.leave();
+    await this.feed({ kind: isLost ? "lost" : "over" });
   }
 
   async #hear(
@@ -292,7 +294,7 @@ export class SessionDriver {
   ): Promise<void> {
     const { workspace, onBug, names, environment } = this.#context;
     const message = decodeServer(body);
-    void answerServer({ stream, blobs, workspace, onBug }, message, body);
+    if (stream.role === "writer") void answerServer({ stream, blobs, workspace, onBug }, message, body);
     if (message.message.case === "conversationCheckpointUpdate") this.#checkpoint = message.message.value;
     const needed = neededBlob(this.#projection, message);
     const blob =
@@ -324,21 +326,6 @@ export class SessionDriver {
     if (memory === this.#memory)
       this.#context.tasks.run(this.feed({ kind: "readers", count: memory.readers }));
   }
-}
-
-/** Aborts the turn of a stream by its name; a gateway that closes does not wait for the server. */
-export async function abortStream(
-  client: Pick<ReturnType<GatewayOptions["clientOf"]>["client"], "abort">,
-  streamId: string,
-  closing: AbortSignal,
-): Promise<ClientStream> {
-  const reader = await client.abort(streamId);
-  const leave = (): void => reader.leave();
-  closing.addEventListener("abort", leave);
-  if (closing.aborted) leave();
-  await reader.ended;
-  closing.removeEventListener("abort", leave);
-  return reader;
 }
 
 function encodeState(state: ConversationState): string {

@@ -34,7 +34,7 @@ const SESSION = z.object({
   /** The same with the answer; empty while it is not whole. */
   head: z.string(),
   pending: z.array(PENDING),
-  /** The calls whose results came with the request that is being answered, when saying them again does no harm. */
+  /** The calls whose results came with the request that is being answered. */
   answered: z.array(PENDING).default([]),
   /** How many model calls the turn has made: it can be asked for no more than its limit. */
   steps: z.number(),

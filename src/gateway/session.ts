@@ -37,7 +37,7 @@ interface Open extends Kept {
 export type State =
   | (Kept & { readonly at: "fresh" | "sleeping" })
   | (Open & { readonly at: "resuming" | "generating"; readonly taken: Taken })
-  | (Open & { readonly at: "parked"; readonly taken: Taken; readonly request: "none" | "in_hand" })
+  | (Open & { readonly at: "parked"; readonly request: "none" | "in_hand" })
   | (Open & { readonly at: "finished" })
   | (Open & { readonly at: "ending"; readonly why: EndReason; readonly rows: Rows })
   | (Kept & { readonly at: "gone"; readonly rows: Rows });
@@ -53,8 +53,6 @@ export interface TakenResults {
   readonly answer: AnswerRef;
   /** The lineage with the request. */
   readonly requestHead: string;
-  /** The user said something along with the results. */
-  readonly hasWords: boolean;
   readonly responses: readonly string[];
   readonly parkedMax: number | undefined;
   readonly patienceMs?: number | undefined;
@@ -89,8 +87,8 @@ export type Effect =
   /** Sessions end that there is no room for beside this one. */
   | { readonly kind: "make_room" }
   | { readonly kind: "save" }
-  /** Another answer begins. Results that are said twice do no harm (A8), so the record goes first; the user's words would be heard twice. */
-  | { readonly kind: "continue"; readonly order: "record_first" | "results_first" }
+  /** Another answer begins. The record goes first: what is said twice does no harm (A8), and what is said without it would run the turn at the next start. */
+  | { readonly kind: "continue" }
   /** Readers that wait for more are refused. */
   | { readonly kind: "refuse_readers" }
   /** The answers that it gave are not given again. */
@@ -178,7 +176,7 @@ function paused(state: State, pause: Pause, checkpoint: string | undefined, nowM
   if (state.at === "ending" && state.rows === "kept")
     return [{ ...state, rows: "removed" }, [{ kind: "remove", withResponses: true }]];
   if (state.at !== "resuming" && state.at !== "generating" && state.at !== "parked") return [state, NOTHING];
-  const { readers, taken } = state;
+  const { readers } = state;
   if (pause.kind === "ended" && (pause.reason !== "completed" || checkpoint === undefined)) {
     // A failed answer may be retried; an answer that ended with a finish_reason may not. Without a checkpoint no turn can follow.
     const withResponses = pause.reason !== "completed" && pause.finish === undefined;
@@ -197,7 +195,7 @@ function paused(state: State, pause: Pause, checkpoint: string | undefined, nowM
   };
   if (pause.kind === "ended") return [{ at: "finished", record, readers }, [{ kind: "save" }]];
   const request = state.at === "parked" ? state.request : "none";
-  return [{ at: "parked", record, readers, taken, request }, [{ kind: "make_room" }, { kind: "save" }]];
+  return [{ at: "parked", record, readers, request }, [{ kind: "make_room" }, { kind: "save" }]];
 }
 
 function pendingOf(call: Extract<Pause, { kind: "calls" }>["calls"][number]): PendingCall {
@@ -207,7 +205,7 @@ function pendingOf(call: Extract<Pause, { kind: "calls" }>["calls"][number]): Pe
 
 function continued(state: State, results: TakenResults, nowMs: number): Step {
   if (state.at !== "parked") return [state, NOTHING];
-  const { answer, requestHead, hasWords, responses, parkedMax, patienceMs, historyBytes } = results;
+  const { answer, requestHead, responses, parkedMax, patienceMs, historyBytes } = results;
   const record: SessionRecord = {
     ...state.record,
     state: "generating",
@@ -215,15 +213,14 @@ function continued(state: State, results: TakenResults, nowMs: number): Step {
     requestHead,
     head: "",
     pending: [],
-    answered: hasWords ? [] : state.record.pending,
+    answered: state.record.pending,
     responses: [...responses],
     parkedMax,
     patienceMs,
     historyBytes,
     updatedMs: nowMs,
   };
-  const order = hasWords ? "results_first" : "record_first";
-  return [{ at: "generating", record, readers: 0, taken: "here" }, [{ kind: "continue", order }]];
+  return [{ at: "generating", record, readers: 0, taken: "here" }, [{ kind: "continue" }]];
 }
 
 function end(state: State, why: EndReason): Step {
@@ -311,12 +308,7 @@ export function canTake(state: State, seen: SessionRecord): boolean {
   return answer.fromEvent === seen.answer.fromEvent && head === seen.head;
 }
 
-/** Another process may have said the user's words, and died before it wrote that down: they would be heard twice. */
-export function isDoubtful(state: State): boolean {
-  return state.at === "resuming" || (state.at === "parked" && state.taken === "earlier");
-}
-
-/** The results of the request that it answers may have died with the process that took it: a retry says them again. */
+/** What the request that it answers has said may have died with the process that took it: a retry says it again. */
 export function owesResults(
   state: State,
 ): state is Extract<State, { readonly at: "resuming" | "generating" }> {

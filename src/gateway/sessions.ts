@@ -17,7 +17,7 @@ import type { GatewayLimits } from "./options.ts";
 import { crowdedOut, type Parked, parkedBytes } from "./parking.ts";
 import { tooManyOpen } from "./refusals.ts";
 import { begin, canMakeRoom, find, isCounted, isWaiting, type State } from "./session.ts";
-import { abortStream, type SessionContext, SessionDriver } from "./session-driver.ts";
+import { type SessionContext, SessionDriver } from "./session-driver.ts";
 import type { SessionRecord } from "./session-record.ts";
 import type { Stops } from "./stops.ts";
 
@@ -98,10 +98,14 @@ export class Sessions implements SessionLookup {
       while (this.#openOf(principal) > openStreamsMax && this.#evictOne(principal) !== undefined);
   }
 
-  /** A client asks for what this stream says: if its session sleeps, it is resumed. */
-  async wake(principal: string, streamId: string): Promise<void> {
+  /**
+   * A client asks for what this stream says after that event, or for its latest answer: if its session sleeps in that answer, it is resumed. An
+   * earlier answer is in the log, and does not make anyone want the one that was cut off (G7).
+   */
+  async wake(principal: string, streamId: string, fromEvent: number | undefined): Promise<void> {
     const session = this.#byStream.get(streamId);
-    if (session?.record.principal === principal) await session.wanted();
+    if (session?.record.principal !== principal) return;
+    if (fromEvent === undefined || fromEvent === session.record.answer.fromEvent) await session.wanted();
   }
 
   /**
@@ -115,7 +119,14 @@ export class Sessions implements SessionLookup {
       return isMeant ? session.feed({ kind: "end", why: "stopped" }) : undefined;
     }
     const { client } = this.#parts.clientOf(principal);
-    const { failure } = (await abortStream(client, streamId, this.#closing.signal)).status;
+    const reader = await client.abort(streamId);
+    // A gateway that closes does not wait for the server.
+    const leave = (): void => reader.leave();
+    this.#closing.signal.addEventListener("abort", leave);
+    if (this.#closing.signal.aborted) leave();
+    await reader.ended;
+    this.#closing.signal.removeEventListener("abort", leave);
+    const { failure } = reader.status;
     if (failure !== undefined && failure.code !== "stream_ended")
       throw new HoldfastError(failure.code, failure.message);
   }

@@ -3,7 +3,8 @@
  *
  * The same for streams that run here, run elsewhere, and are over.
  */
-import type { Client, ClientBlobStore } from "../client/index.ts";
+import { ChangeSignal } from "../async/change-signal.ts";
+import type { Client, ClientBlobStore, ClientStream, StreamEvent } from "../client/index.ts";
 import { type AgentServerMessage } from "../protocol/messages.ts";
 import { cutOff, type HeardEvent } from "./answer-memory.ts";
 import { type AnswerDelta, initAnswer, neededBlob, project } from "./openai/index.ts";
@@ -16,6 +17,8 @@ export interface StreamSource {
   readonly streamId: string;
   /** Aborted when the events are not wanted any more. */
   readonly signal: AbortSignal;
+  /** Only what the log has: it is not waited for more, and a turn that was cut off is not generated again for this (G7). */
+  readonly isPast: boolean;
 }
 
 type Events = AsyncGenerator<HeardEvent, void>;
@@ -31,14 +34,14 @@ export async function* answerEvents(source: StreamSource, fromEvent: number): Ev
 
 /** What the stream says after an event, as it says it, to its end. */
 async function* loggedEvents(source: StreamSource, after: number): Events {
-  const { client, blobs, streamId, signal } = source;
-  const reader = await client.follow(streamId, after);
+  const { client, blobs, streamId, signal, isPast } = source;
+  const reader = await client.follow(streamId, after, { peek: isPast });
   const leave = (): void => reader.leave();
   signal.addEventListener("abort", leave);
   if (signal.aborted) leave();
   let state = initAnswer();
   try {
-    for await (const { eventId, body } of reader.events) {
+    for await (const { eventId, body } of isPast ? pastEvents(reader, after) : reader.events) {
       if (body.length === 0) continue;
       const message = decodeServer(body);
       const id = neededBlob(state, message);
@@ -51,6 +54,23 @@ async function* loggedEvents(source: StreamSource, after: number): Events {
   } finally {
     signal.removeEventListener("abort", leave);
     leave();
+  }
+}
+
+/** What the log of a stream had when its reader came. Throws what refused the reader. */
+export async function* pastEvents(
+  reader: Pick<ClientStream, "events" | "status" | "watch">,
+  after: number,
+): AsyncGenerator<StreamEvent, void> {
+  const changes = new ChangeSignal();
+  const unwatch = reader.watch(() => changes.notify());
+  await changes.until(() => reader.status.headAtWelcome !== undefined || reader.status.state === "ended");
+  unwatch();
+  const { headAtWelcome = Infinity } = reader.status;
+  if (headAtWelcome <= after) return;
+  for await (const event of reader.events) {
+    yield event;
+    if (event.eventId >= headAtWelcome) return;
   }
 }
 

@@ -72,6 +72,7 @@ function checkAttach(frame: AttachFrame): void {
   if (frame.fresh && (frame.mode !== "open" || frame.role !== "writer" || frame.eventId !== 0)) {
     throw invalidFrame("only a writer that opens a stream and has no event may say that it is fresh");
   }
+  if (frame.peek === true && frame.role !== "reader") throw invalidFrame("only a reader may peek");
   if (frame.firstChunk !== undefined) {
     // A5: only for a fresh idempotency key may a chunk leave before the journal has it.
     if (!frame.fresh) {

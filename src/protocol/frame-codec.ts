@@ -92,6 +92,7 @@ function attachInit(frame: AttachFrame) {
     journalId: frame.journalId,
     fresh: frame.fresh,
     abort: frame.abort,
+    peek: frame.peek ?? false,
     ...given({ firstChunk: frame.firstChunk }),
   };
 }
@@ -147,6 +148,7 @@ function readAttach(attach: Attach): AttachFrame {
     fresh: attach.fresh,
     abort: attach.abort,
     firstChunk: attach.firstChunk,
+    ...(attach.peek ? { peek: true } : {}),
   };
 }
 

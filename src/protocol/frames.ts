@@ -33,6 +33,8 @@ export interface AttachFrame {
   readonly abort: boolean;
   /** Chunk 0, inline, only together with `fresh` (A5). */
   readonly firstChunk: Uint8Array | undefined;
+  /** A reader that wants what the log has: a turn that does not run is not made to run by it (G7). */
+  readonly peek?: true;
 }
 
 export interface ChunkFrame {

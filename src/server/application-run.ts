@@ -52,6 +52,7 @@ export class ApplicationRun {
   readonly #abort = new AbortController();
   #waiting: { readonly event: PendingEvent; readonly eventId: number }[] = [];
   #waitingBytes = 0;
+  #hasStarted = false;
   #hasEnded = false;
   #overflow: HoldfastError | undefined;
   #isLost = false;
@@ -66,8 +67,11 @@ export class ApplicationRun {
     if (stored.aborted) this.abort();
   }
 
+  /** Once: later calls do nothing. */
   start(application: Application): void {
-    if (this.#stored.end === undefined) void this.#run(application);
+    if (this.#hasStarted || this.#stored.end !== undefined) return;
+    this.#hasStarted = true;
+    void this.#run(application);
   }
 
   get isRunning(): boolean {

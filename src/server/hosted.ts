@@ -103,7 +103,6 @@ export class HostedStream {
         context.blobs === undefined ? undefined : applicationBlobs(context.blobs, { ...name, streamKey }),
       secretName: (text) => hexOf(context.sealing.secretName(streamKey, text)),
     });
-    this.#run.start(context.application);
   }
 
   /** What is durable, for the keeper of all streams. */
@@ -163,6 +162,8 @@ export class HostedStream {
         chunk: { body, mac },
       });
     }
+    // Behind the attach: a turn that it aborts does nothing more.
+    if (frame.peek !== true) this.#run.start(this.#context.application);
   }
 
   received(connection: number, frame: ClientFrame): void {

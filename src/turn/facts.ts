@@ -277,8 +277,9 @@ function heardAction(facts: Facts, { action }: ConversationAction): void {
   switch (action.case) {
     case "userMessageAction": {
       const { userMessage } = action.value;
-      if (userMessage === undefined) return;
-      // It is said again to all readers, in one event.
+      const isKnown = facts.said.some(({ messageId: id }) => id !== "" && id === userMessage?.messageId);
+      if (userMessage === undefined || isKnown) return;
+      // It is said again to all readers, in one event. One id is heard once: a client that could not know says it again (A8).
       if (lightestBytes(userMessage) <= MESSAGE_BYTES_MAX) facts.said.push(userMessage);
       else facts.violation ??= `a message has at most ${MESSAGE_BYTES_MAX} bytes: attach the rest as a file`;
       return;

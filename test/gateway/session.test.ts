@@ -14,7 +14,6 @@ import {
   find,
   type Input,
   isCounted,
-  isDoubtful,
   isWaiting,
   owesResults,
   type Pause,
@@ -76,12 +75,11 @@ const paused = (pause: Pause, checkpoint: string | undefined = "after"): Input =
   nowMs: NOW,
 });
 
-const results = (hasWords = false): Input => ({
+const results = (): Input => ({
   kind: "results",
   results: {
     answer: { ...ANSWER, fromEvent: 9 },
     requestHead: "next",
-    hasWords,
     responses: ["row"],
     parkedMax: 4,
     historyBytes: 20,
@@ -227,36 +225,27 @@ test("one request at a time is in the hand of a parked session", () => {
   assert.ok(!canTake(again, again.record), "a pause that follows takes no request out of its hand");
 });
 
-test("A8: results go in behind the record; the user's words go in ahead of it", () => {
+test("A8: what a request with results says goes in behind the record", () => {
   const [state, effects] = after(PARKED, { kind: "take" }, results());
-  assert.deepEqual(effects, [
-    { kind: "clock", clock: "grace" },
-    { kind: "continue", order: "record_first" },
-  ]);
+  assert.deepEqual(effects, [{ kind: "clock", clock: "grace" }, { kind: "continue" }]);
   const { record } = state;
   assert.deepEqual(
     [record.state, record.answer.fromEvent, record.requestHead, record.head, record.pending, record.answered],
     ["generating", 9, "next", "", [], [PENDING]],
   );
   assert.deepEqual([record.responses, record.parkedMax, record.historyBytes], [["row"], 4, 20]);
-  const [withWords, ordered] = after(PARKED, results(true));
-  assert.deepEqual(ordered.at(-1), { kind: "continue", order: "results_first" });
-  assert.deepEqual(withWords.record.answered, []);
   assert.deepEqual(after(GENERATING, results()), [GENERATING, []]);
 });
 
-test("A8: what another process took is doubtful: its results are said again once, and words are refused", () => {
+test("A8: what another process took is said again once", () => {
   const answering = { ...RECORD, answered: [PENDING] };
   const resumed = stateAfter(find(answering)[0], { kind: "wanted" });
-  assert.ok(owesResults(resumed) && isDoubtful(resumed));
+  assert.ok(owesResults(resumed));
   const repeated = stateAfter(resumed, { kind: "repeated" });
   assert.ok(!owesResults(repeated) && !owesResults(stateAfter(repeated, { kind: "restarted" })));
   assert.ok(owesResults(stateAfter(resumed, { kind: "restarted" })));
   assert.equal(stateAfter(GENERATING, { kind: "repeated" }), GENERATING);
-  assert.ok(!owesResults(PARKED) && !isDoubtful(PARKED) && !isDoubtful(GENERATING));
-  const parked = stateAfter(RESUMING_PARKED, paused(calls));
-  assert.ok(isDoubtful(parked));
-  assert.ok(!isDoubtful(stateAfter(parked, results(), paused(calls))), "this process took the next request");
+  assert.ok(!owesResults(PARKED) && !owesResults(GENERATING));
 });
 
 test("an answer without a reader ends after the grace period, a session without its client after its time", () => {

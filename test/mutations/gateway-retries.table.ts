@@ -193,7 +193,7 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/gateway/returns.ts",
-        from: "const session = await this.awake(principal, streamId);",
+        from: "const session = await this.awake(principal, { streamId, fromEvent });",
         to: "const session = this.#parts.sessions.get(principal, streamId);",
       },
     ],
@@ -205,8 +205,10 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/gateway/session-driver.ts",
-        from: 'return isLeft ? this.feed({ kind: "over" }) : this.#resume();',
-        to: 'return isLeft ? this.#resume() : this.feed({ kind: "over" });',
+        from: "await this.#resume({ abort: true });",
+        to: `const { principal, answer } = this.record;
+    await (await this.#context.clientOf(principal).client.abort(answer.streamId)).ended;
+    await this.feed({ kind: "over" });`,
       },
     ],
   },

@@ -219,6 +219,13 @@ test("D5: only a writer that opens and has seen nothing is fresh", () => {
   assert.throws(() => decodeAttach({ eventId: "1" }), refusal(/fresh/));
 });
 
+test("G7: only a reader peeks, and the attach says so", () => {
+  assert.throws(() => decodeAttach({ peek: true }), refusal(/only a reader may peek/));
+  const reader = { role: Role.READER, fresh: false, firstChunk: undefined, peek: true };
+  const { frame } = decodeAttach(reader);
+  assert.ok(frame.kind === "attach" && frame.peek === true);
+});
+
 test("D2: a writer names its journal, a reader need not", () => {
   assert.throws(() => decodeAttach({ journalId: "" }), refusal(/journal_id is empty/));
   const reader = { role: Role.READER, journalId: "", fresh: false, firstChunk: undefined };

@@ -252,6 +252,24 @@ test("C1: a command of the user's runs once, also when the user says something m
   assert.equal(wanted(turn), "completed");
 });
 
+test("A8: what the user says twice under one id is heard once", () => {
+  const turn = TurnOfFacts.asked();
+  const say = (text: string, messageId: string): void => {
+    const action = {
+      action: { case: "userMessageAction", value: { userMessage: { text, messageId } } },
+    } as const;
+    turn.say({ case: "conversationAction", value: action });
+  };
+  say("and more", "m1");
+  say("and more", "m1");
+  say("and more", "");
+  say("and more", "");
+  assert.deepEqual(
+    turn.facts.said.map(({ messageId }) => messageId),
+    ["", "m1", "", ""],
+  );
+});
+
 test("limits end a turn in the middle, and say which", () => {
   const turn = TurnOfFacts.asked();
   const reason = (limits: Parameters<TurnOfFacts["next"]>[0]): string => {

@@ -12,49 +12,29 @@ import type { Asked } from "./reference-answers.ts";
 import { canonical, canonicalPrompt, isWellFormed, markerOf, type SimBody } from "./messages.ts";
 import type { ProviderCall } from "./provider.ts";
 
-/** So long a request waits for an answer that only the log has; then it begins anew. */
-const REPLAY_MS = 29_000;
-
 export class Account {
-  readonly #nowMs: () => number;
   readonly #bodies = new Map<number, SimBody>();
   /** By life and marker: the answers that are wanted. */
-  readonly #wanted = new Map<string, Map<string, number>>();
+  readonly #wanted = new Map<string, Set<string>>();
   readonly #calls = new Map<string, number>();
-  /** By marker: calls that a dead request may cause in any later life. */
-  readonly #spare = new Map<number, number>();
   #requests = 0;
-
-  constructor(nowMs: () => number) {
-    this.#nowMs = nowMs;
-  }
 
   /** A client asks in this life; the returned function says which answer it got. */
   want(life: number, { body }: Pick<Asked, "body">): (answer: string | undefined) => void {
     this.#bodies.set(body.marker, body);
     const wanted = this.#wantedIn(life, body.marker);
     const request = `request ${++this.#requests}`;
-    wanted.set(request, this.#nowMs());
+    wanted.add(request);
     return (answer) => {
       wanted.delete(request);
-      if (answer !== undefined) wanted.set(answer, Infinity);
+      if (answer !== undefined) wanted.add(answer);
     };
   }
 
-  /**
-   * A request died with its process. Two kinds of them may cost one call later, though no client asks again. Words behind tool results are said
-   * before the session is written down: the next start may find a turn that goes on by itself. And a stream of which the log has the
-   * request alone calls its model while the abort that ends it is on its way to the disk.
-   */
-  died({ body: { marker, messages } }: Asked): void {
-    const isResultsOnly = messages.at(-1)?.role === "tool";
-    if (!isResultsOnly) this.#spare.set(marker, (this.#spare.get(marker) ?? 0) + 1);
-  }
-
-  /** What is wanted, each with the time since when a request has waited for it. */
-  #wantedIn(life: number, marker: number): Map<string, number> {
+  /** The answers that are wanted, and the requests that have none yet. */
+  #wantedIn(life: number, marker: number): Set<string> {
     const name = `${life} ${marker}`;
-    const wanted = this.#wanted.get(name) ?? new Map<string, number>();
+    const wanted = this.#wanted.get(name) ?? new Set<string>();
     this.#wanted.set(name, wanted);
     return wanted;
   }
@@ -64,14 +44,8 @@ export class Account {
     const name = `${life} ${marker}`;
     const calls = (this.#calls.get(name) ?? 0) + 1;
     this.#calls.set(name, calls);
-    const isLate = (sinceMs: number): boolean => this.#nowMs() - sinceMs > REPLAY_MS;
-    const sinces = [...this.#wantedIn(life, marker).values()];
-    const wanted = sinces.length + sinces.filter(isLate).length;
-    const spare = this.#spare.get(marker) ?? 0;
-    if (calls > wanted && spare > 0) {
-      this.#spare.set(marker, spare - 1);
-      this.#calls.set(name, calls - 1);
-    } else if (calls > wanted)
+    const wanted = this.#wantedIn(life, marker).size;
+    if (calls > wanted)
       fail(
         "G7",
         `generation ${generation}: ${calls} calls in this life for a request of which ${wanted} answers are wanted`,

@@ -46,8 +46,8 @@ export class FrontDoor {
     }
     if (why !== "killed") return;
     this.#open.clear();
-    const { reference, account } = this.#parts;
-    for (const asked of reference.killed()) account.died(asked);
+    const { reference } = this.#parts;
+    reference.killed();
   }
 
   /** Undefined: nothing listens. */
@@ -61,8 +61,6 @@ export class FrontDoor {
     world.trace(principal, "asks", requestId, `m${asked.body.marker}`);
     const ticket = reference.ask(asked);
     const got = account.want(life, asked);
-    // Reading an earlier answer of a stream resumes the stream, and so the answer that it was cut off in.
-    for (const later of reference.laterThan(asked)) account.want(life, later.asked)(later.id);
     return this.#exchange({
       shown,
       isStreamed: asked.body.stream,
@@ -107,7 +105,9 @@ export class FrontDoor {
     const permitted = new Set(judged());
     const answered = reference.askEvents(principal);
     const last = reference.sessions.get(streamId)?.last;
-    const got = last === undefined ? () => undefined : account.want(life, last.asked);
+    // An earlier answer is named in vain: the answer under way is not wanted for that.
+    const isWanted = last !== undefined && (after === undefined || after.answer === last.fromEvent);
+    const got = isWanted ? account.want(life, last.asked) : () => undefined;
     const judge = (verdict: Verdict): void => {
       for (const later of judged()) permitted.add(later);
       if (!permitted.has(verdict))
@@ -129,7 +129,6 @@ export class FrontDoor {
       },
       refused: (code) => {
         answered();
-        // Asking for another answer of the stream has resumed it.
         got(last?.id);
         judge(`refused ${code}`);
       },

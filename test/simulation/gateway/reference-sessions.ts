@@ -28,7 +28,7 @@ export class RefSession {
   /** What its client has seen, once an end was shown. */
   history: string | undefined;
   pending: readonly SimCall[] = [];
-  /** A process that died may have heard the user's words already. */
+  /** A process died since its last answer began. */
   isResumed = false;
   /** Those that may have begun to wait for tools after this one did: so many of them crowd it out. */
   rivals = new Set<RefSession>();
@@ -86,9 +86,7 @@ export class RefSession {
   /** A reader of its last answer was shown the end. */
   ended(how: "calls" | "completed" | "failed", calls: readonly SimCall[], text: string, now: Clock): void {
     if (this.history !== undefined) return;
-    // The journal may have had the turn's end before the process died: then the answer is read from the log, and the session is over.
-    const isOver = how === "completed" && this.isResumed;
-    const gone: readonly SessionState[] = isOver || this.states(now).has("gone") ? ["gone"] : [];
+    const gone: readonly SessionState[] = this.states(now).has("gone") ? ["gone"] : [];
     if (how === "failed") {
       this.#states = new Set(["gone"]);
       return;

@@ -81,14 +81,6 @@ export class Reference {
     this.#nextOf(ticket);
   }
 
-  /** The last answers of the streams whose earlier ones the request may be a retry of. */
-  laterThan(asked: Asked): readonly RefAnswer[] {
-    return [...this.answers.values()].flatMap((answer) => {
-      const last = this.sessions.get(answer.streamId)?.last;
-      return last !== undefined && last !== answer && isEqual(answer.asked, asked) ? [last] : [];
-    });
-  }
-
   /** Returns what the request got. Throws when that is not what it must get. */
   answered(ticket: Ticket, answer: Answer): { readonly verdict: Verdict; readonly ref: RefAnswer } {
     this.changed();
@@ -226,8 +218,8 @@ export class Reference {
       throw new Error("G4: a model says more, and no client has wanted it for longer than the grace period");
   }
 
-  /** The process is dead. Returns the requests that died with it. */
-  killed(): readonly Asked[] {
+  /** The process is dead. */
+  killed(): void {
     const now = this.#parts.now();
     const lost = [...this.#tickets].map(({ asked }) => asked);
     this.#tickets.clear();
@@ -244,7 +236,6 @@ export class Reference {
     }
     this.#ghosts.push(...lost);
     this.changed();
-    return lost;
   }
 
   #judge(asked: Asked): readonly Verdict[] {
@@ -307,9 +298,7 @@ export class Reference {
     // It went on with just this request, or did not: the answer is the same.
     const isRepeated = this.#ghosts.some((ghost) => isEqual(ghost, asked) && ghost.key === asked.key);
     const isSure = [...states].every((one) => one === state || (isRepeated && one === "generating"));
-    // A process that died may have heard the words: they are not said twice.
-    const isDoubtful = isResults && session.isResumed && tailOf(asked).said > 0;
-    if (isSure && !isDoubtful) return isResults || fresh.length === 1 ? [verdict] : [verdict, TOO_MANY];
+    if (isSure) return isResults || fresh.length === 1 ? [verdict] : [verdict, TOO_MANY];
     return [verdict, ...fresh];
   }
 

@@ -76,7 +76,7 @@ class GatewayScenario {
       life,
       streamOf: (streamId) => streams.get(streamId),
     });
-    const account = new Account(() => world.nowMs);
+    const account = new Account();
     this.#provider.onPart = ({ call }) => this.#watched(() => this.#reference.checkPart(call.conversationId));
     this.#provider.onCall = (call) => this.#watched(() => account.check(call));
     const checks = new AnswerChecks({ world, provider: this.#provider, streams, now, life });

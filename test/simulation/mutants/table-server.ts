@@ -254,8 +254,8 @@ export const SERVER_MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: "src/server/degraded.ts",
-        from: "this.#nextSeqno++;",
-        to: 'this.#nextSeqno++; this.#wire.write([{ kind: "ack", seqno }]);',
+        from: "nextSeqno++;",
+        to: 'nextSeqno++; wire.write([{ kind: "ack", seqno }]);',
       },
     ],
   },

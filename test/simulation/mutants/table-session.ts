@@ -124,7 +124,13 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     name: "results are in the stream before their session is on the disk",
     breaks: "results",
     hunter,
-    patches: [{ file: SESSION, from: `hasWords ? "results_first" : "record_first"`, to: `"results_first"` }],
+    patches: [
+      {
+        file: DRIVER,
+        from: "await this.save(writes, { behind: () => this.say(bodies) });",
+        to: "await this.say(bodies);\n    await this.save(writes);",
+      },
+    ],
   },
   {
     name: "an answer is given up while a client reads it",

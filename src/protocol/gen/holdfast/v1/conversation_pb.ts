@@ -529,7 +529,7 @@ export type UserMessage = Message<"holdfast.v1.UserMessage"> & {
   text: string;
 
   /**
-   * Chosen by the client; for display.
+   * Chosen by the client. A second message of a turn with the same id is ignored; none is the same as the empty one.
    *
    * @generated from field: string message_id = 2;
    */
