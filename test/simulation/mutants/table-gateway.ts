@@ -10,6 +10,7 @@ const GATEWAY = "src/gateway/gateway.ts";
 const RETRIES = "src/gateway/retries.ts";
 const DELIVERY = "src/gateway/delivery.ts";
 const GIVEN = "src/gateway/given-answers.ts";
+const RETURNS = "src/gateway/returns.ts";
 const NAMES = "src/gateway/names.ts";
 const SESSIONS = "src/gateway/sessions.ts";
 const ANSWER_LOG = "src/gateway/answer-log.ts";
@@ -262,8 +263,8 @@ export const GATEWAY_MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: SESSIONS,
-        from: "if (session?.record.principal === principal) return session.feed(",
-        to: "if (session !== undefined) return session.feed(",
+        from: "if (session?.record.principal === principal) {",
+        to: "if (session !== undefined && principal !== '') {",
       },
     ],
   },
@@ -273,7 +274,7 @@ export const GATEWAY_MUTANTS: readonly Mutant[] = [
     hunter,
     patches: [
       {
-        file: GATEWAY,
+        file: RETURNS,
         from: "if (after !== undefined && after.answer !== answer.fromEvent) throw otherAnswer();",
         to: "",
       },
