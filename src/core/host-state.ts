@@ -69,6 +69,8 @@ export interface State {
   readonly attached: ReadonlyMap<number, Attached>;
   readonly graceUntilMs: number | undefined;
   readonly stall: turnStall.State;
+  /** When the stream was last active, by this host's own clock; undefined before its first commit and tick. */
+  readonly activeMs: number | undefined;
   /** This host has stopped: nothing may happen any more. */
   readonly dropped: boolean;
 }
@@ -111,6 +113,7 @@ export function init(
     // A host that finds a stream aborted and not ended owes it an end.
     graceUntilMs: stored.aborted && stored.end === undefined ? 0 : undefined,
     stall: turnStall.init(options.stall),
+    activeMs: undefined,
     dropped: false,
   };
 }

@@ -245,7 +245,7 @@ function committed(state: State, nowMs: number): Step {
   const [box, acks] = inbox.step(state.inbox, { kind: "committed", nextSeqno: durable.nextSeqno });
   const hasMoved = inFlight.chunkCount + inFlight.eventCount > 0;
   const [moved, news] = hasMoved ? stallStep(state, { kind: "moved", nowMs }) : [state, []];
-  const [weeded, effects] = weedOut({ ...moved, durable, inFlight: undefined, inbox: box });
+  const [weeded, effects] = weedOut({ ...moved, durable, inFlight: undefined, inbox: box, activeMs: nowMs });
   let next = weeded;
   const told: Effect[] = [...news, ...effects];
   for (const [connection, one] of weeded.attached) {
@@ -307,8 +307,11 @@ function tick(state: State, nowMs: number): Step {
   const [watched, news] = stallStep(next, { kind: "tick", turn: turnOf(next), nowMs });
   next = watched;
   effects.push(...news);
-  // An attached writer counts as activity; a quarter of the retention time is precise enough.
-  const isStale = nowMs - next.durable.activityMs > state.options.retention.retentionMs / 4;
+  // An attached writer counts as activity; a quarter of the retention time is precise enough. A span by one clock: the
+  // store's may be hours away from this host's (D7).
+  const activeMs = next.activeMs ?? nowMs;
+  next = { ...next, activeMs };
+  const isStale = nowMs - activeMs > state.options.retention.retentionMs / 4;
   if (isStale && hasWriter(next) && next.inFlight === undefined) next = stage(next, 0, 0, { touched: true });
   return commitNext(next, effects);
 }

@@ -336,9 +336,9 @@ export class Keeper {
 
   /** Replaces streams by tombstones when their time is over (A7, D7). */
   async sweep(): Promise<void> {
-    const { store, environment, options } = this.#context;
+    const { store, options } = this.#context;
     const { retentionMs, tombstoneMs } = options.retention;
-    const nowMs = environment.now();
+    const nowMs = await store.now();
     for (const name of await store.listIdle(nowMs - retentionMs, SWEEP_COUNT_MAX)) {
       const hosted = this.get(name);
       const stored = await store.load(name);

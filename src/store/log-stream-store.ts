@@ -115,6 +115,7 @@ export async function openLogStreamStore(
 
   return {
     durability: log.durability,
+    now: async () => options.now(),
     async load(name) {
       groups.assertUsable();
       const view = index.find(nameKey(name))?.view ?? { kind: "absent" };

@@ -102,6 +102,9 @@ export interface StreamStore {
   /** What a resolved commit survives. */
   readonly durability: Durability;
 
+  /** By the clock that leases and retention are judged by, which is no node's own (D7). */
+  now(): Promise<number>;
+
   load(name: StreamName): Promise<Live | Gone | Absent>;
 
   /** Makes the stream if it is absent, at host epoch 1; otherwise tells what is there, and commits nothing. */

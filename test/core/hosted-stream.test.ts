@@ -274,6 +274,14 @@ test("D7: an attached writer counts as activity, a reader does not", () => {
   assert.deepEqual(after(host(), read(1), heartbeat(1, quarter + 1), tick(quarter + 1)), ["1: heartbeat"]);
 });
 
+test("D7: a host whose clock is hours behind the store's renews an attached writer's stream all the same", () => {
+  const quarter = OPTIONS.retention.retentionMs / 4;
+  const behind = stateAfter(host({ activityMs: 1e9 }), attach(1, "laptop"), committed(1));
+  const kept = stateAfter(behind, heartbeat(1, quarter + 2));
+  assert.deepEqual(after(kept, tick(quarter + 1)), ["1: heartbeat"]);
+  assert.deepEqual(after(kept, tick(quarter + 2)), ["1: heartbeat", "commit"]);
+});
+
 test("D5, F5: when the store fails nothing undurable is told, everybody hears where the log ends, and it is over", () => {
   const [state, effects] = run(step, hosted, [chunk(1, 0), { kind: "drop", reason: "durability_lost" }]);
   assert.deepEqual(words(effects).slice(2), [

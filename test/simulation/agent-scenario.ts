@@ -121,8 +121,11 @@ class AgentScenario {
           models: simulatedModels(process, (call) => this.#called(call)),
           environment: process.env,
         }),
-      observe: (accept) =>
-        checkedAccept({ world, truth: this.#truth, ledger, isRightful, waitingBytesMax: 1_000_000 }, accept),
+      observe: (accept, process) =>
+        checkedAccept(
+          { world, truth: this.#truth, ledger, isRightful, waitingBytesMax: 1_000_000, process },
+          accept,
+        ),
     });
     this.#truth = new Truth(this.#cluster.disk, streamKeyOf, this.#checks);
     const known = { homeKey, principal: PRINCIPAL, server: SERVER, turns };

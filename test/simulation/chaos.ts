@@ -7,6 +7,7 @@
 import type { Cluster } from "./cluster.ts";
 import type { Device } from "./device.ts";
 import type { Ledger } from "./ledger.ts";
+import { ordealOf, planOrdeal } from "./ordeals.ts";
 import type { Strangers } from "./strangers.ts";
 import type { Truth } from "./truth.ts";
 import type { Random, SimNetwork, SimProcess, World } from "./world/index.ts";
@@ -156,6 +157,7 @@ export class Chaos {
   start(): void {
     this.#next();
     const { cluster, world } = this.#context;
+    planOrdeal(ordealOf(world.seed), this.#context, () => this.#isOn);
     // The rarest of all faults needs a shared database, and is worth more than chance would give it.
     if (cluster.nodes.length < 2) return;
     for (let times = this.#random.int(4); times > 0; times--) {

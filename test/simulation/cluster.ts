@@ -31,7 +31,7 @@ export interface ClusterOptions {
   readonly application: (process: SimProcess) => Application;
   readonly slowReaderMs: number;
   /** Wraps what listens, for the checks. */
-  readonly observe: (accept: Accept) => Accept;
+  readonly observe: (accept: Accept, process: SimProcess) => Accept;
 }
 
 const RESTART_MS_MAX = 4_000;
@@ -97,7 +97,7 @@ export class Cluster {
         ? await this.#lastingServer(node, process)
         : this.#serverOn(node, process, () => database.target);
     node.server = server;
-    this.#network.listen(node.name, process, this.#options.observe(server.accept));
+    this.#network.listen(node.name, process, this.#options.observe(server.accept, process));
   }
 
   async #lastingServer(node: Node, process: SimProcess): Promise<Server> {
@@ -131,7 +131,8 @@ export class Cluster {
       leaseMs: LEASE_MS,
       sweepIntervalMs: 20_000,
       host: {
-        retention: { retentionMs, tombstoneMs: 100 * retentionMs },
+        // Longer than any clock of the world is ever ahead.
+        retention: { retentionMs, tombstoneMs: 1_000 * retentionMs },
         sender: { pauseBytes, slowReaderMs },
       },
       onBug: (bug) => this.#world.fail(bug),

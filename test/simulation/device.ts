@@ -16,6 +16,7 @@ import {
   encodeWords,
   type FirstWords,
 } from "./agent-messages.ts";
+import { checkFinalError } from "./final-error-checks.ts";
 import { checkSameAsLog } from "./frame-checks.ts";
 import type { Ledger } from "./ledger.ts";
 import { fail } from "./log-checks.ts";
@@ -205,17 +206,19 @@ export class Device {
     });
   }
 
-  /** Says something on one of the streams it writes. */
-  speak(): void {
+  /** Says something on one of the streams it writes, without waiting for an answer between. */
+  speak(times = 1): void {
     const held = this.#pick("writer");
     if (held === undefined) return;
     const { tag, stream } = held;
-    const index = this.#indexes.get(tag) ?? 0;
-    this.#indexes.set(tag, index + 1);
-    void stream.send(encodeWords(tag, index)).then(
-      () => this.#context.ledger.promised(tag, index),
-      () => undefined,
-    );
+    const first = this.#indexes.get(tag) ?? 0;
+    this.#indexes.set(tag, first + times);
+    for (let index = first; index < first + times; index++) {
+      void stream.send(encodeWords(tag, index)).then(
+        () => this.#context.ledger.promised(tag, index),
+        () => undefined,
+      );
+    }
   }
 
   /** The user stops the turn, and what it runs; it ends in good order. */
@@ -338,40 +341,13 @@ export class Device {
     return event.eventId;
   }
 
-  /** Whether a final error is one that an honest client may meet. */
-  #checkFailure({ stream, role }: Held, { code, message }: HoldfastError): void {
+  #checkFailure({ stream, role }: Held, error: HoldfastError): void {
     const { world, truth, principal } = this.#context;
-    const log = truth.of(principal, stream.idempotencyKey);
-    world.trace(this.name, "gives up", stream.idempotencyKey, code);
-    world.hit(`sometimes.failed.${code}`);
-    switch (code) {
-      case "fenced":
-        if ((log?.state.writers.length ?? 0) < 1) fail("D1", "a client was fenced and nobody took over");
-        return;
-      case "stream_gone":
-        if (message.includes("too old")) return;
-        if (log !== undefined && !log.isGone) fail("A7", "a stream is said to be gone and is there");
-        return;
-      case "not_found":
-        // Somebody who asked before it was there may hear of it a little later.
-        if (log !== undefined && !log.isGone && world.nowMs - log.beganMs > 120_000) {
-          fail("D4", "a stream is said not to be there and is");
-        }
-        return;
-      case "events_gone":
-        if ((log?.state.eventFloor ?? 1) <= 1) fail("B5", "events are said to be gone and are there");
-        return;
-      case "unavailable":
-        // Its disk failed under it, and stays so until the program is started again.
-        if (message.includes("journal")) this.hasFailedDisk = true;
-        return;
-      case "unauthenticated":
-      case "connection_lost":
-      case "overloaded":
-        return;
-      default:
-        fail(code === "seqno_conflict" ? "A5" : "F1", `an honest ${role} failed with ${code}: ${message}`);
-    }
+    world.trace(this.name, "gives up", stream.idempotencyKey, error.code);
+    world.hit(`sometimes.failed.${error.code}`);
+    checkFinalError(world, truth.of(principal, stream.idempotencyKey), role, error);
+    // Its disk failed under it, and stays so until the program is started again.
+    if (error.code === "unavailable" && error.message.includes("journal")) this.hasFailedDisk = true;
   }
 
   #pick(role: Held["role"] | undefined): Held | undefined {

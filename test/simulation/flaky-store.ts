@@ -35,6 +35,7 @@ export function flakyStore(context: FlakyStoreContext): StreamStore {
     callStore(context, run);
   return {
     durability: "fsync",
+    now: () => call((store) => store.now()),
     load: (name) => call((store) => store.load(name)),
     create: (creation) => call((store) => store.create(creation)),
     claim: (name, host) => call((store) => store.claim(name, host)),

@@ -9,7 +9,7 @@ import type { Accept, AcceptedMeta, Handler, Wire } from "../../src/transport/tr
 import type { Ledger } from "./ledger.ts";
 import { fail } from "./log-checks.ts";
 import type { Truth, TrueStream } from "./truth.ts";
-import type { World } from "./world/index.ts";
+import type { SimProcess, World } from "./world/index.ts";
 
 export interface FrameCheckContext {
   readonly world: World;
@@ -19,11 +19,14 @@ export interface FrameCheckContext {
   readonly isRightful: (meta: AcceptedMeta) => boolean;
   /** What waits unsent for one reader is bounded by this (F2). */
   readonly waitingBytesMax: number;
+  /** The server's process. */
+  readonly process: Pick<SimProcess, "alive" | "paused">;
 }
 
 export function checkedAccept(context: FrameCheckContext, accept: Accept): Accept {
   return (meta, wire) => {
     const checks = new ConnectionChecks(context, meta);
+    const isOver = (): void => void context.ledger.writers.delete(checks);
     const handler = accept(meta, {
       write(frames) {
         for (const frame of frames) watched(context.world, () => checks.sent(frame));
@@ -33,7 +36,10 @@ export function checkedAccept(context: FrameCheckContext, accept: Accept): Accep
         });
         return waiting;
       },
-      end: () => wire.end(),
+      end: () => {
+        isOver();
+        wire.end();
+      },
     } satisfies Wire<ServerFrame>);
     return {
       received(frame) {
@@ -41,7 +47,10 @@ export function checkedAccept(context: FrameCheckContext, accept: Accept): Accep
         handler.received(frame);
       },
       drained: () => handler.drained(),
-      closed: (reason) => handler.closed(reason),
+      closed: (reason) => {
+        isOver();
+        handler.closed(reason);
+      },
     } satisfies Handler<ClientFrame>;
   };
 }
@@ -64,6 +73,7 @@ class ConnectionChecks {
   #isDegraded = false;
   #isWelcomed = false;
   #isFresh = false;
+  #isWriter = false;
   /** Under this seqno, which is taken, it has sent other content. */
   #forgedSeqno: number | undefined;
   #nextSeqno = 0;
@@ -77,6 +87,7 @@ class ConnectionChecks {
   received(frame: ClientFrame): void {
     if (frame.kind === "attach") {
       this.#cursor ??= frame.eventId;
+      this.#isWriter = frame.role === "writer";
       this.#isFresh = frame.fresh;
     }
     const logged = frame.kind === "chunk" ? this.#stream()?.chunks[frame.seqno] : undefined;
@@ -84,6 +95,12 @@ class ConnectionChecks {
     this.#context.world.hit("sometimes.playback");
     const isForged = Buffer.compare(Buffer.from(frame.body), Buffer.from(logged.body)) !== 0;
     this.#forgedSeqno = isForged ? frame.seqno : undefined;
+  }
+
+  /** The server knows of a writer of this stream: it must not take the stream away from it (D7). */
+  holds(idempotencyKey: string): boolean {
+    const { alive, paused } = this.#context.process;
+    return this.#meta.idempotencyKey === idempotencyKey && alive && !paused;
   }
 
   sent(frame: ServerFrame): void {
@@ -149,6 +166,7 @@ class ConnectionChecks {
     if (frame.writerEpoch > stream.state.writers.length) fail("D1", "a writer epoch is not durable");
     if (frame.aborted && !stream.state.aborted) fail("D3", "an abort was told before it was durable");
     this.#acked(frame.nextSeqno);
+    if (this.#isWriter) this.#context.ledger.writers.add(this);
   }
 
   #acked(nextSeqno: number): void {

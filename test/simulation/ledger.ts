@@ -26,6 +26,8 @@ export class Ledger {
   readonly #degraded = new Set<string>();
   readonly #ran = new Set<string>();
   readonly #effects = new Map<string, Effects>();
+  /** Connections of writers that servers know of. */
+  readonly writers = new Set<{ holds(idempotencyKey: string): boolean }>();
 
   constructor(world: Watched) {
     this.#world = world;

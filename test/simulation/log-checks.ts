@@ -29,6 +29,10 @@ interface Seen {
   stepRestarts: number;
 }
 
+/** So many may be unacknowledged, and so many ids have one digit less: streams that are longer must be met. */
+const CHUNKS_MANY = 256;
+const EVENTS_MANY = 10_001;
+
 export class LogChecks implements TruthListener {
   readonly #world: Watched;
   readonly #ledger: Ledger;
@@ -45,6 +49,7 @@ export class LogChecks implements TruthListener {
 
   chunk(stream: TrueStream, seqno: number, entry: LogEntry): void {
     this.#world.trace("truth", "chunk durable", stream.name.idempotencyKey, seqno);
+    if (seqno === CHUNKS_MANY) this.#world.hit("stream.chunks_above_256");
     const seen = this.#of(stream);
     if (entry.mark === "close") return;
     const said = decodeSaying(entry.body);
@@ -102,6 +107,7 @@ export class LogChecks implements TruthListener {
 
   event(stream: TrueStream, eventId: number, entry: LogEntry): void {
     this.#world.trace("truth", "event durable", stream.name.idempotencyKey, eventId);
+    if (eventId === EVENTS_MANY) this.#world.hit("stream.events_above_10000");
     if (stream.state.end !== undefined) fail("B6", "an event follows the end");
     const isEnd = entry.mark !== "plain";
     if (stream.abortedAt !== undefined && !isEnd) fail("D3", `event ${eventId} came after the abort`);
@@ -177,6 +183,9 @@ export class LogChecks implements TruthListener {
   }
 
   gone(stream: TrueStream): void {
+    const { idempotencyKey } = stream.name;
+    if ([...this.#ledger.writers].some((writer) => writer.holds(idempotencyKey)))
+      fail("D7", "a stream expired while its writer was attached");
     this.#world.hit("sometimes.expired");
     this.#world.trace("truth", "stream gone", stream.name.idempotencyKey);
   }

@@ -4,7 +4,7 @@
  */
 import type { StreamOptions } from "../../src/client/index.ts";
 import { nodeSealing } from "../../src/sealing/node.ts";
-import { createAgent } from "../../src/agent/index.ts";
+import { createAgent, type Models } from "../../src/agent/index.ts";
 import { TurnChecks } from "./agent-checks.ts";
 import { decodeSaying } from "./agent-messages.ts";
 import { Chaos, CHAOS_KINDS } from "./chaos.ts";
@@ -14,6 +14,9 @@ import { Device } from "./device.ts";
 import { checkedAccept } from "./frame-checks.ts";
 import { fail, LogChecks } from "./log-checks.ts";
 import { Ledger } from "./ledger.ts";
+import { longAnswers } from "./long-answer.ts";
+import { clockErrorMsMax, ORDEAL_KINDS, ordealOf } from "./ordeals.ts";
+import { splitAccept } from "./split-transport.ts";
 import { Strangers } from "./strangers.ts";
 import { everyListener, Truth } from "./truth.ts";
 import { UserBlobs } from "./user-blobs.ts";
@@ -24,6 +27,7 @@ import {
   NETWORK_KINDS,
   PROCESS_KINDS,
   SimNetwork,
+  type SimProcess,
   World,
   WorldFailure,
 } from "./world/index.ts";
@@ -97,6 +101,7 @@ export const ALL_KINDS: readonly string[] = [
   ...DISK_KINDS,
   ...PROCESS_KINDS,
   ...CHAOS_KINDS,
+  ...ORDEAL_KINDS,
   ...SOMETIMES,
 ];
 
@@ -153,22 +158,25 @@ class Simulation {
       keys.set(idempotencyKey, known);
       return known;
     };
-    const network = new SimNetwork(world, { codec: random.chance(0.2) });
+    const ordeal = isCalm ? undefined : ordealOf(world.seed);
+    const network = new SimNetwork(world, { codec: random.chance(0.2), split: ordeal === "split" });
     this.#ledger = new Ledger(world);
     this.#logChecks = new LogChecks(world, this.#ledger);
     const pauseBytes = 50 + random.int(800);
+    const modelsOf = (process: SimProcess): Models =>
+      ordeal === "long_answer" ? longAnswers(wildModels(process), process.env) : wildModels(process);
     this.#cluster = new Cluster(world, network, {
       shared: random.chance(0.4) && !isCalm,
       retentionMs: RETENTION_MS,
       pauseBytes,
       application: (process) =>
         confusedServer(
-          createAgent({ models: wildModels(process), environment: process.env, limits: TURN }),
+          createAgent({ models: modelsOf(process), environment: process.env, limits: TURN }),
           () => process.env.random() < 0.03,
         ),
       slowReaderMs: 3_000,
-      observe: (accept) =>
-        checkedAccept(
+      observe: (accept, process) => {
+        const checked = checkedAccept(
           {
             world,
             truth: this.#truth,
@@ -176,9 +184,12 @@ class Simulation {
             isRightful: (meta) =>
               meta.principal === PRINCIPAL && sealing.equal(meta.streamKey, streamKeyOf(meta.idempotencyKey)),
             waitingBytesMax: 1_000_000,
+            process,
           },
           accept,
-        ),
+        );
+        return ordeal === "split" ? splitAccept({ world, truth: () => this.#truth }, checked) : checked;
+      },
     });
     const turnChecks = new TurnChecks(world, (idempotencyKey) => this.#ledger.isEcho(idempotencyKey));
     const listener = everyListener([this.#logChecks, turnChecks]);
@@ -239,7 +250,7 @@ class Simulation {
 
   async #comeToAnEnd(): Promise<void> {
     await this.#world.run({
-      untilMs: this.#world.nowMs + CALM_MS_MAX,
+      untilMs: this.#world.nowMs + CALM_MS_MAX + clockErrorMsMax(ordealOf(this.#world.seed)),
       stepsMax: CALM_STEPS_MAX,
       stop: () => this.#isDone(),
     });

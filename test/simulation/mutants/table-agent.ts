@@ -19,8 +19,8 @@ export const AGENT_MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: MODEL_STEP,
-        from: `await io.update({ case: "toolCallStarted", value: { toolCall } });`,
-        to: `await io.update({ case: "toolCallStarted", value: { toolCall } });
+        from: "if (news !== undefined) await io.update(news);",
+        to: `if (news !== undefined) await io.update(news);
     if (tool === "read") void io.stream.emit(toBinary(AgentServerMessageSchema, create(AgentServerMessageSchema, { message: { case: "execServerMessage", value: { id: 99, execId: place, toolCallId, message: { case: "readArgs", value: { path: "x" } } } } })));`,
       },
       {
@@ -75,8 +75,8 @@ export const AGENT_MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: MODEL_STEP,
-        from: "rollbackToEventId: String(rollbackTo)",
-        to: "rollbackToEventId: String(rollbackTo + 1_000)",
+        from: "rollbackToEventId: String(begin.rollbackTo)",
+        to: "rollbackToEventId: String(begin.rollbackTo + 1_000)",
       },
     ],
   },
@@ -87,8 +87,8 @@ export const AGENT_MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: MODEL_STEP,
-        from: "if (rollbackTo === undefined) {",
-        to: "if (rollbackTo === undefined || attempt > 0) {",
+        from: "switch (begin.how) {",
+        to: `switch (attempt > 0 ? "start" : begin.how) {`,
       },
     ],
   },

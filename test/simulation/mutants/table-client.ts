@@ -23,7 +23,7 @@ export const CLIENT_MUTANTS: readonly Mutant[] = [
   {
     name: "the opening and the first chunk are two appends",
     breaks: "A5",
-    patches: [{ file: "src/client/journal-file.ts", from: "#isHeld = true;", to: "#isHeld = false;" }],
+    patches: [{ file: "src/client/journal-file.ts", from: "let isHeld = true;", to: "let isHeld = false;" }],
   },
   {
     name: "a new journal is written behind the one before",
@@ -42,7 +42,7 @@ export const CLIENT_MUTANTS: readonly Mutant[] = [
   {
     name: "a journal that was folded goes on with its old numbers",
     breaks: "A5",
-    patches: [{ file: "src/client/journal-file.ts", from: "this.#length = records.length;", to: "" }],
+    patches: [{ file: "src/client/journal-file.ts", from: "length = records.length;", to: "" }],
   },
   {
     name: "a seqno is used again after a restart",

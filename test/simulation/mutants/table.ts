@@ -7,6 +7,7 @@
 import { AGENT_MUTANTS } from "./table-agent.ts";
 import { CLIENT_MUTANTS } from "./table-client.ts";
 import { GATEWAY_MUTANTS } from "./table-gateway.ts";
+import { ORDEAL_MUTANTS } from "./table-ordeals.ts";
 import { SERVER_MUTANTS } from "./table-server.ts";
 import { SESSION_MUTANTS } from "./table-session.ts";
 import { TURN_MUTANTS } from "./table-turn.ts";
@@ -24,6 +25,7 @@ export interface Mutant {
 export const MUTANTS: readonly Mutant[] = [
   ...SERVER_MUTANTS,
   ...CLIENT_MUTANTS,
+  ...ORDEAL_MUTANTS,
   ...TURN_MUTANTS,
   ...AGENT_MUTANTS,
   ...GATEWAY_MUTANTS,

@@ -2,7 +2,8 @@
  * One simulated connection: two ends, each with what it has sent and the other has not yet received.
  *
  * One idea: a direction is a queue, and every arrival takes the oldest item. Delays may be drawn at
- * will, in any interleaving with the rest of the world, and order within the direction still holds.
+ * will, in any interleaving with the rest of the world, and order within the direction still holds, unless clients send
+ * requests of their own.
  * A cut does not recall what is under way: it arrives until that side has heard of the cut.
  *
  * Invariant: a handler hears `closed` at most once and nothing after it; a dead process hears nothing.
@@ -120,6 +121,7 @@ export class End<In extends AnyFrame, Out extends AnyFrame> implements Wire<Out>
   #bytesPerMs = Number.POSITIVE_INFINITY;
   #sending = false;
   #lastArrivalMs = 0;
+  #attachedMs = 0;
   #ended = false;
   #lostLast = false;
 
@@ -275,21 +277,38 @@ export class End<In extends AnyFrame, Out extends AnyFrame> implements Wire<Out>
 
   #launch(item: Out | typeof ACCEPT | typeof END): void {
     const { network } = this;
+    if (network.split && this.name === "client" && typeof item === "object" && item.kind !== "attach")
+      return this.#launchAside(item);
     const arrivalMs = Math.max(this.#lastArrivalMs, network.arrivalMs(this.connection));
+    if (item === ACCEPT || (typeof item === "object" && item.kind === "attach")) this.#attachedMs = arrivalMs;
     this.#lastArrivalMs = arrivalMs;
     this.#underWay.push(item);
     network.world.enqueue(arrivalMs - network.world.nowMs, this.#arrive, undefined, this.peer?.process);
   }
 
+  /** A request of its own: it waits for nothing but the attach, and the end waits for it. */
+  #launchAside(frame: Out): void {
+    const { network } = this;
+    const arrivalMs = Math.max(this.#attachedMs, network.arrivalMs(this.connection));
+    if (arrivalMs < this.#lastArrivalMs) network.world.hit("net.reordered_append");
+    this.#lastArrivalMs = Math.max(this.#lastArrivalMs, arrivalMs);
+    const arrive = (): void => this.#deliver(frame);
+    network.world.enqueue(arrivalMs - network.world.nowMs, arrive, undefined, this.peer?.process);
+  }
+
   readonly #arrive = (): void => {
     const item = this.#underWay.shift();
+    if (item !== undefined) this.#deliver(item);
+  };
+
+  #deliver(item: Out | typeof ACCEPT | typeof END): void {
     const { peer, network } = this;
-    if (item === undefined || peer === undefined || !peer.open) return;
+    if (peer === undefined || !peer.open) return;
     if (item === ACCEPT) return this.#accept?.();
     if (item === END) return peer.close(undefined);
     network.arrived(this.connection, this.name, item);
     peer.handler?.received(item);
-  };
+  }
 
   #forgetUnsent(): void {
     this.#unsent.length = 0;

@@ -4,7 +4,7 @@
  * One idea: all faults are decided here, in one place and from one seeded stream, and carried out by
  * the two ends of a connection (`connection.ts`), which are the same code.
  *
- * Invariant: within a connection and direction order is kept, whatever else happens; after
+ * Invariant: within a connection and direction order is kept, unless clients send requests of their own (`split`); after
  * `stopFaults` nothing new goes wrong, though a side that missed a cut still has to notice itself.
  */
 import {
@@ -34,6 +34,8 @@ export interface NetworkOptions {
   readonly principalOf?: (credentials: string | undefined) => string | undefined;
   /** Sends every frame through the production codec and back, so that bugs of the wire show up. */
   readonly codec?: boolean;
+  /** What a client sends behind its first frame are requests of their own: they may overtake each other. */
+  readonly split?: boolean;
 }
 
 interface Listener {
@@ -52,6 +54,7 @@ export class SimNetwork {
 
   readonly #principalOf: (credentials: string | undefined) => string | undefined;
   readonly #codec: boolean;
+  readonly split: boolean;
   readonly #listeners = new Map<string, Listener>();
   readonly #connections = new Set<SimConnection>();
   readonly #watched = new WeakSet<SimProcess>();
@@ -66,6 +69,7 @@ export class SimNetwork {
     this.random = world.random.fork("network");
     this.#principalOf = options.principalOf ?? ((credentials) => credentials);
     this.#codec = options.codec ?? false;
+    this.split = options.split ?? false;
     this.#ghosts = new SimProcess(world, "ghost");
   }
 

@@ -1,0 +1,81 @@
+/**
+ * What one seed in forty meets and the others do not: things that cost much, or that would change every other world if they were drawn like
+ * the rest.
+ *
+ * The number of the seed says which: so all other seeds replay as they did before an ordeal was added.
+ */
+import type { ChaosContext } from "./chaos.ts";
+import type { Random, SimProcess } from "./world/index.ts";
+
+/**
+ * - `clocks`: wall clocks are set by hours.
+ * - `chatter`: a user says more than may be unacknowledged.
+ * - `long_answer`: a model says more than ten thousand things.
+ * - `split`: what clients send are requests of their own, which overtake each other.
+ * - `uploads`: blobs are put beside the stream, and cut on their way.
+ */
+export type Ordeal = "clocks" | "chatter" | "long_answer" | "split" | "uploads";
+
+const EVERY = 40;
+const ORDEALS: ReadonlyMap<number, Ordeal> = new Map([
+  [9, "clocks"],
+  [13, "chatter"],
+  [21, "split"],
+  [23, "uploads"],
+]);
+/** The dearest of all. */
+const LONG_EVERY = 400;
+const LONG_AT = 229;
+
+export const ORDEAL_KINDS: readonly string[] = [
+  ...["client", "server", "all"].flatMap((who) => [`clock.hours_ahead.${who}`, `clock.hours_back.${who}`]),
+  "net.reordered_append",
+  "split.answered",
+  "stream.chunks_above_256",
+  "stream.events_above_10000",
+];
+
+export function ordealOf(seed: number): Ordeal | undefined {
+  return seed % LONG_EVERY === LONG_AT ? "long_answer" : ORDEALS.get(seed % EVERY);
+}
+
+const HOUR_MS = 3_600_000;
+const HOURS_MAX = 12;
+/** Each clock is set twice each way: so much later may a stream expire that was last touched by a clock that was ahead. */
+export function clockErrorMsMax(ordeal: Ordeal | undefined): number {
+  return ordeal === "clocks" ? 4 * HOURS_MAX * HOUR_MS : 0;
+}
+
+/** In the part of a run in which things go wrong. */
+const WITHIN_MS = 120_000;
+/** More than `unackedChunksMax`. */
+const WORDS = 300;
+
+/** Plans what happens; `isOn` says whether things still go wrong by then. */
+export function planOrdeal(ordeal: Ordeal | undefined, context: ChaosContext, isOn: () => boolean): void {
+  const { world } = context;
+  const random = world.random.fork("ordeal");
+  const at = (run: () => void): void =>
+    world.enqueue(random.int(WITHIN_MS), () => {
+      if (isOn()) run();
+    });
+  if (ordeal === "clocks")
+    for (const who of ["client", "server", "all"] as const)
+      for (const direction of [1, -1] as const) at(() => setClocks(context, random, who, direction));
+  if (ordeal === "chatter")
+    for (let times = 0; times < 3; times++) at(() => random.pick(context.devices).speak(WORDS));
+}
+
+function setClocks(
+  { world, cluster, devices }: ChaosContext,
+  random: Random,
+  who: "client" | "server" | "all",
+  direction: 1 | -1,
+): void {
+  const clients = devices.map(({ process }) => process);
+  const all = { client: clients, server: cluster.processes, all: [...clients, ...cluster.processes] };
+  const moved: readonly SimProcess[] = who === "all" ? all.all : [random.pick(all[who])];
+  const byMs = direction * (HOUR_MS + random.int((HOURS_MAX - 1) * HOUR_MS));
+  world.hit(`clock.hours_${direction === 1 ? "ahead" : "back"}.${who}`);
+  for (const process of moved) process.jumpClock(byMs);
+}
