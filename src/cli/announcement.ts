@@ -9,7 +9,7 @@ import { isLoopback } from "../node/loopback.ts";
 import type { ResolvedSettings } from "./settings.ts";
 import type { Terminal } from "./terminal.ts";
 
-export interface Started {
+interface Started {
   readonly url: string;
   readonly settings: ResolvedSettings;
   readonly durability: Durability;

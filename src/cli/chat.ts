@@ -33,7 +33,7 @@ import { type Style, styleOf } from "./chat/style.ts";
 import { commandsOn } from "./commands-on.ts";
 import { usageError } from "../node/failures.ts";
 import { describeFailure } from "./failures.ts";
-import { present } from "./present.ts";
+import { given } from "../protocol/given.ts";
 import { resolveSettings } from "./settings.ts";
 import { switchesOf } from "./switches.ts";
 import type { Surroundings } from "./terminal.ts";
@@ -66,7 +66,7 @@ interface Chat {
 export async function chat(flags: ChatFlags, surroundings: Surroundings): Promise<void> {
   const settings = checkChatFlags(flags, surroundings);
   const { dataDir, config } = flags;
-  const resolved = resolveSettings(present({ dataDir, config }), surroundings, { isNamedOnly: true });
+  const resolved = resolveSettings(given({ dataDir, config }), surroundings, { isNamedOnly: true });
   const { stdout, stderr, env } = surroundings;
   const notes = {
     print: (line: string): void => {

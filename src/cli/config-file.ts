@@ -7,6 +7,8 @@
 import { dirname, resolve } from "node:path";
 import * as z from "zod/mini";
 import { checked, fields, inFile, list, oneOf, text, textThat, whole, yesOrNo } from "../protocol/checked.ts";
+import { messageOf } from "../protocol/errors.ts";
+import { given } from "../protocol/given.ts";
 import { TOOLS } from "../tools/config.ts";
 import { readFileIfThere } from "../node/data-dir.ts";
 import { usageError } from "../node/failures.ts";
@@ -77,8 +79,10 @@ export function parseConfig(json: string, path: string): Settings {
   const { dataDir, tls } = settings;
   return {
     ...settings,
-    ...(dataDir === undefined ? {} : { dataDir: from(dataDir) }),
-    ...(tls === undefined ? {} : { tls: { cert: from(tls.cert), key: from(tls.key) } }),
+    ...given({
+      dataDir: dataDir && from(dataDir),
+      tls: tls && { cert: from(tls.cert), key: from(tls.key) },
+    }),
   };
 }
 
@@ -86,6 +90,6 @@ function parsed(json: string, path: string): unknown {
   try {
     return JSON.parse(json);
   } catch (error) {
-    throw usageError(`${path} is not JSON: ${error instanceof Error ? error.message : String(error)}`);
+    throw usageError(`${path} is not JSON: ${messageOf(error)}`);
   }
 }

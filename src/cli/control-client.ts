@@ -5,33 +5,37 @@
  * not know the token: both mean that no server runs, and the database's lock has the last word on it.
  */
 import { join } from "node:path";
-import { HoldfastError, isErrorCode } from "../protocol/errors.ts";
-import { readLimits } from "../server/api-key-limits.ts";
+import * as z from "zod/mini";
 import { CONTROL_FILE, readFileIfThere } from "../node/data-dir.ts";
 import { failure } from "../node/failures.ts";
-import type { ServerAbout, SessionInfo } from "./control-server.ts";
-import type { CreatedKey, KeyAdmin, KeyInfo } from "../node/key-admin.ts";
+import type { KeyAdmin } from "../node/key-admin.ts";
+import { HoldfastError, isErrorCode } from "../protocol/errors.ts";
+import { fieldsOf, parsedJson } from "../protocol/fields.ts";
+import { API_KEY_INFO } from "../server/api-key-record.ts";
+import {
+  CONTROL,
+  type ControlFile,
+  SERVER_ABOUT,
+  type ServerAbout,
+  SESSION_INFO,
+} from "./control-messages.ts";
 
 const TIMEOUT_MS = 5_000;
 
-type Fields = Readonly<Record<string, unknown>>;
-
-type Ask = (method: string, path: string, body?: object) => Promise<Fields | undefined>;
+const KEYS = z.object({ keys: z.array(API_KEY_INFO) });
+const CREATED = z.object({ key: z.extend(API_KEY_INFO, { apiKey: z.string() }) });
+const REVOKED = z.object({ revoked: z.boolean() });
+const SESSIONS = z.object({ sessions: z.array(SESSION_INFO) });
+const ROOM = z.object({ stops: z.boolean() });
 
 /** Undefined when no server runs on this data directory. */
 export async function reachServer(dataDir: string): Promise<KeyAdmin | undefined> {
-  const ask = askOf(dataDir);
-  if (ask === undefined || (await ask("GET", "/keys")) === undefined) return undefined;
+  if ((await ask(dataDir, "GET", "/keys", KEYS)) === undefined) return undefined;
   return {
-    list: async () => {
-      const keys = (await answered(ask("GET", "/keys")))["keys"];
-      return Array.isArray(keys) ? keys.map(infoOf) : unexpected();
-    },
-    create: async (principal, label, limits) => {
-      const { key } = await answered(ask("POST", "/keys", { principal, label, limits }));
-      return createdOf(key);
-    },
-    revoke: async (id) => (await answered(ask("POST", "/keys/revoke", { id })))["revoked"] === true,
+    list: async () => here(await ask(dataDir, "GET", "/keys", KEYS)).keys,
+    create: async (principal, label, limits) =>
+      here(await ask(dataDir, "POST", "/keys", CREATED, { principal, label, limits })).key,
+    revoke: async (id) => here(await ask(dataDir, "POST", "/keys/revoke", REVOKED, { id })).revoked,
   };
 }
 
@@ -49,160 +53,88 @@ export async function findServer(dataDir: string): Promise<ServerSeen> {
   const control = controlOf(dataDir);
   if (control === undefined) return { kind: "none" };
   const { server: url, pid } = control;
-  const answer = await send(control, "GET", "/server", undefined);
-  if (answer.kind === "answered") return { kind: "running", about: aboutOf(answer.fields) };
+  const answer = await send(control, "GET", "/server");
+  if (answer.kind === "answered") return { kind: "running", about: expected(SERVER_ABOUT, answer.body) };
   return { kind: answer.kind === "silent" ? "silent" : "died", url, pid };
 }
 
 /** Where the server that runs on this data directory listens; undefined when none runs. */
 export async function askServer(dataDir: string): Promise<ServerAbout | undefined> {
-  const seen = await findServer(dataDir);
-  if (seen.kind === "silent") throw silent(seen.pid);
-  return seen.kind === "running" ? seen.about : undefined;
+  return ask(dataDir, "GET", "/server", SERVER_ABOUT);
 }
 
 /** Asks a server that a chat has started to stop; true when it does. */
 export async function askForRoom(dataDir: string): Promise<boolean> {
-  const answer = await askOf(dataDir)?.("POST", "/make-room");
-  return answer?.["stops"] === true;
+  return (await ask(dataDir, "POST", "/make-room", ROOM))?.stops === true;
 }
 
 /** The open sessions of its gateway; undefined when none runs. */
-export async function askSessions(dataDir: string): Promise<readonly SessionInfo[] | undefined> {
-  const answer = await askOf(dataDir)?.("GET", "/sessions");
-  if (answer === undefined) return undefined;
-  const { sessions } = answer;
-  return Array.isArray(sessions) ? sessions.map(sessionOf) : unexpected();
+export async function askSessions(dataDir: string) {
+  return (await ask(dataDir, "GET", "/sessions", SESSIONS))?.sessions;
 }
 
-export type { SessionInfo };
-
-function sessionOf(value: unknown): SessionInfo {
-  const fields: Fields = typeof value === "object" && value !== null ? { ...value } : {};
-  const { streamId, principal, model, state, pending, updatedMs } = fields;
-  const isWhole =
-    typeof streamId === "string" &&
-    typeof principal === "string" &&
-    typeof model === "string" &&
-    typeof state === "string" &&
-    typeof pending === "number" &&
-    typeof updatedMs === "number";
-  return isWhole ? { streamId, principal, model, state, pending, updatedMs } : unexpected();
-}
-
-/** The file of a server that runs, or of one that was killed. */
-interface ControlFile {
-  readonly control: string;
-  readonly token: string;
-  readonly pid: number;
-  readonly server: string;
-}
-
+/** Of a server that runs, or of one that was killed. */
 function controlOf(dataDir: string): ControlFile | undefined {
-  const { url, token, pid, server } = fieldsOf(readFileIfThere(join(dataDir, CONTROL_FILE)) ?? "");
-  if (typeof url !== "string" || typeof token !== "string" || typeof pid !== "number") return undefined;
-  return { control: url, token, pid, server: typeof server === "string" ? server : "" };
+  return z.safeParse(CONTROL, parsedJson(readFileIfThere(join(dataDir, CONTROL_FILE)) ?? "")).data;
 }
 
-function askOf(dataDir: string): Ask | undefined {
-  const control = controlOf(dataDir);
-  if (control === undefined) return undefined;
-  return async (method, path, body) => {
-    const answer = await send(control, method, path, body);
-    if (answer.kind === "silent") throw silent(control.pid);
-    return answer.kind === "answered" ? answer.fields : undefined;
-  };
-}
-
-type Answer = { readonly kind: "answered"; readonly fields: Fields } | { readonly kind: "silent" | "gone" };
-
-async function send(
-  { control, token }: ControlFile,
+/** Undefined when no server runs. */
+async function ask<Schema extends z.core.$ZodType>(
+  dataDir: string,
   method: string,
   path: string,
-  body: object | undefined,
+  schema: Schema,
+  body?: object,
+): Promise<z.output<Schema> | undefined> {
+  const control = controlOf(dataDir);
+  if (control === undefined) return undefined;
+  const answer = await send(control, method, path, body);
+  if (answer.kind === "silent") {
+    throw failure(
+      `the server that runs on this data directory (process ${control.pid}) does not answer; retry, or stop it`,
+    );
+  }
+  return answer.kind === "answered" ? expected(schema, answer.body) : undefined;
+}
+
+type Answer = { readonly kind: "answered"; readonly body: unknown } | { readonly kind: "silent" | "gone" };
+
+async function send(
+  { url, token }: ControlFile,
+  method: string,
+  path: string,
+  request?: object,
 ): Promise<Answer> {
   let status: number;
   let text: string;
   try {
-    const response = await fetch(`${control}${path}`, {
+    const response = await fetch(`${url}${path}`, {
       method,
       headers: { authorization: `Bearer ${token}` },
       signal: AbortSignal.timeout(TIMEOUT_MS),
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      body: request === undefined ? null : JSON.stringify(request),
     });
-    status = response.status;
+    ({ status } = response);
     text = await response.text();
   } catch (error) {
     return { kind: error instanceof Error && error.name === "TimeoutError" ? "silent" : "gone" };
   }
-  const fields = fieldsOf(text);
-  if (status === 200) return { kind: "answered", fields };
-  const { error, message } = fields;
+  const body = parsedJson(text);
+  if (status === 200) return { kind: "answered", body };
+  const { error, message } = fieldsOf(body);
   if (error === "unauthenticated" || typeof error !== "string" || !isErrorCode(error))
     return { kind: "gone" };
   throw new HoldfastError(error, typeof message === "string" ? message : "the server refused");
 }
 
-function silent(pid: number): HoldfastError {
-  return failure(
-    `the server that runs on this data directory (process ${pid}) does not answer; retry, or stop it`,
-  );
+function here<Value>(answer: Value | undefined): Value {
+  if (answer === undefined) throw failure("the server has just stopped; run the command again");
+  return answer;
 }
 
-async function answered(answer: Promise<Fields | undefined>): Promise<Fields> {
-  const fields = await answer;
-  if (fields === undefined) throw failure("the server has just stopped; run the command again");
-  return fields;
-}
-
-function fieldsOf(text: string): Fields {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null ? { ...value } : {};
-  } catch {
-    return {};
-  }
-}
-
-function aboutOf({ url, pid, endsWhenIdle, models, troubles }: Fields): ServerAbout {
-  if (typeof url !== "string" || typeof pid !== "number" || !Array.isArray(models)) return unexpected();
-  return {
-    url,
-    pid,
-    endsWhenIdle: endsWhenIdle === true,
-    troubles: Array.isArray(troubles) ? troubles.map(String) : [],
-    models: models.map((model: unknown) => {
-      const { id, isDefault }: Fields = typeof model === "object" && model !== null ? { ...model } : {};
-      return typeof id === "string" ? { id, isDefault: isDefault === true } : unexpected();
-    }),
-  };
-}
-
-function infoOf(value: unknown): KeyInfo {
-  const fields: Fields = typeof value === "object" && value !== null ? { ...value } : {};
-  const { id, principal, label, createdMs, lastUsedMs, revokedMs } = fields;
-  const limits = fields["limits"] === undefined ? undefined : (readLimits(fields["limits"]) ?? unexpected());
-  const isWhole =
-    typeof id === "string" &&
-    typeof principal === "string" &&
-    typeof label === "string" &&
-    typeof createdMs === "number" &&
-    isTime(lastUsedMs) &&
-    isTime(revokedMs);
-  return isWhole ? { id, principal, label, createdMs, lastUsedMs, revokedMs, limits } : unexpected();
-}
-
-function createdOf(value: unknown): CreatedKey {
-  const info = infoOf(value);
-  const apiKey = typeof value === "object" && value !== null && "apiKey" in value ? value.apiKey : undefined;
-  return typeof apiKey === "string" ? { ...info, apiKey } : unexpected();
-}
-
-function isTime(value: unknown): value is number | undefined {
-  return value === undefined || typeof value === "number";
-}
-
-function unexpected(): never {
-  throw failure("the server answered something unexpected; it may be of another version");
+function expected<Schema extends z.core.$ZodType>(schema: Schema, body: unknown): z.output<Schema> {
+  const { data } = z.safeParse(schema, body);
+  if (data === undefined)
+    throw failure("the server answered something unexpected; it may be of another version");
+  return data;
 }

@@ -4,47 +4,30 @@
  * server that a chat has started to make room.
  *
  * A listener of its own, on loopback, with a port and a token that are new at every start and stand in a
- * 0600 file in the data directory. So only who may read that directory can make API keys; whoever holds
- * an API key can not, and nothing of it is on the port that the world sees. The same on every
+ * 0600 file in the data directory. So only a user who may read that directory can make API keys; the holder of
+ * an API key cannot, and nothing of it is on the port that the world sees. The same on every
  * system, where sockets in the file system are not.
  */
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
+import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { rmSync } from "node:fs";
 import { join } from "node:path";
-import { HoldfastError } from "../protocol/errors.ts";
+import * as z from "zod/mini";
 import { CONTROL_FILE, readFileIfThere, writeSecretFile } from "../node/data-dir.ts";
-import { type ApiKeyLimits, readLimits } from "../server/api-key-limits.ts";
 import type { KeyAdmin } from "../node/key-admin.ts";
+import { checked } from "../protocol/checked.ts";
+import { HoldfastError } from "../protocol/errors.ts";
+import { parsedJson } from "../protocol/fields.ts";
+import { LIMITS } from "../server/api-key-limits.ts";
+import type { ControlFile, ServerAbout, SessionInfo } from "./control-messages.ts";
 
-export interface Control {
+interface Control {
   close(): Promise<void>;
 }
 
-/** What a server tells of itself. */
-export interface ServerAbout {
-  readonly url: string;
-  readonly pid: number;
-  /** A chat has started it in the background: it ends by itself, and makes room for a server that a person starts. */
-  readonly endsWhenIdle: boolean;
-  readonly models: readonly { readonly id: string; readonly isDefault: boolean }[];
-  /** Its providers that do not answer, and why. */
-  readonly troubles: readonly string[];
-}
-
-/** An open session of the gateway, without what was said in it. */
-export interface SessionInfo {
-  readonly streamId: string;
-  readonly principal: string;
-  readonly model: string;
-  readonly state: string;
-  /** Tool calls that it waits for. */
-  readonly pending: number;
-  readonly updatedMs: number;
-}
-
 /** What can be asked. */
-export interface ControlAnswers {
+interface ControlAnswers {
   readonly keys: KeyAdmin;
   readonly about: () => ServerAbout;
   readonly sessions: () => readonly SessionInfo[];
@@ -62,30 +45,22 @@ export async function openControl(dataDir: string, answers: ControlAnswers): Pro
   const server = createServer({ requestTimeout: REQUEST_TIMEOUT_MS }, (request, response) => {
     void respond(request, response, token, answers);
   });
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", reject);
-    server.listen({ host: "127.0.0.1", port: 0 }, resolve);
-  });
+  server.listen({ host: "127.0.0.1", port: 0 });
+  await once(server, "listening");
   // The server itself keeps the process alive; this must not.
   server.unref();
   const address = server.address();
   const port = typeof address === "object" && address !== null ? address.port : 0;
-  const about = answers.about();
-  const file = JSON.stringify({
-    url: `http://127.0.0.1:${port}`,
-    token,
-    pid: about.pid,
-    server: about.url,
-  });
+  const { pid, url } = answers.about();
+  const control: ControlFile = { url: `http://127.0.0.1:${port}`, token, pid, server: url };
+  const file = JSON.stringify(control);
   writeSecretFile(path, `${file}\n`);
   return {
     close: async () => {
-      // Another server may have come meanwhile: its file is not ours to remove.
+      // Another server may have written its own file meanwhile.
       if (readFileIfThere(path)?.trim() === file) rmSync(path, { force: true });
       server.closeAllConnections();
-      await new Promise<void>((resolve) => {
-        server.close(() => resolve());
-      });
+      await once(server.close(), "close");
     },
   };
 }
@@ -120,16 +95,15 @@ function hasToken(request: IncomingMessage, token: string): boolean {
   return timingSafeEqual(hash(request.headers.authorization ?? ""), hash(`Bearer ${token}`));
 }
 
+/** A limit that is not understood must not become no limit. */
+const NEW_KEY = z.object({ principal: z.string(), label: z.string(), limits: LIMITS });
+const REVOKED_KEY = z.object({ id: z.string() });
+
 async function answer(
   route: string,
-  body: Readonly<Record<string, unknown>>,
+  body: unknown,
   { keys, about, sessions, makeRoom }: ControlAnswers,
 ): Promise<unknown> {
-  const text = (name: string): string => {
-    const value = body[name];
-    if (typeof value === "string") return value;
-    throw new HoldfastError("invalid_frame", `${name} is text`);
-  };
   switch (route) {
     case "GET /server":
       return about();
@@ -139,10 +113,12 @@ async function answer(
       return { stops: makeRoom() };
     case "GET /keys":
       return { keys: await keys.list() };
-    case "POST /keys":
-      return { key: await keys.create(text("principal"), text("label"), limitsIn(body)) };
+    case "POST /keys": {
+      const { principal, label, limits } = checked(NEW_KEY, body);
+      return { key: await keys.create(principal, label, limits) };
+    }
     case "POST /keys/revoke":
-      return { revoked: await keys.revoke(text("id")) };
+      return { revoked: await keys.revoke(checked(REVOKED_KEY, body).id) };
     default:
       throw new HoldfastError(
         "invalid_frame",
@@ -151,23 +127,14 @@ async function answer(
   }
 }
 
-/** A limit that is not understood must not become no limit. */
-function limitsIn({ limits }: Readonly<Record<string, unknown>>): ApiKeyLimits {
-  const read = limits === undefined ? {} : readLimits(limits);
-  if (read !== undefined) return read;
-  throw new HoldfastError("invalid_frame", "the limits of an API key are not as this server knows them");
-}
-
-async function readBody(request: IncomingMessage): Promise<Readonly<Record<string, unknown>>> {
+async function readBody(request: IncomingMessage): Promise<unknown> {
   let text = "";
   request.setEncoding("utf8");
   for await (const piece of request) {
     text += String(piece);
     if (text.length > BODY_BYTES_MAX) throw new HoldfastError("too_large", "the request is too large");
   }
-  if (text === "") return {};
-  const value: unknown = JSON.parse(text);
-  return typeof value === "object" && value !== null ? { ...value } : {};
+  return parsedJson(text);
 }
 
 function send(response: ServerResponse, status: number, body: unknown): void {

@@ -17,7 +17,7 @@ import { START_LOCK_FILE } from "../node/data-dir.ts";
 import { databasePath } from "./database-path.ts";
 import { failure } from "../node/failures.ts";
 
-export interface ClaimOptions {
+interface ClaimOptions {
   readonly dataDir: string;
   /** Started by a chat, which holds the lock of starting and wants whichever server comes first. */
   readonly isBackground: boolean;

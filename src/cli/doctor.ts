@@ -6,7 +6,7 @@
  * gone, and leaves the damaged log beside the database.
  */
 import type { StreamName } from "../core/stream-state.ts";
-import { HoldfastError } from "../protocol/errors.ts";
+import { HoldfastError, messageOf } from "../protocol/errors.ts";
 import { shellWord } from "../protocol/shell-word.ts";
 import { openSqliteReadOnly, lockFile } from "../store/index.ts";
 import { lockPathOf } from "../store/sqlite/database.ts";
@@ -97,8 +97,8 @@ async function check(path: string, { now }: Pick<Surroundings, "now">): Promise<
       await database.close();
     }
   } catch (error) {
-    if (!(error instanceof HoldfastError) || error.code !== "stream_failed") throw error;
-    return { damage: error.message, streams };
+    if (HoldfastError.codeOf(error) !== "stream_failed") throw error;
+    return { damage: messageOf(error), streams };
   }
 }
 

@@ -6,14 +6,14 @@
  * so it takes HOLDFAST_DEBUG=1.
  */
 import { CommanderError } from "commander";
-import { HoldfastError } from "../protocol/errors.ts";
+import { HoldfastError, messageOf } from "../protocol/errors.ts";
 import { pastable } from "./own-command.ts";
 import { visible } from "./terminal.ts";
 
 export const EXIT_FAILED = 1;
-export const EXIT_USAGE = 2;
+const EXIT_USAGE = 2;
 /** EX_TEMPFAIL of sysexits.h. */
-export const EXIT_TRY_AGAIN = 75;
+const EXIT_TRY_AGAIN = 75;
 
 /** The command worked until something under it gave way: the same command may work later. */
 export class TemporaryFailure extends Error {
@@ -26,7 +26,7 @@ export interface Failed {
   readonly text: string | undefined;
 }
 
-export interface Telling {
+interface Telling {
   /** With stack traces. */
   readonly isDebug: boolean;
   /** How the user runs `holdfast`. */
@@ -38,7 +38,7 @@ export function describeFailure(error: unknown, { isDebug, command }: Telling): 
   if (error instanceof CommanderError) {
     return { exitCode: error.exitCode === 0 ? 0 : EXIT_USAGE, text: undefined };
   }
-  const message = pastable(printable(error instanceof Error ? error.message : String(error)), command);
+  const message = pastable(printable(messageOf(error)), command);
   const stack = isDebug && error instanceof Error ? `\n${printable(describeStack(error))}` : "";
   if (error instanceof TemporaryFailure) {
     return { exitCode: EXIT_TRY_AGAIN, text: `holdfast: ${message}${stack}` };

@@ -4,7 +4,7 @@
  * Needed means a turn under way, or a sign of life of a program that uses it. A turn that waits for its client
  * counts: the client may come back for it, and the stream's own retention ends the waiting.
  */
-export interface IdleWatch {
+interface IdleWatch {
   /** Somebody needs the server, now. */
   touch(): void;
   /** Resolves when nobody has for so long. */

@@ -5,6 +5,7 @@
  * keyring is asked last, because it may be slow, and only for the client of the working directory and the application's own: it knows keys by their
  * scope's id and lists none. Nothing is written here.
  */
+import { messageOf } from "../protocol/errors.ts";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { isScopeId, keptScopeId } from "../client-node/home-key.ts";
@@ -15,7 +16,7 @@ import { openSqliteReadOnly } from "../store/index.ts";
 import { systemCode } from "../node/failures.ts";
 import type { Surroundings } from "./terminal.ts";
 
-export interface KeptKey {
+interface KeptKey {
   /** For people: a file, or the keyring. */
   readonly from: string;
   readonly homeKey: Uint8Array;
@@ -96,7 +97,7 @@ async function scopeIdOf(
       await opened.close();
     }
   } catch (error) {
-    onTrouble(`${database}: ${error instanceof Error ? error.message : String(error)}`);
+    onTrouble(`${database}: ${messageOf(error)}`);
     return undefined;
   }
 }

@@ -5,7 +5,8 @@
  * once and nobody writes beside it. Otherwise the command opens the database itself; its lock keeps a
  * server from starting for that moment.
  */
-import type { ApiKeyLimits } from "../server/api-key-limits.ts";
+import { type ApiKeyLimits, COUNT_MAX } from "../server/api-key-limits.ts";
+import type { ApiKeyInfo } from "../server/api-key-record.ts";
 import { ApiKeys } from "../server/api-keys.ts";
 import * as z from "zod/mini";
 import { asFlag, checked, textThat, wholeText } from "../protocol/checked.ts";
@@ -15,8 +16,8 @@ import { reachServer } from "./control-client.ts";
 import { makeDataDir } from "../node/data-dir.ts";
 import { databasePath, existingDatabase } from "./database-path.ts";
 import { failure } from "../node/failures.ts";
-import { present } from "./present.ts";
-import { keyAdmin, type KeyAdmin, type KeyInfo } from "../node/key-admin.ts";
+import { given } from "../protocol/given.ts";
+import { keyAdmin, type KeyAdmin } from "../node/key-admin.ts";
 import { type Flags, resolveSettings } from "./settings.ts";
 import { minute, type Surroundings, table, terminal, visible } from "./terminal.ts";
 
@@ -115,14 +116,11 @@ async function withKeys<Result>(
   }
 }
 
-function rowOf({ id, principal, label, createdMs, lastUsedMs, revokedMs }: KeyInfo): readonly string[] {
+function rowOf({ id, principal, label, createdMs, lastUsedMs, revokedMs }: ApiKeyInfo): readonly string[] {
   const used = lastUsedMs === undefined ? "never" : minute(lastUsedMs);
   const state = revokedMs === undefined ? "valid" : `revoked ${minute(revokedMs)}`;
   return [id, visible(principal), visible(label), minute(createdMs), used, state];
 }
-
-/** As `ApiKeyLimits` has them, and no more than it takes. */
-const COUNT_MAX = 1_000_000;
 
 const LIMIT_FLAGS = z.object({
   models: z.optional(
@@ -138,7 +136,7 @@ const LIMIT_FLAGS = z.object({
 
 function limitsOf(flags: KeysFlags): ApiKeyLimits {
   const { models, rate, concurrency, parked } = checked(LIMIT_FLAGS, flags, asFlag);
-  return present({
+  return given({
     models: models === undefined ? undefined : patternsIn(models),
     ratePerMinute: rate,
     concurrency,
@@ -161,7 +159,7 @@ function limitsText(limits: ApiKeyLimits | undefined): string {
   ].join("; ");
 }
 
-function jsonOf({ id, principal, label, createdMs, lastUsedMs, revokedMs, limits }: KeyInfo): object {
+function jsonOf({ id, principal, label, createdMs, lastUsedMs, revokedMs, limits }: ApiKeyInfo): object {
   const time = (timeMs: number | undefined): string | null =>
     timeMs === undefined ? null : new Date(timeMs).toISOString();
   return {

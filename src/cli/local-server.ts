@@ -13,7 +13,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { tryLock } from "../client-node/presence.ts";
 import type { FileLock } from "../store/sqlite/lock.ts";
 import { askServer, findServer, type ServerSeen } from "./control-client.ts";
-import type { ServerAbout } from "./control-server.ts";
+import type { ServerAbout } from "./control-messages.ts";
 import {
   API_KEY_FILE,
   makeDataDir,
@@ -35,14 +35,14 @@ export interface LocalServerOptions {
   readonly onNotice: (notice: string) => void;
 }
 
-export interface LocalServer extends ServerAbout {
+interface LocalServer extends ServerAbout {
   /** Undefined when the data directory holds none. */
   readonly apiKey: string | undefined;
 }
 
 /** How long a server in the background stays when no command needs it. */
-export const IDLE_SECONDS = 120;
-export const LOG_FILE = "serve.log";
+const IDLE_SECONDS = 120;
+const LOG_FILE = "serve.log";
 const PORT_FILE = "port";
 const START_MS_MAX = 20_000;
 const POLL_MS = 40;

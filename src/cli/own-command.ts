@@ -9,7 +9,7 @@ import { delimiter, join, relative, sep } from "node:path";
 import { shellWord } from "../protocol/shell-word.ts";
 import type { Surroundings } from "./terminal.ts";
 
-export interface Installation {
+interface Installation {
   /** The package's directory, without symbolic links. */
   readonly root: string;
   readonly cwd: string;

@@ -3,7 +3,8 @@
  *
  * Asked of the server: sessions are sealed on the disk, and only the process that runs them knows what they do now.
  */
-import { askSessions, type SessionInfo } from "./control-client.ts";
+import { askSessions } from "./control-client.ts";
+import type { SessionInfo } from "./control-messages.ts";
 import { commandsOn } from "./commands-on.ts";
 import { failure } from "../node/failures.ts";
 import { type Flags, resolveSettings } from "./settings.ts";

@@ -25,7 +25,7 @@ import { LOG_LEVELS, type LogLevel, origin, readConfigFile, type Settings } from
 import { API_KEY_CHARS_MIN, isApiKey, SERVE_DEFAULTS } from "../node/serve-options.ts";
 import { defaultDataDir } from "../node/data-dir.ts";
 import { usageError } from "../node/failures.ts";
-import { present } from "./present.ts";
+import { given } from "../protocol/given.ts";
 import type { Surroundings } from "./terminal.ts";
 
 /** As commander hands them over: texts that nobody has checked. */
@@ -83,7 +83,7 @@ export const DEFAULT_PORT = SERVE_DEFAULTS.port;
 /** Requests are not news to whoever sits in front of it; what needs attention is. */
 export const DEFAULT_LOG_LEVEL: LogLevel = "warn";
 
-export interface ResolveOptions {
+interface ResolveOptions {
   /**
    * A config file counts only if it was named. Where an agent works on files that came from elsewhere, one that lies among
    * them is one of them: it could start programs and allow tools.
@@ -140,9 +140,9 @@ export function resolveSettings(
   const { cwd, env } = surroundings;
   const file = isNamedOnly && flags.config === undefined ? {} : readConfigFile(flags.config, cwd);
   const variables = checked(VARIABLES, env);
-  const given = checked(FLAGS, flags, asFlag);
-  const said: Settings = { ...file, ...fromEnvironment(variables, cwd), ...fromFlags(given, cwd) };
-  const { upstreamServer, workspace, openStreams, exitWhenIdle, line, drainMs } = given;
+  const flagged = checked(FLAGS, flags, asFlag);
+  const said: Settings = { ...file, ...fromEnvironment(variables, cwd), ...fromFlags(flagged, cwd) };
+  const { upstreamServer, workspace, openStreams, exitWhenIdle, line, drainMs } = flagged;
   return {
     host: said.host ?? DEFAULT_HOST,
     port: said.port ?? DEFAULT_PORT,
@@ -168,16 +168,16 @@ export function resolveSettings(
 
 function fromEnvironment(variables: z.output<typeof VARIABLES>, cwd: string): Settings {
   const { HOLDFAST_HOST: host, HOLDFAST_PORT: port, HOLDFAST_DATA_DIR: dataDir } = variables;
-  return present({ host, port, dataDir: dataDir === undefined ? undefined : resolve(cwd, dataDir) });
+  return given({ host, port, dataDir: dataDir === undefined ? undefined : resolve(cwd, dataDir) });
 }
 
-function fromFlags(given: z.output<typeof FLAGS>, cwd: string): Settings {
-  const { host, port, dataDir, tlsCert, tlsKey, allowHost, allowOrigin, logLevel } = given;
+function fromFlags(flagged: z.output<typeof FLAGS>, cwd: string): Settings {
+  const { host, port, dataDir, tlsCert, tlsKey, allowHost, allowOrigin, logLevel } = flagged;
   if ((tlsCert === undefined) !== (tlsKey === undefined)) {
     throw usageError("--tls-cert and --tls-key are given together or not at all");
   }
   const hasTls = tlsCert !== undefined && tlsKey !== undefined;
-  return present({
+  return given({
     host,
     port,
     dataDir: dataDir === undefined ? undefined : resolve(cwd, dataDir),

@@ -5,7 +5,7 @@
 const SIGNALS = ["SIGINT", "SIGTERM"] as const;
 const CODES = { SIGINT: 130, SIGTERM: 143 } as const;
 
-export type StopSignal = (typeof SIGNALS)[number];
+type StopSignal = (typeof SIGNALS)[number];
 
 export function isStopSignal(value: unknown): value is StopSignal {
   return value === "SIGINT" || value === "SIGTERM";

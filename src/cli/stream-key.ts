@@ -36,12 +36,12 @@ export function saidKey({ streamKey, homeKeyFile }: KeyFlags, env: Surroundings[
   return { kind: "search", first: text === "" ? undefined : parseHomeKey(text, "HOLDFAST_HOME_KEY") };
 }
 
-export interface SealedStream {
+interface SealedStream {
   readonly idempotencyKey: string;
   readonly keyCheck: Uint8Array;
 }
 
-export type FoundKey =
+type FoundKey =
   | { readonly kind: "found"; readonly streamKey: Uint8Array }
   /** None that is kept here opens it; and what could not be asked. */
   | { readonly kind: "none"; readonly troubles: readonly string[] };

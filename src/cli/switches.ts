@@ -5,12 +5,13 @@
  * Flags and environment are fixed when the command starts. The file is read anew for each stream, so a change of it counts from the
  * next turn on, and the turn under way keeps what it began with. A file that is not good says so, and changes nothing.
  */
+import { messageOf } from "../protocol/errors.ts";
 import { environmentSwitches } from "../client-node/environment-switches.ts";
 import * as z from "zod/mini";
 import { asFlag, checked, wholeText, yesOrNo } from "../protocol/checked.ts";
 import type { Switches } from "../client/stream-options.ts";
 import { readConfigFile } from "./config-file.ts";
-import { present } from "./present.ts";
+import { given } from "../protocol/given.ts";
 import type { Surroundings } from "./terminal.ts";
 
 /** As commander hands them over. */
@@ -20,7 +21,7 @@ export interface SwitchFlags {
   readonly retryLookbackWindowMs?: string;
 }
 
-export interface SwitchSources {
+interface SwitchSources {
   readonly flags: SwitchFlags;
   /** The config file that was named; without one the file has no say. */
   readonly configFile: string | undefined;
@@ -32,7 +33,7 @@ export interface SwitchSources {
 /** What each new stream is opened with. Throws at once when anything is wrong from the beginning. */
 export function switchesOf({ flags, configFile, surroundings, onNotice }: SwitchSources): () => Switches {
   const { env, cwd } = surroundings;
-  const fixed = { ...environmentSwitches(env), ...present(checked(FLAGS, flags, asFlag)) };
+  const fixed = { ...environmentSwitches(env), ...given(checked(FLAGS, flags, asFlag)) };
   const read = (): Switches => ({ ...fileSwitches(configFile, cwd), ...fixed });
   let lastGood = read();
   let trouble: string | undefined;
@@ -44,7 +45,7 @@ export function switchesOf({ flags, configFile, surroundings, onNotice }: Switch
       lastGood = next;
       if (changes !== "") onNotice(`${configFile}: from the next turn on ${changes}`);
     } catch (cause) {
-      const message = cause instanceof Error ? cause.message : String(cause);
+      const message = messageOf(cause);
       if (message !== trouble) onNotice(`${message}; the switches stay as they were`);
       trouble = message;
     }
@@ -55,7 +56,7 @@ export function switchesOf({ flags, configFile, surroundings, onNotice }: Switch
 function fileSwitches(configFile: string | undefined, cwd: string): Switches {
   if (configFile === undefined) return {};
   const { reliable, persistence, retryLookbackWindowMs } = readConfigFile(configFile, cwd);
-  return present({ reliable, persistence, retryLookbackWindowMs });
+  return given({ reliable, persistence, retryLookbackWindowMs });
 }
 
 const FLAGS = z.object({

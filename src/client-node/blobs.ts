@@ -33,7 +33,7 @@ interface Head {
   readonly parts: number;
 }
 
-export interface TableBlobStoreOptions {
+interface TableBlobStoreOptions {
   readonly tables: TableStore;
   /** Under the home key. */
   readonly sealer: SyncSealer;

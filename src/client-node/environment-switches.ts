@@ -4,6 +4,7 @@
 import * as z from "zod/mini";
 import type { Switches } from "../client/stream-options.ts";
 import { checked, variable, wholeText, yesOrNoText } from "../protocol/checked.ts";
+import { given } from "../protocol/given.ts";
 
 const VARIABLES = z.object({
   HOLDFAST_RELIABLE: variable(yesOrNoText()),
@@ -18,9 +19,5 @@ export function environmentSwitches(environment: Readonly<Record<string, string 
     HOLDFAST_PERSISTENCE: persistence,
     HOLDFAST_RETRY_LOOKBACK_WINDOW_MS: retryLookbackWindowMs,
   } = checked(VARIABLES, environment);
-  return {
-    ...(reliable === undefined ? {} : { reliable }),
-    ...(persistence === undefined ? {} : { persistence }),
-    ...(retryLookbackWindowMs === undefined ? {} : { retryLookbackWindowMs }),
-  };
+  return given({ reliable, persistence, retryLookbackWindowMs });
 }

@@ -16,7 +16,7 @@ import { announce } from "./presence.ts";
 import { keyDirectory, makeScope, type ScopeName, scopePaths, thisPlatform } from "./scope.ts";
 import { TableJournalStore } from "./table-journal-store.ts";
 
-export interface JournalsOptions {
+interface JournalsOptions {
   readonly scope: ScopeName;
   readonly directory: string | undefined;
   readonly homeKey: Uint8Array | undefined;

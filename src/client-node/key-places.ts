@@ -5,17 +5,17 @@
  * make one.
  */
 import { join } from "node:path";
-import { HoldfastError } from "../protocol/errors.ts";
+import { HoldfastError, messageOf } from "../protocol/errors.ts";
 import { KEY_BYTES } from "../sealing/index.ts";
 import type { Keyring } from "./keyring.ts";
 import { makePrivateDirectory, readPrivateFile, writeOnce } from "./private-files.ts";
 
-export type KeyFound =
+type KeyFound =
   | { readonly kind: "found"; readonly homeKey: Uint8Array }
   | { readonly kind: "none" }
   | { readonly kind: "unavailable"; readonly reason: string };
 
-export type KeyKept = { readonly kind: "written" } | { readonly kind: "refused"; readonly reason: string };
+type KeyKept = { readonly kind: "written" } | { readonly kind: "refused"; readonly reason: string };
 
 export interface KeyPlace {
   /** For people. */
@@ -88,7 +88,7 @@ export function filePlace(directory: string, scopeId: string, onNotice: (message
         makePrivateDirectory(directory);
         isNew = writeOnce(path, `${Buffer.from(homeKey).toString("base64url")}\n`);
       } catch (error) {
-        return { kind: "refused", reason: error instanceof Error ? error.message : String(error) };
+        return { kind: "refused", reason: messageOf(error) };
       }
       if (!isNew) return { kind: "refused", reason: "there is a key already" };
       onNotice(

@@ -4,6 +4,7 @@
  * See `keyring.ts` for why it is a process. The library is an optional dependency: where it was not
  * installed there is no keyring.
  */
+import { messageOf } from "../protocol/errors.ts";
 import { text } from "node:stream/consumers";
 import type { KeyringAnswer } from "./keyring.ts";
 
@@ -26,6 +27,6 @@ async function answer(request: unknown): Promise<KeyringAnswer> {
 const request: unknown = JSON.parse(await text(process.stdin));
 const said = await answer(request).catch((error: unknown): KeyringAnswer => ({
   kind: "unavailable",
-  reason: error instanceof Error ? error.message : String(error),
+  reason: messageOf(error),
 }));
 process.stdout.write(JSON.stringify(said));

@@ -24,7 +24,7 @@ export type KeyringAnswer =
   | { readonly kind: "unavailable"; readonly reason: string };
 
 /** What the child is told; one line of JSON. */
-export interface KeyringRequest {
+interface KeyringRequest {
   readonly action: "read" | "write";
   readonly name: string;
   readonly secret?: string;

@@ -12,6 +12,7 @@ import {
   type ResumeReport,
 } from "../client/index.ts";
 import { readJournal } from "../client/journal-file.ts";
+import { given } from "../protocol/given.ts";
 import { KEY_BYTES } from "../sealing/index.ts";
 import { nodeSealing } from "../sealing/node.ts";
 import { fetchConnect } from "../transport/fetch-transport.ts";
@@ -79,6 +80,7 @@ export class NodeClient extends Client {
 
 export async function openClient(options: NodeClientOptions = {}): Promise<NodeClient> {
   const settings = settle(options);
+  const { tools, onStall, resumesMax } = options;
   const { persistence, stream, credentials, onBug } = settings;
   const sealing = nodeSealing();
   // A transport of its own may lead anywhere, unless the caller says where.
@@ -95,10 +97,7 @@ export async function openClient(options: NodeClientOptions = {}): Promise<NodeC
     credentials,
     stream,
     onBug,
-    ...(options.tools === undefined ? {} : { tools: options.tools }),
-    ...(options.onStall === undefined ? {} : { onStall: options.onStall }),
-    ...(options.resumesMax === undefined ? {} : { resumesMax: options.resumesMax }),
-    ...(journals === undefined ? {} : { journals: journals.store, writerLocks: journals.writerLocks }),
+    ...given({ tools, onStall, resumesMax, journals: journals?.store, writerLocks: journals?.writerLocks }),
   };
   const client = new NodeClient(clientOptions, journals, () => {
     unwatch();
@@ -127,7 +126,7 @@ interface Transport {
 function transportOf(own: NodeClientOptions, { url, transport, ca }: Settings): Transport {
   if (own.connect !== undefined) return { connect: own.connect, blobs: own.blobs, close: () => undefined };
   if (transport === "fetch") return fetchConnect({ url });
-  return http2Connect({ url, ...(ca === undefined ? {} : { ca }) });
+  return http2Connect({ url, ...given({ ca }) });
 }
 
 async function releaseAll(transport: Transport, journals: Journals | undefined): Promise<void> {

@@ -22,7 +22,7 @@ const ID = /^[0-9a-f]{32}-(?<pid>\d{1,10})$/;
 /** Somebody who cleans up may take a new file for a dead process's; not this often. */
 const TRIES_MAX = 20;
 
-export interface Presence extends Owner {
+interface Presence extends Owner {
   /** From now on this process is as good as dead to the others. */
   release(): void;
 }

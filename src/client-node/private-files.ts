@@ -20,7 +20,7 @@ import {
 } from "node:fs";
 import { randomBytes } from "node:crypto";
 import { dirname } from "node:path";
-import { HoldfastError } from "../protocol/errors.ts";
+import { HoldfastError, messageOf } from "../protocol/errors.ts";
 
 const DIRECTORY_MODE = 0o700;
 const FILE_MODE = 0o600;
@@ -55,7 +55,7 @@ export function makePrivateDirectory(path: string): void {
 }
 
 function unusable(path: string, cause: unknown): HoldfastError {
-  const reason = cause instanceof Error ? cause.message : String(cause);
+  const reason = messageOf(cause);
   return new HoldfastError(
     "unavailable",
     `the directory ${path} cannot be made or is not yours (${reason}); name one that you may write to`,
@@ -104,7 +104,7 @@ export function writeOnce(path: string, text: string): boolean {
   }
 }
 
-export interface PrivateText {
+interface PrivateText {
   readonly text: string;
   /** Others could read it until now. */
   readonly wasOpen: boolean;

@@ -11,7 +11,7 @@ import { makeDirectory, makePrivateDirectory, writeOnce } from "./private-files.
 
 export type ScopeName = "workspace" | "application";
 
-export interface ScopeOptions {
+interface ScopeOptions {
   readonly scope: ScopeName;
   /** The workspace, or the data directory of the application scope. */
   readonly directory: string | undefined;

@@ -39,7 +39,7 @@ export interface Owner {
   nameOf(id: string): string;
 }
 
-export interface TableJournalStoreOptions {
+interface TableJournalStoreOptions {
   readonly tables: TableStore;
   /** Left out where one process alone has the tables: then nobody owns a journal. */
   readonly owner?: Owner;
@@ -53,7 +53,7 @@ export interface TableJournalStoreOptions {
 }
 
 /** A journal of a stream that lies at another server. */
-export interface ForeignJournal {
+interface ForeignJournal {
   readonly idempotencyKey: string;
   readonly server: string;
 }
@@ -140,7 +140,7 @@ export class TableJournalStore implements JournalStore {
       await add(NO_HEAD);
       return true;
     } catch (cause) {
-      if (cause instanceof HoldfastError && cause.code === "fenced") return false;
+      if (HoldfastError.codeOf(cause) === "fenced") return false;
       throw cause;
     }
   }
@@ -215,7 +215,7 @@ export class TableJournalStore implements JournalStore {
       return true;
     } catch (cause) {
       this.#claimed.delete(idempotencyKey);
-      if (cause instanceof HoldfastError && cause.code === "fenced") return false;
+      if (HoldfastError.codeOf(cause) === "fenced") return false;
       throw cause;
     }
   }

@@ -6,7 +6,7 @@
  */
 import { networkInterfaces } from "node:os";
 
-export interface NetworkWatch {
+interface NetworkWatch {
   /** Every address of the machine, as one text. */
   readonly addresses: () => string;
   readonly now: () => number;

@@ -7,7 +7,8 @@ export { HoldfastError, type ErrorCode, type Remedy } from "../protocol/errors.t
 export { openClient as connect, type NodeClient } from "../client-node/open-client.ts";
 export type { NodeClientOptions as ConnectOptions } from "../client-node/options.ts";
 export type { KeyNews } from "./first-key.ts";
-export type { CreatedKey, KeyAdmin, KeyInfo } from "./key-admin.ts";
+export type { ApiKeyInfo as KeyInfo } from "../server/api-key-record.ts";
+export type { CreatedKey, KeyAdmin } from "./key-admin.ts";
 export type { Machine } from "./machine.ts";
 export { type RunningServer, serve } from "./serve.ts";
 export { SERVE_DEFAULTS, type ServeOptions } from "./serve-options.ts";

@@ -1,27 +1,17 @@
 /**
- * What `holdfast keys` can do, whoever does it: the table itself, or the server that owns it.
+ * What `holdfast keys` can do: carried out on the table itself, or by the server that owns it.
  */
 import type { ApiKeyLimits } from "../server/api-key-limits.ts";
+import type { ApiKeyInfo, ApiKeyRecord } from "../server/api-key-record.ts";
 import type { ApiKeys } from "../server/api-keys.ts";
 
-/** One API key as lists show it. Times in milliseconds since 1970. */
-export interface KeyInfo {
-  readonly id: string;
-  readonly principal: string;
-  readonly label: string;
-  readonly createdMs: number;
-  readonly lastUsedMs: number | undefined;
-  readonly revokedMs: number | undefined;
-  readonly limits: ApiKeyLimits | undefined;
-}
-
-export interface CreatedKey extends KeyInfo {
+export interface CreatedKey extends ApiKeyInfo {
   readonly apiKey: string;
 }
 
 export interface KeyAdmin {
   create(principal: string, label: string, limits: ApiKeyLimits): Promise<CreatedKey>;
-  list(): Promise<readonly KeyInfo[]>;
+  list(): Promise<readonly ApiKeyInfo[]>;
   /** False when there is no such API key. */
   revoke(id: string): Promise<boolean>;
 }
@@ -38,6 +28,6 @@ export function keyAdmin(keys: ApiKeys): KeyAdmin {
 }
 
 /** Not even the hash leaves the server. */
-function infoOf({ id, principal, label, createdMs, lastUsedMs, revokedMs, limits }: KeyInfo): KeyInfo {
-  return { id, principal, label, createdMs, lastUsedMs, revokedMs, limits };
+function infoOf({ hash: _, ...info }: ApiKeyRecord): ApiKeyInfo {
+  return info;
 }

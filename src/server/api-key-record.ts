@@ -2,30 +2,38 @@
  * One row of the table of API keys, and its bytes: JSON, because it is read once in a while and by people
  * who look into their database.
  *
- * The API key itself is not in it. A row that does not parse is refused as damaged: a field that is
- * guessed might let somebody in.
+ * The API key itself is not in it. A row that does not fit the schema is refused as damaged: a field that is
+ * guessed might let a stranger in.
  */
+import * as z from "zod/mini";
 import { HoldfastError } from "../protocol/errors.ts";
+import { parsedJson } from "../protocol/fields.ts";
 import type { TableRow } from "../store/table-store.ts";
-import { type ApiKeyLimits, readLimits } from "./api-key-limits.ts";
+import { LIMITS } from "./api-key-limits.ts";
 
-export interface ApiKeyRecord {
-  /** Public: it stands in the API key, in lists and in logs. */
-  readonly id: string;
-  readonly principal: string;
+const FIELDS = {
+  principal: z.string(),
   /** What the owner calls it. */
-  readonly label: string;
+  label: z.string(),
+  createdMs: z.number(),
+  /** To the hour; absent when it was never used. */
+  lastUsedMs: z.optional(z.number()),
+  revokedMs: z.optional(z.number()),
+  /** At the gateway; absent when there are none. */
+  limits: z.optional(LIMITS),
+};
+
+/** One API key as lists show it. Times in milliseconds since 1970. The id is public: it stands in the API key, in lists and in logs. */
+export const API_KEY_INFO = z.object({ id: z.string(), ...FIELDS });
+export type ApiKeyInfo = Readonly<z.output<typeof API_KEY_INFO>>;
+
+export interface ApiKeyRecord extends ApiKeyInfo {
   /** SHA-256 of the API key. */
   readonly hash: Uint8Array;
-  readonly createdMs: number;
-  /** To the hour; undefined when it was never used. */
-  readonly lastUsedMs: number | undefined;
-  readonly revokedMs: number | undefined;
-  /** At the gateway; undefined when there are none, as in every row that is older than limits. */
-  readonly limits: ApiKeyLimits | undefined;
 }
 
-const HASH_BYTES = 32;
+const ROW = z.object({ ...FIELDS, sha256: z.string().check(z.regex(/^[0-9a-f]{64}$/)) });
+
 const PRINCIPAL_CHARS_MAX = 128;
 const LABEL_CHARS_MAX = 100;
 const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u;
@@ -58,37 +66,13 @@ export function encodeApiKey(record: ApiKeyRecord): Uint8Array {
 }
 
 export function decodeApiKey({ key, value }: TableRow): ApiKeyRecord {
-  const damaged = (): HoldfastError =>
-    new HoldfastError(
+  const { data: row } = z.safeParse(ROW, parsedJson(new TextDecoder().decode(value)));
+  if (row === undefined) {
+    throw new HoldfastError(
       "stream_failed",
       `the row of API key ${key} is damaged; restore the database from a backup`,
     );
-  const row = parse(new TextDecoder().decode(value));
-  if (row === undefined) throw damaged();
-  const { principal, label, sha256, createdMs, lastUsedMs, revokedMs } = row;
-  const limits = row["limits"] === undefined ? undefined : readLimits(row["limits"]);
-  const hash = typeof sha256 === "string" ? Buffer.from(sha256, "hex") : Buffer.alloc(0);
-  const isWhole =
-    typeof principal === "string" &&
-    typeof label === "string" &&
-    typeof createdMs === "number" &&
-    hash.length === HASH_BYTES &&
-    isTime(lastUsedMs) &&
-    isTime(revokedMs) &&
-    (row["limits"] === undefined || limits !== undefined);
-  if (!isWhole) throw damaged();
-  return { id: key, principal, label, hash, createdMs, lastUsedMs, revokedMs, limits };
-}
-
-function isTime(value: unknown): value is number | undefined {
-  return value === undefined || typeof value === "number";
-}
-
-function parse(text: string): Readonly<Record<string, unknown>> | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null ? { ...value } : undefined;
-  } catch {
-    return undefined;
   }
+  const { sha256, ...info } = row;
+  return { ...info, id: key, hash: Buffer.from(sha256, "hex") };
 }

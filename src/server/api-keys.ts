@@ -44,7 +44,7 @@ export interface CreatedApiKey {
   readonly record: ApiKeyRecord;
 }
 
-export interface Authenticated {
+interface Authenticated {
   readonly principal: string;
   /** What is counted by API key is counted by this. */
   readonly apiKeyId: string;
@@ -109,9 +109,7 @@ export class ApiKeys {
         label,
         hash: hashOf(apiKey),
         createdMs: this.#now(),
-        lastUsedMs: undefined,
-        revokedMs: undefined,
-        limits: isLimited(limits) ? limits : undefined,
+        ...(isLimited(limits) ? { limits } : {}),
       };
       const result = await this.#tables.compareAndSwap(
         { table: TABLE, key: id },

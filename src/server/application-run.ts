@@ -27,7 +27,7 @@ export interface PendingEvent {
   readonly refused: (code: "stream_ended" | "unavailable") => void;
 }
 
-export interface RunHost {
+interface RunHost {
   emit(event: PendingEvent): void;
   end(event: PendingEvent, reason: "completed" | "failed"): void;
   /** The logs cannot be read: this host cannot go on, which is no fault of the application. */

@@ -9,12 +9,12 @@ import { type ErrorCode, type WireCode, wireCodeOf } from "../protocol/errors.ts
 import type { ServerFrame } from "../protocol/frames.ts";
 
 /** Upper bounds in seconds of a tally's buckets: from a write in memory to a disk that hangs. */
-export const SECONDS_BOUNDS: readonly number[] = Object.freeze([
+const SECONDS_BOUNDS: readonly number[] = Object.freeze([
   0.000_25, 0.000_5, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.125, 0.25, 0.5, 1, 2.5, 10,
 ]);
 
 /** Upper bounds in bytes: from one small event to the largest group. */
-export const BYTES_BOUNDS: readonly number[] = Object.freeze([
+const BYTES_BOUNDS: readonly number[] = Object.freeze([
   256, 1_024, 4_096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304, 16_777_216,
 ]);
 

@@ -21,7 +21,7 @@ import { blobSpace, clearOrphans } from "./stream-blobs.ts";
 import type { Birth } from "./stream-commits.ts";
 import { present } from "./stream-logs.ts";
 
-export type FoundStream =
+type FoundStream =
   | { readonly kind: "hosted"; readonly hosted: HostedStream; readonly resumed: boolean }
   | { readonly kind: "degraded" };
 

@@ -94,7 +94,7 @@ export class LastingServer<S extends Standing> implements Server {
     try {
       return await what(this.#standing);
     } catch (cause) {
-      const isRefusal = cause instanceof HoldfastError && cause.code === "unavailable";
+      const isRefusal = HoldfastError.codeOf(cause) === "unavailable";
       throw isRefusal && !storeLife.isOpen(this.#life) ? this.#storeDown() : cause;
     }
   }

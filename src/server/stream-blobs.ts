@@ -37,7 +37,7 @@ export function streamBlobs(blobs: BlobStore, sealing: SyncSealing, check: Check
         // It may have expired meanwhile: then this blob came after the clearing.
         await check(meta);
       } catch (cause) {
-        if (cause instanceof HoldfastError && cause.code === "stream_gone") await blobs.clear(space);
+        if (HoldfastError.codeOf(cause) === "stream_gone") await blobs.clear(space);
         throw cause;
       }
       return put;
@@ -63,7 +63,7 @@ export function applicationBlobs(blobs: StreamBlobs, meta: AcceptedMeta): Applic
       try {
         return await blobs.get(meta, id);
       } catch (cause) {
-        if (cause instanceof HoldfastError && cause.code === "not_found") return undefined;
+        if (HoldfastError.codeOf(cause) === "not_found") return undefined;
         throw cause;
       }
     },

@@ -18,14 +18,14 @@ export interface Sight {
   readonly present: PresentFile;
 }
 
-export interface SeenText {
+interface SeenText {
   /** Words about it when it is none. */
   readonly text: string;
   readonly isText: boolean;
 }
 
 /** The file that a write would replace. */
-export type PresentFile =
+type PresentFile =
   | { readonly kind: "none" }
   | { readonly kind: "text"; readonly text: string; readonly isExpected: boolean }
   | { readonly kind: "unseen"; readonly why: string };

@@ -13,7 +13,7 @@ export interface ApprovalLine {
   readonly text: string;
 }
 
-export interface ApprovalText {
+interface ApprovalText {
   /** One line. */
   readonly title: string;
   /** All arguments; line breaks of a command or a content stand as they are. */

@@ -73,7 +73,7 @@ export interface Approvals {
   approve(subject: PolicySubject, asked: Pick<ToolRun, "download" | "signal">): Promise<Approval>;
 }
 
-export interface ApprovalPlace {
+interface ApprovalPlace {
   readonly workspace: string;
   /** Without one no file can be compared. */
   readonly jail: Jail | undefined;

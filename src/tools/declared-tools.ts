@@ -8,6 +8,7 @@ import { addAbortListener } from "node:events";
 import type { ToolRun } from "../client/tools.ts";
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { messageOf } from "../protocol/errors.ts";
+import { given } from "../protocol/given.ts";
 import {
   type McpArgs,
   type McpSuccessSchema,
@@ -16,7 +17,7 @@ import {
 } from "../protocol/messages.ts";
 import type { Policy } from "./config.ts";
 import { fault } from "./faults.ts";
-import { bytesOf, contentOf } from "./results.ts";
+import { bytesOf, contentOf, jsonContentOf } from "./results.ts";
 
 export type McpSuccessInit = MessageInitShape<typeof McpSuccessSchema>;
 
@@ -71,9 +72,7 @@ async function callFunction(tool: FunctionTool, args: unknown, run: ToolRun): Pr
   return {
     content: textBytes === undefined ? [] : [{ content: await contentOf(textBytes, run) }],
     isError: isError === true,
-    ...(json === undefined
-      ? {}
-      : { structuredJson: await contentOf(Buffer.from(JSON.stringify(json)), run) }),
+    ...given({ structuredJson: await jsonContentOf(json, run) }),
   };
 }
 

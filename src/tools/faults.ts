@@ -8,7 +8,7 @@
 import { getSystemErrorMessage } from "node:util";
 import { HoldfastError, messageOf } from "../protocol/errors.ts";
 
-export interface FaultDetails {
+interface FaultDetails {
   readonly path?: string;
   /** With ETIMEDOUT. */
   readonly timeoutMs?: number;

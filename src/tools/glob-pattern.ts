@@ -6,7 +6,7 @@
  */
 import { fault } from "./faults.ts";
 
-export interface GlobRules {
+interface GlobRules {
   /** `*`, `?`, `[...]` and `**` take names that begin with a dot. */
   readonly hidden: boolean;
   readonly braces: boolean;

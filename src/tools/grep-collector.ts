@@ -12,7 +12,7 @@ export interface FoundLine {
   readonly isContext: boolean;
 }
 
-export interface FoundFile {
+interface FoundFile {
   path: string;
   matchCount: number;
   lines: FoundLine[];

@@ -24,7 +24,7 @@ const POSIX: Readonly<Record<string, string>> = {
   xdigit: "0-9A-Fa-f",
 };
 
-export interface PatternFlags {
+interface PatternFlags {
   readonly ignoreCase: boolean;
   readonly multiline: boolean;
 }

@@ -41,7 +41,7 @@ export interface Place extends Disposable {
   readonly isLink: boolean;
 }
 
-export interface LocateOptions {
+interface LocateOptions {
   /** Directories that are missing on the way are made. */
   readonly makeParents?: boolean;
   /** A symlink as the last name is meant itself, as with `rm`. */

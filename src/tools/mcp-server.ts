@@ -20,10 +20,11 @@ import {
 } from "@modelcontextprotocol/sdk/types.js";
 import type { ToolRun } from "../client/tools.ts";
 import { messageOf } from "../protocol/errors.ts";
+import { given } from "../protocol/given.ts";
 import type { McpServerConfig } from "./config.ts";
 import type { McpSuccessInit } from "./declared-tools.ts";
 import { codeOf, fault } from "./faults.ts";
-import { contentOf } from "./results.ts";
+import { contentOf, jsonContentOf } from "./results.ts";
 
 const CONNECT_MS = 10_000;
 /** Long for a tool, short for somebody who waits for a server that hangs. */
@@ -164,13 +165,10 @@ async function successOf(result: CallToolResult, run: ToolRun): Promise<McpSucce
     const { mediaType, bytes } = partOf(part);
     content.push({ mediaType, content: await contentOf(bytes, run) });
   }
-  const structured = result.structuredContent;
   return {
     content,
     isError: result.isError === true,
-    ...(structured === undefined
-      ? {}
-      : { structuredJson: await contentOf(Buffer.from(JSON.stringify(structured)), run) }),
+    ...given({ structuredJson: await jsonContentOf(result.structuredContent, run) }),
   };
 }
 

@@ -7,7 +7,7 @@ import { ToolDefinitionSchema } from "../protocol/messages.ts";
 import type { McpServerConfig } from "./config.ts";
 import { declaredName, type DeclaredTool } from "./declared-tools.ts";
 
-export interface McpTools {
+interface McpTools {
   readonly tools: readonly DeclaredTool[];
   readonly notices: readonly string[];
   close(): Promise<void>;

@@ -38,7 +38,7 @@ export function markOf(args: Uint8Array): string {
 export const RUN_VARIABLE = "HOLDFAST_EXEC";
 
 /** One run of a command. */
-export interface RecordedRun {
+interface RecordedRun {
   /** No other run has it, also when another conversation runs the same: its processes are not ours to stop. */
   readonly id: string;
   /** To be called before the command begins. No sync: a crash of the machine takes the processes with it. */

@@ -12,7 +12,7 @@ export interface ProcessId {
   readonly started: string;
 }
 
-export interface ProcessState extends ProcessId {
+interface ProcessState extends ProcessId {
   readonly group: number;
 }
 

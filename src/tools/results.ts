@@ -24,6 +24,11 @@ export async function contentOf(bytes: Uint8Array, run: ToolRun): Promise<Conten
   return { ...content, sizeBytes: bytes.length };
 }
 
+/** Undefined for no value. */
+export async function jsonContentOf(value: unknown, run: ToolRun): Promise<ContentInit | undefined> {
+  return value === undefined ? undefined : contentOf(Buffer.from(JSON.stringify(value)), run);
+}
+
 export async function bytesOf(
   content: Content | undefined,
   run: Pick<ToolRun, "download">,

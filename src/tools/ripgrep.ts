@@ -9,7 +9,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { closeSync } from "node:fs";
 import { createInterface } from "node:readline";
-import { fieldsOf } from "../protocol/fields.ts";
+import { fieldsOf, parsedJson } from "../protocol/fields.ts";
 import { fault, throwIfAborted } from "./faults.ts";
 import {
   type FileSearch,
@@ -119,7 +119,8 @@ function argumentsOf(search: Search): readonly string[] {
 function messageReader(files: readonly OpenFile[], collector: GrepCollector): (line: string) => boolean {
   let lines: FoundLine[] = [];
   return (json) => {
-    const { type, data } = fieldsOf(parsed(json));
+    // The last line of a ripgrep that was killed is cut off, and is no JSON.
+    const { type, data } = fieldsOf(parsedJson(json));
     const message = fieldsOf(data);
     if (type === "begin") lines = [];
     if (type === "match" || type === "context") {
@@ -136,15 +137,6 @@ function messageReader(files: readonly OpenFile[], collector: GrepCollector): (l
     }
     return type === "summary";
   };
-}
-
-/** The last line of one that was killed is cut off, and says nothing. */
-function parsed(line: string): unknown {
-  try {
-    return JSON.parse(line);
-  } catch {
-    return undefined;
-  }
 }
 
 /** UTF-8 as text, anything else as base64. */

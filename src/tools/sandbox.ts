@@ -21,7 +21,7 @@ export interface Sandbox {
   readonly notice: string | undefined;
 }
 
-export interface SandboxPlace {
+interface SandboxPlace {
   /** Its real path. */
   readonly workspace: string;
   /** Directories that stay out of sight, wherever they are now. */
@@ -88,7 +88,7 @@ function probe([program = "", ...args]: readonly string[]): string | undefined {
     : `bubblewrap does not work here (${stderr.trim().slice(0, 200) || "no reason given"})`;
 }
 
-export interface SandboxedCommand {
+interface SandboxedCommand {
   readonly cwd: string;
   readonly isRoot: boolean;
   /** It may make some of its own. */

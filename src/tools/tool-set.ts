@@ -49,7 +49,7 @@ export interface ToolSet extends Tools {
   close(): Promise<void>;
 }
 
-export interface ToolSetParts extends Pick<ToolSet, "workspace" | "notices" | "close"> {
+interface ToolSetParts extends Pick<ToolSet, "workspace" | "notices" | "close"> {
   readonly approvals: Approvals;
   /** Undefined where file tools cannot be safe. */
   readonly files: { readonly shell: ShellPlace; readonly ripgrep: string | undefined } | undefined;

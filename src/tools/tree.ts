@@ -25,7 +25,7 @@ export const SEARCHED_BYTES_MAX = 64 * 1024 * 1024;
 /** Each level is a descriptor that is held. What lies deeper is not searched; few paths are so long. */
 const DEPTH_MAX = 256;
 
-export interface TreeOptions {
+interface TreeOptions {
   /** Also names that begin with a dot; never `.git`. */
   readonly hidden: boolean;
 }

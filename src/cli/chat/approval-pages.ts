@@ -21,7 +21,7 @@ export interface ShownRequest {
   readonly tool?: string;
 }
 
-export interface ApprovalPage {
+interface ApprovalPage {
   readonly lines: readonly string[];
   /** The row that the next page begins with; the first one again after the last. */
   readonly next: number;

@@ -4,6 +4,7 @@
  * Invariant: nothing is allowed without an answer that says so. Ctrl-C and a question that fails are a no. A person who leaves
  * (Ctrl-D) has not answered: the question stays open, and the next chat asks it again.
  */
+import { messageOf } from "../../protocol/errors.ts";
 import type { InteractionQuery, Question } from "../../protocol/messages.ts";
 import { type ApprovalAnswer, type ApprovalRequest, foldedText, visibleLine } from "../../tools/index.ts";
 import { approvalPage, approvalPrompt, type ShownRequest } from "./approval-pages.ts";
@@ -197,5 +198,5 @@ export class Asker {
 }
 
 function failedWords(cause: unknown): string {
-  return `the question could not be asked: ${cause instanceof Error ? cause.message : String(cause)}`;
+  return `the question could not be asked: ${messageOf(cause)}`;
 }

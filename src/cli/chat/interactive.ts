@@ -5,7 +5,7 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Conversation, TodoView, Turn, TurnEnd, TurnInput, TurnPart } from "../../client/index.ts";
-import { HoldfastError } from "../../protocol/errors.ts";
+import { HoldfastError, messageOf } from "../../protocol/errors.ts";
 import type { Asker } from "./asking.ts";
 import type { ChatSettings } from "./chat-flags.ts";
 import { COMMAND_HELP, type LocalCommand, parseTyped, type Typed } from "./commands.ts";
@@ -22,7 +22,7 @@ import type { Style } from "./style.ts";
 import { todoLines } from "./transcript.ts";
 import { TurnDisplay } from "./turn-display.ts";
 
-export interface InteractiveOptions {
+interface InteractiveOptions {
   readonly settings: ChatSettings;
   readonly session: Session;
   readonly link: ServerLink;
@@ -328,7 +328,7 @@ export class InteractiveChat {
 
   #complain(error: unknown): void {
     const { screen, style } = this.#options;
-    const message = error instanceof Error ? error.message : String(error);
+    const message = messageOf(error);
     const isOurs = error instanceof HoldfastError;
     screen.note(style.red(safeLine(isOurs ? message : `a bug: ${message}`)));
   }

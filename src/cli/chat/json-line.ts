@@ -7,6 +7,7 @@
 import type { ShownStatus } from "./status-text.ts";
 import { troubleText } from "./status-text.ts";
 import type { TurnPart } from "../../client/index.ts";
+import { parsedJson } from "../../protocol/fields.ts";
 import { TodoStatus } from "../../protocol/messages.ts";
 
 /** How the command ended; the last line. */
@@ -66,8 +67,10 @@ const TODO_WORDS: Readonly<Partial<Record<TodoStatus, string>>> = {
 function jsonOfTool(part: Extract<TurnPart, { kind: "tool" }>): object | undefined {
   const { toolCallId, tool, args, outcome, result = "", execIds } = part.call;
   switch (part.change) {
-    case "started":
-      return { type: "tool_started", toolCallId, tool, args: parsed(args) };
+    case "started": {
+      const json = parsedJson(args);
+      return { type: "tool_started", toolCallId, tool, args: json === undefined ? args : json };
+    }
     case "output":
       return { type: "tool_output", execId: execIds[0] ?? "", stream: part.stream, text: part.text };
     case "progress":
@@ -81,14 +84,4 @@ function jsonOfTool(part: Extract<TurnPart, { kind: "tool" }>): object | undefin
 
 export function jsonStatus(status: ShownStatus): object {
   return { type: "status", state: status.state, detail: troubleText(status) ?? null };
-}
-
-/** The model's arguments, as an object where they are one; what is no JSON stays the text that it is. */
-function parsed(args: string): unknown {
-  try {
-    const value: unknown = JSON.parse(args);
-    return value;
-  } catch {
-    return args;
-  }
 }

@@ -24,7 +24,7 @@ export type Entered =
   /** The caller took the question back. */
   | { readonly kind: "cancelled" };
 
-export interface Typing {
+interface Typing {
   /** A line was entered while no caller read one. */
   readonly onLine: (text: string) => void;
   /** Ctrl-C while no caller read a line. */

@@ -20,7 +20,7 @@ import { failureLine, failureOf } from "./turn-end-text.ts";
 import { partsBetween } from "../../turn/parts.ts";
 import { EMPTY_VIEW } from "../../turn/view.ts";
 
-export interface OneShotOptions {
+interface OneShotOptions {
   readonly settings: ChatSettings;
   readonly session: Session;
   readonly link: ServerLink;

@@ -4,9 +4,10 @@
  * While the chat is open the link follows the data directory's server: to another process, to another port. A server that a chat
  * has started is started again when it is gone; for every other the link waits (`server-watch.ts` decides).
  */
+import { messageOf } from "../../protocol/errors.ts";
 import { join } from "node:path";
 import { findServer, type ServerSeen } from "../control-client.ts";
-import type { ServerAbout } from "../control-server.ts";
+import type { ServerAbout } from "../control-messages.ts";
 import { API_KEY_FILE, readFileIfThere } from "../../node/data-dir.ts";
 import { failure } from "../../node/failures.ts";
 import { ensureServer, type LocalServerOptions } from "../local-server.ts";
@@ -32,7 +33,7 @@ export interface ServerLink {
   close(): void;
 }
 
-export interface LinkOptions extends Omit<LocalServerOptions, "onStart"> {
+interface LinkOptions extends Omit<LocalServerOptions, "onStart"> {
   readonly url: string | undefined;
   /** The command that makes an API key, to paste. */
   readonly keysCreate: string;
@@ -193,10 +194,6 @@ class DataDirLink implements ServerLink {
 /** Read anew each time: a server that was started again may have made another one. */
 function keptKey(dataDir: string): string | undefined {
   return readFileIfThere(join(dataDir, API_KEY_FILE))?.trim();
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }
 
 function nonEmpty(value: string | undefined): string | undefined {

@@ -6,7 +6,7 @@
  */
 import { isLoopback } from "../../node/loopback.ts";
 import type { ServerSeen } from "../control-client.ts";
-import type { ServerAbout } from "../control-server.ts";
+import type { ServerAbout } from "../control-messages.ts";
 
 /** The server that a chat uses, as it was last seen. */
 export interface UsedServer {
@@ -17,7 +17,7 @@ export interface UsedServer {
   readonly mayStart: boolean;
 }
 
-export type Next =
+type Next =
   /** It answers, so that nothing but the connection was lost; or the data directory says nothing about it. */
   | { readonly kind: "stay" }
   /** Another process answers for it now, here or at another address. */

@@ -8,6 +8,7 @@ import { Conversations, STREAM_DEFAULTS, subagentRunner } from "../../client/ind
 import { type NodeClient, openClient } from "../../client-node/index.ts";
 import type { Switches } from "../../client/stream-options.ts";
 import { scopePaths } from "../../client-node/scope.ts";
+import { given } from "../../protocol/given.ts";
 import type { InteractionQuery } from "../../protocol/messages.ts";
 import {
   type ApprovalAnswer,
@@ -33,7 +34,7 @@ export interface Session {
   close(): Promise<void>;
 }
 
-export interface SessionOptions {
+interface SessionOptions {
   readonly settings: ChatSettings;
   /** Directories of ours that no tool may touch, wherever the workspace is. */
   readonly closed: readonly string[];
@@ -68,14 +69,14 @@ export async function openSession(options: SessionOptions): Promise<Session> {
       directory: settings.workspace,
       onNotice,
       stream: options.switches,
-      ...(tools === undefined ? {} : { tools }),
+      ...given({ tools }),
     });
     conversations = new Conversations({
       client,
       ...client.stores,
       onQuery: (query, _turn, signal) => onQuery(query, signal),
       environment: environmentOf(settings.workspace, options.env),
-      ...(tools === undefined ? {} : { tools: { kinds: tools.kinds, definitions: tools.definitions } }),
+      ...given({ tools }),
     });
     const close = async (): Promise<void> => {
       await client.close();
@@ -109,8 +110,7 @@ function openTools(
     subagents: subagentRunner({ conversations }),
     closed,
     env,
-    ...(toolsConfig === undefined ? {} : { config: toolsConfig }),
-    ...(ask === undefined ? {} : { ask }),
+    ...given({ config: toolsConfig, ask }),
   });
 }
 

@@ -1,6 +1,7 @@
 /**
  * A tool call in one line: its name, and of its arguments what a person wants to see first.
  */
+import { fieldsOf, parsedJson } from "../../protocol/fields.ts";
 import { safeLine } from "./safe-text.ts";
 
 export interface ToolLine {
@@ -25,8 +26,9 @@ export function toolLine(tool: string, argsJson: string): ToolLine {
 }
 
 function aboutOf(argsJson: string): string {
-  const args = fieldsOf(argsJson);
-  if (args === undefined) return argsJson.trim();
+  const parsed = parsedJson(argsJson);
+  if (typeof parsed !== "object" || parsed === null || Array.isArray(parsed)) return argsJson.trim();
+  const args = fieldsOf(parsed);
   const { todos, questions } = args;
   if (Array.isArray(todos)) return todos.length === 1 ? "1 item" : `${todos.length} items`;
   if (Array.isArray(questions))
@@ -35,13 +37,4 @@ function aboutOf(argsJson: string): string {
   if (telling === undefined) return Object.keys(args).length === 0 ? "" : JSON.stringify(args);
   const where = telling === "pattern" && typeof args[WHERE] === "string" ? ` in ${args[WHERE]}` : "";
   return `${String(args[telling])}${where}`;
-}
-
-function fieldsOf(json: string): Readonly<Record<string, unknown>> | undefined {
-  try {
-    const value: unknown = JSON.parse(json);
-    return typeof value === "object" && value !== null && !Array.isArray(value) ? { ...value } : undefined;
-  } catch {
-    return undefined;
-  }
 }

@@ -13,7 +13,7 @@ import { safeLine, safeText } from "./safe-text.ts";
 import type { Style } from "./style.ts";
 import { endLines } from "./turn-end-text.ts";
 
-export interface TranscriptOptions {
+interface TranscriptOptions {
   readonly style: Style;
   readonly showsThinking: boolean;
   /** What the user has just typed: it stands on the screen already. */

@@ -14,7 +14,7 @@ import type { Style } from "./style.ts";
 import { Transcript } from "./transcript.ts";
 import { recentParts } from "./recent-parts.ts";
 
-export interface DisplayOptions {
+interface DisplayOptions {
   readonly screen: TurnScreen;
   readonly style: Style;
   readonly input: LineInput;

@@ -46,7 +46,7 @@ function failureWord(kind: FailureKind): string {
   return name === undefined || name === "unspecified" ? "internal" : name;
 }
 
-export function costLine(model: string, usage: UsageView, elapsedMs: number): string {
+function costLine(model: string, usage: UsageView, elapsedMs: number): string {
   const { inputTokens, outputTokens, cacheReadTokens, cacheWriteTokens, reasoningTokens } = usage;
   // A command that was run without the agent cost nothing but time.
   if (model === "" && inputTokens + outputTokens === 0) return seconds(elapsedMs);

@@ -71,7 +71,7 @@ export class Actor {
   }
 }
 
-export interface ServerActor {
+interface ServerActor {
   readonly actor: Actor;
   readonly port: number;
 }

@@ -4,7 +4,7 @@
 import { type Board, wrapped } from "./board.ts";
 import { type Check, counted } from "./check.ts";
 
-export interface Blows {
+interface Blows {
   readonly server: number;
   readonly client: number;
   readonly network: number;

@@ -15,7 +15,7 @@ import { beginning, DEEDS_FILE, type Deed, ending, middleOf, PLAY, promptOf } fr
 import { tellSight } from "./sights.ts";
 import { Story } from "./story.ts";
 
-export interface ShowOptions {
+interface ShowOptions {
   readonly directory: string;
   readonly dataDir: string;
   readonly workspace: string;

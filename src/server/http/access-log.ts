@@ -10,7 +10,7 @@ import type { ErrorCode } from "../../protocol/errors.ts";
 import type { Accept } from "../../transport/transport.ts";
 import type { HttpCounters, RequestKind } from "./http-counters.ts";
 
-export interface RequestLine {
+interface RequestLine {
   readonly requestId: string;
   readonly kind: RequestKind;
   /** Of the gateway: which of its routes, never the path itself. */

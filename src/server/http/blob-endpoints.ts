@@ -40,7 +40,7 @@ import type { HttpCounters } from "./http-counters.ts";
 import { Transfer } from "./transfer.ts";
 import { hexOf } from "../../protocol/blob-id.ts";
 
-export interface BlobEndpointsOptions {
+interface BlobEndpointsOptions {
   readonly blobs: StreamBlobs;
   readonly memory: ByteBudget;
   readonly limits: BlobLimits;
@@ -51,7 +51,7 @@ export interface BlobEndpointsOptions {
 
 type BlobCall = (exchange: Exchange, principal: string) => void;
 
-export interface BlobEndpoints {
+interface BlobEndpoints {
   readonly blob_put: BlobCall;
   readonly blob_get: BlobCall;
 }

@@ -13,7 +13,7 @@ interface Waiting {
   readonly grant: () => void;
 }
 
-export interface Reservation {
+interface Reservation {
   /** Gives back what turned out not to be needed. */
   shrinkTo(bytes: number): void;
   release(): void;

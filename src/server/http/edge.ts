@@ -33,7 +33,7 @@ import { isLimited } from "../api-key-limits.ts";
 /** A call of one of the services, of a principal that is known. */
 export type Call = (exchange: Exchange, principal: string) => void;
 
-export interface EdgeOptions {
+interface EdgeOptions {
   readonly judge: Judge;
   readonly signIn: SignIn;
   readonly openCalls: OpenCalls;

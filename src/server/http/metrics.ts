@@ -13,7 +13,7 @@ import type { Server } from "../server.ts";
 import type { HttpCounters } from "./http-counters.ts";
 import { TallyHistogram } from "./tally-histogram.ts";
 
-export interface MetricSources {
+interface MetricSources {
   readonly server: Pick<Server, "counters" | "hostedCount">;
   readonly http: HttpCounters;
   readonly failedSignIns: () => number;

@@ -7,7 +7,7 @@
  */
 import { isIPv4 } from "node:net";
 
-export interface OriginRules {
+interface OriginRules {
   /** Names this server goes by besides those of loopback: `name` for any port, or `name:port`. */
   readonly allowedHosts: readonly string[];
   /** Origins of foreign pages that may use this server: `https://app.example`. */

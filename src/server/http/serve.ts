@@ -64,7 +64,7 @@ export interface HttpServer {
   close(options?: CloseOptions): Promise<void>;
 }
 
-export interface CloseOptions {
+interface CloseOptions {
   /** Default: 5 s. */
   readonly drainMs?: number;
   /** Where a load balancer asks `/ready` now and then: a little more than its interval. Default: 0. */

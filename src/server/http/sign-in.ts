@@ -107,7 +107,7 @@ function markOf(token: string): string {
 }
 
 function isRefusal(cause: unknown): boolean {
-  return cause instanceof HoldfastError && cause.code === "unauthenticated";
+  return HoldfastError.codeOf(cause) === "unauthenticated";
 }
 
 /** One household has one address of IPv4, and 2^64 of IPv6. */

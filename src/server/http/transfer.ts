@@ -10,7 +10,7 @@ import { endEnvelope, EnvelopeParser } from "../../transport/connect/envelopes.t
 import { endOfStreamJson } from "../../transport/connect/errors.ts";
 import type { Exchange } from "../../transport/node/exchange.ts";
 
-export interface TransferOptions {
+interface TransferOptions {
   readonly exchange: Exchange;
   /** Of the response: Connect's, for calls with streams. */
   readonly contentType: string;
