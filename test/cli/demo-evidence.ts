@@ -4,7 +4,7 @@
  */
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import type { Evidence } from "../../src/cli/demo/check.ts";
-import { digestOf, saidOf } from "../../src/cli/demo/news.ts";
+import { bodyOf } from "../../src/cli/demo/news.ts";
 import { beginning, commandOf, ending, LETTER_AFTER, type PlayStep } from "../../src/cli/demo/play.ts";
 import type { Life } from "../../src/cli/demo/story.ts";
 import {
@@ -107,7 +107,7 @@ export function chunksOf(messages: readonly ClientInit[]): Evidence["chunks"] {
 
 export function heardOf(events: Evidence["events"], after: number): Life["heard"] {
   return events.slice(after).map(({ number, message }) => {
-    return { eventId: number, digest: digestOf(message), said: saidOf(message) };
+    return { eventId: number, body: bodyOf(message) };
   });
 }
 

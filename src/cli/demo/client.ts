@@ -8,13 +8,13 @@ import { flushCompileCache } from "node:module";
 import { join } from "node:path";
 import process from "node:process";
 import { fromBinary } from "@bufbuild/protobuf";
-import { Conversations, openClient, type Turn, type TurnView } from "../../client-node/index.ts";
+import { Conversations, openClient, type Turn } from "../../client-node/index.ts";
 import { DEFAULTS as RETRY } from "../../core/retry.ts";
 import type { ExecRequest } from "../../protocol/exec-codec.ts";
 import { ExecServerMessageSchema } from "../../protocol/messages.ts";
 import { createTools, parseToolsConfig, type ToolSet } from "../../tools/index.ts";
 import { http2Connect } from "../../transport/node/http2-client.ts";
-import { digestOf, type News, saidOf } from "./news.ts";
+import { bodyOf, type News, textsOf } from "./news.ts";
 import { MARK_VARIABLE } from "./stage.ts";
 
 /** A dead connection is noticed by an unanswered ping; the usual 10 s would be a long silence on a stage. */
@@ -49,22 +49,12 @@ function aboutOf({ args }: ExecRequest): string {
   return "path" in value ? String(value.path) : "";
 }
 
-function textsOf({ parts }: TurnView): string[] {
-  const texts: string[] = [];
-  for (const part of parts) {
-    if (part.kind === "text") texts[part.step] = (texts[part.step] ?? "") + part.text;
-  }
-  return Array.from(texts, (text) => text ?? "");
-}
-
 function follow(turn: Turn): void {
   const { view, stream } = turn;
   const stepText = view.mark === undefined ? "" : (textsOf(view)[view.step] ?? "");
   tell({ kind: "follows", cursor: view.eventId, stepText });
   turn.watch((_, heard) => {
-    if (heard === undefined) return;
-    const { eventId, message } = heard;
-    tell({ kind: "heard", eventId, digest: digestOf(message), said: saidOf(message) });
+    if (heard !== undefined) tell({ kind: "heard", eventId: heard.eventId, body: bodyOf(heard.message) });
   });
   let last = "";
   stream.watch(({ state, trouble }) => {
@@ -94,8 +84,7 @@ async function main([url = "", workspace = "", prompt = ""]: readonly string[]):
     persistence: true,
     stream: { retry: RETRY_OPTIONS, attachTimeoutMs: 2 * PING_MS },
   });
-  const { kinds, definitions } = tools;
-  const conversations = new Conversations({ client, ...client.stores, tools: { kinds, definitions } });
+  const conversations = new Conversations({ client, ...client.stores, tools });
   const leave = async (): Promise<void> => {
     await client.close();
     await tools.close();

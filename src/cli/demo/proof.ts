@@ -1,16 +1,18 @@
 /**
  * The proof: what must hold after everything that was done to the turn, checked one by one. Pure.
  *
- * The logs on the disk are one witness, the files another, and what the clients told while they lived a third; a
+ * The logs on the disk are one witness, the files another, and the news of the client processes a third; a
  * check holds only when the witnesses agree. Every check says what it found, and what is wrong with it.
  */
 import { type AgentServerMessage, TurnEndReason } from "../../protocol/messages.ts";
 import { type Check, counted, type Evidence } from "./check.ts";
 import type { Entry } from "./evidence.ts";
-import { digestOf, saidOf } from "./news.ts";
+import { bodyOf, textsOf } from "./news.ts";
 import { toolChecks } from "./proof-of-tools.ts";
 import type { Life } from "./story.ts";
 import { updateOf } from "../../turn/messages.ts";
+import { reduce } from "../../turn/view-fold.ts";
+import { EMPTY_VIEW } from "../../turn/view.ts";
 
 export function prove(evidence: Evidence): readonly Check[] {
   return [
@@ -62,7 +64,7 @@ function screenCheck({ events, lives }: Evidence): Check {
     // Killed before it had heard anything.
     if (cursor === -1) continue;
     if (cursor > seen) {
-      problems.push(`client ${pid} began after event ${cursor}, but nobody had seen more than ${seen}`);
+      problems.push(`client ${pid} began after event ${cursor}, but no client had seen more than ${seen}`);
     }
     let before = cursor;
     for (const piece of heard) {
@@ -81,28 +83,21 @@ function screenCheck({ events, lives }: Evidence): Check {
 }
 
 function pieceProblem(
-  { eventId, digest, said }: Life["heard"][number],
+  { eventId, body }: Life["heard"][number],
   before: number,
   events: readonly Entry<AgentServerMessage>[],
 ): string | undefined {
-  if (eventId <= before) return `was shown event ${eventId} after event ${before}`;
-  const covered = events.slice(before, eventId);
-  const [only, another] = covered;
-  if (only !== undefined && another === undefined && digestOf(only.message) === digest) return undefined;
-  // On replay neighbouring pieces of text may come as one.
-  const texts = covered.map(({ message }) => saidOf(message));
-  const isText = texts.every(({ what }) => what === "text");
-  const text = texts.map((one) => (one.what === "text" ? one.text : "")).join("");
-  if (covered.length > 0 && isText && said.what === "text" && said.text === text) return undefined;
-  return covered.length > 1 && !isText
-    ? `was not shown what is between event ${before} and event ${eventId}`
-    : `was shown something else as event ${eventId} than the log has`;
+  if (eventId !== before + 1) return `was shown event ${eventId} after event ${before}`;
+  const logged = events[before];
+  if (logged !== undefined && bodyOf(logged.message) === body) return undefined;
+  return `was shown something else as event ${eventId} than the log has`;
 }
 
 function answerCheck({ events, play, shown }: Evidence): Check {
-  const logged = textsOf(events);
+  const view = events.reduce((before, { number, message }) => reduce(before, number, message), EMPTY_VIEW);
+  const logged = textsOf(view);
   const problems = play.flatMap(({ says }, step) => [
-    ...textProblem(`step ${step} of the log`, says, logged.get(step)),
+    ...textProblem(`step ${step} of the log`, says, logged[step]),
     ...textProblem(`step ${step} on the screen`, says, shown[step]),
   ]);
   if (shown.length > play.length)
@@ -114,24 +109,6 @@ function answerCheck({ events, play, shown }: Evidence): Check {
 function textProblem(where: string, expected: string, found: string | undefined): readonly string[] {
   if (found?.trim() === expected) return [];
   return [`${where}: expected ${JSON.stringify(expected)}, found ${JSON.stringify(found ?? "")}`];
-}
-
-/** What the agent said in each step, without what was taken back. */
-function textsOf(events: readonly Entry<AgentServerMessage>[]): ReadonlyMap<number, string> {
-  let pieces: { readonly eventId: number; readonly step: number; readonly text: string }[] = [];
-  let step = -1;
-  for (const event of events) {
-    const update = updateOf(event.message);
-    if (update.case === "stepStarted") ({ step } = update.value);
-    if (update.case === "stepRestarted") {
-      const last = Number(update.value.rollbackToEventId);
-      pieces = pieces.filter(({ eventId }) => eventId <= last);
-    }
-    if (update.case === "textDelta") pieces.push({ eventId: event.number, step, text: update.value.text });
-  }
-  const texts = new Map<number, string>();
-  for (const piece of pieces) texts.set(piece.step, (texts.get(piece.step) ?? "") + piece.text);
-  return texts;
 }
 
 /** A step that was finished is never run again; each that was begun anew had been cut off by a kill. */

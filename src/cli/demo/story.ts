@@ -4,13 +4,11 @@
  * A client that was killed comes back and hears again what it had no snapshot of. The screen does not repeat it: it shows
  * what is new. The lives keep everything, as it came, for the proof.
  */
-import type { News, Said } from "./news.ts";
+import { decodeServer, updateOf } from "../../turn/messages.ts";
+import { outcomeName } from "../../turn/tool-outcome.ts";
+import type { News } from "./news.ts";
 
-export interface Heard {
-  readonly eventId: number;
-  readonly digest: string;
-  readonly said: Said;
-}
+type Heard = Pick<Extract<News, { kind: "heard" }>, "eventId" | "body">;
 
 export interface Run {
   readonly execId: string;
@@ -97,12 +95,12 @@ export class Story {
     }
   }
 
-  #hear(life: Life, { eventId, digest, said }: Extract<News, { kind: "heard" }>): readonly Sight[] {
+  #hear(life: Life, { eventId, body }: Heard): readonly Sight[] {
     const isNew = eventId > this.shownThrough;
     const caughtUp = isNew ? this.#caughtUp(life) : [];
-    life.heard.push({ eventId, digest, said });
+    life.heard.push({ eventId, body });
     this.shownThrough = Math.max(this.shownThrough, eventId);
-    return [...caughtUp, ...this.#see(said, isNew)];
+    return [...caughtUp, ...this.#see(Buffer.from(body, "base64"), isNew)];
   }
 
   /** Told at the first event that is new to the screen. */
@@ -113,29 +111,33 @@ export class Story {
     return [{ kind: "caught_up", first: cursor + 1, last: this.shownThrough }];
   }
 
-  #see(said: Said, isNew: boolean): readonly Sight[] {
-    switch (said.what) {
-      case "text": {
-        this.#lifeText += said.text;
+  #see(body: Uint8Array, isNew: boolean): readonly Sight[] {
+    const update = updateOf(decodeServer(body));
+    switch (update.case) {
+      case "textDelta": {
+        this.#lifeText += update.value.text;
         const text = this.#lifeText.slice(this.stepText.length);
         if (text === "") return [];
         this.stepText = this.#lifeText;
         return [{ kind: "piece", text }];
       }
-      case "step_started":
-      case "step_restarted": {
+      case "stepStarted":
+      case "stepRestarted": {
         this.#lifeText = "";
         if (!isNew) return [];
         const wordsTakenBack = this.stepText.split(/\s+/).filter((word) => word !== "").length;
-        this.step = said.step;
+        const { step } = update.value;
+        this.step = step;
         this.stepText = "";
-        return said.what === "step_started" ? [] : [{ kind: "begins_anew", step: said.step, wordsTakenBack }];
+        return update.case === "stepStarted" ? [] : [{ kind: "begins_anew", step, wordsTakenBack }];
       }
-      case "tool_completed": {
-        for (const execId of said.execIds) this.outcomes.set(execId, said.outcome);
-        if (!isNew) return [];
-        const { tool, outcome } = said;
-        return [{ kind: "tool_over", tool, outcome, about: this.#aboutOf(said.execIds) }];
+      case "toolCallCompleted": {
+        const call = update.value.toolCall;
+        if (call === undefined) return [];
+        const { tool, execIds } = call;
+        const outcome = outcomeName(call.outcome) ?? "unknown";
+        for (const execId of execIds) this.outcomes.set(execId, outcome);
+        return isNew ? [{ kind: "tool_over", tool, outcome, about: this.#aboutOf(execIds) }] : [];
       }
       default:
         return [];
