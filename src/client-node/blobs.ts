@@ -13,7 +13,13 @@
 import { hash } from "node:crypto";
 import { checkBlob, type ClientBlobStore, damagedBlob, type StoredBlob } from "../client/agent/blob-store.ts";
 import type { SealedLabel, SyncSealer } from "../sealing/index.ts";
-import type { TableKey, TableRow, TableStore, TableWrite } from "../store/table-store.ts";
+import {
+  rowsOf,
+  type TableKey,
+  type TableRow,
+  type TableStore,
+  type TableWrite,
+} from "../store/table-store.ts";
 
 const HEADS = "client_blobs";
 const PARTS = "client_blob_parts";
@@ -21,7 +27,6 @@ const HEAD_BYTES = 12;
 /** What one row holds, so that no single value is large. */
 const PART_BYTES = 512 * 1024;
 const PART_DIGITS = 4;
-const PAGE_ROWS = 512;
 /** What one batch holds, unless a single blob is larger: others wait for the commit that it is in. */
 const BATCH_BYTES_MAX = 4 * 1024 * 1024;
 /** About 150 bytes each. */
@@ -158,11 +163,8 @@ export class TableBlobStore implements ClientBlobStore {
   }
 
   async *list(): AsyncGenerator<StoredBlob, void, undefined> {
-    for (let after: string | undefined; ;) {
-      const page = await this.#tables.list(HEADS, "", { after, countMax: PAGE_ROWS });
-      for (const row of page) yield { id: row.key, storedMs: decodeHead(row.key, row).storedMs };
-      after = page.at(-1)?.key;
-      if (page.length < PAGE_ROWS || after === undefined) return;
+    for await (const row of rowsOf(this.#tables, HEADS)) {
+      yield { id: row.key, storedMs: decodeHead(row.key, row).storedMs };
     }
   }
 

@@ -13,11 +13,10 @@ import {
 } from "../client/agent/conversation-store.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import type { Sealer } from "../sealing/index.ts";
-import { NO_ROW, type TableKey, type TableRow, type TableStore } from "../store/table-store.ts";
+import { NO_ROW, rowsOf, type TableKey, type TableRow, type TableStore } from "../store/table-store.ts";
 
 const TABLE = "conversations";
 const VERSION_BYTES = 8;
-const PAGE_ROWS = 256;
 
 export class TableConversationStore implements ConversationStore {
   readonly #tables: TableStore;
@@ -49,13 +48,7 @@ export class TableConversationStore implements ConversationStore {
   }
 
   async list(): Promise<readonly ConversationRecord[]> {
-    const records: ConversationRecord[] = [];
-    for (let after: string | undefined; ;) {
-      const page = await this.#tables.list(TABLE, "", { after, countMax: PAGE_ROWS });
-      for (const row of page) records.push(await this.#opened(row));
-      after = page.at(-1)?.key;
-      if (page.length < PAGE_ROWS || after === undefined) return records;
-    }
+    return Array.fromAsync(rowsOf(this.#tables, TABLE), (row) => this.#opened(row));
   }
 
   async remove(conversationId: string): Promise<void> {

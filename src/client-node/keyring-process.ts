@@ -6,22 +6,21 @@
  */
 import { messageOf } from "../protocol/errors.ts";
 import { text } from "node:stream/consumers";
+import { fieldsOf } from "../protocol/fields.ts";
 import type { KeyringAnswer } from "./keyring.ts";
 
 const SERVICE = "holdfast";
 
 async function answer(request: unknown): Promise<KeyringAnswer> {
-  if (typeof request !== "object" || request === null || !("name" in request)) {
-    return { kind: "unavailable", reason: "the request makes no sense" };
-  }
+  const { name, secret } = fieldsOf(request);
   const { AsyncEntry } = await import("@napi-rs/keyring");
-  const entry = new AsyncEntry(SERVICE, String(request.name), { linux: { store: "secret-service" } });
-  if ("secret" in request && typeof request.secret === "string") {
-    await entry.setPassword(request.secret);
+  const entry = new AsyncEntry(SERVICE, String(name), { linux: { store: "secret-service" } });
+  if (typeof secret === "string") {
+    await entry.setPassword(secret);
     return { kind: "written" };
   }
-  const secret = await entry.getPassword();
-  return secret === null || secret === undefined ? { kind: "none" } : { kind: "found", secret };
+  const kept = (await entry.getPassword()) ?? undefined;
+  return kept === undefined ? { kind: "none" } : { kind: "found", secret: kept };
 }
 
 const request: unknown = JSON.parse(await text(process.stdin));

@@ -14,7 +14,7 @@
 import { KeyedQueue } from "../async/keyed-queue.ts";
 import type { HandedOver, JournalStore } from "../client/journal-store.ts";
 import { HoldfastError } from "../protocol/errors.ts";
-import { NO_ROW, type TableRow, type TableStore, type TableWrite } from "../store/table-store.ts";
+import { NO_ROW, rowsOf, type TableRow, type TableStore, type TableWrite } from "../store/table-store.ts";
 import {
   damaged,
   decodeHead,
@@ -68,7 +68,6 @@ export type Claim =
   /** Another process writes this journal; `holder` is how people know it. */
   | { readonly kind: "held"; readonly holder: string };
 
-const PAGE_ROWS = 256;
 const NO_HEAD: SeenHead = { records: 0, owner: "", server: "", version: NO_ROW };
 
 export class TableJournalStore implements JournalStore {
@@ -171,7 +170,7 @@ export class TableJournalStore implements JournalStore {
   async #removeRows(idempotencyKey: string): Promise<void> {
     const head = await this.#tables.get(headKey(idempotencyKey));
     const writes: TableWrite[] = [];
-    for await (const { key } of this.#rows(RECORDS, recordPrefix(idempotencyKey))) {
+    for await (const { key } of rowsOf(this.#tables, RECORDS, recordPrefix(idempotencyKey))) {
       writes.push({ kind: "delete", table: RECORDS, key });
     }
     await this.#write(idempotencyKey, { ...NO_HEAD, version: head?.version ?? NO_ROW }, 0, writes);
@@ -228,7 +227,7 @@ export class TableJournalStore implements JournalStore {
   async #list(): Promise<readonly ForeignJournal[]> {
     await this.quiet();
     const listed: ForeignJournal[] = [];
-    for await (const row of this.#rows(HEADS, "")) {
+    for await (const row of rowsOf(this.#tables, HEADS)) {
       const idempotencyKey = idempotencyKeyOf(row.key);
       const head = tryDecodeHead(idempotencyKey, row);
       // A damaged head is listed as well: somebody should look.
@@ -245,8 +244,7 @@ export class TableJournalStore implements JournalStore {
     for (;;) {
       const isAlone = this.#owner === undefined;
       const before = isAlone ? await this.#ownHead(idempotencyKey) : await this.#head(idempotencyKey);
-      const rows: TableRow[] = [];
-      for await (const row of this.#rows(RECORDS, recordPrefix(idempotencyKey))) rows.push(row);
+      const rows = await Array.fromAsync(rowsOf(this.#tables, RECORDS, recordPrefix(idempotencyKey)));
       // Another process wrote between two pages: what was read is no journal.
       if (!isAlone && before.version !== (await this.#head(idempotencyKey)).version) continue;
       if (
@@ -256,15 +254,6 @@ export class TableJournalStore implements JournalStore {
         throw damaged(idempotencyKey, `its ${before.records} records are not all there`);
       }
       return rows.map(({ value }) => decodeRecord(idempotencyKey, value));
-    }
-  }
-
-  async *#rows(table: string, prefix: string): AsyncGenerator<TableRow> {
-    for (let after: string | undefined; ;) {
-      const page = await this.#tables.list(table, prefix, { after, countMax: PAGE_ROWS });
-      yield* page;
-      after = page.at(-1)?.key;
-      if (page.length < PAGE_ROWS || after === undefined) return;
     }
   }
 

@@ -28,6 +28,7 @@ export function keyAdmin(keys: ApiKeys): KeyAdmin {
 }
 
 /** Not even the hash leaves the server. */
-function infoOf({ hash: _, ...info }: ApiKeyRecord): ApiKeyInfo {
+function infoOf(record: ApiKeyRecord): ApiKeyInfo {
+  const { hash: _, ...info } = record;
   return info;
 }

@@ -16,7 +16,7 @@
  */
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import { HoldfastError } from "../protocol/errors.ts";
-import { NO_ROW, type TableRow, type TableStore } from "../store/table-store.ts";
+import { NO_ROW, rowsOf, type TableRow, type TableStore } from "../store/table-store.ts";
 import { type ApiKeyLimits, checkLimits, isLimited } from "./api-key-limits.ts";
 import {
   type ApiKeyRecord,
@@ -65,7 +65,6 @@ const CACHE_MS = 2_000;
 const CACHED_MAX = 10_000;
 /** Coarse, so that reading stays reading: an API key in use writes once an hour. */
 const LAST_USED_MS = 3_600_000;
-const PAGE = 500;
 /** What an unknown API key is compared with: no one has its preimage. */
 const NOBODY = new Uint8Array(32);
 
@@ -144,14 +143,8 @@ export class ApiKeys {
 
   /** All that were ever made, in the order of their making, revoked ones as well. */
   async list(): Promise<readonly ApiKeyRecord[]> {
-    const records: ApiKeyRecord[] = [];
-    let after: string | undefined;
-    for (;;) {
-      const rows = await this.#tables.list(TABLE, "", { after, countMax: PAGE });
-      records.push(...rows.map(decodeApiKey));
-      after = rows.at(-1)?.key;
-      if (rows.length < PAGE) return records.toSorted((a, b) => a.createdMs - b.createdMs);
-    }
+    const rows = await Array.fromAsync(rowsOf(this.#tables, TABLE));
+    return rows.map(decodeApiKey).toSorted((a, b) => a.createdMs - b.createdMs);
   }
 
   /** False when there is no such API key. Revoking twice keeps the first time. */

@@ -134,6 +134,22 @@ export interface TableStore {
   close(): Promise<void>;
 }
 
+const PAGE_ROWS = 256;
+
+/** All rows of a table whose keys begin with `prefix`, read page by page. */
+export async function* rowsOf(
+  tables: Pick<TableStore, "list">,
+  table: string,
+  prefix = "",
+): AsyncGenerator<TableRow> {
+  for (let after: string | undefined; ;) {
+    const page = await tables.list(table, prefix, { after, countMax: PAGE_ROWS });
+    yield* page;
+    after = page.at(-1)?.key;
+    if (page.length < PAGE_ROWS || after === undefined) return;
+  }
+}
+
 /** What every store does as batches of one. */
 export function byBatchesOfOne(batch: TableStore["batch"]): Pick<TableStore, "put" | "compareAndSwap"> {
   return {
