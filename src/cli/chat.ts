@@ -16,13 +16,13 @@ import { CONFIG_FILE } from "./config-file.ts";
 import type { InteractionQuery } from "../protocol/messages.ts";
 import type { ToolsConfig } from "../tools/index.ts";
 import { allowing } from "./chat/allowances.ts";
-import { Asker, type QueryAnswer } from "./chat/asking.ts";
+import { newAsker, type QueryAnswer } from "./chat/asking.ts";
 import { type ChatFlags, type ChatSettings, checkChatFlags } from "./chat/chat-flags.ts";
 import { COMMAND_NAMES } from "./chat/commands.ts";
 import { listLines } from "./chat/conversation-list.ts";
 import { EXIT_INTERRUPTED, EXIT_NO_SERVER } from "./chat/exit-codes.ts";
 import { openHistory } from "./chat/history.ts";
-import { InteractiveChat } from "./chat/interactive.ts";
+import { interactiveChat, type InteractiveChat } from "./chat/interactive.ts";
 import { pipedInput, ttyInput } from "./chat/line-input.ts";
 import { oneShot } from "./chat/one-shot.ts";
 import { safeLine } from "./chat/safe-text.ts";
@@ -234,7 +234,7 @@ async function talk(setUp: Chat, link: ServerLink): Promise<number> {
   };
   const leaveNow = (): void => talking?.leave();
   const terminate = (): void => talking?.leave(EXIT_INTERRUPTED);
-  const asker = new Asker({ input, screen, style, print, onInterrupt: interrupt, onLeave: leaveNow });
+  const asker = newAsker({ input, screen, style, print, onInterrupt: interrupt, onLeave: leaveNow });
   let talking: InteractiveChat | undefined;
   let session: Session | undefined;
   process.on("SIGINT", interrupt).on("SIGTERM", terminate);
@@ -258,7 +258,7 @@ async function talk(setUp: Chat, link: ServerLink): Promise<number> {
       hasStatusLine,
       now: surroundings.now,
     };
-    talking = new InteractiveChat(options);
+    talking = interactiveChat(options);
     const exitCode = await talking.run();
     screen.status(undefined);
     if (talking.isBusy)

@@ -7,13 +7,13 @@
  */
 import { rmSync } from "node:fs";
 import { shellWord } from "../protocol/shell-word.ts";
-import { Board } from "./demo/board.ts";
+import { newBoard } from "./demo/board.ts";
 import type { Check } from "./demo/check.ts";
 import { readEvidence } from "./demo/evidence.ts";
 import { PLAY } from "./demo/play.ts";
 import { prove } from "./demo/proof.ts";
 import { printProof } from "./demo/proof-table.ts";
-import { Show } from "./demo/show.ts";
+import { prepareShow } from "./demo/show.ts";
 import { killCommands, setStage, type Stage } from "./demo/stage.ts";
 import { EXIT_FAILED } from "./failures.ts";
 import type { Surroundings } from "./terminal.ts";
@@ -56,12 +56,12 @@ async function perform(
   surroundings: Surroundings,
   signal: AbortSignal,
 ): Promise<readonly Check[]> {
-  const board = new Board(surroundings);
+  const board = newBoard(surroundings);
   board.print("Holdfast: an agent's turn, while plugs are pulled", board.style.bold);
   board.print("Real processes, real SIGKILL, real files. The model is a script, and no AI.", board.style.dim);
   board.print();
   const paceMs = flags.fast === true ? FAST_PACE_MS : READING_PACE_MS;
-  const show = await Show.prepare({ ...stage, paceMs, board, signal });
+  const show = await prepareShow({ ...stage, paceMs, board, signal });
   try {
     await show.play();
     await show.end();

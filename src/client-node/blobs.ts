@@ -11,7 +11,8 @@
  * A row is deleted only at the version that was looked at: what another process has put again since stays.
  */
 import { hash } from "node:crypto";
-import { checkBlob, type ClientBlobStore, damagedBlob, type StoredBlob } from "../client/agent/blob-store.ts";
+import { checkBlob, type ClientBlobStore, damagedBlob } from "../client/agent/blob-store.ts";
+import { putLast } from "../protocol/put-last.ts";
 import type { SealedLabel, SyncSealer } from "../sealing/index.ts";
 import {
   rowsOf,
@@ -57,88 +58,56 @@ interface Group {
   readonly written: Promise<void>;
 }
 
-export class TableBlobStore implements ClientBlobStore {
-  readonly #tables: TableStore;
-  readonly #sealer: SyncSealer;
-  readonly #now: () => number;
-  readonly #rememberMs: number;
+export function tableBlobStore({
+  tables,
+  sealer,
+  now,
+  rememberMs = 0,
+}: TableBlobStoreOptions): ClientBlobStore {
   /** When this process has put a blob, the longest ago first. */
-  readonly #remembered = new Map<string, number>();
-  #group: Group | undefined;
+  const remembered = new Map<string, number>();
+  let group: Group | undefined;
   /** On their way to the disk. */
-  readonly #unwritten = new Map<string, Uint8Array>();
+  const unwritten = new Map<string, Uint8Array>();
 
-  constructor({ tables, sealer, now, rememberMs = 0 }: TableBlobStoreOptions) {
-    this.#tables = tables;
-    this.#sealer = sealer;
-    this.#now = now;
-    this.#rememberMs = rememberMs;
-  }
-
-  async get(id: string): Promise<Uint8Array | undefined> {
-    if (!ID.test(id)) return undefined;
-    const unwritten = this.#unwritten.get(id);
-    if (unwritten !== undefined) return new Uint8Array(unwritten);
-    let stored: Uint8Array | undefined;
-    try {
-      stored = await this.#stored(id);
-      return stored;
-    } finally {
-      // Damaged or gone: putting it again mends it.
-      if (stored === undefined) this.#remembered.delete(id);
-    }
-  }
-
-  async #stored(id: string): Promise<Uint8Array | undefined> {
+  async function stored(id: string): Promise<Uint8Array | undefined> {
     for (;;) {
-      const head = await this.#tables.get(headKey(id));
+      const head = await tables.get(headKey(id));
       if (head === undefined) return undefined;
-      const sealed = await this.#read(id, decodeHead(id, head).parts);
+      const sealed = await read(id, decodeHead(id, head).parts);
       // It may have been deleted, or put again, between two reads.
-      const again = await this.#tables.get(headKey(id));
+      const again = await tables.get(headKey(id));
       if (again?.version !== head.version) continue;
       if (sealed === undefined) throw damagedBlob(id);
-      return this.#opened(id, sealed);
+      return opened(id, sealed);
     }
-  }
-
-  async put(id: string, bytes: Uint8Array): Promise<void> {
-    checkBlob(id, bytes, digestOf);
-    if (this.#isRemembered(id)) return;
-    const own = new Uint8Array(bytes);
-    if (this.#group !== undefined && this.#group.bytes + own.length > BATCH_BYTES_MAX)
-      this.#group = undefined;
-    this.#group ??= this.#newGroup();
-    this.#group.blobs.set(id, own);
-    this.#group.bytes += own.length;
-    this.#unwritten.set(id, own);
-    await this.#group.written;
   }
 
   /** Written when whatever runs now has run: who puts many blobs puts them at once. */
-  #newGroup(): Group {
+  function newGroup(): Group {
     const { promise: written, resolve, reject } = Promise.withResolvers<void>();
-    const group: Group = { blobs: new Map(), bytes: 0, written };
+    const made: Group = { blobs: new Map(), bytes: 0, written };
     process.nextTick(() => {
-      if (this.#group === group) this.#group = undefined;
-      this.#write(group.blobs).then(resolve, reject);
+      if (group === made) group = undefined;
+      write(made.blobs).then(resolve, reject);
     });
-    return group;
+    return made;
   }
 
-  async #write(blobs: ReadonlyMap<string, Uint8Array>): Promise<void> {
-    const storedMs = this.#now();
+  async function write(blobs: ReadonlyMap<string, Uint8Array>): Promise<void> {
+    const storedMs = now();
     try {
-      await this.#tables.batch([...blobs].flatMap(([id, bytes]) => this.#rows(id, bytes, storedMs)));
-      for (const id of blobs.keys()) this.#remember(id, storedMs);
+      await tables.batch([...blobs].flatMap(([id, bytes]) => writesOf(id, bytes, storedMs)));
+      if (rememberMs === 0) return;
+      for (const id of blobs.keys()) putLast(remembered, id, storedMs, REMEMBERED_MAX);
     } finally {
-      for (const [id, bytes] of blobs) if (this.#unwritten.get(id) === bytes) this.#unwritten.delete(id);
+      for (const [id, bytes] of blobs) if (unwritten.get(id) === bytes) unwritten.delete(id);
     }
   }
 
   /** Whatever is there is written over: equal bytes have equally many parts. */
-  #rows(id: string, bytes: Uint8Array, storedMs: number): readonly TableWrite[] {
-    const sealed = this.#sealer.seal(labelOf(id), bytes);
+  function writesOf(id: string, bytes: Uint8Array, storedMs: number): readonly TableWrite[] {
+    const sealed = sealer.seal(labelOf(id), bytes);
     const parts = Math.ceil(sealed.length / PART_BYTES);
     const head: TableWrite = { kind: "put", ...headKey(id), value: encodeHead({ storedMs, parts }) };
     const rows = Array.from({ length: parts }, (_, part): TableWrite => {
@@ -148,46 +117,11 @@ export class TableBlobStore implements ClientBlobStore {
     return [head, ...rows];
   }
 
-  #isRemembered(id: string): boolean {
-    const storedMs = this.#remembered.get(id);
-    return storedMs !== undefined && this.#now() - storedMs < this.#rememberMs;
-  }
-
-  #remember(id: string, storedMs: number): void {
-    if (this.#rememberMs === 0) return;
-    this.#remembered.delete(id);
-    this.#remembered.set(id, storedMs);
-    if (this.#remembered.size <= REMEMBERED_MAX) return;
-    const [oldest] = this.#remembered.keys();
-    if (oldest !== undefined) this.#remembered.delete(oldest);
-  }
-
-  async *list(): AsyncGenerator<StoredBlob, void, undefined> {
-    for await (const row of rowsOf(this.#tables, HEADS)) {
-      yield { id: row.key, storedMs: decodeHead(row.key, row).storedMs };
-    }
-  }
-
-  async delete(id: string, storedMs?: number): Promise<boolean> {
-    if (!ID.test(id)) return false;
-    this.#remembered.delete(id);
-    const row = await this.#tables.get(headKey(id));
-    if (row === undefined) return false;
-    const head = decodeHead(id, row);
-    if (storedMs !== undefined && head.storedMs !== storedMs) return false;
-    const writes: TableWrite[] = [{ kind: "delete", ...headKey(id), expectedVersion: row.version }];
-    for (let part = 0; part < head.parts; part++) writes.push({ kind: "delete", ...partKey(id, part) });
-    const isGone = (await this.#tables.batch(writes)).kind === "written";
-    // Somebody may have put it, and this may have removed that one, since it was read.
-    this.#remembered.delete(id);
-    return isGone;
-  }
-
   /** Undefined when a part is not there. */
-  async #read(id: string, parts: number): Promise<Uint8Array | undefined> {
+  async function read(id: string, parts: number): Promise<Uint8Array | undefined> {
     const rows: Uint8Array[] = [];
     for (let part = 0; part < parts; part++) {
-      const row = await this.#tables.get(partKey(id, part));
+      const row = await tables.get(partKey(id, part));
       if (row === undefined) return undefined;
       rows.push(row.value);
     }
@@ -195,16 +129,62 @@ export class TableBlobStore implements ClientBlobStore {
     return rows.length === 1 && only !== undefined ? only : new Uint8Array(Buffer.concat(rows));
   }
 
-  #opened(id: string, sealed: Uint8Array): Uint8Array {
+  function opened(id: string, sealed: Uint8Array): Uint8Array {
     let bytes: Uint8Array;
     try {
-      bytes = this.#sealer.open(labelOf(id), sealed);
+      bytes = sealer.open(labelOf(id), sealed);
     } catch (cause) {
       throw damagedBlob(id, cause);
     }
     if (digestOf(bytes) !== id) throw damagedBlob(id);
     return bytes;
   }
+
+  return {
+    async get(id) {
+      if (!ID.test(id)) return undefined;
+      const waiting = unwritten.get(id);
+      if (waiting !== undefined) return new Uint8Array(waiting);
+      let found: Uint8Array | undefined;
+      try {
+        found = await stored(id);
+        return found;
+      } finally {
+        // Damaged or gone: putting it again mends it.
+        if (found === undefined) remembered.delete(id);
+      }
+    },
+    async put(id, bytes) {
+      checkBlob(id, bytes, digestOf);
+      if (now() - (remembered.get(id) ?? -Infinity) < rememberMs) return;
+      const own = new Uint8Array(bytes);
+      if (group !== undefined && group.bytes + own.length > BATCH_BYTES_MAX) group = undefined;
+      group ??= newGroup();
+      group.blobs.set(id, own);
+      group.bytes += own.length;
+      unwritten.set(id, own);
+      await group.written;
+    },
+    async *list() {
+      for await (const row of rowsOf(tables, HEADS)) {
+        yield { id: row.key, storedMs: decodeHead(row.key, row).storedMs };
+      }
+    },
+    async delete(id, storedMs) {
+      if (!ID.test(id)) return false;
+      remembered.delete(id);
+      const row = await tables.get(headKey(id));
+      if (row === undefined) return false;
+      const head = decodeHead(id, row);
+      if (storedMs !== undefined && head.storedMs !== storedMs) return false;
+      const writes: TableWrite[] = [{ kind: "delete", ...headKey(id), expectedVersion: row.version }];
+      for (let part = 0; part < head.parts; part++) writes.push({ kind: "delete", ...partKey(id, part) });
+      const isGone = (await tables.batch(writes)).kind === "written";
+      // Another process may have put it, and this may have removed that one, since it was read.
+      remembered.delete(id);
+      return isGone;
+    },
+  };
 }
 
 /** The one of Node is several times as fast as the one that browsers share. */

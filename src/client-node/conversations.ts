@@ -18,48 +18,37 @@ import { NO_ROW, rowsOf, type TableKey, type TableRow, type TableStore } from ".
 const TABLE = "conversations";
 const VERSION_BYTES = 8;
 
-export class TableConversationStore implements ConversationStore {
-  readonly #tables: TableStore;
-  readonly #sealer: Sealer;
-
-  constructor(tables: TableStore, sealer: Sealer) {
-    this.#tables = tables;
-    this.#sealer = sealer;
-  }
-
-  async get(conversationId: string): Promise<ConversationRecord | undefined> {
-    const row = await this.#tables.get(keyOf(conversationId));
-    return row === undefined ? undefined : this.#opened(row);
-  }
-
-  async put(record: ConversationRecord): Promise<ConversationRecord> {
-    const { conversationId, version } = record;
-    const row = await this.#tables.get(keyOf(conversationId));
-    if ((row === undefined ? 0 : versionOf(row)) !== version) throw changedElsewhere(conversationId);
-    const stored = { ...record, version: version + 1 };
-    const sealed = await sealRecord(this.#sealer, stored);
-    const value = Buffer.alloc(VERSION_BYTES + sealed.length);
-    value.writeBigUInt64BE(BigInt(stored.version), 0);
-    value.set(sealed, VERSION_BYTES);
-    const at = keyOf(conversationId);
-    const result = await this.#tables.compareAndSwap(at, row?.version ?? NO_ROW, new Uint8Array(value));
-    if (result.kind === "conflict") throw changedElsewhere(conversationId);
-    return stored;
-  }
-
-  async list(): Promise<readonly ConversationRecord[]> {
-    return Array.fromAsync(rowsOf(this.#tables, TABLE), (row) => this.#opened(row));
-  }
-
-  async remove(conversationId: string): Promise<void> {
-    await this.#tables.delete(keyOf(conversationId));
-  }
-
-  #opened(row: TableRow): Promise<ConversationRecord> {
+export function tableConversationStore(tables: TableStore, sealer: Sealer): ConversationStore {
+  function opened(row: TableRow): Promise<ConversationRecord> {
     const conversationId = Buffer.from(row.key, "hex").toString("utf8");
     const sealed = row.value.subarray(VERSION_BYTES);
-    return openRecord(this.#sealer, conversationId, versionOf(row), sealed);
+    return openRecord(sealer, conversationId, versionOf(row), sealed);
   }
+
+  return {
+    async get(conversationId) {
+      const row = await tables.get(keyOf(conversationId));
+      return row === undefined ? undefined : opened(row);
+    },
+    async put(record) {
+      const { conversationId, version } = record;
+      const row = await tables.get(keyOf(conversationId));
+      if ((row === undefined ? 0 : versionOf(row)) !== version) throw changedElsewhere(conversationId);
+      const stored = { ...record, version: version + 1 };
+      const sealed = await sealRecord(sealer, stored);
+      const value = Buffer.alloc(VERSION_BYTES + sealed.length);
+      value.writeBigUInt64BE(BigInt(stored.version), 0);
+      value.set(sealed, VERSION_BYTES);
+      const at = keyOf(conversationId);
+      const result = await tables.compareAndSwap(at, row?.version ?? NO_ROW, new Uint8Array(value));
+      if (result.kind === "conflict") throw changedElsewhere(conversationId);
+      return stored;
+    },
+    list: () => Array.fromAsync(rowsOf(tables, TABLE), opened),
+    async remove(conversationId) {
+      await tables.delete(keyOf(conversationId));
+    },
+  };
 }
 
 function keyOf(conversationId: string): TableKey {

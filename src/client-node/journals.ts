@@ -7,14 +7,14 @@
 import type { ClientStores, WriterLocks } from "../client/index.ts";
 import type { Sealer, SyncSealing } from "../sealing/index.ts";
 import { openSharedTables } from "../store/sqlite/shared-tables.ts";
-import { TableBlobStore } from "./blobs.ts";
-import { TableConversationStore } from "./conversations.ts";
+import { tableBlobStore } from "./blobs.ts";
+import { tableConversationStore } from "./conversations.ts";
 import { resolveHomeKey } from "./home-key.ts";
 import { filePlace, type KeyPlace, keyringPlace } from "./key-places.ts";
 import { systemKeyring } from "./keyring.ts";
 import { announce } from "./presence.ts";
 import { keyDirectory, makeScope, type ScopeName, scopePaths, thisPlatform } from "./scope.ts";
-import { TableJournalStore } from "./table-journal-store.ts";
+import { tableJournalStore, type TableJournalStore } from "./table-journal-store.ts";
 
 interface JournalsOptions {
   readonly scope: ScopeName;
@@ -59,7 +59,7 @@ export async function openJournals(options: JournalsOptions): Promise<Journals> 
       keyLock,
     });
     const presence = announce(paths.processes);
-    const store = new TableJournalStore({ tables, owner: presence, server: options.server });
+    const store = tableJournalStore({ tables, owner: presence, server: options.server });
     const sealer = sealing.homeSealer(homeKey);
     return {
       directory,
@@ -68,8 +68,8 @@ export async function openJournals(options: JournalsOptions): Promise<Journals> 
       homeKey,
       sealer,
       stores: {
-        blobs: new TableBlobStore({ tables, sealer, now: Date.now }),
-        records: new TableConversationStore(tables, sealer),
+        blobs: tableBlobStore({ tables, sealer, now: Date.now }),
+        records: tableConversationStore(tables, sealer),
       },
       async close() {
         await store.quiet();

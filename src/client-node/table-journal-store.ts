@@ -12,7 +12,7 @@
  * batch. Anything else is damage, and refuses the whole journal: a skipped record would run tools again.
  */
 import { KeyedQueue } from "../async/keyed-queue.ts";
-import type { HandedOver, JournalStore } from "../client/journal-store.ts";
+import type { HandedOver } from "../client/journal-store.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import { NO_ROW, rowsOf, type TableRow, type TableStore, type TableWrite } from "../store/table-store.ts";
 import {
@@ -41,7 +41,7 @@ export interface Owner {
 
 interface TableJournalStoreOptions {
   readonly tables: TableStore;
-  /** Left out where one process alone has the tables: then nobody owns a journal. */
+  /** Left out where one process alone has the tables: then no journal has an owner. */
   readonly owner?: Owner;
   /**
    * Only for a client whose server runs in this process and keeps its logs in the database of `tables`, which commits in the order in
@@ -70,60 +70,32 @@ export type Claim =
 
 const NO_HEAD: SeenHead = { records: 0, owner: "", server: "", version: NO_ROW };
 
-export class TableJournalStore implements JournalStore {
-  readonly #tables: TableStore;
-  readonly #owner: Owner | undefined;
-  readonly #server: string;
-  readonly handOver: JournalStore["handOver"];
-  /** The heads of journals that this process has claimed; where nobody owns any, of those that it has looked at or written. */
-  readonly #claimed = new Map<string, SeenHead>();
+export type TableJournalStore = ReturnType<typeof tableJournalStore>;
+
+export function tableJournalStore({
+  tables,
+  owner: self,
+  isOnServersDisk,
+  server: ownServer = "",
+}: TableJournalStoreOptions) {
+  /** The heads of journals that this process has claimed; where no process owns any, of those that it has looked at or written. */
+  const claimed = new Map<string, SeenHead>();
   /** The last thing that happens to each journal: one at a time, in order. */
-  readonly #queues = new KeyedQueue();
+  const queues = new KeyedQueue();
+  /** No other process has the tables. */
+  const isAlone = self === undefined;
 
-  constructor({ tables, owner, isOnServersDisk = false, server = "" }: TableJournalStoreOptions) {
-    this.#tables = tables;
-    this.#owner = owner;
-    this.#server = server;
-    // A server has its database alone: with an owner beside it, it cannot be that one.
-    this.handOver =
-      isOnServersDisk && owner === undefined ? (name, records) => this.#handOver(name, records) : undefined;
-  }
-
-  async list(): Promise<readonly string[]> {
-    const listed = await this.#list();
-    return listed
-      .filter(({ server }) => !this.#isForeign(server))
-      .map(({ idempotencyKey }) => idempotencyKey);
-  }
-
-  /**
-   * The journals that `list` leaves out. Another server does not know their streams, and would have them
-   * closed as lost; claiming one makes it this server's.
-   */
-  async listForeign(): Promise<readonly ForeignJournal[]> {
-    return (await this.#list()).filter(({ server }) => this.#isForeign(server));
-  }
-
-  read(idempotencyKey: string): Promise<readonly Uint8Array[]> {
-    return this.#queues.run(idempotencyKey, () => this.#read(idempotencyKey));
-  }
-
-  append(idempotencyKey: string, records: readonly Uint8Array[]): Promise<void> {
-    if (records.length === 0) return Promise.resolve();
-    return this.#handOver(idempotencyKey, records).synced;
-  }
-
-  #handOver(idempotencyKey: string, records: readonly Uint8Array[]): HandedOver {
+  function handOver(idempotencyKey: string, records: readonly Uint8Array[]): HandedOver {
     // Encoding copies: from here on the caller may do with its bytes what it likes.
     const values = records.map(encodeRecord);
     const { promise: handedOver, resolve, reject } = Promise.withResolvers<void>();
     // Most callers only care for the sync.
     handedOver.catch(() => undefined);
     const add = (head: SeenHead): Promise<void> =>
-      this.#write(idempotencyKey, head, head.records + values.length, puts(idempotencyKey, head, values));
-    const synced = this.#queues.run(idempotencyKey, async () => {
-      if (await this.#isNew(idempotencyKey, add)) return;
-      const written = add(await this.#ownHead(idempotencyKey));
+      write(idempotencyKey, head, head.records + values.length, puts(idempotencyKey, head, values));
+    const synced = queues.run(idempotencyKey, async () => {
+      if (await isNew(idempotencyKey, add)) return;
+      const written = add(await ownHead(idempotencyKey));
       // A batch is handed over within the call; from now on nothing stands in its way but the disk itself.
       resolve();
       await written;
@@ -132,9 +104,9 @@ export class TableJournalStore implements JournalStore {
     return { handedOver, synced };
   }
 
-  /** Whoever has the tables alone, and has not met a journal yet, takes it for a new one. False when it was none. */
-  async #isNew(idempotencyKey: string, add: (head: SeenHead) => Promise<void>): Promise<boolean> {
-    if (this.#owner !== undefined || this.#claimed.has(idempotencyKey)) return false;
+  /** A process that has the tables alone, and has not met a journal yet, takes it for a new one. False when it was none. */
+  async function isNew(idempotencyKey: string, add: (head: SeenHead) => Promise<void>): Promise<boolean> {
+    if (!isAlone || claimed.has(idempotencyKey)) return false;
     try {
       await add(NO_HEAD);
       return true;
@@ -144,129 +116,88 @@ export class TableJournalStore implements JournalStore {
     }
   }
 
-  replace(idempotencyKey: string, records: readonly Uint8Array[]): Promise<void> {
+  function replace(idempotencyKey: string, records: readonly Uint8Array[]): Promise<void> {
     const values = records.map(encodeRecord);
-    return this.#queues.run(idempotencyKey, async () => {
-      const head = await this.#ownHead(idempotencyKey);
+    return queues.run(idempotencyKey, async () => {
+      const head = await ownHead(idempotencyKey);
       if (values.length === 0 && head.version === NO_ROW) return;
       const writes = puts(idempotencyKey, { records: 0 }, values);
       for (let place = values.length; place < head.records; place++) {
         writes.push({ kind: "delete", ...recordKey(idempotencyKey, place) });
       }
-      await this.#write(idempotencyKey, head, values.length, writes);
+      await write(idempotencyKey, head, values.length, writes);
     });
-  }
-
-  async remove(idempotencyKey: string): Promise<void> {
-    try {
-      await this.replace(idempotencyKey, []);
-    } catch (cause) {
-      if (HoldfastError.codeOf(cause) !== "stream_failed") throw cause;
-      await this.#queues.run(idempotencyKey, () => this.#removeRows(idempotencyKey));
-    }
   }
 
   /** The head cannot be read, so it does not say how many rows there are: all that are there go. */
-  async #removeRows(idempotencyKey: string): Promise<void> {
-    const head = await this.#tables.get(headKey(idempotencyKey));
+  async function removeRows(idempotencyKey: string): Promise<void> {
+    const head = await tables.get(headKey(idempotencyKey));
     const writes: TableWrite[] = [];
-    for await (const { key } of rowsOf(this.#tables, RECORDS, recordPrefix(idempotencyKey))) {
+    for await (const { key } of rowsOf(tables, RECORDS, recordPrefix(idempotencyKey))) {
       writes.push({ kind: "delete", table: RECORDS, key });
     }
-    await this.#write(idempotencyKey, { ...NO_HEAD, version: head?.version ?? NO_ROW }, 0, writes);
-  }
-
-  /**
-   * Takes a journal for this process. One that does not exist costs no write: the first append makes
-   * it, and of two processes that make it at the same time one is told `fenced`.
-   */
-  claim(idempotencyKey: string): Promise<Claim> {
-    return this.#queues.run(idempotencyKey, async () => {
-      for (;;) {
-        const head = await this.#headIfWhole(idempotencyKey);
-        // There is nothing to write over: whatever reads it next says so, and it can only be removed.
-        if (head === undefined) return { kind: "claimed" };
-        const holder = this.#holderOf(head);
-        if (holder !== undefined) return { kind: "held", holder };
-        if (await this.#claim(idempotencyKey, head)) return { kind: "claimed" };
-        // Another process was faster: its name is in the head now.
-      }
-    });
-  }
-
-  /** Lets other processes have the journal. What cannot be written is free when this process ends. */
-  release(idempotencyKey: string): Promise<void> {
-    return this.#queues.run(idempotencyKey, async () => {
-      const head = this.#claimed.get(idempotencyKey);
-      this.#claimed.delete(idempotencyKey);
-      if (head === undefined || head.owner === "") return;
-      const value = encodeHead({ ...head, owner: "" });
-      await this.#tables.compareAndSwap(headKey(idempotencyKey), head.version, value);
-    });
+    await write(idempotencyKey, { ...NO_HEAD, version: head?.version ?? NO_ROW }, 0, writes);
   }
 
   /** False when the head is no longer as it was seen. */
-  async #claim(idempotencyKey: string, seen: SeenHead): Promise<boolean> {
-    this.#claimed.set(idempotencyKey, seen);
-    if (this.#owner === undefined || seen.records === 0) return true;
+  async function takeOver(idempotencyKey: string, seen: SeenHead): Promise<boolean> {
+    claimed.set(idempotencyKey, seen);
+    if (isAlone || seen.records === 0) return true;
     try {
-      await this.#write(idempotencyKey, seen, seen.records, []);
+      await write(idempotencyKey, seen, seen.records, []);
       return true;
     } catch (cause) {
-      this.#claimed.delete(idempotencyKey);
+      claimed.delete(idempotencyKey);
       if (HoldfastError.codeOf(cause) === "fenced") return false;
       throw cause;
     }
   }
 
   /** Resolves when nothing that was asked for before is still under way. */
-  async quiet(): Promise<void> {
-    await this.#queues.settled();
+  async function quiet(): Promise<void> {
+    await queues.settled();
   }
 
-  async #list(): Promise<readonly ForeignJournal[]> {
-    await this.quiet();
+  async function listAll(): Promise<readonly ForeignJournal[]> {
+    await quiet();
     const listed: ForeignJournal[] = [];
-    for await (const row of rowsOf(this.#tables, HEADS)) {
+    for await (const row of rowsOf(tables, HEADS)) {
       const idempotencyKey = idempotencyKeyOf(row.key);
       const head = tryDecodeHead(idempotencyKey, row);
-      // A damaged head is listed as well: somebody should look.
+      // A damaged head is listed as well: a person should look.
       if (head === undefined || head.records > 0) listed.push({ idempotencyKey, server: head?.server ?? "" });
     }
     return listed;
   }
 
-  #isForeign(server: string): boolean {
-    return server !== "" && this.#server !== "" && server !== this.#server;
+  function isForeign({ server }: ForeignJournal): boolean {
+    return server !== "" && ownServer !== "" && server !== ownServer;
   }
 
-  async #read(idempotencyKey: string): Promise<readonly Uint8Array[]> {
+  async function readRecords(idempotencyKey: string): Promise<readonly Uint8Array[]> {
     for (;;) {
-      const isAlone = this.#owner === undefined;
-      const before = isAlone ? await this.#ownHead(idempotencyKey) : await this.#head(idempotencyKey);
-      const rows = await Array.fromAsync(rowsOf(this.#tables, RECORDS, recordPrefix(idempotencyKey)));
+      const before = isAlone ? await ownHead(idempotencyKey) : await readHead(idempotencyKey);
+      const rows = await Array.fromAsync(rowsOf(tables, RECORDS, recordPrefix(idempotencyKey)));
       // Another process wrote between two pages: what was read is no journal.
-      if (!isAlone && before.version !== (await this.#head(idempotencyKey)).version) continue;
-      if (
-        rows.length !== before.records ||
-        rows.some(({ key }, place) => !isAt(idempotencyKey, place, key))
-      ) {
+      if (!isAlone && before.version !== (await readHead(idempotencyKey)).version) continue;
+      const isWhole = rows.every(({ key }, place) => key === recordKey(idempotencyKey, place).key);
+      if (!isWhole || rows.length !== before.records) {
         throw damaged(idempotencyKey, `its ${before.records} records are not all there`);
       }
       return rows.map(({ value }) => decodeRecord(idempotencyKey, value));
     }
   }
 
-  async #head(idempotencyKey: string): Promise<SeenHead> {
-    const row = await this.#tables.get(headKey(idempotencyKey));
+  async function readHead(idempotencyKey: string): Promise<SeenHead> {
+    const row = await tables.get(headKey(idempotencyKey));
     if (row === undefined) return NO_HEAD;
     return { ...decodeHead(idempotencyKey, row.value), version: row.version };
   }
 
   /** Undefined when it is damaged. */
-  async #headIfWhole(idempotencyKey: string): Promise<SeenHead | undefined> {
+  async function headIfWhole(idempotencyKey: string): Promise<SeenHead | undefined> {
     try {
-      return await this.#head(idempotencyKey);
+      return await readHead(idempotencyKey);
     } catch (cause) {
       if (HoldfastError.codeOf(cause) === "stream_failed") return undefined;
       throw cause;
@@ -274,43 +205,102 @@ export class TableJournalStore implements JournalStore {
   }
 
   /** The head to write over: as last seen of a claimed journal, or as it is now. */
-  async #ownHead(idempotencyKey: string): Promise<SeenHead> {
-    const claimed = this.#claimed.get(idempotencyKey);
-    if (claimed !== undefined) return claimed;
-    const head = await this.#head(idempotencyKey);
-    const holder = this.#holderOf(head);
+  async function ownHead(idempotencyKey: string): Promise<SeenHead> {
+    const known = claimed.get(idempotencyKey);
+    if (known !== undefined) return known;
+    const head = await readHead(idempotencyKey);
+    const holder = holderOf(head);
     if (holder !== undefined) throw fenced(idempotencyKey, holder);
-    if (this.#owner === undefined && head.version !== NO_ROW) this.#claimed.set(idempotencyKey, head);
+    if (isAlone && head.version !== NO_ROW) claimed.set(idempotencyKey, head);
     return head;
   }
 
   /** The name of another process that writes this journal now. */
-  #holderOf({ owner }: Head): string | undefined {
-    if (this.#owner === undefined || owner === "" || owner === this.#owner.id) return undefined;
-    return this.#owner.isAlive(owner) ? this.#owner.nameOf(owner) : undefined;
+  function holderOf({ owner }: Head): string | undefined {
+    if (self === undefined || owner === "" || owner === self.id) return undefined;
+    return self.isAlive(owner) ? self.nameOf(owner) : undefined;
   }
 
-  async #write(
+  async function write(
     idempotencyKey: string,
     seen: SeenHead,
     records: number,
     writes: readonly TableWrite[],
   ): Promise<void> {
-    const isClaimed = this.#claimed.has(idempotencyKey);
-    const owner = isClaimed && records > 0 ? (this.#owner?.id ?? "") : "";
-    const next = { records, owner, server: this.#server === "" ? seen.server : this.#server };
+    const isClaimed = claimed.has(idempotencyKey);
+    const owner = isClaimed && records > 0 ? (self?.id ?? "") : "";
+    const next = { records, owner, server: ownServer === "" ? seen.server : ownServer };
     const at = { ...headKey(idempotencyKey), expectedVersion: seen.version };
     const head: TableWrite =
       records === 0 ? { kind: "delete", ...at } : { kind: "put", ...at, value: encodeHead(next) };
-    const isAlone = this.#owner === undefined;
-    // Until the disk has answered nobody knows.
-    if (isAlone) this.#claimed.delete(idempotencyKey);
-    const result = await this.#tables.batch([head, ...writes]);
+    // Until the disk has answered, the head is not known.
+    if (isAlone) claimed.delete(idempotencyKey);
+    const result = await tables.batch([head, ...writes]);
     if (result.kind !== "written") throw fenced(idempotencyKey, "another process");
     if (isAlone ? records === 0 : !isClaimed) return;
     const version = records === 0 ? NO_ROW : result.version;
-    this.#claimed.set(idempotencyKey, { ...next, version });
+    claimed.set(idempotencyKey, { ...next, version });
   }
+
+  return {
+    // A server has its database alone: with an owner beside it, it cannot be that one.
+    handOver: isOnServersDisk === true && isAlone ? handOver : undefined,
+    async list(): Promise<readonly string[]> {
+      const listed = await listAll();
+      return listed.filter((one) => !isForeign(one)).map(({ idempotencyKey }) => idempotencyKey);
+    },
+    /**
+     * The journals that `list` leaves out. Another server does not know their streams, and would have them
+     * closed as lost; claiming one makes it this server's.
+     */
+    async listForeign(): Promise<readonly ForeignJournal[]> {
+      return (await listAll()).filter(isForeign);
+    },
+    read(idempotencyKey: string): Promise<readonly Uint8Array[]> {
+      return queues.run(idempotencyKey, () => readRecords(idempotencyKey));
+    },
+    append(idempotencyKey: string, records: readonly Uint8Array[]): Promise<void> {
+      if (records.length === 0) return Promise.resolve();
+      return handOver(idempotencyKey, records).synced;
+    },
+    replace,
+    async remove(idempotencyKey: string): Promise<void> {
+      try {
+        await replace(idempotencyKey, []);
+      } catch (cause) {
+        if (HoldfastError.codeOf(cause) !== "stream_failed") throw cause;
+        await queues.run(idempotencyKey, () => removeRows(idempotencyKey));
+      }
+    },
+    /**
+     * Takes a journal for this process. One that does not exist costs no write: the first append makes
+     * it, and of two processes that make it at the same time one is told `fenced`.
+     */
+    claim(idempotencyKey: string): Promise<Claim> {
+      return queues.run(idempotencyKey, async () => {
+        for (;;) {
+          const head = await headIfWhole(idempotencyKey);
+          // There is nothing to write over: whatever reads it next says so, and it can only be removed.
+          if (head === undefined) return { kind: "claimed" };
+          const holder = holderOf(head);
+          if (holder !== undefined) return { kind: "held", holder };
+          if (await takeOver(idempotencyKey, head)) return { kind: "claimed" };
+          // Another process was faster: its name is in the head now.
+        }
+      });
+    },
+    /** Lets other processes have the journal. What cannot be written is free when this process ends. */
+    release(idempotencyKey: string): Promise<void> {
+      return queues.run(idempotencyKey, async () => {
+        const head = claimed.get(idempotencyKey);
+        claimed.delete(idempotencyKey);
+        if (head === undefined || head.owner === "") return;
+        const value = encodeHead({ ...head, owner: "" });
+        await tables.compareAndSwap(headKey(idempotencyKey), head.version, value);
+      });
+    },
+    quiet,
+  };
 }
 
 function puts(
@@ -319,10 +309,6 @@ function puts(
   values: readonly Uint8Array[],
 ): TableWrite[] {
   return values.map((value, at) => ({ kind: "put", ...recordKey(idempotencyKey, records + at), value }));
-}
-
-function isAt(idempotencyKey: string, place: number, key: string): boolean {
-  return recordKey(idempotencyKey, place).key === key;
 }
 
 function tryDecodeHead(idempotencyKey: string, row: TableRow): Head | undefined {

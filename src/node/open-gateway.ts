@@ -10,11 +10,11 @@ import { z } from "zod";
 import type { ProviderModels } from "../agent/models/index.ts";
 import { ModelFailure } from "../agent/index.ts";
 import { Client } from "../client/index.ts";
-import { TableBlobStore } from "../client-node/blobs.ts";
+import { tableBlobStore } from "../client-node/blobs.ts";
 import { resolveHomeKey } from "../client-node/home-key.ts";
 import { filePlace, parseHomeKey } from "../client-node/key-places.ts";
 import { keyDirectory, thisPlatform } from "../client-node/scope.ts";
-import { TableJournalStore } from "../client-node/table-journal-store.ts";
+import { tableJournalStore } from "../client-node/table-journal-store.ts";
 import {
   Gateway,
   type ListedModel,
@@ -104,8 +104,8 @@ export async function openGateway(parts: GatewayParts): Promise<OpenGateway> {
   const sealing = nodeSealing();
   const homeKey = await gatewayHomeKey(parts);
   const sealer = sealing.homeSealer(homeKey);
-  const blobs = new TableBlobStore({ tables, sealer, now: machine.now, rememberMs: REMEMBERED_MS });
-  const journals = new TableJournalStore({ tables, isOnServersDisk: ground.upstream === undefined });
+  const blobs = tableBlobStore({ tables, sealer, now: machine.now, rememberMs: REMEMBERED_MS });
+  const journals = tableJournalStore({ tables, isOnServersDisk: ground.upstream === undefined });
   const way = ground.upstream ?? wayWithin(parts.server, ground.models);
   let hasStoreFailed = false;
   void store.failed.then(() => (hasStoreFailed = true));

@@ -13,6 +13,7 @@ import { FIRST_HOST_EPOCH, newStreamState, type StreamName, type StreamState } f
 import { HoldfastError } from "../protocol/errors.ts";
 import type { AttachFrame } from "../protocol/frames.ts";
 import { LIMITS, PROTOCOL_VERSION } from "../protocol/limits.ts";
+import { putLast } from "../protocol/put-last.ts";
 import type { BlobStore } from "../store/blob-store.ts";
 import type { Absent, Gone, HostLease, Live } from "../store/stream-store.ts";
 import type { AcceptedMeta } from "../transport/transport.ts";
@@ -245,10 +246,7 @@ export class Keeper {
     const id = idOf(meta);
     const nowMs = this.#context.clock.now();
     const [next] = budget.spend(this.#vain.get(id) ?? budget.init(VAIN_ATTEMPTS, nowMs), nowMs);
-    this.#vain.delete(id);
-    this.#vain.set(id, next);
-    const oldest = this.#vain.keys().next();
-    if (this.#vain.size > VAIN_STREAMS_MAX && oldest.done !== true) this.#vain.delete(oldest.value);
+    putLast(this.#vain, id, next, VAIN_STREAMS_MAX);
   }
 
   async #host(

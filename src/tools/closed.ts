@@ -27,51 +27,48 @@ function idOf({ dev, ino }: Stats): string {
   return `${dev}:${ino}`;
 }
 
-export class ClosedDirectories {
+export type ClosedDirectories = ReturnType<typeof closedDirectories>;
+
+/** Both are absolute; the workspace is free of symlinks. */
+export function closedDirectories(workspace: string, directories: readonly string[]) {
+  const held = new Map<string, Held>();
   /** Where they are made. */
-  readonly #paths: readonly string[];
-  readonly #within: readonly string[];
-  readonly #held = new Map<string, Held>();
+  const paths = directories.map(realPath);
+  const within = paths
+    .map((path) => relative(workspace, path))
+    .filter((path) => !path.startsWith("..") && !isAbsolute(path));
+  look();
 
-  /** Both are absolute; the workspace is free of symlinks. */
-  constructor(workspace: string, directories: readonly string[]) {
-    this.#paths = directories.map(realPath);
-    this.#within = this.#paths
-      .map((path) => relative(workspace, path))
-      .filter((path) => !path.startsWith("..") && !isAbsolute(path));
-    this.#look();
-  }
-
-  get now(): ClosedNow {
-    this.#look();
-    return { paths: this.#within, ids: [...this.#held.keys()] };
-  }
-
-  /** Absolute paths where they are now, wherever that is. */
-  get places(): readonly string[] {
-    this.#look();
-    return [...this.#held.values()].flatMap(placeOf);
-  }
-
-  close(): void {
-    for (const held of this.#held.values()) letGo(held);
-    this.#held.clear();
-  }
-
-  #look(): void {
-    for (const path of this.#paths) {
-      const held = holdIfThere(path);
-      if (held === undefined) continue;
-      const id = idOf(held.stats);
-      if (this.#held.has(id)) letGo(held);
-      else this.#held.set(id, held);
+  function look(): void {
+    for (const path of paths) {
+      const found = holdIfThere(path);
+      if (found === undefined) continue;
+      const id = idOf(found.stats);
+      if (held.has(id)) letGo(found);
+      else held.set(id, found);
     }
-    for (const [id, held] of this.#held) {
-      if (fstatSync(held.fd).nlink > 0) continue;
-      this.#held.delete(id);
-      letGo(held);
+    for (const [id, one] of held) {
+      if (fstatSync(one.fd).nlink > 0) continue;
+      held.delete(id);
+      letGo(one);
     }
   }
+
+  return {
+    get now(): ClosedNow {
+      look();
+      return { paths: within, ids: [...held.keys()] };
+    },
+    /** Absolute paths where they are now, wherever that is. */
+    get places(): readonly string[] {
+      look();
+      return [...held.values()].flatMap(placeOf);
+    },
+    close(): void {
+      for (const one of held.values()) letGo(one);
+      held.clear();
+    },
+  };
 }
 
 function holdIfThere(path: string): Held | undefined {

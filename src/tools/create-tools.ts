@@ -8,14 +8,14 @@ import { realpathSync } from "node:fs";
 import { join } from "node:path";
 import { HoldfastError } from "../protocol/errors.ts";
 import { approvalsBy, type Ask } from "./approvals.ts";
-import { ClosedDirectories, isClosed } from "./closed.ts";
+import { closedDirectories, type ClosedDirectories, isClosed } from "./closed.ts";
 import { TOOLS_DEFAULTS, type ToolsConfig } from "./config.ts";
 import { type FunctionTool, functionTools } from "./declared-tools.ts";
 import type { Environment } from "./environment.ts";
 import { failureOf } from "./faults.ts";
 import { Jail } from "./jail.ts";
 import { startMcpServers } from "./mcp-servers.ts";
-import { ProcessRecords } from "./process-records.ts";
+import { processRecords } from "./process-records.ts";
 import { findProgram, findSandbox, runsAsRoot, type Sandbox } from "./sandbox.ts";
 import { type Subagents, toolSet, type ToolSet } from "./tool-set.ts";
 
@@ -60,7 +60,7 @@ export async function createTools(options: ToolsOptions): Promise<ToolSet> {
     const sandbox: Sandbox =
       hasFiles && config.shell.enabled ? findSandbox(config.shell, { workspace, closed }, env) : UNUSED;
     if (sandbox.notice !== undefined) notices.push(sandbox.notice);
-    const records = new ProcessRecords(options.stateDirectory);
+    const records = processRecords(options.stateDirectory);
     const taken = new Set(functions.map(({ definition }) => definition.name));
     const mcp = await startMcpServers(config.mcp, workspace, taken);
     return toolSet({
@@ -94,7 +94,7 @@ function openJail(
 ): { jail: Jail; closed: ClosedDirectories } {
   try {
     const root = realpathSync(workspace);
-    const closed = new ClosedDirectories(root, [join(root, JOURNALS), ...directories]);
+    const closed = closedDirectories(root, [join(root, JOURNALS), ...directories]);
     const jail = Jail.open(workspace, closed);
     if (!isClosed(closed.now, "", jail.root.stats)) return { jail, closed };
     jail.close();

@@ -6,7 +6,7 @@ import type { GlobArgs } from "../protocol/messages.ts";
 import { fault } from "./faults.ts";
 import { asksForHidden, compileGlob } from "./glob-pattern.ts";
 import type { Jail } from "./jail.ts";
-import { Pace } from "./pace.ts";
+import { newPace } from "./pace.ts";
 import type { ResultMessage } from "./results.ts";
 import { filesBelow } from "./tree.ts";
 
@@ -20,7 +20,7 @@ export async function glob(args: GlobArgs, jail: Jail, run: ToolRun): Promise<Re
   const matches = compileGlob(pattern, { hidden: false, braces: true });
   using place = jail.locate(args.path);
   if (place.held === undefined) throw fault("ENOENT", `there is no ${args.path}`);
-  const pace = new Pace(run.signal);
+  const pace = newPace(run.signal);
   const paths: string[] = [];
   let truncated = false;
   const prefix = place.path === "" ? 0 : place.path.length + 1;

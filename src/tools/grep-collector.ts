@@ -48,48 +48,47 @@ const LINE_CHARS_MAX = 1000;
 /** Of all lines together; a result must fit a chunk with room to spare. */
 const TEXT_CHARS_MAX = 192 * 1024;
 
-export class GrepCollector {
-  readonly findings: Findings = { files: [], matchCount: 0, truncated: false };
-  readonly #search: Search;
-  #lines = 0;
-  #chars = 0;
+export type GrepCollector = ReturnType<typeof grepCollector>;
 
-  constructor(search: Search) {
-    this.#search = search;
-  }
+export function grepCollector(search: Search) {
+  const findings: Findings = { files: [], matchCount: 0, truncated: false };
+  /** Lines, or files, that were kept. */
+  let kept = 0;
+  let chars = 0;
 
-  /** The lines of one file, in order. */
-  add(path: string, lines: readonly FoundLine[]): void {
-    const matchCount = lines.reduce((count, line) => (line.isContext ? count : count + 1), 0);
-    if (matchCount === 0) return;
-    this.findings.matchCount += matchCount;
-    if (this.#isFull) {
-      this.findings.truncated = true;
-      return;
-    }
-    const wantsLines = this.#search.output !== GrepOutput.FILES && this.#search.output !== GrepOutput.COUNTS;
-    this.findings.files.push({ path, matchCount, lines: wantsLines ? this.#fitting(lines) : [] });
-    if (!wantsLines) this.#lines++;
-  }
+  const isFull = (): boolean => kept >= search.resultsMax || chars >= TEXT_CHARS_MAX;
 
-  get #isFull(): boolean {
-    return this.#lines >= this.#search.resultsMax || this.#chars >= TEXT_CHARS_MAX;
-  }
-
-  #fitting(lines: readonly FoundLine[]): FoundLine[] {
-    const kept: FoundLine[] = [];
+  function fitting(lines: readonly FoundLine[]): FoundLine[] {
+    const fit: FoundLine[] = [];
     for (const line of lines) {
-      if (this.#isFull) {
-        this.findings.truncated = true;
+      if (isFull()) {
+        findings.truncated = true;
         break;
       }
       const text = cut(line.text);
-      kept.push({ ...line, text });
-      this.#lines++;
-      this.#chars += text.length;
+      fit.push({ ...line, text });
+      kept++;
+      chars += text.length;
     }
-    return kept;
+    return fit;
   }
+
+  return {
+    findings,
+    /** The lines of one file, in order. */
+    add(path: string, lines: readonly FoundLine[]): void {
+      const matchCount = lines.reduce((count, line) => (line.isContext ? count : count + 1), 0);
+      if (matchCount === 0) return;
+      findings.matchCount += matchCount;
+      if (isFull()) {
+        findings.truncated = true;
+        return;
+      }
+      const wantsLines = search.output !== GrepOutput.FILES && search.output !== GrepOutput.COUNTS;
+      findings.files.push({ path, matchCount, lines: wantsLines ? fitting(lines) : [] });
+      if (!wantsLines) kept++;
+    },
+  };
 }
 
 function cut(text: string): string {

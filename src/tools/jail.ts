@@ -77,13 +77,7 @@ export class Jail {
     if (Buffer.byteLength(path) > PATH_BYTES_MAX) {
       throw fault("ENAMETOOLONG", `a path has at most ${PATH_BYTES_MAX} bytes`);
     }
-    const walk = new Walk(this.root, { ...this.options, ...options }, path);
-    try {
-      return walk.to(path);
-    } catch (cause) {
-      walk.letAllGo();
-      throw cause;
-    }
+    return walk(this.root, { ...this.options, ...options }, path);
   }
 }
 
@@ -96,109 +90,103 @@ function belongsToHoldfast(path: string): Error {
 }
 
 /** One way from the workspace to somewhere: the directories held so far, and what stands at the end. */
-class Walk {
-  readonly #root: Held;
-  readonly #options: JailOptions & LocateOptions;
-  readonly #asked: string;
+function walk(root: Held, options: JailOptions & LocateOptions, asked: string): Place {
   /** Without the root, which is not ours to let go. */
-  #held: { readonly name: string; readonly held: Held }[] = [];
+  let way: { readonly name: string; readonly held: Held }[] = [];
   /** The last name when nothing is held for it. */
-  #last: { readonly name: string; readonly isLink: boolean } | undefined;
-  #symlinks = 0;
+  let last: { readonly name: string; readonly isLink: boolean } | undefined;
+  let symlinks = 0;
 
-  constructor(root: Held, options: JailOptions & LocateOptions, asked: string) {
-    this.#root = root;
-    this.#options = options;
-    this.#asked = asked;
-  }
-
-  to(path: string): Place {
-    let names = this.#namesOf(path);
-    for (;;) {
-      const [name, ...rest] = names;
-      if (name === undefined) return this.#end();
-      const target = this.#step(name, rest.length === 0);
-      names = target === undefined ? rest : [...this.#namesOf(target), ...rest];
-      if (target?.startsWith("/") === true) this.letAllGo();
-    }
-  }
-
-  #namesOf(path: string): readonly string[] {
+  function namesOf(path: string): readonly string[] {
     if (path.includes("\0")) throw fault("EINVAL", "a path has no NUL character");
-    return this.#withinRoot(path)
+    return withinRoot(path)
       .split("/")
       .filter((name) => name !== "" && name !== ".");
   }
 
-  #withinRoot(path: string): string {
+  function withinRoot(path: string): string {
     if (!path.startsWith("/")) return path;
-    for (const root of [this.#root.path, ...this.#options.aliases]) {
-      if (path === root) return "";
-      if (path.startsWith(root === "/" ? root : `${root}/`)) return path.slice(root.length);
+    for (const name of [root.path, ...options.aliases]) {
+      if (path === name) return "";
+      if (path.startsWith(name === "/" ? name : `${name}/`)) return path.slice(name.length);
     }
-    throw outside(this.#asked);
+    throw outside(asked);
   }
 
   /** Returns the target when the name is a symlink. */
-  #step(name: string, isLast: boolean): string | undefined {
+  function step(name: string, isLast: boolean): string | undefined {
     if (name === "..") {
-      this.#back();
+      back();
       return undefined;
     }
-    const { closed, makeParents, keepLastLink } = this.#options;
-    const dir = this.#held.at(-1)?.held ?? this.#root;
-    if (!dir.stats.isDirectory()) throw fault("ENOTDIR", `${this.#asked}: ${dir.path} is no directory`);
-    const path = this.#pathOf(name);
+    const { closed, makeParents, keepLastLink } = options;
+    const dir = way.at(-1)?.held ?? root;
+    if (!dir.stats.isDirectory()) throw fault("ENOTDIR", `${asked}: ${dir.path} is no directory`);
+    const path = pathOf(name);
     if (isClosed(closed, path, undefined)) throw belongsToHoldfast(path);
     let entry = holdEntry(dir, name);
     if (entry.kind === "missing" && !isLast) {
-      if (makeParents !== true) throw fault("ENOENT", `there is no ${this.#asked}`);
+      if (makeParents !== true) throw fault("ENOENT", `there is no ${asked}`);
       makeDirectory(dir, name);
       entry = holdEntry(dir, name);
     }
     switch (entry.kind) {
       case "held":
         // First of all: what is refused below is let go with the rest.
-        this.#held.push({ name, held: entry.held });
+        way.push({ name, held: entry.held });
         if (isClosed(closed, path, entry.held.stats)) throw belongsToHoldfast(path);
         return undefined;
       case "link":
         if (keepLastLink === true && isLast) {
-          this.#last = { name, isLink: true };
+          last = { name, isLink: true };
           return undefined;
         }
-        if (++this.#symlinks > SYMLINKS_MAX) throw fault("ELOOP", `${this.#asked} has too many symlinks`);
+        if (++symlinks > SYMLINKS_MAX) throw fault("ELOOP", `${asked} has too many symlinks`);
         return entry.target;
       case "missing":
-        if (!isLast) throw fault("EAGAIN", `${this.#asked} changes while it is looked at; try again`);
-        this.#last = { name, isLink: false };
+        if (!isLast) throw fault("EAGAIN", `${asked} changes while it is looked at; try again`);
+        last = { name, isLink: false };
         return undefined;
     }
   }
 
-  #pathOf(...last: readonly string[]): string {
-    return [...this.#held.map(({ name }) => name), ...last].join("/");
+  function pathOf(...more: readonly string[]): string {
+    return [...way.map(({ name }) => name), ...more].join("/");
   }
 
-  #back(): void {
-    const last = this.#held.pop();
-    if (last === undefined) throw outside(this.#asked);
-    letGo(last.held);
+  function back(): void {
+    const left = way.pop();
+    if (left === undefined) throw outside(asked);
+    letGo(left.held);
   }
 
-  letAllGo(): void {
-    for (const { held } of this.#held) letGo(held);
-    this.#held = [];
+  function letAllGo(): void {
+    for (const { held } of way) letGo(held);
+    way = [];
   }
 
-  #end(): Place {
-    const path = this.#last === undefined ? this.#pathOf() : this.#pathOf(this.#last.name);
-    const chain = [this.#root, ...this.#held.map(({ held }) => held)];
-    const { name, isLink } = this.#last ?? { name: this.#held.at(-1)?.name ?? "", isLink: false };
-    const held = this.#last === undefined ? chain.at(-1) : undefined;
-    const directories = this.#last === undefined && chain.length > 1 ? chain.slice(0, -1) : chain;
-    const directory = directories.at(-1) ?? this.#root;
-    return { path, directories, directory, name, held, isLink, [Symbol.dispose]: () => this.letAllGo() };
+  function end(): Place {
+    const path = last === undefined ? pathOf() : pathOf(last.name);
+    const chain = [root, ...way.map(({ held }) => held)];
+    const { name, isLink } = last ?? { name: way.at(-1)?.name ?? "", isLink: false };
+    const held = last === undefined ? chain.at(-1) : undefined;
+    const directories = last === undefined && chain.length > 1 ? chain.slice(0, -1) : chain;
+    const directory = directories.at(-1) ?? root;
+    return { path, directories, directory, name, held, isLink, [Symbol.dispose]: letAllGo };
+  }
+
+  try {
+    let names = namesOf(asked);
+    for (;;) {
+      const [name, ...rest] = names;
+      if (name === undefined) return end();
+      const target = step(name, rest.length === 0);
+      names = target === undefined ? rest : [...namesOf(target), ...rest];
+      if (target?.startsWith("/") === true) letAllGo();
+    }
+  } catch (cause) {
+    letAllGo();
+    throw cause;
   }
 }
 
@@ -206,7 +194,7 @@ function makeDirectory(dir: Held, name: string): void {
   try {
     mkdirSync(entryPath(dir, name));
   } catch (cause) {
-    // Somebody else made it: as good.
+    // Another process made it: as good.
     if (codeOf(cause) !== "EEXIST") throw cause;
   }
 }

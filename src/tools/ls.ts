@@ -12,7 +12,7 @@ import { codeOf, fault } from "./faults.ts";
 import { compileGlob } from "./glob-pattern.ts";
 import { entriesOf, entryPath, type Held, holdEntry, letGo } from "./held.ts";
 import type { Jail } from "./jail.ts";
-import { Pace } from "./pace.ts";
+import { newPace, type Pace } from "./pace.ts";
 import type { ResultMessage } from "./results.ts";
 
 const ENTRIES_DEFAULT = 1000;
@@ -37,7 +37,7 @@ export async function ls(args: LsArgs, jail: Jail, run: ToolRun): Promise<Result
     stats.isDirectory() && !isClosed(closed, base + path, stats);
   const found: Listed[] = [];
   let truncated = false;
-  for await (const listed of listing(place.held, args, mayEnter, new Pace(run.signal))) {
+  for await (const listed of listing(place.held, args, mayEnter, newPace(run.signal))) {
     truncated = found.length === max;
     if (truncated) break;
     found.push(listed);

@@ -10,6 +10,7 @@
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { getDefaultEnvironment, StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
+import type { Transport } from "@modelcontextprotocol/sdk/shared/transport.js";
 import {
   type CallToolResult,
   CallToolResultSchema,
@@ -27,7 +28,7 @@ import { codeOf, fault } from "./faults.ts";
 import { contentOf, jsonContentOf } from "./results.ts";
 
 const CONNECT_MS = 10_000;
-/** Long for a tool, short for somebody who waits for a server that hangs. */
+/** Long for a tool, short for a person who waits for a server that hangs. */
 const CALL_MS = 5 * 60_000;
 const TOOLS_MAX = 500;
 /** A server may say for ever that there is more. */
@@ -36,95 +37,88 @@ const PAGES_MAX = 100;
 const REQUEST_TIMEOUT: number = ErrorCode.RequestTimeout;
 const CONNECTION_CLOSED: number = ErrorCode.ConnectionClosed;
 
-export class McpServer {
-  readonly name: string;
-  readonly #config: McpServerConfig;
-  readonly #workspace: string;
-  #connected: Promise<Client> | undefined;
+export function mcpServer(name: string, config: McpServerConfig, workspace: string) {
+  let connected: Promise<Client> | undefined;
 
-  constructor(name: string, config: McpServerConfig, workspace: string) {
-    this.name = name;
-    this.#config = config;
-    this.#workspace = workspace;
-  }
-
-  async listTools(): Promise<readonly Tool[]> {
-    const client = await this.#client();
-    const tools: Tool[] = [];
-    let params = {};
-    for (let pages = 0; tools.length < TOOLS_MAX && pages < PAGES_MAX; pages++) {
-      const page = await client.request({ method: "tools/list", params }, ListToolsResultSchema, {
-        timeout: CONNECT_MS,
-      });
-      tools.push(...page.tools);
-      if (page.nextCursor === undefined) break;
-      params = { cursor: page.nextCursor };
-    }
-    return tools.slice(0, TOOLS_MAX);
-  }
-
-  async call(tool: string, args: unknown, run: ToolRun): Promise<McpSuccessInit> {
-    const client = await this.#client();
+  async function reach(): Promise<Client> {
+    connected ??= connect();
     try {
-      const options = { signal: run.signal, timeout: CALL_MS, maxTotalTimeout: CALL_MS };
-      const params = { name: tool, arguments: objectOf(args) };
-      const result = await client.request({ method: "tools/call", params }, CallToolResultSchema, options);
-      return await successOf(result, run);
+      return await connected;
     } catch (cause) {
-      throw faultOf(cause, this.name, run.signal);
-    }
-  }
-
-  async close(): Promise<void> {
-    const connected = this.#connected;
-    this.#connected = undefined;
-    // One that never came up has nothing to close.
-    const client = await connected?.catch(() => undefined);
-    await client?.close();
-  }
-
-  async #client(): Promise<Client> {
-    this.#connected ??= this.#connect();
-    try {
-      return await this.#connected;
-    } catch (cause) {
-      this.#connected = undefined;
+      connected = undefined;
       throw fault(
         codeOf(cause) || "ECONNREFUSED",
-        `the MCP server "${this.name}" cannot be reached: ${messageOf(cause)}`,
+        `the MCP server "${name}" cannot be reached: ${messageOf(cause)}`,
       );
     }
   }
 
-  async #connect(): Promise<Client> {
+  async function connect(): Promise<Client> {
     const client = new Client({ name: "holdfast", version: "0.1.0" });
     // oxlint-disable-next-line unicorn/prefer-add-event-listener -- the SDK's client is no EventTarget
     client.onclose = () => {
-      this.#connected = undefined;
+      connected = undefined;
     };
     try {
-      if (this.#config.type === "http") {
-        const { url, headers } = this.#config;
-        const transport = new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } });
-        await client.connect(transport, { timeout: CONNECT_MS });
-      } else {
-        const { command, args, env } = this.#config;
-        const transport = new StdioClientTransport({
-          command,
-          args: [...args],
-          env: { ...getDefaultEnvironment(), ...env },
-          cwd: this.#workspace,
-          // What a server says about itself would tear the user's screen.
-          stderr: "ignore",
-        });
-        await client.connect(transport, { timeout: CONNECT_MS });
-      }
+      await client.connect(transportTo(config, workspace), { timeout: CONNECT_MS });
     } catch (cause) {
       await client.close().catch(() => undefined);
       throw cause;
     }
     return client;
   }
+
+  return {
+    name,
+    async listTools(): Promise<readonly Tool[]> {
+      const client = await reach();
+      const tools: Tool[] = [];
+      let params = {};
+      for (let pages = 0; tools.length < TOOLS_MAX && pages < PAGES_MAX; pages++) {
+        const page = await client.request({ method: "tools/list", params }, ListToolsResultSchema, {
+          timeout: CONNECT_MS,
+        });
+        tools.push(...page.tools);
+        if (page.nextCursor === undefined) break;
+        params = { cursor: page.nextCursor };
+      }
+      return tools.slice(0, TOOLS_MAX);
+    },
+    async call(tool: string, args: unknown, run: ToolRun): Promise<McpSuccessInit> {
+      const client = await reach();
+      try {
+        const options = { signal: run.signal, timeout: CALL_MS, maxTotalTimeout: CALL_MS };
+        const params = { name: tool, arguments: objectOf(args) };
+        const result = await client.request({ method: "tools/call", params }, CallToolResultSchema, options);
+        return await successOf(result, run);
+      } catch (cause) {
+        throw faultOf(cause, name, run.signal);
+      }
+    },
+    async close(): Promise<void> {
+      const last = connected;
+      connected = undefined;
+      // One that never came up has nothing to close.
+      const client = await last?.catch(() => undefined);
+      await client?.close();
+    },
+  };
+}
+
+function transportTo(config: McpServerConfig, workspace: string): Transport {
+  if (config.type === "http") {
+    const { url, headers } = config;
+    return new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } });
+  }
+  const { command, args, env } = config;
+  return new StdioClientTransport({
+    command,
+    args: [...args],
+    env: { ...getDefaultEnvironment(), ...env },
+    cwd: workspace,
+    // What a server says about itself would tear the user's screen.
+    stderr: "ignore",
+  });
 }
 
 function objectOf(args: unknown): Record<string, unknown> {

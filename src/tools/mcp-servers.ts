@@ -22,8 +22,8 @@ export async function startMcpServers(
   const named = Object.entries(configs);
   if (named.length === 0) return { tools: [], notices: [], close: async () => undefined };
   // Its library takes longer to load than everything else here, and most clients have no such server.
-  const { McpServer } = await import("./mcp-server.ts");
-  const servers = named.map(([name, config]) => new McpServer(name, config, workspace));
+  const { mcpServer } = await import("./mcp-server.ts");
+  const servers = named.map(([name, config]) => mcpServer(name, config, workspace));
   const found = await Promise.allSettled(servers.map((server) => server.listTools()));
   const names = new Set(taken);
   const tools: DeclaredTool[] = [];

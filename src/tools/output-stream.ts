@@ -6,7 +6,7 @@
  */
 import type { ToolRun } from "../client/tools.ts";
 import type { ExecRef } from "../protocol/exec-codec.ts";
-import { OutputWindow } from "./output-window.ts";
+import { outputWindow } from "./output-window.ts";
 import { type ResultMessage, writeExecResult } from "./results.ts";
 
 /** Soon enough for eyes, rare enough for a journal. */
@@ -15,70 +15,60 @@ const PIECE_BYTES = 16 * 1024;
 
 type From = "stdout" | "stderr";
 
-export class OutputStream {
-  readonly #exec: ExecRef;
-  readonly #run: ToolRun;
-  readonly #windows: Readonly<Record<From, OutputWindow>>;
-  #waiting: { readonly from: From; readonly pieces: Uint8Array[] }[] = [];
-  #waitingBytes = 0;
-  #timer: NodeJS.Timeout | undefined;
-  #said: Promise<void> = Promise.resolve();
+export function outputStream(exec: ExecRef, run: ToolRun, bytesMax: number) {
+  const waiting: { readonly from: From; readonly pieces: Uint8Array[] }[] = [];
+  let waitingBytes = 0;
+  let timer: NodeJS.Timeout | undefined;
+  let said: Promise<void> = Promise.resolve();
+  const half = Math.ceil(bytesMax / 2);
+  const windows = { stdout: outputWindow(half), stderr: outputWindow(bytesMax - half) };
 
-  constructor(exec: ExecRef, run: ToolRun, bytesMax: number) {
-    this.#exec = exec;
-    this.#run = run;
-    const half = Math.ceil(bytesMax / 2);
-    this.#windows = { stdout: new OutputWindow(half), stderr: new OutputWindow(bytesMax - half) };
+  function flush(): void {
+    clearTimeout(timer);
+    timer = undefined;
+    waitingBytes = 0;
+    for (const { from, pieces } of waiting.splice(0)) sayOutput(from, Buffer.concat(pieces));
   }
 
-  started(pid: number): void {
-    this.#say({ case: "shellStreamResult", value: { result: { case: "started", value: { pid } } } });
-  }
-
-  output(from: From, bytes: Uint8Array): void {
-    const shown = this.#windows[from].add(bytes);
-    if (shown.length === 0) return;
-    const last = this.#waiting.at(-1);
-    if (last?.from === from) last.pieces.push(shown);
-    else this.#waiting.push({ from, pieces: [shown] });
-    this.#waitingBytes += shown.length;
-    if (this.#waitingBytes >= PIECE_BYTES) this.#flush();
-    else this.#timer ??= setTimeout(() => this.#flush(), PIECE_MS);
-  }
-
-  /** Resolves when everything is on this client's disk, with whether something was left out. */
-  async finish(): Promise<boolean> {
-    this.#flush();
-    const { stdout, stderr } = this.#windows;
-    this.#sayOutput("stdout", stdout.end());
-    this.#sayOutput("stderr", stderr.end());
-    await this.#said.catch((cause: unknown) => {
-      // A stream that was stopped takes no more output; the result is given all the same.
-      if (!this.#run.signal.aborted) throw cause;
-    });
-    return stdout.truncated || stderr.truncated;
-  }
-
-  #flush(): void {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
-    const waiting = this.#waiting;
-    this.#waiting = [];
-    this.#waitingBytes = 0;
-    for (const { from, pieces } of waiting) this.#sayOutput(from, Buffer.concat(pieces));
-  }
-
-  #sayOutput(from: From, bytes: Uint8Array): void {
+  function sayOutput(from: From, bytes: Uint8Array): void {
     for (let at = 0; at < bytes.length; at += PIECE_BYTES) {
       const output = { case: from, value: bytes.subarray(at, at + PIECE_BYTES) };
-      this.#say({ case: "shellStreamResult", value: { result: { case: "output", value: { output } } } });
+      say({ case: "shellStreamResult", value: { result: { case: "output", value: { output } } } });
     }
   }
 
-  #say(message: ResultMessage): void {
-    const body = writeExecResult(this.#exec, message);
-    this.#said = this.#said.then(() => this.#run.say(body));
+  function say(message: ResultMessage): void {
+    const body = writeExecResult(exec, message);
+    said = said.then(() => run.say(body));
     // It is told where it is awaited; until then a refusal must not look unhandled.
-    this.#said.catch(() => undefined);
+    said.catch(() => undefined);
   }
+
+  return {
+    started(pid: number): void {
+      say({ case: "shellStreamResult", value: { result: { case: "started", value: { pid } } } });
+    },
+    output(from: From, bytes: Uint8Array): void {
+      const shown = windows[from].add(bytes);
+      if (shown.length === 0) return;
+      const last = waiting.at(-1);
+      if (last?.from === from) last.pieces.push(shown);
+      else waiting.push({ from, pieces: [shown] });
+      waitingBytes += shown.length;
+      if (waitingBytes >= PIECE_BYTES) flush();
+      else timer ??= setTimeout(flush, PIECE_MS);
+    },
+    /** Resolves when everything is on this client's disk, with whether something was left out. */
+    async finish(): Promise<boolean> {
+      flush();
+      const { stdout, stderr } = windows;
+      sayOutput("stdout", stdout.end());
+      sayOutput("stderr", stderr.end());
+      await said.catch((cause: unknown) => {
+        // A stream that was stopped takes no more output; the result is given all the same.
+        if (!run.signal.aborted) throw cause;
+      });
+      return stdout.isTruncated() || stderr.isTruncated();
+    },
+  };
 }

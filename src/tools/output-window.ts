@@ -4,54 +4,48 @@
  * Both ends matter: the beginning says what was done, the end how it went. The beginning can be shown while the command
  * runs; the end is known when it has ended.
  */
-export class OutputWindow {
-  readonly #bytesMax: number;
-  readonly #head: Uint8Array[] = [];
+export function outputWindow(bytesMax: number) {
+  const heads: Uint8Array[] = [];
+  let tails: Uint8Array[] = [];
+  let tailBytes = 0;
+  let total = 0;
   /** What of the beginning is still to come. */
-  #headRoom: number;
-  readonly #tailMax: number;
-  #tail: Uint8Array[] = [];
-  #tailBytes = 0;
-  #total = 0;
+  let headRoom = Math.ceil(bytesMax / 2);
+  const tailMax = bytesMax - headRoom;
 
-  constructor(bytesMax: number) {
-    this.#bytesMax = bytesMax;
-    this.#headRoom = Math.ceil(bytesMax / 2);
-    this.#tailMax = bytesMax - this.#headRoom;
-  }
+  const isTruncated = (): boolean => total > bytesMax;
 
-  get truncated(): boolean {
-    return this.#total > this.#bytesMax;
-  }
-
-  /** Returns what of it belongs to the beginning. */
-  add(bytes: Uint8Array): Uint8Array {
-    const head = bytes.subarray(0, this.#headRoom);
-    const rest = bytes.subarray(head.length);
-    this.#headRoom -= head.length;
-    if (head.length > 0) this.#head.push(head);
-    if (rest.length > 0) this.#tail.push(rest);
-    this.#tailBytes += rest.length;
-    this.#total += bytes.length;
-    // Only now and then: a copy for each piece of a long output would cost more than the output.
-    if (this.#tailBytes > 2 * this.#tailMax) this.#tail = [this.#end()];
-    return head;
-  }
-
-  #end(): Uint8Array {
-    const tail = Buffer.concat(this.#tail);
-    const end = tail.subarray(Math.max(0, tail.length - this.#tailMax));
-    this.#tailBytes = end.length;
-    return end;
+  function lastBytes(): Uint8Array {
+    const tail = Buffer.concat(tails);
+    const last = tail.subarray(Math.max(0, tail.length - tailMax));
+    tailBytes = last.length;
+    return last;
   }
 
   /** What follows the beginning: the note, if something is missing, and the end. */
-  end(): Uint8Array {
-    const note = this.truncated ? `\n[... ${this.#total - this.#bytesMax} bytes left out ...]\n` : "";
-    return Buffer.concat([Buffer.from(note), this.#end()]);
+  function end(): Uint8Array {
+    const note = isTruncated() ? `\n[... ${total - bytesMax} bytes left out ...]\n` : "";
+    return Buffer.concat([Buffer.from(note), lastBytes()]);
   }
 
-  bytes(): Uint8Array {
-    return Buffer.concat([...this.#head, this.end()]);
-  }
+  return {
+    isTruncated,
+    /** Returns what of it belongs to the beginning. */
+    add(bytes: Uint8Array): Uint8Array {
+      const head = bytes.subarray(0, headRoom);
+      const rest = bytes.subarray(head.length);
+      headRoom -= head.length;
+      if (head.length > 0) heads.push(head);
+      if (rest.length > 0) tails.push(rest);
+      tailBytes += rest.length;
+      total += bytes.length;
+      // Only now and then: a copy for each piece of a long output would cost more than the output.
+      if (tailBytes > 2 * tailMax) tails = [lastBytes()];
+      return head;
+    },
+    end,
+    bytes(): Uint8Array {
+      return Buffer.concat([...heads, end()]);
+    },
+  };
 }

@@ -2,7 +2,7 @@
  * A search without ripgrep: walks, reads and matches, in one go. It runs in a thread of its own.
  */
 import { closeSync, readFileSync } from "node:fs";
-import { type FileSearch, type Findings, GrepCollector } from "./grep-collector.ts";
+import { type FileSearch, type Findings, grepCollector } from "./grep-collector.ts";
 import { compilePattern } from "./grep-pattern.ts";
 import { searchText, textOf } from "./grep-text.ts";
 import type { Jail } from "./jail.ts";
@@ -11,7 +11,7 @@ import { searchedFiles } from "./searched-file.ts";
 export function searchFiles(what: FileSearch, jail: Jail): Findings {
   const { search } = what;
   const pattern = compilePattern(search.pattern, search);
-  const collector = new GrepCollector(search);
+  const collector = grepCollector(search);
   for (const file of searchedFiles(what, jail, collector)) {
     if (file === undefined) continue;
     try {

@@ -11,27 +11,25 @@ import { fault, throwIfAborted } from "./faults.ts";
 export const SEARCH_MS_MAX = 30_000;
 const TURN_MS = 10;
 
-export class Pace {
-  readonly #signal: AbortSignal;
-  readonly #deadline = performance.now() + SEARCH_MS_MAX;
-  #turnEnds = performance.now() + TURN_MS;
+export type Pace = ReturnType<typeof newPace>;
 
-  constructor(signal: AbortSignal) {
-    this.#signal = signal;
-  }
+export function newPace(signal: AbortSignal) {
+  const deadline = performance.now() + SEARCH_MS_MAX;
+  let turnEnds = performance.now() + TURN_MS;
 
-  get msLeft(): number {
-    return Math.max(0, this.#deadline - performance.now());
-  }
+  const msLeft = (): number => Math.max(0, deadline - performance.now());
 
-  /** Between two small steps. */
-  async next(): Promise<void> {
-    if (performance.now() < this.#turnEnds) return;
-    await setImmediate();
-    throwIfAborted(this.#signal);
-    if (this.msLeft === 0) throw tookTooLong();
-    this.#turnEnds = performance.now() + TURN_MS;
-  }
+  return {
+    msLeft,
+    /** Between two small steps. */
+    async next(): Promise<void> {
+      if (performance.now() < turnEnds) return;
+      await setImmediate();
+      throwIfAborted(signal);
+      if (msLeft() === 0) throw tookTooLong();
+      turnEnds = performance.now() + TURN_MS;
+    },
+  };
 }
 
 export function tookTooLong(): Error {

@@ -49,48 +49,47 @@ interface RecordedRun {
   ends(): void;
 }
 
-export class ProcessRecords {
-  readonly #directory: string;
+export type ProcessRecords = ReturnType<typeof processRecords>;
 
-  constructor(stateDirectory: string) {
-    this.#directory = join(stateDirectory, "running");
-    mkdirSync(this.#directory, { recursive: true, mode: 0o700 });
-  }
+export function processRecords(stateDirectory: string) {
+  const directory = join(stateDirectory, "running");
+  mkdirSync(directory, { recursive: true, mode: 0o700 });
 
-  newRun(mark: string): RecordedRun {
-    const id = `${mark}-${randomBytes(RUN_ID_BYTES).toString("hex")}`;
-    const file = join(this.#directory, `${id}${SUFFIX}`);
-    let leader: ProcessId | undefined;
-    return {
-      id,
-      begins: (pid) => {
-        leader = processState(pid) ?? { pid, started: "" };
-        const owner = processState(process.pid) ?? { pid: process.pid, started: "" };
-        const record: ProcessRecord = { boot: bootId(), owner, leader };
-        // Whole or not there: somebody may be looking.
-        writeFileSync(`${file}.new`, JSON.stringify(record), { mode: 0o600 });
-        renameSync(`${file}.new`, file);
-      },
-      stop: () => {
-        if (leader !== undefined) stopGroup(leader, id);
-      },
-      ends: () => rmSync(file, { force: true }),
-    };
-  }
-
-  /** Kills what is left of earlier runs whose client is gone. */
-  stopLeftover(mark: string): void {
-    for (const name of readdirSync(this.#directory)) {
-      if (!name.startsWith(`${mark}-`) || !name.endsWith(SUFFIX)) continue;
-      const file = join(this.#directory, name);
-      const record = readRecord(file);
-      if (record?.boot === bootId()) {
-        if (isAlive(record.owner)) continue;
-        stopGroup(record.leader, name.slice(0, -SUFFIX.length));
+  return {
+    newRun(mark: string): RecordedRun {
+      const id = `${mark}-${randomBytes(RUN_ID_BYTES).toString("hex")}`;
+      const file = join(directory, `${id}${SUFFIX}`);
+      let leader: ProcessId | undefined;
+      return {
+        id,
+        begins: (pid) => {
+          leader = processState(pid) ?? { pid, started: "" };
+          const owner = processState(process.pid) ?? { pid: process.pid, started: "" };
+          const record: ProcessRecord = { boot: bootId(), owner, leader };
+          // Whole or not there: somebody may be looking.
+          writeFileSync(`${file}.new`, JSON.stringify(record), { mode: 0o600 });
+          renameSync(`${file}.new`, file);
+        },
+        stop: () => {
+          if (leader !== undefined) stopGroup(leader, id);
+        },
+        ends: () => rmSync(file, { force: true }),
+      };
+    },
+    /** Kills what is left of earlier runs whose client is gone. */
+    stopLeftover(mark: string): void {
+      for (const name of readdirSync(directory)) {
+        if (!name.startsWith(`${mark}-`) || !name.endsWith(SUFFIX)) continue;
+        const file = join(directory, name);
+        const record = readRecord(file);
+        if (record?.boot === bootId()) {
+          if (isAlive(record.owner)) continue;
+          stopGroup(record.leader, name.slice(0, -SUFFIX.length));
+        }
+        rmSync(file, { force: true });
       }
-      rmSync(file, { force: true });
-    }
-  }
+    },
+  };
 }
 
 function stopGroup(leader: ProcessId, run: string): void {

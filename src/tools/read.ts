@@ -34,9 +34,9 @@ export async function read(args: ReadArgs, jail: Jail, run: ToolRun): Promise<Re
 }
 
 async function scan(handle: FileHandle, { firstLine, lineCount }: ReadArgs, signal: AbortSignal) {
-  const lines = new LineWindow(firstLine ?? 1, lineCount);
+  const lines = lineWindow(firstLine ?? 1, lineCount);
   const hash = createHash("sha256");
-  const whole = new Kept();
+  const whole = keptBytes();
   let sizeBytes = 0;
   let mediaType: string | undefined;
   for (;;) {
@@ -54,7 +54,7 @@ async function scan(handle: FileHandle, { firstLine, lineCount }: ReadArgs, sign
   const isText = mediaType === undefined || mediaType === "text/plain";
   const kept = isText ? lines.kept : whole;
   return {
-    bytes: isText ? kept.wholeLines() : kept.bytes(),
+    bytes: isText ? kept.wholeLines() : kept.all(),
     totalLines: isText ? lines.total : 0,
     sizeBytes,
     sha256: hash.digest(),
@@ -64,67 +64,67 @@ async function scan(handle: FileHandle, { firstLine, lineCount }: ReadArgs, sign
 }
 
 /** Counts lines as they go by and keeps those of a range. */
-class LineWindow {
-  readonly kept = new Kept();
-  readonly #first: number;
-  readonly #end: number;
+function lineWindow(firstLine: number, lineCount: number | undefined) {
+  const kept = keptBytes();
   /** Line breaks seen. */
-  #breaks = 0;
-  #endsWithBreak = true;
+  let breaks = 0;
+  let endsWithBreak = true;
+  const first = Math.max(1, firstLine);
+  const after = lineCount === undefined ? Infinity : first + lineCount;
 
-  constructor(firstLine: number, lineCount: number | undefined) {
-    this.#first = Math.max(1, firstLine);
-    this.#end = lineCount === undefined ? Infinity : this.#first + lineCount;
-  }
-
-  get total(): number {
-    return this.#breaks + (this.#endsWithBreak ? 0 : 1);
-  }
-
-  take(piece: Buffer): void {
-    let wanted: { readonly begin: number; readonly end: number } | undefined;
-    let at = 0;
-    while (at < piece.length) {
-      const found = piece.indexOf(0x0a, at);
-      const end = found === -1 ? piece.length : found + 1;
-      const line = this.#breaks + 1;
-      if (line >= this.#first && line < this.#end) wanted = { begin: wanted?.begin ?? at, end };
-      this.#endsWithBreak = found !== -1;
-      if (found !== -1) this.#breaks++;
-      at = end;
-    }
-    // All at once: a view of each line would take many times the memory of the lines.
-    if (wanted !== undefined) this.kept.add(piece.subarray(wanted.begin, wanted.end));
-  }
+  return {
+    kept,
+    get total(): number {
+      return breaks + (endsWithBreak ? 0 : 1);
+    },
+    take(piece: Buffer): void {
+      let wanted: { readonly begin: number; readonly end: number } | undefined;
+      let at = 0;
+      while (at < piece.length) {
+        const found = piece.indexOf(0x0a, at);
+        const end = found === -1 ? piece.length : found + 1;
+        const line = breaks + 1;
+        if (line >= first && line < after) wanted = { begin: wanted?.begin ?? at, end };
+        endsWithBreak = found !== -1;
+        if (found !== -1) breaks++;
+        at = end;
+      }
+      // All at once: a view of each line would take many times the memory of the lines.
+      if (wanted !== undefined) kept.add(piece.subarray(wanted.begin, wanted.end));
+    },
+  };
 }
 
 /** Bytes up to a bound; what comes after it is left out for good. */
-class Kept {
-  readonly #pieces: Uint8Array[] = [];
-  #size = 0;
-  isCut = false;
+function keptBytes() {
+  const pieces: Uint8Array[] = [];
+  let size = 0;
+  let isCut = false;
 
-  add(piece: Uint8Array): void {
-    const room = READ_BYTES_MAX - this.#size;
-    const fits = piece.subarray(0, this.isCut ? 0 : room);
-    if (fits.length < piece.length) this.isCut = true;
-    if (fits.length === 0) return;
-    this.#pieces.push(fits);
-    this.#size += fits.length;
-  }
+  const all = (): Buffer => Buffer.concat(pieces);
 
-  bytes(): Buffer {
-    return Buffer.concat(this.#pieces);
-  }
-
-  /** A cut text ends with its last whole line, or, within one endless line, with a whole character. */
-  wholeLines(): Uint8Array {
-    const bytes = this.bytes();
-    if (!this.isCut) return bytes;
-    const lastBreak = bytes.lastIndexOf(0x0a);
-    if (lastBreak !== -1) return bytes.subarray(0, lastBreak + 1);
-    let end = bytes.length;
-    while (end > 0 && ((bytes[end - 1] ?? 0) & 0xc0) === 0x80) end--;
-    return bytes.subarray(0, Math.max(0, end - 1));
-  }
+  return {
+    get isCut() {
+      return isCut;
+    },
+    add(piece: Uint8Array): void {
+      const room = READ_BYTES_MAX - size;
+      const fits = piece.subarray(0, isCut ? 0 : room);
+      if (fits.length < piece.length) isCut = true;
+      if (fits.length === 0) return;
+      pieces.push(fits);
+      size += fits.length;
+    },
+    all,
+    /** A cut text ends with its last whole line, or, within one endless line, with a whole character. */
+    wholeLines(): Uint8Array {
+      const bytes = all();
+      if (!isCut) return bytes;
+      const lastBreak = bytes.lastIndexOf(0x0a);
+      if (lastBreak !== -1) return bytes.subarray(0, lastBreak + 1);
+      let end = bytes.length;
+      while (end > 0 && ((bytes[end - 1] ?? 0) & 0xc0) === 0x80) end--;
+      return bytes.subarray(0, Math.max(0, end - 1));
+    },
+  };
 }

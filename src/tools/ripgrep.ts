@@ -15,12 +15,13 @@ import {
   type FileSearch,
   type Findings,
   type FoundLine,
-  GrepCollector,
+  type GrepCollector,
+  grepCollector,
   type Search,
 } from "./grep-collector.ts";
 import { trimEnd } from "./grep-text.ts";
 import type { Jail } from "./jail.ts";
-import { Pace, tookTooLong } from "./pace.ts";
+import { newPace, tookTooLong } from "./pace.ts";
 import { type OpenFile, searchedFiles } from "./searched-file.ts";
 
 /** Descriptors in one process: well below the usual limit of 1024. */
@@ -35,14 +36,14 @@ export async function searchWithRipgrep(
   signal: AbortSignal,
 ): Promise<Findings> {
   const { search } = what;
-  const collector = new GrepCollector(search);
-  const pace = new Pace(signal);
+  const collector = grepCollector(search);
+  const pace = newPace(signal);
   let batch: OpenFile[] = [];
   const searchBatch = async () => {
     const files = batch;
     batch = [];
     try {
-      await searchFiles(program, files, search, collector, signal, pace.msLeft);
+      await searchFiles(program, files, search, collector, signal, pace.msLeft());
     } finally {
       for (const { fd } of files) closeSync(fd);
     }

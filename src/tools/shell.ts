@@ -14,8 +14,8 @@ import { commandEnvironment, type Environment } from "./environment.ts";
 import { fault } from "./faults.ts";
 import { selfPath } from "./held.ts";
 import type { Jail } from "./jail.ts";
-import { OutputStream } from "./output-stream.ts";
-import { OutputWindow } from "./output-window.ts";
+import { outputStream } from "./output-stream.ts";
+import { outputWindow } from "./output-window.ts";
 import { markOf, type ProcessRecords, RUN_VARIABLE } from "./process-records.ts";
 import { contentOf, type ResultMessage } from "./results.ts";
 import type { Sandbox } from "./sandbox.ts";
@@ -40,8 +40,8 @@ export async function shell(
   run: ToolRun,
 ): Promise<ResultMessage> {
   const windows = {
-    stdout: new OutputWindow(outputMax(args, place)),
-    stderr: new OutputWindow(outputMax(args, place)),
+    stdout: outputWindow(outputMax(args, place)),
+    stderr: outputWindow(outputMax(args, place)),
   };
   const { reason, ...exit } = await runShell(args, exec, place, run, {
     started: () => undefined,
@@ -63,7 +63,7 @@ export async function shell(
         ...exit,
         stdout: await contentOf(stdout.bytes(), run),
         stderr: await contentOf(stderr.bytes(), run),
-        outputTruncated: stdout.truncated || stderr.truncated,
+        outputTruncated: stdout.isTruncated() || stderr.isTruncated(),
       };
       return { case: "shellResult", value: { result: { case: "success", value } } };
     }
@@ -76,7 +76,7 @@ export async function shellStream(
   place: ShellPlace,
   run: ToolRun,
 ): Promise<ResultMessage> {
-  const stream = new OutputStream(exec, run, outputMax(args, place));
+  const stream = outputStream(exec, run, outputMax(args, place));
   const { reason, ...exit } = await runShell(args, exec, place, run, stream);
   const outputTruncated = await stream.finish();
   switch (reason) {

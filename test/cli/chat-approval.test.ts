@@ -4,7 +4,7 @@ import { stripVTControlCharacters } from "node:util";
 import { test } from "node:test";
 import { create } from "@bufbuild/protobuf";
 import { approvalPage, approvalPrompt, type ShownRequest } from "../../src/cli/chat/approval-pages.ts";
-import { Asker } from "../../src/cli/chat/asking.ts";
+import { type Asker, newAsker } from "../../src/cli/chat/asking.ts";
 import type { Entered, LineInput } from "../../src/cli/chat/line-input.ts";
 import { plainScreen } from "../../src/cli/chat/screen.ts";
 import { styleOf } from "../../src/cli/chat/style.ts";
@@ -90,7 +90,7 @@ function inputOf(...answers: readonly (string | Error)[]): LineInput {
 function askerOf(input: LineInput, printed: string[] = [], onLeave = (): void => undefined): Asker {
   const screen = plainScreen(SCREEN, SCREEN);
   const print = (line: string): void => void printed.push(stripVTControlCharacters(line));
-  return new Asker({
+  return newAsker({
     input,
     screen,
     style: STYLE,

@@ -4,9 +4,9 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { questionLines } from "../../src/cli/chat/questions.ts";
-import { Activity, troubleText } from "../../src/cli/chat/status-text.ts";
+import { newActivity, troubleText } from "../../src/cli/chat/status-text.ts";
 import { styleOf } from "../../src/cli/chat/style.ts";
-import { Transcript } from "../../src/cli/chat/transcript.ts";
+import { newTranscript } from "../../src/cli/chat/transcript.ts";
 import type { ToolView, TurnPart } from "../../src/client/index.ts";
 import { HoldfastError } from "../../src/protocol/errors.ts";
 import { FailureKind, TodoStatus } from "../../src/protocol/messages.ts";
@@ -45,8 +45,8 @@ function assertHarmless(shown: string, what: string): void {
 
 test("whatever a model or a tool says, in whatever place, the transcript is text", () => {
   const style = styleOf({ isTTY: true, columns: 80, write: () => true }, {});
-  const transcript = new Transcript({ style, showsThinking: true, typed: "", now: () => 0 });
-  const activity = new Activity();
+  const transcript = newTranscript({ style, showsThinking: true, typed: "", now: () => 0 });
+  const activity = newActivity();
   const usage = {
     inputTokens: 1,
     outputTokens: 1,

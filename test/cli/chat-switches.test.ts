@@ -7,7 +7,7 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { Network } from "../../src/cli/demo/network.ts";
+import { type Network, openNetwork } from "../../src/cli/demo/network.ts";
 import { ensureServer } from "../../src/cli/local-server.ts";
 import { type SwitchFlags, switchesOf } from "../../src/cli/switches.ts";
 import type { Switches } from "../../src/client/stream-options.ts";
@@ -28,7 +28,7 @@ class SwitchRig extends ChatRig {
     const quiet = { onStart: () => undefined, onNotice: () => undefined };
     const { dataDir } = this;
     const { url } = await ensureServer({ dataDir, config: undefined, env, cwd: this.workspace, ...quiet });
-    const network = await Network.open();
+    const network = await openNetwork();
     t.after(() => network.close());
     network.targetPort = Number(new URL(url).port);
     return network;

@@ -6,7 +6,7 @@ import { test } from "node:test";
 import { jsonOf } from "../../src/cli/chat/json-line.ts";
 import { recentParts } from "../../src/cli/chat/recent-parts.ts";
 import { styleOf } from "../../src/cli/chat/style.ts";
-import { Transcript } from "../../src/cli/chat/transcript.ts";
+import { newTranscript } from "../../src/cli/chat/transcript.ts";
 import { failureOf } from "../../src/cli/chat/turn-end-text.ts";
 import { emptyView, reduce, type ToolView, type TurnEnd, type TurnPart } from "../../src/client/index.ts";
 import { FailureKind, TodoStatus, ToolOutcome } from "../../src/protocol/messages.ts";
@@ -26,7 +26,7 @@ const utf8 = (text: string): Uint8Array => new TextEncoder().encode(text);
 function transcriptOf(parts: readonly TurnPart[], { columns = 60, showsThinking = true, typed = "hi" } = {}) {
   const screen = { isTTY: true, columns, write: () => undefined };
   const times = [0, 2_500];
-  const transcript = new Transcript({
+  const transcript = newTranscript({
     style: styleOf(screen, { NO_COLOR: "1" }),
     showsThinking,
     typed,

@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Board } from "../../src/cli/demo/board.ts";
+import { newBoard } from "../../src/cli/demo/board.ts";
 import type { Evidence } from "../../src/cli/demo/check.ts";
 import { bodyOf } from "../../src/cli/demo/news.ts";
 import { beginning, commandOf, ending } from "../../src/cli/demo/play.ts";
@@ -195,7 +195,7 @@ for (const [what, failing, spoil] of SPOILED) {
 test("a check that fails is shown with what was expected and found", () => {
   const sound = soundEvidence();
   let shown = "";
-  const board = new Board({ stdout: { write: (text) => (shown += text) }, env: {}, now: () => 0 });
+  const board = newBoard({ stdout: { write: (text) => (shown += text) }, env: {}, now: () => 0 });
   const checks = prove({ ...sound, deeds: [...sound.deeds, beginning(QUICK)] });
   printProof(checks, { server: 1, client: 1, network: 1 }, board);
   assert.match(

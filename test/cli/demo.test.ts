@@ -8,7 +8,7 @@ import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
-import { Board } from "../../src/cli/demo/board.ts";
+import { newBoard } from "../../src/cli/demo/board.ts";
 import { printProof } from "../../src/cli/demo/proof-table.ts";
 import { prove } from "../../src/cli/demo/proof.ts";
 import { textWidth } from "../../src/cli/chat/text-width.ts";
@@ -98,7 +98,7 @@ function demoDirectories(path: string): readonly string[] {
 test("the log of the show keeps to a narrow screen, and the agent's words run on over it", () => {
   let shown = "";
   const screen = { isTTY: true, columns: 40, write: (text: string) => (shown += text) };
-  const board = new Board({ stdout: screen, env: { NO_COLOR: "1" }, now: () => 0 });
+  const board = newBoard({ stdout: screen, env: { NO_COLOR: "1" }, now: () => 0 });
   board.piece("One two three four five ");
   board.piece("six seven eight nine ten eleven");
   board.say("network", "cut, in the middle of a rather long sentence that needs two lines");

@@ -6,8 +6,8 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
-import { TableBlobStore } from "../../src/client-node/blobs.ts";
-import { TableConversationStore } from "../../src/client-node/conversations.ts";
+import { tableBlobStore } from "../../src/client-node/blobs.ts";
+import { tableConversationStore } from "../../src/client-node/conversations.ts";
 import { openClient } from "../../src/client-node/index.ts";
 import { blobIdOf } from "../../src/client/index.ts";
 import { nodeSealing } from "../../src/sealing/node.ts";
@@ -21,8 +21,8 @@ const HOME_KEY = new Uint8Array(32).fill(5);
 const storesOver = (tables: TableStore, clock: TestClock) => {
   const sealer = nodeSealing().homeSealer(HOME_KEY);
   return {
-    blobs: new TableBlobStore({ tables, sealer, now: () => clock.nowMs }),
-    records: new TableConversationStore(tables, sealer),
+    blobs: tableBlobStore({ tables, sealer, now: () => clock.nowMs }),
+    records: tableConversationStore(tables, sealer),
   };
 };
 
@@ -98,7 +98,7 @@ test("a blob that was put lately is not written again, until it is old, gone or 
   const clock = { nowMs: 1 };
   const tables = memoryTableStore({ now: () => clock.nowMs });
   const sealer = nodeSealing().homeSealer(HOME_KEY);
-  const blobs = new TableBlobStore({ tables, sealer, now: () => clock.nowMs, rememberMs: 100 });
+  const blobs = tableBlobStore({ tables, sealer, now: () => clock.nowMs, rememberMs: 100 });
   const bytes = Uint8Array.of(7);
   const id = blobIdOf(bytes);
   const storedMs = async (): Promise<number | undefined> => {

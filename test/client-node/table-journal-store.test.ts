@@ -7,7 +7,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { recordKey } from "../../src/client-node/journal-rows.ts";
-import { type Owner, TableJournalStore } from "../../src/client-node/table-journal-store.ts";
+import {
+  type Owner,
+  tableJournalStore,
+  type TableJournalStore,
+} from "../../src/client-node/table-journal-store.ts";
 import { memoryTableStore, type TableStore } from "../../src/store/index.ts";
 import { openSharedTables } from "../../src/store/sqlite/shared-tables.ts";
 import { journalStoreConformance, type JournalStoreUnderTest } from "../conformance/journal-store.ts";
@@ -26,8 +30,8 @@ function unopened(): never {
 const inMemory = (): JournalStoreUnderTest => {
   const tables = memoryTableStore({ now });
   return {
-    store: new TableJournalStore({ tables }),
-    reopen: () => new TableJournalStore({ tables }),
+    store: tableJournalStore({ tables }),
+    reopen: () => tableJournalStore({ tables }),
     settle: (promise) => promise,
     damage: (idempotencyKey) => changeRecord(tables, idempotencyKey),
   };
@@ -41,12 +45,12 @@ const inSqlite = async (): Promise<JournalStoreUnderTest> => {
   const path = join(directory, "client.db");
   const opened = [await openSharedTables(path, { now })];
   return {
-    store: new TableJournalStore({ tables: opened[0] ?? unopened() }),
+    store: tableJournalStore({ tables: opened[0] ?? unopened() }),
     async reopen() {
       await Promise.all(opened.map((tables) => tables.close()));
       const tables = await openSharedTables(path, { now });
       opened.push(tables);
-      return new TableJournalStore({ tables });
+      return tableJournalStore({ tables });
     },
     settle: (promise) => promise,
     damage: (idempotencyKey) => changeRecord(opened.at(-1) ?? unopened(), idempotencyKey),
@@ -79,7 +83,7 @@ journalStoreConformance("the journal store of one process among several", () => 
   let started = 0;
   const open = (): TableJournalStore => {
     processes.kill(String(started));
-    return new TableJournalStore({ tables, owner: processes.start(String(++started)) });
+    return tableJournalStore({ tables, owner: processes.start(String(++started)) });
   };
   return { store: open(), reopen: open, settle: (promise) => promise };
 });
@@ -90,7 +94,7 @@ for (const [what, lost] of [
 ] as const) {
   test(`C6: ${what} that is gone refuses the whole journal`, async () => {
     const tables = memoryTableStore({ now });
-    const store = new TableJournalStore({ tables });
+    const store = tableJournalStore({ tables });
     await store.append("k", [bytes(1), bytes(2), bytes(3)]);
     await tables.delete(recordKey("k", lost));
     await assert.rejects(store.read("k"), { code: "stream_failed" });
@@ -100,7 +104,7 @@ for (const [what, lost] of [
 
 test("a record too many, as a lost head would leave it, refuses the journal", async () => {
   const tables = memoryTableStore({ now });
-  const store = new TableJournalStore({ tables });
+  const store = tableJournalStore({ tables });
   await store.append("k", [bytes(1)]);
   await tables.put(recordKey("k", 1), bytes(0));
   await assert.rejects(store.read("k"), { code: "stream_failed" });
@@ -108,7 +112,7 @@ test("a record too many, as a lost head would leave it, refuses the journal", as
 
 test("a journal of thousands of records is replaced as one", async () => {
   const tables = memoryTableStore({ now });
-  const store = new TableJournalStore({ tables });
+  const store = tableJournalStore({ tables });
   const many = Array.from({ length: 5_000 }, (_, at) => bytes(at & 0xff, at >> 8));
   await store.append("k", many);
   assert.deepEqual(await store.read("k"), many);
@@ -123,8 +127,8 @@ test("a journal of thousands of records is replaced as one", async () => {
 test("D1: a journal that another process has claimed is refused, and says who has it", async () => {
   const tables = memoryTableStore({ now });
   const processes = new Processes();
-  const first = new TableJournalStore({ tables, owner: processes.start("first") });
-  const second = new TableJournalStore({ tables, owner: processes.start("second") });
+  const first = tableJournalStore({ tables, owner: processes.start("first") });
+  const second = tableJournalStore({ tables, owner: processes.start("second") });
   assert.deepEqual(await first.claim("k"), { kind: "claimed" });
   await first.append("k", [bytes(1)]);
   assert.deepEqual(await second.claim("k"), { kind: "held", holder: "process first" });
@@ -141,8 +145,8 @@ test("D1: a journal that another process has claimed is refused, and says who ha
 test("D1: the journal of a dead process is free, and what it says afterwards is refused", async () => {
   const tables = memoryTableStore({ now });
   const processes = new Processes();
-  const first = new TableJournalStore({ tables, owner: processes.start("first") });
-  const second = new TableJournalStore({ tables, owner: processes.start("second") });
+  const first = tableJournalStore({ tables, owner: processes.start("first") });
+  const second = tableJournalStore({ tables, owner: processes.start("second") });
   await first.claim("k");
   await first.append("k", [bytes(1)]);
   processes.kill("first");
@@ -155,9 +159,7 @@ test("D1: the journal of a dead process is free, and what it says afterwards is 
 test("D1: of two processes that begin a journal of the same name, one is fenced and has written nothing", async () => {
   const tables = memoryTableStore({ now });
   const processes = new Processes();
-  const stores = ["first", "second"].map(
-    (id) => new TableJournalStore({ tables, owner: processes.start(id) }),
-  );
+  const stores = ["first", "second"].map((id) => tableJournalStore({ tables, owner: processes.start(id) }));
   for (const store of stores) assert.deepEqual(await store.claim("k"), { kind: "claimed" });
   const ends = await Promise.allSettled(stores.map((store, at) => store.append("k", [bytes(at)])));
   assert.deepEqual(ends.map(({ status }) => status).toSorted(), ["fulfilled", "rejected"]);
@@ -168,8 +170,8 @@ test("D1: of two processes that begin a journal of the same name, one is fenced 
 test("a name that is claimed and never written is no journal, and can be claimed again", async () => {
   const tables = memoryTableStore({ now });
   const processes = new Processes();
-  const first = new TableJournalStore({ tables, owner: processes.start("first") });
-  const second = new TableJournalStore({ tables, owner: processes.start("second") });
+  const first = tableJournalStore({ tables, owner: processes.start("first") });
+  const second = tableJournalStore({ tables, owner: processes.start("second") });
   await first.claim("k");
   await first.append("k", [bytes(1)]);
   await first.remove("k");
@@ -180,14 +182,14 @@ test("a name that is claimed and never written is no journal, and can be claimed
 
 test("a journal of another server is not listed until it is claimed here", async () => {
   const tables = memoryTableStore({ now });
-  const [here, there] = ["http://here", "http://there"].map(
-    (server) => new TableJournalStore({ tables, server }),
+  const [here, there] = ["http://here", "http://there"].map((server) =>
+    tableJournalStore({ tables, server }),
   );
   assert.ok(here !== undefined && there !== undefined);
   await there.append("k", [bytes(1)]);
   assert.deepEqual([await here.list(), await there.list()], [[], ["k"]]);
   assert.deepEqual(await here.listForeign(), [{ idempotencyKey: "k", server: "http://there" }]);
-  assert.deepEqual(await new TableJournalStore({ tables }).list(), ["k"]);
+  assert.deepEqual(await tableJournalStore({ tables }).list(), ["k"]);
   await here.claim("k");
   await here.append("k", [bytes(2)]);
   await here.release("k");
@@ -197,11 +199,11 @@ test("a journal of another server is not listed until it is claimed here", async
 test("D1: of two processes that find a dead one's journal at the same moment, one has it and the other knows who", async () => {
   const tables = memoryTableStore({ now });
   const processes = new Processes();
-  const dead = new TableJournalStore({ tables, owner: processes.start("dead") });
+  const dead = tableJournalStore({ tables, owner: processes.start("dead") });
   await dead.claim("s");
   await dead.append("s", [bytes(1)]);
-  const [first, second] = ["one", "two"].map(
-    (id) => new TableJournalStore({ tables, owner: processes.start(id) }),
+  const [first, second] = ["one", "two"].map((id) =>
+    tableJournalStore({ tables, owner: processes.start(id) }),
   );
   processes.kill("dead");
   const claims = await Promise.all([first?.claim("s"), second?.claim("s")]);

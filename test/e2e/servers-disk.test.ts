@@ -13,7 +13,7 @@ import {
   memoryJournalStore,
   type Tools,
 } from "../../src/client/index.ts";
-import { TableJournalStore } from "../../src/client-node/table-journal-store.ts";
+import { tableJournalStore } from "../../src/client-node/table-journal-store.ts";
 import { nodeSealing } from "../../src/sealing/node.ts";
 import { type Application, createServer } from "../../src/server/index.ts";
 import { DATABASE_FILE, openLogStreamStore } from "../../src/store/index.ts";
@@ -144,7 +144,7 @@ async function startOn(t: TestContext, folder: string) {
   const server = createServer({ store, sealing, application });
   const { connect } = memoryTransport(server.accept, { principalOf: () => PRINCIPAL });
   const tables = sqliteTables(thread, Date.now);
-  const journals = new TableJournalStore({ tables, isOnServersDisk: true });
+  const journals = tableJournalStore({ tables, isOnServersDisk: true });
   const client = new Client({ connect, sealing, homeKey: HOME_KEY, journals });
   const stop = async (): Promise<void> => {
     await client.close();

@@ -9,8 +9,8 @@ import { createAgent, ModelFailure } from "../../src/agent/index.ts";
 import type { ProviderModels } from "../../src/agent/models/index.ts";
 import { providerSide } from "../../src/node/provider-side.ts";
 import { Client } from "../../src/client/index.ts";
-import { TableBlobStore } from "../../src/client-node/blobs.ts";
-import { TableJournalStore } from "../../src/client-node/table-journal-store.ts";
+import { tableBlobStore } from "../../src/client-node/blobs.ts";
+import { tableJournalStore } from "../../src/client-node/table-journal-store.ts";
 import { retry } from "../../src/core/index.ts";
 import {
   Gateway,
@@ -133,8 +133,8 @@ export class World {
       countsItself: this.#options.isCountedByServer !== true,
     });
     const sealer = sealing.homeSealer(HOME_KEY);
-    const blobs = new TableBlobStore({ tables, sealer, now, rememberMs: 60 * 60_000 });
-    const journals = new TableJournalStore({ tables, isOnServersDisk: true });
+    const blobs = tableBlobStore({ tables, sealer, now, rememberMs: 60 * 60_000 });
+    const journals = tableJournalStore({ tables, isOnServersDisk: true });
     const clients = new Map<string, PrincipalClient>();
     const clientOf = (principal: string): PrincipalClient => {
       const known = clients.get(principal);

@@ -21,8 +21,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/server/http/sign-in-tries.ts",
-        from: "      if (waitMs === 0) {",
-        to: "      if (waitMs === 0 || address.checking > 0) {",
+        from: "        if (waitMs === 0) {",
+        to: "        if (waitMs === 0 || address.checking > 0) {",
       },
     ],
   },

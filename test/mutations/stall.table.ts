@@ -85,8 +85,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/client-node/open-client.ts",
-        from: "...(options.onStall === undefined ? {} : { onStall: options.onStall }),",
-        to: "",
+        from: "given({ tools, onStall, resumesMax,",
+        to: "given({ tools, resumesMax,",
       },
     ],
   },

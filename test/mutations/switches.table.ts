@@ -41,8 +41,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/cli/switches.ts",
-        from: "{ ...environmentSwitches(env), ...present(checked(FLAGS, flags, asFlag)) }",
-        to: "{ ...present(checked(FLAGS, flags, asFlag)), ...environmentSwitches(env) }",
+        from: "{ ...environmentSwitches(env), ...given(checked(FLAGS, flags, asFlag)) }",
+        to: "{ ...given(checked(FLAGS, flags, asFlag)), ...environmentSwitches(env) }",
       },
     ],
   },
@@ -147,8 +147,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/client-node/table-journal-store.ts",
-        from: "const head = await this.#headIfWhole(idempotencyKey);",
-        to: "const head = await this.#head(idempotencyKey);",
+        from: "const head = await headIfWhole(idempotencyKey);",
+        to: "const head = await readHead(idempotencyKey);",
       },
     ],
   },

@@ -129,7 +129,7 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/tools/closed.ts",
-        from: "get now(): ClosedNow {\n    this.#look();",
+        from: "get now(): ClosedNow {\n      look();",
         to: "get now(): ClosedNow {",
       },
     ],
@@ -279,8 +279,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/cli/chat/asking.ts",
-        from: "await this.#read(words.questionPrompt(question), signal);",
-        to: "await this.#read(words.questionPrompt(question));",
+        from: "await read(words.questionPrompt(question), signal);",
+        to: "await read(words.questionPrompt(question));",
       },
     ],
   },

@@ -5,7 +5,7 @@ import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "no
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { test, type TestContext } from "node:test";
-import { ProcessRecords } from "../../src/tools/process-records.ts";
+import { processRecords } from "../../src/tools/process-records.ts";
 import { processState, bootId } from "../../src/tools/processes.ts";
 import { request, rig, Run, temporaryDirectory } from "./rig.ts";
 
@@ -83,7 +83,7 @@ test("C2: the members are found also when the leader is gone", async (t) => {
 
 test("a pid that somebody else has now is left alone, and so is a run of a client that lives", async (t) => {
   const state = temporaryDirectory(t, "state");
-  const records = new ProcessRecords(state);
+  const records = processRecords(state);
   const bystander = spawn("sleep", ["1000"], { detached: true });
   t.after(() => bystander.kill("SIGKILL"));
   const pid = bystander.pid ?? 0;

@@ -5,7 +5,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
-import { OutputWindow } from "../../src/tools/output-window.ts";
+import { outputWindow } from "../../src/tools/output-window.ts";
 import { commandEnvironment } from "../../src/tools/environment.ts";
 import { findProgram } from "../../src/tools/sandbox.ts";
 import { inline, outcome, put, type Result, rig, Run, temporaryDirectory } from "./rig.ts";
@@ -101,10 +101,10 @@ test("output beyond the bound keeps its beginning and its end; large output trav
 });
 
 test("an output window holds exactly its bound", () => {
-  const window = new OutputWindow(10);
+  const window = outputWindow(10);
   for (let n = 0; n < 10; n++) window.add(Buffer.from(String(n)));
   assert.equal(Buffer.from(window.bytes()).toString(), "0123456789");
-  assert(!window.truncated);
+  assert(!window.isTruncated());
   window.add(Buffer.from("A"));
   assert.equal(Buffer.from(window.bytes()).toString(), "01234\n[... 1 bytes left out ...]\n6789A");
 });

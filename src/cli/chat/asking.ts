@@ -47,87 +47,51 @@ const UNANSWERED = "nobody answered";
 /** The person has left: whatever waits for the answer ends with this process. */
 const LEFT = "left";
 
-export class Asker {
-  readonly #asking: Asking;
-  #last: Promise<unknown> = Promise.resolve();
+export type Asker = ReturnType<typeof newAsker>;
 
-  constructor(asking: Asking) {
-    this.#asking = asking;
-  }
-
-  approve(request: ApprovalRequest, signal?: AbortSignal): Promise<ApprovalAnswer> {
-    return this.#answered(
-      () => this.#approve(request, signal),
-      (reason) => ({ answer: "no", reason }),
-    );
-  }
-
-  answer(query: InteractionQuery, signal?: AbortSignal): Promise<QueryAnswer> {
-    return this.#answered(
-      () => this.#answer(query, signal),
-      (reason) => ({ case: "unanswerable", value: { reason } }),
-    );
-  }
+export function newAsker({ input, screen, style, print, onInterrupt, onLeave }: Asking) {
+  let last: Promise<unknown> = Promise.resolve();
 
   /** Never resolves for a person who has left. */
-  async #answered<Answer>(
+  async function answered<Answer>(
     ask: () => Promise<Answer | typeof LEFT>,
     refusal: (reason: string) => Answer,
   ): Promise<Answer> {
-    const answer = await this.#alone(ask).catch((cause: unknown) => refusal(failedWords(cause)));
+    const answer = await alone(ask).catch((cause: unknown) => refusal(failedWords(cause)));
     return answer === LEFT ? new Promise(() => undefined) : answer;
   }
 
-  /** Questions wait for this before they are asked. */
-  after(ready: Promise<void>): void {
-    this.#last = Promise.all([this.#last, ready]);
-  }
-
-  /** A yes-or-no question of our own. */
-  confirm(question: string): Promise<boolean> {
-    return this.#alone(async () => {
-      const entered = await this.#read(`${question} [Y/n] `);
-      return entered.kind === "line" && !/^\s*n/i.test(entered.text);
-    }).catch(() => false);
-  }
-
   /** One question at a time, with the screen to itself. */
-  #alone<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
-    const asked = this.#last.then(async () => {
-      const giveBack = this.#asking.screen.hold();
+  function alone<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
+    const asked = last.then(async () => {
+      const giveBack = screen.hold();
       try {
         return await ask();
       } finally {
         giveBack();
       }
     });
-    this.#last = asked.catch(() => undefined);
+    last = asked.catch(() => undefined);
     return asked;
   }
 
-  async #read(prompt: string, signal?: AbortSignal): Promise<Entered> {
-    const entered = await this.#asking.input.read(prompt, "answer", signal);
-    if (entered.kind === "interrupt") this.#asking.onInterrupt();
-    if (entered.kind === "end") this.#asking.onLeave();
-    if (entered.kind === "cancelled") this.#sayClosed();
+  async function read(prompt: string, signal?: AbortSignal): Promise<Entered> {
+    const entered = await input.read(prompt, "answer", signal);
+    if (entered.kind === "interrupt") onInterrupt();
+    if (entered.kind === "end") onLeave();
+    if (entered.kind === "cancelled") print(style.dim(`  The question is closed: ${CLOSED}.`));
     return entered;
   }
 
-  #sayClosed(): void {
-    const { print, style } = this.#asking;
-    print(style.dim(`  The question is closed: ${CLOSED}.`));
-  }
-
-  async #approve(
+  async function approve(
     request: ShownRequest,
     signal: AbortSignal | undefined,
   ): Promise<ApprovalAnswer | typeof LEFT> {
-    const { print, style } = this.#asking;
     for (let at = { from: 0, showsAll: false }; ;) {
       if (signal?.aborted === true) return { answer: "no", reason: CLOSED };
       const page = approvalPage(request, style, at);
       for (const line of page.lines) print(line);
-      const entered = await this.#read(approvalPrompt(style), signal);
+      const entered = await read(approvalPrompt(style), signal);
       if (entered.kind === "interrupt") return { answer: "no", reason: STOPPED };
       if (entered.kind === "end") return LEFT;
       if (entered.kind !== "line") return { answer: "no", reason: UNANSWERED };
@@ -138,7 +102,7 @@ export class Asker {
     }
   }
 
-  async #answer(
+  async function answer(
     { query }: InteractionQuery,
     signal: AbortSignal | undefined,
   ): Promise<QueryAnswer | typeof LEFT> {
@@ -151,25 +115,25 @@ export class Asker {
         )
           .split("\n")
           .map((text) => ({ kind: "plain" as const, text }));
-        const said = await this.#approve({ title, lines, workspace: "" }, signal);
+        const said = await approve({ title, lines, workspace: "" }, signal);
         if (said === LEFT) return LEFT;
         const why = said.answer === "no" ? (said.reason ?? "") : "";
         return { case: "approval", value: { approved: said.answer !== "no", reason: why } };
       }
       case "askQuestion":
-        return this.#questions(query.value.questions, signal);
+        return askAll(query.value.questions, signal);
       case undefined:
         return { case: "unanswerable", value: { reason: "this client does not know this kind of question" } };
     }
   }
 
-  async #questions(
+  async function askAll(
     questions: readonly Question[],
     signal: AbortSignal | undefined,
   ): Promise<QueryAnswer | typeof LEFT> {
     const answers = [];
     for (const question of questions) {
-      const answer = await this.#question(question, signal);
+      const answer = await ask(question, signal);
       if (answer === LEFT) return LEFT;
       if (answer === undefined) return { case: "unanswerable", value: { reason: "the user did not answer" } };
       if (answer.text !== "" || answer.optionIds.length > 0) {
@@ -180,21 +144,46 @@ export class Asker {
   }
 
   /** Undefined when it is not answered. */
-  async #question(
+  async function ask(
     question: Question,
     signal: AbortSignal | undefined,
   ): Promise<words.QuestionAnswer | typeof LEFT | undefined> {
-    const { print, style } = this.#asking;
     for (;;) {
       if (signal?.aborted === true) return undefined;
       for (const line of words.questionLines(question, style)) print(line);
-      const entered = await this.#read(words.questionPrompt(question), signal);
+      const entered = await read(words.questionPrompt(question), signal);
       if (entered.kind === "end") return LEFT;
       if (entered.kind !== "line") return undefined;
       const answer = words.parseAnswer(entered.text, question);
       if (answer !== undefined) return answer;
     }
   }
+
+  return {
+    approve(request: ApprovalRequest, signal?: AbortSignal): Promise<ApprovalAnswer> {
+      return answered(
+        () => approve(request, signal),
+        (reason) => ({ answer: "no", reason }),
+      );
+    },
+    answer(query: InteractionQuery, signal?: AbortSignal): Promise<QueryAnswer> {
+      return answered(
+        () => answer(query, signal),
+        (reason) => ({ case: "unanswerable", value: { reason } }),
+      );
+    },
+    /** Questions wait for this before they are asked. */
+    after(ready: Promise<void>): void {
+      last = Promise.all([last, ready]);
+    },
+    /** A yes-or-no question of our own. */
+    confirm(question: string): Promise<boolean> {
+      return alone(async () => {
+        const entered = await read(`${question} [Y/n] `);
+        return entered.kind === "line" && !/^\s*n/i.test(entered.text);
+      }).catch(() => false);
+    },
+  };
 }
 
 function failedWords(cause: unknown): string {

@@ -6,6 +6,7 @@
  */
 import type { Conversation, Turn, TurnEnd, TurnPart } from "../../client/index.ts";
 import type { HoldfastError } from "../../protocol/errors.ts";
+import { given } from "../../protocol/given.ts";
 import type { Screen } from "../terminal.ts";
 import type { ChatSettings } from "./chat-flags.ts";
 import { choose, titleFrom } from "./conversation-list.ts";
@@ -41,12 +42,12 @@ export async function oneShot(options: OneShotOptions): Promise<number> {
   if (conversation.record.turn !== undefined) {
     options.note("A turn of this conversation was cut off; it is ended first.");
     const before = await conversation.resume();
-    const end = before === undefined ? undefined : await new Shot(before, options).run();
+    const end = before === undefined ? undefined : await shoot(before, options);
     if (end !== undefined && end.exitCode === exit.EXIT_NO_SERVER) return report(end, conversation, options);
   }
   const model = settings.model === "" ? {} : { model: settings.model };
   const turn = await conversation.send({ text: prompt }, model);
-  return report(await new Shot(turn, options).run(), conversation, options);
+  return report(await shoot(turn, options), conversation, options);
 }
 
 async function conversationOf({ settings, session, prompt }: OneShotOptions): Promise<Conversation> {
@@ -60,7 +61,7 @@ async function conversationOf({ settings, session, prompt }: OneShotOptions): Pr
   return conversations.begin({
     title: titleFrom(prompt),
     ...(model === "" ? {} : { model }),
-    ...(systemPrompt === undefined ? {} : { systemPrompt }),
+    ...given({ systemPrompt }),
   });
 }
 
@@ -72,73 +73,40 @@ interface Shown {
   readonly hasStreamed: boolean;
 }
 
-class Shot {
-  readonly #turn: Turn;
-  readonly #options: OneShotOptions;
-  readonly #startedMs: number;
-  #hasDenied = false;
-  #hasStreamed = false;
-  #isOutOfReach = false;
+async function shoot(turn: Turn, options: OneShotOptions): Promise<Shown> {
+  const { settings, stdout, note, link, onTurn, connectMsMax } = options;
+  let hasDenied = false;
+  let hasStreamed = false;
+  let isOutOfReach = false;
+  const startedMs = options.now();
 
-  constructor(turn: Turn, options: OneShotOptions) {
-    this.#turn = turn;
-    this.#options = options;
-    this.#startedMs = options.now();
-  }
-
-  async run(): Promise<Shown> {
-    const { onTurn, connectMsMax } = this.#options;
-    onTurn(this.#turn);
-    const unwatch = [this.#watchTurn(), this.#watchStatus()];
-    // A server that was never reached, and one that refused us: both are "no server" to a script.
-    const timer = setTimeout(() => {
-      if (this.#turn.stream.status.state !== "connecting") return;
-      this.#isOutOfReach = true;
-      this.#turn.stream.leave();
-    }, connectMsMax);
-    try {
-      const end = await this.#turn.ended;
-      const durationMs = this.#options.now() - this.#startedMs;
-      const { model } = this.#turn.view;
-      return { end, exitCode: this.#exitCode(end), model, durationMs, hasStreamed: this.#hasStreamed };
-    } finally {
-      clearTimeout(timer);
-      for (const stop of unwatch) stop();
-      onTurn(undefined);
-    }
-  }
-
-  #watchTurn(): () => void {
-    const { settings, stdout } = this.#options;
-    let { view } = this.#turn;
+  function watchTurn(): () => void {
+    let { view } = turn;
     if (view.eventId === 0) view = EMPTY_VIEW;
-    return this.#turn.watch((next, heard) => {
+    return turn.watch((next, heard) => {
       const parts = partsBetween(view, next, heard?.message);
       view = next;
       for (const part of parts) {
-        if (part.kind === "tool" && part.call.outcome === "denied") this.#hasDenied = true;
+        if (part.kind === "tool" && part.call.outcome === "denied") hasDenied = true;
         const json = settings.isJson ? jsonOf(part) : undefined;
         if (json !== undefined) stdout.write(jsonLine(json));
-        if (!settings.isJson && stdout.isTTY === true) this.#stream(part);
+        if (!settings.isJson && stdout.isTTY === true) stream(part);
       }
     });
   }
 
   /** On a terminal, as it comes. What was printed of a step cannot be taken back: that it does not count is said. */
-  #stream(part: TurnPart): void {
-    const { stdout } = this.#options;
+  function stream(part: TurnPart): void {
     if (part.kind === "text") {
-      this.#hasStreamed = true;
+      hasStreamed = true;
       stdout.write(safeText(part.text));
     }
-    if (part.kind === "retract" && part.text !== "")
-      stdout.write(`\n${restartLine(this.#turn.view.attempt)}\n\n`);
+    if (part.kind === "retract" && part.text !== "") stdout.write(`\n${restartLine(turn.view.attempt)}\n\n`);
   }
 
-  #watchStatus(): () => void {
-    const { settings, stdout, note, link } = this.#options;
-    let state = this.#turn.stream.status.state;
-    return this.#turn.stream.watch((status) => {
+  function watchStatus(): () => void {
+    let state = turn.stream.status.state;
+    return turn.stream.watch((status) => {
       const line = plainStatusLine(state, status);
       state = status.state;
       if (settings.isJson) stdout.write(jsonLine(jsonStatus(status)));
@@ -147,18 +115,37 @@ class Shot {
     });
   }
 
-  #exitCode({ reason, error }: TurnEnd): number {
+  function exitCode({ reason, error }: TurnEnd): number {
     switch (reason) {
       case "completed":
-        return this.#hasDenied ? exit.EXIT_DENIED : exit.EXIT_DONE;
+        return hasDenied ? exit.EXIT_DENIED : exit.EXIT_DONE;
       case "aborted":
         return exit.EXIT_INTERRUPTED;
       case "failed":
         return exit.EXIT_TURN_FAILED;
       case "lost":
       case "left":
-        return this.#isOutOfReach || isRefusal(error) ? exit.EXIT_NO_SERVER : exit.EXIT_TURN_FAILED;
+        return isOutOfReach || isRefusal(error) ? exit.EXIT_NO_SERVER : exit.EXIT_TURN_FAILED;
     }
+  }
+
+  onTurn(turn);
+  const unwatch = [watchTurn(), watchStatus()];
+  // A server that was never reached, and one that refused us: both are "no server" to a script.
+  const timer = setTimeout(() => {
+    if (turn.stream.status.state !== "connecting") return;
+    isOutOfReach = true;
+    turn.stream.leave();
+  }, connectMsMax);
+  try {
+    const end = await turn.ended;
+    const durationMs = options.now() - startedMs;
+    const { model } = turn.view;
+    return { end, exitCode: exitCode(end), model, durationMs, hasStreamed };
+  } finally {
+    clearTimeout(timer);
+    for (const stop of unwatch) stop();
+    onTurn(undefined);
   }
 }
 

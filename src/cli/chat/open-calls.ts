@@ -6,7 +6,7 @@
  *
  * Invariant: of one call at most `OUTPUT_LINES_MAX` lines of output are printed; the rest is counted.
  */
-import type { ToolOutcomeName, ToolView } from "../../client/index.ts";
+import type { ToolView } from "../../client/index.ts";
 import { safeLine, safeOutput, safeText } from "./safe-text.ts";
 import type { Style } from "./style.ts";
 import { cutToWidth } from "./text-width.ts";
@@ -27,140 +27,120 @@ interface OpenCall {
   more: number;
 }
 
-const SIGNS: Readonly<Record<ToolOutcomeName, string>> = {
-  done: "✓",
-  failed: "✗",
-  denied: "⊘",
-  aborted: "■",
-  unknown: "?",
-};
+const SIGNS = {
+  done: { sign: "✓", color: "green" },
+  failed: { sign: "✗", color: "red" },
+  denied: { sign: "⊘", color: "yellow" },
+  aborted: { sign: "■", color: "yellow" },
+  unknown: { sign: "?", color: "yellow" },
+} as const;
 
-export class OpenCalls {
-  readonly #style: Style;
-  #open: OpenCall[] = [];
+export function newOpenCalls(style: Style) {
+  let open: OpenCall[] = [];
   /** Whose lines stand last on the screen. */
-  #speaker: OpenCall | undefined;
+  let speaker: OpenCall | undefined;
 
-  constructor(style: Style) {
-    this.#style = style;
+  function find(toolCallId: string): OpenCall | undefined {
+    return open.findLast((call) => call.toolCallId === toolCallId);
   }
 
-  start({ toolCallId, tool, args }: ToolView): readonly string[] {
-    const { name, about } = toolLine(tool, args);
-    const heading = `${name}  ${about}`.trimEnd();
-    const call: OpenCall = { toolCallId, heading, pending: "", shown: 0, more: 0 };
-    this.#open.push(call);
-    this.#speaker = call;
-    const { bold, cyan, columns } = this.#style;
-    const shown = cutToWidth(about, columns() - name.length - 5);
-    return [`${cyan("●")} ${bold(name)}${shown === "" ? "" : `  ${shown}`}`];
-  }
-
-  output({ toolCallId }: ToolView, text: string): readonly string[] {
-    const call = this.#find(toolCallId);
-    if (call === undefined) return [];
-    call.pending += text;
-    // A lone carriage return at the end may be half of a line break: it waits for the next piece.
-    const lines = safeOutput(call.pending).split("\n");
-    call.pending = call.pending.slice(lastBreak(call.pending));
-    const whole = lines.slice(0, -1);
-    if (call.pending.length > LINE_CHARS_MAX) {
-      whole.push(safeOutput(call.pending));
-      call.pending = "";
-    }
-    return this.#outputLines(call, whole);
-  }
-
-  progress({ toolCallId }: ToolView, text: string): readonly string[] {
-    const call = this.#find(toolCallId);
-    if (call === undefined) return [];
-    const lines = safeText(text)
-      .split("\n")
-      .filter((line) => line.trim() !== "");
-    const shown = lines.map((line) => this.#style.dim(this.#cut(`    ${line}`)));
-    return shown.length === 0 ? [] : [...this.#speak(call), ...shown];
-  }
-
-  end(ended: ToolView): readonly string[] {
-    const call = this.#find(ended.toolCallId);
-    if (call === undefined) return [this.#outcomeLine(ended, safeLine(ended.tool))];
-    const rest = [...this.#rest(call), ...this.#quietResult(call, ended)];
-    // No other call has spoken since: it is clear whose outcome this is.
-    const isClear = this.#speaker === call && this.#open.length === 1;
-    this.#forget(call);
-    return [...rest, this.#outcomeLine(ended, isClear ? undefined : call.heading)];
-  }
-
-  /** The turn is over: what has not ended never will. */
-  endAll(): readonly string[] {
-    const lines = this.#open.flatMap((call) => this.#rest(call));
-    this.#open = [];
-    return lines;
-  }
-
-  #find(toolCallId: string): OpenCall | undefined {
-    return this.#open.findLast((call) => call.toolCallId === toolCallId);
-  }
-
-  #forget(call: OpenCall): void {
-    this.#open = this.#open.filter((other) => other !== call);
-    this.#speaker = undefined;
-  }
-
-  #rest(call: OpenCall): readonly string[] {
+  function rest(call: OpenCall): readonly string[] {
     const pending = safeOutput(call.pending);
     call.pending = "";
-    const last = pending === "" ? [] : this.#outputLines(call, [pending]);
-    return [...last, ...this.#moreLine(call.more)];
+    const last = pending === "" ? [] : outputLines(call, [pending]);
+    return [...last, ...moreLine(call.more)];
   }
 
-  #outputLines(call: OpenCall, lines: readonly string[]): readonly string[] {
+  function outputLines(call: OpenCall, lines: readonly string[]): readonly string[] {
     const room = Math.max(0, OUTPUT_LINES_MAX - call.shown);
     const shown = lines.slice(0, room);
     call.shown += shown.length;
     call.more += lines.length - shown.length;
     if (shown.length === 0) return [];
-    return [...this.#speak(call), ...shown.map((line) => this.#style.dim(this.#cut(`  │ ${line}`)))];
+    return [...speak(call), ...shown.map((line) => style.dim(cut(`  │ ${line}`)))];
   }
 
   /** Names the one who speaks, when it was another one before. */
-  #speak(call: OpenCall): readonly string[] {
-    if (this.#speaker === call) return [];
-    this.#speaker = call;
-    return [this.#style.dim(this.#cut(`  ${call.heading}:`))];
+  function speak(call: OpenCall): readonly string[] {
+    if (speaker === call) return [];
+    speaker = call;
+    return [style.dim(cut(`  ${call.heading}:`))];
   }
 
   /** What a tool that said nothing while it ran told the model: in short, or more of it when it failed. */
-  #quietResult(call: OpenCall, { outcome, result = "" }: ToolView): readonly string[] {
+  function quietResult(call: OpenCall, { outcome, result = "" }: ToolView): readonly string[] {
     const text = safeText(result.trim());
     if (text === "" || (outcome === "done" && call.shown > 0)) return [];
     const lines = text.split("\n");
-    const shown = lines.slice(0, RESULT_LINES_MAX).map((line) => this.#style.dim(this.#cut(`  │ ${line}`)));
-    return [...this.#speak(call), ...shown, ...this.#moreLine(lines.length - shown.length)];
+    const shown = lines.slice(0, RESULT_LINES_MAX).map((line) => style.dim(cut(`  │ ${line}`)));
+    return [...speak(call), ...shown, ...moreLine(lines.length - shown.length)];
   }
 
-  #moreLine(more: number): readonly string[] {
-    return more === 0 ? [] : [this.#style.dim(`    … ${more} more ${more === 1 ? "line" : "lines"}`)];
+  function moreLine(more: number): readonly string[] {
+    return more === 0 ? [] : [style.dim(`    … ${more} more ${more === 1 ? "line" : "lines"}`)];
   }
 
-  #outcomeLine({ outcome = "unknown" }: ToolView, whose: string | undefined): string {
+  function outcomeLine({ outcome = "unknown" }: ToolView, whose: string | undefined): string {
     const words = outcome === "unknown" ? "unknown: it was started, and nobody knows how it ended" : outcome;
-    const line = this.#cut(`  ${SIGNS[outcome]} ${whose === undefined ? "" : `${whose}: `}${words}`);
-    switch (outcome) {
-      case "done":
-        return this.#style.green(line);
-      case "failed":
-        return this.#style.red(line);
-      case "denied":
-      case "aborted":
-      case "unknown":
-        return this.#style.yellow(line);
-    }
+    const { sign, color } = SIGNS[outcome];
+    return style[color](cut(`  ${sign} ${whose === undefined ? "" : `${whose}: `}${words}`));
   }
 
-  #cut(line: string): string {
-    return cutToWidth(line, this.#style.columns());
+  function cut(line: string): string {
+    return cutToWidth(line, style.columns());
   }
+
+  return {
+    start({ toolCallId, tool, args }: ToolView): readonly string[] {
+      const { name, about } = toolLine(tool, args);
+      const heading = `${name}  ${about}`.trimEnd();
+      const call: OpenCall = { toolCallId, heading, pending: "", shown: 0, more: 0 };
+      open.push(call);
+      speaker = call;
+      const { bold, cyan, columns } = style;
+      const shown = cutToWidth(about, columns() - name.length - 5);
+      return [`${cyan("●")} ${bold(name)}${shown === "" ? "" : `  ${shown}`}`];
+    },
+    output({ toolCallId }: ToolView, text: string): readonly string[] {
+      const call = find(toolCallId);
+      if (call === undefined) return [];
+      call.pending += text;
+      // A lone carriage return at the end may be half of a line break: it waits for the next piece.
+      const lines = safeOutput(call.pending).split("\n");
+      call.pending = call.pending.slice(lastBreak(call.pending));
+      const whole = lines.slice(0, -1);
+      if (call.pending.length > LINE_CHARS_MAX) {
+        whole.push(safeOutput(call.pending));
+        call.pending = "";
+      }
+      return outputLines(call, whole);
+    },
+    progress({ toolCallId }: ToolView, text: string): readonly string[] {
+      const call = find(toolCallId);
+      if (call === undefined) return [];
+      const lines = safeText(text)
+        .split("\n")
+        .filter((line) => line.trim() !== "");
+      const shown = lines.map((line) => style.dim(cut(`    ${line}`)));
+      return shown.length === 0 ? [] : [...speak(call), ...shown];
+    },
+    end(ended: ToolView): readonly string[] {
+      const call = find(ended.toolCallId);
+      if (call === undefined) return [outcomeLine(ended, safeLine(ended.tool))];
+      const lines = [...rest(call), ...quietResult(call, ended)];
+      // No other call has spoken since: it is clear whose outcome this is.
+      const isClear = speaker === call && open.length === 1;
+      open = open.filter((other) => other !== call);
+      speaker = undefined;
+      return [...lines, outcomeLine(ended, isClear ? undefined : call.heading)];
+    },
+    /** The turn is over: what has not ended never will. */
+    endAll(): readonly string[] {
+      const lines = open.flatMap((call) => rest(call));
+      open = [];
+      return lines;
+    },
+  };
 }
 
 /** Where the line that is not complete yet begins. */

@@ -68,7 +68,7 @@ async function namedLink(url: string, options: LinkOptions): Promise<ServerLink>
   const seen = await findServer(dataDir);
   const isOurs = seen.kind === "running" && isSameAddress(url, seen.about.url);
   const used = { url, pid: isOurs ? seen.about.pid : undefined, mayStart: false };
-  return new DataDirLink(used, options, () => nonEmpty(env["HOLDFAST_API_KEY"]) ?? keptKey(dataDir));
+  return dataDirLink(used, options, () => nonEmpty(env["HOLDFAST_API_KEY"]) ?? keptKey(dataDir));
 }
 
 async function localLink(options: LinkOptions): Promise<ServerLink> {
@@ -81,114 +81,103 @@ async function localLink(options: LinkOptions): Promise<ServerLink> {
       `the server at ${url} has API keys, and none of them is here: make one with \`${options.keysCreate}\` and set HOLDFAST_API_KEY`,
     );
   }
-  return new DataDirLink({ url, pid, mayStart: endsWhenIdle }, options, apiKey);
+  return dataDirLink({ url, pid, mayStart: endsWhenIdle }, options, apiKey);
 }
 
-class DataDirLink implements ServerLink {
-  readonly #options: LinkOptions;
-  readonly #apiKey: () => string | undefined;
-  readonly #signsOfLife: NodeJS.Timeout;
-  #used: UsedServer;
-  #looking: Promise<void> | undefined;
+function dataDirLink(first: UsedServer, options: LinkOptions, apiKey: () => string | undefined): ServerLink {
+  let used = first;
+  let looking: Promise<void> | undefined;
   /** What the link has said it waits for; undefined while a server answers. */
-  #waitsFor: string | undefined;
-  #nextLook: NodeJS.Timeout | undefined;
-  #isClosed = false;
+  let waitsFor: string | undefined;
+  let nextLook: NodeJS.Timeout | undefined;
+  let isClosed = false;
+  // A server in the background stays as long as a chat asks for it. One that does not answer is noticed by the streams.
+  const signsOfLife = setInterval(
+    () => void findServer(options.dataDir).catch(() => undefined),
+    SIGN_OF_LIFE_MS,
+  ).unref();
 
-  constructor(used: UsedServer, options: LinkOptions, apiKey: () => string | undefined) {
-    this.#used = used;
-    this.#options = options;
-    this.#apiKey = apiKey;
-    // A server in the background stays as long as a chat asks for it. One that does not answer is noticed by the streams.
-    this.#signsOfLife = setInterval(
-      () => void findServer(options.dataDir).catch(() => undefined),
-      SIGN_OF_LIFE_MS,
-    );
-    this.#signsOfLife.unref();
-  }
-
-  get url(): string {
-    return this.#used.url;
-  }
-
-  get apiKey(): string | undefined {
-    return this.#apiKey();
-  }
-
-  async about(): Promise<ServerAbout | undefined> {
-    const seen = await findServer(this.#options.dataDir);
-    return seen.kind === "running" && isSameAddress(seen.about.url, this.url) ? seen.about : undefined;
-  }
-
-  lookAfter(): Promise<void> {
-    this.#looking ??= this.#look()
-      .catch((error: unknown) => this.#wait(messageOf(error), LOOK_MS))
+  function lookAfter(): Promise<void> {
+    looking ??= look()
+      .catch((error: unknown) => wait(messageOf(error), LOOK_MS))
       .finally(() => {
-        this.#looking = undefined;
+        looking = undefined;
       });
-    return this.#looking;
+    return looking;
   }
 
-  close(): void {
-    this.#isClosed = true;
-    clearInterval(this.#signsOfLife);
-    clearTimeout(this.#nextLook);
-  }
-
-  async #look(): Promise<void> {
-    clearTimeout(this.#nextLook);
-    const seen = await findServer(this.#options.dataDir);
-    if (this.#isClosed) return;
-    const next = nextFor(this.#used, seen);
+  async function look(): Promise<void> {
+    clearTimeout(nextLook);
+    const seen = await findServer(options.dataDir);
+    if (isClosed) return;
+    const next = nextFor(used, seen);
     switch (next.kind) {
       case "stay":
         // The same process answers again: it was suspended, or busy.
-        if (this.#waitsFor !== undefined) this.#answers();
+        if (waitsFor !== undefined) answers();
         return;
       case "follow":
-        return this.#follow(next.about);
+        return follow(next.about);
       case "start":
-        return this.#startAgain();
+        return startAgain();
       case "wait":
-        return this.#wait(waitText(this.#used, seen), LOOK_MS);
+        return wait(waitText(used, seen), LOOK_MS);
     }
   }
 
-  #follow(about: ServerAbout): void {
+  function follow(about: ServerAbout): void {
     const { url, pid, endsWhenIdle } = about;
-    if (this.#used.pid !== undefined) this.#options.onNews(followText(this.#used, about));
+    if (used.pid !== undefined) options.onNews(followText(used, about));
     // A named address is kept as it was named while it is the same.
-    const where = isSameAddress(this.#used.url, url) ? this.#used.url : url;
-    const mayStart = this.#options.url === undefined && endsWhenIdle;
-    this.#used = { url: where, pid, mayStart };
-    this.#answers();
+    const where = isSameAddress(used.url, url) ? used.url : url;
+    const mayStart = options.url === undefined && endsWhenIdle;
+    used = { url: where, pid, mayStart };
+    answers();
   }
 
-  async #startAgain(): Promise<void> {
+  async function startAgain(): Promise<void> {
     const onStart = (seen: ServerSeen): void =>
-      this.#options.onNews(`${lossText(this.#used, seen)}; starting one in the background`);
+      options.onNews(`${lossText(used, seen)}; starting one in the background`);
     try {
-      const about = await ensureServer({ ...this.#options, onStart });
-      if (!this.#isClosed) this.#follow(about);
+      const about = await ensureServer({ ...options, onStart });
+      if (!isClosed) follow(about);
     } catch (error) {
-      this.#wait(messageOf(error), START_AGAIN_MS);
+      wait(messageOf(error), START_AGAIN_MS);
     }
   }
 
-  #answers(): void {
-    this.#waitsFor = undefined;
-    this.#options.onBack();
+  function answers(): void {
+    waitsFor = undefined;
+    options.onBack();
   }
 
   /** Looks again after a while. Says what it waits for, once. */
-  #wait(what: string, afterMs: number): void {
-    if (this.#isClosed) return;
-    if (this.#waitsFor !== what) this.#options.onNews(what);
-    this.#waitsFor = what;
-    clearTimeout(this.#nextLook);
-    this.#nextLook = setTimeout(() => void this.lookAfter(), afterMs);
-    this.#nextLook.unref();
+  function wait(what: string, afterMs: number): void {
+    if (isClosed) return;
+    if (waitsFor !== what) options.onNews(what);
+    waitsFor = what;
+    clearTimeout(nextLook);
+    nextLook = setTimeout(() => void lookAfter(), afterMs).unref();
   }
+
+  return {
+    get url() {
+      return used.url;
+    },
+    get apiKey() {
+      return apiKey();
+    },
+    async about() {
+      const seen = await findServer(options.dataDir);
+      return seen.kind === "running" && isSameAddress(seen.about.url, used.url) ? seen.about : undefined;
+    },
+    lookAfter,
+    close() {
+      isClosed = true;
+      clearInterval(signsOfLife);
+      clearTimeout(nextLook);
+    },
+  };
 }
 
 /** Read anew each time: a server that was started again may have made another one. */

@@ -47,46 +47,47 @@ export function plainStatusLine(before: LiveState, now: ShownStatus): string | u
 const WAITING = "waiting for the model";
 
 /** What the agent is doing, as far as the last thing that happened tells. */
-export class Activity {
-  #running = new Map<string, string>();
-  #now = WAITING;
+export function newActivity() {
+  const running = new Map<string, string>();
+  let now = WAITING;
 
-  see(part: TurnPart): void {
-    switch (part.kind) {
-      case "text":
-        this.#now = "writing";
-        return;
-      case "thinking":
-        this.#now = "thinking";
-        return;
-      case "tool":
-        this.#seeTool(part);
-        return;
-      case "step":
-        this.#now = WAITING;
-        return;
-      case "end":
-        this.#running.clear();
-        return;
-      default:
-        return;
-    }
-  }
-
-  #seeTool({ change, call: { toolCallId, tool, args } }: Extract<TurnPart, { kind: "tool" }>): void {
-    if (change === "writing") this.#now = `preparing ${safeLine(tool)}`;
+  function seeTool({ change, call: { toolCallId, tool, args } }: Extract<TurnPart, { kind: "tool" }>): void {
+    if (change === "writing") now = `preparing ${safeLine(tool)}`;
     if (change === "started") {
       const { name, about } = toolLine(tool, args);
-      this.#running.set(toolCallId, `${name} ${about}`.trimEnd());
+      running.set(toolCallId, `${name} ${about}`.trimEnd());
     }
     if (change !== "over") return;
-    this.#running.delete(toolCallId);
-    this.#now = WAITING;
+    running.delete(toolCallId);
+    now = WAITING;
   }
 
-  get text(): string {
-    const [first, ...others] = this.#running.values();
-    if (first === undefined) return this.#now;
-    return others.length === 0 ? `running ${first}` : `running ${others.length + 1} tools`;
-  }
+  return {
+    see(part: TurnPart): void {
+      switch (part.kind) {
+        case "text":
+          now = "writing";
+          return;
+        case "thinking":
+          now = "thinking";
+          return;
+        case "tool":
+          seeTool(part);
+          return;
+        case "step":
+          now = WAITING;
+          return;
+        case "end":
+          running.clear();
+          return;
+        default:
+          return;
+      }
+    },
+    get text(): string {
+      const [first, ...others] = running.values();
+      if (first === undefined) return now;
+      return others.length === 0 ? `running ${first}` : `running ${others.length + 1} tools`;
+    },
+  };
 }

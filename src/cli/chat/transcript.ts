@@ -8,7 +8,7 @@
  */
 import type { TodoView, TurnPart } from "../../client/index.ts";
 import { TodoStatus } from "../../protocol/messages.ts";
-import { OpenCalls } from "./open-calls.ts";
+import { newOpenCalls } from "./open-calls.ts";
 import { safeLine, safeText } from "./safe-text.ts";
 import type { Style } from "./style.ts";
 import { endLines } from "./turn-end-text.ts";
@@ -33,129 +33,124 @@ const TODO_SIGNS: Readonly<Record<TodoStatus, string>> = {
 
 type ToolPart = Extract<TurnPart, { kind: "tool" }>;
 
-export class Transcript {
-  readonly #style: Style;
-  readonly #showsThinking: boolean;
-  readonly #now: () => number;
-  readonly #startedMs: number;
-  readonly #calls: OpenCalls;
-  #typed: string | undefined;
-  #model = "";
-  #block: Block = "none";
-  #isMidLine = false;
-  #lastText = "";
+export function newTranscript({ style, showsThinking, typed, now }: TranscriptOptions) {
+  /** What the user has typed and the server has not repeated yet. */
+  let unheard = typed;
+  let model = "";
+  let block: Block = "none";
+  let isMidLine = false;
+  let lastText = "";
+  const startedMs = now();
+  const calls = newOpenCalls(style);
 
-  constructor({ style, showsThinking, typed, now }: TranscriptOptions) {
-    this.#style = style;
-    this.#showsThinking = showsThinking;
-    this.#typed = typed;
-    this.#now = now;
-    this.#startedMs = now();
-    this.#calls = new OpenCalls(style);
-  }
-
-  get model(): string {
-    return this.#model;
-  }
-
-  /** Text to append to the screen; empty when there is nothing to show. */
-  render(part: TurnPart): string {
-    switch (part.kind) {
-      case "text":
-        return this.#text(part.text);
-      case "thinking":
-        return this.#showsThinking ? this.#flow("thinking", safeText(part.text), this.#style.dim) : "";
-      case "user":
-        return this.#user(part.text);
-      case "tool":
-        return this.#lines(this.#toolLines(part), part.change === "started");
-      case "step":
-        this.#model = part.model;
-        return part.attempt === 0 ? "" : this.#lines([this.#style.yellow(restartLine(part.attempt))], true);
-      case "summary":
-        return this.#lines(this.#summaryLines(part.text), true);
-      case "todos":
-        return this.#lines(todoLines(part.items, this.#style), true);
-      case "end": {
-        const unfinished = this.#lines(this.#calls.endAll(), false);
-        const elapsedMs = this.#now() - this.#startedMs;
-        return unfinished + this.#lines(endLines(part.end, this.#model, elapsedMs, this.#style), true);
-      }
-      // The step that begins anew says so.
-      case "retract":
-        return "";
-    }
-  }
-
-  #toolLines(part: ToolPart): readonly string[] {
+  function toolLines(part: ToolPart): readonly string[] {
     const { call } = part;
     switch (part.change) {
       case "started":
-        return this.#calls.start(call);
+        return calls.start(call);
       case "output":
-        return this.#calls.output(call, part.text);
+        return calls.output(call, part.text);
       case "progress":
-        return this.#calls.progress(call, part.text);
+        return calls.progress(call, part.text);
       case "over":
-        return this.#calls.end(call);
+        return calls.end(call);
       case "writing":
         return [];
     }
   }
 
   /** What is needed so that the next thing begins on a line of its own. */
-  lineEnd(): string {
-    if (!this.#isMidLine) return "";
-    this.#isMidLine = false;
+  function lineEnd(): string {
+    if (!isMidLine) return "";
+    isMidLine = false;
     return "\n";
   }
 
-  #user(text: string): string {
-    const isTyped = text === this.#typed;
-    this.#typed = undefined;
+  function user(text: string): string {
+    const isTyped = text === unheard;
+    unheard = undefined;
     if (isTyped) return "";
-    const lines = safeText(text).split("\n");
-    return this.#lines(
-      lines.map((line, at) => this.#style.cyan(`${at === 0 ? "›" : " "} ${line}`)),
-      true,
+    return apart(
+      safeText(text)
+        .split("\n")
+        .map((line, at) => style.cyan(`${at === 0 ? "›" : " "} ${line}`)),
     );
   }
 
-  #text(text: string): string {
-    this.#lastText = this.#block === "text" ? this.#lastText + text : text;
-    return this.#flow("text", safeText(text), (shown) => shown);
+  function answer(text: string): string {
+    lastText = block === "text" ? lastText + text : text;
+    return flow("text", safeText(text), (shown) => shown);
   }
 
   /** Text that goes on where the last piece of its kind ended. */
-  #flow(block: "text" | "thinking", text: string, paint: (text: string) => string): string {
-    const isNew = this.#block !== block;
+  function flow(kind: "text" | "thinking", text: string, paint: (text: string) => string): string {
+    const isNew = block !== kind;
     const shown = isNew ? text.replace(/^\n+/, "") : text;
     if (shown === "") return "";
-    const before = isNew ? this.#between() : "";
-    this.#block = block;
-    this.#isMidLine = !shown.endsWith("\n");
+    const before = isNew ? between() : "";
+    block = kind;
+    isMidLine = !shown.endsWith("\n");
     return before + paint(shown);
   }
 
   /** Whole lines; apart from what stands above by an empty one, if `isApart`. */
-  #lines(lines: readonly string[], isApart: boolean): string {
+  function whole(lines: readonly string[], isApart: boolean): string {
     if (lines.length === 0) return "";
-    const before = isApart || this.#block !== "other" ? this.#between() : this.lineEnd();
-    this.#block = "other";
+    const before = isApart || block !== "other" ? between() : lineEnd();
+    block = "other";
     return `${before}${lines.join("\n")}\n`;
   }
 
-  #between(): string {
-    const end = this.lineEnd();
-    return this.#block === "none" ? end : `${end}\n`;
+  function apart(lines: readonly string[]): string {
+    return whole(lines, true);
+  }
+
+  function between(): string {
+    const end = lineEnd();
+    return block === "none" ? end : `${end}\n`;
   }
 
   /** A summary that the model has just written stands there already. */
-  #summaryLines(text: string): readonly string[] {
-    const { dim } = this.#style;
-    if (this.#lastText.trim() === text.trim()) return [dim("This stands for everything before it now.")];
-    return [dim("Summary of what was said before:"), ...dimLines(text, this.#style)];
+  function summaryLines(text: string): readonly string[] {
+    const { dim } = style;
+    if (lastText.trim() === text.trim()) return [dim("This stands for everything before it now.")];
+    return [dim("Summary of what was said before:"), ...dimLines(text, style)];
   }
+
+  return {
+    get model(): string {
+      return model;
+    },
+    /** Text to append to the screen; empty when there is nothing to show. */
+    render(part: TurnPart): string {
+      switch (part.kind) {
+        case "text":
+          return answer(part.text);
+        case "thinking":
+          return showsThinking ? flow("thinking", safeText(part.text), style.dim) : "";
+        case "user":
+          return user(part.text);
+        case "tool":
+          return whole(toolLines(part), part.change === "started");
+        case "step":
+          model = part.model;
+          return part.attempt === 0 ? "" : apart([style.yellow(restartLine(part.attempt))]);
+        case "summary":
+          return apart(summaryLines(part.text));
+        case "todos":
+          return apart(todoLines(part.items, style));
+        case "end": {
+          const unfinished = whole(calls.endAll(), false);
+          const elapsedMs = now() - startedMs;
+          return unfinished + apart(endLines(part.end, model, elapsedMs, style));
+        }
+        // The step that begins anew says so.
+        case "retract":
+          return "";
+      }
+    },
+    lineEnd,
+  };
 }
 
 export function restartLine(attempt: number): string {

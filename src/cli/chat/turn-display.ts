@@ -9,9 +9,9 @@ import { partsBetween } from "../../turn/parts.ts";
 import { EMPTY_VIEW } from "../../turn/view.ts";
 import type { LineInput } from "./line-input.ts";
 import type { TurnScreen } from "./screen.ts";
-import { Activity, plainStatusLine, type ShownStatus, troubleText } from "./status-text.ts";
+import { newActivity, plainStatusLine, type ShownStatus, troubleText } from "./status-text.ts";
 import type { Style } from "./style.ts";
-import { Transcript } from "./transcript.ts";
+import { newTranscript } from "./transcript.ts";
 import { recentParts } from "./recent-parts.ts";
 
 interface DisplayOptions {
@@ -39,113 +39,97 @@ interface DisplayOptions {
 const STOPPING = "stopping …  (Ctrl-C again leaves at once)";
 const TICK_MS = 1_000;
 
-export class TurnDisplay {
-  readonly #turn: Turn;
-  readonly #options: DisplayOptions;
-  readonly #transcript: Transcript;
-  readonly #activity = new Activity();
-  readonly #startedMs: number;
-  #typing = "";
-  #state: LiveState = "connecting";
-  #isStopping = false;
-  #hasText = false;
-  #hasEnded = false;
+/** Resolves when the turn is over and everything of it is on the screen. */
+export async function showTurn(turn: Turn, options: DisplayOptions): Promise<TurnEnd> {
+  const { screen, input, hasStatusLine, onLine, onLeave, onStatus } = options;
+  const activity = newActivity();
+  let typing = "";
+  let state: LiveState = "connecting";
+  let isStopping = false;
+  let hasText = false;
+  const startedMs = options.now();
+  const transcript = newTranscript(options);
 
-  constructor(turn: Turn, options: DisplayOptions) {
-    this.#turn = turn;
-    this.#options = options;
-    this.#startedMs = options.now();
-    this.#transcript = new Transcript(options);
+  function interrupt(): void {
+    isStopping = true;
+    refresh();
+    options.onInterrupt();
   }
 
-  /** Resolves when the turn is over and everything of it is on the screen. */
-  async run(): Promise<TurnEnd> {
-    const { input, screen, onLine, onLeave, onStatus } = this.#options;
-    const unwatchTurn = this.#watchTurn();
-    const unwatchStream = this.#turn.stream.watch((status) => {
-      this.#showStatus(status);
-      onStatus(status);
-    });
-    this.#showStatus(this.#turn.stream.status);
-    const timer = setInterval(() => this.#refresh(), TICK_MS);
-    input.listen({
-      onLine,
-      onInterrupt: () => this.interrupt(),
-      onEnd: onLeave,
-      onEdit: (text) => {
-        this.#typing = text;
-        this.#refresh();
-      },
-    });
-    try {
-      const end = await this.#turn.ended;
-      // The person has left, and the turn has not ended.
-      if (end.reason !== "left") this.#showEnd(end);
-      return end;
-    } finally {
-      clearInterval(timer);
-      unwatchStream();
-      unwatchTurn();
-      input.listen(undefined);
-      screen.status(undefined);
-    }
-  }
-
-  interrupt(): void {
-    this.#isStopping = true;
-    this.#refresh();
-    this.#options.onInterrupt();
-  }
-
-  #watchTurn(): () => void {
-    let { view } = this.#turn;
+  function watchTurn(): () => void {
+    let { view } = turn;
     // Before the first event there is only what the user said: it is shown with that event.
     if (view.eventId === 0) view = EMPTY_VIEW;
-    else for (const part of recentParts(view)) this.#show(part);
-    return this.#turn.watch((next, heard) => {
+    else for (const part of recentParts(view)) show(part);
+    return turn.watch((next, heard) => {
       const parts = partsBetween(view, next, heard?.message);
       view = next;
       for (const part of parts) {
-        if (part.kind !== "todos" || this.#options.isNews(part.items)) this.#show(part);
+        if (part.kind !== "todos" || options.isNews(part.items)) show(part);
       }
-      this.#refresh();
+      refresh();
     });
   }
 
-  #show(part: TurnPart): void {
-    if (part.kind === "text") this.#hasText = true;
-    this.#activity.see(part);
-    this.#options.screen.write(this.#transcript.render(part));
-    this.#options.onShown(part);
+  function show(part: TurnPart): void {
+    if (part.kind === "text") hasText = true;
+    activity.see(part);
+    screen.write(transcript.render(part));
+    options.onShown(part);
   }
 
-  #showEnd(end: TurnEnd): void {
-    if (this.#hasEnded) return;
-    this.#hasEnded = true;
-    const { step } = this.#turn.view;
-    if (!this.#hasText && end.text !== "") this.#show({ kind: "text", step, text: end.text });
-    this.#show({ kind: "end", end });
+  function showEnd(end: TurnEnd): void {
+    const { step } = turn.view;
+    if (!hasText && end.text !== "") show({ kind: "text", step, text: end.text });
+    show({ kind: "end", end });
   }
 
-  #showStatus(status: ShownStatus): void {
-    const { hasStatusLine, screen } = this.#options;
-    const line = hasStatusLine ? undefined : plainStatusLine(this.#state, status);
-    this.#state = status.state;
+  function showStatus(status: ShownStatus): void {
+    const line = hasStatusLine ? undefined : plainStatusLine(state, status);
+    state = status.state;
     if (line !== undefined) screen.note(line);
-    this.#refresh();
+    refresh();
   }
 
-  #refresh(): void {
-    const { hasStatusLine, screen } = this.#options;
-    if (hasStatusLine) screen.status(this.#statusLine());
+  function refresh(): void {
+    if (hasStatusLine) screen.status(statusLine());
   }
 
-  #statusLine(): string {
-    const trouble = troubleText(this.#turn.stream.status);
-    if (this.#isStopping) return trouble === undefined ? STOPPING : `${STOPPING} · ${trouble}`;
+  function statusLine(): string {
+    const trouble = troubleText(turn.stream.status);
+    if (isStopping) return trouble === undefined ? STOPPING : `${STOPPING} · ${trouble}`;
     if (trouble !== undefined) return trouble;
-    if (this.#typing !== "") return `› ${this.#typing.replaceAll("\n", "⏎")}  (Enter: for the next step)`;
-    const seconds = Math.floor((this.#options.now() - this.#startedMs) / 1_000);
-    return `${this.#activity.text} · ${seconds} s · Ctrl-C stops`;
+    if (typing !== "") return `› ${typing.replaceAll("\n", "⏎")}  (Enter: for the next step)`;
+    const seconds = Math.floor((options.now() - startedMs) / 1_000);
+    return `${activity.text} · ${seconds} s · Ctrl-C stops`;
+  }
+
+  const unwatchTurn = watchTurn();
+  const unwatchStream = turn.stream.watch((status) => {
+    showStatus(status);
+    onStatus(status);
+  });
+  showStatus(turn.stream.status);
+  const timer = setInterval(refresh, TICK_MS);
+  input.listen({
+    onLine,
+    onInterrupt: interrupt,
+    onEnd: onLeave,
+    onEdit: (text) => {
+      typing = text;
+      refresh();
+    },
+  });
+  try {
+    const end = await turn.ended;
+    // The person has left, and the turn has not ended.
+    if (end.reason !== "left") showEnd(end);
+    return end;
+  } finally {
+    clearInterval(timer);
+    unwatchStream();
+    unwatchTurn();
+    input.listen(undefined);
+    screen.status(undefined);
   }
 }

@@ -22,53 +22,49 @@ const LAST_WORDS_CHARS = 2_000;
 /** Source runs as it is; what was built for publishing has other endings. */
 const EXTENSION = import.meta.filename.endsWith(".ts") ? "ts" : "js";
 
-export class Actor {
-  readonly pid: number;
-  readonly #child: ChildProcess;
+export type Actor = ReturnType<typeof newActor>;
+
+export function newActor(child: ChildProcess, name: string, onFailure: ActorOptions["onFailure"]) {
+  let isDismissed = false;
+  let lastWords = "";
+  const pid = child.pid ?? 0;
+  child.stderr?.setEncoding("utf8").on("data", (text: string) => {
+    lastWords = (lastWords + text).slice(-LAST_WORDS_CHARS);
+  });
+  // Its pipes may break with it.
+  child.stdin?.on("error", () => undefined);
+  child.once("error", (cause) =>
+    onFailure(failure(`the ${name} could not be started: ${cause.message}`, cause)),
+  );
   /** It is gone, and all that it said has been read. */
-  readonly ended: Promise<void>;
-  #isDismissed = false;
-  #lastWords = "";
-
-  constructor(child: ChildProcess, name: string, onFailure: ActorOptions["onFailure"]) {
-    this.pid = child.pid ?? 0;
-    this.#child = child;
-    child.stderr?.setEncoding("utf8").on("data", (text: string) => {
-      this.#lastWords = (this.#lastWords + text).slice(-LAST_WORDS_CHARS);
+  const ended = new Promise<void>((resolve) => {
+    child.once("close", (code, signal) => {
+      resolve();
+      if (!isDismissed) onFailure(failure(`the ${name} ended by itself (${signal ?? code}):\n${lastWords}`));
     });
-    // Its pipes may break with it.
-    child.stdin?.on("error", () => undefined);
-    child.once("error", (cause) =>
-      onFailure(failure(`the ${name} could not be started: ${cause.message}`, cause)),
-    );
-    this.ended = new Promise<void>((resolve) => {
-      child.once("close", (code, signal) => {
-        resolve();
-        if (!this.#isDismissed)
-          onFailure(failure(`the ${name} ended by itself (${signal ?? code}):\n${this.#lastWords}`));
-      });
-    });
-  }
+  });
 
-  /** The end of what it wrote to its standard error. */
-  get lastWords(): string {
-    return this.#lastWords;
-  }
-
-  /** SIGKILL: it can do nothing about it and does not know. */
-  async kill(): Promise<void> {
-    this.#isDismissed = true;
-    this.#child.kill("SIGKILL");
-    await this.ended;
-  }
-
-  /** Asks it to end in good order. */
-  async dismiss(): Promise<void> {
-    this.#isDismissed = true;
-    this.#child.stdin?.end();
-    this.#child.kill("SIGTERM");
-    await this.ended;
-  }
+  return {
+    pid,
+    ended,
+    /** The end of what it wrote to its standard error. */
+    get lastWords(): string {
+      return lastWords;
+    },
+    /** SIGKILL: it can do nothing about it and does not know. */
+    async kill(): Promise<void> {
+      isDismissed = true;
+      child.kill("SIGKILL");
+      await ended;
+    },
+    /** Asks it to end in good order. */
+    async dismiss(): Promise<void> {
+      isDismissed = true;
+      child.stdin?.end();
+      child.kill("SIGTERM");
+      await ended;
+    },
+  };
 }
 
 interface ServerActor {
@@ -87,7 +83,7 @@ export async function startServer(dataDir: string, options: ActorOptions): Promi
     env: { ...env },
     stdio: ["ignore", "pipe", "pipe"],
   });
-  const actor = new Actor(child, "server", onFailure);
+  const actor = newActor(child, "server", onFailure);
   let said = "";
   child.stdout.setEncoding("utf8").on("data", (text: string) => (said += text));
   for (;;) {
@@ -125,5 +121,5 @@ export function startClient({ url, workspace, prompt, onNews, ...options }: Clie
     rest = lines.pop() ?? "";
     for (const line of lines) onNews(readNews(line));
   });
-  return new Actor(child, "client", onFailure);
+  return newActor(child, "client", onFailure);
 }

@@ -19,92 +19,40 @@ const INDENT = 7 + WHO_WIDTH + 2;
 const ROOMY_COLUMNS = 56;
 const NARROW_INDENT = 2;
 
-export class Board {
-  readonly style: Style;
-  readonly #screen: Screen;
-  readonly #now: () => number;
-  readonly #beganMs: number;
+export type Board = ReturnType<typeof newBoard>;
+
+export function newBoard({ stdout, env, now }: Pick<Surroundings, "stdout" | "env" | "now">) {
   /** Cells of the agent's line that are written; undefined when no line of its is open. */
-  #column: number | undefined;
+  let column: number | undefined;
+  const style = styleOf(stdout, env);
+  const beganMs = now();
 
-  constructor({ stdout, env, now }: Pick<Surroundings, "stdout" | "env" | "now">) {
-    this.style = styleOf(stdout, env);
-    this.#screen = stdout;
-    this.#now = now;
-    this.#beganMs = now();
-  }
-
-  get elapsedMs(): number {
-    return this.#now() - this.#beganMs;
-  }
-
+  const elapsedMs = (): number => now() - beganMs;
   /** Where text is broken. */
-  get columns(): number {
-    return Math.max(20, Math.min(this.style.columns(), COLUMNS_MAX));
+  const columns = (): number => Math.max(20, Math.min(style.columns(), COLUMNS_MAX));
+  const isNarrow = (): boolean => columns() < ROOMY_COLUMNS;
+  const indent = (): number => (isNarrow() ? NARROW_INDENT : INDENT);
+
+  function openLine(): number {
+    stdout.write(head("agent"));
+    return (column = indent());
   }
 
-  get #isNarrow(): boolean {
-    return this.columns < ROOMY_COLUMNS;
+  function closeLine(): void {
+    if (column !== undefined) stdout.write("\n");
+    column = undefined;
   }
 
-  get #indent(): number {
-    return this.#isNarrow ? NARROW_INDENT : INDENT;
-  }
-
-  /** A line, or a paragraph, without a time. */
-  print(text = "", paint: (text: string) => string = (plain) => plain): void {
-    this.#closeLine();
-    for (const line of wrapped(text, this.columns)) this.#write(`${paint(line)}\n`);
-  }
-
-  /** A line that is broken and painted already. */
-  line(text: string): void {
-    this.#closeLine();
-    this.#write(`${text}\n`);
-  }
-
-  say(who: Who, text: string, paint: (text: string) => string = (plain) => plain): void {
-    this.#closeLine();
-    const lines = wrapped(visible(text), this.columns - this.#indent);
-    const margin = " ".repeat(this.#indent);
-    this.#write(`${this.#head(who)}${lines.map(paint).join(`\n${margin}`)}\n`);
-  }
-
-  /** More of what the agent says. */
-  piece(text: string): void {
-    // A word stays whole, with the space behind it.
-    for (const word of visible(text).match(/\S+\s*|\s+/g) ?? []) {
-      if (this.#column === undefined) this.#openLine();
-      const column = this.#column ?? 0;
-      if (column > this.#indent && column + textWidth(word.trimEnd()) > this.columns) {
-        this.#write(`\n${" ".repeat(this.#indent)}`);
-        this.#column = this.#indent;
-      }
-      this.#write(word);
-      this.#column = (this.#column ?? 0) + textWidth(word);
-    }
-  }
-
-  #openLine(): void {
-    this.#write(this.#head("agent"));
-    this.#column = this.#indent;
-  }
-
-  #closeLine(): void {
-    if (this.#column !== undefined) this.#write("\n");
-    this.#column = undefined;
-  }
-
-  #head(who: Who): string {
-    const { dim } = this.style;
-    const time = `${(this.elapsedMs / 1_000).toFixed(1)}s`;
-    const name = this.#colored(who);
-    if (this.#isNarrow) return `${dim(time)} ${name}\n${" ".repeat(NARROW_INDENT)}`;
+  function head(who: Who): string {
+    const { dim } = style;
+    const time = `${(elapsedMs() / 1_000).toFixed(1)}s`;
+    const name = colored(who);
+    if (isNarrow()) return `${dim(time)} ${name}\n${" ".repeat(NARROW_INDENT)}`;
     return `${dim(time.padStart(6))} ${name}${" ".repeat(WHO_WIDTH - who.length + 2)}`;
   }
 
-  #colored(who: Who): string {
-    const { bold, cyan, green, yellow, red } = this.style;
+  function colored(who: Who): string {
+    const { bold, cyan, green, yellow, red } = style;
     switch (who) {
       case "agent":
         return bold(who);
@@ -119,9 +67,40 @@ export class Board {
     }
   }
 
-  #write(text: string): void {
-    this.#screen.write(text);
-  }
+  return {
+    style,
+    elapsedMs,
+    columns,
+    /** A line, or a paragraph, without a time. */
+    print(text = "", paint: (text: string) => string = (plain) => plain): void {
+      closeLine();
+      for (const line of wrapped(text, columns())) stdout.write(`${paint(line)}\n`);
+    },
+    /** A line that is broken and painted already. */
+    line(text: string): void {
+      closeLine();
+      stdout.write(`${text}\n`);
+    },
+    say(who: Who, text: string, paint: (text: string) => string = (plain) => plain): void {
+      closeLine();
+      const lines = wrapped(visible(text), columns() - indent());
+      const margin = " ".repeat(indent());
+      stdout.write(`${head(who)}${lines.map(paint).join(`\n${margin}`)}\n`);
+    },
+    /** More of what the agent says. */
+    piece(text: string): void {
+      // A word stays whole, with the space behind it.
+      for (const word of visible(text).match(/\S+\s*|\s+/g) ?? []) {
+        const at = column ?? openLine();
+        if (at > indent() && at + textWidth(word.trimEnd()) > columns()) {
+          stdout.write(`\n${" ".repeat(indent())}`);
+          column = indent();
+        }
+        stdout.write(word);
+        column = (column ?? at) + textWidth(word);
+      }
+    },
+  };
 }
 
 /** Broken at spaces, so that no line has more cells than that. */

@@ -18,7 +18,7 @@ export function printProof(checks: readonly Check[], blows: Blows, board: Board)
   board.print("The proof, from both logs on the server's disk and the files that tools wrote", bold);
   const names = Math.max(...checks.map(({ name }) => name.length));
   const indent = VERDICT_WIDTH + names + 2;
-  const room = Math.max(20, board.columns - indent);
+  const room = Math.max(20, board.columns() - indent);
   for (const { name, found, problems } of checks) {
     const isOk = problems.length === 0;
     const verdict = isOk ? green("ok".padEnd(VERDICT_WIDTH)) : bold(red("FAILED".padEnd(VERDICT_WIDTH)));
@@ -28,7 +28,7 @@ export function printProof(checks: readonly Check[], blows: Blows, board: Board)
   }
   board.print();
   const failed = checks.filter(({ problems }) => problems.length > 0).length;
-  const seconds = (board.elapsedMs / 1_000).toFixed(1);
+  const seconds = (board.elapsedMs() / 1_000).toFixed(1);
   const pulled = `The server was killed ${times(blows.server)}, the client ${times(blows.client)}, the network failed ${times(blows.network)}, in ${seconds} s.`;
   board.print(pulled, dim);
   if (failed === 0) board.print("The proof holds: nothing lost, no tool twice.", (text) => bold(green(text)));

@@ -2,7 +2,7 @@
  * The show: one turn, and everything that is done to it while it runs.
  *
  * Nothing is timed by guess: each blow falls when the thing to be hit is seen to be under way, in the agent's words or in
- * the file that a tool writes. The two pauses are for whoever reads along.
+ * the file that a tool writes. The two pauses are for the person who reads along.
  */
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -10,7 +10,7 @@ import { failure } from "../../node/failures.ts";
 import { type Actor, type ActorOptions, startClient, startServer } from "./actors.ts";
 import type { Board } from "./board.ts";
 import { linesOf } from "./evidence.ts";
-import { Network } from "./network.ts";
+import { openNetwork } from "./network.ts";
 import { beginning, DEEDS_FILE, type Deed, ending, middleOf, PLAY, promptOf } from "./play.ts";
 import { tellSight } from "./sights.ts";
 import { Story } from "./story.ts";
@@ -23,7 +23,7 @@ interface ShowOptions {
   /** Between two words of the agent. */
   readonly paceMs: number;
   readonly board: Board;
-  /** Somebody wants to leave. */
+  /** The person wants to leave. */
   readonly signal: AbortSignal;
 }
 
@@ -34,218 +34,203 @@ const ACT_MS_MAX = 40_000;
 const OUTAGE_MS = 700;
 const ACTS = 7;
 
-export class Show {
-  readonly story = new Story();
-  readonly #options: ShowOptions;
-  readonly #board: Board;
-  readonly #network: Network;
-  readonly #prompt: string;
-  #server: Actor | undefined;
-  #client: Actor | undefined;
-  #failure: Error | undefined;
-  #act = 0;
+export async function prepareShow({
+  directory,
+  dataDir,
+  workspace,
+  env,
+  paceMs,
+  board,
+  signal,
+}: ShowOptions) {
+  const network = await openNetwork();
+  const story = new Story();
+  let server: Actor | undefined;
+  let client: Actor | undefined;
+  let failed: Error | undefined;
+  let act = 0;
+  const actorOptions: ActorOptions = { cwd: directory, env, onFailure: (reason) => (failed ??= reason) };
   /** How often each was killed or cut. */
-  readonly blows = { server: 0, client: 0, network: 0 };
+  const blows = { server: 0, client: 0, network: 0 };
 
-  private constructor(options: ShowOptions, network: Network) {
-    this.#options = options;
-    this.#board = options.board;
-    this.#network = network;
-    this.#prompt = promptOf(PLAY, options.paceMs);
+  async function networkCutInText(step: number): Promise<void> {
+    await midText(step);
+    announce("The network is cut in the middle of a sentence");
+    cutNetwork();
+    await pause();
+    mendNetwork();
   }
 
-  static async prepare(options: ShowOptions): Promise<Show> {
-    return new Show(options, await Network.open());
-  }
-
-  async play(): Promise<void> {
-    await this.#startServer();
-    this.#startClient();
-    await this.#networkCutInText(0);
-    await this.#clientKilledInTool(0);
-    await this.#clientKilledInText(1);
-    await this.#serverKilledInTool(1);
-    await this.#serverKilledInText(2);
-    await this.#networkSilentInTool(2);
-    await this.#everythingFailsInText(3);
-    await this.#until("the turn to end", () => this.story.over !== undefined);
-    this.#board.say("client", `the turn is ${this.story.over?.reason ?? ""}`);
-  }
-
-  /** In good order, as far as they still are: for the proof nobody may hold the database. */
-  async end(): Promise<void> {
-    await this.#client?.dismiss();
-    await this.#server?.dismiss();
-    await this.#network.close();
-  }
-
-  /** At once. */
-  async abandon(): Promise<void> {
-    await Promise.all([this.#client?.kill(), this.#server?.kill()]);
-    await this.#network.close();
-  }
-
-  async #networkCutInText(step: number): Promise<void> {
-    await this.#midText(step);
-    this.#announce("The network is cut in the middle of a sentence");
-    this.#cutNetwork();
-    await this.#pause();
-    this.#mendNetwork();
-  }
-
-  async #clientKilledInTool(step: number): Promise<void> {
+  async function clientKilledInTool(step: number): Promise<void> {
     const [quick, slow] = deedsOf(step);
-    await this.#until(`"${slow.label}" to run and the other tools to end`, () => {
-      const over = [...this.story.outcomes.values()].filter((outcome) => outcome === "done");
-      return this.#hasLine(beginning(slow)) && this.#hasLine(ending(quick)) && over.length >= 3;
+    await until(`"${slow.label}" to run and the other tools to end`, () => {
+      const over = [...story.outcomes.values()].filter((outcome) => outcome === "done");
+      return hasLine(beginning(slow)) && hasLine(ending(quick)) && over.length >= 3;
     });
-    this.#announce(`The client is killed in the middle of the tool "${slow.label}"`);
-    await this.#killClient();
-    this.#startClient();
+    announce(`The client is killed in the middle of the tool "${slow.label}"`);
+    await killClient();
+    beginClient();
   }
 
-  async #clientKilledInText(step: number): Promise<void> {
-    await this.#midText(step);
-    this.#announce("The client is killed in the middle of a sentence");
-    await this.#killClient();
-    this.#startClient();
+  async function clientKilledInText(step: number): Promise<void> {
+    await midText(step);
+    announce("The client is killed in the middle of a sentence");
+    await killClient();
+    beginClient();
   }
 
-  async #serverKilledInTool(step: number): Promise<void> {
+  async function serverKilledInTool(step: number): Promise<void> {
     const [build] = deedsOf(step);
-    await this.#until(`"${build.label}" to run`, () => this.#hasLine(beginning(build)));
-    this.#announce(`The server is killed while the tool "${build.label}" runs at the client`);
-    await this.#killServer();
-    await this.#until(`"${build.label}" to end`, () => this.#hasLine(ending(build)));
-    this.#board.say("client", `"${build.label}" has ended; its result waits in the journal`);
-    await this.#startServer();
+    await until(`"${build.label}" to run`, () => hasLine(beginning(build)));
+    announce(`The server is killed while the tool "${build.label}" runs at the client`);
+    await killServer();
+    await until(`"${build.label}" to end`, () => hasLine(ending(build)));
+    board.say("client", `"${build.label}" has ended; its result waits in the journal`);
+    await beginServer();
   }
 
-  async #serverKilledInText(step: number): Promise<void> {
-    await this.#midText(step);
-    this.#announce("The server is killed in the middle of a sentence");
-    await this.#killServer();
-    await this.#startServer();
+  async function serverKilledInText(step: number): Promise<void> {
+    await midText(step);
+    announce("The server is killed in the middle of a sentence");
+    await killServer();
+    await beginServer();
   }
 
-  async #networkSilentInTool(step: number): Promise<void> {
+  async function networkSilentInTool(step: number): Promise<void> {
     const [upload] = deedsOf(step);
-    await this.#until(`"${upload.label}" to run`, () => this.#hasLine(beginning(upload)));
-    this.#announce(`The network goes silent while the tool "${upload.label}" runs`);
-    this.#board.say("network", "silent: nothing breaks, and nothing arrives any more");
-    this.blows.network++;
-    this.#network.silence();
-    await this.#until(`"${upload.label}" to end`, () => this.#hasLine(ending(upload)));
-    this.#board.say("client", `"${upload.label}" has ended; nobody can be told`);
-    await this.#until("the client to notice", () => this.story.state !== "live");
-    this.#mendNetwork();
+    await until(`"${upload.label}" to run`, () => hasLine(beginning(upload)));
+    announce(`The network goes silent while the tool "${upload.label}" runs`);
+    board.say("network", "silent: nothing breaks, and nothing arrives any more");
+    blows.network++;
+    network.silence();
+    await until(`"${upload.label}" to end`, () => hasLine(ending(upload)));
+    board.say("client", `"${upload.label}" has ended; no server can be told`);
+    await until("the client to notice", () => story.state !== "live");
+    mendNetwork();
   }
 
-  async #everythingFailsInText(step: number): Promise<void> {
-    await this.#midText(step);
-    this.#announce("Everything at once");
-    this.#cutNetwork();
-    await Promise.all([this.#killServer(), this.#killClient()]);
-    await this.#pause();
-    this.#mendNetwork();
-    this.#startClient();
-    await this.#startServer();
+  async function everythingFailsInText(step: number): Promise<void> {
+    await midText(step);
+    announce("Everything at once");
+    cutNetwork();
+    await Promise.all([killServer(), killClient()]);
+    await pause();
+    mendNetwork();
+    beginClient();
+    await beginServer();
   }
 
-  #announce(title: string): void {
-    const { bold } = this.#board.style;
-    this.#board.print();
-    this.#board.print(`${++this.#act} of ${ACTS}: ${title}`, bold);
+  function announce(title: string): void {
+    const { bold } = board.style;
+    board.print();
+    board.print(`${++act} of ${ACTS}: ${title}`, bold);
   }
 
-  #cutNetwork(): void {
-    this.#board.say("network", "cut");
-    this.blows.network++;
-    this.#network.cut();
+  function cutNetwork(): void {
+    board.say("network", "cut");
+    blows.network++;
+    network.cut();
   }
 
-  #mendNetwork(): void {
-    this.#network.mend();
-    this.#board.say("network", "back");
+  function mendNetwork(): void {
+    network.mend();
+    board.say("network", "back");
   }
 
-  async #startServer(): Promise<void> {
-    const isFirst = this.#server === undefined;
-    const { actor, port } = await startServer(this.#options.dataDir, this.#actorOptions);
-    this.#server = actor;
-    this.#network.targetPort = port;
-    this.#board.say(
+  async function beginServer(): Promise<void> {
+    const isFirst = server === undefined;
+    const { actor, port } = await startServer(dataDir, actorOptions);
+    server = actor;
+    network.targetPort = port;
+    board.say(
       "server",
       isFirst ? `process ${actor.pid}, holdfast serve` : `process ${actor.pid} starts on the same disk`,
     );
   }
 
-  #startClient(): void {
-    const { workspace } = this.#options;
-    const isFirst = this.#client === undefined;
-    this.#client = startClient({
-      ...this.#actorOptions,
-      url: `http://127.0.0.1:${this.#network.port}`,
+  function beginClient(): void {
+    const isFirst = client === undefined;
+    client = startClient({
+      ...actorOptions,
+      url: `http://127.0.0.1:${network.port}`,
       workspace,
-      prompt: this.#prompt,
+      prompt: promptOf(PLAY, paceMs),
       onNews: (news) => {
-        for (const sight of this.story.take(news)) tellSight(sight, this.#board);
+        for (const sight of story.take(news)) tellSight(sight, board);
       },
     });
-    this.story.isBorn(this.#client.pid);
-    this.#board.say(
+    story.isBorn(client.pid);
+    board.say(
       "client",
-      isFirst
-        ? `process ${this.#client.pid}, begins a turn`
-        : `process ${this.#client.pid} starts on the same journal`,
+      isFirst ? `process ${client.pid}, begins a turn` : `process ${client.pid} starts on the same journal`,
     );
   }
 
-  async #killServer(): Promise<void> {
-    this.#board.say("KILL", `SIGKILL to server ${this.#server?.pid ?? 0}`, this.#board.style.red);
-    this.blows.server++;
-    await this.#server?.kill();
+  async function killServer(): Promise<void> {
+    board.say("KILL", `SIGKILL to server ${server?.pid ?? 0}`, board.style.red);
+    blows.server++;
+    await server?.kill();
   }
 
-  async #killClient(): Promise<void> {
-    this.#board.say("KILL", `SIGKILL to client ${this.#client?.pid ?? 0}`, this.#board.style.red);
-    this.blows.client++;
-    this.story.isKilled();
-    await this.#client?.kill();
+  async function killClient(): Promise<void> {
+    board.say("KILL", `SIGKILL to client ${client?.pid ?? 0}`, board.style.red);
+    blows.client++;
+    story.isKilled();
+    await client?.kill();
   }
 
-  get #actorOptions(): ActorOptions {
-    const { directory, env } = this.#options;
-    return { cwd: directory, env, onFailure: (reason) => (this.#failure ??= reason) };
+  function hasLine(line: string): boolean {
+    return linesOf(join(workspace, DEEDS_FILE)).includes(line);
   }
 
-  #hasLine(line: string): boolean {
-    return linesOf(join(this.#options.workspace, DEEDS_FILE)).includes(line);
-  }
-
-  async #midText(step: number): Promise<void> {
+  async function midText(step: number): Promise<void> {
     const play = PLAY[step];
     const middle = play === undefined ? 0 : middleOf(play);
-    await this.#until(`step ${step} to be half said`, () => {
-      const { story } = this;
-      return story.step === step && story.stepText.length >= middle;
-    });
+    await until(`step ${step} to be half said`, () => story.step === step && story.stepText.length >= middle);
   }
 
-  async #until(what: string, isSo: () => boolean): Promise<void> {
-    const { signal } = this.#options;
-    const deadline = this.#board.elapsedMs + ACT_MS_MAX;
+  async function until(what: string, isSo: () => boolean): Promise<void> {
+    const deadline = board.elapsedMs() + ACT_MS_MAX;
     while (!isSo()) {
-      if (this.#failure !== undefined) throw this.#failure;
-      if (this.#board.elapsedMs > deadline) throw failure(`the show waited in vain for ${what}`);
+      if (failed !== undefined) throw failed;
+      if (board.elapsedMs() > deadline) throw failure(`the show waited in vain for ${what}`);
       await sleep(POLL_MS, undefined, { signal });
     }
   }
 
   /** Long enough that people see it, and that the agent says something meanwhile. */
-  async #pause(): Promise<void> {
-    await sleep(OUTAGE_MS, undefined, { signal: this.#options.signal });
+  async function pause(): Promise<void> {
+    await sleep(OUTAGE_MS, undefined, { signal });
   }
+
+  return {
+    story,
+    blows,
+    async play(): Promise<void> {
+      await beginServer();
+      beginClient();
+      await networkCutInText(0);
+      await clientKilledInTool(0);
+      await clientKilledInText(1);
+      await serverKilledInTool(1);
+      await serverKilledInText(2);
+      await networkSilentInTool(2);
+      await everythingFailsInText(3);
+      await until("the turn to end", () => story.over !== undefined);
+      board.say("client", `the turn is ${story.over?.reason ?? ""}`);
+    },
+    /** In good order, as far as they still are: for the proof no process may hold the database. */
+    async end(): Promise<void> {
+      await client?.dismiss();
+      await server?.dismiss();
+      await network.close();
+    },
+    /** At once. */
+    async abandon(): Promise<void> {
+      await Promise.all([client?.kill(), server?.kill()]);
+      await network.close();
+    },
+  };
 }
 
 function deedsOf(step: number): readonly [Deed, Deed] {

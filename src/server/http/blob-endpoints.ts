@@ -37,7 +37,7 @@ import type { StreamBlobs } from "../stream-blobs.ts";
 import type { BlobLimits } from "./blob-limits.ts";
 import type { ByteBudget } from "./byte-budget.ts";
 import type { HttpCounters } from "./http-counters.ts";
-import { Transfer } from "./transfer.ts";
+import { newTransfer, type Transfer } from "./transfer.ts";
 import { hexOf } from "../../protocol/blob-id.ts";
 
 interface BlobEndpointsOptions {
@@ -115,7 +115,7 @@ export function blobEndpoints(options: BlobEndpointsOptions): BlobEndpoints {
     const type = contentType(format, "stream");
     const { stallMs, totalMs } = limits;
     const bounds = { messageBytesMax: MESSAGE_BYTES_MAX, stallMs, totalMs };
-    const transfer = new Transfer({ exchange, contentType: type, ...bounds });
+    const transfer = newTransfer({ exchange, contentType: type, ...bounds });
     const work = async (): Promise<void> => run({ transfer, format, meta: readMeta(exchange, principal) });
     work()
       .then(

@@ -21,7 +21,7 @@ import { createMetrics, type Metrics } from "./metrics.ts";
 import type { Mount } from "./mount.ts";
 import { openCalls } from "./open-calls.ts";
 import { isLoopbackName, originJudge } from "./origin.ts";
-import { type Authenticate, FAILED_SIGN_INS, SignIn } from "./sign-in.ts";
+import { type Authenticate, createSignIn, FAILED_SIGN_INS } from "./sign-in.ts";
 
 export interface HttpOptions {
   readonly server: Server;
@@ -86,7 +86,7 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
   const http = newHttpCounters();
   const blobLimits = { ...BLOB_DEFAULTS, ...options.blobLimits };
   const blobMemory = byteBudget(blobLimits.heldBytesMax, blobLimits.waitingMax);
-  const signIn = new SignIn(options.authenticate, options.failedSignIns ?? FAILED_SIGN_INS);
+  const signIn = createSignIn(options.authenticate, options.failedSignIns ?? FAILED_SIGN_INS);
   const underWay = openCalls(
     (authorization) => signIn.isGood(authorization),
     options.recheckMs ?? RECHECK_MS,

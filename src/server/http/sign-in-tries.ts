@@ -8,6 +8,7 @@
  * Invariant: within any span of T ms at most `burst + T / refillMs` tokens of an address fail, and no refusal makes the wait longer (E1).
  */
 import * as budget from "../../core/budget.ts";
+import { putLast } from "../../protocol/put-last.ts";
 
 /** A token is being looked at. `over` says, once, what came of it. */
 export interface Try {
@@ -31,62 +32,53 @@ interface Address {
 /** So many addresses are remembered; beyond, the oldest are forgotten. */
 const ADDRESSES_MAX = 10_000;
 
-export class SignInTries {
-  readonly #options: budget.Options;
-  readonly #now: () => number;
-  readonly #addresses = new Map<string, Address>();
+export function signInTries(options: budget.Options, now: () => number) {
+  const addresses = new Map<string, Address>();
 
-  constructor(options: budget.Options, now: () => number) {
-    this.#options = options;
-    this.#now = now;
-  }
-
-  async reserve(name: string): Promise<Try | Refusal> {
-    for (;;) {
-      const address = this.#addressOf(name);
-      const [left, { waitMs }] = budget.take(address.budget, this.#now());
-      address.budget = left;
-      if (waitMs === 0) {
-        address.checking++;
-        return { kind: "try", over: (hasFailed) => this.#over(name, address, hasFailed) };
-      }
-      if (address.checking === 0) return { kind: "refused", waitMs };
-      await new Promise<void>((resolve) => void address.waiting.push(resolve));
-    }
-  }
-
-  /** A try of a token that was good before: it needs no reservation, and counts when it fails. */
-  free(name: string): Try {
-    const over = (hasFailed: boolean): void => {
-      if (!hasFailed) return;
-      const address = this.#addressOf(name);
-      [address.budget] = budget.take(address.budget, this.#now());
-    };
-    return { kind: "try", over };
-  }
-
-  #over(name: string, address: Address, hasFailed: boolean): void {
+  function over(name: string, address: Address, hasFailed: boolean): void {
     address.checking--;
     if (!hasFailed) address.budget = budget.giveBack(address.budget);
     // Each outcome frees at most one reservation. After the last one nothing is left to wait for.
     const woken = address.waiting.splice(0, address.checking === 0 ? address.waiting.length : 1);
     for (const wake of woken) wake();
     const isIdle = address.checking === 0 && woken.length === 0;
-    if (isIdle && budget.isWhole(address.budget, this.#now())) this.#addresses.delete(name);
+    if (isIdle && budget.isWhole(address.budget, now())) addresses.delete(name);
   }
 
-  /** The youngest last; the oldest leaves. */
-  #addressOf(name: string): Address {
-    const known = this.#addresses.get(name);
-    const address = known ?? {
-      budget: budget.init(this.#options, this.#now()),
+  function addressOf(name: string): Address {
+    const address = addresses.get(name) ?? {
+      budget: budget.init(options, now()),
       checking: 0,
       waiting: [],
     };
-    this.#addresses.delete(name);
-    this.#addresses.set(name, address);
-    const oldest = this.#addresses.keys().next();
-    if (this.#addresses.size > ADDRESSES_MAX && oldest.done !== true) this.#addresses.delete(oldest.value);
+    putLast(addresses, name, address, ADDRESSES_MAX);
     return address;
   }
+
+  return {
+    async reserve(name: string): Promise<Try | Refusal> {
+      for (;;) {
+        const address = addressOf(name);
+        const [left, { waitMs }] = budget.take(address.budget, now());
+        address.budget = left;
+        if (waitMs === 0) {
+          address.checking++;
+          return { kind: "try", over: (hasFailed) => over(name, address, hasFailed) };
+        }
+        if (address.checking === 0) return { kind: "refused", waitMs };
+        await new Promise<void>((resolve) => void address.waiting.push(resolve));
+      }
+    },
+    /** A try of a token that was good before: it needs no reservation, and counts when it fails. */
+    free(name: string): Try {
+      return {
+        kind: "try",
+        over: (hasFailed) => {
+          if (!hasFailed) return;
+          const address = addressOf(name);
+          [address.budget] = budget.take(address.budget, now());
+        },
+      };
+    },
+  };
 }

@@ -9,8 +9,9 @@ import { createHash } from "node:crypto";
 import { isIPv6 } from "node:net";
 import type * as budget from "../../core/budget.ts";
 import { HoldfastError } from "../../protocol/errors.ts";
+import { putLast } from "../../protocol/put-last.ts";
 import type { ApiKeyLimits } from "../api-key-limits.ts";
-import { SignInTries } from "./sign-in-tries.ts";
+import { signInTries } from "./sign-in-tries.ts";
 
 /** Whom an API key stands for. */
 export interface SignedIn {
@@ -34,72 +35,68 @@ export const FAILED_SIGN_INS: budget.Options = { burst: 20, refillMs: 1_000 };
 /** So many good tokens are remembered; beyond, the oldest are forgotten. */
 const REMEMBERED_MAX = 10_000;
 
-export class SignIn {
-  readonly #authenticate: Authenticate;
-  readonly #tries: SignInTries;
-  /** Hashes of tokens that were good. */
-  readonly #good = new Set<string>();
-  failureCount = 0;
+export type SignIn = ReturnType<typeof createSignIn>;
 
-  constructor(authenticate: Authenticate, options = FAILED_SIGN_INS, now = () => performance.now()) {
-    this.#authenticate = authenticate;
-    this.#tries = new SignInTries(options, now);
-  }
+export function createSignIn(
+  authenticate: Authenticate,
+  options = FAILED_SIGN_INS,
+  now = () => performance.now(),
+) {
+  /** By the hashes of tokens that were good. */
+  const good = new Map<string, true>();
+  let failureCount = 0;
+  const tries = signInTries(options, now);
 
-  /**
-   * By the first of the tokens that is good. Rejects with `unauthenticated`, or with `overloaded` when this address has failed too
-   * often. A request fails once, however many tokens it brings, and not at all when one of them is good.
-   */
-  async enter(tokens: readonly string[], remoteAddress: string): Promise<Entry> {
-    const address = networkOf(remoteAddress);
-    const isKnown = tokens.some((token) => this.#good.has(markOf(token)));
-    const attempt = isKnown ? this.#tries.free(address) : await this.#tries.reserve(address);
-    if (attempt.kind === "refused") {
-      this.failureCount++;
-      const message = "too many failed sign-ins from this address; wait, and check the API key";
-      throw new HoldfastError("overloaded", message, { retryAfterMs: attempt.waitMs });
-    }
+  async function firstGood([token, ...others]: readonly string[]): Promise<Entry> {
     try {
-      const entry = await this.#firstGood(tokens);
-      attempt.over(false);
-      return entry;
-    } catch (cause) {
-      const hasFailed = isRefusal(cause);
-      attempt.over(hasFailed);
-      if (hasFailed) this.failureCount++;
-      throw cause;
-    }
-  }
-
-  /** Whether a token that let somebody in still would. When that cannot be found out, it is left alone. */
-  async isGood(token: string | undefined): Promise<boolean> {
-    try {
-      await this.#authenticate(token);
-      return true;
-    } catch (cause) {
-      return !isRefusal(cause);
-    }
-  }
-
-  async #firstGood([token, ...others]: readonly string[]): Promise<Entry> {
-    try {
-      const signedIn = await this.#authenticate(token);
-      if (token !== undefined) this.#remember(markOf(token));
+      const signedIn = await authenticate(token);
+      if (token !== undefined) putLast(good, markOf(token), true, REMEMBERED_MAX);
       return { ...signedIn, token };
     } catch (cause) {
-      if (token !== undefined && isRefusal(cause)) this.#good.delete(markOf(token));
+      if (token !== undefined && isRefusal(cause)) good.delete(markOf(token));
       if (others.length === 0 || !isRefusal(cause)) throw cause;
-      return this.#firstGood(others);
+      return firstGood(others);
     }
   }
 
-  /** The youngest last; the oldest leaves. */
-  #remember(mark: string): void {
-    this.#good.delete(mark);
-    this.#good.add(mark);
-    const oldest = this.#good.keys().next();
-    if (this.#good.size > REMEMBERED_MAX && oldest.done !== true) this.#good.delete(oldest.value);
-  }
+  return {
+    get failureCount() {
+      return failureCount;
+    },
+    /**
+     * By the first of the tokens that is good. Rejects with `unauthenticated`, or with `overloaded` when this address has failed too
+     * often. A request fails once, however many tokens it brings, and not at all when one of them is good.
+     */
+    async enter(tokens: readonly string[], remoteAddress: string): Promise<Entry> {
+      const address = networkOf(remoteAddress);
+      const isKnown = tokens.some((token) => good.has(markOf(token)));
+      const attempt = isKnown ? tries.free(address) : await tries.reserve(address);
+      if (attempt.kind === "refused") {
+        failureCount++;
+        const message = "too many failed sign-ins from this address; wait, and check the API key";
+        throw new HoldfastError("overloaded", message, { retryAfterMs: attempt.waitMs });
+      }
+      try {
+        const entry = await firstGood(tokens);
+        attempt.over(false);
+        return entry;
+      } catch (cause) {
+        const hasFailed = isRefusal(cause);
+        attempt.over(hasFailed);
+        if (hasFailed) failureCount++;
+        throw cause;
+      }
+    },
+    /** True when a token that let a client in still would, and when that cannot be found out. */
+    async isGood(token: string | undefined): Promise<boolean> {
+      try {
+        await authenticate(token);
+        return true;
+      } catch (cause) {
+        return !isRefusal(cause);
+      }
+    },
+  };
 }
 
 function markOf(token: string): string {

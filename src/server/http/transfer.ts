@@ -19,140 +19,125 @@ interface TransferOptions {
   readonly totalMs: number;
 }
 
-interface Waiter {
-  readonly resolve: () => void;
-  readonly reject: (error: HoldfastError) => void;
-}
-
 /** After an answer that came early so much more of the request is read, for clients that only then look at the answer. */
 const DISCARD_BYTES_MAX = 1024 * 1024;
 
-export class Transfer {
-  readonly #exchange: Exchange;
-  readonly #options: TransferOptions;
-  readonly #parser: EnvelopeParser;
-  readonly #untilMs: number;
-  #pieces: Uint8Array[] = [];
-  #hasRequestEnded = false;
-  #failure: HoldfastError | undefined;
-  #waiter: Waiter | undefined;
-  #isPaused = false;
-  #isFull = false;
-  #discardLeft: number | undefined;
-  #timer: NodeJS.Timeout | undefined;
+export type Transfer = ReturnType<typeof newTransfer>;
 
-  constructor(options: TransferOptions) {
-    this.#exchange = options.exchange;
-    this.#options = options;
-    this.#parser = new EnvelopeParser(options.messageBytesMax);
-    this.#untilMs = performance.now() + options.totalMs;
-    this.#exchange.listen({
-      received: (piece) => this.#received(piece),
-      ended: () => {
-        this.#hasRequestEnded = true;
-        this.#wake();
-      },
-      drained: () => {
-        this.#isFull = false;
-        this.#wake();
-      },
-      closed: () => {
-        clearTimeout(this.#timer);
-        this.#fail(new HoldfastError("connection_lost", "the client hung up"));
-      },
-    });
+export function newTransfer({ exchange, contentType, messageBytesMax, stallMs, totalMs }: TransferOptions) {
+  let pieces: Uint8Array[] = [];
+  let hasRequestEnded = false;
+  let failure: HoldfastError | undefined;
+  let waiter: PromiseWithResolvers<void> | undefined;
+  let isPaused = false;
+  let isFull = false;
+  let discardLeft: number | undefined;
+  let timer: NodeJS.Timeout | undefined;
+  const parser = new EnvelopeParser(messageBytesMax);
+  const untilMs = performance.now() + totalMs;
+  exchange.listen({
+    received,
+    ended: () => {
+      hasRequestEnded = true;
+      wake();
+    },
+    drained: () => {
+      isFull = false;
+      wake();
+    },
+    closed: () => {
+      clearTimeout(timer);
+      fail(new HoldfastError("connection_lost", "the client hung up"));
+    },
+  });
+
+  function resume(): void {
+    if (!isPaused) return;
+    isPaused = false;
+    exchange.resume();
   }
 
-  /** The next message; undefined after the last. */
-  async read(): Promise<Uint8Array | undefined> {
-    for (;;) {
-      const envelope = this.#parser.next();
-      if (envelope !== undefined) {
-        if (envelope.isEnd) throw new HoldfastError("invalid_frame", "only a response has an end envelope");
-        return envelope.message;
-      }
-      const piece = this.#pieces.shift();
-      if (piece !== undefined) {
-        this.#parser.push(piece);
-      } else if (this.#hasRequestEnded) {
-        if (this.#parser.isBetween) return undefined;
-        throw new HoldfastError("invalid_frame", "the request ends within a message");
-      } else {
-        this.#resume();
-        await this.#wait();
-      }
-    }
+  function respond(): void {
+    if (exchange.hasResponded) return;
+    exchange.respond(200, { "content-type": contentType });
   }
 
-  /** Resolves when more may be written. */
-  async write(bytes: Uint8Array): Promise<void> {
-    if (this.#failure !== undefined) throw this.#failure;
-    this.#respond();
-    this.#isFull = this.#exchange.write(bytes) > 0;
-    while (this.#isFull) await this.#wait();
-  }
-
-  /** The last envelope, and the end. What is still coming is not wanted. */
-  finish(error?: HoldfastError): void {
-    if (this.#failure?.code === "connection_lost") return;
-    this.#respond();
-    this.#exchange.end(endEnvelope(Buffer.from(endOfStreamJson(error))));
-    this.#pieces = [];
-    this.#discardLeft = DISCARD_BYTES_MAX;
-    this.#timer = setTimeout(() => this.#exchange.destroy(), this.#options.stallMs);
-    this.#resume();
-  }
-
-  #resume(): void {
-    if (!this.#isPaused) return;
-    this.#isPaused = false;
-    this.#exchange.resume();
-  }
-
-  #respond(): void {
-    if (this.#exchange.hasResponded) return;
-    this.#exchange.respond(200, { "content-type": this.#options.contentType });
-  }
-
-  #received(piece: Uint8Array): void {
-    if (this.#discardLeft === undefined) {
-      this.#pieces.push(piece);
+  function received(piece: Uint8Array): void {
+    if (discardLeft === undefined) {
+      pieces.push(piece);
       // Only here, within the call that brings a piece: an HTTP/2 stream of Node that is paused while it waits for one
       // does not go on when it is resumed.
-      this.#isPaused = true;
-      this.#exchange.pause();
-      this.#wake();
+      isPaused = true;
+      exchange.pause();
+      wake();
       return;
     }
-    this.#discardLeft -= piece.length;
-    if (this.#discardLeft < 0) this.#exchange.destroy();
+    discardLeft -= piece.length;
+    if (discardLeft < 0) exchange.destroy();
   }
 
   /** Until something has happened; not for longer than a peer may take. */
-  #wait(): Promise<void> {
-    if (this.#failure !== undefined) return Promise.reject(this.#failure);
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    this.#waiter = { resolve, reject };
-    const leftMs = Math.min(this.#options.stallMs, this.#untilMs - performance.now());
-    this.#timer = setTimeout(
-      () => this.#fail(new HoldfastError("unavailable", "this transfer is too slow; try again")),
+  function wait(): Promise<void> {
+    if (failure !== undefined) return Promise.reject(failure);
+    waiter = Promise.withResolvers<void>();
+    const leftMs = Math.min(stallMs, untilMs - performance.now());
+    timer = setTimeout(
+      () => fail(new HoldfastError("unavailable", "this transfer is too slow; try again")),
       Math.max(0, leftMs),
     );
-    return promise;
+    return waiter.promise;
   }
 
-  #wake(): void {
-    const waiter = this.#waiter;
+  function wake(): void {
     if (waiter === undefined) return;
-    this.#waiter = undefined;
-    clearTimeout(this.#timer);
+    clearTimeout(timer);
     waiter.resolve();
+    waiter = undefined;
   }
 
-  #fail(error: HoldfastError): void {
-    this.#failure ??= error;
-    const waiter = this.#waiter;
-    this.#waiter = undefined;
+  function fail(error: HoldfastError): void {
+    failure ??= error;
     waiter?.reject(error);
+    waiter = undefined;
   }
+
+  return {
+    /** The next message; undefined after the last. */
+    async read(): Promise<Uint8Array | undefined> {
+      for (;;) {
+        const envelope = parser.next();
+        if (envelope !== undefined) {
+          if (envelope.isEnd) throw new HoldfastError("invalid_frame", "only a response has an end envelope");
+          return envelope.message;
+        }
+        const piece = pieces.shift();
+        if (piece !== undefined) {
+          parser.push(piece);
+        } else if (hasRequestEnded) {
+          if (parser.isBetween) return undefined;
+          throw new HoldfastError("invalid_frame", "the request ends within a message");
+        } else {
+          resume();
+          await wait();
+        }
+      }
+    },
+    /** Resolves when more may be written. */
+    async write(bytes: Uint8Array): Promise<void> {
+      if (failure !== undefined) throw failure;
+      respond();
+      isFull = exchange.write(bytes) > 0;
+      while (isFull) await wait();
+    },
+    /** The last envelope, and the end. What is still coming is not wanted. */
+    finish(error?: HoldfastError): void {
+      if (failure?.code === "connection_lost") return;
+      respond();
+      exchange.end(endEnvelope(Buffer.from(endOfStreamJson(error))));
+      pieces = [];
+      discardLeft = DISCARD_BYTES_MAX;
+      timer = setTimeout(() => exchange.destroy(), stallMs);
+      resume();
+    },
+  };
 }

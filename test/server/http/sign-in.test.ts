@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { HoldfastError } from "../../../src/protocol/index.ts";
 import { bearerTokens } from "../../../src/server/http/credentials.ts";
-import { SignIn } from "../../../src/server/http/sign-in.ts";
+import { createSignIn, type SignIn } from "../../../src/server/http/sign-in.ts";
 
 const authenticate = async (apiKey: string | undefined): Promise<{ principal: string }> => {
   if (apiKey?.startsWith("good") !== true) throw new HoldfastError("unauthenticated", "no");
@@ -11,7 +11,7 @@ const authenticate = async (apiKey: string | undefined): Promise<{ principal: st
 
 function signIn(): { asked: SignIn; clock: { nowMs: number } } {
   const clock = { nowMs: 0 };
-  return { asked: new SignIn(authenticate, { burst: 3, refillMs: 1_000 }, () => clock.nowMs), clock };
+  return { asked: createSignIn(authenticate, { burst: 3, refillMs: 1_000 }, () => clock.nowMs), clock };
 }
 
 async function principalOf(
@@ -87,7 +87,7 @@ test("F2: the table of addresses is bounded, and forgets the oldest", async () =
 });
 
 test("what is no verdict on the token is passed on and not counted", async () => {
-  const asked = new SignIn(() => Promise.reject(new HoldfastError("unavailable", "the store is down")));
+  const asked = createSignIn(() => Promise.reject(new HoldfastError("unavailable", "the store is down")));
   assert.equal(await codeOf(principalOf(asked, "Bearer good", "1")), "unavailable");
   assert.equal(asked.failureCount, 0);
 });
@@ -106,7 +106,7 @@ function heldSignIn(): { asked: SignIn; clock: { nowMs: number }; look: () => vo
     for (const go of now) go();
   };
   return {
-    asked: new SignIn(slow, { burst: 3, refillMs: 1_000 }, () => clock.nowMs),
+    asked: createSignIn(slow, { burst: 3, refillMs: 1_000 }, () => clock.nowMs),
     clock,
     look,
     looking: () => held.length,
@@ -159,7 +159,7 @@ test("E1: a token that was good and is revoked counts like any other", async () 
     if (state.isRevoked) throw new HoldfastError("unauthenticated", "no");
     return authenticate(apiKey);
   };
-  const asked = new SignIn(revocable, { burst: 2, refillMs: 1_000 }, () => 0);
+  const asked = createSignIn(revocable, { burst: 2, refillMs: 1_000 }, () => 0);
   assert.equal(await codeOf(principalOf(asked, "Bearer good", "1")), "in");
   state.isRevoked = true;
   const codes = [];
@@ -171,7 +171,7 @@ test("E1: a token that was good and is revoked counts like any other", async () 
 
 test("what is no verdict gives its try back", async () => {
   const state = { isDown: true };
-  const asked = new SignIn(
+  const asked = createSignIn(
     (apiKey) =>
       state.isDown
         ? Promise.reject(new HoldfastError("unavailable", "the store is down"))

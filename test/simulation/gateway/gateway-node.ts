@@ -7,8 +7,8 @@
 import { fromBinary } from "@bufbuild/protobuf";
 import { createAgent } from "../../../src/agent/index.ts";
 import { Client } from "../../../src/client/index.ts";
-import { TableBlobStore } from "../../../src/client-node/blobs.ts";
-import { TableJournalStore } from "../../../src/client-node/table-journal-store.ts";
+import { tableBlobStore } from "../../../src/client-node/blobs.ts";
+import { tableJournalStore } from "../../../src/client-node/table-journal-store.ts";
 import { Gateway, type GatewayLimits, type PrincipalClient } from "../../../src/gateway/index.ts";
 import type { ClientFrame } from "../../../src/protocol/frames.ts";
 import { AgentClientMessageSchema } from "../../../src/protocol/messages.ts";
@@ -142,8 +142,8 @@ export class GatewayNode {
       environment: env,
     });
     const sealer = sealing.homeSealer(this.#homeKey);
-    const blobs = new TableBlobStore({ tables, sealer, now: () => env.now(), rememberMs: CLEAN_UP_MS });
-    const journals = new TableJournalStore({ tables, isOnServersDisk: true });
+    const blobs = tableBlobStore({ tables, sealer, now: () => env.now(), rememberMs: CLEAN_UP_MS });
+    const journals = tableJournalStore({ tables, isOnServersDisk: true });
     const clients = new Map<string, PrincipalClient>();
     const newClient = (principal: string): PrincipalClient => ({
       client: new Client({
