@@ -22,10 +22,6 @@ import { parsedJson } from "../protocol/fields.ts";
 import { LIMITS } from "../server/api-key-limits.ts";
 import type { ControlFile, ServerAbout, SessionInfo } from "./control-messages.ts";
 
-interface Control {
-  close(): Promise<void>;
-}
-
 /** What can be asked. */
 interface ControlAnswers {
   readonly keys: KeyAdmin;
@@ -39,7 +35,7 @@ interface ControlAnswers {
 const BODY_BYTES_MAX = 64 * 1024;
 const REQUEST_TIMEOUT_MS = 5_000;
 
-export async function openControl(dataDir: string, answers: ControlAnswers): Promise<Control> {
+export async function openControl(dataDir: string, answers: ControlAnswers) {
   const token = randomBytes(32).toString("base64url");
   const path = join(dataDir, CONTROL_FILE);
   const server = createServer({ requestTimeout: REQUEST_TIMEOUT_MS }, (request, response) => {

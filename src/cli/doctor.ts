@@ -26,7 +26,7 @@ import { failure } from "../node/failures.ts";
 import { pastable } from "./own-command.ts";
 import { type Flags, resolveSettings } from "./settings.ts";
 import { scanStreams } from "./stream-scan.ts";
-import { type Surroundings, type Terminal, terminal, visible } from "./terminal.ts";
+import { counted, type Surroundings, type Terminal, terminal, visible } from "./terminal.ts";
 
 export interface DoctorFlags extends Pick<Flags, "dataDir" | "config"> {
   readonly salvage?: boolean;
@@ -58,7 +58,7 @@ export async function doctor(flags: DoctorFlags, surroundings: Surroundings): Pr
   }
   const checked = await check(path, surroundings);
   if (checked.damage === undefined) {
-    show([`${path} is whole: ${count(checked.streams.size, "stream")}.`], { whole: true, damage: null });
+    show([`${path} is whole: ${counted(checked.streams.size, "stream")}.`], { whole: true, damage: null });
     return;
   }
   if (flags.salvage === true) {
@@ -166,8 +166,8 @@ function planLines(plan: SalvagePlan | HoldfastError | undefined, dataDir: strin
   if (plan instanceof HoldfastError) return [plan.message];
   const { commitsKept, commitsGone, framesMended } = plan;
   return [
-    `holdfast doctor --salvage --data-dir ${shellWord(dataDir)} keeps ${count(commitsKept, "commit")} of the write-ahead log, ` +
-      `mends ${count(framesMended, "damaged frame")}, and gives up ${count(commitsGone, "commit")}.`,
+    `holdfast doctor --salvage --data-dir ${shellWord(dataDir)} keeps ${counted(commitsKept, "commit")} of the write-ahead log, ` +
+      `mends ${counted(framesMended, "damaged frame")}, and gives up ${counted(commitsGone, "commit")}.`,
   ];
 }
 
@@ -183,17 +183,17 @@ function salvagedLines(
   { bold }: Terminal,
 ): readonly string[] {
   const { commitsKept, commitsGone, framesMended } = plan;
-  const kept = `Kept: ${count(commitsKept, "commit")} of the write-ahead log; ${count(framesMended, "damaged frame")} mended.`;
+  const kept = `Kept: ${counted(commitsKept, "commit")} of the write-ahead log; ${counted(framesMended, "damaged frame")} mended.`;
   const log = `The damaged log is kept as ${aside}`;
   if (lost === undefined) return [kept, bold("Nothing is gone."), log];
   const shown = lost.streams.slice(0, STREAMS_SHOWN_MAX);
   const more = lost.streams.length - shown.length;
   return [
     kept,
-    bold(`Gone: ${count(commitsGone, "commit")}. The newest one may never have been acknowledged.`),
+    bold(`Gone: ${counted(commitsGone, "commit")}. The newest one may never have been acknowledged.`),
     ...shown.map((stream) => `  ${lostLine(stream)}`),
-    ...(more > 0 ? [`  and ${count(more, "stream")} more; --json lists them all`] : []),
-    ...lost.tables.map(({ table, rows }) => `  table ${visible(table)}: ${count(rows, "row")} written`),
+    ...(more > 0 ? [`  and ${counted(more, "stream")} more; --json lists them all`] : []),
+    ...lost.tables.map(({ table, rows }) => `  table ${visible(table)}: ${counted(rows, "row")} written`),
     ...(lost.unreadable === 0
       ? []
       : [`  ${unreadableText(lost.unreadable)} cannot be read: what was in them is not known`]),
@@ -203,7 +203,7 @@ function salvagedLines(
 }
 
 function unreadableText(unreadable: number | undefined): string {
-  return unreadable === undefined ? "Records of these commits" : count(unreadable, "record");
+  return unreadable === undefined ? "Records of these commits" : counted(unreadable, "record");
 }
 
 function lostLine({ name, chunks, events }: LostStream): string {
@@ -222,8 +222,4 @@ function lostLine({ name, chunks, events }: LostStream): string {
 function salvagedData({ plan, lost, aside }: Salvaged): object {
   const { commitsKept, commitsGone, framesMended } = plan;
   return { salvaged: true, commitsKept, commitsGone, framesMended, lost: lost ?? null, damagedLog: aside };
-}
-
-function count(number: number, what: string): string {
-  return `${number} ${what}${number === 1 ? "" : "s"}`;
 }

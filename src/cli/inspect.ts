@@ -75,8 +75,10 @@ function lifeOf({ view }: ScannedStream): string {
   return view.state.end ?? (view.state.aborted ? "aborting" : "open");
 }
 
+type StreamSummary = ReturnType<typeof summaryOf>;
+
 /** One stream as data; also what the table shows. */
-function summaryOf(stream: ScannedStream, retentionMs: number, nowMs: number): StreamSummary {
+function summaryOf(stream: ScannedStream, retentionMs: number, nowMs: number) {
   const { name, view, bytes } = stream;
   const base = {
     principal: name.principal,
@@ -105,19 +107,6 @@ function summaryOf(stream: ScannedStream, retentionMs: number, nowMs: number): S
     activityMs: state.activityMs,
     retentionLeftMs: retentionLeftMs({ ...RETENTION, retentionMs }, state.activityMs, nowMs),
   };
-}
-
-interface StreamSummary {
-  readonly principal: string;
-  readonly idempotencyKey: string;
-  readonly life: string;
-  readonly bytes: number;
-  readonly chunks: number;
-  readonly events: number;
-  readonly writerEpoch: number;
-  readonly hostEpoch: number;
-  readonly activityMs: number;
-  readonly retentionLeftMs: number;
 }
 
 function jsonOf({ activityMs, ...summary }: StreamSummary): object {

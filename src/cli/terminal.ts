@@ -6,6 +6,8 @@
  * control characters made visible: a stored name must not steer the terminal.
  */
 import { stripVTControlCharacters } from "node:util";
+import { styleOf } from "./chat/style.ts";
+import { textWidth } from "./chat/text-width.ts";
 
 /** The part of a stream that is needed; process.stdout has it. */
 export interface Screen {
@@ -20,7 +22,7 @@ export interface Terminal {
   readonly note: (line: string) => void;
   readonly bold: Paint;
   readonly dim: Paint;
-  /** Somebody reads along; what goes elsewhere is kept, and is no place for a secret (E4). */
+  /** A person reads along; what goes elsewhere is kept, and is no place for a secret (E4). */
   readonly isScreen: boolean;
 }
 
@@ -39,12 +41,7 @@ export interface Surroundings {
 }
 
 export function terminal({ stdout, stderr, env }: Surroundings): Terminal {
-  const hasNoColor = (env["NO_COLOR"] ?? "") !== "" || env["TERM"] === "dumb";
-  const isColored = stdout.isTTY === true && !hasNoColor;
-  const paint =
-    (on: number, off: number): Paint =>
-    (text) =>
-      isColored ? `\u001b[${on}m${text}\u001b[${off}m` : text;
+  const { bold, dim } = styleOf(stdout, env);
   return {
     print: (line) => {
       stdout.write(`${line}\n`);
@@ -52,8 +49,8 @@ export function terminal({ stdout, stderr, env }: Surroundings): Terminal {
     note: (line) => {
       stderr.write(`${line}\n`);
     },
-    bold: paint(1, 22),
-    dim: paint(2, 22),
+    bold,
+    dim,
     isScreen: stdout.isTTY === true,
   };
 }
@@ -88,10 +85,8 @@ export function table(
   return [bold(line(head)), ...rows.map(line)];
 }
 
-const GRAPHEMES = new Intl.Segmenter("en");
-
 function widthOf(cell: string): number {
-  return [...GRAPHEMES.segment(stripVTControlCharacters(cell))].length;
+  return textWidth(stripVTControlCharacters(cell));
 }
 
 const UNITS = [
@@ -113,6 +108,11 @@ export function duration(durationMs: number): string {
     leftMs -= count * unitMs;
   }
   return parts.join(" ");
+}
+
+/** How many, with its word. */
+export function counted(count: number, one: string, many = `${one}s`): string {
+  return `${count} ${count === 1 ? one : many}`;
 }
 
 /** In whole minutes and UTC: the same on every machine, and sortable. */

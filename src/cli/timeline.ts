@@ -11,7 +11,7 @@
 import type { StreamName } from "../core/stream-state.ts";
 import { readExec } from "../protocol/exec-codec.ts";
 import type { SyncSealer } from "../sealing/index.ts";
-import { type LogEntry, unpackEntries } from "../server/entries.ts";
+import { type LogEntry, nameText, unpackEntries } from "../server/entries.ts";
 import { describeChunk, describeEvent, execAnswered, type MessageText } from "./message-text.ts";
 import type { ScannedBatch, ScannedLogs } from "./stream-scan.ts";
 
@@ -64,18 +64,12 @@ export function openLogs(
 function open(
   direction: TimelineEntry["log"],
   { batch, commit }: ScannedBatch,
-  { principal, idempotencyKey }: StreamName,
+  name: StreamName,
   sealer: SyncSealer,
 ): readonly Item[] {
   const { first, count, sealed } = batch;
-  const stream = JSON.stringify([principal, idempotencyKey]);
-  const plain = sealer.open({ stream, direction, first, count, kind: "batch" }, sealed);
-  return unpackEntries(plain, count).map(({ mark, body }, at) => ({
-    number: first + at,
-    commit,
-    mark,
-    body,
-  }));
+  const plain = sealer.open({ stream: nameText(name), direction, first, count, kind: "batch" }, sealed);
+  return unpackEntries(plain, count).map((entry, at) => ({ ...entry, number: first + at, commit }));
 }
 
 function isBefore(chunk: Item, event: Item, askedAt: ReadonlyMap<string | undefined, number>): boolean {

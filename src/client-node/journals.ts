@@ -27,19 +27,9 @@ interface JournalsOptions {
   readonly onNotice: (message: string) => void;
 }
 
-export interface Journals {
-  /** Where they lie. */
-  readonly directory: string;
-  readonly store: TableJournalStore;
-  readonly writerLocks: WriterLocks;
-  readonly homeKey: Uint8Array;
-  readonly sealer: Sealer;
-  /** Conversations and their blobs, in the same database. */
-  readonly stores: ClientStores;
-  close(): Promise<void>;
-}
+export type Journals = Awaited<ReturnType<typeof openJournals>>;
 
-export async function openJournals(options: JournalsOptions): Promise<Journals> {
+export async function openJournals(options: JournalsOptions) {
   const { sealing, onNotice } = options;
   const paths = scopePaths(options);
   makeScope(paths, options.scope);
@@ -62,16 +52,18 @@ export async function openJournals(options: JournalsOptions): Promise<Journals> 
     const store = tableJournalStore({ tables, owner: presence, server: options.server });
     const sealer = sealing.homeSealer(homeKey);
     return {
+      /** Where they lie. */
       directory,
       store,
       writerLocks: locksOf(store),
       homeKey,
       sealer,
+      /** Conversations and their blobs, in the same database. */
       stores: {
         blobs: tableBlobStore({ tables, sealer, now: Date.now }),
         records: tableConversationStore(tables, sealer),
       },
-      async close() {
+      async close(): Promise<void> {
         await store.quiet();
         await tables.close();
         presence.release();

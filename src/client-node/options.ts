@@ -81,23 +81,6 @@ export interface NodeClientOptions {
 /** The port that `holdfast serve` listens on when nothing else is said. */
 export const DEFAULT_URL = "http://127.0.0.1:4600";
 
-/** Everything decided. */
-export interface Settings {
-  readonly url: string;
-  readonly credentials: () => Promise<string | undefined>;
-  readonly scope: ScopeName;
-  readonly directory: string | undefined;
-  readonly homeKey: Uint8Array | undefined;
-  readonly keyring: boolean;
-  /** Whether there are journals on disk at all; `stream` says it for each stream. */
-  readonly persistence: boolean;
-  readonly transport: TransportName;
-  readonly ca: string | undefined;
-  readonly stream: StreamSettings | (() => StreamSettings);
-  readonly onNotice: (message: string) => void;
-  readonly onBug: (bug: unknown) => void;
-}
-
 type Environment = Readonly<Record<string, string | undefined>>;
 
 const OPTIONS = fields({
@@ -116,7 +99,10 @@ const VARIABLES = z.object({
   HOLDFAST_HOME_KEY: variable(z.string()),
 });
 
-export function settle(options: NodeClientOptions, environment: Environment = process.env): Settings {
+/** Everything decided. */
+export type Settings = Readonly<ReturnType<typeof settle>>;
+
+export function settle(options: NodeClientOptions, environment: Environment = process.env) {
   checked(OPTIONS, options);
   const variables = checked(VARIABLES, environment);
   const byEnvironment = environmentSwitches(environment);
@@ -128,15 +114,16 @@ export function settle(options: NodeClientOptions, environment: Environment = pr
     directory: options.directory,
     homeKey: homeKeyText === undefined ? options.homeKey : parseHomeKey(homeKeyText, "HOLDFAST_HOME_KEY"),
     keyring: options.keyring ?? true,
+    /** Whether there are journals on disk at all; `stream` says it for each stream. */
     persistence: mayPersist(options, byEnvironment),
     transport: options.transport ?? "http2",
     ca: options.ca,
     stream: switchedSettings(options, byEnvironment),
-    onNotice: options.onNotice ?? ((message) => process.emitWarning(message, { code: "HOLDFAST_NOTICE" })),
-    onBug: options.onBug ?? warn,
+    onNotice:
+      options.onNotice ?? ((message: string) => process.emitWarning(message, { code: "HOLDFAST_NOTICE" })),
+    onBug:
+      options.onBug ??
+      ((bug: unknown) =>
+        process.emitWarning(bug instanceof Error ? bug : String(bug), { code: "HOLDFAST_BUG" })),
   };
-}
-
-function warn(bug: unknown): void {
-  process.emitWarning(bug instanceof Error ? bug : String(bug), { code: "HOLDFAST_BUG" });
 }

@@ -14,7 +14,7 @@
  * counts at once, one by another process after that moment. While the store is down, an API key that was
  * good goes on being good: nobody could have revoked it, and new streams may open degraded (D5).
  */
-import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
+import { hash, randomBytes, timingSafeEqual } from "node:crypto";
 import { HoldfastError } from "../protocol/errors.ts";
 import { NO_ROW, rowsOf, type TableRow, type TableStore } from "../store/table-store.ts";
 import { type ApiKeyLimits, checkLimits, isLimited } from "./api-key-limits.ts";
@@ -230,7 +230,7 @@ export class ApiKeys {
 }
 
 function hashOf(apiKey: string): Uint8Array {
-  return createHash("sha256").update(apiKey).digest();
+  return hash("sha256", apiKey, "buffer");
 }
 
 function unauthenticated(): HoldfastError {

@@ -1,10 +1,16 @@
 /**
- * How the entries of one commit become one plaintext to seal, and back.
+ * How the entries of one commit become one plaintext to seal, and back; and the name that the seal is bound to.
  *
  * Sealing a stream's entries together costs one seal per commit instead of one per event. Per entry: a mark, a length, the body.
  */
+import type { StreamName } from "../core/stream-state.ts";
 import { assert } from "../protocol/assert.ts";
 import type { EndReason } from "../protocol/frames.ts";
+
+/** A stream's name as one text: what its records, its blobs and the tables of this process know it by. */
+export function nameText({ principal, idempotencyKey }: StreamName): string {
+  return JSON.stringify([principal, idempotencyKey]);
+}
 
 /** An entry of either log; `mark` is "close" for a client's last word, the reason for a stream's end. */
 export interface LogEntry {

@@ -18,7 +18,8 @@ import type { BlobStore } from "../store/blob-store.ts";
 import type { Absent, Gone, HostLease, Live } from "../store/stream-store.ts";
 import type { AcceptedMeta } from "../transport/transport.ts";
 import { type HostContext, HostedStream } from "./hosted.ts";
-import { blobSpace, clearOrphans } from "./stream-blobs.ts";
+import { nameText } from "./entries.ts";
+import { clearOrphans } from "./stream-blobs.ts";
 import type { Birth } from "./stream-commits.ts";
 import { present } from "./stream-logs.ts";
 
@@ -77,12 +78,12 @@ export class Keeper {
   }
 
   get(name: StreamName): HostedStream | undefined {
-    return this.#hosted.get(idOf(name));
+    return this.#hosted.get(nameText(name));
   }
 
   /** Rejects with the reason why not. */
   async find(meta: AcceptedMeta, attach: AttachFrame): Promise<FoundStream> {
-    const id = idOf(meta);
+    const id = nameText(meta);
     for (;;) {
       const hosted = this.#hosted.get(id);
       if (hosted !== undefined && !hosted.isDropped) {
@@ -120,7 +121,7 @@ export class Keeper {
   /** Whether this principal with this stream key may touch this stream: rejects as an attach would. */
   async check(meta: AcceptedMeta): Promise<void> {
     // An application is at work while its stream is still being made.
-    await this.#hosted.get(idOf(meta))?.born;
+    await this.#hosted.get(nameText(meta))?.born;
     this.#decide(meta, GO_ON, await this.#load(meta), 0);
   }
 
@@ -235,7 +236,7 @@ export class Keeper {
   }
 
   #checkVain(meta: AcceptedMeta): void {
-    const known = this.#vain.get(idOf(meta));
+    const known = this.#vain.get(nameText(meta));
     if (known === undefined) return;
     const [, { waitMs }] = budget.spend(known, this.#context.clock.now());
     if (waitMs > 0)
@@ -243,7 +244,7 @@ export class Keeper {
   }
 
   #countVain(meta: AcceptedMeta): void {
-    const id = idOf(meta);
+    const id = nameText(meta);
     const nowMs = this.#context.clock.now();
     const [next] = budget.spend(this.#vain.get(id) ?? budget.init(VAIN_ATTEMPTS, nowMs), nowMs);
     putLast(this.#vain, id, next, VAIN_STREAMS_MAX);
@@ -262,7 +263,7 @@ export class Keeper {
       this.#context.store.release(name, state.hostEpoch).catch(() => undefined);
       throw new HoldfastError("unavailable", "this server is shutting down; reconnect");
     }
-    const id = idOf(name);
+    const id = nameText(name);
     const onDropped = (): void => {
       if (this.#hosted.get(id) !== hosted) return;
       this.#hosted.delete(id);
@@ -347,7 +348,7 @@ export class Keeper {
       if (expired.kind !== "gone") continue;
       this.#context.counters.expired++;
       hosted?.drop("moved");
-      await this.#blobs?.clear(blobSpace(name));
+      await this.#blobs?.clear(nameText(name));
     }
     await store.forgetGone(nowMs - tombstoneMs);
     await store.tidy(nowMs - QUIET_MS);
@@ -375,7 +376,3 @@ export class Keeper {
 const QUIET_MS = 60_000;
 /** So many streams at most in one sweep; the next one goes on. */
 const SWEEP_COUNT_MAX = 1_000;
-
-function idOf(name: StreamName): string {
-  return JSON.stringify([name.principal, name.idempotencyKey]);
-}

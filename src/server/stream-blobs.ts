@@ -5,13 +5,15 @@
  * is: a wrong stream key, another principal's stream and no stream are the same `not_found` (E1, E2). When the
  * stream becomes a tombstone its blobs go with it.
  */
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import type { StreamName } from "../core/stream-state.ts";
 import { HoldfastError } from "../protocol/errors.ts";
+import { parsedJson } from "../protocol/fields.ts";
 import type { SyncSealing } from "../sealing/index.ts";
 import type { BlobName, BlobPut, BlobSealer, BlobStore } from "../store/blob-store.ts";
 import type { AcceptedMeta } from "../transport/transport.ts";
 import type { ApplicationBlobs } from "./application.ts";
+import { nameText } from "./entries.ts";
 
 export interface StreamBlobs {
   /** Whether the stream is there and this stream key is its own; rejects with the reason why not. */
@@ -31,7 +33,7 @@ export function streamBlobs(blobs: BlobStore, sealing: SyncSealing, check: Check
     check,
     put: async (meta, id, bytes) => {
       await check(meta);
-      const space = blobSpace(meta);
+      const space = nameText(meta);
       const put = await blobs.put({ space, id }, bytes, sealerOf(meta));
       try {
         // It may have expired meanwhile: then this blob came after the clearing.
@@ -44,7 +46,7 @@ export function streamBlobs(blobs: BlobStore, sealing: SyncSealing, check: Check
     },
     get: async (meta, id) => {
       await check(meta);
-      const found = await blobs.get({ space: blobSpace(meta), id }, sealerOf(meta));
+      const found = await blobs.get({ space: nameText(meta), id }, sealerOf(meta));
       if (found.kind === "miss") throw new HoldfastError("not_found", "this stream has no such blob");
       return found.bytes;
     },
@@ -55,7 +57,7 @@ export function streamBlobs(blobs: BlobStore, sealing: SyncSealing, check: Check
 export function applicationBlobs(blobs: StreamBlobs, meta: AcceptedMeta): ApplicationBlobs {
   return {
     put: async (bytes) => {
-      const id = createHash("sha256").update(bytes).digest("hex");
+      const id = hash("sha256", bytes);
       await blobs.put(meta, id, bytes);
       return id;
     },
@@ -81,23 +83,13 @@ function blobSealer(sealing: SyncSealing, streamKey: Uint8Array): BlobSealer {
   };
 }
 
-/** Both parts have bounds of their own; JSON keeps them apart whatever they hold. */
-export function blobSpace(name: StreamName): string {
-  return JSON.stringify([name.principal, name.idempotencyKey]);
-}
-
 /** The stream that a space belongs to; undefined for a space that is none of ours. */
 function streamOf(space: string): StreamName | undefined {
-  if (!space.startsWith("[")) return undefined;
-  try {
-    const parts: unknown = JSON.parse(space);
-    if (!Array.isArray(parts) || parts.length !== 2) return undefined;
-    const [principal, idempotencyKey] = parts.map((part: unknown) => part);
-    if (typeof principal !== "string" || typeof idempotencyKey !== "string") return undefined;
-    return { principal, idempotencyKey };
-  } catch {
-    return undefined;
-  }
+  const parts = parsedJson(space);
+  if (!Array.isArray(parts) || parts.length !== 2) return undefined;
+  const [principal, idempotencyKey] = parts.map((part: unknown) => part);
+  const isName = typeof principal === "string" && typeof idempotencyKey === "string";
+  return isName ? { principal, idempotencyKey } : undefined;
 }
 
 const ORPHANS_PAGE = 1_000;

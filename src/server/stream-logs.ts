@@ -10,7 +10,7 @@ import type { EndReason } from "../protocol/frames.ts";
 import type { SharedEvent } from "../protocol/shared-event.ts";
 import type { SyncSealer } from "../sealing/index.ts";
 import type { Batch, ChunkBatch, StreamStore } from "../store/stream-store.ts";
-import { type LogEntry, packEntries, unpackEntries } from "./entries.ts";
+import { type LogEntry, nameText, packEntries, unpackEntries } from "./entries.ts";
 
 export interface LoggedEvent {
   readonly eventId: number;
@@ -59,7 +59,7 @@ export class StreamLogs implements LogReader {
     this.#store = store;
     this.#name = name;
     this.#sealer = sealer;
-    this.#label = JSON.stringify([name.principal, name.idempotencyKey]);
+    this.#label = nameText(name);
   }
 
   sealChunks(first: number, chunks: readonly LoggedChunk[]): ChunkBatch {

@@ -7,18 +7,12 @@ import { ToolDefinitionSchema } from "../protocol/messages.ts";
 import type { McpServerConfig } from "./config.ts";
 import { declaredName, type DeclaredTool } from "./declared-tools.ts";
 
-interface McpTools {
-  readonly tools: readonly DeclaredTool[];
-  readonly notices: readonly string[];
-  close(): Promise<void>;
-}
-
 /** `taken` are names that are in use. */
 export async function startMcpServers(
   configs: Readonly<Record<string, McpServerConfig>>,
   workspace: string,
   taken: ReadonlySet<string>,
-): Promise<McpTools> {
+) {
   const named = Object.entries(configs);
   if (named.length === 0) return { tools: [], notices: [], close: async () => undefined };
   // Its library takes longer to load than everything else here, and most clients have no such server.

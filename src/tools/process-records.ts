@@ -1,5 +1,5 @@
 /**
- * Which process group runs for which exec, on disk, so that a client that comes back after a crash can stop what is
+ * Which process group runs for which exec, on disk, so that a client that starts after a crash can stop what is
  * left of it (C2).
  *
  * The record is written before the command begins: the command waits at a gate until then. A record whose owner still lives
@@ -37,18 +37,6 @@ export function markOf(args: Uint8Array): string {
 /** In the environment of every process of the run, so that it is known even when the leader is gone. */
 export const RUN_VARIABLE = "HOLDFAST_EXEC";
 
-/** One run of a command. */
-interface RecordedRun {
-  /** No other run has it, also when another conversation runs the same: its processes are not ours to stop. */
-  readonly id: string;
-  /** To be called before the command begins. No sync: a crash of the machine takes the processes with it. */
-  begins(pid: number): void;
-  /** Kills all that it started and that still runs; no gentle end, because nobody will wait for it. */
-  stop(): void;
-  /** Forgets it. */
-  ends(): void;
-}
-
 export type ProcessRecords = ReturnType<typeof processRecords>;
 
 export function processRecords(stateDirectory: string) {
@@ -56,24 +44,28 @@ export function processRecords(stateDirectory: string) {
   mkdirSync(directory, { recursive: true, mode: 0o700 });
 
   return {
-    newRun(mark: string): RecordedRun {
+    newRun(mark: string) {
       const id = `${mark}-${randomBytes(RUN_ID_BYTES).toString("hex")}`;
       const file = join(directory, `${id}${SUFFIX}`);
       let leader: ProcessId | undefined;
       return {
+        /** No other run has it, also when another conversation runs the same: its processes are not ours to stop. */
         id,
-        begins: (pid) => {
+        /** To be called before the command begins. No sync: a crash of the machine takes the processes with it. */
+        begins: (pid: number): void => {
           leader = processState(pid) ?? { pid, started: "" };
           const owner = processState(process.pid) ?? { pid: process.pid, started: "" };
           const record: ProcessRecord = { boot: bootId(), owner, leader };
-          // Whole or not there: somebody may be looking.
+          // Whole or not there: another process may be looking.
           writeFileSync(`${file}.new`, JSON.stringify(record), { mode: 0o600 });
           renameSync(`${file}.new`, file);
         },
-        stop: () => {
+        /** Kills all that it started and that still runs; no gentle end, because no program will wait for it. */
+        stop: (): void => {
           if (leader !== undefined) stopGroup(leader, id);
         },
-        ends: () => rmSync(file, { force: true }),
+        /** Forgets it. */
+        ends: (): void => rmSync(file, { force: true }),
       };
     },
     /** Kills what is left of earlier runs whose client is gone. */

@@ -30,33 +30,20 @@ export interface ChatFlags extends SwitchFlags {
   readonly thinking?: boolean;
 }
 
-export interface ChatSettings {
-  readonly begin: "ask" | "continue" | { readonly conversation: string };
-  readonly model: string;
-  readonly url: string | undefined;
-  readonly allow: readonly string[];
-  readonly allowsAll: boolean;
-  readonly workspace: string;
-  readonly systemPrompt: string | undefined;
-  readonly hasTools: boolean;
-  readonly showsThinking: boolean;
-  readonly isJson: boolean;
-}
-
 const URL_RULE = httpUrl(": the API key belongs in HOLDFAST_API_KEY");
 const FLAGS = z.object({ url: z.optional(URL_RULE) });
 const VARIABLES = z.object({ HOLDFAST_URL: variable(URL_RULE) });
 
-export function checkChatFlags(flags: ChatFlags, { cwd, env }: Surroundings): ChatSettings {
+export type ChatSettings = Readonly<ReturnType<typeof checkChatFlags>>;
+
+export function checkChatFlags(flags: ChatFlags, { cwd, env }: Surroundings) {
   if (flags.continue === true && flags.resume !== undefined) {
     throw usageError("--continue and --resume each name a conversation; give one of them");
   }
-  const { url: flagged } = checked(FLAGS, flags, asFlag);
-  const url = flagged ?? checked(VARIABLES, env).HOLDFAST_URL;
   return {
     begin: beginOf(flags),
     model: flags.model ?? "",
-    url,
+    url: checked(FLAGS, flags, asFlag).url ?? checked(VARIABLES, env).HOLDFAST_URL,
     allow: flags.allow ?? [],
     allowsAll: flags.yes === true,
     workspace: resolve(cwd, flags.workspace ?? "."),
@@ -67,9 +54,9 @@ export function checkChatFlags(flags: ChatFlags, { cwd, env }: Surroundings): Ch
   };
 }
 
-function beginOf({ continue: goesOn, resume }: ChatFlags): ChatSettings["begin"] {
-  if (resume !== undefined) return { conversation: resume };
-  return goesOn === true ? "continue" : "ask";
+function beginOf(flags: ChatFlags): "ask" | "continue" | { readonly conversation: string } {
+  if (flags.resume !== undefined) return { conversation: flags.resume };
+  return flags.continue === true ? "continue" : "ask";
 }
 
 /** `@file` is the file's text; `@@...` is a text that begins with an at sign. */

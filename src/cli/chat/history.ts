@@ -6,25 +6,21 @@
  */
 import { readFileIfThere, writeSecretFile } from "../../node/data-dir.ts";
 
-export interface History {
-  /** Newest first, as readline has them. */
-  readonly entries: readonly string[];
-  readonly max: number;
-  keep(entries: readonly string[]): void;
-}
-
 const ENTRIES_MAX = 500;
 
-export function openHistory(path: string): History {
+export type History = ReturnType<typeof openHistory>;
+
+export function openHistory(path: string) {
   return {
+    /** Newest first, as readline has them. */
     entries: read(path),
     max: ENTRIES_MAX,
-    keep: (entries) => {
+    keep: (entries: readonly string[]): void => {
       const lines = entries.filter((entry) => entry !== "").toReversed();
       try {
         writeSecretFile(path, lines.map((line) => `${line}\n`).join(""));
       } catch {
-        // The chat goes on without.
+        // The chat continues without it.
       }
     },
   };

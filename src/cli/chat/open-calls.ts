@@ -7,6 +7,7 @@
  * Invariant: of one call at most `OUTPUT_LINES_MAX` lines of output are printed; the rest is counted.
  */
 import type { ToolView } from "../../client/index.ts";
+import { counted } from "../terminal.ts";
 import { safeLine, safeOutput, safeText } from "./safe-text.ts";
 import type { Style } from "./style.ts";
 import { cutToWidth } from "./text-width.ts";
@@ -77,7 +78,7 @@ export function newOpenCalls(style: Style) {
   }
 
   function moreLine(more: number): readonly string[] {
-    return more === 0 ? [] : [style.dim(`    … ${more} more ${more === 1 ? "line" : "lines"}`)];
+    return more === 0 ? [] : [style.dim(`    … ${counted(more, "more line")}`)];
   }
 
   function outcomeLine({ outcome = "unknown" }: ToolView, whose: string | undefined): string {

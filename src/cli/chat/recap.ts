@@ -2,6 +2,7 @@
  * How a conversation stood: a few lines of its last turn, so that a person knows where they are.
  */
 import type { Conversation, FullAgentTurn, FullConversation, TodoView } from "../../client/index.ts";
+import { counted } from "../terminal.ts";
 import { safeText } from "./safe-text.ts";
 import type { Style } from "./style.ts";
 import { cutToWidth } from "./text-width.ts";
@@ -14,7 +15,7 @@ export async function recapLines(conversation: Conversation, style: Style): Prom
   const earlier = turns.length - 1;
   return [
     ...(summary === undefined ? [] : [style.dim("… a summary of what was said before …")]),
-    ...(earlier > 0 ? [style.dim(`… ${earlier} earlier ${earlier === 1 ? "turn" : "turns"} …`)] : []),
+    ...(earlier > 0 ? [style.dim(`… ${counted(earlier, "earlier turn")} …`)] : []),
     ...(last === undefined ? [] : turnLines(last, style)),
   ];
 }

@@ -22,17 +22,7 @@ import type { ChatSettings } from "./chat-flags.ts";
 import { movingTransport } from "./moving-transport.ts";
 import type { ServerLink } from "./server-link.ts";
 
-export interface Session {
-  readonly conversations: Conversations;
-  readonly client: NodeClient;
-  /** What people should know before they begin. */
-  readonly notices: readonly string[];
-  /** Of this workspace's client. */
-  readonly directory: string;
-  /** A turn that was quiet for longer is not offered at a start. */
-  readonly retryLookbackWindowMs: () => number;
-  close(): Promise<void>;
-}
+export type Session = Awaited<ReturnType<typeof openSession>>;
 
 interface SessionOptions {
   readonly settings: ChatSettings;
@@ -49,7 +39,7 @@ interface SessionOptions {
   readonly switches: () => Switches;
 }
 
-export async function openSession(options: SessionOptions): Promise<Session> {
+export async function openSession(options: SessionOptions) {
   const { settings, link, onQuery, onNotice } = options;
   const { directory } = scopePaths({ scope: "workspace", directory: settings.workspace });
   const transport = movingTransport(() => link.url);
@@ -87,8 +77,9 @@ export async function openSession(options: SessionOptions): Promise<Session> {
     return {
       conversations,
       client,
+      /** What people should know before they begin. */
       notices: tools?.notices ?? [],
-      directory,
+      /** A turn that was quiet for longer is not offered at a start. */
       retryLookbackWindowMs: () =>
         options.switches().retryLookbackWindowMs ?? STREAM_DEFAULTS.retryLookbackWindowMs,
       close,

@@ -2,6 +2,7 @@
  * A tool call in one line: its name, and of its arguments what a person wants to see first.
  */
 import { fieldsOf, parsedJson } from "../../protocol/fields.ts";
+import { counted } from "../terminal.ts";
 import { safeLine } from "./safe-text.ts";
 
 export interface ToolLine {
@@ -30,9 +31,8 @@ function aboutOf(argsJson: string): string {
   if (typeof parsed !== "object" || parsed === null || Array.isArray(parsed)) return argsJson.trim();
   const args = fieldsOf(parsed);
   const { todos, questions } = args;
-  if (Array.isArray(todos)) return todos.length === 1 ? "1 item" : `${todos.length} items`;
-  if (Array.isArray(questions))
-    return questions.length === 1 ? "1 question" : `${questions.length} questions`;
+  if (Array.isArray(todos)) return counted(todos.length, "item");
+  if (Array.isArray(questions)) return counted(questions.length, "question");
   const telling = TELLING.find((name) => typeof args[name] === "string" && args[name] !== "");
   if (telling === undefined) return Object.keys(args).length === 0 ? "" : JSON.stringify(args);
   const where = telling === "pattern" && typeof args[WHERE] === "string" ? ` in ${args[WHERE]}` : "";

@@ -4,9 +4,9 @@
  *
  * Lines are broken by us, so that a narrow terminal shows columns and not rubble.
  */
-import { type Style, styleOf } from "../chat/style.ts";
+import { styleOf } from "../chat/style.ts";
 import { textWidth } from "../chat/text-width.ts";
-import { type Screen, type Surroundings, visible } from "../terminal.ts";
+import { type Surroundings, visible } from "../terminal.ts";
 
 export type Who = "agent" | "server" | "client" | "network" | "KILL";
 

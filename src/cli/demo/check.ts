@@ -20,8 +20,3 @@ export interface Check {
   /** Empty = it holds. */
   readonly problems: readonly string[];
 }
-
-/** How many, with its word. */
-export function counted(count: number, one: string, many = `${one}s`): string {
-  return `${count} ${count === 1 ? one : many}`;
-}

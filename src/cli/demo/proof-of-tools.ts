@@ -4,7 +4,8 @@
  */
 import { isTerminal } from "../../turn/exec-reply.ts";
 import type { AgentClientMessage, ExecServerMessage } from "../../protocol/messages.ts";
-import { type Check, counted, type Evidence } from "./check.ts";
+import type { Check, Evidence } from "./check.ts";
+import { counted } from "../terminal.ts";
 import type { Entry } from "./evidence.ts";
 import { beginning, commandOf, type Deed, ending, LETTER_AFTER, type PlayStep } from "./play.ts";
 import type { Life, Run } from "./story.ts";

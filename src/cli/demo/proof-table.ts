@@ -2,7 +2,8 @@
  * The proof on the screen: a line per check, and under one that fails what was expected and what was found.
  */
 import { type Board, wrapped } from "./board.ts";
-import { type Check, counted } from "./check.ts";
+import type { Check } from "./check.ts";
+import { counted } from "../terminal.ts";
 
 interface Blows {
   readonly server: number;

@@ -5,7 +5,8 @@
  * check holds only when the witnesses agree. Every check says what it found, and what is wrong with it.
  */
 import { type AgentServerMessage, TurnEndReason } from "../../protocol/messages.ts";
-import { type Check, counted, type Evidence } from "./check.ts";
+import type { Check, Evidence } from "./check.ts";
+import { counted } from "../terminal.ts";
 import type { Entry } from "./evidence.ts";
 import { bodyOf, textsOf } from "./news.ts";
 import { toolChecks } from "./proof-of-tools.ts";

@@ -15,18 +15,9 @@ import { LETTER_BEFORE, LETTER_FILE } from "./play.ts";
 /** Marks every command of the show, so that none outlives it. */
 export const MARK_VARIABLE = "HOLDFAST_DEMO";
 
-export interface Stage {
-  readonly directory: string;
-  readonly dataDir: string;
-  readonly workspace: string;
-  readonly homeKey: Uint8Array;
-  readonly homeKeyFile: string;
-  /** In the environment of every command that a tool runs. */
-  readonly mark: string;
-  readonly env: Readonly<Record<string, string | undefined>>;
-}
+export type Stage = Readonly<ReturnType<typeof setStage>>;
 
-export function setStage({ env }: Pick<Surroundings, "env">): Stage {
+export function setStage({ env }: Pick<Surroundings, "env">) {
   const directory = mkdtempSync(join(tmpdir(), "holdfast-demo-"));
   const homeKey = new Uint8Array(randomBytes(KEY_BYTES));
   const homeKeyFile = join(directory, "home-key");
@@ -42,6 +33,7 @@ export function setStage({ env }: Pick<Surroundings, "env">): Stage {
     workspace,
     homeKey,
     homeKeyFile,
+    /** In the environment of every command that a tool runs. */
     mark,
     // Nothing of the user's: no provider is asked, no setting gets in the way.
     env: {

@@ -4,10 +4,11 @@
  * A line names what can be counted and found again, never what was said: no bodies, no keys, no headers, no paths that a client chose.
  * A stream is named by a hash of its name, so that a log tells which lines belong together and nothing else (E4).
  */
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import type { Logger } from "pino";
 import type { ErrorCode } from "../../protocol/errors.ts";
 import type { Accept } from "../../transport/transport.ts";
+import { nameText } from "../entries.ts";
 import type { HttpCounters, RequestKind } from "./http-counters.ts";
 
 interface RequestLine {
@@ -41,8 +42,7 @@ export function logRequest(logger: Logger, line: RequestLine): void {
 
 /** Twelve hexadecimal digits: enough to tell a node's streams apart. */
 export function streamHash(principal: string, idempotencyKey: string): string {
-  const name = JSON.stringify([principal, idempotencyKey]);
-  return createHash("sha256").update(name).digest("hex").slice(0, 12);
+  return hash("sha256", nameText({ principal, idempotencyKey })).slice(0, 12);
 }
 
 /** Wraps a server's `accept` so that each connection of a stream leaves one line. */

@@ -5,7 +5,7 @@
  * fail so often (`sign-in-tries.ts`); then it is refused before the token is looked at. A token that was good before is
  * always looked at, so that one misconfigured program does not lock out its neighbours.
  */
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { isIPv6 } from "node:net";
 import type * as budget from "../../core/budget.ts";
 import { HoldfastError } from "../../protocol/errors.ts";
@@ -100,7 +100,7 @@ export function createSignIn(
 }
 
 function markOf(token: string): string {
-  return createHash("sha256").update(token).digest("base64");
+  return hash("sha256", token, "base64");
 }
 
 function isRefusal(cause: unknown): boolean {

@@ -30,7 +30,9 @@ export function newTransfer({ exchange, contentType, messageBytesMax, stallMs, t
   let failure: HoldfastError | undefined;
   let waiter: PromiseWithResolvers<void> | undefined;
   let isPaused = false;
+  /** What was written last waits. */
   let isFull = false;
+  const mayWrite = (): boolean => !isFull;
   let discardLeft: number | undefined;
   let timer: NodeJS.Timeout | undefined;
   const parser = new EnvelopeParser(messageBytesMax);
@@ -127,7 +129,7 @@ export function newTransfer({ exchange, contentType, messageBytesMax, stallMs, t
       if (failure !== undefined) throw failure;
       respond();
       isFull = exchange.write(bytes) > 0;
-      while (isFull) await wait();
+      while (!mayWrite()) await wait();
     },
     /** The last envelope, and the end. What is still coming is not wanted. */
     finish(error?: HoldfastError): void {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { test } from "node:test";
-import { blobSpace } from "../../../src/server/stream-blobs.ts";
+import { nameText } from "../../../src/server/entries.ts";
 import { ALICE_KEY, BOB_KEY, eventually, startHttp, VERSIONS } from "./rig.ts";
 import {
   dataPart,
@@ -106,7 +106,7 @@ test("E1, E2: a wrong stream key, another principal and no stream are one not_fo
     }
   }
   const [space] = await rig.blobs.listSpaces({ after: undefined, countMax: 10 });
-  assert.deepEqual(space, blobSpace({ principal: "alice", idempotencyKey: "mine" }));
+  assert.deepEqual(space, nameText({ principal: "alice", idempotencyKey: "mine" }));
 });
 
 test("E1: guessing stream keys of blobs is limited as it is for streams", async (t) => {
@@ -124,7 +124,7 @@ test("E3, E4: a blob lies sealed under its stream's key", async (t) => {
   const bytes = Buffer.from("a secret that nobody should find".repeat(10));
   await putParts(rig, 1, owner, uploadOf(owner, bytes));
   const name = {
-    space: blobSpace({ principal: "alice", idempotencyKey: "sealed" }),
+    space: nameText({ principal: "alice", idempotencyKey: "sealed" }),
     id: idOf(bytes).toString("hex"),
   };
   const unopened = await rig.blobs.get(name).catch((error: unknown) => error);
@@ -152,7 +152,7 @@ test("A7: blobs that a crash has left behind are cleared after the next start, o
   const owner = await openStream(rig, "kept");
   const bytes = randomBytes(10);
   const id = idOf(bytes).toString("hex");
-  const orphan = blobSpace({ principal: "alice", idempotencyKey: "long gone" });
+  const orphan = nameText({ principal: "alice", idempotencyKey: "long gone" });
   await rig.blobs.put({ space: orphan, id }, bytes);
   await rig.blobs.put({ space: "not a stream's", id }, bytes);
   await putParts(rig, 1, owner, uploadOf(owner, bytes));
