@@ -69,7 +69,12 @@ function open(
 ): readonly Item[] {
   const { first, count, sealed } = batch;
   const plain = sealer.open({ stream: nameText(name), direction, first, count, kind: "batch" }, sealed);
-  return unpackEntries(plain, count).map((entry, at) => ({ ...entry, number: first + at, commit }));
+  return unpackEntries(plain, count).map(({ mark, body }, at) => ({
+    number: first + at,
+    commit,
+    mark,
+    body,
+  }));
 }
 
 function isBefore(chunk: Item, event: Item, askedAt: ReadonlyMap<string | undefined, number>): boolean {

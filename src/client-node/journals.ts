@@ -4,8 +4,8 @@
  * Several processes may have the same scope open, such as two terminals in one workspace. Each
  * journal is written by one of them at a time.
  */
-import type { ClientStores, WriterLocks } from "../client/index.ts";
-import type { Sealer, SyncSealing } from "../sealing/index.ts";
+import type { WriterLocks } from "../client/index.ts";
+import type { SyncSealing } from "../sealing/index.ts";
 import { openSharedTables } from "../store/sqlite/shared-tables.ts";
 import { tableBlobStore } from "./blobs.ts";
 import { tableConversationStore } from "./conversations.ts";

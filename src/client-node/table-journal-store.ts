@@ -53,7 +53,7 @@ interface TableJournalStoreOptions {
 }
 
 /** A journal of a stream that lies at another server. */
-interface ForeignJournal {
+export interface ForeignJournal {
   readonly idempotencyKey: string;
   readonly server: string;
 }

@@ -14,8 +14,8 @@ import type { Accept, AcceptedMeta } from "../transport/transport.ts";
 import type { Application } from "./application.ts";
 import { newServerCounters, type ServerCounters } from "./counters.ts";
 import type { HostContext, TurnStallNews } from "./hosted.ts";
-import { Keeper } from "./keeper.ts";
-import { checkStreamKey, ServerConnection } from "./connection.ts";
+import { createKeeper } from "./keeper.ts";
+import { checkStreamKey, serverConnection, type ServerConnection } from "./connection.ts";
 import { type StreamBlobs, streamBlobs } from "./stream-blobs.ts";
 
 export interface ServerOptions {
@@ -96,7 +96,7 @@ export function createServer(options: ServerOptions): StandingServer {
     },
   };
   const lease = { hostId: options.hostId ?? "local", leaseMs: options.leaseMs ?? 15_000 };
-  const keeper = new Keeper(context, lease, options.blobs);
+  const keeper = createKeeper(context, lease, options.blobs);
   const timers = new Set<() => void>();
   let isStopped = false;
   const connections = new Set<ServerConnection>();
@@ -124,10 +124,11 @@ export function createServer(options: ServerOptions): StandingServer {
 
   return {
     accept: (meta, wire) => {
-      const connection = new ServerConnection(context, keeper, meta, wire, ++accepted);
+      const connection: ServerConnection = serverConnection(context, keeper, meta, wire, ++accepted, () =>
+        connections.delete(connection),
+      );
       if (isStopped) connection.shutdown();
       else connections.add(connection);
-      connection.onOver = () => connections.delete(connection);
       return connection;
     },
     blobs,

@@ -166,7 +166,7 @@ export const MUTATIONS: readonly Mutation[] = [
     name: "E8: a native client has no room beside the gateway's streams",
     file: "test/e2e/rough-use.test.ts",
     test: "E8: streams of who counts them itself are as many as it likes",
-    patches: [{ file: "src/server/keeper.ts", from: " - this.#uncountedOf(principal);", to: ";" }],
+    patches: [{ file: "src/server/keeper.ts", from: " - uncountedOf(principal);", to: ";" }],
   },
   {
     name: "E8: the gateway's streams that have ended make room for a native client's",
@@ -181,8 +181,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/server/keeper.ts",
-        from: "const claimed = await this.#context.store.claim(name, this.#lease);",
-        to: "this.#making.set(name.principal, (this.#making.get(name.principal) ?? 0) + 1);\n      const claimed = await this.#context.store.claim(name, this.#lease);",
+        from: "const claimed = await context.store.claim(name, lease);",
+        to: "making.set(name.principal, (making.get(name.principal) ?? 0) + 1);\n      const claimed = await context.store.claim(name, lease);",
       },
     ],
   },

@@ -25,7 +25,7 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/server/keeper.ts",
-        from: `for (const hosted of this.#hosted.values()) hosted.drop("durability_lost");`,
+        from: `for (const hosted of streams.values()) hosted.drop("durability_lost");`,
         to: "",
       },
     ],

@@ -5,7 +5,7 @@
  */
 import { join } from "node:path";
 import { Conversations, STREAM_DEFAULTS, subagentRunner } from "../../client/index.ts";
-import { type NodeClient, openClient } from "../../client-node/index.ts";
+import { openClient } from "../../client-node/index.ts";
 import type { Switches } from "../../client/stream-options.ts";
 import { scopePaths } from "../../client-node/scope.ts";
 import { given } from "../../protocol/given.ts";

@@ -194,7 +194,7 @@ export const SERVER_MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: KEEPER,
-        from: "if (hosted.unconfirmedMs > this.#lease.leaseMs / 2) {",
+        from: "if (hosted.unconfirmedMs > lease.leaseMs / 2) {",
         to: "if (hosted.unconfirmedMs > Number.MAX_SAFE_INTEGER) {",
       },
     ],
@@ -286,9 +286,9 @@ export const SERVER_MUTANTS: readonly Mutant[] = [
     breaks: "E2",
     patches: [
       {
-        file: KEEPER,
-        from: "return JSON.stringify([name.principal, name.idempotencyKey]);",
-        to: "return JSON.stringify([name.idempotencyKey]);",
+        file: "src/server/entries.ts",
+        from: "return JSON.stringify([principal, idempotencyKey]);",
+        to: "return JSON.stringify([idempotencyKey]);",
       },
     ],
   },
