@@ -17,10 +17,12 @@ import {
   type StoreNews,
 } from "../../src/server/index.ts";
 import { openLogStreamStore } from "../../src/store/index.ts";
+import type { BlobStore } from "../../src/store/blob-store.ts";
 import type { StreamStore } from "../../src/store/stream-store.ts";
 import type { Accept } from "../../src/transport/transport.ts";
 import { flakyStore, type FlakyStoreContext, type StoreFaults } from "./flaky-store.ts";
 import { TurnStallChecks } from "./stall-checks.ts";
+import type { BlobTarget } from "./uploads.ts";
 import { type Random, SimDisk, type SimNetwork, SimProcess, type World } from "./world/index.ts";
 
 export interface ClusterOptions {
@@ -30,6 +32,8 @@ export interface ClusterOptions {
   /** What runs in each life of a server. */
   readonly application: (process: SimProcess) => Application;
   readonly slowReaderMs: number;
+  /** Where blobs lie; without it the servers have none. */
+  readonly blobs?: BlobStore | undefined;
   /** Wraps what listens, for the checks. */
   readonly observe: (accept: Accept, process: SimProcess) => Accept;
 }
@@ -71,6 +75,13 @@ export class Cluster {
   pickNode(): string {
     return this.#random.pick(this.nodes).name;
   }
+
+  /** A node that takes calls, and its blobs. */
+  readonly blobTarget: BlobTarget = () => {
+    const { process, server } = this.#random.pick(this.nodes);
+    if (!process.alive || process.paused || server?.blobs === undefined) return undefined;
+    return { process, blobs: server.blobs };
+  };
 
   /** The processes that chaos may kill, pause and confuse. */
   get processes(): readonly SimProcess[] {
@@ -120,12 +131,13 @@ export class Cluster {
   }
 
   #serverOn(node: Node, process: SimProcess, target: FlakyStoreContext["target"]): StandingServer {
-    const { retentionMs, pauseBytes, slowReaderMs } = this.#options;
+    const { retentionMs, pauseBytes, slowReaderMs, blobs } = this.#options;
     const stalls = new TurnStallChecks(this.#world);
     return createServer({
       store: flakyStore({ world: this.#world, random: this.#random, faults: this.faults, process, target }),
       sealing: nodeSealing({ randomBytes: (length) => process.env.randomBytes(length) }),
       application: this.#options.application(process),
+      ...(blobs === undefined ? {} : { blobs }),
       environment: process.env,
       hostId: node.name,
       leaseMs: LEASE_MS,

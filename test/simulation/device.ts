@@ -25,6 +25,7 @@ import { RetryChecks } from "./retry-checks.ts";
 import { ToolFloor } from "./sim-tools.ts";
 import { checkCounts, checkNoneLeft, checkTime } from "./stall-checks.ts";
 import type { Truth } from "./truth.ts";
+import { type BlobTarget, putAndGet, simulatedBlobCalls } from "./uploads.ts";
 import type { UserBlobs } from "./user-blobs.ts";
 import { type Random, SimDisk, type SimNetwork, SimProcess, type World } from "./world/index.ts";
 
@@ -39,6 +40,8 @@ export interface DeviceContext {
   readonly stream: Partial<StreamOptions>;
   /** Where a connection goes: one of the nodes. */
   readonly pickNode: () => string | undefined;
+  /** Where blobs are put beside a stream; undefined where there are none. */
+  readonly blobTarget?: BlobTarget | undefined;
 }
 
 /** One stream as this life of the client has it. */
@@ -83,7 +86,7 @@ export class Device {
 
   /** Starts a new life of the client and goes on with what it finds. */
   boot(): void {
-    const { world, network, homeKey, principal, truth } = this.#context;
+    const { world, network, homeKey, principal, truth, blobTarget } = this.#context;
     this.process = this.process.restart();
     this.#held = new Map();
     this.#tabs = [];
@@ -101,6 +104,7 @@ export class Device {
       sealing: nodeSealing({ randomBytes: (length) => process.env.randomBytes(length) }),
       homeKey,
       journals: this.disk.openJournalStore(process),
+      blobs: blobTarget && simulatedBlobCalls(process, principal, blobTarget),
       environment: process.env,
       // Tokens run out: the first one asked for may be refused.
       credentials: () => Promise.resolve(this.#random.chance(0.05) ? undefined : principal),
@@ -219,6 +223,16 @@ export class Device {
         () => undefined,
       );
     }
+  }
+
+  /** Puts a blob beside a stream, over breaks, and fetches it again. */
+  upload(bytes: Uint8Array): void {
+    const held = this.#pick("writer");
+    if (held === undefined) return;
+    const { world, truth, principal } = this.#context;
+    const { stream } = held;
+    const isThere = (): boolean => truth.of(principal, stream.idempotencyKey)?.isGone === false;
+    this.#spawn(this.process, () => putAndGet(world, stream, bytes, isThere));
   }
 
   /** The user stops the turn, and what it runs; it ends in good order. */

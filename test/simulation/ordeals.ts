@@ -29,6 +29,9 @@ const LONG_AT = 229;
 
 export const ORDEAL_KINDS: readonly string[] = [
   ...["client", "server", "all"].flatMap((who) => [`clock.hours_ahead.${who}`, `clock.hours_back.${who}`]),
+  "blob.got",
+  "blob.put_again",
+  "blob.put_cut",
   "net.reordered_append",
   "split.answered",
   "stream.chunks_above_256",
@@ -48,6 +51,9 @@ export function clockErrorMsMax(ordeal: Ordeal | undefined): number {
 
 /** In the part of a run in which things go wrong. */
 const WITHIN_MS = 120_000;
+const UPLOADS = 20;
+/** Larger ones are hashed by another thread, for which the world does not wait. */
+const UPLOAD_BYTES_MAX = 12_000;
 /** More than `unackedChunksMax`. */
 const WORDS = 300;
 
@@ -64,6 +70,9 @@ export function planOrdeal(ordeal: Ordeal | undefined, context: ChaosContext, is
       for (const direction of [1, -1] as const) at(() => setClocks(context, random, who, direction));
   if (ordeal === "chatter")
     for (let times = 0; times < 3; times++) at(() => random.pick(context.devices).speak(WORDS));
+  if (ordeal === "uploads")
+    for (let times = 0; times < UPLOADS; times++)
+      at(() => random.pick(context.devices).upload(random.bytes(1 + random.int(UPLOAD_BYTES_MAX))));
 }
 
 function setClocks(

@@ -19,6 +19,7 @@ import { clockErrorMsMax, ORDEAL_KINDS, ordealOf } from "./ordeals.ts";
 import { splitAccept } from "./split-transport.ts";
 import { Strangers } from "./strangers.ts";
 import { everyListener, Truth } from "./truth.ts";
+import { blobsOfWorld } from "./uploads.ts";
 import { UserBlobs } from "./user-blobs.ts";
 import { wildModels } from "./wild-model.ts";
 import {
@@ -175,6 +176,7 @@ class Simulation {
           () => process.env.random() < 0.03,
         ),
       slowReaderMs: 3_000,
+      blobs: ordeal === "uploads" ? blobsOfWorld(world) : undefined,
       observe: (accept, process) => {
         const checked = checkedAccept(
           {
@@ -205,6 +207,7 @@ class Simulation {
       principal: PRINCIPAL,
       stream,
       pickNode: () => this.#cluster.pickNode(),
+      blobTarget: ordeal === "uploads" ? this.#cluster.blobTarget : undefined,
     };
     this.#devices = ["laptop", "phone"].map((name) => new Device(context, name));
     this.#strangers = new Strangers({ ...context, streamKeyOf });

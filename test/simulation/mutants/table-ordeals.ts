@@ -71,4 +71,31 @@ export const ORDEAL_MUTANTS: readonly Mutant[] = [
       },
     ],
   },
+  {
+    name: "an upload that was cut is taken for a whole one",
+    breaks: "E5",
+    patches: [
+      {
+        file: "src/server/http/transfer.ts",
+        from: `this.#fail(new HoldfastError("connection_lost", "the client hung up"));`,
+        to: "this.#hasRequestEnded = true; this.#wake();",
+      },
+      {
+        file: "src/server/http/blob-endpoints.ts",
+        from: `if (filled < sizeBytes) throw invalidFrame("the blob is smaller than its header says");`,
+        to: "",
+      },
+    ],
+  },
+  {
+    name: "an upload that was cut is not made again",
+    breaks: "A3",
+    patches: [
+      {
+        file: "src/client/blob-transfers.ts",
+        from: "const { code, message, retryAfterMs } = cause;",
+        to: `const { code, message, retryAfterMs } = cause; if (code === "connection_lost") return undefined as never;`,
+      },
+    ],
+  },
 ];

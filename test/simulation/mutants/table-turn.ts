@@ -17,8 +17,8 @@ export const TURN_MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: MODEL_STEP,
-        from: `await io.update({ case: "toolCallStarted", value: { toolCall } });`,
-        to: `await io.update({ case: "toolCallStarted", value: { toolCall } });
+        from: "if (news !== undefined) await io.update(news);",
+        to: `if (news !== undefined) await io.update(news);
     if (tool === "shell") void io.emit({ case: "execServerMessage", value: { id: 99, execId: place, toolCallId, message: { case: "shellStreamArgs", value: { command: "work early" } } } });`,
       },
       {
