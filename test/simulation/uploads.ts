@@ -10,7 +10,7 @@ import type { ClientStream } from "../../src/client/index.ts";
 import { HoldfastError } from "../../src/protocol/errors.ts";
 import { newServerCounters } from "../../src/server/counters.ts";
 import { BLOB_DEFAULTS } from "../../src/server/http/blob-limits.ts";
-import { type BlobEndpoints, blobEndpoints } from "../../src/server/http/blob-endpoints.ts";
+import { blobEndpoints } from "../../src/server/http/blob-endpoints.ts";
 import { byteBudget } from "../../src/server/http/byte-budget.ts";
 import { newHttpCounters } from "../../src/server/http/http-counters.ts";
 import type { StreamBlobs } from "../../src/server/stream-blobs.ts";
@@ -68,7 +68,7 @@ export type BlobTarget = () => { readonly process: SimProcess; readonly blobs: S
 export function simulatedBlobCalls(client: SimProcess, principal: string, target: BlobTarget): BlobCalls {
   const { world } = client;
   const random = world.random.fork(`uploads of ${client.name} ${client.incarnation}`);
-  const endpoints = (blobs: StreamBlobs): BlobEndpoints =>
+  const endpoints = (blobs: StreamBlobs): ReturnType<typeof blobEndpoints> =>
     blobEndpoints({
       blobs,
       memory: byteBudget(BLOB_DEFAULTS.heldBytesMax, BLOB_DEFAULTS.waitingMax),
