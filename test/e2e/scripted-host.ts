@@ -85,13 +85,20 @@ class TestClock implements Environment {
 }
 
 export class ScriptedHost {
-  readonly clock = new TestClock();
+  readonly clock: TestClock;
   readonly log: ScriptedLog;
   readonly store: StreamStore;
   readonly server: Server;
   readonly #connect: Connect;
 
-  private constructor(log: ScriptedLog, store: StreamStore, options: ScriptedHostOptions, bugs: unknown[]) {
+  private constructor(
+    clock: TestClock,
+    log: ScriptedLog,
+    store: StreamStore,
+    options: ScriptedHostOptions,
+    bugs: unknown[],
+  ) {
+    this.clock = clock;
     this.log = log;
     this.store = store;
     const load: StreamStore["load"] = async (name) => {
@@ -125,7 +132,9 @@ export class ScriptedHost {
   ): Promise<ScriptedHost> {
     const log = new ScriptedLog(rows);
     const bugs: unknown[] = [];
-    const host = new ScriptedHost(log, await openLogStreamStore(log, { now: Date.now }), options, bugs);
+    const clock = new TestClock();
+    const store = await openLogStreamStore(log, { now: clock.now });
+    const host = new ScriptedHost(clock, log, store, options, bugs);
     t.after(async () => {
       log.holding = false;
       while (log.heldCount > 0) await log.finish();
