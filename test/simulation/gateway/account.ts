@@ -5,7 +5,7 @@
  * A request carries a number in every word that it adds. The newest number in a prompt says whose call it is.
  *
  * Invariant: in one life of the gateway, a request's prompt is answered at most as often as there are answers to it that a client has asked for in
- * that life (G7, and no retry is paid twice).
+ * that life, and once more for each call that its provider broke off before text was shown for good (G2, G7, and no retry is paid twice).
  */
 import { fail } from "../log-checks.ts";
 import type { Asked } from "./reference-answers.ts";
@@ -17,6 +17,8 @@ export class Account {
   /** By life and marker: the answers that are wanted. */
   readonly #wanted = new Map<string, Set<string>>();
   readonly #calls = new Map<string, number>();
+  /** By life and marker: calls that broke, so that their step is tried again. */
+  readonly #repeats = new Map<string, number>();
   #requests = 0;
 
   /** A client asks in this life; the returned function says which answer it got. */
@@ -29,6 +31,12 @@ export class Account {
       wanted.delete(request);
       if (answer !== undefined) wanted.add(answer);
     };
+  }
+
+  /** The provider broke a call off, and nothing of it was shown that cannot be taken back: its step makes one more (G2). */
+  mayRepeat({ life, call }: ProviderCall): void {
+    const name = `${life} ${markerOf(call.messages)}`;
+    this.#repeats.set(name, (this.#repeats.get(name) ?? 0) + 1);
   }
 
   /** The answers that are wanted, and the requests that have none yet. */
@@ -44,7 +52,7 @@ export class Account {
     const name = `${life} ${marker}`;
     const calls = (this.#calls.get(name) ?? 0) + 1;
     this.#calls.set(name, calls);
-    const wanted = this.#wantedIn(life, marker).size;
+    const wanted = this.#wantedIn(life, marker).size + (this.#repeats.get(name) ?? 0);
     if (calls > wanted)
       fail(
         "G7",

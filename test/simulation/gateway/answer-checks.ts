@@ -3,6 +3,7 @@
  * reaches another.
  */
 import type { AnswerDelta } from "../../../src/gateway/openai/index.ts";
+import type { Failure } from "../../../src/protocol/messages.ts";
 import { fail } from "../log-checks.ts";
 import type { World } from "../world/index.ts";
 import type { Shown } from "./exchange.ts";
@@ -22,6 +23,7 @@ export interface AnswerChecksParts {
 
 /** A step is restarted so often, then its turn fails (F1). */
 const RESTARTS_MAX = 3;
+const HEAD_HELD_MS = 10_000;
 
 export class AnswerChecks {
   readonly #parts: AnswerChecksParts;
@@ -32,19 +34,29 @@ export class AnswerChecks {
     this.#parts = parts;
   }
 
-  /** A response is about to show this. */
-  read(delta: AnswerDelta, ref: RefAnswer, session: RefSession, shownBefore: boolean): void {
+  /** A response is about to show this. `told`: the text that it has shown; `shownBefore`: its client has some of the answer from another one. */
+  read(
+    delta: AnswerDelta,
+    ref: RefAnswer,
+    session: RefSession,
+    { told, shownBefore }: { readonly told: string; readonly shownBefore: boolean },
+  ): void {
     if (delta.kind === "text" || delta.kind === "reasoning") this.#own(delta.text, ref);
     if (delta.kind === "restarted") this.#parts.world.hit("gateway.sometimes.step_restarted");
     if (delta.kind === "diverged") {
       this.#parts.world.hit("gateway.sometimes.diverged");
-      if (!shownBefore) fail("G1", "an answer parts from what it said before, and nothing was shown before");
+      // Text of an answer that is given as a whole may be taken back.
+      const isTakenBack = !ref.asked.body.stream && told !== "";
+      if (!shownBefore && !isTakenBack)
+        fail("G1", "an answer parts from what it said before, and nothing was shown before");
     }
     if (delta.kind !== "calls" && delta.kind !== "ended") return;
     const calls = delta.kind === "calls" ? delta.calls.map(callOf) : [];
     for (const call of calls) this.#named(call, ref);
     this.#own(delta.said.text, ref);
     const finish = delta.kind === "calls" ? "tool_calls" : delta.finish;
+    if (ref.asked.body.stream && !delta.said.text.startsWith(told.trimEnd()) && !shownBefore)
+      fail("G1", `answer ${ref.id} is "${delta.said.text}", and "${told}" was shown of it`);
     if (finish === undefined) return this.#unfinished(delta, ref, session);
     this.#equal(ref, { text: delta.said.text.trim(), calls, finish });
     if (session.last === ref)
@@ -74,27 +86,42 @@ export class AnswerChecks {
     session: RefSession,
   ): void {
     if (delta.kind !== "ended") return;
-    const { world, provider, streams, life } = this.#parts;
+    const { world } = this.#parts;
     session.states(this.#parts.now());
     world.hit(`gateway.sometimes.${delta.reason}`);
     if (delta.reason === "aborted" && !session.mayHaveEnded)
       fail("F1", `answer ${ref.id} was stopped, and no client wanted that`);
-    if (delta.reason === "failed") {
-      const own = streams.get(ref.streamId)?.conversationId;
-      const isRefused = provider.calls.some(
-        ({ call, isRefused: refused }) => refused && call.conversationId === own,
-      );
-      if (!isRefused && life() - ref.life < RESTARTS_MAX)
-        fail(
-          "F1",
-          `answer ${ref.id} failed, and the provider refused nothing: ${delta.failure?.message ?? ""}`,
-        );
-    }
+    if (delta.reason === "failed") this.#failed(delta.failure, ref);
     if (delta.reason === "completed") fail("F1", `answer ${ref.id} is complete and has no finish`);
     ref.hasFailed = true;
     if (session.last !== ref) return;
     ref.removed = "yes";
     session.ended("failed", [], "", this.#parts.now());
+  }
+
+  /** Only what the provider did fails an answer, and its client is told with the provider's own status; or the step was cut off too often. */
+  #failed(failure: Failure | undefined, ref: RefAnswer): void {
+    const { provider, streams, life, world } = this.#parts;
+    const { message = "", providerStatus = 0 } = failure ?? {};
+    const own = streams.get(ref.streamId)?.conversationId;
+    const broken = provider.calls.filter(
+      ({ call, fault }) => fault?.kind === "broken" && call.conversationId === own,
+    );
+    const isCutOffOften = life() - ref.life + broken.length >= RESTARTS_MAX;
+    const said = /^g(\d+) /.exec(message)?.[1];
+    const call = said === undefined ? undefined : provider.calls[Number(said) - 1];
+    if (call?.fault === undefined || call.call.conversationId !== own) {
+      if (!isCutOffOften) fail("F1", `answer ${ref.id} failed, and the provider did nothing: ${message}`);
+      return;
+    }
+    world.hit(`gateway.sometimes.failed_${call.fault.kind}`);
+    const { fault } = call;
+    if (fault.kind === "refused" && fault.status !== providerStatus)
+      fail("G1", `the provider's status ${fault.status} was told as ${providerStatus}`);
+    // A wait that would end after the head of the response has left is not begun.
+    const isLong = world.nowMs - call.madeMs >= HEAD_HELD_MS / 2;
+    if (fault.kind === "broken" && provider.isRepeated(call) && !isCutOffOften && !isLong)
+      fail("G2", `answer ${ref.id} failed, and what g${call.generation} said could have been taken back`);
   }
 
   /** No tool call is asked for twice, and none under an id of another one. */

@@ -27,7 +27,9 @@ const ARRIVALS: readonly (Arrival | undefined)[] = ["confirmed", "closed", "clos
 
 export class FrontDoor {
   /** A request is about to come. */
-  onAsk: () => void = () => undefined;
+  onAsk: (asked: Asked) => void = () => undefined;
+  /** A client is about to be shown the end of an answer. */
+  onEnd: () => void = () => undefined;
   readonly #parts: FrontDoorParts;
   readonly #random: Random;
   readonly #open = new Set<Exchange>();
@@ -55,7 +57,7 @@ export class FrontDoor {
     const { node, reference, account, limits, world } = this.#parts;
     const { gateway, life } = node;
     if (gateway === undefined) return undefined;
-    this.onAsk();
+    this.onAsk(asked);
     const { principal, hash, key, saysRetry } = asked;
     const requestId = `r${++this.#requests}`;
     world.trace(principal, "asks", requestId, `m${asked.body.marker}`);
@@ -198,6 +200,7 @@ export class FrontDoor {
     if (gateway === undefined) return undefined;
     const arrival = this.#random.pick(ARRIVALS.map((kind) => [kind]))[0];
     const isSlow = this.#random.chance(0.1);
+    const isAtOnce = this.#random.chance(0.3);
     const { shown, isStreamed, after, ask } = how;
     const exchange = new Exchange({
       world,
@@ -207,7 +210,7 @@ export class FrontDoor {
       shown,
       isStreamed,
       after,
-      paceMs: () => this.#random.int(isSlow ? 5_000 : 20),
+      paceMs: () => (isAtOnce ? 0 : this.#random.int(isSlow ? 5_000 : 20)),
       arrival: arrival === undefined ? undefined : { kind: arrival, afterMs: this.#random.int(4_000) },
       decision: {
         decided: (answer) =>
@@ -226,13 +229,16 @@ export class FrontDoor {
   #telling(ref: RefAnswer, shownBefore: boolean): Telling {
     const { world, reference, checks, now } = this.#parts;
     const session = reference.sessions.get(ref.streamId) ?? fail("matching", "an answer is of no session");
-    const telling = ref.tell();
+    const telling = ref.tell(now());
+    let told = "";
     if (session.last === ref) session.enter(telling);
     reference.changed();
     return {
       read: (delta) => {
-        this.#watched(() => checks.read(delta, ref, session, shownBefore));
+        this.#watched(() => checks.read(delta, ref, session, { told, shownBefore }));
+        if (delta.kind === "text") told += delta.text;
         reference.changed();
+        if (delta.kind === "calls" || delta.kind === "ended") this.onEnd();
       },
       over: (isWhole) => {
         world.trace("response", isWhole ? "whole" : "broken", ref.id);

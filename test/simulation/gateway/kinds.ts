@@ -4,6 +4,8 @@
  */
 const ASKED = [
   "again",
+  "again_twice",
+  "copied_body",
   "cut",
   "edited",
   "events",
@@ -23,6 +25,7 @@ const ASKED = [
   "results_two_ways",
   "results_with_words",
   "retry",
+  "retry_earlier",
   "retry_keyed",
   "stolen_body",
   "stolen_history",
@@ -47,7 +50,22 @@ const GOT = [
   "results",
 ];
 
-const SOMETIMES = ["abandoned", "aborted", "diverged", "evicted", "expired", "failed", "step_restarted"];
+const SOMETIMES = [
+  "abandoned",
+  "aborted",
+  "diverged",
+  "evicted",
+  "expired",
+  "failed",
+  "failed_broken",
+  "failed_refused",
+  "step_restarted",
+];
+
+const PROVIDER = [
+  ...["nothing", "thinking", "text", "tool_call", "finish"].map((part) => `broken_behind_${part}`),
+  ...[400, 401, 429, 503].map((status) => `refused_${status}`),
+];
 
 const FAULTS = ["closed", "unanswered_write_kept", "unanswered_write_lost"];
 
@@ -55,6 +73,7 @@ export const GATEWAY_KINDS: readonly string[] = [
   ...ASKED.map((kind) => `gateway.asked.${kind}`),
   ...GOT.map((kind) => `gateway.got.${kind}`),
   ...SOMETIMES.map((kind) => `gateway.sometimes.${kind}`),
+  ...PROVIDER.map((kind) => `gateway.provider.${kind}`),
   ...FAULTS.map((kind) => `gateway.fault.${kind}`),
   "process.clock_jump",
   "process.crash",

@@ -24,7 +24,7 @@ export interface Talk extends SimContext {
   readonly last: Sent;
 }
 
-interface Sent {
+export interface Sent {
   readonly body: SimBody;
   readonly json: Readonly<Record<string, unknown>>;
   readonly hash: string;
@@ -41,6 +41,8 @@ export interface ClientParts {
   readonly paceMs: number;
   /** What all clients have seen, to steal from. */
   readonly talks: () => readonly (readonly [string, Talk])[];
+  /** Clients of other principals. */
+  readonly others: (principal: string) => readonly OpenAiClient[];
 }
 
 const CONTEXTS: readonly SimContext[] = [
@@ -193,9 +195,21 @@ export class OpenAiClient {
   }
 
   /** The same request again, though it was answered: another sample, or a retry by the client's own count. */
-  #regenerate({ last }: Talk): Promise<unknown> {
+  async #regenerate({ last }: Talk): Promise<unknown> {
+    if (this.#random.chance(0.4)) {
+      this.#asked("again_twice");
+      const sample = { ...last, key: undefined };
+      await Promise.all([this.#send(sample), this.#send(sample)]);
+      return this.#send(sample, { saysRetry: true });
+    }
     this.#asked("again");
     return this.#send(last, { saysRetry: this.#random.chance(0.4) });
+  }
+
+  /** Asks once for what another principal has just asked for, to the byte. */
+  async copy(sent: Sent): Promise<void> {
+    this.#asked("copied_body");
+    await this.#chat({ ...sent, key: undefined }, this.#random.chance(0.3), newShown())?.ended;
   }
 
   /** Another principal's history, stream and tool calls. */
@@ -289,6 +303,7 @@ export class OpenAiClient {
         this.#asked("given_up");
         return undefined;
       }
+      if (!this.isCalm && random.chance(0.15)) await this.#meanwhile(sent);
       const isLong = !this.isCalm && exchange !== undefined && random.chance(0.1);
       await this.#wait(
         isLong ? MUCH_LATER_MS : random.chance(0.3) ? random.int(20) : 100 + random.int(LATER_MS_MAX),
@@ -306,6 +321,16 @@ export class OpenAiClient {
       exchange = this.#chat(sent, saysRetry, shown);
     }
     return fail("F1", `${this.principal} has asked ${TRIES_MAX} times and has no answer`);
+  }
+
+  /** Between a request that broke off and its retry: another client asks for the same, or this one for the answer before it. */
+  async #meanwhile(sent: Sent): Promise<void> {
+    const others = this.#parts.others(this.principal);
+    if (others.length > 0 && this.#random.chance(0.5)) return this.#random.pick(others).copy(sent);
+    const { last } = this.talk ?? {};
+    if (last === undefined || last === sent) return;
+    this.#asked("retry_earlier");
+    await this.#chat(last, true, newShown())?.ended;
   }
 
   #chat(sent: Sent, saysRetry: boolean, shown: Shown): Exchange | undefined {

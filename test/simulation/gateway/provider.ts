@@ -9,6 +9,7 @@ import {
   type Model,
   type ModelCall,
   ModelFailure,
+  type ModelFailureKind,
   type ModelPart,
   type Models,
 } from "../../../src/agent/index.ts";
@@ -23,9 +24,23 @@ export interface ProviderCall {
   readonly life: number;
   readonly model: string;
   readonly call: ModelCall;
-  /** The provider refuses it. */
-  readonly isRefused: boolean;
+  /** What goes wrong with it. */
+  readonly fault: Fault | undefined;
+  /** By the world's clock. */
+  readonly madeMs: number;
 }
+
+/** A refusal with a status, before any part; or the connection breaks behind so many parts, the last of them being the finish. */
+export type Fault =
+  | { readonly kind: "refused"; readonly status: number; readonly failure: ModelFailureKind }
+  | { readonly kind: "broken"; readonly behind: number };
+
+const REFUSALS = [
+  { kind: "refused", status: 400, failure: "invalid_request" },
+  { kind: "refused", status: 401, failure: "unauthenticated" },
+  { kind: "refused", status: 429, failure: "rate_limited" },
+  { kind: "refused", status: 503, failure: "unavailable" },
+] as const;
 
 const USAGE = {
   inputTokens: 9,
@@ -35,6 +50,7 @@ const USAGE = {
   reasoningTokens: 1,
 };
 const REFUSED = 0.03;
+const BROKEN = 0.06;
 const SLOW = 0.06;
 /** Some think for longer than any grace period. */
 const SLOW_MS = [5_000, 20_000, 150_000] as const;
@@ -45,11 +61,20 @@ export class Provider {
   onCall: (call: ProviderCall) => void = () => undefined;
   /** Checks a part when it is about to be said. */
   onPart: (call: ProviderCall) => void = () => undefined;
+  /** A call broke behind content, and its client was shown no text of it that cannot be taken back (G1): its step is tried again. */
+  onRepeat: (call: ProviderCall) => void = () => undefined;
+  /** The last part of a call is about to be said. */
+  onFinish: () => void = () => undefined;
   isCalm = false;
   readonly #world: World;
+  readonly #repeated = new Set<ProviderCall>();
 
   constructor(world: World) {
     this.#world = world;
+  }
+
+  isRepeated(call: ProviderCall): boolean {
+    return this.#repeated.has(call);
   }
 
   /** The models as one life of the gateway has them. */
@@ -79,20 +104,44 @@ export class Provider {
     if (!process.alive) return;
     const generation = this.calls.length + 1;
     const random = this.#world.random.fork(`generation ${generation}`);
-    const isRefused = !this.isCalm && random.chance(REFUSED);
-    const made: ProviderCall = { generation, life: process.incarnation, model, call, isRefused };
+    const parts = partsOf(generation, call, random);
+    const fault = this.isCalm ? undefined : faultOf(parts, random);
+    const madeMs = this.#world.nowMs;
+    const made: ProviderCall = { generation, life: process.incarnation, model, call, fault, madeMs };
     this.calls.push(made);
     this.#world.trace("provider", "call", generation, model);
     this.onCall(made);
     await pause(process, random.int(300), call.signal);
-    if (isRefused) throw new ModelFailure("invalid_request", `g${generation} is refused`, { status: 400 });
-    for (const part of partsOf(generation, call, random)) {
+    if (fault?.kind === "refused") {
+      this.#world.hit(`gateway.provider.refused_${fault.status}`);
+      throw new ModelFailure(fault.failure, `g${generation} is refused`, { status: fault.status });
+    }
+    for (const [at, part] of parts.entries()) {
+      if (at === fault?.behind) this.#break(made, parts);
       const isSlow = !this.isCalm && random.chance(SLOW);
       await pause(process, random.int(isSlow ? random.pick(SLOW_MS) : 150), call.signal);
       this.onPart(made);
+      if (part.kind === "finish") this.onFinish();
       yield part;
     }
+    if (fault !== undefined) this.#break(made, parts);
   }
+
+  #break(made: ProviderCall, parts: readonly ModelPart[]): never {
+    const said = parts.slice(0, made.fault?.kind === "broken" ? made.fault.behind : 0);
+    this.#world.hit(`gateway.provider.broken_behind_${said.at(-1)?.kind ?? "nothing"}`);
+    const isFinal = made.call.options?.shownIsFinal === true && said.some(({ kind }) => kind === "text");
+    if (said.length > 0 && !isFinal) {
+      this.#repeated.add(made);
+      this.onRepeat(made);
+    }
+    throw new ModelFailure("unavailable", `g${made.generation} broke`, { isPassing: true });
+  }
+}
+
+function faultOf(parts: readonly ModelPart[], random: Random): Fault | undefined {
+  if (random.chance(REFUSED)) return random.pick(REFUSALS);
+  return random.chance(BROKEN) ? { kind: "broken", behind: random.int(parts.length + 1) } : undefined;
 }
 
 function partsOf(generation: number, { tools }: ModelCall, random: Random): readonly ModelPart[] {

@@ -83,6 +83,7 @@ export class RefAnswer {
   #tellings = new Set<RefTelling>();
   #isRetried = false;
   #mayBeRetried = false;
+  #mayBeForgotten = false;
   #isDropped = false;
   #settledMs = Infinity;
   /** A request that took it may have come to nothing. */
@@ -117,7 +118,9 @@ export class RefAnswer {
   }
 
   /** A response is written. */
-  tell(): RefTelling {
+  tell(now: Clock): RefTelling {
+    // Past its time it may be forgotten, whoever still reads it.
+    this.#mayBeForgotten ||= [...this.#deliveries(now.wallMs)].includes("none");
     const telling: RefTelling = { delivery: "open" };
     if (!this.#isDropped) this.#tellings.add(telling);
     this.#settledMs = Infinity;
@@ -127,6 +130,7 @@ export class RefAnswer {
   /** A retry has got it: what became of earlier responses does not matter any more. */
   take(now: Clock): void {
     this.#isRetried = true;
+    this.#mayBeForgotten = false;
     this.#before = undefined;
     this.#tellings = new Set();
     this.#rows = [this.#row("open", this.#limits.sessionTtlMs, now)];
@@ -190,6 +194,7 @@ export class RefAnswer {
     const lostUntilMs = this.#mayBeLostUntilMs;
     if (nowMs < lostUntilMs + SLACK_MS) yield "lost";
     if (lostUntilMs > 0 && nowMs >= lostUntilMs - SLACK_MS) yield "none";
+    if (this.#mayBeForgotten) yield "none";
     const delivery = this.#together();
     if (delivery !== undefined) {
       if (nowMs < this.#settledMs + SLACK_MS) yield delivery;

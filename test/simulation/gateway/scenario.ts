@@ -67,7 +67,7 @@ class GatewayScenario {
     const { streams } = this.#node;
     const isRefused = (conversationId: string): boolean =>
       this.#provider.calls.some(
-        ({ call, isRefused: refused }) => refused && call.conversationId === conversationId,
+        ({ call, fault }) => fault !== undefined && call.conversationId === conversationId,
       );
     this.#reference = new Reference({
       isRefused,
@@ -79,6 +79,8 @@ class GatewayScenario {
     const account = new Account();
     this.#provider.onPart = ({ call }) => this.#watched(() => this.#reference.checkPart(call.conversationId));
     this.#provider.onCall = (call) => this.#watched(() => account.check(call));
+    this.#provider.onRepeat = (call) => account.mayRepeat(call);
+    this.#provider.onFinish = () => this.#killSoon(0.05, 12);
     const checks = new AnswerChecks({ world, provider: this.#provider, streams, now, life });
     const door = new FrontDoor({
       world,
@@ -89,7 +91,9 @@ class GatewayScenario {
       limits,
       now,
     });
-    door.onAsk = () => this.#killSoon();
+    // Results are on their way from one place on the disk to another: more can go wrong with them.
+    door.onAsk = ({ body }) => this.#killSoon(body.messages.at(-1)?.role === "tool" ? 0.12 : 0.06, 14);
+    door.onEnd = () => this.#killSoon(0.06, 3);
     let markers = 0;
     const talks = (): readonly (readonly [string, Talk])[] =>
       this.#clients.flatMap(({ principal, talk }) =>
@@ -104,6 +108,7 @@ class GatewayScenario {
       nextMarker: () => ++markers,
       talks,
       paceMs: this.#isSlow ? SLOW_PACE_MS : PACE_MS,
+      others: (principal: string) => this.#clients.filter((client) => client.principal !== principal),
     };
     this.#clients = ["ada", "ada", "bob"].map(
       (principal, at) => new OpenAiClient(principal, `${principal} ${at}`, parts),
@@ -146,10 +151,10 @@ class GatewayScenario {
     }
   }
 
-  /** Some requests are the last thing that a process hears. */
-  #killSoon(): void {
-    if (this.#isCalm || !this.#random.chance(0.05)) return;
-    this.#node.process.crashAtEffect(1 + this.#random.int(25));
+  /** Some requests are the last thing that a process hears, and some answers the last thing that it says. */
+  #killSoon(chance: number, effectsMax: number): void {
+    if (this.#isCalm || !this.#random.chance(chance)) return;
+    this.#node.process.crashAtEffect(1 + this.#random.int(effectsMax));
   }
 
   #nextFault(): void {
