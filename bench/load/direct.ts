@@ -4,6 +4,9 @@
  */
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import type { LanguageModelV4, LanguageModelV4CallOptions, LanguageModelV4Prompt } from "@ai-sdk/provider";
+import { LineClient } from "../../src/agent/models/line/line-client.ts";
+import { heldRequests } from "../../src/agent/models/line/line-fetch.ts";
+import { ensureLine } from "../../src/node/line-life.ts";
 import { busyMeter, serveCommands } from "../harness/child.ts";
 import { type Arguments, isRecord, type Measured, numberIn, textIn } from "../harness/numbers.ts";
 import { TOOL, TOOL_ABOUT, TOOL_SCHEMA } from "../harness/question.ts";
@@ -21,8 +24,10 @@ function modelAt(port: number): LanguageModelV4 {
   return createOpenAICompatible({ name: "bench", baseURL, includeUsage: true }).chatModel("bench");
 }
 
-async function byFetch(port: number, content: string, times: AnswerTimes): Promise<void> {
-  const response = await fetch(`http://127.0.0.1:${port}/v1/chat/completions`, {
+type Fetch = typeof globalThis.fetch;
+
+async function byFetch(send: Fetch, port: number, content: string, times: AnswerTimes): Promise<void> {
+  const response = await send(`http://127.0.0.1:${port}/v1/chat/completions`, {
     method: "POST",
     headers: { "content-type": "application/json" },
     body: JSON.stringify({ model: "bench", stream: true, messages: [{ role: "user", content }] }),
@@ -62,11 +67,28 @@ async function ask(given: Arguments): Promise<Measured> {
   const port = numberIn(given, "port");
   const question = textIn(given, "question");
   const model = modelAt(port);
-  const isSdk = textIn(given, "how") === "sdk";
-  return timeAnswers((times) => (isSdk ? bySdk(model, question, times) : byFetch(port, question, times)), {
-    warmUps: numberIn(given, "warmUps"),
-    asked: numberIn(given, "asked"),
-  });
+  const how = textIn(given, "how");
+  const send = how === "line" ? await lineFetch(textIn(given, "directory")) : fetch;
+  const asked = (times: AnswerTimes): Promise<void> =>
+    how === "sdk" ? bySdk(model, question, times) : byFetch(send, port, question, times);
+  return timeAnswers(asked, { warmUps: numberIn(given, "warmUps"), asked: numberIn(given, "asked") });
+}
+
+/** Each request through a line, under a name of its own, and forgotten when it is over. */
+async function lineFetch(directory: string): Promise<Fetch> {
+  const machine = { env: { XDG_RUNTIME_DIR: directory }, platform: process.platform };
+  const onNotice = (notice: string): void => void process.stderr.write(`${notice}\n`);
+  const line = new LineClient(() =>
+    ensureLine({ dataDir: directory, machine, onNotice, bounds: { idleMs: 1_000 } }),
+  );
+  let asked = 0;
+  return async (...request) => {
+    const step = (asked++).toString(16).padStart(16, "0");
+    const named = { nameOf: (at: number) => `${step}${at.toString(16).padStart(16, "0")}`, hostEpoch: 1 };
+    const held = await heldRequests(line, named);
+    if (held === undefined) throw new Error("there is no line");
+    return held.fetch("bench", fetch, () => undefined)(...request);
+  };
 }
 
 /** One turn: calls the model and the tool in turn until the model asks for nothing more. */

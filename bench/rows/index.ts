@@ -11,6 +11,7 @@ import { gateway } from "./gateway.ts";
 import { gatewayContinue } from "./gateway-continue.ts";
 import { gatewayParked } from "./gateway-parked.ts";
 import { latency } from "./latency.ts";
+import { line } from "./line.ts";
 import { memory } from "./memory.ts";
 import { reconnect } from "./reconnect.ts";
 import { resumableStream } from "./resumable-stream.ts";
@@ -28,6 +29,7 @@ export const rows: readonly Row[] = [
   memory,
   storm5000,
   firstToken,
+  line,
   toolTurn,
   turnGrowth,
   conversation,

@@ -116,6 +116,8 @@ export class Cli {
         XDG_DATA_HOME: join(this.home, "share"),
         ...env,
       },
+      // A group of its own, which a test can kill as a whole.
+      detached: this.#hasLine,
       stdio: ["ignore", "pipe", log],
       timeout: this.#patienceMs,
       killSignal: "SIGKILL",

@@ -139,6 +139,13 @@ export class Exchange {
     this.#request.destroy();
   }
 
+  /** A response that is not streamed, as it came. */
+  async json(): Promise<{ readonly status: number; readonly body: string }> {
+    await this.#over;
+    const status = (await this.#response)?.statusCode ?? 0;
+    return { status, body: this.#isEnded ? this.#body : "" };
+  }
+
   async reply(): Promise<Reply> {
     await this.#over;
     const response = await this.#response;

@@ -3,12 +3,14 @@
  */
 import { parse, refuse, whole } from "../../scripts/arguments.ts";
 import { runAgentKills } from "./agent-run.ts";
+import { runLineKills } from "./line-run.ts";
 import { runKills } from "./run.ts";
 
 const HELP = `npm run kill -- [options]
   --cycles N        how often something is killed (default 200)
   --transport T     http2 (default) or fetch
   --agent           a conversation with the agent and its tools, over \`holdfast serve\`
+  --line            answers of \`holdfast serve\` with its line: server, line or both killed at every stage (384 cases in all)
   --help            this text`;
 
 const values = parse(
@@ -16,6 +18,7 @@ const values = parse(
     cycles: { type: "string", default: "200" },
     transport: { type: "string", default: "http2" },
     agent: { type: "boolean", default: false },
+    line: { type: "boolean", default: false },
     help: { type: "boolean", default: false },
   },
   HELP,
@@ -26,9 +29,11 @@ if (values.help) {
 } else {
   const cycles = whole(values.cycles, "cycles", 1, HELP);
   const say = (line: string): void => void process.stderr.write(`${line}\n`);
-  const report = values.agent
-    ? await runAgentKills({ cycles, say })
-    : await runKills({ cycles, transport: transportOf(values.transport), say });
+  const report = values.line
+    ? await runLineKills({ cycles, say })
+    : values.agent
+      ? await runAgentKills({ cycles, say })
+      : await runKills({ cycles, transport: transportOf(values.transport), say });
   process.stdout.write(`${JSON.stringify(report, undefined, 2)}\nno violation\n`);
 }
 

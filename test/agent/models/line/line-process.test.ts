@@ -117,6 +117,30 @@ for (const [what, bounds] of [
     assert.equal(line.counts.bytes, 0);
   });
 
+test("D1: a call has one reader: the later host's, from the first byte; the earlier host is closed and its cancel refused", async (t) => {
+  const rest = Promise.withResolvers<void>();
+  const provider = await ProviderServer.start(t, async (response) => {
+    response.writeHead(200).write("data: half of an ev");
+    await rest.promise;
+    response.end("ent\n\n");
+  });
+  const rig = new LineRig(t);
+  const { client, line } = await lineHere(t, rig, {});
+  const earlier = rig.named("a");
+  const first = await ask(client, earlier, provider.origin);
+  const fate = first.text().then(
+    () => "whole",
+    () => "closed",
+  );
+  const second = await ask(client, rig.named("a"), provider.origin);
+  await client.say("cancel", [earlier.nameOf(0)], earlier.hostEpoch);
+  assert.equal(line.counts.calls, 1);
+  rest.resolve();
+  assert.equal(await second.text(), "data: half of an event\n\n");
+  assert.equal(await Promise.race([fate, sleep(5_000, "open")]), "closed");
+  assert.equal(provider.asked.length, 1);
+});
+
 test("a call without a reader ends after the grace period, and is counted", async (t) => {
   const provider = await ProviderServer.start(t, (response) => {
     response.writeHead(200).write("begun");

@@ -1,0 +1,282 @@
+/**
+ * `holdfast serve` with its line and a provider that never says the same twice, killed at every stage of an answer.
+ *
+ * The provider stops at the stage until the kill is over. What has to come of it follows from what lived: where the line did, the answer is
+ * the first generation's, for one request in all (G6).
+ */
+import assert from "node:assert/strict";
+import { existsSync, readdirSync, writeFileSync } from "node:fs";
+import { request } from "node:http";
+import { join } from "node:path";
+import { text as textOf } from "node:stream/consumers";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fieldsIn } from "../../src/agent/models/line/line-wire.ts";
+import { MODEL, type Place, type Said } from "../agent/models/providers/formats.ts";
+import { FLAVOURS, scriptedProvider, varyingText } from "../agent/models/providers/scripted.ts";
+import { type Act, begin, frameText } from "../agent/models/providers/server.ts";
+import type { Cleanup } from "../cleanup.ts";
+import { Cli, type Running } from "../cli/cli-process.ts";
+import { bodyOf, Exchange, type Reply, user } from "../gateway/openai-user.ts";
+
+export const STAGES = [
+  /** The client has asked; the provider may not have heard of it. */
+  "request",
+  "first",
+  "thinking",
+  "text",
+  "arguments",
+  "finish",
+  /** While the next server reads the call again. */
+  "replay",
+  /** While the server lets its calls end. */
+  "drain",
+] as const;
+export const KILLED = ["server", "line", "both", "group"] as const;
+export const PROVIDERS = ["chat", "responses", "claude", "google"] as const;
+/** A streamed answer whose client sends the request again, or continues where it was; and one that is not streamed. */
+export const CLIENTS = ["retry", "resume", "whole"] as const;
+
+export interface LineCase {
+  readonly provider: (typeof PROVIDERS)[number];
+  readonly client: (typeof CLIENTS)[number];
+  readonly killed: (typeof KILLED)[number];
+  readonly stage: (typeof STAGES)[number];
+}
+
+export interface LineOutcome {
+  readonly requests: number;
+  readonly isWhole: boolean;
+  readonly said: string;
+  readonly shown: string;
+  /** From the kill to the first word that the client did not have. */
+  readonly silentMs: number;
+}
+
+export function nameOf({ provider, client, killed, stage }: LineCase): string {
+  return `${provider}, ${client}, ${killed} killed at ${stage}`;
+}
+
+/** Where the provider waits. */
+const WAITS: Readonly<Record<LineCase["stage"], Place | undefined>> = {
+  request: undefined,
+  first: undefined,
+  thinking: "thinking",
+  text: "text",
+  arguments: "arguments",
+  finish: "finish",
+  replay: "text",
+  drain: "text",
+};
+
+const WORDS_FIRST = 3;
+
+function saidBy(call: number, stage: LineCase["stage"]): Said {
+  const args = { at: varyingText(call) };
+  if (stage === "arguments") return { thinking: "hm", calls: [{ name: "look", args }] };
+  return { thinking: ["Which way ", "is it? "], text: varyingText(call) };
+}
+
+class Served {
+  readonly #cli: Cli;
+  #running: Running | undefined;
+  #port = "0";
+
+  constructor(t: Cleanup, config: object) {
+    // Before the directory goes, by which it is found.
+    t.after(async () => {
+      const pid = await this.linePid();
+      if (pid !== undefined) process.kill(pid, "SIGKILL");
+    });
+    this.#cli = new Cli(t, { hasLine: true });
+    const models = { offered: [`local/${MODEL}`] };
+    const settings = { providers: { local: { ...config, apiKeyEnv: "LOCAL_KEY" } }, models };
+    writeFileSync(join(this.#cli.home, "holdfast.config.json"), JSON.stringify(settings));
+  }
+
+  async start(): Promise<void> {
+    const env = { LOCAL_KEY: "of-the-provider", XDG_RUNTIME_DIR: this.#cli.home };
+    this.#running = await this.#cli.serve(["--port", this.#port, "--drain-ms", "2000"], env);
+    this.#port = new URL(this.#running.url).port;
+  }
+
+  ask(body: string | undefined, path?: string, headers: Record<string, string> = {}): Exchange {
+    const { url = "", apiKey = "" } = this.#running ?? {};
+    const how = path === undefined ? {} : { path, method: "GET" };
+    return new Exchange(url, body, { apiKey, headers, ...how });
+  }
+
+  async signal(signal: "SIGKILL" | "SIGTERM"): Promise<void> {
+    this.#running?.signal(signal);
+    if (signal === "SIGKILL") await this.#running?.exit;
+  }
+
+  get exit(): Promise<unknown> | undefined {
+    return this.#running?.exit;
+  }
+
+  /** The server's own, and whatever shares it. */
+  async killGroup(): Promise<void> {
+    const { pid = 0, exit } = this.#running ?? {};
+    process.kill(-pid, "SIGKILL");
+    await exit;
+  }
+
+  async isDraining(): Promise<boolean> {
+    return (await fetch(`${this.#running?.url}/ready`)).status === 503;
+  }
+
+  async linePid(): Promise<number | undefined> {
+    const directory = join(this.#cli.home, "holdfast");
+    const files = existsSync(directory) ? readdirSync(directory) : [];
+    const name = files.find((file) => file.endsWith(".sock"));
+    const { promise, resolve } = Promise.withResolvers<string>();
+    const path = "/hello?nonce=x";
+    const hello = request({ socketPath: join(directory, name ?? ""), path, agent: false });
+    hello.on("response", (response) => void textOf(response).then(resolve));
+    hello.on("error", () => resolve("{}"));
+    hello.end();
+    const { pid } = fieldsIn(Buffer.from(await promise));
+    return typeof pid === "number" ? pid : undefined;
+  }
+
+  async killLine(): Promise<void> {
+    const pid = await this.linePid();
+    assert.ok(pid !== undefined, "there is no line");
+    process.kill(pid, "SIGKILL");
+  }
+}
+
+/** Long enough that what was sent has been read, on a machine that is not idle; nothing depends on it. */
+const SETTLE_MS = 250;
+const TRIES_MAX = 40;
+
+export async function runLineCase(t: Cleanup, one: LineCase): Promise<LineOutcome> {
+  const { stage, killed, client } = one;
+  const reached = Promise.withResolvers<void>();
+  const release = Promise.withResolvers<void>();
+  let calls = 0;
+  const flavour = FLAVOURS[one.provider];
+  const act: Act = async (response) => {
+    const call = ++calls;
+    const frames = flavour.format.frames(saidBy(call, stage));
+    const place = WAITS[stage];
+    const first = frames.findIndex((frame) => frame.place === place);
+    const until = place === undefined ? 0 : first + (place === "text" ? WORDS_FIRST : 1);
+    if (call === 1 && until > 0) {
+      begin(response);
+      response.write(
+        frames
+          .slice(0, until)
+          .map(({ data }) => frameText(data))
+          .join(""),
+      );
+    }
+    if (call === 1) reached.resolve();
+    if (call === 1) await release.promise;
+    if (!response.headersSent) begin(response);
+    for (const { data } of frames.slice(call === 1 ? until : 0)) response.write(frameText(data));
+    response.end();
+  };
+  const provider = await scriptedProvider(t, flavour, { script: () => act });
+  const served = new Served(t, provider.config);
+  await served.start();
+  const body = bodyOf([user("Which way is the wind?")], {
+    model: `local/${MODEL}`,
+    stream: client !== "whole",
+  });
+  const headers = { "idempotency-key": `case-${Math.random()}` };
+  const cut = served.ask(body, undefined, headers);
+  if (stage !== "request") await reached.promise;
+  if (WAITS[stage] === "text" && client !== "whole") await cut.until("number");
+  else if (stage !== "request") await sleep(SETTLE_MS);
+  if (stage === "replay") {
+    await served.signal("SIGKILL");
+    await served.start();
+    const between = served.ask(body, undefined, headers);
+    await sleep(2 * SETTLE_MS);
+    between.hangUp();
+  }
+  if (stage === "drain") {
+    await served.signal("SIGTERM");
+    while (!(await served.isDraining()));
+  }
+  const killedMs = performance.now();
+  if (killed === "both" || killed === "line") await served.killLine();
+  if (killed === "group") await served.killGroup();
+  else if (killed !== "line") await served.signal("SIGKILL");
+  else if (stage === "drain") release.resolve();
+  if (killed === "line" && stage === "drain") await served.exit;
+  if (killed !== "line" || stage === "drain") await served.start();
+  const shown =
+    client === "whole" ? undefined : killed === "line" && stage !== "replay" ? undefined : await cut.reply();
+  const resumePath = shown === undefined ? "" : await cut.resumePath();
+  let silentMs = 0;
+  for (let tries = 0; ; tries++) {
+    assert.ok(tries < TRIES_MAX, `${nameOf(one)}: no answer: ${shown?.body}`);
+    const isSame = killed === "line" && tries === 0 && stage !== "replay" && stage !== "drain";
+    const isResumed = client === "resume" && resumePath !== "";
+    const again = isSame
+      ? cut
+      : isResumed
+        ? served.ask(undefined, resumePath, { "last-event-id": shown?.ids.at(-1) ?? "" })
+        : served.ask(body, undefined, headers);
+    // The kill is over when the next server, or the one that lives, has the request in hand.
+    void sleep(SETTLE_MS).then(release.resolve);
+    const reply = client === "whole" ? await wholeReply(again) : await again.reply();
+    silentMs = performance.now() - killedMs;
+    const before = isResumed && !isSame ? (shown?.text ?? "") : "";
+    const said = before + reply.text + reply.calls.map(({ args }) => args).join("");
+    const isError = reply.error !== undefined && reply.status !== 503;
+    if (reply.isWhole || isError)
+      return { requests: calls, isWhole: reply.isWhole, said, shown: shown?.text ?? "", silentMs };
+    await sleep(SETTLE_MS);
+  }
+}
+
+/** A response that is not streamed, as if it were. */
+async function wholeReply(
+  exchange: Exchange,
+): Promise<Pick<Reply, "text" | "calls" | "error" | "status" | "isWhole">> {
+  const { status, body } = await exchange.json();
+  const { error, choices } = fieldsIn(Buffer.from(body === "" ? "{}" : body));
+  const choice: unknown = Array.isArray(choices) ? choices[0] : undefined;
+  const message = fieldsAt(choice, "message");
+  const called: unknown = message["tool_calls"];
+  const calls = (Array.isArray(called) ? called : []).map((call: unknown) => {
+    const { name, arguments: args } = fieldsAt(call, "function");
+    return { id: "", name: String(name), args: String(args) };
+  });
+  const text = typeof message["content"] === "string" ? message["content"] : "";
+  const failed = error === undefined ? undefined : JSON.stringify(error);
+  return { status, text, calls, error: failed, isWhole: status === 200 && choice !== undefined };
+}
+
+function fieldsAt(value: unknown, name: string): Readonly<Record<string, unknown>> {
+  const given: object = typeof value === "object" && value !== null ? value : {};
+  const found: unknown = Reflect.get(given, name);
+  return typeof found === "object" && found !== null ? { ...found } : {};
+}
+
+/** What has to come of it. */
+export function checkLineCase(one: LineCase, outcome: LineOutcome): void {
+  const { requests, isWhole, said, shown } = outcome;
+  const about = `${nameOf(one)}: ${JSON.stringify(outcome)}`;
+  const texts = Array.from({ length: requests }, (_, at) => {
+    const { text, calls } = saidBy(at + 1, one.stage);
+    return calls === undefined ? String(text) : JSON.stringify(calls[0]?.args);
+  });
+  if (isWhole) assert.ok(texts.includes(said), `another answer: ${about}`);
+  const { killed, stage, client } = one;
+  if (killed === "server" || killed === "group") {
+    assert.ok(isWhole, about);
+    assert.ok(said.startsWith(shown), `G1: ${about}`);
+    assert.equal(requests, 1, about);
+    return;
+  }
+  assert.ok(requests <= 2, about);
+  // What an OpenAI stream has shown cannot be said anew by a model that varies: it ends with an error, and only a retry has another answer.
+  const isShown = client !== "whole" && (WAITS[stage] === "text" || stage === "finish");
+  assert.ok(isWhole || isShown, about);
+  if (client === "resume" && isWhole) assert.ok(said.startsWith(shown), `G1: ${about}`);
+  if (killed === "line" && stage === "finish") assert.equal(requests, 1, about);
+}

@@ -1,0 +1,122 @@
+/** A server that stops in the middle of an answer, with its line: what is detached, what may still end, and what is cancelled. */
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test, type TestContext } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { serve, type RunningServer, type ServeOptions } from "../../src/node/index.ts";
+import { serverLog } from "../../src/node/server-log.ts";
+import { CHAT, MODEL } from "../agent/models/providers/formats.ts";
+import { type Asked, begin, frameText, ProviderServer } from "../agent/models/providers/server.ts";
+import { bodyOf, Exchange, user } from "../gateway/openai-user.ts";
+
+interface Stage {
+  readonly provider: ProviderServer;
+  /** Lets the provider say the rest of its first answer. */
+  readonly release: () => void;
+  readonly options: ServeOptions;
+}
+
+/** A provider that says another word each time, and waits in the middle of its first answer. */
+async function stage(t: TestContext): Promise<Stage> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  let calls = 0;
+  const provider = await ProviderServer.start(t, async (response, { path }) => {
+    if (!CHAT.path.test(path)) return void response.writeHead(404).end();
+    const call = ++calls;
+    const frames = CHAT.frames({ text: [`Answer ${call} `, "begins ", "and ends."] });
+    const at = frames.findIndex(({ place }) => place === "text") + 1;
+    begin(response);
+    for (const { data } of frames.slice(0, at)) response.write(frameText(data));
+    if (call === 1) await promise;
+    for (const { data } of frames.slice(at)) response.write(frameText(data));
+    response.end();
+  });
+  const home = mkdtempSync(join(tmpdir(), "hf-ls-"));
+  t.after(() => rmSync(home, { recursive: true, force: true }));
+  const env = {
+    HOLDFAST_HOME_KEY: Buffer.alloc(32, 7).toString("base64url"),
+    XDG_RUNTIME_DIR: home,
+    LOCAL_KEY: "of-the-provider",
+  };
+  const local = {
+    type: "openai-compatible",
+    baseURL: `${provider.origin}/v1`,
+    apiKeyEnv: "LOCAL_KEY",
+  } as const;
+  const options: ServeOptions = {
+    dataDir: join(home, "data"),
+    port: 0,
+    line: true,
+    providers: { local },
+    models: { offered: [`local/${MODEL}`] },
+    logger: serverLog("silent"),
+    onNotice: () => undefined,
+    machine: { env, home, platform: process.platform, now: Date.now },
+  };
+  return { provider, release: resolve, options };
+}
+
+function ask({ url, apiKey = "" }: RunningServer): Exchange {
+  const body = bodyOf([user("Say something")], { model: `local/${MODEL}` });
+  return new Exchange(url, body, { apiKey, headers: { "idempotency-key": "the-same" } });
+}
+
+test("G6: a server that closes lets go of its call, and the next one continues the same answer", async (t) => {
+  const { provider, release, options } = await stage(t);
+  const first = await serve(options);
+  const cut = ask(first);
+  await cut.until("Answer 1");
+  await first.close();
+  assert.ok(!(await cut.reply()).isWhole);
+  const second = await serve(options);
+  t.after(() => second.close());
+  const again = ask(second);
+  await again.until("Answer 1");
+  release();
+  assert.equal((await again.reply()).text, "Answer 1 begins and ends.");
+  assert.equal(callsOf(provider).length, 1);
+  let metrics = "";
+  for (; !/holdfast_line_reattached_total 1\n/.test(metrics); await sleep(50))
+    metrics = await (await fetch(`${second.url}/metrics`)).text();
+  // What was read again was not asked again.
+  assert.doesNotMatch(metrics, /holdfast_provider_requests_total\{/);
+  // Its step is on disk, so nothing of it is held.
+  for (; !/holdfast_line_calls 0\n/.test(metrics); await sleep(50))
+    metrics = await (await fetch(`${second.url}/metrics`)).text();
+});
+
+test("a server that drains is not ready, begins no answer, and lets the one under way come to its end", async (t) => {
+  const { provider, release, options } = await stage(t);
+  const server = await serve(options);
+  const under = ask(server);
+  await under.until("Answer 1");
+  const closing = server.close({ drainMs: 60_000 });
+  const ready = await fetch(`${server.url}/ready`);
+  assert.equal(ready.status, 503);
+  const body = bodyOf([user("And something else")], { model: `local/${MODEL}` });
+  const refused = await new Exchange(server.url, body, { apiKey: server.apiKey ?? "" }).reply();
+  assert.equal(refused.status, 503);
+  release();
+  const reply = await under.reply();
+  assert.equal(reply.text, "Answer 1 begins and ends.");
+  assert.ok(reply.isWhole);
+  await closing;
+  assert.equal(callsOf(provider).length, 1);
+});
+
+test("G4: a second signal cancels the calls at their provider", async (t) => {
+  const { provider, options } = await stage(t);
+  const server = await serve(options);
+  const under = ask(server);
+  await under.until("Answer 1");
+  const closing = server.close({ drainMs: 60_000 });
+  await server.cancelCalls();
+  await callsOf(provider)[0]?.gone;
+  await closing;
+});
+
+function callsOf({ asked }: ProviderServer): readonly Asked[] {
+  return asked.filter(({ path }) => CHAT.path.test(path));
+}
