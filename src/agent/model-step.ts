@@ -14,6 +14,7 @@ import { execIdOf } from "../turn/exec-ids.ts";
 import type { Run } from "../turn/open-step.ts";
 import { textIn } from "../turn/content.ts";
 import type { Update } from "../turn/messages.ts";
+import { Join } from "../turn/join.ts";
 import { PassOver } from "../turn/pass-over.ts";
 import type { Model, ModelCall, FinishReason as ModelFinish, ModelPart, RequestBudget } from "./model.ts";
 import { ModelFailure } from "./model.ts";
@@ -27,6 +28,8 @@ export interface StepContext {
   readonly now: () => number;
   /** Of the call at this place among those of the step. */
   readonly plan: (tool: string, args: string, at: number) => CallPlan;
+  /** The model writes on behind the text so far. */
+  readonly onJoined: () => void;
 }
 
 const FINISH_REASONS: Readonly<Record<ModelFinish, FinishReason>> = {
@@ -44,10 +47,20 @@ const NO_REQUESTS: RequestBudget = { take: async () => undefined, mayWait: () =>
 /** The generation says something else than the log has in its place. */
 export class Diverged extends Error {}
 
+/** The model was to write on behind the text so far, and did not. */
+export class Unjoined extends ModelFailure {
+  constructor() {
+    const message = "the provider broke the answer off, and the model does not continue it; send it again";
+    super("unavailable", message, { isPassing: true });
+  }
+}
+
 export class ModelStep {
   readonly #context: StepContext;
   readonly #place: StepPlace;
   readonly #passOver: PassOver;
+  /** For an attempt that continues the text of another one. */
+  readonly #join: Join | undefined;
   #output: StepOutput;
   #callCount = 0;
 
@@ -56,6 +69,10 @@ export class ModelStep {
     this.#place = place;
     const { begin, step } = place;
     this.#output = new StepOutput(step, context.now);
+    const joined = begin.how === "prefill" || begin.how === "attach" ? begin.join : undefined;
+    this.#join = joined === undefined ? undefined : new Join(joined);
+    // The step's message has all of its text, and is told of the rest.
+    if (joined !== undefined) this.#output.take({ kind: "text", text: joined.text });
     this.#passOver = new PassOver(begin.how === "attach" ? begin.runs : []);
   }
 
@@ -75,15 +92,7 @@ export class ModelStep {
     try {
       // Cancelled while it waited for the disk: there is nobody to ask the model for.
       for await (const part of signal.aborted ? [] : model.call({ ...call, ...held, signal })) {
-        const { updates, call: made } = this.#output.take(this.#named(part));
-        for (const update of updates) {
-          const news = this.#news(update);
-          if (news !== undefined) await pieces.say(news);
-        }
-        if (made !== undefined) {
-          await pieces.flush();
-          await this.#announce(made);
-        }
+        for (const own of this.#joined(part)) await this.#take(own, pieces);
         if (signal.aborted) break;
       }
     } catch (error) {
@@ -98,6 +107,31 @@ export class ModelStep {
     io.untilDurable(io.head)
       .then(() => model.done?.(call))
       .catch(() => undefined);
+  }
+
+  async #take(part: ModelPart, pieces: Pieces): Promise<void> {
+    const { updates, call } = this.#output.take(this.#named(part));
+    for (const update of updates) {
+      const news = this.#news(update);
+      if (news !== undefined) await pieces.say(news);
+    }
+    if (call === undefined) return;
+    await pieces.flush();
+    await this.#announce(call);
+  }
+
+  /** What the model wrote behind the text so far. Thoughts of another generation are none of this answer's. */
+  #joined(part: ModelPart): readonly ModelPart[] {
+    const join = this.#join;
+    if (join === undefined || part.kind === "fallback") return [part];
+    if (part.kind === "thinking" || part.kind === "thinking_end") return [];
+    if (part.kind === "text_end") return join.isMade ? [part] : [];
+    const isMade = join.isMade;
+    const news = part.kind === "text" ? join.take(part.text) : join.end();
+    if (news === undefined) throw new Unjoined();
+    if (!isMade && join.isMade) this.#context.onJoined();
+    const rest: readonly ModelPart[] = news === "" ? [] : [{ kind: "text", text: news }];
+    return part.kind === "text" ? rest : [...rest, part];
   }
 
   /** A tool call that is said again keeps its id. */
@@ -118,6 +152,7 @@ export class ModelStep {
     const { begin, step } = this.#place;
     if (begin.how !== "attach" || this.#passOver.isPast()) return;
     this.#output = new StepOutput(step, this.#context.now);
+    if (begin.join !== undefined) this.#output.take({ kind: "text", text: begin.join.text });
     for (const part of begin.runs.flatMap(partsOf)) this.#output.take(part);
   }
 
@@ -185,14 +220,22 @@ function partsOf(run: Run): readonly ModelPart[] {
 }
 
 export function beginStep(io: TurnIo, place: StepPlace, model: string): void {
-  const { step, attempt, begin, requestsBefore } = place;
+  const { step, begin, requestsBefore } = place;
   switch (begin.how) {
     case "start":
       void io.update({ case: "stepStarted", value: { step, model, requestsBefore } });
       return;
     case "restart": {
-      const value = { step, rollbackToEventId: String(begin.rollbackTo), attempt, requestsBefore };
+      const { rollbackTo, restart } = begin;
+      const value = { step, rollbackToEventId: String(rollbackTo), attempt: restart, requestsBefore };
       void io.update({ case: "stepRestarted", value });
+      return;
+    }
+    case "prefill": {
+      const { join, rollbackTo, continuation } = begin;
+      const { isUnproved } = join;
+      const value = { step, rollbackToEventId: String(rollbackTo), continuation, requestsBefore, isUnproved };
+      void io.update({ case: "stepContinued", value });
       return;
     }
     case "attach":

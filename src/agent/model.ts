@@ -6,6 +6,7 @@
  */
 import type { ChatMessage, JsonObject } from "../protocol/chat-message.ts";
 import type { StepOptions } from "../protocol/messages.ts";
+import type { Ways } from "../turn/found.ts";
 import type { Usage } from "../turn/usage.ts";
 
 export type { Usage } from "../turn/usage.ts";
@@ -38,6 +39,8 @@ export interface ModelCall {
   readonly nameOf?: (request: number) => string;
   /** Which of the hosts of the stream asks: a later one fences those before it (D1). */
   readonly hostEpoch?: number;
+  /** The beginning of the answer, which the model is to write on behind; only for one that `waysOf` says may. */
+  readonly prefill?: string;
   /** `attach`: only a request that is still held may answer, and nothing new is sent. Default: `begin`, what is held or else a new one. */
   readonly mode?: "begin" | "attach";
 }
@@ -49,6 +52,9 @@ export interface RequestBudget {
   /** Whether a pause of this length before the next request may be waited for. */
   mayWait(pauseMs: number): boolean;
 }
+
+/** `unproved`: nothing but what the model did before says that it continues the text. `unjoined`: it does not. `refused`: it said so. */
+export type Continued = "replay" | "restart" | "prefill" | "unproved" | "unjoined" | "refused";
 
 export type FinishReason = "stop" | "length" | "tool_calls" | "content_filter" | "error";
 
@@ -85,6 +91,10 @@ export interface Model {
   /** Its calls may be held beside this process: after a kill the turn asks it to attach. Absent: it is never asked to. */
   readonly holdsCalls?: boolean;
   call(call: ModelCall): AsyncIterable<ModelPart>;
+  /** What may be done about an answer that broke off, of this model or a fallback of it. Absent: its step begins anew. */
+  waysOf?(modelId: string, options: StepOptions | undefined): Ways;
+  /** What was done about it: counted, and remembered. */
+  noteContinued?(modelId: string, how: Continued): void;
   /** The answer of this call is on disk: what is held of its requests is no longer needed. */
   done?(call: Pick<ModelCall, "nameOf" | "hostEpoch">): void;
 }

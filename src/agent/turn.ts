@@ -21,12 +21,13 @@ import { isSummarizing } from "../turn/conversation.ts";
 import type { Decision, Ending, OverCall, StepPlace } from "../turn/decision.ts";
 import { execIdOf } from "../turn/exec-ids.ts";
 import type { Facts } from "../turn/facts.ts";
-import { prepared, published } from "../turn/found.ts";
+import { prepared, published, RESTART_ONLY } from "../turn/found.ts";
+import { promptOf as beginningOf } from "../turn/join.ts";
 import { next, type TurnLimits } from "../turn/next.ts";
 import type { ToolImage } from "../turn/tool-results.ts";
 import { type BlobCache, putContent } from "./blobs.ts";
-import { type Model, type ModelCall, ModelFailure, type Models } from "./model.ts";
-import { beginStep, Diverged, ModelStep } from "./model-step.ts";
+import { type Continued, type Model, type ModelCall, ModelFailure, type Models } from "./model.ts";
+import { beginStep, Diverged, ModelStep, Unjoined } from "./model-step.ts";
 import { StepRequests } from "./step-requests.ts";
 import { type Offer, offerOf } from "./tool-plan.ts";
 import { failureOf } from "./turn-failure.ts";
@@ -89,6 +90,7 @@ export class Turn {
     for (;;) {
       if (this.#io.isStopped) throw new Stopped();
       const heard = this.#io.changes;
+      this.#noteWays();
       const decision = next(this.#facts, this.#context.limits);
       this.#io.cacheLearned();
       if (decision.kind === "end") return decision.ending;
@@ -103,6 +105,12 @@ export class Turn {
       }
       if (!GATHERING.has(decision.kind)) found.fetched.clear();
     }
+  }
+
+  /** What is known of the model that answers the open step changes with every answer of it. */
+  #noteWays(): void {
+    const { open, options, found } = this.#facts;
+    if (open !== undefined) found.ways = this.#model?.waysOf?.(open.servedBy, options) ?? RESTART_ONLY;
   }
 
   #carryOut(decision: Exclude<Decision, { kind: "end" }>, heard: number): Promise<void> {
@@ -297,6 +305,9 @@ export class Turn {
     // A cancel ends the pause; the attempt sees it and makes no call.
     const stopped = AbortSignal.any([this.#io.stream.signal, this.#io.cancelSignal]);
     if (place.pauseMs > 0) await pause(this.#context.environment, place.pauseMs, stopped);
+    const { begin } = place;
+    const isHeld = begin.how === "attach";
+    const isUnproved = begin.how === "prefill" && begin.join.isUnproved;
     const isLast = isSummarizing(this.#facts);
     const step = new ModelStep(
       {
@@ -304,6 +315,7 @@ export class Turn {
         keepsBlobs: request.keepsBlobs,
         now: () => this.#context.environment.monotonic(),
         plan: (tool, args, at) => planAt(offer, isLast, tool, args, at),
+        onJoined: () => this.#noteContinued(isUnproved ? "unproved" : "prefill"),
       },
       place,
     );
@@ -311,33 +323,46 @@ export class Turn {
     const file = async (blobId: string): Promise<Uint8Array> => files.get(blobId) ?? new Uint8Array();
     const tools = withTools ? offer.tools : [];
     const { conversationId } = request;
-    const only = place.onlyModel === undefined ? {} : { onlyModel: place.onlyModel };
-    const isHeld = place.begin.how === "attach";
+    const only = {
+      ...(place.onlyModel === undefined ? {} : { onlyModel: place.onlyModel }),
+      ...(begin.how === "prefill" ? { prefill: beginningOf(begin.join) } : {}),
+    };
     const names = requestNames(this.#io.stream.lasting, place);
     const asked = { system, messages, tools, options, file, conversationId, requests, ...only, ...names };
+    if (begin.how === "restart") this.#noteContinued("restart");
     try {
       await step.run(model, asked);
+      if (isHeld) this.#noteContinued("replay");
     } catch (error) {
-      const isLost =
-        error instanceof Diverged || (error instanceof ModelFailure && error.kind === "not_held");
+      const isNotHeld = error instanceof ModelFailure && error.kind === "not_held";
+      const isLost = error instanceof Diverged || error instanceof Unjoined || isNotHeld;
       if (isHeld && isLost) found.isLost = true;
-      else this.#noteBreak(error, requests, isHeld);
+      else this.#noteBreak(error, place, requests);
     }
   }
 
-  #noteBreak(error: unknown, { sent, passedMs }: StepRequests, wasHeld: boolean): void {
+  #noteContinued(how: Continued): void {
+    const model = this.#facts.open?.servedBy ?? this.#model?.id ?? "";
+    this.#model?.noteContinued?.(model, how);
+  }
+
+  #noteBreak(error: unknown, { begin }: StepPlace, { sent, passedMs }: StepRequests): void {
+    // A model that takes no beginning of its answer says so by refusing the request.
+    const isRefused =
+      begin.how === "prefill" && error instanceof ModelFailure && error.kind === "invalid_request";
+    const isUnjoined = isRefused || error instanceof Unjoined;
+    if (isUnjoined) this.#noteContinued(isRefused ? "refused" : "unjoined");
     const failure = error instanceof ModelFailure ? failureOf(error) : undefined;
     if (!(error instanceof ModelFailure) || failure === undefined) throw error;
-    const { isPassing, retryAfterMs } = error;
-    const random = this.#context.environment.random();
     this.#facts.found.broken = {
       failure,
-      isPassing,
-      retryAfterMs,
+      isPassing: error.isPassing || isUnjoined,
+      retryAfterMs: error.retryAfterMs,
       requests: sent,
       passedMs,
-      random,
-      wasHeld,
+      random: this.#context.environment.random(),
+      wasHeld: begin.how === "attach",
+      isUnjoined,
     };
   }
 

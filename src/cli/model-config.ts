@@ -6,6 +6,7 @@
  */
 import * as z from "zod/mini";
 import { PROVIDER_TYPES } from "../agent/models/dialect.ts";
+import { PREFILL_RULES } from "../agent/models/prefill.ts";
 import { CONTINUE_RULES } from "../agent/models/providers.ts";
 import { fields, httpUrl, list, named, oneOf, secretThat, textThat, whole } from "../protocol/checked.ts";
 import { MODEL_NAME_RULE, modelNameOf } from "../protocol/model-name.ts";
@@ -45,6 +46,7 @@ const provider = fields(
     silenceMs: z.exactOptional(whole(SILENCE_MS.min, SILENCE_MS.max)),
     writingSilenceMs: z.exactOptional(whole(SILENCE_MS.min, SILENCE_MS.max)),
     continue: z.exactOptional(oneOf(CONTINUE_RULES)),
+    prefill: z.exactOptional(oneOf(PREFILL_RULES)),
     cooldown: z.exactOptional(
       fields({
         failures: z.exactOptional(whole(1, 1_000)),

@@ -5,7 +5,7 @@
  * go: the next server makes it.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Model, ModelCall, ModelPart, Models } from "../agent/index.ts";
+import { type Model, type ModelCall, type ModelPart, type Models, RESTART_ONLY } from "../agent/index.ts";
 
 /** For what a call that has just ended still has to write, and its readers to get. */
 const SETTLE_MS = 250;
@@ -27,6 +27,8 @@ export class ModelCalls {
       contextTokensMax,
       holdsCalls,
       call: (call) => this.#call(model, call),
+      waysOf: (modelId, options) => model.waysOf?.(modelId, options) ?? RESTART_ONLY,
+      noteContinued: (modelId, how) => model.noteContinued?.(modelId, how),
       done: (call) => model.done?.(call),
     };
   }

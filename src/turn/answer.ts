@@ -147,6 +147,9 @@ function updated(state: AnswerState, { message }: InteractionUpdate, blob: Uint8
       return [{ ...begun(state), step: message.value.step, shown: NOTHING, owed: "" }, []];
     case "stepRestarted":
       return restarted({ ...begun(state), step: message.value.step });
+    case "stepContinued":
+      // Calls that were written behind the text are made anew.
+      return [{ ...state, awaited: new Map(), calls: [] }, []];
     case "stepFallback":
       return [{ ...state, servedBy: message.value.model }, []];
     case "toolCallStarted":

@@ -5,9 +5,10 @@
  * continues behind what the log has of it. Else, and when it says something else than the log, the step begins anew: a reader whose text is
  * final is then served while the new attempt says the same (`answer.ts`), and one that begins anew has all of it.
  *
- * A broken attempt is rolled back and the step begins anew, while nothing was shown that cannot be taken back. Text that an
+ * The text of an attempt that broke, or is not held any more, is continued by the same model where it can (`join.ts`). Else a broken attempt is
+ * rolled back and the step begins anew, while nothing was shown that cannot be taken back. Text that an
  * OpenAI stream has shown cannot: then the turn fails, with an error that says so. What was thought, or written of a tool call, is
- * no text. The count of requests is durable: each attempt begins with an event that says how many were sent before it, and
+ * no text: a call behind the text is made anew. The count of requests is durable: each attempt begins with an event that says how many were sent before it, and
  * only the very first request of a step leaves before its event is on disk. What a killed attempt has sent is not known, so it
  * counts for all that it may have: three, or what the log says when it is more.
  *
@@ -18,12 +19,17 @@ import type { Ending, StepPlace } from "./decision.ts";
 import type { Facts } from "./facts.ts";
 import { failed } from "./failure.ts";
 import type { Broken } from "./found.ts";
+import { promptOf } from "./join.ts";
 import { mayHaveSent, type OpenStep } from "./open-step.ts";
 
 /** A step restarts so often, then the turn fails (F1). */
 export const STEP_RESTARTS_MAX = 3;
 
 export const STEP_REQUESTS_MAX = 12;
+
+/** Another generation continues the text of a step so often at the most, and no more behind one that added less than this. */
+const CONTINUATIONS_MAX = 2;
+const ADDED_CHARS_MIN = 16;
 
 /** So many restarts in a row look for a held call without a word of it: it may be what takes the server down (F1). */
 const ATTACHES_MAX = 8;
@@ -86,47 +92,81 @@ function isRestarted({ found: { pastHead }, lastStep }: Facts): boolean {
 
 /** The next attempt of a step that was cut off; an ending when there may be none. */
 export function nextPlace(facts: Facts, open: OpenStep, backoff: Backoff): StepPlace | Ending {
-  const { broken } = facts.found;
+  const { broken, ways } = facts.found;
   // The provider has refused, or broke, while no server was there to ask it again.
   const isUnanswered = broken?.wasHeld === true && !open.hasContent;
   if (broken === undefined || isUnanswered) return cutOffPlace(facts, open);
   const { failure, isPassing, requests, retryAfterMs, random } = broken;
-  const given: Ending = { reason: "failed", failure };
   const isFinal = isShownFinal(facts);
+  const isKept = isFinal && open.hasText;
+  const given: Ending = isKept
+    ? failed("upstream_interrupted", failure.message)
+    : { reason: "failed", failure };
   // Before any content the model has tried again by itself.
-  if (!isPassing || !open.hasContent) return given;
-  if (isFinal && open.hasText) return failed("upstream_interrupted", failure.message);
-  if (requests >= STEP_REQUESTS_MAX || open.restarts >= STEP_RESTARTS_MAX) return given;
-  const pauseMs = pauseMsBefore(open.restarts + 1, retryAfterMs, backoff, random);
-  if (pauseMs === undefined || (!open.hasThinking && !mayWait(broken, isFinal, pauseMs))) return given;
+  if (!isPassing || !open.hasContent) return { reason: "failed", failure };
+  if (ways.continues === "off" || requests >= STEP_REQUESTS_MAX) return given;
+  const pauseMs = pauseMsBefore(open.attempt + 1, retryAfterMs, backoff, random);
+  if (pauseMs === undefined) return given;
+  const continued = continuedPlace(facts, open);
+  if (continued !== undefined) return { ...continued, requestsBefore: requests, pauseMs };
+  if (isKept || open.restarts >= STEP_RESTARTS_MAX) return given;
+  if (!open.hasThinking && !mayWait(broken, isFinal, pauseMs)) return given;
   return { ...restartPlace(facts, open), requestsBefore: requests, pauseMs };
 }
 
-/** A crash cut it off: its call may still be held. Else it begins anew. */
+/** A crash cut it off: its call may still be held. Else its text is continued, or it begins anew. */
 function cutOffPlace(facts: Facts, open: OpenStep): StepPlace | Ending {
   const { found } = facts;
   const mayBeHeld = found.opened?.holdsCalls === true && !found.isLost && found.broken === undefined;
   if (mayBeHeld && open.attaches < ATTACHES_MAX) {
     const onlyModel = open.hasContent ? open.servedBy : undefined;
-    const begin = { how: "attach", runs: open.runs } as const;
+    const begin = { how: "attach", runs: open.runs, join: open.joined } as const;
     return { ...restartPlace(facts, open), attempt: open.attempt, begin, onlyModel };
   }
+  const continued = mayHaveSent(open) < STEP_REQUESTS_MAX ? continuedPlace(facts, open) : undefined;
+  if (continued !== undefined) return continued;
   if (open.restarts >= STEP_RESTARTS_MAX)
     return failed("restarts_exhausted", `a step was cut off ${STEP_RESTARTS_MAX + 1} times`);
   return restartPlace(facts, open);
 }
 
+/** Its text, continued by the model that said it; undefined when that cannot be, or may not be any more. */
+function continuedPlace(facts: Facts, open: OpenStep): StepPlace | undefined {
+  const { ways, broken } = facts.found;
+  const isJson = facts.options?.responseFormat?.format.case === "json";
+  if (ways.continues !== "exact" || ways.prefills === "no" || isJson || hasCallInText(open)) return undefined;
+  const { text, textEvent: rollbackTo, joined, continuations } = open;
+  const isUnproved = broken?.isUnjoined === true;
+  if (isUnproved) {
+    // Once more with all of the text, where the model is known to continue what it is given.
+    if (joined === undefined || joined.isUnproved || ways.prefills !== "proved") return undefined;
+  } else if (joined !== undefined) {
+    const isSpent = continuations >= CONTINUATIONS_MAX || text.length - joined.text.length < ADDED_CHARS_MIN;
+    if (isSpent) return undefined;
+  }
+  const join = { text, isUnproved };
+  if (promptOf(join) === "") return undefined;
+  const continuation = isUnproved ? continuations : continuations + 1;
+  const begin = { how: "prefill", join, rollbackTo, continuation } as const;
+  return { ...restartPlace(facts, open), begin, onlyModel: open.servedBy };
+}
+
+/** A call that came before the last words cannot be told to the model as the beginning of its answer. */
+function hasCallInText({ runs }: OpenStep): boolean {
+  const last = runs.findLastIndex(({ kind }) => kind === "text");
+  return runs.slice(0, Math.max(last, 0)).some(({ kind }) => kind === "call" || kind === "arguments");
+}
+
 function restartPlace(facts: Facts, open: OpenStep): StepPlace {
-  const { step, attempt, sinceEvent: rollbackTo, shownBy } = open;
-  const isFinal = isShownFinal(facts);
+  const { step, attempt, restarts, sinceEvent: rollbackTo, shownBy } = open;
   return {
     step,
     attempt: attempt + 1,
-    begin: { how: "restart", rollbackTo },
+    begin: { how: "restart", rollbackTo, restart: restarts + 1 },
     requestsBefore: mayHaveSent(open),
     isRepeated: isRestarted(facts),
     pauseMs: 0,
-    onlyModel: isFinal && shownBy !== "" ? shownBy : undefined,
+    onlyModel: isShownFinal(facts) && shownBy !== "" ? shownBy : undefined,
   };
 }
 

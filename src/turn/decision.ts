@@ -6,6 +6,7 @@ import type { Failure, RunRequest, UserMessage } from "../protocol/messages.ts";
 import type { ExecPlan, Question } from "./call-plan.ts";
 import type { Draft, KeptBlob } from "./checkpoint.ts";
 import type { ExecPiece } from "./exec-reply.ts";
+import type { JoinAt } from "./join.ts";
 import type { Run } from "./open-step.ts";
 import type { CallResult } from "./tool-results.ts";
 
@@ -17,14 +18,21 @@ export type Ending =
 export type StepBegin =
   | { readonly how: "start" }
   /** Anew: what came after this event is rolled back. */
-  | { readonly how: "restart"; readonly rollbackTo: number }
+  | { readonly how: "restart"; readonly rollbackTo: number; readonly restart: number }
   /** The attempt that was cut off is read again from its first byte: its call is held. Nothing is rolled back. */
-  | { readonly how: "attach"; readonly runs: readonly Run[] };
+  | { readonly how: "attach"; readonly runs: readonly Run[]; readonly join: JoinAt | undefined }
+  /** The same model writes on behind the text. What came after this event is rolled back, and no text is among it. */
+  | {
+      readonly how: "prefill";
+      readonly join: JoinAt;
+      readonly rollbackTo: number;
+      readonly continuation: number;
+    };
 
 /** Which attempt of which step is to begin, or to continue. */
 export interface StepPlace {
   readonly step: number;
-  /** 0 for the first try. */
+  /** Attempts of the step before this one. */
   readonly attempt: number;
   readonly begin: StepBegin;
   /** Requests to providers that the tries before this one may have sent. */

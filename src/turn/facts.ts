@@ -37,8 +37,8 @@ import {
   rollBackPlans,
   takeOver,
 } from "./execs.ts";
-import { type Found, type IdOf, newFound } from "./found.ts";
-import { newOpenStep, noteOutput, type OpenStep, restartedStep } from "./open-step.ts";
+import { type Found, forgetBreak, type IdOf, newFound } from "./found.ts";
+import { begunAgain, newOpenStep, noteOutput, type OpenStep } from "./open-step.ts";
 import { NO_USAGE, sumOf, type Usage } from "./usage.ts";
 import { lightestBytes } from "./written.ts";
 import { decodeClient } from "./messages.ts";
@@ -333,7 +333,7 @@ export function logged(facts: Facts, eventId: number, { message }: AgentServerMe
 
 function loggedUpdate(facts: Facts, eventId: number, update: InteractionUpdate): void {
   const { message } = update;
-  if (facts.open !== undefined) noteOutput(facts.open, update);
+  if (facts.open !== undefined) noteOutput(facts.open, eventId, update);
   switch (message.case) {
     case "userMessageAppended":
       facts.appended++;
@@ -347,11 +347,11 @@ function loggedUpdate(facts: Facts, eventId: number, update: InteractionUpdate):
       facts.open = newOpenStep(message.value, eventId);
       return;
     case "stepRestarted":
-      assert(facts.open !== undefined, "only an unfinished step is restarted");
+    case "stepContinued":
+      assert(facts.open !== undefined, "only an unfinished step is restarted, or continued");
       rollBackPlans(facts.book);
-      facts.open = restartedStep(facts.open, message.value, eventId);
-      facts.found.broken = undefined;
-      facts.found.isLost = false;
+      facts.open = begunAgain(facts.open, message, eventId);
+      forgetBreak(facts.found);
       return;
     case "toolCallStarted":
       assert(facts.open !== undefined, "an open step plans execs");

@@ -30,7 +30,21 @@ export interface Broken {
   readonly random: number;
   /** It was the held call of an attempt that a restart cut off: no request was sent for it. */
   readonly wasHeld: boolean;
+  /** The model was to write on behind the text, and did not. */
+  readonly isUnjoined: boolean;
 }
+
+/** Whether a model writes on behind a text that it gets as the beginning of its answer. */
+export type Prefills = "no" | "untried" | "proved";
+
+/** What may be done about an answer that broke behind its first content. */
+export interface Ways {
+  /** `off`: nothing. `restart`: the step begins anew. `exact`: that, and what continues the answer and is proved to. */
+  readonly continues: "off" | "restart" | "exact";
+  readonly prefills: Prefills;
+}
+
+export const RESTART_ONLY: Ways = { continues: "restart", prefills: "no" };
 
 export interface Opened {
   readonly plans: Plans;
@@ -78,6 +92,8 @@ export interface Found {
   broken: Broken | undefined;
   /** The call of the attempt that was cut off is not held any more, or says something else than the log has of it. */
   isLost: boolean;
+  /** Of the model that answers the open step. */
+  ways: Ways;
   /** The turn cannot go on. */
   failure: Failure | undefined;
   /** Checkpoints whose blobs the client was asked to keep, oldest first. */
@@ -99,11 +115,18 @@ export function newFound(idOf: IdOf): Found {
     conversation: { earlier: undefined, own: [], files: new Set(), shown: [], taken: 0, open: undefined },
     broken: undefined,
     isLost: false,
+    ways: RESTART_ONLY,
     failure: undefined,
     drafts: [],
     drafted: 0,
     closing: undefined,
   };
+}
+
+/** Another attempt has begun. */
+export function forgetBreak(found: Found): void {
+  found.broken = undefined;
+  found.isLost = false;
 }
 
 /** The bytes are those of the id. They need not be asked for from now on. */

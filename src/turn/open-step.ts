@@ -7,6 +7,7 @@
  * Invariant: `runs` hold everything that the attempt said, in order, and nothing of the attempts before it.
  */
 import type { Content, InteractionUpdate, PartialToolCallUpdate, ToolCall } from "../protocol/messages.ts";
+import type { JoinAt } from "./join.ts";
 
 /** What the model said without a change of subject. How it was cut into pieces is forgotten. */
 export type Run =
@@ -41,6 +42,13 @@ export interface OpenStep {
   servedBy: string;
   /** The model that said what was shown of the step, over all attempts; empty = nothing was. */
   shownBy: string;
+  /** The text of the step that counts, and the last event with a piece of it. */
+  text: string;
+  textEvent: number;
+  /** How this attempt continues the one before it; undefined: it began anew. */
+  readonly joined: JoinAt | undefined;
+  /** How often the text was continued by another generation. */
+  readonly continuations: number;
   /** Its tool calls with their exec ids. */
   readonly started: ToolCall[];
   readonly runs: Run[];
@@ -71,27 +79,35 @@ export function newOpenStep(
   sinceEvent: number,
 ): OpenStep {
   const said = { requestsTold: 0, attaches: 0, hasContent: false, hasThinking: false, hasText: false };
-  const served = { model, servedBy: model, shownBy: "" };
-  const count = { attempt: 0, restarts: 0, requestsBefore };
+  const served = { model, servedBy: model, shownBy: "", text: "", textEvent: 0, joined: undefined };
+  const count = { attempt: 0, restarts: 0, continuations: 0, requestsBefore };
   return { step, sinceEvent, ...count, ...served, started: [], runs: [], ...said };
 }
 
-/** The same step, anew. */
-export function restartedStep(
-  { model, shownBy, attempt, restarts }: OpenStep,
-  begun: Begun,
-  sinceEvent: number,
+/** The same step, by another attempt: anew, or behind its text. */
+export function begunAgain(
+  open: OpenStep,
+  { case: how, value }: Extract<InteractionUpdate["message"], { case: "stepRestarted" | "stepContinued" }>,
+  eventId: number,
 ): OpenStep {
-  const anew = newOpenStep({ ...begun, model }, sinceEvent);
-  return { ...anew, shownBy, attempt: attempt + 1, restarts: restarts + 1 };
+  const { model, shownBy, attempt, restarts } = open;
+  const anew = { ...newOpenStep({ ...value, model }, eventId), shownBy, attempt: attempt + 1 };
+  if (how === "stepRestarted") return { ...anew, restarts: restarts + 1 };
+  // What was said behind the text does not count.
+  const { sinceEvent, servedBy, text, textEvent, hasThinking } = open;
+  const { continuation: continuations, isUnproved } = value;
+  const kept = { sinceEvent, servedBy, text, textEvent, hasThinking, hasText: true, hasContent: true };
+  return { ...anew, ...kept, restarts, continuations, joined: { text, isUnproved } };
 }
 
 /** Notes what an update shows of the model's output. */
-export function noteOutput(open: OpenStep, { message }: InteractionUpdate): void {
+export function noteOutput(open: OpenStep, eventId: number, { message }: InteractionUpdate): void {
   switch (message.case) {
     case "textDelta":
       open.hasText = true;
       open.shownBy = open.servedBy;
+      open.text += message.value.text;
+      open.textEvent = eventId;
       write(open, "text", message.value.text);
       break;
     case "thinkingDelta":

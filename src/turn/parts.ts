@@ -73,7 +73,7 @@ export function partsBetween(
   const [first] = after.userMessages;
   if (first !== undefined && before.userMessages.length === 0)
     parts.push({ kind: "user", text: first.text, messageId: first.messageId });
-  if (after.step !== before.step || after.restarts !== before.restarts) {
+  if (after.step !== before.step || after.attempt !== before.attempt) {
     const { step, attempt, model } = after;
     parts.push({ kind: "step", step, attempt, model });
   }

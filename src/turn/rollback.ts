@@ -37,7 +37,8 @@ export function withoutRolledBack<Event extends AnswerEvent>(
 
 function rollbackOf(message: AgentServerMessage): number | undefined {
   const update = updateOf(message);
-  return update.case === "stepRestarted" ? Number(update.value.rollbackToEventId) : undefined;
+  const isAgain = update.case === "stepRestarted" || update.case === "stepContinued";
+  return isAgain ? Number(update.value.rollbackToEventId) : undefined;
 }
 
 /** All that a reader of these events gets now, and the state to go on with. The events begin at a request or after a pause. */

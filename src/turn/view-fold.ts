@@ -89,6 +89,7 @@ function update(view: TurnView, { message }: InteractionUpdate): TurnView {
     case "stepFallback":
       return { ...view, model: message.value.model };
     case "stepContinued":
+      return { ...view, parts: textOf(parts, step), restarts: view.restarts + 1 };
     case "stepRequested":
     case "heartbeat":
     case undefined:
@@ -164,6 +165,13 @@ function rolledBack(view: TurnView, { rollbackToEventId, step, attempt }: StepRe
   if (mark === undefined || Number(rollbackToEventId) > eventId) return view;
   const back: TurnView = { ...mark, eventId, step, attempt, restarts: view.restarts + 1, mark: undefined };
   return { ...back, mark: back };
+}
+
+/** Without what the step said behind its text. */
+function textOf(parts: readonly ViewPart[], step: number): readonly ViewPart[] {
+  const isKept = (part: ViewPart): boolean =>
+    part.kind === "text" || part.kind === "user" || part.step !== step;
+  return parts.slice(0, parts.findLastIndex(isKept) + 1);
 }
 
 function checkpoint(view: TurnView, state: ConversationState): TurnView {

@@ -143,8 +143,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/turn/attempts.ts",
-        from: "if (isFinal && open.hasText)",
-        to: "if (isFinal && !open.hasContent)",
+        from: "if (isKept || open.restarts >= STEP_RESTARTS_MAX) return given;",
+        to: "if (open.restarts >= STEP_RESTARTS_MAX) return given;",
       },
     ],
   },

@@ -3,7 +3,8 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { broke, TurnOfFacts, wanted } from "./turn-of-facts.ts";
+import type { Prefills } from "../../src/turn/found.ts";
+import { broke, type Request, TurnOfFacts, wanted } from "./turn-of-facts.ts";
 
 /** A turn whose model's calls may be held by another process. */
 function holding(isFinal = false): TurnOfFacts {
@@ -23,7 +24,7 @@ test("G6: the call of a step that a crash cut off is looked for; when it is lost
     turn.facts.found.isLost = true;
     const decision = turn.next();
     assert.ok(decision.kind === "call_model");
-    assert.deepEqual(decision.place.begin, { how: "restart", rollbackTo: 7 });
+    assert.deepEqual(decision.place.begin, { how: "restart", rollbackTo: 7, restart: 1 });
     turn.restarted(9);
     assert.equal(turn.facts.found.isLost, false);
     assert.equal(wanted(turn), "attach to step 0, attempt 1", "the new attempt has a call of its own");
@@ -52,4 +53,120 @@ test("F1: a held call that was refused while no server was there is made again; 
   assert.equal(wanted(turn), "restart step 0 from 7, attempt 1");
   turn.update({ case: "textDelta", value: { text: "so" } });
   assert.equal(wanted(turn), "fail: the provider broke off");
+});
+
+const TEXT = "The wind is north by east";
+
+/** A turn whose model may continue a text, with this much said. */
+function writing(prefills: Prefills, options: NonNullable<Request["options"]> = {}): TurnOfFacts {
+  const turn = TurnOfFacts.asked({ options: { shownIsFinal: true, ...options } });
+  turn.facts.found.ways = { continues: "exact", prefills };
+  turn.started(7);
+  turn.update({ case: "textDelta", value: { text: TEXT } }, 9);
+  return turn;
+}
+
+function continued(turn: TurnOfFacts, continuation: number, isUnproved = false): void {
+  const value = { step: 0, rollbackToEventId: "9", continuation, requestsBefore: 2, isUnproved };
+  turn.update({ case: "stepContinued", value });
+}
+
+test("G1: text is continued by the model that said it, and what was said behind it is not counted", () => {
+  const turn = writing("untried");
+  turn.update({ case: "thinkingDelta", value: { text: "hm" } }, 10);
+  turn.planned("a");
+  broke(turn);
+  assert.equal(wanted(turn), "continue step 0 behind 9, attempt 1, continuation 1");
+  continued(turn, 1);
+  turn.planned("b");
+  turn.completed("x");
+  assert.equal(wanted(turn), "issue b", "the call is made anew");
+});
+
+test("G1: what cannot be continued is an error where it was shown for good, and begins anew elsewhere", () => {
+  for (const [make, what] of [
+    [() => writing("no"), "the model cannot"],
+    [() => writing("proved", { responseFormat: { format: { case: "json", value: {} } } }), "it is JSON"],
+    [
+      () => {
+        const turn = writing("proved");
+        turn.planned("a");
+        turn.update({ case: "textDelta", value: { text: " and more" } });
+        return turn;
+      },
+      "there is a call in it",
+    ],
+    [
+      () => {
+        const turn = writing("proved");
+        turn.facts.found.ways = { continues: "restart", prefills: "proved" };
+        return turn;
+      },
+      "it is not wanted",
+    ],
+  ] as const) {
+    const turn = make();
+    broke(turn);
+    assert.equal(wanted(turn), "fail: the provider broke off", what);
+    const { options } = turn.facts;
+    assert.ok(options !== undefined);
+    options.shownIsFinal = false;
+    assert.equal(wanted(turn), "restart step 0 from 7, attempt 1", what);
+    turn.facts.found.ways = { continues: "off", prefills: "proved" };
+    assert.equal(wanted(turn), "fail: the provider broke off", what);
+  }
+});
+
+test("G2: a text is continued twice at the most, and not behind a continuation that added too little", () => {
+  const turn = writing("proved");
+  continued(turn, 1);
+  turn.update({ case: "textDelta", value: { text: ", fifteen chars" } }, 20);
+  broke(turn);
+  assert.equal(wanted(turn), "fail: the provider broke off");
+  turn.update({ case: "textDelta", value: { text: "." } }, 21);
+  assert.equal(wanted(turn), "continue step 0 behind 21, attempt 2, continuation 2");
+  continued(turn, 2);
+  turn.update({ case: "textDelta", value: { text: " And much, much more." } });
+  broke(turn);
+  assert.equal(wanted(turn), "fail: the provider broke off");
+});
+
+test("G1: a join that was not proved is tried once more with all of the text, by a model that has proved one", () => {
+  for (const prefills of ["untried", "proved"] as const) {
+    const turn = writing(prefills);
+    continued(turn, 1);
+    broke(turn, { isUnjoined: true });
+    const again = "continue step 0 behind 9, attempt 2, continuation 1, unproved";
+    assert.equal(wanted(turn), prefills === "proved" ? again : "fail: the provider broke off");
+    continued(turn, 1, true);
+    broke(turn, { isUnjoined: true });
+    assert.equal(wanted(turn), "fail: the provider broke off");
+  }
+});
+
+test("G2: no request is left for a continuation", () => {
+  const turn = writing("proved");
+  broke(turn, { requests: 12 });
+  assert.equal(wanted(turn), "fail: the provider broke off");
+  const killed = TurnOfFacts.asked();
+  killed.started(7, 9);
+  killed.update({ case: "textDelta", value: { text: TEXT } });
+  killed.facts.found.ways = { continues: "exact", prefills: "proved" };
+  assert.equal(wanted(killed), "restart step 0 from 7, attempt 1");
+});
+
+test("G6: a continuation that a crash cut off is read again, with the text that it continues; else the text is continued", () => {
+  const turn = holding(true);
+  turn.facts.found.ways = { continues: "exact", prefills: "proved" };
+  turn.started(7);
+  turn.update({ case: "textDelta", value: { text: TEXT } }, 9);
+  continued(turn, 1);
+  turn.update({ case: "textDelta", value: { text: ", and that is all." } }, 20);
+  const decision = turn.next();
+  assert.ok(decision.kind === "call_model");
+  const runs = [{ kind: "text", text: ", and that is all." }];
+  const join = { text: TEXT, isUnproved: false };
+  assert.deepEqual(decision.place.begin, { how: "attach", runs, join });
+  turn.facts.found.isLost = true;
+  assert.equal(wanted(turn), "continue step 0 behind 20, attempt 2, continuation 2");
 });

@@ -41,7 +41,7 @@ const GENERATION: readonly Update[] = [
 
 function runsOf(updates: readonly Update[]): readonly Run[] {
   const open = newOpenStep({ step: 0, requestsBefore: 0, model: "m" }, 1);
-  for (const message of updates) noteOutput(open, create(InteractionUpdateSchema, { message }));
+  for (const message of updates) noteOutput(open, 1, create(InteractionUpdateSchema, { message }));
   return open.runs;
 }
 

@@ -21,7 +21,7 @@ import { next } from "../../src/turn/next.ts";
 export type Said = NonNullable<MessageInitShape<typeof AgentClientMessageSchema>["message"]>;
 export type Told = NonNullable<MessageInitShape<typeof AgentServerMessageSchema>["message"]>;
 export type Update = NonNullable<MessageInitShape<typeof InteractionUpdateSchema>["message"]>;
-type Request = Omit<MessageInitShape<typeof RunRequestSchema>, "$typeName">;
+export type Request = Omit<MessageInitShape<typeof RunRequestSchema>, "$typeName">;
 
 export function idOf(bytes: Uint8Array): string {
   return createHash("sha256").update(bytes).digest("hex");
@@ -138,6 +138,11 @@ export function wanted(turn: TurnOfFacts): string {
     case "call_model": {
       const { step, attempt, begin } = decision.place;
       if (begin.how === "attach") return `attach to step ${step}, attempt ${attempt}`;
+      if (begin.how === "prefill") {
+        const { join, rollbackTo, continuation } = begin;
+        const how = `${continuation}${join.isUnproved ? ", unproved" : ""}`;
+        return `continue step ${step} behind ${rollbackTo}, attempt ${attempt}, continuation ${how}`;
+      }
       return begin.how === "start"
         ? `call the model for step ${step}`
         : `restart step ${step} from ${begin.rollbackTo}, attempt ${attempt}`;
@@ -164,6 +169,7 @@ export function broke(
     passedMs: 0,
     random: 0.5,
     wasHeld: false,
+    isUnjoined: false,
     ...more,
   };
 }

@@ -1,6 +1,7 @@
 /**
  * What is counted of providers: the requests that they got, and the answers that broke: where and why, and the tokens that were thrown away with them.
  */
+import type { Continued } from "../model.ts";
 import type { BreakReport } from "./upstream/provider-break.ts";
 
 export class ProviderCounters {
@@ -10,6 +11,8 @@ export class ProviderCounters {
   readonly #breaks = new Map<string, number>();
   /** By provider: what it had counted of answers that did not become whole. */
   readonly #lostTokens = new Map<string, number>();
+  /** By provider, and how. */
+  readonly #continued = new Map<string, number>();
 
   asked(provider: string): void {
     add(this.#requests, `provider="${escaped(provider)}"`, 1);
@@ -19,6 +22,14 @@ export class ProviderCounters {
     add(this.#breaks, `provider="${escaped(provider)}",phase="${phase}",cause="${why}"`, 1);
     const lost = (tokens.input ?? 0) + (tokens.output ?? 0);
     if (phase !== "after_finish") add(this.#lostTokens, `provider="${escaped(provider)}"`, lost);
+  }
+
+  /** An answer was cut off, or broke, and continued in this way. */
+  continued(provider: string, how: Continued): void {
+    if (how === "unjoined" || how === "refused") return;
+    const join = how === "prefill" ? ',join="proved"' : how === "unproved" ? ',join="unproved"' : "";
+    const way = how === "unproved" ? "prefill" : how;
+    add(this.#continued, `provider="${escaped(provider)}",how="${way}"${join}`, 1);
   }
 
   /** As Prometheus reads them. */
@@ -34,6 +45,11 @@ export class ProviderCounters {
       "# TYPE holdfast_provider_lost_tokens_total counter",
       ...[...this.#lostTokens].map(
         ([labels, count]) => `holdfast_provider_lost_tokens_total{${labels}} ${count}`,
+      ),
+      "# HELP holdfast_provider_continued_total Answers that were cut off or broke and continued: the same call read again, the text prefilled, or the step begun anew.",
+      "# TYPE holdfast_provider_continued_total counter",
+      ...[...this.#continued].map(
+        ([labels, count]) => `holdfast_provider_continued_total{${labels}} ${count}`,
       ),
     ];
     return `${lines.join("\n")}\n`;

@@ -5,6 +5,7 @@
  */
 import { ModelFailure } from "../model.ts";
 import { type Dialect, KEY_VARIABLES, type ProviderType } from "./dialect.ts";
+import type { PrefillRule } from "./prefill.ts";
 import { COOLDOWN, type Cooldown } from "./routing/health.ts";
 
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -24,6 +25,8 @@ export interface ProviderConfig {
   readonly writingSilenceMs?: number;
   /** What may be done about an answer that broke behind its first content. */
   readonly continue?: ContinueRule;
+  /** How a model is told to write on behind the beginning of its answer. */
+  readonly prefill?: PrefillRule;
   /** After so many failures in a row others are asked first, for so long. */
   readonly cooldown?: { readonly failures?: number; readonly seconds?: number };
 }
@@ -44,6 +47,7 @@ export interface HttpProvider {
   readonly silenceMs?: number | undefined;
   readonly writingSilenceMs?: number | undefined;
   readonly continues?: ContinueRule | undefined;
+  readonly prefill?: PrefillRule | undefined;
   readonly cooldown?: Cooldown | undefined;
 }
 
@@ -70,6 +74,12 @@ export function providersOf(
   return new Map([...named, ...found, ...rehearsal]);
 }
 
+/** `provider/model` as its two names. */
+export function split(id: string): readonly [string, string] {
+  const at = id.indexOf("/");
+  return at === -1 ? [id, ""] : [id.slice(0, at), id.slice(at + 1)];
+}
+
 function configuredProvider(config: ProviderConfig): Provider {
   if (config.type === "rehearsal") return "rehearsal";
   return {
@@ -80,6 +90,7 @@ function configuredProvider(config: ProviderConfig): Provider {
     silenceMs: config.silenceMs,
     writingSilenceMs: config.writingSilenceMs,
     continues: config.continue,
+    prefill: config.prefill,
     cooldown: cooldownOf(config.cooldown),
   };
 }

@@ -19,10 +19,12 @@ import {
   type ProviderConfig,
   providersOf,
   secretsOf,
+  split,
 } from "./providers.ts";
 import { COOLDOWN, newHealth } from "./routing/health.ts";
 import { type AskedTarget, RoutedModel } from "./routing/routed-model.ts";
 import { type LimitHeaders, RateLimits } from "./rate-limits.ts";
+import { Continuations, prefillFormOf } from "./prefill.ts";
 import { ProviderCounters } from "./provider-counters.ts";
 import { rehearsalModel } from "./rehearsal.ts";
 import type { LineClient } from "./line/line-client.ts";
@@ -119,11 +121,13 @@ class Registry implements ProviderModels {
   readonly #fetch: Fetch;
   readonly #limits = new RateLimits();
   readonly #counters = new ProviderCounters();
+  readonly #continuations: Continuations;
 
   constructor(options: ModelsOptions) {
     this.#options = options;
     this.#fetch = withoutRedirects(options.fetch ?? fetch);
     this.#providers = providersOf(options.providers ?? {}, options.environment);
+    this.#continuations = new Continuations(this.#providers, this.#counters);
     const providers = new Map(
       [...this.#providers].flatMap(([name, provider]) =>
         provider !== "rehearsal" && provider.dialect === "openai-compatible" ? [[name, provider]] : [],
@@ -290,7 +294,8 @@ class Registry implements ProviderModels {
       if (this.#providers.get(name) === "rehearsal") return this.#rehearsal(name, model);
       const fallbacks = (named: readonly string[]): readonly AskedTarget[] => this.#fallbacksOf(id, named);
       const { line } = this.#options;
-      return new RoutedModel({ target: this.#target(name, model), fallbacks, health: this.#health, line });
+      const parts = { fallbacks, health: this.#health, line, continuations: this.#continuations };
+      return new RoutedModel({ target: this.#target(name, model), ...parts });
     });
   }
 
@@ -322,6 +327,7 @@ class Registry implements ProviderModels {
     return new SdkTarget({
       id,
       dialect,
+      prefill: prefillFormOf(provider, model),
       keys: keysOf(provider, environment),
       cooldown,
       load: async (own, key) => {
@@ -390,9 +396,4 @@ function madeOnce<Made>(known: Map<string, Made>, id: string, make: () => Made):
 function noName(asked: string): ModelFailure {
   const message = `There is no model ${JSON.stringify(asked)}: a model's name ${MODEL_NAME_RULE}.`;
   return new ModelFailure("model_not_found", message);
-}
-
-function split(id: string): readonly [string, string] {
-  const at = id.indexOf("/");
-  return at === -1 ? [id, ""] : [id.slice(0, at), id.slice(at + 1)];
 }

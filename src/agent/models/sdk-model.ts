@@ -12,6 +12,7 @@ import { callOptionsOf } from "./call-options.ts";
 import type { Dialect } from "./dialect.ts";
 import { judge, StreamBroken } from "./failures.ts";
 import { DEFAULT_PATIENCE, type Patience } from "./patience.ts";
+import { type PrefillForm, withPrefill } from "./prefill.ts";
 import { promptOf } from "./prompt.ts";
 import type { Fetch } from "./providers.ts";
 import { cleanedWords } from "./provider-words.ts";
@@ -26,6 +27,8 @@ export interface SdkTargetOptions {
   /** `provider/model`. */
   readonly id: string;
   readonly dialect: Dialect;
+  /** How it is told to write on behind the beginning of its answer; undefined: it cannot. */
+  readonly prefill?: PrefillForm | undefined;
   /** The names of its API keys. */
   readonly keys: readonly string[];
   readonly cooldown: Cooldown;
@@ -63,11 +66,14 @@ export class SdkTarget implements AskedTarget {
   }
 
   async *ask(call: ModelCall, key: number, held?: HeldRequests): AsyncGenerator<ModelPart> {
-    const { dialect, outputTokensMax } = this.#options;
-    const request = {
+    const { dialect, outputTokensMax, prefill: form } = this.#options;
+    const asked = {
       ...callOptionsOf(call, dialect, outputTokensMax),
       prompt: await promptOf(call, dialect),
     };
+    const { prefill } = call;
+    const isBegun = prefill !== undefined && form !== undefined;
+    const request = isBegun ? withPrefill(asked, prefill, form, dialect) : asked;
     try {
       yield* this.#request(call, request, this.keys[key], held);
     } catch (error) {

@@ -6,10 +6,13 @@
  * turn decides.
  */
 import { setTimeout as delay } from "node:timers/promises";
-import { type Model, type ModelCall, ModelFailure, type ModelPart } from "../../model.ts";
+import { type Continued, type Model, type ModelCall, ModelFailure, type ModelPart } from "../../model.ts";
 import { type HeldRequests, heldRequests, namesOf, notHeld } from "../line/line-fetch.ts";
 import type { LineClient } from "../line/line-client.ts";
+import type { StepOptions } from "../../../protocol/messages.ts";
+import { RESTART_ONLY, type Ways } from "../../../turn/found.ts";
 import type { Patience } from "../patience.ts";
+import type { Continuations } from "../prefill.ts";
 import { type Health, noteAnswer, noteFailure, type Target } from "./health.ts";
 import { type Ask, firstAsk, newRoute, nextAsk, type Route } from "./route.ts";
 
@@ -28,6 +31,8 @@ export interface RoutedModelOptions {
   readonly health: Health;
   /** Holds the requests of calls that have names; undefined: they end with this process. */
   readonly line?: LineClient | undefined;
+  /** What may be done about an answer that broke off. */
+  readonly continuations?: Continuations;
 }
 
 export class RoutedModel implements Model {
@@ -41,6 +46,14 @@ export class RoutedModel implements Model {
     this.contextTokensMax = options.target.contextTokensMax;
     this.holdsCalls = options.line !== undefined;
     this.#options = options;
+  }
+
+  waysOf(modelId: string, options: StepOptions | undefined): Ways {
+    return this.#options.continuations?.waysOf(modelId, options) ?? RESTART_ONLY;
+  }
+
+  noteContinued(modelId: string, how: Continued): void {
+    this.#options.continuations?.note(modelId, how);
   }
 
   async *call(call: ModelCall): AsyncGenerator<ModelPart> {

@@ -1,0 +1,116 @@
+/**
+ * Which models write on behind a text that they get as the beginning of their answer, and how each is told to.
+ *
+ * Nothing says so in advance for sure. A provider's kind gives a first guess; what a model does with it is remembered while this process
+ * lives: one that refuses, or begins its answer anew, is not asked a second time.
+ *
+ * Invariant: a model that was seen to begin anew is never asked to continue (G1 is the turn's: it checks every join).
+ */
+import type { LanguageModelV4CallOptions } from "@ai-sdk/provider";
+import type { StepOptions } from "../../protocol/messages.ts";
+import { type Prefills, RESTART_ONLY, type Ways } from "../../turn/found.ts";
+import type { Continued } from "../model.ts";
+import { type Dialect, NAMESPACES } from "./dialect.ts";
+import type { ProviderCounters } from "./provider-counters.ts";
+import { type Provider, split } from "./providers.ts";
+
+/**
+ * `fields`: `continue_final_message` and `add_generation_prompt`, for vLLM, SGLang and tabbyAPI; llama.cpp needs and heeds neither.
+ * `prefix`: a word in the message, for DeepSeek and Mistral. `plain`: an answer at the end of the conversation is continued as it is.
+ */
+export const PREFILL_FORMS = ["fields", "prefix", "plain"] as const;
+export type PrefillForm = (typeof PREFILL_FORMS)[number];
+
+export const PREFILL_RULES = ["auto", "off", ...PREFILL_FORMS] as const;
+export type PrefillRule = (typeof PREFILL_RULES)[number];
+
+interface Prefilling {
+  readonly dialect: Dialect;
+  readonly baseURL: string;
+  readonly prefill?: PrefillRule | undefined;
+}
+
+/** Claude continues its answer up to 4.5; later ones refuse. */
+const OLD_CLAUDE = /claude-(?:[23]|instant|(?:opus|sonnet|haiku)-4(?:-[0-5](?!\d)|-\d{8}|$))/;
+
+/** Undefined: the model is not asked to. */
+export function prefillFormOf(provider: Prefilling, model: string): PrefillForm | undefined {
+  const { dialect, baseURL, prefill = "auto" } = provider;
+  if (prefill === "off") return undefined;
+  if (prefill !== "auto") return prefill;
+  switch (dialect) {
+    case "openai":
+    case "google":
+      return undefined;
+    case "anthropic":
+      return OLD_CLAUDE.test(model) ? "plain" : undefined;
+    case "openai-compatible": {
+      const host = URL.canParse(baseURL) ? new URL(baseURL).hostname : "";
+      if (/(?:^|\.)(?:deepseek\.com|mistral\.ai)$/.test(host)) return "prefix";
+      return /(?:^|\.)openai\.com$/.test(host) ? undefined : "fields";
+    }
+  }
+}
+
+/** The request, with the beginning of the answer behind the conversation. */
+export function withPrefill(
+  request: LanguageModelV4CallOptions,
+  text: string,
+  form: PrefillForm,
+  dialect: Dialect,
+): LanguageModelV4CallOptions {
+  const marked = form === "prefix" ? { providerOptions: { openaiCompatible: { prefix: true } } } : {};
+  const prompt: LanguageModelV4CallOptions["prompt"] = [
+    ...request.prompt,
+    { role: "assistant", content: [{ type: "text", text }], ...marked },
+  ];
+  if (form !== "fields") return { ...request, prompt };
+  const namespace = NAMESPACES[dialect];
+  const fields = { continue_final_message: true, add_generation_prompt: false };
+  const own = { ...request.providerOptions?.[namespace], ...fields };
+  return { ...request, prompt, providerOptions: { ...request.providerOptions, [namespace]: own } };
+}
+
+/** Clients may name any model: the oldest are forgotten. */
+const REMEMBERED_MAX = 1_024;
+
+/** What may be done about the broken answers of all models, and what was. */
+export class Continuations {
+  readonly #providers: ReadonlyMap<string, Provider>;
+  readonly #counters: Pick<ProviderCounters, "continued">;
+  readonly #learned = new Map<string, Prefills>();
+
+  constructor(providers: ReadonlyMap<string, Provider>, counters: Pick<ProviderCounters, "continued">) {
+    this.#providers = providers;
+    this.#counters = counters;
+  }
+
+  /** Of a model by its id, `provider/model`. */
+  waysOf(id: string, options: StepOptions | undefined): Ways {
+    const [name, model] = split(id);
+    const provider = this.#providers.get(name);
+    if (provider === undefined || provider === "rehearsal") return RESTART_ONLY;
+    const { continues = "exact", dialect } = provider;
+    // What Claude thinks cannot be a part of what it is given.
+    const thinks = dialect === "anthropic" && (options?.reasoningEffort ?? "none") !== "none";
+    const mayPrefill = !thinks && prefillFormOf(provider, model) !== undefined;
+    return { continues, prefills: mayPrefill ? (this.#learned.get(id) ?? "untried") : "no" };
+  }
+
+  note(id: string, how: Continued): void {
+    const known = this.#learned.get(id);
+    if (how === "prefill") this.#learn(id, "proved");
+    // One that has proved a join before is asked with all of the text before it is given up.
+    if (how === "refused" || (how === "unjoined" && known !== "proved")) this.#learn(id, "no");
+    this.#counters.continued(split(id)[0], how);
+  }
+
+  #learn(id: string, prefills: Prefills): void {
+    this.#learned.delete(id);
+    this.#learned.set(id, prefills);
+    for (const oldest of this.#learned.keys()) {
+      if (this.#learned.size <= REMEMBERED_MAX) return;
+      this.#learned.delete(oldest);
+    }
+  }
+}

@@ -1,0 +1,101 @@
+/**
+ * Where the text of one generation is continued by another one of the same model, and how that is proved. Pure.
+ *
+ * The model gets the text so far as the beginning of its answer, but for the last piece of it, from the white space before the last word
+ * on. What it writes must begin with that piece: this proves that it writes on from there, and heals a word whose token was cut in half.
+ * A model that has proved this before, and does not do it here, gets the whole text once: then only an echo can be told from a continuation.
+ *
+ * Providers trim white space at the end of a prompt, and some at the beginning of what is written. So no prompt ends with it, and what the
+ * log has of it is neither expected nor said a second time.
+ *
+ * Invariant: the text so far and the news are the text so far and what the model wrote behind it; no news leave before the join is proved, or
+ * before it is known to be no echo (G1).
+ */
+
+/** The longest piece that is cut off; where a word is longer, it is cut. */
+const PIECE_CHARS_MAX = 32;
+
+/** An answer that is begun anew begins like the answer; one that repeats where it was cut off begins like its end. */
+const ECHO_BEGIN_CHARS = 32;
+const ECHO_END_CHARS = 16;
+
+export interface JoinAt {
+  /** The text that the log has. */
+  readonly text: string;
+  readonly isUnproved: boolean;
+}
+
+interface Cut {
+  /** What the model gets as the beginning of its answer. */
+  readonly prompt: string;
+  /** What the log has behind it. */
+  readonly piece: string;
+}
+
+function cut({ text, isUnproved }: JoinAt): Cut {
+  const words = text.trimEnd();
+  if (isUnproved) return { prompt: words, piece: text.slice(words.length) };
+  const latest = Math.max(0, words.length - PIECE_CHARS_MAX);
+  const at = words.search(/\s\S*$/u);
+  // Not between the two halves of a character.
+  const half = /^[\udc00-\udfff]/.test(words.slice(latest)) ? latest + 1 : latest;
+  const prompt = words.slice(0, Math.max(at, half)).trimEnd();
+  return { prompt, piece: text.slice(prompt.length) };
+}
+
+/** Empty when there is no text to begin with: it is too short. */
+export function promptOf(join: JoinAt): string {
+  return cut(join).prompt;
+}
+
+export class Join {
+  readonly #join: JoinAt;
+  readonly #piece: string;
+  /** What was written and is not judged yet; undefined: the join is made. */
+  #heard: string | undefined = "";
+
+  constructor(join: JoinAt) {
+    this.#join = join;
+    this.#piece = cut(join).piece;
+  }
+
+  get isMade(): boolean {
+    return this.#heard === undefined;
+  }
+
+  /** What the log lacks of it, as far as that is known; undefined: the model does not continue the text. */
+  take(words: string): string | undefined {
+    if (this.#heard === undefined) return words;
+    this.#heard += words;
+    return this.#join.isUnproved ? this.#unproved(this.#heard, false) : this.#proved(this.#heard);
+  }
+
+  /** The model has ended its answer, or begins a tool call. */
+  end(): string | undefined {
+    if (this.#heard === undefined) return "";
+    return this.#join.isUnproved ? this.#unproved(this.#heard, true) : undefined;
+  }
+
+  #proved(heard: string): string | undefined {
+    const pieces = [this.#piece, this.#piece.trimStart()];
+    const said = pieces.find((piece) => heard.startsWith(piece));
+    if (said !== undefined) return this.#made(heard.slice(said.length));
+    return pieces.some((piece) => piece.startsWith(heard)) ? "" : undefined;
+  }
+
+  #unproved(heard: string, isAll: boolean): string | undefined {
+    const { text } = this.#join;
+    const echoes = [text.trimStart().slice(0, ECHO_BEGIN_CHARS), text.trimEnd().slice(-ECHO_END_CHARS)];
+    const begun = heard.trimStart();
+    if (echoes.some((echo) => begun.startsWith(echo))) return undefined;
+    if (!isAll && echoes.some((echo) => echo.startsWith(begun))) return "";
+    let known = 0;
+    while (known < this.#piece.length && heard[known] === this.#piece[known]) known++;
+    return this.#made(heard.slice(known));
+  }
+
+  #made(news: string): string {
+    this.#heard = undefined;
+    return news;
+  }
+}
