@@ -65,7 +65,6 @@ export class Group {
   readonly #nowMs: number;
   readonly #staged = new Map<string, Staged>();
   readonly #entries: StreamEntry[] = [];
-  readonly #changed = new Set<string>();
   readonly #bodies: Uint8Array[] = [];
   #bodyBytes = 0;
   #forgotten: readonly NumberRange[] | undefined;
@@ -82,11 +81,6 @@ export class Group {
     return { timeMs: this.#nowMs, entries: this.#entries, forgotten: this.#forgotten };
   }
 
-  /** The keys of the streams whose state changed: their watchers are woken. */
-  get changed(): ReadonlySet<string> {
-    return this.#changed;
-  }
-
   create({ name, keyCheck, host, first = NO_COMMIT }: Creation): Verdict<Live | Gone | Committed> {
     assertStorable(name, host.hostId);
     assertContinues({ ...first, expected: UNBORN });
@@ -100,7 +94,6 @@ export class Group {
     const lease = this.#leaseFor(host);
     this.#created += 1;
     this.#restate(name, key, number, { kind: "live", state, lease }, first);
-    this.#changed.add(key);
     return this.#verdict(key, { kind: "committed", state });
   }
 
@@ -115,7 +108,6 @@ export class Group {
     }
     const state = { ...view.state, hostEpoch: view.state.hostEpoch + 1 };
     this.#restate(name, key, number, { kind: "live", state, lease: this.#leaseFor(host) }, NO_LOGS);
-    this.#changed.add(key);
     return this.#verdict(key, { kind: "live", state });
   }
 
@@ -154,7 +146,6 @@ export class Group {
     } else {
       this.#restate(name, key, number, after, { chunks, events });
     }
-    this.#changed.add(key);
     return this.#verdict(key, { kind: "committed", state });
   }
 
@@ -169,7 +160,6 @@ export class Group {
     const gone: Gone = { kind: "gone", keyCheck: view.state.keyCheck, goneMs: this.#nowMs };
     const tombstone = { name, keyCheck: gone.keyCheck, goneMs: gone.goneMs };
     this.#stage(key, number, gone, { ...NO_ENTRY, stream: number, tombstone });
-    this.#changed.add(key);
     return this.#verdict(key, gone);
   }
 

@@ -23,8 +23,6 @@ export type { MemoryBlobStoreOptions } from "./memory-blob-store.ts";
 export { memoryBlobStore, sha256Hex } from "./memory-blob-store.ts";
 export type { MemoryLogOptions, MemoryStreamStoreOptions } from "./memory-log.ts";
 export { MemoryLog, memoryStreamStore } from "./memory-log.ts";
-export type { MemoryTableStoreOptions } from "./memory-table-store.ts";
-export { memoryTableStore } from "./memory-table-store.ts";
 export type {
   FileLock,
   LockOptions,
@@ -53,10 +51,7 @@ export type {
 export type {
   BatchResult,
   DeleteWrite,
-  Fence,
   KeyPage,
-  LeaseAcquired,
-  LeaseHeld,
   PutOptions,
   PutWrite,
   TableKey,
@@ -64,7 +59,6 @@ export type {
   TableStore,
   TableWrite,
   WriteConflict,
-  WriteFenced,
   Written,
 } from "./table-store.ts";
 export { NO_ROW } from "./table-store.ts";

@@ -4,7 +4,7 @@
  * Operations wait in a queue; at most one append is in flight, and whatever waits when it returns
  * goes into the next one together. So with no load a commit starts at once, under load commits batch
  * by themselves, and no timer is ever involved. Only after the append has resolved does the index
- * change, the promise resolve and a watcher wake: nothing is visible that is not durable (A3, B2).
+ * change and the promise resolve: nothing is visible that is not durable (A3, B2).
  *
  * Tombstones are written apart from commits, in records of their own: a tombstone is kept for weeks,
  * and would keep the bodies beside it on the disk as long.
@@ -24,7 +24,6 @@ import { rebuildIndex } from "./rebuild.ts";
 import type { StreamIndex } from "./stream-index.ts";
 import { nameKey } from "./stream-index.ts";
 import type { Commit, StreamStore } from "./stream-store.ts";
-import { watchersOf } from "./watchers.ts";
 
 export interface LogStreamStoreOptions {
   /** The clock of leases and retention, in milliseconds (D7). */
@@ -87,7 +86,7 @@ export async function openLogStreamStore(
   const index = await rebuildIndex(log);
   const reader = batchReader(log, READ_BYTES_MAX);
   const groups = new GroupCommits(log, index, options);
-  const { commits, housekeeping, moves, tail, watchers } = groups;
+  const { commits, housekeeping, moves, tail } = groups;
   let tidying: Promise<void> | undefined;
   let closing: Promise<void> | undefined;
 
@@ -148,7 +147,6 @@ export async function openLogStreamStore(
       const slot = index.find(nameKey(name));
       return slot?.view.kind === "live" ? reader.read(slot, "chunks", from, bytesMax) : [];
     },
-    watch: (name, wake) => watchers.add(nameKey(name), wake),
     async countOpen(principal) {
       groups.assertUsable();
       return index.countOpen(principal);
@@ -169,7 +167,6 @@ class GroupCommits {
   readonly housekeeping: Waiting[] = [];
   readonly moves: Waiting[] = [];
   readonly tail = new EventTail(TAIL_BYTES_MAX);
-  readonly watchers = watchersOf();
   readonly #log: CommitLog;
   readonly #index: StreamIndex;
   readonly #options: LogStreamStoreOptions;
@@ -190,8 +187,6 @@ class GroupCommits {
     await this.#pumping;
     // What a start would find again, and drop.
     if (this.#failure === undefined) await this.giveBack().catch(() => undefined);
-    this.watchers.wakeAll();
-    this.watchers.clear();
     await this.#log.close();
   }
 
@@ -258,7 +253,6 @@ class GroupCommits {
       return;
     }
     for (const op of staged) op.answer();
-    this.watchers.wake(group.changed);
     // What commits free waits for the next one: nobody's commit stands behind a sync that only gives space back.
     if (queue !== this.commits) await this.giveBack();
   }
@@ -276,8 +270,6 @@ class GroupCommits {
     for (const queue of [this.commits, this.housekeeping, this.moves]) {
       for (const op of queue.splice(0)) op.reject(this.#refusal() ?? this.#failure);
     }
-    // Readers that wait for the next event must learn that none will come (D5).
-    this.watchers.wakeAll();
     if (isFirst) this.#options.onFailed?.(this.#failure);
   }
 }

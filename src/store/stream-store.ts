@@ -129,9 +129,6 @@ export interface StreamStore {
   readEvents(name: StreamName, from: number, bytesMax: number): Promise<readonly Batch[]>;
   readChunks(name: StreamName, from: number, bytesMax: number): Promise<readonly ChunkBatch[]>;
 
-  /** Calls `wake` after commits to the stream, by whichever node. Returns how to stop it. */
-  watch(name: StreamName, wake: () => void): () => void;
-
   /** How many streams of a principal live and have not ended. */
   countOpen(principal: string): Promise<number>;
 

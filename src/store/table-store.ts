@@ -3,14 +3,12 @@
  *
  * One primitive carries everything: a batch of writes, each with what it expects to find, applied all
  * or none. A version is drawn from one counter per store and never used twice, so a row that was
- * deleted and made anew is not mistaken for the old one. A lease is a name with a fencing token from
- * the same counter; a batch may demand that it still holds, so a holder that slept too long cannot
- * write (D1). Expiry and leases are judged by the store's clock (D7).
+ * deleted and made anew is not mistaken for the old one. Expiry is judged by the store's clock (D7).
  *
  * Writes of one process become durable in the order in which they were asked for: a crash leaves none of them without those before it.
  *
  * Designed for one SQL table of rows (table, key, value, version, expires) with the primary key in
- * binary order, one of leases, and a counter.
+ * binary order, and a counter.
  */
 import { assert } from "../protocol/assert.ts";
 import type { Durability } from "../protocol/frames.ts";
@@ -50,12 +48,6 @@ export interface DeleteWrite extends WriteTarget {
 
 export type TableWrite = PutWrite | DeleteWrite;
 
-/** A lease that must hold for a batch to happen. */
-export interface Fence {
-  readonly lease: string;
-  readonly token: number;
-}
-
 export interface Written {
   readonly kind: "written";
   /** The version of every row that the batch put. */
@@ -68,25 +60,7 @@ export interface WriteConflict {
   readonly writes: readonly number[];
 }
 
-export interface WriteFenced {
-  readonly kind: "fenced";
-  /** The lease that does not hold. Nothing was written. */
-  readonly lease: string;
-}
-
-export type BatchResult = Written | WriteConflict | WriteFenced;
-
-export interface LeaseHeld {
-  readonly kind: "held";
-  readonly holder: string;
-  readonly leaseLeftMs: number;
-}
-
-export interface LeaseAcquired {
-  readonly kind: "acquired";
-  /** Higher than the token of every holder before. */
-  readonly token: number;
-}
+export type BatchResult = Written | WriteConflict;
 
 export interface PutOptions {
   readonly ttlMs?: number | undefined;
@@ -111,25 +85,16 @@ export interface TableStore {
     expectedVersion: number,
     value: Uint8Array,
     options?: PutOptions,
-  ): Promise<Written | WriteConflict>;
+  ): Promise<BatchResult>;
   /** True when there was a row. */
   delete(at: TableKey): Promise<boolean>;
   /** The rows whose keys begin with `prefix`, in the order of their code points. */
   list(table: string, prefix: string, page: KeyPage): Promise<readonly TableRow[]>;
 
-  /**
-   * All writes or none, and only while all fences hold. A key may occur once. Handed over within the call: batches happen in the order in
-   * which they are asked for.
-   */
-  batch(writes: readonly TableWrite[], fences?: readonly Fence[]): Promise<BatchResult>;
+  /** All writes or none. A key may occur once. Handed over within the call: batches happen in the order in which they are asked for. */
+  batch(writes: readonly TableWrite[]): Promise<BatchResult>;
 
-  /** Takes a lease that nobody holds; the same holder asking again gets a new token and the old one ends. */
-  acquire(lease: string, holder: string, leaseMs: number): Promise<LeaseAcquired | LeaseHeld>;
-  /** False when the token's lease has run out or passed on. */
-  renew(lease: string, token: number, leaseMs: number): Promise<boolean>;
-  release(lease: string, token: number): Promise<void>;
-
-  /** Gives the space of ended rows and leases back, at most `countMax` of them; returns how many. */
+  /** Gives the space of ended rows back, at most `countMax` of them; returns how many. */
   sweep(countMax: number): Promise<number>;
   close(): Promise<void>;
 }
@@ -158,11 +123,8 @@ export function byBatchesOfOne(batch: TableStore["batch"]): Pick<TableStore, "pu
       assert(result.kind === "written", "a put without expectation succeeds");
       return result.version;
     },
-    async compareAndSwap(at, expectedVersion, value, { ttlMs } = {}) {
-      const result = await batch([{ kind: "put", ...at, value, expectedVersion, ttlMs }]);
-      assert(result.kind !== "fenced", "a batch without fences is not fenced");
-      return result;
-    },
+    compareAndSwap: (at, expectedVersion, value, { ttlMs } = {}) =>
+      batch([{ kind: "put", ...at, value, expectedVersion, ttlMs }]),
   };
 }
 

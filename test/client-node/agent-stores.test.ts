@@ -12,7 +12,8 @@ import { openClient } from "../../src/client-node/index.ts";
 import { blobIdOf } from "../../src/client/index.ts";
 import { nodeSealing } from "../../src/sealing/node.ts";
 import { openSharedTables } from "../../src/store/sqlite/shared-tables.ts";
-import { memoryTableStore, type TableStore } from "../../src/store/index.ts";
+import { type TableStore } from "../../src/store/index.ts";
+import { memoryTableStore } from "../store/memory-table-store.ts";
 import { clientStoresConformance, type TestClock } from "../conformance/client-stores.ts";
 import { temporaryDirectory } from "./temporary.ts";
 

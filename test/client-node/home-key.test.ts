@@ -9,7 +9,7 @@ import { type HomeKeyOptions, resolveHomeKey } from "../../src/client-node/home-
 import { filePlace, type KeyPlace, keyringPlace, parseHomeKey } from "../../src/client-node/key-places.ts";
 import type { Keyring, KeyringAnswer } from "../../src/client-node/keyring.ts";
 import { nodeSealing } from "../../src/sealing/node.ts";
-import { memoryTableStore } from "../../src/store/index.ts";
+import { memoryTableStore } from "../store/memory-table-store.ts";
 import { temporaryDirectory } from "./temporary.ts";
 
 const GIVEN = new Uint8Array(32).fill(1);

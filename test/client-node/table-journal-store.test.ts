@@ -12,7 +12,8 @@ import {
   tableJournalStore,
   type TableJournalStore,
 } from "../../src/client-node/table-journal-store.ts";
-import { memoryTableStore, type TableStore } from "../../src/store/index.ts";
+import { type TableStore } from "../../src/store/index.ts";
+import { memoryTableStore } from "../store/memory-table-store.ts";
 import { openSharedTables } from "../../src/store/sqlite/shared-tables.ts";
 import { journalStoreConformance, type JournalStoreUnderTest } from "../conformance/journal-store.ts";
 

@@ -1,5 +1,5 @@
 /**
- * The part of the suite about reading: both logs dense and byte-identical, wake-ups, what a restart finds.
+ * The part of the suite about reading: both logs dense and byte-identical, what a restart finds.
  */
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
@@ -19,18 +19,6 @@ import {
   streamName,
 } from "./stream-fixtures.ts";
 import type { Opened } from "./stream-fixtures.ts";
-
-/** Counts wake-ups and waits for the next one: another node's may take a while. */
-function wakeUps(watch: (wake: () => void) => void): { count(): number; next(): Promise<void> } {
-  let count = 0;
-  let next = Promise.withResolvers<void>();
-  watch(() => {
-    count += 1;
-    next.resolve();
-    next = Promise.withResolvers();
-  });
-  return { count: () => count, next: () => next.promise };
-}
 
 export function streamStoreReads(storeName: string, opened: Opened): void {
   suite(`${storeName}: reading`, () => {
@@ -144,61 +132,6 @@ export function streamStoreReads(storeName: string, opened: Opened): void {
       const again = await reopen();
       t.after(() => again.close());
       await check(again);
-    });
-  });
-
-  suite(`${storeName}: watching`, () => {
-    test("B2: a watcher wakes after the commit is there to be read, by whichever node it was made", async (t) => {
-      const { store, peer = store } = await opened(t);
-      const name = streamName("s");
-      const state = await created(store, name);
-      const seen = Promise.withResolvers<number>();
-      const stop = peer.watch(name, () => {
-        peer.readEvents(name, 1, 10_000).then(
-          (batches) => seen.resolve(batches.length),
-          (error: unknown) => seen.reject(error instanceof Error ? error : new Error(String(error))),
-        );
-      });
-      t.after(stop);
-      await store.commit(growth(name, state, { events: 1 }));
-      assert.equal(await seen.promise, 1);
-    });
-
-    test("every watcher of a stream wakes, and one that stops does not take the others along", async (t) => {
-      const { store } = await opened(t);
-      const name = streamName("s");
-      let state = await created(store, name);
-      const kept = wakeUps((wake) => t.after(store.watch(name, wake)));
-      let stop = (): void => undefined;
-      const stopped = wakeUps((wake) => (stop = store.watch(name, wake)));
-      const both = [kept.next(), stopped.next()];
-      state = await grown(store, name, state, { events: 1 });
-      await Promise.all(both);
-      stop();
-      stop();
-      const again = kept.next();
-      await grown(store, name, state, { events: 1 });
-      await again;
-    });
-
-    test("a watcher hears nothing of other streams, nor after it stopped, nor of conflicts", async (t) => {
-      const { store } = await opened(t);
-      const name = streamName("s");
-      const other = streamName("other");
-      const state = await created(store, name);
-      const otherState = await created(store, other);
-      let stop = (): void => undefined;
-      const wakes = wakeUps((wake) => (stop = store.watch(name, wake)));
-      await grown(store, other, otherState, { events: 1 });
-      await store.commit(growth(name, { ...state, eventHead: 5 }, { events: 1 }));
-      assert.equal(wakes.count(), 0);
-      const woken = wakes.next();
-      const later = await grown(store, name, state, { events: 1 });
-      await woken;
-      stop();
-      const before = wakes.count();
-      await grown(store, name, later, { events: 1 });
-      assert.equal(wakes.count(), before);
     });
   });
 

@@ -1,5 +1,5 @@
 /**
- * What every table store must do: versions, atomic batches, expiry and leases by its own clock.
+ * What every table store must do: versions, atomic batches, expiry by its own clock.
  */
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
@@ -8,7 +8,6 @@ import type { TableKey, TableStore } from "../../src/store/index.ts";
 import { NO_ROW } from "../../src/store/index.ts";
 import type { OpenedTables, TableStoreHarness } from "./table-fixtures.ts";
 import { at, bytes } from "./table-fixtures.ts";
-import { tableStoreLeases } from "./table-store-leases.ts";
 
 export type { TableStoreHarness } from "./table-fixtures.ts";
 
@@ -30,7 +29,6 @@ export function tableStoreConformance(storeName: string, open: () => Promise<Tab
   };
   tableRows(storeName, opened);
   tableBatches(storeName, opened);
-  tableStoreLeases(storeName, opened);
 }
 
 function tableRows(storeName: string, opened: OpenedTables): void {
@@ -213,22 +211,15 @@ function tableBatches(storeName: string, opened: OpenedTables): void {
       await store.put(at("k".repeat(512)), bytes("x"));
     });
 
-    test("A3: a restart finds rows, versions, expiries and leases", async (t) => {
+    test("A3: a restart finds rows, versions and expiries", async (t) => {
       const { store, reopen, clock } = await opened(t);
       if (reopen === undefined) return t.diagnostic("this store does not outlive its process");
       const version = await store.put(at("a"), bytes("1"), { ttlMs: 1000 });
-      const lease = await store.acquire("l", "me", 1000);
-      assert.ok(lease.kind === "acquired");
       clock.advance(400);
       const again = await reopen();
       t.after(() => again.close());
       assert.equal((await again.get(at("a")))?.version, version);
-      assert.deepEqual(await again.acquire("l", "you", 1000), {
-        kind: "held",
-        holder: "me",
-        leaseLeftMs: 600,
-      });
-      assert.ok((await again.put(at("b"), bytes("2"))) > lease.token);
+      assert.ok((await again.put(at("b"), bytes("2"))) > version);
       clock.advance(600);
       assert.equal(await again.get(at("a")), undefined);
     });

@@ -59,10 +59,10 @@ test("tool calls are told only when the session that awaits their results is dur
   t.after(() => disk.resolve());
   const batch = world.tables.batch.bind(world.tables);
   let saves = 0;
-  world.tables.batch = async (writes, fences) => {
+  world.tables.batch = async (writes) => {
     // The first one begins the session, the second one parks it.
     if (writes.some(({ table }) => table === "gateway_sessions") && ++saves > 1) await disk.promise;
-    return batch(writes, fences);
+    return batch(writes);
   };
   const exchange = new Exchange(world.url, bodyOf([user("Look")]));
   await exchange.until("see");

@@ -23,7 +23,8 @@ import {
 import { nodeSealing } from "../../src/sealing/node.ts";
 import { type HttpServer, serveHttp } from "../../src/server/http/index.ts";
 import { type Application, createServer } from "../../src/server/index.ts";
-import { memoryBlobStore, MemoryLog, memoryTableStore, openLogStreamStore } from "../../src/store/index.ts";
+import { memoryBlobStore, MemoryLog, openLogStreamStore } from "../../src/store/index.ts";
+import { memoryTableStore } from "../store/memory-table-store.ts";
 import { memoryTransport, systemEnvironment } from "../../src/transport/index.ts";
 import { authenticate } from "../server/http/rig.ts";
 import { Cable } from "./cable.ts";

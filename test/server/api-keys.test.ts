@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { inspect } from "node:util";
 import { HoldfastError } from "../../src/protocol/errors.ts";
 import { ApiKeys } from "../../src/server/api-keys.ts";
-import { memoryTableStore } from "../../src/store/memory-table-store.ts";
+import { memoryTableStore } from "../store/memory-table-store.ts";
 import type { TableKey, TableStore } from "../../src/store/table-store.ts";
 
 const NOW_MS = 1_800_000_000_000;

@@ -50,7 +50,6 @@ export function flakyStore(context: FlakyStoreContext): StreamStore {
     },
     readEvents: (name, from, bytesMax) => call((store) => store.readEvents(name, from, bytesMax)),
     readChunks: (name, from, bytesMax) => call((store) => store.readChunks(name, from, bytesMax)),
-    watch: () => () => undefined,
     countOpen: (principal) => call((store) => store.countOpen(principal)),
     listIdle: (beforeMs, countMax) => call((store) => store.listIdle(beforeMs, countMax)),
     expire: (name, activityMs) => call((store) => store.expire(name, activityMs)),

@@ -4,10 +4,10 @@ import {
   MemoryLog,
   memoryBlobStore,
   memoryStreamStore,
-  memoryTableStore,
   openLogStreamStore,
   sha256Hex,
 } from "../../src/store/index.ts";
+import { memoryTableStore } from "./memory-table-store.ts";
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { blobStoreConformance } from "../conformance/blob-store.ts";

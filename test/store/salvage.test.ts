@@ -208,7 +208,7 @@ test("A3: where the log was moved past the damage, a page whose number is lost m
   const store = new UnmovedStore();
   const write = (value: number, ...keys: readonly string[]): void => {
     const writes = keys.map((key) => put(key, new Uint8Array(3_000).fill(value)));
-    store.write("batch", { writes, fences: [], nowMs: 0 });
+    store.write("batch", { writes, nowMs: 0 });
   };
   write(1, "a", "z");
   store.engine.keepHouse(({ log }) => log.truncate());
@@ -271,7 +271,7 @@ test("A3: a salvage names the streams that lost something, keeps the damaged log
   );
   const engine = engineAt(copy, "own");
   const writes = [put("k", new Uint8Array(1))];
-  const [written] = engine.write([{ id: 1, kind: "batch", ask: { writes, fences: [], nowMs: 0 } }]);
+  const [written] = engine.write([{ id: 1, kind: "batch", ask: { writes, nowMs: 0 } }]);
   engine.close();
   // The beginning of writing draws a version as well.
   assert.deepEqual(written?.value, { kind: "written", version: end.counter + 2 ** 32 + 2 });

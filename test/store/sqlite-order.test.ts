@@ -23,8 +23,8 @@ function write(thread: Thread, number: number): Promise<unknown> {
   if (number % 2 === 0) return thread.call("append", { record: value, body: undefined, freed: [] });
   const put = { kind: "put", table: "t", value } as const;
   const refused = { ...put, key: "absent", expectedVersion: 99 };
-  void thread.call("batch", { writes: [refused], fences: [], nowMs: 0 }).catch(() => undefined);
-  return thread.call("batch", { writes: [{ ...put, key: String(number) }], fences: [], nowMs: 0 });
+  void thread.call("batch", { writes: [refused], nowMs: 0 }).catch(() => undefined);
+  return thread.call("batch", { writes: [{ ...put, key: String(number) }], nowMs: 0 });
 }
 
 /** The numbers that a database holds. */

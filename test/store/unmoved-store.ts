@@ -28,7 +28,7 @@ export class UnmovedStore {
   }
 
   put(key: string, value: Uint8Array): void {
-    this.write("batch", { writes: [put(key, value)], fences: [], nowMs: 0 });
+    this.write("batch", { writes: [put(key, value)], nowMs: 0 });
   }
 
   streams(): Promise<StreamStore> {

@@ -1,5 +1,5 @@
 /**
- * The one counter of a database: versions, lease tokens, uploads.
+ * The one counter of a database: versions, uploads.
  *
  * Kept in memory and written once per transaction, before its commit, so that no number that anybody
  * was told is drawn again after a crash.

@@ -23,7 +23,7 @@ import { sqliteTables } from "./sqlite-tables.ts";
 import { startThread } from "./thread.ts";
 
 export interface SqliteOptions {
-  /** The clock of leases and expiry, in milliseconds (D7). */
+  /** The clock of the streams' leases and of expiry, in milliseconds (D7). */
   readonly now: () => number;
   /** Told now and then while the commit log is read at start. */
   readonly onProgress?: (progress: ScanProgress) => void;

@@ -63,7 +63,7 @@ export function replaceLog(path: string, { kept, commitsGone }: SalvagePlan, now
 }
 
 /**
- * Versions and lease tokens that lost commits have given out are not given out again (D1). Only a process that had the
+ * Versions that lost commits have given out are not given out again (D1). Only a process that had the
  * database open knew them, so a crash right before this does no harm.
  */
 function raiseCounter(path: string): void {

@@ -38,14 +38,7 @@ export const SCHEMA = `
   ) STRICT;
   CREATE INDEX rows_that_end ON rows (expires_ms) WHERE expires_ms IS NOT NULL;
 
-  CREATE TABLE leases (
-    name TEXT NOT NULL PRIMARY KEY,
-    holder TEXT NOT NULL,
-    token INTEGER NOT NULL,
-    until_ms REAL NOT NULL
-  ) STRICT, WITHOUT ROWID;
-
-  -- Versions, lease tokens and uploads are drawn from it; one row.
+  -- Versions and uploads are drawn from it; one row.
   CREATE TABLE counter (
     last INTEGER NOT NULL
   ) STRICT;
@@ -75,4 +68,4 @@ export const SCHEMA = `
 `;
 
 /** Small, and nothing else would notice damage in them; the log checks itself, blobs are checked by their ids. */
-export const TABLES_TO_CHECK = ["rows", "leases", "counter", "log_end", "blobs"] as const;
+export const TABLES_TO_CHECK = ["rows", "counter", "log_end", "blobs"] as const;

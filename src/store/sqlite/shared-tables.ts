@@ -10,7 +10,7 @@ import { sqliteTables } from "./sqlite-tables.ts";
 import { startThread } from "./thread.ts";
 
 export interface SharedTablesOptions {
-  /** The clock of leases and expiry, in milliseconds; processes on one machine have the same (D7). */
+  /** The clock of expiry, in milliseconds; processes on one machine have the same (D7). */
   readonly now: () => number;
 }
 

@@ -3,14 +3,13 @@
  * batch that the database cannot hold must not spoil the transaction that it would share.
  */
 import type { TableStore, TableWrite } from "../table-store.ts";
-import { assertBatch, assertDurationMs, assertKey, byBatchesOfOne } from "../table-store.ts";
+import { assertBatch, assertKey, byBatchesOfOne } from "../table-store.ts";
 import type { Thread } from "./thread.ts";
 
 export function sqliteTables(thread: Thread, now: () => number): TableStore {
-  const batch: TableStore["batch"] = async (writes, fences = []) => {
+  const batch: TableStore["batch"] = async (writes) => {
     assertBatch(writes);
-    const plainFences = fences.map(({ lease, token }) => ({ lease, token }));
-    return thread.call("batch", { writes: writes.map(plain), fences: plainFences, nowMs: now() });
+    return thread.call("batch", { writes: writes.map(plain), nowMs: now() });
   };
   return {
     durability: "fsync",
@@ -24,17 +23,6 @@ export function sqliteTables(thread: Thread, now: () => number): TableStore {
     },
     list: (table, prefix, { after, countMax }) =>
       thread.call("listRows", { table, prefix, page: { after, countMax }, nowMs: now() }),
-    async acquire(lease, holder, leaseMs) {
-      assertKey(lease);
-      assertKey(holder);
-      assertDurationMs(leaseMs);
-      return thread.call("acquire", { lease, holder, leaseMs, nowMs: now() });
-    },
-    async renew(lease, token, leaseMs) {
-      assertDurationMs(leaseMs);
-      return thread.call("renew", { lease, token, leaseMs, nowMs: now() });
-    },
-    release: (lease, token) => thread.call("release", { lease, token, nowMs: now() }),
     sweep: (countMax) => thread.call("sweep", { countMax, nowMs: now() }),
     close: () => thread.close(),
   };

@@ -1,21 +1,12 @@
 /**
- * Small tables and leases, in the database's thread.
+ * Small tables, in the database's thread.
  *
  * A batch is judged before anything of it is written, so one that fails leaves no trace in the
- * transaction that it shares with others (A4). Ended rows and leases are as if they were not there;
- * `sweep` removes them. Time comes with each request: the clock that judges leases and expiry is the caller's (D7).
+ * transaction that it shares with others (A4). Ended rows are as if they were not there;
+ * `sweep` removes them. Time comes with each request: the clock that judges expiry is the caller's (D7).
  */
 import type { DatabaseSync } from "node:sqlite";
-import type {
-  BatchResult,
-  Fence,
-  KeyPage,
-  LeaseAcquired,
-  LeaseHeld,
-  TableKey,
-  TableRow,
-  TableWrite,
-} from "../table-store.ts";
+import type { BatchResult, KeyPage, TableKey, TableRow, TableWrite } from "../table-store.ts";
 import { NO_ROW } from "../table-store.ts";
 import type { Row } from "./columns.ts";
 import { bytes, number, numberOrNull, text } from "./columns.ts";
@@ -27,13 +18,6 @@ export interface Timed {
 
 export interface Batch extends Timed {
   readonly writes: readonly TableWrite[];
-  readonly fences: readonly Fence[];
-}
-
-export interface Acquisition extends Timed {
-  readonly lease: string;
-  readonly holder: string;
-  readonly leaseMs: number;
 }
 
 export interface Listing extends Timed {
@@ -55,19 +39,8 @@ export function tableRows(database: DatabaseSync, counter: Counter) {
   const remove = database.prepare("DELETE FROM rows WHERE tab = ? AND key = ?");
   const listFrom = database.prepare(`${select} AND key >= ? AND ${LIVE} ORDER BY key`);
   const listAfter = database.prepare(`${select} AND key >= ? AND key > ? AND ${LIVE} ORDER BY key`);
-  const getLease = database.prepare(
-    "SELECT holder, token, until_ms FROM leases WHERE name = ? AND until_ms > ?",
-  );
-  const setLease = database.prepare(
-    "INSERT INTO leases (name, holder, token, until_ms) VALUES (?, ?, ?, ?) " +
-      "ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, token = excluded.token, until_ms = excluded.until_ms",
-  );
-  const removeLease = database.prepare("DELETE FROM leases WHERE name = ?");
   const sweepRows = database.prepare(
     "DELETE FROM rows WHERE rowid IN (SELECT rowid FROM rows WHERE expires_ms <= ? LIMIT ?)",
-  );
-  const sweepLeases = database.prepare(
-    "DELETE FROM leases WHERE name IN (SELECT name FROM leases WHERE until_ms <= ? LIMIT ?)",
   );
 
   function versionOf({ table, key }: TableKey, nowMs: number): number {
@@ -75,17 +48,9 @@ export function tableRows(database: DatabaseSync, counter: Counter) {
     return found === undefined ? NO_ROW : number(found, "version");
   }
 
-  /** The lease, if it is the token's. */
-  function held({ lease, token }: Fence, nowMs: number): Row | undefined {
-    const found = getLease.get(lease, nowMs);
-    return found !== undefined && number(found, "token") === token ? found : undefined;
-  }
-
   return {
     writes: {
-      batch({ writes, fences, nowMs }: Batch): BatchResult {
-        const broken = fences.find((fence) => held(fence, nowMs) === undefined);
-        if (broken !== undefined) return { kind: "fenced", lease: broken.lease };
+      batch({ writes, nowMs }: Batch): BatchResult {
         const isExpected = (write: TableWrite): boolean =>
           write.expectedVersion === undefined || versionOf(write, nowMs) === write.expectedVersion;
         const failed = writes.flatMap((write, place) => (isExpected(write) ? [] : [place]));
@@ -107,32 +72,8 @@ export function tableRows(database: DatabaseSync, counter: Counter) {
         remove.run(table, key);
         return existed;
       },
-      acquire({ lease, holder, leaseMs, nowMs }: Acquisition): LeaseAcquired | LeaseHeld {
-        const other = getLease.get(lease, nowMs);
-        if (other !== undefined && text(other, "holder") !== holder) {
-          return {
-            kind: "held",
-            holder: text(other, "holder"),
-            leaseLeftMs: number(other, "until_ms") - nowMs,
-          };
-        }
-        const token = counter.next();
-        setLease.run(lease, holder, token, nowMs + leaseMs);
-        return { kind: "acquired", token };
-      },
-      renew({ lease, token, leaseMs, nowMs }: Fence & Pick<Acquisition, "leaseMs" | "nowMs">): boolean {
-        const own = held({ lease, token }, nowMs);
-        if (own === undefined) return false;
-        const untilMs = Math.max(number(own, "until_ms"), nowMs + leaseMs);
-        setLease.run(lease, text(own, "holder"), token, untilMs);
-        return true;
-      },
-      release({ nowMs, ...fence }: Fence & Timed): void {
-        if (held(fence, nowMs) !== undefined) removeLease.run(fence.lease);
-      },
       sweep({ countMax, nowMs }: Timed & { readonly countMax: number }): number {
-        const rows = Number(sweepRows.run(nowMs, countMax).changes);
-        return rows + Number(sweepLeases.run(nowMs, countMax - rows).changes);
+        return Number(sweepRows.run(nowMs, countMax).changes);
       },
     },
     reads: {

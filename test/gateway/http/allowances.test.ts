@@ -5,7 +5,7 @@ import { Allowances, mayUse, type Visitor } from "../../../src/gateway/http/allo
 import type { Limits } from "../../../src/gateway/http/index.ts";
 import { GatewayError } from "../../../src/gateway/openai/index.ts";
 import { ApiKeys } from "../../../src/server/api-keys.ts";
-import { memoryTableStore } from "../../../src/store/memory-table-store.ts";
+import { memoryTableStore } from "../../store/memory-table-store.ts";
 import { ask, bearer, eventually, readJson, VERSIONS } from "../../server/http/rig.ts";
 import { askChat, chatBody, errorOf, openChat, startGateway } from "./gateway-rig.ts";
 import { ended, ScriptedAnswer, text } from "./scripted-answers.ts";

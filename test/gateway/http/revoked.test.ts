@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ApiKeys } from "../../../src/server/api-keys.ts";
-import { memoryTableStore } from "../../../src/store/index.ts";
+import { memoryTableStore } from "../../store/memory-table-store.ts";
 import { ask, bearer, eventually, VERSIONS } from "../../server/http/rig.ts";
 import { askChat, openChat, startGateway } from "./gateway-rig.ts";
 import { ended, ScriptedAnswer, text } from "./scripted-answers.ts";

@@ -8,7 +8,8 @@
  */
 import type { BlobStore } from "../../../src/store/blob-store.ts";
 import type { CommitLog } from "../../../src/store/commit-log.ts";
-import { memoryBlobStore, MemoryLog, memoryTableStore } from "../../../src/store/index.ts";
+import { memoryBlobStore, MemoryLog } from "../../../src/store/index.ts";
+import { memoryTableStore } from "../../store/memory-table-store.ts";
 import type { TableStore } from "../../../src/store/table-store.ts";
 import type { EffectKind, Random, SimProcess, World } from "../world/index.ts";
 

@@ -1,29 +1,21 @@
 /**
- * Tables in memory: the model that the SQL ones are held against, and a real store where nothing needs
- * to stay.
+ * Tables in memory: the model that the SQL ones are held against, and the store of tests that need no disk.
  *
- * Every change goes through `batch`, so there is one place where expectations, fences and expiry meet.
+ * Every change goes through `batch`, so there is one place where expectations and expiry meet.
  * Ended rows are invisible at once and removed by `sweep`.
  */
-import { HoldfastError } from "../protocol/errors.ts";
-import { byCodePoint } from "./key-order.ts";
-import type { TableKey, TableRow, TableStore, TableWrite } from "./table-store.ts";
-import { NO_ROW, assertBatch, assertDurationMs, assertKey, byBatchesOfOne } from "./table-store.ts";
+import { HoldfastError } from "../../src/protocol/errors.ts";
+import { byCodePoint } from "../../src/store/key-order.ts";
+import type { TableKey, TableRow, TableStore, TableWrite } from "../../src/store/table-store.ts";
+import { NO_ROW, assertBatch, byBatchesOfOne } from "../../src/store/table-store.ts";
 
 export interface MemoryTableStoreOptions {
-  /** The clock of expiry and leases, in milliseconds. */
+  /** The clock of expiry, in milliseconds. */
   readonly now: () => number;
-}
-
-interface TableLease {
-  readonly holder: string;
-  readonly token: number;
-  readonly untilMs: number;
 }
 
 export function memoryTableStore({ now }: MemoryTableStoreOptions): TableStore {
   const tables = new Map<string, Map<string, TableRow>>();
-  const leases = new Map<string, TableLease>();
   let counter = 0;
   let isClosed = false;
 
@@ -34,11 +26,6 @@ export function memoryTableStore({ now }: MemoryTableStoreOptions): TableStore {
   function rowAt({ table, key }: TableKey): TableRow | undefined {
     const row = tables.get(table)?.get(key);
     return row === undefined || isEnded(row, now()) ? undefined : row;
-  }
-
-  function leaseOf(name: string): TableLease | undefined {
-    const lease = leases.get(name);
-    return lease === undefined || lease.untilMs <= now() ? undefined : lease;
   }
 
   function isExpected(write: TableWrite): boolean {
@@ -58,11 +45,9 @@ export function memoryTableStore({ now }: MemoryTableStoreOptions): TableStore {
     rows.set(key, { key, value: new Uint8Array(write.value), version, expiresMs });
   }
 
-  const batch: TableStore["batch"] = async (writes, fences = []) => {
+  const batch: TableStore["batch"] = async (writes) => {
     assertOpen();
     assertBatch(writes);
-    const broken = fences.find(({ lease, token }) => leaseOf(lease)?.token !== token);
-    if (broken !== undefined) return { kind: "fenced", lease: broken.lease };
     const failed = writes.flatMap((write, place) => (isExpected(write) ? [] : [place]));
     if (failed.length > 0) return { kind: "conflict", writes: failed };
     const version = ++counter;
@@ -95,31 +80,6 @@ export function memoryTableStore({ now }: MemoryTableStoreOptions): TableStore {
         .slice(0, countMax)
         .map(ownCopy);
     },
-    async acquire(lease, holder, leaseMs) {
-      assertOpen();
-      assertKey(lease);
-      assertKey(holder);
-      assertDurationMs(leaseMs);
-      const held = leaseOf(lease);
-      if (held !== undefined && held.holder !== holder) {
-        return { kind: "held", holder: held.holder, leaseLeftMs: held.untilMs - now() };
-      }
-      const token = ++counter;
-      leases.set(lease, { holder, token, untilMs: now() + leaseMs });
-      return { kind: "acquired", token };
-    },
-    async renew(lease, token, leaseMs) {
-      assertOpen();
-      assertDurationMs(leaseMs);
-      const held = leaseOf(lease);
-      if (held?.token !== token) return false;
-      leases.set(lease, { ...held, untilMs: Math.max(held.untilMs, now() + leaseMs) });
-      return true;
-    },
-    async release(lease, token) {
-      assertOpen();
-      if (leaseOf(lease)?.token === token) leases.delete(lease);
-    },
     async sweep(countMax) {
       assertOpen();
       const nowMs = now();
@@ -128,9 +88,6 @@ export function memoryTableStore({ now }: MemoryTableStoreOptions): TableStore {
         for (const row of rows.values()) {
           if (count < countMax && isEnded(row, nowMs) && rows.delete(row.key)) count += 1;
         }
-      }
-      for (const [name, lease] of leases) {
-        if (count < countMax && lease.untilMs <= nowMs && leases.delete(name)) count += 1;
       }
       return count;
     },
