@@ -3,8 +3,9 @@
  *
  * Whatever does not decode into exactly one known record is damage and is refused, never skipped.
  */
-import { create, fromBinary, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import { fromBinary, type MessageInitShape } from "@bufbuild/protobuf";
 import type { JournalRecord, Outcome } from "../core/journal.ts";
+import { encoded } from "../protocol/encoded.ts";
 import { enumName } from "../protocol/enum-name.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import { given } from "../protocol/given.ts";
@@ -23,7 +24,7 @@ const OUTCOMES: Readonly<Record<Outcome, JournalOutcome>> = {
 };
 
 export function encodeJournalRecord(record: JournalRecord): Uint8Array {
-  return toBinary(JournalRecordSchema, create(JournalRecordSchema, { record: initOf(record) }));
+  return encoded(JournalRecordSchema, { record: initOf(record) });
 }
 
 function initOf(record: JournalRecord): NonNullable<MessageInitShape<typeof JournalRecordSchema>["record"]> {

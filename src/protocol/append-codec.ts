@@ -2,12 +2,12 @@
  * The unary call of the split transport: several client frames in one request, and its answer.
  */
 import { given } from "./given.ts";
-import { create, toBinary } from "@bufbuild/protobuf";
 import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
-import { HoldfastError, errorCodeFromWire, errorCodeToWire } from "./errors.ts";
+import { encoded } from "./encoded.ts";
+import { HoldfastError, errorCodeFromWire } from "./errors.ts";
 import { APPEND_SHAPE, checkFieldCount } from "./field-count.ts";
 import { checkName, checkSize, checkUint32, invalidFrame } from "./frame-check.ts";
-import { clientFrameOf, encodeClientFrame, parse } from "./frame-codec.ts";
+import { clientFrameOf, encodeClientFrame, errorInit, parse } from "./frame-codec.ts";
 import type { ClientFrame } from "./frames.ts";
 import { AppendRequestSchema, AppendResponseSchema } from "./gen/holdfast/v1/stream_pb.ts";
 import { LIMITS } from "./limits.ts";
@@ -97,21 +97,10 @@ function checkAppend(append: Append): void {
 export type AppendOutcome = { readonly nextSeqno: number | undefined } | { readonly error: HoldfastError };
 
 export function encodeAppendOutcome(outcome: AppendOutcome): Uint8Array {
-  if ("error" in outcome) {
-    const { code, message, retryAfterMs } = outcome.error;
-    const error = {
-      code: errorCodeToWire(code),
-      message: message.slice(0, LIMITS.messageCharsMax),
-      ...given({ retryAfterMs }),
-    };
-    return toBinary(AppendResponseSchema, create(AppendResponseSchema, { error }));
-  }
+  if ("error" in outcome) return encoded(AppendResponseSchema, { error: errorInit(outcome.error) });
   const { nextSeqno } = outcome;
-  if (nextSeqno === undefined) {
-    return toBinary(AppendResponseSchema, create(AppendResponseSchema));
-  }
-  checkUint32(nextSeqno, "next_seqno");
-  return toBinary(AppendResponseSchema, create(AppendResponseSchema, { nextSeqno }));
+  if (nextSeqno !== undefined) checkUint32(nextSeqno, "next_seqno");
+  return encoded(AppendResponseSchema, given({ nextSeqno }));
 }
 
 export function decodeAppendOutcome(bytes: Uint8Array): AppendOutcome {

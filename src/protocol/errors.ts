@@ -8,38 +8,6 @@
  */
 import { ErrorCode as WireErrorCode } from "./gen/holdfast/v1/errors_pb.ts";
 
-/** What one side can tell the other. */
-export type WireCode =
-  | "invalid_frame"
-  | "too_large"
-  | "not_found"
-  | "stream_ended"
-  | "stream_failed"
-  | "seqno_conflict"
-  | "fenced"
-  | "unsupported_version"
-  | "seqno_gap"
-  | "event_gap"
-  | "connection_lost"
-  | "stream_gone"
-  | "events_gone"
-  | "event_ahead"
-  | "overloaded"
-  | "unavailable"
-  | "internal"
-  | "unauthenticated";
-
-/**
- * What only a caller in the same process can have done wrong.
- *
- * - `invalid_argument`: an option, a flag, a field of a file or an argument is not what it has to be.
- * - `already_exists`: the name is taken here.
- * - `busy`: another turn, process or tab is at it; the same call can succeed when that one is done.
- */
-export type LocalCode = "invalid_argument" | "already_exists" | "busy";
-
-export type ErrorCode = WireCode | LocalCode;
-
 /**
  * - `stop`: trying again cannot help; tell the user.
  * - `reconnect`: the stream is fine, this connection is not; attach again from the journal.
@@ -49,7 +17,8 @@ export type ErrorCode = WireCode | LocalCode;
  */
 export type Remedy = "stop" | "reconnect" | "restart" | "retry" | "ask";
 
-export const REMEDY_OF: Readonly<Record<ErrorCode, Remedy>> = Object.freeze({
+/** What one side can tell the other. */
+const WIRE_REMEDIES = {
   invalid_frame: "stop",
   too_large: "stop",
   not_found: "stop",
@@ -68,9 +37,28 @@ export const REMEDY_OF: Readonly<Record<ErrorCode, Remedy>> = Object.freeze({
   unavailable: "retry",
   internal: "retry",
   unauthenticated: "ask",
+} as const satisfies Record<string, Remedy>;
+
+/**
+ * What only a caller in the same process can have done wrong.
+ *
+ * - `invalid_argument`: an option, a flag, a field of a file or an argument is not what it has to be.
+ * - `already_exists`: the name is taken here.
+ * - `busy`: another turn, process or tab is at it; the same call can succeed when that one is done.
+ */
+const LOCAL_REMEDIES = {
   invalid_argument: "stop",
   already_exists: "stop",
   busy: "retry",
+} as const satisfies Record<string, Remedy>;
+
+export type WireCode = keyof typeof WIRE_REMEDIES;
+export type LocalCode = keyof typeof LOCAL_REMEDIES;
+export type ErrorCode = WireCode | LocalCode;
+
+export const REMEDY_OF: Readonly<Record<ErrorCode, Remedy>> = Object.freeze({
+  ...WIRE_REMEDIES,
+  ...LOCAL_REMEDIES,
 });
 
 export interface HoldfastErrorOptions {
@@ -112,41 +100,27 @@ export function messageOf(cause: unknown): string {
   return cause instanceof Error ? cause.message : String(cause);
 }
 
-const WIRE_OF: Readonly<Record<WireCode, WireErrorCode>> = Object.freeze({
-  invalid_frame: WireErrorCode.INVALID_FRAME,
-  too_large: WireErrorCode.TOO_LARGE,
-  not_found: WireErrorCode.NOT_FOUND,
-  stream_ended: WireErrorCode.STREAM_ENDED,
-  stream_failed: WireErrorCode.STREAM_FAILED,
-  seqno_conflict: WireErrorCode.SEQNO_CONFLICT,
-  fenced: WireErrorCode.FENCED,
-  unsupported_version: WireErrorCode.UNSUPPORTED_VERSION,
-  seqno_gap: WireErrorCode.SEQNO_GAP,
-  event_gap: WireErrorCode.EVENT_GAP,
-  connection_lost: WireErrorCode.CONNECTION_LOST,
-  stream_gone: WireErrorCode.STREAM_GONE,
-  events_gone: WireErrorCode.EVENTS_GONE,
-  event_ahead: WireErrorCode.EVENT_AHEAD,
-  overloaded: WireErrorCode.OVERLOADED,
-  unavailable: WireErrorCode.UNAVAILABLE,
-  internal: WireErrorCode.INTERNAL,
-  unauthenticated: WireErrorCode.UNAUTHENTICATED,
-});
-
 /** True for a code of ours: for codes that come from JSON, headers or a journal. */
 export function isErrorCode(text: string): text is ErrorCode {
   return Object.hasOwn(REMEDY_OF, text);
 }
 
 function isWireCode(text: string): text is WireCode {
-  return Object.hasOwn(WIRE_OF, text);
+  return Object.hasOwn(WIRE_REMEDIES, text);
 }
 
 /** Every code that travels, once, in the order of the table. */
-export const WIRE_CODES: readonly WireCode[] = Object.freeze(Object.keys(WIRE_OF).filter(isWireCode));
+export const WIRE_CODES: readonly WireCode[] = Object.freeze(Object.keys(WIRE_REMEDIES).filter(isWireCode));
 
+/** The proto's names are ours in capitals. */
 const CODE_OF: ReadonlyMap<WireErrorCode, WireCode> = new Map(
-  WIRE_CODES.map((code) => [WIRE_OF[code], code]),
+  Object.entries(WireErrorCode).flatMap(([name, number]) => {
+    const code = name.toLowerCase();
+    return isWireCode(code) ? [[number, code]] : [];
+  }),
+);
+const NUMBER_OF: ReadonlyMap<WireCode, WireErrorCode> = new Map(
+  [...CODE_OF].map(([number, code]) => [code, number]),
 );
 
 /** What the other side is told. A local mistake was not its own: to the peer it is a fault of this side. */
@@ -155,7 +129,7 @@ export function wireCodeOf(code: ErrorCode): WireCode {
 }
 
 export function errorCodeToWire(code: ErrorCode): WireErrorCode {
-  return WIRE_OF[wireCodeOf(code)];
+  return NUMBER_OF.get(wireCodeOf(code)) ?? WireErrorCode.INTERNAL;
 }
 
 /**

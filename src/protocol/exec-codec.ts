@@ -5,9 +5,9 @@
  * Requests are read without decoding them: the bytes of the request itself are what is hashed, so an
  * exec id that comes again with other arguments is noticed whatever the difference is (C5).
  */
-import { create, toBinary } from "@bufbuild/protobuf";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { BinaryReader, WireType } from "@bufbuild/protobuf/wire";
+import { encoded } from "./encoded.ts";
 import { HoldfastError } from "./errors.ts";
 import { checkName, invalidFrame } from "./frame-check.ts";
 import { AgentClientMessageSchema } from "./gen/holdfast/v1/agent_pb.ts";
@@ -276,5 +276,5 @@ export function failedResult(kind: KnownKind, result: FailedOutcome): ResultInit
 function encode(
   message: NonNullable<MessageInitShape<typeof AgentClientMessageSchema>["message"]>,
 ): Uint8Array {
-  return toBinary(AgentClientMessageSchema, create(AgentClientMessageSchema, { message }));
+  return encoded(AgentClientMessageSchema, { message });
 }

@@ -6,8 +6,9 @@
  * given, so a caller that reuses its buffers copies first.
  */
 import { given } from "./given.ts";
-import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { fromBinary } from "@bufbuild/protobuf";
 import type { DescMessage, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
+import { encoded } from "./encoded.ts";
 import { enumName } from "./enum-name.ts";
 import { errorCodeFromWire, errorCodeToWire, messageOf } from "./errors.ts";
 import type { HoldfastError } from "./errors.ts";
@@ -16,8 +17,8 @@ import { checkClientFrame, checkServerFrame, checkSize, invalidFrame, parseEvent
 import type {
   AttachFrame,
   ClientFrame,
-  Durability,
   EndReason,
+  ErrorFrame,
   EventFrame,
   ServerFrame,
   WelcomeFrame,
@@ -65,7 +66,7 @@ export function encodeClientFrame(frame: ClientFrame, idempotencyKey: string): U
   if (frame.kind === "chunk") {
     return encodeChunk(frame.body, idempotencyKey, frame.seqno, frame.writerEpoch);
   }
-  return toBinary(StreamRequestSchema, create(StreamRequestSchema, { ...clientInit(frame), idempotencyKey }));
+  return encoded(StreamRequestSchema, { ...clientInit(frame), idempotencyKey });
 }
 
 function clientInit(
@@ -83,17 +84,14 @@ function clientInit(
   }
 }
 
-function attachInit(frame: AttachFrame) {
+function attachInit({ firstChunk, ...frame }: AttachFrame) {
   return {
-    protocolVersion: frame.protocolVersion,
+    ...frame,
     mode: MODE_TO_WIRE[frame.mode],
     role: ROLE_TO_WIRE[frame.role],
     eventId: String(frame.eventId),
-    journalId: frame.journalId,
-    fresh: frame.fresh,
-    abort: frame.abort,
     peek: frame.peek ?? false,
-    ...given({ firstChunk: frame.firstChunk }),
+    ...given({ firstChunk }),
   };
 }
 
@@ -156,7 +154,7 @@ export function encodeServerFrame(frame: ServerFrame): Uint8Array {
   if (frame instanceof SharedEvent) return frame.encoded;
   checkServerFrame(frame);
   if (frame.kind === "event") return encodeEventFrame(frame);
-  return toBinary(StreamResponseSchema, create(StreamResponseSchema, { response: serverInit(frame) }));
+  return encoded(StreamResponseSchema, { response: serverInit(frame) });
 }
 
 /** Copies the body into the bytes that every reader will get: one copy for all of an event's life in memory. */
@@ -183,15 +181,10 @@ function serverInit(frame: Exclude<ServerFrame, EventFrame>): ResponseInit {
       return { case: "welcomeMessage", value: welcomeInit(frame) };
     case "ack":
       return { case: "seqnoAck", value: frame.seqno };
-    case "heartbeat": {
-      const { nextSeqno, aborted } = frame;
-      return { case: "heartbeat", value: { nextSeqno, aborted, eventHead: String(frame.eventHead) } };
-    }
-    case "error": {
-      const { code, message, retryAfterMs } = frame;
-      const value = { code: errorCodeToWire(code), message: cut(message), ...given({ retryAfterMs }) };
-      return { case: "error", value };
-    }
+    case "heartbeat":
+      return { case: "heartbeat", value: { ...frame, eventHead: String(frame.eventHead) } };
+    case "error":
+      return { case: "error", value: errorInit(frame) };
     case "durability_lost":
       return { case: "durabilityLost", value: { head: String(frame.head) } };
   }
@@ -199,23 +192,22 @@ function serverInit(frame: Exclude<ServerFrame, EventFrame>): ResponseInit {
 
 function welcomeInit(frame: WelcomeFrame) {
   return {
+    ...frame,
     message: cut(frame.message),
     isDegradedMode: frame.degraded,
-    nextSeqno: frame.nextSeqno,
     eventHead: String(frame.eventHead),
     eventFloor: String(frame.eventFloor),
-    writerEpoch: frame.writerEpoch,
     durability: DURABILITY_TO_WIRE[frame.durability],
     retentionLeftMs: BigInt(frame.retentionLeftMs),
-    heartbeatIntervalMs: frame.heartbeatIntervalMs,
     serverTimeMs: BigInt(frame.serverTimeMs),
     lastActivityMs: BigInt(frame.lastActivityMs),
-    aborted: frame.aborted,
-    protocolVersion: frame.protocolVersion,
-    resumed: frame.resumed,
-    closed: frame.closed,
     writerSinceEvent: String(frame.writerSinceEvent),
   };
+}
+
+/** An error as the wire has it, in a frame, an append's answer or a call's. */
+export function errorInit({ code, message, retryAfterMs }: Omit<ErrorFrame, "kind">) {
+  return { code: errorCodeToWire(code), message: cut(message), ...given({ retryAfterMs }) };
 }
 
 export function decodeServerFrame(bytes: Uint8Array): ServerFrame {
@@ -275,26 +267,19 @@ function parseNumberedEvent(text: string): number {
 }
 
 function readWelcome(welcome: WelcomeMessage): WelcomeFrame {
-  const durability: Durability = fromWire(DURABILITY_TO_WIRE, welcome.durability, "durability");
+  const { $typeName: _, $unknown: __, isDegradedMode: degraded, ...fields } = welcome;
   return {
+    ...fields,
     kind: "welcome",
-    message: welcome.message,
-    degraded: welcome.isDegradedMode,
-    nextSeqno: welcome.nextSeqno,
+    degraded,
     eventHead: parseEventId(welcome.eventHead, "event_head"),
     eventFloor: parseEventId(welcome.eventFloor, "event_floor"),
-    writerEpoch: welcome.writerEpoch,
     writerSinceEvent: parseEventId(welcome.writerSinceEvent, "writer_since_event"),
-    durability,
+    durability: fromWire(DURABILITY_TO_WIRE, welcome.durability, "durability"),
     // Values beyond 2^53 lose digits here and are refused by the check that follows.
     retentionLeftMs: Number(welcome.retentionLeftMs),
-    heartbeatIntervalMs: welcome.heartbeatIntervalMs,
     serverTimeMs: Number(welcome.serverTimeMs),
     lastActivityMs: Number(welcome.lastActivityMs),
-    aborted: welcome.aborted,
-    protocolVersion: welcome.protocolVersion,
-    resumed: welcome.resumed,
-    closed: welcome.closed,
   };
 }
 

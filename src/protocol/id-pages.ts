@@ -8,7 +8,8 @@
  * Invariant: equal lists have equal pages, and the newest id is never in a page, so the last one can be replaced without
  * reading anything.
  */
-import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { create, fromBinary } from "@bufbuild/protobuf";
+import { encoded } from "./encoded.ts";
 import { invalidFrame } from "./frame-check.ts";
 import { type ConversationState, IdPageSchema, type PageOfIds, PageOfIdsSchema } from "./messages.ts";
 
@@ -91,7 +92,7 @@ function joinPages(pages: PageOfIds[], count: number, put: (page: Uint8Array) =>
 }
 
 function pageOf(ids: Uint8Array[], count: number, put: (page: Uint8Array) => Uint8Array): PageOfIds {
-  const page = put(toBinary(IdPageSchema, create(IdPageSchema, { ids })));
+  const page = put(encoded(IdPageSchema, { ids }));
   return create(PageOfIdsSchema, { page, count });
 }
 

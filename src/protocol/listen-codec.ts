@@ -4,7 +4,7 @@
  * Written by hand, because every event of a page goes through it: frames are given encoded (an event is
  * encoded once for all its readers) and are copied once, into a message whose size is known beforehand.
  */
-import { create, toBinary } from "@bufbuild/protobuf";
+import { encoded } from "./encoded.ts";
 import { checkName, checkSize } from "./frame-check.ts";
 import { parse, serverFrameOf } from "./frame-codec.ts";
 import type { ServerFrame } from "./frames.ts";
@@ -25,7 +25,7 @@ export const HEARD_BYTES_MAX = LIMITS.sendQueueBytesMax + LIMITS.frameOverheadBy
 
 export function encodeListen(listener: string): Uint8Array {
   checkName(listener, LIMITS.journalIdBytesMax, "listener", true);
-  return toBinary(ListenRequestSchema, create(ListenRequestSchema, { listener }));
+  return encoded(ListenRequestSchema, { listener });
 }
 
 export function decodeListen(bytes: Uint8Array): string {

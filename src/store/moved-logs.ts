@@ -4,8 +4,9 @@
  * The record of the row says which part of the logs was moved and where in the row's body it is; only a
  * reader of the stream needs the body.
  */
-import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { fromBinary } from "@bufbuild/protobuf";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
+import { encoded } from "../protocol/encoded.ts";
 import { MovedLogsSchema } from "../protocol/gen/holdfast/storage/v1/commit_pb.ts";
 import { lengthDelimited, readBatch, refuseField, writeChunkBatch, writeEventBatch } from "./batch-codec.ts";
 import type { Batch, ChunkBatch, LogBatches, LogName } from "./stream-store.ts";
@@ -32,17 +33,14 @@ export function rangeOf(batches: readonly Batch[]): LogRange {
 }
 
 export function encodeMovedLogs({ chunks, events, bodyOffset, bodyLength }: MovedLogs): Uint8Array {
-  return toBinary(
-    MovedLogsSchema,
-    create(MovedLogsSchema, {
-      chunksFirst: chunks.first,
-      chunksCount: chunks.count,
-      eventsFirst: events.first,
-      eventsCount: events.count,
-      bodyOffset: BigInt(bodyOffset),
-      bodyLength: BigInt(bodyLength),
-    }),
-  );
+  return encoded(MovedLogsSchema, {
+    chunksFirst: chunks.first,
+    chunksCount: chunks.count,
+    eventsFirst: events.first,
+    eventsCount: events.count,
+    bodyOffset: BigInt(bodyOffset),
+    bodyLength: BigInt(bodyLength),
+  });
 }
 
 export function decodeMovedLogs(bytes: Uint8Array): MovedLogs {

@@ -4,8 +4,9 @@
  * A state is always restated whole, never as a difference, so the last one is enough and every row
  * before it may go. Generated messages do the encoding: this is not the hot path.
  */
-import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { fromBinary } from "@bufbuild/protobuf";
 import type { StreamName, StreamState } from "../core/stream-state.ts";
+import { encoded } from "../protocol/encoded.ts";
 import { enumName } from "../protocol/enum-name.ts";
 import type { EndReason } from "../protocol/frames.ts";
 import {
@@ -43,25 +44,22 @@ const ENDS: Readonly<Record<EndReason, StreamEnd>> = {
 };
 
 export function encodeMeta({ name, state, lease }: StreamMeta): Uint8Array {
-  return toBinary(
-    StreamMetaSchema,
-    create(StreamMetaSchema, {
-      principal: name.principal,
-      idempotencyKey: name.idempotencyKey,
-      keyCheck: state.keyCheck,
-      createdMs: BigInt(state.createdMs),
-      activityMs: BigInt(state.activityMs),
-      hostEpoch: state.hostEpoch,
-      writers: [...state.writers],
-      nextSeqno: state.nextSeqno,
-      closed: state.closed,
-      eventHead: state.eventHead,
-      eventFloor: state.eventFloor,
-      aborted: state.aborted,
-      end: state.end === undefined ? StreamEnd.UNSPECIFIED : ENDS[state.end],
-      lease: { hostId: lease.hostId, leaseMs: BigInt(lease.leaseMs), untilMs: BigInt(lease.untilMs) },
-    }),
-  );
+  return encoded(StreamMetaSchema, {
+    principal: name.principal,
+    idempotencyKey: name.idempotencyKey,
+    keyCheck: state.keyCheck,
+    createdMs: BigInt(state.createdMs),
+    activityMs: BigInt(state.activityMs),
+    hostEpoch: state.hostEpoch,
+    writers: [...state.writers],
+    nextSeqno: state.nextSeqno,
+    closed: state.closed,
+    eventHead: state.eventHead,
+    eventFloor: state.eventFloor,
+    aborted: state.aborted,
+    end: state.end === undefined ? StreamEnd.UNSPECIFIED : ENDS[state.end],
+    lease: { hostId: lease.hostId, leaseMs: BigInt(lease.leaseMs), untilMs: BigInt(lease.untilMs) },
+  });
 }
 
 export function decodeMeta(bytes: Uint8Array): StreamMeta {
@@ -100,10 +98,7 @@ export function decodeMeta(bytes: Uint8Array): StreamMeta {
 
 export function encodeTombstone({ name, keyCheck, goneMs }: Tombstone): Uint8Array {
   const { principal, idempotencyKey } = name;
-  return toBinary(
-    TombstoneSchema,
-    create(TombstoneSchema, { principal, idempotencyKey, keyCheck, goneMs: BigInt(goneMs) }),
-  );
+  return encoded(TombstoneSchema, { principal, idempotencyKey, keyCheck, goneMs: BigInt(goneMs) });
 }
 
 export function decodeTombstone(bytes: Uint8Array): Tombstone {
@@ -112,12 +107,9 @@ export function decodeTombstone(bytes: Uint8Array): Tombstone {
 }
 
 export function encodeForgotten(ranges: readonly NumberRange[]): Uint8Array {
-  return toBinary(
-    ForgottenStreamsSchema,
-    create(ForgottenStreamsSchema, {
-      ranges: ranges.map(({ first, last }) => ({ first: BigInt(first), last: BigInt(last) })),
-    }),
-  );
+  return encoded(ForgottenStreamsSchema, {
+    ranges: ranges.map(({ first, last }) => ({ first: BigInt(first), last: BigInt(last) })),
+  });
 }
 
 export function decodeForgotten(bytes: Uint8Array): readonly NumberRange[] {

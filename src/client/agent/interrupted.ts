@@ -9,7 +9,7 @@
  * caches stay warm.
  */
 import { given } from "../../protocol/given.ts";
-import { clone, create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import { clone, type MessageInitShape } from "@bufbuild/protobuf";
 import {
   type AssistantChatMessage,
   type ChatMessage,
@@ -17,6 +17,7 @@ import {
   type ToolResultPart,
   type UserChatMessage,
 } from "../../protocol/chat-message.ts";
+import { encoded } from "../../protocol/encoded.ts";
 import { countOf, messageIds, turnIds, withIds, withoutNewest } from "../../protocol/id-pages.ts";
 import {
   type ConversationState,
@@ -128,11 +129,11 @@ function turnBlob({ userMessages, parts }: TurnView, put: (bytes: Uint8Array) =>
     userMessage: first === undefined ? new Uint8Array() : put(userMessageBlob(first)),
     steps: parts.map((part) => put(stepBlob(part))),
   };
-  return toBinary(TurnBlobSchema, create(TurnBlobSchema, { turn: { case: "agentTurn", value } }));
+  return encoded(TurnBlobSchema, { turn: { case: "agentTurn", value } });
 }
 
 function userMessageBlob(message: UserMessageView): Uint8Array {
-  return toBinary(UserMessageSchema, create(UserMessageSchema, shownMessage(message)));
+  return encoded(UserMessageSchema, shownMessage(message));
 }
 
 function shownMessage({
@@ -147,7 +148,7 @@ function shownMessage({
 }
 
 function stepBlob(part: ViewPart): Uint8Array {
-  return toBinary(StepBlobSchema, create(StepBlobSchema, { step: stepOf(part) }));
+  return encoded(StepBlobSchema, { step: stepOf(part) });
 }
 
 function stepOf(part: ViewPart): NonNullable<MessageInitShape<typeof StepBlobSchema>["step"]> {

@@ -4,12 +4,13 @@
  *
  * A lying server costs no more memory than the bytes it really sends, and never more than one blob (E8).
  */
-import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { blobIdBytes } from "../../protocol/blob-id.ts";
 import { isSameBytes, joinedBytes } from "../../protocol/bytes.ts";
+import { encoded } from "../../protocol/encoded.ts";
 import { HoldfastError } from "../../protocol/errors.ts";
 import { BLOB_SHAPE, checkFieldCount } from "../../protocol/field-count.ts";
 import { checkSize, invalidFrame } from "../../protocol/frame-check.ts";
+import { parse } from "../../protocol/frame-codec.ts";
 import {
   GetRequestSchema,
   GetResponseSchema,
@@ -55,7 +56,7 @@ export function blobCallsOver(call: BlobCall): BlobCalls {
     },
     get: async (meta, id, signal) => {
       const request = { idempotencyKey: meta.idempotencyKey, blobId: blobIdBytes(id) };
-      const messages = [toBinary(GetRequestSchema, create(GetRequestSchema, request))];
+      const messages = [encoded(GetRequestSchema, request)];
       const blob = incomingBlob(id);
       await call({ method: "Get", meta, messages, patienceMs: PATIENCE_MS, signal }, (message) =>
         blob.take(message),
@@ -68,16 +69,16 @@ export function blobCallsOver(call: BlobCall): BlobCalls {
 function* putMessages(meta: ClientMeta, blobId: Uint8Array, bytes: Uint8Array): Generator<Uint8Array> {
   const { idempotencyKey } = meta;
   const header = { blobId, sizeBytes: bytes.length, idempotencyKey };
-  yield toBinary(PutRequestSchema, create(PutRequestSchema, { part: { case: "header", value: header } }));
+  yield encoded(PutRequestSchema, { part: { case: "header", value: header } });
   for (let at = 0; at < bytes.length; at += BLOB_PIECE_BYTES_MAX) {
     const value = bytes.subarray(at, at + BLOB_PIECE_BYTES_MAX);
-    yield toBinary(PutRequestSchema, create(PutRequestSchema, { part: { case: "data", value } }));
+    yield encoded(PutRequestSchema, { part: { case: "data", value } });
   }
 }
 
 function checkStored(message: Uint8Array, id: string): void {
   checkFieldCount(message, BLOB_SHAPE);
-  const { blobId } = decoded(() => fromBinary(PutResponseSchema, message));
+  const { blobId } = parse(PutResponseSchema, message);
   if (!isSameBytes(blobId, blobIdBytes(id))) throw invalidFrame("the server has stored another blob");
 }
 
@@ -90,7 +91,7 @@ function incomingBlob(id: string) {
   return {
     take(message: Uint8Array): void {
       checkFieldCount(message, BLOB_SHAPE);
-      const { part } = decoded(() => fromBinary(GetResponseSchema, message));
+      const { part } = parse(GetResponseSchema, message);
       if (part.case === "header" && sizeBytes === undefined) {
         if (!isSameBytes(part.value.blobId, blobId)) throw invalidFrame("the server sends another blob");
         checkSize(part.value.sizeBytes, LIMITS.blobBytesMax, "a blob");
@@ -110,12 +111,4 @@ function incomingBlob(id: string) {
       return joinedBytes(pieces);
     },
   };
-}
-
-function decoded<Result>(decode: () => Result): Result {
-  try {
-    return decode();
-  } catch (cause) {
-    throw invalidFrame("a message cannot be decoded", cause);
-  }
 }

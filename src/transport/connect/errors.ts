@@ -7,43 +7,35 @@
  * `internal`, which is tried again within a budget and ends no healthy stream.
  */
 import { given } from "../../protocol/given.ts";
-import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
-import {
-  errorCodeFromWire,
-  errorCodeToWire,
-  HoldfastError,
-  type WireCode,
-  wireCodeOf,
-} from "../../protocol/errors.ts";
+import { fromBinary } from "@bufbuild/protobuf";
+import { encoded } from "../../protocol/encoded.ts";
+import { errorCodeFromWire, HoldfastError, type WireCode, wireCodeOf } from "../../protocol/errors.ts";
+import { fieldsOf } from "../../protocol/fields.ts";
+import { errorInit } from "../../protocol/frame-codec.ts";
 import { ErrorSchema } from "../../protocol/gen/holdfast/v1/errors_pb.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import { decodeBase64, encodeBase64 } from "./base64.ts";
 
-interface Told {
-  readonly connectCode: string;
-  readonly status: number;
-}
-
-/** The status is for people, proxies and curl; Connect's clients go by the code. */
-const TOLD_AS: Readonly<Record<WireCode, Told>> = Object.freeze({
-  invalid_frame: { connectCode: "invalid_argument", status: 400 },
-  too_large: { connectCode: "resource_exhausted", status: 413 },
-  not_found: { connectCode: "not_found", status: 404 },
-  stream_ended: { connectCode: "failed_precondition", status: 409 },
-  stream_failed: { connectCode: "data_loss", status: 500 },
-  seqno_conflict: { connectCode: "already_exists", status: 409 },
-  fenced: { connectCode: "aborted", status: 409 },
-  unsupported_version: { connectCode: "unimplemented", status: 501 },
-  seqno_gap: { connectCode: "out_of_range", status: 409 },
-  event_gap: { connectCode: "out_of_range", status: 409 },
-  connection_lost: { connectCode: "canceled", status: 409 },
-  stream_gone: { connectCode: "not_found", status: 410 },
-  events_gone: { connectCode: "out_of_range", status: 410 },
-  event_ahead: { connectCode: "out_of_range", status: 409 },
-  overloaded: { connectCode: "resource_exhausted", status: 429 },
-  unavailable: { connectCode: "unavailable", status: 503 },
-  internal: { connectCode: "internal", status: 500 },
-  unauthenticated: { connectCode: "unauthenticated", status: 401 },
+/** Connect's code, which its clients go by, and the status, which is for people, proxies and curl. */
+const TOLD_AS: Readonly<Record<WireCode, readonly [connectCode: string, status: number]>> = Object.freeze({
+  invalid_frame: ["invalid_argument", 400],
+  too_large: ["resource_exhausted", 413],
+  not_found: ["not_found", 404],
+  stream_ended: ["failed_precondition", 409],
+  stream_failed: ["data_loss", 500],
+  seqno_conflict: ["already_exists", 409],
+  fenced: ["aborted", 409],
+  unsupported_version: ["unimplemented", 501],
+  seqno_gap: ["out_of_range", 409],
+  event_gap: ["out_of_range", 409],
+  connection_lost: ["canceled", 409],
+  stream_gone: ["not_found", 410],
+  events_gone: ["out_of_range", 410],
+  event_ahead: ["out_of_range", 409],
+  overloaded: ["resource_exhausted", 429],
+  unavailable: ["unavailable", 503],
+  internal: ["internal", 500],
+  unauthenticated: ["unauthenticated", 401],
 });
 
 /** What an error without our detail surely means. */
@@ -63,26 +55,21 @@ const STATUS_BELIEVED: ReadonlyMap<number, WireCode> = new Map([
 ]);
 
 export function statusOf(error: HoldfastError): number {
-  return TOLD_AS[wireCodeOf(error.code)].status;
+  return TOLD_AS[wireCodeOf(error.code)][1];
 }
 
 /** The JSON object that Connect calls an error. */
-export function connectErrorJson({ code: own, message, retryAfterMs }: HoldfastError): object {
-  const code = wireCodeOf(own);
-  const text = message.slice(0, LIMITS.messageCharsMax);
-  const detail = create(ErrorSchema, {
-    code: errorCodeToWire(code),
-    message: text,
-    ...given({ retryAfterMs }),
-  });
+export function connectErrorJson(error: HoldfastError): object {
+  const detail = errorInit(error);
+  const code = wireCodeOf(error.code);
   return {
-    code: TOLD_AS[code].connectCode,
-    message: text,
+    code: TOLD_AS[code][0],
+    message: detail.message,
     details: [
       {
         type: ErrorSchema.typeName,
-        value: encodeBase64(toBinary(ErrorSchema, detail)),
-        debug: { code, ...given({ retryAfterMs }) },
+        value: encodeBase64(encoded(ErrorSchema, detail)),
+        debug: { code, ...given({ retryAfterMs: error.retryAfterMs }) },
       },
     ],
   };
@@ -97,8 +84,7 @@ export function endOfStreamJson(error: HoldfastError | undefined): string {
 export function readEndOfStream(bytes: Uint8Array): HoldfastError | undefined {
   const json = parseObject(bytes);
   if (json === undefined) return new HoldfastError("internal", "the end of the response cannot be read");
-  const error = property(json, "error");
-  return error === undefined ? undefined : readConnectError(error);
+  return json["error"] === undefined ? undefined : readConnectError(json["error"]);
 }
 
 /** Reads the body of a response whose status is not 200. */
@@ -108,9 +94,8 @@ export function readErrorResponse(
   retryAfter: string | null | undefined,
 ): HoldfastError {
   const json = parseObject(body);
-  const isConnect = json !== undefined && typeof property(json, "code") === "string";
   const retryAfterMs = retryAfterOf(retryAfter);
-  if (isConnect) {
+  if (typeof json?.["code"] === "string") {
     const error = readConnectError(json);
     if (error.retryAfterMs !== undefined || retryAfterMs === undefined) return error;
     return new HoldfastError(error.code, error.message, { retryAfterMs });
@@ -120,21 +105,17 @@ export function readErrorResponse(
 }
 
 export function readConnectError(json: unknown): HoldfastError {
-  const details = property(json, "details");
+  const { code, message, details } = fieldsOf(json);
   for (const detail of Array.isArray(details) ? details : []) {
-    const error = readDetail(detail);
+    const error = readDetail(fieldsOf(detail));
     if (error !== undefined) return error;
   }
-  const code = property(json, "code");
-  const message = property(json, "message");
   const text = typeof message === "string" && message !== "" ? message : `the call failed: ${String(code)}`;
   return new HoldfastError(BELIEVED.get(code) ?? "internal", text.slice(0, LIMITS.messageCharsMax));
 }
 
-function readDetail(detail: unknown): HoldfastError | undefined {
-  const value = property(detail, "value");
-  if (property(detail, "type") !== ErrorSchema.typeName || typeof value !== "string") return undefined;
-  const bytes = decodeBase64(value);
+function readDetail({ type, value }: ReturnType<typeof fieldsOf>): HoldfastError | undefined {
+  const bytes = type === ErrorSchema.typeName && typeof value === "string" ? decodeBase64(value) : undefined;
   if (bytes === undefined) return undefined;
   try {
     const { code, message, retryAfterMs } = fromBinary(ErrorSchema, bytes);
@@ -155,16 +136,11 @@ function retryAfterOf(header: string | null | undefined): number | undefined {
     : undefined;
 }
 
-function parseObject(bytes: Uint8Array): object | undefined {
+function parseObject(bytes: Uint8Array): ReturnType<typeof fieldsOf> | undefined {
   try {
     const json: unknown = JSON.parse(new TextDecoder().decode(bytes));
-    return typeof json === "object" && json !== null ? json : undefined;
+    return typeof json === "object" && json !== null ? fieldsOf(json) : undefined;
   } catch {
     return undefined;
   }
-}
-
-function property(json: unknown, name: string): unknown {
-  if (typeof json !== "object" || json === null || !Object.hasOwn(json, name)) return undefined;
-  return new Map<string, unknown>(Object.entries(json)).get(name);
 }
