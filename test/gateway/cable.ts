@@ -22,6 +22,7 @@ export function behind(text: string, byteCount = 0): Place {
 interface Watch {
   readonly place: Place;
   readonly isCut: boolean;
+  readonly how: "end" | "reset";
   readonly done: () => void;
   received: string;
 }
@@ -67,8 +68,9 @@ export class Cable {
     return this.cutNextAt(() => bytes);
   }
 
-  cutNextAt(place: Place): Promise<void> {
-    return this.#watchFor(place, true);
+  /** By FIN, or by a reset. */
+  cutNextAt(place: Place, how: "end" | "reset" = "end"): Promise<void> {
+    return this.#watchFor(place, true, how);
   }
 
   /** Until so much has come back. */
@@ -76,9 +78,9 @@ export class Cable {
     return this.#watchFor(place, false);
   }
 
-  #watchFor(place: Place, isCut: boolean): Promise<void> {
+  #watchFor(place: Place, isCut: boolean, how: "end" | "reset" = "end"): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
-    this.#watch = { place, isCut, done: resolve, received: "" };
+    this.#watch = { place, isCut, how, done: resolve, received: "" };
     return promise;
   }
 
@@ -124,6 +126,7 @@ export class Cable {
     }
     near.on("data", (bytes) => far.write(bytes));
     far.on("data", (bytes: Buffer) => {
+      const how = this.#watch?.how;
       const left = this.#leftOf(bytes);
       if (left === undefined) {
         near.write(bytes);
@@ -132,7 +135,7 @@ export class Cable {
       // A client may have others open: none of them is a way around the cut.
       for (const socket of this.#pairs) if (socket !== near) socket.destroy();
       // What was sent before the cut still arrives.
-      near.write(bytes.subarray(0, left), () => near.destroy());
+      near.write(bytes.subarray(0, left), () => (how === "reset" ? near.resetAndDestroy() : near.destroy()));
     });
   }
 

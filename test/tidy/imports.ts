@@ -24,6 +24,7 @@ interface Reach {
 /** Folder by folder, what it may import of ours besides itself. `cli` wires everything. */
 export const importTable: Readonly<Record<string, Reach | "anything">> = {
   async: { may: [] },
+  fetch: { may: [] },
   protocol: { may: [] },
   core: { may: ["protocol"] },
   turn: { may: ["protocol"] },
@@ -148,6 +149,7 @@ const browserFolders = new Set([
   "async",
   "client",
   "core",
+  "fetch",
   "protocol",
   "transport",
   "turn",

@@ -51,10 +51,10 @@ export class StandingGateway implements ServedGateway {
     return this.#running.apiKey;
   }
 
-  /** SIGKILL, and another start on the same disk. */
-  async crash(): Promise<void> {
+  /** SIGKILL, unless it is said otherwise, and another start on the same disk. */
+  async crash(signal: "SIGKILL" | "SIGTERM" = "SIGKILL"): Promise<void> {
     this.cable.hold();
-    this.#running.signal("SIGKILL");
+    this.#running.signal(signal);
     await this.#running.exit;
     this.#running = await this.#start();
     this.cable.target = Number(new URL(this.#running.url).port);

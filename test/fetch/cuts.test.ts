@@ -1,0 +1,111 @@
+/**
+ * Stock SDKs with `holdfast/fetch` over a network that is cut, at every kind of place, by FIN and by reset: their users see nothing, and the model is called once
+ * for each step.
+ */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { holdfast } from "../../src/fetch/index.ts";
+import { behind, type Place } from "../gateway/cable.ts";
+import { lastTold, PacedModel } from "../gateway/paced-model.ts";
+import { World } from "../gateway/world.ts";
+import { ALICE_KEY } from "../server/http/rig.ts";
+import { recorded, USERS } from "./users.ts";
+
+const aMoment = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 5));
+const SEEN = "Es ist größer – 大きい家. Mehr ist es nicht.";
+
+/** The first answer looks, the second says what is there. */
+function looking(): PacedModel {
+  return new PacedModel((call) =>
+    lastTold(call).startsWith("Look")
+      ? ["Ich sehe ", aMoment, "größere ", aMoment, { tool: "look", args: { at: "ä" } }]
+      : ["Es ist ", aMoment, "größer ", aMoment, "– 大きい家. ", aMoment, "Mehr ist es nicht."],
+  );
+}
+
+interface Where {
+  readonly name: string;
+  /** Of which answer of the conversation. */
+  readonly answer: 1 | 2;
+  readonly place: Place;
+}
+
+const latin = (text: string): string => Buffer.from(text).toString("latin1");
+const HALF_LETTER = behind(latin("gr") + latin("ö").slice(0, 1));
+const BEFORE_DONE = behind("data: [DONE]", -"data: [DONE]".length);
+
+const IN_CALL: Where = { name: "in a tool call", answer: 1, place: behind('"arguments":"{') };
+
+const STREAMED: readonly Where[] = [
+  IN_CALL,
+  ...([1, 2] as const).flatMap((answer) => [
+    { name: "before the head", answer, place: () => 0 },
+    { name: "in the head", answer, place: () => 30 },
+    { name: "in the first frame", answer, place: behind('"role":"assis') },
+    {
+      name: "behind the first frame",
+      answer,
+      place: behind('"content":""},"finish_reason":null}],"usage":null}\n\n'),
+    },
+    { name: "in the text", answer, place: behind(answer === 1 ? '"Ich ' : '"Mehr ') },
+    { name: "in a letter", answer, place: HALF_LETTER },
+    {
+      name: "behind the finish",
+      answer,
+      place: behind(answer === 1 ? '"finish_reason":"tool_calls"' : '"finish_reason":"stop"'),
+    },
+    { name: "behind the usage", answer, place: behind('"usage":{') },
+    { name: "before [DONE]", answer, place: BEFORE_DONE },
+    { name: "in [DONE]", answer, place: behind("data: [DO") },
+  ]),
+];
+
+const WHOLE: readonly Where[] = ([1, 2] as const).flatMap((answer) => [
+  { name: "before the head", answer, place: () => 0 },
+  { name: "in the head", answer, place: () => 30 },
+  { name: "in the body", answer, place: behind('"choices":[') },
+]);
+
+const count = (body: string, part: string): number => body.split(part).length - 1;
+
+for (const [sdk, user] of Object.entries(USERS)) {
+  for (const [isStreamed, places] of [
+    [true, STREAMED],
+    [false, WHOLE],
+  ] as const) {
+    test(`${sdk}, ${isStreamed ? "streamed" : "in one piece"}: cut anywhere, its user sees nothing and no model call is made twice`, async (t) => {
+      const world = await World.begin(t, looking());
+      const baseURL = `${world.url}/v1`;
+      for (const [at, { name, answer, place }] of places.entries()) {
+        const how = at % 2 === 0 ? "reset" : "end";
+        const where = `${name} of answer ${answer}, by ${how}`;
+        const calls = world.model.calls.length;
+        const { fetch, bodies } = recorded(holdfast({ baseURL }));
+        let [looks, cuts] = [0, 0];
+        const cut = (): void => void world.cable.cutNextAt(place, how).then(() => cuts++);
+        if (answer === 1) cut();
+        const look = async (): Promise<string> => {
+          looks++;
+          if (answer === 2) cut();
+          return "ein Haus";
+        };
+        const question = `Look ${at}`;
+        const asking = {
+          baseURL,
+          apiKey: ALICE_KEY,
+          model: "paced/model",
+          question,
+          fetch,
+          isStreamed,
+          look,
+        };
+        assert.equal(await user(asking), SEEN, where);
+        assert.deepEqual([looks, cuts, world.model.calls.length - calls], [1, 1, 2], where);
+        assert.equal(bodies.length, 2, where);
+        for (const body of isStreamed ? bodies : [])
+          for (const part of ['"role":"assistant"', '"usage":{', "data: [DONE]"])
+            assert.equal(count(body, part), 1, `${part} ${where}`);
+      }
+    });
+  }
+}
