@@ -332,4 +332,36 @@ export const MUTATIONS: readonly Mutation[] = [
       { file: "src/agent/models/providers.ts", from: "SECRET_CHARS_MIN = 6", to: "SECRET_CHARS_MIN = 1" },
     ],
   },
+  {
+    name: "G1: white space that a provider trims is expected all the same",
+    file: "test/turn/join.test.ts",
+    test: "G1: cut after any character, a model that writes on from its prompt gives exactly the rest",
+    patches: [
+      { file: "src/turn/join.ts", from: "[this.#piece, this.#piece.trimStart()]", to: "[this.#piece]" },
+    ],
+  },
+  {
+    name: "G1: a continuation is taken without its proof",
+    file: "test/turn/join.test.ts",
+    test: "G1: what does not begin with the piece that was cut off is no continuation",
+    patches: [
+      {
+        file: "src/turn/join.ts",
+        from: 'return pieces.some((piece) => piece.startsWith(heard)) ? "" : undefined;',
+        to: 'return pieces.some((piece) => piece.startsWith(heard)) ? "" : this.#made(heard);',
+      },
+    ],
+  },
+  {
+    name: "G3: arguments of a held call are not compared with the log",
+    file: "test/turn/pass-over.test.ts",
+    test: "G3: names of tools, arguments and their ends are compared",
+    patches: [{ file: "src/turn/pass-over.ts", from: "isEqual(run.args, call.argsJson)", to: "true" }],
+  },
+  {
+    name: "G2: a text is continued as often as it breaks",
+    file: "test/turn/continued.test.ts",
+    test: "G2: a text is continued twice at the most",
+    patches: [{ file: "src/turn/attempts.ts", from: "CONTINUATIONS_MAX = 2", to: "CONTINUATIONS_MAX = 20" }],
+  },
 ];
