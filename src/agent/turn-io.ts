@@ -37,7 +37,7 @@ const WAITING_BYTES_MAX = LIMITS.sendQueueBytesMax / 4;
 const ROOM = Promise.resolve();
 
 /** Records that are folded before others get their turn: a few milliseconds of work. */
-const FOLDED_AT_ONCE = 500;
+export const FOLDED_AT_ONCE = 500;
 
 /** The turn is over for this run: aborted, or another host has it. */
 export class Stopped extends Error {}

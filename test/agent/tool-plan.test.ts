@@ -91,3 +91,14 @@ test("G3: a call of a declared tool whose arguments are no JSON does not reach t
   const wrong = offered.plan("weather", '{"place":"he');
   assert.ok(wrong.kind === "invalid" && wrong.why.includes("not JSON"));
 });
+
+test("a command's time limit goes to the client, and only when the model has named one", () => {
+  const offered = offer(ALL_KINDS);
+  const limitOf = (args: string): number | undefined => {
+    const planned = offered.plan("shell", args);
+    assert.ok(planned.kind === "exec" && planned.message.case === "shellStreamArgs");
+    return planned.message.value.timeoutMs;
+  };
+  assert.equal(limitOf('{"command":"x","timeout_ms":5}'), 5);
+  assert.equal(limitOf('{"command":"x"}'), undefined);
+});

@@ -113,3 +113,8 @@ test("instructions in the middle stay there; Google takes them only at the begin
     ["user", ["b"]],
   ]);
 });
+
+test("of several texts of the user only the empty ones are left out, and a lone empty one stays", async () => {
+  assert.deepEqual(words(await prompt([said("user", "", "words")], "openai")), [["user", ["words"]]]);
+  assert.deepEqual(words(await prompt([said("user", "", "")], "openai")), [["user", [""]]]);
+});

@@ -77,8 +77,8 @@ export const ORDEAL_MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: "src/server/http/transfer.ts",
-        from: `this.#fail(new HoldfastError("connection_lost", "the client hung up"));`,
-        to: "this.#hasRequestEnded = true; this.#wake();",
+        from: `fail(new HoldfastError("connection_lost", "the client hung up"));`,
+        to: "hasRequestEnded = true; wake();",
       },
       {
         file: "src/server/http/blob-endpoints.ts",

@@ -150,3 +150,14 @@ test("a target that is cooling down is asked last; the failure is still that of 
   assert.deepEqual(asked, ["b/m", "b/m", "b/m", "a/m", "a/m", "a/m"]);
   assert.equal(failure, own);
 });
+
+test("of too many targets the one that failed longest ago is forgotten", () => {
+  const health = newHealth();
+  const others = Array.from({ length: 1_024 }, (_, at) => targetOf(`other/${at}`));
+  for (let times = 0; times < COOLDOWN.failures; times++) noteFailure(health, A, 0, DOWN, 1_000);
+  for (const other of others.slice(1)) noteFailure(health, other, 0, DOWN, 1_000);
+  noteFailure(health, A, 0, DOWN, 1_000);
+  for (const other of others.slice(0, 1)) noteFailure(health, other, 0, DOWN, 1_000);
+  assert.ok(isCooling(health, A, 1_001));
+  assert.equal(health.targets.size, 1_024);
+});
