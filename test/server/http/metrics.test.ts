@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
+import { LineClient } from "../../../src/agent/models/line/line-client.ts";
 import { ProviderCounters } from "../../../src/agent/models/provider-counters.ts";
 import { counted } from "../../../src/core/standstill.ts";
 import { gatewayMetrics, newGatewayCounters } from "../../../src/gateway/counters.ts";
@@ -29,6 +30,7 @@ test("every metric is in the operator's table, with its type, and every one in t
     await scrape(rig),
     gatewayMetrics(newGatewayCounters(), { count: 0, bytes: 0 }, 0),
     new ProviderCounters().metrics(),
+    new LineClient(async () => undefined).metrics(),
   ].join("");
   const real = [...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)].map(([, name, type]) => `${name} ${type}`);
   const manual = await readFile(new URL("../../../docs/OPERATIONS.md", import.meta.url), "utf8");
