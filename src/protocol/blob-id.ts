@@ -7,7 +7,7 @@ import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex, hexToBytes } from "@noble/hashes/utils.js";
 import { invalidFrame } from "./frame-check.ts";
 
-export const BLOB_ID = /^[0-9a-f]{64}$/;
+const BLOB_ID = /^[0-9a-f]{64}$/;
 
 /** Below this the platform's own hash, which answers later, is not worth the wait. */
 const SMALL_BYTES = 16 * 1024;

@@ -7,9 +7,7 @@
  *
  * Files are named by blob id, never inlined: a message stays small, and an image is stored once.
  */
-import * as z from "zod/mini";
-import { BLOB_ID } from "./blob-id.ts";
-import { nameOf } from "./checked.ts";
+import { given } from "./given.ts";
 import { invalidFrame } from "./frame-check.ts";
 import { checkJson } from "./json-check.ts";
 
@@ -18,108 +16,80 @@ export interface JsonObject {
   readonly [name: string]: Json;
 }
 
-const TEXT = z.string({ error: "is not a text" });
-const OBJECT = z.custom<JsonObject>(isJsonObject, { error: "is not an object" });
+export type ChatMessage = SystemChatMessage | UserChatMessage | AssistantChatMessage | ToolChatMessage;
 
-const TEXT_PART = z.object({
-  type: z.literal("text"),
-  text: TEXT,
+/** Instructions that came in the middle of the conversation. Those that it began with are the system prompt. */
+export interface SystemChatMessage {
+  readonly role: "system";
+  /** Of its speaker; for providers that have a word for it. */
+  readonly name?: string;
+  readonly content: readonly TextPart[];
+}
+
+export interface UserChatMessage {
+  readonly role: "user";
+  readonly name?: string;
+  readonly content: readonly (TextPart | FilePart)[];
+}
+
+export interface AssistantChatMessage {
+  readonly role: "assistant";
+  readonly name?: string;
+  readonly content: readonly (TextPart | ReasoningPart | ToolCallPart)[];
+}
+
+/** The results of one step's tool calls, in the order of the calls. */
+export interface ToolChatMessage {
+  readonly role: "tool";
+  readonly content: readonly ToolResultPart[];
+}
+
+export interface TextPart {
+  readonly type: "text";
+  readonly text: string;
   /** The client's mark for a provider's prompt cache, as the client wrote it. */
-  cacheControl: z.exactOptional(OBJECT),
-  providerMetadata: z.exactOptional(OBJECT),
-});
+  readonly cacheControl?: JsonObject;
+  readonly providerMetadata?: JsonObject;
+}
 
-const FILE_PART = z
-  .object({
-    type: z.literal("file"),
-    /** For example image/png. */
-    mediaType: TEXT,
-    fileName: z.exactOptional(TEXT),
-    blobId: z.exactOptional(TEXT.check(z.regex(BLOB_ID, { error: "does not have 64 hexadecimal digits" }))),
-    /** An address that the provider fetches. */
-    url: z.exactOptional(TEXT),
-    /** How closely the model is to look at an image: low, high, auto. */
-    detail: z.exactOptional(TEXT),
-    cacheControl: z.exactOptional(OBJECT),
-  })
-  .check(
-    z.refine(({ blobId, url }) => (blobId === undefined) !== (url === undefined), {
-      error: "does not have either a blobId or a url",
-    }),
-  );
+export interface FilePart {
+  readonly type: "file";
+  /** For example image/png. */
+  readonly mediaType: string;
+  readonly fileName?: string;
+  /** Exactly one of these: 64 hexadecimal digits, or an address that the provider fetches. */
+  readonly blobId?: string;
+  readonly url?: string;
+  /** How closely the model is to look at an image: low, high, auto. */
+  readonly detail?: string;
+  readonly cacheControl?: JsonObject;
+}
 
-const REASONING_PART = z.object({
-  type: z.literal("reasoning"),
-  text: TEXT,
-  providerMetadata: z.exactOptional(OBJECT),
-});
+export interface ReasoningPart {
+  readonly type: "reasoning";
+  readonly text: string;
+  readonly providerMetadata?: JsonObject;
+}
 
-const TOOL_CALL_PART = z.object({
-  type: z.literal("tool-call"),
+export interface ToolCallPart {
+  readonly type: "tool-call";
   /** The provider's. */
-  toolCallId: TEXT,
-  tool: TEXT,
+  readonly toolCallId: string;
+  readonly tool: string;
   /** JSON text as the model wrote it. */
-  args: TEXT,
-  providerMetadata: z.exactOptional(OBJECT),
-});
-
-const TOOL_RESULT_PART = z.object({
-  type: z.literal("tool-result"),
-  toolCallId: TEXT,
-  tool: TEXT,
-  outcome: z.enum(["done", "failed", "denied", "aborted", "unknown"], { error: "is no outcome" }),
-  /** What the model reads. */
-  text: TEXT,
-  files: z.exactOptional(z.readonly(z.array(FILE_PART, { error: "is not a list" }))),
-});
-
-/** A message's parts, each of one of these types. */
-function partsOf<const Parts extends readonly [Discriminable, ...Discriminable[]]>(parts: Parts) {
-  const error = objectOr("is no type of a part that a message of this role has");
-  return z.readonly(
-    z.array(z.discriminatedUnion("type", parts, { error }), { error: "is not a list of parts" }),
-  );
+  readonly args: string;
+  readonly providerMetadata?: JsonObject;
 }
 
-type Discriminable = z.core.$ZodTypeDiscriminable;
-
-/** What is wrong with a value that is of none of the known kinds. */
-function objectOr(what: string) {
-  return ({ input }: { readonly input?: unknown }): string =>
-    isJsonObject(input) ? what : "is not an object";
+export interface ToolResultPart {
+  readonly type: "tool-result";
+  readonly toolCallId: string;
+  readonly tool: string;
+  readonly outcome: "done" | "failed" | "denied" | "aborted" | "unknown";
+  /** What the model is told. */
+  readonly text: string;
+  readonly files?: readonly FilePart[];
 }
-
-/** Of its speaker; for providers that have a word for it. */
-const name = z.exactOptional(TEXT);
-
-const CHAT_MESSAGE = z.discriminatedUnion(
-  "role",
-  [
-    /** Instructions that came in the middle of the conversation. Those that it began with are the system prompt. */
-    z.object({ role: z.literal("system"), name, content: partsOf([TEXT_PART]) }),
-    z.object({ role: z.literal("user"), name, content: partsOf([TEXT_PART, FILE_PART]) }),
-    z.object({
-      role: z.literal("assistant"),
-      name,
-      content: partsOf([TEXT_PART, REASONING_PART, TOOL_CALL_PART]),
-    }),
-    /** The results of one step's tool calls, in the order of the calls. */
-    z.object({ role: z.literal("tool"), content: partsOf([TOOL_RESULT_PART]) }),
-  ],
-  { error: objectOr("is no role") },
-);
-
-export type TextPart = z.output<typeof TEXT_PART>;
-export type FilePart = z.output<typeof FILE_PART>;
-export type ReasoningPart = z.output<typeof REASONING_PART>;
-export type ToolCallPart = z.output<typeof TOOL_CALL_PART>;
-export type ToolResultPart = z.output<typeof TOOL_RESULT_PART>;
-export type ChatMessage = z.output<typeof CHAT_MESSAGE>;
-export type SystemChatMessage = Extract<ChatMessage, { role: "system" }>;
-export type UserChatMessage = Extract<ChatMessage, { role: "user" }>;
-export type AssistantChatMessage = Extract<ChatMessage, { role: "assistant" }>;
-export type ToolChatMessage = Extract<ChatMessage, { role: "tool" }>;
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { fatal: true });
@@ -128,7 +98,7 @@ export function encodeChatMessage(message: ChatMessage): Uint8Array {
   return encoder.encode(JSON.stringify(message));
 }
 
-/** Throws `invalid_frame`, naming what is wrong and never what it says (E4): a message that cannot be read is never skipped. */
+/** Throws `invalid_frame`, naming what is wrong: a message that cannot be read is never skipped. */
 export function decodeChatMessage(bytes: Uint8Array): ChatMessage {
   checkJson(bytes);
   let json: unknown;
@@ -137,11 +107,23 @@ export function decodeChatMessage(bytes: Uint8Array): ChatMessage {
   } catch (cause) {
     throw invalidFrame("a message of the conversation is not JSON", cause);
   }
-  const { data, error } = z.safeParse(CHAT_MESSAGE, json);
-  if (data !== undefined) return data;
-  const [fault] = error.issues;
-  const what = `${nameOf(fault?.path ?? []) || "it"} ${fault?.message ?? ""}`;
-  throw invalidFrame(`a message of the conversation cannot be read: ${what}`);
+  const message = objectOf(json, "a message");
+  const { role, content } = message;
+  const parts = Array.isArray(content) ? content.map((part: unknown) => objectOf(part, "a part")) : undefined;
+  if (parts === undefined) throw wrong("content is not a list of parts");
+  const named = optionalText(message, "name");
+  switch (role) {
+    case "system":
+      return { role, ...named, content: parts.map(systemPart) };
+    case "user":
+      return { role, ...named, content: parts.map(userPart) };
+    case "assistant":
+      return { role, ...named, content: parts.map(assistantPart) };
+    case "tool":
+      return { role, content: parts.map(toolResult) };
+    default:
+      throw wrong(`there is no role ${JSON.stringify(role)}`);
+  }
 }
 
 /** What the model said in words: all its text, without reasoning and tool calls. */
@@ -150,7 +132,128 @@ export function textOf(message: ChatMessage): string {
   return message.content.map((part) => (part.type === "text" ? part.text : "")).join("");
 }
 
+type Fields = Readonly<Record<string, unknown>>;
+
+function systemPart(part: Fields): TextPart {
+  if (part["type"] !== "text") throw wrong("a system message has text parts only");
+  return textPart(part);
+}
+
+function userPart(part: Fields): TextPart | FilePart {
+  switch (part["type"]) {
+    case "text":
+      return textPart(part);
+    case "file":
+      return filePart(part);
+    default:
+      throw wrong(`a user's message has no part ${JSON.stringify(part["type"])}`);
+  }
+}
+
+function assistantPart(part: Fields): TextPart | ReasoningPart | ToolCallPart {
+  switch (part["type"]) {
+    case "text":
+      return textPart(part);
+    case "reasoning":
+      return { type: "reasoning", text: text(part, "text"), ...metadata(part) };
+    case "tool-call": {
+      const toolCallId = text(part, "toolCallId");
+      return {
+        type: "tool-call",
+        toolCallId,
+        tool: text(part, "tool"),
+        args: text(part, "args"),
+        ...metadata(part),
+      };
+    }
+    default:
+      throw wrong(`the model's message has no part ${JSON.stringify(part["type"])}`);
+  }
+}
+
+const OUTCOMES = ["done", "failed", "denied", "aborted", "unknown"] as const;
+
+function toolResult(part: Fields): ToolResultPart {
+  if (part["type"] !== "tool-result") throw wrong("a tool's message has tool-result parts only");
+  const outcome = OUTCOMES.find((known) => known === part["outcome"]);
+  if (outcome === undefined) throw wrong(`there is no outcome ${JSON.stringify(part["outcome"])}`);
+  const files = part["files"];
+  if (files !== undefined && !Array.isArray(files)) throw wrong("files is not a list");
+  return {
+    type: "tool-result",
+    toolCallId: text(part, "toolCallId"),
+    tool: text(part, "tool"),
+    outcome,
+    text: text(part, "text"),
+    ...given({ files: files?.map((file: unknown) => filePart(objectOf(file, "a file"))) }),
+  };
+}
+
+function textPart(part: Fields): TextPart {
+  return {
+    type: "text",
+    text: text(part, "text"),
+    ...optionalObject(part, "cacheControl"),
+    ...metadata(part),
+  };
+}
+
+const BLOB_ID = /^[0-9a-f]{64}$/;
+
+function filePart(part: Fields): FilePart {
+  const blobId = part["blobId"] === undefined ? undefined : text(part, "blobId");
+  const url = part["url"] === undefined ? undefined : text(part, "url");
+  if ((blobId === undefined) === (url === undefined)) throw wrong("a file has either a blobId or a url");
+  if (blobId !== undefined && !BLOB_ID.test(blobId)) throw wrong("a blobId has 64 hexadecimal digits");
+  return {
+    type: "file",
+    mediaType: text(part, "mediaType"),
+    ...optionalText(part, "fileName"),
+    ...given({ blobId, url }),
+    ...optionalText(part, "detail"),
+    ...optionalObject(part, "cacheControl"),
+  };
+}
+
+function metadata(part: Fields): { readonly providerMetadata?: JsonObject } {
+  return optionalObject(part, "providerMetadata");
+}
+
+function optionalText<Name extends string>(fields: Fields, name: Name): { readonly [Key in Name]?: string } {
+  const present: { [Key in Name]?: string } = {};
+  if (fields[name] !== undefined) present[name] = text(fields, name);
+  return present;
+}
+
+function optionalObject<Name extends string>(
+  fields: Fields,
+  name: Name,
+): { readonly [Key in Name]?: JsonObject } {
+  const present: { [Key in Name]?: JsonObject } = {};
+  const value = fields[name];
+  if (value === undefined) return present;
+  if (!isJsonObject(value)) throw wrong(`${name} is not an object`);
+  present[name] = value;
+  return present;
+}
+
+function text(fields: Fields, name: string): string {
+  const value = fields[name];
+  if (typeof value !== "string") throw wrong(`${name} is not a text`);
+  return value;
+}
+
+function objectOf(value: unknown, what: string): Fields {
+  if (typeof value !== "object" || value === null || Array.isArray(value))
+    throw wrong(`${what} is not an object`);
+  return { ...value };
+}
+
 /** Of what a JSON parser made: then every object is one of JSON. */
 export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function wrong(what: string): Error {
+  return invalidFrame(`a message of the conversation cannot be read: ${what}`);
 }

@@ -56,8 +56,7 @@ function sentenceOf(issue: z.core.$ZodIssue, naming: Naming): string {
   return `${place} ${issue.message}${isSaid ? `, not ${shown(issue.input)}` : ""}`;
 }
 
-/** A field of a field of a list: `stream.retry`, `content[0].text`. */
-export function nameOf(path: readonly PropertyKey[]): string {
+function nameOf(path: readonly PropertyKey[]): string {
   return path
     .map((part, at) => (typeof part === "number" ? `[${part}]` : `${at === 0 ? "" : "."}${String(part)}`))
     .join("");
