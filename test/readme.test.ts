@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { existsSync, globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, globSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import { test } from "node:test";
@@ -46,6 +46,7 @@ for (const { path } of documents) {
     const file = join(folder, "program.ts");
     writeFileSync(file, program.join("\n\n"));
     writeFileSync(join(folder, "package.json"), '{ "type": "module" }');
+    symlinkSync(join(repository, "node_modules"), join(folder, "node_modules"));
     writeFileSync(join(folder, "tsconfig.json"), JSON.stringify(configOf(file)));
     const hook = join(repository, "test/docs/resolve-holdfast.ts");
     const [output] = await Promise.all([
@@ -59,7 +60,7 @@ for (const { path } of documents) {
 
 function configOf(file: string): unknown {
   const installed = join(repository, "node_modules");
-  const paths: Record<string, string[]> = { "*": [join(installed, "*")] };
+  const paths: Record<string, string[]> = {};
   for (const [name, source] of entryPoints) paths[name] = [source];
   return {
     extends: join(repository, "tsconfig.json"),
