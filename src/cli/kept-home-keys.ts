@@ -16,17 +16,11 @@ import { openSqliteReadOnly } from "../store/index.ts";
 import { systemCode } from "../node/failures.ts";
 import type { Surroundings } from "./terminal.ts";
 
-interface KeptKey {
-  /** For people: a file, or the keyring. */
-  readonly from: string;
-  readonly homeKey: Uint8Array;
-}
-
 /** What could not be asked is said to `onTrouble`, and the search continues. */
 export async function* keptHomeKeys(
   surroundings: Surroundings,
   onTrouble: (trouble: string) => void,
-): AsyncGenerator<KeptKey> {
+): AsyncGenerator<Uint8Array> {
   const places = placesOf(surroundings);
   if (places instanceof Error) {
     onTrouble(places.message);
@@ -38,7 +32,7 @@ export async function* keptHomeKeys(
     if (scopeId === undefined) continue;
     const place = keyringPlace(systemKeyring(), scopeId);
     const answer = await place.read();
-    if (answer.kind === "found") yield { from: place.name, homeKey: answer.homeKey };
+    if (answer.kind === "found") yield answer.homeKey;
     if (answer.kind === "unavailable") onTrouble(`${place.name}: ${answer.reason}`);
   }
 }
@@ -64,13 +58,13 @@ function placesOf(surroundings: Surroundings): Places | Error {
   }
 }
 
-function* keysInFiles(directory: string, onTrouble: (trouble: string) => void): Generator<KeptKey> {
+function* keysInFiles(directory: string, onTrouble: (trouble: string) => void): Generator<Uint8Array> {
   const names = existsSync(directory) ? readdirSync(directory).filter(isScopeId) : [];
   for (const name of names) {
     const path = join(directory, name);
     const key = keyIn(path);
     if (typeof key === "string") onTrouble(key);
-    else yield { from: path, homeKey: key };
+    else yield key;
   }
 }
 

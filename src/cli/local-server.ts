@@ -14,13 +14,7 @@ import { tryLock } from "../client-node/presence.ts";
 import type { FileLock } from "../store/sqlite/lock.ts";
 import { askServer, findServer, type ServerSeen } from "./control-client.ts";
 import type { ServerAbout } from "./control-messages.ts";
-import {
-  API_KEY_FILE,
-  makeDataDir,
-  readFileIfThere,
-  START_LOCK_FILE,
-  writeSecretFile,
-} from "../node/data-dir.ts";
+import { makeDataDir, readFileIfThere, START_LOCK_FILE, writeSecretFile } from "../node/data-dir.ts";
 import { failure } from "../node/failures.ts";
 
 export interface LocalServerOptions {
@@ -35,11 +29,6 @@ export interface LocalServerOptions {
   readonly onNotice: (notice: string) => void;
 }
 
-interface LocalServer extends ServerAbout {
-  /** Undefined when the data directory holds none. */
-  readonly apiKey: string | undefined;
-}
-
 /** How long a server in the background stays when no command needs it. */
 const IDLE_SECONDS = 120;
 const LOG_FILE = "serve.log";
@@ -51,12 +40,12 @@ const LOG_LINES = 15;
 const NOTE_MS = 1_000;
 
 /** The server that runs on the data directory, started if there is none. */
-export async function ensureServer(options: LocalServerOptions): Promise<LocalServer> {
+export async function ensureServer(options: LocalServerOptions): Promise<ServerAbout> {
   const { dataDir } = options;
   // Before anything in it is believed: another user's directory could name another user's server.
   makeDataDir(dataDir, options.onNotice);
   const turn = await whenOurs(options);
-  if ("about" in turn) return withKey(turn.about, dataDir);
+  if ("about" in turn) return turn.about;
   try {
     options.onStart(turn.seen);
     return await startOne(options, usualPort(dataDir, turn.seen));
@@ -82,7 +71,7 @@ async function whenOurs({ dataDir, onNotice }: LocalServerOptions): Promise<Turn
   }
 }
 
-async function startOne(options: LocalServerOptions, usual: number): Promise<LocalServer> {
+async function startOne(options: LocalServerOptions, usual: number): Promise<ServerAbout> {
   const started = await start(options, usual);
   if ("url" in started) return remember(started, options.dataDir);
   // Its usual port may be another program's by now.
@@ -91,9 +80,9 @@ async function startOne(options: LocalServerOptions, usual: number): Promise<Loc
   throw failure(`the server could not be started:\n${again.log}`);
 }
 
-function remember(about: ServerAbout, dataDir: string): LocalServer {
+function remember(about: ServerAbout, dataDir: string): ServerAbout {
   writeSecretFile(join(dataDir, PORT_FILE), `${new URL(about.url).port}\n`);
-  return withKey(about, dataDir);
+  return about;
 }
 
 /** The port of the server that died here, else the one that a server in the background had last; 0 = any. */
@@ -101,10 +90,6 @@ function usualPort(dataDir: string, seen: ServerSeen): number {
   if (seen.kind === "died" && URL.canParse(seen.url)) return Number(new URL(seen.url).port);
   const text = readFileIfThere(join(dataDir, PORT_FILE))?.trim() ?? "";
   return /^\d{1,5}$/.test(text) && Number(text) <= 65_535 ? Number(text) : 0;
-}
-
-function withKey(about: ServerAbout, dataDir: string): LocalServer {
-  return { ...about, apiKey: readFileIfThere(join(dataDir, API_KEY_FILE))?.trim() };
 }
 
 async function start(

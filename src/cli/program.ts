@@ -106,10 +106,7 @@ Examples:
   git diff | ${holdfast} chat -p "What is wrong with this?" --no-tools
   ${holdfast} chat -p "Run the tests and fix what fails" --allow shell --allow write --json`,
     )
-    .action(async (flags: ChatFlags) => {
-      const { chat } = await import("./chat.ts");
-      await chat(flags, surroundings);
-    });
+    .action(async (flags: ChatFlags) => (await import("./chat.ts")).chat(flags, surroundings));
 }
 
 function addServe(root: Command, surroundings: Surroundings): void {
@@ -161,10 +158,7 @@ Examples:
   ${holdfast} serve --port 8080 --data-dir ./data
   HOLDFAST_API_KEY=... ${holdfast} serve --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem --allow-host agents.example.com`,
     )
-    .action(async (flags: Flags) => {
-      const { serve } = await import("./serve.ts");
-      await serve(flags, surroundings);
-    });
+    .action(async (flags: Flags) => (await import("./serve.ts")).serve(flags, surroundings));
 }
 
 function addKeys(root: Command, surroundings: Surroundings): void {
@@ -180,33 +174,26 @@ Examples:
   ${holdfast} keys list
   ${holdfast} keys revoke 4f1c02ab97`,
   );
-  keyCommand(keys, "create", "make an API key; it is shown this once")
+  dataCommand(keys, "create", "make an API key; it is shown this once")
     .option("--principal <name>", "who the API key stands for (default: default)")
     .option("--label <text>", "what you call it")
     .option("--models <names>", "at /v1 only these models, separated by commas; * stands for any characters")
     .option("--rate <count>", "at /v1 so many requests in a minute")
     .option("--concurrency <count>", "at /v1 so many requests at once")
     .option("--parked <count>", "at /v1 so many sessions that wait for a tool's result")
-    .action(async (flags: KeysFlags) => {
-      const { createKey } = await import("./keys.ts");
-      await createKey(flags, surroundings);
-    });
-  keyCommand(keys, "list", "list the API keys, without the API keys themselves").action(
-    async (flags: KeysFlags) => {
-      const { listKeys } = await import("./keys.ts");
-      await listKeys(flags, surroundings);
-    },
+    .action(async (flags: KeysFlags) => (await import("./keys.ts")).createKey(flags, surroundings));
+  dataCommand(keys, "list", "list the API keys, without the API keys themselves").action(
+    async (flags: KeysFlags) => (await import("./keys.ts")).listKeys(flags, surroundings),
   );
-  keyCommand(keys, "revoke", "revoke an API key, at once and for good")
+  dataCommand(keys, "revoke", "revoke an API key, at once and for good")
     .argument("<id>", "its id, as `keys list` shows it")
-    .action(async (id: string, flags: KeysFlags) => {
-      const { revokeKey } = await import("./keys.ts");
-      await revokeKey(id, flags, surroundings);
-    });
+    .action(async (id: string, flags: KeysFlags) =>
+      (await import("./keys.ts")).revokeKey(id, flags, surroundings),
+    );
 }
 
-function keyCommand(keys: Command, name: string, about: string): Command {
-  return subcommand(keys, name, about)
+function dataCommand(parent: Command, name: string, about: string): Command {
+  return subcommand(parent, name, about)
     .addOption(dataDirOption())
     .addOption(configOption())
     .addOption(jsonOption());
@@ -214,10 +201,7 @@ function keyCommand(keys: Command, name: string, about: string): Command {
 
 function addSessions(root: Command, surroundings: Surroundings): void {
   const { command: holdfast } = surroundings;
-  subcommand(root, "sessions", "list what the gateway of a running server has open")
-    .addOption(dataDirOption())
-    .addOption(configOption())
-    .addOption(jsonOption())
+  dataCommand(root, "sessions", "list what the gateway of a running server has open")
     .addHelpText(
       "after",
       `
@@ -227,10 +211,7 @@ Examples:
   ${holdfast} sessions
   ${holdfast} sessions --json`,
     )
-    .action(async (flags: SessionsFlags) => {
-      const { sessions } = await import("./sessions.ts");
-      await sessions(flags, surroundings);
-    });
+    .action(async (flags: SessionsFlags) => (await import("./sessions.ts")).sessions(flags, surroundings));
 }
 
 function addInspect(root: Command, surroundings: Surroundings): void {
@@ -258,10 +239,7 @@ Examples:
   ${holdfast} inspect --stream 9f0c...
   ${holdfast} inspect --data-dir ./copy --json`,
     )
-    .action(async (flags: InspectFlags) => {
-      const { inspect } = await import("./inspect.ts");
-      await inspect(flags, surroundings);
-    });
+    .action(async (flags: InspectFlags) => (await import("./inspect.ts")).inspect(flags, surroundings));
 }
 
 function addDoctor(root: Command, surroundings: Surroundings): void {
@@ -282,10 +260,7 @@ Examples:
   ${holdfast} doctor --data-dir ./copy --json
   ${holdfast} doctor --salvage`,
     )
-    .action(async (flags: DoctorFlags) => {
-      const { doctor } = await import("./doctor.ts");
-      await doctor(flags, surroundings);
-    });
+    .action(async (flags: DoctorFlags) => (await import("./doctor.ts")).doctor(flags, surroundings));
 }
 
 function addDemo(root: Command, surroundings: Surroundings): void {
@@ -299,10 +274,7 @@ Starts a server, a client and a turn in a directory of its own, cuts the network
 and checks afterwards, on disk, that nothing was lost and no tool ran twice. Needs no network and no provider.
 Exit codes: 0 the proof holds, 1 it does not, 130 stopped.`,
     )
-    .action(async (flags: DemoFlags) => {
-      const { demo } = await import("./demo.ts");
-      await demo(flags, surroundings);
-    });
+    .action(async (flags: DemoFlags) => (await import("./demo.ts")).demo(flags, surroundings));
 }
 
 function subcommand(parent: Command, name: string, about: string): Command {

@@ -3,7 +3,6 @@
  * wins over the defaults. Checked once, here, so that the rest of a command can rely on it.
  */
 import { resolve } from "node:path";
-import type { ModelsConfig, ProviderConfig } from "../agent/models/index.ts";
 import * as z from "zod/mini";
 import {
   asFlag,
@@ -20,7 +19,6 @@ import {
 import { DEFAULTS as RETENTION } from "../core/retention.ts";
 import { GATEWAY_LIMITS } from "../gateway/options.ts";
 import { DEFAULTS as STORE_LIFE } from "../core/store-life.ts";
-import type { ToolsConfig } from "../tools/config.ts";
 import { LOG_LEVELS, type LogLevel, origin, readConfigFile, type Settings } from "./config-file.ts";
 import { API_KEY_CHARS_MIN, isApiKey, SERVE_DEFAULTS } from "../node/serve-options.ts";
 import { defaultDataDir } from "../node/data-dir.ts";
@@ -28,59 +26,9 @@ import { usageError } from "../node/failures.ts";
 import { given } from "../protocol/given.ts";
 import type { Surroundings } from "./terminal.ts";
 
-/** As commander hands them over: texts that nobody has checked. */
-export interface Flags {
-  readonly host?: string;
-  readonly port?: string;
-  readonly dataDir?: string;
-  readonly config?: string;
-  readonly tlsCert?: string;
-  readonly tlsKey?: string;
-  readonly allowHost?: readonly string[];
-  readonly allowOrigin?: readonly string[];
-  readonly logLevel?: string;
-  readonly exitWhenIdle?: string;
-  readonly upstreamServer?: string;
-  readonly workspace?: string;
-  readonly openStreams?: string;
-  /** False with `--no-line`. */
-  readonly line?: boolean;
-  readonly drainMs?: string;
-}
-
-export interface ResolvedSettings {
-  readonly host: string;
-  readonly port: number;
-  readonly dataDir: string;
-  readonly tls: { readonly cert: string; readonly key: string } | undefined;
-  readonly allowHosts: readonly string[];
-  readonly allowOrigins: readonly string[];
-  readonly logLevel: LogLevel;
-  readonly retentionMs: number;
-  readonly storePauseMs: number;
-  readonly providers: Readonly<Record<string, ProviderConfig>>;
-  readonly models: ModelsConfig;
-  /** Undefined = the defaults. */
-  readonly tools: ToolsConfig | undefined;
-  /** A server that somebody started on the side ends when nobody needs it; undefined = it stays. */
-  readonly exitWhenIdleMs: number | undefined;
-  /** Where the gateway's streams are, when not here. */
-  readonly upstreamServer: string | undefined;
-  /** What the gateway's agent may look into. */
-  readonly workspace: string | undefined;
-  /** How many streams of one principal the gateway has open at most. */
-  readonly openStreams: number;
-  /** Model calls outlive the server. */
-  readonly line: boolean;
-  /** How long model calls under way may continue when the server stops. */
-  readonly drainMs: number;
-  /** From the environment only: flags are seen by everybody on the machine, files are copied. */
-  readonly apiKey: string | undefined;
-}
-
 export const DEFAULT_HOST = SERVE_DEFAULTS.host;
 export const DEFAULT_PORT = SERVE_DEFAULTS.port;
-/** Requests are not news to whoever sits in front of it; what needs attention is. */
+/** Requests are not news to the person in front of it; what needs attention is. */
 export const DEFAULT_LOG_LEVEL: LogLevel = "warn";
 
 interface ResolveOptions {
@@ -120,6 +68,9 @@ const FLAGS = z.object({
   drainMs: z.optional(wholeText(0, DRAIN_MS_MAX)),
 });
 
+/** As commander hands them over: not checked yet. */
+export type Flags = { readonly [Name in keyof z.input<typeof FLAGS>]?: unknown };
+
 const VARIABLES = z.object({
   HOLDFAST_HOST: variable(text()),
   HOLDFAST_PORT: variable(wholeText(0, 65_535)),
@@ -132,15 +83,17 @@ const VARIABLES = z.object({
   ),
 });
 
+export type ResolvedSettings = Readonly<ReturnType<typeof resolveSettings>>;
+
 export function resolveSettings(
   flags: Flags,
   surroundings: Surroundings,
   { isNamedOnly = false }: ResolveOptions = {},
-): ResolvedSettings {
+) {
   const { cwd, env } = surroundings;
-  const file = isNamedOnly && flags.config === undefined ? {} : readConfigFile(flags.config, cwd);
-  const variables = checked(VARIABLES, env);
   const flagged = checked(FLAGS, flags, asFlag);
+  const variables = checked(VARIABLES, env);
+  const file = isNamedOnly && flagged.config === undefined ? {} : readConfigFile(flagged.config, cwd);
   const said: Settings = { ...file, ...fromEnvironment(variables, cwd), ...fromFlags(flagged, cwd) };
   const { upstreamServer, workspace, openStreams, exitWhenIdle, line, drainMs } = flagged;
   return {
@@ -153,15 +106,23 @@ export function resolveSettings(
     logLevel: said.logLevel ?? DEFAULT_LOG_LEVEL,
     retentionMs: said.retentionMs ?? RETENTION.retentionMs,
     storePauseMs: said.storePauseMs ?? STORE_LIFE.pauseMs,
+    /** Where the gateway's streams are, when not here. */
     upstreamServer: upstreamServer === undefined ? undefined : new URL(upstreamServer).origin,
+    /** What the gateway's agent may look into. */
     workspace: workspace === undefined ? undefined : resolve(cwd, workspace),
+    /** How many streams of one principal the gateway has open at most. */
     openStreams: openStreams ?? GATEWAY_LIMITS.openStreamsMax,
+    /** A server that was started on the side ends when no program needs it; undefined = it stays. */
     exitWhenIdleMs: exitWhenIdle === undefined ? undefined : Number(exitWhenIdle) * 1_000,
+    /** Model calls outlive the server. */
     line: line ?? true,
+    /** How long model calls under way may continue when the server stops. */
     drainMs: drainMs ?? SERVE_DEFAULTS.drainMs,
     providers: said.providers ?? {},
     models: said.models ?? {},
+    /** Undefined = the defaults. */
     tools: said.tools,
+    /** From the environment only: every user of the machine sees flags, and files are copied. */
     apiKey: variables.HOLDFAST_API_KEY,
   };
 }

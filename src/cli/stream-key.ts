@@ -65,7 +65,7 @@ export async function streamKeyOf(
     return { kind: "found", streamKey: derived(said.first) };
   }
   const troubles: string[] = [];
-  for await (const { homeKey } of keptHomeKeys(surroundings, (trouble) => troubles.push(trouble))) {
+  for await (const homeKey of keptHomeKeys(surroundings, (trouble) => troubles.push(trouble))) {
     const streamKey = derived(homeKey);
     if (opens(streamKey)) return { kind: "found", streamKey };
   }

@@ -14,13 +14,6 @@ import { readConfigFile } from "./config-file.ts";
 import { given } from "../protocol/given.ts";
 import type { Surroundings } from "./terminal.ts";
 
-/** As commander hands them over. */
-export interface SwitchFlags {
-  readonly reliable?: boolean;
-  readonly persistence?: boolean;
-  readonly retryLookbackWindowMs?: string;
-}
-
 interface SwitchSources {
   readonly flags: SwitchFlags;
   /** The config file that was named; without one the file has no say. */
@@ -64,6 +57,9 @@ const FLAGS = z.object({
   persistence: z.optional(yesOrNo()),
   retryLookbackWindowMs: z.optional(wholeText(0)),
 });
+
+/** As commander hands them over. */
+export type SwitchFlags = Readonly<z.input<typeof FLAGS>>;
 
 function changesOf(before: Switches, after: Switches): string {
   const { reliable, persistence, retryLookbackWindowMs } = after;

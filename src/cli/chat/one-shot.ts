@@ -12,14 +12,13 @@ import type { ChatSettings } from "./chat-flags.ts";
 import { choose, titleFrom } from "./conversation-list.ts";
 import * as exit from "./exit-codes.ts";
 import { jsonLine, jsonOf, jsonStatus, type Result } from "./json-line.ts";
+import { watchParts } from "./recent-parts.ts";
 import { safeText } from "./safe-text.ts";
 import type { ServerLink } from "./server-link.ts";
 import type { Session } from "./session.ts";
 import { plainStatusLine } from "./status-text.ts";
 import { restartLine } from "./transcript.ts";
 import { failureLine, failureOf } from "./turn-end-text.ts";
-import { partsBetween } from "../../turn/parts.ts";
-import { EMPTY_VIEW } from "../../turn/view.ts";
 
 interface OneShotOptions {
   readonly settings: ChatSettings;
@@ -81,11 +80,7 @@ async function shoot(turn: Turn, options: OneShotOptions): Promise<Shown> {
   const startedMs = options.now();
 
   function watchTurn(): () => void {
-    let { view } = turn;
-    if (view.eventId === 0) view = EMPTY_VIEW;
-    return turn.watch((next, heard) => {
-      const parts = partsBetween(view, next, heard?.message);
-      view = next;
+    return watchParts(turn, (parts) => {
       for (const part of parts) {
         if (part.kind === "tool" && part.call.outcome === "denied") hasDenied = true;
         const json = settings.isJson ? jsonOf(part) : undefined;

@@ -1,10 +1,10 @@
 /**
- * A turn that began before this process did, shown as if it happened now: what was said and done so far, in short.
+ * The parts of a turn for a person who follows it: what was said and done before this process began, in short, and what comes.
  *
  * Of long texts only the end is shown: the reader was there when they came. Calls that still run stay open, so that what
  * comes live continues where this ends.
  */
-import type { TurnPart, TurnView, ViewPart } from "../../client/index.ts";
+import type { Turn, TurnPart, TurnView, ViewPart } from "../../client/index.ts";
 import { partsBetween } from "../../turn/parts.ts";
 import { EMPTY_VIEW } from "../../turn/view.ts";
 
@@ -24,6 +24,17 @@ export function recentParts(view: TurnView): readonly TurnPart[] {
     attempt: 0,
     todos: [],
     summary: undefined,
+  });
+}
+
+/** Calls back with the parts of each event from now on; returns how to stop. */
+export function watchParts(turn: Turn, onParts: (parts: readonly TurnPart[]) => void): () => void {
+  // Before the first event there is only what the user said: it is shown with that event.
+  let view = turn.view.eventId === 0 ? EMPTY_VIEW : turn.view;
+  return turn.watch((next, heard) => {
+    const parts = partsBetween(view, next, heard?.message);
+    view = next;
+    onParts(parts);
   });
 }
 

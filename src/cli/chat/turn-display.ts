@@ -5,14 +5,12 @@
  * the same moment, so nothing is missed and nothing is shown twice.
  */
 import type { LiveState, TodoView, Turn, TurnEnd, TurnPart } from "../../client/index.ts";
-import { partsBetween } from "../../turn/parts.ts";
-import { EMPTY_VIEW } from "../../turn/view.ts";
 import type { LineInput } from "./line-input.ts";
 import type { TurnScreen } from "./screen.ts";
 import { newActivity, plainStatusLine, type ShownStatus, troubleText } from "./status-text.ts";
 import type { Style } from "./style.ts";
 import { newTranscript } from "./transcript.ts";
-import { recentParts } from "./recent-parts.ts";
+import { recentParts, watchParts } from "./recent-parts.ts";
 
 interface DisplayOptions {
   readonly screen: TurnScreen;
@@ -57,13 +55,9 @@ export async function showTurn(turn: Turn, options: DisplayOptions): Promise<Tur
   }
 
   function watchTurn(): () => void {
-    let { view } = turn;
-    // Before the first event there is only what the user said: it is shown with that event.
-    if (view.eventId === 0) view = EMPTY_VIEW;
-    else for (const part of recentParts(view)) show(part);
-    return turn.watch((next, heard) => {
-      const parts = partsBetween(view, next, heard?.message);
-      view = next;
+    const { view } = turn;
+    if (view.eventId > 0) for (const part of recentParts(view)) show(part);
+    return watchParts(turn, (parts) => {
       for (const part of parts) {
         if (part.kind !== "todos" || options.isNews(part.items)) show(part);
       }

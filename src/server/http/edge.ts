@@ -213,13 +213,7 @@ export function createEdge(options: EdgeOptions): (exchange: Exchange) => void {
   }
 
   return (exchange) => {
-    const judgement = options.judge({
-      isSecure: exchange.isSecure,
-      method: exchange.method,
-      path: exchange.path,
-      host: exchange.host,
-      header: (name) => exchange.header(name),
-    });
+    const judgement = options.judge(exchange);
     const route = ROUTES.get(exchange.path);
     const mount = mountOf(options.mounts, exchange.path);
     if (judgement.kind === "refused") {

@@ -6,6 +6,7 @@
  * browser adds and a page cannot change. Everything is refused that is not known to be good, before anything runs.
  */
 import { isIPv4 } from "node:net";
+import type { Exchange } from "../../transport/node/exchange.ts";
 
 interface OriginRules {
   /** Names this server goes by besides those of loopback: `name` for any port, or `name:port`. */
@@ -15,13 +16,7 @@ interface OriginRules {
 }
 
 /** What is looked at. Header values are as they came. */
-export interface Claim {
-  readonly isSecure: boolean;
-  readonly method: string;
-  readonly path: string;
-  readonly host: string;
-  readonly header: (name: string) => string | undefined;
-}
+export type Claim = Pick<Exchange, "isSecure" | "method" | "path" | "host" | "header">;
 
 export type Judgement =
   | { readonly kind: "refused"; readonly reason: string }
@@ -55,12 +50,13 @@ function refused(reason: string): Judgement {
 }
 
 /** A browser that sends no Origin says in `Sec-Fetch-Site` whose page it was; what is no browser says neither. */
-function judgeWithoutOrigin({ method, path, header }: Claim): Judgement {
-  const site = header("sec-fetch-site");
+function judgeWithoutOrigin(claim: Claim): Judgement {
+  const site = claim.header("sec-fetch-site");
   if (site === undefined || site === "same-origin" || site === "none") return ALLOWED;
   // A link on another page to our front page: it is only looked at.
-  const isVisit = method === "GET" && path === "/" && header("sec-fetch-mode") === "navigate";
-  if (isVisit && header("sec-fetch-dest") === "document") return ALLOWED;
+  const isPage = claim.method === "GET" && claim.path === "/";
+  const isVisit = isPage && claim.header("sec-fetch-mode") === "navigate";
+  if (isVisit && claim.header("sec-fetch-dest") === "document") return ALLOWED;
   return refused("requests from pages of other sites are not allowed");
 }
 

@@ -136,7 +136,11 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
     http,
     counters: server.counters,
   });
-  const port = await openPort({ ...portOptions(options), handle: edge, onBug });
+  const port = await openPort({
+    ...given({ host: options.host, port: options.port, tls: options.tls, limits: options.portLimits }),
+    handle: edge,
+    onBug,
+  });
   const metrics: Metrics = createMetrics({
     server,
     http,
@@ -164,13 +168,6 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
 
   logger.info({ url: port.url, tls: options.tls !== undefined }, "listening");
   return { host: port.host, port: port.port, url: port.url, close };
-}
-
-function portOptions(options: HttpOptions): Omit<Parameters<typeof openPort>[0], "handle"> {
-  const { host, port, tls, portLimits } = options;
-  return {
-    ...given({ host, port, tls, limits: portLimits }),
-  };
 }
 
 /** A server that is bound to one address goes by it; one that is bound to all of them does not say by which. */
