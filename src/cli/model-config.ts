@@ -8,7 +8,17 @@ import * as z from "zod/mini";
 import { PROVIDER_TYPES } from "../agent/models/dialect.ts";
 import { PREFILL_RULES } from "../agent/models/prefill.ts";
 import { CONTINUE_RULES } from "../agent/models/providers.ts";
-import { fields, httpUrl, list, named, oneOf, secretThat, textThat, whole } from "../protocol/checked.ts";
+import {
+  fields,
+  httpUrl,
+  list,
+  named,
+  oneOf,
+  secretThat,
+  textThat,
+  whole,
+  yesOrNo,
+} from "../protocol/checked.ts";
 import { MODEL_NAME_RULE, modelNameOf } from "../protocol/model-name.ts";
 
 /** Up to Node's own limit for an answer that does not come. */
@@ -37,6 +47,14 @@ const variableNames = list(variableName, NO_VARIABLE).check(
   z.minLength(1, { error: "must name at least one environment variable, or be left out" }),
 );
 
+const CONTINUES = `must be one of ${CONTINUE_RULES.join(", ")}`;
+const continueRule = z.enum(CONTINUE_RULES, {
+  error: ({ input }) =>
+    input === "best"
+      ? `is reserved: a text that a model was told to write on cannot be proved; it ${CONTINUES}`
+      : CONTINUES,
+});
+
 const provider = fields(
   {
     type: oneOf(PROVIDER_TYPES),
@@ -45,7 +63,8 @@ const provider = fields(
     headers: z.exactOptional(named(headerValue, headerName)),
     silenceMs: z.exactOptional(whole(SILENCE_MS.min, SILENCE_MS.max)),
     writingSilenceMs: z.exactOptional(whole(SILENCE_MS.min, SILENCE_MS.max)),
-    continue: z.exactOptional(oneOf(CONTINUE_RULES)),
+    continue: z.exactOptional(continueRule),
+    resume: z.exactOptional(yesOrNo()),
     prefill: z.exactOptional(oneOf(PREFILL_RULES)),
     cooldown: z.exactOptional(
       fields({
@@ -63,6 +82,11 @@ const provider = fields(
     error: 'is missing: an address such as "http://127.0.0.1:8000/v1"',
     path: ["baseURL"],
     params: { isHidden: true },
+  }),
+  z.refine(({ type, resume }) => resume !== true || type === "openai", {
+    error:
+      'is for providers of type "openai": another Holdfast is read on without it, and no other type can be',
+    path: ["resume"],
   }),
 );
 

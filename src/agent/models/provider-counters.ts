@@ -1,27 +1,64 @@
 /**
- * What is counted of providers: the requests that they got, and the answers that broke: where and why, and the tokens that were thrown away with them.
+ * What is counted of providers: the requests that they got, the answers that broke, where and why, and what became of those: read on, or
+ * thrown away with their tokens, and after which time content came again.
  */
 import type { Continued } from "../model.ts";
+import type { TargetWatch } from "./sdk-model.ts";
 import type { BreakReport } from "./upstream/provider-break.ts";
 
+/** Name, meaning and the counts by their labels. */
+type Family = readonly [name: string, help: string, counts: ReadonlyMap<string, number>];
+
 export class ProviderCounters {
-  /** By provider. */
   readonly #requests = new Map<string, number>();
-  /** By provider, phase and cause. */
   readonly #breaks = new Map<string, number>();
-  /** By provider: what it had counted of answers that did not become whole. */
+  /** What providers had counted of answers that did not become whole. */
   readonly #lostTokens = new Map<string, number>();
-  /** By provider, and how. */
   readonly #continued = new Map<string, number>();
+  readonly #saved = new Map<string, number>();
+  readonly #silentSeconds = new Map<string, number>();
+  readonly #silences = new Map<string, number>();
+  readonly #left = new Map<string, number>();
+  /** When the steps under way lost their answer, by what stands for the step. */
+  readonly #lostMs = new WeakMap<object, number>();
 
   asked(provider: string): void {
-    add(this.#requests, `provider="${escaped(provider)}"`, 1);
+    add(this.#requests, labelOf(provider), 1);
   }
 
-  broke(provider: string, { phase, why, tokens }: BreakReport): void {
-    add(this.#breaks, `provider="${escaped(provider)}",phase="${phase}",cause="${why}"`, 1);
+  watch(provider: string): TargetWatch {
+    const label = labelOf(provider);
+    return {
+      onBreak: (report) => this.#broke(label, report),
+      onResumed: (silentMs) => {
+        add(this.#continued, `${label},how="resume"`, 1);
+        this.#heardAgain(label, silentMs);
+      },
+      onSaved: () => add(this.#saved, `${label},how="resume"`, 1),
+      onLeft: () => add(this.#left, label, 1),
+      onLost: (step) => {
+        if (!this.#lostMs.has(step)) this.#lostMs.set(step, performance.now());
+      },
+      onContent: (step) => this.#heard(label, step),
+    };
+  }
+
+  #heard(label: string, step: object): void {
+    const lostMs = this.#lostMs.get(step);
+    if (lostMs === undefined) return;
+    this.#lostMs.delete(step);
+    this.#heardAgain(label, performance.now() - lostMs);
+  }
+
+  #heardAgain(label: string, silentMs: number): void {
+    add(this.#silences, label, 1);
+    add(this.#silentSeconds, label, Math.max(0, silentMs) / 1_000);
+  }
+
+  #broke(label: string, { phase, why, tokens }: BreakReport): void {
+    add(this.#breaks, `${label},phase="${phase}",cause="${why}"`, 1);
     const lost = (tokens.input ?? 0) + (tokens.output ?? 0);
-    if (phase !== "after_finish") add(this.#lostTokens, `provider="${escaped(provider)}"`, lost);
+    if (phase !== "after_finish" && lost > 0) add(this.#lostTokens, label, lost);
   }
 
   /** An answer was cut off, or broke, and continued in this way. */
@@ -29,40 +66,62 @@ export class ProviderCounters {
     if (how === "unjoined" || how === "refused") return;
     const join = how === "prefill" ? ',join="proved"' : how === "unproved" ? ',join="unproved"' : "";
     const way = how === "unproved" ? "prefill" : how;
-    add(this.#continued, `provider="${escaped(provider)}",how="${way}"${join}`, 1);
+    add(this.#continued, `${labelOf(provider)},how="${way}"${join}`, 1);
   }
 
   /** As Prometheus reads them. */
   metrics(): string {
-    const lines = [
-      "# HELP holdfast_provider_requests_total Requests for answers that were sent to providers.",
-      "# TYPE holdfast_provider_requests_total counter",
-      ...[...this.#requests].map(([labels, count]) => `holdfast_provider_requests_total{${labels}} ${count}`),
-      "# HELP holdfast_provider_breaks_total Answers of providers that broke, by where and why; behind the finish marker nothing is lost.",
-      "# TYPE holdfast_provider_breaks_total counter",
-      ...[...this.#breaks].map(([labels, count]) => `holdfast_provider_breaks_total{${labels}} ${count}`),
-      "# HELP holdfast_provider_lost_tokens_total Tokens that providers had counted of answers that broke.",
-      "# TYPE holdfast_provider_lost_tokens_total counter",
-      ...[...this.#lostTokens].map(
-        ([labels, count]) => `holdfast_provider_lost_tokens_total{${labels}} ${count}`,
-      ),
-      "# HELP holdfast_provider_continued_total Answers that were cut off or broke and continued: the same call read again, the text prefilled, or the step begun anew.",
-      "# TYPE holdfast_provider_continued_total counter",
-      ...[...this.#continued].map(
-        ([labels, count]) => `holdfast_provider_continued_total{${labels}} ${count}`,
-      ),
+    const families: readonly Family[] = [
+      ["requests_total", "Requests for answers that were sent to providers.", this.#requests],
+      [
+        "breaks_total",
+        "Answers of providers that broke, by where and why; behind the finish marker nothing is lost.",
+        this.#breaks,
+      ],
+      ["lost_tokens_total", "Tokens that providers had counted of answers that broke.", this.#lostTokens],
+      [
+        "continued_total",
+        "Answers that were cut off or broke and continued: the same call read again or on, the text prefilled, or the step begun anew.",
+        this.#continued,
+      ],
+      [
+        "calls_saved_total",
+        "Answers that are whole although they broke, by a model call that was not made again.",
+        this.#saved,
+      ],
+      [
+        "silence_seconds_total",
+        "Seconds from breaks to the next content; divided by holdfast_provider_silences_total, the mean.",
+        this.#silentSeconds,
+      ],
+      ["silences_total", "Breaks behind which content came again.", this.#silences],
+      [
+        "runs_left_total",
+        "Runs that may have been left at providers: they could not be cancelled.",
+        this.#left,
+      ],
     ];
-    return `${lines.join("\n")}\n`;
+    return families
+      .flatMap(linesOf)
+      .map((line) => `${line}\n`)
+      .join("");
   }
+}
+
+function linesOf([name, help, counts]: Family): readonly string[] {
+  const full = `holdfast_provider_${name}`;
+  const lines = [...counts].map(([labels, count]) => `${full}{${labels}} ${count}`);
+  return [`# HELP ${full} ${help}`, `# TYPE ${full} counter`, ...lines];
 }
 
 function add(counts: Map<string, number>, labels: string, count: number): void {
   counts.set(labels, (counts.get(labels) ?? 0) + count);
 }
 
-function escaped(text: string): string {
-  return text
+function labelOf(provider: string): string {
+  const escaped = provider
     .replaceAll("\\", String.raw`\\`)
     .replaceAll('"', String.raw`\"`)
     .replaceAll("\n", String.raw`\n`);
+  return `provider="${escaped}"`;
 }

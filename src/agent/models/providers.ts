@@ -27,6 +27,8 @@ export interface ProviderConfig {
   readonly continue?: ContinueRule;
   /** How a model is told to write on behind the beginning of its answer. */
   readonly prefill?: PrefillRule;
+  /** Of type openai: whether it may store answers (`background`), so that they are read on behind a break. */
+  readonly resume?: boolean;
   /** After so many failures in a row others are asked first, for so long. */
   readonly cooldown?: { readonly failures?: number; readonly seconds?: number };
 }
@@ -48,6 +50,7 @@ export interface HttpProvider {
   readonly writingSilenceMs?: number | undefined;
   readonly continues?: ContinueRule | undefined;
   readonly prefill?: PrefillRule | undefined;
+  readonly resume?: boolean | undefined;
   readonly cooldown?: Cooldown | undefined;
 }
 
@@ -91,6 +94,7 @@ function configuredProvider(config: ProviderConfig): Provider {
     writingSilenceMs: config.writingSilenceMs,
     continues: config.continue,
     prefill: config.prefill,
+    resume: config.resume === true && config.continue !== "off" && config.continue !== "restart",
     cooldown: cooldownOf(config.cooldown),
   };
 }

@@ -335,7 +335,8 @@ class Registry implements ProviderModels {
         return loadModel(provider, meant, apiKeyOf(name, provider, environment, key), own);
       },
       fetch: (held) => this.#limits.watched(id, this.#sending(name, id, held)),
-      onBreak: (report) => this.#counters.broke(name, report),
+      resume: provider.resume,
+      watch: this.#counters.watch(name),
       contextTokensMax: this.#contextOf(name, model),
       outputTokensMax: this.#options.models?.limits?.[id]?.outputTokensMax,
       secrets: secretsOf(provider, environment),

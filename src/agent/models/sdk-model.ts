@@ -20,8 +20,8 @@ import { PartReader } from "./stream-parts.ts";
 import type { HeldRequests } from "./line/line-fetch.ts";
 import type { Cooldown } from "./routing/health.ts";
 import type { AskedTarget } from "./routing/routed-model.ts";
-import type { BreakReport } from "./upstream/provider-break.ts";
 import { UpstreamCall } from "./upstream/upstream-call.ts";
+import type { ProviderSeen, UpstreamWatch } from "./upstream/upstream-options.ts";
 
 export interface SdkTargetOptions {
   /** `provider/model`. */
@@ -43,7 +43,17 @@ export interface SdkTargetOptions {
   /** How the user puts a wrong API key right. */
   readonly keyRemedy?: string;
   readonly patience?: Partial<Patience>;
-  readonly onBreak?: (report: BreakReport) => void;
+  /** Whether the provider may store answers, so that they can be read on behind a break. */
+  readonly resume?: boolean | undefined;
+  readonly watch?: TargetWatch;
+}
+
+/** For what is counted. */
+export interface TargetWatch extends UpstreamWatch {
+  /** The step whose request this is has content. */
+  readonly onContent?: (step: object) => void;
+  /** A request of the step has failed, or its answer broke off. */
+  readonly onLost?: (step: object) => void;
 }
 
 export class SdkTarget implements AskedTarget {
@@ -54,7 +64,7 @@ export class SdkTarget implements AskedTarget {
   readonly patience: Patience;
   readonly #options: SdkTargetOptions;
   /** What its calls have shown of the provider. */
-  readonly #provider = { pings: false };
+  readonly #provider: ProviderSeen = { pings: false };
 
   constructor(options: SdkTargetOptions) {
     this.id = options.id;
@@ -74,10 +84,19 @@ export class SdkTarget implements AskedTarget {
     const { prefill } = call;
     const isBegun = prefill !== undefined && form !== undefined;
     const request = isBegun ? withPrefill(asked, prefill, form, dialect) : asked;
+    const { onContent, onLost } = this.#options.watch ?? {};
+    // A step has one budget, over all its attempts.
+    const step = call.requests ?? call;
+    let hasContent = false;
     try {
-      yield* this.#request(call, request, this.keys[key], held);
+      for await (const part of this.#request(call, request, this.keys[key], held)) {
+        if (!hasContent) onContent?.(step);
+        hasContent = true;
+        yield part;
+      }
     } catch (error) {
       call.signal.throwIfAborted();
+      onLost?.(step);
       throw this.#judge(error, request);
     }
   }
@@ -94,15 +113,18 @@ export class SdkTarget implements AskedTarget {
     key: string | undefined,
     held: HeldRequests | undefined,
   ): AsyncGenerator<ModelPart> {
-    const { dialect, fetch, load, onBreak = () => undefined } = this.#options;
+    const { dialect, fetch, load, resume = false, watch = {} } = this.#options;
     const upstream = new UpstreamCall({
       dialect,
       fetch: fetch(held),
       clocks: this.patience,
       provider: this.#provider,
+      resume,
+      isHeld: held !== undefined,
+      backoffMs: this.patience.backoffMs,
       // What is read again was counted when it was sent (G2).
       onRequest: async () => (held?.isHeld === true ? undefined : requests?.take()),
-      onBreak,
+      watch,
     });
     const stop = new AbortController();
     const reader = new PartReader();

@@ -34,6 +34,16 @@ export function heardBytes(state: State, nowMs: number): State {
   return { ...state, clock: stall.step(state.clock, { kind: "bytes", nowMs }) };
 }
 
+/** Another connection reads the same answer. */
+export function resumed(state: State, nowMs: number): State {
+  return { ...state, clock: stall.step(state.clock, { kind: "resumed", nowMs }) };
+}
+
+/** The provider says that it writes on. */
+export function heardPing(state: State, nowMs: number): State {
+  return { ...state, clock: stall.step(state.clock, { kind: "ping", nowMs }) };
+}
+
 export function heardEvent(state: State, meaning: Meaning, nowMs: number): State {
   const { content, isFinish = false, isLast = false } = meaning;
   const isFinished = isFinish || state.phase === "after_finish";

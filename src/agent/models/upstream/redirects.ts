@@ -30,7 +30,7 @@ export function withoutRedirects(fetch: Fetch): Fetch {
   };
 }
 
-function addressOf(input: Parameters<Fetch>[0]): string {
+export function addressOf(input: Parameters<Fetch>[0]): string {
   if (typeof input === "string") return input;
   return input instanceof URL ? input.href : input.url;
 }

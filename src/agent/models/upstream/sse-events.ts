@@ -12,6 +12,8 @@ const EVENT_CHARS_MAX = 64 * 1024 * 1024;
 export interface SseEvent {
   /** Its `data` lines; empty for comments and for events without data. */
   readonly data: string;
+  /** By which a reader may ask for what follows; of servers that give one. */
+  readonly id: string | undefined;
   /** As it came, with the blank line behind it. */
   readonly text: string;
 }
@@ -58,9 +60,13 @@ export class SseSplitter {
 }
 
 function eventOf(text: string): SseEvent {
-  const lines = text.split(LINE_END).flatMap((line) => {
-    const data = /^data:? ?(?<said>.*)$/s.exec(line)?.groups?.["said"];
-    return line.startsWith("data:") && data !== undefined ? [data] : [];
-  });
-  return { data: lines.join("\n"), text };
+  const lines = text.split(LINE_END);
+  const data = fieldsIn(lines, "data:").join("\n");
+  return { data, id: fieldsIn(lines, "id:").at(-1), text };
+}
+
+function fieldsIn(lines: readonly string[], name: string): readonly string[] {
+  return lines
+    .filter((line) => line.startsWith(name))
+    .map((line) => line.slice(line[name.length] === " " ? name.length + 1 : name.length));
 }

@@ -40,6 +40,8 @@ export interface State {
   readonly doing: "nothing_yet" | "between" | Writing;
   /** Of the last content; of the request while there was none. */
   readonly contentMs: number;
+  /** When another connection began to read the same answer; the content before it while there was none. */
+  readonly resumedMs: number;
   readonly byteMs: number;
   /** Behind the last content. */
   readonly isPinged: boolean;
@@ -48,11 +50,11 @@ export interface State {
 }
 
 export type Input =
-  | { readonly kind: "bytes" | "ping" | "block_ended"; readonly nowMs: number }
+  | { readonly kind: "bytes" | "ping" | "block_ended" | "resumed"; readonly nowMs: number }
   | { readonly kind: "content"; readonly writing: Writing; readonly nowMs: number };
 
 export function init(nowMs: number, pings: boolean): State {
-  return { doing: "nothing_yet", contentMs: nowMs, byteMs: nowMs, isPinged: false, pings };
+  return { doing: "nothing_yet", contentMs: nowMs, resumedMs: nowMs, byteMs: nowMs, isPinged: false, pings };
 }
 
 export function step(state: State, input: Input): State {
@@ -64,8 +66,17 @@ export function step(state: State, input: Input): State {
       return { ...state, byteMs: nowMs, isPinged: true, pings: true };
     case "block_ended":
       return { ...state, byteMs: nowMs, doing: state.doing === "nothing_yet" ? state.doing : "between" };
+    case "resumed":
+      return { ...state, byteMs: nowMs, resumedMs: nowMs };
     case "content":
-      return { ...state, byteMs: nowMs, contentMs: nowMs, isPinged: false, doing: input.writing };
+      return {
+        ...state,
+        byteMs: nowMs,
+        contentMs: nowMs,
+        resumedMs: nowMs,
+        isPinged: false,
+        doing: input.writing,
+      };
     default:
       return unreachable(input);
   }
@@ -78,17 +89,18 @@ export function deadlineMs(state: State, clocks: StallClocks): number {
   return Math.min(...bounds);
 }
 
+/** An answer that is read on by another connection has its clock anew; the hard bounds run on. */
 function clockOf(state: State, clocks: StallClocks): number {
-  const { doing, contentMs, byteMs, isPinged, pings } = state;
+  const { doing, resumedMs: sinceMs, byteMs, isPinged, pings } = state;
   switch (doing) {
     case "nothing_yet":
-      return contentMs + clocks.firstContentMs;
+      return sinceMs + clocks.firstContentMs;
     case "text":
     case "arguments":
-      return contentMs + (isPinged ? Math.max(clocks.pingedWritingMs, clocks.writingMs) : clocks.writingMs);
+      return sinceMs + (isPinged ? Math.max(clocks.pingedWritingMs, clocks.writingMs) : clocks.writingMs);
     case "thinking":
     case "between": {
-      const longestMs = contentMs + clocks.thinkingMs;
+      const longestMs = sinceMs + clocks.thinkingMs;
       return pings ? Math.min(longestMs, byteMs + clocks.quietThinkingMs) : longestMs;
     }
     default:

@@ -5,48 +5,58 @@
  * and ends the body in good order when the connection dies, or stays quiet, behind it. What breaks before is noted in `broken` and the body
  * ends. What the SDK makes of such a body does not count: its reader looks at `broken` first.
  *
+ * Where the provider keeps the generation, a break is followed by another connection that reads it on (`resumption.ts`): then nothing broke for the SDK.
+ *
  * The clocks stand still while the reader above is busy: a provider is not blamed for our own disk.
  *
  * Invariant: when the call is over, or the reader has gone, nothing of it runs at the provider (G4).
  */
 import { LetGo } from "../../../protocol/let-go.ts";
-import type { Dialect } from "../dialect.ts";
 import type { Fetch } from "../providers.ts";
 import * as progress from "./answer-progress.ts";
+import { BackgroundRun, inBackground } from "./background-run.ts";
+import {
+  type CallClock,
+  Connection,
+  type Ended,
+  type FetchInit,
+  type FetchInput,
+  type Read,
+  type Reader,
+  readerOf,
+} from "./connection.ts";
+import { HoldfastAnswer, STREAM_HEADER } from "./holdfast-answer.ts";
+import { isPassing } from "./passing.ts";
 import { type BreakReport, ProviderBreak } from "./provider-break.ts";
-import { Redirected } from "./redirects.ts";
-import { SseSplitter } from "./sse-events.ts";
-import type { StallClocks } from "./stall-clocks.ts";
+import { addressOf, Redirected } from "./redirects.ts";
+import { Resuming } from "./resuming.ts";
+import type { Resumption } from "./resumption.ts";
+import { type SseEvent, SseSplitter } from "./sse-events.ts";
+import type { UpstreamOptions } from "./upstream-options.ts";
 import { lastWordOf, meaningOf } from "./wire-events.ts";
 
 /** How long a provider may take for what follows its finish marker: the usage, the end of the body. */
 const ENDING_MS = 2_000;
 
-/** A refusal is short, and soon there: what is beyond is left out. */
-const REFUSAL_MS = 10_000;
-const REFUSAL_BYTES_MAX = 256 * 1024;
+/** The pause before a generation is asked for a second time. */
+const BACKOFF_MS = 1_000;
 
-/** A timer that fires so late says more about this process than about the provider: what has arrived meanwhile is read first. */
-const LATE_MS = 50;
-const CATCH_UP_MS = 1_000;
+/** So long the name of a run is waited for that is not wanted any more: without it the run cannot be cancelled. */
+const NAME_MS = 5_000;
 
-/** Statuses that say "later", as opposed to "not so". */
-const PASSING: ReadonlySet<number> = new Set([0, 408, 409, 429]);
-
-export interface UpstreamOptions {
-  readonly dialect: Dialect;
-  readonly fetch: Fetch;
-  readonly clocks: StallClocks;
-  /** What is known of the provider; learned here. */
-  readonly provider: { pings: boolean };
-  /** Before each request, which leaves when this resolves. */
-  readonly onRequest: () => Promise<void>;
-  readonly onBreak: (report: BreakReport) => void;
+/** Whole events, and how the connection ended behind them. */
+interface Step {
+  readonly events: readonly SseEvent[];
+  readonly ended: Ended | undefined;
 }
 
-type Read = { readonly bytes: Uint8Array } | { readonly end: progress.BreakCause; readonly cause?: unknown };
+/** A response, and what was read of it. */
+interface Begun {
+  readonly response: Response;
+  readonly reader?: Reader;
+  readonly head?: Step;
+}
 
-type Reader = ReadableStreamDefaultReader<Uint8Array>;
 type Controller = ReadableStreamDefaultController<Uint8Array>;
 
 const encoder = new TextEncoder();
@@ -57,7 +67,17 @@ export class UpstreamCall {
   readonly #options: UpstreamOptions;
   #progress: progress.State;
   #splitter = new SseSplitter();
-  #stop = new AbortController();
+  readonly #clock: CallClock;
+  #connection: Connection;
+  #resumption: Resumption | undefined;
+  #resuming: Resuming;
+  /** When the connection broke that another one has replaced, while no content has come since. */
+  #brokeMs: number | undefined;
+  #isResumed = false;
+  /** Events that the SDK was given. */
+  #given = 0;
+  /** Aborted when nothing more is wanted of the provider. */
+  #left = new AbortController();
   /** How long our own reader was busy with what it had. */
   #pausedMs = 0;
   #pausedAtMs: number | undefined;
@@ -65,28 +85,126 @@ export class UpstreamCall {
   constructor(options: UpstreamOptions) {
     this.#options = options;
     this.#progress = progress.init(this.#nowMs, options.provider.pings);
+    this.#clock = {
+      nowMs: () => this.#nowMs,
+      deadlineMs: () => this.#deadlineMs,
+      isWhole: () => progress.isWhole(this.#progress),
+    };
+    this.#connection = new Connection(this.#clock);
+    this.#resuming = this.#newResuming();
   }
 
   /** For the SDK; one that continues an answer by another request calls it again. */
   readonly fetch: Fetch = async (input, init) => {
-    await this.#options.onRequest();
     this.#splitter = new SseSplitter();
-    this.#stop = new AbortController();
     this.#progress = progress.init(this.#nowMs, this.#options.provider.pings);
+    this.#resumption = undefined;
+    this.#left = new AbortController();
+    this.#resuming = this.#newResuming();
     const caller = init?.signal ?? undefined;
-    const signals = caller === undefined ? [this.#stop.signal] : [caller, this.#stop.signal];
-    const waiting = this.#waitUntil(this.#deadlineMs);
-    let response: Response;
-    try {
-      response = await this.#options.fetch(input, { ...init, signal: AbortSignal.any(signals) });
-    } catch (error) {
-      throw this.#unanswered(error, caller);
-    } finally {
-      clearTimeout(waiting.timer);
-    }
+    const { response, reader, head } = await this.#begin(input, init);
     if (!response.ok) return this.#refusal(response);
-    return new Response(this.#body(response, caller), { status: 200, headers: response.headers });
+    if (response.headers.has(STREAM_HEADER) && this.#options.dialect === "openai-compatible")
+      this.#resumption = new HoldfastAnswer(addressOf(input), new Headers(init?.headers), response.headers);
+    caller?.addEventListener("abort", () => this.#leave(caller.reason), { once: true });
+    const body = this.#body(reader ?? readerOf(response), head, caller);
+    return new Response(body, { status: 200, headers: response.headers });
   };
+
+  async #begin(input: FetchInput, init: FetchInit): Promise<Begun> {
+    const { dialect, resume = false, provider } = this.#options;
+    const body = init?.body;
+    if (dialect !== "openai" || !resume || provider.takesBackground === false || typeof body !== "string")
+      return { response: await this.#send(input, init) };
+    const begun = await this.#beginRun(input, { ...init, body: inBackground(body) });
+    if (begun.response.ok) provider.takesBackground = true;
+    if (begun.response.status !== 400 || provider.takesBackground === true) return begun;
+    // Accounts that store nothing, and servers that do not know the word, take the request without it.
+    await begun.response.body?.cancel();
+    const response = await this.#send(input, init);
+    if (response.ok) provider.takesBackground = false;
+    return { response };
+  }
+
+  /** A run can only be cancelled by its name: that is waited for, also when the caller has gone meanwhile (G4). */
+  async #beginRun(input: FetchInput, init: NonNullable<FetchInit>): Promise<Begun> {
+    const run = new BackgroundRun(addressOf(input), new Headers(init.headers));
+    const caller = init.signal ?? undefined;
+    caller?.throwIfAborted();
+    const begun = this.#named(run, input, { ...init, signal: null });
+    const gone = Promise.withResolvers<never>();
+    const leave = (): void => gone.reject(caller?.reason);
+    caller?.addEventListener("abort", leave, { once: true });
+    try {
+      const named = await Promise.race([begun, gone.promise]);
+      this.#resumption = run;
+      return named;
+    } catch (error) {
+      if (caller?.aborted === true) void this.#abandon(run, begun);
+      throw error;
+    } finally {
+      caller?.removeEventListener("abort", leave);
+    }
+  }
+
+  async #named(run: BackgroundRun, input: FetchInput, init: FetchInit): Promise<Begun> {
+    const response = await this.#send(input, init);
+    if (!response.ok) return { response };
+    const reader = readerOf(response);
+    const head: { events: SseEvent[]; ended: Ended | undefined } = { events: [], ended: undefined };
+    while (!run.isNamedBy(head.events) && head.ended === undefined) {
+      const { events, ended } = this.#stepOf(await this.#connection.read(reader, undefined));
+      head.events.push(...events);
+      head.ended = ended;
+    }
+    return { response, reader, head };
+  }
+
+  /** The caller has gone before the run had a name. */
+  async #abandon(run: BackgroundRun, begun: Promise<Begun>): Promise<void> {
+    const timer = setTimeout(() => this.#connection.stop(), NAME_MS);
+    const isRefused = await begun.then(
+      ({ response }) => !response.ok,
+      () => false,
+    );
+    clearTimeout(timer);
+    this.#connection.stop();
+    if (!isRefused) await this.#resuming.cancel(run);
+  }
+
+  async #send(input: FetchInput, init: FetchInit): Promise<Response> {
+    await this.#options.onRequest();
+    this.#connection = new Connection(this.#clock);
+    try {
+      return await this.#connection.open(this.#options.fetch, input, init);
+    } catch (error) {
+      throw this.#unanswered(error, init?.signal ?? undefined);
+    }
+  }
+
+  #newResuming(): Resuming {
+    const { fetch, onRequest, watch, backoffMs = BACKOFF_MS } = this.#options;
+    let isSpent = false;
+    return new Resuming({
+      ask: async ({ url, method, headers }) => {
+        isSpent = true;
+        await onRequest();
+        isSpent = false;
+        this.#connection = new Connection(this.#clock);
+        return this.#connection.open(fetch, url, { method, headers });
+      },
+      send: ({ url, method, headers }, signal) => fetch(url, { method, headers, signal }),
+      isWanted: () => !isSpent && !this.#hasLeft && this.#nowMs < this.#deadlineMs,
+      left: this.#left.signal,
+      onAlive: () => (this.#progress = progress.heardPing(this.#progress, this.#nowMs)),
+      onLeft: () => watch.onLeft?.(),
+      backoffMs,
+    });
+  }
+
+  get #hasLeft(): boolean {
+    return this.#left.signal.aborted;
+  }
 
   get #nowMs(): number {
     return performance.now() - this.#pausedMs;
@@ -96,29 +214,12 @@ export class UpstreamCall {
     return progress.deadlineMs(this.#progress, this.#options.clocks, ENDING_MS);
   }
 
-  /** Ends the request at that time. */
-  #waitUntil(deadlineMs: number): { timer: NodeJS.Timeout } {
-    const dueMs = Math.max(deadlineMs, this.#nowMs);
-    const giveUp = (): void => {
-      const isLate = this.#nowMs - dueMs > LATE_MS;
-      if (isLate) waiting.timer = setTimeout(() => this.#leave(), CATCH_UP_MS);
-      else this.#leave();
-    };
-    const waiting = { timer: setTimeout(giveUp, dueMs - this.#nowMs) };
-    return waiting;
-  }
-
-  /** Ends the request. One whose answer is whole is let go: there is nothing left to cancel, and it may have to be read again. */
-  #leave(): void {
-    this.#stop.abort(progress.isWhole(this.#progress) ? new LetGo("the answer is whole") : undefined);
-  }
-
   /** There was no response at all. */
   #unanswered(error: unknown, caller: AbortSignal | undefined): unknown {
     if (caller?.aborted === true || error instanceof Redirected) return error;
-    if (this.#stop.signal.aborted) return this.#break("stall");
+    if (this.#connection.isStopped) return this.#break("stall");
     // The system's code says why; nothing was answered that could break.
-    this.#options.onBreak(this.#report("reset"));
+    this.#options.watch.onBreak?.(this.#report("reset"));
     return error;
   }
 
@@ -130,48 +231,43 @@ export class UpstreamCall {
   #break(why: progress.BreakCause, cause?: unknown): ProviderBreak {
     const report = this.#report(why);
     this.broken = new ProviderBreak(report, this.#nowMs - this.#progress.clock.contentMs, cause);
-    this.#options.onBreak(report);
+    this.#options.watch.onBreak?.(report);
     return this.broken;
   }
 
-  /** The provider said no: its words, as far as they come soon. */
-  async #refusal(response: Response): Promise<Response> {
-    const { status, headers } = response;
-    if (isPassing(status)) this.#options.onBreak(this.#report("error"));
-    const waiting = this.#waitUntil(this.#nowMs + REFUSAL_MS);
-    const reader = readerOf(response);
-    const said: Uint8Array[] = [];
-    try {
-      for (let bytes = 0; bytes < REFUSAL_BYTES_MAX;) {
-        const { done, value } = await reader.read();
-        if (done) break;
-        said.push(value);
-        bytes += value.length;
-      }
-    } catch {
-      // The status says enough.
-    } finally {
-      clearTimeout(waiting.timer);
-      this.#leave();
-    }
-    return new Response(said.length === 0 ? null : Buffer.concat(said), { status, headers });
+  #refusal(response: Response): Promise<Response> {
+    if (isPassing(response.status)) this.#options.watch.onBreak?.(this.#report("error"));
+    return this.#connection.refusal(response);
   }
 
-  #body(response: Response, caller: AbortSignal | undefined): ReadableStream<Uint8Array> {
-    const reader = readerOf(response);
+  #body(reader: Reader, head: Step | undefined, caller: AbortSignal | undefined): ReadableStream<Uint8Array> {
+    const source = { reader, next: head };
     this.#pausedAtMs = performance.now();
     return new ReadableStream<Uint8Array>(
       {
         pull: async (controller) => {
           this.#resume();
-          for (let isGiven = false; !isGiven;) {
-            const read = await this.#read(reader, caller);
-            isGiven =
-              "bytes" in read ? this.#take(read.bytes, controller, reader) : this.#end(read, controller);
+          for (let isGiven = false; !isGiven && !this.#hasLeft;) {
+            const { events, ended } =
+              source.next ?? this.#stepOf(await this.#connection.read(source.reader, caller));
+            source.next = undefined;
+            const givenBefore = this.#given;
+            const broken = this.#give(events, controller);
+            const end = ended ?? broken;
+            // A stream that was given nothing does not ask again.
+            isGiven = end === undefined && this.#given > givenBefore;
+            if (end === undefined) continue;
+            const more = await this.#continued(end);
+            if (more === undefined) {
+              this.#end(end, controller, source.reader);
+              return;
+            }
+            if ("events" in more) source.next = more;
+            else source.reader = more;
           }
           this.#pausedAtMs = performance.now();
         },
-        cancel: () => this.#leave(),
+        cancel: () => this.#leave(undefined),
       },
       { highWaterMark: 0 },
     );
@@ -182,91 +278,109 @@ export class UpstreamCall {
     this.#pausedAtMs = undefined;
   }
 
-  async #read(reader: Reader, caller: AbortSignal | undefined): Promise<Read> {
-    const waiting = this.#waitUntil(this.#deadlineMs);
-    try {
-      const { done, value } = await reader.read();
-      return done ? { end: "eof" } : { bytes: value };
-    } catch (cause) {
-      // The caller has gone: how its request ends is no break.
-      if (caller?.aborted === true) throw cause;
-      return this.#stop.signal.aborted ? { end: "stall" } : { end: "reset", cause };
-    } finally {
-      clearTimeout(waiting.timer);
-    }
-  }
-
-  /** True when the SDK has something to read, or the body has ended. */
-  #take(bytes: Uint8Array, controller: Controller, reader: Reader): boolean {
-    this.#progress = progress.heardBytes(this.#progress, this.#nowMs);
-    let isGiven = false;
-    try {
-      for (const event of this.#splitter.push(bytes)) {
-        if (!this.#pass(event, controller)) return this.#end({ end: "decode" }, controller);
-        isGiven = true;
+  /** The whole events in it. */
+  #stepOf(read: Read): Step {
+    if ("bytes" in read) {
+      this.#progress = progress.heardBytes(this.#progress, this.#nowMs);
+      try {
+        return { events: this.#splitter.push(read.bytes), ended: undefined };
+      } catch (cause) {
+        if (cause instanceof RangeError) return { events: [], ended: { end: "decode", cause } };
+        throw cause;
       }
-    } catch (cause) {
-      if (cause instanceof RangeError) return this.#end({ end: "decode", cause }, controller);
-      throw cause;
     }
-    if (!this.#progress.isOver) return isGiven;
-    if (!progress.isWhole(this.#progress)) return this.#end({ end: "eof" }, controller);
-    controller.close();
-    void this.#drain(reader);
-    return true;
+    const rest = read.end === "eof" ? this.#splitter.rest() : undefined;
+    return { events: rest === undefined || rest.data === "" ? [] : [rest], ended: read };
   }
 
-  /** False when it cannot be read. */
-  #pass({ data, text }: { readonly data: string; readonly text: string }, controller: Controller): boolean {
-    if (text.trim() === "") return true;
-    const meaning = meaningOf(this.#options.dialect, data);
-    if (meaning === undefined) return false;
+  /** Passes them on. How the body ends, if it does. */
+  #give(events: readonly SseEvent[], controller: Controller): Ended | undefined {
+    for (const event of events) {
+      if (event.text.trim() === "") continue;
+      const end = this.#pass(event, controller);
+      if (end !== undefined) return end;
+    }
+    return this.#progress.isOver ? { end: "eof" } : undefined;
+  }
+
+  #pass(event: SseEvent, controller: Controller): Ended | undefined {
+    const meaning = meaningOf(this.#options.dialect, event.data);
+    if (meaning === undefined) return { end: "decode" };
     const { error } = meaning;
     // Nothing is missing: what went wrong behind the answer is not the client's affair.
-    if (error !== undefined && progress.isWhole(this.#progress)) return true;
+    if (error !== undefined && progress.isWhole(this.#progress)) return undefined;
+    // A run may live on behind an error of its stream.
+    if (error !== undefined && meaning.isLast !== true && this.#resumption?.outlivesErrors === true)
+      return { end: "error" };
+    switch (this.#resumption?.take(event) ?? "next") {
+      case "known":
+        return undefined;
+      case "contradiction":
+        this.#resumption = undefined;
+        return { end: "decode" };
+      case "gap":
+        return { end: "decode" };
+      case "next":
+    }
     if (error !== undefined && !this.#progress.hasError && isPassing(error.status))
-      this.#options.onBreak(this.#report("error"));
+      this.#options.watch.onBreak?.(this.#report("error"));
     this.#progress = progress.heardEvent(this.#progress, meaning, this.#nowMs);
     if (meaning.isPing === true) this.#options.provider.pings = true;
-    controller.enqueue(encoder.encode(text));
-    return true;
+    if (meaning.content !== undefined || meaning.isFinish === true) this.#heardContent();
+    controller.enqueue(encoder.encode(event.text));
+    this.#given++;
+    return undefined;
+  }
+
+  #heardContent(): void {
+    this.#resuming.heardContent();
+    if (this.#brokeMs === undefined) return;
+    this.#options.watch.onResumed?.(this.#nowMs - this.#brokeMs);
+    this.#brokeMs = undefined;
+    this.#isResumed = true;
+  }
+
+  /** Where the same generation is read on; undefined when it is whole, or cannot be. */
+  async #continued(ended: Ended): Promise<Reader | Step | undefined> {
+    const { isOver, hasError } = this.#progress;
+    if (this.#resumption === undefined || isOver || hasError || progress.isWhole(this.#progress))
+      return undefined;
+    const report = this.#report(ended.end);
+    const brokeMs = this.#nowMs;
+    // After a kill the answer is read again from its first byte on.
+    this.#connection.stop(new LetGo("another connection reads on"));
+    this.#progress = progress.resumed(this.#progress, brokeMs);
+    const resumed = await this.#resuming.readOn(this.#resumption);
+    if (typeof resumed === "string") return undefined;
+    // Nothing is thrown away.
+    this.#options.watch.onBreak?.({ ...report, tokens: {} });
+    this.#brokeMs ??= brokeMs;
+    if ("rest" in resumed) return { events: resumed.rest, ended: { end: "eof" } };
+    this.#splitter = new SseSplitter();
+    return readerOf(resumed.response);
   }
 
   /** The body ends here, whatever the connection does. */
-  #end({ end, cause }: Extract<Read, { readonly end: unknown }>, controller: Controller): boolean {
-    const rest = end === "eof" ? this.#splitter.rest() : undefined;
-    if (rest !== undefined && rest.data !== "") this.#pass(rest, controller);
+  #end({ end, cause }: Ended, controller: Controller, reader: Reader): void {
     const { isOver, hasError } = this.#progress;
     if (progress.isWhole(this.#progress)) {
-      if (end !== "eof") this.#options.onBreak(this.#report(end));
+      if (end !== "eof") this.#options.watch.onBreak?.(this.#report(end));
       const lastWord = isOver ? "" : lastWordOf(this.#options.dialect);
       if (lastWord !== "") controller.enqueue(encoder.encode(lastWord));
+      if (this.#isResumed) this.#options.watch.onSaved?.();
     } else if (!hasError) this.#break(end, cause);
     controller.close();
-    this.#leave();
-    return true;
+    if (isOver && progress.isWhole(this.#progress)) void this.#connection.drain(reader, ENDING_MS);
+    else this.#leave(undefined);
   }
 
-  /** All is said: what is left is read, so that the connection can be used again. */
-  async #drain(reader: Reader): Promise<void> {
-    const waiting = this.#waitUntil(this.#nowMs + ENDING_MS);
-    try {
-      while (!(await reader.read()).done);
-    } catch {
-      // The answer is whole; how its connection ends changes nothing.
-    } finally {
-      clearTimeout(waiting.timer);
-      this.#leave();
-    }
+  /** Nothing more is wanted of the provider. */
+  #leave(reason: unknown): void {
+    if (this.#hasLeft) return;
+    this.#left.abort();
+    this.#connection.stop(reason);
+    const isOver = this.#progress.isOver || progress.isWhole(this.#progress);
+    const isLetGo = reason instanceof LetGo && this.#options.isHeld === true;
+    if (this.#resumption !== undefined && !isOver && !isLetGo) void this.#resuming.cancel(this.#resumption);
   }
-}
-
-function readerOf({ body }: Response): Reader {
-  const bytes: ReadableStream<Uint8Array> =
-    body ?? new ReadableStream({ start: (controller) => controller.close() });
-  return bytes.getReader();
-}
-
-function isPassing(status: number): boolean {
-  return PASSING.has(status) || status >= 500;
 }

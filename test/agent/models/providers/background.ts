@@ -19,6 +19,10 @@ export interface BackgroundOptions {
   readonly polls?: number;
   /** Runs cannot be cancelled: the request is answered with 500. */
   readonly isUncancellable?: boolean;
+  /** Takes the place of the last event, and of what a look at a complete run shows. */
+  readonly lastFrame?: Frame;
+  /** A run begins to be answered when this resolves. */
+  readonly begins?: Promise<void>;
   /** `background` is refused, as of accounts that store nothing. */
   readonly isRefused?: boolean;
 }
@@ -58,9 +62,15 @@ export class BackgroundRuns {
     if (this.#options.isRefused === true)
       return refuses(400, RESPONSES.error(400, "unsupported_parameter", "background is not available"));
     const id = `resp_${this.#runs.size + 1}`;
-    const run = { id, frames: frames.map((frame) => named(frame, id)), looks: 0, isOver: false };
+    const { lastFrame } = this.#options;
+    const all = lastFrame === undefined ? frames : [...frames.slice(0, -1), lastFrame];
+    const run = { id, frames: all.map((frame) => named(frame, id)), looks: 0, isOver: false };
     this.#runs.set(id, run);
-    return this.#read(run, 0, broken);
+    const act = this.#read(run, 0, broken);
+    return async (response, asked) => {
+      await this.#options.begins;
+      await act(response, asked);
+    };
   }
 
   /** What a request about a run is answered. */
@@ -83,11 +93,10 @@ export class BackgroundRuns {
 
   #read(run: Run, from: number, broken: Break | undefined): Act {
     const rest = run.frames.slice(from);
-    const place = typeof broken?.behind === "number" ? { ...broken, behind: broken.behind } : broken;
-    const act = saying(RESPONSES, rest, place);
+    const act = saying(RESPONSES, rest, broken);
     return async (response, asked) => {
       const over = new Promise<void>((resolve) => void response.once("finish", resolve));
-      if (place === undefined) void over.then(() => (run.isOver = true));
+      if (broken === undefined) void over.then(() => (run.isOver = true));
       await act(response, asked);
     };
   }

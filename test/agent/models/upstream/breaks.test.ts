@@ -345,7 +345,7 @@ test("breaks are counted by where and why, with the tokens that were thrown away
   const counted = models
     .metrics()
     .split("\n")
-    .filter((line) => line.startsWith("holdfast_provider_"));
+    .filter((line) => /^holdfast_provider_(?!silence_)/.test(line));
   assert.deepEqual(counted.toSorted(), [
     'holdfast_provider_breaks_total{provider="work",phase="after_finish",cause="reset"} 1',
     'holdfast_provider_breaks_total{provider="work",phase="arguments",cause="reset"} 1',
@@ -357,5 +357,6 @@ test("breaks are counted by where and why, with the tokens that were thrown away
     'holdfast_provider_breaks_total{provider="work",phase="thinking",cause="eof"} 1',
     'holdfast_provider_lost_tokens_total{provider="work"} 63',
     'holdfast_provider_requests_total{provider="work"} 9',
+    'holdfast_provider_silences_total{provider="work"} 1',
   ]);
 });

@@ -1,0 +1,129 @@
+/**
+ * One connection to a provider: a request, its response, and the time until which each byte of it is waited for.
+ *
+ * Invariant: what is read through it ends at the deadline of its call, and with `stop`.
+ */
+import { LetGo } from "../../../protocol/let-go.ts";
+import type { Fetch } from "../providers.ts";
+import type { BreakCause } from "./answer-progress.ts";
+
+export type FetchInput = Parameters<Fetch>[0];
+export type FetchInit = Parameters<Fetch>[1];
+export type Reader = ReadableStreamDefaultReader<Uint8Array>;
+
+/** How a body ended. */
+export interface Ended {
+  readonly end: BreakCause;
+  readonly cause?: unknown;
+}
+
+export type Read = { readonly bytes: Uint8Array } | Ended;
+
+/** A refusal is short, and soon there: what is beyond is left out. */
+const REFUSAL_MS = 10_000;
+const REFUSAL_BYTES_MAX = 256 * 1024;
+
+/** A timer that fires so late says more about this process than about the provider: what has arrived meanwhile is read first. */
+const LATE_MS = 50;
+const CATCH_UP_MS = 1_000;
+
+/** Of the call: it stands still while its reader is busy. */
+export interface CallClock {
+  nowMs(): number;
+  deadlineMs(): number;
+  /** The answer is whole: its request is let go, for there is nothing left to cancel, and it may have to be read again. */
+  isWhole(): boolean;
+}
+
+export class Connection {
+  readonly #clock: CallClock;
+  readonly #stop = new AbortController();
+
+  constructor(clock: CallClock) {
+    this.#clock = clock;
+  }
+
+  get isStopped(): boolean {
+    return this.#stop.signal.aborted;
+  }
+
+  stop(reason: unknown = this.#clock.isWhole() ? new LetGo("the answer is whole") : undefined): void {
+    this.#stop.abort(reason);
+  }
+
+  async open(fetch: Fetch, input: FetchInput, init: FetchInit): Promise<Response> {
+    const caller = init?.signal ?? undefined;
+    const signals = caller === undefined ? [this.#stop.signal] : [caller, this.#stop.signal];
+    return this.#within(this.#clock.deadlineMs(), () =>
+      fetch(input, { ...init, signal: AbortSignal.any(signals) }),
+    );
+  }
+
+  async read(reader: Reader, caller: AbortSignal | undefined): Promise<Read> {
+    try {
+      const { done, value } = await this.#within(this.#clock.deadlineMs(), () => reader.read());
+      return done ? { end: "eof" } : { bytes: value };
+    } catch (cause) {
+      // The caller has gone: how its request ends is no break.
+      if (caller?.aborted === true) throw cause;
+      return this.isStopped ? { end: "stall" } : { end: "reset", cause };
+    }
+  }
+
+  /** The provider said no: its words, as far as they come soon. */
+  async refusal(response: Response): Promise<Response> {
+    const { status, headers } = response;
+    const reader = readerOf(response);
+    const said: Uint8Array[] = [];
+    const read = async (): Promise<void> => {
+      for (let bytes = 0; bytes < REFUSAL_BYTES_MAX;) {
+        const { done, value } = await reader.read();
+        if (done) break;
+        said.push(value);
+        bytes += value.length;
+      }
+    };
+    try {
+      await this.#within(this.#clock.nowMs() + REFUSAL_MS, read);
+    } catch {
+      // The status says enough.
+    }
+    this.stop();
+    return new Response(said.length === 0 ? null : Buffer.concat(said), { status, headers });
+  }
+
+  /** All is said: what is left is read, so that the connection can be used again. */
+  async drain(reader: Reader, waitMs: number): Promise<void> {
+    const read = async (): Promise<void> => {
+      while (!(await reader.read()).done);
+    };
+    try {
+      await this.#within(this.#clock.nowMs() + waitMs, read);
+    } catch {
+      // The answer is whole; how its connection ends changes nothing.
+    }
+    this.stop();
+  }
+
+  /** Ends the connection at that time. */
+  async #within<Result>(deadlineMs: number, wait: () => Promise<Result>): Promise<Result> {
+    const dueMs = Math.max(deadlineMs, this.#clock.nowMs());
+    const giveUp = (): void => {
+      const isLate = this.#clock.nowMs() - dueMs > LATE_MS;
+      if (isLate) timer = setTimeout(() => this.stop(), CATCH_UP_MS);
+      else this.stop();
+    };
+    let timer = setTimeout(giveUp, Math.max(0, dueMs - this.#clock.nowMs()));
+    try {
+      return await wait();
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+}
+
+export function readerOf({ body }: Response): Reader {
+  const bytes: ReadableStream<Uint8Array> =
+    body ?? new ReadableStream({ start: (controller) => controller.close() });
+  return bytes.getReader();
+}

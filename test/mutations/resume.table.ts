@@ -1,0 +1,53 @@
+/** What reads an answer on behind a break, taken back. */
+import type { Mutation } from "./mutation.ts";
+
+export const MUTATIONS: readonly Mutation[] = [
+  {
+    name: "G1: a gap in the numbers of a run's events is accepted",
+    file: "test/agent/models/upstream/resume.test.ts",
+    test: "G1: an answer that breaks behind any event",
+    patches: [
+      {
+        file: "src/agent/models/upstream/background-run.ts",
+        from: 'if (number > this.#last + 1) return "gap";',
+        to: "",
+      },
+    ],
+  },
+  {
+    name: "G1: a run's whole answer is believed without a look at what was passed on",
+    file: "test/agent/models/upstream/resume.test.ts",
+    test: "G1: a whole answer that is not what was passed on is broken",
+    patches: [
+      {
+        file: "src/agent/models/upstream/background-run.ts",
+        from: "if (output.length === 0) return true;",
+        to: "if (output.length >= 0) return true;",
+      },
+    ],
+  },
+  {
+    name: "G4: a run that is stopped writes on at the provider",
+    file: "test/agent/models/upstream/resume.test.ts",
+    test: "G4: a run that is stopped in the middle is cancelled at the provider",
+    patches: [
+      {
+        file: "src/agent/models/upstream/upstream-call.ts",
+        from: "!isOver && !isLetGo) void",
+        to: "isOver && !isLetGo) void",
+      },
+    ],
+  },
+  {
+    name: "G4: a run that is stopped before it has a name writes on at the provider",
+    file: "test/agent/models/upstream/resume.test.ts",
+    test: "G4: a run that is stopped before it has a name",
+    patches: [
+      {
+        file: "src/agent/models/upstream/upstream-call.ts",
+        from: "if (caller?.aborted === true) void this.#abandon(run, begun);",
+        to: "",
+      },
+    ],
+  },
+];
