@@ -63,6 +63,28 @@ test("a plain answer: reasoning, text, end, each with its event", () => {
   ]);
 });
 
+test("G3: a call that was written before its step was continued is none of the answer's", () => {
+  const value = { step: 0, rollbackToEventId: "2", continuation: 1, requestsBefore: 1 };
+  const deltas = live(
+    eventsOf([
+      started(0),
+      text("see "),
+      called("p1", ["0.0.0"]),
+      update({ case: "stepContinued", value }),
+      text("this"),
+      called("p2", ["0.1.0"]),
+      completed(0, TOOL_CALLS),
+      exec(1, "0.1.0", "p2"),
+    ]),
+  );
+  assert.equal(wordsOf(deltas), "see this");
+  const calls = deltas.flatMap((delta) => (delta.kind === "calls" ? delta.calls : []));
+  assert.deepEqual(
+    calls.map(({ execId }) => execId),
+    ["0.1.0"],
+  );
+});
+
 const twoCalls = [
   started(0),
   text("see"),
