@@ -85,6 +85,26 @@ test("G3: a call that was written before its step was continued is none of the a
   );
 });
 
+test("a delta names the fallback that said it, until another step begins", () => {
+  const fallback = update({ case: "stepFallback", value: { step: 0, model: "other" } });
+  const deltas = live(
+    eventsOf([
+      started(0),
+      fallback,
+      text("a"),
+      completed(0, STOP),
+      started(1),
+      text("b"),
+      completed(1, STOP),
+    ]),
+  );
+  const said = deltas.filter(({ kind }) => kind === "text");
+  assert.deepEqual(
+    said.map(({ model }) => model),
+    ["other", undefined],
+  );
+});
+
 const twoCalls = [
   started(0),
   text("see"),
