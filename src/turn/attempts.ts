@@ -98,7 +98,7 @@ export function nextPlace(facts: Facts, open: OpenStep, backoff: Backoff): StepP
   if (broken === undefined || isUnanswered) return cutOffPlace(facts, open);
   const { failure, isPassing, requests, retryAfterMs, random } = broken;
   const isFinal = isShownFinal(facts);
-  const isKept = isFinal && open.hasText;
+  const isKept = isFinal && open.hasText && !wasCutOff(facts, open);
   const given: Ending = isKept
     ? failed("upstream_interrupted", failure.message)
     : { reason: "failed", failure };
@@ -112,6 +112,11 @@ export function nextPlace(facts: Facts, open: OpenStep, backoff: Backoff): StepP
   if (isKept || open.restarts >= STEP_RESTARTS_MAX) return given;
   if (!open.hasThinking && !mayWait(broken, isFinal, pauseMs)) return given;
   return { ...restartPlace(facts, open), requestsBefore: requests, pauseMs };
+}
+
+/** A crash cut this attempt off, and the model did not continue its text: the step begins anew, as it does where no model can. */
+function wasCutOff({ found: { broken, pastHead } }: Facts, { sinceEvent }: OpenStep): boolean {
+  return broken?.isUnjoined === true && sinceEvent < (pastHead ?? 0);
 }
 
 /** A crash cut it off: its call may still be held. Else its text is continued, or it begins anew. */

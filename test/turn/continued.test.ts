@@ -144,6 +144,17 @@ test("G1: a join that was not proved is tried once more with all of the text, by
   }
 });
 
+test("F1: a text that a crash cut off, and that its model does not continue, begins anew", () => {
+  const turn = writing("untried");
+  turn.facts.found.pastHead = 9;
+  continued(turn, 1);
+  turn.facts.found.ways = { continues: "exact", prefills: "no" };
+  broke(turn, { isUnjoined: true });
+  assert.equal(wanted(turn), "restart step 0 from 7, attempt 2");
+  broke(turn, { isUnjoined: false });
+  assert.equal(wanted(turn), "fail: the provider broke off", "the provider broke it off, and no crash");
+});
+
 test("G2: no request is left for a continuation", () => {
   const turn = writing("proved");
   broke(turn, { requests: 12 });

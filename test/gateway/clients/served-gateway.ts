@@ -54,7 +54,8 @@ export function prepareHome({ home }: Cli, { provider, format = "openai-compatib
   const workspace = join(home, "workspace");
   mkdirSync(workspace);
   if (provider !== undefined) {
-    const local = { type: format, baseURL: provider.baseURL, apiKeyEnv: "LOCAL_KEY" };
+    // It begins each answer anew. Without the line a first try would find that out after each kill, by one request more.
+    const local = { type: format, baseURL: provider.baseURL, apiKeyEnv: "LOCAL_KEY", prefill: "off" };
     const config = { providers: { local }, models: { offered: [LOCAL] } };
     writeFileSync(join(home, "holdfast.config.json"), JSON.stringify(config));
   }

@@ -23,7 +23,7 @@ class Place {
 
   constructor(t: TestContext, provider: ScriptedProvider, type: "anthropic" | "openai-compatible") {
     this.#cli = new Cli(t);
-    const local = { type, baseURL: provider.baseURL, apiKeyEnv: "LOCAL_KEY" };
+    const local = { type, baseURL: provider.baseURL, apiKeyEnv: "LOCAL_KEY", prefill: "off" };
     const config = { providers: { local }, models: { offered: [`local/${MODEL}`] } };
     writeFileSync(join(this.#cli.home, "holdfast.config.json"), JSON.stringify(config));
   }
