@@ -4,7 +4,8 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { guaranteesFile, readCaught, tableOf } from "./mutants/record.ts";
+import { guaranteesFile, readCaught, rowsTable, tableOf } from "./mutants/record.ts";
+import { rows } from "./mutants/rows.ts";
 import { MUTANTS } from "./mutants/table.ts";
 import { runSeed } from "./scenario.ts";
 
@@ -37,7 +38,16 @@ test("there are at least 30 planted bugs, each with a name of its own, and each 
     assert.ok(caught.has(name), `nobody has caught "${name}" yet: npm run sim:mutants -- --record`);
 });
 
+test("each thing that happens to a session, each arm of next() and each row of the matching has a planted bug", () => {
+  const all = rows();
+  for (const { room, row, bugs, unmet } of all)
+    assert.equal(bugs.length > 0, unmet === undefined, `${room}: ${row} has ${bugs.length} planted bugs`);
+  const counts = Object.groupBy(all, ({ room }) => room);
+  assert.ok((counts.session?.length ?? 0) >= 15 && (counts["next()"]?.length ?? 0) >= 17);
+});
+
 test("the guarantees show the planted bugs as they were caught", () => {
   const document = readFileSync(guaranteesFile, "utf8");
+  assert.ok(document.includes(rowsTable()), "run npm run sim:mutants -- --record");
   assert.ok(document.includes(tableOf(readCaught())), "run npm run sim:mutants -- --record");
 });

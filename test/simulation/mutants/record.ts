@@ -2,6 +2,7 @@
  * Which seed noticed which planted bug, kept for next time, and as the table that users read.
  */
 import { existsSync, readFileSync } from "node:fs";
+import { rows } from "./rows.ts";
 import { type Mutant, MUTANTS } from "./table.ts";
 
 export const caughtFile = new URL("caught.json", import.meta.url);
@@ -27,17 +28,29 @@ function isCaught(value: unknown): value is Caught {
 
 const BEGIN = "<!-- mutants:begin -->";
 const END = "<!-- mutants:end -->";
+const ROWS_BEGIN = "<!-- rows:begin -->";
+const ROWS_END = "<!-- rows:end -->";
 
-/** The document with the table between its marks. */
+/** The document with both tables between their marks. */
 export function withTable(document: string, caught: ReadonlyMap<string, Caught>): string {
-  const [before, rest] = document.split(BEGIN);
-  const after = rest?.split(END)[1];
-  if (before === undefined || after === undefined) throw new Error(`the document needs ${BEGIN} and ${END}`);
-  return `${before}${BEGIN}\n\n${tableOf(caught)}\n\n${END}${after}`;
+  return between(between(document, ROWS_BEGIN, ROWS_END, rowsTable()), BEGIN, END, tableOf(caught));
+}
+
+function between(document: string, begin: string, end: string, table: string): string {
+  const [before, rest] = document.split(begin);
+  const after = rest?.split(end)[1];
+  if (before === undefined || after === undefined) throw new Error(`the document needs ${begin} and ${end}`);
+  return `${before}${begin}\n\n${table}\n\n${end}${after}`;
+}
+
+/** Which planted bugs stand for which rule. */
+export function rowsTable(): string {
+  const body = rows().map(({ room, row, bugs, unmet }) => [room, row, unmet ?? bugs.join("; ")]);
+  return aligned([["rules of", "row", "planted bugs"], ...body]);
 }
 
 export function tableOf(caught: ReadonlyMap<string, Caught>): string {
-  const rows = MUTANTS.map((mutant) => {
+  const bugs = MUTANTS.map((mutant) => {
     const { name, breaks } = mutant;
     const one = caught.get(name);
     return [
@@ -47,8 +60,12 @@ export function tableOf(caught: ReadonlyMap<string, Caught>): string {
       one === undefined ? "" : shortOf(one.by),
     ];
   });
-  const table = [["breaks", "planted bug", "noticed by", "noticed as"], ...rows];
-  const widths = [0, 1, 2, 3].map((column) => Math.max(...table.map((row) => row[column]?.length ?? 0), 3));
+  return aligned([["breaks", "planted bug", "noticed by", "noticed as"], ...bugs]);
+}
+
+function aligned(table: readonly (readonly string[])[]): string {
+  const columns = [...(table[0] ?? []).keys()];
+  const widths = columns.map((column) => Math.max(...table.map((row) => row[column]?.length ?? 0), 3));
   const line = (row: readonly string[]): string =>
     `| ${widths.map((width, column) => (row[column] ?? "").padEnd(width)).join(" | ")} |`;
   const [head = [], ...body] = table;

@@ -14,6 +14,8 @@ const RETURNS = "src/gateway/returns.ts";
 const NAMES = "src/gateway/names.ts";
 const SESSIONS = "src/gateway/sessions.ts";
 const ANSWER_LOG = "src/gateway/answer-log.ts";
+const ATTEMPTS = "src/turn/attempts.ts";
+const TURN_FAILURE = "src/agent/turn-failure.ts";
 
 const hunter = "gateway" as const;
 
@@ -289,6 +291,48 @@ export const GATEWAY_MUTANTS: readonly Mutant[] = [
         file: NAMES,
         from: `JSON.stringify(["tool id", streamId, execId])`,
         to: `JSON.stringify(["tool id", execId])`,
+      },
+    ],
+  },
+  {
+    name: "a counted retry that could mean two answers gets one of them",
+    breaks: "retry",
+    hunter,
+    patches: [
+      {
+        file: DELIVERY,
+        from: "return only === undefined || others.length > 0 ?",
+        to: "return only === undefined || others.length > 99 ?",
+      },
+    ],
+  },
+  {
+    name: "text that a client was shown for good is generated anew when its provider breaks",
+    breaks: "G1",
+    hunter,
+    patches: [
+      {
+        file: ATTEMPTS,
+        from: "if (isFinal && open.hasText) return failed(",
+        to: "if (isFinal && open.hasText && open.restarts > 9) return failed(",
+      },
+    ],
+  },
+  {
+    name: "a provider's status is not passed on",
+    breaks: "provider",
+    hunter,
+    patches: [{ file: TURN_FAILURE, from: "providerStatus: status,", to: "providerStatus: status + 1," }],
+  },
+  {
+    name: "a step that its provider broke is not tried again",
+    breaks: "G2",
+    hunter,
+    patches: [
+      {
+        file: ATTEMPTS,
+        from: "if (!isPassing || !open.hasContent) return given;",
+        to: "if (!isPassing || open.hasContent) return given;",
       },
     ],
   },

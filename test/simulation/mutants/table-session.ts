@@ -8,6 +8,7 @@ const SESSION = "src/gateway/session.ts";
 const DRIVER = "src/gateway/session-driver.ts";
 const SESSIONS = "src/gateway/sessions.ts";
 const PARKING = "src/gateway/parking.ts";
+const SAID_RESULTS = "src/gateway/said-results.ts";
 
 const hunter = "gateway" as const;
 
@@ -242,6 +243,33 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
         file: SESSIONS,
         from: "if (this.#openOf(principal) >= openStreamsMax &&",
         to: "if (this.#openOf(principal) >= 1 &&",
+      },
+    ],
+  },
+  {
+    name: "a client is told tool calls before they are on the disk",
+    breaks: "paused",
+    hunter,
+    patches: [
+      {
+        file: DRIVER,
+        from: `    const { streamId } = this.record.answer;
+    const checkpoint =`,
+        to: `    this.#memory.settle(eventId);
+    const { streamId } = this.record.answer;
+    const checkpoint =`,
+      },
+    ],
+  },
+  {
+    name: "a retry repeats results that are not owed, and leaves out those that are",
+    breaks: "repeated",
+    hunter,
+    patches: [
+      {
+        file: SAID_RESULTS,
+        from: "if (memory.fromEvent !== fromEvent || !owesResults(state)) return;",
+        to: "if (memory.fromEvent !== fromEvent || owesResults(state)) return;",
       },
     ],
   },
