@@ -313,8 +313,8 @@ export const GATEWAY_MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: ATTEMPTS,
-        from: "if (isFinal && open.hasText) return failed(",
-        to: "if (isFinal && open.hasText && open.restarts > 9) return failed(",
+        from: "const isKept = isFinal && open.hasText && !wasCutOff(facts, open);",
+        to: "const isKept = isFinal && open.hasText && open.restarts > 9;",
       },
     ],
   },
@@ -331,8 +331,8 @@ export const GATEWAY_MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: ATTEMPTS,
-        from: "if (!isPassing || !open.hasContent) return given;",
-        to: "if (!isPassing || open.hasContent) return given;",
+        from: 'if (!isPassing || !open.hasContent) return { reason: "failed", failure };',
+        to: 'if (!isPassing || open.hasContent) return { reason: "failed", failure };',
       },
     ],
   },
