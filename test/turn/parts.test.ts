@@ -58,6 +58,21 @@ const anything: fc.Arbitrary<AgentServerMessage> = fc.oneof(
   { arbitrary: fc.constant(said.user("more", "m")), weight: 1 },
 );
 
+test("a continued step keeps its text, and loses what it said behind it; a fallback is the model that is shown", () => {
+  const value = { step: 0, rollbackToEventId: "3", continuation: 1, requestsBefore: 1 };
+  const messages = [
+    said.started(0),
+    said.update({ case: "stepFallback", value: { step: 0, model: "other" } }),
+    said.text("half a wo"),
+    said.callWritten("x", "t", "{"),
+    said.update({ case: "stepContinued", value }),
+    said.text("rd"),
+  ];
+  assert.equal(shown(live(messages)), "half a word");
+  const { parts, model, restarts } = views(messages).at(-1) ?? EMPTY_VIEW;
+  assert.deepEqual([parts.map(({ kind }) => kind), model, restarts], [["text"], "other", 1]);
+});
+
 test("texts appended and retracts obeyed are the view's text, at every message", () => {
   fc.assert(
     fc.property(fc.array(anything, { maxLength: 40 }), (messages) => {

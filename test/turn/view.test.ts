@@ -186,27 +186,6 @@ test("a restarted step takes the view back to its beginning, as often as it rest
   assert.equal(done.parts.length, 2, "a step that is complete is not rolled back");
 });
 
-test("a continued step keeps its text, and loses what it said behind it; a fallback is the model that is shown", () => {
-  const written = update({
-    case: "partialToolCall",
-    value: { toolCallId: "x", tool: "t", argsJsonDelta: "{" },
-  });
-  const value = { step: 0, rollbackToEventId: "3", continuation: 1, requestsBefore: 1 };
-  const view = fold([
-    started(0),
-    update({ case: "stepFallback", value: { step: 0, model: "other" } }),
-    text("half a wo"),
-    written,
-    update({ case: "stepContinued", value }),
-    text("rd"),
-  ]);
-  assert.deepEqual(
-    view.parts.map((part) => ("text" in part ? `${part.kind} ${part.text}` : part.kind)),
-    ["text half a word"],
-  );
-  assert.deepEqual([view.model, view.restarts], ["other", 1]);
-});
-
 test("A8: a provider's id that comes again in a later step is another call", () => {
   const view = fold([
     started(0),
