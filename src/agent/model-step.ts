@@ -88,7 +88,9 @@ export class ModelStep {
     const signal = AbortSignal.any([io.stream.signal, io.cancelSignal]);
     const pieces = new Pieces(io);
     // No request leaves for a call that is held, so none is counted (G2).
-    const held = isHeld ? ({ requests: NO_REQUESTS, mode: "attach" } as const) : {};
+    const held = isHeld
+      ? ({ requests: NO_REQUESTS, mode: "attach" } as const)
+      : ({ mode: this.#place.isRepeated ? "begin" : "fresh" } as const);
     try {
       // Cancelled while it waited for the disk: there is nobody to ask the model for.
       for await (const part of signal.aborted ? [] : model.call({ ...call, ...held, signal })) {

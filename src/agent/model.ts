@@ -41,8 +41,11 @@ export interface ModelCall {
   readonly hostEpoch?: number;
   /** The beginning of the answer, which the model is to write on behind; only for one that `waysOf` says may. */
   readonly prefill?: string;
-  /** `attach`: only a request that is still held may answer, and nothing new is sent. Default: `begin`, what is held or else a new one. */
-  readonly mode?: "begin" | "attach";
+  /**
+   * `attach`: only a request that is still held may answer, and nothing new is sent. `fresh`: no run before this one can have sent it, so nothing is
+   * looked for. Default: `begin`, what is held or else a new one.
+   */
+  readonly mode?: "fresh" | "begin" | "attach";
 }
 
 /** How often a call may ask its provider, and how long it may wait in between. */

@@ -21,11 +21,12 @@ type Named = Required<Pick<ModelCall, "nameOf" | "hostEpoch">>;
 /** Of a call that can be named; undefined when it cannot, or there is no line. */
 export async function heldRequests(
   line: LineClient | undefined,
-  { nameOf, hostEpoch }: Pick<ModelCall, "nameOf" | "hostEpoch">,
+  { nameOf, hostEpoch, mode }: Pick<ModelCall, "nameOf" | "hostEpoch" | "mode">,
 ): Promise<HeldRequests | undefined> {
   if (line === undefined || nameOf === undefined || hostEpoch === undefined) return undefined;
   if ((await line.place()) === undefined) return undefined;
-  return new HeldRequests(line, { nameOf, hostEpoch }, await line.find(namesOf(nameOf), hostEpoch));
+  const held = mode === "fresh" ? [] : await line.find(namesOf(nameOf), hostEpoch);
+  return new HeldRequests(line, { nameOf, hostEpoch }, held);
 }
 
 export function namesOf(nameOf: Named["nameOf"]): readonly string[] {
