@@ -226,6 +226,11 @@ test("B6: after the end there are no events, and a late chunk does not cut its s
   assert.deepEqual(after(ended, committed()), ["1: read 1"]);
 });
 
+test("A2: other content under a taken seqno is refused also when the end is on its way", () => {
+  const ended = stateAfter(hosted, chunk(1, 0), end);
+  assert.deepEqual(after(ended, chunk(1, 0, { content: 9 })), ["1: seqno_conflict", "1: disconnect"]);
+});
+
 test("B6: whoever attaches to a stream that has ended is welcomed and gets what is left of it, the end included", () => {
   const ended = host({ eventHead: 3, end: "completed" });
   assert.deepEqual(after(ended, read(1, 2)), ["1: welcome", "1: read 3"]);

@@ -4,6 +4,7 @@ import type { Mutation } from "./mutation.ts";
 const file = "test/gateway/two-principals.test.ts";
 const STORE = "src/gateway/session-store.ts";
 const RETRIES = "src/gateway/retries.ts";
+const SESSION = "src/gateway/session.ts";
 
 export const MUTATIONS: readonly Mutation[] = [
   {
@@ -73,6 +74,43 @@ export const MUTATIONS: readonly Mutation[] = [
         file: "src/gateway/matching.ts",
         from: `if (session.state !== "finished") return { kind: "fresh", reason: "not_waiting" };`,
         to: "",
+      },
+    ],
+  },
+  {
+    name: "G4: an answer that no client reads is never given up",
+    file: "test/gateway/session.test.ts",
+    test: "an answer without a reader ends after the grace period, a session without its client after its time",
+    patches: [
+      {
+        file: SESSION,
+        from: `return state.record.state === "parked" ? "ttl" : "grace";`,
+        to: `return state.record.state === "parked" ? "ttl" : "none";`,
+      },
+    ],
+  },
+  {
+    name: "D3: a stop does not end the turn",
+    file: "test/gateway/session.test.ts",
+    test: "an answer without a reader ends after the grace period, a session without its client after its time",
+    patches: [
+      {
+        file: SESSION,
+        from: `          { kind: "remove", withResponses: true },
+          { kind: "abort" },`,
+        to: `          { kind: "remove", withResponses: true },`,
+      },
+    ],
+  },
+  {
+    name: "E8: the session that began to wait last makes room",
+    file: "test/gateway/parking.test.ts",
+    test: "E8: the room of all, at the limit and one above: the longest waiting goes, whoever's it is",
+    patches: [
+      {
+        file: "src/gateway/parking.ts",
+        from: "waiting.toSorted((a, b) => a.sinceMs - b.sinceMs)",
+        to: "waiting.toSorted((a, b) => b.sinceMs - a.sinceMs)",
       },
     ],
   },

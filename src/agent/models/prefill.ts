@@ -6,11 +6,10 @@
  *
  * Invariant: a model that was seen to begin anew is never asked to continue (G1 is the turn's: it checks every join).
  */
-import type { LanguageModelV4CallOptions } from "@ai-sdk/provider";
 import type { StepOptions } from "../../protocol/messages.ts";
 import { type Prefills, RESTART_ONLY, type Ways } from "../../turn/found.ts";
 import type { Continued } from "../model.ts";
-import { type Dialect, NAMESPACES } from "./dialect.ts";
+import type { Dialect } from "./dialect.ts";
 import type { ProviderCounters } from "./provider-counters.ts";
 import { type Provider, split } from "./providers.ts";
 
@@ -50,25 +49,6 @@ export function prefillFormOf(provider: Prefilling, model: string): PrefillForm 
       return /(?:^|\.)openai\.com$/.test(host) ? undefined : "fields";
     }
   }
-}
-
-/** The request, with the beginning of the answer behind the conversation. */
-export function withPrefill(
-  request: LanguageModelV4CallOptions,
-  text: string,
-  form: PrefillForm,
-  dialect: Dialect,
-): LanguageModelV4CallOptions {
-  const marked = form === "prefix" ? { providerOptions: { openaiCompatible: { prefix: true } } } : {};
-  const prompt: LanguageModelV4CallOptions["prompt"] = [
-    ...request.prompt,
-    { role: "assistant", content: [{ type: "text", text }], ...marked },
-  ];
-  if (form !== "fields") return { ...request, prompt };
-  const namespace = NAMESPACES[dialect];
-  const fields = { continue_final_message: true, add_generation_prompt: false };
-  const own = { ...request.providerOptions?.[namespace], ...fields };
-  return { ...request, prompt, providerOptions: { ...request.providerOptions, [namespace]: own } };
 }
 
 /** Clients may name any model: the oldest are forgotten. */

@@ -3,8 +3,16 @@
  * thrown away with their tokens, and after which time content came again.
  */
 import type { Continued } from "../model.ts";
-import type { TargetWatch } from "./sdk-model.ts";
 import type { BreakReport } from "./upstream/provider-break.ts";
+import type { UpstreamWatch } from "./upstream/upstream-options.ts";
+
+/** For what is counted. */
+export interface TargetWatch extends UpstreamWatch {
+  /** The step whose request this is has content. */
+  readonly onContent?: (step: object) => void;
+  /** A request of the step has failed, or its answer broke off. */
+  readonly onLost?: (step: object) => void;
+}
 
 /** Name, meaning and the counts by their labels. */
 type Family = readonly [name: string, help: string, counts: ReadonlyMap<string, number>];

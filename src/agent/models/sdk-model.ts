@@ -12,7 +12,9 @@ import { callOptionsOf } from "./call-options.ts";
 import type { Dialect } from "./dialect.ts";
 import { judge, StreamBroken } from "./failures.ts";
 import { DEFAULT_PATIENCE, type Patience } from "./patience.ts";
-import { type PrefillForm, withPrefill } from "./prefill.ts";
+import type { TargetWatch } from "./provider-counters.ts";
+import type { PrefillForm } from "./prefill.ts";
+import { withPrefill } from "./prefilled-request.ts";
 import { promptOf } from "./prompt.ts";
 import type { Fetch } from "./providers.ts";
 import { cleanedWords } from "./provider-words.ts";
@@ -21,7 +23,7 @@ import type { HeldRequests } from "./line/line-fetch.ts";
 import type { Cooldown } from "./routing/health.ts";
 import type { AskedTarget } from "./routing/routed-model.ts";
 import { UpstreamCall } from "./upstream/upstream-call.ts";
-import type { ProviderSeen, UpstreamWatch } from "./upstream/upstream-options.ts";
+import type { ProviderSeen } from "./upstream/upstream-options.ts";
 
 export interface SdkTargetOptions {
   /** `provider/model`. */
@@ -46,14 +48,6 @@ export interface SdkTargetOptions {
   /** Whether the provider may store answers, so that they can be read on behind a break. */
   readonly resume?: boolean | undefined;
   readonly watch?: TargetWatch;
-}
-
-/** For what is counted. */
-export interface TargetWatch extends UpstreamWatch {
-  /** The step whose request this is has content. */
-  readonly onContent?: (step: object) => void;
-  /** A request of the step has failed, or its answer broke off. */
-  readonly onLost?: (step: object) => void;
 }
 
 export class SdkTarget implements AskedTarget {

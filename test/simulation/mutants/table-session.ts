@@ -7,7 +7,6 @@ const GATEWAY = "src/gateway/gateway.ts";
 const SESSION = "src/gateway/session.ts";
 const DRIVER = "src/gateway/session-driver.ts";
 const SESSIONS = "src/gateway/sessions.ts";
-const PARKING = "src/gateway/parking.ts";
 const SAID_RESULTS = "src/gateway/said-results.ts";
 
 const hunter = "gateway" as const;
@@ -140,18 +139,6 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     patches: [{ file: SESSION, from: `if (state.readers > 0) return "none";`, to: "" }],
   },
   {
-    name: "an answer that no client reads is never given up",
-    breaks: "grace",
-    hunter,
-    patches: [
-      {
-        file: SESSION,
-        from: `return state.record.state === "parked" ? "ttl" : "grace";`,
-        to: `return state.record.state === "parked" ? "ttl" : "none";`,
-      },
-    ],
-  },
-  {
     name: "a session that waits for tools has only the grace period",
     breaks: "expiry",
     hunter,
@@ -186,19 +173,6 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     ],
   },
   {
-    name: "a stop does not end the turn",
-    breaks: "stop",
-    hunter,
-    patches: [
-      {
-        file: SESSION,
-        from: `          { kind: "remove", withResponses: true },
-          { kind: "abort" },`,
-        to: `          { kind: "remove", withResponses: true },`,
-      },
-    ],
-  },
-  {
     name: "a gateway that closes ends its sessions",
     breaks: "close",
     hunter,
@@ -207,18 +181,6 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
         file: SESSION,
         from: `return [state, isOpen(state) ? [{ kind: "leave" }] : NOTHING];`,
         to: `return end(state, "stopped");`,
-      },
-    ],
-  },
-  {
-    name: "the session that began to wait last makes room",
-    breaks: "eviction",
-    hunter,
-    patches: [
-      {
-        file: PARKING,
-        from: "waiting.toSorted((a, b) => a.sinceMs - b.sinceMs)",
-        to: "waiting.toSorted((a, b) => b.sinceMs - a.sinceMs)",
       },
     ],
   },
