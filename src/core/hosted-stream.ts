@@ -189,8 +189,8 @@ function chunk(state: State, input: Omit<Extract<Input, { kind: "chunk" }>, "kin
   if (!isOwnEpoch || one.writerEpoch < writerEpochOf(state.durable)) return fence(state, connection);
   // A takeover is on its way into the store: its commit fences this writer, or fails and takes us all along.
   if (one.writerEpoch < writerEpochOf(state.staged)) return [state, []];
-  // The end event is on its way to this client; an error now would only cut it off from it. What it said before is compared all the same (A2).
-  if (state.staged.end !== undefined && input.seqno >= state.inbox.next) return [state, []];
+  // The end event is on its way to this client; an error now would only cut it off from it. Other content is refused all the same (A2).
+  if (state.staged.end !== undefined && !inbox.isOther(state.inbox, input)) return [state, []];
   const [next, effects] = inbox.step(state.inbox, { ...input, kind: "chunk" });
   let result: Step = [{ ...state, inbox: next }, []];
   for (const effect of effects) {

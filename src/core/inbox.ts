@@ -90,8 +90,21 @@ function accept(state: State, chunk: Extract<Input, { kind: "chunk" }>): Step {
   ];
 }
 
+/** True when the chunk says something else than the one that was accepted under its seqno. */
+export function isOther(
+  state: State,
+  { seqno, mac }: { readonly seqno: number; readonly mac: Uint8Array },
+): boolean {
+  const known = seqno < state.next ? macOf(state, seqno) : undefined;
+  return known !== undefined && !isSameBytes(known, mac);
+}
+
+function macOf({ macs, next }: State, seqno: number): Uint8Array | undefined {
+  return macs[macs.length - (next - seqno)];
+}
+
 function repeated(state: State, seqno: number, mac: Uint8Array): Step {
-  const known = state.macs[state.macs.length - (state.next - seqno)];
+  const known = macOf(state, seqno);
   if (known === undefined) {
     return refuse(
       state,

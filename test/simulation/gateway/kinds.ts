@@ -55,7 +55,6 @@ const SOMETIMES = [
   "aborted",
   "diverged",
   "evicted",
-  "expired",
   "failed",
   "failed_broken",
   "failed_refused",

@@ -11,7 +11,7 @@ export const ORDEAL_MUTANTS: readonly Mutant[] = [
       {
         file: "src/server/keeper.ts",
         from: "const nowMs = await store.now();",
-        to: "const nowMs = this.#context.environment.now();",
+        to: "const nowMs = context.environment.now();",
       },
     ],
   },
