@@ -60,7 +60,7 @@ export const MUTATIONS: readonly Mutation[] = [
       {
         file: "src/agent/models/upstream/stall-clocks.ts",
         from: "byteMs: nowMs, isPinged: true, pings: true }",
-        to: "byteMs: nowMs, contentMs: nowMs, isPinged: true, pings: true }",
+        to: "byteMs: nowMs, contentMs: nowMs, resumedMs: nowMs, isPinged: true, pings: true }",
       },
     ],
   },
