@@ -28,7 +28,11 @@ interface Outcome {
   readonly why: string;
 }
 
-/** About a minute of simulation; a fifth as many seeds of the gateway take a third of a minute more. `npm run sim -- --seeds N` runs as many as you like. */
+/**
+ * About a minute of simulation; a fifth as many seeds of the gateway take a third of a minute more. `npm run sim -- --seeds N` runs as many as you like.
+ *
+ * It was 800, from which on every kind of fault must be met. Seed 689 of streams violates A7, and the fault is open: back to 800 with its mend.
+ */
 const simulationSeeds = 680;
 
 const tests = globSync("test/**/*.test.ts").toSorted();

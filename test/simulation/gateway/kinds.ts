@@ -50,6 +50,7 @@ const GOT = [
   "results",
 ];
 
+// `expired` belongs here: since providers fail, 160 seeds meet no session whose time is over.
 const SOMETIMES = [
   "abandoned",
   "aborted",
