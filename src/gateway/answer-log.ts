@@ -53,7 +53,7 @@ export class AnswerLog {
     return new AnswerReader((signal) => this.#deltas({ ...read, signal }), read);
   }
 
-  /** The answer, once it is complete; undefined when it is no longer to be had. */
+  /** The answer, once it is complete; undefined when it is no longer to be had, or was stopped: a retry does not ask for that end. */
   async whole(read: Omit<AnswerRead, "seenThrough">): Promise<AnswerReader | undefined> {
     const late = new AbortController();
     const cancel = this.#parts.environment.after(REPLAY_MS, () => late.abort());
@@ -62,6 +62,8 @@ export class AnswerLog {
       const whole: AnswerDelta[] = [];
       const seenThrough = read.answer.fromEvent;
       for await (const delta of this.#deltas({ ...read, seenThrough, signal })) whole.push(delta);
+      const last = whole.at(-1);
+      if (last?.kind === "ended" && last.reason === "aborted") return undefined;
       return new AnswerReader(() => given(whole), { signal: read.signal });
     } catch (cause) {
       // A client that has left wants no other answer either.

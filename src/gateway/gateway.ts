@@ -26,7 +26,7 @@ import { Retries } from "./retries.ts";
 import { CATCH_UP_MS, Returns } from "./returns.ts";
 import { bodiesFor, sayAgain } from "./said-results.ts";
 import { SealedRows } from "./sealed-rows.ts";
-import { canTake } from "./session.ts";
+import { canTake, isCounted } from "./session.ts";
 import type { SessionDriver } from "./session-driver.ts";
 import { checkpointOf, newSession, type SessionRecord } from "./session-record.ts";
 import { SessionStore } from "./session-store.ts";
@@ -331,7 +331,9 @@ export class Gateway implements GatewayAnswers {
     const session = await this.#returns.awake(principal, before, (found) => sayAgain(call, found, fromEvent));
     // A retry may ask for the usage where the request before did not.
     const answer = { ...before, includeUsage: call.request.includeUsage };
-    if (session?.memory.fromEvent === fromEvent && session.memory.holds(fromEvent)) {
+    // The log of one that is ending says how: a process that died may have given it up before.
+    const isLive = session !== undefined && isCounted(session.state);
+    if (isLive && session.memory.fromEvent === fromEvent && session.memory.holds(fromEvent)) {
       this.counters.attached++;
       return this.#returns.respond({ principal, answer, signal, memory: session.memory });
     }

@@ -115,6 +115,28 @@ for (const how of ["its grace period is over", "its user stops it"]) {
   });
 }
 
+test("an answer whose end outlived its process, and its rows as well, is generated anew for the retry", async (t) => {
+  const world = await begin(t);
+  const { streamId } = await cutOff(world);
+  const { gateway, life } = world;
+  life.onWrite = (name, given) => {
+    // The stop is durable, and what would remove the rows is never done.
+    if (name === "batch" && JSON.stringify(given).includes("gateway_sessions")) life.die();
+  };
+  const stopped = Promise.allSettled([gateway.stop({ principal: "alice", streamId })]);
+  await life.died.promise;
+  await world.restart();
+  assert.deepEqual(
+    world.gateway.sessions.map(({ state }) => state),
+    ["sleeping"],
+  );
+  const retried = await new Exchange(world.url, TELL).reply();
+  assert.notEqual(retried.streamId, streamId);
+  assert.equal(retried.text, "All of it.");
+  assert.equal(paid(world), 2);
+  await stopped;
+});
+
 test("G7: a session that waits for tool results is taken up at once, and its turn goes on", async (t) => {
   const world = await begin(t);
   const looked = await new Exchange(world.url, bodyOf([user("Look")])).reply();

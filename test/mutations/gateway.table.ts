@@ -78,6 +78,18 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
+    name: "a retry is given the end of an answer that a process gave up before it died",
+    file: "test/gateway/wanted.test.ts",
+    test: "an answer whose end outlived its process, and its rows as well, is generated anew for the retry",
+    patches: [
+      {
+        file: "src/gateway/answer-log.ts",
+        from: `if (last?.kind === "ended" && last.reason === "aborted") return undefined;`,
+        to: "",
+      },
+    ],
+  },
+  {
     name: "G4: an answer that no client reads is never given up",
     file: "test/gateway/session.test.ts",
     test: "an answer without a reader ends after the grace period, a session without its client after its time",

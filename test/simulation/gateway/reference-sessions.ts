@@ -78,6 +78,8 @@ export class RefSession {
   }
 
   killed(now: Clock): void {
+    // What may have ended it in this life is on the disk, and the clock of the next life does not take it back.
+    if (this.states(now).has("gone")) this.#states.add("gone");
     this.#readers.clear();
     this.#leftMs = now.steadyMs;
     this.isResumed = true;
