@@ -226,6 +226,29 @@ export function createKeeper(context: HostContext, lease: HostLease, blobs?: Blo
     return macs.slice(0, nextSeqno - first);
   }
 
+  /** Until the attempt is over, whoever asks for this stream waits: not for how it ends, only that it does. */
+  async function alone<Result>(id: string, attempt: Promise<Result>): Promise<Result> {
+    opening.set(id, Promise.allSettled([attempt]));
+    try {
+      return await attempt;
+    } finally {
+      opening.delete(id);
+    }
+  }
+
+  /** A stream ends by the node that runs it, like all that happens to it: what another node runs, that one judges (D1, D7). */
+  async function expire(name: StreamName, activityMs: number): Promise<void> {
+    const { store } = context;
+    const claimed = await store.claim(name, lease);
+    if (claimed.kind !== "live") return;
+    const { state } = claimed;
+    if (state.activityMs !== activityMs) return store.release(name, state.hostEpoch);
+    const expired = await store.expire(name, state.hostEpoch);
+    if (expired.kind !== "gone") return;
+    context.counters.expired++;
+    await blobs?.clear(nameText(name));
+  }
+
   function letGo(hosted: HostedStream): void {
     hosted.drop("shutdown");
     // Not giving it back costs the next node a wait, nothing else.
@@ -266,26 +289,14 @@ export function createKeeper(context: HostContext, lease: HostLease, blobs?: Blo
             if (await renew(hosted)) continue;
             throw new HoldfastError("unavailable", "this node may have lost the stream; reconnect");
           }
-          const found = { kind: "live", state: hosted.durable } as const;
-          decide(meta, attach, found, 0);
+          decide(meta, attach, { kind: "live", state: hosted.durable }, 0);
           return { kind: "hosted", hosted, resumed: true };
         }
         const underWay = opening.get(id);
         if (underWay === undefined) break;
         await underWay;
       }
-      const attempt = open(meta, attach);
-      // A connection that waits only wants to know when it is over, not how it ended.
-      const over = attempt.then(
-        () => undefined,
-        () => undefined,
-      );
-      opening.set(id, over);
-      try {
-        return await attempt;
-      } finally {
-        opening.delete(id);
-      }
+      return alone(id, open(meta, attach));
     },
     /** Whether this principal with this stream key may touch this stream: rejects as an attach would. */
     async check(meta: AcceptedMeta): Promise<void> {
@@ -306,25 +317,21 @@ export function createKeeper(context: HostContext, lease: HostLease, blobs?: Blo
     },
     /** Replaces streams by tombstones when their time is over (A7, D7). */
     async sweep(): Promise<void> {
-      const { store, options } = context;
-      const { retentionMs, tombstoneMs } = options.retention;
+      const { store } = context;
+      const { retention } = context.options;
       const nowMs = await store.now();
-      for (const name of await store.listIdle(nowMs - retentionMs, SWEEP_COUNT_MAX)) {
-        const hosted = get(name);
+      for (const name of await store.listIdle(nowMs - retention.retentionMs, SWEEP_COUNT_MAX)) {
         const stored = await store.load(name);
-        const hasWriter = hosted?.hasWriter ?? false;
-        if (
-          stored.kind !== "live" ||
-          !isExpired(options.retention, stored.state.activityMs, hasWriter, nowMs)
-        )
-          continue;
-        const expired = await store.expire(name, stored.state.activityMs);
-        if (expired.kind !== "gone") continue;
-        context.counters.expired++;
+        if (stored.kind !== "live") continue;
+        const { activityMs } = stored.state;
+        const id = nameText(name);
+        const hosted = streams.get(id);
+        const isWanted = opening.has(id) || hosted?.hasWriter === true;
+        if (!isExpired(retention, activityMs, isWanted, nowMs)) continue;
         hosted?.drop("moved");
-        await blobs?.clear(nameText(name));
+        await alone(id, expire(name, activityMs));
       }
-      await store.forgetGone(nowMs - tombstoneMs);
+      await store.forgetGone(nowMs - retention.tombstoneMs);
       await store.tidy(nowMs - QUIET_MS);
       if (blobs === undefined || !hasOrphans) return;
       await clearOrphans(blobs, async (name) => (await store.load(name)).kind === "live");

@@ -149,12 +149,12 @@ export class Group {
     return this.#verdict(key, { kind: "committed", state });
   }
 
-  expire(name: StreamName, activityMs: number): Verdict<Gone | Conflict> {
+  expire(name: StreamName, hostEpoch: number): Verdict<Gone | Conflict> {
     const key = nameKey(name);
     const { number, view } = this.#at(key);
     if (view.kind === "gone") return this.#verdict(key, view);
     if (view.kind === "absent") return this.#verdict(key, { kind: "conflict", state: undefined });
-    if (view.state.activityMs > activityMs) {
+    if (view.state.hostEpoch !== hostEpoch) {
       return this.#verdict(key, { kind: "conflict", state: view.state });
     }
     const gone: Gone = { kind: "gone", keyCheck: view.state.keyCheck, goneMs: this.#nowMs };

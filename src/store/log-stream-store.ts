@@ -128,7 +128,7 @@ export async function openLogStreamStore(
       await groups.submit(commits, 0, (group) => group.release(name, hostEpoch));
     },
     commit: (commit) => groups.submit(commits, bytesOf(commit), (group) => group.commit(commit)),
-    expire: (name, activityMs) => groups.submit(housekeeping, 0, (group) => group.expire(name, activityMs)),
+    expire: (name, hostEpoch) => groups.submit(housekeeping, 0, (group) => group.expire(name, hostEpoch)),
     forgetGone: (beforeMs) => groups.submit(housekeeping, 0, (group) => group.forgetGone(beforeMs)),
     async readEvents(name, from, bytesMax) {
       groups.assertUsable();

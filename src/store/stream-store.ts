@@ -135,8 +135,8 @@ export interface StreamStore {
   /** Live streams without activity since `beforeMs`, oldest first. */
   listIdle(beforeMs: number, countMax: number): Promise<readonly StreamName[]>;
 
-  /** Replaces the stream by a tombstone and gives its space back, if nothing happened since `activityMs`. */
-  expire(name: StreamName, activityMs: number): Promise<Gone | Conflict>;
+  /** Replaces the stream by a tombstone and gives its space back, if the host epoch is still the caller's (D1). */
+  expire(name: StreamName, hostEpoch: number): Promise<Gone | Conflict>;
 
   /** Forgets tombstones older than `beforeMs`; returns how many. */
   forgetGone(beforeMs: number): Promise<number>;

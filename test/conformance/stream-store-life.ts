@@ -13,7 +13,7 @@ export function streamStoreLife(storeName: string, opened: Opened): void {
       const { store } = await opened(t);
       const name = streamName("s");
       const state = await grown(store, name, await created(store, name), { chunks: 1, events: 1 });
-      const gone = await store.expire(name, state.activityMs);
+      const gone = await store.expire(name, state.hostEpoch);
       assert.ok(gone.kind === "gone");
       assert.deepEqual(gone.keyCheck, KEY_CHECK);
       assert.deepEqual(await store.load(name), gone);
@@ -35,7 +35,7 @@ export function streamStoreLife(storeName: string, opened: Opened): void {
       const name = streamName("s");
       const state = await created(store, name);
       clock.advance(100);
-      const gone = await store.expire(name, state.activityMs);
+      const gone = await store.expire(name, state.hostEpoch);
       assert.ok(gone.kind === "gone");
       assert.equal(gone.goneMs, state.activityMs + 100);
       assert.equal(await store.forgetGone(gone.goneMs), 0);
@@ -46,15 +46,18 @@ export function streamStoreLife(storeName: string, opened: Opened): void {
       await created(store, name);
     });
 
-    test("a stream with newer activity is not expired", async (t) => {
-      const { store, clock } = await opened(t);
+    test("D1: a stream is expired by its host, and not by one that was its host before", async (t) => {
+      const { store } = await opened(t);
       const name = streamName("s");
       const seen = await created(store, name);
-      clock.advance(50);
-      const active = await grown(store, name, seen, { events: 1 });
-      assert.deepEqual(await store.expire(name, seen.activityMs), { kind: "conflict", state: active });
-      assert.deepEqual(await store.load(name), { kind: "live", state: active });
-      assert.equal((await store.expire(name, active.activityMs)).kind, "gone");
+      const claimed = await store.claim(name, HOST);
+      assert.ok(claimed.kind === "live");
+      assert.deepEqual(await store.expire(name, seen.hostEpoch), {
+        kind: "conflict",
+        state: claimed.state,
+      });
+      assert.deepEqual(await store.load(name), claimed);
+      assert.equal((await store.expire(name, claimed.state.hostEpoch)).kind, "gone");
     });
 
     test("a commit without anything in it is activity", async (t) => {
@@ -64,16 +67,16 @@ export function streamStoreLife(storeName: string, opened: Opened): void {
       clock.advance(50);
       const touched = await grown(store, name, seen, {});
       assert.deepEqual(touched, { ...seen, activityMs: seen.activityMs + 50 });
-      assert.equal((await store.expire(name, seen.activityMs)).kind, "conflict");
+      assert.deepEqual(await store.listIdle(touched.activityMs, 1), []);
     });
 
     test("expiring twice gives the same tombstone; expiring nothing is a conflict", async (t) => {
       const { store, clock } = await opened(t);
       const name = streamName("s");
       const state = await created(store, name);
-      const gone = await store.expire(name, state.activityMs);
+      const gone = await store.expire(name, state.hostEpoch);
       clock.advance(10);
-      assert.deepEqual(await store.expire(name, state.activityMs), gone);
+      assert.deepEqual(await store.expire(name, state.hostEpoch), gone);
       assert.deepEqual(await store.expire(streamName("other"), 0), { kind: "conflict", state: undefined });
     });
 
@@ -83,10 +86,9 @@ export function streamStoreLife(storeName: string, opened: Opened): void {
         const name = streamName(`s${round}`);
         const state = await created(store, name);
         const [expired, committed] = await Promise.all([
-          store.expire(name, state.activityMs),
+          store.expire(name, state.hostEpoch),
           peer.commit(growth(name, state, { events: 1 })),
         ]);
-        // Without time passing, activity did not move: the commit may come first and the expiry still stand.
         const after = await store.load(name);
         assert.equal(after.kind, expired.kind === "gone" ? "gone" : "live");
         if (committed.kind === "conflict") assert.equal(expired.kind, "gone");
@@ -124,7 +126,7 @@ export function streamStoreLife(storeName: string, opened: Opened): void {
       assert.equal(await store.countOpen("bob"), 3);
       await grown(store, a, stateA, { events: 1, change: { end: "completed" } });
       assert.equal(await store.countOpen("bob"), 2);
-      await store.expire(b, stateB.activityMs);
+      await store.expire(b, stateB.hostEpoch);
       assert.equal(await store.countOpen("bob"), 1);
       assert.equal(await store.countOpen("carol"), 1);
       assert.equal(await store.countOpen("nobody"), 0);
@@ -136,7 +138,7 @@ export function streamStoreLife(storeName: string, opened: Opened): void {
       const states = await Promise.all(names.map((name) => created(store, name)));
       clock.advance(1000);
       const results = await Promise.all(
-        names.map((name, at) => store.expire(name, states[at]?.activityMs ?? 0)),
+        names.map((name, at) => store.expire(name, states[at]?.hostEpoch ?? 0)),
       );
       assert.ok(results.every(({ kind }) => kind === "gone"));
       clock.advance(1);

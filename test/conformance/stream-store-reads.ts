@@ -159,7 +159,7 @@ export function streamStoreReads(storeName: string, opened: Opened): void {
       const claimed = await store.claim(c, OTHER_HOST);
       assert.ok(claimed.kind === "live");
       states.set("c", claimed.state);
-      const gone = await store.expire(d, states.get("d")?.activityMs ?? 0);
+      const gone = await store.expire(d, states.get("d")?.hostEpoch ?? 0);
       assert.equal(gone.kind, "gone");
 
       const again = await reopen();
@@ -203,7 +203,7 @@ export function streamStoreReads(storeName: string, opened: Opened): void {
       t.after(() => again.close());
       assert.deepEqual([await look(again, ended), await look(again, running)], before);
       await grown(again, running, two, { events: 1, chunks: 1 });
-      assert.equal((await again.expire(ended, one.activityMs)).kind, "gone");
+      assert.equal((await again.expire(ended, one.hostEpoch)).kind, "gone");
     });
 
     test("A7: tombstones and their absence survive a restart", async (t) => {
@@ -217,7 +217,7 @@ export function streamStoreReads(storeName: string, opened: Opened): void {
         created(store, name).then((state) => grown(store, name, state, { events: 1 })),
         grown(store, kept, keptState, { events: 1 }),
       ]);
-      await store.expire(name, state.activityMs);
+      await store.expire(name, state.hostEpoch);
       clock.advance(1000);
       assert.equal(await store.forgetGone(Number.MAX_SAFE_INTEGER), 1);
       const again = await reopen();

@@ -76,8 +76,48 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/server/keeper.ts",
-        from: "const hasWriter = hosted?.hasWriter ?? false;",
-        to: "const hasWriter = false;",
+        from: "const isWanted = opening.has(id) || hosted?.hasWriter === true;",
+        to: "const isWanted = opening.has(id);",
+      },
+    ],
+  },
+  {
+    name: "A7: a stream expires under a connection that is about to get it",
+    file: "test/server/expiry.test.ts",
+    test: "A7: a stream that a connection is about to get",
+    patches: [
+      {
+        file: "src/server/keeper.ts",
+        from: "const isWanted = opening.has(id) || hosted?.hasWriter === true;",
+        to: "const isWanted = hosted?.hasWriter === true;",
+      },
+    ],
+  },
+  {
+    name: "A7: a connection is let in while the tombstone is on its way to the disk",
+    file: "test/server/expiry.test.ts",
+    test: "A7: while the tombstone is on its way",
+    patches: [
+      {
+        file: "src/server/keeper.ts",
+        from: `hosted?.drop("moved");
+        await alone(id, expire(name, activityMs));`,
+        to: `await expire(name, activityMs);
+        hosted?.drop("moved");`,
+      },
+    ],
+  },
+  {
+    name: "D7: a node lets a stream expire that another node runs",
+    file: "test/server/expiry.test.ts",
+    test: "D7: a stream whose writer is attached to another node",
+    patches: [
+      {
+        file: "src/server/keeper.ts",
+        from: `const claimed = await store.claim(name, lease);
+    if (claimed.kind !== "live") return;`,
+        to: `const claimed = await store.load(name);
+    if (claimed.kind !== "live") return;`,
       },
     ],
   },

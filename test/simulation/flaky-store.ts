@@ -52,7 +52,7 @@ export function flakyStore(context: FlakyStoreContext): StreamStore {
     readChunks: (name, from, bytesMax) => call((store) => store.readChunks(name, from, bytesMax)),
     countOpen: (principal) => call((store) => store.countOpen(principal)),
     listIdle: (beforeMs, countMax) => call((store) => store.listIdle(beforeMs, countMax)),
-    expire: (name, activityMs) => call((store) => store.expire(name, activityMs)),
+    expire: (name, hostEpoch) => call((store) => store.expire(name, hostEpoch)),
     forgetGone: (beforeMs) => call((store) => store.forgetGone(beforeMs)),
     tidy: (quietSinceMs) => call((store) => store.tidy(quietSinceMs)),
     close: () => Promise.resolve(),

@@ -96,7 +96,7 @@ test("F5: after a failed append everything of that group and every later call is
   await turn();
   const behind = [
     store.create({ name: OTHER, keyCheck: KEY_CHECK, host: HOST }),
-    store.expire(NAME, state.activityMs),
+    store.expire(NAME, state.hostEpoch),
   ];
   const refused = [...inGroup, ...behind].map((call) => assert.rejects(call, isUnavailable));
   const cause = new Error("the disk is full");
@@ -175,19 +175,19 @@ test("A7: the rows of an expired stream are given back, except what others need"
     created(store, OTHER).then((state) => grown(store, OTHER, state, { chunks: 1, events: 1 })),
   ]);
   const rows = log.rows.rowCount;
-  await store.expire(NAME, both[0].activityMs);
+  await store.expire(NAME, both[0].hostEpoch);
   await turn();
   assert.ok(log.rows.rowCount < rows, `${log.rows.rowCount} of ${rows} rows are left`);
   const again = await openLogStreamStore(log.rows.reopened(), clock);
   assert.deepEqual(await again.readEvents(OTHER, 1, 1000), [eventsFrom(1, 1)]);
   assert.equal((await again.load(NAME)).kind, "gone");
-  await again.expire(OTHER, both[1].activityMs);
+  await again.expire(OTHER, both[1].hostEpoch);
   clock.advance(1);
   await again.forgetGone(clock.now());
   await turn();
   assert.equal(log.rows.rowCount, 2, "the format and the forgotten numbers are all that is left");
   const third = await created(again, streamName("third"));
-  await again.expire(streamName("third"), third.activityMs);
+  await again.expire(streamName("third"), third.hostEpoch);
   clock.advance(1);
   assert.equal(await again.forgetGone(clock.now()), 1);
   await turn();
@@ -239,7 +239,7 @@ test("a stream that expires while it is read ends the reading and does not fail 
   const gate = Promise.withResolvers<void>();
   reopened.reading = gate.promise;
   const reading = store.readEvents(NAME, 1, 1_000_000);
-  await store.expire(NAME, state.activityMs);
+  await store.expire(NAME, state.hostEpoch);
   gate.resolve();
   assert.deepEqual(await reading, []);
 });

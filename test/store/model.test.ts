@@ -167,9 +167,9 @@ class Run {
         break;
       case "expire": {
         const found = this.#naive.load(next.name);
-        const activityMs = (found.kind === "live" ? found.state.activityMs : 0) - (next.late ? 1 : 0);
-        const expected = this.#naive.expire(next.name, activityMs);
-        assert.deepEqual(await this.#opened().expire(next.name, activityMs), expected);
+        const hostEpoch = (found.kind === "live" ? found.state.hostEpoch : 0) - (next.late ? 1 : 0);
+        const expected = this.#naive.expire(next.name, hostEpoch);
+        assert.deepEqual(await this.#opened().expire(next.name, hostEpoch), expected);
         break;
       }
       case "forget": {

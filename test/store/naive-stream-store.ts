@@ -152,11 +152,11 @@ export class NaiveStreamStore {
       .toSorted((a, b) => a - b);
   }
 
-  expire(name: StreamName, activityMs: number): Gone | Conflict {
+  expire(name: StreamName, hostEpoch: number): Gone | Conflict {
     const found = this.#find(name);
     if (found === undefined) return { kind: "conflict", state: undefined };
     if (!found.live) return gone(found);
-    if (found.state.activityMs > activityMs) return { kind: "conflict", state: found.state };
+    if (found.state.hostEpoch !== hostEpoch) return { kind: "conflict", state: found.state };
     found.live = false;
     found.goneMs = this.nowMs;
     return gone(found);
