@@ -39,6 +39,8 @@ export interface ModelCall {
   readonly nameOf?: (request: number) => string;
   /** Which of the hosts of the stream asks: a later one fences those before it (D1). */
   readonly hostEpoch?: number;
+  /** The stream that it is for; with `nameOf`. */
+  readonly stream?: { readonly principal: string; readonly idempotencyKey: string };
   /** The beginning of the answer, which the model is to write on behind; only for one that `waysOf` says may. */
   readonly prefill?: string;
   /**

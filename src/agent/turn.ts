@@ -15,7 +15,7 @@ import {
   type UserMessage,
   UserMessageSchema,
 } from "../protocol/messages.ts";
-import type { LastingNames } from "../server/application.ts";
+import type { ApplicationStream } from "../server/application.ts";
 import { type ExecMessage, type ExecPlan, planAt } from "../turn/call-plan.ts";
 import { isSummarizing } from "../turn/conversation.ts";
 import type { Decision, Ending, OverCall, StepPlace } from "../turn/decision.ts";
@@ -327,7 +327,7 @@ export class Turn {
       ...(place.onlyModel === undefined ? {} : { onlyModel: place.onlyModel }),
       ...(begin.how === "prefill" ? { prefill: beginningOf(begin.join) } : {}),
     };
-    const names = requestNames(this.#io.stream.lasting, place);
+    const names = requestNames(this.#io.stream, place);
     const asked = { system, messages, tools, options, file, conversationId, requests, ...only, ...names };
     if (begin.how === "restart") this.#noteContinued("restart");
     try {
@@ -386,10 +386,10 @@ export class Turn {
 
 /** Equal for the same attempt in every process that runs the stream, so nothing is logged to find a request again (G6). */
 function requestNames(
-  lasting: LastingNames | undefined,
+  { lasting, principal, idempotencyKey }: ApplicationStream,
   { step, attempt }: StepPlace,
-): Pick<ModelCall, "nameOf" | "hostEpoch"> {
+): Pick<ModelCall, "nameOf" | "hostEpoch" | "stream"> {
   if (lasting === undefined) return {};
   const nameOf = (request: number): string => lasting.secretName(`request/${step}/${attempt}/${request}`);
-  return { nameOf, hostEpoch: lasting.hostEpoch };
+  return { nameOf, hostEpoch: lasting.hostEpoch, stream: { principal, idempotencyKey } };
 }

@@ -347,6 +347,11 @@ export class Gateway implements GatewayAnswers {
     return responseOf(answer, whole, this.#retries.responding(answer));
   }
 
+  /** A model call of this stream is held beside the server: if its answer was cut off here, it continues, which pays for nothing twice (G7). */
+  continueHeld(principal: string, streamId: string): Promise<void> {
+    return this.#awaited(this.#sessions.wake(principal, streamId, undefined));
+  }
+
   events(call: EventsCall): Promise<Answer> {
     return this.#awaited(this.#returns.resume(call));
   }

@@ -17,6 +17,7 @@ import { given } from "../protocol/given.ts";
 import { defaultDataDir, makeDataDir } from "./data-dir.ts";
 import { failure, systemCode } from "./failures.ts";
 import { type KeyNews, provideKey } from "./first-key.ts";
+import { endingHeldCalls } from "./held-calls.ts";
 import type { KeyAdmin } from "./key-admin.ts";
 import { openLine } from "./line-life.ts";
 import { thisMachine } from "./machine.ts";
@@ -74,7 +75,7 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
   // Started now, so that the first call does not wait for it.
   if (models.hasProviders) void line?.place();
   const calls = new ModelCalls();
-  const turns = countedTurns(createAgent({ models: calls.counted(models) }));
+  const turns = countedTurns(endingHeldCalls(createAgent({ models: calls.counted(models) }), line));
   try {
     running.line = line;
     await models.discover();
@@ -87,7 +88,17 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
     const settings = { host, dataDir, apiKey, retentionMs, openStreamsMax };
     const lasting = await LastingServer.open({
       open: () =>
-        openStanding({ ...settings, application, counters, ground, logger, machine, onNotice, onReading }),
+        openStanding({
+          ...settings,
+          application,
+          counters,
+          ground,
+          line,
+          logger,
+          machine,
+          onNotice,
+          onReading,
+        }),
       life: { pauseMs: storePauseMs },
       onNews: logNews(logger, join(dataDir, DATABASE_FILE)),
     });

@@ -7,6 +7,7 @@
  */
 import type { Logger } from "pino";
 import { DEFAULTS as HOST } from "../core/host-state.ts";
+import type { StreamName } from "../core/stream-state.ts";
 import { nodeSealing } from "../sealing/node.ts";
 import {
   ApiKeys,
@@ -20,8 +21,10 @@ import {
   type StoreNews,
 } from "../server/index.ts";
 import { type CommitLog, openSqliteStore, type ScanProgress, type SqliteStore } from "../store/index.ts";
+import type { LineClient } from "../agent/models/line/line-client.ts";
 import type { GatewayAnswers } from "../gateway/index.ts";
 import { checkReachable } from "./first-key.ts";
+import { takeUpHeldCalls } from "./held-calls.ts";
 import { type KeyAdmin, keyAdmin } from "./key-admin.ts";
 import { type GatewayGround, type OpenGateway, openGateway } from "./open-gateway.ts";
 import { logStall } from "./stall-log.ts";
@@ -42,6 +45,7 @@ export interface StandingParts {
   readonly application: Application;
   readonly counters: ServerCounters;
   readonly ground: GatewayGround;
+  readonly line: LineClient | undefined;
   readonly logger: Logger;
   readonly machine: Machine;
   readonly onNotice: (message: string) => void;
@@ -68,7 +72,10 @@ export async function openStanding(parts: StandingParts): Promise<ServeStanding>
       onStall: (news) => logStall(logger, "server", news, news),
     });
     const opened = await openGateway({ ...parts, server, store });
+    const closing = new AbortController();
+    if (parts.line !== undefined) void takeUp(parts.line, store, opened.gateway, closing.signal, logger);
     const close = async (): Promise<void> => {
+      closing.abort();
       await opened.close();
       await store.close();
     };
@@ -77,6 +84,22 @@ export async function openStanding(parts: StandingParts): Promise<ServeStanding>
     await server?.shutdown();
     await store.close();
     throw error;
+  }
+}
+
+/** Not waited for: a line that is slow to start delays no client. */
+async function takeUp(
+  line: LineClient,
+  { streams }: SqliteStore,
+  gateway: OpenGateway["gateway"],
+  closing: AbortSignal,
+  logger: Logger,
+): Promise<void> {
+  const wake = (name: StreamName): Promise<void> => gateway.continueHeld(name.principal, name.idempotencyKey);
+  try {
+    await takeUpHeldCalls({ line, streams, wake, closing });
+  } catch (error) {
+    if (!closing.aborted) logger.error({ err: error }, "model calls that the line holds are not taken up");
   }
 }
 

@@ -11,6 +11,7 @@ import { join } from "node:path";
 import { text as textOf } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fieldsIn } from "../../src/agent/models/line/line-wire.ts";
+import { RETRY_CODES } from "../../src/gateway/openai/gateway-error.ts";
 import { MODEL, type Place, type Said } from "../agent/models/providers/formats.ts";
 import { FLAVOURS, scriptedProvider, varyingText } from "../agent/models/providers/scripted.ts";
 import { type Act, begin, frameText } from "../agent/models/providers/server.ts";
@@ -31,7 +32,8 @@ export const STAGES = [
   /** While the server lets its calls end. */
   "drain",
 ] as const;
-export const KILLED = ["server", "line", "both", "group"] as const;
+/** `term` is no kill: the server drains for less long than the answer takes, and ends by itself. */
+export const KILLED = ["server", "line", "both", "group", "term"] as const;
 export const PROVIDERS = ["chat", "responses", "claude", "google"] as const;
 /** A streamed answer whose client sends the request again, or continues where it was; and one that is not streamed. */
 export const CLIENTS = ["retry", "resume", "whole"] as const;
@@ -112,6 +114,12 @@ class Served {
 
   get exit(): Promise<unknown> | undefined {
     return this.#running?.exit;
+  }
+
+  /** As a service manager stops it: its answer is not complete when the time to drain is over. */
+  async terminate(): Promise<void> {
+    this.#running?.signal("SIGTERM");
+    assert.equal((await this.#running?.exit)?.code, 0);
   }
 
   /** The server's own, and whatever shares it. */
@@ -202,7 +210,8 @@ export async function runLineCase(t: Cleanup, one: LineCase): Promise<LineOutcom
   }
   const killedMs = performance.now();
   if (killed === "both" || killed === "line") await served.killLine();
-  if (killed === "group") await served.killGroup();
+  if (killed === "term") await served.terminate();
+  else if (killed === "group") await served.killGroup();
   else if (killed !== "line") await served.signal("SIGKILL");
   else if (stage === "drain") release.resolve();
   if (killed === "line" && stage === "drain") await served.exit;
@@ -226,11 +235,15 @@ export async function runLineCase(t: Cleanup, one: LineCase): Promise<LineOutcom
     silentMs = performance.now() - killedMs;
     const before = isResumed && !isSame ? (shown?.text ?? "") : "";
     const said = before + reply.text + reply.calls.map(({ args }) => args).join("");
-    const isError = reply.error !== undefined && reply.status !== 503;
-    if (reply.isWhole || isError)
+    if (reply.isWhole || isFinal(reply.error))
       return { requests: calls, isWhole: reply.isWhole, said, shown: shown?.text ?? "", silentMs };
     await sleep(SETTLE_MS);
   }
+}
+
+/** An error that says "ask again" is none of the answer's. */
+function isFinal(error: string | undefined): boolean {
+  return error !== undefined && !RETRY_CODES.some((code) => error.endsWith(` ${code}`));
 }
 
 /** A response that is not streamed, as if it were. */
@@ -238,7 +251,8 @@ async function wholeReply(
   exchange: Exchange,
 ): Promise<Pick<Reply, "text" | "calls" | "error" | "status" | "isWhole">> {
   const { status, body } = await exchange.json();
-  const { error, choices } = fieldsIn(Buffer.from(body === "" ? "{}" : body));
+  const answer = fieldsIn(Buffer.from(body === "" ? "{}" : body));
+  const { choices } = answer;
   const choice: unknown = Array.isArray(choices) ? choices[0] : undefined;
   const message = fieldsAt(choice, "message");
   const called: unknown = message["tool_calls"];
@@ -247,7 +261,8 @@ async function wholeReply(
     return { id: "", name: String(name), args: String(args) };
   });
   const text = typeof message["content"] === "string" ? message["content"] : "";
-  const failed = error === undefined ? undefined : JSON.stringify(error);
+  const { type, code } = fieldsAt(answer, "error");
+  const failed = typeof type === "string" ? `${type} ${typeof code === "string" ? code : ""}` : undefined;
   return { status, text, calls, error: failed, isWhole: status === 200 && choice !== undefined };
 }
 
@@ -255,6 +270,11 @@ function fieldsAt(value: unknown, name: string): Readonly<Record<string, unknown
   const given: object = typeof value === "object" && value !== null ? value : {};
   const found: unknown = Reflect.get(given, name);
   return typeof found === "object" && found !== null ? { ...found } : {};
+}
+
+/** The line lives: there is one generation. */
+export function hasLine({ killed }: LineCase): boolean {
+  return killed === "server" || killed === "group" || killed === "term";
 }
 
 /** What has to come of it. */
@@ -267,7 +287,7 @@ export function checkLineCase(one: LineCase, outcome: LineOutcome): void {
   });
   if (isWhole) assert.ok(texts.includes(said), `another answer: ${about}`);
   const { killed, stage, client } = one;
-  if (killed === "server" || killed === "group") {
+  if (hasLine(one)) {
     assert.ok(isWhole, about);
     assert.ok(said.startsWith(shown), `G1: ${about}`);
     assert.equal(requests, 1, about);

@@ -7,6 +7,7 @@ const CASES: readonly LineCase[] = [
   { provider: "chat", client: "resume", killed: "server", stage: "text" },
   { provider: "google", client: "retry", killed: "group", stage: "arguments" },
   { provider: "claude", client: "whole", killed: "server", stage: "drain" },
+  { provider: "responses", client: "retry", killed: "term", stage: "text" },
 ];
 
 for (const one of CASES)

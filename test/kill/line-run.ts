@@ -1,7 +1,12 @@
-/** The campaign of `npm run kill -- --line`: every provider, client, stage and kill, in an order that a seed decides. */
+/**
+ * The campaign of `npm run kill -- --line`: every provider, client, stage and kill; all of them, or those that are chosen.
+ *
+ * A case that fails does not end the campaign: its report names every one.
+ */
 import {
   checkLineCase,
   CLIENTS,
+  hasLine,
   KILLED,
   type LineCase,
   nameOf,
@@ -18,6 +23,8 @@ export interface LineReport {
   readonly casesWithLine: number;
   /** From the kill to the whole answer, start of the server included: the middle one of the cases with a line. */
   readonly silentMsMedian: number;
+  /** One sentence for each case that ended as it must not. */
+  readonly violations: readonly string[];
 }
 
 export const LINE_CASES: readonly LineCase[] = STAGES.flatMap((stage) =>
@@ -26,33 +33,46 @@ export const LINE_CASES: readonly LineCase[] = STAGES.flatMap((stage) =>
   ),
 );
 
-/** So many of the cases, evenly spread over all. */
-export async function runLineKills({
-  cycles,
-  say,
-}: {
+export interface LineCampaign {
   readonly cycles: number;
+  /** Only cases whose name has this in it. */
+  readonly only: string;
+  /** The k-th of n parts, from 1, so that a long campaign can be run piece by piece. */
+  readonly part: readonly [k: number, n: number];
   readonly say: (line: string) => void;
-}): Promise<LineReport> {
-  const chosen = Array.from(
-    { length: Math.min(cycles, LINE_CASES.length) },
-    (_, at) => LINE_CASES[Math.floor((at * LINE_CASES.length) / Math.min(cycles, LINE_CASES.length))],
+}
+
+/** So many of the chosen cases, evenly spread over them. */
+export function chosenCases({ cycles, only, part: [k, n] }: Omit<LineCampaign, "say">): readonly LineCase[] {
+  const named = LINE_CASES.filter((one) => nameOf(one).includes(only)).filter((_, at) => at % n === k - 1);
+  const count = Math.min(cycles, named.length);
+  return named.filter(
+    (_, at) => Math.floor((at * count) / named.length) > Math.floor(((at - 1) * count) / named.length),
   );
+}
+
+export async function runLineKills(campaign: LineCampaign): Promise<LineReport> {
+  const chosen = chosenCases(campaign);
+  const { say } = campaign;
   let whole = 0;
+  const violations: string[] = [];
   const requests: number[] = [];
   const silent: number[] = [];
   for (const one of chosen) {
-    if (one === undefined) continue;
     const after: (() => void | Promise<void>)[] = [];
     try {
       const outcome = await runLineCase({ after: (act) => void after.push(act) }, one);
       say(`${nameOf(one)}: ${outcome.requests} request(s), ${outcome.isWhole ? "whole" : "a clean error"}`);
       checkLineCase(one, outcome);
       if (outcome.isWhole) whole++;
-      if (one.killed === "server" || one.killed === "group") {
+      if (hasLine(one)) {
         requests.push(outcome.requests);
         silent.push(outcome.silentMs);
       }
+    } catch (error) {
+      const why = (error instanceof Error ? error.message : String(error)).slice(0, 1_000);
+      say(`VIOLATION ${nameOf(one)}: ${why}`);
+      violations.push(`${nameOf(one)}: ${why}`);
     } finally {
       for (const act of after) await act();
     }
@@ -64,5 +84,6 @@ export async function runLineKills({
     casesWithLine: requests.length,
     requestsWithLine: requests.reduce((sum, count) => sum + count, 0),
     silentMsMedian: Math.round(sorted[Math.floor(sorted.length / 2)] ?? 0),
+    violations,
   };
 }

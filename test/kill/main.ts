@@ -10,7 +10,9 @@ const HELP = `npm run kill -- [options]
   --cycles N        how often something is killed (default 200)
   --transport T     http2 (default) or fetch
   --agent           a conversation with the agent and its tools, over \`holdfast serve\`
-  --line            answers of \`holdfast serve\` with its line: server, line or both killed at every stage (384 cases in all)
+  --line            answers of \`holdfast serve\` with its line: server, line or both killed at every stage (480 cases in all)
+  --only TEXT       of these only those whose name has this in it, such as "chat, resume" or "killed at finish"
+  --part K/N        of these only the K-th of N parts
   --help            this text`;
 
 const values = parse(
@@ -19,6 +21,8 @@ const values = parse(
     transport: { type: "string", default: "http2" },
     agent: { type: "boolean", default: false },
     line: { type: "boolean", default: false },
+    only: { type: "string", default: "" },
+    part: { type: "string", default: "1/1" },
     help: { type: "boolean", default: false },
   },
   HELP,
@@ -30,14 +34,22 @@ if (values.help) {
   const cycles = whole(values.cycles, "cycles", 1, HELP);
   const say = (line: string): void => void process.stderr.write(`${line}\n`);
   const report = values.line
-    ? await runLineKills({ cycles, say })
+    ? await runLineKills({ cycles, only: values.only, part: partOf(values.part), say })
     : values.agent
       ? await runAgentKills({ cycles, say })
       : await runKills({ cycles, transport: transportOf(values.transport), say });
-  process.stdout.write(`${JSON.stringify(report, undefined, 2)}\nno violation\n`);
+  process.stdout.write(`${JSON.stringify(report, undefined, 2)}\n`);
+  if ("violations" in report && report.violations.length > 0) process.exit(1);
+  process.stdout.write("no violation\n");
 }
 
 function transportOf(name: string): "http2" | "fetch" {
   if (name === "http2" || name === "fetch") return name;
   return refuse(`--transport is http2 or fetch, not "${name}"`, HELP);
+}
+
+function partOf(text: string): readonly [k: number, n: number] {
+  const [, k = 0, n = 0] = (/^([1-9]\d*)\/([1-9]\d*)$/.exec(text) ?? []).map(Number);
+  if (k >= 1 && k <= n) return [k, n];
+  return refuse(`--part is K/N with K from 1 to N, not "${text}"`, HELP);
 }

@@ -68,6 +68,48 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
+    name: "G4: a call of a stream that was aborted is left to its grace period",
+    file: "test/node/line-serve.test.ts",
+    test: "G4: an abort that was logged before a restart ends the held call at once",
+    patches: [
+      {
+        file: "src/node/held-calls.ts",
+        from: "found.state.aborted || found.state.end",
+        to: "found.state.end",
+      },
+    ],
+  },
+  {
+    name: "G4: an aborted turn ends no call of the run before it",
+    file: "test/node/line-serve.test.ts",
+    test: "G4: a stop that no server had the time to carry out",
+    patches: [
+      {
+        file: "src/node/held-calls.ts",
+        from: "if (names.length > 0) await line.say(",
+        to: "if (names.length > 99) await line.say(",
+      },
+    ],
+  },
+  {
+    name: "G7: the answer of a held call waits until a client asks for it",
+    file: "test/node/line-serve.test.ts",
+    test: "G7: a server that starts finishes the answer whose call is held",
+    patches: [
+      {
+        file: "src/node/held-calls.ts",
+        from: "else if (isGood) await",
+        to: "else if (!isGood) await",
+      },
+    ],
+  },
+  {
+    name: "G7: a call that its provider broke off is taken for one that can be continued",
+    file: IN_PROCESS,
+    test: "a server that starts learns of every call that is held",
+    patches: [{ file: LINE, from: ' && end !== "broken"', to: "" }],
+  },
+  {
     name: "G4: a stop only lets go of the call",
     file: "test/agent/models/line/held-calls.test.ts",
     test: "G4: a stop cancels the call at its provider",

@@ -4,12 +4,19 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
-import { setTimeout as sleep } from "node:timers/promises";
 import { serve, type RunningServer, type ServeOptions } from "../../src/node/index.ts";
 import { serverLog } from "../../src/node/server-log.ts";
+import type { OpenSession } from "../../src/gateway/index.ts";
+import { SealedRows } from "../../src/gateway/sealed-rows.ts";
+import { Stops } from "../../src/gateway/stops.ts";
+import { nodeSealing } from "../../src/sealing/node.ts";
+import { openSqliteStore, type SqliteStore } from "../../src/store/index.ts";
+import { until } from "../agent/models/line/line-rig.ts";
 import { CHAT, MODEL } from "../agent/models/providers/formats.ts";
 import { type Asked, begin, frameText, ProviderServer } from "../agent/models/providers/server.ts";
 import { bodyOf, Exchange, user } from "../gateway/openai-user.ts";
+
+const HOME_KEY = Buffer.alloc(32, 7);
 
 interface Stage {
   readonly provider: ProviderServer;
@@ -36,7 +43,7 @@ async function stage(t: TestContext): Promise<Stage> {
   const home = mkdtempSync(join(tmpdir(), "hf-ls-"));
   t.after(() => rmSync(home, { recursive: true, force: true }));
   const env = {
-    HOLDFAST_HOME_KEY: Buffer.alloc(32, 7).toString("base64url"),
+    HOLDFAST_HOME_KEY: HOME_KEY.toString("base64url"),
     XDG_RUNTIME_DIR: home,
     LOCAL_KEY: "of-the-provider",
   };
@@ -77,15 +84,88 @@ test("G6: a server that closes lets go of its call, and the next one continues t
   release();
   assert.equal((await again.reply()).text, "Answer 1 begins and ends.");
   assert.equal(callsOf(provider).length, 1);
-  let metrics = "";
-  for (; !/holdfast_line_reattached_total 1\n/.test(metrics); await sleep(50))
-    metrics = await (await fetch(`${second.url}/metrics`)).text();
+  await until(async () => (await metricsOf(second)).includes("holdfast_line_reattached_total 1\n"));
   // What was read again was not asked again.
-  assert.doesNotMatch(metrics, /holdfast_provider_requests_total\{/);
+  assert.doesNotMatch(await metricsOf(second), /holdfast_provider_requests_total\{/);
   // Its step is on disk, so nothing of it is held.
-  for (; !/holdfast_line_calls 0\n/.test(metrics); await sleep(50))
-    metrics = await (await fetch(`${second.url}/metrics`)).text();
+  await until(async () => (await metricsOf(second)).includes("holdfast_line_calls 0\n"));
 });
+
+test("G7: a server that starts finishes the answer whose call is held, before any client asks for it", async (t) => {
+  const { provider, release, options } = await stage(t);
+  const first = await serve(options);
+  const cut = ask(first);
+  await cut.until("Answer 1");
+  await first.close();
+  const second = await serve(options);
+  t.after(() => second.close());
+  await until(async () => (await metricsOf(second)).includes("holdfast_line_reattached_total 1\n"));
+  release();
+  await until(() => second.sessions().length === 0);
+  const reply = await ask(second).reply();
+  assert.equal(reply.text, "Answer 1 begins and ends.");
+  assert.ok(reply.isWhole);
+  assert.equal(callsOf(provider).length, 1);
+});
+
+test("G7: without its call an answer that was cut off sleeps until it is wanted", async (t) => {
+  const { provider, options } = await stage(t);
+  const first = await serve(options);
+  const cut = ask(first);
+  await cut.until("Answer 1");
+  const closing = first.close({ drainMs: 60_000 });
+  await first.cancelCalls();
+  await closing;
+  const second = await serve(options);
+  t.after(() => second.close());
+  assert.deepEqual(
+    second.sessions().map(({ state }) => state),
+    ["sleeping"],
+  );
+  assert.equal(callsOf(provider).length, 1);
+});
+
+/** What a server that was killed in between would have left: `logged` is done to the store that no server has open. */
+async function stopped(
+  t: TestContext,
+  logged: (store: SqliteStore, session: OpenSession) => Promise<unknown>,
+): Promise<void> {
+  const { provider, options } = await stage(t);
+  const first = await serve(options);
+  await ask(first).until("Answer 1");
+  const [session] = first.sessions();
+  assert.ok(session !== undefined);
+  await first.close();
+  const store = await openSqliteStore(options.dataDir ?? "", { now: Date.now });
+  await logged(store, session);
+  await store.close();
+  const second = await serve(options);
+  t.after(() => second.close());
+  await callsOf(provider)[0]?.gone;
+  await until(async () => (await metricsOf(second)).includes("holdfast_line_calls 0\n"));
+  assert.equal(callsOf(provider).length, 1);
+}
+
+test("G4: an abort that was logged before a restart ends the held call at once, also of a stream without a session", (t) =>
+  stopped(t, async ({ streams, tables }, { principal, answer }) => {
+    const table = "gateway_sessions";
+    const rows = await tables.list(table, "", { after: undefined, countMax: 10 });
+    await tables.batch(rows.map(({ key }) => ({ kind: "delete", table, key })));
+    const name = { principal, idempotencyKey: answer.streamId };
+    const claimed = await streams.claim(name, { hostId: "this test", leaseMs: 1 });
+    assert.ok(claimed.kind === "live", claimed.kind);
+    const { hostEpoch, nextSeqno, eventHead } = claimed.state;
+    const expected = { hostEpoch, nextSeqno, eventHead };
+    const nothing = { chunks: undefined, events: undefined };
+    await streams.commit({ name, expected, change: { aborted: true }, ...nothing });
+  }));
+
+test("G4: a stop that no server had the time to carry out ends the held call at once", (t) =>
+  stopped(t, async ({ tables }, { responses }) => {
+    const sealer = nodeSealing().homeSealer(HOME_KEY);
+    const rows = new SealedRows({ tables, sealer, onDamaged: () => undefined });
+    for (const name of responses) await new Stops(rows, 60_000).remember(name);
+  }));
 
 test("a server that drains is not ready, begins no answer, and lets the one under way come to its end", async (t) => {
   const { provider, release, options } = await stage(t);
@@ -116,6 +196,10 @@ test("G4: a second signal cancels the calls at their provider", async (t) => {
   await callsOf(provider)[0]?.gone;
   await closing;
 });
+
+async function metricsOf({ url }: RunningServer): Promise<string> {
+  return (await fetch(`${url}/metrics`)).text();
+}
 
 function callsOf({ asked }: ProviderServer): readonly Asked[] {
   return asked.filter(({ path }) => CHAT.path.test(path));

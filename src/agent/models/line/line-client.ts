@@ -8,6 +8,8 @@ import { text } from "node:stream/consumers";
 import {
   EPOCH_HEADER,
   fieldsIn,
+  type HeldCall,
+  heldIn,
   HEADER_BYTES_MAX,
   type LineCounts,
   SECRET_HEADER,
@@ -100,9 +102,16 @@ export class LineClient {
     return request({ socketPath, method, path, headers, agent, maxHeaderSize: HEADER_BYTES_MAX });
   }
 
+  /** Every call that the line holds. A line that was not needed so far holds none. */
+  async held(): Promise<readonly HeldCall[]> {
+    if (this.#place === undefined) return [];
+    const said = await this.#ask("GET", "/held", 0).catch(() => undefined);
+    return heldIn(said?.["held"]);
+  }
+
   /** The labels of those that are held; undefined for the others. */
   async find(names: readonly string[], hostEpoch: number): Promise<readonly (string | undefined)[]> {
-    const said = await this.#ask("/find", { names }, hostEpoch).catch(() => undefined);
+    const said = await this.#ask("POST", "/find", hostEpoch, { names }).catch(() => undefined);
     const held = said?.["held"];
     return names.map((_, at) => {
       const label: unknown = Array.isArray(held) ? held[at] : undefined;
@@ -112,21 +121,22 @@ export class LineClient {
 
   /** What a line that has gone cannot hear needs no saying. */
   async say(word: Word, names: readonly string[], hostEpoch: number): Promise<void> {
-    await this.#ask("/words", { word, names }, hostEpoch).catch(() => undefined);
+    await this.#ask("POST", "/words", hostEpoch, { word, names }).catch(() => undefined);
   }
 
   async #ask(
+    method: LineRequest["method"],
     path: string,
-    said: unknown,
     hostEpoch: number,
+    said?: unknown,
   ): Promise<Readonly<Record<string, unknown>> | undefined> {
     const place = await this.place();
     if (place === undefined) return undefined;
     const { promise, resolve, reject } = Promise.withResolvers<string>();
-    const asked = this.open(place, { method: "POST", path, hostEpoch });
+    const asked = this.open(place, { method, path, hostEpoch });
     asked.on("response", (response) => void text(response).then(resolve, reject));
     asked.on("error", reject);
-    asked.end(JSON.stringify(said));
+    asked.end(said === undefined ? undefined : JSON.stringify(said));
     return fieldsIn(Buffer.from(await promise));
   }
 

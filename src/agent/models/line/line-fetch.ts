@@ -16,17 +16,18 @@ import type { Fetch } from "../providers.ts";
 import type { LineClient, LinePlace } from "./line-client.ts";
 import { type CallHead, END_TRAILER, fieldsIn, HEAD_HEADER, NO_ANSWER } from "./line-wire.ts";
 
-type Named = Required<Pick<ModelCall, "nameOf" | "hostEpoch">>;
+type Named = Required<Pick<ModelCall, "nameOf" | "hostEpoch" | "stream">>;
 
 /** Of a call that can be named; undefined when it cannot, or there is no line. */
 export async function heldRequests(
   line: LineClient | undefined,
-  { nameOf, hostEpoch, mode }: Pick<ModelCall, "nameOf" | "hostEpoch" | "mode">,
+  { nameOf, hostEpoch, stream, mode }: Pick<ModelCall, keyof Named | "mode">,
 ): Promise<HeldRequests | undefined> {
-  if (line === undefined || nameOf === undefined || hostEpoch === undefined) return undefined;
+  if (line === undefined || nameOf === undefined || hostEpoch === undefined || stream === undefined)
+    return undefined;
   if ((await line.place()) === undefined) return undefined;
   const held = mode === "fresh" ? [] : await line.find(namesOf(nameOf), hostEpoch);
-  return new HeldRequests(line, { nameOf, hostEpoch }, held);
+  return new HeldRequests(line, { nameOf, hostEpoch, stream }, held);
 }
 
 export function namesOf(nameOf: Named["nameOf"]): readonly string[] {
@@ -84,9 +85,9 @@ export class HeldRequests {
       const place = await this.#line.place();
       if (place === undefined && isHeld) throw notHeld();
       if (place === undefined) return plain(input, init);
-      const { nameOf, hostEpoch } = this.#named;
+      const { nameOf, hostEpoch, stream } = this.#named;
       const label = `${this.#first} ${target}`;
-      const call = { name: nameOf(request), hostEpoch, label, isHeld };
+      const call = { name: nameOf(request), hostEpoch, label, stream, isHeld };
       return throughLine(this.#line, place, call, input, init, plain);
     };
   }
@@ -103,20 +104,21 @@ interface LineCall {
   readonly name: string;
   readonly hostEpoch: number;
   readonly label: string;
+  readonly stream: CallHead["stream"];
   readonly isHeld: boolean;
 }
 
 async function throughLine(
   line: LineClient,
   place: LinePlace,
-  { name, hostEpoch, label, isHeld }: LineCall,
+  { name, hostEpoch, label, stream, isHeld }: LineCall,
   input: Parameters<Fetch>[0],
   init: Parameters<Fetch>[1],
   plain: Fetch,
 ): Promise<Response> {
   const signal = init?.signal ?? undefined;
   signal?.throwIfAborted();
-  const asked = isHeld ? undefined : await requestOf(input, init, label);
+  const asked = isHeld ? undefined : await requestOf(input, init, { label, stream });
   const sent = line.open(place, { method: isHeld ? "GET" : "POST", path: `/calls/${name}`, hostEpoch });
   const answered = Promise.withResolvers<IncomingMessage>();
   const isRead = line.reads(name, hostEpoch);
@@ -215,13 +217,13 @@ function noAnswer(code: string, cause?: unknown): TypeError {
 async function requestOf(
   input: Parameters<Fetch>[0],
   init: Parameters<Fetch>[1],
-  label: string,
+  about: Pick<CallHead, "label" | "stream">,
 ): Promise<Buffer> {
   // The signal stays here: a request is sent whole, or not at all.
   const request = new Request(input, { ...init, signal: null, redirect: "manual" });
   const { method, url } = request;
   const headers = Object.fromEntries(request.headers);
-  const head: CallHead = { method, url, headers, label };
+  const head: CallHead = { method, url, headers, ...about };
   const body = Buffer.from(await request.arrayBuffer());
   return Buffer.concat([Buffer.from(`${JSON.stringify(head)}\n`), body]);
 }

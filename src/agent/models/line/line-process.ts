@@ -10,7 +10,6 @@
  *
  * Invariants: a call has one reader at a time, of the highest host epoch (D1); nothing of a call, a header or a secret is written anywhere.
  */
-import { timingSafeEqual } from "node:crypto";
 import { closeSync, readFileSync, writeSync } from "node:fs";
 import {
   type ClientRequest,
@@ -32,6 +31,8 @@ import {
   HEAD_HEADER,
   HEADER_BYTES_MAX,
   headIn,
+  type HeldCall,
+  isSecret,
   LINE_VERSION,
   type LineCounts,
   type LineSettings,
@@ -42,6 +43,7 @@ import {
   proofOf,
   SECRET_HEADER,
   settingsIn,
+  type StreamName,
   type Word,
   wordIn,
 } from "./line-wire.ts";
@@ -61,6 +63,7 @@ interface Reader {
 interface Call {
   readonly name: string;
   readonly label: string;
+  readonly stream: StreamName;
   epoch: number;
   request: ClientRequest;
   answer: IncomingMessage | undefined;
@@ -152,7 +155,7 @@ export class Line {
       if (pathname === "/hello") {
         const proof = proofOf(this.#settings.secret, searchParams.get("nonce") ?? "");
         answer(response, 200, { version: LINE_VERSION, pid: process.pid, proof });
-      } else if (!isEqual(request.headers[SECRET_HEADER], this.#settings.secret)) {
+      } else if (!isSecret(request.headers[SECRET_HEADER], this.#settings.secret)) {
         answer(response, 403, {});
       } else await this.#obey(pathname, request, response);
     } catch {
@@ -165,6 +168,7 @@ export class Line {
     const epoch = Number(request.headers[EPOCH_HEADER] ?? -1);
     const name = /^\/calls\/(?<name>[0-9a-f]{8,128})$/.exec(path)?.groups?.["name"];
     if (path === "/stay") this.#stay(response);
+    else if (path === "/held") answer(response, 200, { held: this.#held() });
     else if (path === "/find") this.#find(namesIn(await bytesOf(request)), epoch, response);
     else if (path === "/words") {
       const { word, names } = wordIn(await bytesOf(request));
@@ -188,6 +192,12 @@ export class Line {
     response.once("close", () => this.#stays.delete(response));
   }
 
+  #held(): readonly HeldCall[] {
+    return [...this.#calls.values()].map(({ name, stream, isResumable, failure, end }) => {
+      return { name, stream, isGood: isResumable && failure === undefined && end !== "broken" };
+    });
+  }
+
   #find(names: readonly string[], epoch: number, response: ServerResponse): void {
     const held = names.map((name) => {
       const call = this.#calls.get(name);
@@ -207,7 +217,7 @@ export class Line {
 
   #begin(name: string, epoch: number, given: Buffer, response: ServerResponse): void {
     const lineEnd = given.indexOf(10);
-    const { method, url, headers, label } = headIn(given.subarray(0, lineEnd));
+    const { method, url, headers, label, stream } = headIn(given.subarray(0, lineEnd));
     const body = given.subarray(lineEnd + 1);
     const send = url.startsWith("https:") ? httpsRequest : httpRequest;
     // What the line keeps is what the server reads: nothing between them unpacks it.
@@ -216,6 +226,7 @@ export class Line {
     const call: Call = {
       name,
       label,
+      stream,
       epoch,
       request,
       answer: undefined,
@@ -360,11 +371,6 @@ function forgetHeaders(request: ClientRequest): void {
   Reflect.set(request, "_header", " ");
   for (const symbol of Object.getOwnPropertySymbols(request))
     if (symbol.description === "kOutHeaders") Reflect.set(request, symbol, null);
-}
-
-function isEqual(given: unknown, secret: string): boolean {
-  if (typeof given !== "string" || given.length !== secret.length) return false;
-  return timingSafeEqual(Buffer.from(given), Buffer.from(secret));
 }
 
 async function bytesOf(request: IncomingMessage): Promise<Buffer> {

@@ -6,16 +6,17 @@
  *     POST /calls/{name}         begins a call: one JSON line (`CallHead`), then the body; attaches when the call is held
  *     GET  /calls/{name}         attaches: the provider's answer from byte 0
  *     POST /find                 which of these names are held
+ *     GET  /held                 every call that is held (`HeldCall`): what a server that starts has to continue, or to end
  *     POST /words                detach, done or cancel, for these names
  *
  * Everything about calls carries the host epoch. A call is read from its first byte or not at all: a position within it would be one within an
  * event, or within a character.
  */
 
-import { createHmac } from "node:crypto";
+import { createHmac, timingSafeEqual } from "node:crypto";
 
 /** Server and line part when it differs: new calls go to a line of their own version. */
-export const LINE_VERSION = 1;
+export const LINE_VERSION = 2;
 
 export const SECRET_HEADER = "x-line-secret";
 export const EPOCH_HEADER = "x-line-epoch";
@@ -42,6 +43,20 @@ export interface CallHead {
   readonly headers: Readonly<Record<string, string>>;
   /** What the server wants to know of the call when it finds it again; nothing secret. */
   readonly label: string;
+  /** The stream that it is for, so that a server finds the call also before it has the stream's key. */
+  readonly stream: StreamName;
+}
+
+export interface StreamName {
+  readonly principal: string;
+  readonly idempotencyKey: string;
+}
+
+export interface HeldCall {
+  readonly name: string;
+  readonly stream: StreamName;
+  /** It can be read from its first byte, and its provider did not break it off. */
+  readonly isGood: boolean;
 }
 
 export interface AnswerHead {
@@ -84,7 +99,10 @@ export const LINE_DEFAULTS = {
 type Fields = Readonly<Record<string, unknown>>;
 
 export function fieldsIn(bytes: Uint8Array): Fields {
-  const said: unknown = JSON.parse(new TextDecoder().decode(bytes));
+  return fieldsOf(JSON.parse(new TextDecoder().decode(bytes)));
+}
+
+function fieldsOf(said: unknown): Fields {
   return typeof said === "object" && said !== null ? { ...said } : {};
 }
 
@@ -100,11 +118,23 @@ export function wordIn(bytes: Uint8Array): { readonly word: Word; readonly names
 }
 
 export function headIn(bytes: Uint8Array): CallHead {
-  const { method, url, headers, label } = fieldsIn(bytes);
+  const { method, url, headers, label, stream } = fieldsIn(bytes);
   const isHead = typeof method === "string" && typeof url === "string" && typeof label === "string";
   if (!isHead || typeof headers !== "object" || headers === null) throw new Error("no head of a call");
   const texts = Object.entries(headers).map(([name, value]) => [name, String(value)] as const);
-  return { method, url, label, headers: Object.fromEntries(texts) };
+  return { method, url, label, stream: streamIn(stream), headers: Object.fromEntries(texts) };
+}
+
+function streamIn(said: unknown): StreamName {
+  const { principal, idempotencyKey } = fieldsOf(said);
+  return { principal: String(principal), idempotencyKey: String(idempotencyKey) };
+}
+
+export function heldIn(said: unknown): readonly HeldCall[] {
+  return (Array.isArray(said) ? said : []).map((call: unknown) => {
+    const { name, stream, isGood } = fieldsOf(call);
+    return { name: String(name), stream: streamIn(stream), isGood: isGood === true };
+  });
 }
 
 export function settingsIn(bytes: Uint8Array): LineSettings {
@@ -128,4 +158,9 @@ export function pairsOf(rawHeaders: readonly string[]): AnswerHead["headers"] {
 /** What only the line that this server knows can say. */
 export function proofOf(secret: string, nonce: string): string {
   return createHmac("sha256", secret).update(`line ${nonce}`).digest("hex");
+}
+
+export function isSecret(given: unknown, secret: string): boolean {
+  if (typeof given !== "string" || given.length !== secret.length) return false;
+  return timingSafeEqual(Buffer.from(given), Buffer.from(secret));
 }

@@ -4,9 +4,11 @@ import { execFileSync } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync, statSync } from "node:fs";
 import { createServer, request as httpRequest } from "node:http";
+import { createServer as createTlsServer } from "node:https";
 import { dirname, join } from "node:path";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
 import { LineClient } from "../../../../src/agent/models/line/line-client.ts";
 import { Line } from "../../../../src/agent/models/line/line-process.ts";
 import { LINE_DEFAULTS, type LineSettings } from "../../../../src/agent/models/line/line-wire.ts";
@@ -14,6 +16,7 @@ import { heldRequests } from "../../../../src/agent/models/line/line-fetch.ts";
 import type { Cleanup } from "../../../cleanup.ts";
 import { LetGo } from "../../../../src/protocol/let-go.ts";
 import { API_KEY, type Act, portOf, ProviderServer } from "../providers/server.ts";
+import { testCertificate } from "../../../transport/certificate.ts";
 import { LineRig, until } from "./line-rig.ts";
 
 const SECRET = "5".repeat(64);
@@ -300,6 +303,38 @@ test("a proxy of the environment is used", async (t) => {
   assert.equal(await response.text(), "by proxy");
   assert.deepEqual(seen, ["http://provider.invalid/v1"]);
   proxy.closeAllConnections();
+});
+
+test("a provider whose certificate is of the operator's own authority is reached through the line too", async (t) => {
+  const provider = createTlsServer(testCertificate, (_, response) => response.end("by its own authority"));
+  await new Promise<void>((resolve) => provider.listen(0, "127.0.0.1", resolve));
+  t.after(() => void provider.close());
+  const url = `https://127.0.0.1:${portOf(provider)}/v1`;
+  const strict = new LineRig(t);
+  await assert.rejects(ask(strict.server(), strict.named("a"), url), { message: "fetch failed" });
+  const authority = fileURLToPath(new URL("../../../transport/fixtures/test-cert.pem", import.meta.url));
+  const rig = new LineRig(t, {}, { NODE_EXTRA_CA_CERTS: authority });
+  assert.equal(await (await ask(rig.server(), rig.named("a"), url)).text(), "by its own authority");
+  provider.closeAllConnections();
+});
+
+test("a server that starts learns of every call that is held: whose it is, and whether its provider broke it off", async (t) => {
+  const rig = new LineRig(t);
+  const open = await ProviderServer.start(t, (response) => void response.writeHead(200).write("begins"));
+  const broken = await ProviderServer.start(t, (response) => {
+    response.writeHead(200).write("begins", () => setImmediate(() => response.destroy()));
+  });
+  const { client } = await lineHere(t, rig, {});
+  assert.deepEqual(await client.held(), [], "there is no line yet");
+  const first = await ask(client, rig.named("goes on"), open.origin);
+  const second = await ask(client, rig.named("breaks"), broken.origin);
+  await assert.rejects(second.text());
+  const told = (await client.held()).map(({ stream, isGood }) => ({ stream, isGood }));
+  assert.deepEqual(told, [
+    { stream: { principal: "alice", idempotencyKey: "goes on" }, isGood: true },
+    { stream: { principal: "alice", idempotencyKey: "breaks" }, isGood: false },
+  ]);
+  await first.body?.cancel();
 });
 
 function isAlive(pid: number | undefined): boolean {

@@ -42,10 +42,10 @@ export class LineRig {
   }
 
   /** What the next run of the stream calls the requests of its attempt. */
-  named(step: string): Required<Pick<ModelCall, "nameOf" | "hostEpoch">> {
+  named(step: string): Required<Pick<ModelCall, "nameOf" | "hostEpoch" | "stream">> {
     const nameOf = (at: number): string =>
       createHash("sha256").update(`${step}/${at}`).digest("hex").slice(0, 32);
-    return { nameOf, hostEpoch: ++this.#epoch };
+    return { nameOf, hostEpoch: ++this.#epoch, stream: { principal: "alice", idempotencyKey: step } };
   }
 
   /** The process that has this rig's socket open; undefined when there is none. */
