@@ -70,10 +70,11 @@ test("the agent's rows run: every turn ends well, and a tool runs as often as it
 });
 
 test("the gateway's rows run: Portkey's answers, tool results go on where they should, all that waited are answered", async () => {
-  const stdout = await quickRun("gateway", "gateway-continue", "gateway-parked");
+  const stdout = await quickRun("gateway", "gateway-continue", "gateway-parked", "gateway-over");
   assert.match(stdout, /to the first token, p50, added: Holdfast .* Portkey/);
   assert.match(stdout, /1000 messages: the turn goes on/);
   assert.match(stdout, /the second half, all went on/);
+  assert.match(stdout, /live memory .* bytes\/answer/);
 });
 
 test("a row that does not exist is refused with the names of those that do", async () => {

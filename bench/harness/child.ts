@@ -38,7 +38,7 @@ async function usage(): Promise<Measured> {
     cpuMs: (user + system) / 1000,
     rssBytes: memory.rss,
     heapBytes: memory.heapUsed,
-    externalBytes: memory.external + memory.arrayBuffers,
+    externalBytes: memory.external,
   };
 }
 

@@ -9,6 +9,7 @@ import { firstToken } from "./first-token.ts";
 import { flatness } from "./flatness.ts";
 import { gateway } from "./gateway.ts";
 import { gatewayContinue } from "./gateway-continue.ts";
+import { gatewayOver } from "./gateway-over.ts";
 import { gatewayParked } from "./gateway-parked.ts";
 import { latency } from "./latency.ts";
 import { line } from "./line.ts";
@@ -36,4 +37,5 @@ export const rows: readonly Row[] = [
   gateway,
   gatewayContinue,
   gatewayParked,
+  gatewayOver,
 ];

@@ -21,6 +21,7 @@ import { openSqliteStore } from "../../src/store/index.ts";
 
 const counters = newServerCounters();
 let gateway: Gateway | undefined;
+let tidy: () => Promise<void> = () => Promise.resolve();
 let busy: (() => Measured) | undefined;
 let before: Measured = {};
 
@@ -45,6 +46,7 @@ async function start(given: Arguments): Promise<Measured> {
   const machine = machineIn(directory, flagIn(given, "reuse"));
   const application = createAgent({ models });
   const { streams, blobs } = store;
+  tidy = () => streams.tidy(Date.now());
   const server = createServer({
     store: streams,
     blobs,
@@ -121,6 +123,11 @@ serveCommands({
   counted() {
     const now = Object.entries(totals()).map(([name, value]) => [name, value - (before[name] ?? 0)] as const);
     return { ...Object.fromEntries(now), serverCpuMs: busy?.()["cpuMs"] ?? Number.NaN };
+  },
+  /** What a sweep does once streams have been quiet for a minute. */
+  async tidy() {
+    await tidy();
+    return {};
   },
   /** How many sessions wait for tool results. */
   parked() {

@@ -1,5 +1,5 @@
 /**
- * Batches of one stream, read from the rows that the index names.
+ * Batches of one stream, read from the rows that the index names: its slot is looked up again after each wait.
  *
  * While a row is being read its stream may go away, or be moved into another row and the old one
  * dropped. The first ends the reading, the second makes it look again; neither is damage.
@@ -15,25 +15,29 @@ import type { Batch, LogBatches, LogName, NewBatches } from "./stream-store.ts";
 
 const ROWS_AHEAD_MAX = 8;
 
+/** The slot of the stream that is read, as the index has it now; undefined when the stream is gone. */
+type FindSlot = () => Slot | undefined;
+
 export function batchReader(commitLog: CommitLog, keptBytesMax: number) {
   const rows = rowReader(commitLog, keptBytesMax);
 
   /** Begins to read the next rows, so that the log works while we decode. */
-  function readAhead(list: SegmentList, number: number, count: number): void {
-    for (const { row } of list.from(number).take(count)) rows.prefetch(row);
+  function readAhead(list: SegmentList | undefined, number: number, count: number): void {
+    for (const { row } of list?.from(number).take(count) ?? []) rows.prefetch(row);
   }
 
   /** The batches of the segment that holds `number`; none when there is no such segment. */
   async function at<L extends LogName>(
-    slot: Slot,
+    find: FindSlot,
     log: L,
     number: number,
   ): Promise<readonly LogBatches[L][]> {
     for (;;) {
-      const segment = slot[log].find(number);
-      if (segment === undefined) return [];
+      const slot = find();
+      const segment = slot?.[log].find(number);
+      if (slot === undefined || segment === undefined) return [];
       const { row } = segment;
-      const isStillThere = (): boolean => slot[log].find(number)?.row === row;
+      const isStillThere = (): boolean => find()?.[log].find(number)?.row === row;
       try {
         const batches = await inRow(slot.number, segment, log);
         if (batches.length > 0) return batches;
@@ -63,7 +67,7 @@ export function batchReader(commitLog: CommitLog, keptBytesMax: number) {
   return {
     /** From the batch that holds `from` on, up to about `bytesMax`, at least one when there is any. */
     async read<L extends LogName>(
-      slot: Slot,
+      find: FindSlot,
       log: L,
       from: number,
       bytesMax: number,
@@ -72,8 +76,8 @@ export function batchReader(commitLog: CommitLog, keptBytesMax: number) {
       let bytes = 0;
       for (let next = from; ;) {
         // Whoever has taken little so far may not want much more.
-        readAhead(slot[log], next, Math.min(found.length, ROWS_AHEAD_MAX));
-        const batches = await at(slot, log, next);
+        readAhead(find()?.[log], next, Math.min(found.length, ROWS_AHEAD_MAX));
+        const batches = await at(find, log, next);
         if (batches.length === 0) return found;
         for (const batch of batches) {
           if (batch.first + batch.count <= next) continue;

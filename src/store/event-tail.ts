@@ -2,7 +2,8 @@
  * The youngest event batches of all streams, so that following a live stream reads no row.
  *
  * Filled by durable commits only, bounded by bytes over all streams together: the oldest batch goes
- * first, whosever it is. What is not here is read from the log; the bytes are the same (B4).
+ * first, whosever it is. A stream that ends lets go of its batches: a batch keeps a block of sealed bytes in memory that is far larger
+ * than itself. What is not here is read from the log; the bytes are the same (B4).
  *
  * Invariant: what is held of a stream is a dense run up to its event head.
  */
@@ -28,15 +29,15 @@ class Fifo<T> {
   }
 }
 
-interface Held {
-  readonly stream: number;
-  readonly batch: Batch;
-}
+/** Numbers of streams without batches may wait in the queue, up to so many more than half of it. */
+const STALE_MAX = 1_024;
 
 export class EventTail {
   readonly #bytesMax: number;
   readonly #byStream = new Map<number, Fifo<Batch>>();
-  readonly #queue = new Fifo<Held>();
+  /** The stream of each batch, oldest first. */
+  readonly #queue = new Fifo<number>();
+  #batches = 0;
   #bytes = 0;
 
   constructor(bytesMax: number) {
@@ -50,9 +51,20 @@ export class EventTail {
       this.#byStream.set(stream, held);
     }
     held.items.push(batch);
-    this.#queue.items.push({ stream, batch });
-    this.#bytes += cost(batch);
+    this.#queue.items.push(stream);
+    this.#count(1, batch);
     while (this.#bytes > this.#bytesMax) this.#evict();
+  }
+
+  /** The stream has ended: it gets no more batches. */
+  drop(stream: number): void {
+    const held = this.#byStream.get(stream);
+    for (let batch = held?.shift(); batch !== undefined; batch = held?.shift()) this.#count(-1, batch);
+    this.#byStream.delete(stream);
+    const { items, start } = this.#queue;
+    if (items.length - start <= 2 * this.#batches + STALE_MAX) return;
+    this.#queue.items = items.slice(start).filter((number) => this.#byStream.has(number));
+    this.#queue.start = 0;
   }
 
   /** The batches from the one that holds `from` on, up to `bytesMax` but at least one; none when it is not held. */
@@ -72,13 +84,17 @@ export class EventTail {
   }
 
   #evict(): void {
-    const oldest = this.#queue.shift();
-    if (oldest === undefined) return;
-    this.#bytes -= cost(oldest.batch);
-    const held = this.#byStream.get(oldest.stream);
-    if (held === undefined) return;
-    held.shift();
-    if (held.items.length === held.start) this.#byStream.delete(oldest.stream);
+    const stream = this.#queue.shift();
+    const held = stream === undefined ? undefined : this.#byStream.get(stream);
+    const batch = held?.shift();
+    if (stream === undefined || held === undefined || batch === undefined) return;
+    this.#count(-1, batch);
+    if (held.items.length === held.start) this.#byStream.delete(stream);
+  }
+
+  #count(more: 1 | -1, batch: Batch): void {
+    this.#batches += more;
+    this.#bytes += more * (batch.sealed.byteLength + OVERHEAD_BYTES);
   }
 }
 
@@ -91,8 +107,4 @@ function lastAtOrBefore(held: Fifo<Batch>, from: number): number {
     else high = middle - 1;
   }
   return low;
-}
-
-function cost(batch: Batch): number {
-  return batch.sealed.byteLength + OVERHEAD_BYTES;
 }

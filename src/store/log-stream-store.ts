@@ -21,7 +21,7 @@ import type { Verdict } from "./group.ts";
 import { Group, live } from "./group.ts";
 import { candidatesToMove, collectMoves, movedEntries } from "./mover.ts";
 import { rebuildIndex } from "./rebuild.ts";
-import type { StreamIndex } from "./stream-index.ts";
+import type { Slot, StreamIndex } from "./stream-index.ts";
 import { nameKey } from "./stream-index.ts";
 import type { Commit, StreamStore } from "./stream-store.ts";
 
@@ -104,6 +104,9 @@ export async function openLogStreamStore(
       // What cannot be moved now would be found again and again.
       if (movedEntries(candidates) === movedBefore) break;
     }
+    // In a group of its own: nothing is staged or being appended meanwhile.
+    const rest = (): Verdict<boolean> => ({ answer: index.rest(quietSinceMs), settled: true });
+    while (await groups.submit(moves, 0, rest));
     try {
       await groups.giveBack();
     } catch (error) {
@@ -132,7 +135,8 @@ export async function openLogStreamStore(
     forgetGone: (beforeMs) => groups.submit(housekeeping, 0, (group) => group.forgetGone(beforeMs)),
     async readEvents(name, from, bytesMax) {
       groups.assertUsable();
-      const slot = index.find(nameKey(name));
+      const find = (): Slot | undefined => index.find(nameKey(name));
+      const slot = find();
       if (slot?.view.kind !== "live") return [];
       const { eventFloor } = slot.view.state;
       if (from < eventFloor) {
@@ -140,12 +144,12 @@ export async function openLogStreamStore(
       }
       const recent = tail.read(slot.number, from, bytesMax);
       if (recent.length > 0) return recent;
-      return reader.read(slot, "events", from, bytesMax);
+      return reader.read(find, "events", from, bytesMax);
     },
     async readChunks(name, from, bytesMax) {
       groups.assertUsable();
-      const slot = index.find(nameKey(name));
-      return slot?.view.kind === "live" ? reader.read(slot, "chunks", from, bytesMax) : [];
+      const find = (): Slot | undefined => index.find(nameKey(name));
+      return find()?.view.kind === "live" ? reader.read(find, "chunks", from, bytesMax) : [];
     },
     async countOpen(principal) {
       groups.assertUsable();
@@ -244,8 +248,9 @@ class GroupCommits {
       const freed = this.#index.pins.takeFreed();
       const row = await this.#log.append(this.#encoder.encode(record), group.body(), freed);
       this.#index.apply(row, record);
-      for (const { stream, events } of record.entries) {
-        if (events !== undefined) this.tail.add(stream, events);
+      for (const { stream, events, meta } of record.entries) {
+        if (meta?.state.end !== undefined) this.tail.drop(stream);
+        else if (events !== undefined) this.tail.add(stream, events);
       }
     } catch (error) {
       this.fail(error);

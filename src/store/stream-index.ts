@@ -1,5 +1,6 @@
 /**
- * What is durable, in memory: for each stream its state, its lease and where its batches lie.
+ * What is durable, in memory: for each stream its state, its lease and where its batches lie. Streams that are over and quiet rest
+ * as short texts (`resting.ts`) until one is asked for.
  *
  * The index changes in one way only, by the record of a group commit that is durable (`apply`), and
  * the same call rebuilds it from the log. So what a restart finds is what was there before, and
@@ -15,6 +16,7 @@ import type { GroupRecord, StreamEntry } from "./commit-record.ts";
 import type { NumberRange } from "./number-ranges.ts";
 import { hasNumber } from "./number-ranges.ts";
 import type { MovedLogs } from "./moved-logs.ts";
+import { activityOf, packed, unpacked } from "./resting.ts";
 import { rowAges } from "./row-ages.ts";
 import { RowPins } from "./row-pins.ts";
 import { SegmentList } from "./segment-list.ts";
@@ -44,12 +46,20 @@ export interface Slot {
 }
 
 const ABSENT: Absent = { kind: "absent" };
+/** Packing so many takes some milliseconds. */
+const REST_COUNT_MAX = 1_024;
 /** Shared by all tombstones, which are many and have no batches. */
 const NO_SEGMENTS = new SegmentList();
 
 /** Principals may hold any character, so the length keeps the two parts apart. */
 export function nameKey({ principal, idempotencyKey }: StreamName): string {
   return `${principal.length}:${principal}${idempotencyKey}`;
+}
+
+function nameIn(key: string): StreamName {
+  const begin = key.indexOf(":") + 1;
+  const end = begin + Number(key.slice(0, begin - 1));
+  return { principal: key.slice(begin, end), idempotencyKey: key.slice(end) };
 }
 
 /** A commit renews the lease to what its claim asked for, and never shortens it. */
@@ -62,6 +72,8 @@ export class StreamIndex {
   readonly #byName = new Map<string, Slot>();
   readonly #openOf = new Map<string, number>();
   readonly #gone = new Set<Slot>();
+  /** Streams that are over, by name, as short texts; none of them has a slot. */
+  readonly #resting = new Map<string, string>();
   /** Which rows are needed, and how old they are. */
   readonly pins = new RowPins();
   readonly ages = rowAges();
@@ -77,15 +89,45 @@ export class StreamIndex {
     return this.#forgotten;
   }
 
+  /** The slot is good for this turn of the event loop: a stream that comes to rest gets another one. */
   find(key: string): Slot | undefined {
-    return this.#byName.get(key);
+    return this.#byName.get(key) ?? this.#wake(key);
+  }
+
+  /**
+   * Packs streams that have been over since `quietSinceMs`, some at a time; true when more may be left.
+   * Call it only while no commit is under way: what is staged knows its stream by the slot's number.
+   */
+  rest(quietSinceMs: number): boolean {
+    let looked = 0;
+    for (const [key, slot] of this.#byName) {
+      if (slot.view.kind !== "live" || slot.view.state.activityMs >= quietSinceMs) continue;
+      const text = packed(slot);
+      if (text === undefined) continue;
+      this.#resting.set(key, text);
+      this.#byName.delete(key);
+      this.#byNumber.delete(slot.number);
+      looked++;
+      if (looked === REST_COUNT_MAX) return true;
+    }
+    return false;
+  }
+
+  #wake(key: string): Slot | undefined {
+    const text = this.#resting.get(key);
+    if (text === undefined) return undefined;
+    const slot = unpacked(nameIn(key), text);
+    this.#resting.delete(key);
+    this.#byName.set(key, slot);
+    this.#byNumber.set(slot.number, slot);
+    return slot;
   }
 
   slotOf(number: number): Slot | undefined {
     return this.#byNumber.get(number);
   }
 
-  /** Every stream in order of creation, gone ones too. */
+  /** Every stream that is not at rest, gone ones too; in order of creation where none ever was at rest. */
   slots(): Iterable<Slot> {
     return this.#byNumber.values();
   }
@@ -104,6 +146,10 @@ export class StreamIndex {
     for (const { name, view } of this.#byName.values()) {
       if (name === undefined || view.kind !== "live" || view.state.activityMs >= beforeMs) continue;
       idle.push({ name, activityMs: view.state.activityMs });
+    }
+    for (const [key, text] of this.#resting) {
+      const activityMs = activityOf(text);
+      if (activityMs < beforeMs) idle.push({ name: nameIn(key), activityMs });
     }
     return idle.toSorted((a, b) => a.activityMs - b.activityMs).map(({ name }) => name);
   }

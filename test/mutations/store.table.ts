@@ -206,4 +206,38 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
   },
+  {
+    name: "F2: a stream that is over keeps its batches in the tail",
+    file: "test/store/resting.test.ts",
+    test: "F2: events of a stream that runs are in memory, those of one that is over are read from the log",
+    patches: [
+      {
+        file: "src/store/log-stream-store.ts",
+        from: "if (meta?.state.end !== undefined) this.tail.drop(stream);",
+        to: "if (stream < 0) this.tail.drop(stream);",
+      },
+    ],
+  },
+  {
+    name: "A3: a stream comes to rest with batches that lie in other rows",
+    file: "test/store/resting.test.ts",
+    test: "a stream that runs, or lies in several rows, does not rest",
+    patches: [
+      {
+        file: "src/store/resting.ts",
+        from: "if (moved.chunks !== chunksEnd || moved.events !== eventsEnd) return undefined;",
+        to: "",
+      },
+      {
+        file: "src/store/resting.ts",
+        from: "if (chunksPart?.row !== viewRow || eventsPart?.row !== viewRow) return undefined;",
+        to: "",
+      },
+      {
+        file: "src/store/resting.ts",
+        from: "if (eventsPart.first + eventsPart.count !== eventsEnd) return undefined;",
+        to: "",
+      },
+    ],
+  },
 ];
