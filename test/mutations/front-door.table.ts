@@ -75,7 +75,7 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/gateway/http/response-progress.ts",
-        from: "finished steps are kept, and a step that was cut off is generated again",
+        from: "finished steps are kept, and a step that was cut off continues or is generated again",
         to: "its answer is kept",
       },
     ],

@@ -42,8 +42,8 @@ export function lostAnswer(): GatewayError {
 }
 
 const RETRY = "Send the same request again";
-/** What a restart costs: nothing that was finished, and one more generation of what was not. */
-const KEPT = "finished steps are kept, and a step that was cut off is generated again";
+/** What a restart costs: nothing that was finished or is held, and one more generation of what is neither. */
+const KEPT = "finished steps are kept, and a step that was cut off continues or is generated again";
 
 function unavailable(code: string, message: string): GatewayError {
   return new GatewayError({ status: 503, type: "server_error", code, message, retryAfterMs: 1_000 });
