@@ -116,10 +116,8 @@ class Served {
     return this.#running?.exit;
   }
 
-  /** As a service manager stops it: its answer is not complete when the time to drain is over. */
-  async terminate(): Promise<void> {
-    this.#running?.signal("SIGTERM");
-    assert.equal((await this.#running?.exit)?.code, 0);
+  async exitCode(): Promise<number | null | undefined> {
+    return (await this.#running?.exit)?.code;
   }
 
   /** The server's own, and whatever shares it. */
@@ -210,7 +208,9 @@ export async function runLineCase(t: Cleanup, one: LineCase): Promise<LineOutcom
   }
   const killedMs = performance.now();
   if (killed === "both" || killed === "line") await served.killLine();
-  if (killed === "term") await served.terminate();
+  // A second signal would end the calls.
+  if (killed === "term" && stage !== "drain") await served.signal("SIGTERM");
+  if (killed === "term") assert.equal(await served.exitCode(), 0);
   else if (killed === "group") await served.killGroup();
   else if (killed !== "line") await served.signal("SIGKILL");
   else if (stage === "drain") release.resolve();

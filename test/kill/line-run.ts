@@ -39,11 +39,17 @@ export interface LineCampaign {
   readonly only: string;
   /** The k-th of n parts, from 1, so that a long campaign can be run piece by piece. */
   readonly part: readonly [k: number, n: number];
+  /** So many cases run beside each other: each waits more than it works. */
+  readonly atOnce: number;
   readonly say: (line: string) => void;
 }
 
 /** So many of the chosen cases, evenly spread over them. */
-export function chosenCases({ cycles, only, part: [k, n] }: Omit<LineCampaign, "say">): readonly LineCase[] {
+export function chosenCases({
+  cycles,
+  only,
+  part: [k, n],
+}: Pick<LineCampaign, "cycles" | "only" | "part">): readonly LineCase[] {
   const named = LINE_CASES.filter((one) => nameOf(one).includes(only)).filter((_, at) => at % n === k - 1);
   const count = Math.min(cycles, named.length);
   return named.filter(
@@ -53,12 +59,12 @@ export function chosenCases({ cycles, only, part: [k, n] }: Omit<LineCampaign, "
 
 export async function runLineKills(campaign: LineCampaign): Promise<LineReport> {
   const chosen = chosenCases(campaign);
-  const { say } = campaign;
+  const { say, atOnce } = campaign;
   let whole = 0;
   const violations: string[] = [];
   const requests: number[] = [];
   const silent: number[] = [];
-  for (const one of chosen) {
+  const play = async (one: LineCase): Promise<void> => {
     const after: (() => void | Promise<void>)[] = [];
     try {
       const outcome = await runLineCase({ after: (act) => void after.push(act) }, one);
@@ -76,7 +82,12 @@ export async function runLineKills(campaign: LineCampaign): Promise<LineReport> 
     } finally {
       for (const act of after) await act();
     }
-  }
+  };
+  const waiting = chosen.values();
+  const work = async (): Promise<void> => {
+    for (const one of waiting) await play(one);
+  };
+  await Promise.all(Array.from({ length: atOnce }, work));
   const sorted = silent.toSorted((a, b) => a - b);
   return {
     cases: chosen.length,

@@ -13,6 +13,7 @@ const HELP = `npm run kill -- [options]
   --line            answers of \`holdfast serve\` with its line: server, line or both killed at every stage (480 cases in all)
   --only TEXT       of these only those whose name has this in it, such as "chat, resume" or "killed at finish"
   --part K/N        of these only the K-th of N parts
+  --at-once N       so many cases of the line beside each other (default 1)
   --help            this text`;
 
 const values = parse(
@@ -23,6 +24,7 @@ const values = parse(
     line: { type: "boolean", default: false },
     only: { type: "string", default: "" },
     part: { type: "string", default: "1/1" },
+    "at-once": { type: "string", default: "1" },
     help: { type: "boolean", default: false },
   },
   HELP,
@@ -33,8 +35,9 @@ if (values.help) {
 } else {
   const cycles = whole(values.cycles, "cycles", 1, HELP);
   const say = (line: string): void => void process.stderr.write(`${line}\n`);
+  const atOnce = whole(values["at-once"], "at-once", 1, HELP);
   const report = values.line
-    ? await runLineKills({ cycles, only: values.only, part: partOf(values.part), say })
+    ? await runLineKills({ cycles, only: values.only, part: partOf(values.part), atOnce, say })
     : values.agent
       ? await runAgentKills({ cycles, say })
       : await runKills({ cycles, transport: transportOf(values.transport), say });

@@ -77,6 +77,18 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
+    name: "G5: a provider that pings behind its finish marker keeps a whole answer open",
+    file: "test/agent/models/upstream/stall-clocks.test.ts",
+    test: "G5: behind the finish marker the rest has 2 s",
+    patches: [
+      {
+        file: "src/agent/models/upstream/answer-progress.ts",
+        from: "toldMs: isPing ? state.toldMs : nowMs,",
+        to: "toldMs: nowMs,",
+      },
+    ],
+  },
+  {
     name: "an answer is thrown away when its connection dies behind the finish marker",
     file: "test/agent/models/upstream/breaks.test.ts",
     test: "anthropic: behind its finish marker an answer is whole, although the connection is cut",

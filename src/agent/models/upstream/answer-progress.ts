@@ -19,6 +19,8 @@ export interface State {
   readonly phase: Phase;
   readonly clock: stall.State;
   readonly tokens: TokensSeen;
+  /** When the last event came that was no sign of life. */
+  readonly toldMs: number;
   /** The provider has said all that it will. */
   readonly isOver: boolean;
   /** The provider has said itself why there will be no answer. */
@@ -27,7 +29,7 @@ export interface State {
 
 export function init(nowMs: number, pings: boolean): State {
   const clock = stall.init(nowMs, pings);
-  return { phase: "first", clock, tokens: {}, isOver: false, hasError: false };
+  return { phase: "first", clock, tokens: {}, toldMs: nowMs, isOver: false, hasError: false };
 }
 
 export function heardBytes(state: State, nowMs: number): State {
@@ -45,12 +47,13 @@ export function heardPing(state: State, nowMs: number): State {
 }
 
 export function heardEvent(state: State, meaning: Meaning, nowMs: number): State {
-  const { content, isFinish = false, isLast = false } = meaning;
+  const { content, isFinish = false, isLast = false, isPing = false } = meaning;
   const isFinished = isFinish || state.phase === "after_finish";
   return {
     phase: isFinished ? "after_finish" : (content ?? state.phase),
     clock: clockAfter(state.clock, meaning, nowMs),
     tokens: { ...state.tokens, ...meaning.tokens },
+    toldMs: isPing ? state.toldMs : nowMs,
     isOver: state.isOver || isLast,
     hasError: state.hasError || meaning.error !== undefined,
   };
@@ -67,7 +70,7 @@ export function isWhole({ phase }: State): boolean {
   return phase === "after_finish";
 }
 
-/** Until when the next byte is waited for; behind the finish marker this is how long the rest may take. */
+/** Until when the next byte is waited for; behind the finish marker this is how long the rest may take, whatever signs of life come (G5). */
 export function deadlineMs(state: State, clocks: stall.StallClocks, endingMs: number): number {
-  return isWhole(state) ? state.clock.byteMs + endingMs : stall.deadlineMs(state.clock, clocks);
+  return isWhole(state) ? state.toldMs + endingMs : stall.deadlineMs(state.clock, clocks);
 }

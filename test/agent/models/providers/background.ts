@@ -4,7 +4,7 @@
  *
  * A run is over when its last event was read, when it was seen complete, or when it was cancelled; until then it costs money.
  */
-import { type Break, saying } from "./breaking.ts";
+import { type Break, breakPlace, saying } from "./breaking.ts";
 import { type Frame, RESPONSES } from "./formats.ts";
 import { type Act, type Asked, fieldsOf, refuses } from "./server.ts";
 
@@ -96,6 +96,8 @@ export class BackgroundRuns {
     const act = saying(RESPONSES, rest, broken);
     return async (response, asked) => {
       const over = new Promise<void>((resolve) => void response.once("finish", resolve));
+      // Its last event was said, whatever became of the connection behind it.
+      if (broken !== undefined && breakPlace(rest, broken) >= rest.length) run.isOver = true;
       if (broken === undefined) void over.then(() => (run.isOver = true));
       await act(response, asked);
     };

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import * as progress from "../../../../src/agent/models/upstream/answer-progress.ts";
 import {
   deadlineMs,
   init,
@@ -72,4 +73,13 @@ test("a longer clock for writing is not shortened by pings", () => {
   const written = after(init(0, false), content("text", 0));
   assert.equal(deadlineS(written, { writingMs: 200 * S }), 200);
   assert.equal(deadlineS(after(written, ping(1)), { writingMs: 200 * S }), 200);
+});
+
+test("G5: behind the finish marker the rest has 2 s, and neither bytes nor pings move that", () => {
+  const finished = progress.heardEvent(progress.init(0, false), { isFinish: true }, 5 * S);
+  const dueS = (state: progress.State): number => progress.deadlineMs(state, STALL_CLOCKS, 2 * S) / S;
+  assert.equal(dueS(finished), 7);
+  const pinged = progress.heardEvent(progress.heardBytes(finished, 6 * S), { isPing: true }, 6 * S);
+  assert.equal(dueS(pinged), 7);
+  assert.equal(dueS(progress.heardEvent(pinged, { tokens: { output: 7 } }, 6 * S)), 8, "the usage does");
 });
