@@ -15,6 +15,8 @@ export interface Asking {
   readonly isStreamed: boolean;
   /** What the tool does; its result is told to the model. */
   readonly look: () => Promise<string>;
+  /** Another piece of a streamed answer. */
+  readonly onText?: (text: string) => void;
 }
 
 /** What the model said last. Rejects with what the user sees instead. */
@@ -24,7 +26,7 @@ const AT = z.object({ at: z.string() });
 const DESCRIPTION = "looks at something";
 const PARAMETERS = { type: "object", properties: { at: { type: "string" } }, required: ["at"] };
 
-const openai: User = async ({ baseURL, apiKey, model, question, fetch, isStreamed, look }) => {
+const openai: User = async ({ baseURL, apiKey, model, question, fetch, isStreamed, look, onText }) => {
   const client = new OpenAI({ baseURL, apiKey, fetch, maxRetries: 0 });
   const tools = [
     {
@@ -40,13 +42,16 @@ const openai: User = async ({ baseURL, apiKey, model, question, fetch, isStreame
   ];
   const messages = [{ role: "user" as const, content: question }];
   const usage = { stream_options: { include_usage: true } };
-  const runner = isStreamed
-    ? client.chat.completions.runTools({ model, messages, tools, stream: true, ...usage })
-    : client.chat.completions.runTools({ model, messages, tools });
+  if (!isStreamed) {
+    const runner = client.chat.completions.runTools({ model, messages, tools });
+    return (await runner.finalContent()) ?? "";
+  }
+  const runner = client.chat.completions.runTools({ model, messages, tools, stream: true, ...usage });
+  if (onText !== undefined) runner.on("content", onText);
   return (await runner.finalContent()) ?? "";
 };
 
-const aiSdk: User = async ({ baseURL, apiKey, model, question, fetch, isStreamed, look }) => {
+const aiSdk: User = async ({ baseURL, apiKey, model, question, fetch, isStreamed, look, onText }) => {
   const gateway = createOpenAICompatible({ name: "gw", baseURL, apiKey, fetch, includeUsage: true });
   const shared = {
     model: gateway(model),
@@ -57,7 +62,11 @@ const aiSdk: User = async ({ baseURL, apiKey, model, question, fetch, isStreamed
   };
   if (!isStreamed) return (await generateText(shared)).text;
   let failure: unknown;
-  const result = streamText({ ...shared, onError: ({ error }) => void (failure = error) });
+  const result = streamText({
+    ...shared,
+    onError: ({ error }) => void (failure = error),
+    onChunk: ({ chunk }) => void (chunk.type === "text-delta" && onText?.(chunk.text)),
+  });
   await result.consumeStream();
   if (failure !== undefined) throw new Error("the answer broke", { cause: failure });
   return result.text;

@@ -5,10 +5,6 @@
  * the first generation's, for one request in all (G6).
  */
 import assert from "node:assert/strict";
-import { existsSync, readdirSync, writeFileSync } from "node:fs";
-import { request } from "node:http";
-import { join } from "node:path";
-import { text as textOf } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fieldsIn } from "../../src/agent/models/line/line-wire.ts";
 import { RETRY_CODES } from "../../src/gateway/openai/gateway-error.ts";
@@ -16,8 +12,8 @@ import { MODEL, type Place, type Said } from "../agent/models/providers/formats.
 import { FLAVOURS, scriptedProvider, varyingText } from "../agent/models/providers/scripted.ts";
 import { type Act, begin, frameText } from "../agent/models/providers/server.ts";
 import type { Cleanup } from "../cleanup.ts";
-import { Cli, type Running } from "../cli/cli-process.ts";
-import { bodyOf, Exchange, type Reply, user } from "../gateway/openai-user.ts";
+import { bodyOf, type Exchange, type Reply, user } from "../gateway/openai-user.ts";
+import { Served } from "./served-line.ts";
 
 export const STAGES = [
   /** The client has asked; the provider may not have heard of it. */
@@ -76,80 +72,6 @@ function saidBy(call: number, stage: LineCase["stage"]): Said {
   const args = { at: varyingText(call) };
   if (stage === "arguments") return { thinking: "hm", calls: [{ name: "look", args }] };
   return { thinking: ["Which way ", "is it? "], text: varyingText(call) };
-}
-
-class Served {
-  readonly #cli: Cli;
-  #running: Running | undefined;
-  #port = "0";
-
-  constructor(t: Cleanup, config: object) {
-    // Before the directory goes, by which it is found.
-    t.after(async () => {
-      const pid = await this.linePid();
-      if (pid !== undefined) process.kill(pid, "SIGKILL");
-    });
-    this.#cli = new Cli(t, { hasLine: true });
-    const models = { offered: [`local/${MODEL}`] };
-    const settings = { providers: { local: { ...config, apiKeyEnv: "LOCAL_KEY" } }, models };
-    writeFileSync(join(this.#cli.home, "holdfast.config.json"), JSON.stringify(settings));
-  }
-
-  async start(): Promise<void> {
-    const env = { LOCAL_KEY: "of-the-provider", XDG_RUNTIME_DIR: this.#cli.home };
-    this.#running = await this.#cli.serve(["--port", this.#port, "--drain-ms", "2000"], env);
-    this.#port = new URL(this.#running.url).port;
-  }
-
-  ask(body: string | undefined, path?: string, headers: Record<string, string> = {}): Exchange {
-    const { url = "", apiKey = "" } = this.#running ?? {};
-    const how = path === undefined ? {} : { path, method: "GET" };
-    return new Exchange(url, body, { apiKey, headers, ...how });
-  }
-
-  async signal(signal: "SIGKILL" | "SIGTERM"): Promise<void> {
-    this.#running?.signal(signal);
-    if (signal === "SIGKILL") await this.#running?.exit;
-  }
-
-  get exit(): Promise<unknown> | undefined {
-    return this.#running?.exit;
-  }
-
-  async exitCode(): Promise<number | null | undefined> {
-    return (await this.#running?.exit)?.code;
-  }
-
-  /** The server's own, and whatever shares it. */
-  async killGroup(): Promise<void> {
-    const { pid = 0, exit } = this.#running ?? {};
-    process.kill(-pid, "SIGKILL");
-    await exit;
-  }
-
-  async isDraining(): Promise<boolean> {
-    return (await fetch(`${this.#running?.url}/ready`)).status === 503;
-  }
-
-  async linePid(): Promise<number | undefined> {
-    const directory = join(this.#cli.home, "holdfast");
-    const files = existsSync(directory) ? readdirSync(directory) : [];
-    const name = files.find((file) => file.endsWith(".sock"));
-    const { promise, resolve } = Promise.withResolvers<string>();
-    const path = "/hello?nonce=x";
-    const hello = request({ socketPath: join(directory, name ?? ""), path, agent: false });
-    hello.on("response", (response) => void textOf(response).then(resolve));
-    hello.on("error", () => resolve("{}"));
-    hello.end();
-    const { pid } = fieldsIn(Buffer.from(await promise));
-    return typeof pid === "number" ? pid : undefined;
-  }
-
-  async killLine(): Promise<void> {
-    const pid = await this.linePid();
-    assert.ok(pid !== undefined, "there is no line");
-    process.kill(pid, "SIGKILL");
-  }
 }
 
 /** Long enough that what was sent has been read, on a machine that is not idle; nothing depends on it. */

@@ -5,6 +5,7 @@ import { parse, refuse, whole } from "../../scripts/arguments.ts";
 import { runAgentKills } from "./agent-run.ts";
 import { runLineKills } from "./line-run.ts";
 import { runKills } from "./run.ts";
+import { runSdkKills } from "./sdk-run.ts";
 
 const HELP = `npm run kill -- [options]
   --cycles N        how often something is killed (default 200)
@@ -14,6 +15,7 @@ const HELP = `npm run kill -- [options]
   --only TEXT       of these only those whose name has this in it, such as "chat, resume" or "killed at finish"
   --part K/N        of these only the K-th of N parts
   --at-once N       so many cases of the line beside each other (default 1)
+  --sdk             stock SDKs with \`holdfast/fetch\` and a provider that never says the same twice: one request for each answer
   --help            this text`;
 
 const values = parse(
@@ -22,6 +24,7 @@ const values = parse(
     transport: { type: "string", default: "http2" },
     agent: { type: "boolean", default: false },
     line: { type: "boolean", default: false },
+    sdk: { type: "boolean", default: false },
     only: { type: "string", default: "" },
     part: { type: "string", default: "1/1" },
     "at-once": { type: "string", default: "1" },
@@ -38,9 +41,11 @@ if (values.help) {
   const atOnce = whole(values["at-once"], "at-once", 1, HELP);
   const report = values.line
     ? await runLineKills({ cycles, only: values.only, part: partOf(values.part), atOnce, say })
-    : values.agent
-      ? await runAgentKills({ cycles, say })
-      : await runKills({ cycles, transport: transportOf(values.transport), say });
+    : values.sdk
+      ? await runSdkKills({ cycles, say })
+      : values.agent
+        ? await runAgentKills({ cycles, say })
+        : await runKills({ cycles, transport: transportOf(values.transport), say });
   process.stdout.write(`${JSON.stringify(report, undefined, 2)}\n`);
   if ("violations" in report && report.violations.length > 0) process.exit(1);
   process.stdout.write("no violation\n");

@@ -1,0 +1,109 @@
+/**
+ * `holdfast serve` with its line, as a user runs it: killed, stopped and started again on the same port and directory.
+ */
+import assert from "node:assert/strict";
+import { existsSync, readdirSync, writeFileSync } from "node:fs";
+import { request } from "node:http";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { text as textOf } from "node:stream/consumers";
+import { fieldsIn } from "../../src/agent/models/line/line-wire.ts";
+import { MODEL } from "../agent/models/providers/formats.ts";
+import type { Cleanup } from "../cleanup.ts";
+import { Cli, type Running } from "../cli/cli-process.ts";
+import { Exchange } from "../gateway/openai-user.ts";
+
+export class Served {
+  readonly #cli: Cli;
+  #running: Running | undefined;
+  #port = "0";
+
+  constructor(t: Cleanup, config: object) {
+    // Before the directory goes, by which it is found.
+    t.after(async () => {
+      const pid = await this.linePid();
+      if (pid !== undefined) process.kill(pid, "SIGKILL");
+    });
+    this.#cli = new Cli(t, { hasLine: true });
+    const models = { offered: [`local/${MODEL}`] };
+    const settings = { providers: { local: { ...config, apiKeyEnv: "LOCAL_KEY" } }, models };
+    writeFileSync(join(this.#cli.home, "holdfast.config.json"), JSON.stringify(settings));
+  }
+
+  async start(): Promise<void> {
+    const env = { LOCAL_KEY: "of-the-provider", XDG_RUNTIME_DIR: this.#cli.home };
+    this.#running = await this.#cli.serve(["--port", this.#port, "--drain-ms", "2000"], env);
+    this.#port = new URL(this.#running.url).port;
+  }
+
+  ask(body: string | undefined, path?: string, headers: Record<string, string> = {}): Exchange {
+    const { url = "", apiKey = "" } = this.#running ?? {};
+    const how = path === undefined ? {} : { path, method: "GET" };
+    return new Exchange(url, body, { apiKey, headers, ...how });
+  }
+
+  async signal(signal: "SIGKILL" | "SIGTERM"): Promise<void> {
+    this.#running?.signal(signal);
+    if (signal === "SIGKILL") await this.#running?.exit;
+  }
+
+  get url(): string {
+    return this.#running?.url ?? "";
+  }
+
+  get apiKey(): string {
+    return this.#running?.apiKey ?? "";
+  }
+
+  get exit(): Promise<unknown> | undefined {
+    return this.#running?.exit;
+  }
+
+  async exitCode(): Promise<number | null | undefined> {
+    return (await this.#running?.exit)?.code;
+  }
+
+  /** The server's own, and whatever shares it. */
+  async killGroup(): Promise<void> {
+    const { pid = 0, exit } = this.#running ?? {};
+    process.kill(-pid, "SIGKILL");
+    await exit;
+  }
+
+  /** Names of a table's rows that a process which is killed now leaves behind. */
+  rowsOf(table: string): readonly string[] {
+    const database = new DatabaseSync(join(this.#cli.dataDir, "holdfast.db"), { readOnly: true });
+    try {
+      return database
+        .prepare("SELECT key FROM rows WHERE tab = ?")
+        .all(table)
+        .map(({ key }) => String(key));
+    } finally {
+      database.close();
+    }
+  }
+
+  async isDraining(): Promise<boolean> {
+    return (await fetch(`${this.#running?.url}/ready`)).status === 503;
+  }
+
+  async linePid(): Promise<number | undefined> {
+    const directory = join(this.#cli.home, "holdfast");
+    const files = existsSync(directory) ? readdirSync(directory) : [];
+    const name = files.find((file) => file.endsWith(".sock"));
+    const { promise, resolve } = Promise.withResolvers<string>();
+    const path = "/hello?nonce=x";
+    const hello = request({ socketPath: join(directory, name ?? ""), path, agent: false });
+    hello.on("response", (response) => void textOf(response).then(resolve));
+    hello.on("error", () => resolve("{}"));
+    hello.end();
+    const { pid } = fieldsIn(Buffer.from(await promise));
+    return typeof pid === "number" ? pid : undefined;
+  }
+
+  async killLine(): Promise<void> {
+    const pid = await this.linePid();
+    assert.ok(pid !== undefined, "there is no line");
+    process.kill(pid, "SIGKILL");
+  }
+}
