@@ -5,7 +5,7 @@
  * them, and everything else that each response must repeat is kept with it.
  */
 import { z } from "zod";
-import type { Answer, AnswerHead } from "./http/answers.ts";
+import type { Answer, AnswerHead, AnswerSource } from "./http/answers.ts";
 import { type AnswerDelta, completionId } from "./openai/index.ts";
 import type { Delivered } from "./retries.ts";
 
@@ -39,6 +39,7 @@ export function answerRef(
 /** A response with this answer; it reports to `end` what becomes of it. */
 export function responseOf(
   answer: AnswerRef,
+  source: AnswerSource,
   deltas: AsyncIterableIterator<AnswerDelta>,
   end: Delivered,
 ): Answer {
@@ -46,7 +47,8 @@ export function responseOf(
     void deltas.return?.();
     end.delivered(isWhole);
   };
-  return { streamId: answer.streamId, head: headOf(answer), deltas, delivered, arrived: end.arrived };
+  const { streamId } = answer;
+  return { streamId, source, head: headOf(answer), deltas, delivered, arrived: end.arrived };
 }
 
 function headOf(answer: AnswerRef): AnswerHead {

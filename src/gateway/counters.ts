@@ -11,6 +11,8 @@ export interface GatewayCounters {
   /** Retries that attached to the running answer, and that got a finished one again. */
   attached: number;
   replayed: number;
+  /** Answers whose rest was read by another connection. */
+  resumed: number;
   evicted: number;
   expired: number;
   /** Answers that no client read for the grace period. */
@@ -24,6 +26,7 @@ export function newGatewayCounters(): GatewayCounters {
     fresh: new Map(),
     attached: 0,
     replayed: 0,
+    resumed: 0,
     evicted: 0,
     expired: 0,
     abandoned: 0,
@@ -43,6 +46,7 @@ export function gatewayMetrics(
     `holdfast_gateway_requests_total{how="continued_conversation"} ${counters.continuedConversations}`,
     `holdfast_gateway_requests_total{how="attached"} ${counters.attached}`,
     `holdfast_gateway_requests_total{how="replayed"} ${counters.replayed}`,
+    `holdfast_gateway_requests_total{how="resumed"} ${counters.resumed}`,
     ...[...counters.fresh].map(
       ([reason, count]) => `holdfast_gateway_requests_total{how="fresh",reason="${reason}"} ${count}`,
     ),

@@ -238,7 +238,7 @@ export class Gateway implements GatewayAnswers {
       },
       { bodies, writes },
     );
-    const response = this.#returns.respond({ principal, answer, signal, memory: session.memory });
+    const response = this.#returns.respond({ principal, answer, signal, memory: session.memory }, "new");
     try {
       await said;
     } catch (cause) {
@@ -309,7 +309,7 @@ export class Gateway implements GatewayAnswers {
     void session.feed({ kind: "opened", responses });
     session.attach(stream);
     this.#sessions.admit(session);
-    const response = this.#returns.respond({ principal, answer, signal, memory: session.memory });
+    const response = this.#returns.respond({ principal, answer, signal, memory: session.memory }, "new");
     try {
       // From here on a retry finds the answer, also after a restart, and with it everything that the stream may ask for.
       await session.save(writes, { needed: kept });
@@ -335,7 +335,7 @@ export class Gateway implements GatewayAnswers {
     const isLive = session !== undefined && isCounted(session.state);
     if (isLive && session.memory.fromEvent === fromEvent && session.memory.holds(fromEvent)) {
       this.counters.attached++;
-      return this.#returns.respond({ principal, answer, signal, memory: session.memory });
+      return this.#returns.respond({ principal, answer, signal, memory: session.memory }, "attached");
     }
     const whole = await this.#log.whole({ principal, answer, signal }).catch((cause: unknown) => {
       // Its client has left without it: the next retry gets it.
@@ -344,7 +344,7 @@ export class Gateway implements GatewayAnswers {
     });
     if (whole === undefined) return undefined;
     this.counters.replayed++;
-    return responseOf(answer, whole, this.#retries.responding(answer));
+    return responseOf(answer, "replayed", whole, this.#retries.responding(answer));
   }
 
   /** A model call of this stream is held beside the server: if its answer was cut off here, it continues, which pays for nothing twice (G7). */
@@ -352,8 +352,10 @@ export class Gateway implements GatewayAnswers {
     return this.#awaited(this.#sessions.wake(principal, streamId, undefined));
   }
 
-  events(call: EventsCall): Promise<Answer> {
-    return this.#awaited(this.#returns.resume(call));
+  async events(call: EventsCall): Promise<Answer> {
+    const answer = await this.#awaited(this.#returns.resume(call));
+    this.counters.resumed++;
+    return answer;
   }
 
   isKnown(call: KeyedCall): Promise<boolean> {

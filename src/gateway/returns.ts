@@ -9,7 +9,7 @@
 import type { Environment } from "../transport/environment.ts";
 import { type AnswerLog, type AnswerRead, placeAhead } from "./answer-log.ts";
 import { type AnswerRef, answerRef, responseOf } from "./answer-ref.ts";
-import type { Answer, EventsCall, KeyedCall, StopCall } from "./http/answers.ts";
+import type { Answer, AnswerSource, EventsCall, KeyedCall, StopCall } from "./http/answers.ts";
 import { otherAnswer } from "./refusals.ts";
 import type { Retries } from "./retries.ts";
 import type { SessionDriver } from "./session-driver.ts";
@@ -37,10 +37,11 @@ export class Returns {
   /** A response that reads the answer behind what its client has seen. */
   respond(
     read: Omit<AnswerRead, "seenThrough" | "answer"> & { answer: AnswerRef; seenThrough?: number },
+    source: AnswerSource,
   ): Answer {
     const { log, retries } = this.#parts;
     const { answer, seenThrough = answer.fromEvent } = read;
-    return responseOf(answer, log.read({ ...read, seenThrough }), retries.responding(answer));
+    return responseOf(answer, source, log.read({ ...read, seenThrough }), retries.responding(answer));
   }
 
   /**
@@ -81,7 +82,7 @@ export class Returns {
     const isAhead =
       memory !== undefined && seenThrough > memory.lastEvent && session?.state.at !== "resuming";
     if (isAhead) throw placeAhead();
-    return this.respond({ principal, answer, seenThrough, signal, memory });
+    return this.respond({ principal, answer, seenThrough, signal, memory }, "resumed");
   }
 
   /** Of a stream whose session is gone: what its log says. Whether the usage was asked for is forgotten, so it is left out. */

@@ -168,6 +168,12 @@ export class SdkRig {
     return { answers, requests, said, wanted: varyingText(before + answers), silentMs };
   }
 
+  /** Model calls that the server of the moment has read again and not made again. */
+  async savedByLine(): Promise<number> {
+    const counted = /^holdfast_provider_calls_saved_total\{.*how="line"\} (\d+)$/m;
+    return Number(counted.exec(await this.#served.metrics())?.[1] ?? 0);
+  }
+
   #answersKept(): ReadonlySet<string> {
     return new Set(this.#served.rowsOf("gateway_responses"));
   }

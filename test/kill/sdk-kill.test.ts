@@ -1,4 +1,5 @@
 /** G1, G6 for users of stock SDKs, with real processes. `npm run kill -- --sdk --cycles 60` does it at every stage, by every signal. */
+import assert from "node:assert/strict";
 import { test } from "node:test";
 import { checkSdkCase, type SdkCase, sdkCaseName, SdkRig } from "./sdk-cases.ts";
 
@@ -11,5 +12,9 @@ const CASES: readonly SdkCase[] = [
 
 test("G6: stock SDKs with holdfast/fetch, the server killed and stopped in mid-answer: one request for each answer", async (t) => {
   const rig = await SdkRig.begin(t);
-  for (const one of CASES) await t.test(sdkCaseName(one), async () => checkSdkCase(one, await rig.run(one)));
+  for (const one of CASES)
+    await t.test(sdkCaseName(one), async () => {
+      checkSdkCase(one, await rig.run(one));
+      assert.equal(await rig.savedByLine(), 1, "and it is counted");
+    });
 });

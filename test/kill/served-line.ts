@@ -70,6 +70,11 @@ export class Served {
     await exit;
   }
 
+  /** What the server that runs now counts. */
+  async metrics(): Promise<string> {
+    return (await fetch(`${this.url}/metrics`)).text();
+  }
+
   /** Names of a table's rows that a process which is killed now leaves behind. */
   rowsOf(table: string): readonly string[] {
     const database = new DatabaseSync(join(this.#cli.dataDir, "holdfast.db"), { readOnly: true });

@@ -133,8 +133,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/gateway/returns.ts",
-        from: "responseOf(answer, log.read({ ...read, seenThrough }), retries.responding(answer))",
-        to: "responseOf(answer, log.read({ ...read, seenThrough }), read.seenThrough === undefined ? retries.responding(answer) : { delivered: () => undefined, arrived: () => undefined })",
+        from: "responseOf(answer, source, log.read({ ...read, seenThrough }), retries.responding(answer))",
+        to: "responseOf(answer, source, log.read({ ...read, seenThrough }), read.seenThrough === undefined ? retries.responding(answer) : { delivered: () => undefined, arrived: () => undefined })",
       },
     ],
   },
@@ -219,8 +219,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/gateway/gateway.ts",
-        from: "return this.#awaited(this.#returns.resume(call));",
-        to: "return this.#returns.resume(call);",
+        from: "await this.#awaited(this.#returns.resume(call));",
+        to: "await this.#returns.resume(call);",
       },
     ],
   },

@@ -72,6 +72,7 @@ export class ProviderCounters {
   /** An answer was cut off, or broke, and continued in this way. */
   continued(provider: string, how: Continued): void {
     if (how === "unjoined" || how === "refused") return;
+    if (how === "replay") add(this.#saved, `${labelOf(provider)},how="line"`, 1);
     const join = how === "prefill" ? ',join="proved"' : how === "unproved" ? ',join="unproved"' : "";
     const way = how === "unproved" ? "prefill" : how;
     add(this.#continued, `${labelOf(provider)},how="${way}"${join}`, 1);

@@ -71,8 +71,15 @@ export interface KeyedCall {
   readonly idempotencyKey: string;
 }
 
+/**
+ * What the model did for a response: `new` answers were asked of it. `attached` reads an answer that is under way, `replayed` is one that was given before,
+ * `resumed` the rest of one: these cost no model call.
+ */
+export type AnswerSource = "new" | "attached" | "replayed" | "resumed";
+
 export interface Answer {
   readonly streamId: string;
+  readonly source: AnswerSource;
   /** The same in every response with this answer. */
   readonly head: AnswerHead;
   /** In order; they end after `calls` or `ended`. The client gets what they throw. */

@@ -230,7 +230,8 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
   }
 
   function begin({ mounted, call }: Visit, answer: Answer): StreamedAnswer {
-    mounted.tell({ streamId: answer.streamId });
+    const { streamId, source } = answer;
+    mounted.tell({ streamId, answer: source });
     const progress = new ResponseProgress((error, cause) => report(mounted, error, cause));
     call.onOver((isWhole) => answer.delivered(isWhole && progress.isComplete));
     call.onArrived((arrival) => progress.isComplete && answer.arrived?.(arrival));
@@ -298,7 +299,12 @@ function streamName(streamId: string): string {
 }
 
 function headersOf(answer: Answer): Readonly<Record<string, string>> {
-  return { "x-holdfast-stream": answer.streamId, "x-holdfast-resume": answerPath(answer) };
+  const { streamId, source } = answer;
+  return {
+    "x-holdfast-stream": streamId,
+    "x-holdfast-answer": source,
+    "x-holdfast-resume": answerPath(answer),
+  };
 }
 
 function respondJson(call: HttpCall, body: object, headers: ResponseHeaders = {}): void {

@@ -32,6 +32,7 @@ export interface MountedCall {
   readonly tell: (news: {
     readonly route?: string;
     readonly streamId?: string;
+    readonly answer?: string;
     readonly error?: string;
   }) => void;
   readonly onBug: (bug: unknown) => void;

@@ -22,6 +22,8 @@ interface RequestLine {
   readonly http: 1 | 2;
   readonly principal: string | undefined;
   readonly stream: string | undefined;
+  /** Of the gateway: what the model did for it. */
+  readonly answer: string | undefined;
   readonly status: number;
   /** Why it was refused, by this edge or by the gateway. */
   readonly error: string | undefined;

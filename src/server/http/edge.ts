@@ -62,6 +62,7 @@ interface Pass {
   route: string | undefined;
   /** Names the stream that it is about. */
   streamId: string | undefined;
+  answer: string | undefined;
   /** Called at its end. */
   over: () => void;
 }
@@ -80,7 +81,7 @@ export function createEdge(options: EdgeOptions): (exchange: Exchange) => void {
     const observed = new ObservedExchange(exchange, headers, http, () => {
       addTo(http.open, kind, -1);
       addTo(http.done, `${kind} ${observed.status}`, 1);
-      const { principal, error, route } = pass;
+      const { principal, error, route, answer } = pass;
       pass.over();
       const streamId = pass.streamId ?? exchange.header("x-idempotency-key");
       const isNamed = principal !== undefined && streamId !== undefined;
@@ -93,6 +94,7 @@ export function createEdge(options: EdgeOptions): (exchange: Exchange) => void {
         http: exchange.httpVersion,
         principal,
         stream: isNamed ? streamHash(principal, streamId) : undefined,
+        answer,
         status: observed.status,
         error,
         durationMs: Math.round(performance.now() - beganMs),
@@ -107,6 +109,7 @@ export function createEdge(options: EdgeOptions): (exchange: Exchange) => void {
       error: undefined,
       route: undefined,
       streamId: undefined,
+      answer: undefined,
       over: () => undefined,
     };
     addTo(http.open, kind, 1);

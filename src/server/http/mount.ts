@@ -21,6 +21,8 @@ export interface MountedNews {
   readonly route?: string;
   /** Logged as its hash. */
   readonly streamId?: string;
+  /** What the model did for it. */
+  readonly answer?: string;
   readonly error?: string;
 }
 

@@ -126,7 +126,7 @@ const CORS_HEADERS = [
 /** What a page of an allowed origin may read of an answer, beside what every page may. */
 export const EXPOSED_HEADERS: Readonly<Record<string, string>> = Object.freeze({
   "access-control-expose-headers":
-    "retry-after, retry-after-ms, x-holdfast-ignored, x-holdfast-resume, x-holdfast-stream, x-request-id, x-should-retry",
+    "retry-after, retry-after-ms, x-holdfast-answer, x-holdfast-ignored, x-holdfast-resume, x-holdfast-stream, x-request-id, x-should-retry",
 });
 
 /** Two hours: the longest that browsers keep an answer to a preflight. */

@@ -59,6 +59,7 @@ export function calls(eventId: number, names: readonly string[]): AnswerDelta {
 }
 
 export class ScriptedAnswer implements Answer {
+  readonly source = "new";
   readonly streamId: string;
   readonly head = {
     id: "chatcmpl-test",
