@@ -6,6 +6,8 @@ import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import type { LanguageModelV4, LanguageModelV4CallOptions, LanguageModelV4Prompt } from "@ai-sdk/provider";
 import { LineClient } from "../../src/agent/models/line/line-client.ts";
 import { heldRequests } from "../../src/agent/models/line/line-fetch.ts";
+import { STALL_CLOCKS } from "../../src/agent/models/upstream/stall-clocks.ts";
+import { UpstreamCall } from "../../src/agent/models/upstream/upstream-call.ts";
 import { ensureLine } from "../../src/node/line-life.ts";
 import { busyMeter, serveCommands } from "../harness/child.ts";
 import { type Arguments, isRecord, type Measured, numberIn, textIn } from "../harness/numbers.ts";
@@ -68,10 +70,24 @@ async function ask(given: Arguments): Promise<Measured> {
   const question = textIn(given, "question");
   const model = modelAt(port);
   const how = textIn(given, "how");
-  const send = how === "line" ? await lineFetch(textIn(given, "directory")) : fetch;
+  const plain = how === "line" || how === "upstream" ? await lineFetch(textIn(given, "directory")) : fetch;
+  const send = how === "upstream" ? upstreamFetch(plain) : plain;
   const asked = (times: AnswerTimes): Promise<void> =>
     how === "sdk" ? bySdk(model, question, times) : byFetch(send, port, question, times);
   return timeAnswers(asked, { warmUps: numberIn(given, "warmUps"), asked: numberIn(given, "asked") });
+}
+
+/** As below the SDK: whole events only, with the clocks of a call. */
+function upstreamFetch(send: Fetch): Fetch {
+  const options = {
+    dialect: "openai-compatible",
+    fetch: send,
+    clocks: STALL_CLOCKS,
+    provider: { pings: false },
+    onRequest: () => Promise.resolve(),
+    watch: {},
+  } as const;
+  return (...request) => new UpstreamCall(options).fetch(...request);
 }
 
 /** Each request through a line, under a name of its own, and forgotten when it is over. */
@@ -84,8 +100,9 @@ async function lineFetch(directory: string): Promise<Fetch> {
   let asked = 0;
   return async (...request) => {
     const step = (asked++).toString(16).padStart(16, "0");
-    const named = { nameOf: (at: number) => `${step}${at.toString(16).padStart(16, "0")}`, hostEpoch: 1 };
-    const held = await heldRequests(line, named);
+    const nameOf = (at: number): string => `${step}${at.toString(16).padStart(16, "0")}`;
+    const stream = { principal: "bench", idempotencyKey: step };
+    const held = await heldRequests(line, { nameOf, hostEpoch: 1, stream });
     if (held === undefined) throw new Error("there is no line");
     return held.fetch("bench", fetch, () => undefined)(...request);
   };
