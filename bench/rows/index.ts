@@ -11,6 +11,7 @@ import { gateway } from "./gateway.ts";
 import { gatewayContinue } from "./gateway-continue.ts";
 import { gatewayOver } from "./gateway-over.ts";
 import { gatewayParked } from "./gateway-parked.ts";
+import { kill } from "./kill.ts";
 import { latency } from "./latency.ts";
 import { line } from "./line.ts";
 import { memory } from "./memory.ts";
@@ -31,6 +32,7 @@ export const rows: readonly Row[] = [
   storm5000,
   firstToken,
   line,
+  kill,
   toolTurn,
   turnGrowth,
   conversation,

@@ -127,7 +127,7 @@ async function respond(request: IncomingMessage, response: ServerResponse): Prom
 }
 
 const server = createServer((request, response) => {
-  calls++;
+  if (request.method === "POST") calls++;
   respond(request, response).catch((error: unknown) => response.writeHead(400).end(String(error)));
 });
 
