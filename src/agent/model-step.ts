@@ -13,7 +13,7 @@ import type { StepPlace } from "../turn/decision.ts";
 import { execIdOf } from "../turn/exec-ids.ts";
 import type { Run } from "../turn/open-step.ts";
 import { textIn } from "../turn/content.ts";
-import type { Update } from "../turn/messages.ts";
+import type { Output } from "../turn/messages.ts";
 import { Join } from "../turn/join.ts";
 import { PassOver } from "../turn/pass-over.ts";
 import type { Model, ModelCall, FinishReason as ModelFinish, ModelPart, RequestBudget } from "./model.ts";
@@ -143,7 +143,7 @@ export class ModelStep {
   }
 
   /** What the log lacks of it. */
-  #news(update: Update): Update | undefined {
+  #news(update: Output): Output | undefined {
     const passed = this.#passOver.take(update);
     if (passed === "differs") throw new Diverged();
     return passed === "known" ? undefined : passed;
@@ -216,7 +216,8 @@ function partsOf(run: Run): readonly ModelPart[] {
         ? []
         : [{ kind: "tool_call", toolCallId: run.toolCallId, tool: run.tool, args }];
     }
-    default:
+    case "arguments":
+    case "fallback":
       return [];
   }
 }
@@ -228,6 +229,7 @@ export function beginStep(io: TurnIo, place: StepPlace, model: string): void {
       void io.update({ case: "stepStarted", value: { step, model, requestsBefore } });
       return;
     case "restart": {
+      // `attempt` of the wire counts the times that a step began anew; continuations are no such times.
       const { rollbackTo, restart } = begin;
       const value = { step, rollbackToEventId: String(rollbackTo), attempt: restart, requestsBefore };
       void io.update({ case: "stepRestarted", value });

@@ -7,7 +7,8 @@
  *
  * Invariant: text and order stay, and nothing waits here while the disk is free.
  */
-import { PIECE_CHARS_MAX, type Update } from "./step-output.ts";
+import type { Update } from "../turn/messages.ts";
+import { PIECE_CHARS_MAX } from "./step-output.ts";
 import type { TurnIo } from "./turn-io.ts";
 
 export class Pieces {
@@ -59,13 +60,10 @@ export class Pieces {
 
 /** Undefined when they stay two. */
 function joinedOf(first: Update, second: Update): Update | undefined {
-  if (first.case === "textDelta" && second.case === "textDelta") {
+  if (first.case === "textDelta" || first.case === "thinkingDelta") {
+    if (second.case !== first.case) return undefined;
     const text = `${first.value.text ?? ""}${second.value.text ?? ""}`;
-    return text.length > PIECE_CHARS_MAX ? undefined : { case: "textDelta", value: { text } };
-  }
-  if (first.case === "thinkingDelta" && second.case === "thinkingDelta") {
-    const text = `${first.value.text ?? ""}${second.value.text ?? ""}`;
-    return text.length > PIECE_CHARS_MAX ? undefined : { case: "thinkingDelta", value: { text } };
+    return text.length > PIECE_CHARS_MAX ? undefined : { case: first.case, value: { text } };
   }
   if (first.case !== "partialToolCall" || second.case !== "partialToolCall") return undefined;
   const { toolCallId, argsJsonDelta = "" } = first.value;

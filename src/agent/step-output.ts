@@ -4,14 +4,11 @@
  * The message is what goes back to the provider, with whatever the provider wants to have back unread. Tool calls
  * get ids that are unique within the step: providers have been seen to repeat them.
  */
-import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { AssistantChatMessage, JsonObject, ToolCallPart } from "../protocol/chat-message.ts";
-import type { InteractionUpdateSchema } from "../protocol/messages.ts";
 import type { ModelPart, Usage } from "./model.ts";
 import { TurnFailure } from "./turn-failure.ts";
+import type { Output } from "../turn/messages.ts";
 import { cleanUsage, NO_USAGE } from "../turn/usage.ts";
-
-export type Update = NonNullable<MessageInitShape<typeof InteractionUpdateSchema>["message"]>;
 
 type Part = AssistantChatMessage["content"][number];
 type Finish = Extract<ModelPart, { kind: "finish" }>;
@@ -55,7 +52,7 @@ export class StepOutput {
   }
 
   /** What is to be told, in order. A complete tool call is given back for the caller to announce. */
-  take(part: ModelPart): { readonly updates: readonly Update[]; readonly call?: ToolCallPart } {
+  take(part: ModelPart): { readonly updates: readonly Output[]; readonly call?: ToolCallPart } {
     this.#count(part);
     switch (part.kind) {
       case "fallback":
@@ -79,7 +76,7 @@ export class StepOutput {
           toolCallId: cut(part.toolCallId, ID_CHARS_MAX),
           tool: cut(part.tool, NAME_CHARS_MAX),
         };
-        const pieces = piecesOf(part.args).map((argsJsonDelta): Update => ({
+        const pieces = piecesOf(part.args).map((argsJsonDelta): Output => ({
           case: "partialToolCall",
           value: { ...value, argsJsonDelta },
         }));
@@ -103,14 +100,14 @@ export class StepOutput {
     }
   }
 
-  #write(type: "text" | "reasoning"): readonly Update[] {
+  #write(type: "text" | "reasoning"): readonly Output[] {
     if (this.#writing?.type === type) return [];
     const updates = this.#end();
     this.#writing = { type, text: "", sinceMs: this.#now() };
     return updates;
   }
 
-  #more(text: string): readonly Update[] {
+  #more(text: string): readonly Output[] {
     if (this.#writing === undefined) return [];
     // A character may come in two halves, and an event holds whole ones.
     const said = this.#half + text;
@@ -118,12 +115,15 @@ export class StepOutput {
     return this.#said(this.#half === "" ? said : said.slice(0, -1));
   }
 
-  #said(text: string): readonly Update[] {
+  #said(text: string): readonly Output[] {
     if (this.#writing === undefined) return [];
     const whole = text.toWellFormed();
     this.#writing.text += whole;
-    const kind = this.#writing.type === "text" ? "textDelta" : "thinkingDelta";
-    return piecesOf(whole).map((piece) => ({ case: kind, value: { text: piece } }));
+    const isText = this.#writing.type === "text";
+    return piecesOf(whole).map((piece) => {
+      const value = { text: piece };
+      return isText ? { case: "textDelta", value } : { case: "thinkingDelta", value };
+    });
   }
 
   #count(part: ModelPart): void {
@@ -134,7 +134,7 @@ export class StepOutput {
     }
   }
 
-  #end(metadata?: JsonObject): readonly Update[] {
+  #end(metadata?: JsonObject): readonly Output[] {
     const writing = this.#writing;
     if (writing === undefined) return [];
     const rest = this.#said(this.#half);

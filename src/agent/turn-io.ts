@@ -21,9 +21,14 @@ import { LIMITS } from "../protocol/limits.ts";
 import type { ApplicationStream, ClientInput } from "../server/application.ts";
 import { blobIdBytes } from "../protocol/blob-id.ts";
 import { type BlobCache, blobIdOf, contentOf, largeBlobs } from "./blobs.ts";
-import type { Update } from "./step-output.ts";
 import { heard, logged, newFacts } from "../turn/facts.ts";
-import { decodeServer, encodeServer, serverMessage, type ServerMessage } from "../turn/messages.ts";
+import {
+  decodeServer,
+  encodeServer,
+  serverMessage,
+  type ServerMessage,
+  type Update,
+} from "../turn/messages.ts";
 import { fitsInline, inBlob } from "../turn/content.ts";
 
 type KvMessage = NonNullable<MessageInitShape<typeof KvServerMessageSchema>["message"]>;

@@ -39,7 +39,7 @@ interface Beginning {
   readonly messages: readonly LineMessage[];
 }
 
-/** A session that runs, waits for tools, or sleeps until a client asks for it. */
+/** A session that runs, waits for tools, or sleeps until it is wanted. */
 export type OpenSession = Omit<SessionRecord, "state"> & {
   readonly state: SessionRecord["state"] | "sleeping";
 };

@@ -218,7 +218,7 @@ export class SessionDriver {
     await this.save(writes, { behind: () => this.say(bodies) });
   }
 
-  /** A client asks for the answer: if it sleeps, it is resumed. */
+  /** A client asks for the answer, or its call is held beside a starting server: if it sleeps, it is resumed. */
   async wanted(): Promise<void> {
     await this.feed({ kind: "wanted" });
     await this.#changes.until(() => this.#stream !== undefined || this.#state.at !== "resuming");

@@ -6,7 +6,7 @@
  * results. When there is none, the request is refused with a time to retry. A server elsewhere may have a limit of its own: the gateway learns it
  * from the refusal, and answers in the same way.
  *
- * Sessions that wait for tool results are bounded by what they hold (`parking.ts`). A client whose session ended gets a fresh stream at its next request.
+ * Sessions that wait for tool results are bounded by what they hold (`eviction.ts`). A client whose session ended gets a fresh stream at its next request.
  *
  * Invariant: no more than `openStreamsMax` sessions of a principal count as open, and what waits never exceeds its bounds.
  */
@@ -14,7 +14,7 @@ import { KeyedQueue } from "../async/keyed-queue.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import type { SessionLookup } from "./matching.ts";
 import type { GatewayLimits } from "./options.ts";
-import { crowdedOut, type Parked, parkedBytes } from "./parking.ts";
+import { crowdedOut, type Parked, parkedBytes } from "./eviction.ts";
 import { tooManyOpen } from "./refusals.ts";
 import { begin, canMakeRoom, find, isCounted, isWaiting, type State } from "./session.ts";
 import { type SessionContext, SessionDriver } from "./session-driver.ts";
@@ -99,7 +99,7 @@ export class Sessions implements SessionLookup {
   }
 
   /**
-   * A client asks for what this stream says after that event, or for its latest answer: if its session sleeps in that answer, it is resumed. An
+   * A client, or a starting server whose line holds the call, asks for what this stream says after that event, or for its latest answer: if its session sleeps in that answer, it is resumed. An
    * earlier answer is in the log, and does not make anyone want the one that was cut off (G7).
    */
   async wake(principal: string, streamId: string, fromEvent: number | undefined): Promise<void> {

@@ -18,6 +18,20 @@ export type ClientMessage = NonNullable<MessageInitShape<typeof AgentClientMessa
 export type ServerMessage = NonNullable<MessageInitShape<typeof AgentServerMessageSchema>["message"]>;
 export type Update = NonNullable<MessageInitShape<typeof InteractionUpdateSchema>["message"]>;
 
+/** What the model says in a step. A kind of part that is added has a case in `noteOutput` and in `PassOver`: neither passes over one that it does not know. */
+export type Output = Extract<
+  Update,
+  {
+    case:
+      | "textDelta"
+      | "thinkingDelta"
+      | "thinkingCompleted"
+      | "partialToolCall"
+      | "toolCallStarted"
+      | "stepFallback";
+  }
+>;
+
 export function clientMessage(message: ClientMessage): AgentClientMessage {
   return create(AgentClientMessageSchema, { message });
 }

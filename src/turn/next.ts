@@ -2,7 +2,7 @@
  * What a turn does next, decided from its facts and from nothing else.
  *
  * The driver asks after every fact, so a restart is nothing special: finished steps are not run again, answered execs are not
- * asked again, and a step that was cut off begins anew and says so. A decision that needs bytes which are not in hand becomes the
+ * asked again, and a step that was cut off gets its next attempt (`attempts.ts`). A decision that needs bytes which are not in hand becomes the
  * decision to get them. `next` is never asked while the model speaks: a step that is open then was cut off.
  *
  * Invariants: execs are issued when the model's output of their step is complete in the log, and such a step never calls the model

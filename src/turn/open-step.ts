@@ -139,7 +139,20 @@ export function noteOutput(open: OpenStep, eventId: number, { message }: Interac
       open.runs.push({ kind: "call", toolCallId, tool, args });
       break;
     }
-    default:
+    // Not of the model's output.
+    case "stepStarted":
+    case "stepRestarted":
+    case "stepContinued":
+    case "stepCompleted":
+    case "toolCallDelta":
+    case "toolCallCompleted":
+    case "shellOutputDelta":
+    case "tokenDelta":
+    case "summary":
+    case "userMessageAppended":
+    case "turnEnded":
+    case "heartbeat":
+    case undefined:
       return;
   }
   open.hasContent = true;

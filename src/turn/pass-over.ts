@@ -12,13 +12,13 @@
 import { create } from "@bufbuild/protobuf";
 import { type Content, ToolCallSchema } from "../protocol/messages.ts";
 import { blobIn, textIn } from "./content.ts";
-import type { Update } from "./messages.ts";
+import type { Output } from "./messages.ts";
 import type { Run } from "./open-step.ts";
 
 type Words = Extract<Run, { text: string }>;
 
 /** An update that says what the log lacks; or there is nothing new in it; or the log has something else in its place. */
-export type Passed = Update | "known" | "differs";
+export type Passed = Output | "known" | "differs";
 
 export class PassOver {
   readonly #runs: readonly Run[];
@@ -49,7 +49,7 @@ export class PassOver {
     return id;
   }
 
-  take(update: Update): Passed {
+  take(update: Output): Passed {
     if (this.#at === this.#runs.length) return update;
     switch (update.case) {
       case "textDelta":
@@ -81,8 +81,6 @@ export class PassOver {
           isEqual(run.args, call.argsJson);
         return this.#mark(update, isSame);
       }
-      default:
-        return update;
     }
   }
 
@@ -103,7 +101,7 @@ export class PassOver {
     return words.slice(known.length);
   }
 
-  #mark(update: Update, isSame: (run: Run) => boolean): Passed {
+  #mark(update: Output, isSame: (run: Run) => boolean): Passed {
     const run = this.#following();
     if (run === undefined) return update;
     if (!isSame(run)) return "differs";

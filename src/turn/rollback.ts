@@ -1,5 +1,5 @@
 /**
- * Replays: the events of an answer without those that were rolled back.
+ * Replays of the gateway: the events of an answer without those that were rolled back. What people see is rolled back by `view-fold.ts`.
  *
  * A live reader has seen the beginning of a step that was cut off; the projection then passes over what it says again. A reader
  * that comes later has no use for it. A reader that returns has seen some of it, up to its last event, and gets neither what it has

@@ -139,9 +139,9 @@ export interface TurnView {
   readonly tokens: number;
   readonly todos: readonly ListedTodo[];
   readonly summary: string | undefined;
-  /** How often a step was begun anew. */
+  /** How often a step was begun anew, or its text continued by another generation. */
   readonly restarts: number;
-  /** The same for the step under way. */
+  /** How often the step under way was begun anew. */
   readonly attempt: number;
   /** Asked, and not answered as far as this client knows. */
   readonly queries: readonly PendingQuery[];

@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";
 import { Pieces } from "../../src/agent/pieces.ts";
-import { PIECE_CHARS_MAX, type Update } from "../../src/agent/step-output.ts";
+import { PIECE_CHARS_MAX } from "../../src/agent/step-output.ts";
+import type { Update } from "../../src/turn/messages.ts";
 
 /** A log whose commits end when the test says so, all that wait at once. */
 class SlowDisk {

@@ -7,7 +7,7 @@ import { setTimeout } from "node:timers/promises";
 import { createAgent } from "../../src/agent/index.ts";
 import type { ChatCall } from "../../src/gateway/http/index.ts";
 import { parseChatRequest } from "../../src/gateway/openai/index.ts";
-import { parkedBytes } from "../../src/gateway/parking.ts";
+import { parkedBytes } from "../../src/gateway/eviction.ts";
 import { HoldfastError } from "../../src/protocol/errors.ts";
 import { LIMITS } from "../../src/protocol/limits.ts";
 import { until } from "../e2e/rig.ts";

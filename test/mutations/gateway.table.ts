@@ -116,11 +116,11 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "E8: the session that began to wait last makes room",
-    file: "test/gateway/parking.test.ts",
+    file: "test/gateway/eviction.test.ts",
     test: "E8: the room of all, at the limit and one above: the longest waiting goes, whoever's it is",
     patches: [
       {
-        file: "src/gateway/parking.ts",
+        file: "src/gateway/eviction.ts",
         from: "waiting.toSorted((a, b) => a.sinceMs - b.sinceMs)",
         to: "waiting.toSorted((a, b) => b.sinceMs - a.sinceMs)",
       },

@@ -54,7 +54,6 @@ export const importTable: Readonly<Record<string, Reach | "anything">> = {
     ],
   },
   cli: "anything",
-  web: { may: ["client"] },
 };
 
 const statement =
@@ -81,10 +80,9 @@ export function importsOf(file: Source): Import[] {
   return found.toSorted((a, b) => a.position - b.position);
 }
 
-/** `src/core/outbox.ts` lies in `core`, `web/page.ts` in `web`, a test nowhere. */
+/** `src/core/outbox.ts` lies in `core`, a test nowhere. */
 function folderOf(path: string): string | undefined {
   const [top, second, ...rest] = path.split("/");
-  if (top === "web") return "web";
   return top === "src" && rest.length > 0 ? second : undefined;
 }
 
@@ -98,11 +96,10 @@ function ownTarget(from: string, specifier: string): string | undefined {
   return undefined;
 }
 
-/** Imports follow the table, and lead to nothing outside of `src/` and `web/`. */
+/** Imports follow the table, and lead to nothing outside of `src/`. */
 export function checkImportTable(file: Source): Violation[] {
   const folder = folderOf(file.path);
-  const inTree = file.path.startsWith("src/") || file.path.startsWith("web/");
-  if (!inTree) return [];
+  if (!file.path.startsWith("src/")) return [];
   const reach = folder === undefined ? undefined : importTable[folder];
   if (folder === undefined || reach === undefined) {
     return [violation(file, 0, `lies in no folder of the import table`)];
@@ -154,7 +151,6 @@ const browserFolders = new Set([
   "transport",
   "turn",
   "sealing",
-  "web",
 ]);
 const nodeFile = /^src\/(?:sealing|transport)\/(?:node(?:-[\w-]+)?\.ts$|node\/)/;
 

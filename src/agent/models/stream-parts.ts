@@ -75,7 +75,18 @@ export class PartReader {
         return this.#finish(part.finishReason, part.usage);
       case "error":
         throw new StreamBroken(part.error);
-      default:
+      // Nothing of these is part of a step: tools that the provider ran, files, sources, and what is said of the stream itself.
+      case "tool-input-end":
+      case "tool-approval-request":
+      case "tool-result":
+      case "custom":
+      case "file":
+      case "reasoning-file":
+      case "source":
+      case "stream-start":
+      case "response-metadata":
+      case "ping":
+      case "raw":
         return [];
     }
   }

@@ -668,7 +668,7 @@ export const StepRestartedUpdateSchema: GenMessage<StepRestartedUpdate> = /*@__P
 /**
  * An attempt is about to send its fourth request to the provider, or a later one: some providers end a long answer in the
  * middle, and are asked for the rest. It is in the log before the request leaves, so that an attempt which is killed is counted
- * whole. Means nothing to a client.
+ * whole. A server that looks for a held call after a restart says it too, and sends no request for it. Means nothing to a client.
  *
  * @generated from message holdfast.v1.StepRequestedUpdate
  */
@@ -719,7 +719,7 @@ export const StepFallbackUpdateSchema: GenMessage<StepFallbackUpdate> = /*@__PUR
   messageDesc(file_holdfast_v1_interaction, 20);
 
 /**
- * The provider broke the step off, and the same model is asked to write on behind the text so far. The text stays. Forget what came
+ * A node died during a model call, or the provider broke it off, and the same model is asked to write on behind the text so far. The text stays. Forget what came
  * after the event named here: thoughts, and tool calls that were not complete; there was no exec among it.
  *
  * @generated from message holdfast.v1.StepContinuedUpdate

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";
-import { crowdedOut, type Parked, parkedBytes } from "../../src/gateway/parking.ts";
+import { crowdedOut, type Parked, parkedBytes } from "../../src/gateway/eviction.ts";
 
 function parked(principal: string, sinceMs: number, bytes = 10, canGo = true): Parked {
   return { principal, sinceMs, bytes, canGo };

@@ -1,5 +1,5 @@
 /**
- * Which sessions that wait for tool results make room for another one. Pure.
+ * Which sessions that wait for tool results are ended to make room for another one. Pure. That a session waits at all, `session.ts` decides.
  *
  * Waiting costs no tokens but memory: the turn's history is held, and the stream's window. So the bound is bytes and not a number, and a
  * team behind one API key has room for as many small turns as it likes. One principal has half of it at most: it ends no
