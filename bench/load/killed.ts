@@ -28,7 +28,9 @@ async function read(url: string, apiKey: string, content: string): Promise<void>
 }
 
 async function until(count: number): Promise<void> {
-  while (tokens < count) await Promise.race([sleep(1), over.then(() => sleep(1))]);
+  const hasCome = (): boolean => tokens >= count;
+  // An answer that fails ends the wait.
+  while (!hasCome()) await Promise.race([sleep(1), over.then(() => sleep(1))]);
 }
 
 /** Asks, and waits for so many tokens. */
