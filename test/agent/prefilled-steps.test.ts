@@ -150,7 +150,7 @@ test("a client that can roll back is shown a continued answer too, and an answer
 });
 
 test("G2: an answer that breaks again and again is continued twice, and each time counted", async (t) => {
-  const broken = { behind: 6, how: "rst" } as const;
+  const broken = { behind: 10, how: "rst" } as const;
   const { ask, provider, metrics } = await play(t, FLAVOURS.vllm, [broken, broken, broken, broken]);
   const { messages } = await ask();
   assert.equal(endOf(messages).failure?.kind, FailureKind.UPSTREAM_INTERRUPTED);

@@ -359,9 +359,29 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/turn/join.ts",
-        from: 'return pieces.some((piece) => piece.startsWith(heard)) ? "" : undefined;',
-        to: 'return pieces.some((piece) => piece.startsWith(heard)) ? "" : this.#made(heard);',
+        from: 'return !isAll && pieces.some((piece) => piece.startsWith(heard)) ? "" : undefined;',
+        to: "return this.#unlessEcho([], heard, isAll, 0);",
       },
+    ],
+  },
+  {
+    name: "G1: an answer that is begun anew is joined where it begins with the letter that was cut off",
+    file: "test/turn/join.test.ts",
+    test: "G1: one letter of a short text proves nothing where the answer begins with it, too",
+    patches: [
+      {
+        file: "src/turn/join.ts",
+        from: "return this.#unlessEcho([this.#beginning], heard, isAll, said.length);",
+        to: "return this.#unlessEcho([], heard, isAll, said.length);",
+      },
+    ],
+  },
+  {
+    name: "G1: one letter proves a join",
+    file: "test/turn/join.test.ts",
+    test: "G1: an answer that is begun anew is no continuation, whatever letter it begins with",
+    patches: [
+      { file: "src/turn/join.ts", from: "const PIECE_CHARS_MIN = 12;", to: "const PIECE_CHARS_MIN = 0;" },
     ],
   },
   {

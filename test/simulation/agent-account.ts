@@ -11,7 +11,7 @@ import { fail } from "./log-checks.ts";
 interface OpenStep {
   readonly step: number;
   readonly sinceEvent: number;
-  readonly pieces: { readonly eventId: number; readonly text: string }[];
+  readonly pieces: { readonly eventId: number; readonly text: string; readonly hostEpoch: number }[];
   readonly calls: {
     readonly eventId: number;
     readonly toolCallId: string;
@@ -45,6 +45,12 @@ export class TurnAccount {
   readonly #asked = new Set<string>();
   /** The user runs a command: the model has no part in the turn. */
   isCommand = false;
+  conversationId = "";
+  /** What was shown of a step cannot be taken back where it is shown. */
+  isShownFinal = false;
+  isCancelled = false;
+  /** The host epoch in which the turn ended. */
+  endedBy: number | undefined;
   #lastCalls = 0;
   /** How many tool calls all steps so far have, and how many of them are over. */
   #calls = 0;
@@ -81,20 +87,45 @@ export class TurnAccount {
     this.#open = { step, sinceEvent: eventId, pieces: [], calls: [], restarts: 0 };
   }
 
-  stepRestarted(step: number, rollbackTo: number): void {
+  /** The text of the step that is under way. */
+  get openText(): string {
+    return this.#open?.pieces.map(({ text }) => text).join("") ?? "";
+  }
+
+  /** A client that cannot take text back has lost its connection when another host begins a step anew, and while the same one runs it, it has not. */
+  stepRestarted(step: number, rollbackTo: number, hostEpoch: number): void {
     const open = this.#open;
     if (open?.step !== step) return fail("C0", `step ${step} was restarted and is not under way`);
-    if (rollbackTo < open.sinceEvent) fail("B3", "a restarted step takes back what was before it");
     if (++open.restarts > STEP_RESTARTS_MAX) fail("F1", "a step was restarted more than three times");
     this.restarts++;
+    const taken = this.#rollBack(open, rollbackTo);
+    if (this.isShownFinal && taken.length > 0 && taken.every((piece) => piece.hostEpoch === hostEpoch))
+      fail("G1", "text that was shown for good is taken back");
+  }
+
+  /** The text stays, and what came behind it does not count. */
+  stepContinued(step: number, rollbackTo: number): void {
+    const open = this.#open;
+    if (open?.step !== step) return fail("C0", `step ${step} was continued and is not under way`);
+    if (open.pieces.length === 0) fail("G1", "a step without text is continued");
+    if (this.#rollBack(open, rollbackTo).length > 0)
+      fail("G1", "a step that is continued takes back its text");
+    if (open.calls.length > 0) fail("G3", "a call of the generation before counts behind a join");
+  }
+
+  /** Returns the text that is taken back. */
+  #rollBack(open: OpenStep, rollbackTo: number): OpenStep["pieces"] {
+    if (rollbackTo < open.sinceEvent) fail("B3", "a restarted step takes back what was before it");
+    const taken = open.pieces.filter(({ eventId }) => eventId > rollbackTo);
     for (const list of [open.pieces, open.calls]) {
       while ((list.at(-1)?.eventId ?? 0) > rollbackTo) list.pop();
     }
+    return taken;
   }
 
-  wrote(eventId: number, text: string): void {
+  wrote(eventId: number, text: string, hostEpoch: number): void {
     const { pieces } = this.#open ?? fail("C0", "text came outside of a step");
-    pieces.push({ eventId, text });
+    pieces.push({ eventId, text, hostEpoch });
   }
 
   planned(eventId: number, toolCallId: string, execIds: readonly string[]): void {

@@ -4,7 +4,12 @@
  * Everything is read from the two logs, as any later reader would, event by event.
  */
 import { fromBinary } from "@bufbuild/protobuf";
-import { decodeChatMessage, textOf } from "../../src/protocol/chat-message.ts";
+import {
+  type ChatMessage,
+  decodeChatMessage,
+  textOf,
+  type ToolCallPart,
+} from "../../src/protocol/chat-message.ts";
 import {
   AgentClientMessageSchema,
   type AgentServerMessage,
@@ -22,6 +27,7 @@ import type { StreamState } from "../../src/core/stream-state.ts";
 import type { LogEntry } from "../../src/server/entries.ts";
 import { TurnAccount } from "./agent-account.ts";
 import { fail } from "./log-checks.ts";
+import type { ProviderChecks } from "./provider-checks.ts";
 import { nameId, type TruthListener, type TrueStream } from "./truth.ts";
 import type { World } from "./world/index.ts";
 
@@ -35,10 +41,24 @@ export class TurnChecks implements TruthListener {
 
   /** Of a stream that has run without its store what is repeated later is an echo, and proves nothing. */
   readonly #isEcho: (idempotencyKey: string) => boolean;
+  /** Where it is known what the providers have said. */
+  readonly #provider: ProviderChecks | undefined;
 
-  constructor(world: World, isEcho: (idempotencyKey: string) => boolean = () => false) {
+  constructor(
+    world: World,
+    isEcho: (idempotencyKey: string) => boolean = () => false,
+    provider?: ProviderChecks,
+  ) {
     this.#world = world;
     this.#isEcho = isEcho;
+    this.#provider = provider;
+  }
+
+  /** Of a conversation that is no echo. */
+  turnOf(conversationId: string): TurnAccount | undefined {
+    return this.turns.find(
+      (turn) => turn.conversationId === conversationId && !this.#isEcho(turn.idempotencyKey),
+    );
   }
 
   /** In the order in which the streams began. */
@@ -92,7 +112,8 @@ export class TurnChecks implements TruthListener {
     if (met !== undefined) this.#world.hit(`sometimes.${met}`);
     switch (message.case) {
       case "interactionUpdate":
-        updated(turn, eventId, message.value, takenOverAt);
+        updated(turn, eventId, message.value, takenOverAt, stream.state.hostEpoch);
+        this.#heardOfProvider(turn, message.value);
         break;
       case "execServerMessage":
         turn.issued(message.value.execId, eventId, takenOverAt);
@@ -115,6 +136,19 @@ export class TurnChecks implements TruthListener {
     this.onEvent(++this.events);
   }
 
+  /** What the log says of the model's output is held against what the providers really said. */
+  #heardOfProvider(turn: TurnAccount, { message }: InteractionUpdate): void {
+    if (this.#provider === undefined || turn.isCommand) return;
+    const { conversationId } = turn;
+    if (message.case === "stepRestarted" || message.case === "stepContinued")
+      this.#provider.counted(conversationId, message.value.step, message.value.requestsBefore);
+    if (message.case !== "stepCompleted") return;
+    const said = messageOf(turn, message.value);
+    const calls = said === undefined ? [] : callsOf(said).map(({ args }) => args);
+    const text = said === undefined ? "" : textOf(said);
+    this.#provider.completed({ conversationId, text, calls, mayBeCut: turn.isCancelled });
+  }
+
   gone(stream: TrueStream): void {
     this.#accounts.delete(nameId(stream.name));
   }
@@ -124,7 +158,9 @@ export class TurnChecks implements TruthListener {
   }
 }
 
-function begun(turn: TurnAccount, { conversationState, action }: RunRequest): void {
+function begun(turn: TurnAccount, { conversationState, action, conversationId, options }: RunRequest): void {
+  turn.conversationId = conversationId;
+  turn.isShownFinal = options?.shownIsFinal === true;
   if (conversationState !== undefined) turn.keptBefore(namedBy(conversationState));
   turn.isCommand = action?.action.case === "shellCommandAction";
   if (action !== undefined) acted(turn, action);
@@ -132,6 +168,7 @@ function begun(turn: TurnAccount, { conversationState, action }: RunRequest): vo
 
 function acted(turn: TurnAccount, { action }: ConversationAction): void {
   if (action.case === "userMessageAction") turn.said(action.value.userMessage?.text ?? "");
+  if (action.case === "cancelAction") turn.isCancelled = true;
 }
 
 function heardReply(turn: TurnAccount, { execId, message }: ExecClientMessage): void {
@@ -173,31 +210,29 @@ function updated(
   eventId: number,
   { message }: InteractionUpdate,
   takenOverAt: number,
+  hostEpoch: number,
 ): void {
   switch (message.case) {
     case "stepStarted":
       turn.stepStarted(eventId, message.value.step);
       return;
     case "stepRestarted":
-      turn.stepRestarted(message.value.step, Number(message.value.rollbackToEventId));
+      turn.stepRestarted(message.value.step, Number(message.value.rollbackToEventId), hostEpoch);
+      return;
+    case "stepContinued":
+      turn.stepContinued(message.value.step, Number(message.value.rollbackToEventId));
       return;
     case "textDelta":
-      turn.wrote(eventId, message.value.text);
+      turn.wrote(eventId, message.value.text, hostEpoch);
       return;
     case "toolCallStarted":
       turn.planned(eventId, message.value.toolCall?.toolCallId ?? "", message.value.toolCall?.execIds ?? []);
       return;
     case "stepCompleted": {
-      const content = message.value.message?.content;
+      const said = messageOf(turn, message.value);
       // A command of the user's is a step without a message.
-      if (content === undefined) return turn.stepCompleted(message.value.step, "", 1);
-      const bytes =
-        content.case === "inline"
-          ? content.value
-          : turn.bytesOf(Buffer.from(content.value ?? []).toString("hex"));
-      const said = decodeChatMessage(bytes ?? fail("C0", "a step's message is not in the log"));
-      const calls = said.role === "assistant" ? said.content.filter(({ type }) => type === "tool-call") : [];
-      turn.stepCompleted(message.value.step, textOf(said), calls.length);
+      if (said === undefined) return turn.stepCompleted(message.value.step, "", 1);
+      turn.stepCompleted(message.value.step, textOf(said), callsOf(said).length);
       return;
     }
     case "toolCallCompleted":
@@ -221,11 +256,29 @@ function updated(
       return;
     case "turnEnded":
       turn.end = message.value.reason;
+      turn.endedBy = hostEpoch;
       if (turn.end === TurnEndReason.COMPLETED) turn.completed();
       failedAs(turn, message.value.failure?.kind);
       return;
     default:
   }
+}
+
+function messageOf(
+  turn: TurnAccount,
+  { message }: Extract<InteractionUpdate["message"], { case: "stepCompleted" }>["value"],
+): ChatMessage | undefined {
+  const content = message?.content;
+  if (content === undefined) return undefined;
+  const bytes =
+    content.case === "inline"
+      ? content.value
+      : turn.bytesOf(Buffer.from(content.value ?? []).toString("hex"));
+  return decodeChatMessage(bytes ?? fail("C0", "a step's message is not in the log"));
+}
+
+function callsOf(said: ChatMessage): readonly ToolCallPart[] {
+  return said.role === "assistant" ? said.content.filter((part) => part.type === "tool-call") : [];
 }
 
 /** Providers fail, and steps are cut off too often; but the user has every blob, and the server makes no mistake. */

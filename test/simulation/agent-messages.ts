@@ -13,7 +13,11 @@ import {
 
 export type TurnEvent =
   | { readonly kind: "step_started"; readonly step: number }
-  | { readonly kind: "step_restarted"; readonly step: number; readonly rollbackTo: number }
+  | {
+      readonly kind: "step_restarted" | "step_continued";
+      readonly step: number;
+      readonly rollbackTo: number;
+    }
   /** Of the answer, or of what the model thought. */
   | { readonly kind: "text"; readonly text: string }
   | { readonly kind: "exec_planned"; readonly execIds: readonly string[] }
@@ -75,9 +79,11 @@ function updateOf({
   switch (message.case) {
     case "stepStarted":
       return { kind: "step_started", step: message.value.step };
-    case "stepRestarted": {
+    case "stepRestarted":
+    case "stepContinued": {
       const { step, rollbackToEventId } = message.value;
-      return { kind: "step_restarted", step, rollbackTo: Number(rollbackToEventId) };
+      const kind = message.case === "stepRestarted" ? "step_restarted" : "step_continued";
+      return { kind, step, rollbackTo: Number(rollbackToEventId) };
     }
     case "textDelta":
     case "thinkingDelta":
@@ -116,6 +122,8 @@ export interface FirstWords {
   readonly beginning: Beginning;
   readonly endless: boolean;
   readonly keepsBlobs: boolean;
+  /** What is shown of a step cannot be taken back. */
+  readonly isShownFinal?: boolean;
   /** The conversation that goes on. */
   readonly state?: ConversationState | undefined;
 }
@@ -123,7 +131,7 @@ export interface FirstWords {
 /** A stream's first chunk. */
 export function encodeRequest(
   tag: string,
-  { beginning, endless, keepsBlobs, state }: FirstWords,
+  { beginning, endless, keepsBlobs, state, isShownFinal = false }: FirstWords,
 ): Uint8Array {
   const conversationId = wordsOf(tag, 0, endless);
   const value = {
@@ -131,6 +139,7 @@ export function encodeRequest(
     execKinds: [...KINDS],
     keepsBlobs,
     action: { action: actionOf(beginning, conversationId) },
+    ...(isShownFinal ? { options: { shownIsFinal: true } } : {}),
   };
   return encodeSaid({
     case: "runRequest",

@@ -8,6 +8,7 @@ import type { Cluster } from "./cluster.ts";
 import type { Device } from "./device.ts";
 import type { Ledger } from "./ledger.ts";
 import { ordealOf, planOrdeal } from "./ordeals.ts";
+import type { SimProvider } from "./provider.ts";
 import type { Strangers } from "./strangers.ts";
 import type { Truth } from "./truth.ts";
 import type { Random, SimNetwork, SimProcess, World } from "./world/index.ts";
@@ -21,6 +22,8 @@ export interface ChaosContext {
   readonly truth: Truth;
   readonly strangers: Strangers;
   readonly principal: string;
+  /** Where it is one of its own. */
+  readonly provider: SimProvider | undefined;
 }
 
 type Act = (context: ChaosContext, random: Random) => void;

@@ -5,7 +5,7 @@
  * The production turn does neither. So a second voice puts the forged request into its stream, and hides it from the turn: the
  * turn counts its own events, and whatever names one is translated.
  */
-import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { fromBinary, toBinary } from "@bufbuild/protobuf";
 import { AgentServerMessageSchema } from "../../src/protocol/messages.ts";
 import type { ApplicationStream, ClientInput, PastEvent } from "../../src/server/application.ts";
 import type { Application } from "../../src/server/index.ts";
@@ -76,7 +76,8 @@ class SecondVoice {
   async #emit(body: Uint8Array): Promise<number> {
     const event = decodeTurnEvent(body);
     this.#head++;
-    const durable = this.#stream.emit(event.kind === "step_restarted" ? this.#translated(body) : body);
+    const namesEvent = event.kind === "step_restarted" || event.kind === "step_continued";
+    const durable = this.#stream.emit(namesEvent ? this.#translated(body) : body);
     if (event.kind === "exec" && this.#isForging()) {
       this.#forged.push(++this.#head);
       this.#stream.emit(forgedExec(event.execId)).catch(() => undefined);
@@ -85,14 +86,10 @@ class SecondVoice {
   }
 
   #translated(body: Uint8Array): Uint8Array {
-    const { message } = fromBinary(AgentServerMessageSchema, body);
-    if (message.case !== "interactionUpdate" || message.value.message.case !== "stepRestarted") return body;
-    const { value } = message.value.message;
-    const rollbackToEventId = String(this.#toLog(Number(value.rollbackToEventId)));
-    const restarted = { message: { case: "stepRestarted", value: { ...value, rollbackToEventId } } } as const;
-    return toBinary(
-      AgentServerMessageSchema,
-      create(AgentServerMessageSchema, { message: { case: "interactionUpdate", value: restarted } }),
-    );
+    const said = fromBinary(AgentServerMessageSchema, body);
+    const update = said.message.case === "interactionUpdate" ? said.message.value.message : undefined;
+    if (update?.case === "stepRestarted" || update?.case === "stepContinued")
+      update.value.rollbackToEventId = String(this.#toLog(Number(update.value.rollbackToEventId)));
+    return toBinary(AgentServerMessageSchema, said);
   }
 }

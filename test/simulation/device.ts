@@ -42,6 +42,8 @@ export interface DeviceContext {
   readonly pickNode: () => string | undefined;
   /** Where blobs are put beside a stream; undefined where there are none. */
   readonly blobTarget?: BlobTarget | undefined;
+  /** Whether what is shown of the next turn cannot be taken back. */
+  readonly isShownFinal: () => boolean;
 }
 
 /** One stream as this life of the client has it. */
@@ -70,6 +72,8 @@ export class Device {
   readonly #indexes = new Map<string, number>();
   #held = new Map<string, Held>();
   #tabs: Held[] = [];
+  /** The streams that this life has left and come back to. */
+  #left: string[] = [];
   /** The execs of which this life has read, or has kept in a snapshot, that they are not wanted any more. */
   #takenBack = new Set<string>();
   #client: Client | undefined;
@@ -90,6 +94,7 @@ export class Device {
     this.process = this.process.restart();
     this.#held = new Map();
     this.#tabs = [];
+    this.#left = [];
     this.#takenBack = new Set();
     this.hasFailedDisk = false;
     const process = this.process;
@@ -97,8 +102,11 @@ export class Device {
     const connect = network.connectFrom(process, this.#context.pickNode);
     this.#client = new Client({
       connect: (meta, handler) => {
-        const tabs = this.#tabs.filter(({ stream }) => stream.idempotencyKey === meta.idempotencyKey);
-        retries.connecting(meta.idempotencyKey, tabs.length);
+        const { idempotencyKey } = meta;
+        const tabs = this.#tabs.filter(({ stream }) => stream.idempotencyKey === idempotencyKey);
+        const isBack = this.#held.get(idempotencyKey)?.isOver === true;
+        const left = this.#left.filter((key) => key === idempotencyKey);
+        retries.connecting(idempotencyKey, tabs.length + left.length + (isBack ? 1 : 0));
         return connect(meta, handler);
       },
       sealing: nodeSealing({ randomBytes: (length) => process.env.randomBytes(length) }),
@@ -154,10 +162,11 @@ export class Device {
     const keepsBlobs = state !== undefined || this.#random.chance(0.5);
     const others = state === undefined ? BEGINNINGS.slice(0, 1) : BEGINNINGS;
     const beginning = endless || this.#random.chance(0.7) ? "ask" : this.#random.pick(others);
+    const isShownFinal = this.#context.isShownFinal();
     this.#spawn(this.process, async (client) => {
       const tag = `${this.name}.${this.#journals++}`;
       const stream = await client.open({
-        first: encodeRequest(tag, { beginning, endless, keepsBlobs, state }),
+        first: encodeRequest(tag, { beginning, endless, keepsBlobs, state, isShownFinal }),
       });
       this.#indexes.set(tag, 1);
       this.#tags.set(stream.idempotencyKey, tag);
@@ -282,6 +291,7 @@ export class Device {
 
   #hold(stream: ClientStream, role: Held["role"], tag: string): void {
     const held: Held = { stream, role, tag, isOver: false, unsaid: 0 };
+    if (this.#held.has(stream.idempotencyKey)) this.#left.push(stream.idempotencyKey);
     this.#held.set(stream.idempotencyKey, held);
     stream.watch(({ state }) => {
       this.#context.world.trace(this.name, state, stream.idempotencyKey);

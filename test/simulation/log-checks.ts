@@ -126,6 +126,11 @@ export class LogChecks implements TruthListener {
         if (++seen.stepRestarts > 3) fail("F1", "a step was restarted more than three times");
         seen.planned.clear();
         break;
+      case "step_continued":
+        if (!seen.isStepOpen) fail("C0", "a finished step was continued");
+        this.#world.hit("sometimes.step_continued");
+        seen.planned.clear();
+        break;
       case "step_completed":
         seen.isStepOpen = false;
         break;

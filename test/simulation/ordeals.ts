@@ -5,6 +5,7 @@
  * The number of the seed says which: so all other seeds replay as they did before an ordeal was added.
  */
 import type { ChaosContext } from "./chaos.ts";
+import { PROVIDER_KINDS } from "./provider.ts";
 import type { Random, SimProcess } from "./world/index.ts";
 
 /**
@@ -13,21 +14,28 @@ import type { Random, SimProcess } from "./world/index.ts";
  * - `long_answer`: a model says more than ten thousand things.
  * - `split`: what clients send are requests of their own, which overtake each other.
  * - `uploads`: blobs are put beside the stream, and cut on their way.
+ * - `provider`: the provider breaks answers off, its calls may outlive the server, and some text cannot be taken back.
  */
-export type Ordeal = "clocks" | "chatter" | "long_answer" | "split" | "uploads";
+export type Ordeal = "clocks" | "chatter" | "long_answer" | "provider" | "split" | "uploads";
 
 const EVERY = 40;
 const ORDEALS: ReadonlyMap<number, Ordeal> = new Map([
+  [3, "provider"],
+  [7, "provider"],
   [9, "clocks"],
   [13, "chatter"],
   [21, "split"],
   [23, "uploads"],
+  [27, "provider"],
+  [33, "provider"],
 ]);
 /** The dearest of all. */
 const LONG_EVERY = 400;
 const LONG_AT = 229;
 
 export const ORDEAL_KINDS: readonly string[] = [
+  ...PROVIDER_KINDS,
+  "sometimes.step_continued",
   ...["client", "server", "all"].flatMap((who) => [`clock.hours_ahead.${who}`, `clock.hours_back.${who}`]),
   "blob.got",
   "blob.put_again",
@@ -52,6 +60,7 @@ export function clockErrorMsMax(ordeal: Ordeal | undefined): number {
 /** In the part of a run in which things go wrong. */
 const WITHIN_MS = 120_000;
 const UPLOADS = 20;
+const SERVER_FAULTS = 4;
 /** Larger ones are hashed by another thread, for which the world does not wait. */
 const UPLOAD_BYTES_MAX = 12_000;
 /** More than `unackedChunksMax`. */
@@ -68,6 +77,14 @@ export function planOrdeal(ordeal: Ordeal | undefined, context: ChaosContext, is
   if (ordeal === "clocks")
     for (const who of ["client", "server", "all"] as const)
       for (const direction of [1, -1] as const) at(() => setClocks(context, random, who, direction));
+  if (ordeal === "provider") {
+    at(() => context.provider?.loseLine());
+    for (let times = 0; times < SERVER_FAULTS; times++) {
+      at(() => random.pick(context.cluster.processes).crash());
+      // Longer than a lease: another node takes its streams over, and reads its calls.
+      at(() => random.pick(context.cluster.processes).pause(10_000 + random.int(20_000)));
+    }
+  }
   if (ordeal === "chatter")
     for (let times = 0; times < 3; times++) at(() => random.pick(context.devices).speak(WORDS));
   if (ordeal === "uploads")

@@ -19,13 +19,13 @@ export class RetryChecks {
     this.#clock = clock;
   }
 
-  /** `tabs`: how many of this client's streams share the name; each has a budget of its own. */
-  connecting(idempotencyKey: string, tabs: number): void {
+  /** `others`: how many more of this client's streams have or had the name; each has a budget of its own. */
+  connecting(idempotencyKey: string, others: number): void {
     const nowMs = this.#clock.now();
     const recent = (this.#connects.get(idempotencyKey) ?? []).filter((atMs) => nowMs - atMs < WINDOW_MS);
     recent.push(nowMs);
     this.#connects.set(idempotencyKey, recent);
-    if (recent.length > CONNECTS_MAX * (1 + tabs))
+    if (recent.length > CONNECTS_MAX * (1 + others))
       fail("F3", `${recent.length} connects of one stream within a minute`);
   }
 }

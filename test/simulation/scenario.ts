@@ -16,6 +16,8 @@ import { fail, LogChecks } from "./log-checks.ts";
 import { Ledger } from "./ledger.ts";
 import { longAnswers } from "./long-answer.ts";
 import { clockErrorMsMax, ORDEAL_KINDS, ordealOf } from "./ordeals.ts";
+import { SimProvider } from "./provider.ts";
+import { ProviderChecks } from "./provider-checks.ts";
 import { splitAccept } from "./split-transport.ts";
 import { Strangers } from "./strangers.ts";
 import { everyListener, Truth } from "./truth.ts";
@@ -41,6 +43,8 @@ const TURN = { stepsMax: 1e6, execsMax: 1e6, tokensMax: 1e9, readBytesMax: 300 }
 const CALM_MS_MAX = 3_600_000;
 /** A run that needs more is going round in circles. */
 const CALM_STEPS_MAX = 100_000;
+/** Of ten thousand things that every device reads, some more than once. */
+const LONG_STEPS_MAX = 500_000;
 
 /** Conditions that a campaign must have met, or it proved less than it seems to. */
 export const SOMETIMES: readonly string[] = [
@@ -147,6 +151,8 @@ class Simulation {
   readonly #chaos: Chaos;
   readonly #strangers: Strangers;
   readonly #logChecks: LogChecks;
+  readonly #turnChecks: TurnChecks;
+  readonly #providerChecks: ProviderChecks | undefined;
 
   constructor(world: World, isCalm = false) {
     this.#world = world;
@@ -164,8 +170,18 @@ class Simulation {
     this.#ledger = new Ledger(world);
     this.#logChecks = new LogChecks(world, this.#ledger);
     const pauseBytes = 50 + random.int(800);
-    const modelsOf = (process: SimProcess): Models =>
-      ordeal === "long_answer" ? longAnswers(wildModels(process), process.env) : wildModels(process);
+    this.#providerChecks = ordeal === "provider" ? new ProviderChecks() : undefined;
+    const provider =
+      this.#providerChecks &&
+      new SimProvider(world, this.#providerChecks, (conversationId) => {
+        this.#truth.refresh();
+        return this.#turnChecks.turnOf(conversationId)?.openText ?? "";
+      });
+    const modelsOf = (process: SimProcess): Models => {
+      if (provider !== undefined) return provider.models(process);
+      return ordeal === "long_answer" ? longAnswers(wildModels(process), process.env) : wildModels(process);
+    };
+    const finals = world.random.fork("finals");
     this.#cluster = new Cluster(world, network, {
       shared: random.chance(0.4) && !isCalm,
       retentionMs: RETENTION_MS,
@@ -193,8 +209,9 @@ class Simulation {
         return ordeal === "split" ? splitAccept({ world, truth: () => this.#truth }, checked) : checked;
       },
     });
-    const turnChecks = new TurnChecks(world, (idempotencyKey) => this.#ledger.isEcho(idempotencyKey));
-    const listener = everyListener([this.#logChecks, turnChecks]);
+    const isEcho = (idempotencyKey: string): boolean => this.#ledger.isEcho(idempotencyKey);
+    this.#turnChecks = new TurnChecks(world, isEcho, this.#providerChecks);
+    const listener = everyListener([this.#logChecks, this.#turnChecks]);
     this.#truth = new Truth(this.#cluster.disk, streamKeyOf, listener);
     const stream: Partial<StreamOptions> = { allowDegraded: random.chance(0.8) };
     const context = {
@@ -208,6 +225,8 @@ class Simulation {
       stream,
       pickNode: () => this.#cluster.pickNode(),
       blobTarget: ordeal === "uploads" ? this.#cluster.blobTarget : undefined,
+      isShownFinal: () => ordeal === "provider" && finals.chance(0.5),
+      provider,
     };
     this.#devices = ["laptop", "phone"].map((name) => new Device(context, name));
     this.#strangers = new Strangers({ ...context, streamKeyOf });
@@ -252,10 +271,12 @@ class Simulation {
   }
 
   async #comeToAnEnd(): Promise<void> {
+    const ordeal = ordealOf(this.#world.seed);
+    const isOver = this.#providerChecks === undefined ? () => true : this.#isQuiet();
     await this.#world.run({
-      untilMs: this.#world.nowMs + CALM_MS_MAX + clockErrorMsMax(ordealOf(this.#world.seed)),
-      stepsMax: CALM_STEPS_MAX,
-      stop: () => this.#isDone(),
+      untilMs: this.#world.nowMs + CALM_MS_MAX + clockErrorMsMax(ordeal),
+      stepsMax: ordeal === "long_answer" ? LONG_STEPS_MAX : CALM_STEPS_MAX,
+      stop: () => this.#isDone() && isOver(),
     });
     await this.#comeLate();
     try {
@@ -263,6 +284,12 @@ class Simulation {
     } catch (cause) {
       throw new WorldFailure(this.#world, cause);
     }
+  }
+
+  /** By then the provider has heard that the last call was stopped. */
+  #isQuiet(): () => boolean {
+    let sinceMs: number | undefined;
+    return () => this.#world.nowMs >= (sinceMs ??= this.#world.nowMs) + 10_000;
   }
 
   /** Whoever asks for a stream after its time must hear that it is gone, and not get a new one (A7). */
@@ -326,6 +353,11 @@ class Simulation {
 
   /** F1: when faults stop, everything comes to an end. */
   #checkEnd(): void {
+    // A host that the store has left alone with its doubts lets a stream go that it has ended.
+    const hadDoubts = ["store.reply_lost", "sometimes.store_failed"].some(
+      (kind) => this.#world.counters.of(kind) > 0,
+    );
+    if (!hadDoubts) this.#providerChecks?.checkEnd((id) => this.#turnChecks.turnOf(id)?.endedBy);
     for (const stream of this.#truth.streams) {
       if (stream.state.end !== undefined || stream.isGone) continue;
       const waiting = this.#logChecks.openExecs(stream).join(", ");

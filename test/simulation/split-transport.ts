@@ -47,8 +47,9 @@ export function splitAccept({ world, truth }: SplitContext, accept: Accept): Acc
 function inOrder(world: World, accept: Accept): Accept {
   return (meta, wire) => {
     let next: number | undefined;
+    let said = 0;
     const welcomed = (frame: ServerFrame): void => {
-      if (frame.kind === "welcome") next = Math.max(frame.nextSeqno, next ?? 0);
+      if (frame.kind === "welcome") next = Math.max(frame.nextSeqno, next ?? said);
     };
     const handler = accept(meta, {
       write(frames) {
@@ -59,7 +60,7 @@ function inOrder(world: World, accept: Accept): Accept {
     });
     return {
       received(frame) {
-        if (frame.kind === "attach" && frame.firstChunk !== undefined) next = 1;
+        if (frame.kind === "attach" && frame.firstChunk !== undefined) said = 1;
         if ((frame.kind === "chunk" || frame.kind === "close") && next !== undefined) {
           if (frame.seqno > next)
             world.fail(new Error(`A1: chunk ${frame.seqno} was handed over before ${next}`));

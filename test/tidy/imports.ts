@@ -120,7 +120,7 @@ export function checkImportTable(file: Source): Violation[] {
 
 /** In the simulator these look at messages: checks, and what stands for users, their tools and a provider. */
 const simulatedOutside =
-  /\/(?:[\w-]*-checks|agent-(?:account|checks|messages|model|scenario|user|workbench|stores|comparison)|confused-server|sim-tools|user-blobs|wild-model|long-answer|scenario|gateway-node|provider)\.ts$/;
+  /\/(?:[\w-]*-checks|agent-(?:account|checks|messages|model|scenario|user|workbench|stores|comparison)|confused-server|sim-tools|user-blobs|generation|wild-model|long-answer|scenario|gateway-node|provider)\.ts$/;
 
 /**
  * The simulator runs what ships: it decides nothing for a turn. No file of it imports the turn's decisions, and only checks and the

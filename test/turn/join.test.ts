@@ -75,3 +75,26 @@ test("G1: with all of the text in the prompt only an echo is refused, and white 
   assert.equal(newsOf("One\n\n", "\n\nTwo", unproved), "Two");
   assert.equal(newsOf("One\n\n", "\nTwo", unproved), "Two");
 });
+
+test("G1: an answer that is begun anew is no continuation, whatever letter it begins with", () => {
+  const whole = "the wind is from the north, then it turns to the south\nthe two tides meet there";
+  for (let cut = 1; cut < whole.length; cut++) {
+    const text = whole.slice(0, cut);
+    const prompt = promptOf({ text, isUnproved: false });
+    if (prompt === "") continue;
+    assert.equal(newsOf(text, whole), undefined, `cut at ${cut}, the same answer`);
+    if (prompt.length > 12)
+      assert.equal(newsOf(text, "these are other words"), undefined, `cut at ${cut}, another answer`);
+    assert.equal(newsOf(text, whole.slice(prompt.length)), whole.slice(cut), `cut at ${cut}, the rest of it`);
+  }
+});
+
+test("G1: one letter of a short text proves nothing where the answer begins with it, too", () => {
+  assert.equal(newsOf("the t", "the tides meet"), undefined);
+  assert.equal(newsOf("the t", "tides meet"), "ides meet");
+});
+
+test("G1: one that says nothing but the piece that was cut off has come to its end", () => {
+  assert.equal(newsOf("the t", "t"), "");
+  assert.equal(newsOf("the wind, the", " the"), "");
+});

@@ -265,7 +265,7 @@ export const SERVER_MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: KEEPER,
-        from: "await store.forgetGone(nowMs - tombstoneMs);",
+        from: "await store.forgetGone(nowMs - retention.tombstoneMs);",
         to: "await store.forgetGone(nowMs + 1);",
       },
     ],

@@ -289,7 +289,8 @@ export class End<In extends AnyFrame, Out extends AnyFrame> implements Wire<Out>
   /** A request of its own: it waits for nothing but the attach, and the end waits for it. */
   #launchAside(frame: Out): void {
     const { network } = this;
-    const arrivalMs = Math.max(this.#attachedMs, network.arrivalMs(this.connection));
+    // Not in the same millisecond: what happens then has no order.
+    const arrivalMs = Math.max(this.#attachedMs + 1, network.arrivalMs(this.connection));
     if (arrivalMs < this.#lastArrivalMs) network.world.hit("net.reordered_append");
     this.#lastArrivalMs = Math.max(this.#lastArrivalMs, arrivalMs);
     const arrive = (): void => this.#deliver(frame);

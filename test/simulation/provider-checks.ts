@@ -1,0 +1,96 @@
+/**
+ * What providers have really written, against what the logs have of it: G1, G2, G3, G4, G6.
+ *
+ * The checks see both sides, which no server does: every generation from its first word to its end, and every step as it becomes durable.
+ */
+import { STEP_REQUESTS_MAX } from "../../src/turn/attempts.ts";
+import type { Generation } from "./generation.ts";
+import { fail } from "./log-checks.ts";
+
+/** A step that comes back so often without a word gives its call up (F1). */
+const ATTACHES_MAX = 8;
+/** A step begins anew three times and is continued twice. */
+const ANSWERS_MAX = 6;
+
+export interface CompletedStep {
+  readonly conversationId: string;
+  readonly text: string;
+  /** The arguments of its tool calls. */
+  readonly calls: readonly string[];
+  /** The user has stopped the turn: then a part of an answer may be a step. */
+  readonly mayBeCut: boolean;
+}
+
+export class ProviderChecks {
+  readonly #generations: Generation[] = [];
+
+  /** A request has left for a provider. */
+  began(generation: Generation, hostEpoch: number): void {
+    const before = this.#generations.filter((other) => isSameStep(other, generation));
+    for (const other of before) {
+      const lives = other.state === "running" || other.state === "whole";
+      const isReachable = other.name !== undefined && other.epoch <= hostEpoch && other.gapAt === undefined;
+      if (lives && isReachable && other.attaches < ATTACHES_MAX)
+        fail("G6", "a second generation is paid while the call of the first is held");
+      if (other.wasAborted && other.epoch <= hostEpoch)
+        fail("G6", "a call was stopped by a host that only let its stream go");
+    }
+    this.#generations.push(generation);
+    if (before.length >= STEP_REQUESTS_MAX) fail("G2", `a step has sent ${before.length + 1} requests`);
+    if (before.filter(({ said }) => said > 0).length >= ANSWERS_MAX)
+      fail("G2", `a step has paid for more than ${ANSWERS_MAX} answers`);
+  }
+
+  /** Another reader takes the place of the one before it. */
+  attached({ reader }: Generation, process: object, epoch: number): void {
+    if (reader !== undefined && reader.process !== process && reader.epoch >= epoch)
+      fail("D1", "two hosts with the same epoch read one call");
+  }
+
+  /** The log says how many requests the step has sent so far. */
+  counted(conversationId: string, step: number, requests: number): void {
+    const own = this.#generations.filter((one) => one.conversationId === conversationId);
+    const steps = [...new Set(own.map(({ answers }) => answers))].toSorted((a, b) => a - b);
+    const sent = own.filter(({ answers }) => answers === steps[step]).length;
+    if (sent > requests)
+      fail("G2", `the log has ${requests} requests of step ${step}, and ${sent} were sent`);
+  }
+
+  completed({ conversationId, text, calls, mayBeCut }: CompletedStep): void {
+    const own = this.#generations.filter((one) => one.conversationId === conversationId);
+    const isWhole = own.some((one) => one.state === "whole" && one.text === text && isSame(one.calls, calls));
+    if (isWhole) return;
+    const isPart = own.some(
+      (one) => one.text.startsWith(text) && isSame(one.calls.slice(0, calls.length), calls),
+    );
+    if (mayBeCut && isPart) return;
+    if (!own.some((one) => one.text === text) && !(mayBeCut && isPart))
+      fail("G1", `no generation says ${JSON.stringify(text)}`);
+    fail("G3", "the tool calls of a step are not those of the generation that wrote its text");
+  }
+
+  /** `endedBy`: the host epoch in which the turn of this conversation ended; undefined while it runs. */
+  checkEnd(endedBy: (conversationId: string) => number | undefined): void {
+    for (const { conversationId, state, epoch, wasOrphaned } of this.#generations) {
+      const isLeft = state === "running" || state === "expired";
+      if (isLeft && !wasOrphaned && endedBy(conversationId) === epoch)
+        fail("G4", `a turn is over, and its call runs on at the provider: ${conversationId}`);
+    }
+  }
+
+  /** The newest that says what a text begins with. */
+  originOf(conversationId: string, answers: number, beginning: string): Generation | undefined {
+    return this.#generations.findLast(
+      (one) =>
+        one.conversationId === conversationId && one.answers === answers && one.text.startsWith(beginning),
+    );
+  }
+}
+
+function isSameStep(a: Generation, b: Generation): boolean {
+  return a.conversationId === b.conversationId && a.answers === b.answers;
+}
+
+function isSame(a: readonly string[], b: readonly string[]): boolean {
+  return a.length === b.length && a.every((one, at) => one === b[at]);
+}
