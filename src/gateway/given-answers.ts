@@ -124,8 +124,10 @@ export class GivenAnswers {
     return this.#options.rows.read(RESPONSES, key, decodeResponse);
   }
 
+  /** Undefined when its time is over: reading it does not make it one that a retry gets. */
   ofAnswer(responseId: string): GivenAnswer | undefined {
-    return this.#byAnswer.get(responseId);
+    const given = this.#byAnswer.get(responseId);
+    return given !== undefined && given.expiresMs > this.#options.now() ? given : undefined;
   }
 
   /** An answer that is about to be given, with the write that makes it findable after a crash. */
@@ -149,8 +151,17 @@ export class GivenAnswers {
     const record = { ...given.record, isRetried, delivery };
     const put = await this.#options.rows.put(RESPONSES, key, encodeRow(record), ttlMs);
     // It may have come to its end meanwhile, and its row with it.
-    if (this.ofAnswer(record.answer.responseId) !== given) return;
+    if (this.#byAnswer.get(record.answer.responseId) !== given) return;
     await this.#options.rows.batch([put, ...this.#gone.splice(0).map(deletion)]);
+  }
+
+  /** A retry asks for it: what became of the responses before does not matter any more. */
+  take(given: GivenAnswer, ttlMs: number): Promise<void> {
+    given.isRetried = true;
+    given.before = undefined;
+    given.responses = new Set();
+    given.expiresMs = this.#options.now() + ttlMs;
+    return this.save(given, ttlMs);
   }
 
   /** A response with it is in progress: it stays as long as that takes. */

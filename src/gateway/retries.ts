@@ -67,14 +67,14 @@ export class Retries {
       if (response !== undefined && response.bodyHash !== request.bodyHash) throw usedTwice();
       return response?.answer;
     }
-    const { given, environment } = this.#parts;
+    const { given, environment, limits } = this.#parts;
     const body = this.#bodyName(request);
     if ((await given.ofBody(body)).length === 0) return undefined;
     // A connection that was reset and the one that the retry came by are read in any order.
     await new Promise<void>((resolve) => environment.after(0, resolve));
     const choice = choose(await given.ofBody(body), request);
     if (choice.kind === "new") return undefined;
-    if (choice.kind === "take") await this.#take(choice.answer);
+    if (choice.kind === "take") await given.take(choice.answer, limits.sessionTtlMs);
     return choice.answer.record.answer;
   }
 
@@ -92,15 +92,6 @@ export class Retries {
       await stops.remember(named);
       return (await given.named(named))?.answer;
     });
-  }
-
-  /** What becomes of the responses before does not matter any more. */
-  async #take(answer: GivenAnswer): Promise<void> {
-    const { given, limits } = this.#parts;
-    answer.isRetried = true;
-    answer.before = undefined;
-    answer.responses = new Set();
-    await given.save(answer, limits.sessionTtlMs);
   }
 
   /** The rows that make the answer findable, with their names. */

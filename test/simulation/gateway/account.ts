@@ -21,15 +21,15 @@ export class Account {
   readonly #repeats = new Map<string, number>();
   #requests = 0;
 
-  /** A client asks in this life; the returned function says which answer it got. */
-  want(life: number, { body }: Pick<Asked, "body">): (answer: string | undefined) => void {
+  /** A client asks in this life; the returned function says which answer it got, or those of which it may have got one. */
+  want(life: number, { body }: Pick<Asked, "body">): (...answers: readonly string[]) => void {
     this.#bodies.set(body.marker, body);
     const wanted = this.#wantedIn(life, body.marker);
     const request = `request ${++this.#requests}`;
     wanted.add(request);
-    return (answer) => {
+    return (...answers) => {
       wanted.delete(request);
-      if (answer !== undefined) wanted.add(answer);
+      for (const answer of answers) wanted.add(answer);
     };
   }
 

@@ -87,13 +87,10 @@ export class FrontDoor {
         return ref;
       },
       refused: (code) => {
-        got(undefined);
+        got();
         this.#noted(requestId, reference.refused(ticket, code));
       },
-      left: () => {
-        got(undefined);
-        reference.left(ticket);
-      },
+      left: () => got(...reference.left(ticket)),
     });
   }
 
@@ -110,6 +107,7 @@ export class FrontDoor {
     // An earlier answer is named in vain: the answer under way is not wanted for that.
     const isWanted = last !== undefined && (after === undefined || after.answer === last.fromEvent);
     const got = isWanted ? account.want(life, last.asked) : () => undefined;
+    const unnamed = last === undefined ? [] : [last.id];
     const judge = (verdict: Verdict): void => {
       for (const later of judged()) permitted.add(later);
       if (!permitted.has(verdict))
@@ -131,12 +129,12 @@ export class FrontDoor {
       },
       refused: (code) => {
         answered();
-        got(last?.id);
+        got(...unnamed);
         judge(`refused ${code}`);
       },
       left: () => {
         answered();
-        got(last?.id);
+        got(...unnamed);
       },
     });
   }
@@ -231,7 +229,7 @@ export class FrontDoor {
     const session = reference.sessions.get(ref.streamId) ?? fail("matching", "an answer is of no session");
     const telling = ref.tell(now());
     let told = "";
-    if (session.last === ref) session.enter(telling);
+    if (session.last === ref) session.enter(telling, now());
     reference.changed();
     return {
       read: (delta) => {

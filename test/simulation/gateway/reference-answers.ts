@@ -119,8 +119,10 @@ export class RefAnswer {
 
   /** A response is written. */
   tell(now: Clock): RefTelling {
-    // Past its time it may be forgotten, whoever still reads it.
-    this.#mayBeForgotten ||= [...this.#deliveries(now.wallMs)].includes("none");
+    // Past its time it is forgotten, whichever client still reads it.
+    const deliveries = new Set(this.#deliveries(now.wallMs));
+    this.#mayBeForgotten ||= deliveries.has("none");
+    this.#isDropped ||= deliveries.has("none") && deliveries.size === 1;
     const telling: RefTelling = { delivery: "open" };
     if (!this.#isDropped) this.#tellings.add(telling);
     this.#settledMs = Infinity;

@@ -69,7 +69,8 @@ export class RefSession {
     if (this.#states.has("parked")) this.#states.add("generating");
   }
 
-  enter(reader: object): void {
+  enter(reader: object, now: Clock): void {
+    this.#remember(now);
     this.#readers.add(reader);
   }
 
@@ -78,11 +79,15 @@ export class RefSession {
   }
 
   killed(now: Clock): void {
-    // What may have ended it in this life is on the disk, and the clock of the next life does not take it back.
-    if (this.states(now).has("gone")) this.#states.add("gone");
+    this.#remember(now);
     this.#readers.clear();
     this.#leftMs = now.steadyMs;
     this.isResumed = true;
+  }
+
+  /** What a clock may have ended stays ended when the clock is set again. */
+  #remember(now: Clock): void {
+    if (this.states(now).has("gone")) this.#states.add("gone");
   }
 
   /** A reader of its last answer was shown the end. */

@@ -72,13 +72,15 @@ export class Reference {
     return verdict;
   }
 
-  /** It came to nothing, and its client has left: of what it may have taken, nothing was told. */
-  left(ticket: Ticket): void {
+  /** It came to nothing, and its client has left. Returns the answers of which it may have woken one (G7). */
+  left(ticket: Ticket): readonly string[] {
     const now = this.#parts.now();
     this.#tickets.delete(ticket);
     for (const answer of this.answers.values())
       if (isEqual(answer.asked, ticket.asked)) answer.mayBeLost(now);
+    const { permitted } = ticket;
     this.#nextOf(ticket);
+    return [...permitted].flatMap((verdict) => /^(?:answer )?(ghost|\S+\/\d+)$/.exec(verdict)?.[1] ?? []);
   }
 
   /** Returns what the request got. Throws when that is not what it must get. */

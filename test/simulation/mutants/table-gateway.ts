@@ -140,7 +140,7 @@ export const GATEWAY_MUTANTS: readonly Mutant[] = [
     name: "a lost answer goes to two retries",
     breaks: "retry",
     hunter,
-    patches: [{ file: RETRIES, from: "answer.responses = new Set();", to: "" }],
+    patches: [{ file: GIVEN, from: "given.responses = new Set();", to: "" }],
   },
   {
     name: "an answer is given again for ever",
