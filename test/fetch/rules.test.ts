@@ -284,9 +284,12 @@ test("a stop that meets a server that is being started is said again, and nothin
   const world = await World.begin(t, model);
   const { client, sent } = clientOf(world);
   const stream = await client.chat.completions.create({ ...ASKED, stream: true });
-  const words = textOf(stream);
-  await until(() => world.gateway.readers === 1 && model.calls.length === 1, "it is read");
-  await new Promise((resolve) => setTimeout(resolve, 200));
+  let text = "";
+  const read = async (): Promise<void> => {
+    for await (const { choices } of stream) text += choices[0]?.delta.content ?? "";
+  };
+  const words = read();
+  await until(() => text === "One ", "its first words are read");
   world.cable.unplug();
   stream.controller.abort();
   await words;

@@ -47,6 +47,8 @@ export interface WorldOptions {
   readonly application?: Application;
   readonly others?: readonly PacedModel[];
   readonly workspace?: Workspace;
+  /** Of pages that may ask. */
+  readonly allowedOrigins?: readonly string[];
   /** Real providers instead of the paced model. */
   readonly providers?: ProviderModels;
 }
@@ -123,7 +125,7 @@ export class World {
     const log = life.mortal(this.#log, LOG_WRITES);
     const tables = life.mortal(this.tables, TABLE_WRITES);
     const now = (): number => this.nowMs;
-    const { providers } = this.#options;
+    const { providers, allowedOrigins = [] } = this.#options;
     const models = providers ?? modelsOf(model, ...(this.#options.others ?? []));
     const application = this.#options.application ?? createAgent({ models });
     const store = await openLogStreamStore(log, { now: Date.now });
@@ -175,7 +177,7 @@ export class World {
     const logger = pino({ level: "trace" }, { write: (line: string) => void this.logLines.push(line) });
     const side = providers === undefined ? {} : { providers: providerSide(providers) };
     const mounts = [gatewayHttp({ answers: gateway, limits: httpLimits, ...side })];
-    const http = await serveHttp({ server, authenticate: signIn, logger, mounts });
+    const http = await serveHttp({ server, authenticate: signIn, logger, mounts, allowedOrigins });
     this.cable.target = http.port;
     this.#process = { life, gateway, http };
   }
