@@ -189,8 +189,10 @@ export class SessionDriver {
     const { environment, limits, tasks } = this.#context;
     this.#stopClock();
     if (clock === "none") return;
-    const graceMs = Math.max(limits.graceMs, this.record.patienceMs ?? 0);
-    const delayMs = clock === "ttl" ? limits.sessionTtlMs : graceMs;
+    const { patienceMs = 0, updatedMs } = this.record;
+    const waitedMs = Math.max(0, environment.now() - updatedMs);
+    const delayMs =
+      clock === "ttl" ? Math.max(0, limits.sessionTtlMs - waitedMs) : Math.max(limits.graceMs, patienceMs);
     this.#stopClock = environment.after(delayMs, () => tasks.run(this.feed({ kind: "clock" })));
   }
 

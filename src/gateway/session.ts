@@ -177,6 +177,9 @@ function paused(state: State, pause: Pause, checkpoint: string | undefined, nowM
     return [{ ...state, rows: "removed" }, [{ kind: "remove", withResponses: true }]];
   if (state.at !== "resuming" && state.at !== "generating" && state.at !== "parked") return [state, NOTHING];
   const { readers } = state;
+  // Read back after a start: it is on the disk, and has waited since then.
+  if (state.at === "resuming" && pause.kind === "calls" && state.record.state === "parked")
+    return [{ at: "parked", record: state.record, readers, request: "none" }, [{ kind: "make_room" }]];
   if (pause.kind === "ended" && (pause.reason !== "completed" || checkpoint === undefined)) {
     // A failed answer may be retried; an answer that ended with a finish_reason may not. Without a checkpoint no turn can follow.
     const withResponses = pause.reason !== "completed" && pause.finish === undefined;

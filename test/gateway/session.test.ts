@@ -170,7 +170,10 @@ test("a stream that cannot be resumed leaves no rows, but its answers can still 
 test("a session that is read back is generating when its step begins anew; one that waits is parked at its pause", () => {
   assert.equal(stateAfter(RESUMING, { kind: "restarted" }).at, "generating");
   assert.equal(stateAfter(RESUMING_PARKED, { kind: "restarted" }), RESUMING_PARKED);
-  assert.equal(stateAfter(RESUMING_PARKED, paused(calls)).at, "parked");
+  const [parked, effects] = after(RESUMING_PARKED, paused(calls));
+  assert.equal(parked.at, "parked");
+  assert.equal(parked.record, RESUMING_PARKED.record, "it has waited since it was saved");
+  assert.deepEqual(effects, [{ kind: "make_room" }]);
 });
 
 test("tool calls park the session: there is room for it, and its record is saved, before they are given out", () => {

@@ -154,6 +154,16 @@ test("G7: a session that waits for tool results is taken up at once, and its tur
   assert.equal(next.streamId, looked.streamId);
 });
 
+test("a session that waits for tool results has only what is left of its time after a restart", async (t) => {
+  const sessionTtlMs = 600_000;
+  const world = await begin(t, { limits: { sessionTtlMs } });
+  await new Exchange(world.url, bodyOf([user("Look")])).reply();
+  world.nowMs += sessionTtlMs - 50;
+  await world.restart();
+  await until(() => world.gateway.sessions.length === 0, "it has expired");
+  assert.equal(world.gateway.counters.expired, 1);
+});
+
 test("E8: answers that sleep after a restart count as open streams, and the oldest of them makes room first", async (t) => {
   const openStreamsMax = 3;
   const model = new PacedModel((call) =>

@@ -85,9 +85,14 @@ export class RefSession {
     this.isResumed = true;
   }
 
-  /** What a clock may have ended stays ended when the clock is set again. */
+  /** What its clock may have ended stays ended when the clock is set again. */
   #remember(now: Clock): void {
-    if (this.states(now).has("gone")) this.#states.add("gone");
+    if (this.#mayBeGivenUp(now)) this.#states.add("gone");
+  }
+
+  /** No client has read the answer under way for the grace period. */
+  #mayBeGivenUp(now: Clock): boolean {
+    return this.#states.has("generating") && this.unreadMs(now) >= this.#limits.graceMs - SLACK_MS;
   }
 
   /** A reader of its last answer was shown the end. */
@@ -124,11 +129,11 @@ export class RefSession {
   /** Those that it may be in. */
   states(now: Clock): ReadonlySet<SessionState> {
     const states = new Set(this.#states);
-    const { graceMs, sessionTtlMs, parkedMax } = this.#limits;
+    const { sessionTtlMs, parkedMax } = this.#limits;
     if (states.has("generating") && this.#readers.size === 0) {
       // It may have come to its pause since, and no client knows.
       states.add("parked").add("finished");
-      if (now.steadyMs - this.#leftMs >= graceMs - SLACK_MS) states.add("gone");
+      if (this.#mayBeGivenUp(now)) states.add("gone");
       if (this.facts.mayBeRefused()) states.add("gone");
       // One that sleeps after a restart makes room first.
       if (this.isResumed && this.mayBeCrowdedOut) states.add("gone");
