@@ -59,7 +59,7 @@ export class EventTail {
   /** The stream has ended: it gets no more batches. */
   drop(stream: number): void {
     const held = this.#byStream.get(stream);
-    for (let batch = held?.shift(); batch !== undefined; batch = held?.shift()) this.#count(-1, batch);
+    for (const batch of held?.items.slice(held.start) ?? []) this.#count(-1, batch);
     this.#byStream.delete(stream);
     const { items, start } = this.#queue;
     if (items.length - start <= 2 * this.#batches + STALE_MAX) return;
@@ -84,10 +84,10 @@ export class EventTail {
   }
 
   #evict(): void {
-    const stream = this.#queue.shift();
-    const held = stream === undefined ? undefined : this.#byStream.get(stream);
+    const stream = this.#queue.shift() ?? 0;
+    const held = this.#byStream.get(stream);
     const batch = held?.shift();
-    if (stream === undefined || held === undefined || batch === undefined) return;
+    if (held === undefined || batch === undefined) return;
     this.#count(-1, batch);
     if (held.items.length === held.start) this.#byStream.delete(stream);
   }

@@ -16,8 +16,6 @@ import { decodeMeta, encodeMeta } from "./stream-meta.ts";
 const [ACTIVITY, ROW, NUMBER, EVENTS_FIRST] = [0, 1, 2, 3];
 const FIELD_BYTES = 6;
 const HEAD_BYTES = 4 * FIELD_BYTES;
-/** The index knows the name: it finds the text by it. */
-const NO_NAME = { principal: "", idempotencyKey: "" };
 
 /** Undefined when the stream is not over, or was not moved as a whole into one row; or when a host has claimed it since. */
 export function packed({ number, view, viewRow, chunks, events, moved }: Slot): string | undefined {
@@ -25,11 +23,12 @@ export function packed({ number, view, viewRow, chunks, events, moved }: Slot): 
   const { state, lease } = view;
   const [chunksEnd, eventsEnd] = [state.nextSeqno, state.eventHead + 1];
   const [chunksPart, eventsPart] = [chunks.find(0), events.find(state.eventFloor)];
-  if (chunksPart?.row !== viewRow || eventsPart?.row !== viewRow) return undefined;
   if (chunksPart?.count !== chunksEnd || eventsPart === undefined) return undefined;
   if (eventsPart.first + eventsPart.count !== eventsEnd) return undefined;
+  if (chunksPart.row !== viewRow || eventsPart.row !== viewRow) return undefined;
   if (moved.chunks !== chunksEnd || moved.events !== eventsEnd) return undefined;
-  const meta = encodeMeta({ name: NO_NAME, state, lease });
+  // The index finds the text by its name.
+  const meta = encodeMeta({ name: { principal: "", idempotencyKey: "" }, state, lease });
   const bytes = Buffer.alloc(HEAD_BYTES + meta.length);
   const fields = [state.activityMs, eventsPart.row, number, eventsPart.first];
   for (const [at, value] of fields.entries()) bytes.writeUIntBE(value, at * FIELD_BYTES, FIELD_BYTES);

@@ -99,7 +99,7 @@ export class StreamIndex {
    * Call it only while no commit is under way: what is staged knows its stream by the slot's number.
    */
   rest(quietSinceMs: number): boolean {
-    let looked = 0;
+    const most = this.#resting.size + REST_COUNT_MAX;
     for (const [key, slot] of this.#byName) {
       if (slot.view.kind !== "live" || slot.view.state.activityMs >= quietSinceMs) continue;
       const text = packed(slot);
@@ -107,8 +107,7 @@ export class StreamIndex {
       this.#resting.set(key, text);
       this.#byName.delete(key);
       this.#byNumber.delete(slot.number);
-      looked++;
-      if (looked === REST_COUNT_MAX) return true;
+      if (this.#resting.size === most) return true;
     }
     return false;
   }

@@ -230,7 +230,7 @@ export const MUTATIONS: readonly Mutation[] = [
       },
       {
         file: "src/store/resting.ts",
-        from: "if (chunksPart?.row !== viewRow || eventsPart?.row !== viewRow) return undefined;",
+        from: "if (chunksPart.row !== viewRow || eventsPart.row !== viewRow) return undefined;",
         to: "",
       },
       {

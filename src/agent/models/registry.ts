@@ -277,11 +277,8 @@ class Registry implements ProviderModels {
     const having = listed.filter((one) => one.name === name);
     const [only] = having;
     if (only !== undefined && having.length === 1) return [only.provider, only.name];
-    if (having.length > 1)
-      throw this.#ambiguous(
-        name,
-        having.map((one) => `${one.provider}/${one.name}`),
-      );
+    const places = having.map((one) => `${one.provider}/${name}`);
+    if (places.length > 1) throw this.#ambiguous(name, places);
     const serving = [...this.#providers].filter(([, kind]) => kind !== "rehearsal").map(([one]) => one);
     const [single] = serving;
     if (single !== undefined && serving.length === 1) return this.#split(`${single}/${name}`);
@@ -324,15 +321,18 @@ class Registry implements ProviderModels {
     if (provider === undefined || provider === "rehearsal") throw this.#unknown(id, this.#listed());
     const { environment, patience } = this.#options;
     const { silenceMs, writingSilenceMs, dialect, cooldown = COOLDOWN } = provider;
+    const made = new Map<string, ReturnType<typeof loadModel>>();
     return new SdkTarget({
       id,
       dialect,
       prefill: prefillFormOf(provider, model),
       keys: keysOf(provider, environment),
       cooldown,
-      load: async (own, key) => {
+      load: async (fetch, key) => {
         const meant = await this.#nameAt(name, provider, model);
-        return loadModel(provider, meant, apiKeyOf(name, provider, environment, key), own);
+        return madeOnce(made, `${key ?? ""} ${meant}`, () =>
+          loadModel(provider, meant, apiKeyOf(name, provider, environment, key), fetch),
+        );
       },
       fetch: (held) => this.#limits.watched(id, this.#sending(name, id, held)),
       resume: provider.resume,

@@ -34,7 +34,7 @@ export interface SdkTargetOptions {
   /** The names of its API keys. */
   readonly keys: readonly string[];
   readonly cooldown: Cooldown;
-  /** Called for each request, with the `fetch` and the API key that are to be used. May throw a `ModelFailure`. */
+  /** Called for each request, with the API key that is to be used and a `fetch`, which is the same for all. May throw a `ModelFailure`. */
   readonly load: (fetch: Fetch, key: string | undefined) => Promise<LanguageModelV4>;
   /** Through the line, when the call's requests have names. */
   readonly fetch: (held: HeldRequests | undefined) => Fetch;
@@ -59,6 +59,13 @@ export class SdkTarget implements AskedTarget {
   readonly #options: SdkTargetOptions;
   /** What its calls have shown of the provider. */
   readonly #provider: ProviderSeen = { pings: false };
+  /** An SDK's model costs a millisecond to make, so all calls share it; a request's signal tells whose it is. */
+  readonly #fetches = new WeakMap<object, Fetch>();
+  readonly #fetch: Fetch = (input, init) => {
+    const own = this.#fetches.get(init?.signal ?? this);
+    if (own === undefined) throw new TypeError("a request of no call");
+    return own(input, init);
+  };
 
   constructor(options: SdkTargetOptions) {
     this.id = options.id;
@@ -124,8 +131,9 @@ export class SdkTarget implements AskedTarget {
     const reader = new PartReader();
     let isWhole = false;
     try {
-      const model = await load(upstream.fetch, key);
+      const model = await load(this.#fetch, key);
       const abortSignal = AbortSignal.any([signal, stop.signal]);
+      this.#fetches.set(abortSignal, upstream.fetch);
       const { stream } = await model.doStream({ ...request, abortSignal });
       const parts = stream.getReader();
       while (!isWhole) {

@@ -220,3 +220,23 @@ test("files: text is told as text, images as data, those of a tool by the user; 
   );
   assert.match(JSON.stringify(told(server, 0).at(-1)), /data:image\/png;base64,iVBORw==/);
 });
+
+test("G2: two calls at once share the SDK's model, and each request counts for its own call", async (t) => {
+  const server = await ProviderServer.start(t, WORKING);
+  const model = server.model("openai-compatible");
+  const taken = [0, 0, 0];
+  const calls = taken.map((_, at) =>
+    partsOf(model, {
+      requests: {
+        take: async () => {
+          taken[at] = (taken[at] ?? 0) + 1;
+        },
+        mayWait: () => true,
+      },
+    }),
+  );
+  const all = await Promise.all(calls);
+  assert.deepEqual(taken, [1, 1, 1]);
+  assert.equal(server.asked.length, 3);
+  for (const parts of all) assert.equal(parts.at(-1)?.kind, "finish");
+});
