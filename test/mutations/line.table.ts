@@ -110,6 +110,18 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [{ file: LINE, from: ' && end !== "broken"', to: "" }],
   },
   {
+    name: "G6: a server that is killed as the child of process 1 is not started again",
+    file: "test/cli/guard.test.ts",
+    test: "a server that a signal killed is started again",
+    patches: [
+      {
+        file: "src/cli/guard.ts",
+        from: "if (stopping.signal.aborted || pauseMs === undefined) return given;",
+        to: "if (!stopping.signal.aborted || pauseMs === undefined) return given;",
+      },
+    ],
+  },
+  {
     name: "G4: a stop only lets go of the call",
     file: "test/agent/models/line/held-calls.test.ts",
     test: "G4: a stop cancels the call at its provider",
