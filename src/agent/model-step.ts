@@ -69,7 +69,7 @@ export class ModelStep {
     this.#place = place;
     const { begin, step } = place;
     this.#output = new StepOutput(step, context.now);
-    const joined = begin.how === "prefill" || begin.how === "attach" ? begin.join : undefined;
+    const joined = "join" in begin ? begin.join : undefined;
     this.#join = joined === undefined ? undefined : new Join(joined);
     // The step's message has all of its text, and is told of the rest.
     if (joined !== undefined) this.#output.take({ kind: "text", text: joined.text });
@@ -230,8 +230,8 @@ export function beginStep(io: TurnIo, place: StepPlace, model: string): void {
       return;
     case "restart": {
       // `attempt` of the wire counts the times that a step began anew; continuations are no such times.
-      const { rollbackTo, restart } = begin;
-      const value = { step, rollbackToEventId: String(rollbackTo), attempt: restart, requestsBefore };
+      const rollbackToEventId = String(begin.rollbackTo);
+      const value = { step, rollbackToEventId, attempt: begin.restart, requestsBefore };
       void io.update({ case: "stepRestarted", value });
       return;
     }

@@ -108,7 +108,6 @@ export class StepOutput {
   }
 
   #more(text: string): readonly Output[] {
-    if (this.#writing === undefined) return [];
     // A character may come in two halves, and an event holds whole ones.
     const said = this.#half + text;
     this.#half = /[\ud800-\udbff]$/.test(said) ? said.slice(-1) : "";

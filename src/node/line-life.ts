@@ -106,8 +106,8 @@ function runtimeDirectory(env: Machine["env"]): string {
   const path =
     given !== undefined && isAbsolute(given) ? join(given, "holdfast") : join(tmpdir(), `holdfast-${user}`);
   mkdirSync(path, { recursive: true, mode: 0o700 });
-  const { uid, mode } = lstatSync(path);
-  if (!lstatSync(path).isDirectory() || uid !== user || (mode & 0o077) !== 0)
+  const found = lstatSync(path);
+  if (!found.isDirectory() || found.uid !== user || (found.mode & 0o077) !== 0)
     throw new Error(`${path} is not a directory of this user alone; remove it, or close it with chmod 700`);
   return path;
 }

@@ -160,7 +160,17 @@ function updated(state: AnswerState, { message }: InteractionUpdate, blob: Uint8
       return paused(completed(state, message.value, blob));
     case "turnEnded":
       return ended(state, message.value);
-    default:
+    // Not shown: calls leave whole, when they are asked for.
+    case "partialToolCall":
+    case "toolCallDelta":
+    case "shellOutputDelta":
+    case "thinkingCompleted":
+    case "tokenDelta":
+    case "summary":
+    case "userMessageAppended":
+    case "stepRequested":
+    case "heartbeat":
+    case undefined:
       return [state, []];
   }
 }

@@ -73,13 +73,12 @@ export function firstPlace(facts: Facts): StepPlace {
   const isRepeated = isRestarted(facts);
   // A run that was killed may have sent a first request, and lost the event that tells of it.
   const requestsBefore = isRepeated ? 1 : 0;
-  const begin = { how: "start" } as const;
   return {
     step: facts.steps,
     requestsBefore,
     isRepeated,
     attempt: 0,
-    begin,
+    begin: { how: "start" },
     pauseMs: 0,
     onlyModel: undefined,
   };
