@@ -60,6 +60,7 @@ export function createKeeper(context: HostContext, lease: HostLease, blobs?: Blo
   let hasOrphans = true;
   let renewedMs = 0;
   let isStopped = false;
+  let sweeping: Promise<void> | undefined;
   let isStoreLost = false;
 
   function get(name: StreamName): HostedStream | undefined {
@@ -249,6 +250,39 @@ export function createKeeper(context: HostContext, lease: HostLease, blobs?: Blo
     await blobs?.clear(nameText(name));
   }
 
+  async function expireIfOver(name: StreamName, nowMs: number): Promise<void> {
+    const stored = await context.store.load(name);
+    if (stored.kind !== "live") return;
+    const { activityMs } = stored.state;
+    const id = nameText(name);
+    const hosted = streams.get(id);
+    const isWanted = opening.has(id) || hosted?.hasWriter === true;
+    if (!isExpired(context.options.retention, activityMs, isWanted, nowMs)) return;
+    hosted?.drop("moved");
+    await alone(id, expire(name, activityMs));
+  }
+
+  async function sweep(): Promise<void> {
+    const { store, options, counters } = context;
+    const { retention } = options;
+    const nowMs = await store.now();
+    let names: readonly StreamName[];
+    let before: number;
+    do {
+      before = counters.expired;
+      names = await store.listIdle(nowMs - retention.retentionMs, SWEEP_COUNT_MAX);
+      // Together, so that they share their commits.
+      for (let at = 0; at < names.length; at += SWEEP_AT_ONCE) {
+        await Promise.all(names.slice(at, at + SWEEP_AT_ONCE).map((name) => expireIfOver(name, nowMs)));
+      }
+    } while (names.length === SWEEP_COUNT_MAX && counters.expired > before);
+    await store.forgetGone(nowMs - retention.tombstoneMs);
+    await store.tidy(nowMs - QUIET_MS);
+    if (blobs === undefined || !hasOrphans) return;
+    await clearOrphans(blobs, async (name) => (await store.load(name)).kind === "live");
+    hasOrphans = false;
+  }
+
   function letGo(hosted: HostedStream): void {
     hosted.drop("shutdown");
     // Not giving it back costs the next node a wait, nothing else.
@@ -315,28 +349,8 @@ export function createKeeper(context: HostContext, lease: HostLease, blobs?: Blo
         else if (isRenewalDue) void renew(hosted);
       }
     },
-    /** Replaces streams by tombstones when their time is over (A7, D7). */
-    async sweep(): Promise<void> {
-      const { store } = context;
-      const { retention } = context.options;
-      const nowMs = await store.now();
-      for (const name of await store.listIdle(nowMs - retention.retentionMs, SWEEP_COUNT_MAX)) {
-        const stored = await store.load(name);
-        if (stored.kind !== "live") continue;
-        const { activityMs } = stored.state;
-        const id = nameText(name);
-        const hosted = streams.get(id);
-        const isWanted = opening.has(id) || hosted?.hasWriter === true;
-        if (!isExpired(retention, activityMs, isWanted, nowMs)) continue;
-        hosted?.drop("moved");
-        await alone(id, expire(name, activityMs));
-      }
-      await store.forgetGone(nowMs - retention.tombstoneMs);
-      await store.tidy(nowMs - QUIET_MS);
-      if (blobs === undefined || !hasOrphans) return;
-      await clearOrphans(blobs, async (name) => (await store.load(name)).kind === "live");
-      hasOrphans = false;
-    },
+    /** Replaces streams by tombstones when their time is over (A7, D7). One at a time: a call meanwhile waits for the one under way. */
+    sweep: () => (sweeping ??= sweep().finally(() => (sweeping = undefined))),
     /** The store has failed: every stream stops at its durable head, whether or not it has something to commit (D5). */
     loseStore(): void {
       isStoreLost = true;
@@ -354,5 +368,6 @@ export function createKeeper(context: HostContext, lease: HostLease, blobs?: Blo
 
 /** Clients that return to an ended stream do so soon; after that it is moved to its final place. */
 const QUIET_MS = 60_000;
-/** So many streams at most in one sweep; the next one continues. */
+/** A sweep looks at so many streams, and at as many again while it finds some that are over. */
 const SWEEP_COUNT_MAX = 1_000;
+const SWEEP_AT_ONCE = 64;

@@ -101,7 +101,7 @@ export const MUTATIONS: readonly Mutation[] = [
       {
         file: "src/server/keeper.ts",
         from: `hosted?.drop("moved");
-        await alone(id, expire(name, activityMs));`,
+    await alone(id, expire(name, activityMs));`,
         to: `await expire(name, activityMs);
         hosted?.drop("moved");`,
       },
@@ -118,6 +118,18 @@ export const MUTATIONS: readonly Mutation[] = [
     if (claimed.kind !== "live") return;`,
         to: `const claimed = await store.load(name);
     if (claimed.kind !== "live") return;`,
+      },
+    ],
+  },
+  {
+    name: "D7: a sweep ends a thousand streams and no more",
+    file: "test/server/expiry.test.ts",
+    test: "D7: one sweep ends all streams whose time is over, however many there are, and shares the commits",
+    patches: [
+      {
+        file: "src/server/keeper.ts",
+        from: "while (names.length === SWEEP_COUNT_MAX && counters.expired > before);",
+        to: "while (names.length < 0 && counters.expired > before);",
       },
     ],
   },

@@ -10,6 +10,7 @@ import { nodeSealing } from "../../src/sealing/node.ts";
 import { createServer, type Server } from "../../src/server/index.ts";
 import { MemoryLog, openLogStreamStore, type StreamStore } from "../../src/store/index.ts";
 import { systemEnvironment } from "../../src/transport/index.ts";
+import { created, streamName } from "../conformance/stream-fixtures.ts";
 import { bytes, turn, until } from "../e2e/rig.ts";
 
 const RETENTION = { retentionMs: 1_000, tombstoneMs: 1e9 };
@@ -183,4 +184,24 @@ test("D7: a stream whose writer is attached to another node does not expire, how
   await host.server.shutdown();
   await other.sweep();
   assert.equal((await store.load(NAME)).kind, "gone");
+});
+
+test("D7: one sweep ends all streams whose time is over, however many there are, and shares the commits", async (t) => {
+  const { store, clock } = await openStore();
+  const names = Array.from({ length: 2_100 }, (_, at) => streamName(`s${at}`));
+  for (const name of names) await store.release(name, (await created(store, name)).hostEpoch);
+  let [asked, most] = [0, 0];
+  const counting: StreamStore = {
+    ...store,
+    async claim(...args) {
+      most = Math.max(most, ++asked);
+      const claimed = await store.claim(...args);
+      asked--;
+      return claimed;
+    },
+  };
+  clock.nowMs += 2_000;
+  await startNode(t, counting, "a").sweep();
+  for (const name of names) assert.equal((await store.load(name)).kind, "gone");
+  assert.ok(most > 10, `${most} at once`);
 });
