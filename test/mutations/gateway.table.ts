@@ -4,7 +4,6 @@ import type { Mutation } from "./mutation.ts";
 const file = "test/gateway/two-principals.test.ts";
 const STORE = "src/gateway/session-store.ts";
 const RETRIES = "src/gateway/retries.ts";
-const SESSION = "src/gateway/session.ts";
 
 export const MUTATIONS: readonly Mutation[] = [
   {
@@ -90,27 +89,14 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
-    name: "G4: an answer that no client reads is never given up",
+    name: "a session that waits has all of its time again after a start",
     file: "test/gateway/session.test.ts",
-    test: "an answer without a reader ends after the grace period, a session without its client after its time",
+    test: "a session that is read back is generating when its step begins anew; one that waits is parked at its pause",
     patches: [
       {
-        file: SESSION,
-        from: `return state.record.state === "parked" ? "ttl" : "grace";`,
-        to: `return state.record.state === "parked" ? "ttl" : "none";`,
-      },
-    ],
-  },
-  {
-    name: "D3: a stop does not end the turn",
-    file: "test/gateway/session.test.ts",
-    test: "an answer without a reader ends after the grace period, a session without its client after its time",
-    patches: [
-      {
-        file: SESSION,
-        from: `          { kind: "remove", withResponses: true },
-          { kind: "abort" },`,
-        to: `          { kind: "remove", withResponses: true },`,
+        file: "src/gateway/session.ts",
+        from: `if (state.at === "resuming" && pause.kind === "calls" && state.record.state === "parked")`,
+        to: `if (state.at === "resuming" && pause.kind === "calls" && state.record.state === "finished")`,
       },
     ],
   },

@@ -40,8 +40,7 @@ test("there are at least 30 planted bugs, each with a name of its own, and each 
 
 test("each thing that happens to a session, each arm of next() and each row of the matching has a planted bug", () => {
   const all = rows();
-  for (const { room, row, bugs, unmet } of all)
-    assert.equal(bugs.length > 0, unmet === undefined, `${room}: ${row} has ${bugs.length} planted bugs`);
+  for (const { room, row, bugs } of all) assert.ok(bugs.length > 0, `${room}: ${row} has no planted bug`);
   const counts = Object.groupBy(all, ({ room }) => room);
   assert.ok((counts.session?.length ?? 0) >= 15 && (counts["next()"]?.length ?? 0) >= 17);
 });

@@ -9,6 +9,13 @@
 import type { BlobStore } from "../../../src/store/blob-store.ts";
 import type { CommitLog } from "../../../src/store/commit-log.ts";
 import { memoryBlobStore, MemoryLog } from "../../../src/store/index.ts";
+import {
+  headKey,
+  HEADS,
+  idempotencyKeyOf,
+  recordPrefix,
+  RECORDS,
+} from "../../../src/client-node/journal-rows.ts";
 import { memoryTableStore } from "../../store/memory-table-store.ts";
 import type { TableStore } from "../../../src/store/table-store.ts";
 import type { EffectKind, Random, SimProcess, World } from "../world/index.ts";
@@ -67,6 +74,22 @@ export class SimDatabase {
       tables: this.#seenBy(process, this.#tables),
       blobs: this.#seenBy(process, this.#blobs),
     };
+  }
+
+  /** The streams that have a journal. */
+  async journals(): Promise<readonly string[]> {
+    const rows = await this.#tables.list(HEADS, "", { after: undefined, countMax: 1_000 });
+    return rows.map(({ key }) => idempotencyKeyOf(key));
+  }
+
+  /** As with a database that was restored, or damaged: one journal is not there any more. Called while no process runs. */
+  async loseJournal(streamId: string): Promise<void> {
+    const records = await this.#tables.list(RECORDS, recordPrefix(streamId), {
+      after: undefined,
+      countMax: 1_000,
+    });
+    const keys = [headKey(streamId), ...records.map(({ key }) => ({ table: RECORDS, key }))];
+    await this.#tables.batch(keys.map(({ table, key }) => ({ kind: "delete", table, key })));
   }
 
   /** The same object, as the process has it: every method is a call to the database's thread. */

@@ -32,6 +32,10 @@ export interface Shown {
   place: FramePlace | undefined;
 }
 
+export function newShown(): Shown {
+  return { streamId: "", fromEvent: 0, text: "", calls: [], finish: undefined, place: undefined };
+}
+
 export type ResponseEnd =
   /** With a finish reason. */
   | { readonly kind: "whole" }

@@ -64,6 +64,7 @@ export class FrontDoor {
     const ticket = reference.ask(asked);
     const got = account.want(life, asked);
     return this.#exchange({
+      kind: "chat",
       shown,
       isStreamed: asked.body.stream,
       ask: (to, signal) =>
@@ -115,6 +116,7 @@ export class FrontDoor {
       this.#noted(requestId, `events ${verdict}`);
     };
     return this.#exchange({
+      kind: "events",
       shown,
       isStreamed: true,
       after,
@@ -185,6 +187,7 @@ export class FrontDoor {
   }
 
   #exchange(how: {
+    readonly kind: "chat" | "events";
     readonly shown: Shown;
     readonly isStreamed: boolean;
     readonly after?: FramePlace | undefined;
@@ -212,7 +215,10 @@ export class FrontDoor {
       arrival: arrival === undefined ? undefined : { kind: arrival, afterMs: this.#random.int(4_000) },
       decision: {
         decided: (answer) =>
-          this.#telling(how.decided(answer), after !== undefined && after.eventId > after.answer),
+          this.#telling(how.decided(answer), {
+            shownBefore: after !== undefined && after.eventId > after.answer,
+            how: how.kind,
+          }),
         refused: how.refused,
         left: how.left,
       },
@@ -224,7 +230,10 @@ export class FrontDoor {
     return exchange;
   }
 
-  #telling(ref: RefAnswer, shownBefore: boolean): Telling {
+  #telling(
+    ref: RefAnswer,
+    { shownBefore, how }: { readonly shownBefore: boolean; readonly how: "chat" | "events" },
+  ): Telling {
     const { world, reference, checks, now } = this.#parts;
     const session = reference.sessions.get(ref.streamId) ?? fail("matching", "an answer is of no session");
     const telling = ref.tell(now());
@@ -252,7 +261,9 @@ export class FrontDoor {
       failed: (code) => {
         // Nothing but the end of its turn ends an answer: a kill and a close are not told by its deltas.
         this.#watched(() => {
-          if (!session.mayHaveEnded) fail("F1", `answer ${ref.id} broke off with ${code}`);
+          // What is lost is begun anew for a request; only the rest of an answer cannot be.
+          const isBegunAnew = session.isLost && how === "chat";
+          if (!session.mayHaveEnded || isBegunAnew) fail("F1", `answer ${ref.id} broke off with ${code}`);
         });
       },
     };

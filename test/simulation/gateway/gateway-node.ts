@@ -17,7 +17,7 @@ import { createServer, type Server } from "../../../src/server/index.ts";
 import { openLogStreamStore } from "../../../src/store/index.ts";
 import { memoryTransport } from "../../../src/transport/index.ts";
 import type { Accept, AcceptedMeta } from "../../../src/transport/transport.ts";
-import { SimProcess, type World } from "../world/index.ts";
+import { type Random, SimProcess, type World } from "../world/index.ts";
 import { SimDatabase } from "./database.ts";
 import type { Provider } from "./provider.ts";
 
@@ -42,6 +42,7 @@ interface Running {
 }
 
 const RESTART_MS_MAX = 4_000;
+const JOURNAL_LOST = 0.04;
 const CLEAN_UP_MS = 60 * 60_000;
 /** Rare: a session that waits for hours costs few steps. */
 const HEARTBEAT_MS = 60_000;
@@ -52,6 +53,9 @@ export class GatewayNode {
   readonly streams = new Map<string, BegunStream>();
   /** The process is dead, or has begun to close: whatever is connected to it hears of it. */
   onDown: (why: "killed" | "closing") => void = () => undefined;
+  /** The journal of a stream was lost while no process ran. */
+  onJournalLost: (streamId: string) => void = () => undefined;
+  isCalm = false;
   readonly #options: GatewayNodeOptions;
   readonly #database: SimDatabase;
   readonly #homeKey: Uint8Array;
@@ -83,16 +87,39 @@ export class GatewayNode {
     const random = world.random.fork(`restart ${process.incarnation}`);
     this.process = process;
     process.onCrash(() => {
-      this.#count();
+      this.count();
       this.#running = undefined;
       this.onDown("killed");
+      if (!this.isCalm && random.chance(JOURNAL_LOST)) this.#loseJournal(random);
       world.enqueue(random.int(RESTART_MS_MAX), () => this.boot());
     });
     this.#start(process).catch((cause: unknown) => world.fail(cause));
   }
 
-  /** What sessions of this life ended by. */
-  #count(): void {
+  #loseJournal(random: Random): void {
+    const { world } = this.#options;
+    const lose = async (): Promise<void> => {
+      const streams = await this.#database.journals();
+      if (streams.length === 0) return;
+      const streamId = random.pick(streams);
+      world.hit("gateway.fault.journal_lost");
+      world.trace("database", "loses the journal of", streamId.slice(0, 8));
+      this.onJournalLost(streamId);
+      await this.#database.loseJournal(streamId);
+    };
+    lose().catch((cause: unknown) => world.fail(cause));
+  }
+
+  /** Streams that this life began and ended, and whose journals it left behind. */
+  async leftJournals(): Promise<readonly string[]> {
+    const open = new Set(this.gateway?.sessions.map(({ answer }) => answer.streamId));
+    const isOver = (streamId: string): boolean =>
+      this.streams.get(streamId)?.life === this.life && !open.has(streamId);
+    return (await this.#database.journals()).filter(isOver);
+  }
+
+  /** Counts what sessions of this life ended by. Called once at its end. */
+  count(): void {
     const { world } = this.#options;
     for (const why of ["abandoned", "evicted", "expired"] as const) {
       const times = this.gateway?.counters[why] ?? 0;
@@ -104,7 +131,7 @@ export class GatewayNode {
   async close(): Promise<void> {
     const running = this.#running;
     if (running === undefined) return;
-    this.#count();
+    this.count();
     this.#running = undefined;
     this.onDown("closing");
     await running.close();

@@ -7,12 +7,15 @@ const ASKED = [
   "again_twice",
   "copied_body",
   "cut",
+  "earlier_talk",
   "edited",
   "events",
   "events_again",
   "events_foreign",
   "given_up",
+  "huge",
   "key_of_another",
+  "late",
   "new",
   "next_message",
   "other_context",
@@ -31,6 +34,7 @@ const ASKED = [
   "stolen_history",
   "stop",
   "stop_foreign",
+  "stop_under_way",
   "twice_at_once",
 ];
 
@@ -46,16 +50,17 @@ const GOT = [
   "refused.idempotency_key_reused",
   "refused.model_not_found",
   "refused.open_streams_limit",
+  "refused.request_too_large",
   "replayed",
   "results",
 ];
 
-// `expired` belongs here: since providers fail, 160 seeds meet no session whose time is over.
 const SOMETIMES = [
   "abandoned",
   "aborted",
   "diverged",
   "evicted",
+  "expired",
   "failed",
   "failed_broken",
   "failed_refused",
@@ -67,7 +72,7 @@ const PROVIDER = [
   ...[400, 401, 429, 503].map((status) => `refused_${status}`),
 ];
 
-const FAULTS = ["closed", "unanswered_write_kept", "unanswered_write_lost"];
+const FAULTS = ["closed", "journal_lost", "unanswered_write_kept", "unanswered_write_lost"];
 
 export const GATEWAY_KINDS: readonly string[] = [
   ...ASKED.map((kind) => `gateway.asked.${kind}`),

@@ -5,6 +5,7 @@
  * order); what they mean is the same, and the gateway must see that it is. `canonical` is what counts.
  */
 import type { ChatMessage } from "../../../src/protocol/chat-message.ts";
+import { LIMITS } from "../../../src/protocol/limits.ts";
 import type { Random } from "../world/index.ts";
 
 export interface SimCall {
@@ -80,19 +81,27 @@ export interface SimBody extends SimContext {
   /** The number of the request among all of the world: every word that it adds carries it (`m7`). */
   readonly marker: number;
   readonly stream: boolean;
+  /** Its options alone are more than a chunk may have: it is refused, and changes nothing. */
+  readonly isHuge: boolean;
 }
 
 /** The JSON body, written in one of the ways that clients have. */
 export function written(body: SimBody, random: Random): Json {
-  const { system, tools, model, messages, marker, stream } = body;
+  const { system, tools, model, messages, marker, stream, isHuge } = body;
   const head = system === "" ? [] : [{ role: random.pick(["system", "developer"]), content: system }];
   return {
     model,
     messages: [...head, ...messages.map((message) => writtenMessage(message, random))],
     max_tokens: marker,
     ...(stream ? { stream: true } : {}),
+    ...(isHuge ? { response_format: hugeFormat() } : {}),
     ...(tools.length === 0 ? {} : { tools: tools.map(writtenTool) }),
   };
+}
+
+function hugeFormat(): Json {
+  const schema = { type: "object", description: "x".repeat(LIMITS.chunkBytesMax) };
+  return { type: "json_schema", json_schema: { name: "huge", schema } };
 }
 
 function writtenMessage(message: SimMessage, random: Random): Json {

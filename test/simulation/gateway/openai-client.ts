@@ -4,32 +4,15 @@
  *
  * What it is shown it keeps as its history. When it is calm, it only finishes what it has begun.
  */
-import { hashRequest } from "../../../src/gateway/http/request-hash.ts";
 import { fail } from "../log-checks.ts";
 import type { Random, World } from "../world/index.ts";
 import type { AnswerChecks } from "./answer-checks.ts";
-import type { Exchange, ResponseEnd, Shown } from "./exchange.ts";
+import { type Exchange, newShown, type ResponseEnd, type Shown } from "./exchange.ts";
 import type { FrontDoor } from "./front-door.ts";
-import { type SimBody, type SimCall, type SimContext, type SimMessage, written } from "./messages.ts";
+import { type SimContext, type SimMessage, written } from "./messages.ts";
 import { MODEL_IDS } from "./provider.ts";
 import type { Asked, RefAnswer } from "./reference-answers.ts";
-
-/** A conversation as its client has it: it ends with what the model said. */
-export interface Talk extends SimContext {
-  readonly model: string;
-  readonly messages: readonly SimMessage[];
-  readonly pending: readonly SimCall[];
-  readonly streamId: string;
-  /** The request that was answered last. */
-  readonly last: Sent;
-}
-
-export interface Sent {
-  readonly body: SimBody;
-  readonly json: Readonly<Record<string, unknown>>;
-  readonly hash: string;
-  readonly key: string | undefined;
-}
+import { CONTEXTS, hashOf, newestIn, resultsOf, type Sent, type Talk } from "./talk.ts";
 
 export interface ClientParts {
   readonly world: World;
@@ -39,18 +22,17 @@ export interface ClientParts {
   readonly nextMarker: () => number;
   /** How long it thinks at most before it asks again. */
   readonly paceMs: number;
+  /** It often hangs up, stops what it asked for, or gives up. */
+  readonly isHasty: boolean;
   /** What all clients have seen, to steal from. */
   readonly talks: () => readonly (readonly [string, Talk])[];
   /** Clients of other principals. */
   readonly others: (principal: string) => readonly OpenAiClient[];
 }
 
-const CONTEXTS: readonly SimContext[] = [
-  { system: "", tools: ["look", "turn"] },
-  { system: "Be brief.", tools: ["look", "turn"] },
-  { system: "Be brief.", tools: [] },
-];
 const LATER_MS_MAX = 3_000;
+/** So many conversations are not forgotten for the next one. */
+const EARLIER_MAX = 3;
 /** Longer than any grace period. */
 const MUCH_LATER_MS = 100_000;
 /** A client that needs more gets no answer. */
@@ -71,6 +53,7 @@ export class OpenAiClient {
   talk: Talk | undefined;
   readonly #parts: ClientParts;
   readonly #random: Random;
+  readonly #earlier: Talk[] = [];
   #keys = 0;
 
   constructor(principal: string, name: string, parts: ClientParts) {
@@ -90,6 +73,18 @@ export class OpenAiClient {
     }
   }
 
+  /** After a long time, to the conversation that it had last. */
+  async comeBack(): Promise<void> {
+    const { talk } = this;
+    if (talk === undefined) return;
+    this.isIdle = false;
+    this.#asked("late");
+    const marker = `m${this.#parts.nextMarker()}`;
+    const words = talk.pending.length > 0 ? resultsOf(talk.pending, marker) : [this.#words(marker)];
+    await this.#send(this.#sent(talk, [...talk.messages, ...words]));
+    this.isIdle = true;
+  }
+
   /** A plain question, which must be answered. */
   async lastWord(): Promise<void> {
     this.isIdle = false;
@@ -101,6 +96,10 @@ export class OpenAiClient {
 
   #act(): Promise<unknown> {
     const random = this.#random;
+    if (this.#earlier.length > 0 && random.chance(0.15)) {
+      this.#asked("earlier_talk");
+      this.talk = random.pick(this.#earlier);
+    }
     const { talk } = this;
     if (talk === undefined || random.chance(0.15)) return this.#begin();
     if (random.chance(0.08)) return this.#steal();
@@ -110,8 +109,9 @@ export class OpenAiClient {
     return talk.pending.length > 0 ? this.#results(talk) : this.#goOn(talk);
   }
 
-  #begin(): Promise<unknown> {
+  async #begin(): Promise<unknown> {
     const random = this.#random;
+    if (random.chance(0.1)) await this.#huge({ ...CONTEXTS[0], model: MODEL_IDS[0] }, [this.#words()]);
     this.#asked("new");
     const model = random.chance(0.03) ? "sim/none" : random.pick(MODEL_IDS);
     return this.#maybeTwice(this.#sent({ ...random.pick(CONTEXTS), model }, [this.#words()]));
@@ -126,22 +126,19 @@ export class OpenAiClient {
     return this.#maybeTwice(this.#sent(talk, messages));
   }
 
-  #results(talk: Talk): Promise<unknown> {
+  async #results(talk: Talk): Promise<unknown> {
     const random = this.#random;
     const { pending, messages } = talk;
     const marker = `m${this.#parts.nextMarker()}`;
-    const results = pending.map(({ id }, at): SimMessage => ({
-      role: "tool",
-      id,
-      text: `${marker} result ${at}`,
-    }));
+    const results = resultsOf(pending, marker);
     const [first] = results;
     const all = [...messages, ...results];
+    if (random.chance(0.15)) await this.#huge(talk, all);
     const kind = random.int(14);
     switch (kind) {
       case 0:
         this.#asked("results_missing");
-        return this.#send(this.#sent(talk, [...messages, ...results.slice(1)], this.#words(marker)));
+        return this.#send(this.#sent(talk, [...messages, ...results.slice(1), this.#words(marker)]));
       case 1:
         this.#asked("results_foreign");
         return this.#send(
@@ -172,6 +169,12 @@ export class OpenAiClient {
         this.#asked("results");
         return this.#maybeTwice(this.#sent(talk, all));
     }
+  }
+
+  /** With more options than the gateway takes. */
+  #huge(context: SimContext & { readonly model: string }, messages: readonly SimMessage[]): Promise<unknown> {
+    this.#asked("huge");
+    return this.#send(this.#sent(context, messages, { isHuge: true }));
   }
 
   /** One word of its past is another one now. */
@@ -263,18 +266,13 @@ export class OpenAiClient {
 
   #sent(
     context: SimContext & { readonly model: string },
-    said: readonly SimMessage[],
-    more?: SimMessage,
+    messages: readonly SimMessage[],
+    { isHuge = false } = {},
   ): Sent {
     const random = this.#random;
-    const messages = more === undefined ? said : [...said, more];
-    const marker = Math.max(
-      ...JSON.stringify(messages)
-        .matchAll(/\bm(\d+)\b/g)
-        .map(([, number]) => Number(number)),
-    );
+    const marker = newestIn(messages);
     const { model, system, tools } = context;
-    const body = { model, system, tools, messages, marker, stream: random.chance(0.7) };
+    const body = { model, system, tools, messages, marker, stream: random.chance(0.7), isHuge };
     const json = written(body, random);
     const isKeyed = random.chance(0.25);
     const isUsed = isKeyed && this.#keys > 0 && random.chance(0.1);
@@ -296,10 +294,11 @@ export class OpenAiClient {
     let shown = newShown();
     let exchange = this.#chat(sent, saysRetry, shown);
     for (let tries = 0; tries < TRIES_MAX; tries++) {
-      const end: ResponseEnd = exchange === undefined ? { kind: "broken" } : await this.#read(exchange);
+      const end: ResponseEnd =
+        exchange === undefined ? { kind: "broken" } : await this.#read(exchange, shown);
       if (end.kind === "whole") return this.#keep(sent, shown);
       if (end.kind === "error" && !PASSING.has(end.code)) return undefined;
-      if (!this.isCalm && random.chance(0.12)) {
+      if (!this.isCalm && random.chance(this.#parts.isHasty ? 0.4 : 0.12)) {
         this.#asked("given_up");
         return undefined;
       }
@@ -340,22 +339,39 @@ export class OpenAiClient {
   }
 
   /** To its end, or to where this client loses its patience. */
-  #read(exchange: Exchange): Promise<ResponseEnd> {
+  #read(exchange: Exchange, shown: Shown): Promise<ResponseEnd> {
     const random = this.#random;
-    const { world } = this.#parts;
-    if (!this.isCalm && random.chance(0.25)) {
+    const { isHasty } = this.#parts;
+    if (this.isCalm) return exchange.ended;
+    if (random.chance(isHasty ? 0.4 : 0.25)) {
       this.#asked("cut");
-      const leave = (): void => exchange.cut();
-      if (random.chance(0.4)) world.enqueue(random.int(30), leave);
-      else if (random.chance(0.5)) world.enqueue(random.int(3_000), leave);
-      else {
-        const frames = 1 + random.int(8);
-        exchange.onFrame = (count) => {
-          if (count === frames) world.enqueue(0, leave);
-        };
-      }
+      this.#soon(exchange, () => exchange.cut());
+    } else if (random.chance(isHasty ? 0.1 : 0.03)) {
+      this.#soon(exchange, () => this.#stop(shown));
     }
     return exchange.ended;
+  }
+
+  /** At once, after a while, or behind some frames. */
+  #soon(exchange: Exchange, act: () => void): void {
+    const random = this.#random;
+    const { world } = this.#parts;
+    if (random.chance(0.4)) world.enqueue(random.int(30), act);
+    else if (random.chance(0.5)) world.enqueue(random.int(3_000), act);
+    else {
+      const frames = 1 + random.int(8);
+      exchange.onFrame = (count) => {
+        if (count === frames) world.enqueue(0, act);
+      };
+    }
+  }
+
+  /** Whatever its stream says: the answer that it reads, or the one behind that. */
+  #stop({ streamId }: Shown): void {
+    const { door, world } = this.#parts;
+    if (streamId === "") return;
+    this.#asked("stop_under_way");
+    door.stop(this.principal, streamId).catch((cause: unknown) => world.fail(cause));
   }
 
   #keep(sent: Sent, shown: Shown): Talk {
@@ -366,6 +382,8 @@ export class OpenAiClient {
     const { model, system, tools } = sent.body;
     const messages = [...sent.body.messages, { role: "assistant", text, calls: pending } as const];
     this.talk = { model, system, tools, messages, pending, streamId, last: sent };
+    this.#earlier.push(this.talk);
+    if (this.#earlier.length > EARLIER_MAX) this.#earlier.shift();
     return this.talk;
   }
 
@@ -376,17 +394,5 @@ export class OpenAiClient {
 
   #wait(delayMs: number): Promise<void> {
     return new Promise((resolve) => this.#parts.world.enqueue(delayMs, resolve));
-  }
-}
-
-function newShown(): Shown {
-  return { streamId: "", fromEvent: 0, text: "", calls: [], finish: undefined, place: undefined };
-}
-
-function hashOf(json: unknown): string {
-  const slices = hashRequest(json);
-  for (;;) {
-    const { done, value } = slices.next();
-    if (done === true) return value;
   }
 }

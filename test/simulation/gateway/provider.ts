@@ -52,6 +52,7 @@ const USAGE = {
 const REFUSED = 0.03;
 const BROKEN = 0.06;
 const SLOW = 0.06;
+const THOUGHTFUL = 0.2;
 /** Some think for longer than any grace period. */
 const SLOW_MS = [5_000, 20_000, 150_000] as const;
 
@@ -66,6 +67,8 @@ export class Provider {
   /** The last part of a call is about to be said. */
   onFinish: () => void = () => undefined;
   isCalm = false;
+  /** It pauses often. */
+  isThoughtful = false;
   readonly #world: World;
   readonly #repeated = new Set<ProviderCall>();
 
@@ -118,7 +121,7 @@ export class Provider {
     }
     for (const [at, part] of parts.entries()) {
       if (at === fault?.behind) this.#break(made, parts);
-      const isSlow = !this.isCalm && random.chance(SLOW);
+      const isSlow = !this.isCalm && random.chance(this.isThoughtful ? THOUGHTFUL : SLOW);
       await pause(process, random.int(isSlow ? random.pick(SLOW_MS) : 150), call.signal);
       this.onPart(made);
       if (part.kind === "finish") this.onFinish();

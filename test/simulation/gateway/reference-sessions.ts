@@ -36,6 +36,8 @@ export class RefSession {
   mayBeCrowdedOut = false;
   /** By the world's clock: since when it is stopped for good. */
   stoppedMs = Infinity;
+  /** Its journal is gone. */
+  isLost = false;
   /** Something ended its turn, or may have. */
   mayHaveEnded = false;
   readonly #limits: ReferenceLimits;
@@ -109,6 +111,12 @@ export class RefSession {
     this.#states = new Set([how === "calls" ? "parked" : "finished", ...gone]);
     this.#waitsFromMs = this.last.begunMs;
     this.#waitsSinceMs = now.wallMs;
+  }
+
+  /** Its journal is lost: unless its turn is complete, it cannot be continued. */
+  lost(): void {
+    this.isLost = true;
+    this.#states.add("gone");
   }
 
   /** A stop is on its way. */

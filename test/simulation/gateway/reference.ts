@@ -20,6 +20,9 @@ import { MODEL_IDS } from "./provider.ts";
 
 export type Verdict = string;
 
+/** A stop that was answered is durable; what is on its way to the model takes a moment. */
+const STOPPED_MS = 50;
+
 /** A request on its way. */
 export interface Ticket {
   readonly asked: Asked;
@@ -68,6 +71,9 @@ export class Reference {
   refused(ticket: Ticket, code: string): Verdict {
     this.changed();
     const verdict = `refused ${code}`;
+    const { principal } = ticket.asked;
+    // Room is made for a stream before its first chunk is measured.
+    if (verdict === TOO_LARGE && this.#isFull(principal, this.#parts.now())) this.#crowdOut(principal);
     this.#decided(ticket, verdict);
     return verdict;
   }
@@ -177,7 +183,12 @@ export class Reference {
     for (const other of own) other.rivals.add(session);
     const open = own.filter((other) => other.mayBeOpen(now)).length;
     if (open + 1 + this.#underWay(session.facts.principal) <= this.#parts.limits.openStreamsMax) return;
-    for (const other of own) other.mayBeCrowdedOut = true;
+    this.#crowdOut(session.facts.principal, session);
+  }
+
+  #crowdOut(principal: string, newcomer?: RefSession): void {
+    for (const session of this.sessions.values())
+      if (session !== newcomer && session.facts.principal === principal) session.mayBeCrowdedOut = true;
   }
 
   #underWay(principal: string): number {
@@ -210,10 +221,14 @@ export class Reference {
   checkPart(conversationId: string): void {
     const now = this.#parts.now();
     const own = [...this.sessions.values()].filter(({ facts }) => facts.conversationId === conversationId);
-    const askers = new Set([...[...this.#tickets].map(({ asked }) => asked.principal), ...this.#askers]);
-    const isAsked = own.some(({ facts }) => askers.has(facts.principal));
+    const names = [conversationId, ...own.map(({ facts }) => facts.streamId)].map((id) => id.slice(0, 8));
+    const mayMean = (verdict: Verdict): boolean =>
+      verdict === "ghost" || names.some((name) => verdict.includes(name));
+    const isAsked =
+      own.some(({ facts }) => this.#askers.includes(facts.principal)) ||
+      [...this.#tickets].some(({ permitted }) => [...permitted].some(mayMean));
     if (own.length === 0 || isAsked) return;
-    const running = own.filter((session) => now.steadyMs < session.stoppedMs + SLACK_MS);
+    const running = own.filter((session) => now.steadyMs < session.stoppedMs + STOPPED_MS);
     if (running.length === 0) throw new Error("D3: a model says more, and its turn was stopped");
     const unreadMs = Math.min(...running.map((session) => session.unreadMs(now)));
     if (unreadMs > this.#parts.limits.graceMs + SLACK_MS)
@@ -287,7 +302,9 @@ export class Reference {
   #begin(asked: Asked): readonly Verdict[] {
     if (!MODEL_IDS.some((id) => id === asked.body.model)) return ["refused model_not_found"];
     const now = this.#parts.now();
-    const fresh = this.#isFull(asked.principal, now) ? ["fresh", TOO_MANY] : ["fresh"];
+    const begun = asked.body.isHuge ? TOO_LARGE : "fresh";
+    const fresh = this.#isFull(asked.principal, now) ? [begun, TOO_MANY] : [begun];
+    if (asked.body.isHuge) return fresh;
     const session = [...this.sessions.values()].findLast((one) => this.#continues(asked, one));
     if (session === undefined) return fresh;
     const { streamId, conversationId } = session.facts;
@@ -350,6 +367,7 @@ const OTHER_ANSWER = "refused other_answer";
 const NOT_FOUND = "refused not_found";
 const STREAM_GONE = "refused stream_gone";
 const TOO_MANY = "refused open_streams_limit";
+const TOO_LARGE = "refused request_too_large";
 
 function idOf(streamId: string, fromEvent: number): string {
   return `${streamId} ${fromEvent}`;

@@ -12,10 +12,11 @@ import { Account } from "./account.ts";
 import { AnswerChecks } from "./answer-checks.ts";
 import { FrontDoor } from "./front-door.ts";
 import { GatewayNode } from "./gateway-node.ts";
-import { OpenAiClient, type Talk } from "./openai-client.ts";
+import { OpenAiClient } from "./openai-client.ts";
 import { Provider } from "./provider.ts";
 import { Reference } from "./reference.ts";
 import type { Clock, ReferenceLimits } from "./reference-answers.ts";
+import type { Talk } from "./talk.ts";
 
 const MINUTE_MS = 60_000;
 const SLOW_MS = 20 * MINUTE_MS;
@@ -23,6 +24,11 @@ const SLOW_MS = 20 * MINUTE_MS;
 const PACE_MS = 3_000;
 const SLOW_PACE_MS = 4 * MINUTE_MS;
 const CALM_MS_MAX = 60 * MINUTE_MS;
+/** What follows the end of an answer is done by then. */
+const TIDIED_MS = 1_000;
+const SESSION_TTL_MS = 10 * MINUTE_MS;
+/** Longer than an answer is kept without a reader, and a session without its client. */
+const SILENCE_MS = SESSION_TTL_MS + MINUTE_MS;
 const CALM_STEPS_MAX = 200_000;
 
 /** Rejects with `WorldFailure` when the gateway does what it must not. */
@@ -55,9 +61,12 @@ class GatewayScenario {
     const limits = limitsOf(this.#random);
     // Most are quick: another seed shows more than another minute.
     this.#isSlow = this.#random.chance(0.2);
+    // In some, models think for longer than clients wait: answers are cut, stopped and given up.
+    const isHasty = this.#random.chance(0.35);
     const now = (): Clock => ({ wallMs: this.#node.process.env.now(), steadyMs: world.nowMs });
     const life = (): number => this.#node.life;
     this.#provider = new Provider(world);
+    this.#provider.isThoughtful = isHasty;
     this.#node = new GatewayNode({
       world,
       provider: this.#provider,
@@ -65,6 +74,7 @@ class GatewayScenario {
       retentionMs: limits.retentionMs,
     });
     const { streams } = this.#node;
+    this.#node.onJournalLost = (streamId) => this.#reference.sessions.get(streamId)?.lost();
     const isRefused = (conversationId: string): boolean =>
       this.#provider.calls.some(
         ({ call, fault }) => fault !== undefined && call.conversationId === conversationId,
@@ -108,6 +118,7 @@ class GatewayScenario {
       nextMarker: () => ++markers,
       talks,
       paceMs: this.#isSlow ? SLOW_PACE_MS : PACE_MS,
+      isHasty,
       others: (principal: string) => this.#clients.filter((client) => client.principal !== principal),
     };
     this.#clients = ["ada", "ada", "bob"].map(
@@ -122,11 +133,21 @@ class GatewayScenario {
     this.#nextFault();
     await world.run({ untilMs: this.#isSlow ? SLOW_MS : 5_000 + this.#random.int(25_000) });
     this.#isCalm = true;
+    this.#node.isCalm = true;
     this.#provider.isCalm = true;
     for (const client of this.#clients) client.isCalm = true;
     await this.#settle();
+    await world.run({ untilMs: world.nowMs + SILENCE_MS });
+    const open = this.#node.gateway?.sessions ?? [];
+    if (open.length > 0) fail("F1", `${open.length} sessions are open, and no client has asked for so long`);
+    for (const client of this.#clients) this.#begin(client.comeBack());
+    await this.#settle();
     for (const client of this.#clients) this.#begin(client.lastWord());
     await this.#settle();
+    await world.run({ untilMs: world.nowMs + TIDIED_MS });
+    this.#node.count();
+    const left = await this.#node.leftJournals();
+    if (left.length > 0) fail("F2", `${left.length} sessions are over, and their journals are left`);
   }
 
   async #settle(): Promise<void> {
@@ -193,7 +214,7 @@ function limitsOf(random: Random): ReferenceLimits {
   const isCrowded = random.chance(0.3);
   return {
     graceMs: 60_000,
-    sessionTtlMs: 10 * MINUTE_MS,
+    sessionTtlMs: SESSION_TTL_MS,
     idempotencyTtlMs: 60 * MINUTE_MS,
     retentionMs: 30 * MINUTE_MS,
     parkedMax: isCrowded ? 1 + random.int(2) : 1_000,

@@ -45,7 +45,7 @@ function between(document: string, begin: string, end: string, table: string): s
 
 /** Which planted bugs stand for which rule. */
 export function rowsTable(): string {
-  const body = rows().map(({ room, row, bugs, unmet }) => [room, row, unmet ?? bugs.join("; ")]);
+  const body = rows().map(({ room, row, bugs }) => [room, row, bugs.join("; ")]);
   return aligned([["rules of", "row", "planted bugs"], ...body]);
 }
 

@@ -235,4 +235,85 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
       },
     ],
   },
+  {
+    name: "a session whose stream could not be opened counts as open",
+    breaks: "unopened",
+    hunter,
+    patches: [
+      {
+        file: SESSION,
+        from: `return state.at === "fresh" ? [{ ...state, at: "gone", rows: "kept" }, NOTHING] : [state, NOTHING];`,
+        to: "return [state, NOTHING];",
+      },
+    ],
+  },
+  {
+    name: "a request that was refused keeps the session that it would have continued",
+    breaks: "release",
+    hunter,
+    patches: [
+      {
+        file: SESSION,
+        from: `return state.at === "parked" ? [{ ...state, request: "none" }, NOTHING] : [state, NOTHING];`,
+        to: "return [state, NOTHING];",
+      },
+    ],
+  },
+  {
+    name: "a session whose journal is lost is kept",
+    breaks: "lost",
+    hunter,
+    patches: [
+      {
+        file: SESSION,
+        from: `      return [
+        { at: "gone", record: state.record, rows: "removed" },
+        [{ kind: "remove", withResponses: false }],
+      ];`,
+        to: "      return [state, NOTHING];",
+      },
+      {
+        file: SESSIONS,
+        from: "while (this.#byStream.size > 0 || !tasks.isIdle) {",
+        to: `while (this.all.some(({ state }) => state.at !== "resuming") || !tasks.isIdle) {`,
+      },
+    ],
+  },
+  {
+    name: "the journal of a turn that is over is kept",
+    breaks: "over",
+    hunter,
+    patches: [
+      {
+        file: SESSION,
+        from: `rows: rowsOf(state) }, [{ kind: "forget_journal" }]];`,
+        to: "rows: rowsOf(state) }, NOTHING];",
+      },
+    ],
+  },
+  {
+    name: "an answer that no client reads is never given up",
+    breaks: "grace",
+    hunter,
+    patches: [
+      {
+        file: SESSION,
+        from: `return state.record.state === "parked" ? "ttl" : "grace";`,
+        to: `return state.record.state === "parked" ? "ttl" : "none";`,
+      },
+    ],
+  },
+  {
+    name: "a stop does not end the turn",
+    breaks: "stop",
+    hunter,
+    patches: [
+      {
+        file: SESSION,
+        from: `          { kind: "remove", withResponses: true },
+          { kind: "abort" },`,
+        to: `          { kind: "remove", withResponses: true },`,
+      },
+    ],
+  },
 ];
