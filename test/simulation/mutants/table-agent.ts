@@ -75,8 +75,8 @@ export const AGENT_MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: MODEL_STEP,
-        from: "String(rollbackTo), attempt: restart",
-        to: "String(rollbackTo + 1_000), attempt: restart",
+        from: "String(begin.rollbackTo)",
+        to: "String(begin.rollbackTo + 1_000)",
       },
     ],
   },
