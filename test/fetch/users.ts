@@ -15,6 +15,8 @@ export interface Asking {
   readonly isStreamed: boolean;
   /** What the tool does; its result is told to the model. */
   readonly look: () => Promise<string>;
+  /** How often the SDK tries again by itself. Default: 0. */
+  readonly maxRetries?: number;
   /** Another piece of a streamed answer. */
   readonly onText?: (text: string) => void;
 }
@@ -26,8 +28,18 @@ const AT = z.object({ at: z.string() });
 const DESCRIPTION = "looks at something";
 const PARAMETERS = { type: "object", properties: { at: { type: "string" } }, required: ["at"] };
 
-const openai: User = async ({ baseURL, apiKey, model, question, fetch, isStreamed, look, onText }) => {
-  const client = new OpenAI({ baseURL, apiKey, fetch, maxRetries: 0 });
+const openai: User = async ({
+  baseURL,
+  apiKey,
+  model,
+  question,
+  fetch,
+  isStreamed,
+  look,
+  onText,
+  maxRetries = 0,
+}) => {
+  const client = new OpenAI({ baseURL, apiKey, fetch, maxRetries });
   const tools = [
     {
       type: "function" as const,
@@ -51,12 +63,22 @@ const openai: User = async ({ baseURL, apiKey, model, question, fetch, isStreame
   return (await runner.finalContent()) ?? "";
 };
 
-const aiSdk: User = async ({ baseURL, apiKey, model, question, fetch, isStreamed, look, onText }) => {
+const aiSdk: User = async ({
+  baseURL,
+  apiKey,
+  model,
+  question,
+  fetch,
+  isStreamed,
+  look,
+  onText,
+  maxRetries = 0,
+}) => {
   const gateway = createOpenAICompatible({ name: "gw", baseURL, apiKey, fetch, includeUsage: true });
   const shared = {
     model: gateway(model),
     prompt: question,
-    maxRetries: 0,
+    maxRetries,
     stopWhen: isStepCount(5),
     tools: { look: tool({ description: DESCRIPTION, inputSchema: AT, execute: look }) },
   };

@@ -1,0 +1,25 @@
+/** LangChain and OpenAI Agents, the real packages, with `holdfast/fetch`. `npm run clients` has every place, and the clients without it. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { ClientWorld, PLACES, SEEN } from "./client-cases.ts";
+import { installSdks, PROGRAM_SDKS } from "./sdk-programs.ts";
+
+test("LangChain and OpenAI Agents with holdfast/fetch: cut inside a letter and in a tool call, their users see nothing", async (t) => {
+  try {
+    await installSdks();
+  } catch (error) {
+    t.diagnostic(`the SDKs cannot be installed here, so they were not tested: ${String(error)}`);
+    return;
+  }
+  const world = await ClientWorld.begin(t);
+  const places = [
+    PLACES.find(({ name }) => name === "in a letter"),
+    PLACES.find(({ name }) => name === "in a tool call"),
+  ];
+  for (const [at, client] of PROGRAM_SDKS.entries()) {
+    const place = places[at];
+    assert.ok(place !== undefined);
+    const outcome = await world.run({ client, hasFetch: true, place, how: at === 0 ? "reset" : "end" });
+    assert.deepEqual(outcome, { said: SEEN, looks: 1, calls: 2 }, client);
+  }
+});
