@@ -47,18 +47,6 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
-    name: "what a cut left of a frame is passed on",
-    file: "test/fetch/cuts.test.ts",
-    test: "openai SDK, streamed",
-    patches: [
-      {
-        file: "src/fetch/frames.ts",
-        from: "if (done) return undefined;",
-        to: 'if (done) { if (this.#rest === "") return undefined; const text = this.#rest; this.#rest = ""; return frameOf(text); }',
-      },
-    ],
-  },
-  {
     name: "a resumed answer begins with its role again",
     file: "test/fetch/cuts.test.ts",
     test: "openai SDK, streamed",
