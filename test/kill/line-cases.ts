@@ -44,6 +44,7 @@ export interface LineCase {
 export interface LineOutcome {
   readonly requests: number;
   readonly isWhole: boolean;
+  readonly error: string | undefined;
   readonly said: string;
   readonly shown: string;
   /** From the kill to the first word that the client did not have. */
@@ -158,7 +159,14 @@ export async function runLineCase(t: Cleanup, one: LineCase): Promise<LineOutcom
     const before = isResumed && !isSame ? (shown?.text ?? "") : "";
     const said = before + reply.text + reply.calls.map(({ args }) => args).join("");
     if (reply.isWhole || isFinal(reply.error))
-      return { requests: calls, isWhole: reply.isWhole, said, shown: shown?.text ?? "", silentMs };
+      return {
+        requests: calls,
+        isWhole: reply.isWhole,
+        error: reply.error,
+        said,
+        shown: shown?.text ?? "",
+        silentMs,
+      };
     await sleep(SETTLE_MS);
   }
 }
