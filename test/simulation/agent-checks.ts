@@ -97,6 +97,8 @@ export class TurnChecks implements TruthListener {
     const { writers } = stream.state;
     if (writers.length > before.writers.length && before.writers.length > 0) this.#of(stream).takenOver();
     for (const { eventId, entry } of this.#pending.splice(0)) this.#event(stream, eventId, entry);
+    // Also by an abort, which may end a turn without a word of it.
+    if (stream.state.end !== undefined) this.#of(stream).endedBy ??= stream.state.hostEpoch;
   }
 
   #event(stream: TrueStream, eventId: number, { mark, body }: LogEntry): void {
@@ -256,7 +258,6 @@ function updated(
       return;
     case "turnEnded":
       turn.end = message.value.reason;
-      turn.endedBy = hostEpoch;
       if (turn.end === TurnEndReason.COMPLETED) turn.completed();
       failedAs(turn, message.value.failure?.kind);
       return;

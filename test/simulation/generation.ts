@@ -44,6 +44,8 @@ export interface Generation extends Written {
   reader: Reader | undefined;
   /** Its reader was gone without a word, as one is that died. */
   wasOrphaned: boolean;
+  /** Its last reader has let it go on by itself. */
+  wasLetGo: boolean;
   /** It was stopped because a signal fired. */
   wasAborted: boolean;
   attaches: number;

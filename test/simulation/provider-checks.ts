@@ -71,8 +71,8 @@ export class ProviderChecks {
 
   /** `endedBy`: the host epoch in which the turn of this conversation ended; undefined while it runs. */
   checkEnd(endedBy: (conversationId: string) => number | undefined): void {
-    for (const { conversationId, state, epoch, wasOrphaned } of this.#generations) {
-      const isLeft = state === "running" || state === "expired";
+    for (const { conversationId, state, epoch, wasOrphaned, wasLetGo } of this.#generations) {
+      const isLeft = wasLetGo || state === "running" || state === "expired";
       if (isLeft && !wasOrphaned && endedBy(conversationId) === epoch)
         fail("G4", `a turn is over, and its call runs on at the provider: ${conversationId}`);
     }

@@ -177,6 +177,7 @@ export class SimProvider {
     const reader: Reader = { process, epoch, wake: () => undefined };
     generation.reader = reader;
     generation.epoch = epoch;
+    generation.wasLetGo = false;
     before?.wake();
     process.onCrash(() => {
       if (generation.reader !== reader) return;
@@ -189,6 +190,7 @@ export class SimProvider {
   /** What a reader says when it goes. */
   #leave(generation: Generation, isRead: boolean, signal: AbortSignal): void {
     if (isRead || (signal.aborted && signal.reason instanceof LetGo)) {
+      generation.wasLetGo = !isRead;
       this.#detach(generation);
       return;
     }
@@ -240,6 +242,7 @@ export class SimProvider {
       epoch: hostEpoch,
       reader: undefined,
       wasOrphaned: false,
+      wasLetGo: false,
       wasAborted: false,
       attaches: 0,
       gapAt: undefined,

@@ -8,6 +8,7 @@ import { AGENT_MUTANTS } from "./table-agent.ts";
 import { CLIENT_MUTANTS } from "./table-client.ts";
 import { GATEWAY_MUTANTS } from "./table-gateway.ts";
 import { ORDEAL_MUTANTS } from "./table-ordeals.ts";
+import { PROVIDER_MUTANTS } from "./table-provider.ts";
 import { SERVER_MUTANTS } from "./table-server.ts";
 import { SESSION_MUTANTS } from "./table-session.ts";
 import { TURN_MUTANTS } from "./table-turn.ts";
@@ -27,6 +28,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...CLIENT_MUTANTS,
   ...ORDEAL_MUTANTS,
   ...TURN_MUTANTS,
+  ...PROVIDER_MUTANTS,
   ...AGENT_MUTANTS,
   ...GATEWAY_MUTANTS,
   ...SESSION_MUTANTS,

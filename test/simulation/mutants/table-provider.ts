@@ -1,0 +1,179 @@
+/**
+ * Bugs on the provider's side (G1 to G6): how broken answers are continued, how held calls are read again, and what becomes of calls.
+ *
+ * What lies below the turn (pings, flushed tool calls, numbers of a run's events, the line itself) is broken in `test/mutations`, where its tests are.
+ */
+import type { Mutant } from "./table.ts";
+
+const ATTEMPTS = "src/turn/attempts.ts";
+const JOIN = "src/turn/join.ts";
+const PASS_OVER = "src/turn/pass-over.ts";
+const OPEN_STEP = "src/turn/open-step.ts";
+const STEP = "src/agent/model-step.ts";
+const REQUESTS = "src/agent/step-requests.ts";
+const TURN = "src/agent/turn.ts";
+const RUN = "src/server/application-run.ts";
+
+export const PROVIDER_MUTANTS: readonly Mutant[] = [
+  {
+    name: "a host begins text anew that it has shown for good",
+    breaks: "G1",
+    patches: [
+      {
+        file: ATTEMPTS,
+        from: "const isKept = isFinal && open.hasText && !wasCutOff(facts, open);",
+        to: "const isKept = false;",
+      },
+    ],
+  },
+  {
+    name: "white space behind the last word is forgotten at a join",
+    breaks: "G1",
+    patches: [
+      {
+        file: JOIN,
+        from: "return { prompt, piece: text.slice(prompt.length) };",
+        to: "return { prompt, piece: words.slice(prompt.length) };",
+      },
+    ],
+  },
+  {
+    name: "white space that a provider trims is lost at a join",
+    breaks: "G1",
+    patches: [
+      {
+        file: JOIN,
+        from: "const said = pieces.find((piece) => heard.startsWith(piece));",
+        to: "const said = pieces.find((piece) => heard.startsWith(piece.trim()))?.trim();",
+      },
+    ],
+  },
+  {
+    name: "a continuation is taken without its proof",
+    breaks: "G1",
+    patches: [
+      {
+        file: STEP,
+        from: "if (news === undefined) throw new Unjoined();",
+        to: "if (news === undefined) return [part];",
+      },
+    ],
+  },
+  {
+    name: "an answer that is begun anew is joined where it begins with the letter that was cut off",
+    breaks: "G1",
+    patches: [
+      { file: JOIN, from: "const PIECE_CHARS_MIN = 12;", to: "const PIECE_CHARS_MIN = 0;" },
+      {
+        file: JOIN,
+        from: "return this.#unlessEcho([this.#beginning], heard, isAll, said.length);",
+        to: "return this.#unlessEcho([], heard, isAll, said.length);",
+      },
+    ],
+  },
+  {
+    name: "a gap in a held call is accepted",
+    breaks: "G1",
+    patches: [
+      { file: PASS_OVER, from: "if (!words.startsWith(known)) return undefined;", to: "" },
+      {
+        file: PASS_OVER,
+        from: "if (known.length === words.length) return",
+        to: "if (known.length >= words.length) return",
+      },
+    ],
+  },
+  {
+    name: "a held call is continued one character late",
+    breaks: "G1",
+    patches: [
+      {
+        file: PASS_OVER,
+        from: "return words.slice(known.length);",
+        to: "return words.slice(known.length + 1);",
+      },
+    ],
+  },
+  {
+    name: "what a killed attempt has sent is not counted",
+    breaks: "G2",
+    patches: [
+      {
+        file: OPEN_STEP,
+        from: "return Math.max(requestsBefore + UNTOLD_REQUESTS_MAX, requestsTold);",
+        to: "return Math.max(requestsBefore, requestsTold);",
+      },
+    ],
+  },
+  {
+    name: "another request leaves before the log has the count of those before it",
+    breaks: "G2",
+    patches: [{ file: REQUESTS, from: "if (!isFirst) await this.#options.untilDurable();", to: "" }],
+  },
+  {
+    name: "a call of the generation before counts behind a join",
+    breaks: "G3",
+    patches: [
+      {
+        file: ATTEMPTS,
+        from: `const begin = { how: "prefill", join, rollbackTo, continuation } as const;`,
+        to: `const begin = { how: "prefill", join, rollbackTo: rollbackTo + 1000, continuation } as const;`,
+      },
+    ],
+  },
+  {
+    name: "a turn that is aborted lets its call run on",
+    breaks: "G4",
+    patches: [
+      {
+        file: RUN,
+        from: `this.#abort.abort(new HoldfastError("stream_ended", MESSAGES.stream_ended));`,
+        to: "this.#abort.abort(new LetGo(MESSAGES.stream_ended));",
+      },
+    ],
+  },
+  {
+    name: "a host that only lets its stream go cancels its call",
+    breaks: "G6",
+    patches: [
+      {
+        file: RUN,
+        from: "this.#abort.abort(new LetGo(MESSAGES.unavailable));",
+        to: `this.#abort.abort(new HoldfastError("unavailable", MESSAGES.unavailable));`,
+      },
+    ],
+  },
+  {
+    name: "a step that was cut off does not look for its held call",
+    breaks: "G6",
+    patches: [
+      {
+        file: ATTEMPTS,
+        from: "if (mayBeHeld && open.attaches < ATTACHES_MAX) {",
+        to: "if (mayBeHeld && open.attaches < 0) {",
+      },
+    ],
+  },
+  {
+    name: "each host names its calls in its own way",
+    breaks: "G6",
+    patches: [
+      {
+        file: TURN,
+        from: "lasting.secretName(`request/${step}/${attempt}/${request}`);",
+        to: "lasting.secretName(`request/${step}/${attempt}/${request}/${lasting.hostEpoch}`);",
+      },
+    ],
+  },
+  {
+    name: "two hosts read one call",
+    breaks: "D1",
+    patches: [
+      {
+        file: TURN,
+        from: "return { nameOf, hostEpoch: lasting.hostEpoch, stream",
+        to: "return { nameOf, hostEpoch: 1, stream",
+      },
+    ],
+  },
+];
