@@ -133,4 +133,16 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
   },
+  {
+    name: "D7: a node judges by its own clock which streams have expired",
+    file: "test/server/expiry.test.ts",
+    test: "D7: the store's clock says which streams have expired, whatever the clock of a node says",
+    patches: [
+      {
+        file: "src/server/keeper.ts",
+        from: "const nowMs = await store.now();",
+        to: "const nowMs = context.environment.now();",
+      },
+    ],
+  },
 ];

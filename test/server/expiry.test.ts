@@ -34,7 +34,7 @@ interface Node {
   attach(frame: Partial<AttachFrame>): readonly ServerFrame[];
 }
 
-function startNode(t: TestContext, store: StreamStore, hostId: string): Node {
+function startNode(t: TestContext, store: StreamStore, hostId: string, aheadMs = 0): Node {
   const system = systemEnvironment();
   let sweep = (): void => undefined;
   let isSwept = false;
@@ -54,6 +54,7 @@ function startNode(t: TestContext, store: StreamStore, hostId: string): Node {
     host: { retention: RETENTION },
     environment: {
       ...system,
+      now: () => system.now() + aheadMs,
       after(delayMs, run) {
         if (delayMs !== SWEEP_MS) return system.after(delayMs, run);
         sweep = run;
@@ -204,4 +205,16 @@ test("D7: one sweep ends all streams whose time is over, however many there are,
   await startNode(t, counting, "a").sweep();
   for (const name of names) assert.equal((await store.load(name)).kind, "gone");
   assert.ok(most > 10, `${most} at once`);
+});
+
+test("D7: the store's clock says which streams have expired, whatever the clock of a node says", async (t) => {
+  const { store, clock } = await openStore();
+  const name = streamName("s");
+  await store.release(name, (await created(store, name)).hostEpoch);
+  const node = startNode(t, store, "a", 3_600_000);
+  await node.sweep();
+  assert.equal((await store.load(name)).kind, "live");
+  clock.nowMs += 2_000;
+  await node.sweep();
+  assert.equal((await store.load(name)).kind, "gone");
 });

@@ -65,6 +65,8 @@ const SERVER_FAULTS = 4;
 const UPLOAD_BYTES_MAX = 12_000;
 /** More than `unackedChunksMax`. */
 const WORDS = 300;
+/** About as long as they take to arrive. */
+const CHATTER_MS = 1_000;
 
 /** Plans what happens; `isOn` says whether things still go wrong by then. */
 export function planOrdeal(ordeal: Ordeal | undefined, context: ChaosContext, isOn: () => boolean): void {
@@ -86,7 +88,15 @@ export function planOrdeal(ordeal: Ordeal | undefined, context: ChaosContext, is
     }
   }
   if (ordeal === "chatter")
-    for (let times = 0; times < 3; times++) at(() => random.pick(context.devices).speak(WORDS));
+    for (let times = 0; times < 3; times++)
+      at(() => {
+        random.pick(context.devices).speak(WORDS);
+        // Some are on the disk and not acknowledged by then: they come again.
+        for (let cuts = 0; cuts < 4; cuts++)
+          world.enqueue(random.int(CHATTER_MS), () => {
+            for (const connection of context.network.connections) connection.cut();
+          });
+      });
   if (ordeal === "uploads")
     for (let times = 0; times < UPLOADS; times++)
       at(() => random.pick(context.devices).upload(random.bytes(1 + random.int(UPLOAD_BYTES_MAX))));

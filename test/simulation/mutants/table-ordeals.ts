@@ -5,17 +5,6 @@ const SPLIT = "src/transport/node/split-connection.ts";
 
 export const ORDEAL_MUTANTS: readonly Mutant[] = [
   {
-    name: "a node judges by its own clock which streams have expired",
-    breaks: "D7",
-    patches: [
-      {
-        file: "src/server/keeper.ts",
-        from: "const nowMs = await store.now();",
-        to: "const nowMs = context.environment.now();",
-      },
-    ],
-  },
-  {
     name: "event ids are compared as text of four digits",
     breaks: "B1",
     patches: [
