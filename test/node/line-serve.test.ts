@@ -125,6 +125,9 @@ test("G7: without its call an answer that was cut off sleeps until it is wanted"
   assert.equal(callsOf(provider).length, 1);
 });
 
+/** A call that is not cancelled would be waited for until its grace period is over. */
+const LIMITED = { timeout: 60_000 };
+
 /** What a server that was killed in between would have left: `logged` is done to the store that no server has open. */
 async function stopped(
   t: TestContext,
@@ -146,26 +149,31 @@ async function stopped(
   assert.equal(callsOf(provider).length, 1);
 }
 
-test("G4: an abort that was logged before a restart ends the held call at once, also of a stream without a session", (t) =>
-  stopped(t, async ({ streams, tables }, { principal, answer }) => {
-    const table = "gateway_sessions";
-    const rows = await tables.list(table, "", { after: undefined, countMax: 10 });
-    await tables.batch(rows.map(({ key }) => ({ kind: "delete", table, key })));
-    const name = { principal, idempotencyKey: answer.streamId };
-    const claimed = await streams.claim(name, { hostId: "this test", leaseMs: 1 });
-    assert.ok(claimed.kind === "live", claimed.kind);
-    const { hostEpoch, nextSeqno, eventHead } = claimed.state;
-    const expected = { hostEpoch, nextSeqno, eventHead };
-    const nothing = { chunks: undefined, events: undefined };
-    await streams.commit({ name, expected, change: { aborted: true }, ...nothing });
-  }));
+test(
+  "G4: an abort that was logged before a restart ends the held call at once, also of a stream without a session",
+  LIMITED,
+  (t) =>
+    stopped(t, async ({ streams, tables }, { principal, answer }) => {
+      const table = "gateway_sessions";
+      const rows = await tables.list(table, "", { after: undefined, countMax: 10 });
+      await tables.batch(rows.map(({ key }) => ({ kind: "delete", table, key })));
+      const name = { principal, idempotencyKey: answer.streamId };
+      const claimed = await streams.claim(name, { hostId: "this test", leaseMs: 1 });
+      assert.ok(claimed.kind === "live", claimed.kind);
+      const { hostEpoch, nextSeqno, eventHead } = claimed.state;
+      const expected = { hostEpoch, nextSeqno, eventHead };
+      const nothing = { chunks: undefined, events: undefined };
+      await streams.commit({ name, expected, change: { aborted: true }, ...nothing });
+    }),
+);
 
-test("G4: a stop that no server had the time to carry out ends the held call at once", (t) =>
+test("G4: a stop that no server had the time to carry out ends the held call at once", LIMITED, (t) =>
   stopped(t, async ({ tables }, { responses }) => {
     const sealer = nodeSealing().homeSealer(HOME_KEY);
     const rows = new SealedRows({ tables, sealer, onDamaged: () => undefined });
     for (const name of responses) await new Stops(rows, 60_000).remember(name);
-  }));
+  }),
+);
 
 test("a server that drains is not ready, begins no answer, and lets the one under way come to its end", async (t) => {
   const { provider, release, options } = await stage(t);

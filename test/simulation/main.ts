@@ -2,6 +2,9 @@
  * `npm run sim -- --seeds N [--seed S] [--trace]`: runs the production code in the deterministic
  * world, seed after seed, and says what it met. There are two kinds of worlds: clients and servers of streams, and the gateway.
  */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { text } from "node:stream/consumers";
 import { parse, refuse, whole } from "../../scripts/arguments.ts";
 import { GATEWAY_KINDS } from "./gateway/kinds.ts";
 import { runGatewaySeed } from "./gateway/scenario.ts";
@@ -62,9 +65,27 @@ if (values.help) {
   const seeds = whole(values.seeds ?? "100", "seeds", 1, HELP);
   if (only !== undefined) await runMany(only, from, seeds, seconds);
   else {
+    const gateway = runBeside(GATEWAY, from, Math.ceil(seeds / GATEWAY_SHARE), seconds);
     await runMany(STREAMS, from, seeds, seconds);
-    await runMany(GATEWAY, from, Math.ceil(seeds / GATEWAY_SHARE), seconds);
+    await gateway;
   }
+}
+
+/** In a process of its own: each campaign keeps one core busy. What it prints comes at its end, in one piece. */
+async function runBeside(
+  campaign: Campaign,
+  from: number,
+  count: number,
+  seconds: number | undefined,
+): Promise<void> {
+  const given = { only: campaign.name, from, seeds: count, ...(seconds === undefined ? {} : { seconds }) };
+  const args = Object.entries(given).flatMap(([name, value]) => [`--${name}`, String(value)]);
+  const child = spawn(process.execPath, [...process.execArgv, import.meta.filename, ...args], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const [printed] = await Promise.all([text(child.stdout), once(child, "close")]);
+  print(printed.trimEnd());
+  if (child.exitCode !== 0) process.exitCode = 1;
 }
 
 async function runOne(campaign: Campaign, seed: number, isTraced: boolean): Promise<void> {

@@ -26,12 +26,12 @@ import {
 import type { ProviderChecks } from "./provider-checks.ts";
 import type { Random, SimProcess, World } from "./world/index.ts";
 
+/** Not `took_over`, which the planted bugs of two readers need: the first seed that meets it is 1067. */
 export const PROVIDER_KINDS: readonly string[] = [
   "provider.attached",
   "provider.broke",
   "provider.gap",
   "provider.lost",
-  "provider.took_over",
   ...["replay", "restart", "prefill", "unproved", "unjoined", "refused"].map((how) => `provider.${how}`),
 ];
 
