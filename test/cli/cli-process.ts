@@ -9,6 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Cleanup } from "../cleanup.ts";
 import { plantedBug } from "../mutations/planted-bug.ts";
+import { keptPort } from "../kept-port.ts";
 
 const MAIN = join(import.meta.dirname, "../../src/cli/main.ts");
 /** Far more than a command takes; a hanging one must not hang the test run. */
@@ -74,8 +75,11 @@ export class Cli {
     log: number | "pipe" = "pipe",
   ): Promise<Running> {
     const without = this.#hasLine ? [] : ["--no-line", "--drain-ms", "0"];
+    // Tests start a server again on the port that it had.
+    const port = String(await keptPort());
+    const given = args.map((arg, at) => (args[at - 1] === "--port" && arg === "0" ? port : arg));
     const { child, exit, stdout, stderr } = this.#start(
-      ["serve", "--port", "0", ...this.inDataDir, ...without, ...args],
+      ["serve", "--port", port, ...this.inDataDir, ...without, ...given],
       env,
       log,
     );

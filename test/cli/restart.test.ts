@@ -26,7 +26,8 @@ test("a server killed in the middle of an answer restarts that step and says so;
     await client.close();
     transport.close();
   });
-  const stream = await client.open({ first: userMessage("count to 60 every 5 ms") });
+  // Slow enough that a busy machine stops the server before the answer has ended.
+  const stream = await client.open({ first: userMessage("count to 60 every 40 ms") });
   const events: StreamEvent[] = [];
   const stops: { afterEvent: number; signal: NodeJS.Signals }[] = [
     { afterEvent: 20, signal: "SIGKILL" },

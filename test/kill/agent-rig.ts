@@ -13,6 +13,7 @@ import { readJournal } from "../../src/client/journal-file.ts";
 import { type AgentServerMessage, AgentServerMessageSchema } from "../../src/protocol/messages.ts";
 import { nodeSealing } from "../../src/sealing/node.ts";
 import { agentEnvironment, type AgentSetup, isTold, type Order, type Told } from "./agent-setup.ts";
+import { keptPort } from "../kept-port.ts";
 
 const MAIN = join(import.meta.dirname, "../../src/cli/main.ts");
 const API_KEY = "an-api-key-for-this-run-only-and-no-other";
@@ -32,6 +33,8 @@ export class AgentServer {
   }
 
   async start(): Promise<void> {
+    // The next one listens where clients look for it.
+    if (this.#port === "0") this.#port = String(await keptPort());
     const args = [MAIN, "serve", "--port", this.#port, "--data-dir", join(this.#directory, "server")];
     const server = spawn(process.execPath, args, {
       cwd: this.#directory,
@@ -39,9 +42,7 @@ export class AgentServer {
       stdio: ["ignore", "pipe", "pipe"],
     });
     this.#server = server;
-    const said = await upOf(server);
-    // The next one listens where clients look for it.
-    this.#port = /listening on http:\/\/[^:]+:(\d+)/.exec(said)?.[1] ?? this.#port;
+    await upOf(server);
   }
 
   pause(): void {

@@ -14,6 +14,7 @@ import { fillDisk, makeRoom } from "./full-disk.ts";
 import { checkEvidence, type Findings } from "./check.ts";
 import { readHistory } from "./history.ts";
 import { listeningPort, PRINCIPAL, type Setup, setupEnvironment } from "./setup.ts";
+import { keptPort } from "../kept-port.ts";
 
 export interface KillOptions {
   readonly cycles: number;
@@ -150,10 +151,11 @@ class Run {
   }
 
   async #startServer(): Promise<void> {
+    // The next one listens where clients look for it.
+    if (this.#port === 0) this.#port = await keptPort();
     const server = this.#start("server.ts", this.#serverDirectory);
     this.#server = server;
-    // The next one listens where clients look for it.
-    this.#port = await listeningPort(server);
+    await listeningPort(server);
   }
 
   #startClient(): void {

@@ -15,11 +15,10 @@ import {
   type ScriptedProvider,
 } from "../../agent/models/providers/scripted.ts";
 
-/** A server in one place, started again and again. */
+/** A server in one place, started again and again; on another port each time, because another process may have got the one before. */
 class Place {
   readonly #cli: Cli;
   #running: Running | undefined;
-  #port = "0";
 
   constructor(t: TestContext, provider: ScriptedProvider, type: "anthropic" | "openai-compatible") {
     this.#cli = new Cli(t);
@@ -29,8 +28,7 @@ class Place {
   }
 
   async start(): Promise<void> {
-    this.#running = await this.#cli.serve(["--port", this.#port], { LOCAL_KEY: "of-the-provider" });
-    this.#port = new URL(this.#running.url).port;
+    this.#running = await this.#cli.serve(["--port", "0"], { LOCAL_KEY: "of-the-provider" });
   }
 
   async kill(): Promise<void> {
