@@ -227,7 +227,7 @@ export function createKeeper(context: HostContext, lease: HostLease, blobs?: Blo
     return macs.slice(0, nextSeqno - first);
   }
 
-  /** Until the attempt is over, whoever asks for this stream waits: not for how it ends, only that it does. */
+  /** Connections that ask for this stream wait until the attempt is over, however it ends. */
   async function alone<Result>(id: string, attempt: Promise<Result>): Promise<Result> {
     opening.set(id, Promise.allSettled([attempt]));
     try {

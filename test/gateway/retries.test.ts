@@ -113,7 +113,7 @@ test("a retry that breaks as well can be made again", async (t) => {
   assert.equal(model.calls.length, 1);
 });
 
-test("nobody comes back within the grace period: the model is stopped, and a later request is a new one", async (t) => {
+test("no client returns within the grace period: the model is stopped, and a later request is a new one", async (t) => {
   const { model, letGo } = haltingModel();
   const world = await World.begin(t, model, { limits: { graceMs: 30 } });
   const broken = new Exchange(world.url, HELLO);

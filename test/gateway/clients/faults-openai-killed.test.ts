@@ -44,7 +44,7 @@ test("openai SDK, runTools: the gateway is killed at each stage, the tool runs o
 
 const GENERATING = String.raw`holdfast_gateway_sessions\{state="generating"\}`;
 
-test("openai SDK: killed when the answer was complete and nobody had it, asking again costs no model call", async (t) => {
+test("openai SDK: killed when the answer was complete and no client had it, asking again costs no model call", async (t) => {
   const staged = new StagedNotes();
   const provider = await staged.provider(t);
   const gateway = await StandingGateway.begin(t, { provider });
