@@ -125,15 +125,28 @@ export class ModelStep {
   /** What the model wrote behind the text so far. Thoughts of another generation are none of this answer's. */
   #joined(part: ModelPart): readonly ModelPart[] {
     const join = this.#join;
-    if (join === undefined || part.kind === "fallback") return [part];
-    if (part.kind === "thinking" || part.kind === "thinking_end") return [];
-    if (part.kind === "text_end") return join.isMade ? [part] : [];
-    const isMade = join.isMade;
-    const news = part.kind === "text" ? join.take(part.text) : join.end();
+    if (join === undefined) return [part];
+    switch (part.kind) {
+      case "fallback":
+        return [part];
+      case "thinking":
+      case "thinking_end":
+        return [];
+      case "text_end":
+        return join.isMade ? [part] : [];
+      case "text":
+        return this.#written(join, join.isMade, join.take(part.text));
+      case "tool_call_delta":
+      case "tool_call":
+      case "finish":
+        return [...this.#written(join, join.isMade, join.end()), part];
+    }
+  }
+
+  #written(join: Join, wasMade: boolean, news: string | undefined): readonly ModelPart[] {
     if (news === undefined) throw new Unjoined();
-    if (!isMade && join.isMade) this.#context.onJoined();
-    const rest: readonly ModelPart[] = news === "" ? [] : [{ kind: "text", text: news }];
-    return part.kind === "text" ? rest : [...rest, part];
+    if (!wasMade && join.isMade) this.#context.onJoined();
+    return news === "" ? [] : [{ kind: "text", text: news }];
   }
 
   /** A tool call that is said again keeps its id. */

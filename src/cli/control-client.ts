@@ -1,8 +1,8 @@
 /**
  * The commands' half of `control-server.ts`.
  *
- * A server that was killed leaves its file behind. Then the connection is refused, or another program answers that does
- * not know the token: both mean that no server runs, and the database's lock has the last word on it.
+ * A server that was killed leaves its file behind. Then the connection is refused, or another program has the port and answers
+ * whatever it does: both mean that no server runs, and the database's lock has the last word on it.
  */
 import { join } from "node:path";
 import * as z from "zod/mini";
@@ -54,7 +54,8 @@ export async function findServer(dataDir: string): Promise<ServerSeen> {
   if (control === undefined) return { kind: "none" };
   const { server: url, pid } = control;
   const answer = await send(control, "GET", "/server");
-  if (answer.kind === "answered") return { kind: "running", about: expected(SERVER_ABOUT, answer.body) };
+  const about = understood(SERVER_ABOUT, answer);
+  if (about !== undefined) return { kind: "running", about };
   return { kind: answer.kind === "silent" ? "silent" : "died", url, pid };
 }
 
@@ -94,7 +95,7 @@ async function ask<Schema extends z.core.$ZodType>(
       `the server that runs on this data directory (process ${control.pid}) does not answer; retry, or stop it`,
     );
   }
-  return answer.kind === "answered" ? expected(schema, answer.body) : undefined;
+  return understood(schema, answer);
 }
 
 type Answer = { readonly kind: "answered"; readonly body: unknown } | { readonly kind: "silent" | "gone" };
@@ -132,9 +133,10 @@ function here<Value>(answer: Value | undefined): Value {
   return answer;
 }
 
-function expected<Schema extends z.core.$ZodType>(schema: Schema, body: unknown): z.output<Schema> {
-  const { data } = z.safeParse(schema, body);
-  if (data === undefined)
-    throw failure("the server answered something unexpected; it may be of another version");
-  return data;
+/** Undefined for what no server of ours says. */
+function understood<Schema extends z.core.$ZodType>(
+  schema: Schema,
+  answer: Answer,
+): z.output<Schema> | undefined {
+  return answer.kind === "answered" ? z.safeParse(schema, answer.body).data : undefined;
 }

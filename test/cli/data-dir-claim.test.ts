@@ -1,13 +1,16 @@
 /** Two processes that want to start a server on one data directory: the second one waits, and says what for. */
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync } from "node:fs";
+import { once } from "node:events";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { claimDataDir } from "../../src/cli/data-dir-claim.ts";
 import { ensureServer } from "../../src/cli/local-server.ts";
 import { tryLock } from "../../src/client-node/presence.ts";
-import { START_LOCK_FILE } from "../../src/node/data-dir.ts";
+import { reachServer } from "../../src/cli/control-client.ts";
+import { CONTROL_FILE, START_LOCK_FILE } from "../../src/node/data-dir.ts";
 
 /** A data directory on which another process is about to start a server. */
 function contested(t: TestContext) {
@@ -45,4 +48,21 @@ test("a chat that waits for another start says so", async (t) => {
     ensureServer(options),
     /^Error: waiting for another process that starts a server here/,
   );
+});
+
+test("a program that got the port of a killed server and answers everything is no server that runs", async (t) => {
+  const { dataDir, lock } = contested(t);
+  lock.release();
+  const program = createServer((_, response) => void response.end("{}"));
+  program.listen(0, "127.0.0.1");
+  await once(program, "listening");
+  t.after(() => program.close());
+  const address = program.address();
+  assert.ok(address !== null && typeof address === "object");
+  const url = `http://127.0.0.1:${address.port}`;
+  const control = { url, token: "of the killed server", pid: 1, server: url };
+  writeFileSync(join(dataDir, CONTROL_FILE), JSON.stringify(control));
+  const claimed = await claimDataDir({ dataDir, isBackground: false, note: () => assert.fail() });
+  claimed.release();
+  assert.equal(await reachServer(dataDir), undefined);
 });

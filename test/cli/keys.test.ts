@@ -104,7 +104,7 @@ test("what a killed server left behind does not stand in the way", async (t) => 
   // Somebody else has the port now: it does not know the token.
   const stranger = new Cli(t);
   const other = await stranger.serve();
-  const control = { url: other.url, token: "guessed" };
+  const control = { url: other.url, token: "guessed", pid: other.pid, server: other.url };
   writeFileSync(join(cli.dataDir, "control.json"), JSON.stringify(control));
   assert.match((await cli.run(["keys", "create", ...cli.inDataDir])).stdout, SHAPE);
 });

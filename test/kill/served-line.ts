@@ -7,11 +7,15 @@ import { request } from "node:http";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { text as textOf } from "node:stream/consumers";
+import { setTimeout as sleep } from "node:timers/promises";
 import { fieldsIn } from "../../src/agent/models/line/line-wire.ts";
 import { MODEL } from "../agent/models/providers/formats.ts";
 import type { Cleanup } from "../cleanup.ts";
 import { Cli, type Running } from "../cli/cli-process.ts";
 import { Exchange } from "../gateway/openai-user.ts";
+
+const LINE_PAUSE_MS = 50;
+const LINE_TRIES_MAX = 200;
 
 export class Served {
   readonly #cli: Cli;
@@ -106,9 +110,16 @@ export class Served {
     return typeof pid === "number" ? pid : undefined;
   }
 
+  /** Waits for it: no server waits for its line, so on a machine that is not idle the line begins behind the first request. */
   async killLine(): Promise<void> {
-    const pid = await this.linePid();
-    assert.ok(pid !== undefined, "there is no line");
-    process.kill(pid, "SIGKILL");
+    for (let tries = 0; tries < LINE_TRIES_MAX; tries++) {
+      const pid = await this.linePid();
+      if (pid !== undefined) {
+        process.kill(pid, "SIGKILL");
+        return;
+      }
+      await sleep(LINE_PAUSE_MS);
+    }
+    assert.fail("there is no line");
   }
 }

@@ -4,6 +4,7 @@ import type { Mutation } from "./mutation.ts";
 const CALL = "src/fetch/call.ts";
 const DRIVER = "src/fetch/driver.ts";
 const INDEX = "src/fetch/index.ts";
+const FRAMES = "src/fetch/frames.ts";
 const MACHINE = "test/fetch/call.test.ts";
 const RULES = "test/fetch/rules.test.ts";
 
@@ -157,5 +158,17 @@ export const MUTATIONS: readonly Mutation[] = [
         to: "x-holdfast-stream",
       },
     ],
+  },
+  {
+    name: "half a frame is passed on",
+    file: "test/fetch/frames.test.ts",
+    test: "only whole frames are seen",
+    patches: [{ file: FRAMES, from: 'this.#rest = texts.pop() ?? "";', to: 'this.#rest = "";' }],
+  },
+  {
+    name: "half a letter is passed on",
+    file: "test/fetch/frames.test.ts",
+    test: "only whole frames are seen",
+    patches: [{ file: FRAMES, from: "decode(value, { stream: true })", to: "decode(value)" }],
   },
 ];

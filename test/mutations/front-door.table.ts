@@ -164,4 +164,16 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
   },
+  {
+    name: "a program that got the port of a killed server keeps the next one from starting",
+    file: "test/cli/data-dir-claim.test.ts",
+    test: "a program that got the port of a killed server",
+    patches: [
+      {
+        file: "src/cli/control-client.ts",
+        from: "z.safeParse(schema, answer.body).data",
+        to: "z.parse(schema, answer.body)",
+      },
+    ],
+  },
 ];

@@ -57,7 +57,9 @@ export function everyCase(): readonly WayCase[] {
             if (how === "gap" && (kind.can !== "resume" || behind >= frames.length - 1)) continue;
             // What is read on is not shown twice: it makes no difference who reads.
             if (kind.can === "resume" && reader !== "final") continue;
-            const stage = stageOf(frames, behind, answer === "json");
+            // Of a gap, what follows it comes: an event has told the run's name.
+            const isHead = how === "gap" && behind === 0;
+            const stage = isHead ? "first" : stageOf(frames, behind, answer === "json");
             cases.push({ kind, reader, answer, behind, how, stage });
           }
     }

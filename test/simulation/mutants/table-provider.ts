@@ -54,9 +54,10 @@ export const PROVIDER_MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: STEP,
-        from: "if (news === undefined) throw new Unjoined();",
-        to: "if (news === undefined) return [part];",
+        from: "join.isMade, join.take(part.text));",
+        to: "join.isMade, join.take(part.text) ?? part.text);",
       },
+      { file: STEP, from: "join.isMade, join.end()),", to: 'join.isMade, join.end() ?? ""),' },
     ],
   },
   {
