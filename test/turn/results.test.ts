@@ -176,6 +176,8 @@ test("pieces of a running exec are cut to what an event can hold; what is no pie
   assert.deepEqual(piece({ case: "subagentResult", value: progress }), [{ kind: "progress", text: "half" }]);
   const started = { result: { case: "started", value: {} } } as const;
   assert.deepEqual(piece({ case: "shellStreamResult", value: started }), []);
+  const message = success("subagentResult", { text: inline("all of it") });
+  assert.deepEqual(piecesOf(create(ExecClientMessageSchema, { message })), [], "a result is no piece");
 });
 
 /** A turn whose only step makes one call. */

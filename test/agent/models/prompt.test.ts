@@ -97,6 +97,23 @@ test("Anthropic refuses blank texts: they are joined to the words beside them, o
   assert.deepEqual(words(await prompt([said("user", " ")], "anthropic")), [["user", [" "]]]);
 });
 
+test("of a client's cache marks the last three hold, since Anthropic takes four with the system prompt's", async () => {
+  const marked = (text: string): ChatMessage => ({
+    role: "user",
+    content: [{ type: "text", text, cacheControl: { type: "ephemeral" } }],
+  });
+  const all = await prompt(["a", "b", "c", "d", "e"].map(marked), "anthropic", "Be brief.");
+  const marks = all.flatMap(({ role, content, providerOptions }): readonly unknown[] =>
+    role === "user"
+      ? content.map((part) => part.providerOptions?.["anthropic"]?.["cacheControl"])
+      : [providerOptions?.["anthropic"]?.["cacheControl"]],
+  );
+  assert.deepEqual(
+    marks.map((mark) => mark !== undefined),
+    [true, false, false, true, true, true],
+  );
+});
+
 test("instructions in the middle stay there; Google takes them only at the beginning", async () => {
   const messages = [said("user", "a"), said("system", "Be brief."), said("user", "b")];
   for (const dialect of ["openai", "openai-compatible", "anthropic"] as const) {

@@ -28,6 +28,7 @@ import {
   exec,
   live,
   setBlob,
+  restarted,
   started,
   text,
   thinking,
@@ -138,6 +139,26 @@ test("usage that the provider did not tell is absent, not zero", () => {
     frames.some(({ data }) => data.includes("_tokens")),
     false,
   );
+});
+
+test("an answer that is not streamed has the words of the one that is: thoughts that led to nothing as well", () => {
+  const deltas = live(
+    eventsOf([
+      started(0),
+      thinking("first"),
+      restarted(0, 1),
+      thinking("second"),
+      text("Hello"),
+      completed(0, STOP),
+      turnEnded(),
+    ]),
+  );
+  const collector = new AnswerCollector();
+  for (const delta of deltas) collector.add(delta);
+  const { message } = collector.completion(head).choices[0] ?? {};
+  const streamed = deltas.flatMap((delta) => (delta.kind === "reasoning" ? [delta.text] : [])).join("");
+  assert.equal(streamed, "first\n\nsecond");
+  assert.equal(message?.reasoning_content, streamed);
 });
 
 const limited = {

@@ -53,6 +53,14 @@ test("a test that imports the changed file is tried first, and one that cannot l
   assert.equal(distanceTo(file, foreign), undefined);
 });
 
+test("of the tests of a room the first has a word of the file's name", () => {
+  const [namesake, ofFolder] = ["test/agent/models/anthropic.test.ts", "test/agent/models/failures.test.ts"];
+  assert.deepEqual(likelyTests("src/agent/models/anthropic-prompt.ts", [ofFolder, namesake]), [
+    namesake,
+    ofFolder,
+  ]);
+});
+
 test("a file that only a started process loads is found by its name", () => {
   assert.notEqual(distanceTo("src/gateway/sessions.ts", "test/cli/serve.test.ts"), undefined);
 });

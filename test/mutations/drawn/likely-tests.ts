@@ -2,12 +2,12 @@
  * Which tests can notice a change of a file, the likeliest first.
  *
  * A test can notice it when the file is among what it loads: what it imports, what that imports, and what processes and workers are started
- * with, which a text names. The nearer the file, the likelier; a test of the file's own room goes first.
+ * with, which a text names. The nearer the file, the likelier; a test of the file's own room goes first, and there one whose name has a word of the file's name.
  *
  * Left out are tests that cannot load the file, and those of other rooms that load it with a whole server around it.
  */
 import { existsSync, readFileSync } from "node:fs";
-import { dirname, join, normalize } from "node:path/posix";
+import { basename, dirname, join, normalize } from "node:path/posix";
 import { fileURLToPath } from "node:url";
 
 const root = fileURLToPath(new URL("../../../", import.meta.url));
@@ -29,11 +29,24 @@ export function likelyTests(file: string, tests: readonly string[]): readonly st
     const distance = distanceTo(file, test);
     if (distance === undefined) return [];
     if (distance === 1) return [{ test, rank: 0, distance }];
-    if (dirname(test) === folder) return [{ test, rank: 1, distance }];
-    if (test.startsWith(`test/${room}/`)) return [{ test, rank: 2, distance }];
-    return distance <= NEAR || OF_SEVERAL.test(test) ? [{ test, rank: 3, distance }] : [];
+    const isOfRoom = test.startsWith(`test/${room}/`);
+    if (isOfRoom && isNamesake(file, test)) return [{ test, rank: 1, distance }];
+    if (dirname(test) === folder) return [{ test, rank: 2, distance }];
+    if (isOfRoom) return [{ test, rank: 3, distance }];
+    return distance <= NEAR || OF_SEVERAL.test(test) ? [{ test, rank: 4, distance }] : [];
   });
   return placed.toSorted((a, b) => a.rank - b.rank || a.distance - b.distance).map(({ test }) => test);
+}
+
+/** `anthropic-prompt.ts` and `anthropic.test.ts` have a word in common; a plural is the same word. */
+function isNamesake(file: string, test: string): boolean {
+  const [ofFile, ofTest] = [file, test].map((path) =>
+    basename(path)
+      .replace(/(?:\.test)?\.ts$/, "")
+      .split("-")
+      .map((word) => word.replace(/s$/, "")),
+  );
+  return ofFile?.some((word) => ofTest?.includes(word)) === true;
 }
 
 /** How many imports the file is away from the test; undefined when the test does not load it. */
