@@ -4,7 +4,13 @@
  * Counted by grapheme, since that is what a cell shows: an emoji of five code points is one picture of
  * two cells. Terminals disagree about rare ones; a wrong guess moves a line by a cell and does no more.
  */
-const GRAPHEMES = new Intl.Segmenter("en");
+let segmenter: Intl.Segmenter | undefined;
+
+/** Made when it is needed: that takes longer than most commands have to do. */
+function graphemesOf(text: string): Intl.Segments {
+  segmenter ??= new Intl.Segmenter("en");
+  return segmenter.segment(text);
+}
 
 /** Everything here is one cell: the case that is not worth a segmenter. */
 const PLAIN = /^[\u0020-\u007e]*$/;
@@ -17,7 +23,7 @@ const WIDE =
 export function textWidth(text: string): number {
   if (PLAIN.test(text)) return text.length;
   let width = 0;
-  for (const { segment } of GRAPHEMES.segment(text)) width += cellWidth(segment);
+  for (const { segment } of graphemesOf(text)) width += cellWidth(segment);
   return width;
 }
 
@@ -34,7 +40,7 @@ export function cutToWidth(text: string, cells: number): string {
   if (textWidth(text) <= cells) return text;
   let width = 0;
   let kept = "";
-  for (const { segment } of GRAPHEMES.segment(text)) {
+  for (const { segment } of graphemesOf(text)) {
     width += cellWidth(segment);
     if (width > cells - 1) break;
     kept += segment;
@@ -48,7 +54,7 @@ export function wrapToWidth(text: string, cells: number): readonly string[] {
   const rows: string[] = [];
   let row = "";
   let width = 0;
-  for (const { segment } of GRAPHEMES.segment(text)) {
+  for (const { segment } of graphemesOf(text)) {
     const next = cellWidth(segment);
     if (width + next > cells && row !== "") {
       rows.push(row);
@@ -65,7 +71,7 @@ export function columnAfter(column: number, text: string, columns: number): numb
   const lastBreak = text.lastIndexOf("\n");
   let at = lastBreak === -1 ? column : 0;
   const rest = lastBreak === -1 ? text : text.slice(lastBreak + 1);
-  for (const { segment } of GRAPHEMES.segment(rest)) {
+  for (const { segment } of graphemesOf(rest)) {
     const width = cellWidth(segment);
     at = at + width > columns ? width : at + width;
   }

@@ -137,7 +137,7 @@ export function createEdge(options: EdgeOptions): (exchange: Exchange) => void {
       case "metrics": {
         if (!options.hasOpenMetrics || !isLoopbackHost(exchange.host)) await signIn(pass);
         const metrics = options.metrics();
-        answer(exchange, 200, { "content-type": metrics.contentType }, await metrics.text());
+        answer(exchange, 200, { "content-type": metrics.contentType }, metrics.text());
         return;
       }
       default: {

@@ -6,12 +6,10 @@
  */
 import { readdirSync } from "node:fs";
 import { monitorEventLoopDelay } from "node:perf_hooks";
-import { Counter, Gauge, Registry } from "prom-client";
 import { type Clock, CLOCKS, type StallCounts } from "../../core/standstill.ts";
 import type { ServerCounters, Tally } from "../counters.ts";
 import type { Server } from "../server.ts";
 import type { HttpCounters } from "./http-counters.ts";
-import { TallyHistogram } from "./tally-histogram.ts";
 
 interface MetricSources {
   readonly server: Pick<Server, "counters" | "hostedCount">;
@@ -25,80 +23,73 @@ interface MetricSources {
 
 export interface Metrics {
   readonly contentType: string;
-  text(): Promise<string>;
+  text(): string;
   /** Stops measuring. */
   close(): void;
 }
 
+type Values = Iterable<readonly [labels: Readonly<Record<string, string | number>>, value: number]>;
+
 /** A value, or one for each value of the labels. */
-type Read = () => number | Iterable<readonly [Readonly<Record<string, string>>, number]>;
+type Read = () => number | Values;
+type Make = (name: string, help: string, read: Read) => void;
+type Makers = Readonly<Record<"counter" | "gauge", Make>> & {
+  readonly histogram: (name: string, help: string, tally: Tally) => void;
+};
+
+/** Version 0.0.4 of Prometheus' text, which every scraper reads. */
+const CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
 export function createMetrics(sources: MetricSources): Metrics {
-  const registry = new Registry();
   const loop = monitorEventLoopDelay({ resolution: 20 });
   loop.enable();
-  const make = { counter: counterOf(registry), gauge: gaugeOf(registry) };
-  addStreams(make, registry, sources);
+  const metrics: (() => string)[] = [];
+  const add = (type: string, name: string, help: string, lines: () => readonly string[]): void => {
+    metrics.push(() => [`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`, ...lines(), ""].join("\n"));
+  };
+  const make: Makers = {
+    counter: (name, help, read) => add("counter", name, help, () => linesOf(name, read())),
+    gauge: (name, help, read) => add("gauge", name, help, () => linesOf(name, read())),
+    histogram: (name, help, tally) => add("histogram", name, help, () => histogramLines(name, tally)),
+  };
+  addStreams(make, sources);
   addHttp(make, sources);
   addProcess(make, loop);
-  const text = async (): Promise<string> => (await registry.metrics()) + (sources.more?.() ?? "");
-  return { contentType: registry.contentType, text, close: () => loop.disable() };
+  const text = (): string => metrics.map((one) => one()).join("") + (sources.more?.() ?? "");
+  return { contentType: CONTENT_TYPE, text, close: () => loop.disable() };
 }
 
-type Make = (name: string, help: string, read: Read, labelNames?: readonly string[]) => void;
-type Makers = Readonly<Record<"counter" | "gauge", Make>>;
-
-function counterOf(registry: Registry): Make {
-  return (name, help, read, labelNames = []) => {
-    const metric = new Counter({
-      name,
-      help,
-      labelNames: [...labelNames],
-      registers: [],
-      collect() {
-        this.reset();
-        const values = read();
-        if (typeof values === "number") this.inc(values);
-        else for (const [labels, value] of values) this.inc(labels, value);
-      },
-    });
-    registry.registerMetric(metric);
-  };
+/** What labels say comes from closed sets and needs no escape. */
+function linesOf(name: string, values: number | Values): readonly string[] {
+  if (typeof values === "number") return [`${name} ${values}`];
+  return Array.from(values, ([labels, value]) => {
+    const named = Object.entries(labels).map(([label, of]) => `${label}="${of}"`);
+    return `${name}{${named.join(",")}} ${value}`;
+  });
 }
 
-function gaugeOf(registry: Registry): Make {
-  return (name, help, read, labelNames = []) => {
-    const metric = new Gauge({
-      name,
-      help,
-      labelNames: [...labelNames],
-      registers: [],
-      collect() {
-        const values = read();
-        if (typeof values === "number") this.set(values);
-        else for (const [labels, value] of values) this.set(labels, value);
-      },
-    });
-    registry.registerMetric(metric);
-  };
+/** Each bucket counts what the smaller ones do as well. */
+function histogramLines(name: string, { bounds, counts, sum, count }: Tally): readonly string[] {
+  let under = 0;
+  const buckets = bounds.map((le, at) => [{ le }, (under += counts[at] ?? 0)] as const);
+  return [
+    ...linesOf(`${name}_bucket`, [...buckets, [{ le: "+Inf" }, count]]),
+    ...linesOf(`${name}_sum`, sum),
+    ...linesOf(`${name}_count`, count),
+  ];
 }
 
-function addStreams({ counter, gauge }: Makers, registry: Registry, { server, http }: MetricSources): void {
+function addStreams(make: Makers, { server, http }: MetricSources): void {
+  const { counter, gauge, histogram } = make;
   const { counters } = server;
   gauge("holdfast_streams_hosted", "Streams that this node has in hand.", () => server.hostedCount);
   gauge("holdfast_connections", "Connections of streams that are open.", () => http.connectionsOpen);
   const outcomes = ["opened", "resumed", "degraded"] as const;
-  counter(
-    "holdfast_attaches_total",
-    "Attaches that were welcomed, by what they found.",
-    () => outcomes.map((outcome) => [{ outcome }, counters[outcome]] as const),
-    ["outcome"],
+  counter("holdfast_attaches_total", "Attaches that were welcomed, by what they found.", () =>
+    outcomes.map((outcome) => [{ outcome }, counters[outcome]] as const),
   );
-  counter(
-    "holdfast_refusals_total",
-    "Connections and requests that were refused, by error code.",
-    () => Object.entries(counters.refusals).map(([code, count]) => [{ code }, count] as const),
-    ["code"],
+  counter("holdfast_refusals_total", "Connections and requests that were refused, by error code.", () =>
+    Object.entries(counters.refusals).map(([code, count]) => [{ code }, count] as const),
   );
   counter("holdfast_chunks_committed_total", "Chunks made durable.", () => counters.chunksCommitted);
   counter("holdfast_events_committed_total", "Events made durable.", () => counters.eventsCommitted);
@@ -110,14 +101,12 @@ function addStreams({ counter, gauge }: Makers, registry: Registry, { server, ht
   );
   counter("holdfast_commits_total", "Commits of single streams.", () => counters.commits);
   const { commitSeconds, appendSeconds, appendBytes } = counters;
-  const histogram = (name: string, help: string, tally: Tally): void =>
-    registry.registerMetric(new TallyHistogram(name, help, tally));
   histogram("holdfast_commit_seconds", "From a commit to its durability.", commitSeconds);
   histogram("holdfast_append_seconds", "One append of the log, synced.", appendSeconds);
   histogram("holdfast_append_bytes", "Bytes of one append of the log.", appendBytes);
   counter("holdfast_store_failures_total", "Calls that the store has refused.", () => counters.storeFailures);
   counter("holdfast_expired_total", "Streams that became tombstones.", () => counters.expired);
-  addStalls({ counter, gauge }, counters.stalls);
+  addStalls(make, counters.stalls);
   counter("holdfast_bugs_total", "Failed assertions, and what the application threw.", () => counters.bugs);
 }
 
@@ -132,26 +121,21 @@ function addStalls({ counter, gauge }: Makers, stalls: ServerCounters["stalls"])
         ),
       );
   };
-  const labels = ["side", "clock"];
-  counter("holdfast_stalls_total", "Stalls that were detected.", each("stalled"), labels);
-  counter("holdfast_stalls_resumed_total", "Stalls after which activity resumed.", each("resumed"), labels);
-  gauge("holdfast_streams_stalled", "Streams that stand still now.", each("now"), labels);
+  counter("holdfast_stalls_total", "Stalls that were detected.", each("stalled"));
+  counter("holdfast_stalls_resumed_total", "Stalls after which activity resumed.", each("resumed"));
+  gauge("holdfast_streams_stalled", "Streams that stand still now.", each("now"));
 }
 
 function addHttp({ counter, gauge }: Makers, sources: MetricSources): void {
   const { http } = sources;
   gauge("holdfast_http_sockets", "Open sockets.", sources.sockets);
-  gauge(
-    "holdfast_http_requests_open",
-    "Requests under way, by kind.",
-    () => [...http.open].map(([kind, count]) => [{ kind }, count] as const),
-    ["kind"],
+  gauge("holdfast_http_requests_open", "Requests under way, by kind.", () =>
+    [...http.open].map(([kind, count]) => [{ kind }, count] as const),
   );
   counter(
     "holdfast_http_requests_total",
     "Requests that are over, by kind and status; 0 was never answered.",
     () => [...http.done].map(([name, count]) => [statusLabels(name), count] as const),
-    ["kind", "status"],
   );
   counter("holdfast_http_foreign_total", "Requests refused for their Host or Origin.", () => http.foreign);
   counter("holdfast_sign_in_failures_total", "Requests without a valid API key.", sources.failedSignIns);

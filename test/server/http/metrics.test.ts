@@ -97,6 +97,24 @@ test("what happens is counted", async (t) => {
   assert.ok(valueOf(text, "process_resident_memory_bytes") > 1e6);
 });
 
+test("each line is one that Prometheus reads, and a bucket counts what the smaller ones do as well", async (t) => {
+  const rig = await startHttp(t);
+  const { bounds } = rig.server.counters.commitSeconds;
+  const added = [0, ...bounds, 1e9];
+  for (const value of added) rig.server.counters.commitSeconds.add(value);
+  const text = await scrape(rig);
+  assert.ok(text.endsWith("\n"));
+  const sample = /^\w+(?:\{\w+="[^"\\]*"(?:,\w+="[^"\\]*")*\})? -?\d\S*$/;
+  for (const line of text.trimEnd().split("\n"))
+    assert.match(line, line.startsWith("#") ? /^# (?:HELP|TYPE) \w+ \S/ : sample);
+  const buckets = [...text.matchAll(/^holdfast_commit_seconds_bucket\{le="(\S+)"\} (\d+)$/gm)];
+  assert.deepEqual(
+    buckets.map(([, le, count]) => [le, Number(count)]),
+    [...bounds.map((le, at) => [String(le), at + 2]), ["+Inf", added.length]],
+  );
+  assert.equal(valueOf(text, "holdfast_commit_seconds_count"), added.length);
+});
+
 test("F5: a store that fails is counted", async (t) => {
   const rig = await startHttp(t);
   const owner = await openStream(rig, "failing");
