@@ -12,7 +12,7 @@ import { isRecord } from "../bench/harness/numbers.ts";
 const main = `${import.meta.dirname}/../bench/main.ts`;
 
 /** Lines that subtract one measurement from another: in a run so small it may come out as anything. */
-const DIFFERENCES = /, added: |resident memory|live memory/;
+const DIFFERENCES = /, added: |resident memory|live memory|disk, /;
 
 interface Ran {
   readonly code: number;
@@ -70,11 +70,18 @@ test("the agent's rows run: every turn ends well, and a tool runs as often as it
   assert.match(stdout, /after 500 turns: sent from the checkpoint, server restarted/);
 });
 
-test("the gateway's rows run: Portkey's answers, tool results go on where they should, all that waited are answered", async () => {
-  const stdout = await quickRun("gateway", "gateway-continue", "gateway-parked", "gateway-over");
+test("the gateway's rows run: Portkey's answers, tool results go on where they should, all that waited are answered, what a killed gateway answered is kept", async () => {
+  const stdout = await quickRun(
+    "gateway",
+    "gateway-continue",
+    "gateway-parked",
+    "gateway-database",
+    "gateway-over",
+  );
   assert.match(stdout, /to the first token, p50, added: Holdfast .* Portkey/);
   assert.match(stdout, /1000 messages: the turn goes on/);
   assert.match(stdout, /the second half, all went on/);
+  assert.match(stdout, /a small answer: messages to the database's thread/);
   assert.match(stdout, /live memory .* bytes\/answer/);
 });
 

@@ -18,8 +18,9 @@ export interface Asked {
 
 export type ChatMessage = Readonly<Record<string, unknown>>;
 
-/** What an answer was, beside its text. */
+/** What an answer was. */
 export interface Answered {
+  readonly text: string;
   readonly toolCallIds: readonly string[];
   readonly finish: string;
 }
@@ -93,6 +94,7 @@ class Reading {
   readonly #times: AnswerTimes;
   readonly #toolCallIds: string[] = [];
   #finish: string | undefined;
+  #text = "";
   #rest = "";
   #isDone = false;
 
@@ -108,7 +110,7 @@ class Reading {
 
   answered(): Answered {
     if (!this.#isDone || this.#finish === undefined) throw new Error("an answer was cut off");
-    return { toolCallIds: this.#toolCallIds, finish: this.#finish };
+    return { text: this.#text, toolCallIds: this.#toolCallIds, finish: this.#finish };
   }
 
   #event(event: string): void {
@@ -127,7 +129,10 @@ class Reading {
     if (typeof choice["finish_reason"] === "string") this.#finish = choice["finish_reason"];
     const { delta } = choice;
     if (!isRecord(delta)) return;
-    if (typeof delta["content"] === "string" && delta["content"] !== "") this.#times.came(delta["content"]);
+    if (typeof delta["content"] === "string" && delta["content"] !== "") {
+      this.#text += delta["content"];
+      this.#times.came(delta["content"]);
+    }
     if (!Array.isArray(delta["tool_calls"])) return;
     for (const call of delta["tool_calls"]) {
       if (isRecord(call) && typeof call["id"] === "string") this.#toolCallIds.push(call["id"]);

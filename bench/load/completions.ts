@@ -60,6 +60,18 @@ async function rate(given: Arguments): Promise<Measured> {
   return { answers, perSecond, loadBusy: busy()["busy"] ?? Number.NaN };
 }
 
+/** So many answers in all, so many of them at a time. */
+async function many(given: Arguments): Promise<Measured> {
+  const who = whoIn(given);
+  const question = textIn(given, "question");
+  let left = numberIn(given, "count");
+  const one = async (): Promise<void> => {
+    while (left-- > 0) await answer(who, question);
+  };
+  await Promise.all(Array.from({ length: numberIn(given, "atOnce") }, one));
+  return {};
+}
+
 /** Questions and answers of about 200 bytes; no two histories have a message in common. */
 function historyOf(messages: number): readonly ChatMessage[] {
   const id = asked++;
@@ -140,4 +152,28 @@ async function answerParked(): Promise<Measured> {
   return { answered: all.length, meanMs: (performance.now() - startedMs) / all.length };
 }
 
-serveCommands({ ask, rate, continues, park, answerParked });
+/** What a client would send again when it does not know whether its answer came. */
+let kept: { readonly body: Buffer; readonly text: string } | undefined;
+
+/** An answer that is asked for once more by `repeat`. */
+async function keep(given: Arguments): Promise<Measured> {
+  const who = whoIn(given);
+  const body = bodyOf(who.model, [userSays(`${asked++}: ${textIn(given, "question")}`)], false);
+  const { text } = await complete(repeatable(who), body, new AnswerTimes());
+  kept = { body, text };
+  return {};
+}
+
+/** The same request again; the answer must be the same. */
+async function repeat(given: Arguments): Promise<Measured> {
+  if (kept === undefined) throw new Error("nothing was kept");
+  const { text } = await complete(repeatable(whoIn(given)), kept.body, new AnswerTimes());
+  if (text === "" || text !== kept.text) throw new Error("a retry got another answer");
+  return {};
+}
+
+function repeatable(who: Asked): Asked {
+  return { ...who, headers: { ...who.headers, "idempotency-key": "kept" } };
+}
+
+serveCommands({ ask, many, rate, continues, park, answerParked, keep, repeat });

@@ -51,9 +51,15 @@ export async function deliver(rounds: Rounds, directory: string, delivery: Deliv
   return { ...measured, serverBusy: busy, serverUsPerEvent: (cpuMs * 1000) / events };
 }
 
+const profileDirectory = process.env["HOLDFAST_BENCH_PROFILE"];
+
+export function isProfiling(): boolean {
+  return profileDirectory !== undefined;
+}
+
 /** `HOLDFAST_BENCH_PROFILE=directory` writes CPU profiles of Holdfast's servers there, one for each thread. */
 export function profiling(target: string): readonly string[] {
-  const directory = process.env["HOLDFAST_BENCH_PROFILE"];
+  const directory = profileDirectory;
   if (directory === undefined || !target.includes("holdfast")) return [];
   return ["--cpu-prof", "--cpu-prof-interval=200", `--cpu-prof-dir=${directory}`];
 }

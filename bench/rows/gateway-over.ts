@@ -6,6 +6,7 @@ import { writeQuestion } from "../harness/question.ts";
 import type { Row } from "../harness/row.ts";
 import type { Rounds } from "../harness/rounds.ts";
 import { startAsking } from "./gateway-peers.ts";
+import { proveKept } from "./gateway-proof.ts";
 
 const PARTS = 4;
 const PART_MS = 60_000;
@@ -14,7 +15,8 @@ const LIVE_BYTES_MAX = 400;
 const RATE_LOSS_MAX = 0.05;
 
 async function over(rounds: Rounds, directory: string): Promise<Measured> {
-  const { ask, gateway } = await startAsking(directory, { kind: "holdfast", nodeOptions: ["--expose-gc"] });
+  const asking = await startAsking(directory, { kind: "holdfast", nodeOptions: ["--expose-gc"] });
+  const { ask, gateway } = asking;
   if (gateway === undefined) throw new Error("Holdfast's gateway was not started");
   const load = {
     question: writeQuestion({ tokens: 2 }),
@@ -35,6 +37,7 @@ async function over(rounds: Rounds, directory: string): Promise<Measured> {
     last = await many();
     answers += numberOf(last, "answers");
   }
+  await proveKept(asking);
   const grown = (name: string): number => (numberOf(last, name) - numberOf(first, name)) / answers;
   return {
     answers,

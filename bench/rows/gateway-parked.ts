@@ -1,23 +1,32 @@
 /**
- * Memory of the gateway's process for each session that waits for a tool's result; and that all of them are still answered.
+ * Memory of the gateway's process for each session that waits for a tool's result, for a hundred and for a thousand of them; and that all of
+ * them are still answered.
  */
 import { type Measured, numberOf } from "../harness/numbers.ts";
-import type { Row } from "../harness/row.ts";
-import type { Rounds } from "../harness/rounds.ts";
+import type { Line, Row } from "../harness/row.ts";
+import type { Results, Rounds } from "../harness/rounds.ts";
 import { startAsking } from "./gateway-peers.ts";
+import { proveKept } from "./gateway-proof.ts";
 
-const SESSIONS = 1_000;
+const COUNTS = [100, 1_000] as const;
 const PER_PRINCIPAL = 50;
 const MESSAGES = 10;
+const KIB_MAX = 20;
+/** What a thousand may take each, against a hundred. */
+const GROWTH_MAX = 1.1;
 
-async function parked(rounds: Rounds, directory: string): Promise<Measured> {
-  const sessions = rounds.size(SESSIONS, 5);
+type Count = (typeof COUNTS)[number];
+
+async function parked(rounds: Rounds, directory: string, count: Count): Promise<Measured> {
+  const sessions = rounds.size(count, count / 50);
   const sizes = { perPrincipal: PER_PRINCIPAL, messages: MESSAGES };
-  const { ask, gateway } = await startAsking(directory, { kind: "holdfast", nodeOptions: ["--expose-gc"] });
+  const asking = await startAsking(directory, { kind: "holdfast", nodeOptions: ["--expose-gc"] });
+  const { ask, gateway } = asking;
   if (gateway === undefined) throw new Error("Holdfast's gateway was not started");
   // What the code itself takes is there before it is measured.
-  await ask("park", { ...sizes, sessions: rounds.size(PER_PRINCIPAL, 1) });
+  await ask("park", { ...sizes, sessions: rounds.size(4 * PER_PRINCIPAL, 1) });
   await ask("answerParked");
+  await gateway.call("tidy");
   const before = await gateway.call("usage");
   await gateway.call("count");
   const startedMs = performance.now();
@@ -30,39 +39,57 @@ async function parked(rounds: Rounds, directory: string): Promise<Measured> {
   if (waiting !== sessions || continued !== sessions || answered !== sessions) {
     throw new Error(`of ${sessions} sessions ${waiting} waited and ${continued} went on`);
   }
+  await proveKept(asking);
   const perSession = (name: string): number =>
     (numberOf(after, name) - numberOf(before, name)) / sessions / 1024;
   return {
     kib: perSession("rssBytes"),
-    heapKib: perSession("heapBytes"),
+    liveKib: perSession("heapBytes") + perSession("externalBytes"),
     logKib: logBytes / sessions / 1024,
     parkMs,
     meanMs,
   };
 }
 
+const variantOf = (count: Count): string => `${count} parked`;
+
+function linesOf(results: Results, count: Count): readonly Line[] {
+  const variant = variantOf(count);
+  const live = results.spread(variant, "liveKib");
+  const growth = results.ratio(variant, variantOf(COUNTS[0]), "liveKib");
+  const logKib = results.median(variant, "logKib").toFixed(1);
+  return [
+    {
+      what: `${count}: live memory`,
+      unit: "KiB/session",
+      value: live,
+      ...(count === COUNTS[0] ? {} : { ratio: { to: `${COUNTS[0]} sessions`, value: growth } }),
+      budget: {
+        text: `at most ${KIB_MAX}, and ${GROWTH_MAX} times that of ${COUNTS[0]}`,
+        met: live.median <= KIB_MAX && growth <= GROWTH_MAX,
+      },
+      note: `written to the log by both halves of a turn: ${logKib} KiB`,
+    },
+    { what: `${count}: resident memory`, unit: "KiB/session", value: results.spread(variant, "kib") },
+    {
+      what: `${count}: the first half of a turn, one at a time`,
+      unit: "ms",
+      value: results.spread(variant, "parkMs"),
+    },
+    { what: `${count}: the second half, all went on`, unit: "ms", value: results.spread(variant, "meanMs") },
+  ];
+}
+
 export const gatewayParked: Row = {
   name: "gateway-parked",
-  title: `${SESSIONS} sessions of ${MESSAGES} messages wait for a tool's result, then all get it`,
-  stepsPerRound: 1,
+  title: `sessions of ${MESSAGES} messages wait for a tool's result, then all get it`,
+  stepsPerRound: COUNTS.length,
   async run(rounds) {
-    const results = await rounds.run({ parked: (directory) => parked(rounds, directory) });
-    const median = (name: string): string => results.median("parked", name).toFixed(1);
-    return {
-      lines: [
-        {
-          what: "resident memory",
-          unit: "KiB/session",
-          value: results.spread("parked", "kib"),
-          note: `of it in the JavaScript heap: ${median("heapKib")} KiB; written to the log by both halves of a turn: ${median("logKib")} KiB`,
-        },
-        {
-          what: "the first half of a turn, one at a time",
-          unit: "ms",
-          value: results.spread("parked", "parkMs"),
-        },
-        { what: "the second half, all went on", unit: "ms", value: results.spread("parked", "meanMs") },
-      ],
-    };
+    const results = await rounds.run(
+      Object.fromEntries(
+        COUNTS.map((count) => [variantOf(count), (directory) => parked(rounds, directory, count)]),
+      ),
+    );
+    return { lines: COUNTS.flatMap((count) => linesOf(results, count)) };
   },
 };

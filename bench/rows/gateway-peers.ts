@@ -18,18 +18,28 @@ export interface GatewayOptions {
 }
 
 export interface Asking {
+  /** What the gateway keeps is in there. */
+  readonly directory: string;
   readonly provider: Provider;
   /** Undefined: the provider is asked directly. */
   readonly gateway: Peer | undefined;
   readonly ask: (command: string, given?: Arguments) => Promise<Measured>;
+  /** Starts Holdfast's gateway again, behind its end, on a clock that is so far ahead. */
+  readonly again: (aheadMs?: number) => Promise<Started>;
+}
+
+export interface Started {
+  readonly peer: Peer;
+  readonly port: number;
 }
 
 const API_KEY = "an-api-key-of-the-benchmark";
 
-export async function startAsking(directory: string, options: GatewayOptions): Promise<Asking> {
+export async function startAsking(row: string, options: GatewayOptions): Promise<Asking> {
   const { kind } = options;
   const provider = await startProvider();
-  const gateway = await startGateway(directory, provider, options);
+  const directory = join(row, "server");
+  const gateway = kind === "direct" ? undefined : await startGateway(directory, provider, options);
   const load = await Peer.start("load/completions.ts", { core: "load" });
   const whom = {
     kind,
@@ -39,25 +49,26 @@ export async function startAsking(directory: string, options: GatewayOptions): P
   };
   const ask = (command: string, given: Arguments = {}): Promise<Measured> =>
     load.call(command, { ...whom, ...given });
-  return { provider, gateway: gateway?.peer, ask };
+  const again = (aheadMs = 0): Promise<Started> => startGateway(directory, provider, { ...options, aheadMs });
+  return { directory, provider, gateway: gateway?.peer, ask, again };
 }
 
 async function startGateway(
   directory: string,
   provider: Provider,
-  { kind, reuse = true, nodeOptions = [] }: GatewayOptions,
-): Promise<{ readonly peer: Peer; readonly port: number } | undefined> {
-  if (kind === "direct") return undefined;
+  { kind, reuse = true, nodeOptions = [], aheadMs = 0 }: GatewayOptions & { readonly aheadMs?: number },
+): Promise<Started> {
   const target = kind === "portkey" ? "targets/portkey.ts" : "targets/gateway.ts";
   const peer = await Peer.start(target, {
     core: "server",
     nodeOptions: [...nodeOptions, ...profiling(kind)],
   });
   const started = await peer.call("start", {
-    directory: join(directory, "server"),
+    directory,
     providerPort: provider.port,
     apiKey: API_KEY,
     reuse,
+    aheadMs,
   });
   return { peer, port: numberOf(started, "port") };
 }

@@ -9,6 +9,7 @@ import { firstToken } from "./first-token.ts";
 import { flatness } from "./flatness.ts";
 import { gateway } from "./gateway.ts";
 import { gatewayContinue } from "./gateway-continue.ts";
+import { gatewayDatabase } from "./gateway-database.ts";
 import { gatewayOver } from "./gateway-over.ts";
 import { gatewayParked } from "./gateway-parked.ts";
 import { kill } from "./kill.ts";
@@ -39,5 +40,6 @@ export const rows: readonly Row[] = [
   gateway,
   gatewayContinue,
   gatewayParked,
+  gatewayDatabase,
   gatewayOver,
 ];

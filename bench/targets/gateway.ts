@@ -2,10 +2,13 @@
  * Holdfast's gateway as `holdfast serve` puts it together: the stream server, its agent and the gateway in one process, SQLite,
  * sealing, API keys, one port, and models of one OpenAI-compatible provider.
  */
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { pino } from "pino";
 import { busyMeter, serveCommands } from "../harness/child.ts";
 import { type Arguments, flagIn, type Measured, numberIn, textIn } from "../harness/numbers.ts";
 import { createAgent } from "../../src/agent/index.ts";
+import { tableBlobStore } from "../../src/client-node/blobs.ts";
 import { createModels } from "../../src/agent/models/index.ts";
 import { openGateway, openGround } from "../../src/node/open-gateway.ts";
 import type { Machine } from "../../src/node/machine.ts";
@@ -17,20 +20,33 @@ import { newServerCounters } from "../../src/server/counters.ts";
 import { serveHttp } from "../../src/server/http/index.ts";
 import type { Authenticate } from "../../src/server/http/sign-in.ts";
 import { createServer } from "../../src/server/server.ts";
+import { DATABASE_FILE } from "../../src/store/sqlite/database.ts";
 import { openSqliteStore } from "../../src/store/index.ts";
+import { countTraffic } from "./database-traffic.ts";
+
+/** How often a gateway whose clock is ahead looks for what is over. */
+const SWEEP_SOON_MS = 200;
+
+const HOME_KEY = new Uint8Array(32).fill(7);
 
 const counters = newServerCounters();
+const traffic = countTraffic();
 let gateway: Gateway | undefined;
 let tidy: () => Promise<void> = () => Promise.resolve();
+let disk: () => Measured = () => ({});
+let cleanUp: () => Promise<void> = () => Promise.resolve();
+let isDurable = false;
 let busy: (() => Measured) | undefined;
 let before: Measured = {};
 
 async function start(given: Arguments): Promise<Measured> {
   const directory = textIn(given, "directory");
+  const aheadMs = numberIn(given, "aheadMs");
+  const now = (): number => Date.now() + aheadMs;
   const logger = pino({ level: "warn" }, pino.destination({ dest: 2, sync: true }));
   const onBug = (bug: unknown): void => logger.error({ err: bug }, "bug");
   const store = await openSqliteStore(directory, {
-    now: Date.now,
+    now,
     throughLog: (log) => countedLog(log, counters),
   });
   const models = createModels({
@@ -43,10 +59,12 @@ async function start(given: Arguments): Promise<Measured> {
     models: { default: "local/bench" },
     environment: {},
   });
-  const machine = machineIn(directory, flagIn(given, "reuse"));
+  const machine = machineIn(directory, flagIn(given, "reuse"), now);
   const application = createAgent({ models });
   const { streams, blobs } = store;
-  tidy = () => streams.tidy(Date.now());
+  tidy = () => streams.tidy(now());
+  disk = () => inUse(join(directory, DATABASE_FILE));
+  isDurable = streams.durability === "fsync";
   const server = createServer({
     store: streams,
     blobs,
@@ -54,6 +72,7 @@ async function start(given: Arguments): Promise<Measured> {
     sealing: nodeSealing(),
     application,
     onBug,
+    ...(aheadMs === 0 ? {} : { sweepIntervalMs: SWEEP_SOON_MS }),
   });
   const opened = await openGateway({
     server,
@@ -66,9 +85,12 @@ async function start(given: Arguments): Promise<Measured> {
     openStreamsMax: GATEWAY_LIMITS.openStreamsMax,
   });
   gateway = opened.gateway;
+  const sealing = nodeSealing();
+  const kept = tableBlobStore({ tables: store.tables, sealer: sealing.homeSealer(HOME_KEY), now });
+  cleanUp = async () => void (await opened.gateway.cleanUp(kept));
   const keys = new ApiKeys({
     tables: store.tables,
-    now: Date.now,
+    now,
     environmentKey: textIn(given, "apiKey"),
   });
   const mounts = [gatewayHttp({ answers: gateway })];
@@ -87,15 +109,28 @@ function signIn(keys: ApiKeys): Authenticate {
   };
 }
 
-function machineIn(directory: string, isReusing: boolean): Machine {
+/** Pages of the database that hold something; what is free is used again, or given back in an idle moment. */
+function inUse(path: string): Measured {
+  const database = new DatabaseSync(path, { readOnly: true });
+  const pragma = (name: string): number => Number(database.prepare(`PRAGMA ${name}`).get()?.[name]);
+  try {
+    const pageBytes = pragma("page_size");
+    const [pages, freePages] = [pragma("page_count"), pragma("freelist_count")];
+    return { diskBytes: (pages - freePages) * pageBytes, fileBytes: pages * pageBytes };
+  } finally {
+    database.close();
+  }
+}
+
+function machineIn(directory: string, isReusing: boolean, now: () => number): Machine {
   return {
     env: {
       HOLDFAST_SESSION_REUSE: isReusing ? "1" : "0",
-      HOLDFAST_HOME_KEY: Buffer.alloc(32, 7).toString("base64url"),
+      HOLDFAST_HOME_KEY: Buffer.from(HOME_KEY).toString("base64url"),
     },
     home: directory,
     platform: process.platform,
-    now: Date.now,
+    now,
   };
 }
 
@@ -109,6 +144,8 @@ function totals(): Measured {
     fresh,
     continued: gateway?.counters.continuedTurns ?? 0,
     evicted: gateway?.counters.evicted ?? 0,
+    expired: counters.expired,
+    ...traffic(),
   };
 }
 
@@ -122,11 +159,18 @@ serveCommands({
   /** Since `count`. */
   counted() {
     const now = Object.entries(totals()).map(([name, value]) => [name, value - (before[name] ?? 0)] as const);
-    return { ...Object.fromEntries(now), serverCpuMs: busy?.()["cpuMs"] ?? Number.NaN };
+    const serverCpuMs = busy?.()["cpuMs"] ?? Number.NaN;
+    return { ...Object.fromEntries(now), serverCpuMs, durable: isDurable ? 1 : 0 };
   },
   /** What a sweep does once streams have been quiet for a minute. */
   async tidy() {
     await tidy();
+    return {};
+  },
+  disk: () => disk(),
+  /** What the gateway does once an hour. */
+  async cleanUp() {
+    await cleanUp();
     return {};
   },
   /** How many sessions wait for tool results. */
