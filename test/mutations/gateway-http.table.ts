@@ -278,4 +278,16 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
   },
+  {
+    name: "a client whose response broke between its head and its first frame is refused for good",
+    file: "test/gateway/http/streaming.test.ts",
+    test: "a stream's answer is resumed behind the last frame",
+    patches: [
+      {
+        file: "src/gateway/http/gateway-http.ts",
+        from: 'const isNew = given === "" || given === "0";',
+        to: 'const isNew = lastEventIdOf(mounted.exchange) === undefined || given === "0";',
+      },
+    ],
+  },
 ];

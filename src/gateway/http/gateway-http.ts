@@ -205,9 +205,9 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
   async function events(visit: Visit, which: Pick<EventsCall, "streamId" | "head">): Promise<void> {
     const { mounted, call, guest } = visit;
     enter(visit, [streamName(which.streamId)], { isReturning: true });
-    const given = lastEventIdOf(mounted.exchange);
-    // Nothing yet is where everybody begins, with the role.
-    const isNew = given === undefined || given === "0";
+    const given = lastEventIdOf(mounted.exchange) ?? "";
+    // Nothing yet is where everybody begins, with the role. A client whose response broke between its head and its first frame says it with an empty id.
+    const isNew = given === "" || given === "0";
     const after = isNew ? undefined : parseFramePlace(given);
     if (!isNew && after === undefined) {
       throw invalidRequest("Last-Event-ID", "Last-Event-ID is the id of a frame of this stream's answer.");

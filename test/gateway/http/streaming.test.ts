@@ -165,6 +165,7 @@ for (const version of VERSIONS) {
     assert.match(all[0]?.data ?? "", /"role"/);
     assert.equal(all.length, 5);
     assert.equal((await resume("0", [text(4, "one"), ended(5)])).length, 5);
+    assert.deepEqual(await resume("", [text(4, "one"), ended(5)]), all, "no frame came behind the head");
     assert.deepEqual(await resume("0:0", [text(4, "one"), ended(5)]), all.slice(1));
     const rest = await resume("0:4", [ended(5)]);
     assert.deepEqual(rest, all.slice(2));
@@ -177,7 +178,7 @@ for (const version of VERSIONS) {
     ]);
     assert.deepEqual(
       places,
-      [undefined, undefined, 0, 4, 4, 5].map((eventId) => ["alice", "stream-9", eventId]),
+      [undefined, undefined, undefined, 0, 4, 4, 5].map((eventId) => ["alice", "stream-9", eventId]),
     );
     for (const id of ["x", "-1", "12", "0:1.5.2", "0:".padEnd(40, "9"), "0:01", "5:4"]) {
       const headers = { ...bearer(ALICE_KEY), "last-event-id": id };
