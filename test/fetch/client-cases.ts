@@ -4,16 +4,20 @@
  */
 import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
+import type { ModelCall } from "../../src/agent/index.ts";
 import { holdfast } from "../../src/fetch/index.ts";
 import { behind, type Place } from "../gateway/cable.ts";
-import { lastTold, PacedModel } from "../gateway/paced-model.ts";
+import { lastTold, type PacedCall, PacedModel } from "../gateway/paced-model.ts";
 import { World } from "../gateway/world.ts";
 import { ALICE_KEY } from "../server/http/rig.ts";
+import { BASH_LOOKS, OpencodeUser } from "./opencode-user.ts";
 import { askBy, PROGRAM_SDKS, type Said } from "./sdk-programs.ts";
 import { USERS } from "./users.ts";
 
 export const SEEN = "Es ist größer – 大きい家. Mehr ist es nicht.";
-export const CLIENTS = [...Object.keys(USERS), ...PROGRAM_SDKS];
+export const OPENCODE = "OpenCode";
+export const CLIENTS = [...Object.keys(USERS), ...PROGRAM_SDKS, OPENCODE];
+const MODEL = "paced/model";
 /** As the SDKs have it by default. */
 const RETRIES = 2;
 
@@ -43,7 +47,7 @@ export const PLACES: readonly ClientPlace[] = [
   inLetter("gr", "ö", 1),
   inLetter("", "大", 1),
   inLetter("", "大", 2),
-  ...within("in a tool call", '"tool_calls":[', '"name":"lo', '"arguments":"{'),
+  ...within("in a tool call", '"tool_calls":[', '"name":"', '"arguments":"{'),
   ...within(
     "between finish_reason and [DONE]",
     '"finish_reason":"tool_calls"',
@@ -67,29 +71,46 @@ export interface ClientOutcome extends Said {
 
 const aMoment = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 5));
 
+/** By the tool that the client has. */
+function looksBy({ tools }: ModelCall): PacedCall {
+  return tools.some(({ name }) => name === "look") ? { tool: "look", args: { at: "ä" } } : BASH_LOOKS;
+}
+
 function looking(): PacedModel {
   return new PacedModel((call) =>
     lastTold(call).startsWith("Look")
-      ? ["Ich ", aMoment, "sehe ", aMoment, "größere ", aMoment, { tool: "look", args: { at: "ä" } }]
+      ? ["Ich ", aMoment, "sehe ", aMoment, "größere ", aMoment, looksBy(call)]
       : ["Es ist ", aMoment, "größer ", aMoment, "– 大きい家. ", aMoment, "Mehr ist es nicht."],
   );
 }
 
 export class ClientWorld {
   readonly #world: World;
+  readonly #opencode: (hasFetch: boolean) => Promise<OpencodeUser>;
   #asked = 0;
 
-  private constructor(world: World) {
+  private constructor(world: World, opencode: (hasFetch: boolean) => Promise<OpencodeUser>) {
     this.#world = world;
+    this.#opencode = opencode;
   }
 
-  static async begin(t: TestContext): Promise<ClientWorld> {
-    return new ClientWorld(await World.begin(t, looking()));
+  /** `binary`: of OpenCode. */
+  static async begin(t: TestContext, binary?: string): Promise<ClientWorld> {
+    const world = await World.begin(t, looking());
+    const users = new Map<boolean, Promise<OpencodeUser>>();
+    return new ClientWorld(world, (hasFetch) => {
+      assert.ok(binary !== undefined, "OpenCode is not there");
+      const settings = { binary, baseURL: `${world.url}/v1`, apiKey: ALICE_KEY, model: MODEL, hasFetch };
+      const user = users.get(hasFetch) ?? OpencodeUser.begin(t, settings);
+      users.set(hasFetch, user);
+      return user;
+    });
   }
 
   async run({ client, hasFetch, place, how }: ClientCase): Promise<ClientOutcome> {
     const world = this.#world;
     const before = world.model.calls.length;
+    if (client === OPENCODE) await this.#opencode(hasFetch);
     let broken = false;
     const happened =
       how === "kill"
@@ -102,8 +123,9 @@ export class ClientWorld {
   }
 
   async #ask(client: string, hasFetch: boolean, question: string): Promise<Said> {
+    if (client === OPENCODE) return (await this.#opencode(hasFetch)).ask(question);
     const baseURL = `${this.#world.url}/v1`;
-    const asking = { baseURL, apiKey: ALICE_KEY, model: "paced/model", question };
+    const asking = { baseURL, apiKey: ALICE_KEY, model: MODEL, question };
     const program = PROGRAM_SDKS.find((sdk) => sdk === client);
     if (program !== undefined) return askBy(program, { ...asking, hasFetch });
     let looks = 0;

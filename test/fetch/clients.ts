@@ -5,7 +5,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parse } from "../../scripts/arguments.ts";
-import { BREAKS, CLIENTS, ClientWorld, PLACES, SEEN } from "./client-cases.ts";
+import { binaryFor } from "../gateway/clients/opencode-binary.ts";
+import { BREAKS, CLIENTS, ClientWorld, OPENCODE, PLACES, SEEN } from "./client-cases.ts";
 import { installSdks } from "./sdk-programs.ts";
 
 /** Two answers. */
@@ -14,11 +15,13 @@ const { only } = parse({ only: { type: "string", default: "" } }, "npm run clien
 
 test("clients", async (t) => {
   await installSdks();
+  const opencode = await binaryFor(t);
+  const clients = CLIENTS.filter((name) => name !== OPENCODE || opencode !== undefined);
   const rows: string[] = [];
-  for (const client of CLIENTS.filter((name) => name.includes(only)))
+  for (const client of clients.filter((name) => name.includes(only)))
     for (const hasFetch of [true, false])
       for (const how of BREAKS) {
-        const world = await ClientWorld.begin(t);
+        const world = await ClientWorld.begin(t, opencode);
         const seen = new Map<string, number>();
         let calls = 0;
         for (const place of PLACES) {

@@ -3,7 +3,8 @@
  *
  * It is too large (180 MB) to be a dev dependency that every contributor downloads.
  */
-import { execFile, spawn } from "node:child_process";
+import { type ChildProcessWithoutNullStreams, execFile, spawn } from "node:child_process";
+import { once } from "node:events";
 import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -114,8 +115,37 @@ export class Opencode {
 
   /** What is said comes by standard input: arguments it would put into quotation marks. */
   async run(message: string, ...args: readonly string[]): Promise<OpencodeRun> {
+    const child = this.#start("run", ...args);
+    child.stdin.end(message);
+    const code = new Promise<number | null>((resolve, reject) => {
+      child.once("error", reject);
+      child.once("close", resolve);
+    });
+    const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
+    return { code: await code, stdout, stderr };
+  }
+
+  /** Its server, which its terminal and its editors talk to: for many questions, of which each would take seconds to start it. Resolves with its URL. */
+  async serve(t: TestContext, port: number): Promise<string> {
+    const child = this.#start("serve", "--hostname", "127.0.0.1", "--port", String(port));
+    const closed = once(child, "close");
+    t.after(async () => {
+      child.kill("SIGKILL");
+      await closed;
+    });
+    let said = "";
+    child.stderr.setEncoding("utf8").on("data", (piece: string) => (said += piece));
+    child.stdout.setEncoding("utf8").on("data", (piece: string) => (said += piece));
+    while (!said.includes("listening on")) {
+      const isOver = await Promise.race([once(child.stdout, "data").then(() => false), closed]);
+      if (isOver !== false) throw new Error(`OpenCode's server ended: ${said}`);
+    }
+    return `http://127.0.0.1:${port}`;
+  }
+
+  #start(...args: readonly string[]): ChildProcessWithoutNullStreams {
     const { binary, home } = this.#settings;
-    const child = spawn(binary, ["run", ...args], {
+    return spawn(binary, args, {
       cwd: this.project,
       env: {
         PATH: process.env["PATH"],
@@ -125,15 +155,8 @@ export class Opencode {
         OPENCODE_PURE: "1",
       },
       stdio: ["pipe", "pipe", "pipe"],
-      timeout: RUN_MS,
+      timeout: args[0] === "run" ? RUN_MS : 0,
       killSignal: "SIGKILL",
     });
-    child.stdin.end(message);
-    const code = new Promise<number | null>((resolve, reject) => {
-      child.once("error", reject);
-      child.once("close", resolve);
-    });
-    const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
-    return { code: await code, stdout, stderr };
   }
 }
