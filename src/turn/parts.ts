@@ -31,6 +31,8 @@ export type SettledPart =
   | ToolPart
   /** A step begins; `attempt` 1 and above: it begins anew. */
   | { readonly kind: "step"; readonly step: number; readonly attempt: number; readonly model: string }
+  /** The step was cut off, and its model is asked to write on behind its text, which stays; if it does not, the step begins anew. For readers that are there when it happens. */
+  | { readonly kind: "continued"; readonly step: number }
   | { readonly kind: "summary"; readonly text: string }
   | { readonly kind: "todos"; readonly items: readonly TodoView[] }
   /** The last part. */
@@ -78,6 +80,7 @@ export function partsBetween(
     parts.push({ kind: "step", step, attempt, model });
   }
   const update = heard === undefined ? undefined : updateOf(heard);
+  if (update?.case === "stepContinued") parts.push({ kind: "continued", step: after.step });
   for (const [at, part] of after.parts.entries()) {
     const known = at < held ? before.parts[at] : undefined;
     if (part !== known) parts.push(...news(part, after.parts.slice(0, at), known, update));

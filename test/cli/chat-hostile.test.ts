@@ -84,6 +84,7 @@ test("whatever a model or a tool says, in whatever place, the transcript is text
     { kind: "todos", items: [{ id: "1", text: EVIL, status: TodoStatus.PENDING }] },
     { kind: "retract", step: 1, text: EVIL, kept: EVIL, parts: [] },
     { kind: "step", step: 1, attempt: 1, model: EVIL },
+    { kind: "continued", step: 1 },
     { kind: "end", end: { reason: "failed", failure, usage, error: undefined, text: EVIL } },
   ];
   for (const part of parts) {

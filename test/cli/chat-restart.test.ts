@@ -1,5 +1,5 @@
 /**
- * `holdfast chat -p` when a provider breaks off in the middle of its answer and then says something else.
+ * `holdfast chat -p` when a provider breaks off in the middle of its answer, and then says something else or the rest of it.
  */
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import type { Act } from "../agent/models/providers/server.ts";
 import { chunkOf, MODEL } from "../agent/models/providers/formats.ts";
-import { openaiProvider } from "../agent/models/providers/scripted.ts";
+import { FLAVOURS, openaiProvider, scriptedProvider } from "../agent/models/providers/scripted.ts";
 import { plantedBug } from "../mutations/planted-bug.ts";
 import { ChatProcess, hasScript } from "./chat-process.ts";
 import { Cli } from "./cli-process.ts";
@@ -19,14 +19,22 @@ const breaksOff: Act = (response) => {
   );
 };
 
+interface Asking {
+  readonly cli: Cli;
+  readonly args: readonly string[];
+  readonly apiKey: string;
+}
+
 /** A server whose model is cut off once, and the command that asks it. */
-async function asking(
-  t: TestContext,
-): Promise<{ readonly cli: Cli; readonly args: string[]; readonly apiKey: string }> {
+async function asking(t: TestContext): Promise<Asking> {
   let calls = 0;
   const provider = await openaiProvider(t, () => (calls++ === 0 ? breaksOff : { text: "All of it." }));
+  return askingAt(t, { type: "openai-compatible", baseURL: provider.baseURL });
+}
+
+async function askingAt(t: TestContext, provider: object): Promise<Asking> {
   const cli = new Cli(t);
-  const local = { type: "openai-compatible", baseURL: provider.baseURL, apiKeyEnv: "LOCAL_KEY" };
+  const local = { ...provider, apiKeyEnv: "LOCAL_KEY" };
   const models = { default: `local/${MODEL}`, offered: [`local/${MODEL}`] };
   writeFileSync(join(cli.home, "holdfast.config.json"), JSON.stringify({ providers: { local }, models }));
   const { url, apiKey } = await cli.serve([], { LOCAL_KEY: "of-the-provider" });
@@ -39,7 +47,7 @@ test("-p on a pipe prints the answer that counts, and --json which words do not"
   const types = stdout.match(/"type":"(?:text|step_\w+|result)"/g)?.map((type) => type.slice(8, -1));
   assert.deepEqual(
     types?.filter((type, at) => type !== "text" || types[at - 1] !== "text"),
-    ["step_started", "text", "step_restarted", "text", "result"],
+    ["step_started", "text", "step_continued", "step_restarted", "text", "result"],
     stdout + stderr,
   );
   assert.match(stdout, /"text":"All of it\."/);
@@ -64,4 +72,15 @@ test("-p on a terminal says that the words of a step that begins anew are void",
   });
   await chat.end;
   assert.match(chat.screen, /Half of it\n↻ [^]*void[^]*\n\nAll of it\.\n/);
+});
+
+test("-p prints an answer that its model continued in one piece, and a quiet note beside it", async (t) => {
+  const text = "The wind is north by east, and it turns before the night.";
+  const breaks = [{ behind: 8, how: "rst" }] as const;
+  const provider = await scriptedProvider(t, FLAVOURS.vllm, { script: () => ({ text }), breaks });
+  const { cli, args, apiKey } = await askingAt(t, provider.config);
+  const { stdout, stderr } = await cli.run(args, { HOLDFAST_API_KEY: apiKey });
+  assert.equal(stdout, `${text}\n`);
+  assert.match(stderr, /^\[the answer was cut off; its model is asked to write on\]$/m);
+  assert.equal(provider.calls.length, 2);
 });

@@ -5,6 +5,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { jsonOf } from "../../src/cli/chat/json-line.ts";
 import { recentParts } from "../../src/cli/chat/recent-parts.ts";
+import { newActivity } from "../../src/cli/chat/status-text.ts";
 import { styleOf } from "../../src/cli/chat/style.ts";
 import { newTranscript } from "../../src/cli/chat/transcript.ts";
 import { failureOf } from "../../src/cli/chat/turn-end-text.ts";
@@ -188,6 +189,17 @@ test("a restarted step is said to be void, thinking can be hidden, queued messag
     text,
     /Half an ans\n\n↻ .*void \(restart 1 of at most 3\)\n\nA whole answer\.\n\n› and now\?\n$/,
   );
+});
+
+test("an answer that its model continues is unbroken on the screen; the status line says so until it writes", () => {
+  const continued: TurnPart = { kind: "continued", step: 0 };
+  assert.equal(transcriptOf([asked("hi"), said("Half an ans"), continued, said("wer.")]), "Half an answer.");
+  const activity = newActivity();
+  activity.see(continued);
+  assert.equal(activity.text, "the answer was cut off; its model is asked to write on");
+  activity.see(said("wer."));
+  assert.equal(activity.text, "writing");
+  assert.deepEqual(jsonOf(continued), { type: "step_continued", step: 0 });
 });
 
 test("a failed turn says what failed and what to do", () => {

@@ -69,6 +69,10 @@ test("a continued step keeps its text, and loses what it said behind it; a fallb
     said.text("rd"),
   ];
   assert.equal(shown(live(messages)), "half a word");
+  assert.deepEqual(
+    live(messages).map(({ kind }) => kind),
+    ["step", "text", "tool", "retract", "continued", "text"],
+  );
   const { parts, model, restarts } = views(messages).at(-1) ?? EMPTY_VIEW;
   assert.deepEqual([parts.map(({ kind }) => kind), model, restarts], [["text"], "other", 1]);
 });

@@ -45,6 +45,8 @@ export function jsonOf(part: TurnPart): object | undefined {
         ? { type: "step_started", step, model }
         : { type: "step_restarted", step, attempt };
     }
+    case "continued":
+      return { type: "step_continued", step: part.step };
     case "tool":
       return jsonOfTool(part);
     case "todos":

@@ -16,7 +16,7 @@ import { watchParts } from "./recent-parts.ts";
 import { safeText } from "./safe-text.ts";
 import type { ServerLink } from "./server-link.ts";
 import type { Session } from "./session.ts";
-import { plainStatusLine } from "./status-text.ts";
+import { CONTINUED, plainStatusLine } from "./status-text.ts";
 import { restartLine } from "./transcript.ts";
 import { failureLine, failureOf } from "./turn-end-text.ts";
 
@@ -86,6 +86,7 @@ async function shoot(turn: Turn, options: OneShotOptions): Promise<Shown> {
         const json = settings.isJson ? jsonOf(part) : undefined;
         if (json !== undefined) stdout.write(jsonLine(json));
         if (!settings.isJson && stdout.isTTY === true) stream(part);
+        if (!settings.isJson && part.kind === "continued") note(`[${CONTINUED}]`);
       }
     });
   }

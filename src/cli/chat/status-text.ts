@@ -44,6 +44,8 @@ export function plainStatusLine(before: LiveState, now: ShownStatus): string | u
   }
 }
 
+/** Its text stays as it is, so this is all that is said of it. */
+export const CONTINUED = "the answer was cut off; its model is asked to write on";
 const WAITING = "waiting for the model";
 
 /** What the agent is doing, as far as the last thing that happened tells. */
@@ -76,6 +78,9 @@ export function newActivity() {
           return;
         case "step":
           now = WAITING;
+          return;
+        case "continued":
+          now = CONTINUED;
           return;
         case "end":
           running.clear();

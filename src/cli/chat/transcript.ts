@@ -144,8 +144,9 @@ export function newTranscript({ style, showsThinking, typed, now }: TranscriptOp
           const elapsedMs = now() - startedMs;
           return unfinished + apart(endLines(part.end, model, elapsedMs, style));
         }
-        // The step that begins anew says so.
+        // The step that begins anew says so; one that is continued is unbroken, and the status line says it.
         case "retract":
+        case "continued":
           return "";
       }
     },

@@ -7,7 +7,7 @@
 import type { LiveState, TodoView, Turn, TurnEnd, TurnPart } from "../../client/index.ts";
 import type { LineInput } from "./line-input.ts";
 import type { TurnScreen } from "./screen.ts";
-import { newActivity, plainStatusLine, type ShownStatus, troubleText } from "./status-text.ts";
+import { CONTINUED, newActivity, plainStatusLine, type ShownStatus, troubleText } from "./status-text.ts";
 import type { Style } from "./style.ts";
 import { newTranscript } from "./transcript.ts";
 import { recentParts, watchParts } from "./recent-parts.ts";
@@ -67,6 +67,7 @@ export async function showTurn(turn: Turn, options: DisplayOptions): Promise<Tur
 
   function show(part: TurnPart): void {
     if (part.kind === "text") hasText = true;
+    if (part.kind === "continued" && !hasStatusLine) screen.note(`[${CONTINUED}]`);
     activity.see(part);
     screen.write(transcript.render(part));
     options.onShown(part);
