@@ -37,8 +37,8 @@ const isPure = (path: string): boolean =>
   /^test\/(?:core|turn)\/|^test\/agent\/[^/]+$|^test\/gateway\/session\.test/.test(path);
 /** Generous: a test that takes longer waits for something that will not come. */
 const testMs = 300_000;
-/** Many tests wait for processes, disks and timers most of their time: one file more than there are cores keeps the cores busy. */
-const atOnce = availableParallelism() + 1;
+/** Tests wait for processes, disks and timers for half of their time: with two files for each core, and one more, the cores stay busy. */
+const atOnce = 2 * availableParallelism() + 1;
 const runTests = [
   "--test",
   "--test-reporter=spec",

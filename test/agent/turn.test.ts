@@ -1,8 +1,15 @@
 /** Turns from a request to their end: what is told, in which order, and what the model is asked. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { fromBinary } from "@bufbuild/protobuf";
 import { createAgent, ModelFailure } from "../../src/agent/index.ts";
-import { FailureKind, TurnEndReason } from "../../src/protocol/messages.ts";
+import {
+  FailureKind,
+  StepBlobSchema,
+  ToolOutcome,
+  TurnBlobSchema,
+  TurnEndReason,
+} from "../../src/protocol/messages.ts";
 import { KeepingClient, readDone, shellDone, writeDone } from "./keeping-client.ts";
 import { ScriptedModel } from "./scripted-model.ts";
 import { TurnHost } from "./turn-host.ts";
@@ -67,6 +74,21 @@ test("C0: execs of a step leave after its output is complete; parallel calls run
       ["shell", "done", "out"],
       ["read", "done", "text\n"],
     ],
+  );
+  const blob = (id: Uint8Array | undefined): Uint8Array =>
+    client.blobs.get(Buffer.from(id ?? []).toString("hex")) ?? new Uint8Array();
+  const { turn } = fromBinary(TurnBlobSchema, blob(client.checkpoint?.turns[0]));
+  const steps = turn.case === "agentTurn" ? turn.value.steps : [];
+  const kept = steps.map((id) => fromBinary(StepBlobSchema, blob(id)).step);
+  assert.deepEqual(
+    kept.flatMap(({ case: kind, value }) =>
+      kind === "toolCall" ? [[value.tool, value.outcome, value.execIds.length]] : [],
+    ),
+    [
+      ["shell", ToolOutcome.DONE, 1],
+      ["read", ToolOutcome.DONE, 1],
+    ],
+    "the conversation keeps how each call went",
   );
 });
 

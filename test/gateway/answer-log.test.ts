@@ -109,6 +109,10 @@ test("F2: an answer that is complete and without a reader is dropped from memory
   assert.deepEqual([memory.size, memory.readers, memory.holds(0), memory.pausedAt], [0, 0, false, 11]);
   memory.add(textEvent("textDelta", 12, "more"));
   assert.deepEqual([memory.successor().fromEvent, memory.successor().size], [11, 1]);
+  const unread = new AnswerMemory(0, () => undefined);
+  unread.add({ ...eventOf(1), isPause: true });
+  unread.settle(1);
+  assert.deepEqual([unread.size, unread.holds(0)], [0, false], "no reader has to leave first");
 });
 
 test("F2: a long answer under way is read on from its beginning, its end, and from what is joined by now", async (t) => {

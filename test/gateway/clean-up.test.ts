@@ -1,6 +1,7 @@
 /** What sessions leave behind is given back, and what one of them still needs is not. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { type ClientBlobStore, damagedBlob, putBytes } from "../../src/client/agent/blob-store.ts";
 import { bodyOf, Exchange, type Reply, said, user } from "./openai-user.ts";
 import { lastTold, PacedModel } from "./paced-model.ts";
 import { World } from "./world.ts";
@@ -36,4 +37,26 @@ test("F2: old blobs that no session reaches are deleted; a conversation that can
   const deleted = await world.gateway.cleanUp(blobs);
   assert.ok(deleted >= before, "the sessions have ended, and so have their blobs");
   assert.equal(await count(blobs), 0);
+});
+
+test("no blob is deleted while one is damaged: it might name any of them", async (t) => {
+  const world = await World.begin(t, new PacedModel(() => ["Well."]), {
+    limits: { sessionTtlMs: 10 * DAY_MS },
+  });
+  await new Exchange(world.url, bodyOf([user("Remember me")])).reply();
+  const { blobs } = world.clientOf("alice");
+  await putBytes(blobs, new Uint8Array(100));
+  const damaged: ClientBlobStore = {
+    get: (id) => Promise.reject(damagedBlob(id)),
+    put: (id, bytes) => blobs.put(id, bytes),
+    list: () => blobs.list(),
+    delete: (id, storedMs) => blobs.delete(id, storedMs),
+  };
+  world.nowMs += 2 * DAY_MS;
+  assert.equal(await world.gateway.cleanUp(damaged), 0);
+  assert.equal(
+    await world.gateway.cleanUp(blobs),
+    1,
+    "what no conversation reaches goes when all can be read",
+  );
 });

@@ -83,6 +83,14 @@ test("G1: text is continued by the model that said it, and what was said behind 
   assert.equal(wanted(turn), "issue b", "the call is made anew");
 });
 
+test("G1: text with a thought in it is continued: only a call in it cannot be told as the beginning of an answer", () => {
+  const turn = writing("untried");
+  turn.update({ case: "thinkingDelta", value: { text: "hm" } }, 10);
+  turn.update({ case: "textDelta", value: { text: " and more" } }, 11);
+  broke(turn);
+  assert.equal(wanted(turn), "continue step 0 behind 11, attempt 1, continuation 1");
+});
+
 test("G1: what cannot be continued is an error where it was shown for good, and begins anew elsewhere", () => {
   for (const [make, what] of [
     [() => writing("no"), "the model cannot"],

@@ -8,10 +8,12 @@ import {
   ExecClientMessageSchema,
   type InteractionResponseSchema,
   LsEntryKind,
+  ShellCommandActionSchema,
   type LsEntrySchema,
   ToolOutcome,
 } from "../../src/protocol/messages.ts";
 import { type ExecPiece, type ExecReply, isTerminal, piecesOf } from "../../src/turn/exec-reply.ts";
+import { shellCall } from "../../src/turn/shell-turn.ts";
 import { type CallResult, describeReply, RESULT_CHARS_MAX } from "../../src/turn/tool-results.ts";
 import { idOf, TurnOfFacts, wanted } from "./turn-of-facts.ts";
 
@@ -178,6 +180,14 @@ test("pieces of a running exec are cut to what an event can hold; what is no pie
   assert.deepEqual(piece({ case: "shellStreamResult", value: started }), []);
   const message = success("subagentResult", { text: inline("all of it") });
   assert.deepEqual(piecesOf(create(ExecClientMessageSchema, { message })), [], "a result is no piece");
+});
+
+test("a command of the user runs in the directory that it names, or in the client's own", () => {
+  const args = (workingDirectory: string): unknown =>
+    JSON.parse(shellCall(create(ShellCommandActionSchema, { command: "ls", workingDirectory })).args);
+  const asked = { command: "ls", description: "run by the user" };
+  assert.deepEqual(args(""), asked);
+  assert.deepEqual(args("deep/down"), { ...asked, working_directory: "deep/down" });
 });
 
 /** A turn whose only step makes one call. */

@@ -87,6 +87,12 @@ test("in a form: a boundary that some readers would see and others not is refuse
   }
 });
 
+test("in a form: what does not begin with its boundary is refused as soon as that is known", () => {
+  const finder = new FormModel("x");
+  finder.push(Buffer.from("--"));
+  assert.throws(() => finder.push(Buffer.from("y")), /does not begin with its boundary/);
+});
+
 test("E8: in a form a model's name has 512 characters at the most, and a longer one is refused before its end comes", () => {
   const head = '--x\r\nContent-Disposition: form-data; name="model"\r\n\r\n';
   const longest = "m".repeat(NAME_CHARS_MAX);

@@ -2,11 +2,13 @@
  * Mutations drawn by lot: what the operators change, and that the same seed draws the same.
  */
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { checkFit } from "../run.ts";
 import { draw, patchOf } from "./drawing.ts";
 import { distanceTo, likelyTests } from "./likely-tests.ts";
 import { changesOf } from "./operators.ts";
+import { SURVIVORS } from "./survivors.ts";
 
 function mutantsOf(text: string): string[] {
   return changesOf(text).map(({ start, end, to }) => text.slice(0, start) + to + text.slice(end));
@@ -63,4 +65,16 @@ test("of the tests of a room the first has a word of the file's name", () => {
 
 test("a file that only a started process loads is found by its name", () => {
   assert.notEqual(distanceTo("src/gateway/sessions.ts", "test/cli/serve.test.ts"), undefined);
+});
+
+test("what survives rightly is in the source as it is listed, and GUARANTEES has the reason", () => {
+  const read = (path: string): string => readFileSync(new URL(`../../../${path}`, import.meta.url), "utf8");
+  const lines = read("docs/GUARANTEES.md").split("\n");
+  for (const { file, from, why } of SURVIVORS) {
+    assert.ok(read(file).includes(from), `${file} has no ${from}`);
+    assert.ok(
+      lines.some((line) => line.includes(`\`${file}\``) && line.includes(`| ${why}`)),
+      `GUARANTEES does not say of ${file}: ${why}`,
+    );
+  }
 });
