@@ -21,7 +21,7 @@ import { Names, newId } from "./names.ts";
 import { lineageOf, type LineMessage, type ListedModel } from "./openai/index.ts";
 import { GATEWAY_LIMITS, type GatewayLimits, type GatewayOptions } from "./options.ts";
 import { noMessages, noModel } from "./refusals.ts";
-import { turnRequest } from "./requests.ts";
+import { type BegunTurn, turnRequest } from "./requests.ts";
 import { Retries } from "./retries.ts";
 import { CATCH_UP_MS, Returns } from "./returns.ts";
 import { bodiesFor, sayAgain } from "./said-results.ts";
@@ -259,28 +259,36 @@ export class Gateway implements GatewayAnswers {
   /** A stream for the next turn, if the principal may have one more. */
   async #open(call: ChatCall, facts: Facts, { session: before, messages }: Beginning): Promise<Answer> {
     const { principal, model, context, lineage, request } = facts;
-    const { environment } = this.#options;
+    const { environment, workspace } = this.#options;
     const [streamId, createdMs] = [newId(environment), environment.now()];
     const { includeUsage } = request;
-    const session = this.#sessions.begin(
-      newSession({
-        sessionId: newId(environment),
-        principal,
-        model,
-        conversationId: before?.conversationId ?? newId(environment),
-        answer: answerRef({ streamId, model, fromEvent: 0, includeUsage }, createdMs),
-        context,
-        requestHead: lineage.whole,
-        parkedMax: call.parkedMax,
-        patienceMs: this.#patienceOf(call),
-        historyBytes: call.bodyBytes,
-        responses: [],
-        checkpoint: before?.checkpoint ?? "",
-        createdMs,
-      }),
-    );
+    const record = newSession({
+      sessionId: newId(environment),
+      principal,
+      model,
+      conversationId: before?.conversationId ?? newId(environment),
+      answer: answerRef({ streamId, model, fromEvent: 0, includeUsage }, createdMs),
+      context,
+      requestHead: lineage.whole,
+      parkedMax: call.parkedMax,
+      patienceMs: this.#patienceOf(call),
+      historyBytes: call.bodyBytes,
+      responses: [],
+      checkpoint: before?.checkpoint ?? "",
+      createdMs,
+    });
+    // Before another session makes room for it: one that is too large is refused, and ends none.
+    const turn = turnRequest({
+      request,
+      model,
+      conversationId: record.conversationId,
+      before: checkpointOf(record),
+      messages,
+      ownKinds: workspace?.kinds ?? [],
+    });
+    const session = this.#sessions.begin(record);
     try {
-      return await this.#begin(call, session, messages);
+      return await this.#begin(call, session, turn);
     } catch (cause) {
       // Does nothing to a session whose stream was opened.
       void session.feed({ kind: "unopened" });
@@ -292,15 +300,11 @@ export class Gateway implements GatewayAnswers {
     return patienceMs === undefined ? undefined : Math.min(patienceMs, this.#limits.patienceMaxMs);
   }
 
-  async #begin(call: ChatCall, session: SessionDriver, messages: readonly LineMessage[]): Promise<Answer> {
-    const { clientOf, workspace } = this.#options;
-    const { request, signal } = call;
-    const { principal, model, conversationId, answer, sessionId } = session.record;
-    const { client, blobs } = clientOf(principal);
-    const before = checkpointOf(session.record);
-    const ownKinds = workspace?.kinds ?? [];
-    const turn = { request, model, conversationId, before, messages, ownKinds };
-    const { first, kept } = turnRequest(blobs, turn);
+  async #begin(call: ChatCall, session: SessionDriver, { first, keep }: BegunTurn): Promise<Answer> {
+    const { signal } = call;
+    const { principal, answer, sessionId } = session.record;
+    const { client, blobs } = this.#options.clientOf(principal);
+    const kept = keep(blobs);
     let isLost = false;
     // Whether or not the stream opens; `save` fails with it as well.
     kept.catch(() => (isLost = true));

@@ -10,6 +10,7 @@ import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import type { ClientBlobStore } from "../client/index.ts";
 import { encodeChatMessage, textOf } from "../protocol/chat-message.ts";
 import { messageIds, withIds } from "../protocol/id-pages.ts";
+import { checkSize } from "../protocol/frame-check.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import {
   type ConversationState,
@@ -50,21 +51,21 @@ export interface TurnRequest {
 export interface BegunTurn {
   /** Chunk 0. */
   readonly first: Uint8Array;
-  /** Resolves once the blobs that it names are durable: the stream need not wait for that, its session must. */
-  readonly kept: Promise<void>;
+  /** Keeps the blobs that it names. Resolves once they are durable: the stream need not wait for that, its session must. */
+  readonly keep: (blobs: ClientBlobStore) => Promise<void>;
 }
 
-/** Keeps the new messages, and makes chunk 0 of the turn that answers them. */
-export function turnRequest(blobs: ClientBlobStore, turn: TurnRequest): BegunTurn {
+/** Chunk 0 of the turn that answers the new messages. Throws `too_large` when they do not fit: nothing was done for them by then. */
+export function turnRequest(turn: TurnRequest): BegunTurn {
   const { request, model, conversationId, before } = turn;
   const { history, files } = toChatMessages(turn.messages);
   const written = history.map((message) => blobOf(encodeChatMessage(message)));
   const system = systemPrompt(new TextEncoder().encode(request.system));
   const { conversationState, pages } = stateWith(before, written);
-  const kept = keepAll(blobs, [
+  const kept = [
     ...files,
     ...[...written, ...pages, ...system.blobs].map(({ id, blobData }) => [id, blobData] as const),
-  ]);
+  ];
   const value: MessageInitShape<typeof RunRequestSchema> = {
     conversationState,
     conversationId,
@@ -78,7 +79,10 @@ export function turnRequest(blobs: ClientBlobStore, turn: TurnRequest): BegunTur
     // Also an empty one: the client's instructions are all there are.
     systemPrompt: system.content,
   };
-  return { first: encodeClient({ case: "runRequest", value }), kept };
+  const first = encodeClient({ case: "runRequest", value });
+  // Its messages are in blobs.
+  checkSize(first.length, LIMITS.chunkBytesMax, "the request without its messages, mostly its tools,");
+  return { first, keep: (blobs) => keepAll(blobs, kept) };
 }
 
 interface WrittenBlob {

@@ -111,14 +111,17 @@ export class ClientWorld {
     const world = this.#world;
     const before = world.model.calls.length;
     if (client === OPENCODE) await this.#opencode(hasFetch);
-    let broken = false;
-    const happened =
-      how === "kill"
-        ? world.cable.hasCome(place.place).then(() => world.restart())
-        : world.cable.cutNextAt(place.place, how);
-    void happened.then(() => (broken = true));
+    let isThere = false;
+    const reached =
+      how === "kill" ? world.cable.hasCome(place.place) : world.cable.cutNextAt(place.place, how);
+    const happened = reached.then(() => {
+      isThere = true;
+      return how === "kill" ? world.restart() : undefined;
+    });
     const said = await this.#ask(client, hasFetch, `Look ${++this.#asked}`);
-    assert.ok(broken, `${client}: it was never ${place.name}, ${place.at}`);
+    assert.ok(isThere, `${client}: it was never ${place.name}, ${place.at}`);
+    // A client may have all of its answer before the server is gone.
+    await happened;
     return { ...said, calls: world.model.calls.length - before };
   }
 

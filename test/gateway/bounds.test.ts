@@ -83,6 +83,17 @@ test("E8: what waits never exceeds its bounds, not even for a moment", async (t)
   assert.deepEqual([most, parkedIn(world), world.gateway.counters.evicted], [2, 2, 8]);
 });
 
+test("a request that is too large is refused, and no session makes room for it", async (t) => {
+  const world = await World.begin(t, model(), { limits: { openStreamsMax: 1 } });
+  const reply = await look(world, "one");
+  const parameters = { type: "object", description: "x".repeat(LIMITS.chunkBytesMax) };
+  const tools = [{ type: "function", function: { name: "look", parameters } }];
+  const refused = await new Exchange(world.url, bodyOf([user("Look two")], { tools })).reply();
+  assert.deepEqual([refused.status, refused.error], [413, "invalid_request_error request_too_large"]);
+  assert.equal((await goOn(world, "one", reply)).streamId, reply.streamId);
+  assert.equal(world.gateway.counters.evicted, 0);
+});
+
 test("F1: nobody comes with the results: the session ends by itself, and leaves no row", async (t) => {
   const world = await World.begin(t, model(), { limits: { sessionTtlMs: 40 } });
   const reply = await look(world, "one");

@@ -290,4 +290,10 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
   },
+  {
+    name: "a session makes room for a request that is refused",
+    file: "test/gateway/bounds.test.ts",
+    test: "a request that is too large is refused",
+    patches: [{ file: "src/gateway/requests.ts", from: "checkSize(first.length, ", to: "checkSize(0, " }],
+  },
 ];
