@@ -1,7 +1,8 @@
-/** LangChain and OpenAI Agents, the real packages, with `holdfast/fetch`. `npm run clients` has every place, and the clients without it. */
+/** LangChain, OpenAI Agents and OpenCode, as npm has them, with `holdfast/fetch`. `npm run clients` has every place, and the clients without it. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ClientWorld, PLACES, SEEN } from "./client-cases.ts";
+import { binaryFor } from "../gateway/clients/opencode-binary.ts";
+import { ClientWorld, OPENCODE, PLACES, SEEN } from "./client-cases.ts";
 import { installSdks, PROGRAM_SDKS } from "./sdk-programs.ts";
 
 test("LangChain and OpenAI Agents with holdfast/fetch: cut inside a letter and in a tool call, their users see nothing", async (t) => {
@@ -22,4 +23,14 @@ test("LangChain and OpenAI Agents with holdfast/fetch: cut inside a letter and i
     const outcome = await world.run({ client, hasFetch: true, place, how: at === 0 ? "reset" : "end" });
     assert.deepEqual(outcome, { said: SEEN, looks: 1, calls: 2 }, client);
   }
+});
+
+test("OpenCode with holdfast/fetch in a provider module of its user: cut in the text, its user sees nothing", async (t) => {
+  const binary = await binaryFor(t);
+  if (binary === undefined) return;
+  const world = await ClientWorld.begin(t, binary);
+  const place = PLACES.find(({ name }) => name === "in the text");
+  assert.ok(place !== undefined);
+  const outcome = await world.run({ client: OPENCODE, hasFetch: true, place, how: "reset" });
+  assert.deepEqual(outcome, { said: SEEN, looks: 1, calls: 2 });
 });
