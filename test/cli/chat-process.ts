@@ -8,7 +8,7 @@ import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
-import { plantedBug } from "../mutations/planted-bug.ts";
+import { inherited } from "../inherited.ts";
 import { stopServer } from "./background-server.ts";
 import { TinyTerminal } from "./tiny-terminal.ts";
 
@@ -135,7 +135,7 @@ export class ChatRig {
 
   #options() {
     const env = { PATH: process.env["PATH"], HOME: this.#home, TERM: "xterm-256color", SHELL: "/bin/sh" };
-    return { cwd: this.workspace, env: { ...env, ...plantedBug() } };
+    return { cwd: this.workspace, env: { ...env, ...inherited() } };
   }
 
   #keep(chat: ChatProcess): ChatProcess {

@@ -8,7 +8,7 @@ import { test, type TestContext } from "node:test";
 import type { Act } from "../agent/models/providers/server.ts";
 import { chunkOf, MODEL } from "../agent/models/providers/formats.ts";
 import { FLAVOURS, openaiProvider, scriptedProvider } from "../agent/models/providers/scripted.ts";
-import { plantedBug } from "../mutations/planted-bug.ts";
+import { inherited } from "../inherited.ts";
 import { ChatProcess, hasScript } from "./chat-process.ts";
 import { Cli } from "./cli-process.ts";
 
@@ -60,7 +60,7 @@ test("-p on a terminal says that the words of a step that begins anew are void",
   const main = join(import.meta.dirname, "../../src/cli/main.ts");
   const command = ["exec", process.execPath, main, ...args, "2>/dev/null"].join(" ");
   const env = {
-    ...plantedBug(),
+    ...inherited(),
     PATH: process.env["PATH"],
     HOME: cli.home,
     TERM: "xterm",

@@ -8,7 +8,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Cleanup } from "../cleanup.ts";
-import { plantedBug } from "../mutations/planted-bug.ts";
+import { inherited } from "../inherited.ts";
 import { keptPort } from "../kept-port.ts";
 
 const MAIN = join(import.meta.dirname, "../../src/cli/main.ts");
@@ -114,7 +114,7 @@ export class Cli {
     const child = spawn(process.execPath, [MAIN, ...args], {
       cwd: this.home,
       env: {
-        ...plantedBug(),
+        ...inherited(),
         PATH: process.env["PATH"],
         HOME: this.home,
         XDG_DATA_HOME: join(this.home, "share"),

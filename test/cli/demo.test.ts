@@ -12,6 +12,7 @@ import { newBoard } from "../../src/cli/demo/board.ts";
 import { printProof } from "../../src/cli/demo/proof-table.ts";
 import { prove } from "../../src/cli/demo/proof.ts";
 import { textWidth } from "../../src/cli/chat/text-width.ts";
+import { inherited } from "../inherited.ts";
 import { soundEvidence } from "./demo-evidence.ts";
 
 const MAIN = join(import.meta.dirname, "../../src/cli/main.ts");
@@ -31,7 +32,7 @@ function start(t: TestContext, flags: readonly string[]): Running {
   const temporary = mkdtempSync(join(tmpdir(), "holdfast-demo-test-"));
   const child = spawn(process.execPath, [MAIN, "demo", ...flags], {
     cwd: temporary,
-    env: { PATH: process.env["PATH"], HOME: temporary, TMPDIR: temporary },
+    env: { ...inherited(), PATH: process.env["PATH"], HOME: temporary, TMPDIR: temporary },
     stdio: ["ignore", "pipe", "pipe"],
     timeout: PATIENCE_MS,
     killSignal: "SIGKILL",

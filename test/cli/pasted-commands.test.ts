@@ -10,7 +10,7 @@ import { commandsOn } from "../../src/cli/commands-on.ts";
 import { failure } from "../../src/node/failures.ts";
 import { describeFailure } from "../../src/cli/failures.ts";
 import { ownCommand } from "../../src/cli/own-command.ts";
-import { plantedBug } from "../mutations/planted-bug.ts";
+import { inherited } from "../inherited.ts";
 import { Cli } from "./cli-process.ts";
 
 const root = join(import.meta.dirname, "../..");
@@ -103,7 +103,7 @@ function inShell(
   more: Readonly<Record<string, string>> = {},
 ): Promise<string> {
   const path = `${join(root, "node_modules/.bin")}:${process.env["PATH"] ?? ""}`;
-  const env = { ...plantedBug(), PATH: path, HOME: cwd, XDG_DATA_HOME: join(cwd, "share"), ...more };
+  const env = { ...inherited(), PATH: path, HOME: cwd, XDG_DATA_HOME: join(cwd, "share"), ...more };
   const options: ExecFileOptions = { cwd, env, signal: t.signal, timeout: PATIENCE_MS };
   return new Promise((resolve, reject) => {
     const child = execFile("bash", ["-c", command], options, (error, stdout, stderr) => {

@@ -11,6 +11,7 @@ import { delimiter, dirname, join } from "node:path";
 import { text } from "node:stream/consumers";
 import { test, type TestContext } from "node:test";
 import { stopServer } from "../cli/background-server.ts";
+import { inherited } from "../inherited.ts";
 import { blocksRunBy, documents, notRun } from "./blocks.ts";
 import { repository } from "./entry-points.ts";
 
@@ -87,7 +88,7 @@ function start(t: TestContext, command: string): ChildProcess {
   return spawn("bash", ["-c", command], {
     // npm's scripts and the examples are those of the checkout.
     cwd: command.includes("holdfast") ? workspace : repository,
-    env: { PATH: path, HOME: home },
+    env: { ...inherited(), PATH: path, HOME: home },
     stdio: ["pipe", "pipe", "inherit"],
     // A group of its own: what a shell has started is stopped with it.
     detached: true,

@@ -12,7 +12,7 @@ import { Cli, type Running } from "../cli/cli-process.ts";
 import { ChatProcess, hasScript } from "../cli/chat-process.ts";
 import { chunkOf, MODEL } from "../agent/models/providers/formats.ts";
 import { openaiProvider } from "../agent/models/providers/scripted.ts";
-import { plantedBug } from "../mutations/planted-bug.ts";
+import { inherited } from "../inherited.ts";
 import { blocksRunBy } from "./blocks.ts";
 import { repository } from "./entry-points.ts";
 
@@ -66,7 +66,7 @@ async function place(t: TestContext): Promise<Place> {
     run: (wrapped, url) => {
       const [command, ...args] = wrapped([process.execPath, `--import=${HOOK}`, join(folder, "talk.js")]);
       const env = {
-        ...plantedBug(),
+        ...inherited(),
         PATH: process.env["PATH"],
         HOME: cli.home,
         TERM: "xterm",

@@ -11,6 +11,7 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { promisify } from "node:util";
 import { z } from "zod";
+import { inherited } from "../inherited.ts";
 
 const PACKAGES = [
   "@langchain/openai@1.6.0",
@@ -113,7 +114,7 @@ export async function askBy(sdk: ProgramSdk, question: Question): Promise<Said> 
     ["--input-type=module", "-e", programOf(PROGRAMS[sdk]), JSON.stringify(question), FETCH],
     {
       cwd: CACHE,
-      env: { PATH: process.env["PATH"] },
+      env: { ...inherited(), PATH: process.env["PATH"] },
       stdio: ["ignore", "pipe", "pipe"],
       timeout: RUN_MS,
       killSignal: "SIGKILL",

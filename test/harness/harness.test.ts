@@ -10,7 +10,7 @@ import { test, type TestContext } from "node:test";
 import { z } from "zod";
 import { portOf } from "../agent/models/providers/server.ts";
 import { Cli } from "../cli/cli-process.ts";
-import { plantedBug } from "../mutations/planted-bug.ts";
+import { inherited } from "../inherited.ts";
 
 const MAIN = join(import.meta.dirname, "main.ts");
 const PATIENCE_MS = 240_000;
@@ -32,7 +32,7 @@ interface Run {
 }
 
 function harness(t: TestContext, ...args: readonly string[]): Promise<Run> {
-  const { HOLDFAST_API_KEY: _, ...env } = { ...process.env, ...plantedBug() };
+  const { HOLDFAST_API_KEY: _, ...env } = { ...process.env, ...inherited() };
   const options = { env: { ...env, NODE_TEST_CONTEXT: undefined }, timeout: PATIENCE_MS, signal: t.signal };
   return new Promise((resolve) => {
     execFile(process.execPath, [MAIN, ...args], options, (error, stdout, stderr) =>

@@ -12,6 +12,7 @@ import { openJournals } from "../../src/client-node/journals.ts";
 import { readJournal } from "../../src/client/journal-file.ts";
 import { type AgentServerMessage, AgentServerMessageSchema } from "../../src/protocol/messages.ts";
 import { nodeSealing } from "../../src/sealing/node.ts";
+import { inherited } from "../inherited.ts";
 import { agentEnvironment, type AgentSetup, isTold, type Order, type Told } from "./agent-setup.ts";
 import { keptPort } from "../kept-port.ts";
 
@@ -38,7 +39,7 @@ export class AgentServer {
     const args = [MAIN, "serve", "--port", this.#port, "--data-dir", join(this.#directory, "server")];
     const server = spawn(process.execPath, args, {
       cwd: this.#directory,
-      env: { PATH: process.env["PATH"], HOME: this.#directory, HOLDFAST_API_KEY: API_KEY },
+      env: { ...inherited(), PATH: process.env["PATH"], HOME: this.#directory, HOLDFAST_API_KEY: API_KEY },
       stdio: ["ignore", "pipe", "pipe"],
     });
     this.#server = server;

@@ -16,7 +16,7 @@ import { test } from "node:test";
 import { DATABASE_FILE } from "../../src/store/index.ts";
 import { frameOffset } from "../../src/store/sqlite/wal-frames.ts";
 import { lookAtLog } from "../../src/store/sqlite/wal-look.ts";
-import { plantedBug } from "../mutations/planted-bug.ts";
+import { inherited } from "../inherited.ts";
 import { UnmovedStore } from "./unmoved-store.ts";
 
 const PAGE = 4096;
@@ -73,7 +73,7 @@ async function stoppedInLook(): Promise<{ readonly owner: ChildProcess; readonly
     const log = join(folder, `${DATABASE_FILE}-wal`);
     const owner = spawn(process.execPath, ["-e", OWNER, join(folder, DATABASE_FILE)], {
       stdio: ["ignore", "pipe", "inherit"],
-      env: { PATH: process.env["PATH"], ...plantedBug() },
+      env: { PATH: process.env["PATH"], ...inherited() },
     });
     const isLooking = (): boolean => hasOpen(owner, log) && !existsSync(join(folder, LOCK));
     while (!isLooking() && !existsSync(join(folder, LOCK))) await new Promise(setImmediate);

@@ -43,7 +43,7 @@ export function setStage({ env }: Pick<Surroundings, "env">) {
       HOLDFAST_API_KEY: randomBytes(KEY_BYTES).toString("base64url"),
       HOLDFAST_HOME_KEY: homeKeyText,
       [MARK_VARIABLE]: mark,
-      NODE_COMPILE_CACHE: join(directory, "compiled"),
+      NODE_COMPILE_CACHE: env["NODE_COMPILE_CACHE"] ?? join(directory, "compiled"),
     },
   };
 }
