@@ -15,7 +15,12 @@ export interface GatewayOptions {
   /** Holdfast's: whether sessions are used again. */
   readonly reuse?: boolean;
   readonly nodeOptions?: readonly string[];
+  /** Holdfast's: what the agent's cache of blobs may hold. Default: as much as in a server of users. */
+  readonly cacheBytesMax?: number;
 }
+
+/** The agent's own default. */
+const CACHE_BYTES_MAX = 64 * 1024 * 1024;
 
 export interface Asking {
   /** What the gateway keeps is in there. */
@@ -56,7 +61,13 @@ export async function startAsking(row: string, options: GatewayOptions): Promise
 async function startGateway(
   directory: string,
   provider: Provider,
-  { kind, reuse = true, nodeOptions = [], aheadMs = 0 }: GatewayOptions & { readonly aheadMs?: number },
+  {
+    kind,
+    reuse = true,
+    nodeOptions = [],
+    cacheBytesMax = CACHE_BYTES_MAX,
+    aheadMs = 0,
+  }: GatewayOptions & { readonly aheadMs?: number },
 ): Promise<Started> {
   const target = kind === "portkey" ? "targets/portkey.ts" : "targets/gateway.ts";
   const peer = await Peer.start(target, {
@@ -68,6 +79,7 @@ async function startGateway(
     providerPort: provider.port,
     apiKey: API_KEY,
     reuse,
+    cacheBytesMax,
     aheadMs,
   });
   return { peer, port: numberOf(started, "port") };

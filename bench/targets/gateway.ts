@@ -60,7 +60,7 @@ async function start(given: Arguments): Promise<Measured> {
     environment: {},
   });
   const machine = machineIn(directory, flagIn(given, "reuse"), now);
-  const application = createAgent({ models });
+  const application = createAgent({ models, cacheBytesMax: numberIn(given, "cacheBytesMax") });
   const { streams, blobs } = store;
   tidy = () => streams.tidy(now());
   disk = () => inUse(join(directory, DATABASE_FILE));

@@ -11,6 +11,7 @@
  */
 import { HoldfastError } from "../protocol/errors.ts";
 import type { ClientFrame, ServerFrame } from "../protocol/frames.ts";
+import { LIMITS } from "../protocol/limits.ts";
 import { type Environment, systemEnvironment } from "./environment.ts";
 import type {
   Accept,
@@ -74,6 +75,9 @@ export function frameBytes(frame: ClientFrame | ServerFrame): number {
 }
 
 const FRAME_HEAD_BYTES = 32;
+
+/** No sender pauses below it, and what was written is delivered in this turn: so little is not said to wait, and no `drained` follows. */
+const UNTOLD_BYTES_MAX = LIMITS.sendQueueBytesMax / 4;
 
 /** Travels behind the last frame. */
 const END = Symbol("end of the connection");
@@ -169,6 +173,8 @@ class End<In extends ClientFrame | ServerFrame, Out extends ClientFrame | Server
   readonly #environment: Environment;
   readonly #underWay: (readonly Out[] | typeof END)[] = [];
   #waitingBytes = 0;
+  /** `write` has said so. */
+  #isBehind = false;
   /** Nothing can be written any more, though what was written before may still be under way. */
   #ended = false;
   #lost = false;
@@ -179,11 +185,17 @@ class End<In extends ClientFrame | ServerFrame, Out extends ClientFrame | Server
 
   write(frames: readonly Out[]): number {
     const [first] = frames;
-    if (this.#ended || first === undefined) return this.#waitingBytes;
+    if (this.#ended || first === undefined) return this.#told();
     const sent = this.duplicating ? [first, ...frames] : [...frames];
     this.duplicating = false;
     for (const frame of sent) this.#waitingBytes += frameBytes(frame);
     this.#send(sent);
+    return this.#told();
+  }
+
+  #told(): number {
+    if (this.#waitingBytes <= UNTOLD_BYTES_MAX) return 0;
+    this.#isBehind = true;
     return this.#waitingBytes;
   }
 
@@ -218,7 +230,9 @@ class End<In extends ClientFrame | ServerFrame, Out extends ClientFrame | Server
       this.#waitingBytes -= frameBytes(frame);
       if (this.peer?.open === true) this.peer.handler?.received(frame);
     }
-    if (this.open && !this.#lost && this.#waitingBytes === 0) this.handler?.drained();
+    if (!this.open || this.#lost || this.#waitingBytes > 0 || !this.#isBehind) return;
+    this.#isBehind = false;
+    this.handler?.drained();
   };
 
   /** Answers with an end of its own, so the other side closes behind whatever is still under way to it. */

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { DEFAULTS } from "../../src/core/sender.ts";
 import type { ClientFrame, ServerFrame } from "../../src/protocol/frames.ts";
 import { memoryTransport, type Accept, type Handler } from "../../src/transport/index.ts";
 import { transportConformance } from "../conformance/transport.ts";
@@ -46,8 +47,8 @@ for (const codec of [false, true]) {
 
 const META = { idempotencyKey: "k", streamKey: new Uint8Array(32), credentials: "alice" };
 
-function chunk(seqno: number): ClientFrame {
-  return { kind: "chunk", seqno, writerEpoch: 1, body: new Uint8Array(0) };
+function chunk(seqno: number, body = new Uint8Array(0)): ClientFrame {
+  return { kind: "chunk", seqno, writerEpoch: 1, body };
 }
 
 /** A server that keeps what it receives, and answers each chunk with an ack. */
@@ -117,6 +118,22 @@ test("what is under way is lost when its receiver cuts the connection, and the w
   assert.deepEqual(seqnos, [0]);
   assert.deepEqual(acks, []);
   assert.equal(wire.write([chunk(3)]), 0);
+});
+
+test("F2: what is below every sender's bound is not said to wait, and no drained follows; above it, one does", async () => {
+  let drains = 0;
+  const transport = memoryTransport(ackingServer([]), { principalOf });
+  const wire = transport.connect(META, { ...ackReader([]), drained: () => drains++ });
+  assert.equal(wire.write([chunk(0), chunk(1)]), 0);
+  await turn();
+  assert.equal(drains, 0);
+  const body = new Uint8Array(DEFAULTS.pauseBytes);
+  assert.ok(wire.write([chunk(2, body)]) > DEFAULTS.pauseBytes);
+  await turn();
+  assert.equal(drains, 1);
+  wire.write([chunk(3)]);
+  await turn();
+  assert.equal(drains, 1, "it was said once");
 });
 
 test("a delay holds frames back by the given environment's clock and keeps their order when it changes", async () => {
