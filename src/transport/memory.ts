@@ -76,9 +76,6 @@ export function frameBytes(frame: ClientFrame | ServerFrame): number {
 
 const FRAME_HEAD_BYTES = 32;
 
-/** No sender pauses below it, and what was written is delivered in this turn: so little is not said to wait, and no `drained` follows. */
-const UNTOLD_BYTES_MAX = LIMITS.sendQueueBytesMax / 4;
-
 /** Travels behind the last frame. */
 const END = Symbol("end of the connection");
 
@@ -120,9 +117,7 @@ export function memoryTransport(accept: Accept, options: MemoryTransportOptions)
     queueMicrotask(() => {
       if (!server.open) return;
       const principal = principalOf(options, meta.credentials);
-      if (principal === undefined) {
-        return loseBoth(refused());
-      }
+      if (principal === undefined) return loseBoth(refused());
       const { idempotencyKey, streamKey } = meta;
       server.handler = accept({ idempotencyKey, streamKey, principal, ...counting }, server);
     });
@@ -193,8 +188,9 @@ class End<In extends ClientFrame | ServerFrame, Out extends ClientFrame | Server
     return this.#told();
   }
 
+  /** Below the bound of every sender nothing is said to wait: it is delivered in this turn, and no `drained` need follow. */
   #told(): number {
-    if (this.#waitingBytes <= UNTOLD_BYTES_MAX) return 0;
+    if (this.#waitingBytes <= LIMITS.sendQueueBytesMax / 4) return 0;
     this.#isBehind = true;
     return this.#waitingBytes;
   }
