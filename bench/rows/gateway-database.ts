@@ -17,11 +17,11 @@ const MESSAGES = 10;
 const SMALL = writeQuestion({ tokens: 2 });
 /** Longer than what a gateway does behind an answer. */
 const SETTLE_MS = 500;
-/** Longer than tombstones are kept, and everything else. */
-const AHEAD_MS = 31 * 24 * 60 * 60_000;
+/** Longer than anything is kept but the tombstones, which follow then. */
+const AHEAD_MS = 2 * 24 * 60 * 60_000;
 const DISK_BYTES_MAX = 3 * 1024;
-/** Pages that a row or two still need, and the directory of free pages: some dozens for all answers together. */
-const LEFT_BYTES_MAX = 100;
+/** A tombstone. */
+const LEFT_BYTES_MAX = 200;
 const BUDGETS = { small: { commits: 2, posts: 4 }, tool: { commits: 5 } } as const;
 
 async function counted(asking: Asking, work: () => Promise<unknown>): Promise<Measured> {
