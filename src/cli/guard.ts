@@ -19,7 +19,7 @@ export function pauseMsBefore(startsMs: readonly number[], nowMs: number): numbe
   return recent > STARTS_MAX ? undefined : PAUSE_MS * 2 ** (recent - 1);
 }
 
-export interface GuardOptions {
+interface GuardOptions {
   readonly command: string;
   readonly args: readonly string[];
   readonly note: (text: string) => void;

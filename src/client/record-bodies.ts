@@ -7,7 +7,7 @@ import { assert } from "../protocol/assert.ts";
 import type { RecordOrder } from "../core/client-state.ts";
 import type { JournalRecord } from "../core/journal.ts";
 
-export interface RecordSources {
+interface RecordSources {
   said(seqno: number): Uint8Array;
   exec(order: Extract<RecordOrder, { kind: "exec" }>): JournalRecord;
 }

@@ -8,7 +8,7 @@ import type { Effect, State } from "../core/client-state.ts";
 import { type Input, step } from "../core/client-stream.ts";
 import type { EventFrame } from "../protocol/frames.ts";
 
-export interface StepperOutputs {
+interface StepperOutputs {
   /** The event is the one that came with the input. */
   carryOut(effect: Effect, event: EventFrame | undefined): void;
   /** Nothing waits any more. */

@@ -114,7 +114,7 @@ export const SWITCH_FIELDS = {
   stream: z.optional(z.union([callable<() => StreamSettings>(), z.custom<StreamSettings>()])),
 } as const;
 
-export interface SwitchedOptions extends Switches {
+interface SwitchedOptions extends Switches {
   readonly stream?: StreamSettings | (() => StreamSettings) | undefined;
 }
 

@@ -28,7 +28,7 @@ import type { Approval, ToolRun, Tools } from "./tools.ts";
 /** Enough to say what went wrong. */
 const MESSAGE_CHARS_MAX = 10_000;
 
-export interface RunnerOutputs extends Pick<ToolRun, "idempotencyKey" | "say" | "upload" | "download"> {
+interface RunnerOutputs extends Pick<ToolRun, "idempotencyKey" | "say" | "upload" | "download"> {
   /** The encoded result of an exec, to be said once there is room. */
   answer(execId: string, body: Uint8Array): void;
   input(input: ToolNews): void;

@@ -65,7 +65,7 @@ export interface FilePart {
   readonly cacheControl?: JsonObject;
 }
 
-export interface ReasoningPart {
+interface ReasoningPart {
   readonly type: "reasoning";
   readonly text: string;
   readonly providerMetadata?: JsonObject;

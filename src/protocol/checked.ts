@@ -12,10 +12,10 @@ import * as z from "zod/mini";
 import { HoldfastError } from "./errors.ts";
 
 /** How a field is called where the value comes from; the name is empty for the whole. */
-export type Naming = (name: string) => string;
+type Naming = (name: string) => string;
 
 /** An option of a function, or a variable: `stream.retry.baseMs`, `HOLDFAST_PORT`. */
-export const asOption: Naming = (name) => (name === "" ? "the options" : name);
+const asOption: Naming = (name) => (name === "" ? "the options" : name);
 
 /** Of a command: `retryLookbackWindowMs` is `--retry-lookback-window-ms`. One that is repeated has one name. */
 export const asFlag: Naming = (name) =>

@@ -61,7 +61,7 @@ export const REMEDY_OF: Readonly<Record<ErrorCode, Remedy>> = Object.freeze({
   ...LOCAL_REMEDIES,
 });
 
-export interface HoldfastErrorOptions {
+interface HoldfastErrorOptions {
   readonly cause?: unknown;
   /** How long the peer asks us to wait before the remedy is applied. */
   readonly retryAfterMs?: number | undefined;

@@ -62,7 +62,7 @@ export interface ExecRequest extends ExecRef {
 }
 
 /** What an event wants of whoever carries out execs. */
-export type ExecOrder =
+type ExecOrder =
   | { readonly kind: "request"; readonly exec: ExecRequest }
   /** Stop this one. It is still answered: with what came out of it, or `aborted`. */
   | { readonly kind: "abort"; readonly execId: string };
@@ -214,7 +214,7 @@ export function writeExecError(exec: ExecRef, message: string): Uint8Array {
   return writeOutcome(exec, { case: "error", value: { message } });
 }
 
-export type ExecThrowReason = "unknown_kind" | "invalid_args" | "args_changed" | "internal";
+type ExecThrowReason = "unknown_kind" | "invalid_args" | "args_changed" | "internal";
 
 const THROW_CODE: Readonly<Record<ExecThrowReason, ExecThrowCode>> = Object.freeze({
   unknown_kind: ExecThrowCode.UNKNOWN_KIND,
@@ -230,7 +230,7 @@ export function writeExecThrow(exec: ExecRef, reason: ExecThrowReason, error: st
 }
 
 /** The outcomes that every kind of result shares, under the same numbers: all but success. */
-export type FailedOutcome = Extract<
+type FailedOutcome = Extract<
   NonNullable<MessageInitShape<typeof ReadResultSchema>["result"]>,
   { case: "error" | "rejected" | "permissionDenied" | "notFound" | "timeout" | "unknown" | "aborted" }
 >;
@@ -245,7 +245,7 @@ function writeOutcome(exec: ExecRef, outcome: FailedOutcome): Uint8Array {
   return encode({ case: "execClientMessage", value });
 }
 
-export type ResultInit = NonNullable<MessageInitShape<typeof ExecClientMessageSchema>["message"]>;
+type ResultInit = NonNullable<MessageInitShape<typeof ExecClientMessageSchema>["message"]>;
 
 /** The result of a kind, when it is not a success. */
 export function failedResult(kind: KnownKind, result: FailedOutcome): ResultInit {

@@ -33,7 +33,7 @@ export function checkUint32(value: number, what: string): void {
   }
 }
 
-export function checkSafeInteger(value: number, what: string): void {
+function checkSafeInteger(value: number, what: string): void {
   if (!Number.isSafeInteger(value) || value < 0) {
     throw invalidFrame(`${what} is not a safe non-negative integer: ${value}`);
   }

@@ -52,12 +52,12 @@ export interface CloseFrame {
 }
 
 /** Stops the turn. Has no seqno: it never waits behind a gap (D3). */
-export interface AbortFrame {
+interface AbortFrame {
   readonly kind: "abort";
 }
 
 /** Says that the client is alive and which execs it is carrying out. Never journaled or logged. */
-export interface ClientHeartbeatFrame {
+interface ClientHeartbeatFrame {
   readonly kind: "heartbeat";
   readonly runningExecIds: readonly string[];
 }
@@ -101,13 +101,13 @@ export interface EventFrame {
 }
 
 /** Every chunk up to and including `seqno` is durable. */
-export interface AckFrame {
+interface AckFrame {
   readonly kind: "ack";
   readonly seqno: number;
 }
 
 /** Carries no id and is no progress, but tells what this connection should have seen (B7). */
-export interface ServerHeartbeatFrame {
+interface ServerHeartbeatFrame {
   readonly kind: "heartbeat";
   readonly nextSeqno: number;
   /** The last event handed to this connection. */
@@ -123,7 +123,7 @@ export interface ErrorFrame {
 }
 
 /** The store failed under a live stream: nothing after `head` will come from this connection (D5). */
-export interface DurabilityLostFrame {
+interface DurabilityLostFrame {
   readonly kind: "durability_lost";
   readonly head: number;
 }

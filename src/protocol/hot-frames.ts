@@ -55,7 +55,7 @@ export class FieldWriter {
   }
 }
 
-export function varintSize(value: number): number {
+function varintSize(value: number): number {
   if (value < 0x80) return 1;
   if (value < 0x4000) return 2;
   if (value < 0x20_0000) return 3;

@@ -14,7 +14,7 @@
 import { HoldfastError } from "../protocol/errors.ts";
 import type { SealedDirection, SealedLabel } from "./sealer.ts";
 
-export const INCARNATION_BYTES = 16;
+const INCARNATION_BYTES = 16;
 export const TAG_BYTES = 16;
 export const HEADER_BYTES = 1 + INCARNATION_BYTES + 8;
 /** How much longer a sealed record is than its plaintext. */

@@ -29,7 +29,7 @@ export interface ApplicationBlobs {
 }
 
 /** Names that every run of this stream can say and no other process, with the order of the runs. */
-export interface LastingNames {
+interface LastingNames {
   /** Rises with each host that runs the stream (D1). */
   readonly hostEpoch: number;
   /** For what this text means; under the stream key. */

@@ -33,7 +33,7 @@ import type { Batch, ChunkBatch, NewBatches } from "./stream-store.ts";
 export const FORMAT_VERSION = 1;
 
 /** The first row of every log. */
-export interface FormatRecord {
+interface FormatRecord {
   readonly formatVersion: number;
 }
 

@@ -12,7 +12,7 @@ import { lengthDelimited, readBatch, refuseField, writeChunkBatch, writeEventBat
 import type { Batch, ChunkBatch, LogBatches, LogName } from "./stream-store.ts";
 
 /** Neighbouring numbers of one log; empty when `count` is 0. */
-export interface LogRange {
+interface LogRange {
   readonly first: number;
   readonly count: number;
 }

@@ -25,7 +25,7 @@ const ROUND_BYTES_MAX = 16 * 1024 * 1024;
 const ROUND_STREAMS_MAX = 4_096;
 
 /** A stream that is to be moved, as far as it lies in rows up to `lastRow`. */
-export interface Candidate {
+interface Candidate {
   readonly slot: Slot;
   readonly lastRow: number;
 }
@@ -36,7 +36,7 @@ interface Cursor extends Candidate {
 }
 
 /** What becomes one record. */
-export type MoveGroup = readonly Move[];
+type MoveGroup = readonly Move[];
 
 /** Ended streams without activity since `quietSinceMs`, and others that keep old rows for little. */
 export function candidatesToMove(index: StreamIndex, quietSinceMs: number): readonly Candidate[] {

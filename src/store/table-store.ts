@@ -129,7 +129,7 @@ export function byBatchesOfOne(batch: TableStore["batch"]): Pick<TableStore, "pu
 }
 
 /** Fits every index, and every name that we build. */
-export const KEY_BYTES_MAX = 512;
+const KEY_BYTES_MAX = 512;
 
 /** What every store can hold as text: SQL has no NUL, and a lone surrogate would come back as another key. */
 export function assertKey(text: string): void {
@@ -137,7 +137,7 @@ export function assertKey(text: string): void {
   assert(Buffer.byteLength(text) <= KEY_BYTES_MAX, `a key has at most ${KEY_BYTES_MAX} bytes`);
 }
 
-export function assertDurationMs(durationMs: number | undefined): void {
+function assertDurationMs(durationMs: number | undefined): void {
   if (durationMs === undefined) return;
   assert(Number.isSafeInteger(durationMs) && durationMs > 0, "a duration is a positive whole number");
 }

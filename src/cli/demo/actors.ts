@@ -24,7 +24,7 @@ const EXTENSION = import.meta.filename.endsWith(".ts") ? "ts" : "js";
 
 export type Actor = ReturnType<typeof newActor>;
 
-export function newActor(child: ChildProcess, name: string, onFailure: ActorOptions["onFailure"]) {
+function newActor(child: ChildProcess, name: string, onFailure: ActorOptions["onFailure"]) {
   let isDismissed = false;
   let lastWords = "";
   const pid = child.pid ?? 0;

@@ -290,13 +290,13 @@ export class Conversation {
   }
 }
 
-export interface ResumeOptions {
+interface ResumeOptions {
   readonly onQuery?: OnQuery;
   /** Its journal said that the turn is over, and was cleared away. */
   readonly hasEnded?: boolean;
 }
 
-export interface FollowOptions {
+interface FollowOptions {
   readonly keeps: boolean;
   readonly begin?: TurnView;
   readonly onQuery?: OnQuery | undefined;

@@ -23,7 +23,7 @@ export interface GarbageReport {
 /** Longer than a turn waits between setting a blob and naming it, unless it is open: see above. */
 export const GRACE_MS = 24 * 60 * 60 * 1000;
 
-export interface GarbageOptions {
+interface GarbageOptions {
   readonly blobs: ClientBlobStore;
   readonly records: ConversationStore;
   readonly nowMs: number;

@@ -55,7 +55,7 @@ export interface OfferedTools {
   readonly definitions: readonly ToolDefinition[];
 }
 
-export interface RunRequestParts {
+interface RunRequestParts {
   readonly record: ConversationRecord;
   readonly action: ActionInit;
   readonly tools: OfferedTools;
@@ -66,7 +66,7 @@ export interface RunRequestParts {
 /** Half of the largest event: the server says the message again, in one event, with room for what stands beside it. */
 const TEXT_BYTES_MAX = LIMITS.eventBytesMax / 2;
 
-export interface PreparedAction {
+interface PreparedAction {
   readonly action: ActionInit;
   /** What the user says with it. */
   readonly said: UserMessageView | undefined;

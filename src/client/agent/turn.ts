@@ -54,7 +54,7 @@ export type OnQuery = (
   signal: AbortSignal,
 ) => Promise<QueryAnswer | undefined>;
 
-export interface TurnParts {
+interface TurnParts {
   readonly conversationId: string;
   readonly stream: ClientStream;
   readonly blobs: ClientBlobStore;

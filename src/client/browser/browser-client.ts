@@ -20,7 +20,7 @@ export interface JoinedStream {
 
 export type BrowserHomeKeys = Uint8Array | WebKey;
 
-export interface TabParts {
+interface TabParts {
   /** Undefined when nothing is kept: then no other tab can have it either. */
   readonly writerLocks: WebWriterLocks | undefined;
   readonly stores: ClientStores;

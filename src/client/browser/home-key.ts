@@ -14,7 +14,7 @@ import { type BrowserDatabase, KEYS, outcome } from "./database.ts";
 
 const NAME = "home";
 
-export interface BrowserHomeKey {
+interface BrowserHomeKey {
   readonly key: WebKey;
   /** It was made just now: the moment to say where it lies. */
   readonly isNew: boolean;

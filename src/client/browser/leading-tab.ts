@@ -21,7 +21,7 @@ export interface TabNames {
   tab(tab: string): string;
 }
 
-export interface LeadingTabOptions {
+interface LeadingTabOptions {
   readonly id: string;
   readonly names: TabNames;
   readonly connect: Connect;

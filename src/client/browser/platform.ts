@@ -43,7 +43,7 @@ export interface Transaction extends Source<"complete" | "abort"> {
   abort(): void;
 }
 
-export type DatabaseKey = string | number | readonly DatabaseKey[];
+type DatabaseKey = string | number | readonly DatabaseKey[];
 
 /** `IDBKeyRange`. */
 export interface KeyRanges {

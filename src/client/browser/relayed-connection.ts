@@ -10,7 +10,7 @@ import type { ClientFrame, ServerFrame } from "../../protocol/frames.ts";
 import type { ClientMeta, Handler, Wire } from "../../transport/transport.ts";
 import { errorOf, type ToLeader, type ToTab } from "./tab-messages.ts";
 
-export interface RelayOptions {
+interface RelayOptions {
   readonly tab: string;
   readonly connection: number;
   readonly meta: ClientMeta;

@@ -18,12 +18,12 @@ export interface LostStream {
   readonly events: NumberSpan | undefined;
 }
 
-export interface NumberSpan {
+interface NumberSpan {
   readonly first: number;
   readonly last: number;
 }
 
-export interface LostTable {
+interface LostTable {
   readonly table: string;
   /** Rows that were written; rows that were deleted are not counted. */
   readonly rows: number;

@@ -9,7 +9,7 @@ import { lockPathOf } from "./database.ts";
 import { sqliteTables } from "./sqlite-tables.ts";
 import { startThread } from "./thread.ts";
 
-export interface SharedTablesOptions {
+interface SharedTablesOptions {
   /** The clock of expiry, in milliseconds; processes on one machine have the same (D7). */
   readonly now: () => number;
 }

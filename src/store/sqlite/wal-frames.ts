@@ -11,7 +11,7 @@ import { endianness } from "node:os";
 export const LOG_HEADER_BYTES = 32;
 export const FRAME_HEADER_BYTES = 24;
 /** What of a frame's header the sum covers: the page's number and the commit mark. */
-export const SUMMED_HEADER_BYTES = 8;
+const SUMMED_HEADER_BYTES = 8;
 
 const MAGIC = 0x377f0682;
 const VERSION = 3_007_000;
@@ -37,7 +37,7 @@ export interface LogHeader {
   readonly isLittleEndian: boolean;
 }
 
-export interface FrameHeader {
+interface FrameHeader {
   readonly page: number;
   /** The size of the database in pages if the frame ends a transaction, else 0. */
   readonly mark: number;
@@ -48,7 +48,7 @@ export interface FrameHeader {
 const NO_SUM: Sum = { even: 0, odd: 0 };
 
 /** Continues a sum over bytes, whose count is a multiple of 8. */
-export function continueSum(before: Sum, bytes: Buffer, isLittleEndian: boolean): Sum {
+function continueSum(before: Sum, bytes: Buffer, isLittleEndian: boolean): Sum {
   const words = wordsOf(bytes, isLittleEndian);
   let even = before.even | 0;
   let odd = before.odd | 0;
