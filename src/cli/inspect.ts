@@ -6,7 +6,6 @@
  * while a server runs, or on a copy. Keys are never printed (E4).
  */
 import { DEFAULTS as RETENTION, retentionLeftMs } from "../core/retention.ts";
-import { writerEpochOf } from "../core/stream-state.ts";
 import { shellWord } from "../protocol/shell-word.ts";
 import { nodeSealing } from "../sealing/node.ts";
 import { openSqliteReadOnly } from "../store/index.ts";
@@ -102,7 +101,7 @@ function summaryOf(stream: ScannedStream, retentionMs: number, nowMs: number) {
     ...base,
     chunks: state.nextSeqno,
     events: state.eventHead,
-    writerEpoch: writerEpochOf(state),
+    writerEpoch: state.writerEpoch,
     hostEpoch: state.hostEpoch,
     activityMs: state.activityMs,
     retentionLeftMs: retentionLeftMs({ ...RETENTION, retentionMs }, state.activityMs, nowMs),

@@ -12,7 +12,6 @@
  * batch. Anything else is damage, and refuses the whole journal: a skipped record would run tools again.
  */
 import { KeyedQueue } from "../async/keyed-queue.ts";
-import type { HandedOver } from "../client/journal-store.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import { NO_ROW, rowsOf, type TableRow, type TableStore, type TableWrite } from "../store/table-store.ts";
 import {
@@ -43,11 +42,6 @@ interface TableJournalStoreOptions {
   readonly tables: TableStore;
   /** Left out where one process alone has the tables: then no journal has an owner. */
   readonly owner?: Owner;
-  /**
-   * Only for a client whose server runs in this process and keeps its logs in the database of `tables`, which commits in the order in
-   * which it is asked (decision 33): then chunks need not wait for their journal's sync.
-   */
-  readonly isOnServersDisk?: boolean;
   /** The server that this client talks to. Left out: streams of any server are taken for its own. */
   readonly server?: string;
 }
@@ -72,12 +66,7 @@ const NO_HEAD: SeenHead = { records: 0, owner: "", server: "", version: NO_ROW }
 
 export type TableJournalStore = ReturnType<typeof tableJournalStore>;
 
-export function tableJournalStore({
-  tables,
-  owner: self,
-  isOnServersDisk,
-  server: ownServer = "",
-}: TableJournalStoreOptions) {
+export function tableJournalStore({ tables, owner: self, server: ownServer = "" }: TableJournalStoreOptions) {
   /** The heads of journals that this process has claimed; where no process owns any, of those that it has looked at or written. */
   const claimed = new Map<string, SeenHead>();
   /** The last thing that happens to each journal: one at a time, in order. */
@@ -85,23 +74,15 @@ export function tableJournalStore({
   /** No other process has the tables. */
   const isAlone = self === undefined;
 
-  function handOver(idempotencyKey: string, records: readonly Uint8Array[]): HandedOver {
+  function append(idempotencyKey: string, records: readonly Uint8Array[]): Promise<void> {
+    if (records.length === 0) return Promise.resolve();
     // Encoding copies: from here on the caller may do with its bytes what it likes.
     const values = records.map(encodeRecord);
-    const { promise: handedOver, resolve, reject } = Promise.withResolvers<void>();
-    // Most callers only care for the sync.
-    handedOver.catch(() => undefined);
     const add = (head: SeenHead): Promise<void> =>
       write(idempotencyKey, head, head.records + values.length, puts(idempotencyKey, head, values));
-    const synced = queues.run(idempotencyKey, async () => {
-      if (await isNew(idempotencyKey, add)) return;
-      const written = add(await ownHead(idempotencyKey));
-      // A batch is handed over within the call; from now on nothing stands in its way but the disk itself.
-      resolve();
-      await written;
+    return queues.run(idempotencyKey, async () => {
+      if (!(await isNew(idempotencyKey, add))) await add(await ownHead(idempotencyKey));
     });
-    synced.then(resolve, reject);
-    return { handedOver, synced };
   }
 
   /** A process that has the tables alone, and has not met a journal yet, takes it for a new one. False when it was none. */
@@ -243,8 +224,6 @@ export function tableJournalStore({
   }
 
   return {
-    // A server has its database alone: with an owner beside it, it cannot be that one.
-    handOver: isOnServersDisk === true && isAlone ? handOver : undefined,
     async list(): Promise<readonly string[]> {
       const listed = await listAll();
       return listed.filter((one) => !isForeign(one)).map(({ idempotencyKey }) => idempotencyKey);
@@ -259,10 +238,7 @@ export function tableJournalStore({
     read(idempotencyKey: string): Promise<readonly Uint8Array[]> {
       return queues.run(idempotencyKey, () => readRecords(idempotencyKey));
     },
-    append(idempotencyKey: string, records: readonly Uint8Array[]): Promise<void> {
-      if (records.length === 0) return Promise.resolve();
-      return handOver(idempotencyKey, records).synced;
-    },
+    append,
     replace,
     async remove(idempotencyKey: string): Promise<void> {
       try {

@@ -2,22 +2,20 @@
  * The client: opens streams, goes on with them, and finds at start what was cut off.
  *
  * Every stream has a journal; with persistence off the journal lives in memory and a restart
- * forgets. The stream key is derived from the home key, so none is stored.
+ * forgets. Only a client in the server's own process keeps none. The stream key is derived from the home key, so none is stored.
  */
 import { inspect } from "../core/auto-resume.ts";
 import type { Outcome, Recovered } from "../core/journal.ts";
 import type { StallCounts } from "../core/standstill.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import type { Role } from "../protocol/frames.ts";
-import type { Sealing } from "../sealing/index.ts";
 import { type Environment, systemEnvironment } from "../transport/environment.ts";
-import type { BlobCalls, Connect } from "../transport/transport.ts";
+import type { ClientOptions, OpenOptions } from "./client-options.ts";
 import { appendRecord, type JournalContents, readJournal } from "./journal-file.ts";
 import { journalPlaces } from "./journal-places.ts";
 import type { JournalStore } from "./journal-store.ts";
 import { checkOwnName } from "./own-names.ts";
-import { memoryJournalStore } from "./memory-journal-store.ts";
-import { newJournal, newName } from "./new-journal.ts";
+import { nameOf, newJournal, newName } from "./new-journal.ts";
 import {
   beginReport,
   keptReason,
@@ -27,51 +25,11 @@ import {
 } from "./resume-report.ts";
 import type { StreamContext } from "./stream-context.ts";
 import { checkChunkSize } from "./speech.ts";
-import { type StreamPlan, streamPlans, type StreamSettings } from "./stream-options.ts";
-import { type OnStall, stallAccount } from "./stall-account.ts";
+import { type StreamPlan, streamPlans } from "./stream-options.ts";
+import { stallAccount } from "./stall-account.ts";
 import { ClientStream } from "./stream.ts";
 import { limitedTools, type ToolLimit } from "./tool-limits.ts";
-import type { Tools } from "./tools.ts";
 import { writerClaims } from "./writer-claims.ts";
-import type { WriterLocks } from "./writer-locks.ts";
-
-export interface ClientOptions<HomeKey = Uint8Array> {
-  readonly connect: Connect;
-  /** The same server's `BlobService`. Without it streams have no blobs. */
-  readonly blobs?: BlobCalls | undefined;
-  readonly sealing: Sealing<HomeKey>;
-  /** One secret per scope; all stream keys are derived from it. */
-  readonly homeKey: HomeKey;
-  /** Where journals are kept. Without it, and while `persistence` is off, they live in memory: nothing survives a restart. */
-  readonly journals?: JournalStore;
-  /** Needed where several processes or tabs share `journals`: at most one of them writes to a stream. */
-  readonly writerLocks?: WriterLocks;
-  readonly environment?: Environment;
-  readonly credentials?: () => Promise<string | undefined>;
-  /** What this client carries out for the server. Without it execs are events like any other. */
-  readonly tools?: Tools;
-  /**
-   * What is left out, at any depth, is as `STREAM_DEFAULTS` says. A function is asked for each new stream, so what it returns
-   * may change while the client runs; a running stream keeps what it began with. When it throws, or returns something wrong,
-   * `onBug` hears of it and the last good settings stay.
-   */
-  readonly stream?: StreamSettings | (() => StreamSettings);
-  /** A journal this long is folded and written anew, shorter. */
-  readonly journalRecordsMax?: number;
-  /** How many streams resume at the same time: one that is stuck must not block the rest. */
-  readonly resumesMax?: number;
-  readonly onBug?: (bug: unknown) => void;
-  /** Told when a stream of this client stands still, and when it moves again: for a log. Default: nothing is printed. */
-  readonly onStall?: OnStall;
-}
-
-export interface OpenOptions {
-  readonly first?: Uint8Array;
-  /** A name of your own; drawn at random when absent. Opening it again attaches to what is there. */
-  readonly idempotencyKey?: string;
-  /** The caller has just drawn the name at random, and will never open it again: as good as one drawn here. */
-  readonly isFresh?: boolean;
-}
 
 const RESUMES_MAX = 4;
 
@@ -81,6 +39,7 @@ const JOURNAL_RECORDS_MAX = 2_000;
 export class Client<HomeKey = Uint8Array> {
   readonly #options: ClientOptions<HomeKey>;
   readonly #environment: Environment;
+  readonly #keepsJournals: boolean;
   readonly #journals: ReturnType<typeof journalPlaces>;
   readonly #plan: () => StreamPlan;
   /** What all streams share. */
@@ -97,7 +56,13 @@ export class Client<HomeKey = Uint8Array> {
     this.#options = options;
     this.#environment = options.environment ?? systemEnvironment();
     this.#writing = writerClaims(options.writerLocks);
-    this.#journals = journalPlaces(options.journals);
+    if (options.journals === "none" && options.tools !== undefined)
+      throw new HoldfastError("invalid_argument", "a client without journals cannot run tools");
+    this.#keepsJournals = options.journals !== "none";
+    this.#journals = journalPlaces(
+      options.journals === "none" ? undefined : options.journals,
+      options.forgetsEnded,
+    );
     const onBug = options.onBug ?? report;
     this.#plan = streamPlans(options.stream, onBug);
     this.#stalls = stallAccount(options.onStall, onBug);
@@ -146,7 +111,12 @@ export class Client<HomeKey = Uint8Array> {
   /** Goes on with a stream of this client's own journals. `abort`: to end it; the wish goes out with the attach, so its turn does nothing more (D3). */
   async resume(idempotencyKey: string, { abort = false } = {}): Promise<ClientStream> {
     return this.#asWriter(idempotencyKey, async () => {
+      if (!this.#keepsJournals) {
+        const journal = { ...newJournal(this.#environment, true), abortWanted: abort };
+        return this.#begin(idempotencyKey, "writer", { journal });
+      }
       const found = await this.#read(idempotencyKey);
+      if (isOver(found.journal?.outcome)) await this.#journals.ended(idempotencyKey);
       const journal =
         abort && found.journal !== undefined ? { ...found.journal, abortWanted: true } : found.journal;
       return this.#resumeFrom(idempotencyKey, { ...found, journal }, false);
@@ -335,13 +305,23 @@ export class Client<HomeKey = Uint8Array> {
   async #begin(idempotencyKey: string, role: Role, begin: Begin, first?: Uint8Array): Promise<ClientStream> {
     const { journal, length = 0, fresh = false, autoResume = false, peeks = false } = begin;
     const { options, persistence } = this.#plan();
+    const { sealing, homeKey } = this.#options;
     // A reader has nothing to keep, and there may be many.
-    const { journals = this.#journals.forNew(persistence) } =
-      role === "writer" ? begin : { journals: memoryJournalStore() };
+    const keepsJournal = role === "writer" && this.#keepsJournals;
+    const journals = keepsJournal ? (begin.journals ?? this.#journals.forNew(persistence)) : undefined;
     const context = { ...this.#context, options, journals };
-    const streamKey = await this.#options.sealing.deriveStreamKey(this.#options.homeKey, idempotencyKey);
+    const streamKey = await sealing.deriveStreamKey(homeKey, idempotencyKey);
+    // The same at each attach, so that a writer without a journal stays the same writer.
+    const journalId = keepsJournal ? journal.journalId : nameOf(await sealing.keyCheck(streamKey));
     const how = { fresh, autoResume, peeks };
-    const beginning = { idempotencyKey, streamKey, role, journal, journalLength: length, ...how };
+    const beginning = {
+      idempotencyKey,
+      streamKey,
+      role,
+      journal: { ...journal, journalId },
+      journalLength: length,
+      ...how,
+    };
     // Nobody would ever leave it again.
     if (this.#closing.signal.aborted)
       throw new HoldfastError("unavailable", "this client was closed: open another one");
@@ -361,8 +341,7 @@ export class Client<HomeKey = Uint8Array> {
     this.#streams.delete(stream);
     if (role === "reader") return;
     const { idempotencyKey } = stream;
-    const isOver = outcome === "completed" || outcome === "aborted" || outcome === "failed";
-    const removed = isOver ? this.#journals.ended(idempotencyKey) : undefined;
+    const removed = isOver(outcome) ? this.#journals.ended(idempotencyKey) : undefined;
     // At once: a caller that has waited for the end may forget or open the stream.
     this.#writing.release(idempotencyKey);
     await removed;
@@ -387,6 +366,11 @@ interface Found extends JournalContents {
 
 function checkStreamName(idempotencyKey: string): void {
   checkOwnName(idempotencyKey, "an idempotency key");
+}
+
+/** As opposed to one that ended for this client alone, whose journal may still be needed. */
+function isOver(outcome: Outcome | undefined): boolean {
+  return outcome === "completed" || outcome === "aborted" || outcome === "failed";
 }
 
 /** Nobody listens for bugs: where the platform has a place for them, they go there. */

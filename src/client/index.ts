@@ -8,7 +8,8 @@ export {
 export type { Outcome } from "../core/journal.ts";
 export { type StallCounts, stallLine } from "../core/standstill.ts";
 export * from "./agent/index.ts";
-export { Client, type ClientOptions, type OpenOptions } from "./client.ts";
+export { Client } from "./client.ts";
+export type { ClientOptions, OpenOptions } from "./client-options.ts";
 export type { StreamEvent } from "./event-queue.ts";
 export type { JournalStore } from "./journal-store.ts";
 export { memoryJournalStore } from "./memory-journal-store.ts";

@@ -5,21 +5,21 @@
  * record is sealed under its place in the list, so records can be neither moved nor left out.
  * Grown long, the journal is folded and written anew, shorter.
  *
- * The machine says what each record needs (`core/record-needs.ts`): a sync, its place in the order of the disk, or nothing. Records
- * that share an append have the strongest of their needs. A store that cannot keep the order of another log syncs instead.
+ * The machine says what each record needs (`core/record-needs.ts`): a sync, or nothing. One that needs nothing waits for the next that
+ * needs a sync, or for `flush`.
  *
- * Invariant: a record counts as written when it has what it needs, and so has each one before it.
+ * Invariant: a record counts as written when it is on the disk, and so is each one before it.
  */
 import { AssertionFailed } from "../protocol/assert.ts";
 import { compact, type JournalRecord, recover, type Recovered } from "../core/journal.ts";
-import type { RecordNeed } from "../core/record-needs.ts";
+import { OPENING_NEEDS, type RecordNeed } from "../core/record-needs.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import type { Sealer } from "../sealing/index.ts";
 import { decodeJournalRecord, encodeJournalRecord } from "./journal-codec.ts";
 import type { JournalStore } from "./journal-store.ts";
 
 export interface JournalFileOptions {
-  /** So many records have what they need, in order. */
+  /** So many of the appended records are on the disk, in order. */
   readonly written: (count: number) => void;
   readonly failed: (error: HoldfastError) => void;
   /** A journal this long is folded. */
@@ -35,15 +35,15 @@ export function journalFile(
   store: JournalStore,
   sealer: Sealer,
   idempotencyKey: string,
-  length: number,
+  { journal, length }: { readonly journal: Recovered; length: number },
   options: JournalFileOptions,
 ) {
   const queue: Ordered[] = [];
+  /** The record that begins a journal is nobody's order. */
+  let unordered = 0;
   let isHeld = true;
   let isWriting = false;
   let writing: Promise<void> = Promise.resolve();
-  /** The last write: with journals on the server's disk it may still be on its way. */
-  let synced: Promise<void> = Promise.resolve();
   let hasFailed = false;
   let compactAt = options.recordsMax;
 
@@ -60,8 +60,8 @@ export function journalFile(
     isWriting = true;
     try {
       do {
-        // One write at a time, and none behind one that failed.
-        await synced;
+        // Records that are ordered in one go share a sync.
+        await Promise.resolve();
         const batch = queue.splice(0);
         if (batch.length > 0) await writeBatch(batch);
       } while (queue.some(({ needs }) => needs !== "nothing"));
@@ -74,23 +74,15 @@ export function journalFile(
   async function writeBatch(batch: readonly Ordered[]): Promise<void> {
     const records = batch.map(({ record }) => record);
     const sealed = await sealAll(records, length);
-    const needsSync = batch.some(({ needs }) => needs === "sync");
-    const way = needsSync ? undefined : store.handOver?.(idempotencyKey, sealed);
-    if (way === undefined) {
-      await store.append(idempotencyKey, sealed);
-    } else {
-      synced = way.synced;
-      way.synced.catch((cause: unknown) => fail(cause));
-      await way.handedOver;
-    }
+    await store.append(idempotencyKey, sealed);
     length += batch.length;
-    options.written(batch.length);
+    options.written(batch.length - unordered);
+    unordered = 0;
     if (length >= compactAt) await fold();
   }
 
   /** Nothing is retried on a disk that failed; what was not synced is not promised (F5). */
   function fail(cause: unknown): void {
-    if (hasFailed) return;
     hasFailed = true;
     options.failed(HoldfastError.from(cause, "unavailable"));
   }
@@ -114,8 +106,13 @@ export function journalFile(
     return sealed;
   }
 
+  if (length === 0) {
+    const { journalId, takesOver, createdMs } = journal;
+    unordered = 1;
+    queue.push({ record: { kind: "opened", journalId, takesOver, createdMs }, needs: OPENING_NEEDS });
+  }
   return {
-    /** `written` is called with the number of records once they have what they need, in order. */
+    /** `written` is called with the number of records once they are on the disk, in order. */
     append(record: JournalRecord, needs: RecordNeed): void {
       queue.push({ record, needs });
       if (needs !== "nothing") begin();
@@ -134,7 +131,6 @@ export function journalFile(
       await writing;
       flush();
       await writing;
-      await synced.catch(() => undefined);
     },
   };
 }

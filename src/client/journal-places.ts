@@ -6,7 +6,7 @@
 import type { JournalStore } from "./journal-store.ts";
 import { memoryJournalStore } from "./memory-journal-store.ts";
 
-export function journalPlaces(given: JournalStore | undefined) {
+export function journalPlaces(given: JournalStore | undefined, forgetsEnded = false) {
   const memory = memoryJournalStore();
 
   return {
@@ -22,9 +22,10 @@ export function journalPlaces(given: JournalStore | undefined) {
     async list(): Promise<readonly string[]> {
       return [...((await given?.list()) ?? []), ...(await memory.list())];
     },
-    /** Removes a journal in memory, whose stream has ended. One in the given store stays: the next start learns from it how the stream ended. */
+    /** Its stream has ended: a journal in memory goes. One in the given store stays where the next start is to learn from it how the stream ended. */
     async ended(idempotencyKey: string): Promise<void> {
       await memory.remove(idempotencyKey);
+      if (forgetsEnded) await given?.remove(idempotencyKey);
     },
   };
 }

@@ -7,8 +7,11 @@ import { recover, type Recovered } from "../core/journal.ts";
 import type { Environment } from "../transport/environment.ts";
 
 export function newName(environment: Environment): string {
-  const bytes = environment.randomBytes(16);
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+  return nameOf(environment.randomBytes(16));
+}
+
+export function nameOf(bytes: Uint8Array): string {
+  return Array.from(bytes.subarray(0, 16), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 export function newJournal(environment: Environment, takesOver: boolean): Recovered {

@@ -1,6 +1,6 @@
 /**
- * What the application says, from its call to the server's ack: first it waits for room, then for
- * the journal, then its body is kept for playback.
+ * What the application says, from its call to the server's ack: first it waits for room, then until it is safe (in the journal or,
+ * without one, at the server); its body is kept for playback.
  *
  * Holds bodies and promises; when something may be said and sent is the machine's business.
  */
@@ -27,7 +27,7 @@ interface Waiting extends Saying {
 export function speechOf(unacked: readonly SaidChunk[]) {
   const said = new Map<number, { readonly body: Uint8Array; readonly isClose: boolean }>();
   const waiting: Waiting[] = [];
-  const unjournaled: (Waiting & { readonly seqno: number })[] = [];
+  const unsafe: (Waiting & { readonly seqno: number })[] = [];
 
   function bodyOf(seqno: number): Uint8Array {
     const found = said.get(seqno);
@@ -37,7 +37,7 @@ export function speechOf(unacked: readonly SaidChunk[]) {
 
   for (const { seqno, body, isClose } of unacked) said.set(seqno, { body, isClose });
   return {
-    /** Resolves with the seqno once the journal has it. Nobody has to wait for it. */
+    /** Resolves with the seqno once it is safe. Nobody has to wait for it. */
     say(saying: Saying): Promise<number> {
       checkChunkSize(saying.body);
       const { promise, resolve, reject } = Promise.withResolvers<number>();
@@ -59,18 +59,14 @@ export function speechOf(unacked: readonly SaidChunk[]) {
     number(seqno: number): void {
       const next = waiting.shift();
       assert(next !== undefined, "somebody wants to say something");
-      unjournaled.push({ seqno, ...next });
+      unsafe.push({ seqno, ...next });
       const { body, isClose } = next;
       said.set(seqno, { body, isClose });
     },
-    /** Everything below is on disk. */
-    journaled(nextSeqno: number): void {
-      for (
-        let first = unjournaled[0];
-        first !== undefined && first.seqno < nextSeqno;
-        first = unjournaled[0]
-      ) {
-        unjournaled.shift();
+    /** Everything below cannot be lost any more. */
+    safe(nextSeqno: number): void {
+      for (let first = unsafe[0]; first !== undefined && first.seqno < nextSeqno; first = unsafe[0]) {
+        unsafe.shift();
         first.resolve(first.seqno);
       }
     },
@@ -79,7 +75,7 @@ export function speechOf(unacked: readonly SaidChunk[]) {
     },
     /** Nothing can be said any more. */
     refuseAll(error: HoldfastError): void {
-      for (const { reject } of [...waiting.splice(0), ...unjournaled.splice(0)]) reject(error);
+      for (const { reject } of [...waiting.splice(0), ...unsafe.splice(0)]) reject(error);
     },
     bodyOf,
     frameOf(seqno: number, writerEpoch: number): ClientFrame {

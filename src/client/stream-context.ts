@@ -16,7 +16,8 @@ export interface StreamContext {
   readonly blobs: BlobCalls | undefined;
   /** Fires when the client is closed. */
   readonly closing: AbortSignal;
-  readonly journals: JournalStore;
+  /** Where this stream's journal is; undefined: it keeps none. */
+  readonly journals: JournalStore | undefined;
   readonly journalSealer: Sealer;
   readonly environment: Environment;
   readonly options: Options;

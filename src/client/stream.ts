@@ -9,7 +9,6 @@ import { assert } from "../protocol/assert.ts";
 import * as client from "../core/client-state.ts";
 import type { Input } from "../core/client-stream.ts";
 import type { JournalRecord, Outcome } from "../core/journal.ts";
-import { OPENING_NEEDS } from "../core/record-needs.ts";
 import { HoldfastError, messageOf } from "../protocol/errors.ts";
 import type { ClientFrame, EventFrame, Role, ServerFrame } from "../protocol/frames.ts";
 import { LIMITS } from "../protocol/limits.ts";
@@ -36,7 +35,7 @@ export class ClientStream {
   readonly #context: StreamContext;
   readonly #streamKey: Uint8Array;
   readonly #clock: SteadyClock;
-  readonly #journal: ReturnType<typeof journalFile>;
+  readonly #journal: ReturnType<typeof journalFile> | undefined;
   readonly #events: BoundedQueue<StreamEvent>;
   readonly #tools: ReturnType<typeof toolRunner> | undefined;
   readonly #speech: ReturnType<typeof speechOf>;
@@ -52,8 +51,6 @@ export class ClientStream {
   readonly #ended = Promise.withResolvers<Outcome | undefined>();
   #wire: Wire<ClientFrame> | undefined;
   #credentials: string | undefined;
-  /** Records written before the machine began to order any. */
-  #ownRecords = 0;
 
   constructor(context: StreamContext, beginning: StreamBeginning) {
     const { journal, idempotencyKey, role } = beginning;
@@ -63,9 +60,9 @@ export class ClientStream {
     this.#context = context;
     this.#streamKey = beginning.streamKey;
     this.#clock = new SteadyClock(context.environment);
-    const isOnServersDisk = context.journals.handOver !== undefined;
+    const keepsJournal = context.journals !== undefined;
     const nowMs = this.#clock.now();
-    const initial = client.init(context.options, { ...beginning, isOnServersDisk, nowMs });
+    const initial = client.init(context.options, { ...beginning, keepsJournal, nowMs });
     this.#stepper = stepper(initial, {
       carryOut: (effect, event) => this.#carryOut(effect, event),
       afterSteps: () => this.#afterSteps(),
@@ -75,22 +72,15 @@ export class ClientStream {
     this.#alarm = alarmOf(this.#clock, () => this.#tick());
     this.#speech = speechOf(journal.unacked);
     this.#events = eventQueue(() => this.#put({ kind: "drained", nowMs: this.#clock.now() }));
-    this.#journal = journalFile(
-      context.journals,
-      context.journalSealer,
-      idempotencyKey,
-      beginning.journalLength,
-      {
-        written: (count) => this.#written(count),
+    const { journals, journalSealer, journalRecordsMax: recordsMax } = context;
+    const kept = { journal, length: beginning.journalLength };
+    this.#journal =
+      journals &&
+      journalFile(journals, journalSealer, idempotencyKey, kept, {
+        written: (count) => this.#put({ kind: "recorded", count, nowMs: this.#clock.now() }),
         failed: (error) => this.#put({ kind: "record_failed", message: error.message }),
-        recordsMax: context.journalRecordsMax,
-      },
-    );
-    if (beginning.journalLength === 0) {
-      const { journalId, takesOver, createdMs } = journal;
-      this.#ownRecords = 1;
-      this.#journal.append({ kind: "opened", journalId, takesOver, createdMs }, OPENING_NEEDS);
-    }
+        recordsMax,
+      });
     this.#blobs = blobTransfers(context, this.#clock, {
       meta: () => this.#meta(),
       renewCredentials: async () => {
@@ -118,11 +108,11 @@ export class ClientStream {
       throw new HoldfastError("unavailable", "the client was closed before this stream began");
     }
     if (first !== undefined) void this.send(first);
-    this.#journal.release();
+    this.#journal?.release();
     this.#tick();
   }
 
-  /** Resolves with the chunk's seqno once it is on this client's disk (see `handOver` of journals); from then on it will arrive. */
+  /** Resolves with the chunk's seqno once it is safe: on this client's disk, from where it will arrive, or, without a journal, on the server's. */
   send(body: Uint8Array): Promise<number> {
     const said = this.#say({ body });
     // Nobody has to wait for it.
@@ -137,8 +127,8 @@ export class ClientStream {
   }
 
   /**
-   * Stops the turn. Resolves once the wish cannot be lost any more: a writer has it on disk, a reader
-   * has the server's word. It is repeated until the server has recorded it. Rejects when the stream was
+   * Stops the turn. Resolves once the wish cannot be lost any more: a writer has it on disk, a reader and a writer without a
+   * journal have the server's word. It is repeated until the server has recorded it. Rejects when the stream was
    * given up before that.
    */
   abort(): Promise<void> {
@@ -242,12 +232,6 @@ export class ClientStream {
     }
   }
 
-  #written(count: number): void {
-    const own = Math.min(this.#ownRecords, count);
-    this.#ownRecords -= own;
-    if (count > own) this.#put({ kind: "recorded", count: count - own, nowMs: this.#clock.now() });
-  }
-
   #put(input: Input, event?: EventFrame): void {
     this.#stepper.put(input, event);
   }
@@ -257,7 +241,7 @@ export class ClientStream {
   }
 
   #afterSteps(): void {
-    this.#speech.journaled(this.#state.outbox.journaled);
+    this.#speech.safe(client.safeBelow(this.#state));
     this.#aborting.settle(this.#state);
     if (this.#state.phase === "attached") this.#welcomed();
     this.#alarm.set(this.#state.wakeAtMs);
@@ -273,7 +257,7 @@ export class ClientStream {
   #carryOut(effect: client.Effect, event: EventFrame | undefined): void {
     switch (effect.kind) {
       case "record":
-        this.#journal.append(this.#bodies.recordOf(effect.order), effect.needs);
+        this.#journal?.append(this.#bodies.recordOf(effect.order), effect.needs);
         return;
       case "connect":
         this.#connect(effect);
@@ -382,7 +366,7 @@ export class ClientStream {
   }
 
   #tick(): void {
-    this.#journal.flush();
+    this.#journal?.flush();
     this.#put({ kind: "tick", nowMs: this.#clock.now(), random: this.#context.environment.random() });
   }
 
@@ -394,6 +378,11 @@ export class ClientStream {
     this.#speech.refuseAll(new HoldfastError("stream_ended", message, { cause }));
     if (failure === undefined && outcome !== undefined) this.#blobs.ended();
     else this.#blobs.refuse(cause ?? new HoldfastError("unavailable", "the stream was left"));
-    void this.#journal.quiet().then(() => this.#ended.resolve(outcome));
+    void this.#settle(outcome);
+  }
+
+  async #settle(outcome: Outcome | undefined): Promise<void> {
+    await this.#journal?.quiet();
+    this.#ended.resolve(outcome);
   }
 }

@@ -64,7 +64,7 @@ export function findStream(attach: AttachFrame, found: Found, openStreams: numbe
 export type Admission =
   /** The connection joins; nothing durable changes. */
   | { readonly kind: "join" }
-  /** The connection is a new writer: these writers must be durable before it is welcomed. */
+  /** The connection begins a writer epoch, which must be durable before it is welcomed. */
   | { readonly kind: "new_writer"; readonly writers: readonly Writer[]; readonly isTakeover: boolean }
   | Refusal;
 
@@ -93,14 +93,17 @@ export function admit(
     return refuse("overloaded", `${readers} readers are attached to this stream already`);
   }
   const newest = staged.writers.at(-1);
-  if (newest?.journalId === attach.journalId) return { kind: "join" };
+  if (newest?.journalId === attach.journalId) {
+    const { writerEpoch = staged.writerEpoch } = attach;
+    if (writerEpoch === staged.writerEpoch) return { kind: "join" };
+    if (writerEpoch === 0) return { kind: "new_writer", writers: staged.writers, isTakeover: false };
+    return overtaken(staged, durable);
+  }
   // Whoever opens numbers its chunks from 0: with a writer before it, it came too late. To take over is
   // a wish of its own, and says "resume".
   const wasWriter = staged.writers.some((writer) => writer.journalId === attach.journalId);
   if (wasWriter || (newest !== undefined && attach.mode === "open")) {
-    const isDurable = staged.writers.length === durable.writers.length;
-    if (!isDurable) return refuse("unavailable", "another client is about to take this stream over");
-    return refuse("fenced", "another client has taken this stream over");
+    return overtaken(staged, durable);
   }
   if (staged.writers.length >= LIMITS.writersPerStreamMax) {
     return refuse("overloaded", "this stream has been taken over too often");
@@ -113,6 +116,12 @@ export function admit(
     sinceEvent: isTakeover ? staged.eventHead : 0,
   };
   return { kind: "new_writer", writers: [...staged.writers, writer], isTakeover };
+}
+
+function overtaken(staged: StreamState, durable: StreamState): Refusal {
+  if (staged.writerEpoch !== durable.writerEpoch)
+    return refuse("unavailable", "another client is about to take this stream over");
+  return refuse("fenced", "another client has taken this stream over");
 }
 
 const NOT_FOUND: Refusal = refuse("not_found", "no such stream, or not with this stream key");

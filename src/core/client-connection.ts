@@ -67,6 +67,7 @@ export function connect(at: Flow, nowMs: number): void {
       fresh: state.fresh,
       abort,
       ...(state.peeks ? { peek: true } : {}),
+      ...(state.keepsJournal || state.role === "reader" ? {} : { writerEpoch: state.writerEpoch }),
     },
   });
 }

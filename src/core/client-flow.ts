@@ -27,10 +27,23 @@ export function flow(state: State): Flow {
   return { state, effects: [] };
 }
 
-/** Asks for a record; what depends on it waits until it comes back as durable as it needs to be. */
+/** Asks for a record; what depends on it waits until it comes back as durable as it needs to be. Without a journal nothing waits. */
 export function order(at: Flow, record: RecordOrder): void {
+  if (!at.state.keepsJournal) {
+    recorded(at, record);
+    return;
+  }
   at.state = { ...at.state, pending: [...at.state.pending, record] };
-  at.effects.push({ kind: "record", order: record, needs: needOf(record, at.state.isOnServersDisk) });
+  at.effects.push({ kind: "record", order: record, needs: needOf(record) });
+}
+
+/** What waited for the record happens. A client without a journal has no tools: an exec must be on disk before it runs (C2). */
+export function recorded(at: Flow, record: RecordOrder, nowMs?: number): void {
+  if (record.kind === "said") stepOutbox(at, { kind: "journaled", next: record.seqno + 1 });
+  if (record.kind === "abort") stepStop(at, { kind: "journaled" });
+  if (record.kind !== "exec") return;
+  assert(nowMs !== undefined, "only a client with a journal runs tools");
+  stepTools(at, { kind: "recorded", execId: record.execId, phase: record.phase, nowMs });
 }
 
 /** The stream is over for this client. Without an outcome the journal can be resumed later. */

@@ -40,8 +40,8 @@ export interface Beginning {
   readonly fresh: boolean;
   /** Found at start rather than asked for: the window applies. */
   readonly autoResume: boolean;
-  /** The journal lies on the disk of the stream's own server, which makes writes durable in the order in which it gets them. */
-  readonly isOnServersDisk: boolean;
+  /** False in the server's own process: the server's log is all that there is. A restarted client knows nothing, so nothing is promised before the server has it. */
+  readonly keepsJournal: boolean;
   /** A reader that wants what the log has, and no turn to run for it. */
   readonly peeks?: boolean;
   readonly nowMs: number;
@@ -77,7 +77,7 @@ export interface State {
   readonly takesOver: boolean;
   readonly fresh: boolean;
   readonly autoResume: boolean;
-  readonly isOnServersDisk: boolean;
+  readonly keepsJournal: boolean;
   readonly peeks: boolean;
   /** Undefined until the server has welcomed this journal once: from then on it is resumed, never opened. */
   readonly serverTimeMs: number | undefined;
@@ -164,7 +164,7 @@ export const DEFAULTS: Options = {
 };
 
 export function init(options: Options, beginning: Beginning): State {
-  const { journal, role, fresh, autoResume, isOnServersDisk, peeks = false, nowMs } = beginning;
+  const { journal, role, fresh, autoResume, keepsJournal, peeks = false, nowMs } = beginning;
   const unackedBytes = journal.unacked.map((chunk) => chunk.body.length);
   return {
     options,
@@ -173,7 +173,7 @@ export function init(options: Options, beginning: Beginning): State {
     takesOver: journal.takesOver,
     fresh,
     autoResume,
-    isOnServersDisk,
+    keepsJournal,
     peeks,
     serverTimeMs: journal.serverTimeMs,
     serverTimeAtMs: nowMs,
@@ -222,10 +222,15 @@ export function liveState(state: State): LiveState {
 
 /** Whether a wish to stop can no longer be lost: it is on disk, or the server has it, or the stream has ended. */
 export function isAbortSafe(state: State): boolean {
-  const isJournaled = state.role === "writer" && state.stop.wish === "journaled";
+  const isJournaled = state.role === "writer" && state.keepsJournal && state.stop.wish === "journaled";
   // Over for this client only: what is fenced or lost here may well go on elsewhere.
   const hasEnded = state.outcome !== undefined && state.outcome !== "fenced" && state.outcome !== "lost";
   return isJournaled || state.stop.settled || hasEnded;
+}
+
+/** What was said below this number cannot be lost any more: this client has it on its disk, or else the server has it on its own. */
+export function safeBelow({ keepsJournal, outbox: box }: State): number {
+  return keepsJournal ? box.journaled : box.acked;
 }
 
 /** Whether something of this size may be said now. A close waits until every exec has its result (C1). */

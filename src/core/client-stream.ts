@@ -17,6 +17,7 @@ import {
   flow,
   heartbeat,
   order,
+  recorded,
   stepCursor,
   stepOutbox,
   stepRetry,
@@ -90,7 +91,7 @@ function route(at: Flow, input: Input): void {
       say(at, input.bytes, false, input.execId);
       return;
     case "recorded":
-      recorded(at, input.count, input.nowMs);
+      allRecorded(at, input.count, input.nowMs);
       return;
     case "record_failed":
       finish(at, undefined, {
@@ -164,15 +165,11 @@ function say(at: Flow, bytes: number, isClose: boolean, execId: string | undefin
   if (execId !== undefined) stepTools(at, { kind: "answered", execId, seqno });
 }
 
-function recorded(at: Flow, count: number, nowMs: number): void {
+function allRecorded(at: Flow, count: number, nowMs: number): void {
   assert(count <= at.state.pending.length, "only what was ordered is recorded");
   const done = at.state.pending.slice(0, count);
   at.state = { ...at.state, pending: at.state.pending.slice(count) };
-  for (const one of done) {
-    if (one.kind === "said") stepOutbox(at, { kind: "journaled", next: one.seqno + 1 });
-    if (one.kind === "exec") stepTools(at, { kind: "recorded", execId: one.execId, phase: one.phase, nowMs });
-    if (one.kind === "abort") stepStop(at, { kind: "journaled" });
-  }
+  for (const one of done) recorded(at, one, nowMs);
 }
 
 function exec(at: Flow, input: ToolNews, nowMs: number): void {

@@ -13,13 +13,7 @@ import * as life from "./life.ts";
 import * as retention from "./retention.ts";
 import * as sender from "./sender.ts";
 import type { StallNews } from "./standstill.ts";
-import {
-  applyCommit,
-  type CommitShape,
-  type StateChange,
-  type StreamState,
-  writerEpochOf,
-} from "./stream-state.ts";
+import { applyCommit, type CommitShape, type StateChange, type StreamState } from "./stream-state.ts";
 import * as turnStall from "./turn-stall.ts";
 
 export interface Options {
@@ -127,7 +121,7 @@ export function welcomeReady(state: State, nowMs: number): Step {
   let next = state;
   const effects: Effect[] = [];
   for (const [connection, one] of state.attached) {
-    if (one.sender !== undefined || one.writerEpoch > writerEpochOf(state.durable)) continue;
+    if (one.sender !== undefined || one.writerEpoch > state.durable.writerEpoch) continue;
     effects.push({ kind: "send", connection, frame: welcomeFrame(state, one, nowMs) });
     const [sending, reads] = sender.init(state.options.sender, one.eventId, state.durable.eventHead);
     next = put(next, connection, { ...one, sender: sending });
@@ -204,7 +198,7 @@ export function stallStep(state: State, input: turnStall.Input): Step {
 
 /** The turn as its stall clocks see it. */
 export function turnOf({ durable, staged, attached }: State): turnStall.Turn {
-  const epoch = writerEpochOf(durable);
+  const epoch = durable.writerEpoch;
   const writer = [...attached.values()].find(
     (one) => one.role === "writer" && one.writerEpoch === epoch && one.sender !== undefined,
   );

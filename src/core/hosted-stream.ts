@@ -32,7 +32,7 @@ import {
 import * as inbox from "./inbox.ts";
 import * as life from "./life.ts";
 import type * as sender from "./sender.ts";
-import { applyCommit, writerEpochOf } from "./stream-state.ts";
+import { applyCommit, type StreamState } from "./stream-state.ts";
 import * as turnStall from "./turn-stall.ts";
 
 export type Input =
@@ -155,9 +155,10 @@ function attach(state: State, input: Extract<Input, { kind: "attach" }>): Step {
         sinceSeqno: next.staged.nextSeqno,
         sinceEvent: next.staged.eventHead,
       });
-    next = stage(next, 0, 0, { writers: admission.writers });
+    const writer = { writers: admission.writers, writerEpoch: next.staged.writerEpoch + 1 };
+    next = stage(next, 0, 0, { writer });
   }
-  const writerEpoch = frame.role === "writer" ? writerEpochOf(next.staged) : 0;
+  const writerEpoch = frame.role === "writer" ? next.staged.writerEpoch : 0;
   const { role, journalId, eventId } = frame;
   const { resumed } = input;
   next = put(next, connection, {
@@ -186,9 +187,9 @@ function chunk(state: State, input: Omit<Extract<Input, { kind: "chunk" }>, "kin
   if (one === undefined) return [state, []];
   if (one.role !== "writer") return refuse(state, connection, "invalid_frame", "a reader has nothing to say");
   const isOwnEpoch = input.writerEpoch === one.writerEpoch;
-  if (!isOwnEpoch || one.writerEpoch < writerEpochOf(state.durable)) return fence(state, connection);
+  if (!isOwnEpoch || one.writerEpoch < state.durable.writerEpoch) return fence(state, connection);
   // A takeover is on its way into the store: its commit fences this writer, or fails and takes us all along.
-  if (one.writerEpoch < writerEpochOf(state.staged)) return [state, []];
+  if (one.writerEpoch < state.staged.writerEpoch) return [state, []];
   // The end event is on its way to this client; an error now would only cut it off from it. Other content is refused all the same (A2).
   if (state.staged.end !== undefined && !inbox.isOther(state.inbox, input)) return [state, []];
   const [next, effects] = inbox.step(state.inbox, { ...input, kind: "chunk" });
@@ -253,6 +254,8 @@ function committed(state: State, nowMs: number): Step {
     for (const ack of acks) {
       if (ack.kind === "ack" && one.role === "writer") told.push({ kind: "send", connection, frame: ack });
     }
+    // A client that asked for it answers its user when the abort is durable (D3).
+    if (inFlight.change.aborted === true) told.push(heartbeatTo(connection, one.sender, durable));
     const [sending, reads] = senderStep(next, connection, { kind: "head", eventHead: durable.eventHead });
     next = sending;
     told.push(...reads);
@@ -268,7 +271,7 @@ function weedOut(state: State): Step {
   const { eventFloor } = state.durable;
   for (const [connection, one] of state.attached) {
     const position = one.sender?.cursor ?? one.eventId;
-    const isOvertaken = one.role === "writer" && one.writerEpoch < writerEpochOf(state.durable);
+    const isOvertaken = one.role === "writer" && one.writerEpoch < state.durable.writerEpoch;
     if (!isOvertaken && position + 1 >= eventFloor) continue;
     const [left, refusal] = isOvertaken
       ? fence(next, connection)
@@ -291,9 +294,7 @@ function tick(state: State, nowMs: number): Step {
       next = detach(next, connection);
       effects.push({ kind: "disconnect", connection });
     } else if (one.sender !== undefined) {
-      const { nextSeqno, aborted } = state.durable;
-      const eventHead = one.sender.cursor;
-      effects.push({ kind: "send", connection, frame: { kind: "heartbeat", nextSeqno, eventHead, aborted } });
+      effects.push(heartbeatTo(connection, one.sender, state.durable));
       const [ticked, more] = senderStep(next, connection, { kind: "tick", nowMs });
       next = ticked;
       effects.push(...more);
@@ -314,6 +315,14 @@ function tick(state: State, nowMs: number): Step {
   const isStale = nowMs - activeMs > state.options.retention.retentionMs / 4;
   if (isStale && hasWriter(next) && next.inFlight === undefined) next = stage(next, 0, 0, { touched: true });
   return commitNext(next, effects);
+}
+
+function heartbeatTo(
+  connection: number,
+  { cursor: eventHead }: sender.State,
+  { nextSeqno, aborted }: StreamState,
+): Effect {
+  return { kind: "send", connection, frame: { kind: "heartbeat", nextSeqno, eventHead, aborted } };
 }
 
 function drop(state: State, reason: Extract<Input, { kind: "drop" }>["reason"]): Step {

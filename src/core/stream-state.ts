@@ -29,8 +29,10 @@ export interface StreamState {
   readonly createdMs: number;
   readonly activityMs: number;
   readonly hostEpoch: number;
-  /** All writers so far; the last one may write, and its writer epoch is the length of this list. */
+  /** All writers so far; the last one may write. */
   readonly writers: readonly Writer[];
+  /** Of the connection that may write: rises with each writer, and when one attaches again without its journal. */
+  readonly writerEpoch: number;
   readonly nextSeqno: number;
   /** The client has said that `nextSeqno - 1` was its last word. */
   readonly closed: boolean;
@@ -42,7 +44,7 @@ export interface StreamState {
 
 /** What a commit may change besides adding to the logs. */
 export interface StateChange {
-  readonly writers?: readonly Writer[];
+  readonly writer?: { readonly writers: readonly Writer[]; readonly writerEpoch: number };
   readonly closed?: true;
   readonly aborted?: true;
   readonly end?: EndReason;
@@ -68,6 +70,7 @@ export function newStreamState(keyCheck: Uint8Array, nowMs: number, hostEpoch: n
     activityMs: nowMs,
     hostEpoch,
     writers: [],
+    writerEpoch: 0,
     nextSeqno: 0,
     closed: false,
     eventHead: 0,
@@ -85,14 +88,13 @@ export function applyCommit(state: StreamState, shape: CommitShape, nowMs: numbe
   const floorMax = state.eventHead + shape.eventCount + 1;
   const eventFloor = change.eventFloor ?? state.eventFloor;
   assert(eventFloor >= state.eventFloor && eventFloor <= floorMax, "a floor rises, up to the head");
-  assert(
-    change.writers === undefined || change.writers.length >= state.writers.length,
-    "an epoch never falls",
-  );
+  const { writers, writerEpoch } = change.writer ?? state;
+  assert(writerEpoch >= state.writerEpoch && writers.length >= state.writers.length, "an epoch never falls");
   return {
     ...state,
     activityMs: Math.max(state.activityMs, nowMs),
-    writers: change.writers ?? state.writers,
+    writers,
+    writerEpoch,
     nextSeqno: state.nextSeqno + shape.chunkCount,
     closed: state.closed || change.closed === true,
     eventHead: state.eventHead + shape.eventCount,
@@ -100,8 +102,4 @@ export function applyCommit(state: StreamState, shape: CommitShape, nowMs: numbe
     aborted: state.aborted || change.aborted === true,
     end: state.end ?? change.end,
   };
-}
-
-export function writerEpochOf(state: StreamState): number {
-  return state.writers.length;
 }

@@ -149,7 +149,7 @@ export class SessionDriver {
   }
 
   #perform(effect: Effect, continuation: Continuation | undefined): Promise<unknown> | undefined {
-    const { given, store, tasks, writes } = this.#context;
+    const { given, store, writes } = this.#context;
     switch (effect.kind) {
       case "clock":
         return this.#setClock(effect.clock);
@@ -178,9 +178,6 @@ export class SessionDriver {
         return this.#abort();
       case "leave":
         this.#stream?.leave();
-        return undefined;
-      case "forget_journal":
-        tasks.run(this.#forgetJournal());
         return undefined;
     }
   }
@@ -231,7 +228,7 @@ export class SessionDriver {
     const { client } = clientOf(this.record.principal);
     const { streamId } = this.record.answer;
     try {
-      // The journal may have had the turn's end before the record did: then the log says how it ended.
+      // A journal, of a client that keeps one, may have had the turn's end before the record did: then the log says how it ended.
       const resumed = client.resume(streamId, { abort });
       this.attach(await resumed.catch(() => client.follow(streamId, 0, { peek: true })));
     } catch (cause) {
@@ -240,20 +237,11 @@ export class SessionDriver {
     }
   }
 
-  /** How the turn ends removes its rows and its journal. */
+  /** How the turn ends removes its rows. */
   async #abort(): Promise<void> {
     if (this.#stream !== undefined) return this.#stream.abort();
     await this.#resume({ abort: true });
     await this.stream?.ended;
-  }
-
-  async #forgetJournal(): Promise<void> {
-    const outcome = await this.#stream?.ended;
-    const { principal, answer } = this.record;
-    const isRead = this.#stream?.role === "reader" && this.#projection.isOver;
-    // Without an outcome the stream was let go, and a later start resumes it.
-    if (outcome !== undefined || isRead)
-      await this.#context.clientOf(principal).client.forget(answer.streamId);
   }
 
   attach(stream: ClientStream): void {
@@ -283,8 +271,9 @@ export class SessionDriver {
     }
     const { isOver } = this.#projection;
     this.#memory.finish(failure ?? (isOver ? undefined : cutOff()));
-    // A turn that is not over and has no journal cannot be continued: a retry is answered from its log, and all else by a fresh stream.
-    const isLost = isPast && !isOver && !this.#context.closing.aborted;
+    // The server has no such turn any more, or a client that keeps journals has none of it: a retry is answered from its log if there is one, and all else by a fresh stream.
+    const isGone = isPast ? !this.#context.closing.aborted : (await stream.ended) === "lost";
+    const isLost = isGone && !isOver;
     if (isPast) stream.leave();
     await this.feed({ kind: isLost ? "lost" : "over" });
   }

@@ -97,8 +97,7 @@ export type Effect =
   /** Stops the turn for good. */
   | { readonly kind: "abort" }
   /** Lets go of the stream without ending it. */
-  | { readonly kind: "leave" }
-  | { readonly kind: "forget_journal" };
+  | { readonly kind: "leave" };
 
 type Step = readonly [State, readonly Effect[]];
 
@@ -167,7 +166,7 @@ function react(state: State, input: Input): Step {
       if (state.at === "sleeping") return [{ ...state, at: "gone", rows: "kept" }, NOTHING];
       return [state, isOpen(state) ? [{ kind: "leave" }] : NOTHING];
     case "over":
-      return [{ at: "gone", record: state.record, rows: rowsOf(state) }, [{ kind: "forget_journal" }]];
+      return [{ at: "gone", record: state.record, rows: rowsOf(state) }, NOTHING];
   }
 }
 

@@ -47,7 +47,7 @@ const SECRET_BYTES = 32;
 
 /** What of the environment a connection to a provider depends on; all else stays here. */
 const PASSED_ON =
-  /^(?:(?:HTTPS?|NO)_PROXY|(?:https?|no)_proxy|NODE_USE_ENV_PROXY|NODE_EXTRA_CA_CERTS|NODE_USE_SYSTEM_CA|SSL_CERT_(?:FILE|DIR)|NODE_TLS_REJECT_UNAUTHORIZED)$/;
+  /^(?:(?:HTTPS?|NO)_PROXY|(?:https?|no)_proxy|NODE_USE_ENV_PROXY|NODE_EXTRA_CA_CERTS|NODE_USE_SYSTEM_CA|NODE_COMPILE_CACHE|SSL_CERT_(?:FILE|DIR)|NODE_TLS_REJECT_UNAUTHORIZED)$/;
 
 /** Undefined where there are no lines. */
 export function openLine(options: LineOptions): LineClient | undefined {

@@ -105,7 +105,8 @@ export async function openGateway(parts: GatewayParts): Promise<OpenGateway> {
   const homeKey = await gatewayHomeKey(parts);
   const sealer = sealing.homeSealer(homeKey);
   const blobs = tableBlobStore({ tables, sealer, now: machine.now, rememberMs: REMEMBERED_MS });
-  const journals = tableJournalStore({ tables, isOnServersDisk: ground.upstream === undefined });
+  // Beside its own server the log is all that a client needs (decision 89). A server elsewhere may be out of reach.
+  const journals = ground.upstream === undefined ? "none" : tableJournalStore({ tables });
   const way = ground.upstream ?? wayWithin(parts.server, ground.models);
   let hasStoreFailed = false;
   void store.failed.then(() => (hasStoreFailed = true));
@@ -137,6 +138,7 @@ export async function openGateway(parts: GatewayParts): Promise<OpenGateway> {
         sealing,
         homeKey,
         journals,
+        forgetsEnded: true,
         credentials,
         onBug,
         onStall: (news) => {

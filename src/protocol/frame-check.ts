@@ -73,6 +73,10 @@ function checkAttach(frame: AttachFrame): void {
     throw invalidFrame("only a writer that opens a stream and has no event may say that it is fresh");
   }
   if (frame.peek === true && frame.role !== "reader") throw invalidFrame("only a reader may peek");
+  if (frame.writerEpoch !== undefined) {
+    checkUint32(frame.writerEpoch, "writer_epoch");
+    if (frame.role !== "writer") throw invalidFrame("only a writer has a writer_epoch");
+  }
   if (frame.firstChunk !== undefined) {
     // A5: only for a fresh idempotency key may a chunk leave before the journal has it.
     if (!frame.fresh) {

@@ -84,14 +84,14 @@ function clientInit(
   }
 }
 
-function attachInit({ firstChunk, ...frame }: AttachFrame) {
+function attachInit({ firstChunk, writerEpoch, ...frame }: AttachFrame) {
   return {
     ...frame,
     mode: MODE_TO_WIRE[frame.mode],
     role: ROLE_TO_WIRE[frame.role],
     eventId: String(frame.eventId),
     peek: frame.peek ?? false,
-    ...given({ firstChunk }),
+    ...given({ firstChunk, writerEpoch }),
   };
 }
 
@@ -147,6 +147,7 @@ function readAttach(attach: Attach): AttachFrame {
     abort: attach.abort,
     firstChunk: attach.firstChunk,
     ...(attach.peek ? { peek: true } : {}),
+    ...given({ writerEpoch: attach.writerEpoch }),
   };
 }
 

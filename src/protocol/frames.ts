@@ -35,6 +35,8 @@ export interface AttachFrame {
   readonly firstChunk: Uint8Array | undefined;
   /** A reader that wants what the log has: a turn that does not run is not made to run by it (G7). */
   readonly peek?: true;
+  /** Of a writer that keeps no journal: the epoch of its last welcome. 0 begins one, so that whatever still knows older chunks is fenced (D1). */
+  readonly writerEpoch?: number;
 }
 
 export interface ChunkFrame {

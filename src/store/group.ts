@@ -258,7 +258,7 @@ export function live(view: Running): Live {
 
 function isNoChange(change: StateChange): boolean {
   return (
-    change.writers === undefined &&
+    change.writer === undefined &&
     change.closed === undefined &&
     change.aborted === undefined &&
     change.end === undefined &&
@@ -287,7 +287,7 @@ function assertContinues({ expected, chunks, events, change }: Omit<Commit, "nam
       "a batch holds something",
     );
   }
-  for (const writer of change.writers ?? []) {
+  for (const writer of change.writer?.writers ?? []) {
     assert(writer.journalId.isWellFormed(), "a journal id is well-formed text");
   }
 }

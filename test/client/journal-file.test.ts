@@ -5,15 +5,18 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { journalFile } from "../../src/client/journal-file.ts";
 import type { JournalStore } from "../../src/client/journal-store.ts";
+import { newJournal } from "../../src/client/new-journal.ts";
+import { systemEnvironment } from "../../src/transport/environment.ts";
 import { memoryJournalStore } from "../../src/client/memory-journal-store.ts";
 import type { JournalRecord } from "../../src/core/journal.ts";
 import type { RecordNeed } from "../../src/core/record-needs.ts";
 import { nodeSealing } from "../../src/sealing/node.ts";
 
+const OPENED = newJournal(systemEnvironment(), false);
 const RECORD: JournalRecord = { kind: "acked", nextSeqno: 1 };
 
-/** A disk whose syncs the test holds. `isOrdered`: it may count a record before its sync. */
-function heldDisk(isOrdered: boolean) {
+/** A disk whose syncs the test holds. */
+function heldDisk() {
   const kept = memoryJournalStore();
   let held = Promise.withResolvers<void>();
   const appends: number[] = [];
@@ -22,10 +25,7 @@ function heldDisk(isOrdered: boolean) {
     await held.promise;
     await kept.append(name, records);
   };
-  const handOver: JournalStore["handOver"] = (name, records) => {
-    return { handedOver: Promise.resolve(), synced: append(name, records) };
-  };
-  const store: JournalStore = { ...kept, append, ...(isOrdered ? { handOver } : {}) };
+  const store: JournalStore = { ...kept, append };
   const sync = async (): Promise<void> => {
     held.resolve();
     held = Promise.withResolvers();
@@ -38,14 +38,20 @@ const settle = async (): Promise<void> => {
   for (let turns = 0; turns < 10; turns++) await new Promise((resolve) => setImmediate(resolve));
 };
 
-async function open(isOrdered: boolean) {
-  const disk = heldDisk(isOrdered);
+async function open() {
+  const disk = heldDisk();
   const counts = { written: 0, failed: 0 };
-  const file = journalFile(disk.store, nodeSealing().homeSealer(new Uint8Array(32)), "s", 0, {
-    written: (count) => (counts.written += count),
-    failed: () => counts.failed++,
-    recordsMax: 1_000,
-  });
+  const file = journalFile(
+    disk.store,
+    nodeSealing().homeSealer(new Uint8Array(32)),
+    "s",
+    { journal: OPENED, length: 1 },
+    {
+      written: (count) => (counts.written += count),
+      failed: () => counts.failed++,
+      recordsMax: 1_000,
+    },
+  );
   file.release();
   await settle();
   const append = async (...needs: readonly RecordNeed[]): Promise<number> => {
@@ -56,37 +62,20 @@ async function open(isOrdered: boolean) {
   return { ...disk, file, counts, append };
 }
 
-test("A5: where another log has no order with the journal, a record that needs order counts when it is synced", async () => {
-  const { append, sync, counts } = await open(false);
-  assert.equal(await append("order"), 0);
-  await sync();
-  assert.equal(counts.written, 1);
-});
-
-test("A5: on the server's disk a record that needs order counts once it is handed over", async () => {
-  const { append, sync, counts } = await open(true);
-  assert.equal(await append("order"), 1);
-  assert.equal(await append("order"), 1, "one write at a time: the next one waits for this sync");
-  await sync();
-  assert.equal(counts.written, 2);
-});
-
-test("C2: a record that needs a sync counts only then, on the server's disk too, and so do those that share its append", async () => {
-  for (const isOrdered of [true, false]) {
-    for (const needs of [["sync"], ["order", "sync"], ["nothing", "sync"]] as const) {
-      const { append, sync, counts } = await open(isOrdered);
-      assert.equal(await append(...needs), 0);
-      await sync();
-      assert.equal(counts.written, needs.length);
-    }
+test("A5, C2: a record that needs a sync counts only then, and so do those that share its append", async () => {
+  for (const needs of [["sync"], ["sync", "sync"], ["nothing", "sync"]] as const) {
+    const { append, sync, counts } = await open();
+    assert.equal(await append(...needs), 0);
+    await sync();
+    assert.equal(counts.written, needs.length);
   }
 });
 
 test("A6: a record that needs nothing waits for others, and is written with them or when it is time", async () => {
-  const { append, sync, file, counts, appends } = await open(false);
+  const { append, sync, file, counts, appends } = await open();
   await append("nothing", "nothing");
   assert.deepEqual(appends, []);
-  await append("order");
+  await append("sync");
   assert.deepEqual(appends, [3]);
   await sync();
   await append("nothing");

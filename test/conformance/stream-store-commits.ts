@@ -39,13 +39,17 @@ export function streamStoreCommits(storeName: string, opened: Opened): void {
       const { store, appends, reopen } = await opened(t);
       const name = streamName("s");
       const writers = [{ journalId: "j", sinceSeqno: 0, sinceEvent: 0 }];
-      const first = { chunks: chunksFrom(0, 2), events: eventsFrom(1, 3), change: { writers } };
+      const first = {
+        chunks: chunksFrom(0, 2),
+        events: eventsFrom(1, 3),
+        change: { writer: { writers, writerEpoch: 4 } },
+      };
       const before = appends?.();
       const made = await store.create({ name, keyCheck: KEY_CHECK, host: HOST, first });
       assert.ok(made.kind === "committed");
       if (before !== undefined) assert.equal(appends?.(), before + 1);
       assert.deepEqual([made.state.nextSeqno, made.state.eventHead], [2, 3]);
-      assert.deepEqual(made.state.writers, writers);
+      assert.deepEqual([made.state.writers, made.state.writerEpoch], [writers, 4]);
       const again = await store.create({ name, keyCheck: KEY_CHECK, host: OTHER_HOST, first });
       assert.deepEqual(again, { kind: "live", state: made.state });
       const grownState = await grown(store, name, made.state, { chunks: 1, events: 1 });
@@ -108,12 +112,16 @@ export function streamStoreCommits(storeName: string, opened: Opened): void {
       const name = streamName("s");
       const before = await created(store, name);
       const writers = [{ journalId: "j", sinceSeqno: 0, sinceEvent: 0 }];
-      const commit = growth(name, before, { chunks: 2, events: 3, change: { writers, closed: true } });
+      const commit = growth(name, before, {
+        chunks: 2,
+        events: 3,
+        change: { writer: { writers, writerEpoch: 1 }, closed: true },
+      });
       const result = await store.commit(commit);
       assert.ok(isCommitted(result));
       assert.deepEqual(
         { ...result.state, activityMs: 0 },
-        { ...before, writers, nextSeqno: 2, closed: true, eventHead: 3, activityMs: 0 },
+        { ...before, writers, writerEpoch: 1, nextSeqno: 2, closed: true, eventHead: 3, activityMs: 0 },
       );
       assert.deepEqual(await stateOf(store, name), result.state);
       assert.deepEqual(await store.readChunks(name, 0, 10_000), [commit.chunks]);

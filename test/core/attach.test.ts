@@ -86,6 +86,7 @@ const stream: StreamState = {
   eventHead: 9,
   eventFloor: 3,
   writers: [writer("laptop")],
+  writerEpoch: 1,
 };
 
 function admitted(attach: AttachFrame, staged = stream, durable = staged, readers = 0): string {
@@ -131,8 +132,18 @@ test("D1: a journal that was taken over from is fenced for good", () => {
 });
 
 test("D1: a takeover that is not durable yet fences nobody, it only asks to come back", () => {
-  const staged = { ...stream, writers: [writer("laptop"), writer("phone")] };
+  const staged = { ...stream, writers: [writer("laptop"), writer("phone")], writerEpoch: 2 };
   assert.equal(admitted(at(5), staged, stream), "unavailable");
+});
+
+test("D1: a writer without a journal begins an epoch, stays the same writer, and is fenced behind a later one", () => {
+  const again = { ...at(5), writerEpoch: 0 };
+  const { writers } = stream;
+  assert.deepEqual(admit(again, stream, stream, 0), { kind: "new_writer", writers, isTakeover: false });
+  const later = { ...stream, writerEpoch: 2 };
+  assert.equal(admitted({ ...again, writerEpoch: 2 }, later), "join");
+  assert.equal(admitted({ ...again, writerEpoch: 1 }, later), "fenced");
+  assert.equal(admitted({ ...again, writerEpoch: 1 }, later, stream), "unavailable");
 });
 
 test("B5: a floor that is not durable yet refuses nobody", () => {

@@ -270,6 +270,6 @@ test("D7: the window counts from the last sign of life, not from the last welcom
     tick(hour + 5_000),
   ]);
   assert.deepEqual(only(effects, "record"), [
-    { kind: "record", order: { kind: "attached", serverTimeMs: 500 + hour }, needs: "order" },
+    { kind: "record", order: { kind: "attached", serverTimeMs: 500 + hour }, needs: "sync" },
   ]);
 });

@@ -46,7 +46,7 @@ test("C2: received, started, run: each waits for the record before it", () => {
 test("C2: the result and done are one record, and the result leaves when it is on disk", () => {
   const [, effects] = run(step, running, [answer()]);
   assert.deepEqual(only(effects, "record"), [
-    { kind: "record", order: { kind: "said", seqno: 0, isClose: false, execId: "x1" }, needs: "order" },
+    { kind: "record", order: { kind: "said", seqno: 0, isClose: false, execId: "x1" }, needs: "sync" },
   ]);
   assert.deepEqual(after(running, answer(), recorded(1)), ["send 0"]);
 });

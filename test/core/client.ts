@@ -32,7 +32,7 @@ export function client({ records = [], takesOver = false, options, ...rest }: St
     role: "writer",
     fresh: false,
     autoResume: false,
-    isOnServersDisk: false,
+    keepsJournal: true,
     nowMs: 0,
     ...rest,
   } as const;

@@ -3,8 +3,8 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { isAbortSafe, safeBelow } from "../../src/core/client-state.ts";
 import { step } from "../../src/core/client-stream.ts";
-import { needOf } from "../../src/core/record-needs.ts";
 import {
   abort,
   ack,
@@ -15,7 +15,8 @@ import {
   client,
   event,
   exec,
-  received,
+  heartbeat,
+  lost,
   recorded,
   say,
   type State,
@@ -32,44 +33,22 @@ const needs = (state: State, ...inputs: readonly Input[]): readonly string[] =>
     return `${"phase" in order ? order.phase : order.kind}: ${one.needs}`;
   });
 
-test("C2: each phase of an exec is synced before the next one, wherever the journal lies", () => {
-  for (const isOnServersDisk of [false, true]) {
-    const live = attached({ isOnServersDisk });
-    assert.deepEqual(needs(live, event(1), exec(1, "x1", true), recorded(1), approved, recorded(1)), [
-      "received: sync",
-      "approved: sync",
-      "started: sync",
-    ]);
-  }
-});
-
-test("C2: that a request was taken back, or came with other arguments, is synced", () => {
-  const running = stateAfter(
-    attached({ isOnServersDisk: true }),
-    event(1),
-    exec(1),
-    recorded(1),
-    recorded(1),
-  );
+test("A5, B3, C2, D3, D7: everything that something follows from is synced", () => {
+  const live = attached();
+  assert.deepEqual(needs(live, event(1), exec(1, "x1", true), recorded(1), approved, recorded(1)), [
+    "received: sync",
+    "approved: sync",
+    "started: sync",
+  ]);
+  assert.deepEqual(needs(live, say), ["said: sync"]);
+  assert.deepEqual(needs(live, abort), ["abort: sync"]);
+  assert.deepEqual(needs(live, event(1), { kind: "snapshot", through: 1 }), ["snapshot: sync"]);
+  assert.deepEqual(needs(live, event(1, "completed")), ["ended: sync"]);
+  assert.deepEqual(needs(client(), tick(), welcome()), ["attached: sync"]);
+  const running = stateAfter(live, event(1), exec(1), recorded(1), recorded(1));
+  assert.deepEqual(needs(running, answer()), ["said: sync"]);
   const takenBack: Input = { kind: "exec", input: { kind: "exec_aborted", execId: "x1" }, nowMs: 0 };
   assert.deepEqual(needs(running, takenBack), ["exec_aborted: sync"]);
-  const order = { kind: "exec_conflict", execId: "x1", argsHash: "other" } as const;
-  assert.equal(needOf(order, true), "sync");
-});
-
-test("D3: a wish to stop is synced, wherever the journal lies", () => {
-  for (const isOnServersDisk of [false, true])
-    assert.deepEqual(needs(attached({ isOnServersDisk }), abort), ["abort: sync"]);
-});
-
-test("A5: a chunk, a result, a snapshot and the end need the order of the two logs", () => {
-  const live = attached({ isOnServersDisk: true });
-  assert.deepEqual(needs(live, say), ["said: order"]);
-  const running = stateAfter(live, event(1), exec(1), recorded(1), recorded(1));
-  assert.deepEqual(needs(running, answer()), ["said: order"]);
-  assert.deepEqual(needs(live, event(1), { kind: "snapshot", through: 1 }), ["snapshot: order"]);
-  assert.deepEqual(needs(live, event(1, "completed")), ["ended: order"]);
-  assert.equal(needOf({ kind: "degraded" }, true), "order");
 });
 
 test("A6: an ack needs nothing, and nothing follows from its record", () => {
@@ -78,9 +57,18 @@ test("A6: an ack needs nothing, and nothing follows from its record", () => {
   assert.deepEqual(after(said, ack(0), recorded(1)), []);
 });
 
-test("D4, D7: when a stream was last seen needs nothing beside its server, and must not be lost elsewhere", () => {
-  assert.deepEqual(needs(client({ isOnServersDisk: true }), tick(), welcome()), ["attached: nothing"]);
-  assert.deepEqual(needs(client(), tick(), welcome()), ["attached: order"]);
-  const welcomed = stateAfter(client({ isOnServersDisk: true, records: [received()] }), tick());
-  assert.ok(!after(welcomed, welcome(), recorded(1)).includes("run"));
+test("D1: a client without a journal sends at once, and is safe when the server has what it said", () => {
+  const begun = client({ keepsJournal: false, takesOver: true });
+  const [connect] = only(run(step, begun, [tick()])[1], "connect");
+  assert.equal(connect?.attach.writerEpoch, 0);
+  const live = stateAfter(begun, tick(), welcome({ nextSeqno: 3, writerEpoch: 2 }));
+  assert.deepEqual(after(live, say), ["send 3"]);
+  assert.deepEqual([safeBelow(stateAfter(live, say)), safeBelow(stateAfter(live, say, ack(3)))], [3, 4]);
+  const stopping = stateAfter(live, abort);
+  assert.deepEqual(
+    [isAbortSafe(stopping), isAbortSafe(stateAfter(stopping, heartbeat(3, 0, true)))],
+    [false, true],
+  );
+  const [again] = only(run(step, live, [lost(), tick(10_000)])[1], "connect");
+  assert.equal(again?.attach.writerEpoch, 2);
 });

@@ -11,21 +11,26 @@ import {
   newStreamState,
   type StateChange,
   type StreamState,
-  writerEpochOf,
 } from "../../src/core/stream-state.ts";
 
 const fresh = newStreamState(Uint8Array.of(1), 100, 1);
 const commit = (chunkCount: number, eventCount: number, change: StateChange = {}): CommitShape => {
   return { chunkCount, eventCount, change };
 };
-const writers = (count: number): StateChange["writers"] & object =>
-  Array.from({ length: count }, (_, at) => ({ journalId: `j${String(at)}`, sinceSeqno: 0, sinceEvent: 0 }));
+const writer = (count: number, writerEpoch = count): StateChange["writer"] & object => ({
+  writers: Array.from({ length: count }, (_, at) => ({
+    journalId: `j${String(at)}`,
+    sinceSeqno: 0,
+    sinceEvent: 0,
+  })),
+  writerEpoch,
+});
 
 test("A1, B1: a new stream expects chunk 0 and event 1, and has no writer", () => {
   assert.equal(fresh.nextSeqno, 0);
   assert.equal(fresh.eventHead + 1, 1);
   assert.equal(fresh.eventFloor, 1);
-  assert.equal(writerEpochOf(fresh), 0);
+  assert.equal(fresh.writerEpoch, 0);
 });
 
 test("a commit moves both heads and the time of the last activity", () => {
@@ -38,9 +43,10 @@ test("D7: a clock that jumps back does not make a stream older", () => {
 });
 
 test("D1: every writer raises the epoch, and none is ever taken away", () => {
-  const taken = applyCommit(fresh, commit(0, 0, { writers: writers(2) }), 100);
-  assert.equal(writerEpochOf(taken), 2);
-  assert.throws(() => applyCommit(taken, commit(0, 0, { writers: writers(1) }), 100), AssertionFailed);
+  const taken = applyCommit(fresh, commit(0, 0, { writer: writer(2, 3) }), 100);
+  assert.equal(taken.writerEpoch, 3);
+  for (const fallen of [writer(1, 3), writer(2, 2)])
+    assert.throws(() => applyCommit(taken, commit(0, 0, { writer: fallen }), 100), AssertionFailed);
 });
 
 test("B5: a floor rises, never falls, and never passes the next event", () => {
@@ -75,7 +81,7 @@ test("D6: whatever is committed, nothing ever goes back", () => {
         aborted: fc.constant(true as const),
         end: fc.constantFrom("completed", "aborted", "failed"),
         eventFloor: fc.integer({ min: 1, max: 9 }),
-        writers: fc.nat(3).map(writers),
+        writer: fc.tuple(fc.nat(3), fc.nat(5)).map(([count, epoch]) => writer(count, epoch)),
         touched: fc.constant(true as const),
       },
       { requiredKeys: [] },
@@ -86,7 +92,7 @@ test("D6: whatever is committed, nothing ever goes back", () => {
     is.eventHead >= was.eventHead &&
     is.eventFloor >= was.eventFloor &&
     is.activityMs >= was.activityMs &&
-    writerEpochOf(is) >= writerEpochOf(was) &&
+    is.writerEpoch >= was.writerEpoch &&
     (is.closed || !was.closed) &&
     (is.aborted || !was.aborted) &&
     (was.end === undefined || is.end === was.end);

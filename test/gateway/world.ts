@@ -10,7 +10,6 @@ import type { ProviderModels } from "../../src/agent/models/index.ts";
 import { providerSide } from "../../src/node/provider-side.ts";
 import { Client } from "../../src/client/index.ts";
 import { tableBlobStore } from "../../src/client-node/blobs.ts";
-import { tableJournalStore } from "../../src/client-node/table-journal-store.ts";
 import { retry } from "../../src/core/index.ts";
 import {
   Gateway,
@@ -137,7 +136,6 @@ export class World {
     });
     const sealer = sealing.homeSealer(HOME_KEY);
     const blobs = tableBlobStore({ tables, sealer, now, rememberMs: 60 * 60_000 });
-    const journals = tableJournalStore({ tables, isOnServersDisk: true });
     const clients = new Map<string, PrincipalClient>();
     const clientOf = (principal: string): PrincipalClient => {
       const known = clients.get(principal);
@@ -147,7 +145,7 @@ export class World {
         blobs: transport.blobs,
         sealing,
         homeKey: HOME_KEY,
-        journals,
+        journals: "none",
         credentials: async () => principal,
         stream: { retry: SOON },
         onBug,

@@ -81,8 +81,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/client/client.ts",
-        from: "const removed = isOver ? this.#journals.ended(idempotencyKey) : undefined;",
-        to: "const removed = isOver ? await this.#journals.ended(idempotencyKey) : undefined;",
+        from: "const removed = isOver(outcome) ? this.#journals.ended(idempotencyKey) : undefined;",
+        to: "const removed = isOver(outcome) ? await this.#journals.ended(idempotencyKey) : undefined;",
       },
     ],
   },

@@ -1,63 +1,87 @@
-/** What records of a client's journal need, weakened. */
+/** What records of a client's journal need, and what a client without one may promise, weakened. */
 import type { Mutation } from "./mutation.ts";
 
 const NEEDS = "src/core/record-needs.ts";
-const SERVERS_DISK = "test/e2e/servers-disk.test.ts";
+const STATE = "src/core/client-state.ts";
+const NEEDED = `return kind === "acked" ? "nothing" : "sync";`;
+const WITHOUT_JOURNAL = "test/e2e/without-journal.test.ts";
+const NOTHING_PROMISED =
+  "A3, D3: nothing is promised before the server has it: neither what was said nor a stop";
 
 export const MUTATIONS: readonly Mutation[] = [
   {
-    name: "C2: a record of an exec needs only its place in the order: a tool runs whose start a power cut forgets",
-    file: SERVERS_DISK,
-    test: "C2: on the server's disk a tool does not run while the sync of its start alone is missing",
-    patches: [{ file: NEEDS, from: `    case "exec":\n`, to: `    case "exec":\n      return "order";\n` }],
-  },
-  {
-    name: "D3: a wish to stop needs only its place in the order: it is called safe and can be lost",
-    file: SERVERS_DISK,
-    test: "C2, D3: on the server's disk a tool starts, and a wish to stop is safe, only after the sync",
+    name: "C2: the record of a tool's start needs nothing",
+    file: "test/e2e/held-syncs.test.ts",
+    test: "C2: a tool does not run while the sync of its start alone is missing",
     patches: [
-      {
-        file: NEEDS,
-        from: `    case "abort":\n      return "sync";`,
-        to: `      return "sync";\n    case "abort":\n      return "order";`,
-      },
-    ],
-  },
-  {
-    name: "C2: that a request was taken back needs only its place in the order",
-    file: "test/core/record-needs.test.ts",
-    test: "C2: that a request was taken back, or came with other arguments, is synced",
-    patches: [
-      {
-        file: NEEDS,
-        from: `    case "exec_aborted":\n`,
-        to: `    case "exec_aborted":\n      return "order";\n`,
-      },
+      { file: NEEDS, from: NEEDED, to: `return kind === "acked" || kind === "exec" ? "nothing" : "sync";` },
     ],
   },
   {
     name: "A5: a chunk needs nothing: it waits for others instead of leaving",
     file: "test/core/record-needs.test.ts",
-    test: "A5: a chunk, a result, a snapshot and the end need the order of the two logs",
-    patches: [{ file: NEEDS, from: `    case "said":\n`, to: `    case "said":\n      return "nothing";\n` }],
+    test: "A5, B3, C2, D3, D7: everything that something follows from is synced",
+    patches: [
+      { file: NEEDS, from: NEEDED, to: `return kind === "acked" || kind === "said" ? "nothing" : "sync";` },
+    ],
   },
   {
     name: "D7: a client forgets when it last saw its stream",
     file: "test/core/record-needs.test.ts",
-    test: "D4, D7: when a stream was last seen needs nothing beside its server",
+    test: "A5, B3, C2, D3, D7: everything that something follows from is synced",
     patches: [
-      { file: NEEDS, from: `return isOnServersDisk ? "nothing" : "order";`, to: `return "nothing";` },
+      {
+        file: NEEDS,
+        from: NEEDED,
+        to: `return kind === "acked" || kind === "attached" ? "nothing" : "sync";`,
+      },
     ],
   },
   {
-    name: "C2: a record that needs a sync is handed over when one that needs order shares its append",
-    file: "test/client/journal-file.test.ts",
-    test: "C2: a record that needs a sync counts only then, on the server's disk too",
+    name: "A3: a client without a journal promises what it has only said",
+    file: WITHOUT_JOURNAL,
+    test: NOTHING_PROMISED,
     patches: [
       {
-        file: "src/client/journal-file.ts",
-        from: `batch.some(({ needs }) => needs === "sync")`,
-        to: `batch.every(({ needs }) => needs === "sync")`,
+        file: STATE,
+        from: "return keepsJournal ? box.journaled : box.acked;",
+        to: "return keepsJournal ? box.journaled : box.next;",
+      },
+    ],
+  },
+  {
+    name: "D3: a client without a journal calls a stop safe that the server does not have",
+    file: WITHOUT_JOURNAL,
+    test: NOTHING_PROMISED,
+    patches: [
+      {
+        file: STATE,
+        from: `state.role === "writer" && state.keepsJournal && state.stop`,
+        to: `state.role === "writer" && state.stop`,
+      },
+    ],
+  },
+  {
+    name: "D3: that a stop is durable is said with the next heartbeat",
+    file: WITHOUT_JOURNAL,
+    test: "D3: a stop is promised when it is durable, however long the turn takes to end",
+    patches: [
+      {
+        file: "src/core/hosted-stream.ts",
+        from: "if (inFlight.change.aborted === true) told",
+        to: "if (inFlight.change.touched === true) told",
+      },
+    ],
+  },
+  {
+    name: "D1: a writer that attaches again without its journal begins no epoch",
+    file: WITHOUT_JOURNAL,
+    test: "D1: a connection of the client that was is fenced, whatever it still has to say",
+    patches: [
+      {
+        file: "src/core/attach.ts",
+        from: `if (writerEpoch === 0) return { kind: "new_writer", writers: staged.writers, isTakeover: false };`,
+        to: `if (writerEpoch === 0) return { kind: "join" };`,
       },
     ],
   },

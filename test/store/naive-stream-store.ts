@@ -50,6 +50,7 @@ export class NaiveStreamStore {
       activityMs: this.nowMs,
       hostEpoch: 1,
       writers: [],
+      writerEpoch: 0,
       nextSeqno: 0,
       closed: false,
       eventHead: 0,
@@ -115,7 +116,7 @@ export class NaiveStreamStore {
     found.state = {
       ...state,
       activityMs: Math.max(state.activityMs, this.nowMs),
-      writers: change.writers ?? state.writers,
+      ...change.writer,
       nextSeqno: state.nextSeqno + (chunks?.count ?? 0),
       closed: state.closed || change.closed === true,
       eventHead,

@@ -46,6 +46,7 @@ const RECORD: GroupRecord = {
             { journalId: "one", sinceSeqno: 0, sinceEvent: 0 },
             { journalId: "two", sinceSeqno: 4, sinceEvent: 9 },
           ],
+          writerEpoch: 5,
           nextSeqno: 7,
           closed: true,
           eventHead: 12,

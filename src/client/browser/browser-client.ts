@@ -8,7 +8,8 @@
 import { HoldfastError } from "../../protocol/errors.ts";
 import type { WebKey } from "../../sealing/index.ts";
 import type { ClientStores } from "../agent/conversation-store.ts";
-import { Client, type ClientOptions } from "../client.ts";
+import type { ClientOptions } from "../client-options.ts";
+import { Client } from "../client.ts";
 import type { ClientStream } from "../stream.ts";
 import type { WebWriterLocks } from "./writer-locks.ts";
 

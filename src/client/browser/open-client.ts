@@ -5,7 +5,7 @@ import { given } from "../../protocol/given.ts";
 import { KEY_BYTES, type Sealing, webSealing } from "../../sealing/index.ts";
 import { fetchConnect } from "../../transport/fetch-transport.ts";
 import type { BlobCalls, Connect } from "../../transport/transport.ts";
-import type { ClientOptions } from "../client.ts";
+import type { ClientOptions } from "../client-options.ts";
 import type { JournalStore } from "../journal-store.ts";
 import { type ClientStores, memoryStores } from "../agent/conversation-store.ts";
 import { indexedDbBlobStore } from "./blobs.ts";

@@ -6,18 +6,13 @@
  *
  * Invariant: a write that was answered survives, and no write survives without those that were asked for before it.
  */
+import assert from "node:assert/strict";
 import type { BlobStore } from "../../../src/store/blob-store.ts";
 import type { CommitLog } from "../../../src/store/commit-log.ts";
-import { memoryBlobStore, MemoryLog } from "../../../src/store/index.ts";
-import {
-  headKey,
-  HEADS,
-  idempotencyKeyOf,
-  recordPrefix,
-  RECORDS,
-} from "../../../src/client-node/journal-rows.ts";
+import { memoryBlobStore, MemoryLog, openLogStreamStore } from "../../../src/store/index.ts";
 import { memoryTableStore } from "../../store/memory-table-store.ts";
 import type { TableStore } from "../../../src/store/table-store.ts";
+import type { StreamName } from "../../../src/core/stream-state.ts";
 import type { EffectKind, Random, SimProcess, World } from "../world/index.ts";
 
 /** What one life of the process has of it. */
@@ -31,6 +26,8 @@ interface Call {
   readonly carryOut: () => Promise<void>;
   readonly writes: boolean;
 }
+
+const LEASES_OVER_MS = 60 * 60_000;
 
 /** Of a call, with its sync. */
 const LATENCY_MS_MAX = 3;
@@ -52,6 +49,7 @@ const WRITES: ReadonlySet<string> = new Set([
 export class SimDatabase {
   readonly #world: World;
   readonly #random: Random;
+  readonly #now: () => number;
   readonly #tables: TableStore;
   readonly #blobs: BlobStore;
   #log = new MemoryLog({ durability: "fsync" });
@@ -61,6 +59,7 @@ export class SimDatabase {
   /** `now`: the machine's clock. */
   constructor(world: World, now: () => number) {
     this.#world = world;
+    this.#now = now;
     this.#random = world.random.fork("database");
     this.#tables = memoryTableStore({ now });
     this.#blobs = memoryBlobStore({ now });
@@ -76,20 +75,23 @@ export class SimDatabase {
     };
   }
 
-  /** The streams that have a journal. */
-  async journals(): Promise<readonly string[]> {
-    const rows = await this.#tables.list(HEADS, "", { after: undefined, countMax: 1_000 });
-    return rows.map(({ key }) => idempotencyKeyOf(key));
-  }
-
-  /** As with a database that was restored, or damaged: one journal is not there any more. Called while no process runs. */
-  async loseJournal(streamId: string): Promise<void> {
-    const records = await this.#tables.list(RECORDS, recordPrefix(streamId), {
-      after: undefined,
-      countMax: 1_000,
-    });
-    const keys = [headKey(streamId), ...records.map(({ key }) => ({ table: RECORDS, key }))];
-    await this.#tables.batch(keys.map(({ table, key }) => ({ kind: "delete", table, key })));
+  /** Loses one of these streams, if any of them is there and has not ended; its name. Called while no process runs. */
+  async loseOpen(names: readonly StreamName[], random: Random): Promise<string | undefined> {
+    // No lease of the process that died stands in its way.
+    const store = await openLogStreamStore(this.#log.reopened(), { now: () => this.#now() + LEASES_OVER_MS });
+    const open: StreamName[] = [];
+    for (const name of names) {
+      const found = await store.load(name);
+      if (found.kind === "live" && found.state.end === undefined) open.push(name);
+    }
+    const lost = open.length === 0 ? undefined : random.pick(open);
+    if (lost !== undefined) {
+      const claimed = await store.claim(lost, { hostId: "the operator", leaseMs: 0 });
+      assert.equal(claimed.kind, "live");
+      if (claimed.kind === "live") await store.expire(lost, claimed.state.hostEpoch);
+    }
+    await store.close();
+    return lost?.idempotencyKey;
   }
 
   /** The same object, as the process has it: every method is a call to the database's thread. */

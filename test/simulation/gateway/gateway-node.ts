@@ -8,7 +8,6 @@ import { fromBinary } from "@bufbuild/protobuf";
 import { createAgent } from "../../../src/agent/index.ts";
 import { Client } from "../../../src/client/index.ts";
 import { tableBlobStore } from "../../../src/client-node/blobs.ts";
-import { tableJournalStore } from "../../../src/client-node/table-journal-store.ts";
 import { Gateway, type GatewayLimits, type PrincipalClient } from "../../../src/gateway/index.ts";
 import type { ClientFrame } from "../../../src/protocol/frames.ts";
 import { AgentClientMessageSchema } from "../../../src/protocol/messages.ts";
@@ -42,7 +41,7 @@ interface Running {
 }
 
 const RESTART_MS_MAX = 4_000;
-const JOURNAL_LOST = 0.04;
+const STREAM_LOST = 0.04;
 const CLEAN_UP_MS = 60 * 60_000;
 /** Rare: a session that waits for hours costs few steps. */
 const HEARTBEAT_MS = 60_000;
@@ -53,8 +52,8 @@ export class GatewayNode {
   readonly streams = new Map<string, BegunStream>();
   /** The process is dead, or has begun to close: whatever is connected to it hears of it. */
   onDown: (why: "killed" | "closing") => void = () => undefined;
-  /** The journal of a stream was lost while no process ran. */
-  onJournalLost: (streamId: string) => void = () => undefined;
+  /** A stream was lost while no process ran. */
+  onStreamLost: (streamId: string) => void = () => undefined;
   isCalm = false;
   readonly #options: GatewayNodeOptions;
   readonly #database: SimDatabase;
@@ -90,32 +89,24 @@ export class GatewayNode {
       this.count();
       this.#running = undefined;
       this.onDown("killed");
-      if (!this.isCalm && random.chance(JOURNAL_LOST)) this.#loseJournal(random);
+      if (!this.isCalm && random.chance(STREAM_LOST)) this.#loseStream(random);
       world.enqueue(random.int(RESTART_MS_MAX), () => this.boot());
     });
     this.#start(process).catch((cause: unknown) => world.fail(cause));
   }
 
-  #loseJournal(random: Random): void {
+  /** As with a database that was restored: the log of a turn that was under way is gone. */
+  #loseStream(random: Random): void {
     const { world } = this.#options;
+    const names = [...this.streams].map(([idempotencyKey, { principal }]) => ({ principal, idempotencyKey }));
     const lose = async (): Promise<void> => {
-      const streams = await this.#database.journals();
-      if (streams.length === 0) return;
-      const streamId = random.pick(streams);
-      world.hit("gateway.fault.journal_lost");
-      world.trace("database", "loses the journal of", streamId.slice(0, 8));
-      this.onJournalLost(streamId);
-      await this.#database.loseJournal(streamId);
+      const lost = await this.#database.loseOpen(names.slice(-8), random);
+      if (lost === undefined) return;
+      world.hit("gateway.fault.stream_lost");
+      world.trace("database", "loses the stream", lost.slice(0, 8));
+      this.onStreamLost(lost);
     };
     lose().catch((cause: unknown) => world.fail(cause));
-  }
-
-  /** Streams that this life began and ended, and whose journals it left behind. */
-  async leftJournals(): Promise<readonly string[]> {
-    const open = new Set(this.gateway?.sessions.map(({ answer }) => answer.streamId));
-    const isOver = (streamId: string): boolean =>
-      this.streams.get(streamId)?.life === this.life && !open.has(streamId);
-    return (await this.#database.journals()).filter(isOver);
   }
 
   /** Counts what sessions of this life ended by. Called once at its end. */
@@ -170,7 +161,6 @@ export class GatewayNode {
     });
     const sealer = sealing.homeSealer(this.#homeKey);
     const blobs = tableBlobStore({ tables, sealer, now: () => env.now(), rememberMs: CLEAN_UP_MS });
-    const journals = tableJournalStore({ tables, isOnServersDisk: true });
     const clients = new Map<string, PrincipalClient>();
     const newClient = (principal: string): PrincipalClient => ({
       client: new Client({
@@ -178,7 +168,7 @@ export class GatewayNode {
         blobs: transport.blobs,
         sealing,
         homeKey: this.#homeKey,
-        journals,
+        journals: "none",
         environment: env,
         credentials: () => Promise.resolve(principal),
         stream: { heartbeatIntervalMs: HEARTBEAT_MS },

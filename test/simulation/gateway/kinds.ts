@@ -72,7 +72,7 @@ const PROVIDER = [
   ...[400, 401, 429, 503].map((status) => `refused_${status}`),
 ];
 
-const FAULTS = ["closed", "journal_lost", "unanswered_write_kept", "unanswered_write_lost"];
+const FAULTS = ["closed", "stream_lost", "unanswered_write_kept", "unanswered_write_lost"];
 
 export const GATEWAY_KINDS: readonly string[] = [
   ...ASKED.map((kind) => `gateway.asked.${kind}`),

@@ -36,7 +36,7 @@ export class RefSession {
   mayBeCrowdedOut = false;
   /** By the world's clock: since when it is stopped for good. */
   stoppedMs = Infinity;
-  /** Its journal is gone. */
+  /** Its stream is gone. */
   isLost = false;
   /** Something ended its turn, or may have. */
   mayHaveEnded = false;
@@ -113,7 +113,7 @@ export class RefSession {
     this.#waitsSinceMs = now.wallMs;
   }
 
-  /** Its journal is lost: unless its turn is complete, it cannot be continued. */
+  /** Its stream is lost: it cannot be continued. */
   lost(): void {
     this.isLost = true;
     this.#states.add("gone");

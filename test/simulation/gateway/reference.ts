@@ -68,6 +68,14 @@ export class Reference {
       for (const verdict of this.#judge(asked)) permitted.add(verdict);
   }
 
+  /** Its log is gone: nothing of it can be continued, and none of its answers be told again. */
+  streamLost(streamId: string): void {
+    this.sessions.get(streamId)?.lost();
+    for (const answer of this.answers.values())
+      if (answer.streamId === streamId && answer.removed !== "yes") answer.removed = "maybe";
+    this.changed();
+  }
+
   refused(ticket: Ticket, code: string): Verdict {
     this.changed();
     const verdict = `refused ${code}`;
@@ -296,7 +304,11 @@ export class Reference {
         delivery === "none" ? worlds : worlds.map((world) => world.concat({ answer, delivery, isRetried })),
       );
     }
-    return [...new Set(worlds.flatMap((world) => retryIn(world, asked)))];
+    // The gateway may take it for the answer whose log is gone, and then begins anew.
+    const mayBeGone = answers.some(({ streamId }) => this.sessions.get(streamId)?.isLost === true);
+    return [
+      ...new Set([...worlds.flatMap((world) => retryIn(world, asked)), ...(mayBeGone ? ["none"] : [])]),
+    ];
   }
 
   #begin(asked: Asked): readonly Verdict[] {

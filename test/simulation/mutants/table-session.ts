@@ -260,7 +260,7 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     ],
   },
   {
-    name: "a session whose journal is lost is kept",
+    name: "a session whose stream is not there is kept",
     breaks: "lost",
     hunter,
     patches: [
@@ -280,14 +280,31 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     ],
   },
   {
-    name: "the journal of a turn that is over is kept",
+    name: "a session outlives its turn",
     breaks: "over",
     hunter,
     patches: [
       {
         file: SESSION,
-        from: `rows: rowsOf(state) }, [{ kind: "forget_journal" }]];`,
-        to: "rows: rowsOf(state) }, NOTHING];",
+        from: `      return [{ at: "gone", record: state.record, rows: rowsOf(state) }, NOTHING];`,
+        to: `      return [state, NOTHING];`,
+      },
+      {
+        file: SESSIONS,
+        from: "while (this.#byStream.size > 0 || !tasks.isIdle) {",
+        to: "while (!tasks.isIdle) {",
+      },
+    ],
+  },
+  {
+    name: "a writer that attaches again without its journal is another writer, and its execs become unknown",
+    breaks: "F1",
+    hunter,
+    patches: [
+      {
+        file: "src/core/attach.ts",
+        from: `if (writerEpoch === 0) return { kind: "new_writer", writers: staged.writers, isTakeover: false };`,
+        to: `if (writerEpoch === 0) return { kind: "new_writer", writers: staged.writers, isTakeover: true };`,
       },
     ],
   },
