@@ -226,6 +226,16 @@ test("G7: only a reader peeks, and the attach says so", () => {
   assert.ok(frame.kind === "attach" && frame.peek === true);
 });
 
+test("D1: only a writer says which epoch it had, and the attach keeps it", () => {
+  const reader = { role: Role.READER, fresh: false, firstChunk: undefined };
+  assert.throws(
+    () => decodeAttach({ ...reader, writerEpoch: 1 }),
+    refusal(/only a writer has a writer_epoch/),
+  );
+  const { frame } = decodeAttach({ writerEpoch: 3 });
+  assert.ok(frame.kind === "attach" && frame.writerEpoch === 3);
+});
+
 test("D2: a writer names its journal, a reader need not", () => {
   assert.throws(() => decodeAttach({ journalId: "" }), refusal(/journal_id is empty/));
   const reader = { role: Role.READER, journalId: "", fresh: false, firstChunk: undefined };

@@ -81,9 +81,10 @@ export function placeOf({ hunter }: Mutant, { seed }: Caught): string {
   return seed === 0 ? "no crash" : `crash ${seed}`;
 }
 
-/** Without the ids, which say nothing to a reader. */
+/** Without ids and long quotations of what a model said, which say nothing to a reader. */
 function shortOf(by: string): string {
   return by
+    .replaceAll(/"[^"]{30,}"/g, '"…"')
     .replaceAll(/[0-9a-f]{32}/g, "…")
     .replaceAll(/\b(?=[0-9a-f]*\d)[0-9a-f]{8}\b(?:\/\d+)?/g, "…")
     .replaceAll(/\be\d+\.[a-z0-9]+\.\d+/g, "…")

@@ -23,7 +23,15 @@ export const CLIENT_MUTANTS: readonly Mutant[] = [
   {
     name: "the opening and the first chunk are two appends",
     breaks: "A5",
-    patches: [{ file: "src/client/journal-file.ts", from: "let isHeld = true;", to: "let isHeld = false;" }],
+    patches: [
+      {
+        file: "src/client/journal-file.ts",
+        from: "unordered = 1;",
+        to: "unordered = 1;\n    queueMicrotask(begin);",
+      },
+      { file: "src/client/journal-file.ts", from: "await Promise.resolve();", to: "" },
+      { file: "src/client/journal-file.ts", from: "let isHeld = true;", to: "let isHeld = false;" },
+    ],
   },
   {
     name: "a new journal is written behind the one before",

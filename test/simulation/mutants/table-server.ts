@@ -138,17 +138,17 @@ export const SERVER_MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: HOSTED,
-        from: "if (!isOwnEpoch || one.writerEpoch < writerEpochOf(state.durable)) return fence(state, connection);",
+        from: "if (!isOwnEpoch || one.writerEpoch < state.durable.writerEpoch) return fence(state, connection);",
         to: "",
       },
       {
         file: HOSTED,
-        from: "if (one.writerEpoch < writerEpochOf(state.staged)) return [state, []];",
+        from: "if (one.writerEpoch < state.staged.writerEpoch) return [state, []];",
         to: "",
       },
       {
         file: HOSTED,
-        from: `const isOvertaken = one.role === "writer" && one.writerEpoch < writerEpochOf(state.durable);`,
+        from: `const isOvertaken = one.role === "writer" && one.writerEpoch < state.durable.writerEpoch;`,
         to: "const isOvertaken = false;",
       },
     ],
@@ -170,7 +170,7 @@ export const SERVER_MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: HOST_STATE,
-        from: "if (one.sender !== undefined || one.writerEpoch > writerEpochOf(state.durable)) continue;",
+        from: "if (one.sender !== undefined || one.writerEpoch > state.durable.writerEpoch) continue;",
         to: "if (one.sender !== undefined) continue;",
       },
     ],

@@ -240,6 +240,12 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     breaks: "unopened",
     hunter,
     patches: [
+      // Without this a request that is too large is refused before it has a session.
+      {
+        file: "src/gateway/requests.ts",
+        from: `  checkSize(first.length, LIMITS.chunkBytesMax, "the request without its messages, mostly its tools,");\n`,
+        to: "",
+      },
       {
         file: SESSION,
         from: `return state.at === "fresh" ? [{ ...state, at: "gone", rows: "kept" }, NOTHING] : [state, NOTHING];`,
