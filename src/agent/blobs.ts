@@ -69,7 +69,7 @@ export class BlobCache {
 }
 
 /** A map entry and a name. */
-const BLOB_HEAD_BYTES = 200;
+const BLOB_HEAD_BYTES = 430;
 
 function nameOf(principal: string, blobId: string): string {
   return `${blobId} ${principal}`;
