@@ -109,3 +109,15 @@ test("C2: a client without journals cannot have tools", async (t) => {
   };
   assert.throws(() => rig.client({ journals: JOURNALS, tools }), { code: "invalid_argument" });
 });
+
+test("D4: whoever has waited for the end of a stream may forget it at once, with a journal as without", async (t) => {
+  const rig = await Rig.start(t, echo);
+  for (const options of [{}, { journals: JOURNALS }]) {
+    const client = rig.client(options);
+    const stream = await client.open({ first: bytes("one") });
+    await stream.close();
+    await rest(stream);
+    assert.equal(await stream.ended, "completed");
+    await client.forget(stream.idempotencyKey);
+  }
+});

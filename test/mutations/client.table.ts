@@ -76,8 +76,8 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "a stream that has ended is still locked when its caller learns of the end",
-    file: "test/gateway/restarted-step.test.ts",
-    test: "who has read the beginning is told the rest when the step says the same again",
+    file: "test/e2e/without-journal.test.ts",
+    test: "D4: whoever has waited for the end of a stream may forget it at once, with a journal as without",
     patches: [
       {
         file: "src/client/client.ts",

@@ -11,8 +11,8 @@ const NOTHING_PROMISED =
 export const MUTATIONS: readonly Mutation[] = [
   {
     name: "C2: the record of a tool's start needs nothing",
-    file: "test/e2e/held-syncs.test.ts",
-    test: "C2: a tool does not run while the sync of its start alone is missing",
+    file: "test/core/record-needs.test.ts",
+    test: "A5, B3, C2, D3, D7: everything that something follows from is synced",
     patches: [
       { file: NEEDS, from: NEEDED, to: `return kind === "acked" || kind === "exec" ? "nothing" : "sync";` },
     ],
@@ -63,8 +63,8 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "D3: that a stop is durable is said with the next heartbeat",
-    file: WITHOUT_JOURNAL,
-    test: "D3: a stop is promised when it is durable, however long the turn takes to end",
+    file: "test/core/hosted-stream.test.ts",
+    test: "D3: a heartbeat says aborted at once when it is durable, and so does each later one and each welcome",
     patches: [
       {
         file: "src/core/hosted-stream.ts",
