@@ -12,7 +12,7 @@
  */
 import { AssertionFailed } from "../protocol/assert.ts";
 import { compact, type JournalRecord, recover, type Recovered } from "../core/journal.ts";
-import { OPENING_NEEDS, type RecordNeed } from "../core/record-needs.ts";
+import type { RecordNeed } from "../core/record-needs.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import type { Sealer } from "../sealing/index.ts";
 import { decodeJournalRecord, encodeJournalRecord } from "./journal-codec.ts";
@@ -35,11 +35,11 @@ export function journalFile(
   store: JournalStore,
   sealer: Sealer,
   idempotencyKey: string,
-  { journal, length }: { readonly journal: Recovered; length: number },
+  { journal, length }: { readonly journal: Recovered; readonly length: number },
   options: JournalFileOptions,
 ) {
   const queue: Ordered[] = [];
-  /** The record that begins a journal is nobody's order. */
+  /** 1 while the record that begins the journal waits: this file adds it, so `written` does not count it. */
   let unordered = 0;
   let isHeld = true;
   let isWriting = false;
@@ -109,7 +109,7 @@ export function journalFile(
   if (length === 0) {
     const { journalId, takesOver, createdMs } = journal;
     unordered = 1;
-    queue.push({ record: { kind: "opened", journalId, takesOver, createdMs }, needs: OPENING_NEEDS });
+    queue.push({ record: { kind: "opened", journalId, takesOver, createdMs }, needs: "sync" });
   }
   return {
     /** `written` is called with the number of records once they are on the disk, in order. */

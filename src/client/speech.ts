@@ -37,7 +37,7 @@ export function speechOf(unacked: readonly SaidChunk[]) {
 
   for (const { seqno, body, isClose } of unacked) said.set(seqno, { body, isClose });
   return {
-    /** Resolves with the seqno once it is safe. Nobody has to wait for it. */
+    /** Resolves with the seqno once it is safe. The caller need not wait for it. */
     say(saying: Saying): Promise<number> {
       checkChunkSize(saying.body);
       const { promise, resolve, reject } = Promise.withResolvers<number>();

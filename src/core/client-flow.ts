@@ -27,7 +27,7 @@ export function flow(state: State): Flow {
   return { state, effects: [] };
 }
 
-/** Asks for a record; what depends on it waits until it comes back as durable as it needs to be. Without a journal nothing waits. */
+/** Asks the driver for a record; what depends on it happens when the driver says that it is durable. A client without a journal does it at once. */
 export function order(at: Flow, record: RecordOrder): void {
   if (!at.state.keepsJournal) {
     recorded(at, record);

@@ -11,9 +11,6 @@ import type { RecordOrder } from "./client-state.ts";
 
 export type RecordNeed = "sync" | "nothing";
 
-/** Of the record that begins a journal. With the first chunk it is one append: a crash keeps both or neither (A5). */
-export const OPENING_NEEDS: RecordNeed = "sync";
-
 /** Chunks that are sent again are known again (A6). */
 export function needOf({ kind }: RecordOrder): RecordNeed {
   return kind === "acked" ? "nothing" : "sync";

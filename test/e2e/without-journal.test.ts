@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { ClientStream } from "../../src/client/index.ts";
+import { type ClientStream, memoryJournalStore } from "../../src/client/index.ts";
 import type { Application } from "../../src/server/index.ts";
 import { bytes, rest, Rig, text, turn, until, words } from "./rig.ts";
 
@@ -120,4 +120,24 @@ test("D4: whoever has waited for the end of a stream may forget it at once, with
     assert.equal(await stream.ended, "completed");
     await client.forget(stream.idempotencyKey);
   }
+});
+
+test("F2: a client that forgets what has ended leaves no journal, not even one whose removal a crash has cut off", async (t) => {
+  const rig = await Rig.start(t, echo);
+  const journals = memoryJournalStore();
+  const client = rig.client({ journals, forgetsEnded: true });
+  const stream = await client.open({ first: bytes("one") });
+  await stream.close();
+  await rest(stream);
+  await stream.ended;
+  await until(async () => (await journals.list()).length === 0, "its journal is gone");
+
+  const kept = rig.client({ journals });
+  const left = await kept.open({ first: bytes("one") });
+  await left.close();
+  await rest(left);
+  await left.ended;
+  assert.deepEqual(await journals.list(), [left.idempotencyKey]);
+  await assert.rejects(client.resume(left.idempotencyKey), { code: "stream_ended" });
+  assert.deepEqual(await journals.list(), []);
 });
