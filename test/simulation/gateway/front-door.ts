@@ -107,7 +107,11 @@ export class FrontDoor {
     const last = reference.sessions.get(streamId)?.last;
     // An earlier answer is named in vain: the answer under way is not wanted for that.
     const isWanted = last !== undefined && (after === undefined || after.answer === last.fromEvent);
-    const got = isWanted ? account.want(life, last.asked) : () => undefined;
+    // Results of a dead process may be in the turn: the answer to them is the latest then.
+    const ghosts = after === undefined ? reference.ghostsIn(streamId) : [];
+    const wanted = [...(isWanted ? [last.asked] : []), ...ghosts.map(({ asked }) => asked)];
+    const gots = wanted.map((asked) => account.want(life, asked));
+    const got = (...answers: readonly string[]): void => gots.forEach((one) => one(...answers));
     const unnamed = last === undefined ? [] : [last.id];
     const judge = (verdict: Verdict): void => {
       for (const later of judged()) permitted.add(later);
@@ -121,9 +125,9 @@ export class FrontDoor {
       isStreamed: true,
       after,
       ask: (to, signal) => to.events({ principal, streamId, after, signal }),
-      decided: ({ head: { fromEvent } }) => {
+      decided: (answer) => {
         answered();
-        const ref = reference.answers.get(`${streamId} ${fromEvent}`);
+        const ref = reference.told(answer);
         if (ref === undefined) return fail("matching", "/events told an answer that no request asked for");
         got(ref.id);
         judge(`answer ${ref.id}`);

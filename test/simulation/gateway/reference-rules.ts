@@ -1,7 +1,10 @@
 /**
- * The rules of the reference that look at nothing but a request and what was answered before: which answer a retry means, and what a request adds.
+ * The rules of the reference that look at nothing but a request and what was answered before: which answer a retry means, what a request adds,
+ * and whether a session waits for it.
  */
+import { canonical } from "./messages.ts";
 import type { Asked, Possible, RefAnswer } from "./reference-answers.ts";
+import type { RefSession } from "./reference-sessions.ts";
 
 /** An earlier answer in one possible world. */
 export interface Seen extends Possible {
@@ -33,4 +36,26 @@ export function tailOf({ body: { messages } }: Asked) {
     results: tail.flatMap((message) => (message.role === "tool" ? [message.id] : [])),
     said: tail.filter(({ role }) => role === "user").length,
   };
+}
+
+/** Whether the request is what the session waits for. */
+export function continues(asked: Asked, session: RefSession): boolean {
+  const { facts, history, last } = session;
+  const { body, principal } = asked;
+  if (facts.principal !== principal || facts.model !== body.model || history === undefined) return false;
+  const { system, tools } = facts.context;
+  if (system !== body.system || JSON.stringify(tools) !== JSON.stringify(body.tools)) return false;
+  const { seen, results, said } = tailOf(asked);
+  if (JSON.stringify(canonical(seen)) !== history || last.hasFailed) return false;
+  if (results.length === 0) return said > 0 && session.pending.length === 0;
+  const ids = new Set(results);
+  return (
+    ids.size === results.length &&
+    results.length === session.pending.length &&
+    session.pending.every(({ id }) => ids.has(id))
+  );
+}
+
+export function bringsResults(asked: Asked, session: RefSession): boolean {
+  return tailOf(asked).results.length > 0 && continues(asked, session);
 }

@@ -66,6 +66,15 @@ export class RefSession {
     this.#leftMs = now.steadyMs;
   }
 
+  /** A results request of a dead process has reached it: how far the answer is, and whether it was given up, is as unknown as before. */
+  wentOnUnseen(answer: RefAnswer): void {
+    this.last = answer;
+    this.history = undefined;
+    this.pending = [];
+    this.#states.delete("parked");
+    this.#states.add("generating");
+  }
+
   /** A results request may have reached it before the process died. */
   mayHaveGoneOn(): void {
     if (this.#states.has("parked")) this.#states.add("generating");

@@ -13,9 +13,9 @@
 import type { Answer } from "../../../src/gateway/http/index.ts";
 import type { FramePlace } from "../../../src/gateway/openai/index.ts";
 import { type Asked, type Clock, RefAnswer, type ReferenceLimits, SLACK_MS } from "./reference-answers.ts";
-import { retryIn, type Seen, tailOf } from "./reference-rules.ts";
+import { type Ghost, Ghosts, isEqual } from "./reference-ghosts.ts";
+import { bringsResults, continues, retryIn, type Seen, tailOf } from "./reference-rules.ts";
 import { RefSession } from "./reference-sessions.ts";
-import { canonical } from "./messages.ts";
 import { MODEL_IDS } from "./provider.ts";
 
 export type Verdict = string;
@@ -48,8 +48,7 @@ export class Reference {
   readonly #tickets = new Set<Ticket>();
   /** Principals that ask for events, once for each request. */
   readonly #askers: string[] = [];
-  /** Requests that died with their process: what became of them is not known. */
-  #ghosts: Asked[] = [];
+  readonly #ghosts = new Ghosts();
 
   constructor(parts: ReferenceParts) {
     this.#parts = parts;
@@ -154,9 +153,8 @@ export class Reference {
     }
     const answer = new RefAnswer(asked, { streamId, fromEvent, life: life() }, limits, now);
     this.answers.set(idOf(streamId, fromEvent), answer);
-    const isGhost = (ghost: Asked): boolean => isEqual(ghost, asked) && ghost.key === asked.key;
-    if (this.#ghosts.some(isGhost)) answer.doubtRetried();
-    this.#ghosts = this.#ghosts.filter((ghost) => !isGhost(ghost));
+    if (this.#ghosts.of(asked).length > 0) answer.doubtRetried();
+    this.#ghosts.laid(asked);
     const before = this.sessions.get(streamId);
     if (before !== undefined) before.goOn(answer, now);
     const conversationId = this.#parts.streamOf(streamId)?.conversationId ?? "";
@@ -209,6 +207,30 @@ export class Reference {
     return () => void this.#askers.splice(this.#askers.indexOf(principal), 1);
   }
 
+  /** Undecided requests of dead processes whose results may be in the turn of this stream. */
+  ghostsIn(streamId: string): readonly Ghost[] {
+    const session = this.sessions.get(streamId);
+    return session === undefined ? [] : this.#ghosts.where((asked) => bringsResults(asked, session));
+  }
+
+  /** The answer that `/events` tells. Is it the answer to such a request, it is known from now on; undefined: no request asked for it. */
+  told({ streamId, head: { fromEvent } }: Answer): RefAnswer | undefined {
+    const known = this.answers.get(idOf(streamId, fromEvent));
+    const session = this.sessions.get(streamId);
+    const ghost = this.ghostsIn(streamId).at(-1);
+    if (known !== undefined || session === undefined || ghost === undefined) return known;
+    if (fromEvent <= session.last.fromEvent) return undefined;
+    const { asked, died, life } = ghost;
+    const answer = new RefAnswer(asked, { streamId, fromEvent, life }, this.#parts.limits, died);
+    answer.killed(this.#parts.now(), true);
+    this.answers.set(idOf(streamId, fromEvent), answer);
+    this.#ghosts.laid(asked);
+    session.wentOnUnseen(answer);
+    for (const other of this.sessions.values())
+      if (other !== session && other.facts.principal === asked.principal) other.rivals.add(session);
+    return answer;
+  }
+
   /** What `GET /v1/streams/{id}/events` must get. */
   judgeEvents(principal: string, streamId: string, after: FramePlace | undefined): readonly Verdict[] {
     const now = this.#parts.now();
@@ -217,7 +239,7 @@ export class Reference {
     const { last } = session;
     const isOther = after !== undefined && after.answer !== last.fromEvent;
     const sure = isOther ? OTHER_ANSWER : `answer ${last.id}`;
-    const isGoingOn = [...this.#tickets].some(({ asked }) => this.#bringsResults(asked, session));
+    const isGoingOn = [...this.#tickets].some(({ asked }) => bringsResults(asked, session));
     const isGone = session.states(now).has("gone") || this.#isLogDoubtful(last);
     if (!isGone && !isGoingOn && !session.isResumed) return [sure];
     // Its log says which answer is the latest, or is gone as well.
@@ -257,9 +279,9 @@ export class Reference {
     }
     for (const session of this.sessions.values()) {
       session.killed(now);
-      if (lost.some((asked) => this.#bringsResults(asked, session))) session.mayHaveGoneOn();
+      if (lost.some((asked) => bringsResults(asked, session))) session.mayHaveGoneOn();
     }
-    this.#ghosts.push(...lost);
+    this.#ghosts.died(lost, now, this.#parts.life());
     this.changed();
   }
 
@@ -269,10 +291,11 @@ export class Reference {
       if (verdict !== "none") verdicts.add(verdict);
       else for (const begun of this.#begin(asked)) verdicts.add(begun);
     }
-    const isGhost = (ghost: Asked): boolean => ghost.principal === asked.principal && ghost.key === asked.key;
-    const ghosts = this.#ghosts.filter(isGhost);
-    if (ghosts.some(({ hash }) => hash === asked.hash)) verdicts.add("ghost");
-    if (asked.key !== undefined && ghosts.some(({ hash }) => hash !== asked.hash)) verdicts.add(KEY_REUSED);
+    const { principal, key, hash } = asked;
+    if (this.#ghosts.of(asked).length > 0) verdicts.add("ghost");
+    const isReused = (one: Asked): boolean =>
+      one.principal === principal && one.key === key && one.hash !== hash;
+    if (key !== undefined && this.#ghosts.where(isReused).length > 0) verdicts.add(KEY_REUSED);
     return [...verdicts];
   }
 
@@ -317,7 +340,7 @@ export class Reference {
     const begun = asked.body.isHuge ? TOO_LARGE : "fresh";
     const fresh = this.#isFull(asked.principal, now) ? [begun, TOO_MANY] : [begun];
     if (asked.body.isHuge) return fresh;
-    const session = [...this.sessions.values()].findLast((one) => this.#continues(asked, one));
+    const session = [...this.sessions.values()].findLast((one) => continues(asked, one));
     if (session === undefined) return fresh;
     const { streamId, conversationId } = session.facts;
     const isResults = tailOf(asked).results.length > 0;
@@ -327,32 +350,10 @@ export class Reference {
     const states = session.states(now);
     if (!states.has(state)) return fresh;
     // It went on with just this request, or did not: the answer is the same.
-    const isRepeated = this.#ghosts.some((ghost) => isEqual(ghost, asked) && ghost.key === asked.key);
+    const isRepeated = this.#ghosts.of(asked).length > 0;
     const isSure = [...states].every((one) => one === state || (isRepeated && one === "generating"));
     if (isSure) return isResults || fresh.length === 1 ? [verdict] : [verdict, TOO_MANY];
     return [verdict, ...fresh];
-  }
-
-  /** Whether the request is what the session waits for. */
-  #continues(asked: Asked, session: RefSession): boolean {
-    const { facts, history, last } = session;
-    const { body, principal } = asked;
-    if (facts.principal !== principal || facts.model !== body.model || history === undefined) return false;
-    const { system, tools } = facts.context;
-    if (system !== body.system || JSON.stringify(tools) !== JSON.stringify(body.tools)) return false;
-    const { seen, results, said } = tailOf(asked);
-    if (JSON.stringify(canonical(seen)) !== history || last.hasFailed) return false;
-    if (results.length === 0) return said > 0 && session.pending.length === 0;
-    const ids = new Set(results);
-    return (
-      ids.size === results.length &&
-      results.length === session.pending.length &&
-      session.pending.every(({ id }) => ids.has(id))
-    );
-  }
-
-  #bringsResults(asked: Asked, session: RefSession): boolean {
-    return tailOf(asked).results.length > 0 && this.#continues(asked, session);
   }
 
   /** Its session may have been stopped, and its rows with it. */
@@ -383,8 +384,4 @@ const TOO_LARGE = "refused request_too_large";
 
 function idOf(streamId: string, fromEvent: number): string {
   return `${streamId} ${fromEvent}`;
-}
-
-function isEqual(a: Asked, b: Asked): boolean {
-  return a.hash === b.hash && a.principal === b.principal;
 }
