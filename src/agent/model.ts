@@ -100,7 +100,7 @@ export interface Model {
   waysOf?(modelId: string, options: StepOptions | undefined): Ways;
   /** What was done about it: counted, and remembered. */
   noteContinued?(modelId: string, how: Continued): void;
-  /** The answer of this call is on disk: what is held of its requests is no longer needed. */
+  /** The answer of this call is on disk, or of no use: what is held of its requests is no longer needed. */
   done?(call: Pick<ModelCall, "nameOf" | "hostEpoch">): void;
 }
 

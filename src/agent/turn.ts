@@ -335,8 +335,10 @@ export class Turn {
       if (isHeld) this.#noteContinued("replay");
     } catch (error) {
       const isNotHeld = error instanceof ModelFailure && error.kind === "not_held";
-      const isLost = error instanceof Diverged || error instanceof Unjoined || isNotHeld;
-      if (isHeld && isLost) found.isLost = true;
+      const isRefuted = error instanceof Diverged || error instanceof Unjoined;
+      // It may have been read to its end, and then nothing else ends what is held of it.
+      if (isRefuted) model.done?.(names);
+      if (isHeld && (isRefuted || isNotHeld)) found.isLost = true;
       else this.#noteBreak(error, place, requests);
     }
   }

@@ -18,6 +18,12 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
+    name: "G6: an answer that was read to its end in vain stays held",
+    file: "test/agent/held-calls.test.ts",
+    test: "a held one that ends too early differs",
+    patches: [{ file: "src/agent/turn.ts", from: "if (isRefuted) model.done?.(names);", to: "" }],
+  },
+  {
     name: "F2: a server that reads a long turn back lets others wait",
     file: "test/agent/recovery.test.ts",
     test: "F2: reading a long turn back gives way to others",
