@@ -46,7 +46,7 @@ export interface Generation extends Written {
   wasOrphaned: boolean;
   /** Its last reader has let it go on by itself. */
   wasLetGo: boolean;
-  /** It was stopped because a signal fired. */
+  /** It was stopped because a signal fired, and no user had said so. */
   wasAborted: boolean;
   attaches: number;
   /** This part is missing when it is read again. */

@@ -69,10 +69,20 @@ export class ProviderChecks {
     fail("G3", "the tool calls of a step are not those of the generation that wrote its text");
   }
 
-  /** `endedBy`: the host epoch in which the turn of this conversation ended; undefined while it runs. */
+  /**
+   * `endedBy`: the host epoch in which the turn of this conversation ended; undefined while it runs.
+   *
+   * A stream whose first record never became durable is begun again, and its host epoch is 1 again: a call that the host before let go is not one
+   * of the run that ended the turn, though its epoch is the same. That run has asked for the step itself.
+   */
   checkEnd(endedBy: (conversationId: string) => number | undefined): void {
-    for (const { conversationId, state, epoch, wasOrphaned, wasLetGo } of this.#generations) {
-      const isLeft = wasLetGo || state === "running" || state === "expired";
+    for (const [at, generation] of this.#generations.entries()) {
+      const { conversationId, state, epoch, wasOrphaned, wasLetGo } = generation;
+      const isRunning = state === "running" || state === "expired";
+      const isAskedAgain = this.#generations
+        .slice(at + 1)
+        .some((later) => isSameStep(later, generation) && later.epoch === epoch);
+      const isLeft = isRunning || (wasLetGo && !isAskedAgain);
       if (isLeft && !wasOrphaned && endedBy(conversationId) === epoch)
         fail("G4", `a turn is over, and its call runs on at the provider: ${conversationId}`);
     }

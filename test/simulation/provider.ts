@@ -14,6 +14,7 @@ import {
   type ModelPart,
   type Models,
 } from "../../src/agent/index.ts";
+import { HoldfastError } from "../../src/protocol/errors.ts";
 import { LetGo } from "../../src/protocol/let-go.ts";
 import {
   continuing,
@@ -198,7 +199,7 @@ export class SimProvider {
     this.#forget(generation);
     if (generation.state !== "running") return;
     generation.state = "stopped";
-    generation.wasAborted = signal.aborted;
+    generation.wasAborted = signal.aborted && !isUsersStop(signal.reason);
   }
 
   /** Without a line the provider sees a connection that is closed. */
@@ -288,6 +289,15 @@ export class SimProvider {
       generation.reader?.wake();
     });
   }
+}
+
+/**
+ * A cancel or an abort. It stops the call when the host accepts it, before it is durable (D3): a host that then loses the stream has not let go
+ * of a call that it should have kept. The next host asks again until the client, which keeps what was not confirmed, has said the stop again.
+ */
+export function isUsersStop(reason: unknown): boolean {
+  if (reason instanceof HoldfastError) return reason.code === "stream_ended";
+  return reason instanceof DOMException && reason.name === "AbortError";
 }
 
 function broken(): ModelFailure {

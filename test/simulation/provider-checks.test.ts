@@ -1,0 +1,53 @@
+/**
+ * The checks of the provider's side: what they blame, and what only looks alike.
+ */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { HoldfastError } from "../../src/protocol/errors.ts";
+import { LetGo } from "../../src/protocol/let-go.ts";
+import type { Generation } from "./generation.ts";
+import { isUsersStop } from "./provider.ts";
+import { ProviderChecks } from "./provider-checks.ts";
+
+function generation(more: Partial<Generation> = {}): Generation {
+  return {
+    parts: [],
+    text: "",
+    calls: [],
+    conversationId: "laptop.1",
+    answers: 0,
+    name: undefined,
+    breaksAt: 0,
+    said: 0,
+    state: "stopped",
+    epoch: 1,
+    reader: undefined,
+    wasOrphaned: false,
+    wasLetGo: false,
+    wasAborted: false,
+    attaches: 0,
+    gapAt: undefined,
+    ...more,
+  };
+}
+
+test("G4: a call that was let go is left by the run that ends the turn, unless that run asked for the step itself", () => {
+  const checks = new ProviderChecks();
+  checks.began(generation({ wasLetGo: true }), 1);
+  assert.throws(() => checks.checkEnd(() => 1), /G4/);
+  checks.checkEnd(() => 2);
+  // The stream was never durable: it is begun again, in the same host epoch.
+  checks.began(generation({ state: "whole" }), 1);
+  checks.checkEnd(() => 1);
+  checks.began(generation({ state: "expired" }), 1);
+  assert.throws(() => checks.checkEnd(() => 1), /G4/);
+});
+
+test("G6: a call that its user stopped may be asked for again, one that its host stopped may not", () => {
+  const cancel: unknown = AbortSignal.abort().reason;
+  assert.ok(isUsersStop(cancel) && isUsersStop(new HoldfastError("stream_ended", "aborted")));
+  assert.ok(!isUsersStop(new HoldfastError("unavailable", "lost")) && !isUsersStop(new LetGo("lost")));
+  const checks = new ProviderChecks();
+  checks.began(generation({ wasAborted: true }), 1);
+  assert.throws(() => checks.began(generation(), 1), /G6/);
+});
