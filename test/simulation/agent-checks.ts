@@ -76,7 +76,10 @@ export class TurnChecks implements TruthListener {
     if (mark === "close") turn.isClosed = true;
     if (mark === "close" || this.#isEcho(turn.idempotencyKey)) return;
     const { message } = fromBinary(AgentClientMessageSchema, body);
-    if (message.case === "runRequest") begun(turn, message.value);
+    if (message.case === "runRequest") {
+      begun(turn, message.value);
+      this.#provider?.requested(turn.conversationId);
+    }
     if (message.case === "conversationAction") acted(turn, message.value);
     if (message.case === "execClientMessage") heardReply(turn, message.value);
     if (message.case === "kvClientMessage" && message.value.message.case === "setBlobResult") {

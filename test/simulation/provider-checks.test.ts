@@ -8,6 +8,7 @@ import { LetGo } from "../../src/protocol/let-go.ts";
 import type { Generation } from "./generation.ts";
 import { isUsersStop } from "./provider.ts";
 import { ProviderChecks } from "./provider-checks.ts";
+import { SimProcess, World } from "./world/index.ts";
 
 function generation(more: Partial<Generation> = {}): Generation {
   return {
@@ -41,6 +42,18 @@ test("G4: a call that was let go is left by the run that ends the turn, unless t
   checks.checkEnd(() => 1);
   checks.began(generation({ state: "expired" }), 1);
   assert.throws(() => checks.checkEnd(() => 1), /G4/);
+});
+
+test("G2: a request that was lost with the turn's own is in no log; every other one is", () => {
+  const checks = new ProviderChecks();
+  checks.began(generation(), 1);
+  const reader = { process: new SimProcess(new World(1), "server"), epoch: 2, wake: () => undefined };
+  checks.began(generation({ reader }), 2);
+  checks.requested("laptop.1");
+  checks.counted("laptop.1", 0, 1);
+  checks.began(generation(), 2);
+  assert.throws(() => checks.counted("laptop.1", 0, 1), /G2/);
+  checks.counted("laptop.1", 0, 2);
 });
 
 test("G6: a call that its user stopped may be asked for again, one that its host stopped may not", () => {

@@ -23,6 +23,8 @@ export interface CompletedStep {
 
 export class ProviderChecks {
   readonly #generations: Generation[] = [];
+  /** Asked for by runs that have lost the turn's request. */
+  readonly #unlogged = new Set<Generation>();
 
   /** A request has left for a provider. */
   began(generation: Generation, hostEpoch: number): void {
@@ -47,11 +49,21 @@ export class ProviderChecks {
       fail("D1", "two hosts with the same epoch read one call");
   }
 
+  /**
+   * The log has the request of a turn from now on. A run asks its model once before that (decision 31). What a run asked that then lost the request
+   * stands in no log, and the next run cannot count it: to that one the turn is new.
+   */
+  requested(conversationId: string): void {
+    const own = this.#generations.filter((one) => one.conversationId === conversationId);
+    const last = own.at(-1);
+    for (const one of own) if (one !== last || one.reader === undefined) this.#unlogged.add(one);
+  }
+
   /** The log says how many requests the step has sent so far. */
   counted(conversationId: string, step: number, requests: number): void {
     const own = this.#generations.filter((one) => one.conversationId === conversationId);
     const steps = [...new Set(own.map(({ answers }) => answers))].toSorted((a, b) => a - b);
-    const sent = own.filter(({ answers }) => answers === steps[step]).length;
+    const sent = own.filter((one) => one.answers === steps[step] && !this.#unlogged.has(one)).length;
     if (sent > requests)
       fail("G2", `the log has ${requests} requests of step ${step}, and ${sent} were sent`);
   }
