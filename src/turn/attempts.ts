@@ -113,9 +113,12 @@ export function nextPlace(facts: Facts, open: OpenStep, backoff: Backoff): StepP
   return { ...restartPlace(facts, open), requestsBefore: requests, pauseMs };
 }
 
-/** A crash cut this attempt off, and the model did not continue its text: the step begins anew, as it does where no model can. */
-function wasCutOff({ found: { broken, pastHead } }: Facts, { sinceEvent }: OpenStep): boolean {
-  return broken?.isUnjoined === true && sinceEvent < (pastHead ?? 0);
+/**
+ * A crash cut this attempt off behind all of its text, and the model did not continue it: the step begins anew, as it does where no model can. What this run
+ * has shown itself is read by clients that it serves.
+ */
+function wasCutOff({ found: { broken, pastHead } }: Facts, { textEvent }: OpenStep): boolean {
+  return broken?.isUnjoined === true && textEvent <= (pastHead ?? 0);
 }
 
 /** A crash cut it off: its call may still be held. Else its text is continued, or it begins anew. */

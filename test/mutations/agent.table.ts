@@ -24,6 +24,18 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [{ file: "src/agent/turn.ts", from: "if (isRefuted) model.done?.(names);", to: "" }],
   },
   {
+    name: "G1: text that a run has shown itself is taken back because a crash was before it",
+    file: "test/turn/continued.test.ts",
+    test: "F1: a text that a crash cut off",
+    patches: [
+      {
+        file: "src/turn/attempts.ts",
+        from: "textEvent <= (pastHead ?? 0);",
+        to: "textEvent > 0 && pastHead !== undefined;",
+      },
+    ],
+  },
+  {
     name: "F2: a server that reads a long turn back lets others wait",
     file: "test/agent/recovery.test.ts",
     test: "F2: reading a long turn back gives way to others",

@@ -159,6 +159,9 @@ test("F1: a text that a crash cut off, and that its model does not continue, beg
   turn.facts.found.ways = { continues: "exact", prefills: "no" };
   broke(turn, { isUnjoined: true });
   assert.equal(wanted(turn), "restart step 0 from 7, attempt 2");
+  turn.facts.found.pastHead = 8;
+  assert.equal(wanted(turn), "fail: the provider broke off", "this run has shown the end of the text (G1)");
+  turn.facts.found.pastHead = 9;
   broke(turn, { isUnjoined: false });
   assert.equal(wanted(turn), "fail: the provider broke off", "the provider broke it off, and no crash");
 });
