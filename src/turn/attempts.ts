@@ -13,7 +13,7 @@
  * counts for all that it may have: three, or what the log says when it is more.
  *
  * Invariants: a step begins anew at most three times (F1); one whose provider broke never does behind text that is final (G1); over all attempts, tries and
- * kills it sends at most `STEP_REQUESTS_MAX` requests (G2).
+ * kills it sends at most `STEP_REQUESTS_MAX` requests and makes at most `ATTEMPTS_MAX` attempts (G2).
  */
 import type { Ending, StepPlace } from "./decision.ts";
 import type { Facts } from "./facts.ts";
@@ -26,6 +26,9 @@ import { mayHaveSent, type OpenStep } from "./open-step.ts";
 export const STEP_RESTARTS_MAX = 3;
 
 export const STEP_REQUESTS_MAX = 12;
+
+/** Each attempt pays for one answer at the most, and a step for so many (G2): it begins, begins anew three times, and is continued twice. */
+const ATTEMPTS_MAX = 6;
 
 /** Another generation continues the text of a step so often at the most, and no more behind one that added less than this. */
 const CONTINUATIONS_MAX = 2;
@@ -108,7 +111,7 @@ export function nextPlace(facts: Facts, open: OpenStep, backoff: Backoff): StepP
   if (pauseMs === undefined) return given;
   const continued = continuedPlace(facts, open);
   if (continued !== undefined) return { ...continued, requestsBefore: requests, pauseMs };
-  if (isKept || open.restarts >= STEP_RESTARTS_MAX) return given;
+  if (isKept || !mayBeginAnew(open)) return given;
   if (!open.hasThinking && !mayWait(broken, isFinal, pauseMs)) return given;
   return { ...restartPlace(facts, open), requestsBefore: requests, pauseMs };
 }
@@ -132,9 +135,12 @@ function cutOffPlace(facts: Facts, open: OpenStep): StepPlace | Ending {
   }
   const continued = mayHaveSent(open) < STEP_REQUESTS_MAX ? continuedPlace(facts, open) : undefined;
   if (continued !== undefined) return continued;
-  if (open.restarts >= STEP_RESTARTS_MAX)
-    return failed("restarts_exhausted", `a step was cut off ${STEP_RESTARTS_MAX + 1} times`);
-  return restartPlace(facts, open);
+  if (mayBeginAnew(open)) return restartPlace(facts, open);
+  return failed("restarts_exhausted", `a step was cut off ${open.attempt + 1} times`);
+}
+
+function mayBeginAnew({ restarts, attempt }: OpenStep): boolean {
+  return restarts < STEP_RESTARTS_MAX && attempt + 1 < ATTEMPTS_MAX;
 }
 
 /** Its text, continued by the model that said it; undefined when that cannot be, or may not be any more. */
@@ -142,6 +148,7 @@ function continuedPlace(facts: Facts, open: OpenStep): StepPlace | undefined {
   const { ways, broken } = facts.found;
   const isJson = facts.options?.responseFormat?.format.case === "json";
   if (ways.continues !== "exact" || ways.prefills === "no" || isJson || hasCallInText(open)) return undefined;
+  if (open.attempt + 1 >= ATTEMPTS_MAX) return undefined;
   const { text, textEvent: rollbackTo, joined, continuations } = open;
   const isUnproved = broken?.isUnjoined === true;
   if (isUnproved) {

@@ -155,8 +155,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/turn/attempts.ts",
-        from: "if (isKept || open.restarts >= STEP_RESTARTS_MAX) return given;",
-        to: "if (open.restarts >= STEP_RESTARTS_MAX) return given;",
+        from: "if (isKept || !mayBeginAnew(open)) return given;",
+        to: "if (!mayBeginAnew(open)) return given;",
       },
     ],
   },
@@ -203,9 +203,17 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/turn/attempts.ts",
-        from: "|| open.restarts >= STEP_RESTARTS_MAX) return given;",
+        from: "|| !mayBeginAnew(open)) return given;",
         to: "|| open.restarts < 0) return given;",
       },
+    ],
+  },
+  {
+    name: "G2: a step that begins anew may be continued as often as before",
+    file: "test/turn/continued.test.ts",
+    test: "G2: a step pays for six answers at the most",
+    patches: [
+      { file: "src/turn/attempts.ts", from: "const ATTEMPTS_MAX = 6;", to: "const ATTEMPTS_MAX = 12;" },
     ],
   },
   {

@@ -139,6 +139,25 @@ test("G2: a text is continued twice at the most, and not behind a continuation t
   assert.equal(wanted(turn), "fail: the provider broke off");
 });
 
+test("G2: a step pays for six answers at the most, however often it is continued and begins anew", () => {
+  const turn = writing("proved", { shownIsFinal: false });
+  for (let restart = 1; restart <= 2; restart++) {
+    continued(turn, 1);
+    broke(turn, { isUnjoined: false });
+    assert.equal(wanted(turn), `restart step 0 from ${restart === 1 ? 7 : 19}, attempt ${2 * restart}`);
+    turn.restarted(19);
+    turn.update({ case: "textDelta", value: { text: TEXT } }, 20);
+  }
+  broke(turn);
+  assert.equal(wanted(turn), "continue step 0 behind 20, attempt 5, continuation 1");
+  continued(turn, 1);
+  turn.update({ case: "textDelta", value: { text: " and much, much more" } }, 21);
+  broke(turn);
+  assert.equal(wanted(turn), "fail: the provider broke off");
+  turn.facts.found.broken = undefined;
+  assert.equal(wanted(turn), "fail: a step was cut off 6 times");
+});
+
 test("G1: a join that was not proved is tried once more with all of the text, by a model that has proved one", () => {
   for (const prefills of ["untried", "proved"] as const) {
     const turn = writing(prefills);
