@@ -36,6 +36,14 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
+    name: "G2: a step that begins anew may be continued as often as before",
+    file: "test/turn/continued.test.ts",
+    test: "G2: a step pays for six answers at the most",
+    patches: [
+      { file: "src/turn/attempts.ts", from: "const ATTEMPTS_MAX = 6;", to: "const ATTEMPTS_MAX = 12;" },
+    ],
+  },
+  {
     name: "F2: a server that reads a long turn back lets others wait",
     file: "test/agent/recovery.test.ts",
     test: "F2: reading a long turn back gives way to others",

@@ -209,14 +209,6 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
-    name: "G2: a step that begins anew may be continued as often as before",
-    file: "test/turn/continued.test.ts",
-    test: "G2: a step pays for six answers at the most",
-    patches: [
-      { file: "src/turn/attempts.ts", from: "const ATTEMPTS_MAX = 6;", to: "const ATTEMPTS_MAX = 12;" },
-    ],
-  },
-  {
     name: "G2: the requests of an attempt that was killed are not counted",
     file: "test/agent/broken-steps.test.ts",
     test: "G2: kills are counted",
