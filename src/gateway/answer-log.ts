@@ -36,6 +36,8 @@ export interface AnswerRead {
   readonly answer: Pick<AnswerRef, "streamId" | "fromEvent">;
   /** What the reader has already. */
   readonly seenThrough: number;
+  /** The reader is given also what it has: its form repeats it. Default: not. */
+  readonly isAgain?: boolean;
   readonly signal: AbortSignal;
   /** Of an answer that is under way here; undefined: only its log is known. */
   readonly memory?: AnswerMemory | undefined;
@@ -84,8 +86,9 @@ export class AnswerLog {
   }
 
   async *#deltas(read: AnswerRead): AsyncGenerator<AnswerDelta, void> {
-    const { answer, seenThrough, signal, memory } = read;
+    const { answer, seenThrough, isAgain = false, signal, memory } = read;
     const { streamId, fromEvent } = answer;
+    const givenAfter = isAgain ? fromEvent : seenThrough;
     const through = memory?.lastEvent ?? Infinity;
     const events = this.#events(read);
     const known: HeardEvent[] = [];
@@ -101,14 +104,14 @@ export class AnswerLog {
         known.push(value);
         last = value.eventId;
       }
-      let { state, deltas } = projectRange(known, { seenThrough });
+      let { state, deltas } = projectRange(known, { seenThrough, givenAfter });
       for (const delta of deltas) yield await ready(delta);
       for await (const { eventId, message, blob } of events) {
         last = eventId;
         [state, deltas] = project(state, eventId, message, blob);
-        if (eventId > seenThrough) for (const delta of deltas) yield await ready(delta);
+        if (eventId > givenAfter) for (const delta of deltas) yield await ready(delta);
       }
-      if (seenThrough > last) throw placeAhead();
+      if (!isAgain && seenThrough > last) throw placeAhead();
     } finally {
       await events.return();
     }

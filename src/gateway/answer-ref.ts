@@ -5,8 +5,9 @@
  * them, and everything else that each response must repeat is kept with it.
  */
 import { z } from "zod";
-import type { Answer, AnswerHead, AnswerSource } from "./http/answers.ts";
-import { type AnswerDelta, completionId } from "./openai/index.ts";
+import type { Answer, AnswerSource } from "./http/answers.ts";
+import { type AnswerDelta, type AnswerHead, completionId, type Door, DOORS } from "./openai/index.ts";
+import { responseIdOf } from "./responses/index.ts";
 import type { Delivered } from "./retries.ts";
 
 export const ANSWER = z.object({
@@ -19,6 +20,8 @@ export const ANSWER = z.object({
   model: z.string(),
   /** Its client asked for the usage. */
   includeUsage: z.boolean().default(false),
+  /** The form that its client knows it in. */
+  door: z.enum(DOORS).default("chat"),
 });
 
 export type AnswerRef = z.infer<typeof ANSWER>;
@@ -29,11 +32,14 @@ export function answerRef(
     model,
     fromEvent,
     includeUsage,
-  }: Pick<AnswerRef, "streamId" | "model" | "fromEvent" | "includeUsage">,
+    door = "chat",
+  }: Pick<AnswerRef, "streamId" | "model" | "fromEvent" | "includeUsage"> & { readonly door?: Door },
   nowMs: number,
 ): AnswerRef {
-  const responseId = completionId(`${streamId} ${fromEvent}`);
-  return { streamId, model, fromEvent, includeUsage, responseId, createdSeconds: Math.floor(nowMs / 1_000) };
+  const seed = `${streamId} ${fromEvent}`;
+  const responseId = door === "chat" ? completionId(seed) : responseIdOf(seed);
+  const createdSeconds = Math.floor(nowMs / 1_000);
+  return { streamId, model, fromEvent, includeUsage, responseId, createdSeconds, door };
 }
 
 /** A response with this answer; it reports to `end` what becomes of it. */

@@ -10,7 +10,7 @@ import type { ClientBlobStore } from "../client/index.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import { AnswerLog } from "./answer-log.ts";
-import { answerRef, responseOf } from "./answer-ref.ts";
+import { type AnswerRef, answerRef, responseOf } from "./answer-ref.ts";
 import { BackgroundTasks } from "./background-tasks.ts";
 import { cleanUp } from "./clean-up.ts";
 import { type GatewayCounters, gatewayMetrics, newGatewayCounters } from "./counters.ts";
@@ -18,10 +18,12 @@ import { GivenAnswers } from "./given-answers.ts";
 import type { Answer, ChatCall, EventsCall, GatewayAnswers, KeyedCall, StopCall } from "./http/answers.ts";
 import { contextOf, type Facts, type FreshReason, type Match, matchRequest } from "./matching.ts";
 import { Names, newId } from "./names.ts";
+import { KeptResponses } from "./kept-responses.ts";
 import { lineageOf, type LineMessage, type ListedModel } from "./openai/index.ts";
 import { GATEWAY_LIMITS, type GatewayLimits, type GatewayOptions } from "./options.ts";
 import { noMessages, noModel } from "./refusals.ts";
 import { type BegunTurn, turnRequest } from "./requests.ts";
+import { ResponseAnswers } from "./response-answers.ts";
 import { Retries } from "./retries.ts";
 import { CATCH_UP_MS, Returns } from "./returns.ts";
 import { bodiesFor, sayAgain } from "./said-results.ts";
@@ -55,6 +57,8 @@ export class Gateway implements GatewayAnswers {
   readonly #tasks: BackgroundTasks;
   readonly #log: AnswerLog;
   readonly #returns: Returns;
+  /** By their ids. */
+  readonly responses: ResponseAnswers;
 
   constructor(options: GatewayOptions) {
     const { tables, sealer, onBug, clientOf, environment, workspace } = options;
@@ -67,24 +71,31 @@ export class Gateway implements GatewayAnswers {
     const names = new Names(options.secret);
     const rows = new SealedRows({ tables, sealer, onDamaged: onBug });
     const tasks = new BackgroundTasks(onBug);
-    const given = new GivenAnswers({ rows, names, now: () => environment.now() });
+    const now = (): number => environment.now();
+    const given = new GivenAnswers({ rows, names, now });
     const store = new SessionStore({ rows, given, names, ttlMs: sessionTtlMs });
     const { counters } = this;
     this.#tasks = tasks;
     this.#given = given;
     this.#store = store;
     const stops = new Stops(rows, this.#limits.patienceMaxMs + sessionTtlMs);
-    this.#retries = new Retries({ given, stops, names, limits: this.#limits, tasks, environment });
+    const kept = new KeptResponses({ rows, names, limits: this.#limits, now });
+    this.#retries = new Retries({ given, kept, stops, names, limits: this.#limits, tasks, environment });
     this.#log = new AnswerLog({ clientOf, names, environment });
-    const parts = { clientOf, workspace, onBug, store, given, stops, names };
+    const parts = { clientOf, workspace, onBug, store, given, kept, stops, names };
     this.#sessions = new Sessions({ ...parts, limits, environment, counters, tasks });
-    const now = (): number => environment.now();
     this.#returns = new Returns({
       sessions: this.#sessions,
       store,
       retries: this.#retries,
       log: this.#log,
       now,
+    });
+    this.responses = new ResponseAnswers({
+      kept,
+      sessions: this.#sessions,
+      returns: this.#returns,
+      log: this.#log,
     });
   }
 
@@ -149,7 +160,7 @@ export class Gateway implements GatewayAnswers {
     const facts: Facts = {
       principal: call.principal,
       model,
-      context: contextOf(call.request),
+      context: contextOf(call.request, call.door),
       lineage: lineageOf(call.request.messages),
       request: call.request,
     };
@@ -220,10 +231,11 @@ export class Gateway implements GatewayAnswers {
         model,
         fromEvent: memory.pausedAt ?? memory.fromEvent,
         includeUsage: call.request.includeUsage,
+        door: before.door,
       },
       this.#options.environment.now(),
     );
-    const { keys: responses, writes } = await this.#retries.rows(call, answer, sessionId);
+    const { keys: responses, writes } = await this.#retries.rows(call, answer, sessionId, before);
     // The session may have expired meanwhile.
     if (session.state.at !== "parked") throw new HoldfastError("stream_ended", "the session has ended");
     const { parkedMax, bodyBytes: historyBytes, signal } = call;
@@ -267,7 +279,10 @@ export class Gateway implements GatewayAnswers {
       principal,
       model,
       conversationId: before?.conversationId ?? newId(environment),
-      answer: answerRef({ streamId, model, fromEvent: 0, includeUsage }, createdMs),
+      answer: answerRef(
+        { streamId, model, fromEvent: 0, includeUsage, door: call.door ?? "chat" },
+        createdMs,
+      ),
       context,
       requestHead: lineage.whole,
       parkedMax: call.parkedMax,
@@ -288,7 +303,7 @@ export class Gateway implements GatewayAnswers {
     });
     const session = this.#sessions.begin(record);
     try {
-      return await this.#begin(call, session, turn);
+      return await this.#begin(call, session, turn, before?.answer);
     } catch (cause) {
       // Does nothing to a session whose stream was opened.
       void session.feed({ kind: "unopened" });
@@ -296,11 +311,17 @@ export class Gateway implements GatewayAnswers {
     }
   }
 
-  #patienceOf({ patienceMs }: ChatCall): number | undefined {
+  #patienceOf({ patienceMs, isBackground = false }: ChatCall): number | undefined {
+    if (isBackground) return this.#limits.backgroundMs;
     return patienceMs === undefined ? undefined : Math.min(patienceMs, this.#limits.patienceMaxMs);
   }
 
-  async #begin(call: ChatCall, session: SessionDriver, { first, keep }: BegunTurn): Promise<Answer> {
+  async #begin(
+    call: ChatCall,
+    session: SessionDriver,
+    { first, keep }: BegunTurn,
+    before: AnswerRef | undefined,
+  ): Promise<Answer> {
     const { signal } = call;
     const { principal, answer, sessionId } = session.record;
     const { client, blobs } = this.#options.clientOf(principal);
@@ -308,7 +329,7 @@ export class Gateway implements GatewayAnswers {
     let isLost = false;
     // Whether or not the stream opens; `save` fails with it as well.
     kept.catch(() => (isLost = true));
-    const { keys: responses, writes } = await this.#retries.rows(call, answer, sessionId);
+    const { keys: responses, writes } = await this.#retries.rows(call, answer, sessionId, before);
     const stream = await client.open({ idempotencyKey: answer.streamId, first, isFresh: true });
     void session.feed({ kind: "opened", responses });
     session.attach(stream);

@@ -5,6 +5,7 @@ export {
   gatewayHttp,
   type GatewayAnswers,
   type HttpLimits,
+  type KeptAnswers,
   NO_PROVIDERS,
   type PassRefusal,
   type PassTarget,

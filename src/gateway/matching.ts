@@ -6,7 +6,8 @@
  * is doubtful is no match, and becomes a stream of its own.
  */
 import {
-  type ChatRequest,
+  type AnswerRequest,
+  type Door,
   type Lineage,
   type LineMessage,
   type SaidLine,
@@ -47,7 +48,7 @@ export interface Facts {
   /** Of system prompt and tools. */
   readonly context: string;
   readonly lineage: Lineage;
-  readonly request: ChatRequest;
+  readonly request: AnswerRequest;
 }
 
 /** Where sessions are looked for. */
@@ -61,8 +62,10 @@ export interface SessionLookup {
   ): Promise<SessionRecord | undefined>;
 }
 
-export function contextOf(request: ChatRequest): string {
-  return `${systemHash(request.system)} ${toolsHash(request.tools)}`;
+/** Sessions of different doors have nothing in common. */
+export function contextOf(request: AnswerRequest, door: Door = "chat"): string {
+  const context = `${systemHash(request.system)} ${toolsHash(request.tools)}`;
+  return door === "chat" ? context : `${door} ${context}`;
 }
 
 export async function matchRequest(sessions: SessionLookup, facts: Facts): Promise<Match> {

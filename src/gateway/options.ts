@@ -50,6 +50,10 @@ export interface GatewayLimits {
   readonly turnStepsMax: number;
   /** How long an answer can be had again by its Idempotency-Key. */
   readonly idempotencyTtlMs: number;
+  /** How long a response can be asked for by its id, and continued from; one with `store: false`: as long as `graceMs`. */
+  readonly responseTtlMs: number;
+  /** How long a background response is generated without a reader. */
+  readonly backgroundMs: number;
 }
 
 export const GATEWAY_LIMITS: GatewayLimits = {
@@ -62,4 +66,7 @@ export const GATEWAY_LIMITS: GatewayLimits = {
   patienceMaxMs: 10 * 60_000,
   turnStepsMax: 190,
   idempotencyTtlMs: 24 * 60 * 60_000,
+  // As OpenAI keeps them.
+  responseTtlMs: 30 * 24 * 60 * 60_000,
+  backgroundMs: 60 * 60_000,
 };

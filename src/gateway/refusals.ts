@@ -12,6 +12,22 @@ export function noModel(name: string): GatewayError {
   });
 }
 
+export function noResponse(id: string): GatewayError {
+  const message = `Response with id ${JSON.stringify(id)} not found: it was deleted, or its time is over.`;
+  return new GatewayError({
+    status: 404,
+    type: "invalid_request_error",
+    code: "response_not_found",
+    message,
+  });
+}
+
+/** Each door has its own way back to an answer. */
+export function otherDoor(responseId: string): GatewayError {
+  const message = `This answer is a response. Read it by GET /v1/responses/${responseId}?stream=true.`;
+  return new GatewayError({ status: 409, type: "invalid_request_error", code: "other_door", message });
+}
+
 export function noMessages(): GatewayError {
   const message = "messages has nothing to answer: say something as the user.";
   return new GatewayError({ status: 400, type: "invalid_request_error", param: "messages", message });

@@ -21,7 +21,7 @@ import {
   type StepOptionsSchema,
 } from "../protocol/messages.ts";
 import {
-  type ChatRequest,
+  type AnswerRequest,
   type LineMessage,
   type SaidLine,
   toChatMessages,
@@ -37,7 +37,7 @@ import { sentContent } from "../client/sent-content.ts";
 const PREFETCHED_BYTES_MAX = LIMITS.chunkBytesMax / 2;
 
 export interface TurnRequest {
-  readonly request: ChatRequest;
+  readonly request: AnswerRequest;
   readonly model: string;
   readonly conversationId: string;
   /** What the gateway carries out itself. */

@@ -12,6 +12,7 @@ import { choose, type DeliveryNews, step } from "./delivery.ts";
 import type { Environment } from "../transport/environment.ts";
 import type { BackgroundTasks } from "./background-tasks.ts";
 import type { GivenAnswer, GivenAnswers } from "./given-answers.ts";
+import type { KeptResponses } from "./kept-responses.ts";
 import type { Answer, ChatCall, KeyedCall } from "./http/answers.ts";
 import type { Names } from "./names.ts";
 import { GatewayError } from "./openai/index.ts";
@@ -29,6 +30,7 @@ export interface RetryLimits {
 
 export interface RetryParts {
   readonly given: GivenAnswers;
+  readonly kept: Pick<KeptResponses, "begin">;
   readonly stops: Stops;
   readonly names: Names;
   readonly limits: RetryLimits;
@@ -94,19 +96,23 @@ export class Retries {
     });
   }
 
-  /** The rows that make the answer findable, with their names. */
+  /** The rows that make the answer findable, with the names of those that a retry finds it by. `before`: the answer that it continues. */
   async rows(
-    request: Request,
+    request: Request & Pick<ChatCall, "keeping">,
     answer: AnswerRef,
     sessionId: string,
+    before?: AnswerRef,
   ): Promise<{ readonly keys: readonly string[]; readonly writes: readonly TableWrite[] }> {
-    const { given, limits } = this.#parts;
+    const { given, kept, limits } = this.#parts;
+    const { principal, keeping } = request;
     const named = this.#keyName(request);
     const state = { isRetried: false, isKeyed: named !== undefined, delivery: "open" } as const;
     const response: ResponseRecord = { answer, bodyHash: request.bodyHash, sessionId, ...state };
     const writes = [await given.begin(this.#bodyName(request), response, limits.sessionTtlMs)];
     if (named !== undefined) writes.push(await given.namedWrite(named, response, limits.idempotencyTtlMs));
-    return { keys: writes.map(({ key }) => key), writes };
+    const keys = writes.map(({ key }) => key);
+    if (keeping !== undefined) writes.push(await kept.begin(principal, answer, keeping, before));
+    return { keys, writes };
   }
 
   /** Reads the answers of these rows into memory, so that what becomes of their next responses counts. */

@@ -10,7 +10,7 @@ import type { Environment } from "../transport/environment.ts";
 import { type AnswerLog, type AnswerRead, placeAhead } from "./answer-log.ts";
 import { type AnswerRef, answerRef, responseOf } from "./answer-ref.ts";
 import type { Answer, AnswerSource, EventsCall, KeyedCall, StopCall } from "./http/answers.ts";
-import { otherAnswer } from "./refusals.ts";
+import { otherAnswer, otherDoor } from "./refusals.ts";
 import type { Retries } from "./retries.ts";
 import type { SessionDriver } from "./session-driver.ts";
 import type { SessionStore } from "./session-store.ts";
@@ -75,6 +75,7 @@ export class Returns {
       head === undefined
         ? (latest ?? (await this.#logged({ principal, streamId, after, signal })))
         : answerRef({ streamId, ...head }, head.createdS * 1_000);
+    if (answer.door !== "chat") throw otherDoor(answer.responseId);
     if (after !== undefined && after.answer !== answer.fromEvent) throw otherAnswer();
     const seenThrough = after?.eventId ?? answer.fromEvent;
     const isUnderWay = session?.memory.fromEvent === answer.fromEvent && session.state.at !== "gone";
@@ -83,6 +84,18 @@ export class Returns {
       memory !== undefined && seenThrough > memory.lastEvent && session?.state.at !== "resuming";
     if (isAhead) throw placeAhead();
     return this.respond({ principal, answer, seenThrough, signal, memory }, "resumed");
+  }
+
+  /** The answer for a reader that has seen some of it, and is given all of it: its form repeats at the end what it began with. */
+  async again(
+    principal: string,
+    answer: AnswerRef,
+    { seenThrough, signal }: Pick<AnswerRead, "seenThrough" | "signal">,
+  ): Promise<Answer> {
+    const session = await this.awake(principal, answer);
+    const isUnderWay = session?.memory.fromEvent === answer.fromEvent && session.state.at !== "gone";
+    const memory = isUnderWay ? session.memory : undefined;
+    return this.respond({ principal, answer, seenThrough, isAgain: true, signal, memory }, "resumed");
   }
 
   /** Of a stream whose session is gone: what its log says. Whether the usage was asked for is forgotten, so it is left out. */

@@ -15,10 +15,12 @@ import { type ConversationState, ConversationStateSchema } from "../protocol/mes
 import type { TableWrite } from "../store/table-store.ts";
 import type { Environment } from "../transport/environment.ts";
 import { named } from "./answer-log.ts";
+import { endedResponse } from "./ended-response.ts";
 import { AnswerMemory, cutOff } from "./answer-memory.ts";
 import type { BackgroundTasks } from "./background-tasks.ts";
 import type { GatewayCounters } from "./counters.ts";
 import type { GivenAnswers } from "./given-answers.ts";
+import type { KeptResponses } from "./kept-responses.ts";
 import type { Names } from "./names.ts";
 import { initAnswer, neededBlob, project } from "./openai/index.ts";
 import type { GatewayLimits, GatewayOptions } from "./options.ts";
@@ -42,6 +44,7 @@ import { decodeServer } from "../turn/messages.ts";
 export interface SessionContext extends Pick<GatewayOptions, "clientOf" | "workspace" | "onBug"> {
   readonly store: SessionStore;
   readonly given: Pick<GivenAnswers, "forget">;
+  readonly kept: Pick<KeptResponses, "end">;
   readonly names: Names;
   readonly limits: Pick<GatewayLimits, "graceMs" | "sessionTtlMs">;
   readonly environment: Environment;
@@ -304,12 +307,23 @@ export class SessionDriver {
     const isNew = eventId > (stream.status.headAtWelcome ?? Infinity);
     if (isNew && this.#state.at === "resuming") await this.feed({ kind: "restarted" });
     if (pause === undefined) return;
+    await this.#keep();
     const { streamId } = this.record.answer;
     const checkpoint = this.#checkpoint === undefined ? undefined : encodeState(this.#checkpoint);
     const nowMs = environment.now();
     await this.feed({ kind: "paused", pause: named(pause, names, streamId), checkpoint, nowMs });
     this.#memory.settle(eventId);
     this.#changes.notify();
+  }
+
+  /** A response that clients ask for by its id is complete on the disk before one of them can have its end. */
+  async #keep(): Promise<void> {
+    const { kept, writes, names, closing } = this.#context;
+    const { answer, principal, sessionId } = this.record;
+    if (answer.door !== "responses") return;
+    const events = await Array.fromAsync(this.#memory.events(answer.fromEvent, closing));
+    const end = endedResponse(events, answer, names);
+    if (end !== undefined) await writes.run(sessionId, () => kept.end(principal, answer.responseId, end));
   }
 
   #readers(memory: AnswerMemory): void {

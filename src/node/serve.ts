@@ -25,7 +25,14 @@ import { ModelCalls } from "./model-calls.ts";
 import { type GatewayGround, openGround } from "./open-gateway.ts";
 import { checkServeOptions, SERVE_DEFAULTS, type ServeOptions } from "./serve-options.ts";
 import { serverLog } from "./server-log.ts";
-import { lastingAnswers, lastingKeys, logNews, openStanding, type ServeStanding } from "./standing.ts";
+import {
+  lastingAnswers,
+  lastingKeys,
+  lastingResponses,
+  logNews,
+  openStanding,
+  type ServeStanding,
+} from "./standing.ts";
 
 export interface RunningServer {
   /** For Holdfast's clients. */
@@ -107,7 +114,13 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
       server: lasting,
       logger,
       authenticate: (given) => lasting.ask(({ keys }) => keys.authenticate(given)),
-      mounts: [gatewayHttp({ answers: lastingAnswers(lasting), providers: ground.providers })],
+      mounts: [
+        gatewayHttp({
+          answers: lastingAnswers(lasting),
+          responses: lastingResponses(lasting),
+          providers: ground.providers,
+        }),
+      ],
       extraMetrics: () => lasting.standing.gateway.metrics() + models.metrics() + (line?.metrics() ?? ""),
       illness: () => lasting.illness,
       host,

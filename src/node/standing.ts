@@ -22,7 +22,7 @@ import {
 } from "../server/index.ts";
 import { type CommitLog, openSqliteStore, type ScanProgress, type SqliteStore } from "../store/index.ts";
 import type { LineClient } from "../agent/models/line/line-client.ts";
-import type { GatewayAnswers } from "../gateway/index.ts";
+import type { GatewayAnswers, KeptAnswers } from "../gateway/index.ts";
 import { checkReachable } from "./first-key.ts";
 import { takeUpHeldCalls } from "./held-calls.ts";
 import { type KeyAdmin, keyAdmin } from "./key-admin.ts";
@@ -133,6 +133,18 @@ export function lastingAnswers(lasting: LastingServer<ServeStanding>): GatewayAn
     isKnown: (call) => asked((gateway) => gateway.isKnown(call)),
     events: (call) => asked((gateway) => gateway.events(call)),
     stop: (call) => asked((gateway) => gateway.stop(call)),
+  };
+}
+
+/** The responses that the gateway of the moment keeps. */
+export function lastingResponses(lasting: LastingServer<ServeStanding>): KeptAnswers {
+  const asked = <Told>(what: (kept: KeptAnswers) => Promise<Told>): Promise<Told> =>
+    lasting.ask(async () => what(lasting.usable.gateway.responses));
+  return {
+    find: (principal, id) => asked((kept) => kept.find(principal, id)),
+    inputOf: (principal, id) => asked((kept) => kept.inputOf(principal, id)),
+    read: (call) => asked((kept) => kept.read(call)),
+    remove: (principal, id) => asked((kept) => kept.remove(principal, id)),
   };
 }
 

@@ -41,17 +41,23 @@ function rollbackOf(message: AgentServerMessage): number | undefined {
   return isAgain ? Number(update.value.rollbackToEventId) : undefined;
 }
 
-/** All that a reader of these events gets now, and the state to go on with. The events begin at a request or after a pause. */
+/**
+ * All that a reader of these events gets now, and the state to go on with. The events begin at a request or after a pause. `givenAfter`: the event
+ * behind which the reader is given the deltas; by default that is what it has seen.
+ */
 export function projectRange(
   events: readonly AnswerEvent[],
-  { seenThrough = 0 }: { readonly seenThrough?: number } = {},
+  {
+    seenThrough = 0,
+    givenAfter = seenThrough,
+  }: { readonly seenThrough?: number; readonly givenAfter?: number } = {},
 ): { readonly state: AnswerState; readonly deltas: readonly AnswerDelta[] } {
   let state = initAnswer();
   const deltas: AnswerDelta[] = [];
   for (const { eventId, message, blob } of withoutRolledBack(events, seenThrough)) {
     const [next, made] = project(state, eventId, message, blob);
     state = next;
-    if (eventId > seenThrough) deltas.push(...made);
+    if (eventId > givenAfter) deltas.push(...made);
   }
   return { state, deltas };
 }

@@ -174,7 +174,9 @@ export class World {
     await gateway.start();
     const logger = pino({ level: "trace" }, { write: (line: string) => void this.logLines.push(line) });
     const side = providers === undefined ? {} : { providers: providerSide(providers) };
-    const mounts = [gatewayHttp({ answers: gateway, limits: httpLimits, ...side })];
+    const mounts = [
+      gatewayHttp({ answers: gateway, responses: gateway.responses, limits: httpLimits, ...side }),
+    ];
     const http = await serveHttp({ server, authenticate: signIn, logger, mounts, allowedOrigins });
     this.cable.target = http.port;
     this.#process = { life, gateway, http };

@@ -3,8 +3,17 @@
  *
  * HTTP knows no more than this. Whether an answer is live, a retry that attached, or a replay makes no difference to the writer.
  */
+import type { JsonObject } from "../../protocol/chat-message.ts";
 import type { Arrival } from "../../transport/node/exchange.ts";
-import type { AnswerDelta, ChatRequest, FramePlace, ListedModel } from "../openai/index.ts";
+import type { Keeping } from "../kept-responses.ts";
+import type {
+  AnswerDelta,
+  AnswerHead,
+  AnswerRequest,
+  Door,
+  FramePlace,
+  ListedModel,
+} from "../openai/index.ts";
 
 export interface GatewayAnswers {
   models(principal: string): readonly ListedModel[];
@@ -25,7 +34,9 @@ export interface GatewayAnswers {
 
 export interface ChatCall {
   readonly principal: string;
-  readonly request: ChatRequest;
+  /** Which one the request came by. Default: chat. */
+  readonly door?: Door;
+  readonly request: AnswerRequest;
   /** SHA-256 over what is asked, whether it is to be streamed or not; hexadecimal. */
   readonly bodyHash: string;
   readonly bodyBytes: number;
@@ -35,6 +46,10 @@ export interface ChatCall {
   readonly saysRetry: boolean;
   /** How long the client wants an answer without a reader to be kept under way; undefined: as long as any other. */
   readonly patienceMs?: number | undefined;
+  /** It is generated whether or not a client reads it. Default: not. */
+  readonly isBackground?: boolean;
+  /** What is kept of the request, of doors whose answers are asked for by their ids. */
+  readonly keeping?: Keeping;
   /** How many sessions of this API key may wait for tools; undefined: as many as there is room for. */
   readonly parkedMax: number | undefined;
   readonly requestId: string;
@@ -66,6 +81,37 @@ export interface StopCall {
   readonly fromEvent?: number;
 }
 
+/** Answers that clients ask for by the id of their response. */
+export interface KeptAnswers {
+  /** Undefined when this principal has none of that id. */
+  find(principal: string, id: string): Promise<FoundResponse | undefined>;
+  /** The items that it answered; undefined when they are not all there. */
+  inputOf(principal: string, id: string): Promise<readonly JsonObject[] | undefined>;
+  /** All of the answer, with what its reader has. Rejects when there is no such response. */
+  read(call: ReadResponseCall): Promise<Answer>;
+  /** False when there was none. */
+  remove(principal: string, id: string): Promise<boolean>;
+}
+
+export interface FoundResponse {
+  readonly streamId: string;
+  readonly fromEvent: number;
+  /** The members of the response that repeat the request. */
+  readonly asked: JsonObject;
+  readonly isUnderWay: boolean;
+  readonly output: readonly JsonObject[];
+  /** As clients get it. */
+  readonly object: object;
+}
+
+export interface ReadResponseCall {
+  readonly principal: string;
+  readonly id: string;
+  /** The last sequence number that the reader has; -1: none. */
+  readonly startingAfter: number;
+  readonly signal: AbortSignal;
+}
+
 export interface KeyedCall {
   readonly principal: string;
   readonly idempotencyKey: string;
@@ -91,15 +137,4 @@ export interface Answer {
   delivered(isWhole: boolean): void;
   /** After it was delivered whole, at most once: what the connection has shown since. */
   arrived?(arrival: Arrival): void;
-}
-
-export interface AnswerHead {
-  /** Of OpenAI's object: "chatcmpl-...". */
-  readonly id: string;
-  /** Seconds since 1970. */
-  readonly createdS: number;
-  readonly model: string;
-  readonly includeUsage: boolean;
-  /** The answer begins after this event of its stream, which names it in the ids of its frames. */
-  readonly fromEvent: number;
 }

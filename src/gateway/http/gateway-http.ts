@@ -6,7 +6,9 @@
 import { performance } from "node:perf_hooks";
 import type { ResponseHeaders } from "../../transport/node/exchange.ts";
 import {
-  type ChatRequest,
+  type AnswerForm,
+  type AnswerRequest,
+  CHAT_FORM,
   errorBody,
   errorHeaders,
   GatewayError,
@@ -15,13 +17,16 @@ import {
   type ListedModel,
   modelList,
   modelObject,
-  parseChatRequest,
   parseFramePlace,
 } from "../openai/index.ts";
 import { HoldfastError } from "../../protocol/errors.ts";
+import { noResponse } from "../refusals.ts";
 import { Allowances, mayUse, modelNotFound } from "./allowances.ts";
 import { answerPath, parseAnswerName } from "./answer-name.ts";
-import type { Answer, EventsCall, GatewayAnswers, StopCall } from "./answers.ts";
+import type { Answer, EventsCall, GatewayAnswers, KeptAnswers, StopCall } from "./answers.ts";
+import { chatDoor, type DoorHttp, responsesDoor } from "./door-http.ts";
+import { ResponseRoutes, startingAfterOf } from "./response-routes.ts";
+import { responseForm } from "../responses/index.ts";
 import type { PassedLimits } from "../passed/passed-limits.ts";
 import { PassedRoute } from "../passed/passed-route.ts";
 import { BodyMemory } from "./body-memory.ts";
@@ -39,6 +44,8 @@ import { collectAnswer } from "./whole-answer.ts";
 
 export interface GatewayHttpOptions {
   readonly answers: GatewayAnswers;
+  /** Answers by the ids of their responses. Default: none is kept. */
+  readonly responses?: KeptAnswers;
   /** Default: nothing is known of them, and nothing but conversations is served. */
   readonly providers?: ProviderSide;
   /** Whether requests may name images elsewhere; they are passed on, never fetched here. */
@@ -60,7 +67,12 @@ interface Visit {
 const JSON_HEADERS = Object.freeze({ "content-type": "application/json" });
 
 export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
-  const { answers, providers = NO_PROVIDERS, allowRemoteImages = false } = options;
+  const { answers, providers = NO_PROVIDERS, responses = NONE_KEPT, allowRemoteImages = false } = options;
+  const [byChat, byResponses] = [
+    chatDoor({ allowRemoteImages }),
+    responsesDoor({ allowRemoteImages }, responses),
+  ];
+  const routes = new ResponseRoutes(responses, answers);
   const limits = { ...HTTP_LIMITS, ...options.limits };
   const memory = new BodyMemory(limits.bodiesBytesMax);
   const bodies = new JsonBodies(limits, memory);
@@ -85,13 +97,24 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
   async function follow(route: Route, visit: Visit): Promise<void> {
     const { call, guest } = visit;
     switch (route.name) {
-      case "chat": {
+      case "chat":
+      case "responses": {
         const asker = { principal: guest.principal, bodyHash: "" };
-        return chat(visit, asker).catch((cause: unknown) => {
+        return ask(visit, asker, route.name === "chat" ? byChat : byResponses).catch((cause: unknown) => {
           saidRetries.refused(asker, cause);
           throw cause;
         });
       }
+      case "response":
+        return response(visit, route.id);
+      case "response_items": {
+        const query = new URLSearchParams(visit.mounted.exchange.query);
+        return respondJson(call, await call.wait(routes.inputItems(guest.principal, route.id, query)));
+      }
+      case "response_cancel":
+        return respondJson(call, await call.wait(routes.cancel(guest.principal, route.id)));
+      case "response_delete":
+        return respondJson(call, await call.wait(routes.remove(guest.principal, route.id)));
       case "chat_stop": {
         const idempotencyKey = idempotencyKeyOf(visit.mounted.exchange);
         if (idempotencyKey === undefined) throw noKey();
@@ -144,7 +167,7 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
     return namesOf(answers.modelId(name) ?? name);
   }
 
-  async function chat(visit: Visit, asker: Asker): Promise<void> {
+  async function ask(visit: Visit, asker: Asker, door: DoorHttp): Promise<void> {
     const { mounted, call, guest } = visit;
     const { exchange, requestId } = mounted;
     const { principal } = guest;
@@ -154,14 +177,15 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
     const reads = enter(visit, idempotencyKey === undefined ? [] : [answerTo(idempotencyKey)], {
       isReturning,
     });
-    const { value, hash, byteCount, release } = await bodies.read(call, principal);
+    const { value, hash, byteCount, release } = await bodies.read(call, principal, door.hash);
     asker.bodyHash = hash;
-    const request = parseChatRequest(value, { allowRemoteImages });
+    const { request, form, atOnce, call: more } = await call.wait(door.read(value, principal));
     const named = [request.model, ...request.fallbacks];
     if (!named.every((name) => mayUse(guest.limits, namesFor(name)))) throw modelNotFound();
     const answer = await accepted(
       call,
       answers.chat({
+        ...more,
         principal,
         request,
         bodyHash: hash,
@@ -176,12 +200,16 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
     );
     reads.add(streamName(answer.streamId));
     release();
-    const streamed = begin(visit, answer);
-    const headers = (): ResponseHeaders => ({ ...headersOf(answer), ...chatHeaders(request) });
-    if (request.stream) {
+    const streamed = begin(visit, answer, form);
+    const resume = door.resumePath(answer);
+    const headers = (): ResponseHeaders => ({ ...headersOf(answer, resume), ...chatHeaders(request) });
+    if (atOnce !== undefined) {
+      streamed.progress.isComplete = true;
+      respondJson(call, atOnce(answer), headers());
+    } else if (request.stream) {
       await streamAnswer(streamed, headers);
     } else {
-      const whole = await collectAnswer(call, answer, streamed.progress);
+      const whole = await collectAnswer(streamed);
       respondJson(call, whole, headers());
     }
   }
@@ -193,7 +221,7 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
   }
 
   /** What was not passed on, and what the provider says of its limits. */
-  function chatHeaders({ model: name, wishes }: ChatRequest): ResponseHeaders {
+  function chatHeaders({ model: name, wishes }: AnswerRequest): ResponseHeaders {
     const model = answers.modelId(name) ?? name;
     const ignored = ignoredHeader([...providers.unspoken(model, wishes.words), ...wishes.ignored]);
     return {
@@ -218,6 +246,19 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
     await streamAnswer({ ...begin(visit, answer), after }, () => headersOf(answer));
   }
 
+  async function response(visit: Visit, id: string): Promise<void> {
+    const { mounted, call, guest } = visit;
+    const { principal } = guest;
+    const startingAfter = startingAfterOf(mounted.exchange);
+    const { object, asked, streamId } = await call.wait(routes.found(principal, id));
+    if (startingAfter === undefined) return respondJson(call, object);
+    enter(visit, [streamName(streamId)], { isReturning: true });
+    const { signal } = call;
+    const answer = await accepted(call, responses.read({ principal, id, startingAfter, signal }));
+    const streamed = begin(visit, answer, responseForm(asked, startingAfter));
+    return streamAnswer(streamed, () => headersOf(answer, byResponses.resumePath(answer)));
+  }
+
   /** Returns what it reads, to be added to when more is known. */
   function enter(
     { call, guest }: Visit,
@@ -229,13 +270,13 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
     return reads;
   }
 
-  function begin({ mounted, call }: Visit, answer: Answer): StreamedAnswer {
+  function begin({ mounted, call }: Visit, answer: Answer, form: AnswerForm = CHAT_FORM): StreamedAnswer {
     const { streamId, source } = answer;
     mounted.tell({ streamId, answer: source });
     const progress = new ResponseProgress((error, cause) => report(mounted, error, cause));
     call.onOver((isWhole) => answer.delivered(isWhole && progress.isComplete));
     call.onArrived((arrival) => progress.isComplete && answer.arrived?.(arrival));
-    return { call, answer, progress, limits };
+    return { call, answer, form, progress, limits };
   }
 
   function visited(mounted: MountedCall): HttpCall {
@@ -283,6 +324,13 @@ async function accepted(call: HttpCall, asked: Promise<Answer>): Promise<Answer>
   }
 }
 
+const NONE_KEPT: KeptAnswers = {
+  find: async () => undefined,
+  inputOf: async () => undefined,
+  read: async ({ id }) => Promise.reject(noResponse(id)),
+  remove: async () => false,
+};
+
 function noKey(): GatewayError {
   return invalidRequest(
     "Idempotency-Key",
@@ -298,12 +346,12 @@ function streamName(streamId: string): string {
   return `stream ${streamId}`;
 }
 
-function headersOf(answer: Answer): Readonly<Record<string, string>> {
+function headersOf(answer: Answer, resumePath = answerPath(answer)): Readonly<Record<string, string>> {
   const { streamId, source } = answer;
   return {
     "x-holdfast-stream": streamId,
     "x-holdfast-answer": source,
-    "x-holdfast-resume": answerPath(answer),
+    "x-holdfast-resume": resumePath,
   };
 }
 

@@ -1,10 +1,10 @@
 /** The gateway's HTTP: what it asks for, and what is mounted on a port. */
 export type {
   Answer,
-  AnswerHead,
   ChatCall,
   EventsCall,
   GatewayAnswers,
+  KeptAnswers,
   KeyedCall,
   StopCall,
 } from "./answers.ts";

@@ -14,7 +14,7 @@ import type { HttpCall } from "./http-call.ts";
 import type { HttpLimits } from "./http-limits.ts";
 import { JsonReader } from "./json-reader.ts";
 import { packingOf, unpack } from "./packed-body.ts";
-import { hashRequest } from "./request-hash.ts";
+import { CHAT_HASH, hashRequest, type HashRules } from "./request-hash.ts";
 
 export interface Json {
   readonly value: unknown;
@@ -44,7 +44,7 @@ export class JsonBodies {
     this.#memory = memory;
   }
 
-  async read(call: HttpCall, principal: string): Promise<JsonBody> {
+  async read(call: HttpCall, principal: string, rules: HashRules = CHAT_HASH): Promise<JsonBody> {
     checkType(call.exchange.header("content-type"));
     const packing = packingOf(call.exchange.header("content-encoding"));
     const { bodyBytesMax, bodyTimeoutMs, jsonValuesMax } = this.#limits;
@@ -56,7 +56,7 @@ export class JsonBodies {
         packing === undefined
           ? sent
           : await call.wait(this.#inLine(() => unpack(sent, packing, bodyBytesMax, take)));
-      return { ...(await call.wait(parseJson(bytes, jsonValuesMax, call.signal))), release };
+      return { ...(await call.wait(parseJson(bytes, jsonValuesMax, call.signal, rules))), release };
     } catch (cause) {
       release();
       throw cause;
@@ -71,11 +71,16 @@ export class JsonBodies {
 }
 
 /** Rejects with what the client did wrong, or with the signal's reason. */
-export async function parseJson(bytes: Uint8Array, valuesMax: number, signal: AbortSignal): Promise<Json> {
+export async function parseJson(
+  bytes: Uint8Array,
+  valuesMax: number,
+  signal: AbortSignal,
+  rules: HashRules = CHAT_HASH,
+): Promise<Json> {
   try {
     return bytes.length <= AT_ONCE_BYTES
-      ? parseAtOnce(bytes, valuesMax)
-      : await parseInSlices(bytes, valuesMax, signal);
+      ? parseAtOnce(bytes, valuesMax, rules)
+      : await parseInSlices(bytes, valuesMax, signal, rules);
   } catch (cause) {
     if (cause instanceof HoldfastError) throw notJson(`The request's body is refused: ${cause.message}.`);
     if (signal.aborted || cause instanceof GatewayError) throw cause;
@@ -84,20 +89,25 @@ export async function parseJson(bytes: Uint8Array, valuesMax: number, signal: Ab
   }
 }
 
-function parseAtOnce(bytes: Uint8Array, valuesMax: number): Json {
+function parseAtOnce(bytes: Uint8Array, valuesMax: number, rules: HashRules): Json {
   checkJson(bytes, valuesMax);
   const value: unknown = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
-  const hashing = hashRequest(value);
+  const hashing = hashRequest(value, rules);
   let slice = hashing.next();
   while (slice.done !== true) slice = hashing.next();
   return { value, hash: slice.value, byteCount: bytes.length };
 }
 
-async function parseInSlices(bytes: Uint8Array, valuesMax: number, signal: AbortSignal): Promise<Json> {
+async function parseInSlices(
+  bytes: Uint8Array,
+  valuesMax: number,
+  signal: AbortSignal,
+  rules: HashRules,
+): Promise<Json> {
   const reader = new JsonReader(bytes, valuesMax);
   while (!reader.step(SLICE_BYTES)) await nextTurn(undefined, { signal });
   const { value } = reader;
-  const hashing = hashRequest(value);
+  const hashing = hashRequest(value, rules);
   for (let slice = hashing.next(); ; slice = hashing.next()) {
     if (slice.done === true) return { value, hash: slice.value, byteCount: bytes.length };
     await nextTurn(undefined, { signal });

@@ -10,6 +10,11 @@ export type Route =
   /** One answer of a stream, by its name. */
   | { readonly name: "answer"; readonly answer: string }
   | { readonly name: "answer_stop"; readonly answer: string }
+  | { readonly name: "responses" }
+  | {
+      readonly name: "response" | "response_items" | "response_cancel" | "response_delete";
+      readonly id: string;
+    }
   | { readonly name: "models" }
   | { readonly name: "model"; readonly id: string }
   | { readonly name: "events"; readonly streamId: string }
@@ -29,6 +34,10 @@ const SERVED = [
   "POST /v1/chat/completions",
   "DELETE /v1/chat/completions",
   "GET and DELETE of what x-holdfast-resume names",
+  "POST /v1/responses",
+  "GET and DELETE /v1/responses/{id}",
+  "GET /v1/responses/{id}/input_items",
+  "POST /v1/responses/{id}/cancel",
   "GET /v1/models",
   "GET /v1/models/{id}",
   "GET /v1/streams/{id}/events",
@@ -41,6 +50,7 @@ const EVENTS_PATH = /^\/v1\/streams\/(?<id>[\w.:-]{1,128})\/events$/;
 const STREAM_PATH = /^\/v1\/streams\/(?<id>[\w.:-]{1,128})$/;
 const PASSED_PATH = /^\/v1\/(?:completions|embeddings|moderations|(?:audio|images)\/[a-z_-]{1,64})$/;
 const ANSWER_PATH = /^\/v1\/answers\/(?<name>[\w-]{1,2048})$/;
+const RESPONSE_PATH = /^\/v1\/responses\/(?<id>[\w-]{1,128})(?<part>\/input_items|\/cancel)?$/;
 const MODEL_PATH = "/v1/models/";
 const MODEL_CHARS_MAX = 512;
 
@@ -94,6 +104,9 @@ function placeOf(path: string, isStop: boolean): Place | undefined {
   if (answer !== undefined) {
     return { methods: ["GET", "DELETE"], route: { name: isStop ? "answer_stop" : "answer", answer } };
   }
+  if (path === "/v1/responses") return { methods: ["POST"], route: { name: "responses" } };
+  const response = RESPONSE_PATH.exec(path)?.groups;
+  if (response !== undefined) return responsePlace(response["id"] ?? "", response["part"], isStop);
   if (path === "/v1/models") return { methods: READ, route: { name: "models" } };
   if (path.startsWith(MODEL_PATH)) {
     const id = decoded(path.slice(MODEL_PATH.length));
@@ -105,6 +118,12 @@ function placeOf(path: string, isStop: boolean): Place | undefined {
   const stream = STREAM_PATH.exec(path)?.groups?.["id"];
   if (stream !== undefined) return { methods: ["DELETE"], route: { name: "stop", streamId: stream } };
   return undefined;
+}
+
+function responsePlace(id: string, part: string | undefined, isDelete: boolean): Place {
+  if (part === "/input_items") return { methods: ["GET"], route: { name: "response_items", id } };
+  if (part === "/cancel") return { methods: ["POST"], route: { name: "response_cancel", id } };
+  return { methods: ["GET", "DELETE"], route: { name: isDelete ? "response_delete" : "response", id } };
 }
 
 /** Names of models have slashes, which some clients send as they are and some as %2F. */

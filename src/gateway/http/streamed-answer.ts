@@ -10,7 +10,8 @@
 import type { ResponseHeaders } from "../../transport/node/exchange.ts";
 import {
   type AnswerDelta,
-  ChatChunks,
+  type AnswerForm,
+  type AnswerFrames,
   endError,
   type Frame,
   type FramePlace,
@@ -24,6 +25,7 @@ import type { HttpLimits } from "./http-limits.ts";
 export interface StreamedAnswer {
   readonly call: HttpCall;
   readonly answer: Answer;
+  readonly form: AnswerForm;
   readonly progress: ResponseProgress;
   /** Where a client stands that reads the rest of an answer. */
   readonly after?: FramePlace | undefined;
@@ -38,8 +40,8 @@ const SSE_HEADERS: ResponseHeaders = Object.freeze({
 
 /** Rejects with the failure, for a status, when the response has not begun. Resolves when it is complete. */
 export async function streamAnswer(streamed: StreamedAnswer, headers: () => ResponseHeaders): Promise<void> {
-  const { call, answer, after, limits, progress } = streamed;
-  const chunks = new ChatChunks({ ...answer.head, ...(after === undefined ? {} : { after }) });
+  const { call, answer, form, after, limits, progress } = streamed;
+  const chunks = form.frames(answer.head, after);
   const frames = new FrameWriter(call, () => chunks.heartbeat(), limits.heartbeatMs);
   const deltas = answer.deltas[Symbol.asyncIterator]();
   try {
@@ -59,7 +61,7 @@ export async function streamAnswer(streamed: StreamedAnswer, headers: () => Resp
 }
 
 async function writeDeltas(
-  chunks: ChatChunks,
+  chunks: AnswerFrames,
   frames: FrameWriter,
   { call, progress, after }: StreamedAnswer,
   deltas: AsyncIterator<AnswerDelta>,
@@ -71,7 +73,7 @@ async function writeDeltas(
       if (after === undefined || next !== first.next) throw lostAnswer();
       // It had everything but the last word.
       progress.isComplete = true;
-      frames.finish([chunks.done()]);
+      frames.finish(chunks.last());
       return;
     }
     const delta = result.value;
@@ -81,7 +83,7 @@ async function writeDeltas(
       if (error !== undefined) progress.failed(error);
       // A response that parted from what it said before is broken off; every other end is the whole story.
       progress.isComplete = delta.kind !== "diverged";
-      frames.finish(chunks.isWhole ? [...written, chunks.done()] : written);
+      frames.finish(chunks.isWhole ? [...written, ...chunks.last()] : written);
       return;
     }
     const room = frames.write(written);

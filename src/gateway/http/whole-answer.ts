@@ -3,18 +3,12 @@
  *
  * Nothing is sent before: a failure, however late, is an HTTP status.
  */
-import { AnswerCollector } from "../openai/index.ts";
-import type { Answer } from "./answers.ts";
-import type { HttpCall } from "./http-call.ts";
-import { lostAnswer, type ResponseProgress } from "./response-progress.ts";
+import { lostAnswer } from "./response-progress.ts";
+import type { StreamedAnswer } from "./streamed-answer.ts";
 
 /** Rejects with the failure, for a status. */
-export async function collectAnswer(
-  call: HttpCall,
-  answer: Answer,
-  progress: ResponseProgress,
-): Promise<object> {
-  const collector = new AnswerCollector();
+export async function collectAnswer({ call, answer, form, progress }: StreamedAnswer): Promise<object> {
+  const collector = form.collector(answer.head);
   const deltas = answer.deltas[Symbol.asyncIterator]();
   try {
     for (;;) {
@@ -25,7 +19,7 @@ export async function collectAnswer(
       if (value.kind !== "calls" && value.kind !== "ended") continue;
       // Whatever it ended with is what the client gets.
       progress.isComplete = true;
-      return collector.completion(answer.head);
+      return collector.completion();
     }
   } finally {
     deltas.return?.().catch(() => undefined);

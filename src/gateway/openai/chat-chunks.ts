@@ -10,21 +10,11 @@ import type { AnswerCall, AnswerDelta, Finish } from "../../turn/answer-delta.ts
 import type { Usage } from "../../turn/usage.ts";
 import { endError } from "./answer.ts";
 import { chatUsage } from "./chat-usage.ts";
+import type { AnswerFrames, AnswerHead } from "./door.ts";
 import { type Frame, framePlaceId, type FramePlace } from "./frames.ts";
 import { errorBody, type GatewayError } from "./gateway-error.ts";
 
-export interface ChatHead {
-  /** `chatcmpl-...`; the same for every reader of one answer. */
-  readonly id: string;
-  /** Seconds since 1970. */
-  readonly createdS: number;
-  readonly model: string;
-}
-
-export interface ChunkOptions extends ChatHead {
-  readonly includeUsage: boolean;
-  /** The answer begins after this event of its stream. */
-  readonly fromEvent: number;
+export interface ChunkOptions extends AnswerHead {
   /** Where the reader is that comes back; absent for one that has nothing. */
   readonly after?: FramePlace;
 }
@@ -36,7 +26,7 @@ export function completionId(seed: string): string {
 
 type Json = Readonly<Record<string, unknown>>;
 
-export class ChatChunks {
+export class ChatChunks implements AnswerFrames {
   readonly #options: ChunkOptions;
   /** The beginning of every chunk, written once: there is one for every few letters of the answer. */
   #head: string;
@@ -65,12 +55,10 @@ export class ChatChunks {
     this.#placeId = framePlaceId(after);
   }
 
-  /** A finish reason or an error was given: nothing follows but `done()` after a finish. */
   get isOver(): boolean {
     return this.#end !== undefined;
   }
 
-  /** The reader has the whole answer. */
   get isWhole(): boolean {
     return this.#end === "finish";
   }
@@ -96,7 +84,6 @@ export class ChatChunks {
     this.#head = headOf(this.#options, model);
   }
 
-  /** Data, because comments do not keep every client alive. */
   heartbeat(): Frame {
     return this.#here(this.#chunk({}, null));
   }
@@ -108,6 +95,10 @@ export class ChatChunks {
 
   done(): Frame {
     return this.#here("[DONE]");
+  }
+
+  last(): readonly Frame[] {
+    return [this.done()];
   }
 
   /** No progress: who comes back after it is where it was before. */
@@ -166,7 +157,7 @@ export class ChatChunks {
   }
 }
 
-function headOf({ id, createdS }: ChatHead, model: string): string {
+function headOf({ id, createdS }: AnswerHead, model: string): string {
   const head = JSON.stringify({ id, object: "chat.completion.chunk", created: createdS, model });
   return `${head.slice(0, -1)},"choices":`;
 }

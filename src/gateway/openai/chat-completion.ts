@@ -7,8 +7,8 @@
 import type { AnswerCall, AnswerDelta, Finish, Said } from "../../turn/answer-delta.ts";
 import type { Usage } from "../../turn/usage.ts";
 import { endError } from "./answer.ts";
-import type { ChatHead } from "./chat-chunks.ts";
 import { chatUsage, type ChatUsage } from "./chat-usage.ts";
+import type { AnswerHead } from "./door.ts";
 import { GatewayError } from "./gateway-error.ts";
 
 export interface ChatCompletion {
@@ -89,7 +89,7 @@ export class AnswerCollector {
   }
 
   /** Throws a GatewayError when the answer has no good end. */
-  completion({ id, createdS, model }: ChatHead): ChatCompletion {
+  completion({ id, createdS, model }: Pick<AnswerHead, "id" | "createdS" | "model">): ChatCompletion {
     if (this.#error !== undefined) throw this.#error;
     if (this.#whole === undefined) {
       const message = "the answer broke off; send the request again";

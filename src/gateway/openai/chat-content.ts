@@ -61,7 +61,7 @@ export function cacheControlOf(holder: Fields): { readonly cacheControl?: JsonOb
   return isJsonObject(given) ? { cacheControl: given } : {};
 }
 
-function imagePart(part: Fields, rules: ContentRules): LineFile {
+export function imagePart(part: Fields, rules: ContentRules): LineFile {
   const given = part.raw("image_url");
   const url = typeof given === "string" ? given : part.needObject("image_url").needText("url");
   const path = `${part.pathOf("image_url")}.url`;
@@ -76,7 +76,10 @@ function imagePart(part: Fields, rules: ContentRules): LineFile {
 }
 
 function filePart(part: Fields): LineFile {
-  const file = part.needObject("file");
+  return fileOf(part.needObject("file"));
+}
+
+export function fileOf(file: Fields): LineFile {
   const data = file.text("file_data");
   if (data === undefined) {
     throw file.unsupported("file_id", "there are no uploaded files here; send file_data as a data: URL");

@@ -13,12 +13,12 @@ export type StepOptionsInit = MessageInitShape<typeof StepOptionsSchema>;
 type ResponseFormatInit = MessageInitShape<typeof ResponseFormatSchema>;
 
 const STOPS_MAX = 4;
-const UINT32_MAX = 0xffff_ffff;
+export const UINT32_MAX = 0xffff_ffff;
 
 export function chatOptions(body: Fields, tools: readonly RequestTool[]): StepOptionsInit {
   const all = {
     toolChoice: toolChoice(body, tools),
-    responseFormat: responseFormat(body),
+    responseFormat: formatOf(body.object("response_format"), (format) => format.needObject("json_schema")),
     stop: stops(body),
     temperature: body.number("temperature", 0, 2),
     topP: body.number("top_p", 0, 1),
@@ -41,7 +41,7 @@ export function chatOptions(body: Fields, tools: readonly RequestTool[]): StepOp
 }
 
 /** An absent field and one that is undefined are two things to the protocol's `create`. */
-function withoutAbsent<T extends object>(all: T): { [Name in keyof T]?: Exclude<T[Name], undefined> } {
+export function withoutAbsent<T extends object>(all: T): { [Name in keyof T]?: Exclude<T[Name], undefined> } {
   const present: { [Name in keyof T]?: Exclude<T[Name], undefined> } = {};
   for (const name in all) {
     const value = all[name];
@@ -85,8 +85,11 @@ function stops(body: Fields): string[] | undefined {
   return texts;
 }
 
-function responseFormat(body: Fields): ResponseFormatInit | undefined {
-  const format = body.object("response_format");
+/** `schemaOf`: where the format has its name and its schema. */
+export function formatOf(
+  format: Fields | undefined,
+  schemaOf: (format: Fields) => Fields,
+): ResponseFormatInit | undefined {
   if (format === undefined) return undefined;
   const type = format.needText("type");
   switch (type) {
@@ -95,7 +98,7 @@ function responseFormat(body: Fields): ResponseFormatInit | undefined {
     case "json_object":
       return { format: { case: "json", value: {} } };
     case "json_schema":
-      return jsonSchema(format.needObject("json_schema"));
+      return jsonSchema(schemaOf(format));
     default:
       throw format.wrong("type", "must be text, json_object or json_schema");
   }

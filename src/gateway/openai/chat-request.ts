@@ -7,29 +7,14 @@
  */
 import { type ContentRules } from "./chat-content.ts";
 import { chatMessages } from "./chat-messages.ts";
-import { chatOptions, type StepOptionsInit } from "./chat-options.ts";
-import { chatTools, type RequestTool } from "./chat-tools.ts";
+import { chatOptions } from "./chat-options.ts";
+import { chatTools } from "./chat-tools.ts";
+import type { AnswerRequest } from "./door.ts";
 import { Fields } from "./fields.ts";
-import type { LineMessage } from "./line.ts";
-import { type Wishes, wishesOf } from "./wishes.ts";
-
-export interface ChatRequest {
-  /** As the client wrote it. */
-  readonly model: string;
-  /** OpenRouter's `models`: asked in turn when the model does not answer. */
-  readonly fallbacks: readonly string[];
-  readonly stream: boolean;
-  readonly includeUsage: boolean;
-  /** The system and developer messages that it begins with, in order; empty = none. */
-  readonly system: string;
-  readonly messages: readonly LineMessage[];
-  readonly tools: readonly RequestTool[];
-  readonly options: StepOptionsInit;
-  readonly wishes: Wishes;
-}
+import { wishesOf } from "./wishes.ts";
 
 /** Throws a GatewayError that names the field. */
-export function parseChatRequest(body: unknown, rules: Partial<ContentRules> = {}): ChatRequest {
+export function parseChatRequest(body: unknown, rules: Partial<ContentRules> = {}): AnswerRequest {
   const fields = new Fields(body, "");
   const models = modelsOf(fields);
   const model = fields.has("model") ? fields.needText("model") : (models[0] ?? fields.needText("model"));

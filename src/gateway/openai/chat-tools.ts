@@ -27,7 +27,11 @@ export function chatTools(body: Fields): readonly RequestTool[] {
   if (body.has("functions")) throw body.unsupported("functions", "functions are outdated; send tools");
   const given = body.objects("tools") ?? [];
   if (given.length > TOOLS_MAX) throw body.wrong("tools", `has ${given.length} tools, at most ${TOOLS_MAX}`);
-  const tools = given.map(toolOf);
+  return distinct(body, given.map(toolOf));
+}
+
+/** Throws when two tools have one name. */
+export function distinct(body: Fields, tools: readonly RequestTool[]): readonly RequestTool[] {
   const names = new Set<string>();
   for (const { name } of tools) {
     if (names.has(name))
@@ -43,7 +47,10 @@ function toolOf(tool: Fields): RequestTool {
     const what = `tools of type ${JSON.stringify(type)} are not supported; declare a function`;
     throw tool.unsupported("type", what);
   }
-  const declared = tool.needObject("function");
+  return functionTool(tool.needObject("function"));
+}
+
+export function functionTool(declared: Fields): RequestTool {
   const name = declared.needText("name");
   if (!NAME.test(name)) {
     throw declared.wrong("name", "must have 1 to 128 letters, digits, underscores, dots, colons or dashes");
@@ -60,7 +67,7 @@ function toolOf(tool: Fields): RequestTool {
 /** A function without parameters. */
 const EMPTY_SCHEMA = { type: "object", properties: {} } as const;
 
-const MODES: ReadonlyMap<unknown, ToolChoiceMode> = new Map([
+export const MODES: ReadonlyMap<unknown, ToolChoiceMode> = new Map([
   ["auto", ToolChoiceMode.AUTO],
   ["none", ToolChoiceMode.NONE],
   ["required", ToolChoiceMode.REQUIRED],

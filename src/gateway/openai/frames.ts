@@ -11,6 +11,8 @@
 
 export interface Frame {
   readonly id: string;
+  /** Of doors that name their events beside the data. */
+  readonly event?: string;
   readonly data: string;
 }
 
@@ -25,8 +27,9 @@ export interface FramePlace {
 }
 
 /** No `data` of ours has a line break: it is JSON in one line, or a word. */
-export function sseFrame({ id, data }: Frame): string {
-  return `id: ${id}\ndata: ${data}\n\n`;
+export function sseFrame({ id, event, data }: Frame): string {
+  const named = event === undefined ? "" : `event: ${event}\n`;
+  return `${named}id: ${id}\ndata: ${data}\n\n`;
 }
 
 export function framePlaceId({ answer, eventId, frames }: FramePlace): string {

@@ -4,12 +4,24 @@ export type { AnswerCall, AnswerDelta, Finish, Said } from "../../turn/answer-de
 export { type AnswerState, initAnswer, neededBlob, project } from "../../turn/answer.ts";
 export { type AnswerEvent, projectRange, withoutRolledBack } from "../../turn/rollback.ts";
 export type { Usage as AnswerUsage } from "../../turn/usage.ts";
-export { ChatChunks, type ChatHead, type ChunkOptions, completionId } from "./chat-chunks.ts";
+export { ChatChunks, type ChunkOptions, completionId } from "./chat-chunks.ts";
 export { AnswerCollector, type ChatCompletion } from "./chat-completion.ts";
-export type { ContentRules } from "./chat-content.ts";
-export type { StepOptionsInit } from "./chat-options.ts";
-export { type ChatRequest, parseChatRequest } from "./chat-request.ts";
-export type { RequestTool } from "./chat-tools.ts";
+export { type ContentRules, fileOf, imagePart, textOfParts } from "./chat-content.ts";
+export { CHAT_FORM } from "./chat-form.ts";
+export { MESSAGES_MAX } from "./chat-messages.ts";
+export { formatOf, type StepOptionsInit, UINT32_MAX, withoutAbsent } from "./chat-options.ts";
+export { parseChatRequest } from "./chat-request.ts";
+export { distinct, functionTool, MODES, type RequestTool, TOOLS_MAX } from "./chat-tools.ts";
+export {
+  type AnswerForm,
+  type AnswerFrames,
+  type AnswerHead,
+  type AnswerRequest,
+  type Collector,
+  type Door,
+  DOORS,
+} from "./door.ts";
+export { Fields } from "./fields.ts";
 export { failureError, toGatewayError } from "./failures.ts";
 export { type Frame, type FramePlace, framePlaceId, parseFramePlace, sseFrame } from "./frames.ts";
 export {

@@ -5,6 +5,7 @@
  * What runs is production from `Gateway.chat` down: sessions, retries, the client within the process, server, agent, log and tables. The HTTP
  * layer, the database and the provider are the world's.
  */
+import { GATEWAY_LIMITS } from "../../../src/gateway/index.ts";
 import { fail } from "../log-checks.ts";
 import type { SeedResult } from "../scenario.ts";
 import { type Random, World, WorldFailure } from "../world/index.ts";
@@ -70,7 +71,13 @@ class GatewayScenario {
     this.#node = new GatewayNode({
       world,
       provider: this.#provider,
-      limits: { ...limits, parkedBytesMax: 1024 ** 3, patienceMaxMs: 600_000, turnStepsMax: 190 },
+      limits: {
+        ...GATEWAY_LIMITS,
+        ...limits,
+        parkedBytesMax: 1024 ** 3,
+        patienceMaxMs: 600_000,
+        turnStepsMax: 190,
+      },
       retentionMs: limits.retentionMs,
     });
     const { streams } = this.#node;

@@ -1,0 +1,71 @@
+/**
+ * What the gateway's HTTP needs of a door: how its bodies are named, read and answered.
+ */
+import type { JsonObject } from "../../protocol/chat-message.ts";
+import {
+  type AnswerForm,
+  type AnswerRequest,
+  CHAT_FORM,
+  type ContentRules,
+  parseChatRequest,
+} from "../openai/index.ts";
+import { parseResponseRequest, responseForm, responseObject, underWay } from "../responses/index.ts";
+import { answerPath } from "./answer-name.ts";
+import type { Answer, ChatCall, KeptAnswers } from "./answers.ts";
+import { CHAT_HASH, type HashRules, RESPONSES_HASH } from "./request-hash.ts";
+
+/** A body, understood. */
+export interface Asked {
+  readonly request: AnswerRequest;
+  readonly form: AnswerForm;
+  readonly call?: Pick<ChatCall, "door" | "keeping" | "isBackground">;
+  /** The response to a client that does not wait for the answer. */
+  readonly atOnce?: (answer: Answer) => object;
+}
+
+export interface DoorHttp {
+  readonly hash: HashRules;
+  /** Rejects with a GatewayError that names the field. */
+  readonly read: (body: unknown, principal: string) => Promise<Asked>;
+  /** The path whose `GET` continues the answer. */
+  readonly resumePath: (answer: Answer) => string;
+}
+
+export function chatDoor(rules: ContentRules): DoorHttp {
+  return {
+    hash: CHAT_HASH,
+    read: async (body) => ({ request: parseChatRequest(body, rules), form: CHAT_FORM }),
+    resumePath: answerPath,
+  };
+}
+
+export function responsesDoor(rules: ContentRules, kept: KeptAnswers): DoorHttp {
+  return {
+    hash: RESPONSES_HASH,
+    read: async (body, principal) => {
+      const items = {
+        through: (id: string) => through(kept, principal, id),
+        outputOf: async (id: string) => (await kept.find(principal, id))?.output,
+      };
+      const { request, asked, isBackground, ...keeping } = await parseResponseRequest(body, rules, items);
+      return {
+        request,
+        form: responseForm(asked),
+        call: { door: "responses", isBackground, keeping: { asked, ...keeping } },
+        ...(isBackground && !request.stream
+          ? { atOnce: ({ head }: Answer) => responseObject(head, asked, underWay(head.model)) }
+          : {}),
+      };
+    },
+    resumePath: ({ head }) => `/v1/responses/${head.id}?stream=true`,
+  };
+}
+
+async function through(
+  kept: KeptAnswers,
+  principal: string,
+  id: string,
+): Promise<readonly JsonObject[] | undefined> {
+  const [found, input] = await Promise.all([kept.find(principal, id), kept.inputOf(principal, id)]);
+  return found === undefined || input === undefined ? undefined : [...input, ...found.output];
+}

@@ -1,0 +1,73 @@
+/**
+ * Routes of a response that is kept: look at it, list its input, cancel it, delete it. All but reading it again, which streams.
+ */
+import type { Exchange } from "../../transport/node/exchange.ts";
+import { invalidRequest } from "../openai/index.ts";
+import { noResponse } from "../refusals.ts";
+import type { FoundResponse, GatewayAnswers, KeptAnswers } from "./answers.ts";
+import { lastEventIdOf } from "./request-headers.ts";
+
+export class ResponseRoutes {
+  readonly #kept: KeptAnswers;
+  readonly #answers: Pick<GatewayAnswers, "stop">;
+
+  constructor(kept: KeptAnswers, answers: Pick<GatewayAnswers, "stop">) {
+    this.#kept = kept;
+    this.#answers = answers;
+  }
+
+  async found(principal: string, id: string): Promise<FoundResponse> {
+    const found = await this.#kept.find(principal, id);
+    if (found === undefined) throw noResponse(id);
+    return found;
+  }
+
+  async cancel(principal: string, id: string): Promise<object> {
+    const { object, isUnderWay, streamId, fromEvent } = await this.found(principal, id);
+    if (!isUnderWay) return object;
+    await this.#answers.stop({ principal, streamId, fromEvent });
+    return { ...object, status: "cancelled" };
+  }
+
+  async remove(principal: string, id: string): Promise<object> {
+    if (!(await this.#kept.remove(principal, id))) throw noResponse(id);
+    return { id, object: "response", deleted: true };
+  }
+
+  /** A page of them, the newest first unless it is asked otherwise. */
+  async inputItems(principal: string, id: string, query: URLSearchParams): Promise<object> {
+    const items = await this.#kept.inputOf(principal, id);
+    if (items === undefined) throw noResponse(id);
+    const limit = Number(query.get("limit") ?? LISTED);
+    if (!Number.isInteger(limit) || limit < 1 || limit > LISTED_MAX)
+      throw invalidRequest("limit", `limit is a whole number from 1 to ${LISTED_MAX}`);
+    const all = items.map((item, at) => ({ type: "message", id: `item_${at}`, ...item }));
+    const ordered = query.get("order") === "asc" ? all : all.toReversed();
+    const after = query.get("after");
+    const from = after === null ? 0 : ordered.findIndex((item) => item.id === after) + 1;
+    const data = ordered.slice(from, from + limit);
+    return {
+      object: "list",
+      data,
+      first_id: data[0]?.id ?? null,
+      last_id: data.at(-1)?.id ?? null,
+      has_more: from + limit < ordered.length,
+    };
+  }
+}
+
+const LISTED = 20;
+const LISTED_MAX = 100;
+const NUMBER = /^(?:0|[1-9]\d{0,14})$/;
+
+/** The last sequence number that the reader has, -1 for none; undefined when it does not ask for a stream. */
+export function startingAfterOf(exchange: Exchange): number | undefined {
+  const given = lastEventIdOf(exchange) ?? "";
+  const isStreamed = new URLSearchParams(exchange.query).get("stream") === "true";
+  if (given === "") return isStreamed ? -1 : undefined;
+  if (NUMBER.test(given)) return Number(given);
+  throw invalidRequest(
+    "starting_after",
+    "starting_after is the sequence_number of an event of this response.",
+  );
+}

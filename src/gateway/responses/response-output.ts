@@ -1,0 +1,198 @@
+/**
+ * The items of a response, and the events that tell of them: deltas in, events out. Pure.
+ *
+ * Thoughts, text and calls are items of their own, one behind the other; an item is complete when another one begins. The items are built by
+ * the same calls that make the events, so a client that adds up the events has what the last event says.
+ *
+ * Invariant: each item is added, filled and done before the next one is added.
+ */
+import type { AnswerCall, AnswerDelta, Said } from "../../turn/answer-delta.ts";
+import { itemId } from "./ids.ts";
+
+export type ItemStatus = "in_progress" | "completed" | "incomplete";
+
+/** Aliases and no interfaces: they are JSON, and fit where JSON is asked for. */
+export type ReasoningItem = {
+  readonly id: string;
+  readonly type: "reasoning";
+  readonly summary: readonly { readonly type: "summary_text"; readonly text: string }[];
+};
+
+export type MessageItem = {
+  readonly id: string;
+  readonly type: "message";
+  readonly status: ItemStatus;
+  readonly role: "assistant";
+  readonly content: readonly TextContent[];
+};
+
+type TextContent = {
+  readonly type: "output_text";
+  readonly text: string;
+  readonly annotations: readonly [];
+  readonly logprobs: readonly [];
+};
+
+export type CallItem = {
+  readonly id: string;
+  readonly type: "function_call";
+  readonly status: ItemStatus;
+  readonly call_id: string;
+  readonly name: string;
+  readonly arguments: string;
+};
+
+export type OutputItem = ReasoningItem | MessageItem | CallItem;
+
+/** Without its sequence number. */
+export type EventBody = Readonly<Record<string, unknown>> & { readonly type: string };
+
+interface OpenItem {
+  readonly kind: "reasoning" | "message";
+  readonly id: string;
+  text: string;
+}
+
+export class ResponseOutput {
+  readonly #responseId: string;
+  #items: OutputItem[] = [];
+  #open: OpenItem | undefined;
+
+  constructor(responseId: string) {
+    this.#responseId = responseId;
+  }
+
+  /** Those that are complete. */
+  get items(): readonly OutputItem[] {
+    return this.#items;
+  }
+
+  add(delta: AnswerDelta): readonly EventBody[] {
+    switch (delta.kind) {
+      case "text":
+        return this.#say("message", delta.text);
+      case "reasoning":
+        return this.#say("reasoning", delta.text);
+      case "calls":
+        return [...this.#close("completed"), ...delta.calls.flatMap((call) => this.#call(call))];
+      case "ended":
+        return this.#close(delta.finish === "stop" ? "completed" : "incomplete");
+      case "restarted":
+      case "diverged":
+        return [];
+    }
+  }
+
+  /** For a reader that was shown nothing: what the answer has said in the end. */
+  replace({ text, reasoning }: Said): void {
+    this.#items = [];
+    this.#open = undefined;
+    if (reasoning !== "") this.#say("reasoning", reasoning);
+    if (text !== "") this.#say("message", text);
+  }
+
+  get #index(): number {
+    return this.#items.length;
+  }
+
+  #say(kind: OpenItem["kind"], text: string): readonly EventBody[] {
+    const open = this.#open;
+    if (open?.kind === kind) {
+      open.text += text;
+      return [this.#delta(open, text)];
+    }
+    const before = this.#close("completed");
+    const id = itemId(kind === "message" ? "msg" : "rs", this.#responseId, this.#index);
+    const begun: OpenItem = { kind, id, text };
+    this.#open = begun;
+    const item =
+      kind === "message"
+        ? { ...messageItem(id, "", "in_progress"), content: [] }
+        : { ...reasoningItem(id, ""), summary: [] };
+    return [
+      ...before,
+      { type: "response.output_item.added", output_index: this.#index, item },
+      kind === "message"
+        ? { type: "response.content_part.added", ...this.#place(begun), part: textContent("") }
+        : { type: "response.reasoning_summary_part.added", ...this.#place(begun), part: summaryText("") },
+      this.#delta(begun, text),
+    ];
+  }
+
+  #place({ kind, id }: OpenItem) {
+    const part = kind === "message" ? { content_index: 0 } : { summary_index: 0 };
+    return { item_id: id, output_index: this.#index, ...part };
+  }
+
+  #delta(open: OpenItem, delta: string): EventBody {
+    const place = this.#place(open);
+    return open.kind === "message"
+      ? { type: "response.output_text.delta", ...place, delta, logprobs: [] }
+      : { type: "response.reasoning_summary_text.delta", ...place, delta };
+  }
+
+  #close(status: ItemStatus): readonly EventBody[] {
+    const open = this.#open;
+    if (open === undefined) return [];
+    this.#open = undefined;
+    const { kind, id, text } = open;
+    const place = this.#place(open);
+    if (kind === "message") {
+      return [
+        { type: "response.output_text.done", ...place, text, logprobs: [] },
+        { type: "response.content_part.done", ...place, part: textContent(text) },
+        this.#done(messageItem(id, text, status)),
+      ];
+    }
+    return [
+      { type: "response.reasoning_summary_text.done", ...place, text },
+      { type: "response.reasoning_summary_part.done", ...place, part: summaryText(text) },
+      this.#done(reasoningItem(id, text)),
+    ];
+  }
+
+  #call({ callId, tool, args }: AnswerCall): readonly EventBody[] {
+    const id = itemId("fc", this.#responseId, this.#index);
+    const place = { item_id: id, output_index: this.#index };
+    const item: CallItem = {
+      id,
+      type: "function_call",
+      status: "completed",
+      call_id: callId,
+      name: tool,
+      arguments: args,
+    };
+    return [
+      {
+        type: "response.output_item.added",
+        output_index: this.#index,
+        item: { ...item, status: "in_progress", arguments: "" },
+      },
+      { type: "response.function_call_arguments.delta", ...place, delta: args },
+      { type: "response.function_call_arguments.done", ...place, arguments: args },
+      this.#done(item),
+    ];
+  }
+
+  #done(item: OutputItem): EventBody {
+    const output_index = this.#index;
+    this.#items.push(item);
+    return { type: "response.output_item.done", output_index, item };
+  }
+}
+
+function messageItem(id: string, text: string, status: ItemStatus): MessageItem {
+  return { id, type: "message", status, role: "assistant", content: [textContent(text)] };
+}
+
+function reasoningItem(id: string, text: string): ReasoningItem {
+  return { id, type: "reasoning", summary: [summaryText(text)] };
+}
+
+function textContent(text: string): TextContent {
+  return { type: "output_text", text, annotations: [], logprobs: [] };
+}
+
+function summaryText(text: string) {
+  return { type: "summary_text", text } as const;
+}
