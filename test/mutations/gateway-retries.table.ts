@@ -121,8 +121,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/gateway/http/request-hash.ts",
-        from: 'new Set(["stream", "stream_options"])',
-        to: "new Set()",
+        from: "without: new Set(TELLING)",
+        to: "without: new Set()",
       },
     ],
   },

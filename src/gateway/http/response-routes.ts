@@ -41,7 +41,7 @@ export class ResponseRoutes {
     const limit = Number(query.get("limit") ?? LISTED);
     if (!Number.isInteger(limit) || limit < 1 || limit > LISTED_MAX)
       throw invalidRequest("limit", `limit is a whole number from 1 to ${LISTED_MAX}`);
-    const all = items.map((item, at) => ({ type: "message", id: `item_${at}`, ...item }));
+    const all = items.map((item, at) => Object.assign({ type: "message", id: `item_${at}` }, item));
     const ordered = query.get("order") === "asc" ? all : all.toReversed();
     const after = query.get("after");
     const from = after === null ? 0 : ordered.findIndex((item) => item.id === after) + 1;

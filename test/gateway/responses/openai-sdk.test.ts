@@ -49,6 +49,13 @@ async function eventsOf(stream: AsyncIterable<ResponseStreamEvent>): Promise<rea
   return Array.fromAsync(stream);
 }
 
+/** What a response said, as its client sends it back. */
+function said({ output }: Pick<Response, "output">): ResponseInput {
+  return output.filter(
+    (item) => item.type === "message" || item.type === "reasoning" || item.type === "function_call",
+  );
+}
+
 /** The results of all calls of a response, in order. */
 function results({ output }: Pick<Response, "output">): ResponseInput {
   return output.flatMap((item) =>
@@ -129,10 +136,10 @@ test("tool results with the whole history continue the turn; the next message it
   const { openai, model, world } = await begin(t);
   const input: ResponseInput = [{ role: "user", content: "note twice" }];
   const first = await openai.responses.create({ model: MODEL, input, tools: [NOTE] });
-  input.push(...first.output, ...results(first));
+  input.push(...said(first), ...results(first));
   const second = await openai.responses.create({ model: MODEL, input, tools: [NOTE] });
   assert.match(second.output_text, /^You said noted .*one.*\|noted .*two/);
-  input.push(...second.output, { role: "user", content: "thanks" });
+  input.push(...said(second), { role: "user", content: "thanks" });
   const third = await openai.responses.create({ model: MODEL, input, tools: [NOTE] });
   assert.equal(third.output_text, "You said thanks.");
   assert.equal(model.calls.length, 3);
@@ -201,7 +208,7 @@ test("kept responses: retrieved, their input listed, deleted; another principal 
   const first = await openai.responses.create({ model: MODEL, input: "hello" });
   const input: ResponseInput = [
     { role: "user", content: "hello" },
-    ...first.output,
+    ...said(first),
     { role: "user", content: "more" },
   ];
   const second = await openai.responses.create({ model: MODEL, input });
