@@ -5,6 +5,7 @@
  * Wraps the production `Accept`: every frame is looked at as it leaves the server.
  */
 import type { ClientFrame, ServerFrame } from "../../src/protocol/frames.ts";
+import { LIMITS } from "../../src/protocol/limits.ts";
 import type { Accept, AcceptedMeta, Handler, Wire } from "../../src/transport/transport.ts";
 import type { Ledger } from "./ledger.ts";
 import { fail } from "./log-checks.ts";
@@ -73,6 +74,8 @@ class ConnectionChecks {
   #isDegraded = false;
   #isWelcomed = false;
   #isFresh = false;
+  /** The attach has brought chunk 0. */
+  #hasFirst = false;
   #isWriter = false;
   /** Under this seqno, which is taken, it has sent other content. */
   #forgedSeqno: number | undefined;
@@ -89,6 +92,7 @@ class ConnectionChecks {
       this.#cursor ??= frame.eventId;
       this.#isWriter = frame.role === "writer";
       this.#isFresh = frame.fresh;
+      this.#hasFirst = frame.firstChunk !== undefined;
     }
     const logged = frame.kind === "chunk" ? this.#stream()?.chunks[frame.seqno] : undefined;
     if (frame.kind !== "chunk" || logged === undefined) return;
@@ -199,6 +203,10 @@ class ConnectionChecks {
       world.hit("sometimes.forgery_refused");
       return;
     }
+    if (code === "seqno_conflict" && this.#isLongAcknowledged()) {
+      world.hit("sometimes.ghost_refused");
+      return;
+    }
     if (
       code === "seqno_conflict" ||
       code === "invalid_frame" ||
@@ -212,6 +220,14 @@ class ConnectionChecks {
     if (code === "events_gone") world.hit("sometimes.events_gone");
     if (code === "overloaded") world.hit("sometimes.slow_reader_cut");
     if (code === "seqno_gap") world.hit("sometimes.seqno_gap");
+  }
+
+  /**
+   * It brings chunk 0 to a stream that has more behind it than may be unacknowledged. Its client has the ack, so this is a ghost of its first
+   * connection; what the server would compare with is forgotten by then, and nothing of it is accepted.
+   */
+  #isLongAcknowledged(): boolean {
+    return this.#hasFirst && (this.#stream()?.chunks.length ?? 0) > LIMITS.unackedChunksMax;
   }
 
   #stream(): TrueStream | undefined {
