@@ -26,7 +26,12 @@ export async function takeUpHeldCalls({ line, streams, wake, closing }: HeldCall
     const found = await streams.load(stream);
     if (found.kind === "absent") continue;
     const isOver = found.kind === "gone" || found.state.aborted || found.state.end !== undefined;
-    if (isOver) await line.say("cancel", [name], found.kind === "gone" ? Infinity : found.state.hostEpoch);
+    if (isOver)
+      await line.say(
+        "cancel",
+        [name],
+        found.kind === "gone" ? Number.MAX_SAFE_INTEGER : found.state.hostEpoch,
+      );
     else if (isGood) await wake(stream);
   }
 }

@@ -10,13 +10,12 @@
 import { spawn } from "node:child_process";
 import { createHash, randomBytes } from "node:crypto";
 import { lstatSync, mkdirSync, realpathSync, rmSync } from "node:fs";
-import { request } from "node:http";
 import { tmpdir } from "node:os";
 import { isAbsolute, join } from "node:path";
 import { Duplex } from "node:stream";
 import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
-import { LineClient, type LinePlace } from "../agent/models/line/line-client.ts";
+import { asking, LineClient, type LinePlace } from "../agent/models/line/line-client.ts";
 import {
   fieldsIn,
   LINE_DEFAULTS,
@@ -115,14 +114,10 @@ function runtimeDirectory(env: Machine["env"]): string {
 /** Whether the line that knows the secret listens there, and is of this version. */
 async function isThere({ socketPath, secret }: LinePlace): Promise<boolean> {
   const nonce = randomBytes(SECRET_BYTES).toString("hex");
-  const { promise, resolve, reject } = Promise.withResolvers<string>();
-  const hello = request({ socketPath, path: `/hello?nonce=${nonce}`, agent: false, timeout: HELLO_MS_MAX });
-  hello.on("response", (response) => void text(response).then(resolve, reject));
-  hello.on("timeout", () => hello.destroy(new Error("the line does not answer")));
-  hello.on("error", reject);
-  hello.end();
+  const hello = asking(socketPath, { ask: "hello", nonce });
+  hello.setTimeout(HELLO_MS_MAX, () => hello.destroy(new Error("the line does not answer")));
   try {
-    const { version, proof } = fieldsIn(Buffer.from(await promise));
+    const { version, proof } = fieldsIn(Buffer.from(await text(hello)));
     return version === LINE_VERSION && proof === proofOf(secret, nonce);
   } catch {
     return false;

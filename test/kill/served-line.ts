@@ -3,12 +3,10 @@
  */
 import assert from "node:assert/strict";
 import { existsSync, readdirSync, writeFileSync } from "node:fs";
-import { request } from "node:http";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { text as textOf } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
-import { fieldsIn } from "../../src/agent/models/line/line-wire.ts";
+import { askLine } from "../agent/models/line/line-rig.ts";
 import { MODEL } from "../agent/models/providers/formats.ts";
 import type { Cleanup } from "../cleanup.ts";
 import { Cli, type Running } from "../cli/cli-process.ts";
@@ -100,13 +98,8 @@ export class Served {
     const directory = join(this.#cli.home, "holdfast");
     const files = existsSync(directory) ? readdirSync(directory) : [];
     const name = files.find((file) => file.endsWith(".sock"));
-    const { promise, resolve } = Promise.withResolvers<string>();
-    const path = "/hello?nonce=x";
-    const hello = request({ socketPath: join(directory, name ?? ""), path, agent: false });
-    hello.on("response", (response) => void textOf(response).then(resolve));
-    hello.on("error", () => resolve("{}"));
-    hello.end();
-    const { pid } = fieldsIn(Buffer.from(await promise));
+    const hello = askLine(join(directory, name ?? ""), { ask: "hello", nonce: "x" });
+    const { pid } = await hello.catch(() => ({ pid: undefined }));
     return typeof pid === "number" ? pid : undefined;
   }
 

@@ -38,8 +38,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: LINE,
-        from: "      this.#detach(call);\n      this.#read(call, response);",
-        to: "      this.#read(call, response);",
+        from: "      this.#detach(call);\n      this.#read(call, socket);",
+        to: "      this.#read(call, socket);",
       },
     ],
   },
@@ -50,8 +50,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: LINE,
-        from: "{ response, at: 0, isFull: false }",
-        to: "{ response, at: call.kept.length, isFull: false }",
+        from: "{ socket, at: 0, isFull: false }",
+        to: "{ socket, at: call.kept.length, isFull: false }",
       },
     ],
   },
@@ -130,6 +130,18 @@ export const MUTATIONS: readonly Mutation[] = [
         file: "src/agent/models/line/line-fetch.ts",
         from: "if (!(reason instanceof LetGo)) void",
         to: "if (reason instanceof LetGo && isConnected) void",
+      },
+    ],
+  },
+  {
+    name: "G6: a reader that is late loses what came before its provider broke off",
+    file: IN_PROCESS,
+    test: "a reader that is late has every byte that came before",
+    patches: [
+      {
+        file: "src/agent/models/line/line-answer.ts",
+        from: "if (!this.#isBehind) this.#controller?.error(reason);",
+        to: "this.#controller?.error(reason);",
       },
     ],
   },

@@ -3,18 +3,18 @@
  *
  * Everything works without a line. When there can be none, or it has gone, calls are sent from this process and end with it.
  */
-import { Agent, type ClientRequest, request } from "node:http";
+import { connect, type Socket } from "node:net";
 import { text } from "node:stream/consumers";
 import {
-  EPOCH_HEADER,
+  type Asked,
+  type Fields,
   fieldsIn,
   type HeldCall,
   heldIn,
-  HEADER_BYTES_MAX,
   type LineCounts,
-  SECRET_HEADER,
   type Word,
 } from "./line-wire.ts";
+import { framed } from "./line-frames.ts";
 
 /** Where a line listens, and what it wants to hear. */
 export interface LinePlace {
@@ -28,17 +28,22 @@ export type EnsureLine = () => Promise<LinePlace | undefined>;
 /** A line that could not be started is not tried again before. */
 const AGAIN_MS = 10_000;
 
-export interface LineRequest {
-  readonly method: "GET" | "POST";
-  readonly path: string;
-  readonly hostEpoch: number;
+/** A connection on which this is asked. */
+export function asking(
+  socketPath: string,
+  asked: Asked & { readonly secret?: string },
+  body: Uint8Array = new Uint8Array(0),
+): Socket {
+  const socket = connect(socketPath);
+  socket.write(framed(Buffer.from(JSON.stringify(asked))));
+  socket.write(framed(body));
+  return socket;
 }
 
 export class LineClient {
   readonly #ensure: EnsureLine;
-  readonly #agent = new Agent({ keepAlive: true });
+  readonly #sockets = new Set<Socket>();
   #place: Promise<LinePlace | undefined> | undefined;
-  #stay: ClientRequest | undefined;
   #counts: LineCounts = { calls: 0, bytes: 0, reattached: 0, expired: 0 };
   /** Of the lines before this one. */
   #before = { reattached: 0, expired: 0 };
@@ -63,18 +68,13 @@ export class LineClient {
     return place;
   }
 
-  /** The line stays while this request does, and counts itself on it. */
+  /** The line stays while this connection does, and counts itself on it. */
   #stayWith(place: LinePlace): void {
-    const stay = this.open(place, { method: "GET", path: "/stay", hostEpoch: 0 });
-    this.#stay = stay;
-    stay.on("response", (response) => {
-      response.setEncoding("utf8").on("data", (said: string) => this.#count(said));
-      response.on("error", () => undefined);
-      response.on("close", () => this.#lose());
-    });
-    stay.on("error", () => this.#lose());
-    stay.on("socket", (socket) => socket.unref());
-    stay.end();
+    const stay = this.open(place, { ask: "stay" });
+    stay.unref();
+    stay.setEncoding("utf8").on("data", (said: string) => this.#count(said));
+    stay.on("error", () => undefined);
+    stay.on("close", () => this.#lose());
   }
 
   #count(said: string): void {
@@ -96,22 +96,24 @@ export class LineClient {
     this.#place = undefined;
   }
 
-  open({ socketPath, secret }: LinePlace, { method, path, hostEpoch }: LineRequest): ClientRequest {
-    const headers = { [SECRET_HEADER]: secret, [EPOCH_HEADER]: String(hostEpoch) };
-    const agent = this.#agent;
-    return request({ socketPath, method, path, headers, agent, maxHeaderSize: HEADER_BYTES_MAX });
+  /** A connection for this question, and the body that belongs to it. */
+  open({ socketPath, secret }: LinePlace, asked: Asked, body?: Uint8Array): Socket {
+    const socket = asking(socketPath, { secret, ...asked }, body);
+    this.#sockets.add(socket);
+    socket.once("close", () => this.#sockets.delete(socket));
+    return socket;
   }
 
   /** Every call that the line holds. A line that was not needed so far holds none. */
   async held(): Promise<readonly HeldCall[]> {
     if (this.#place === undefined) return [];
-    const said = await this.#ask("GET", "/held", 0).catch(() => undefined);
+    const said = await this.#ask({ ask: "held" }).catch(() => undefined);
     return heldIn(said?.["held"]);
   }
 
   /** The labels of those that are held; undefined for the others. */
   async find(names: readonly string[], hostEpoch: number): Promise<readonly (string | undefined)[]> {
-    const said = await this.#ask("POST", "/find", hostEpoch, { names }).catch(() => undefined);
+    const said = await this.#ask({ ask: "find", epoch: hostEpoch, names }).catch(() => undefined);
     const held = said?.["held"];
     return names.map((_, at) => {
       const label: unknown = Array.isArray(held) ? held[at] : undefined;
@@ -121,23 +123,12 @@ export class LineClient {
 
   /** What a line that has gone cannot hear needs no saying. */
   async say(word: Word, names: readonly string[], hostEpoch: number): Promise<void> {
-    await this.#ask("POST", "/words", hostEpoch, { word, names }).catch(() => undefined);
+    await this.#ask({ ask: "words", epoch: hostEpoch, names, word }).catch(() => undefined);
   }
 
-  async #ask(
-    method: LineRequest["method"],
-    path: string,
-    hostEpoch: number,
-    said?: unknown,
-  ): Promise<Readonly<Record<string, unknown>> | undefined> {
+  async #ask(asked: Asked): Promise<Fields | undefined> {
     const place = await this.place();
-    if (place === undefined) return undefined;
-    const { promise, resolve, reject } = Promise.withResolvers<string>();
-    const asked = this.open(place, { method, path, hostEpoch });
-    asked.on("response", (response) => void text(response).then(resolve, reject));
-    asked.on("error", reject);
-    asked.end(said === undefined ? undefined : JSON.stringify(said));
-    return fieldsIn(Buffer.from(await promise));
+    return place === undefined ? undefined : fieldsIn(Buffer.from(await text(this.open(place, asked))));
   }
 
   /** Notes that this process reads the call; the function ends that. */
@@ -175,7 +166,6 @@ export class LineClient {
   /** Lets go of the line, which holds what it has. */
   close(): void {
     this.#isClosed = true;
-    this.#stay?.destroy();
-    this.#agent.destroy();
+    for (const socket of this.#sockets) socket.destroy();
   }
 }

@@ -7,14 +7,13 @@
  *
  * Invariant: a signal that fires because this host let the stream go leaves the call alone; any other cancels it (G4, G6).
  */
-import type { IncomingMessage } from "node:http";
-import { buffer } from "node:stream/consumers";
 import { LetGo } from "../../../protocol/let-go.ts";
 import { STEP_REQUESTS_MAX } from "../../../turn/attempts.ts";
 import { type ModelCall, ModelFailure } from "../../model.ts";
 import type { Fetch } from "../providers.ts";
+import { LineAnswer, noAnswer } from "./line-answer.ts";
 import type { LineClient, LinePlace } from "./line-client.ts";
-import { type CallHead, END_TRAILER, fieldsIn, HEAD_HEADER, NO_ANSWER } from "./line-wire.ts";
+import type { AnswerHead, CallHead } from "./line-wire.ts";
 
 type Named = Required<Pick<ModelCall, "nameOf" | "hostEpoch" | "stream">>;
 
@@ -117,128 +116,50 @@ async function throughLine(
   plain: Fetch,
 ): Promise<Response> {
   const signal = init?.signal ?? undefined;
+  const request = isHeld ? undefined : await requestOf(input, init, { label, stream });
   signal?.throwIfAborted();
-  const asked = isHeld ? undefined : await requestOf(input, init, { label, stream });
-  const sent = line.open(place, { method: isHeld ? "GET" : "POST", path: `/calls/${name}`, hostEpoch });
-  const answered = Promise.withResolvers<IncomingMessage>();
-  const isRead = line.reads(name, hostEpoch);
-  sent.on("close", isRead);
-  let isOver = false;
+  const asked = line.open(
+    place,
+    { ask: "attach", name, epoch: hostEpoch, call: request?.call },
+    request?.body,
+  );
+  asked.once("close", line.reads(name, hostEpoch));
   let isConnected = false;
-  const leave = (reason: unknown): void => {
-    if (isOver) return;
-    isOver = true;
-    sent.destroy();
-    answered.reject(reason);
-    if (!(reason instanceof LetGo)) void line.say("cancel", [name], hostEpoch);
-  };
-  const onAbort = (): void => leave(signal?.reason);
-  signal?.addEventListener("abort", onAbort, { once: true });
-  sent.on("socket", (socket) => {
-    isConnected = !socket.connecting;
-    socket.once("connect", () => (isConnected = true));
-  });
-  sent.on("response", answered.resolve);
-  sent.on("error", answered.reject);
-  sent.end(asked);
-  let response: IncomingMessage;
-  try {
-    response = await answered.promise;
-  } catch (error) {
-    signal?.throwIfAborted();
-    // The line has gone, and has heard nothing of it.
-    if (!isConnected && !isHeld) return plain(input, init);
-    throw isHeld ? notHeld() : noAnswer("ECONNRESET", error);
-  }
-  const head = headOf(response);
-  if (head === undefined) {
-    isOver = true;
-    const said = fieldsIn(await buffer(response));
-    if (response.statusCode === NO_ANSWER) throw noAnswer(String(said["code"]));
-    throw isHeld ? notHeld() : noAnswer("ECONNABORTED");
-  }
-  const { status, headers } = head;
-  const body = bodyOf(response, {
-    signal,
-    leave,
-    over: () => {
-      isOver = true;
+  asked.once("connect", () => (isConnected = true));
+  const answer = new LineAnswer(asked, {
+    lost: (cause) => (isHeld ? notHeld() : noAnswer("ECONNRESET", cause)),
+    over: ({ status }) => {
       signal?.removeEventListener("abort", onAbort);
       // A refusal is no answer: it is not read again.
       if (status >= 300) void line.say("done", [name], hostEpoch);
     },
-  });
-  const isEmpty = status === 204 || status === 304;
-  return new Response(isEmpty ? null : body, {
-    status,
-    headers: headers.map(([key, value]) => [key, value]),
-  });
-}
-
-interface BodyFate {
-  readonly signal: AbortSignal | undefined;
-  leave(reason: unknown): void;
-  /** The provider's connection has ended, one way or the other. */
-  over(): void;
-}
-
-function bodyOf(response: IncomingMessage, fate: BodyFate): ReadableStream<Uint8Array> {
-  const pieces: AsyncIterator<unknown> = response[Symbol.asyncIterator]();
-  return new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        let read: IteratorResult<unknown>;
-        try {
-          read = await pieces.next();
-        } catch (error) {
-          fate.signal?.throwIfAborted();
-          throw error;
-        }
-        fate.signal?.throwIfAborted();
-        if (read.done !== true && read.value instanceof Uint8Array) controller.enqueue(read.value);
-        if (read.done !== true) return;
-        const end = response.trailers[END_TRAILER];
-        if (end !== undefined) fate.over();
-        if (end === "whole") controller.close();
-        else controller.error(noAnswer("ECONNRESET"));
-      },
-      cancel: (reason) => fate.leave(reason),
+    leave: (reason) => {
+      if (!(reason instanceof LetGo)) void line.say("cancel", [name], hostEpoch);
     },
-    { highWaterMark: 0 },
-  );
-}
-
-/** As the platform's own `fetch` says it, so that the SDKs understand. */
-function noAnswer(code: string, cause?: unknown): TypeError {
-  const why = Object.assign(new Error(code, { cause }), { code });
-  return new TypeError("fetch failed", { cause: why });
+  });
+  const onAbort = (): void => answer.leave(signal?.reason);
+  signal?.addEventListener("abort", onAbort, { once: true });
+  let head: AnswerHead;
+  try {
+    head = await answer.head;
+  } catch (error) {
+    signal?.throwIfAborted();
+    // The line has gone, and has heard nothing of it.
+    if (!isConnected && !isHeld) return plain(input, init);
+    throw error;
+  }
+  const isEmpty = head.status === 204 || head.status === 304;
+  return new Response(isEmpty ? null : answer.body, head);
 }
 
 async function requestOf(
   input: Parameters<Fetch>[0],
   init: Parameters<Fetch>[1],
-  about: Pick<CallHead, "label" | "stream">,
-): Promise<Buffer> {
+  known: Pick<CallHead, "label" | "stream">,
+): Promise<{ readonly call: CallHead; readonly body: Uint8Array }> {
   // The signal stays here: a request is sent whole, or not at all.
   const request = new Request(input, { ...init, signal: null, redirect: "manual" });
   const { method, url } = request;
   const headers = Object.fromEntries(request.headers);
-  const head: CallHead = { method, url, headers, ...about };
-  const body = Buffer.from(await request.arrayBuffer());
-  return Buffer.concat([Buffer.from(`${JSON.stringify(head)}\n`), body]);
-}
-
-function headOf(
-  response: IncomingMessage,
-): { readonly status: number; readonly headers: readonly (readonly [string, string])[] } | undefined {
-  const said = response.headers[HEAD_HEADER];
-  if (typeof said !== "string") return undefined;
-  const { status, headers } = fieldsIn(Buffer.from(said, "base64url"));
-  const pairs: readonly unknown[] = Array.isArray(headers) ? headers : [];
-  return {
-    status: Number(status),
-    headers: pairs.flatMap((pair) =>
-      Array.isArray(pair) ? [[String(pair[0]), String(pair[1])] as const] : [],
-    ),
-  };
+  return { call: { method, url, headers, ...known }, body: await request.bytes() };
 }

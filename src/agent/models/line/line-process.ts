@@ -12,37 +12,24 @@
  * Invariants: a call has one reader at a time, of the highest host epoch (D1); nothing of a call, a header or a secret is written anywhere.
  */
 import { closeSync, readFileSync, writeSync } from "node:fs";
-import {
-  type ClientRequest,
-  createServer,
-  type IncomingMessage,
-  request as httpRequest,
-  type Server,
-  type ServerResponse,
-} from "node:http";
+import { type ClientRequest, type IncomingMessage, request as httpRequest } from "node:http";
 import { request as httpsRequest } from "node:https";
-import { buffer } from "node:stream/consumers";
+import { createServer, type Server, type Socket } from "node:net";
 import { KeptBytes } from "./kept-bytes.ts";
+import { framed, Frames } from "./line-frames.ts";
 import {
-  type AnswerHead,
-  END_TRAILER,
-  EPOCH_HEADER,
-  FENCED,
-  GONE,
-  HEAD_HEADER,
-  HEADER_BYTES_MAX,
-  headIn,
+  type CallHead,
+  callIn,
+  type Fields,
+  fieldsIn,
   type HeldCall,
   isSecret,
   LINE_VERSION,
   type LineCounts,
   type LineSettings,
   namesIn,
-  NO_ANSWER,
-  NOT_HELD,
-  pairsOf,
+  type NoAnswer,
   proofOf,
-  SECRET_HEADER,
   settingsIn,
   type StreamName,
   type Word,
@@ -55,8 +42,10 @@ const CANCELLED_TICKS = 60;
 /** How far a reader of a call beyond the bounds may be behind. */
 const BEHIND_BYTES_MAX = 1024 * 1024;
 
+const NO_BYTES = Buffer.alloc(0);
+
 interface Reader {
-  readonly response: ServerResponse;
+  readonly socket: Socket;
   at: number;
   isFull: boolean;
 }
@@ -68,10 +57,8 @@ interface Call {
   epoch: number;
   request: ClientRequest;
   answer: IncomingMessage | undefined;
-  head: AnswerHead | undefined;
-  /** Why there is no answer. */
-  failure: string | undefined;
   end: "whole" | "broken" | undefined;
+  /** All that a reader is given, from the head to the end. */
   readonly kept: KeptBytes;
   reader: Reader | undefined;
   aloneTicks: number;
@@ -83,7 +70,8 @@ export class Line {
   readonly #server: Server;
   readonly #calls = new Map<string, Call>();
   readonly #cancelled = new Map<string, number>();
-  readonly #stays = new Set<ServerResponse>();
+  readonly #sockets = new Set<Socket>();
+  readonly #stays = new Set<Socket>();
   readonly #ticking: NodeJS.Timeout;
   readonly #onEnd: () => void;
   #bytes = 0;
@@ -96,8 +84,7 @@ export class Line {
   constructor(settings: LineSettings, onEnd: () => void) {
     this.#settings = settings;
     this.#onEnd = onEnd;
-    const options = { maxHeaderSize: HEADER_BYTES_MAX, requestTimeout: 0, keepAliveTimeout: 60_000 };
-    this.#server = createServer(options, (request, response) => void this.#serve(request, response));
+    this.#server = createServer((socket) => this.#accept(socket));
     this.#ticking = setInterval(() => this.#tick(), TICK_MS);
   }
 
@@ -117,7 +104,7 @@ export class Line {
     clearInterval(this.#ticking);
     for (const call of this.#calls.values()) this.#drop(call);
     this.#server.close();
-    this.#server.closeAllConnections();
+    for (const socket of this.#sockets) socket.destroy();
     this.#onEnd();
   }
 
@@ -149,62 +136,82 @@ export class Line {
     for (const stay of this.#stays) stay.write(said);
   }
 
-  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    response.on("error", () => response.destroy());
+  /** A question, then the body. */
+  #accept(socket: Socket): void {
+    this.#sockets.add(socket);
+    socket.once("close", () => this.#sockets.delete(socket));
+    socket.on("error", () => socket.destroy());
+    const frames = new Frames();
+    let asked: Buffer | undefined;
+    socket.on("data", (bytes) => {
+      for (const frame of frames.push(bytes))
+        if (asked === undefined) asked = frame;
+        else {
+          this.#hearOut(asked, frame, socket);
+          asked = undefined;
+        }
+    });
+  }
+
+  #hearOut(question: Buffer, body: Buffer, socket: Socket): void {
     try {
-      const { pathname, searchParams } = new URL(request.url ?? "/", "http://line");
-      if (pathname === "/hello") {
-        const proof = proofOf(this.#settings.secret, searchParams.get("nonce") ?? "");
-        answer(response, 200, { version: LINE_VERSION, pid: process.pid, proof });
-      } else if (!isSecret(request.headers[SECRET_HEADER], this.#settings.secret)) {
-        answer(response, 403, {});
-      } else await this.#obey(pathname, request, response);
+      const asked = fieldsIn(question);
+      if (asked["ask"] !== "hello" && !isSecret(asked["secret"], this.#settings.secret)) socket.destroy();
+      else this.#obey(asked, body, socket);
     } catch {
-      // A request that cannot be read, or whose sender has gone.
-      response.destroy();
+      // A question that cannot be read.
+      socket.destroy();
     }
   }
 
-  async #obey(path: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const epoch = Number(request.headers[EPOCH_HEADER] ?? -1);
-    const name = /^\/calls\/(?<name>[0-9a-f]{8,128})$/.exec(path)?.groups?.["name"];
-    if (path === "/stay") this.#stay(response);
-    else if (path === "/held") answer(response, 200, { held: this.#held() });
-    else if (path === "/find") this.#find(namesIn(await bytesOf(request)), epoch, response);
-    else if (path === "/words") {
-      const { word, names } = wordIn(await bytesOf(request));
-      for (const one of names) this.#hear(word, one, epoch);
-      answer(response, 200, {});
-    } else if (name === undefined) answer(response, 404, {});
-    else {
-      const given = request.method === "POST" ? await bytesOf(request) : undefined;
-      const held = this.#calls.get(name);
-      if (held !== undefined) this.#attach(held, epoch, response);
-      else if (given === undefined) answer(response, NOT_HELD, {});
-      else if (this.#cancelled.has(name)) answer(response, GONE, {});
-      else this.#begin(name, epoch, given, response);
+  #obey(asked: Fields, body: Buffer, socket: Socket): void {
+    const epoch = Number(asked["epoch"] ?? -1);
+    switch (asked["ask"]) {
+      case "hello": {
+        const proof = proofOf(this.#settings.secret, String(asked["nonce"]));
+        return answer(socket, { version: LINE_VERSION, pid: process.pid, proof });
+      }
+      case "stay":
+        return this.#stay(socket);
+      case "held":
+        return answer(socket, { held: this.#held() });
+      case "find":
+        return answer(socket, { held: this.#find(namesIn(asked), epoch) });
+      case "words": {
+        const word = wordIn(asked);
+        for (const name of namesIn(asked)) this.#hear(word, name, epoch);
+        return answer(socket, {});
+      }
+      case "attach": {
+        const name = String(asked["name"]);
+        const held = this.#calls.get(name);
+        if (held !== undefined) this.#attach(held, epoch, socket);
+        else if (asked["call"] === undefined || this.#cancelled.has(name)) socket.destroy();
+        else this.#begin(name, epoch, callIn(asked), body, socket);
+        return;
+      }
+      default:
+        socket.destroy();
     }
   }
 
-  #stay(response: ServerResponse): void {
-    response.writeHead(200);
-    response.write(`${JSON.stringify(this.counts)}\n`);
-    this.#stays.add(response);
-    response.once("close", () => this.#stays.delete(response));
+  #stay(socket: Socket): void {
+    socket.write(`${JSON.stringify(this.counts)}\n`);
+    this.#stays.add(socket);
+    socket.once("close", () => this.#stays.delete(socket));
   }
 
   #held(): readonly HeldCall[] {
-    return [...this.#calls.values()].map(({ name, stream, isResumable, failure, end }) => {
-      return { name, stream, isGood: isResumable && failure === undefined && end !== "broken" };
+    return [...this.#calls.values()].map(({ name, stream, isResumable, end }) => {
+      return { name, stream, isGood: isResumable && end !== "broken" };
     });
   }
 
-  #find(names: readonly string[], epoch: number, response: ServerResponse): void {
-    const held = names.map((name) => {
+  #find(names: readonly string[], epoch: number): readonly (string | null)[] {
+    return names.map((name) => {
       const call = this.#calls.get(name);
       return call?.isResumable === true && epoch >= call.epoch ? call.label : null;
     });
-    answer(response, 200, { held });
   }
 
   #hear(word: Word, name: string, epoch: number): void {
@@ -216,10 +223,8 @@ export class Line {
     else this.#drop(call);
   }
 
-  #begin(name: string, epoch: number, given: Buffer, response: ServerResponse): void {
-    const lineEnd = given.indexOf(10);
-    const { method, url, headers, label, stream } = headIn(given.subarray(0, lineEnd));
-    const body = given.subarray(lineEnd + 1);
+  #begin(name: string, epoch: number, head: CallHead, body: Buffer, socket: Socket): void {
+    const { method, url, headers, label, stream } = head;
     const send = url.startsWith("https:") ? httpsRequest : httpRequest;
     // What the line keeps is what the server reads: nothing between them unpacks it.
     const sent = { ...headers, "accept-encoding": "identity", "content-length": String(body.length) };
@@ -231,8 +236,6 @@ export class Line {
       epoch,
       request,
       answer: undefined,
-      head: undefined,
-      failure: undefined,
       end: undefined,
       kept: new KeptBytes(),
       reader: undefined,
@@ -243,29 +246,33 @@ export class Line {
     request.on("response", (answered) => this.#answered(call, answered));
     request.on("error", (error) => this.#failed(call, error));
     request.end(body);
-    this.#read(call, response);
+    this.#read(call, socket);
   }
 
   #answered(call: Call, answered: IncomingMessage): void {
     forgetHeaders(call.request);
     call.answer = answered;
-    call.head = { status: answered.statusCode ?? 0, headers: pairsOf(answered.rawHeaders) };
+    const { statusCode: status = 0, headers } = answered;
+    this.#keep(call, Buffer.from(JSON.stringify({ status, headers })));
     answered.on("data", (bytes: Buffer) => this.#keep(call, bytes));
     answered.on("end", () => this.#ended(call, answered.complete ? "whole" : "broken"));
     answered.on("error", () => this.#ended(call, "broken"));
     answered.on("close", () => this.#ended(call, "broken"));
-    this.#pump(call);
   }
 
   #failed(call: Call, error: Error): void {
-    if (call.head !== undefined) return;
-    call.failure = "code" in error && typeof error.code === "string" ? error.code : "";
-    this.#pump(call);
+    if (call.answer !== undefined) return;
+    const failure = "code" in error && typeof error.code === "string" ? error.code : "";
+    call.end = "broken";
+    this.#keep(call, Buffer.from(JSON.stringify({ failure } satisfies NoAnswer)));
   }
 
   #keep(call: Call, bytes: Buffer): void {
-    call.kept.push(bytes);
-    this.#bytes += bytes.length;
+    // What still arrives of a call that is not held is not kept.
+    if (this.#calls.get(call.name) !== call) return;
+    const frame = framed(bytes);
+    call.kept.push(frame);
+    this.#bytes += frame.length;
     const { callBytesMax, bytesMax } = this.#settings;
     if (call.kept.length > callBytesMax || this.#bytes > bytesMax) call.isResumable = false;
     if (!call.isResumable && call.reader === undefined) this.#expire(call);
@@ -273,29 +280,30 @@ export class Line {
   }
 
   #ended(call: Call, end: "whole" | "broken"): void {
-    call.end ??= end;
-    this.#pump(call);
+    if (call.end !== undefined) return;
+    call.end = end;
+    if (end === "whole") this.#keep(call, NO_BYTES);
+    else this.#pump(call);
   }
 
   /** A second reader is one that has taken the first one's place (D1). */
-  #attach(call: Call, epoch: number, response: ServerResponse): void {
-    if (epoch < call.epoch) answer(response, FENCED, {});
-    else if (!call.isResumable) answer(response, GONE, {});
+  #attach(call: Call, epoch: number, socket: Socket): void {
+    if (epoch < call.epoch || !call.isResumable) socket.destroy();
     else {
       call.epoch = epoch;
       this.#reattached++;
       this.#detach(call);
-      this.#read(call, response);
+      this.#read(call, socket);
     }
   }
 
-  #read(call: Call, response: ServerResponse): void {
-    const reader: Reader = { response, at: 0, isFull: false };
+  #read(call: Call, socket: Socket): void {
+    const reader: Reader = { socket, at: 0, isFull: false };
     call.reader = reader;
-    response.once("close", () => {
+    socket.once("close", () => {
       if (call.reader === reader) this.#detach(call);
     });
-    response.on("drain", () => {
+    socket.on("drain", () => {
       reader.isFull = false;
       if (call.reader === reader) this.#pump(call);
     });
@@ -306,30 +314,22 @@ export class Line {
     const { reader } = call;
     call.reader = undefined;
     call.aloneTicks = 0;
-    if (reader !== undefined && !reader.response.writableEnded) reader.response.destroy();
+    if (reader !== undefined && !reader.socket.writableEnded) reader.socket.destroy();
     if (!call.isResumable) this.#expire(call);
   }
 
   /** Gives the reader what it can take. */
   #pump(call: Call): void {
-    const { reader, head, failure } = call;
+    const { reader } = call;
     if (reader === undefined) return;
-    const { response } = reader;
-    if (failure !== undefined) {
-      answer(response, NO_ANSWER, { code: failure });
-      return;
-    }
-    if (head === undefined || response.writableEnded) return;
-    if (!response.headersSent) begin(response, head);
+    const { socket } = reader;
     while (!reader.isFull && reader.at < call.kept.length) {
       const piece = call.kept.pieceAt(reader.at);
       reader.at += piece.length;
-      reader.isFull = !response.write(piece);
+      reader.isFull = !socket.write(piece);
     }
     if (!call.isResumable) this.#forgetRead(call, reader.at);
-    if (reader.at < call.kept.length || call.end === undefined) return;
-    response.addTrailers({ [END_TRAILER]: call.end });
-    response.end();
+    if (reader.at === call.kept.length && call.end !== undefined) socket.end();
   }
 
   /** Beyond the bounds nothing is kept that was read, and the provider waits for the reader. */
@@ -347,24 +347,14 @@ export class Line {
   #drop(call: Call): void {
     if (!this.#calls.delete(call.name)) return;
     this.#bytes -= call.kept.heldBytes;
-    call.reader?.response.destroy();
+    call.reader?.socket.destroy();
     call.reader = undefined;
-    // What still arrives of it is nobody's.
-    call.answer?.removeAllListeners("data");
     if (call.end === undefined) call.request.destroy();
   }
 }
 
-function begin(response: ServerResponse, head: AnswerHead): void {
-  const said = Buffer.from(JSON.stringify(head)).toString("base64url");
-  response.writeHead(200, { [HEAD_HEADER]: said, trailer: END_TRAILER });
-  response.flushHeaders();
-}
-
-function answer(response: ServerResponse, status: number, said: unknown): void {
-  if (response.headersSent) return;
-  response.writeHead(status, { "content-type": "application/json" });
-  response.end(JSON.stringify(said));
+function answer(socket: Socket, said: unknown): void {
+  socket.end(JSON.stringify(said));
 }
 
 /** The API key is among them, and the request is reachable for as long as its answer is. */
@@ -372,12 +362,6 @@ function forgetHeaders(request: ClientRequest): void {
   Reflect.set(request, "_header", " ");
   for (const symbol of Object.getOwnPropertySymbols(request))
     if (symbol.description === "kOutHeaders") Reflect.set(request, symbol, null);
-}
-
-async function bytesOf(request: IncomingMessage): Promise<Buffer> {
-  const bytes = await buffer(request);
-  if (!request.complete) throw new Error("the sender has gone");
-  return bytes;
 }
 
 /** Settings come by this descriptor, and the word that the line listens goes back by it. */

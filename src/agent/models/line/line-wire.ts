@@ -1,13 +1,16 @@
 /**
- * What a server and its line say to each other: HTTP over a local socket.
+ * What a server and its line say to each other over a local socket, on a connection for each question.
  *
- *     GET  /hello?nonce=...      the line's version, and the proof that it knows the secret; all others carry the secret
- *     GET  /stay                 open while the server lives; the line counts itself on it, one JSON line at a time
- *     POST /calls/{name}         begins a call: one JSON line (`CallHead`), then the body; attaches when the call is held
- *     GET  /calls/{name}         attaches: the provider's answer from byte 0
- *     POST /find                 which of these names are held
- *     GET  /held                 every call that is held (`HeldCall`): what a server that starts has to continue, or to end
- *     POST /words                detach, done or cancel, for these names
+ * The server says what it asks (`Asked`, as JSON, with the secret) in a frame (`line-frames.ts`), and the body of a request in another one. The line
+ * answers in JSON; a question that it refuses is answered by the end of the connection.
+ *
+ *     hello     the line's version, and the proof that it knows the secret; the only question without the secret
+ *     stay      open while the server lives; the line counts itself on it, one JSON line at a time
+ *     attach    the provider's answer from byte 0, in frames: the `AnswerHead`, the bytes as they came, an empty one when it is whole; or a
+ *               `NoAnswer`. A call that is not held begins, when the question has its head
+ *     find      which of these names are held
+ *     held      every call that is held (`HeldCall`): what a server that starts has to continue, or to end
+ *     words     detach, done or cancel, for these names
  *
  * Everything about calls carries the host epoch. A call is read from its first byte or not at all: a position within it would be one within an
  * event, or within a character.
@@ -16,24 +19,19 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
 
 /** Server and line part when it differs: new calls go to a line of their own version. */
-export const LINE_VERSION = 2;
+export const LINE_VERSION = 3;
 
-export const SECRET_HEADER = "x-line-secret";
-export const EPOCH_HEADER = "x-line-epoch";
-/** Of an answer: the provider's status and headers (`AnswerHead`), as base64url of JSON. */
-export const HEAD_HEADER = "x-line-head";
-/** A trailer: `whole` when the provider ended its answer in good order, `broken` when its connection died. */
-export const END_TRAILER = "x-line-end";
-/** How long a line of headers may be: providers' headers travel in one. */
-export const HEADER_BYTES_MAX = 256 * 1024;
-
-/** Not the line's statuses for anything else. */
-export const NOT_HELD = 404;
-export const FENCED = 409;
-/** Held, but its first bytes are gone; or cancelled before it began. */
-export const GONE = 410;
-/** There was no answer: the body is a `NoAnswer`. */
-export const NO_ANSWER = 502;
+export type Asked =
+  | { readonly ask: "hello"; readonly nonce: string }
+  | { readonly ask: "stay" | "held" }
+  | { readonly ask: "find"; readonly epoch: number; readonly names: readonly string[] }
+  | { readonly ask: "words"; readonly epoch: number; readonly names: readonly string[]; readonly word: Word }
+  | {
+      readonly ask: "attach";
+      readonly epoch: number;
+      readonly name: string;
+      readonly call?: CallHead | undefined;
+    };
 
 export type Word = "detach" | "done" | "cancel";
 
@@ -61,12 +59,13 @@ export interface HeldCall {
 
 export interface AnswerHead {
   readonly status: number;
-  readonly headers: readonly (readonly [string, string])[];
+  readonly headers: Readonly<Record<string, string>>;
 }
 
+/** In the place of a head. */
 export interface NoAnswer {
-  /** The system's, such as ECONNREFUSED. */
-  readonly code: string;
+  /** The system's reason, such as ECONNREFUSED. */
+  readonly failure: string;
 }
 
 export interface LineCounts {
@@ -96,7 +95,7 @@ export const LINE_DEFAULTS = {
   idleMs: 30_000,
 } as const;
 
-type Fields = Readonly<Record<string, unknown>>;
+export type Fields = Readonly<Record<string, unknown>>;
 
 export function fieldsIn(bytes: Uint8Array): Fields {
   return fieldsOf(JSON.parse(new TextDecoder().decode(bytes)));
@@ -106,23 +105,29 @@ function fieldsOf(said: unknown): Fields {
   return typeof said === "object" && said !== null ? { ...said } : {};
 }
 
-export function namesIn(bytes: Uint8Array): readonly string[] {
-  const { names } = fieldsIn(bytes);
+export function namesIn({ names }: Fields): readonly string[] {
   return Array.isArray(names) ? names.map(String) : [];
 }
 
-export function wordIn(bytes: Uint8Array): { readonly word: Word; readonly names: readonly string[] } {
-  const { word } = fieldsIn(bytes);
+export function wordIn({ word }: Fields): Word {
   if (word !== "detach" && word !== "done" && word !== "cancel") throw new Error("no such word");
-  return { word, names: namesIn(bytes) };
+  return word;
 }
 
-export function headIn(bytes: Uint8Array): CallHead {
-  const { method, url, headers, label, stream } = fieldsIn(bytes);
+export function callIn({ call }: Fields): CallHead {
+  const { method, url, headers, label, stream } = fieldsOf(call);
   const isHead = typeof method === "string" && typeof url === "string" && typeof label === "string";
-  if (!isHead || typeof headers !== "object" || headers === null) throw new Error("no head of a call");
-  const texts = Object.entries(headers).map(([name, value]) => [name, String(value)] as const);
-  return { method, url, label, stream: streamIn(stream), headers: Object.fromEntries(texts) };
+  if (!isHead) throw new Error("no head of a call");
+  return { method, url, label, stream: streamIn(stream), headers: textsIn(headers) };
+}
+
+/** Undefined in a `NoAnswer`. */
+export function answerIn({ status, headers }: Fields): AnswerHead | undefined {
+  return typeof status === "number" ? { status, headers: textsIn(headers) } : undefined;
+}
+
+function textsIn(said: unknown): Readonly<Record<string, string>> {
+  return Object.fromEntries(Object.entries(fieldsOf(said)).map(([name, value]) => [name, String(value)]));
 }
 
 function streamIn(said: unknown): StreamName {
@@ -138,8 +143,7 @@ export function heldIn(said: unknown): readonly HeldCall[] {
 }
 
 export function settingsIn(bytes: Uint8Array): LineSettings {
-  const { socketPath, secret, ...bounds } = fieldsIn(bytes);
-  const { callBytesMax, bytesMax, graceMs, idleMs } = bounds;
+  const { socketPath, secret, callBytesMax, bytesMax, graceMs, idleMs } = fieldsIn(bytes);
   return {
     socketPath: String(socketPath),
     secret: String(secret),
@@ -148,11 +152,6 @@ export function settingsIn(bytes: Uint8Array): LineSettings {
     graceMs: Number(graceMs),
     idleMs: Number(idleMs),
   };
-}
-
-/** Names and values, which `node:http` has in one list. */
-export function pairsOf(rawHeaders: readonly string[]): AnswerHead["headers"] {
-  return rawHeaders.flatMap((name, at) => (at % 2 === 0 ? [[name, rawHeaders[at + 1] ?? ""] as const] : []));
 }
 
 /** What only the line that this server knows can say. */

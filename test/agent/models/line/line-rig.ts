@@ -1,14 +1,13 @@
 /** A real line in a process of its own, and servers that come and go beside it. */
 import { createHash } from "node:crypto";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
-import { request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { ModelCall } from "../../../../src/agent/model.ts";
-import { LineClient, type LinePlace } from "../../../../src/agent/models/line/line-client.ts";
-import { fieldsIn } from "../../../../src/agent/models/line/line-wire.ts";
+import { asking, LineClient, type LinePlace } from "../../../../src/agent/models/line/line-client.ts";
+import { type Asked, type Fields, fieldsIn } from "../../../../src/agent/models/line/line-wire.ts";
 import { ensureLine, type LineOptions } from "../../../../src/node/line-life.ts";
 import type { Cleanup } from "../../../cleanup.ts";
 
@@ -62,13 +61,16 @@ export class LineRig {
 }
 
 async function pidOf(socketPath: string): Promise<number | undefined> {
-  const { promise, resolve, reject } = Promise.withResolvers<string>();
-  const hello = request({ socketPath, path: "/hello?nonce=x", agent: false });
-  hello.on("response", (response) => void text(response).then(resolve, reject));
-  hello.on("error", reject);
-  hello.end();
-  const { pid } = fieldsIn(Buffer.from(await promise));
+  const { pid } = await askLine(socketPath, { ask: "hello", nonce: "x" });
   return typeof pid === "number" ? pid : undefined;
+}
+
+/** What a line answers; rejects when it refuses. */
+export async function askLine(
+  socketPath: string,
+  asked: Asked & { readonly secret?: string },
+): Promise<Fields> {
+  return fieldsIn(Buffer.from(await text(asking(socketPath, asked))));
 }
 
 /** Until it is so. */
