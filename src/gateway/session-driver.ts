@@ -189,10 +189,12 @@ export class SessionDriver {
     const { environment, limits, tasks } = this.#context;
     this.#stopClock();
     if (clock === "none") return;
-    const { patienceMs = 0, updatedMs } = this.record;
+    const { patienceMs = 0, isBackground = false, updatedMs } = this.record;
     const waitedMs = Math.max(0, environment.now() - updatedMs);
+    // A client's patience begins when the client leaves; what runs in the background has a deadline.
+    const leftMs = isBackground ? patienceMs - waitedMs : patienceMs;
     const delayMs =
-      clock === "ttl" ? Math.max(0, limits.sessionTtlMs - waitedMs) : Math.max(limits.graceMs, patienceMs);
+      clock === "ttl" ? Math.max(0, limits.sessionTtlMs - waitedMs) : Math.max(limits.graceMs, leftMs);
     this.#stopClock = environment.after(delayMs, () => tasks.run(this.feed({ kind: "clock" })));
   }
 

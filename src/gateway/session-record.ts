@@ -42,6 +42,8 @@ const SESSION = z.object({
   parkedMax: z.number().optional(),
   /** How long the answer is kept under way without a reader, when its client asked for longer than is usual. */
   patienceMs: z.number().optional(),
+  /** The answer is wanted whether or not a client reads it. */
+  isBackground: z.boolean().optional(),
   /** Of the request that is being, or was, answered: about what its turn holds in memory. */
   historyBytes: z.number().default(0),
   /** The rows by which a retry finds the answer. They go with the session when it comes to no good end. */

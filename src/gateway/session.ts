@@ -56,6 +56,7 @@ export interface TakenResults {
   readonly responses: readonly string[];
   readonly parkedMax: number | undefined;
   readonly patienceMs?: number | undefined;
+  readonly isBackground?: boolean | undefined;
   readonly historyBytes: number;
 }
 
@@ -108,11 +109,16 @@ export function begin(record: SessionRecord): State {
   return { at: "fresh", record };
 }
 
-/** A session that a start finds. One that waits for tool results costs nothing and is resumed; an answer that was cut off sleeps (G7). */
+/**
+ * A session that a start finds. One that waits for tool results costs nothing and is resumed; an answer that was cut off sleeps (G7), unless it is
+ * wanted without a reader.
+ */
 export function find(record: SessionRecord): Step {
-  if (record.state !== "parked") return [{ at: "sleeping", record }, [{ kind: "clock", clock: "grace" }]];
+  const isWaited = record.state === "parked";
+  if (!isWaited && record.isBackground !== true)
+    return [{ at: "sleeping", record }, [{ kind: "clock", clock: "grace" }]];
   const state: State = { at: "resuming", record, readers: 0, taken: "earlier" };
-  return [state, [{ kind: "clock", clock: "ttl" }, { kind: "resume" }]];
+  return [state, [{ kind: "clock", clock: isWaited ? "ttl" : "grace" }, { kind: "resume" }]];
 }
 
 export function step(state: State, input: Input): Step {
@@ -207,7 +213,7 @@ function pendingOf(call: Extract<Pause, { kind: "calls" }>["calls"][number]): Pe
 
 function continued(state: State, results: TakenResults, nowMs: number): Step {
   if (state.at !== "parked") return [state, NOTHING];
-  const { answer, requestHead, responses, parkedMax, patienceMs, historyBytes } = results;
+  const { answer, requestHead, responses, parkedMax, patienceMs, isBackground, historyBytes } = results;
   const record: SessionRecord = {
     ...state.record,
     state: "generating",
@@ -219,6 +225,7 @@ function continued(state: State, results: TakenResults, nowMs: number): Step {
     responses: [...responses],
     parkedMax,
     patienceMs,
+    isBackground,
     historyBytes,
     updatedMs: nowMs,
   };

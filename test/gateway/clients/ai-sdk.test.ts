@@ -1,5 +1,5 @@
 /**
- * The AI SDK against `holdfast serve`, over both of its providers that speak chat completions.
+ * The AI SDK against `holdfast serve`: over both of its providers that speak chat completions, and over Responses.
  */
 import { createOpenAI } from "@ai-sdk/openai";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
@@ -23,6 +23,8 @@ const PROVIDERS: Readonly<Record<string, ModelOf>> = {
   "@ai-sdk/openai-compatible": ({ baseURL, apiKey }, model) =>
     createOpenAICompatible({ name: "gw", baseURL, apiKey, includeUsage: true })(model),
   "@ai-sdk/openai .chat": ({ baseURL, apiKey }, model) => createOpenAI({ baseURL, apiKey }).chat(model),
+  // Its default: Responses, with earlier items as references.
+  "@ai-sdk/openai": ({ baseURL, apiKey }, model) => createOpenAI({ baseURL, apiKey })(model),
 };
 
 const toolsFor = (notes: Notes) => ({
