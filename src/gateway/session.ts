@@ -114,11 +114,11 @@ export function begin(record: SessionRecord): State {
  * wanted without a reader.
  */
 export function find(record: SessionRecord): Step {
-  const isWaited = record.state === "parked";
-  if (!isWaited && record.isBackground !== true)
-    return [{ at: "sleeping", record }, [{ kind: "clock", clock: "grace" }]];
   const state: State = { at: "resuming", record, readers: 0, taken: "earlier" };
-  return [state, [{ kind: "clock", clock: isWaited ? "ttl" : "grace" }, { kind: "resume" }]];
+  if (record.state === "generating" && record.isBackground === true)
+    return [state, [{ kind: "clock", clock: "grace" }, { kind: "resume" }]];
+  if (record.state !== "parked") return [{ at: "sleeping", record }, [{ kind: "clock", clock: "grace" }]];
+  return [state, [{ kind: "clock", clock: "ttl" }, { kind: "resume" }]];
 }
 
 export function step(state: State, input: Input): Step {

@@ -3,7 +3,7 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { ResponseStream } from "openai/lib/responses/ResponseStream";
 import { z } from "zod";
 import { NO_USAGE } from "../../../src/turn/usage.ts";
@@ -139,7 +139,7 @@ test("the SDK's own accumulator agrees, event by event", async () => {
       const stream = ResponseStream.fromReadableStream(new Blob([lines.join("\n")]).stream());
       const final = await stream.finalResponse();
       const last = EVENT.parse(JSON.parse(lines.at(-1) ?? "")).response;
-      const output = final.output.map((item) => JSON.parse(JSON.stringify(item, withoutParsed)));
+      const output: unknown = JSON.parse(JSON.stringify(final.output, withoutParsed));
       assert.deepEqual(output, last?.output);
     }),
     { numRuns: 50 },
