@@ -4,7 +4,8 @@
  * The model gets the text so far as the beginning of its answer, but for the last piece of it: the last words, from the white space before them
  * on. What it writes must begin with that piece: this proves that it writes on from there, and heals a word whose token was cut in half. One letter
  * proves nothing: an answer that is begun anew may well begin with it. So the piece has a few, and what begins like the answer is no continuation.
- * A model that has proved this before, and does not do it here, gets the whole text once: then only an echo can be told from a continuation.
+ * A model that has proved this before, and does not do it here, gets the whole text once: then only an echo can be told from a continuation. Where no white
+ * space stands between the two, a provider may have trimmed it, and half a word cannot be told from two words: that is no continuation either.
  *
  * Providers trim white space at the end of a prompt, and some at the beginning of what is written. So no prompt ends with it, and what the
  * log has of it is neither expected nor said a second time.
@@ -90,6 +91,7 @@ export class Join {
 
   #unproved(heard: string, isAll: boolean): string | undefined {
     const echoes = [this.#beginning, this.#join.text.trimEnd().slice(-ECHO_END_CHARS)];
+    if (this.#piece === "" && /^\S/u.test(heard)) return undefined;
     let known = 0;
     while (known < this.#piece.length && heard[known] === this.#piece[known]) known++;
     return this.#unlessEcho(echoes, heard, isAll, known);

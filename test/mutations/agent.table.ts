@@ -44,6 +44,14 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
+    name: "G1: two words are pushed together where a join is not proved",
+    file: "test/turn/join.test.ts",
+    test: "half a word cannot be told from two words",
+    patches: [
+      { file: "src/turn/join.ts", from: 'if (this.#piece === "" &&', to: "if (heard === undefined &&" },
+    ],
+  },
+  {
     name: "F2: a server that reads a long turn back lets others wait",
     file: "test/agent/recovery.test.ts",
     test: "F2: reading a long turn back gives way to others",

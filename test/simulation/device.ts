@@ -366,7 +366,8 @@ export class Device {
   }
 
   #checkFailure({ stream, role }: Held, error: HoldfastError): void {
-    const { world, truth, principal } = this.#context;
+    const { world, truth, principal, ledger } = this.#context;
+    ledger.gaveUp(stream.idempotencyKey, error.code);
     world.trace(this.name, "gives up", stream.idempotencyKey, error.code);
     world.hit(`sometimes.failed.${error.code}`);
     checkFinalError(world, truth.of(principal, stream.idempotencyKey), role, error);

@@ -51,6 +51,11 @@ export class Ledger {
     this.#abortPromised.add(idempotencyKey);
   }
 
+  /** A client gives up on a stream that is not there yet, or because its credentials are refused: its user has to stop the turn again. */
+  gaveUp(idempotencyKey: string, code: string): void {
+    if (code === "not_found" || code === "unauthenticated") this.#abortPromised.delete(idempotencyKey);
+  }
+
   isAbortPromised(idempotencyKey: string): boolean {
     return this.#abortPromised.has(idempotencyKey);
   }

@@ -76,6 +76,14 @@ test("G1: with all of the text in the prompt only an echo is refused, and white 
   assert.equal(newsOf("One\n\n", "\nTwo", unproved), "Two");
 });
 
+test("G1: with all of the text in the prompt, half a word cannot be told from two words that a provider has pushed together", () => {
+  const unproved = { isUnproved: true };
+  assert.equal(newsOf("The wind is nor", "th by east", unproved), undefined);
+  assert.equal(newsOf("The wind is north", "by east", unproved), undefined);
+  assert.equal(newsOf("The wind is north", " by east", unproved), " by east");
+  assert.equal(newsOf("The wind is north", "", unproved), "", "that was all");
+});
+
 test("G1: an answer that is begun anew is no continuation, whatever letter it begins with", () => {
   const whole = "the wind is from the north, then it turns to the south\nthe two tides meet there";
   for (let cut = 1; cut < whole.length; cut++) {
