@@ -2,9 +2,15 @@
  * Values that come from outside, before any schema has looked at them.
  */
 
-/** The fields of a value, to be looked at one by one; none where it is no object. */
-export function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null ? { ...value } : {};
+type Fields = Readonly<Record<string, unknown>>;
+
+/** The value, its fields to be looked at one by one; without any where it is no object. */
+export function fieldsOf(value: unknown): Fields {
+  return isObject(value) ? value : {};
+}
+
+function isObject(value: unknown): value is Fields {
+  return typeof value === "object" && value !== null;
 }
 
 /** What the text says as JSON; undefined when it is no JSON. */

@@ -107,7 +107,7 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/agent/models/upstream/upstream-call.ts",
-        from: 'if (lastWord !== "") controller.enqueue(encoder.encode(lastWord));',
+        from: 'if (lastWord !== "") controller.enqueue(Buffer.from(lastWord));',
         to: "",
       },
     ],

@@ -3,6 +3,7 @@
  *
  * Reading only; what follows from it is decided in `failures.ts`.
  */
+import { fieldsOf } from "../../protocol/fields.ts";
 import { durationMs } from "./retry-after.ts";
 
 export interface ProviderError {
@@ -34,10 +35,6 @@ export function readProviderError(value: unknown): ProviderError {
     words: firstText(inner["message"], outer["message"], outer["error"], outer["detail"]),
     retryAfterMs: details.map((detail) => durationMs(detail["retryDelay"])).find((ms) => ms !== undefined),
   };
-}
-
-function fieldsOf(value: unknown): Fields {
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? { ...value } : {};
 }
 
 function firstFilled(...candidates: readonly Fields[]): Fields {

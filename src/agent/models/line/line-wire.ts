@@ -16,6 +16,7 @@
  * event, or within a character.
  */
 
+import { fieldsOf } from "../../../protocol/fields.ts";
 import { createHmac, timingSafeEqual } from "node:crypto";
 
 /** Server and line part when it differs: new calls go to a line of their own version. */
@@ -99,10 +100,6 @@ export type Fields = Readonly<Record<string, unknown>>;
 
 export function fieldsIn(bytes: Uint8Array): Fields {
   return fieldsOf(JSON.parse(new TextDecoder().decode(bytes)));
-}
-
-function fieldsOf(said: unknown): Fields {
-  return typeof said === "object" && said !== null ? { ...said } : {};
 }
 
 export function namesIn({ names }: Fields): readonly string[] {

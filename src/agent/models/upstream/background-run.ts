@@ -8,6 +8,7 @@
  * Invariant: an event is passed on when its number is one above the last one's, and the last event only when its object has every text
  * that was passed on (G1).
  */
+import { fieldsOf } from "../../../protocol/fields.ts";
 import { type Looked, type ResumeRequest, type Resumption, signInOf, type Verdict } from "./resumption.ts";
 import type { SseEvent } from "./sse-events.ts";
 
@@ -218,10 +219,6 @@ function itemsOf(response: Fields): readonly Fields[] {
 
 function listOf(value: unknown): readonly Fields[] {
   return Array.isArray(value) ? value.map(fieldsOf) : [];
-}
-
-function fieldsOf(value: unknown): Fields {
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? { ...value } : {};
 }
 
 function parsed(data: string): Fields {

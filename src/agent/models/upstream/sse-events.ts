@@ -60,13 +60,15 @@ export class SseSplitter {
 }
 
 function eventOf(text: string): SseEvent {
-  const lines = text.split(LINE_END);
-  const data = fieldsIn(lines, "data:").join("\n");
-  return { data, id: fieldsIn(lines, "id:").at(-1), text };
+  const data: string[] = [];
+  let id: string | undefined;
+  for (const line of text.split(LINE_END))
+    if (line.startsWith("data:")) data.push(valueOf(line, 5));
+    else if (line.startsWith("id:")) id = valueOf(line, 3);
+  return { data: data.join("\n"), id, text };
 }
 
-function fieldsIn(lines: readonly string[], name: string): readonly string[] {
-  return lines
-    .filter((line) => line.startsWith(name))
-    .map((line) => line.slice(line[name.length] === " " ? name.length + 1 : name.length));
+/** What stands behind the name of so many characters; one space in between is none of it. */
+function valueOf(line: string, from: number): string {
+  return line.slice(line[from] === " " ? from + 1 : from);
 }

@@ -59,8 +59,6 @@ interface Begun {
 
 type Controller = ReadableStreamDefaultController<Uint8Array>;
 
-const encoder = new TextEncoder();
-
 export class UpstreamCall {
   /** Why there is no answer, or no whole one. */
   broken: ProviderBreak | undefined;
@@ -327,7 +325,7 @@ export class UpstreamCall {
     this.#progress = progress.heardEvent(this.#progress, meaning, this.#nowMs);
     if (meaning.isPing === true) this.#options.provider.pings = true;
     if (meaning.content !== undefined || meaning.isFinish === true) this.#heardContent();
-    controller.enqueue(encoder.encode(event.text));
+    controller.enqueue(Buffer.from(event.text));
     this.#given++;
     return undefined;
   }
@@ -366,7 +364,7 @@ export class UpstreamCall {
     if (progress.isWhole(this.#progress)) {
       if (end !== "eof") this.#options.watch.onBreak?.(this.#report(end));
       const lastWord = isOver ? "" : lastWordOf(this.#options.dialect);
-      if (lastWord !== "") controller.enqueue(encoder.encode(lastWord));
+      if (lastWord !== "") controller.enqueue(Buffer.from(lastWord));
       if (this.#isResumed) this.#options.watch.onSaved?.();
     } else if (!hasError) this.#break(end, cause);
     controller.close();

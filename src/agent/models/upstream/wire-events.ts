@@ -4,6 +4,7 @@
  * The answer itself is read by the SDK above. These functions only distinguish content from signs of life, and find the event that says that
  * the answer is whole, and the provider's last one.
  */
+import { fieldsOf } from "../../../protocol/fields.ts";
 import type { Dialect } from "../dialect.ts";
 import { type ProviderError, readProviderError } from "../provider-error.ts";
 
@@ -193,10 +194,6 @@ function tokensOf(input: unknown, output: unknown): Meaning {
     ...(typeof output === "number" ? { output } : {}),
   };
   return Object.keys(tokens).length === 0 ? NOTHING : { tokens };
-}
-
-function fieldsOf(value: unknown): Fields {
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? { ...value } : {};
 }
 
 function listOf(value: unknown): readonly unknown[] {
