@@ -191,6 +191,13 @@ export class World {
     this.#log = this.#log.reopened();
   }
 
+  /** Much later: the server has forgotten every stream, and the gateway has its tables. */
+  async outliveStreams(): Promise<void> {
+    await this.stop();
+    this.#log = new MemoryLog({ durability: "fsync" });
+    await this.start();
+  }
+
   /** SIGKILL, and another start. */
   async restart(): Promise<void> {
     const { life, http, gateway } = this.#running;

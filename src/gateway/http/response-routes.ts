@@ -1,6 +1,7 @@
 /**
  * Routes of a response that is kept: look at it, list its input, cancel it, delete it. All but reading it again, which streams.
  */
+import type { JsonObject } from "../../protocol/chat-message.ts";
 import type { Exchange } from "../../transport/node/exchange.ts";
 import { invalidRequest } from "../openai/index.ts";
 import { noResponse } from "../refusals.ts";
@@ -41,7 +42,7 @@ export class ResponseRoutes {
     const limit = Number(query.get("limit") ?? LISTED);
     if (!Number.isInteger(limit) || limit < 1 || limit > LISTED_MAX)
       throw invalidRequest("limit", `limit is a whole number from 1 to ${LISTED_MAX}`);
-    const all = items.map((item, at) => Object.assign({ type: "message", id: `item_${at}` }, item));
+    const all = items.map((item, at) => Object.assign({ type: "message" }, item, { id: nameOf(items, at) }));
     const ordered = query.get("order") === "asc" ? all : all.toReversed();
     const after = query.get("after");
     const from = after === null ? 0 : ordered.findIndex((item) => item.id === after) + 1;
@@ -54,6 +55,13 @@ export class ResponseRoutes {
       has_more: from + limit < ordered.length,
     };
   }
+}
+
+/** A page begins behind the name of the last item of the page before: no two have the same. */
+function nameOf(items: readonly JsonObject[], at: number): string {
+  const id = items[at]?.["id"];
+  const isOwn = typeof id === "string" && items.findIndex((item) => item["id"] === id) === at;
+  return isOwn ? id : `item_${at}`;
 }
 
 const LISTED = 20;

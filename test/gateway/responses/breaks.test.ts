@@ -151,6 +151,7 @@ test("G7: a background response that a kill cut off is taken up by the next star
   await until(() => told.model.calls.length === 1, "the model is asked");
   await told.world.restart();
   told.letGo();
+  await until(() => told.model.calls.length === 2, "it is taken up");
   await until(
     async () => (await told.openai.responses.retrieve(id)).status === "completed",
     "it is complete",

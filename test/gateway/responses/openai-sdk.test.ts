@@ -244,6 +244,26 @@ test("a response is kept for its time, and one with store: false for the grace p
   await assert.rejects(openai.responses.retrieve(kept.id), NotFoundError);
 });
 
+test("a kept response outlives its stream: it is retrieved, referred to and continued from its row alone", async (t) => {
+  const { openai, model, world } = await begin(t);
+  const asked = { model: MODEL, tools: [NOTE] };
+  const first = await openai.responses.create({ ...asked, input: "note twice" });
+  const second = await openai.responses.create({
+    ...asked,
+    previous_response_id: first.id,
+    input: results(first),
+  });
+  await world.outliveStreams();
+  assert.deepEqual((await openai.responses.retrieve(second.id)).output, second.output);
+  const third = await openai.responses.create({ ...asked, previous_response_id: second.id, input: "thanks" });
+  assert.equal(third.output_text, "You said thanks.");
+  assert.deepEqual(
+    model.calls.at(-1)?.messages.map(({ role }) => role),
+    ["user", "assistant", "tool", "assistant", "user"],
+  );
+  await assert.rejects(openai.responses.retrieve(first.id, { stream: true }), NotFoundError);
+});
+
 test("what the model cannot be given is named, not refused; what would change the answer is refused", async (t) => {
   const { openai, model } = await begin(t);
   const { data, response } = await openai.responses
