@@ -94,13 +94,13 @@ export class HostedStream {
     this.#confirmedMs = claimedMs;
     this.#state = host.init(context.options, context.store.durability, stored, macs);
     const logs = watchedLogs(this.#logs, stored, (logged) => this.#noteRequests(logged));
+    const unreadable = (): void => this.drop("durability_lost");
     this.#run = new ApplicationRun(name, logs, stored, {
       emit: (event) => this.#put({ input: { kind: "emit" }, event: this.#keep(event) }),
       end: (event, reason) => this.#put({ input: { kind: "end", reason }, event: this.#keep(event) }),
-      unreadable: () => this.drop("durability_lost"),
+      unreadable,
       onBug: context.onBug,
-      blobs:
-        context.blobs === undefined ? undefined : applicationBlobs(context.blobs, { ...name, streamKey }),
+      blobs: context.blobs && applicationBlobs(context.blobs, { ...name, streamKey }, unreadable),
       secretName: (text) => hexOf(context.sealing.secretName(streamKey, text)),
     });
   }

@@ -53,22 +53,30 @@ export function streamBlobs(blobs: BlobStore, sealing: SyncSealing, check: Check
   };
 }
 
-/** The same blobs as the application of one stream sees them: what the client put is found here, and the other way round. */
-export function applicationBlobs(blobs: StreamBlobs, meta: AcceptedMeta): ApplicationBlobs {
+/**
+ * The same blobs as the application of one stream sees them: what the client put is found here, and the other way round.
+ *
+ * `onUnavailable` is called before the application hears that the store failed: its host lets the stream go, because no turn may end by that.
+ */
+export function applicationBlobs(
+  blobs: StreamBlobs,
+  meta: AcceptedMeta,
+  onUnavailable: () => void,
+): ApplicationBlobs {
+  const failed = (cause: unknown): never => {
+    if (HoldfastError.codeOf(cause) === "unavailable") onUnavailable();
+    throw cause;
+  };
   return {
     put: async (bytes) => {
       const id = hash("sha256", bytes);
-      await blobs.put(meta, id, bytes);
+      await blobs.put(meta, id, bytes).catch(failed);
       return id;
     },
-    get: async (id) => {
-      try {
-        return await blobs.get(meta, id);
-      } catch (cause) {
-        if (HoldfastError.codeOf(cause) === "not_found") return undefined;
-        throw cause;
-      }
-    },
+    get: (id) =>
+      blobs
+        .get(meta, id)
+        .catch((cause: unknown) => (HoldfastError.codeOf(cause) === "not_found" ? undefined : failed(cause))),
   };
 }
 

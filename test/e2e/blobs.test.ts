@@ -64,6 +64,17 @@ test("a blob outlives the server that took it, and calls are repeated over break
   assert.equal(text(await stream.getBlob(twice)), "againagain");
 });
 
+test("F5: a store that fails while the application reads a blob ends no stream: it is let go, and run again", async (t) => {
+  const rig = await Rig.start(t, doubling);
+  const stream = await rig.client().open();
+  const id = await stream.putBlob(bytes("again"));
+  rig.blobFailures = 2;
+  await stream.send(bytes(id));
+  const [twice = ""] = words(await rest(stream));
+  assert.equal(await stream.ended, "completed");
+  assert.equal(text(await stream.getBlob(twice)), "againagain");
+});
+
 test("credentials that ran out are asked for once, and then it is over", async (t) => {
   const rig = await Rig.start(t, doubling);
   let asked = 0;

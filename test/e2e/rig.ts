@@ -7,10 +7,17 @@ import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
 import { Client, type ClientOptions, type ClientStream, type StreamEvent } from "../../src/client/index.ts";
 import { retry } from "../../src/core/index.ts";
+import { HoldfastError } from "../../src/protocol/errors.ts";
 import type { ClientFrame } from "../../src/protocol/frames.ts";
 import { nodeSealing } from "../../src/sealing/node.ts";
 import { type Application, createServer, type Server } from "../../src/server/index.ts";
-import { memoryBlobStore, MemoryLog, openLogStreamStore, type StreamStore } from "../../src/store/index.ts";
+import {
+  type BlobStore,
+  memoryBlobStore,
+  MemoryLog,
+  openLogStreamStore,
+  type StreamStore,
+} from "../../src/store/index.ts";
 import {
   type Accept,
   type BlobCalls,
@@ -70,8 +77,17 @@ export class Rig {
   readonly #application: Application;
   readonly #transport;
   readonly #clients: Client[] = [];
+  /** The store of blobs fails so many times, as a disk does that is away for a moment. */
+  blobFailures = 0;
   /** Outlives every server, as a disk does. */
-  readonly #blobs = memoryBlobStore({ now: () => Date.now() });
+  readonly #kept = memoryBlobStore({ now: () => Date.now() });
+  readonly #blobs: BlobStore = {
+    ...this.#kept,
+    get: async (...call) => {
+      if (this.blobFailures-- > 0) throw new HoldfastError("unavailable", "the store is away");
+      return this.#kept.get(...call);
+    },
+  };
   #log = new MemoryLog({ durability: "fsync" });
   #store: StreamStore | undefined;
   #server: Server | undefined;

@@ -5,6 +5,18 @@ const file = "test/e2e/host-promises.test.ts";
 
 export const MUTATIONS: readonly Mutation[] = [
   {
+    name: "F5: a store that fails while a blob is read ends the turn",
+    file: "test/e2e/blobs.test.ts",
+    test: "F5: a store that fails while the application reads a blob ends no stream",
+    patches: [
+      {
+        file: "src/server/stream-blobs.ts",
+        from: `if (HoldfastError.codeOf(cause) === "unavailable") onUnavailable();`,
+        to: "",
+      },
+    ],
+  },
+  {
     name: "B2: an emit resolves when its event is accepted, before it is durable",
     file,
     test: "B2: an emit resolves when its event is durable",

@@ -74,8 +74,8 @@ class ConnectionChecks {
   #isDegraded = false;
   #isWelcomed = false;
   #isFresh = false;
-  /** The attach has brought chunk 0. */
-  #hasFirst = false;
+  /** Of the last chunk that it has brought. */
+  #seqno: number | undefined;
   #isWriter = false;
   /** Under this seqno, which is taken, it has sent other content. */
   #forgedSeqno: number | undefined;
@@ -92,8 +92,9 @@ class ConnectionChecks {
       this.#cursor ??= frame.eventId;
       this.#isWriter = frame.role === "writer";
       this.#isFresh = frame.fresh;
-      this.#hasFirst = frame.firstChunk !== undefined;
+      if (frame.firstChunk !== undefined) this.#seqno = 0;
     }
+    if (frame.kind === "chunk") this.#seqno = frame.seqno;
     const logged = frame.kind === "chunk" ? this.#stream()?.chunks[frame.seqno] : undefined;
     if (frame.kind !== "chunk" || logged === undefined) return;
     this.#context.world.hit("sometimes.playback");
@@ -223,11 +224,12 @@ class ConnectionChecks {
   }
 
   /**
-   * It brings chunk 0 to a stream that has more behind it than may be unacknowledged. Its client has the ack, so this is a ghost of its first
+   * It brings a chunk to a stream that has more behind it than may be unacknowledged. Its client has the ack, so this is a ghost of an earlier
    * connection; what the server would compare with is forgotten by then, and nothing of it is accepted.
    */
   #isLongAcknowledged(): boolean {
-    return this.#hasFirst && (this.#stream()?.chunks.length ?? 0) > LIMITS.unackedChunksMax;
+    const { length } = this.#stream()?.chunks ?? [];
+    return this.#seqno !== undefined && length - this.#seqno > LIMITS.unackedChunksMax;
   }
 
   #stream(): TrueStream | undefined {
