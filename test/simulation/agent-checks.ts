@@ -147,6 +147,7 @@ export class TurnChecks implements TruthListener {
     const { conversationId } = turn;
     if (message.case === "stepRestarted" || message.case === "stepContinued")
       this.#provider.counted(conversationId, message.value.step, message.value.requestsBefore);
+    if (message.case === "stepContinued" && message.value.isUnproved) this.#provider.unproved(conversationId);
     if (message.case !== "stepCompleted") return;
     const said = messageOf(turn, message.value);
     const calls = said === undefined ? [] : callsOf(said).map(({ args }) => args);

@@ -56,6 +56,17 @@ test("G2: a request that was lost with the turn's own is in no log; every other 
   checks.counted("laptop.1", 0, 2);
 });
 
+test("G1: at a join that was not proved white space may be less, and words may not be pushed together", () => {
+  const checks = new ProviderChecks();
+  checks.began(generation({ state: "whole", text: "by  east" }), 1);
+  const step = { conversationId: "laptop.1", calls: [], mayBeCut: false };
+  assert.throws(() => checks.completed({ ...step, text: "by east" }), /G1/);
+  checks.unproved("laptop.1");
+  checks.completed({ ...step, text: "by east" });
+  checks.unproved("laptop.1");
+  assert.throws(() => checks.completed({ ...step, text: "byeast" }), /G1/);
+});
+
 test("G6: a call that its user stopped may be asked for again, one that its host stopped may not", () => {
   const cancel: unknown = AbortSignal.abort().reason;
   assert.ok(isUsersStop(cancel) && isUsersStop(new HoldfastError("stream_ended", "aborted")));

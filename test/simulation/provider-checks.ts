@@ -25,6 +25,8 @@ export class ProviderChecks {
   readonly #generations: Generation[] = [];
   /** Asked for by runs that have lost the turn's request. */
   readonly #unlogged = new Set<Generation>();
+  /** Conversations whose open step has a join that was not proved. */
+  readonly #unproved = new Set<string>();
 
   /** A request has left for a provider. */
   began(generation: Generation, hostEpoch: number): void {
@@ -68,9 +70,21 @@ export class ProviderChecks {
       fail("G2", `the log has ${requests} requests of step ${step}, and ${sent} were sent`);
   }
 
+  /** The text of the open step was continued by a model that did not prove it. */
+  unproved(conversationId: string): void {
+    this.#unproved.add(conversationId);
+  }
+
+  /**
+   * At a join that was not proved, how much white space stands there is not known when the provider trims it: the words are the generation's, and
+   * stand apart.
+   */
   completed({ conversationId, text, calls, mayBeCut }: CompletedStep): void {
     const own = this.#generations.filter((one) => one.conversationId === conversationId);
-    const isWhole = own.some((one) => one.state === "whole" && one.text === text && isSame(one.calls, calls));
+    const heard = this.#unproved.delete(conversationId) ? wordsOf : (said: string): string => said;
+    const isWhole = own.some(
+      (one) => one.state === "whole" && heard(one.text) === heard(text) && isSame(one.calls, calls),
+    );
     if (isWhole) return;
     const isPart = own.some(
       (one) => one.text.startsWith(text) && isSame(one.calls.slice(0, calls.length), calls),
@@ -111,6 +125,10 @@ export class ProviderChecks {
 
 function isSameStep(a: Generation, b: Generation): boolean {
   return a.conversationId === b.conversationId && a.answers === b.answers;
+}
+
+function wordsOf(text: string): string {
+  return text.replaceAll(/\s+/gu, " ");
 }
 
 function isSame(a: readonly string[], b: readonly string[]): boolean {
