@@ -83,6 +83,7 @@ async function start(given: Arguments): Promise<Measured> {
     machine,
     onNotice: () => undefined,
     openStreamsMax: GATEWAY_LIMITS.openStreamsMax,
+    responseTtlMs: GATEWAY_LIMITS.responseTtlMs,
   });
   gateway = opened.gateway;
   const sealing = nodeSealing();

@@ -43,6 +43,8 @@ const CONFIG = fields(
     logLevel: z.exactOptional(oneOf(LOG_LEVELS)),
     /** How long a stream stays after its last activity. */
     retentionMs: z.exactOptional(whole(RETENTION_MS_MIN)),
+    /** How long a response can be asked for by its id. */
+    responseTtlMs: z.exactOptional(whole(RETENTION_MS_MIN)),
     /** How long after a failure of the store it is opened anew; each further pause is three times as long. */
     storePauseMs: z.exactOptional(whole(STORE_PAUSE_MS.min, STORE_PAUSE_MS.max)),
     /** Who serves models, by the name that model ids begin with. */

@@ -32,7 +32,7 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
     return;
   }
   const { dataDir, host, port, apiKey, providers, workspace, upstreamServer } = settings;
-  const { retentionMs, storePauseMs } = settings;
+  const { retentionMs, responseTtlMs, storePauseMs } = settings;
   const term = terminal(surroundings);
   const notices: string[] = [];
   let start: FileLock | undefined;
@@ -46,6 +46,7 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
     workspace,
     upstreamServer,
     retentionMs,
+    responseTtlMs,
     storePauseMs,
     tls: readTls(settings),
     allowedHosts: settings.allowHosts,

@@ -105,6 +105,7 @@ export function resolveSettings(
     allowOrigins: said.allowOrigins ?? [],
     logLevel: said.logLevel ?? DEFAULT_LOG_LEVEL,
     retentionMs: said.retentionMs ?? RETENTION.retentionMs,
+    responseTtlMs: said.responseTtlMs ?? GATEWAY_LIMITS.responseTtlMs,
     storePauseMs: said.storePauseMs ?? STORE_LIFE.pauseMs,
     /** Where the gateway's streams are, when not here. */
     upstreamServer: upstreamServer === undefined ? undefined : new URL(upstreamServer).origin,

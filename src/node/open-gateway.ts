@@ -83,6 +83,7 @@ export interface GatewayParts {
   readonly onNotice: (message: string) => void;
   /** How many streams of one principal are open at most. */
   readonly openStreamsMax: number;
+  readonly responseTtlMs: number;
 }
 
 export interface OpenGateway {
@@ -118,7 +119,7 @@ export async function openGateway(parts: GatewayParts): Promise<OpenGateway> {
   const clients = new Map<string, PrincipalClient>();
   const gateway = new Gateway({
     workspace: ground.workspace,
-    limits: { openStreamsMax: parts.openStreamsMax },
+    limits: { openStreamsMax: parts.openStreamsMax, responseTtlMs: parts.responseTtlMs },
     tables,
     sealer,
     secret: sealing.deriveStreamKey(homeKey, NAMES),

@@ -46,6 +46,8 @@ export interface ServeOptions {
   readonly upstreamServer?: string | undefined;
   /** How many answers and waiting turns one principal may have at the gateway. Default: 1,000. */
   readonly openStreamsMax?: number | undefined;
+  /** How long the gateway keeps a response that can be asked for by its id. Default: 30 days. */
+  readonly responseTtlMs?: number | undefined;
   /** How long a stream is kept after its last activity. Default: two hours. */
   readonly retentionMs?: number | undefined;
   /** Before a store that failed is opened anew. */
@@ -69,6 +71,7 @@ export const SERVE_DEFAULTS = {
   host: "127.0.0.1",
   port: 4600,
   openStreamsMax: GATEWAY_LIMITS.openStreamsMax,
+  responseTtlMs: GATEWAY_LIMITS.responseTtlMs,
   retentionMs: RETENTION.retentionMs,
   storePauseMs: STORE_LIFE.pauseMs,
   /** Of `holdfast serve`: `docker stop` kills after ten seconds. */
@@ -95,6 +98,7 @@ const SCHEMA = fields({
   workspace: z.optional(text()),
   upstreamServer: z.optional(httpUrl()),
   openStreamsMax: z.optional(whole(1)),
+  responseTtlMs: z.optional(whole(1)),
   retentionMs: z.optional(whole(1)),
   storePauseMs: z.optional(whole(1)),
   line: z.optional(yesOrNo()),

@@ -69,6 +69,7 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
   const dataDir = resolve(options.dataDir ?? defaultDataDir(machine));
   const { host = SERVE_DEFAULTS.host, port = SERVE_DEFAULTS.port } = options;
   const { openStreamsMax = SERVE_DEFAULTS.openStreamsMax } = options;
+  const { responseTtlMs = SERVE_DEFAULTS.responseTtlMs } = options;
   const { retentionMs = SERVE_DEFAULTS.retentionMs, storePauseMs = SERVE_DEFAULTS.storePauseMs } = options;
   makeDataDir(dataDir, onNotice);
   const running: Running = {};
@@ -92,7 +93,7 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
     await options.beforeOpening?.();
     const counters = newServerCounters();
     const { application } = turns;
-    const settings = { host, dataDir, apiKey, retentionMs, openStreamsMax };
+    const settings = { host, dataDir, apiKey, retentionMs, openStreamsMax, responseTtlMs };
     const lasting = await LastingServer.open({
       open: () =>
         openStanding({

@@ -42,6 +42,7 @@ export interface StandingParts {
   readonly apiKey: string | undefined;
   readonly retentionMs: number;
   readonly openStreamsMax: number;
+  readonly responseTtlMs: number;
   readonly application: Application;
   readonly counters: ServerCounters;
   readonly ground: GatewayGround;

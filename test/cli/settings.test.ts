@@ -42,6 +42,7 @@ test("every wrong field is refused by its name, with what it should be", () => {
     ['{"allowOrigins": ["https://a.example/x"]}', /"allowOrigins\[0\]" must be an origin/],
     ['{"logLevel": "loud"}', /"logLevel" must be one of trace/],
     ['{"retentionMs": 5}', /"retentionMs" must be a whole number, at least 60000/],
+    ['{"responseTtlMs": 5}', /"responseTtlMs" must be a whole number, at least 60000/],
     ['{"apiKey": "x"}', /"apiKey" does not belong in a file; set HOLDFAST_API_KEY/],
   ];
   for (const [text, message] of cases) {
@@ -78,6 +79,7 @@ test("flags win over the environment, the environment over the file, the file ov
   t.after(() => rmSync(cwd, { recursive: true, force: true }));
   const bare = resolveSettings({}, surroundings(cwd));
   assert.deepEqual([bare.host, bare.port, bare.retentionMs], ["127.0.0.1", 4600, 7_200_000]);
+  assert.equal(bare.responseTtlMs, 30 * 24 * 60 * 60_000);
   assert.equal(bare.dataDir, "/users/u/.local/share/holdfast/server");
   writeFileSync(join(cwd, "holdfast.config.json"), '{"port": 1, "host": "file", "dataDir": "f"}');
   const env = { HOLDFAST_PORT: "2", HOLDFAST_HOST: "environment", HOLDFAST_DATA_DIR: "" };

@@ -1,6 +1,6 @@
 /**
  * What the documents do with plain curl, run as it stands there against a real server: the second client of
- * `docs/PROTOCOL.md`, and the README's request to the gateway.
+ * `docs/PROTOCOL.md`, and requests to the gateway of the README and of `docs/GATEWAY.md`.
  */
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -52,6 +52,14 @@ test("B1, B4: the curl client of the documents gets every event once over a brea
 test("the README's request to the gateway is answered to a new user, who has set nothing and has read no API key", async (t) => {
   const answer: unknown = JSON.parse(await run(t, scriptOf("README.md"), { HOLDFAST_API_KEY: undefined }));
   assert.match(JSON.stringify(answer), /"content":"1 2 3 "/);
+});
+
+test("the background response of the gateway's document is generated, read again and continued from", async (t) => {
+  const output = await run(t, scriptOf("docs/GATEWAY.md"));
+  assert.match(output, /"status":"completed".*"text":"1 2 3 "/);
+  assert.match(output, /event: response\.output_item\.added\n.*event: response\.completed\n/s);
+  assert.doesNotMatch(output, /event: response\.created/, "it was seen");
+  assert.match(output, /"text":"Done\."/);
 });
 
 async function run(

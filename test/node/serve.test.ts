@@ -73,6 +73,7 @@ test("options that are wrong are refused by their names", async (t) => {
     [{ port: 70_000 }, /: port must be a whole number from 0 to 65535, not 70000$/],
     [{ apiKey: "short" }, /apiKey must have at least 20/],
     [{ retentionMs: 0.5 }, /retentionMs must be a whole number/],
+    [{ responseTtlMs: 0.5 }, /responseTtlMs must be a whole number/],
   ];
   for (const [more, message] of wrong) await assert.rejects(serve({ ...options, ...more }), message);
 });
