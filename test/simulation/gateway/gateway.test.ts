@@ -16,11 +16,13 @@ test("a seed of the gateway replays to the identical trace, and another seed doe
   assert.notEqual(first.traceHash, other.traceHash);
 });
 
-test("the reference knows that /events may tell the answer to results that died with their process", () => {
-  const call = { id: "c1", name: "look", args: "{}" };
-  const question: SimMessage = { role: "user", text: "m1 ada asks" };
-  const said: SimMessage = { role: "assistant", text: "g1 says", calls: [call] };
-  const now = { wallMs: 0, steadyMs: 0 };
+const CALL = { id: "c1", name: "look", args: "{}" };
+const QUESTION: SimMessage = { role: "user", text: "m1 ada asks" };
+const SAID: SimMessage = { role: "assistant", text: "g1 says", calls: [CALL] };
+const NOW = { wallMs: 0, steadyMs: 0 };
+
+/** A reference with one session that waits for the result of a call. */
+function parked(openStreamsMax: number): Reference {
   const reference = new Reference({
     limits: {
       graceMs: 60_000,
@@ -28,25 +30,39 @@ test("the reference knows that /events may tell the answer to results that died 
       idempotencyTtlMs: 600_000,
       retentionMs: 600_000,
       parkedMax: 10,
-      openStreamsMax: 10,
+      openStreamsMax,
     },
-    now: () => now,
+    now: () => NOW,
     life: () => 1,
     isRefused: () => false,
     streamOf: () => ({ principal: "ada", conversationId: "conversation", life: 1 }),
   });
-  const first = askedOf(1, [question]);
-  reference.answered(reference.ask(first), answerFrom(0));
-  reference.sessions.get("stream")?.ended("calls", [call], "g1 says", now);
+  reference.answered(reference.ask(askedOf(1, [QUESTION])), answerFrom(0));
+  reference.sessions.get("stream")?.ended("calls", [CALL], "g1 says", NOW);
+  return reference;
+}
+
+function resultOf(marker: number): Asked {
+  return askedOf(marker, [QUESTION, SAID, { role: "tool", id: "c1", text: `m${marker} result 0` }]);
+}
+
+test("the reference knows that /events may tell the answer to results that died with their process", () => {
+  const reference = parked(10);
   assert.equal(reference.told(answerFrom(8)), undefined, "no request asked for it");
-  reference.ask(askedOf(2, [question, said, { role: "tool", id: "c1", text: "m2 result 0" }]));
+  reference.ask(resultOf(2));
   reference.killed();
-  assert.equal(reference.told(answerFrom(0))?.asked, first);
+  assert.equal(reference.told(answerFrom(0))?.asked.body.marker, 1);
   assert.equal(reference.told(answerFrom(8))?.asked.body.marker, 2);
-  assert.deepEqual(
-    reference.judgeEvents("ada", "stream", { answer: 8, eventId: 8, frames: 0 })[0],
-    "answer stream/8",
-  );
+  const place = { answer: 8, eventId: 8, frames: 0 };
+  assert.equal(reference.judgeEvents("ada", "stream", place)[0], "answer stream/8");
+});
+
+test("the reference knows that one of two requests with the same results may be refused before the other is answered", () => {
+  const reference = parked(1);
+  const alone = reference.ask(resultOf(2));
+  assert.deepEqual([...alone.permitted], ["results stream"]);
+  const second = reference.ask(resultOf(3));
+  assert.equal(reference.refused(second, "open_streams_limit"), "refused open_streams_limit");
 });
 
 function askedOf(marker: number, messages: readonly SimMessage[]): Asked {

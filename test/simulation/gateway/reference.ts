@@ -351,7 +351,12 @@ export class Reference {
     if (!states.has(state)) return fresh;
     // It went on with just this request, or did not: the answer is the same.
     const isRepeated = this.#ghosts.of(asked).length > 0;
-    const isSure = [...states].every((one) => one === state || (isRepeated && one === "generating"));
+    // Of two requests with its results one gets the answer. The gateway may refuse the other one before that answer begins.
+    const hasRival = [...this.#tickets].some(
+      ({ asked: other }) => other !== asked && isResults && bringsResults(other, session),
+    );
+    const isSure =
+      !hasRival && [...states].every((one) => one === state || (isRepeated && one === "generating"));
     if (isSure) return isResults || fresh.length === 1 ? [verdict] : [verdict, TOO_MANY];
     return [verdict, ...fresh];
   }
