@@ -32,7 +32,16 @@ async function killed(rounds: Rounds, directory: string): Promise<Measured> {
   const silentMs = (await next) - killedMs;
   await load.call("whole");
   const { modelCalls = Number.NaN } = await provider.peer.call("counted");
-  return { silentMs, startMs: readyMs - killedMs, modelCalls };
+  return { silentMs, startMs: readyMs - killedMs, modelCalls, savedCalls: await savedCalls(first.port) };
+}
+
+/** As the server that was started again counts them. */
+async function savedCalls(port: number): Promise<number> {
+  const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+  const counted = /^holdfast_provider_calls_saved_total\{[^}]*how="line"[^}]*\} (?<calls>\d+)$/m.exec(
+    metrics,
+  );
+  return Number(counted?.groups?.["calls"] ?? 0);
 }
 
 export const kill: Row = {
@@ -43,6 +52,7 @@ export const kill: Row = {
   async run(rounds) {
     const results = await rounds.run({ line: (directory) => killed(rounds, directory) });
     const calls = results.spread("line", "modelCalls");
+    const saved = results.spread("line", "savedCalls");
     return {
       lines: [
         { what: "from the kill to the next token", unit: "ms", value: results.spread("line", "silentMs") },
@@ -56,6 +66,12 @@ export const kill: Row = {
           unit: "calls",
           value: calls,
           budget: { text: "1", met: calls.median === 1 },
+        },
+        {
+          what: "calls saved, as /metrics has them",
+          unit: "calls",
+          value: saved,
+          budget: { text: "1", met: saved.median === 1 },
         },
       ],
     };
