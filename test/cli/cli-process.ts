@@ -42,6 +42,7 @@ export class Cli {
   readonly #children = new Set<ChildProcess>();
   readonly #patienceMs: number;
   readonly #hasLine: boolean;
+  readonly #under: readonly string[];
 
   /** With a line, servers hold their model calls beside themselves and drain, as they do for users. */
   constructor(
@@ -49,10 +50,17 @@ export class Cli {
     {
       patienceMs = PATIENCE_MS,
       hasLine = false,
-    }: { readonly patienceMs?: number; readonly hasLine?: boolean } = {},
+      under = [],
+    }: {
+      readonly patienceMs?: number;
+      readonly hasLine?: boolean;
+      /** A command that runs the one behind it. */
+      readonly under?: readonly string[];
+    } = {},
   ) {
     this.#patienceMs = patienceMs;
     this.#hasLine = hasLine;
+    this.#under = under;
     this.home = mkdtempSync(join(tmpdir(), "holdfast-cli-"));
     this.dataDir = join(this.home, "data");
     t.after(async () => {
@@ -111,7 +119,8 @@ export class Cli {
   }
 
   #start(args: readonly string[], env: Readonly<Record<string, string>>, log: number | "pipe" = "pipe") {
-    const child = spawn(process.execPath, [MAIN, ...args], {
+    const [command, ...before] = [...this.#under, process.execPath, MAIN];
+    const child = spawn(command, [...before, ...args], {
       cwd: this.home,
       env: {
         ...inherited(),

@@ -20,13 +20,14 @@ export class Served {
   #running: Running | undefined;
   #port = "0";
 
-  constructor(t: Cleanup, config: object) {
+  /** `under`: a command that runs the server. */
+  constructor(t: Cleanup, config: object, under: readonly string[] = []) {
     // Before the directory goes, by which it is found.
     t.after(async () => {
       const pid = await this.linePid();
       if (pid !== undefined) process.kill(pid, "SIGKILL");
     });
-    this.#cli = new Cli(t, { hasLine: true });
+    this.#cli = new Cli(t, { hasLine: true, under });
     const models = { offered: [`local/${MODEL}`] };
     const settings = { providers: { local: { ...config, apiKeyEnv: "LOCAL_KEY" } }, models };
     writeFileSync(join(this.#cli.home, "holdfast.config.json"), JSON.stringify(settings));
@@ -55,6 +56,10 @@ export class Served {
 
   get apiKey(): string {
     return this.#running?.apiKey ?? "";
+  }
+
+  get pid(): number {
+    return this.#running?.pid ?? 0;
   }
 
   get exit(): Promise<unknown> | undefined {
