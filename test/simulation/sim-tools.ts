@@ -76,7 +76,8 @@ export class ToolFloor {
     const stopMs = this.#random.chance(0.5) ? 1 : this.#random.int(5_000);
     this.#world.trace(process.name, "runs", exec.tool, execId);
     this.#checkApproval(exec);
-    if (Buffer.from(exec.args).includes(FORGED)) {
+    // Of a degraded stream no event has a number: when the first request is lost on its way, the client hears of the other one first (D5).
+    if (Buffer.from(exec.args).includes(FORGED) && !this.#ledger.isEcho(idempotencyKey)) {
       this.#world.fail(new Error(`C5: exec ${execId} ran with other arguments than it was first asked with`));
     }
     this.#ledger.ran(process.name, idempotencyKey);
