@@ -8,6 +8,7 @@ import { type Model, ModelFailure, type ModelPart } from "../../../../src/agent/
 import { createModels, type ModelsOptions } from "../../../../src/agent/models/index.ts";
 import { TOOLS } from "../conversation.ts";
 import {
+  begin,
   type Act,
   API_KEY,
   callOf,
@@ -175,6 +176,21 @@ for (const [type, ping] of PINGS) {
     }
   });
 }
+
+for (const own of ["silenceMs", "writingSilenceMs"] as const)
+  test(`F4: ${own} of a provider ends an answer that stands still in its text`, async (t) => {
+    const { type, answer, begun } = wireOf("openai-compatible");
+    const server = await ProviderServer.start(t, (response) => {
+      begin(response);
+      response.write(answer.slice(0, begun).map(frame).join(""));
+    });
+    const baseURL = `${server.origin}/v1`;
+    const providers = { test: { type, baseURL, apiKeyEnv: "TEST_KEY", [own]: SHORT } };
+    const { failure } = await hear(server.model(type, { providers }));
+    const seconds = /nothing of the answer was received for (?<seconds>\d+) s/.exec(failure?.message ?? "");
+    assert.ok(Number(seconds?.groups?.["seconds"]) < 60, "another clock ended it");
+    await Promise.all(server.asked.map(({ gone }) => gone));
+  });
 
 test("a slow reader is not the provider's silence", async (t) => {
   const wire = wireOf("openai-compatible");
