@@ -137,7 +137,12 @@ function declared(
   return { kind: "declared", name, server: "", args };
 }
 
-const OPENED = { contextTokensMax: 0, holdsCalls: false, plans: { hasBuiltIns: false, plan: declared } };
+const OPENED = {
+  contextTokensMax: 0,
+  holdsCalls: false,
+  keepsConversation: false,
+  plans: { hasBuiltIns: false, plan: declared },
+};
 
 /** What a host does that reads the turn back, chunks first. */
 function readBack({ chunks, events }: Turn): void {

@@ -87,8 +87,7 @@ async function start(given: Arguments): Promise<Measured> {
   });
   gateway = opened.gateway;
   const sealing = nodeSealing();
-  const kept = tableBlobStore({ tables: store.tables, sealer: sealing.homeSealer(HOME_KEY), now });
-  cleanUp = async () => void (await opened.gateway.cleanUp(kept));
+  cleanUp = () => opened.gateway.cleanUp();
   const keys = new ApiKeys({
     tables: store.tables,
     now,

@@ -20,6 +20,7 @@ export const noSealing: SyncSealing = {
   keyCheck: (streamKey) => streamKey,
   contentMac: () => () => MAC,
   deriveStreamKey: (homeKey) => homeKey,
+  deriveConversationKey: (homeKey) => homeKey,
   deriveChildStreamKey: (parentStreamKey) => parentStreamKey,
   secretName: (streamKey) => streamKey,
   equal: (a, b) => Buffer.compare(a, b) === 0,

@@ -18,7 +18,7 @@ import {
 } from "../protocol/messages.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import { LIMITS } from "../protocol/limits.ts";
-import type { ApplicationStream, ClientInput } from "../server/application.ts";
+import type { ApplicationStream, ClientInput, KeptBlob } from "../server/application.ts";
 import { blobIdBytes } from "../protocol/blob-id.ts";
 import { type BlobCache, blobIdOf, contentOf, largeBlobs } from "./blobs.ts";
 import { heard, logged, newFacts } from "../turn/facts.ts";
@@ -30,6 +30,7 @@ import {
   type Update,
 } from "../turn/messages.ts";
 import { fitsInline, inBlob } from "../turn/content.ts";
+import { isAsked } from "../turn/reader.ts";
 
 type KvMessage = NonNullable<MessageInitShape<typeof KvServerMessageSchema>["message"]>;
 
@@ -38,6 +39,9 @@ const WAITING_MAX = 256;
 
 /** The same in bytes: with the largest event on top far below what the host lets wait. */
 const WAITING_BYTES_MAX = LIMITS.sendQueueBytesMax / 4;
+
+/** A larger blob is durable before the event that names it. */
+const KEPT_WITH_EVENT_BYTES_MAX = 256 * 1024;
 
 const ROOM = Promise.resolve();
 
@@ -59,6 +63,8 @@ export class TurnIo {
   /** Events that are not durable yet. */
   readonly #waiting = new Map<number, Promise<void>>();
   #waitingBytes = 0;
+  /** Blobs that are stored together with the next event. */
+  #unkept: KeptBlob[] = [];
   /** Why an event did not get into the log: nothing that follows from it will ever be heard. */
   #refused: Error | undefined;
 
@@ -151,7 +157,8 @@ export class TurnIo {
     const silence = this.#silence ?? this.#take(whole);
     if (silence !== undefined) return quiet(Promise.reject(silence));
     const eventId = ++this.#head;
-    const durable = quiet(this.#follow(this.stream.emit(body), eventId, body.length));
+    const kept = this.#unkept.splice(0);
+    const durable = quiet(this.#follow(this.stream.emit(body, kept), eventId, body.length));
     this.#waiting.set(eventId, durable);
     const isFull = this.#waiting.size >= WAITING_MAX || this.#waitingBytes >= WAITING_BYTES_MAX;
     return isFull ? durable : ROOM;
@@ -210,17 +217,35 @@ export class TurnIo {
     if (this.#silence !== undefined) throw this.#silence;
   }
 
-  /** Asks the client to keep a blob, once; the answer is in the log some time later. */
+  /**
+   * Has a blob kept, once. The client is asked to, and its answer is in the log some time later; or the server stores it together with the next
+   * event, a large one before.
+   */
   async setBlob(bytes: Uint8Array, kind: BlobKind, id = blobIdOf(bytes)): Promise<Content> {
-    const blobId = blobIdBytes(id);
     this.#cache.put(this.stream.principal, id, bytes);
-    const isInline = fitsInline(bytes);
-    if (!this.facts.sets.has(id)) {
-      if (!isInline) await largeBlobs(this.stream.blobs).put(bytes);
-      const value = { blobId, kind, ...(isInline ? { blobData: bytes } : {}) };
-      await this.kv({ case: "setBlobArgs", value });
+    if (!isAsked(this.facts, id)) {
+      if (this.facts.request?.serverKeepsBlobs === true) await this.#store(bytes, id);
+      else await this.#askToKeep(bytes, kind, id);
     }
     return create(ContentSchema, inBlob(id, bytes.length));
+  }
+
+  async #store(bytes: Uint8Array, id: string): Promise<void> {
+    if (bytes.length <= KEPT_WITH_EVENT_BYTES_MAX && this.#unkeptBytes + bytes.length <= WAITING_BYTES_MAX)
+      this.#unkept.push({ id, bytes });
+    else await largeBlobs(this.stream.conversation).put(bytes);
+    this.facts.found.stored.add(id);
+  }
+
+  get #unkeptBytes(): number {
+    return this.#unkept.reduce((sum, { bytes }) => sum + bytes.length, 0);
+  }
+
+  async #askToKeep(bytes: Uint8Array, kind: BlobKind, id: string): Promise<void> {
+    const isInline = fitsInline(bytes);
+    if (!isInline) await largeBlobs(this.stream.blobs).put(bytes);
+    const value = { blobId: blobIdBytes(id), kind, ...(isInline ? { blobData: bytes } : {}) };
+    await this.kv({ case: "setBlobArgs", value });
   }
 
   /** Says a request to the client's blobs. */
@@ -230,10 +255,10 @@ export class TurnIo {
 
   /** Looks for bytes that are not in hand. What is found is in the facts, and what is not as well. */
   async fetch(blobIds: readonly string[]): Promise<void> {
-    const { principal, blobs } = this.stream;
+    const { principal, blobs, conversation } = this.stream;
     for (const id of blobIds) {
       const cached = this.#cache.get(principal, id);
-      const bytes = cached ?? (await blobs?.get(id));
+      const bytes = cached ?? (await conversation?.get(id)) ?? (await blobs?.get(id));
       this.facts.found.fetched.set(id, bytes);
       if (cached === undefined && bytes !== undefined) this.#cache.put(principal, id, bytes);
     }

@@ -153,13 +153,20 @@ export class Turn {
     }
   }
 
+  /** The conversation's blobs are kept, by the client or by the server. */
+  get #isKept(): boolean {
+    const { keepsBlobs = false, serverKeepsBlobs = false } = this.#facts.request ?? {};
+    return keepsBlobs || serverKeepsBlobs;
+  }
+
   async #open(request: RunRequest): Promise<void> {
     this.#offer = offerOf(request);
     const isCommand = request.action?.action.case === "shellCommandAction";
     if (!isCommand) this.#model = this.#context.models.resolve(request.model);
     const contextTokensMax = this.#model?.contextTokensMax ?? 0;
     const holdsCalls = this.#model?.holdsCalls === true && this.#io.stream.lasting !== undefined;
-    this.#facts.found.opened = { plans: this.#offer, contextTokensMax, holdsCalls };
+    const keepsConversation = this.#io.stream.conversation !== undefined;
+    this.#facts.found.opened = { plans: this.#offer, contextTokensMax, keepsConversation, holdsCalls };
   }
 
   async #get({ blobIds }: Of<"get">): Promise<void> {
@@ -265,8 +272,7 @@ export class Turn {
   /** With the conversation's blobs, so that the next turn still has it. */
   async #file(image: ToolImage, isOnly: boolean): Promise<MessageInitShape<typeof AttachmentSchema>> {
     const { mediaType, bytes } = image;
-    if (this.#facts.request?.keepsBlobs === true)
-      return { mediaType, content: await this.#io.setBlob(bytes, BlobKind.CONTENT) };
+    if (this.#isKept) return { mediaType, content: await this.#io.setBlob(bytes, BlobKind.CONTENT) };
     const content = isOnly ? this.#io.content(bytes) : putContent(bytes, this.#io.stream.blobs);
     return { mediaType, content: await content };
   }

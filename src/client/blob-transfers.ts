@@ -103,6 +103,8 @@ export function blobTransfers(
       if ((await blobIdOf(bytes)) === id) return bytes;
       throw new HoldfastError("stream_failed", `the server sent other bytes than those of blob ${id}`);
     },
+    /** Deletes what the conversation has. */
+    forget: (): Promise<void> => attempt(undefined, (calls, meta, signal) => calls.forget(meta, signal)),
   };
 }
 

@@ -17,6 +17,8 @@ export interface ClientOptions<HomeKey = Uint8Array> {
   readonly sealing: Sealing<HomeKey>;
   /** One secret per scope; all stream keys are derived from it. */
   readonly homeKey: HomeKey;
+  /** Whose conversations these are, where the clients of several principals share a home key. Default: one principal has it. */
+  readonly principal?: string;
   /**
    * Where journals are kept. Left out, and while `persistence` is off, they live in memory: nothing survives a restart. `"none"`: for a client
    * in the server's own process, which resumes from the server's log alone and promises nothing before that log has it. Such a client
@@ -46,8 +48,17 @@ export interface ClientOptions<HomeKey = Uint8Array> {
   readonly onStall?: OnStall;
 }
 
+/** A conversation that the server keeps for this client. */
+export interface KeptConversation {
+  readonly id: string;
+  /** How long after its last turn; the server may bound it. */
+  readonly keepMs: number;
+}
+
 export interface OpenOptions {
   readonly first?: Uint8Array;
+  /** What the turn makes of it lies there, and outlives the stream. */
+  readonly conversation?: KeptConversation;
   /** A name of your own; drawn at random when absent. Opening it again attaches to what is there. */
   readonly idempotencyKey?: string;
   /** The caller has just drawn the name at random, and will never open it again: as good as one drawn here. */

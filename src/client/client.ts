@@ -9,8 +9,10 @@ import type { Outcome, Recovered } from "../core/journal.ts";
 import type { StallCounts } from "../core/standstill.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import type { Role } from "../protocol/frames.ts";
-import { type Environment, systemEnvironment } from "../transport/environment.ts";
-import type { ClientOptions, OpenOptions } from "./client-options.ts";
+import { type Environment, SteadyClock, systemEnvironment } from "../transport/environment.ts";
+import type { ConversationAccess } from "../transport/transport.ts";
+import type { ClientOptions, KeptConversation, OpenOptions } from "./client-options.ts";
+import { type ConversationBlobs, conversationBlobs } from "./conversation-blobs.ts";
 import { appendRecord, type JournalContents, readJournal } from "./journal-file.ts";
 import { journalPlaces } from "./journal-places.ts";
 import type { JournalStore } from "./journal-store.ts";
@@ -91,14 +93,20 @@ export class Client<HomeKey = Uint8Array> {
   }
 
   /** Begins a stream. A name that has a journal here already is refused: resume it. */
-  async open({ first, idempotencyKey, isFresh = false }: OpenOptions = {}): Promise<ClientStream> {
+  async open({
+    first,
+    idempotencyKey,
+    conversation,
+    isFresh = false,
+  }: OpenOptions = {}): Promise<ClientStream> {
     checkChunkSize(first);
     // Only a name that nobody can have used before may be opened without durability (D5).
     const fresh = isFresh || idempotencyKey === undefined;
     const name = idempotencyKey ?? newName(this.#environment);
     return this.#asWriter(name, async () => {
       if (!fresh) await this.#makeRoom(name);
-      return this.#begin(name, "writer", { journal: newJournal(this.#environment, false), fresh }, first);
+      const journal = newJournal(this.#environment, false);
+      return this.#begin(name, "writer", { journal, conversation, fresh }, first);
     });
   }
 
@@ -109,17 +117,20 @@ export class Client<HomeKey = Uint8Array> {
   }
 
   /** Goes on with a stream of this client's own journals. `abort`: to end it; the wish goes out with the attach, so its turn does nothing more (D3). */
-  async resume(idempotencyKey: string, { abort = false } = {}): Promise<ClientStream> {
+  async resume(
+    idempotencyKey: string,
+    { abort = false, conversation }: ResumeOptions = {},
+  ): Promise<ClientStream> {
     return this.#asWriter(idempotencyKey, async () => {
       if (!this.#keepsJournals) {
         const journal = { ...newJournal(this.#environment, true), abortWanted: abort };
-        return this.#begin(idempotencyKey, "writer", { journal });
+        return this.#begin(idempotencyKey, "writer", { journal, conversation });
       }
       const found = await this.#read(idempotencyKey);
       if (isOver(found.journal?.outcome)) await this.#journals.ended(idempotencyKey);
       const journal =
         abort && found.journal !== undefined ? { ...found.journal, abortWanted: true } : found.journal;
-      return this.#resumeFrom(idempotencyKey, { ...found, journal }, false);
+      return this.#resumeFrom(idempotencyKey, { ...found, journal }, { autoResume: false, conversation });
     });
   }
 
@@ -231,7 +242,7 @@ export class Client<HomeKey = Uint8Array> {
     const contents = await this.#read(idempotencyKey);
     switch (inspect(contents.journal).kind) {
       case "resume":
-        return this.#resumeFrom(idempotencyKey, contents, true);
+        return this.#resumeFrom(idempotencyKey, contents, { autoResume: true });
       case "clear":
         await this.#makeRoom(idempotencyKey);
         report.cleared.push(idempotencyKey);
@@ -258,7 +269,7 @@ export class Client<HomeKey = Uint8Array> {
   #resumeFrom(
     idempotencyKey: string,
     { journal, length, journals }: Found,
-    autoResume: boolean,
+    how: Pick<Begin, "autoResume" | "conversation">,
   ): Promise<ClientStream> {
     if (journal === undefined) {
       throw new HoldfastError("not_found", "this client has no journal of that stream");
@@ -270,7 +281,7 @@ export class Client<HomeKey = Uint8Array> {
     if (journal.degraded) {
       throw new HoldfastError("stream_ended", "this stream had no durability and cannot be resumed");
     }
-    return this.#begin(idempotencyKey, "writer", { journal, length, journals, autoResume });
+    return this.#begin(idempotencyKey, "writer", { journal, length, journals, ...how });
   }
 
   async #read(idempotencyKey: string): Promise<Found> {
@@ -317,6 +328,7 @@ export class Client<HomeKey = Uint8Array> {
     const beginning = {
       idempotencyKey,
       streamKey,
+      conversation: begin.conversation && (await this.#accessTo(begin.conversation)),
       role,
       journal: { ...journal, journalId },
       journalLength: length,
@@ -335,6 +347,21 @@ export class Client<HomeKey = Uint8Array> {
     this.#streams.add(stream);
     void stream.ended.then((outcome) => this.#ended(stream, role, outcome));
     return stream;
+  }
+
+  async #accessTo({ id, keepMs }: KeptConversation): Promise<ConversationAccess> {
+    const { sealing, homeKey, principal = "" } = this.#options;
+    return { key: await sealing.deriveConversationKey(homeKey, principal, id), keepMs };
+  }
+
+  /** The blobs of a conversation that the server keeps, beside its streams. */
+  async conversation(kept: KeptConversation): Promise<ConversationBlobs> {
+    const { credentials } = this.#context;
+    const context = { ...this.#context, options: this.#plan().options };
+    return conversationBlobs(context, new SteadyClock(this.#environment), {
+      access: await this.#accessTo(kept),
+      credentials,
+    });
   }
 
   async #ended(stream: ClientStream, role: Role, outcome: Outcome | undefined): Promise<void> {
@@ -357,6 +384,11 @@ interface Begin {
   readonly fresh?: boolean;
   readonly autoResume?: boolean;
   readonly peeks?: boolean;
+  readonly conversation?: KeptConversation | undefined;
+}
+
+interface ResumeOptions extends Pick<Begin, "conversation"> {
+  readonly abort?: boolean;
 }
 
 /** A journal, and where it was found. */

@@ -6,7 +6,7 @@ import type { Recovered } from "../core/journal.ts";
 import type { Role } from "../protocol/frames.ts";
 import type { Sealer } from "../sealing/index.ts";
 import type { Environment } from "../transport/environment.ts";
-import type { BlobCalls, Connect } from "../transport/transport.ts";
+import type { BlobCalls, Connect, ConversationAccess } from "../transport/transport.ts";
 import type { JournalStore } from "./journal-store.ts";
 import type { StreamStallNews } from "./stall-account.ts";
 import type { Tools } from "./tools.ts";
@@ -33,6 +33,7 @@ export interface StreamContext {
 export interface StreamBeginning {
   readonly idempotencyKey: string;
   readonly streamKey: Uint8Array;
+  readonly conversation: ConversationAccess | undefined;
   readonly role: Role;
   readonly journal: Recovered;
   readonly journalLength: number;

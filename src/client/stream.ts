@@ -33,7 +33,8 @@ export class ClientStream {
   /** What the application made of the events before `cursor`, as it last said. */
   readonly restored: { readonly cursor: number; readonly state: Uint8Array } | undefined;
   readonly #context: StreamContext;
-  readonly #streamKey: Uint8Array;
+  /** Said with each connection. */
+  readonly #keys: Pick<ClientMeta, "streamKey" | "conversation">;
   readonly #clock: SteadyClock;
   readonly #journal: ReturnType<typeof journalFile> | undefined;
   readonly #events: BoundedQueue<StreamEvent>;
@@ -58,7 +59,8 @@ export class ClientStream {
     this.role = role;
     this.restored = journal.snapshot;
     this.#context = context;
-    this.#streamKey = beginning.streamKey;
+    const { streamKey, conversation } = beginning;
+    this.#keys = { streamKey, conversation };
     this.#clock = new SteadyClock(context.environment);
     const keepsJournal = context.journals !== undefined;
     const nowMs = this.#clock.now();
@@ -82,7 +84,7 @@ export class ClientStream {
         recordsMax,
       });
     this.#blobs = blobTransfers(context, this.#clock, {
-      meta: () => this.#meta(),
+      meta: () => ({ ...this.#meta(), conversation: undefined }),
       renewCredentials: async () => {
         this.#credentials = await context.credentials();
       },
@@ -310,7 +312,7 @@ export class ClientStream {
 
   #meta(): ClientMeta {
     const { idempotencyKey } = this;
-    return { idempotencyKey, streamKey: this.#streamKey, credentials: this.#credentials };
+    return { idempotencyKey, ...this.#keys, credentials: this.#credentials };
   }
 
   #received(connection: number, frame: ServerFrame): void {

@@ -26,6 +26,8 @@ export interface Writer {
 export interface StreamState {
   /** Tells the right stream key from a wrong one without storing it (E1). */
   readonly keyCheck: Uint8Array;
+  /** The same for the key of its conversation; undefined when the server keeps none for it. */
+  readonly conversationCheck: Uint8Array | undefined;
   readonly createdMs: number;
   readonly activityMs: number;
   readonly hostEpoch: number;
@@ -63,9 +65,15 @@ export interface CommitShape {
 /** Of the host that makes a stream. */
 export const FIRST_HOST_EPOCH = 1;
 
-export function newStreamState(keyCheck: Uint8Array, nowMs: number, hostEpoch: number): StreamState {
+export function newStreamState(
+  keyCheck: Uint8Array,
+  nowMs: number,
+  hostEpoch: number,
+  conversationCheck?: Uint8Array,
+): StreamState {
   return {
     keyCheck,
+    conversationCheck,
     createdMs: nowMs,
     activityMs: nowMs,
     hostEpoch,

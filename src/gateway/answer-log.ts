@@ -134,7 +134,7 @@ export class AnswerLog {
   }
 
   #source(principal: string, streamId: string, signal: AbortSignal, isPast: boolean): StreamSource {
-    return { ...this.#parts.clientOf(principal), streamId, signal, isPast };
+    return { client: this.#parts.clientOf(principal), streamId, signal, isPast };
   }
 }
 

@@ -6,13 +6,11 @@
  *
  * Invariant: a session that a request does not match is not touched by it.
  */
-import type { ClientBlobStore } from "../client/index.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import { AnswerLog } from "./answer-log.ts";
 import { type AnswerRef, answerRef, responseOf } from "./answer-ref.ts";
 import { BackgroundTasks } from "./background-tasks.ts";
-import { cleanUp } from "./clean-up.ts";
 import { type GatewayCounters, gatewayMetrics, newGatewayCounters } from "./counters.ts";
 import { GivenAnswers } from "./given-answers.ts";
 import type { Answer, ChatCall, EventsCall, GatewayAnswers, KeyedCall, StopCall } from "./http/answers.ts";
@@ -41,6 +39,8 @@ interface Beginning {
   readonly messages: readonly LineMessage[];
 }
 
+const ROWS_PER_SWEEP = 1_000;
+
 /** A session that runs, waits for tools, or sleeps until it is wanted. */
 export type OpenSession = Omit<SessionRecord, "state"> & {
   readonly state: SessionRecord["state"] | "sleeping";
@@ -67,7 +67,8 @@ export class Gateway implements GatewayAnswers {
     const { graceMs } = this.#limits;
     // With reuse off only retries ask for a session again.
     const sessionTtlMs = options.isReusing === false ? graceMs : this.#limits.sessionTtlMs;
-    const limits = { ...this.#limits, sessionTtlMs };
+    const conversationMs = Math.max(this.#limits.conversationMs, sessionTtlMs);
+    const limits = { ...this.#limits, sessionTtlMs, conversationMs };
     const names = new Names(options.secret);
     const rows = new SealedRows({ tables, sealer, onDamaged: onBug });
     const tasks = new BackgroundTasks(onBug);
@@ -110,11 +111,13 @@ export class Gateway implements GatewayAnswers {
     return this.#sessions.close();
   }
 
-  /** Deletes expired sessions, responses and blobs; resolves with the number of blobs. */
-  async cleanUp(blobs: ClientBlobStore): Promise<number> {
+  /** Deletes expired sessions and responses. */
+  async cleanUp(): Promise<void> {
     this.#given.forgetEnded();
-    const { tables, environment } = this.#options;
-    return this.#awaited(cleanUp({ tables, store: this.#store, blobs, nowMs: environment.now() }));
+    const sweep = async (): Promise<void> => {
+      while ((await this.#options.tables.sweep(ROWS_PER_SWEEP)) === ROWS_PER_SWEEP);
+    };
+    return this.#awaited(sweep());
   }
 
   get sessions(): readonly OpenSession[] {
@@ -321,29 +324,28 @@ export class Gateway implements GatewayAnswers {
   async #begin(
     call: ChatCall,
     session: SessionDriver,
-    { first, keep }: BegunTurn,
+    { first, large }: BegunTurn,
     before: AnswerRef | undefined,
   ): Promise<Answer> {
     const { signal } = call;
     const { principal, answer, sessionId } = session.record;
-    const { client, blobs } = this.#options.clientOf(principal);
-    const kept = keep(blobs);
-    let isLost = false;
-    // Whether or not the stream opens; `save` fails with it as well.
-    kept.catch(() => (isLost = true));
+    const client = this.#options.clientOf(principal);
+    const { conversation } = session;
+    if (large.length > 0) {
+      const blobs = await client.conversation(conversation);
+      await Promise.all(large.map((bytes) => blobs.put(bytes)));
+    }
     const { keys: responses, writes } = await this.#retries.rows(call, answer, sessionId, before);
-    const stream = await client.open({ idempotencyKey: answer.streamId, first, isFresh: true });
+    const stream = await client.open({ idempotencyKey: answer.streamId, first, conversation, isFresh: true });
     void session.feed({ kind: "opened", responses });
     session.attach(stream);
     this.#sessions.admit(session);
     const response = this.#returns.respond({ principal, answer, signal, memory: session.memory }, "new");
     try {
-      // From here on a retry finds the answer, also after a restart, and with it everything that the stream may ask for.
-      await session.save(writes, { needed: kept });
+      // From here on a retry finds the answer, also after a restart.
+      await session.save(writes);
     } catch (cause) {
-      // Without its history the conversation cannot be continued: the retry gets another one.
-      if (isLost) this.#tasks.run(session.feed({ kind: "end", why: "no_history" }));
-      response.delivered(isLost);
+      response.delivered(false);
       throw cause;
     }
     return response;

@@ -11,7 +11,7 @@ export {
   type PassTarget,
   type ProviderSide,
 } from "./http/index.ts";
-export { GATEWAY_LIMITS, type GatewayLimits, type GatewayOptions, type PrincipalClient } from "./options.ts";
+export { GATEWAY_LIMITS, type GatewayLimits, type GatewayOptions } from "./options.ts";
 export type { ListedModel } from "./openai/index.ts";
 export type { Workspace } from "./own-execs.ts";
 export type { SessionRecord } from "./session-record.ts";

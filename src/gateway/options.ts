@@ -1,22 +1,16 @@
 /**
  * What a gateway is given, with units, defaults and the reason for each.
  */
-import type { Client, ClientBlobStore } from "../client/index.ts";
+import type { Client } from "../client/index.ts";
 import type { Sealer } from "../sealing/index.ts";
 import type { TableStore } from "../store/table-store.ts";
 import type { Environment } from "../transport/environment.ts";
 import type { ListedModel } from "./openai/index.ts";
 import type { Workspace } from "./own-execs.ts";
 
-/** One principal's way to the server. It has no tools: execs are the OpenAI client's to carry out. */
-export interface PrincipalClient {
-  readonly client: Client;
-  readonly blobs: ClientBlobStore;
-}
-
 export interface GatewayOptions {
-  /** The same object each time for the same principal. */
-  readonly clientOf: (principal: string) => PrincipalClient;
+  /** One principal's way to the server, the same object each time. It has no tools: execs are the OpenAI client's to carry out. */
+  readonly clientOf: (principal: string) => Client;
   readonly tables: TableStore;
   /** Seals rows under the home key. */
   readonly sealer: Sealer;
@@ -38,6 +32,8 @@ export interface GatewayOptions {
 export interface GatewayLimits {
   /** How long a session waits for its client: for tool results, or for the next message. */
   readonly sessionTtlMs: number;
+  /** How long the server keeps a conversation after its last turn: at least as long as a session waits, and as an answer can be had again from its stream. */
+  readonly conversationMs: number;
   /** Streams of one principal that are open: answers under way, and sessions that wait for tool results. */
   readonly openStreamsMax: number;
   /** What the sessions that wait for tool results may hold, of all principals; one may have half. */
@@ -58,6 +54,7 @@ export interface GatewayLimits {
 
 export const GATEWAY_LIMITS: GatewayLimits = {
   sessionTtlMs: 30 * 60_000,
+  conversationMs: 3 * 60 * 60_000,
   // A team behind one API key.
   openStreamsMax: 1_000,
   parkedBytesMax: 512 * 1024 * 1024,

@@ -1,13 +1,12 @@
 /**
  * What the gateway says on a stream: the request that begins a turn, and the results of tools.
  *
- * Every message of the history is a blob of the gateway's own and named by its id, so a turn that goes on from a checkpoint
- * sends the new message and nothing else. New blobs travel along, pages first and then the newest, as many as fit; the server
- * asks for what it does not have.
+ * Every message of the history is a blob of the conversation that the server keeps, and named by its id, so a turn that goes on from a checkpoint
+ * sends the new message and nothing else. New blobs travel along, pages first and then the newest, as many as fit; the others are put to
+ * the conversation before.
  */
 import { hash } from "node:crypto";
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
-import type { ClientBlobStore } from "../client/index.ts";
 import { encodeChatMessage, textOf } from "../protocol/chat-message.ts";
 import { messageIds, withIds } from "../protocol/id-pages.ts";
 import { checkSize } from "../protocol/frame-check.ts";
@@ -51,8 +50,8 @@ export interface TurnRequest {
 export interface BegunTurn {
   /** Chunk 0. */
   readonly first: Uint8Array;
-  /** Keeps the blobs that it names. Resolves once they are durable: the stream need not wait for that, its session must. */
-  readonly keep: (blobs: ClientBlobStore) => Promise<void>;
+  /** Blobs that it names and has no room for: put to the conversation before the stream is opened. */
+  readonly large: readonly Uint8Array[];
 }
 
 /** Chunk 0 of the turn that answers the new messages. Throws `too_large` when they do not fit: nothing was done for them by then. */
@@ -62,10 +61,8 @@ export function turnRequest(turn: TurnRequest): BegunTurn {
   const written = history.map((message) => blobOf(encodeChatMessage(message)));
   const system = systemPrompt(new TextEncoder().encode(request.system));
   const { conversationState, pages } = stateWith(before, written);
-  const kept = [
-    ...files,
-    ...[...written, ...pages, ...system.blobs].map(({ id, blobData }) => [id, blobData] as const),
-  ];
+  const added = [...[...files.values()].map(blobOf), ...system.blobs, ...written, ...pages];
+  const { travelling, left } = prefetched(added);
   const value: MessageInitShape<typeof RunRequestSchema> = {
     conversationState,
     conversationId,
@@ -73,16 +70,16 @@ export function turnRequest(turn: TurnRequest): BegunTurn {
     action: { action: { case: "continueAction", value: { asItStands: true } } },
     tools: request.tools.map((tool) => ({ ...tool })),
     execKinds: [ExecKind.MCP, ...turn.ownKinds],
-    keepsBlobs: true,
+    serverKeepsBlobs: true,
     options: request.options,
-    preFetchedBlobs: prefetched([...written, ...pages]),
+    preFetchedBlobs: travelling.map(({ blobId, blobData }) => ({ blobId, blobData })),
     // Also an empty one: the client's instructions are all there are.
     systemPrompt: system.content,
   };
   const first = encodeClient({ case: "runRequest", value });
   // Its messages are in blobs.
   checkSize(first.length, LIMITS.chunkBytesMax, "the request without its messages, mostly its tools,");
-  return { first, keep: (blobs) => keepAll(blobs, kept) };
+  return { first, large: left.map(({ blobData }) => blobData) };
 }
 
 interface WrittenBlob {
@@ -112,14 +109,6 @@ function stateWith(before: ConversationState | undefined, written: readonly Writ
   return { conversationState, pages };
 }
 
-/** All at once: a store makes one write of it. */
-async function keepAll(
-  blobs: ClientBlobStore,
-  all: readonly (readonly [string, Uint8Array])[],
-): Promise<void> {
-  await Promise.all(all.map(([id, bytes]) => blobs.put(id, bytes)));
-}
-
 interface SystemPrompt {
   readonly content: ContentInit;
   readonly blobs: readonly WrittenBlob[];
@@ -132,16 +121,16 @@ function systemPrompt(bytes: Uint8Array): SystemPrompt {
 }
 
 /** From the end: what is old is more likely to be known. */
-function prefetched(written: readonly WrittenBlob[]): { blobId: Uint8Array; blobData: Uint8Array }[] {
-  const chosen: { blobId: Uint8Array; blobData: Uint8Array }[] = [];
+function prefetched(written: readonly WrittenBlob[]): Record<"travelling" | "left", readonly WrittenBlob[]> {
+  const [travelling, left]: [WrittenBlob[], WrittenBlob[]] = [[], []];
   let room = PREFETCHED_BYTES_MAX;
-  for (const { blobId, blobData } of written.toReversed()) {
-    const { length } = blobData;
-    if (length > LIMITS.inlineBytesMax || length > room) continue;
-    chosen.push({ blobId, blobData });
-    room -= length;
+  for (const blob of written.toReversed()) {
+    const { length } = blob.blobData;
+    const fits = length <= LIMITS.inlineBytesMax && length <= room;
+    (fits ? travelling : left).push(blob);
+    if (fits) room -= length;
   }
-  return chosen;
+  return { travelling, left };
 }
 
 export interface ResultContext {

@@ -1,10 +1,10 @@
 /**
  * Answers what the server asks on a stream, whether or not an HTTP request waits.
  *
- * Blobs are kept and given at once, execs on the gateway's own machine are carried out, and questions to a person are declined. That is
+ * Execs on the gateway's own machine are carried out, and questions to a person are declined. That is
  * what keeps a session alive between two HTTP requests.
  */
-import { answerTo, type ClientBlobStore, type ClientStream, encodeKvAnswer } from "../client/index.ts";
+import type { ClientStream } from "../client/index.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import { type AgentServerMessage } from "../protocol/messages.ts";
 import { answerOwnExec, type Workspace } from "./own-execs.ts";
@@ -12,7 +12,6 @@ import { encodeClient } from "../turn/messages.ts";
 
 export interface ServerRequestParts {
   readonly stream: ClientStream;
-  readonly blobs: ClientBlobStore;
   /** For execs that are not the client's. */
   readonly workspace: Workspace | undefined;
   readonly onBug: (bug: unknown) => void;
@@ -34,13 +33,11 @@ export async function answerServer(
 }
 
 async function answerOf(
-  { stream, blobs, workspace }: ServerRequestParts,
+  { stream, workspace }: ServerRequestParts,
   { message }: AgentServerMessage,
   body: Uint8Array,
 ): Promise<Uint8Array | undefined> {
   switch (message.case) {
-    case "kvServerMessage":
-      return encodeKvAnswer((await answerTo(stream, blobs, message.value)).message);
     case "execServerMessage":
       return answerOwnExec(body, stream, workspace);
     case "interactionQuery":

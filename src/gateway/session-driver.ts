@@ -9,7 +9,7 @@
 import { toBinary } from "@bufbuild/protobuf";
 import { ChangeSignal } from "../async/change-signal.ts";
 import type { KeyedQueue } from "../async/keyed-queue.ts";
-import type { ClientBlobStore, ClientStream } from "../client/index.ts";
+import type { ClientStream, KeptConversation } from "../client/index.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import { type ConversationState, ConversationStateSchema } from "../protocol/messages.ts";
 import type { TableWrite } from "../store/table-store.ts";
@@ -46,7 +46,7 @@ export interface SessionContext extends Pick<GatewayOptions, "clientOf" | "works
   readonly given: Pick<GivenAnswers, "forget">;
   readonly kept: Pick<KeptResponses, "end">;
   readonly names: Names;
-  readonly limits: Pick<GatewayLimits, "graceMs" | "sessionTtlMs">;
+  readonly limits: Pick<GatewayLimits, "graceMs" | "sessionTtlMs" | "conversationMs">;
   readonly environment: Environment;
   readonly counters: GatewayCounters;
   readonly tasks: BackgroundTasks;
@@ -61,8 +61,6 @@ export interface SessionContext extends Pick<GatewayOptions, "clientOf" | "works
 
 /** What belongs before and behind a record on the disk. */
 export interface SaveOrder {
-  /** Durable before it, and before everything that is saved after it. */
-  readonly needed?: Promise<void>;
   /** Begun so that nothing of it is durable before the record. */
   readonly behind?: () => Promise<unknown>;
 }
@@ -101,6 +99,11 @@ export class SessionDriver {
   /** Of the answer under way. */
   get memory(): AnswerMemory {
     return this.#memory;
+  }
+
+  /** As the server keeps it. */
+  get conversation(): KeptConversation {
+    return { id: this.record.conversationId, keepMs: this.#context.limits.conversationMs };
   }
 
   /** Undefined while none is open: it is being opened or resumed, or the session sleeps. */
@@ -203,10 +206,9 @@ export class SessionDriver {
   }
 
   /** Saves the record as it is when its turn comes. */
-  save(more: readonly TableWrite[] = [], { needed, behind }: SaveOrder = {}): Promise<void> {
+  save(more: readonly TableWrite[] = [], { behind }: SaveOrder = {}): Promise<void> {
     const { store, writes } = this.#context;
     return writes.run(this.record.sessionId, async () => {
-      await needed;
       if (rowsOf(this.#state) === "removed") await behind?.();
       else await store.save(this.record, more, behind);
     });
@@ -230,11 +232,11 @@ export class SessionDriver {
 
   async #resume({ abort = false } = {}): Promise<void> {
     const { clientOf, onBug } = this.#context;
-    const { client } = clientOf(this.record.principal);
+    const client = clientOf(this.record.principal);
     const { streamId } = this.record.answer;
     try {
       // A journal, of a client that keeps one, may have had the turn's end before the record did: then the log says how it ended.
-      const resumed = client.resume(streamId, { abort });
+      const resumed = client.resume(streamId, { abort, conversation: this.conversation });
       this.attach(await resumed.catch(() => client.follow(streamId, 0, { peek: true })));
     } catch (cause) {
       if (!(cause instanceof HoldfastError)) onBug(cause);
@@ -263,12 +265,11 @@ export class SessionDriver {
   }
 
   async #pump(stream: ClientStream): Promise<void> {
-    const { blobs } = this.#context.clientOf(this.record.principal);
     const isPast = stream.role === "reader";
     let failure: Error | undefined;
     try {
       for await (const { eventId, body } of isPast ? pastEvents(stream, 0) : stream.events) {
-        if (body.length > 0) await this.#hear(stream, blobs, { eventId, body });
+        if (body.length > 0) await this.#hear(stream, { eventId, body });
       }
     } catch (cause) {
       failure = cause instanceof Error ? cause : new Error(String(cause));
@@ -285,16 +286,14 @@ export class SessionDriver {
 
   async #hear(
     stream: ClientStream,
-    blobs: ClientBlobStore,
     { eventId, body }: { readonly eventId: number; readonly body: Uint8Array },
   ): Promise<void> {
     const { workspace, onBug, names, environment } = this.#context;
     const message = decodeServer(body);
-    if (stream.role === "writer") void answerServer({ stream, blobs, workspace, onBug }, message, body);
+    if (stream.role === "writer") void answerServer({ stream, workspace, onBug }, message, body);
     if (message.message.case === "conversationCheckpointUpdate") this.#checkpoint = message.message.value;
     const needed = neededBlob(this.#projection, message);
-    const blob =
-      needed === undefined ? undefined : ((await blobs.get(needed)) ?? (await stream.getBlob(needed)));
+    const blob = needed === undefined ? undefined : await stream.getBlob(needed);
     const before = this.#projection;
     const [after, deltas] = project(before, eventId, message, blob);
     const isRestarted = deltas.some(({ kind }) => kind === "restarted");

@@ -46,7 +46,7 @@ export type State =
 type Rows = "kept" | "removed";
 
 /** Why a session ends before its client is done with it. */
-export type EndReason = "stopped" | "evicted" | "expired" | "abandoned" | "failed" | "no_room" | "no_history";
+export type EndReason = "stopped" | "evicted" | "expired" | "abandoned" | "failed" | "no_room";
 
 /** A request with tool results, taken up by the session that waits for them. */
 export interface TakenResults {

@@ -25,7 +25,10 @@ export interface SessionsParts extends Omit<
   SessionContext,
   "writes" | "closing" | "onParking" | "onGone" | "limits"
 > {
-  readonly limits: Pick<GatewayLimits, "graceMs" | "sessionTtlMs" | "openStreamsMax" | "parkedBytesMax">;
+  readonly limits: Pick<
+    GatewayLimits,
+    "graceMs" | "sessionTtlMs" | "conversationMs" | "openStreamsMax" | "parkedBytesMax"
+  >;
   readonly stops: Pick<Stops, "has">;
 }
 
@@ -118,7 +121,7 @@ export class Sessions implements SessionLookup {
       const isMeant = fromEvent === undefined || session.record.answer.fromEvent === fromEvent;
       return isMeant ? session.feed({ kind: "end", why: "stopped" }) : undefined;
     }
-    const { client } = this.#parts.clientOf(principal);
+    const client = this.#parts.clientOf(principal);
     const reader = await client.abort(streamId);
     // A gateway that closes does not wait for the server.
     const leave = (): void => reader.leave();

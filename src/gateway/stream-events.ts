@@ -4,7 +4,7 @@
  * The same for streams that run here, run elsewhere, and are over.
  */
 import { ChangeSignal } from "../async/change-signal.ts";
-import type { Client, ClientBlobStore, ClientStream, StreamEvent } from "../client/index.ts";
+import type { Client, ClientStream, StreamEvent } from "../client/index.ts";
 import { type AgentServerMessage } from "../protocol/messages.ts";
 import { cutOff, type HeardEvent } from "./answer-memory.ts";
 import { type AnswerDelta, initAnswer, neededBlob, project } from "./openai/index.ts";
@@ -13,7 +13,6 @@ import { decodeServer } from "../turn/messages.ts";
 /** The way to a stream's log. */
 export interface StreamSource {
   readonly client: Pick<Client, "follow">;
-  readonly blobs: ClientBlobStore;
   readonly streamId: string;
   /** Aborted when the events are not wanted any more. */
   readonly signal: AbortSignal;
@@ -34,7 +33,7 @@ export async function* answerEvents(source: StreamSource, fromEvent: number): Ev
 
 /** What the stream says after an event, as it says it, to its end. */
 async function* loggedEvents(source: StreamSource, after: number): Events {
-  const { client, blobs, streamId, signal, isPast } = source;
+  const { client, streamId, signal, isPast } = source;
   const reader = await client.follow(streamId, after, { peek: isPast });
   const leave = (): void => reader.leave();
   signal.addEventListener("abort", leave);
@@ -45,7 +44,7 @@ async function* loggedEvents(source: StreamSource, after: number): Events {
       if (body.length === 0) continue;
       const message = decodeServer(body);
       const id = neededBlob(state, message);
-      const blob = id === undefined ? undefined : ((await blobs.get(id)) ?? (await reader.getBlob(id)));
+      const blob = id === undefined ? undefined : await reader.getBlob(id);
       const [next, deltas] = project(state, eventId, message, blob);
       state = next;
       const isPause = deltas.some(isPauseDelta);

@@ -10,18 +10,11 @@ import { z } from "zod";
 import type { ProviderModels } from "../agent/models/index.ts";
 import { ModelFailure } from "../agent/index.ts";
 import { Client } from "../client/index.ts";
-import { tableBlobStore } from "../client-node/blobs.ts";
 import { resolveHomeKey } from "../client-node/home-key.ts";
 import { filePlace, parseHomeKey } from "../client-node/key-places.ts";
 import { keyDirectory, thisPlatform } from "../client-node/scope.ts";
 import { tableJournalStore } from "../client-node/table-journal-store.ts";
-import {
-  Gateway,
-  type ListedModel,
-  type PrincipalClient,
-  type ProviderSide,
-  type Workspace,
-} from "../gateway/index.ts";
+import { Gateway, type ListedModel, type ProviderSide, type Workspace } from "../gateway/index.ts";
 import { counted } from "../core/standstill.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import { ExecKind } from "../protocol/messages.ts";
@@ -92,8 +85,6 @@ export interface OpenGateway {
 }
 
 const CLEAN_UP_MS = 60 * 60_000;
-/** The clean-up spares what is younger than a day, and no other process has these tables. */
-const REMEMBERED_MS = 60 * 60_000;
 
 /** Names of rows and tool calls follow from a secret of their own, not from one that seals anything. */
 const NAMES = "the gateway's names";
@@ -105,7 +96,6 @@ export async function openGateway(parts: GatewayParts): Promise<OpenGateway> {
   const sealing = nodeSealing();
   const homeKey = await gatewayHomeKey(parts);
   const sealer = sealing.homeSealer(homeKey);
-  const blobs = tableBlobStore({ tables, sealer, now: machine.now, rememberMs: REMEMBERED_MS });
   // Beside its own server the log is all that a client needs (decision 89). A server elsewhere may be out of reach.
   const journals = ground.upstream === undefined ? "none" : tableJournalStore({ tables });
   const way = ground.upstream ?? wayWithin(parts.server, ground.models);
@@ -116,7 +106,7 @@ export async function openGateway(parts: GatewayParts): Promise<OpenGateway> {
     if (hasStoreFailed && bug instanceof HoldfastError && bug.code === "unavailable") return;
     logger.error({ err: bug }, "the gateway made a mistake");
   };
-  const clients = new Map<string, PrincipalClient>();
+  const clients = new Map<string, Client>();
   const gateway = new Gateway({
     workspace: ground.workspace,
     limits: { openStreamsMax: parts.openStreamsMax, responseTtlMs: parts.responseTtlMs },
@@ -138,6 +128,7 @@ export async function openGateway(parts: GatewayParts): Promise<OpenGateway> {
         blobs: blobCalls,
         sealing,
         homeKey,
+        principal,
         journals,
         forgetsEnded: true,
         credentials,
@@ -147,17 +138,16 @@ export async function openGateway(parts: GatewayParts): Promise<OpenGateway> {
           logStall(logger, "client", { ...news, principal }, news);
         },
       });
-      const made = { client, blobs };
-      clients.set(principal, made);
-      return made;
+      clients.set(principal, client);
+      return client;
     },
   });
-  const timer = setInterval(() => void gateway.cleanUp(blobs).catch(onBug), CLEAN_UP_MS);
+  const timer = setInterval(() => void gateway.cleanUp().catch(onBug), CLEAN_UP_MS);
   timer.unref();
   const close = async (): Promise<void> => {
     clearInterval(timer);
     await gateway.close();
-    await Promise.all([...clients.values()].map(({ client }) => client.close()));
+    await Promise.all([...clients.values()].map((client) => client.close()));
   };
   try {
     await gateway.start();

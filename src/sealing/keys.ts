@@ -6,6 +6,7 @@
  *        │            ├── content MAC key           what tells equal chunks (A2)
  *        │            ├── secret names              of model calls that outlive the server (G6)
  *        │            └── sealing key               salt = incarnation, one per direction (E3)
+ *        ├── conversation key (by principal and conversation id): the same again, for a conversation that the server keeps
  *        └── home sealing base ── sealing key       the same, for journals, blobs and tables
  *
  * Invariant: no two purposes share an info string. A name that comes from outside stands behind a
@@ -24,6 +25,8 @@ export const CONTENT_MAC_BYTES = 16;
 /** A name that only a holder of the stream key can say. */
 export const SECRET_NAME_BYTES = 16;
 const SECRET_NAME_TEXT_BYTES_MAX = 128;
+/** Of a principal and a conversation id. */
+const NAMES_BYTES_MAX = 512;
 
 export const INFO_KEY_CHECK = encodeName("holdfast/v1/key-check");
 export const INFO_CONTENT_MAC = encodeName("holdfast/v1/content-mac");
@@ -45,6 +48,12 @@ export function infoStreamKey(idempotencyKey: string): Uint8Array<ArrayBuffer> {
 
 export function infoChildStreamKey(execId: string): Uint8Array<ArrayBuffer> {
   return infoNamed("holdfast/v1/child-stream-key", execId, LIMITS.execIdBytesMax);
+}
+
+/** A principal has no zero byte: names of two parts are told apart. */
+export function infoConversationKey(principal: string, conversationId: string): Uint8Array<ArrayBuffer> {
+  check(!principal.includes("\0"), "a principal has no zero byte");
+  return infoNamed("holdfast/v1/conversation-key", `${principal}\0${conversationId}`, NAMES_BYTES_MAX);
 }
 
 export function infoSecretName(text: string): Uint8Array<ArrayBuffer> {

@@ -17,6 +17,7 @@ import {
   INFO_KEY_CHECK,
   INFO_SEALING,
   infoChildStreamKey,
+  infoConversationKey,
   infoSecretName,
   infoStreamKey,
   KEY_BYTES,
@@ -54,6 +55,8 @@ export function nodeSealing(options: SealingOptions = {}): SyncSealing {
     },
     deriveStreamKey: (homeKey, idempotencyKey) =>
       hkdf(imported(homeKey), NO_SALT, infoStreamKey(idempotencyKey), KEY_BYTES),
+    deriveConversationKey: (homeKey, principal, conversationId) =>
+      hkdf(imported(homeKey), NO_SALT, infoConversationKey(principal, conversationId), KEY_BYTES),
     deriveChildStreamKey: (parentStreamKey, execId) =>
       hkdf(imported(parentStreamKey), NO_SALT, infoChildStreamKey(execId), KEY_BYTES),
     secretName: (streamKey, text) =>

@@ -66,6 +66,12 @@ export interface Sealing<HomeKey = Uint8Array> {
   /** Prepared once per stream, since deriving its key costs more than the MAC. */
   readonly contentMac: (streamKey: Uint8Array) => ContentMac;
   readonly deriveStreamKey: (homeKey: HomeKey, idempotencyKey: string) => Uint8Array | Promise<Uint8Array>;
+  /** Of a conversation that a server keeps for this principal: the client hands it over with each attach. */
+  readonly deriveConversationKey: (
+    homeKey: HomeKey,
+    principal: string,
+    conversationId: string,
+  ) => Uint8Array | Promise<Uint8Array>;
   /** A subagent's stream key: a repeated exec finds the child that it started before. */
   readonly deriveChildStreamKey: (
     parentStreamKey: Uint8Array,
@@ -83,6 +89,7 @@ export interface SyncSealing<HomeKey = Uint8Array> extends Sealing<HomeKey> {
     streamKey: Uint8Array,
   ) => (seqno: number, kind: ContentKind, body: Uint8Array) => Uint8Array;
   readonly deriveStreamKey: (homeKey: HomeKey, idempotencyKey: string) => Uint8Array;
+  readonly deriveConversationKey: (homeKey: HomeKey, principal: string, conversationId: string) => Uint8Array;
   readonly deriveChildStreamKey: (parentStreamKey: Uint8Array, execId: string) => Uint8Array;
   /** A name for what this text means, the same in every process with the stream key, and unknown without it. */
   readonly secretName: (streamKey: Uint8Array, text: string) => Uint8Array;

@@ -19,6 +19,7 @@ import {
   INFO_KEY_CHECK,
   INFO_SEALING,
   infoChildStreamKey,
+  infoConversationKey,
   infoStreamKey,
   KEY_BYTES,
   KEY_CHECK_BYTES,
@@ -82,6 +83,8 @@ export function webSealing(options: SealingOptions = {}): Sealing<Uint8Array | W
     },
     deriveStreamKey: async (homeKey, idempotencyKey) =>
       hkdf(await hkdfKey(homeKey)(), NO_SALT, infoStreamKey(idempotencyKey), KEY_BYTES),
+    deriveConversationKey: async (homeKey, principal, conversationId) =>
+      hkdf(await hkdfKey(homeKey)(), NO_SALT, infoConversationKey(principal, conversationId), KEY_BYTES),
     deriveChildStreamKey: async (parentStreamKey, execId) =>
       hkdf(await hkdfKey(parentStreamKey)(), NO_SALT, infoChildStreamKey(execId), KEY_BYTES),
     equal: equalConstantTime,

@@ -14,6 +14,7 @@ import type {
   ApplicationBlobs,
   ApplicationStream,
   ClientInput,
+  KeptBlob,
   PastEvent,
 } from "./application.ts";
 import { InputFeed } from "./input-feed.ts";
@@ -23,6 +24,7 @@ import type { LogReader } from "./stream-logs.ts";
 export interface PendingEvent {
   /** Lent for the call only: the application may use its buffer again, and readers get what was logged (B4). */
   readonly body: Uint8Array;
+  readonly kept: readonly KeptBlob[];
   readonly durable: (eventId: number) => void;
   readonly refused: (code: "stream_ended" | "unavailable") => void;
 }
@@ -34,6 +36,8 @@ interface RunHost {
   unreadable(): void;
   onBug(bug: unknown): void;
   readonly blobs: ApplicationBlobs | undefined;
+  /** Asked when the run begins. */
+  readonly conversation: () => ApplicationBlobs | undefined;
   /** Of what this text means, under the stream key; undefined where the stream has no host epoch. */
   readonly secretName: ((text: string) => string) | undefined;
 }
@@ -143,16 +147,21 @@ export class ApplicationRun {
       pastInputs: this.#feed.pastInputs,
       inputs: this.#feed,
       past: () => this.#past(),
-      emit: (body) => unwatched(this.#send(body, undefined)),
+      emit: (body, kept) => unwatched(this.#send(body, undefined, kept)),
       end: (body, reason = "completed") => unwatched(this.#send(body, reason)),
       blobs: this.#host.blobs,
+      conversation: this.#host.conversation(),
       lasting: secretName === undefined ? undefined : { secretName, hostEpoch: this.#stored.hostEpoch },
       signal: this.#abort.signal,
     };
   }
 
   /** No async function: there is one call for every event, and each promise in it would be paid for. */
-  #send(body: Uint8Array, end: "completed" | "failed" | undefined): Promise<number> {
+  #send(
+    body: Uint8Array,
+    end: "completed" | "failed" | undefined,
+    kept: readonly KeptBlob[] = [],
+  ): Promise<number> {
     if (body.length > LIMITS.eventBytesMax) {
       const message = `an event has at most ${LIMITS.eventBytesMax} bytes; put the rest in a blob`;
       return Promise.reject(new HoldfastError("too_large", message));
@@ -164,12 +173,13 @@ export class ApplicationRun {
       return Promise.reject(lost);
     }
     // Its length as it is now: the buffer may be handed to another thread meanwhile, which empties it.
-    const { length } = body;
+    const length = kept.reduce((sum, { bytes }) => sum + bytes.length, body.length);
     this.#waitingBytes += length;
     if (end !== undefined) this.#hasEnded = true;
     return new Promise((resolve, reject) => {
       const event: PendingEvent = {
         body,
+        kept,
         durable: (eventId) => {
           this.#waitingBytes -= length;
           resolve(eventId);

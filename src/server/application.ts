@@ -28,6 +28,12 @@ export interface ApplicationBlobs {
   get(id: string): Promise<Uint8Array | undefined>;
 }
 
+/** A blob that is stored together with an event. The bytes are lent until the event is durable. */
+export interface KeptBlob {
+  readonly id: string;
+  readonly bytes: Uint8Array;
+}
+
 /** Names that every run of this stream can say and no other process, with the order of the runs. */
 interface LastingNames {
   /** Rises with each host that runs the stream (D1). */
@@ -48,11 +54,14 @@ export interface ApplicationStream {
   /**
    * Logs an event. It is accepted, in order, when this returns; the promise resolves with its id once
    * it is durable, and rejects with `stream_ended` after an abort or end, with `unavailable` when this
-   * host has lost the stream. Not awaiting it batches events into one commit.
+   * host has lost the stream. Not awaiting it batches events into one commit. What is `kept` with it goes to the conversation's blobs, durable with
+   * the event or not at all; small ones only.
    */
-  emit(body: Uint8Array): Promise<number>;
+  emit(body: Uint8Array, kept?: readonly KeptBlob[]): Promise<number>;
   /** The last event. After an abort the reason recorded is `aborted`. */
   end(body: Uint8Array, reason?: Exclude<EndReason, "aborted">): Promise<number>;
+  /** The blobs of the conversation that the server keeps for this stream: they outlive it. Undefined where it keeps none. */
+  readonly conversation: ApplicationBlobs | undefined;
   /** The stream's blobs: what is too large for its logs. Undefined where the server keeps none, or runs degraded. */
   readonly blobs: ApplicationBlobs | undefined;
   /** How this run names what outlives its process. Undefined where the server runs degraded. */

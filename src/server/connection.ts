@@ -48,6 +48,7 @@ export function serverConnection(
       if (early.length > EARLY_FRAMES_MAX) refuse(new HoldfastError("invalid_frame", "wait for the welcome"));
     } else if (frame.kind === "attach") {
       checkStreamKey(meta.streamKey);
+      if (meta.conversation !== undefined) checkStreamKey(meta.conversation.key);
       cancelTimeout();
       early = [];
       void attach(frame);
@@ -81,7 +82,7 @@ export function serverConnection(
           closed: () => hosted.closed(number),
         };
         isHosted = true;
-        hosted.attach(number, wire, frame, resumed);
+        hosted.attach({ connection: number, conversation: meta.conversation }, wire, frame, resumed);
         hosted.dropUnborn();
       }
       for (const waiting of early?.splice(0) ?? []) target.received(waiting);

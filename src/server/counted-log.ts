@@ -11,11 +11,11 @@ export function countedLog(log: CommitLog, counters: ServerCounters): CommitLog 
   return {
     durability: log.durability,
     scan: () => log.scan(),
-    append: async (record, body, freed) => {
+    append: async (record, body, freed, blobs) => {
       const beganMs = performance.now();
       counters.appendBytes.add(record.byteLength + (body?.byteLength ?? 0));
       try {
-        return await log.append(record, body, freed);
+        return await log.append(record, body, freed, blobs);
       } finally {
         counters.appendSeconds.add((performance.now() - beganMs) / 1000);
       }

@@ -141,6 +141,7 @@ export function degradedStream(
     onBug: context.onBug,
     // A blob would be kept where nothing else is.
     blobs: undefined,
+    conversation: () => undefined,
     secretName: undefined,
   });
   const greeting = welcome();

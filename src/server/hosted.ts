@@ -16,10 +16,11 @@ import type { AttachFrame, ClientFrame, ServerFrame } from "../protocol/frames.t
 import { LIMITS } from "../protocol/limits.ts";
 import type { SharedEvent } from "../protocol/shared-event.ts";
 import type { SyncSealing } from "../sealing/index.ts";
+import type { SealedBlob } from "../store/blob-store.ts";
 import type { StreamStore } from "../store/stream-store.ts";
 import type { Environment, SteadyClock } from "../transport/environment.ts";
-import type { Wire } from "../transport/transport.ts";
-import type { Application } from "./application.ts";
+import type { AcceptedMeta, Wire } from "../transport/transport.ts";
+import type { Application, KeptBlob } from "./application.ts";
 import { ApplicationRun, type PendingEvent } from "./application-run.ts";
 import { countFrame, type ServerCounters } from "./counters.ts";
 import { frameOf, inputOf } from "./log-views.ts";
@@ -48,6 +49,9 @@ export interface HostContext {
 /** A running turn stands still, or moves again. */
 export type TurnStallNews = StallNews & StreamName;
 
+/** A connection, and the conversation that it brings the key of. */
+type Attaching = Pick<AcceptedMeta, "conversation"> & { readonly connection: number };
+
 /** An input with the body it is about; bodies never enter the machine. */
 interface Item {
   readonly input: Input;
@@ -74,17 +78,22 @@ export class HostedStream {
   #state: host.State;
   #waitingChunks: LoggedChunk[] = [];
   #waitingEvents: SharedEvent[] = [];
+  /** What is kept with the waiting events. */
+  #waitingBlobs: { readonly eventId: number; readonly kept: readonly KeptBlob[] }[] = [];
+  /** As the conversation's blobs are asked for; undefined until a connection has brought its key. */
+  #conversation: AcceptedMeta | undefined;
 
   constructor(
     context: HostContext,
-    name: StreamName,
-    streamKey: Uint8Array,
+    meta: AcceptedMeta,
     stored: StreamState,
     macs: readonly Uint8Array[],
     claimedMs: number,
     onDropped: () => void,
     birth?: Birth,
   ) {
+    const { principal, idempotencyKey, streamKey } = meta;
+    const name = { principal, idempotencyKey };
     this.name = name;
     this.#context = context;
     this.#logs = new StreamLogs(context.store, name, context.sealing.sealer(streamKey));
@@ -101,6 +110,8 @@ export class HostedStream {
       unreadable,
       onBug: context.onBug,
       blobs: context.blobs && applicationBlobs(context.blobs, { ...name, streamKey }, unreadable),
+      conversation: () =>
+        context.blobs && this.#conversation && applicationBlobs(context.blobs, this.#conversation, unreadable),
       secretName: (text) => hexOf(context.sealing.secretName(streamKey, text)),
     });
   }
@@ -149,7 +160,12 @@ export class HostedStream {
     if (this.isUnborn && this.#state.inFlight === undefined) this.drop("shutdown");
   }
 
-  attach(connection: number, wire: Wire<ServerFrame>, frame: AttachFrame, resumed: boolean): void {
+  attach(
+    { connection, conversation }: Attaching,
+    wire: Wire<ServerFrame>,
+    frame: AttachFrame,
+    resumed: boolean,
+  ): void {
     this.#outgoing.add(connection, wire);
     const nowMs = this.#now();
     const body = frame.firstChunk;
@@ -162,8 +178,13 @@ export class HostedStream {
         chunk: { body, mac },
       });
     }
+    if (conversation !== undefined)
+      this.#conversation = { ...this.name, streamKey: conversation.key, conversation };
+    // A turn whose conversation cannot be read waits for a client that has its key. To end one, nothing is read.
+    const { conversationCheck, aborted } = this.#state.staged;
+    const isReadable = conversationCheck === undefined || this.#conversation !== undefined || aborted;
     // Behind the attach: a turn that it aborts does nothing more.
-    if (frame.peek !== true) this.#run.start(this.#context.application);
+    if (frame.peek !== true && isReadable) this.#run.start(this.#context.application);
   }
 
   received(connection: number, frame: ClientFrame): void {
@@ -271,7 +292,10 @@ export class HostedStream {
         // Each step stages one event at most, so the staged head is its id.
         const eventId = this.#state.staged.eventHead;
         this.#waitingEvents.push(sharedEvent(eventId, item.event?.body ?? NO_BODY, effect.end));
-        if (item.event !== undefined) this.#run.accepted(item.event, eventId);
+        if (item.event === undefined) return;
+        const { kept } = item.event;
+        if (kept.length > 0) this.#waitingBlobs.push({ eventId, kept });
+        this.#run.accepted(item.event, eventId);
         return;
       }
       case "refuse_event":
@@ -322,6 +346,7 @@ export class HostedStream {
         chunks: chunks.length === 0 ? undefined : this.#logs.sealChunks(nextSeqno, chunks),
         events: events.length === 0 ? undefined : this.#logs.sealEvents(eventHead + 1, events),
         change: shape.change,
+        ...this.#keptWith(eventHead + events.length),
       });
       if (!isCommitted) {
         this.drop("moved");
@@ -345,6 +370,17 @@ export class HostedStream {
     this.#noteRequests(requestsIn(events, chunks));
     this.#run.durable(this.#state.durable.eventHead);
     if (this.#state.durable.end !== undefined) this.#run.finish();
+  }
+
+  /** The blobs of events up to this one. */
+  #keptWith(eventId: number): { readonly blobs?: readonly SealedBlob[] } {
+    const after = this.#waitingBlobs.findIndex((waiting) => waiting.eventId > eventId);
+    const taken = this.#waitingBlobs.splice(0, after === -1 ? this.#waitingBlobs.length : after);
+    if (taken.length === 0) return {};
+    const { blobs } = this.#context;
+    assert(blobs !== undefined && this.#conversation !== undefined, "what is kept has a place");
+    const kept = taken.flatMap((waiting) => waiting.kept);
+    return { blobs: blobs.sealed(this.#conversation, kept) };
   }
 
   #noteRequests(logged: Logged | undefined): void {

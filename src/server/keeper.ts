@@ -19,6 +19,7 @@ import type { Absent, Gone, HostLease, Live } from "../store/stream-store.ts";
 import type { AcceptedMeta } from "../transport/transport.ts";
 import { type HostContext, HostedStream } from "./hosted.ts";
 import { nameText } from "./entries.ts";
+import type { Conversations } from "./conversations.ts";
 import { clearOrphans } from "./stream-blobs.ts";
 import type { Birth } from "./stream-commits.ts";
 import { present } from "./stream-logs.ts";
@@ -44,12 +45,19 @@ const GO_ON: AttachFrame = Object.freeze({
   abort: false,
 });
 
+const NO_BYTES = new Uint8Array();
+
 /** A stream that another node runs: it may well give it up soon. */
 const HELD_RETRY_MS = 500;
 
 export type Keeper = ReturnType<typeof createKeeper>;
 
-export function createKeeper(context: HostContext, lease: HostLease, blobs?: BlobStore) {
+export function createKeeper(
+  context: HostContext,
+  lease: HostLease,
+  blobs?: BlobStore,
+  conversations?: Conversations,
+) {
   const streams = new Map<string, HostedStream>();
   const opening = new Map<string, Promise<unknown>>();
   const vain = new Map<string, budget.State>();
@@ -131,8 +139,9 @@ export function createKeeper(context: HostContext, lease: HostLease, blobs?: Blo
 
   async function create(meta: AcceptedMeta, askedMs: number): Promise<FoundStream> {
     const keyCheck = context.sealing.keyCheck(meta.streamKey);
-    const state = newStreamState(keyCheck, askedMs, FIRST_HOST_EPOCH);
-    return host(meta, state, askedMs, { keyCheck, host: lease });
+    const conversationCheck = meta.conversation && context.sealing.keyCheck(meta.conversation.key);
+    const state = newStreamState(keyCheck, askedMs, FIRST_HOST_EPOCH, conversationCheck);
+    return host(meta, state, askedMs, { keyCheck, conversationCheck, host: lease });
   }
 
   /** The principal's open streams that count for its limit; undefined when the store is down. */
@@ -159,19 +168,29 @@ export function createKeeper(context: HostContext, lease: HostLease, blobs?: Blo
     openStreams: number,
   ): "create" | "go_on" | "degrade" {
     checkVain(meta);
-    const finding = findStream(attach, compare(meta.streamKey, stored), openStreams);
+    const finding = findStream(attach, compare(meta, stored), openStreams);
     if (finding.kind !== "refuse") return finding.kind;
     if (finding.code === "not_found") countVain(meta);
     throw new HoldfastError(finding.code, finding.message);
   }
 
   /** Compares a key in every case, so that the time taken tells nothing (E1). */
-  function compare(streamKey: Uint8Array, stored: Live | Gone | Absent | undefined): Found {
+  function compare(
+    { streamKey, conversation }: AcceptedMeta,
+    stored: Live | Gone | Absent | undefined,
+  ): Found {
     const { sealing } = context;
     const presented = sealing.keyCheck(streamKey);
     const kept =
       stored?.kind === "live" ? stored.state.keyCheck : stored?.kind === "gone" ? stored.keyCheck : presented;
-    const keyMatches = sealing.equal(presented, kept);
+    const isStreamKey = sealing.equal(presented, kept);
+    // A client that only reads need not bring the conversation's key; a wrong one is as bad as a wrong stream key.
+    const checkOf = stored?.kind === "live" ? stored.state.conversationCheck : undefined;
+    const keyMatches =
+      isStreamKey &&
+      (conversation === undefined ||
+        stored?.kind !== "live" ||
+        sealing.equal(sealing.keyCheck(conversation.key), checkOf ?? NO_BYTES));
     if (stored === undefined) return { kind: "store_down" };
     return stored.kind === "absent" ? { kind: "absent" } : { kind: stored.kind, keyMatches };
   }
@@ -210,7 +229,7 @@ export function createKeeper(context: HostContext, lease: HostLease, blobs?: Blo
       streams.delete(id);
       uncounted.delete(hosted);
     };
-    const hosted = new HostedStream(context, name, meta.streamKey, state, macs, claimedMs, onDropped, birth);
+    const hosted = new HostedStream(context, meta, state, macs, claimedMs, onDropped, birth);
     if (meta.countsItself === true) uncounted.add(hosted);
     streams.set(id, hosted);
     return { kind: "hosted", hosted, resumed: birth === undefined };
@@ -278,6 +297,7 @@ export function createKeeper(context: HostContext, lease: HostLease, blobs?: Blo
     } while (names.length === SWEEP_COUNT_MAX && counters.expired > before);
     await store.forgetGone(nowMs - retention.tombstoneMs);
     await store.tidy(nowMs - QUIET_MS);
+    await conversations?.sweep();
     if (blobs === undefined || !hasOrphans) return;
     await clearOrphans(blobs, async (name) => (await store.load(name)).kind === "live");
     hasOrphans = false;

@@ -118,6 +118,8 @@ export class LastingServer<S extends Standing> implements Server {
       check: (meta) => now().check(meta),
       put: (meta, id, bytes) => now().put(meta, id, bytes),
       get: (meta, id) => now().get(meta, id),
+      forget: (meta) => now().forget(meta),
+      sealed: (meta, kept) => now().sealed(meta, kept),
     };
   }
 

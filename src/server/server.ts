@@ -16,6 +16,7 @@ import { newServerCounters, type ServerCounters } from "./counters.ts";
 import type { HostContext, TurnStallNews } from "./hosted.ts";
 import { createKeeper } from "./keeper.ts";
 import { checkStreamKey, serverConnection, type ServerConnection } from "./connection.ts";
+import { type ConversationLimits, Conversations } from "./conversations.ts";
 import { type StreamBlobs, streamBlobs } from "./stream-blobs.ts";
 
 export interface ServerOptions {
@@ -24,6 +25,8 @@ export interface ServerOptions {
   readonly application: Application;
   /** Where the blobs of streams lie. Without it this server has no blobs. */
   readonly blobs?: BlobStore;
+  /** Of conversations that this server keeps. */
+  readonly conversations?: Partial<ConversationLimits>;
   /** To be shared with whoever counts for the same server, the store's log for one. */
   readonly counters?: ServerCounters;
   readonly environment?: Environment;
@@ -75,7 +78,9 @@ export function createServer(options: ServerOptions): StandingServer {
     counters.bugs++;
     warnOfBug(bug);
   };
-  const blobs = blobsOf(options, (meta) => keeper.check(meta));
+  const conversations =
+    options.blobs && new Conversations(options.blobs, options.sealing, options.conversations);
+  const blobs = blobsOf(options, conversations, (meta) => keeper.check(meta));
   const context: HostContext = {
     store: options.store,
     sealing: options.sealing,
@@ -96,7 +101,7 @@ export function createServer(options: ServerOptions): StandingServer {
     },
   };
   const lease = { hostId: options.hostId ?? "local", leaseMs: options.leaseMs ?? 15_000 };
-  const keeper = createKeeper(context, lease, options.blobs);
+  const keeper = createKeeper(context, lease, options.blobs, conversations);
   const timers = new Set<() => void>();
   let isStopped = false;
   const connections = new Set<ServerConnection>();
@@ -162,10 +167,11 @@ export function createServer(options: ServerOptions): StandingServer {
 
 function blobsOf(
   { blobs, sealing }: ServerOptions,
+  conversations: Conversations | undefined,
   check: (meta: AcceptedMeta) => Promise<void>,
 ): StreamBlobs | undefined {
-  if (blobs === undefined) return undefined;
-  return streamBlobs(blobs, sealing, async (meta) => {
+  if (blobs === undefined || conversations === undefined) return undefined;
+  return streamBlobs(blobs, sealing, conversations, async (meta) => {
     // A stream key of another length would be an assertion of the sealing.
     checkStreamKey(meta.streamKey);
     await check(meta);

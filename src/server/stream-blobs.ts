@@ -3,16 +3,19 @@
  *
  * A blob belongs to one stream of one principal and is sealed with that stream's key, so it is asked for as the stream
  * is: a wrong stream key, another principal's stream and no stream are the same `not_found` (E1, E2). When the
- * stream becomes a tombstone its blobs go with it.
+ * stream becomes a tombstone its blobs go with it. A stream of a conversation that the server keeps has its blobs there, under the
+ * conversation's key (`conversations.ts`).
  */
 import { hash } from "node:crypto";
 import type { StreamName } from "../core/stream-state.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import { parsedJson } from "../protocol/fields.ts";
-import type { SyncSealing } from "../sealing/index.ts";
-import type { BlobName, BlobPut, BlobSealer, BlobStore } from "../store/blob-store.ts";
+import { invalidFrame } from "../protocol/frame-check.ts";
+import { KEY_BYTES, type SyncSealing } from "../sealing/index.ts";
+import type { BlobName, BlobPut, BlobSealer, BlobStore, SealedBlob } from "../store/blob-store.ts";
 import type { AcceptedMeta } from "../transport/transport.ts";
-import type { ApplicationBlobs } from "./application.ts";
+import type { ApplicationBlobs, KeptBlob } from "./application.ts";
+import type { Conversations, ConversationSpace } from "./conversations.ts";
 import { nameText } from "./entries.ts";
 
 export interface StreamBlobs {
@@ -22,19 +25,46 @@ export interface StreamBlobs {
   put(meta: AcceptedMeta, id: string, bytes: Uint8Array): Promise<BlobPut>;
   /** Rejects with `not_found` when the stream has no such blob. */
   get(meta: AcceptedMeta, id: string): Promise<Uint8Array>;
+  /** Blobs as a commit of the stream stores them. */
+  sealed(meta: AcceptedMeta, kept: readonly KeptBlob[]): readonly SealedBlob[];
+  /** Deletes all blobs of the conversation, and says how many. Rejects when the call brings no conversation key. */
+  forget(meta: AcceptedMeta): Promise<number>;
 }
 
 /** Asks as an attach would: the keeper's `check`. */
 type Check = (meta: AcceptedMeta) => Promise<void>;
 
-export function streamBlobs(blobs: BlobStore, sealing: SyncSealing, check: Check): StreamBlobs {
-  const sealerOf = (meta: AcceptedMeta): BlobSealer => blobSealer(sealing, meta.streamKey);
+export function streamBlobs(
+  blobs: BlobStore,
+  sealing: SyncSealing,
+  conversations: Conversations,
+  checkStream: Check,
+): StreamBlobs {
+  /** Where the blobs lie, and under which key. */
+  function placeOf(meta: AcceptedMeta): Place {
+    const { conversation, streamKey } = meta;
+    return conversation === undefined
+      ? { space: nameText(meta), key: streamKey, keepMs: undefined }
+      : conversations.spaceOf(meta, conversation);
+  }
+
+  /** A conversation need not have a stream yet. */
+  async function check(meta: AcceptedMeta): Promise<void> {
+    if (meta.conversation === undefined) return checkStream(meta);
+    checkKeyLength(meta.conversation.key);
+    await conversations.checkRoom(meta.principal);
+  }
+
   return {
     check,
     put: async (meta, id, bytes) => {
       await check(meta);
-      const space = nameText(meta);
-      const put = await blobs.put({ space, id }, bytes, sealerOf(meta));
+      const { space, key, keepMs } = placeOf(meta);
+      const put = await blobs.put({ space, id }, bytes, blobSealer(sealing, key), keepMs);
+      if (meta.conversation !== undefined) {
+        conversations.added(meta.principal, bytes.length);
+        return put;
+      }
       try {
         // It may have expired meanwhile: then this blob came after the clearing.
         await check(meta);
@@ -45,12 +75,36 @@ export function streamBlobs(blobs: BlobStore, sealing: SyncSealing, check: Check
       return put;
     },
     get: async (meta, id) => {
-      await check(meta);
-      const found = await blobs.get({ space: nameText(meta), id }, sealerOf(meta));
+      if (meta.conversation === undefined) await checkStream(meta);
+      else checkKeyLength(meta.conversation.key);
+      const { space, key } = placeOf(meta);
+      const found = await blobs.get({ space, id }, blobSealer(sealing, key));
       if (found.kind === "miss") throw new HoldfastError("not_found", "this stream has no such blob");
       return found.bytes;
     },
+    sealed: (meta, kept) => {
+      const { space, key, keepMs } = placeOf(meta);
+      const sealer = blobSealer(sealing, key);
+      return kept.map(({ id, bytes }) => {
+        conversations.added(meta.principal, bytes.length);
+        // A record may be a view of a pooled buffer, and these are handed to another thread.
+        return { space, id, sealed: new Uint8Array(sealer.seal({ space, id }, bytes)), keepMs };
+      });
+    },
+    forget: async (meta) => {
+      const { conversation } = meta;
+      if (conversation === undefined)
+        throw invalidFrame("to forget a conversation a call brings its conversation key");
+      checkKeyLength(conversation.key);
+      return conversations.forget(conversations.spaceOf(meta, conversation));
+    },
   };
+}
+
+type Place = Omit<ConversationSpace, "keepMs"> & { readonly keepMs: number | undefined };
+
+function checkKeyLength(key: Uint8Array): void {
+  if (key.length !== KEY_BYTES) throw invalidFrame(`a conversation key has ${KEY_BYTES} bytes`);
 }
 
 /**

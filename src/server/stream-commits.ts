@@ -8,7 +8,7 @@ import type { StreamName, StreamState } from "../core/stream-state.ts";
 import type { Creation, StreamStore } from "../store/stream-store.ts";
 
 /** What making a stream takes besides its first commit. */
-export type Birth = Pick<Creation, "keyCheck" | "host">;
+export type Birth = Pick<Creation, "keyCheck" | "conversationCheck" | "host">;
 
 type Contents = NonNullable<Creation["first"]>;
 

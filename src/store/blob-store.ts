@@ -18,6 +18,12 @@ export interface BlobName {
   readonly id: string;
 }
 
+/** A blob as it is stored. With `keepMs` its space has an end, so long from now on. */
+export interface SealedBlob extends BlobName {
+  readonly sealed: Uint8Array;
+  readonly keepMs: number | undefined;
+}
+
 /** Seals what is stored, under a key that the store never sees. */
 export interface BlobSealer {
   seal(name: BlobName, bytes: Uint8Array): Uint8Array;
@@ -53,8 +59,8 @@ export interface Page {
 }
 
 export interface BlobStore {
-  /** Resolves once the blob is durable. Rejects with `invalid_frame` when the id is not that of the bytes, `too_large` above the limit. */
-  put(name: BlobName, bytes: Uint8Array, sealer?: BlobSealer): Promise<BlobPut>;
+  /** Resolves once the blob is durable. With `keepMs` its space has an end, so long from now on. Rejects with `invalid_frame` when the id is not that of the bytes, `too_large` above the limit. */
+  put(name: BlobName, bytes: Uint8Array, sealer?: BlobSealer, keepMs?: number): Promise<BlobPut>;
   /** Rejects with `stream_failed` when what is stored is no longer what the id names. */
   get(name: BlobName, sealer?: BlobSealer): Promise<BlobFound | BlobMiss>;
   has(name: BlobName): Promise<boolean>;
@@ -66,6 +72,10 @@ export interface BlobStore {
   listSpaces(page: Page): Promise<readonly string[]>;
   /** Deletes a whole space; returns how many blobs it held. */
   clear(space: string): Promise<number>;
+  /** Clears spaces whose end has come, at most so many; returns how many. */
+  sweepSpaces(countMax: number): Promise<number>;
+  /** What the spaces hold whose names begin so. */
+  storedBytes(prefix: string): Promise<number>;
   close(): Promise<void>;
 }
 

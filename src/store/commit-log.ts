@@ -13,6 +13,7 @@
  * log is dead: every call rejects, nothing is retried on it (F5).
  */
 import type { Durability } from "../protocol/frames.ts";
+import type { SealedBlob } from "./blob-store.ts";
 
 export interface LogRow {
   readonly row: number;
@@ -25,9 +26,15 @@ export interface CommitLog {
   scan(): AsyncIterable<LogRow>;
   /**
    * Resolves with the row's number once it is durable. The caller waits for one before the next. The bytes
-   * belong to the log from then on. The rows in `freed` are dropped on the way, without a sync of their own.
+   * belong to the log from then on. The rows in `freed` are dropped on the way, without a sync of their own. `blobs` are put into
+   * the blob store beside the log: they are durable with the row or not at all.
    */
-  append(record: Uint8Array, body?: Uint8Array, freed?: readonly number[]): Promise<number>;
+  append(
+    record: Uint8Array,
+    body?: Uint8Array,
+    freed?: readonly number[],
+    blobs?: readonly SealedBlob[],
+  ): Promise<number>;
   read(row: number): Promise<Uint8Array>;
   /** Empty when the row has none. */
   readBody(row: number): Promise<Uint8Array>;

@@ -13,6 +13,7 @@ import { assert } from "../protocol/assert.ts";
 import { joinedBytes } from "../protocol/bytes.ts";
 import type { CommitShape, StateChange, StreamName } from "../core/stream-state.ts";
 import { applyCommit, FIRST_HOST_EPOCH, newStreamState } from "../core/stream-state.ts";
+import type { SealedBlob } from "./blob-store.ts";
 import type { GroupRecord, StreamEntry } from "./commit-record.ts";
 import type { MovedBatches } from "./moved-logs.ts";
 import { encodeMovedBatches, rangeOf } from "./moved-logs.ts";
@@ -54,7 +55,7 @@ export interface Move {
 
 const ABSENT: Absent = { kind: "absent" };
 const NO_LOGS: NewBatches = { chunks: undefined, events: undefined };
-const NO_COMMIT = { ...NO_LOGS, change: {} };
+const NO_COMMIT: NonNullable<Creation["first"]> = { ...NO_LOGS, change: {} };
 /** Where the logs of a stream stand that is not there yet. */
 const UNBORN = { hostEpoch: FIRST_HOST_EPOCH, nextSeqno: 0, eventHead: 0 };
 /** The storage format numbers chunks and events with 32 bits. */
@@ -67,6 +68,8 @@ export class Group {
   readonly #entries: StreamEntry[] = [];
   readonly #bodies: Uint8Array[] = [];
   #bodyBytes = 0;
+  /** What goes into the blob store with the record. */
+  readonly blobs: SealedBlob[] = [];
   #forgotten: readonly NumberRange[] | undefined;
   #created = 0;
 
@@ -81,18 +84,26 @@ export class Group {
     return { timeMs: this.#nowMs, entries: this.#entries, forgotten: this.#forgotten };
   }
 
-  create({ name, keyCheck, host, first = NO_COMMIT }: Creation): Verdict<Live | Gone | Committed> {
+  create({
+    name,
+    keyCheck,
+    conversationCheck,
+    host,
+    first = NO_COMMIT,
+  }: Creation): Verdict<Live | Gone | Committed> {
     assertStorable(name, host.hostId);
     assertContinues({ ...first, expected: UNBORN });
     const key = nameKey(name);
     const { view } = this.#at(key);
     if (view.kind === "live") return this.#verdict(key, live(view));
     if (view.kind === "gone") return this.#verdict(key, view);
-    const unborn = newStreamState(new Uint8Array(keyCheck), this.#nowMs, FIRST_HOST_EPOCH);
+    const own = new Uint8Array(keyCheck);
+    const unborn = newStreamState(own, this.#nowMs, FIRST_HOST_EPOCH, conversationCheck?.slice());
     const state = applyCommit(unborn, shapeOf(first), this.#nowMs);
     const number = this.#index.nextNumber + this.#created;
     const lease = this.#leaseFor(host);
     this.#created += 1;
+    this.blobs.push(...(first.blobs ?? []));
     this.#restate(name, key, number, { kind: "live", state, lease }, first);
     return this.#verdict(key, { kind: "committed", state });
   }
@@ -140,6 +151,7 @@ export class Group {
     const state = applyCommit(before, shapeOf(commit), this.#nowMs);
     assert(state.nextSeqno <= NUMBER_MAX && state.eventHead < NUMBER_MAX, "a log has at most 2^32 entries");
     const after: Running = { kind: "live", state, lease: renewedByCommit(view.lease, this.#nowMs) };
+    this.blobs.push(...(commit.blobs ?? []));
     // A light entry needs a batch: batches pin its row, and with it the activity that it stands for.
     if ((chunks ?? events) !== undefined && isNoChange(change)) {
       this.#stage(key, number, after, { ...NO_ENTRY, stream: number, chunks, events });

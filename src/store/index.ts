@@ -20,7 +20,7 @@ export type { CommitLog, LogRow } from "./commit-log.ts";
 export type { LogStreamStoreOptions } from "./log-stream-store.ts";
 export { openLogStreamStore } from "./log-stream-store.ts";
 export type { MemoryBlobStoreOptions } from "./memory-blob-store.ts";
-export { memoryBlobStore, sha256Hex } from "./memory-blob-store.ts";
+export { type MemoryBlobStore, memoryBlobStore, sha256Hex } from "./memory-blob-store.ts";
 export type { MemoryLogOptions, MemoryStreamStoreOptions } from "./memory-log.ts";
 export { MemoryLog, memoryStreamStore } from "./memory-log.ts";
 export type {

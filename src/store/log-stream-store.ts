@@ -246,7 +246,8 @@ class GroupCommits {
     if (record === undefined) return;
     try {
       const freed = this.#index.pins.takeFreed();
-      const row = await this.#log.append(this.#encoder.encode(record), group.body(), freed);
+      const encoded = this.#encoder.encode(record);
+      const row = await this.#log.append(encoded, group.body(), freed, group.blobs);
       this.#index.apply(row, record);
       for (const { stream, events, meta } of record.entries) {
         if (meta?.state.end !== undefined) this.tail.drop(stream);
@@ -279,8 +280,9 @@ class GroupCommits {
   }
 }
 
-function bytesOf(commit: Pick<Commit, "chunks" | "events"> | undefined): number {
-  return (commit?.chunks?.sealed.byteLength ?? 0) + (commit?.events?.sealed.byteLength ?? 0);
+function bytesOf(commit: Pick<Commit, "chunks" | "events" | "blobs"> | undefined): number {
+  const batches = [commit?.chunks, commit?.events, ...(commit?.blobs ?? [])];
+  return batches.reduce((sum, batch) => sum + (batch?.sealed.byteLength ?? 0), 0);
 }
 
 function takeGroup(queue: Waiting[]): readonly Waiting[] {

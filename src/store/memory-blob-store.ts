@@ -5,7 +5,7 @@
  */
 import { createHash } from "node:crypto";
 import { HoldfastError } from "../protocol/errors.ts";
-import type { BlobStore, Digest, Page } from "./blob-store.ts";
+import type { BlobName, BlobStore, Digest, Page, SealedBlob } from "./blob-store.ts";
 import { checkGot, checkPut } from "./blob-store.ts";
 import { byCodePoint } from "./key-order.ts";
 
@@ -25,8 +25,15 @@ export function sha256Hex(bytes: Uint8Array): string {
   return createHash("sha256").update(bytes).digest("hex");
 }
 
-export function memoryBlobStore({ now, digest = sha256Hex }: MemoryBlobStoreOptions): BlobStore {
+export interface MemoryBlobStore extends BlobStore {
+  /** What a commit log does with the blobs of an append. */
+  readonly store: (blob: SealedBlob) => void;
+}
+
+export function memoryBlobStore({ now, digest = sha256Hex }: MemoryBlobStoreOptions): MemoryBlobStore {
   const spaces = new Map<string, Map<string, Stored>>();
+  /** Of those that have one. */
+  const ends = new Map<string, number>();
   let isClosed = false;
 
   function openSpaces(): Map<string, Map<string, Stored>> {
@@ -34,16 +41,29 @@ export function memoryBlobStore({ now, digest = sha256Hex }: MemoryBlobStoreOpti
     return spaces;
   }
 
+  function add({ space: spaceName, id }: BlobName, bytes: Uint8Array, keepMs: number | undefined): boolean {
+    const space = openSpaces().get(spaceName) ?? new Map<string, Stored>();
+    const existed = space.has(id);
+    space.set(id, { bytes, storedMs: now() });
+    spaces.set(spaceName, space);
+    if (keepMs !== undefined) ends.set(spaceName, now() + keepMs);
+    return existed;
+  }
+
+  function clear(space: string): number {
+    const count = openSpaces().get(space)?.size ?? 0;
+    spaces.delete(space);
+    ends.delete(space);
+    return count;
+  }
+
   return {
-    async put(name, bytes, sealer) {
+    store: (blob) => void add(blob, new Uint8Array(blob.sealed), blob.keepMs),
+    async put(name, bytes, sealer, keepMs) {
       openSpaces();
       const own = new Uint8Array(bytes);
       checkPut(name, own, digest);
-      const space = spaces.get(name.space) ?? new Map<string, Stored>();
-      const existed = space.has(name.id);
-      space.set(name.id, { bytes: sealer?.seal(name, own) ?? own, storedMs: now() });
-      spaces.set(name.space, space);
-      return { existed };
+      return { existed: add(name, sealer?.seal(name, own) ?? own, keepMs) };
     },
     async get(name, sealer) {
       const stored = openSpaces().get(name.space)?.get(name.id);
@@ -69,10 +89,17 @@ export function memoryBlobStore({ now, digest = sha256Hex }: MemoryBlobStoreOpti
       });
     },
     listSpaces: async (page) => pageOf(openSpaces().keys(), page),
-    async clear(space) {
-      const count = openSpaces().get(space)?.size ?? 0;
-      spaces.delete(space);
-      return count;
+    clear: async (space) => clear(space),
+    async sweepSpaces(countMax) {
+      const over = [...ends].filter(([, endMs]) => endMs <= now()).slice(0, countMax);
+      for (const [space] of over) clear(space);
+      return over.length;
+    },
+    async storedBytes(prefix) {
+      const sizes = [...openSpaces()]
+        .filter(([space]) => space.startsWith(prefix))
+        .flatMap(([, stored]) => [...stored.values()].map(({ bytes }) => bytes.byteLength));
+      return sizes.reduce((sum, size) => sum + size, 0);
     },
     async close() {
       isClosed = true;

@@ -6,6 +6,7 @@
  */
 import type { Durability } from "../protocol/frames.ts";
 import { HoldfastError } from "../protocol/errors.ts";
+import type { SealedBlob } from "./blob-store.ts";
 import type { CommitLog, LogRow } from "./commit-log.ts";
 import { openLogStreamStore } from "./log-stream-store.ts";
 import type { StreamStore } from "./stream-store.ts";
@@ -13,6 +14,8 @@ import type { StreamStore } from "./stream-store.ts";
 export interface MemoryLogOptions {
   /** What the log claims to survive; anything but "none" is for tests. */
   readonly durability?: Durability;
+  /** Where the blobs of appends go. Default: no commit has any. */
+  readonly storeBlob?: ((blob: SealedBlob) => void) | undefined;
 }
 
 /** What outlives a handle. */
@@ -28,6 +31,7 @@ const NO_BYTES = new Uint8Array(0);
 export class MemoryLog implements CommitLog {
   readonly durability: Durability;
   readonly rows: Rows;
+  readonly #storeBlob: (blob: SealedBlob) => void;
   #closed = false;
 
   constructor(
@@ -36,11 +40,12 @@ export class MemoryLog implements CommitLog {
   ) {
     this.durability = options.durability ?? "none";
     this.rows = rows;
+    this.#storeBlob = options.storeBlob ?? noBlobs;
   }
 
   /** The same rows under a new handle. */
   reopened(): MemoryLog {
-    return new MemoryLog({ durability: this.durability }, this.rows);
+    return new MemoryLog({ durability: this.durability, storeBlob: this.#storeBlob }, this.rows);
   }
 
   get rowCount(): number {
@@ -57,9 +62,15 @@ export class MemoryLog implements CommitLog {
     for (const [row, record] of this.rows.records) yield { row, record };
   }
 
-  async append(record: Uint8Array, body?: Uint8Array, freed: readonly number[] = []): Promise<number> {
+  async append(
+    record: Uint8Array,
+    body?: Uint8Array,
+    freed: readonly number[] = [],
+    blobs: readonly SealedBlob[] = [],
+  ): Promise<number> {
     this.#assertOpen();
     this.#remove(freed);
+    for (const blob of blobs) this.#storeBlob(blob);
     const row = this.rows.next++;
     this.rows.records.set(row, record);
     if (body !== undefined) this.rows.bodies.set(row, body);
@@ -100,6 +111,10 @@ export class MemoryLog implements CommitLog {
   }
 }
 
+function noBlobs(): never {
+  throw new HoldfastError("unavailable", "this log has no blob store beside it");
+}
+
 function noRow(row: number): HoldfastError {
   return new HoldfastError("unavailable", `the log has no row ${row}`);
 }
@@ -107,8 +122,10 @@ function noRow(row: number): HoldfastError {
 export interface MemoryStreamStoreOptions {
   /** The clock of leases and retention, in milliseconds. */
   readonly now: () => number;
+  /** As for `MemoryLog`. */
+  readonly storeBlob?: MemoryLogOptions["storeBlob"];
 }
 
 export function memoryStreamStore(options: MemoryStreamStoreOptions): Promise<StreamStore> {
-  return openLogStreamStore(new MemoryLog(), options);
+  return openLogStreamStore(new MemoryLog({ storeBlob: options.storeBlob }), options);
 }

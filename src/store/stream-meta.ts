@@ -43,11 +43,14 @@ const ENDS: Readonly<Record<EndReason, StreamEnd>> = {
   failed: StreamEnd.FAILED,
 };
 
+const NO_BYTES = new Uint8Array();
+
 export function encodeMeta({ name, state, lease }: StreamMeta): Uint8Array {
   return encoded(StreamMetaSchema, {
     principal: name.principal,
     idempotencyKey: name.idempotencyKey,
     keyCheck: state.keyCheck,
+    conversationCheck: state.conversationCheck ?? NO_BYTES,
     createdMs: BigInt(state.createdMs),
     activityMs: BigInt(state.activityMs),
     hostEpoch: state.hostEpoch,
@@ -74,6 +77,7 @@ export function decodeMeta(bytes: Uint8Array): StreamMeta {
     name: { principal: meta.principal, idempotencyKey: meta.idempotencyKey },
     state: {
       keyCheck: meta.keyCheck.slice(),
+      conversationCheck: meta.conversationCheck.length === 0 ? undefined : meta.conversationCheck.slice(),
       createdMs: Number(meta.createdMs),
       activityMs: Number(meta.activityMs),
       hostEpoch: meta.hostEpoch,

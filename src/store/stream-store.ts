@@ -11,6 +11,7 @@
  */
 import type { StateChange, StreamName, StreamState } from "../core/stream-state.ts";
 import type { Durability } from "../protocol/frames.ts";
+import type { SealedBlob } from "./blob-store.ts";
 
 /** Neighbouring entries of one log, sealed together: `count` of them from number `first` on. */
 export interface Batch {
@@ -47,6 +48,8 @@ export interface Commit extends NewBatches {
   readonly name: StreamName;
   readonly expected: Expected;
   readonly change: StateChange;
+  /** Put into the blob store with the commit, or not at all. */
+  readonly blobs?: readonly SealedBlob[];
 }
 
 /** A stream that may be opened: `create` makes it with this host as its first. */
@@ -55,7 +58,9 @@ export interface Creation {
   readonly keyCheck: Uint8Array;
   readonly host: HostLease;
   /** The first commit to it, in one record with the making: both or neither. */
-  readonly first?: Pick<Commit, "chunks" | "events" | "change">;
+  readonly first?: Pick<Commit, "chunks" | "events" | "change" | "blobs">;
+  /** Tells the right key of its conversation, when the server keeps one for it. */
+  readonly conversationCheck?: Uint8Array | undefined;
 }
 
 /** One node's right to run a stream: until when is judged by the store's clock (D7). */

@@ -39,6 +39,7 @@ export interface MemoryTransportOptions {
 export interface ServedBlobs {
   put(meta: AcceptedMeta, id: string, bytes: Uint8Array): Promise<unknown>;
   get(meta: AcceptedMeta, id: string): Promise<Uint8Array>;
+  forget(meta: AcceptedMeta): Promise<unknown>;
 }
 
 export type Direction = "to_client" | "to_server";
@@ -118,8 +119,8 @@ export function memoryTransport(accept: Accept, options: MemoryTransportOptions)
       if (!server.open) return;
       const principal = principalOf(options, meta.credentials);
       if (principal === undefined) return loseBoth(refused());
-      const { idempotencyKey, streamKey } = meta;
-      server.handler = accept({ idempotencyKey, streamKey, principal, ...counting }, server);
+      const { idempotencyKey, streamKey, conversation } = meta;
+      server.handler = accept({ idempotencyKey, streamKey, conversation, principal, ...counting }, server);
     });
     return client;
   }
@@ -128,12 +129,12 @@ export function memoryTransport(accept: Accept, options: MemoryTransportOptions)
 }
 
 function memoryBlobs(options: MemoryTransportOptions): BlobCalls {
-  function served({ credentials, idempotencyKey, streamKey }: ClientMeta, signal: AbortSignal) {
+  function served({ credentials, idempotencyKey, streamKey, conversation }: ClientMeta, signal: AbortSignal) {
     signal.throwIfAborted();
     const principal = principalOf(options, credentials);
     if (principal === undefined) throw refused();
     if (options.blobs === undefined) throw new HoldfastError("not_found", "this server keeps no blobs");
-    return { blobs: options.blobs, meta: { principal, idempotencyKey, streamKey } };
+    return { blobs: options.blobs, meta: { principal, idempotencyKey, streamKey, conversation } };
   }
   return {
     // Copies, both ways: neither side may change what the other one has.
@@ -147,6 +148,11 @@ function memoryBlobs(options: MemoryTransportOptions): BlobCalls {
       const bytes = new Uint8Array(await blobs.get(accepted, id));
       signal.throwIfAborted();
       return bytes;
+    },
+    forget: async (meta, signal) => {
+      const { blobs, meta: accepted } = served(meta, signal);
+      await blobs.forget(accepted);
+      signal.throwIfAborted();
     },
   };
 }

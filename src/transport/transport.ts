@@ -36,6 +36,15 @@ export interface Handler<Frame> {
 export interface ConnectionMeta {
   readonly idempotencyKey: string;
   readonly streamKey: Uint8Array;
+  /** The stream's blobs are those of a conversation that the server keeps. */
+  readonly conversation?: ConversationAccess | undefined;
+}
+
+/** A client's right to a conversation that the server keeps. The key is never stored. */
+export interface ConversationAccess {
+  readonly key: Uint8Array;
+  /** How long after its last turn the conversation is kept; the server may bound it. */
+  readonly keepMs: number;
 }
 
 /** The same, as a server sees it once the API key has been checked. */
@@ -59,6 +68,8 @@ export interface BlobCalls {
   put(meta: ClientMeta, id: string, bytes: Uint8Array, signal: AbortSignal): Promise<void>;
   /** Rejects with `not_found` when there is no such stream, or no such blob in it. */
   get(meta: ClientMeta, id: string, signal: AbortSignal): Promise<Uint8Array>;
+  /** Deletes all blobs of the conversation. */
+  forget(meta: ClientMeta, signal: AbortSignal): Promise<void>;
 }
 
 /** Never throws: a connection that cannot be made is one that closes. `closed` is not called before it returned. */

@@ -1,9 +1,10 @@
 /**
  * When a turn's checkpoints are made and published: the blobs first, the state that names them when the client has them all.
  *
- * Within a turn no decision waits for that; the last one of a turn is waited for.
+ * Within a turn no decision waits for that; the last one of a turn is waited for. Where the server keeps the conversation, blobs and state are
+ * one commit, and nothing is waited for.
  *
- * Invariant: every blob of a published checkpoint was acknowledged before.
+ * Invariant: every blob of a published checkpoint was acknowledged before, or is durable with it.
  */
 import { equals } from "@bufbuild/protobuf";
 import type { ChatMessage } from "../protocol/chat-message.ts";
@@ -15,17 +16,27 @@ import { type Decision, type Ending, WAIT } from "./decision.ts";
 import { contextTokens, type Facts, outcomeOf, setAnswer } from "./facts.ts";
 import { endFailed } from "./failure.ts";
 import { afterSummary, ranCommand } from "./prompts.ts";
-import { obtain, Reader } from "./reader.ts";
+import { isAsked, obtain, Reader } from "./reader.ts";
 import { shellOutput } from "./shell-turn.ts";
 import { userText, type Written, written } from "./written.ts";
 
 const decoder = new TextDecoder();
 
+/** The conversation's blobs are kept, by the client or by the server. */
+function isKept({ keepsBlobs, serverKeepsBlobs }: RunRequest): boolean {
+  return keepsBlobs || serverKeepsBlobs;
+}
+
+/** What the server stores is durable with the next event: there is no answer to wait for. */
+function isAnswered(facts: Facts, id: string): boolean {
+  return facts.found.stored.has(id) || setAnswer(facts, id) !== undefined;
+}
+
 /** The conversation as it is before a step, once. */
 export function checkpointSoFar(facts: Facts, request: RunRequest): Decision | undefined {
   const { found } = facts;
   const { own } = found.conversation;
-  if (!request.keepsBlobs || isSummarizing(facts) || own.length === found.drafted) return undefined;
+  if (!isKept(request) || isSummarizing(facts) || own.length === found.drafted) return undefined;
   const draft = conversationNow(facts, request, [], undefined);
   // One that is too long to be told is told of at the end of the turn.
   return isTooLong(draft.state) ? undefined : keep(facts, draft);
@@ -33,23 +44,23 @@ export function checkpointSoFar(facts: Facts, request: RunRequest): Decision | u
 
 /** The newest one whose blobs are all with the client, if there is one. */
 export function publishReady(facts: Facts): Decision | undefined {
-  const draft = facts.found.drafts.findLast((one) => isKept(facts, one));
+  const draft = facts.found.drafts.findLast((one) => isWhole(facts, one));
   return draft && { kind: "publish", draft };
 }
 
 /** Asks for nothing that was asked for. */
 function keep(facts: Facts, draft: Draft, ending?: Ending): Decision {
-  const blobs = draft.blobs.filter(({ id }) => !facts.sets.has(id));
+  const blobs = draft.blobs.filter(({ id }) => !isAsked(facts, id));
   return { kind: "keep", blobs, draft, ...(ending === undefined ? {} : { ending }) };
 }
 
 /** The last checkpoint, with the turn for display; then the end. */
 export function closing(facts: Facts, request: RunRequest, ending: Ending): Decision {
   const end: Decision = { kind: "end", ending };
-  if (!request.keepsBlobs) return end;
+  if (!isKept(request)) return end;
   const draft = facts.found.closing?.draft;
   if (draft === undefined) return closingDraft(facts, request, ending);
-  const unanswered = draft.unkept.filter((id) => setAnswer(facts, id) === undefined);
+  const unanswered = draft.unkept.filter((id) => !isAnswered(facts, id));
   if (unanswered.length > 0) return facts.isClosed ? end : WAIT;
   for (const { id } of draft.blobs) {
     const why = notKept(facts, id);
@@ -81,6 +92,8 @@ function conversationNow(
   shown: ShownTurn | undefined,
 ): Draft {
   const { summary, found } = facts;
+  // For display there is the client's own view: the server keeps what the model is told.
+  const display = request.serverKeepsBlobs ? undefined : shown;
   const contents = {
     before: request.conversationState,
     messages: [...newMessages(facts), ...added.map((message) => written(message, found.idOf))],
@@ -88,7 +101,7 @@ function conversationNow(
     usedTokens: contextTokens(facts),
     maxTokens: found.opened?.contextTokensMax ?? 0,
     ...(summary === undefined ? {} : { summary }),
-    ...(shown === undefined ? {} : { shown }),
+    ...(display === undefined ? {} : { shown: display }),
   };
   return draftOf(contents, found.idOf);
 }
@@ -144,13 +157,14 @@ function shownTurn(
   return { shown: { kind: "agent", user, followed: user === undefined ? shown : shown.slice(1) }, added: [] };
 }
 
-function isKept(facts: Facts, draft: Draft): boolean {
+function isWhole(facts: Facts, draft: Draft): boolean {
   draft.unkept = draft.unkept.filter((id) => notKept(facts, id) !== undefined);
   return draft.unkept.length === 0;
 }
 
 /** Why a blob is not with the client. */
 function notKept(facts: Facts, id: string): string | undefined {
+  if (facts.found.stored.has(id)) return undefined;
   const answer = setAnswer(facts, id)?.message;
   if (answer?.case !== "setBlobResult") return "it does not know how";
   return answer.value.error;

@@ -19,7 +19,7 @@ import type { Facts } from "./facts.ts";
 import { endFailed } from "./failure.ts";
 import { type Conversation, learn } from "./found.ts";
 import { CONTINUE, SUMMARIZE } from "./prompts.ts";
-import { obtain, Reader } from "./reader.ts";
+import { isAsked, obtain, Reader } from "./reader.ts";
 import { toolMessage, userMessage, userText, withAllResults, written } from "./written.ts";
 
 /** Each turn reads them all, and no model has room for so many. */
@@ -61,6 +61,8 @@ function readEarlier(facts: Facts, request: RunRequest): Decision | undefined {
       return endFailed("invalid_request", `the blob ${id} was sent with other bytes`);
     learn(facts.found, id, blobData);
   }
+  const unstored = unstoredOf(facts, request);
+  if (unstored.length > 0) return { kind: "keep", blobs: unstored };
   const list = messageIds(conversationState);
   const count = countOf(list);
   if (count > 0 && history.length > 0)
@@ -83,6 +85,17 @@ function readEarlier(facts: Facts, request: RunRequest): Decision | undefined {
   conversation.earlier = earlier;
   for (const message of earlier) noteFiles(conversation, message);
   return undefined;
+}
+
+/** What came with the request and is the server's to keep. What an earlier run has said is durable with its first event. */
+function unstoredOf(
+  { found }: Facts,
+  { serverKeepsBlobs, preFetchedBlobs }: RunRequest,
+): readonly KeptBlob[] {
+  if (!serverKeepsBlobs || (found.pastHead ?? 0) > 0) return [];
+  return preFetchedBlobs
+    .map(({ blobId, blobData }) => ({ id: hexOf(blobId), bytes: blobData, kind: BlobKind.MESSAGE }))
+    .filter(({ id }) => !found.stored.has(id));
 }
 
 function noteFiles({ files }: Conversation, { content }: ChatMessage): void {
@@ -153,13 +166,13 @@ function messageOf(entry: Facts["entries"][number], reader: Reader): ChatMessage
 /** What has to be done before a message can be taken: get its bytes, let the client keep its files. */
 function obtainAll(
   facts: Facts,
-  { keepsBlobs }: RunRequest,
+  { keepsBlobs, serverKeepsBlobs }: RunRequest,
   reader: Reader,
   message: ChatMessage | undefined,
 ): Decision | "read again" | undefined {
-  const files = keepsBlobs && message?.role === "user" ? message.content : [];
+  const files = (keepsBlobs || serverKeepsBlobs) && message?.role === "user" ? message.content : [];
   const blobs = files.flatMap((part): readonly KeptBlob[] => {
-    if (part.type !== "file" || part.blobId === undefined || facts.sets.has(part.blobId)) return [];
+    if (part.type !== "file" || part.blobId === undefined || isAsked(facts, part.blobId)) return [];
     return [{ id: part.blobId, bytes: reader.blob(part.blobId), kind: BlobKind.CONTENT }];
   });
   if (reader.missing.size > 0) return obtain(facts, reader.missing) ?? "read again";

@@ -50,6 +50,8 @@ export interface Opened {
   readonly plans: Plans;
   /** How much the model can read; 0 when that is not known. */
   readonly contextTokensMax: number;
+  /** The stream has the key of a conversation that the server keeps. */
+  readonly keepsConversation: boolean;
   /** The model's calls may be held by a process that outlives this one. */
   readonly holdsCalls: boolean;
 }
@@ -100,6 +102,8 @@ export interface Found {
   drafts: Draft[];
   /** How many messages of the turn the newest one has. */
   drafted: number;
+  /** Blobs that this run has put to the conversation that the server keeps. */
+  readonly stored: Set<string>;
   /** The turn is over but for its last checkpoint. */
   closing: { readonly draft: Draft; readonly ending: Ending } | undefined;
 }
@@ -119,6 +123,7 @@ export function newFound(idOf: IdOf): Found {
     failure: undefined,
     drafts: [],
     drafted: 0,
+    stored: new Set(),
     closing: undefined,
   };
 }

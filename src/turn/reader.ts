@@ -34,6 +34,11 @@ export class Reader {
   }
 }
 
+/** Whether the blob is kept, or was asked to be. */
+export function isAsked({ sets, found }: Facts, blobId: string): boolean {
+  return sets.has(blobId) || found.stored.has(blobId);
+}
+
 /** How to get what was missing: undefined when it has just been taken into hand. */
 export function obtain(facts: Facts, missing: Iterable<string>): Decision | undefined {
   const { found, gets, request } = facts;
@@ -51,7 +56,11 @@ export function obtain(facts: Facts, missing: Iterable<string>): Decision | unde
       isAwaited = true;
     } else if (!isLookedFor) toFetch.push(blobId);
     else if (request?.keepsBlobs === true) toGet.push(blobId);
-    else return missed(blobId, "it was not uploaded");
+    else
+      return missed(
+        blobId,
+        request?.serverKeepsBlobs === true ? "the server does not keep it" : "it was not uploaded",
+      );
   }
   if (toFetch.length > 0) return { kind: "fetch", blobIds: toFetch };
   if (toGet.length > 0) return { kind: "get", blobIds: toGet };

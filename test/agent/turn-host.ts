@@ -16,7 +16,12 @@ import {
 import { type ErrorCode, HoldfastError } from "../../src/protocol/errors.ts";
 import { LetGo } from "../../src/protocol/let-go.ts";
 import { LIMITS } from "../../src/protocol/limits.ts";
-import type { Application, ApplicationStream, ClientInput } from "../../src/server/index.ts";
+import type {
+  Application,
+  ApplicationBlobs,
+  ApplicationStream,
+  ClientInput,
+} from "../../src/server/index.ts";
 
 export type ClientSays = NonNullable<MessageInitShape<typeof AgentClientMessageSchema>["message"]>;
 
@@ -24,6 +29,8 @@ export class TurnHost {
   readonly events: Uint8Array[] = [];
   readonly inputs: ClientInput[] = [];
   readonly blobs = new Map<string, Uint8Array>();
+  /** Of a conversation that the server keeps; undefined when it keeps none. */
+  kept: Map<string, Uint8Array> | undefined;
   /** What the other side does about each event, once, when it is durable. */
   onEvent: (message: AgentServerMessage, eventId: number) => void = () => undefined;
   /** The stream is taken away when this event is durable. */
@@ -151,16 +158,14 @@ export class TurnHost {
         for (let at = 0; at < pastEvents; at++)
           yield { eventId: at + 1, body: events[at] ?? new Uint8Array() };
       },
-      emit: (body) => inOrder(body),
-      end: (body, reason = "completed") => inOrder(body, reason),
-      blobs: {
-        put: async (bytes) => {
-          const id = createHash("sha256").update(bytes).digest("hex");
-          this.blobs.set(id, bytes.slice());
-          return id;
-        },
-        get: async (id) => this.blobs.get(id),
+      conversation: this.kept && blobsIn(this.kept),
+      emit: async (body, kept = []) => {
+        const eventId = await inOrder(body);
+        for (const { id, bytes } of kept) this.kept?.set(id, bytes.slice());
+        return eventId;
       },
+      end: (body, reason = "completed") => inOrder(body, reason),
+      blobs: blobsIn(this.blobs),
       lasting: {
         hostEpoch: ++this.#hostEpoch,
         secretName: (text) => createHash("sha256").update(text).digest("hex"),
@@ -177,4 +182,15 @@ export class TurnHost {
     this.#run = undefined;
     return hasEnded;
   }
+}
+
+function blobsIn(kept: Map<string, Uint8Array>): ApplicationBlobs {
+  return {
+    put: async (bytes) => {
+      const id = createHash("sha256").update(bytes).digest("hex");
+      kept.set(id, bytes.slice());
+      return id;
+    },
+    get: async (id) => kept.get(id),
+  };
 }

@@ -29,6 +29,7 @@ function failing(calls: BlobCalls, times: number, code: "connection_lost" | "una
   return {
     put: async (...call) => attempt().then(() => calls.put(...call)),
     get: async (...call) => attempt().then(() => calls.get(...call)),
+    forget: async (...call) => attempt().then(() => calls.forget(...call)),
   };
 }
 

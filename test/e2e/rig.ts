@@ -111,6 +111,7 @@ export class Rig {
       blobs: {
         put: async (meta, id, bytes) => this.#running.blobs?.put(meta, id, bytes),
         get: async (meta, id) => this.#running.blobs?.get(meta, id) ?? assert.fail("this server has blobs"),
+        forget: async (meta) => this.#running.blobs?.forget(meta),
       },
     });
   }

@@ -12,8 +12,13 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { fromBinary } from "@bufbuild/protobuf";
 import { createAgent } from "../../src/agent/index.ts";
-import { AgentClientMessageSchema, AgentServerMessageSchema, BlobKind } from "../../src/protocol/messages.ts";
-import type { Application, ApplicationStream, ClientInput } from "../../src/server/index.ts";
+import { AgentServerMessageSchema } from "../../src/protocol/messages.ts";
+import type {
+  Application,
+  ApplicationBlobs,
+  ApplicationStream,
+  ClientInput,
+} from "../../src/server/index.ts";
 import { bodyOf, Exchange, type Line, type Reply, result, said, user } from "./openai-user.ts";
 import { lastTold, modelsOf, PacedModel } from "./paced-model.ts";
 import { World } from "./world.ts";
@@ -23,10 +28,8 @@ interface Cost {
   chunks: number;
   events: number;
   checkpoints: number;
-  /** Blobs that the server asked for. */
+  /** Blobs that the server read from the conversation. */
   asked: number;
-  /** Blobs that are pages of ids. */
-  pages: number;
   blobs: number;
   commits: number;
   batches: number;
@@ -39,7 +42,6 @@ const NOTHING: Cost = {
   events: 0,
   checkpoints: 0,
   asked: 0,
-  pages: 0,
   blobs: 0,
   commits: 0,
   batches: 0,
@@ -50,8 +52,6 @@ const NOTHING: Cost = {
 /** The agent, with everything counted that is said on its streams. */
 class CountedAgent {
   cost = { ...NOTHING };
-  /** Requests for blobs that have no answer yet. */
-  unanswered = 0;
   readonly #model: PacedModel;
   #agent: Application;
 
@@ -72,21 +72,30 @@ class CountedAgent {
   }
 
   #counted(stream: ApplicationStream): ApplicationStream {
-    const emit = (body: Uint8Array): Promise<number> => {
+    const emit: ApplicationStream["emit"] = (body, kept) => {
       this.#said(body);
-      return stream.emit(body);
+      return stream.emit(body, kept);
     };
     const end = (body: Uint8Array, reason?: "completed" | "failed"): Promise<number> => {
       this.#said(body);
       return stream.end(body, reason);
     };
     const inputs = this.#hearing(stream.inputs);
-    const own = new Map<string | symbol, unknown>(Object.entries({ emit, end, inputs }));
+    const conversation = stream.conversation && this.#reading(stream.conversation);
+    const own = new Map<string | symbol, unknown>(Object.entries({ emit, end, inputs, conversation }));
     const get = (_: ApplicationStream, name: string | symbol): unknown => {
       const value: unknown = own.get(name) ?? Reflect.get(stream, name);
       return typeof value === "function" ? value.bind(stream) : value;
     };
     return new Proxy(stream, { get });
+  }
+
+  #reading(blobs: ApplicationBlobs): ApplicationBlobs {
+    const get = (id: string): Promise<Uint8Array | undefined> => {
+      this.cost.asked++;
+      return blobs.get(id);
+    };
+    return { put: (bytes) => blobs.put(bytes), get };
   }
 
   async *#hearing(inputs: AsyncIterable<ClientInput>): AsyncGenerator<ClientInput, void, undefined> {
@@ -97,10 +106,8 @@ class CountedAgent {
   }
 
   #heard(body: Uint8Array): void {
-    const { message } = fromBinary(AgentClientMessageSchema, body);
     this.cost.chunks++;
     this.cost.streamBytes += body.length;
-    if (message.case === "kvClientMessage") this.unanswered--;
   }
 
   #said(body: Uint8Array): void {
@@ -108,11 +115,6 @@ class CountedAgent {
     this.cost.events++;
     this.cost.streamBytes += body.length;
     if (message.case === "conversationCheckpointUpdate") this.cost.checkpoints++;
-    if (message.case !== "kvServerMessage") return;
-    this.unanswered++;
-    const request = message.value.message;
-    if (request.case === "getBlobArgs") this.cost.asked++;
-    if (request.case === "setBlobArgs" && request.value.kind === BlobKind.ID_PAGE) this.cost.pages++;
   }
 }
 
@@ -143,15 +145,15 @@ async function conversation(t: TestContext, earlier: number) {
   );
   const ask = async (line: Line): Promise<readonly [Reply, Cost]> => {
     agent.cost = { ...NOTHING };
-    const blobs = (await world.rows("client_blobs")).length;
+    const blobs = await world.keptBlobs();
     lines.push(line);
     const reply = await new Exchange(world.url, bodyOf(lines)).reply();
     assert.ok(reply.isWhole, reply.body);
     lines.push(said(reply));
-    while (agent.unanswered > 0 || world.gateway.sessions.some(({ state }) => state === "generating")) {
+    while (world.gateway.sessions.some(({ state }) => state === "generating")) {
       await new Promise((resolve) => setImmediate(resolve));
     }
-    agent.cost.blobs = (await world.rows("client_blobs")).length - blobs;
+    agent.cost.blobs = (await world.keptBlobs()) - blobs;
     return [reply, agent.cost];
   };
   const restart = async (): Promise<void> => {
@@ -189,8 +191,8 @@ const DISK_BYTES_MORE_MAX = 3 * STREAM_BYTES_MORE_MAX;
 const WRITES_MORE_MAX = 3;
 
 function assertNoDearer(cost: Cost, least: Cost): void {
-  const { chunks, events, checkpoints, asked, pages, blobs } = cost;
-  assert.deepEqual({ ...least, chunks, events, checkpoints, asked, pages, blobs }, least);
+  const { chunks, events, checkpoints, asked, blobs } = cost;
+  assert.deepEqual({ ...least, chunks, events, checkpoints, asked, blobs }, least);
   assert.ok(cost.commits <= least.commits + WRITES_MORE_MAX, `${cost.commits} commits`);
   assert.ok(cost.batches <= least.batches + WRITES_MORE_MAX, `${cost.batches} batches`);
   assert.ok(cost.streamBytes < least.streamBytes + STREAM_BYTES_MORE_MAX, `${cost.streamBytes} to and fro`);
@@ -202,7 +204,6 @@ test("going on costs the same after 10, 100 and 1,000 messages: with a tool resu
   for (const earlier of [100, 1_000]) {
     const long = await goOn(t, earlier);
     // These lengths were chosen so that no page is filled on the way; one that is costs one blob more, once.
-    assert.equal(long.toolResult.pages + long.message.pages, 0);
     for (const [name, cost] of Object.entries(long))
       t.diagnostic(`${earlier} ${name} ${JSON.stringify(cost)}`);
     assert.ok(long.fresh.streamBytes > 100 * earlier, "the measure sees a history that is sent");
@@ -211,7 +212,7 @@ test("going on costs the same after 10, 100 and 1,000 messages: with a tool resu
   }
 });
 
-test("a server that was restarted asks once for what it has forgotten, and going on costs as before", async (t) => {
+test("a server that was restarted reads once what it has forgotten, and going on costs as before", async (t) => {
   const { model, ask, restart } = await conversation(t, 100);
   const [asked] = await ask(user("Look around"));
   await restart();

@@ -9,14 +9,12 @@ import { createAgent, ModelFailure } from "../../src/agent/index.ts";
 import type { ProviderModels } from "../../src/agent/models/index.ts";
 import { providerSide } from "../../src/node/provider-side.ts";
 import { Client } from "../../src/client/index.ts";
-import { tableBlobStore } from "../../src/client-node/blobs.ts";
 import { retry } from "../../src/core/index.ts";
 import {
   Gateway,
   gatewayHttp,
   type GatewayLimits,
   type HttpLimits,
-  type PrincipalClient,
   type Workspace,
 } from "../../src/gateway/index.ts";
 import { nodeSealing } from "../../src/sealing/node.ts";
@@ -67,8 +65,8 @@ export class World {
   readonly tables = memoryTableStore({ now: () => this.nowMs });
   readonly #options: WorldOptions;
   readonly #blobs = memoryBlobStore({ now: () => this.nowMs });
-  #log = new MemoryLog({ durability: "fsync" });
-  clientOf: (principal: string) => PrincipalClient = () => assert.fail("not begun");
+  #log = new MemoryLog({ durability: "fsync", storeBlob: this.#blobs.store });
+  clientOf: (principal: string) => Client = () => assert.fail("not begun");
   #process: Process | undefined;
   readonly #gone: Promise<unknown>[] = [];
 
@@ -116,6 +114,24 @@ export class World {
     return this.tables.list(table, "", { after: undefined, countMax: 10_000 });
   }
 
+  /** The spaces of conversations that the server keeps. */
+  async conversations(): Promise<readonly string[]> {
+    const spaces = await this.#blobs.listSpaces({ after: undefined, countMax: 10_000 });
+    return spaces.filter((space) => space.startsWith('["conversation"'));
+  }
+
+  /** How many blobs they hold. */
+  async keptBlobs(): Promise<number> {
+    const page = { after: undefined, countMax: 10_000 };
+    const lists = (await this.conversations()).map((space) => this.#blobs.list(space, page));
+    return (await Promise.all(lists)).flat().length;
+  }
+
+  /** What a server does now and then. */
+  async sweep(): Promise<void> {
+    await this.#blobs.sweepSpaces(10_000);
+  }
+
   async start(): Promise<void> {
     const life = new Life();
     const { model } = this;
@@ -135,9 +151,8 @@ export class World {
       countsItself: this.#options.isCountedByServer !== true,
     });
     const sealer = sealing.homeSealer(HOME_KEY);
-    const blobs = tableBlobStore({ tables, sealer, now, rememberMs: 60 * 60_000 });
-    const clients = new Map<string, PrincipalClient>();
-    const clientOf = (principal: string): PrincipalClient => {
+    const clients = new Map<string, Client>();
+    const clientOf = (principal: string): Client => {
       const known = clients.get(principal);
       if (known !== undefined) return known;
       const client = new Client({
@@ -145,13 +160,14 @@ export class World {
         blobs: transport.blobs,
         sealing,
         homeKey: HOME_KEY,
+        principal,
         journals: "none",
         credentials: async () => principal,
         stream: { retry: SOON },
         onBug,
       });
-      clients.set(principal, { client, blobs });
-      return { client, blobs };
+      clients.set(principal, client);
+      return client;
     };
     this.clientOf = clientOf;
     const { limits = {}, httpLimits = {}, isReusing = true, workspace } = this.#options;

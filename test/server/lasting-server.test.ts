@@ -43,7 +43,7 @@ class Disk {
       scan: () => log.scan(),
       read: (row) => log.read(row),
       readBody: (row) => log.readBody(row),
-      append: (record, body, freed) => this.#write(() => log.append(record, body, freed)),
+      append: (...row) => this.#write(() => log.append(...row)),
       drop: (rows) => this.#write(() => log.drop(rows)),
       close: async () => {
         await this.closing;

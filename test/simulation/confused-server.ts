@@ -7,7 +7,7 @@
  */
 import { fromBinary, toBinary } from "@bufbuild/protobuf";
 import { AgentServerMessageSchema } from "../../src/protocol/messages.ts";
-import type { ApplicationStream, ClientInput, PastEvent } from "../../src/server/application.ts";
+import type { ApplicationStream, ClientInput, PastEvent, KeptBlob } from "../../src/server/application.ts";
 import type { Application } from "../../src/server/index.ts";
 import { decodeTurnEvent, forgedExec, lateWords } from "./agent-messages.ts";
 
@@ -38,11 +38,12 @@ class SecondVoice {
       idempotencyKey: stream.idempotencyKey,
       pastInputs: stream.pastInputs,
       blobs: stream.blobs,
+      conversation: stream.conversation,
       lasting: stream.lasting,
       signal: stream.signal,
       inputs: { [Symbol.asyncIterator]: () => this.#inputs() },
       past: () => this.#past(),
-      emit: (body) => this.#emit(body),
+      emit: (body, kept) => this.#emit(body, kept),
       end: async (body, reason) => this.#toTurn(await stream.end(body, reason)),
     };
   }
@@ -73,11 +74,11 @@ class SecondVoice {
     }
   }
 
-  async #emit(body: Uint8Array): Promise<number> {
+  async #emit(body: Uint8Array, kept: readonly KeptBlob[] | undefined): Promise<number> {
     const event = decodeTurnEvent(body);
     this.#head++;
     const namesEvent = event.kind === "step_restarted" || event.kind === "step_continued";
-    const durable = this.#stream.emit(namesEvent ? this.#translated(body) : body);
+    const durable = this.#stream.emit(namesEvent ? this.#translated(body) : body, kept);
     if (event.kind === "exec" && this.#isForging()) {
       this.#forged.push(++this.#head);
       this.#stream.emit(forgedExec(event.execId)).catch(() => undefined);

@@ -123,9 +123,9 @@ class Disk {
   open(): CommitLog {
     const log = this.#log.reopened();
     const append = log.append.bind(log);
-    log.append = (record, body, freed) => {
+    log.append = (record, body, freed, blobs) => {
       this.#all.push({ record, body });
-      return append(record, body, freed);
+      return append(record, body, freed, blobs);
     };
     return log;
   }

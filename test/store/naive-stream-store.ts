@@ -46,6 +46,7 @@ export class NaiveStreamStore {
     if (there.kind !== "absent") return there;
     const state: StreamState = {
       keyCheck,
+      conversationCheck: undefined,
       createdMs: this.nowMs,
       activityMs: this.nowMs,
       hostEpoch: 1,

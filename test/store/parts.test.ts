@@ -39,6 +39,7 @@ const RECORD: GroupRecord = {
         name: { principal: "alice", idempotencyKey: "ключ" },
         state: {
           keyCheck: KEY_CHECK,
+          conversationCheck: Uint8Array.of(1, 2, 3),
           createdMs: 1_700_000_000_000,
           activityMs: 1_700_000_000_100,
           hostEpoch: 3,

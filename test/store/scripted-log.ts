@@ -4,6 +4,7 @@
  * It keeps its rows in a real memory log; only the moment and the outcome of an append are the test's.
  */
 import assert from "node:assert/strict";
+import type { SealedBlob } from "../../src/store/blob-store.ts";
 import type { CommitLog, LogRow } from "../../src/store/index.ts";
 import { MemoryLog } from "../../src/store/index.ts";
 
@@ -11,6 +12,7 @@ interface Append {
   readonly record: Uint8Array;
   readonly body: Uint8Array | undefined;
   readonly freed: readonly number[];
+  readonly blobs: readonly SealedBlob[];
   readonly answer: PromiseWithResolvers<number>;
 }
 
@@ -36,8 +38,8 @@ export class ScriptedLog implements CommitLog {
 
   /** Lets the oldest held append become durable. */
   async finish(): Promise<void> {
-    const { record, body, freed, answer } = this.#held.shift() ?? assert.fail("no append is held");
-    answer.resolve(await this.rows.append(record, body, freed));
+    const { record, body, freed, blobs, answer } = this.#held.shift() ?? assert.fail("no append is held");
+    answer.resolve(await this.rows.append(record, body, freed, blobs));
     await turn();
   }
 
@@ -52,11 +54,16 @@ export class ScriptedLog implements CommitLog {
     return this.rows.scan();
   }
 
-  append(record: Uint8Array, body?: Uint8Array, freed: readonly number[] = []): Promise<number> {
+  append(
+    record: Uint8Array,
+    body?: Uint8Array,
+    freed: readonly number[] = [],
+    blobs: readonly SealedBlob[] = [],
+  ): Promise<number> {
     this.dropped.push(...freed);
-    if (!this.holding) return this.rows.append(record, body, freed);
+    if (!this.holding) return this.rows.append(record, body, freed, blobs);
     const answer = Promise.withResolvers<number>();
-    this.#held.push({ record, body, freed, answer });
+    this.#held.push({ record, body, freed, blobs, answer });
     return answer.promise;
   }
 

@@ -178,7 +178,11 @@ test("F5: after a failed write nothing is moved or synced any more, and the next
   const start = { path, lockPath: join(folder, "holdfast.lock"), mode: "own" } as const;
   const engine = new Engine(start);
   engine.write([
-    { id: 1, kind: "append", ask: { record: new Uint8Array(50_000), body: undefined, freed: [] } },
+    {
+      id: 1,
+      kind: "append",
+      ask: { record: new Uint8Array(50_000), body: undefined, freed: [], blobs: [], nowMs: 0 },
+    },
   ]);
   const before = [statSync(path).size, statSync(`${path}-wal`).size];
   engine.fail(new Error("the disk went away"));

@@ -20,7 +20,8 @@ function open(folder: string): Promise<Thread> {
 /** Rows of a table, and rows of the log, by turns; what a batch expects that is not so concerns it alone. */
 function write(thread: Thread, number: number): Promise<unknown> {
   const value = new Uint8Array(BYTES).fill(number);
-  if (number % 2 === 0) return thread.call("append", { record: value, body: undefined, freed: [] });
+  if (number % 2 === 0)
+    return thread.call("append", { record: value, body: undefined, freed: [], blobs: [], nowMs: 0 });
   const put = { kind: "put", table: "t", value } as const;
   const refused = { ...put, key: "absent", expectedVersion: 99 };
   void thread.call("batch", { writes: [refused], nowMs: 0 }).catch(() => undefined);

@@ -79,8 +79,10 @@ function logOver(store: UnmovedStore): CommitLog {
     async *scan() {
       yield* store.engine.read({ id: 1, kind: "scan", ask: { after: 0, bytesMax: 2 ** 30 } }).rows;
     },
-    append: (record, body, freed = []) =>
-      Promise.resolve(Number(store.write("append", { record: record.slice(), body, freed }))),
+    append: (record, body, freed = [], blobs = []) =>
+      Promise.resolve(
+        Number(store.write("append", { record: record.slice(), body, freed, blobs, nowMs: 0 })),
+      ),
     read: (row) => Promise.resolve(store.engine.read({ id: 1, kind: "read", ask: { row } })),
     readBody: (row) => Promise.resolve(store.engine.read({ id: 1, kind: "readBody", ask: { row } })),
     drop: (rows) => {

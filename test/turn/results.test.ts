@@ -240,6 +240,7 @@ test("subagents nest so deep and no deeper", () => {
   turn.facts.found.opened = {
     contextTokensMax: 0,
     holdsCalls: false,
+    keepsConversation: false,
     plans: { hasBuiltIns: true, plan: () => ({ kind: "subagent", args }) },
   };
   turn.completed();
@@ -254,6 +255,7 @@ test("a question is asked once; every kind of answer is told, and a client that 
     turn.facts.found.opened = {
       contextTokensMax: 0,
       holdsCalls: false,
+      keepsConversation: false,
       plans: { hasBuiltIns: true, plan: () => plan },
     };
     return turn;

@@ -49,7 +49,12 @@ export class TurnOfFacts {
     this.say({ case: "runRequest", value: whole });
     const made = this.facts.request;
     if (made !== undefined)
-      this.facts.found.opened = { plans: offerOf(made), contextTokensMax: 1_000, holdsCalls: false };
+      this.facts.found.opened = {
+        plans: offerOf(made),
+        contextTokensMax: 1_000,
+        holdsCalls: false,
+        keepsConversation: true,
+      };
   }
 
   say(message: Said, seqno: number = this.#seqno++): void {

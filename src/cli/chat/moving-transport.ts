@@ -19,6 +19,7 @@ export function movingTransport(url: () => string): Http2Transport {
     blobs: {
       put: (...call) => current().blobs.put(...call),
       get: (...call) => current().blobs.get(...call),
+      forget: (...call) => current().blobs.forget(...call),
     },
     close: () => {
       for (const transport of transports.values()) transport.close();

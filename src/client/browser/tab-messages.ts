@@ -33,6 +33,7 @@ const TO_LEADER = z.discriminatedUnion("kind", [
     meta: z.object({
       idempotencyKey: z.string(),
       streamKey: BYTES,
+      conversation: z.optional(z.object({ key: BYTES, keepMs: z.number() })),
       credentials: z.union([z.string(), z.undefined()]),
     }),
   }),

@@ -1,17 +1,18 @@
 /**
- * `BlobService`: Put and Get, in Connect's format.
+ * `BlobService`: Put, Get and Forget, in Connect's format.
  *
  * A transfer is a header and pieces; a Put is answered once the blob is durable. The order of checks is that of streams:
  * nothing is said about a stream, and no memory is given, before its stream key has been checked (E1, E2).
  */
-import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { create, type DescMessage, fromBinary, type MessageShape, toBinary } from "@bufbuild/protobuf";
 import { HoldfastError } from "../../protocol/errors.ts";
 import { BLOB_SHAPE, checkFieldCount } from "../../protocol/field-count.ts";
 import { checkSize, invalidFrame } from "../../protocol/frame-check.ts";
 import {
   type BlobHeader,
   BlobHeaderSchema,
-  type GetRequest,
+  ForgetRequestSchema,
+  ForgetResponseSchema,
   GetRequestSchema,
   type GetResponse,
   GetResponseSchema,
@@ -54,6 +55,7 @@ type BlobCall = (exchange: Exchange, principal: string) => void;
 interface BlobEndpoints {
   readonly blob_put: BlobCall;
   readonly blob_get: BlobCall;
+  readonly blob_forget: BlobCall;
 }
 
 /** One call: who makes it, for which stream, in which format. */
@@ -90,7 +92,7 @@ export function blobEndpoints(options: BlobEndpointsOptions): BlobEndpoints {
   }
 
   async function get({ meta, transfer, format }: Asked): Promise<void> {
-    const request = await readOne(transfer, format);
+    const request = await readOne(transfer, format, GetRequestSchema);
     checkStream(request.idempotencyKey, meta);
     checkBlobId(request.blobId);
     await blobs.check(meta);
@@ -108,6 +110,13 @@ export function blobEndpoints(options: BlobEndpointsOptions): BlobEndpoints {
     } finally {
       reservation.release();
     }
+  }
+
+  async function forget({ meta, transfer, format }: Asked): Promise<void> {
+    await readOne(transfer, format, ForgetRequestSchema);
+    const blobCount = await blobs.forget(meta);
+    const answer = toBinary(ForgetResponseSchema, create(ForgetResponseSchema, { blobCount }));
+    await transfer.write(envelopes([toWireFormat(format, ForgetResponseSchema, answer)]));
   }
 
   function begin(exchange: Exchange, principal: string, run: (asked: Asked) => Promise<void>): void {
@@ -128,6 +137,7 @@ export function blobEndpoints(options: BlobEndpointsOptions): BlobEndpoints {
   return {
     blob_put: (exchange, principal) => begin(exchange, principal, put),
     blob_get: (exchange, principal) => begin(exchange, principal, get),
+    blob_forget: (exchange, principal) => begin(exchange, principal, forget),
   };
 }
 
@@ -169,13 +179,17 @@ async function readPieces({ transfer, format }: Asked, sizeBytes: number): Promi
   return bytes;
 }
 
-async function readOne(transfer: Transfer, format: Format): Promise<GetRequest> {
+async function readOne<Schema extends DescMessage>(
+  transfer: Transfer,
+  format: Format,
+  schema: Schema,
+): Promise<MessageShape<Schema>> {
   const message = await transfer.read();
   if (message === undefined) throw invalidFrame("the request is empty");
-  const binary = fromWireFormat(format, GetRequestSchema, message);
-  if ((await transfer.read()) !== undefined) throw invalidFrame("a Get is one message");
+  const binary = fromWireFormat(format, schema, message);
+  if ((await transfer.read()) !== undefined) throw invalidFrame("this request is one message");
   checkFieldCount(binary, BLOB_SHAPE);
-  return decoded(() => fromBinary(GetRequestSchema, binary));
+  return decoded(() => fromBinary(schema, binary));
 }
 
 function decodePart(format: Format, message: Uint8Array): PutRequest["part"] {

@@ -10,6 +10,7 @@ export const REQUEST_KINDS = [
   "listen",
   "blob_put",
   "blob_get",
+  "blob_forget",
   "gateway",
   "health",
   "ready",

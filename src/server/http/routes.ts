@@ -26,6 +26,7 @@ export const ROUTES: ReadonlyMap<string, Route> = new Map<string, Route>([
   ["/holdfast.v1.StreamService/Listen", { kind: "listen", ...STREAMING }],
   ["/holdfast.v1.BlobService/Put", { kind: "blob_put", ...STREAMING }],
   ["/holdfast.v1.BlobService/Get", { kind: "blob_get", ...STREAMING }],
+  ["/holdfast.v1.BlobService/Forget", { kind: "blob_forget", ...STREAMING }],
 ]);
 
 /** For whoever asks for something else. */

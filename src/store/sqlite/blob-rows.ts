@@ -6,9 +6,10 @@
  * the next start removes.
  */
 import type { DatabaseSync } from "node:sqlite";
-import type { BlobListing, BlobName, BlobPut, Page } from "../blob-store.ts";
+import type { BlobListing, BlobName, BlobPut, Page, SealedBlob } from "../blob-store.ts";
 import { bytes, number, text } from "./columns.ts";
 import type { Counter } from "./counter.ts";
+import { SPACES } from "./table-rows.ts";
 
 export interface Upload {
   /** The number that the parts lie under. */
@@ -25,6 +26,11 @@ export interface Part {
 export interface NewPart extends Omit<Part, "upload"> {
   readonly upload: number | undefined;
   readonly bytes: Uint8Array;
+}
+
+interface NamedUpload extends BlobName, Upload {
+  readonly nowMs: number;
+  readonly keepMs: number | undefined;
 }
 
 export function blobRows(database: DatabaseSync, counter: Counter) {
@@ -49,6 +55,18 @@ export function blobRows(database: DatabaseSync, counter: Counter) {
     "DELETE FROM blob_parts WHERE upload NOT IN (SELECT upload FROM blobs)",
   );
 
+  const keepSpace = database.prepare(
+    `INSERT INTO rows (tab, key, version, expires_ms, value) VALUES ('${SPACES}', ?, 0, ?, x'') ` +
+      "ON CONFLICT (tab, key) DO UPDATE SET expires_ms = excluded.expires_ms",
+  );
+  const forgetSpace = database.prepare(`DELETE FROM rows WHERE tab = '${SPACES}' AND key = ?`);
+  const endedSpaces = database.prepare(
+    `SELECT key FROM rows WHERE tab = '${SPACES}' AND expires_ms <= ? LIMIT ?`,
+  );
+  const sumOf = database.prepare(
+    "SELECT coalesce(sum(stored_bytes), 0) AS bytes FROM blobs WHERE space >= ? AND space < ?",
+  );
+
   function findBlob({ space, id }: BlobName): Upload | undefined {
     const found = select.get(space, id);
     if (found === undefined) return undefined;
@@ -63,7 +81,26 @@ export function blobRows(database: DatabaseSync, counter: Counter) {
     return true;
   }
 
+  function nameBlob({ space, id, upload, storedBytes, nowMs, keepMs }: NamedUpload): BlobPut {
+    const existed = deleteBlob({ space, id });
+    insert.run(space, id, upload, storedBytes, nowMs);
+    if (keepMs !== undefined) keepSpace.run(space, nowMs + keepMs);
+    return { existed };
+  }
+
+  function clearSpace({ space }: Pick<BlobName, "space">): number {
+    clearParts.run(space);
+    forgetSpace.run(space);
+    return Number(clear.run(space).changes);
+  }
+
   return {
+    /** A whole blob at once, in whatever transaction is under way. */
+    store({ space, id, sealed, keepMs }: SealedBlob, nowMs: number): void {
+      const upload = counter.next();
+      insertPart.run(upload, 0, sealed);
+      nameBlob({ space, id, upload, storedBytes: sealed.byteLength, nowMs, keepMs });
+    },
     /** What uploads left behind that were under way when a process died. */
     removeUnnamed: () => removeUnnamed.run(),
     writes: {
@@ -72,20 +109,20 @@ export function blobRows(database: DatabaseSync, counter: Counter) {
         return { upload };
       },
       /** Gives the parts their name; they are no blob before. The newer bytes stay: under another sealer they are other bytes for the same id. */
-      nameBlob(named: BlobName & Upload & { readonly nowMs: number }): BlobPut {
-        const { space, id, upload, storedBytes, nowMs } = named;
-        const existed = deleteBlob({ space, id });
-        insert.run(space, id, upload, storedBytes, nowMs);
-        return { existed };
-      },
+      nameBlob,
       deleteBlob,
-      clearSpace({ space }: Pick<BlobName, "space">): number {
-        clearParts.run(space);
-        return Number(clear.run(space).changes);
+      clearSpace,
+      sweepSpaces({ countMax, nowMs }: { readonly countMax: number; readonly nowMs: number }): number {
+        const ended = endedSpaces.all(nowMs, countMax);
+        for (const found of ended) clearSpace({ space: text(found, "key") });
+        return ended.length;
       },
     },
     reads: {
       findBlob,
+      storedBytes({ prefix }: { readonly prefix: string }): number {
+        return number(sumOf.get(prefix, `${prefix}\u{10ffff}`), "bytes");
+      },
       readPart({ upload, part }: Part): Uint8Array | undefined {
         const found = selectPart.get(upload, part);
         return found === undefined ? undefined : bytes(found, "bytes");

@@ -103,7 +103,7 @@ async function open(path: string, options: SqliteOptions, mode: "own" | "look"):
   const { now, onProgress } = options;
   const thread = await startThread({ path, lockPath: lockPathOf(path), mode });
   return {
-    log: sqliteLog(thread, onProgress),
+    log: sqliteLog(thread, now, onProgress),
     tables: sqliteTables(thread, now),
     blobs: sqliteBlobs(thread, now),
     findDamage: () => thread.call("checkPages", undefined),

@@ -6,6 +6,7 @@
 import { crc32 } from "node:zlib";
 import type { DatabaseSync } from "node:sqlite";
 import { HoldfastError } from "../../protocol/errors.ts";
+import type { SealedBlob } from "../blob-store.ts";
 import type { LogRow } from "../commit-log.ts";
 import type { Row } from "./columns.ts";
 import { bytes, number, numberOrNull } from "./columns.ts";
@@ -15,6 +16,9 @@ export interface Append {
   readonly body: Uint8Array | undefined;
   /** Rows that are dropped in the same transaction. */
   readonly freed: readonly number[];
+  /** Blobs that are put in the same transaction. */
+  readonly blobs: readonly SealedBlob[];
+  readonly nowMs: number;
 }
 
 export interface PageWish {
@@ -28,7 +32,8 @@ export interface LogPage {
   readonly isLast: boolean;
 }
 
-export function logRows(database: DatabaseSync) {
+/** `storeBlob`: not needed by those that only read. */
+export function logRows(database: DatabaseSync, storeBlob?: (blob: SealedBlob, nowMs: number) => void) {
   const insert = database.prepare(
     "INSERT INTO log (row, crc, record, body_crc, body) VALUES (?, ?, ?, ?, ?)",
   );
@@ -51,12 +56,13 @@ export function logRows(database: DatabaseSync) {
 
   return {
     writes: {
-      append({ record, body, freed }: Append): number {
+      append({ record, body, freed, blobs, nowMs }: Append): number {
         const row = nextRow;
         const bodyCrc = body === undefined ? null : checksum(row, body);
         insert.run(row, checksum(row, record), record, bodyCrc, body ?? null);
         nextRow += 1;
         if (freed.length > 0) drop({ rows: freed });
+        for (const blob of blobs) storeBlob?.(blob, nowMs);
         return row;
       },
       drop,

@@ -11,9 +11,9 @@ import { writeAheadLog } from "./write-ahead-log.ts";
 
 export function rowsOf(database: DatabaseSync) {
   const counter = counterOf(database);
-  const log = logRows(database);
   const tables = tableRows(database, counter);
   const blobs = blobRows(database, counter);
+  const log = logRows(database, blobs.store);
   const free = database.prepare("PRAGMA freelist_count");
   return {
     database,

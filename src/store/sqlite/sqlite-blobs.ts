@@ -38,7 +38,7 @@ export function sqliteBlobs(thread: Thread, now: () => number): BlobStore {
   }
 
   return {
-    async put({ space, id }, bytes, sealer) {
+    async put({ space, id }, bytes, sealer, keepMs) {
       assert(!space.includes("\0"), "a space is text without NUL");
       // A Buffer's own `slice` would be a view.
       const own = new Uint8Array(bytes);
@@ -52,7 +52,7 @@ export function sqliteBlobs(thread: Thread, now: () => number): BlobStore {
       }
       assert(upload !== undefined, "a blob has at least one part");
       const storedBytes = stored.byteLength;
-      return thread.call("nameBlob", { space, id, upload, storedBytes, nowMs: now() });
+      return thread.call("nameBlob", { space, id, upload, storedBytes, nowMs: now(), keepMs });
     },
     async get({ space, id }, sealer) {
       const stored = await read(space, id);
@@ -66,6 +66,8 @@ export function sqliteBlobs(thread: Thread, now: () => number): BlobStore {
     list: (space, { after, countMax }) => thread.call("listBlobs", { space, page: { after, countMax } }),
     listSpaces: ({ after, countMax }) => thread.call("listSpaces", { page: { after, countMax } }),
     clear: (space) => thread.call("clearSpace", { space }),
+    sweepSpaces: (countMax) => thread.call("sweepSpaces", { countMax, nowMs: now() }),
+    storedBytes: (prefix) => thread.call("storedBytes", { prefix }),
     close: () => thread.close(),
   };
 }

@@ -11,7 +11,11 @@ export interface ScanProgress {
   readonly bytesTotal: number;
 }
 
-export function sqliteLog(thread: Thread, onProgress?: (progress: ScanProgress) => void): CommitLog {
+export function sqliteLog(
+  thread: Thread,
+  now: () => number,
+  onProgress?: (progress: ScanProgress) => void,
+): CommitLog {
   return {
     durability: "fsync",
     /** The next page is read while the caller works on this one. */
@@ -38,11 +42,11 @@ export function sqliteLog(thread: Thread, onProgress?: (progress: ScanProgress) 
       }
     },
     /** The memory passes on to the thread. */
-    append(record, body, freed = []) {
+    append(record, body, freed = [], blobs = []) {
       const own = ownBuffer(record);
       const ownBody = body === undefined ? undefined : ownBuffer(body);
       const transfer = ownBody === undefined ? [own.buffer] : [own.buffer, ownBody.buffer];
-      return thread.call("append", { record: own, body: ownBody, freed }, transfer);
+      return thread.call("append", { record: own, body: ownBody, freed, blobs, nowMs: now() }, transfer);
     },
     read: (row) => thread.call("read", { row }),
     readBody: (row) => thread.call("readBody", { row }),

@@ -26,6 +26,9 @@ export interface Listing extends Timed {
   readonly page: KeyPage;
 }
 
+/** When spaces of blobs end. Rows of this table go with their space. */
+export const SPACES = "blob_spaces";
+
 const LIVE = "(expires_ms IS NULL OR expires_ms > ?)";
 
 export function tableRows(database: DatabaseSync, counter: Counter) {
@@ -40,7 +43,7 @@ export function tableRows(database: DatabaseSync, counter: Counter) {
   const listFrom = database.prepare(`${select} AND key >= ? AND ${LIVE} ORDER BY key`);
   const listAfter = database.prepare(`${select} AND key >= ? AND key > ? AND ${LIVE} ORDER BY key`);
   const sweepRows = database.prepare(
-    "DELETE FROM rows WHERE rowid IN (SELECT rowid FROM rows WHERE expires_ms <= ? LIMIT ?)",
+    `DELETE FROM rows WHERE rowid IN (SELECT rowid FROM rows WHERE expires_ms <= ? AND tab <> '${SPACES}' LIMIT ?)`,
   );
 
   function versionOf({ table, key }: TableKey, nowMs: number): number {

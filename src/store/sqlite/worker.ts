@@ -39,6 +39,7 @@ const READ_KINDS: Readonly<Record<keyof ReadCalls, true>> = {
   listRows: true,
   findBlob: true,
   readPart: true,
+  storedBytes: true,
   listBlobs: true,
   listSpaces: true,
   checkPages: true,

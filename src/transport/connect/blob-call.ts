@@ -12,6 +12,8 @@ import { BLOB_SHAPE, checkFieldCount } from "../../protocol/field-count.ts";
 import { checkSize, invalidFrame } from "../../protocol/frame-check.ts";
 import { parse } from "../../protocol/frame-codec.ts";
 import {
+  ForgetRequestSchema,
+  ForgetResponseSchema,
   GetRequestSchema,
   GetResponseSchema,
   PutRequestSchema,
@@ -22,7 +24,7 @@ import type { BlobCalls, ClientMeta } from "../transport.ts";
 import { BLOB_PIECE_BYTES_MAX } from "./calls.ts";
 
 export interface BlobRequest {
-  readonly method: "Put" | "Get";
+  readonly method: "Put" | "Get" | "Forget";
   readonly meta: ClientMeta;
   /** The messages of the request, encoded one at a time as they are sent. */
   readonly messages: Iterable<Uint8Array>;
@@ -62,6 +64,12 @@ export function blobCallsOver(call: BlobCall): BlobCalls {
         blob.take(message),
       );
       return blob.whole();
+    },
+    forget: async (meta, signal) => {
+      const messages = [encoded(ForgetRequestSchema, {})];
+      await call({ method: "Forget", meta, messages, patienceMs: PATIENCE_MS, signal }, (message) => {
+        parse(ForgetResponseSchema, message);
+      });
     },
   };
 }

@@ -14,6 +14,8 @@ export const HEADERS = Object.freeze({
   idempotencyKey: "x-idempotency-key",
   eventId: "x-idempotency-event-id",
   streamKey: "x-idempotent-encryption-key",
+  conversationKey: "x-holdfast-conversation-key",
+  conversationKeep: "x-holdfast-conversation-keep",
   connectionTag: "x-holdfast-connection",
   protocolVersion: "connect-protocol-version",
 } as const);

@@ -15,10 +15,20 @@ export function callHeaders(meta: ClientMeta, eventId: number | undefined): Reco
     [HEADERS.protocolVersion]: CONNECT_PROTOCOL_VERSION,
     [HEADERS.idempotencyKey]: meta.idempotencyKey,
     [HEADERS.streamKey]: encodeBase64Url(meta.streamKey),
+    ...conversationHeaders(meta),
     ...credentialHeaders(meta.credentials),
   };
   if (eventId !== undefined) headers[HEADERS.eventId] = String(eventId);
   return headers;
+}
+
+function conversationHeaders({ conversation }: ClientMeta): Record<string, string> {
+  if (conversation === undefined) return {};
+  const { key, keepMs } = conversation;
+  return {
+    [HEADERS.conversationKey]: encodeBase64Url(key),
+    [HEADERS.conversationKeep]: String(Math.ceil(keepMs / 1_000)),
+  };
 }
 
 export function credentialHeaders(credentials: string | undefined): Record<string, string> {

@@ -11,7 +11,8 @@ import { CONNECT_PROTOCOL_VERSION, HEADERS } from "../connect/calls.ts";
 import { type CallKind, type Format, formatOf } from "../connect/formats.ts";
 import type { Exchange } from "./exchange.ts";
 
-const STREAM_KEY_BYTES = 32;
+/** Of stream keys and conversation keys. */
+const KEY_BYTES = 32;
 
 /** A refusal whose status says more than that of its code. */
 export class HeadRefusal {
@@ -47,12 +48,22 @@ export function readFormat(exchange: Exchange, kind: CallKind): Format | HeadRef
 export function readMeta(exchange: Exchange, principal: string): AcceptedMeta {
   const idempotencyKey = exchange.header(HEADERS.idempotencyKey) ?? "";
   checkName(idempotencyKey, LIMITS.idempotencyKeyBytesMax, `the header ${HEADERS.idempotencyKey}`, true);
-  const streamKey = decodeBase64(exchange.header(HEADERS.streamKey) ?? "");
-  if (streamKey?.length !== STREAM_KEY_BYTES) {
-    // What was sent instead may be a key with a typo: it is not repeated (E4).
-    throw invalidFrame(`the header ${HEADERS.streamKey} must be ${STREAM_KEY_BYTES} bytes in base64url`);
-  }
-  return { principal, idempotencyKey, streamKey };
+  const streamKey = readKey(exchange, HEADERS.streamKey);
+  const meta = { principal, idempotencyKey, streamKey };
+  if (exchange.header(HEADERS.conversationKey) === undefined) return meta;
+  const keep = exchange.header(HEADERS.conversationKeep) ?? "";
+  const isTime = /^[1-9]\d{0,9}$/.test(keep);
+  if (!isTime) throw invalidFrame(`the header ${HEADERS.conversationKeep} must be a number of seconds`);
+  const key = readKey(exchange, HEADERS.conversationKey);
+  return { ...meta, conversation: { key, keepMs: Number(keep) * 1_000 } };
+}
+
+function readKey(exchange: Exchange, header: string): Uint8Array {
+  const key = decodeBase64(exchange.header(header) ?? "");
+  // What was sent instead may be a key with a typo: it is not repeated (E4).
+  if (key?.length !== KEY_BYTES)
+    throw invalidFrame(`the header ${header} must be ${KEY_BYTES} bytes in base64url`);
+  return key;
 }
 
 /** The header may be left out, but two cursors would be one too many. */

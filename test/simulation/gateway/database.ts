@@ -9,7 +9,12 @@
 import assert from "node:assert/strict";
 import type { BlobStore } from "../../../src/store/blob-store.ts";
 import type { CommitLog } from "../../../src/store/commit-log.ts";
-import { memoryBlobStore, MemoryLog, openLogStreamStore } from "../../../src/store/index.ts";
+import {
+  type MemoryBlobStore,
+  memoryBlobStore,
+  MemoryLog,
+  openLogStreamStore,
+} from "../../../src/store/index.ts";
 import { memoryTableStore } from "../../store/memory-table-store.ts";
 import type { TableStore } from "../../../src/store/table-store.ts";
 import type { StreamName } from "../../../src/core/stream-state.ts";
@@ -44,6 +49,7 @@ const WRITES: ReadonlySet<string> = new Set([
   "release",
   "sweep",
   "clear",
+  "sweepSpaces",
 ]);
 
 export class SimDatabase {
@@ -51,8 +57,8 @@ export class SimDatabase {
   readonly #random: Random;
   readonly #now: () => number;
   readonly #tables: TableStore;
-  readonly #blobs: BlobStore;
-  #log = new MemoryLog({ durability: "fsync" });
+  readonly #blobs: MemoryBlobStore;
+  #log: MemoryLog;
   #calls: Call[] = [];
   #isBusy = false;
 
@@ -63,6 +69,7 @@ export class SimDatabase {
     this.#random = world.random.fork("database");
     this.#tables = memoryTableStore({ now });
     this.#blobs = memoryBlobStore({ now });
+    this.#log = new MemoryLog({ durability: "fsync", storeBlob: this.#blobs.store });
   }
 
   open(process: SimProcess): OpenDatabase {

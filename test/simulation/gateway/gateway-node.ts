@@ -8,7 +8,7 @@ import { fromBinary } from "@bufbuild/protobuf";
 import { createAgent } from "../../../src/agent/index.ts";
 import { Client } from "../../../src/client/index.ts";
 import { tableBlobStore } from "../../../src/client-node/blobs.ts";
-import { Gateway, type GatewayLimits, type PrincipalClient } from "../../../src/gateway/index.ts";
+import { Gateway, type GatewayLimits } from "../../../src/gateway/index.ts";
 import type { ClientFrame } from "../../../src/protocol/frames.ts";
 import { AgentClientMessageSchema } from "../../../src/protocol/messages.ts";
 import { nodeSealing } from "../../../src/sealing/node.ts";
@@ -160,22 +160,20 @@ export class GatewayNode {
       environment: env,
     });
     const sealer = sealing.homeSealer(this.#homeKey);
-    const blobs = tableBlobStore({ tables, sealer, now: () => env.now(), rememberMs: CLEAN_UP_MS });
-    const clients = new Map<string, PrincipalClient>();
-    const newClient = (principal: string): PrincipalClient => ({
-      client: new Client({
+    const clients = new Map<string, Client>();
+    const newClient = (principal: string): Client =>
+      new Client({
         connect: transport.connect,
         blobs: transport.blobs,
         sealing,
         homeKey: this.#homeKey,
+        principal,
         journals: "none",
         environment: env,
         credentials: () => Promise.resolve(principal),
         stream: { heartbeatIntervalMs: HEARTBEAT_MS },
         onBug,
-      }),
-      blobs,
-    });
+      });
     const gateway = new Gateway({
       clientOf: (principal) => {
         const client = clients.get(principal) ?? newClient(principal);
@@ -192,14 +190,14 @@ export class GatewayNode {
       onBug,
     });
     const cleanUp = (): void => {
-      gateway.cleanUp(blobs).catch(onBug);
+      gateway.cleanUp().catch(onBug);
       env.after(CLEAN_UP_MS, cleanUp);
     };
     env.after(CLEAN_UP_MS, cleanUp);
     await gateway.start();
     const close = async (): Promise<void> => {
       await gateway.close();
-      await Promise.all([...clients.values()].map(({ client }) => client.close()));
+      await Promise.all([...clients.values()].map((client) => client.close()));
       await server.shutdown();
     };
     if (!process.alive) return;

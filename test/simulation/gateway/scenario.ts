@@ -74,6 +74,7 @@ class GatewayScenario {
       limits: {
         ...GATEWAY_LIMITS,
         ...limits,
+        conversationMs: limits.retentionMs,
         parkedBytesMax: 1024 ** 3,
         patienceMaxMs: 600_000,
         turnStepsMax: 190,

@@ -10,7 +10,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file holdfast/v1/blob.proto.
  */
 export const file_holdfast_v1_blob: GenFile = /*@__PURE__*/
-  fileDesc("ChZob2xkZmFzdC92MS9ibG9iLnByb3RvEgtob2xkZmFzdC52MSJPCgpQdXRSZXF1ZXN0EikKBmhlYWRlchgBIAEoCzIXLmhvbGRmYXN0LnYxLkJsb2JIZWFkZXJIABIOCgRkYXRhGAIgASgMSABCBgoEcGFydCIvCgtQdXRSZXNwb25zZRIPCgdibG9iX2lkGAEgASgMEg8KB2V4aXN0ZWQYAiABKAgiNgoKR2V0UmVxdWVzdBIXCg9pZGVtcG90ZW5jeV9rZXkYASABKAkSDwoHYmxvYl9pZBgCIAEoDCJQCgtHZXRSZXNwb25zZRIpCgZoZWFkZXIYASABKAsyFy5ob2xkZmFzdC52MS5CbG9iSGVhZGVySAASDgoEZGF0YRgCIAEoDEgAQgYKBHBhcnQiSgoKQmxvYkhlYWRlchIPCgdibG9iX2lkGAEgASgMEhIKCnNpemVfYnl0ZXMYAiABKA0SFwoPaWRlbXBvdGVuY3lfa2V5GAMgASgJIk0KB0NvbnRlbnQSEAoGaW5saW5lGAEgASgMSAASEQoHYmxvYl9pZBgCIAEoDEgAEhIKCnNpemVfYnl0ZXMYAyABKA1CCQoHY29udGVudDKFAQoLQmxvYlNlcnZpY2USOgoDUHV0EhcuaG9sZGZhc3QudjEuUHV0UmVxdWVzdBoYLmhvbGRmYXN0LnYxLlB1dFJlc3BvbnNlKAESOgoDR2V0EhcuaG9sZGZhc3QudjEuR2V0UmVxdWVzdBoYLmhvbGRmYXN0LnYxLkdldFJlc3BvbnNlMAFiBnByb3RvMw");
+  fileDesc("ChZob2xkZmFzdC92MS9ibG9iLnByb3RvEgtob2xkZmFzdC52MSJPCgpQdXRSZXF1ZXN0EikKBmhlYWRlchgBIAEoCzIXLmhvbGRmYXN0LnYxLkJsb2JIZWFkZXJIABIOCgRkYXRhGAIgASgMSABCBgoEcGFydCIvCgtQdXRSZXNwb25zZRIPCgdibG9iX2lkGAEgASgMEg8KB2V4aXN0ZWQYAiABKAgiNgoKR2V0UmVxdWVzdBIXCg9pZGVtcG90ZW5jeV9rZXkYASABKAkSDwoHYmxvYl9pZBgCIAEoDCJQCgtHZXRSZXNwb25zZRIpCgZoZWFkZXIYASABKAsyFy5ob2xkZmFzdC52MS5CbG9iSGVhZGVySAASDgoEZGF0YRgCIAEoDEgAQgYKBHBhcnQiDwoNRm9yZ2V0UmVxdWVzdCIkCg5Gb3JnZXRSZXNwb25zZRISCgpibG9iX2NvdW50GAEgASgNIkoKCkJsb2JIZWFkZXISDwoHYmxvYl9pZBgBIAEoDBISCgpzaXplX2J5dGVzGAIgASgNEhcKD2lkZW1wb3RlbmN5X2tleRgDIAEoCSJNCgdDb250ZW50EhAKBmlubGluZRgBIAEoDEgAEhEKB2Jsb2JfaWQYAiABKAxIABISCgpzaXplX2J5dGVzGAMgASgNQgkKB2NvbnRlbnQyygEKC0Jsb2JTZXJ2aWNlEjoKA1B1dBIXLmhvbGRmYXN0LnYxLlB1dFJlcXVlc3QaGC5ob2xkZmFzdC52MS5QdXRSZXNwb25zZSgBEjoKA0dldBIXLmhvbGRmYXN0LnYxLkdldFJlcXVlc3QaGC5ob2xkZmFzdC52MS5HZXRSZXNwb25zZTABEkMKBkZvcmdldBIaLmhvbGRmYXN0LnYxLkZvcmdldFJlcXVlc3QaGy5ob2xkZmFzdC52MS5Gb3JnZXRSZXNwb25zZTABYgZwcm90bzM");
 
 /**
  * A piece of an upload.
@@ -131,6 +131,42 @@ export const GetResponseSchema: GenMessage<GetResponse> = /*@__PURE__*/
   messageDesc(file_holdfast_v1_blob, 3);
 
 /**
+ * Forgets a conversation.
+ *
+ * @generated from message holdfast.v1.ForgetRequest
+ */
+export type ForgetRequest = Message<"holdfast.v1.ForgetRequest"> & {
+};
+
+/**
+ * Describes the message holdfast.v1.ForgetRequest.
+ * Use `create(ForgetRequestSchema)` to create a new message.
+ */
+export const ForgetRequestSchema: GenMessage<ForgetRequest> = /*@__PURE__*/
+  messageDesc(file_holdfast_v1_blob, 4);
+
+/**
+ * The conversation's blobs are gone.
+ *
+ * @generated from message holdfast.v1.ForgetResponse
+ */
+export type ForgetResponse = Message<"holdfast.v1.ForgetResponse"> & {
+  /**
+   * How many there were.
+   *
+   * @generated from field: uint32 blob_count = 1;
+   */
+  blobCount: number;
+};
+
+/**
+ * Describes the message holdfast.v1.ForgetResponse.
+ * Use `create(ForgetResponseSchema)` to create a new message.
+ */
+export const ForgetResponseSchema: GenMessage<ForgetResponse> = /*@__PURE__*/
+  messageDesc(file_holdfast_v1_blob, 5);
+
+/**
  * What the pieces will add up to.
  *
  * @generated from message holdfast.v1.BlobHeader
@@ -163,7 +199,7 @@ export type BlobHeader = Message<"holdfast.v1.BlobHeader"> & {
  * Use `create(BlobHeaderSchema)` to create a new message.
  */
 export const BlobHeaderSchema: GenMessage<BlobHeader> = /*@__PURE__*/
-  messageDesc(file_holdfast_v1_blob, 4);
+  messageDesc(file_holdfast_v1_blob, 6);
 
 /**
  * Bytes that may be too large for a log: inline up to 64 KiB, else a blob that was Put before the
@@ -204,7 +240,7 @@ export type Content = Message<"holdfast.v1.Content"> & {
  * Use `create(ContentSchema)` to create a new message.
  */
 export const ContentSchema: GenMessage<Content> = /*@__PURE__*/
-  messageDesc(file_holdfast_v1_blob, 5);
+  messageDesc(file_holdfast_v1_blob, 7);
 
 /**
  * Content-addressed bytes, outside the logs.
@@ -213,6 +249,15 @@ export const ContentSchema: GenMessage<Content> = /*@__PURE__*/
  * Whatever is larger than 64 KiB (history, images, tool results) travels here and is named by its id
  * in the logs, so that the logs stay small and replay stays fast. The headers are those of
  * StreamService: a blob belongs to a stream and is sealed with its stream key.
+ *
+ * With the headers
+ *
+ *   x-holdfast-conversation-key   32 bytes, base64url without padding: the key of a conversation that the server keeps
+ *   x-holdfast-conversation-keep  for how many seconds after the last turn
+ *
+ * a call means the blobs of that conversation instead, which outlive its streams and are sealed with its key; the stream that it
+ * names need not be there. A stream that is made with them may keep its conversation there, and each later attach that is to make its turn
+ * run brings the same key.
  *
  * @generated from service holdfast.v1.BlobService
  */
@@ -237,6 +282,16 @@ export const BlobService: GenService<{
     methodKind: "server_streaming";
     input: typeof GetRequestSchema;
     output: typeof GetResponseSchema;
+  },
+  /**
+   * Deletes all blobs of the conversation whose key the call brings. Idempotent: also when there are none.
+   *
+   * @generated from rpc holdfast.v1.BlobService.Forget
+   */
+  forget: {
+    methodKind: "server_streaming";
+    input: typeof ForgetRequestSchema;
+    output: typeof ForgetResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_holdfast_v1_blob, 0);
