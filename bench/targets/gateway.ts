@@ -8,7 +8,6 @@ import { pino } from "pino";
 import { busyMeter, serveCommands } from "../harness/child.ts";
 import { type Arguments, flagIn, type Measured, numberIn, textIn } from "../harness/numbers.ts";
 import { createAgent } from "../../src/agent/index.ts";
-import { tableBlobStore } from "../../src/client-node/blobs.ts";
 import { createModels } from "../../src/agent/models/index.ts";
 import { openGateway, openGround } from "../../src/node/open-gateway.ts";
 import type { Machine } from "../../src/node/machine.ts";
@@ -86,7 +85,6 @@ async function start(given: Arguments): Promise<Measured> {
     responseTtlMs: GATEWAY_LIMITS.responseTtlMs,
   });
   gateway = opened.gateway;
-  const sealing = nodeSealing();
   cleanUp = () => opened.gateway.cleanUp();
   const keys = new ApiKeys({
     tables: store.tables,

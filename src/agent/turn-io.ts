@@ -217,6 +217,12 @@ export class TurnIo {
     if (this.#silence !== undefined) throw this.#silence;
   }
 
+  /** The conversation's blobs are kept, by the client or by the server. */
+  get isKept(): boolean {
+    const { keepsBlobs = false, serverKeepsBlobs = false } = this.facts.request ?? {};
+    return keepsBlobs || serverKeepsBlobs;
+  }
+
   /**
    * Has a blob kept, once. The client is asked to, and its answer is in the log some time later; or the server stores it together with the next
    * event, a large one before.

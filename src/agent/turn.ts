@@ -153,12 +153,6 @@ export class Turn {
     }
   }
 
-  /** The conversation's blobs are kept, by the client or by the server. */
-  get #isKept(): boolean {
-    const { keepsBlobs = false, serverKeepsBlobs = false } = this.#facts.request ?? {};
-    return keepsBlobs || serverKeepsBlobs;
-  }
-
   async #open(request: RunRequest): Promise<void> {
     this.#offer = offerOf(request);
     const isCommand = request.action?.action.case === "shellCommandAction";
@@ -272,7 +266,7 @@ export class Turn {
   /** With the conversation's blobs, so that the next turn still has it. */
   async #file(image: ToolImage, isOnly: boolean): Promise<MessageInitShape<typeof AttachmentSchema>> {
     const { mediaType, bytes } = image;
-    if (this.#isKept) return { mediaType, content: await this.#io.setBlob(bytes, BlobKind.CONTENT) };
+    if (this.#io.isKept) return { mediaType, content: await this.#io.setBlob(bytes, BlobKind.CONTENT) };
     const content = isOnly ? this.#io.content(bytes) : putContent(bytes, this.#io.stream.blobs);
     return { mediaType, content: await content };
   }

@@ -9,10 +9,9 @@ import type { Outcome, Recovered } from "../core/journal.ts";
 import type { StallCounts } from "../core/standstill.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import type { Role } from "../protocol/frames.ts";
-import { type Environment, SteadyClock, systemEnvironment } from "../transport/environment.ts";
-import type { ConversationAccess } from "../transport/transport.ts";
+import { type Environment, systemEnvironment } from "../transport/environment.ts";
 import type { ClientOptions, KeptConversation, OpenOptions } from "./client-options.ts";
-import { type ConversationBlobs, conversationBlobs } from "./conversation-blobs.ts";
+import { accessTo, type ConversationBlobs, conversationBlobs } from "./conversation-blobs.ts";
 import { appendRecord, type JournalContents, readJournal } from "./journal-file.ts";
 import { journalPlaces } from "./journal-places.ts";
 import type { JournalStore } from "./journal-store.ts";
@@ -93,12 +92,8 @@ export class Client<HomeKey = Uint8Array> {
   }
 
   /** Begins a stream. A name that has a journal here already is refused: resume it. */
-  async open({
-    first,
-    idempotencyKey,
-    conversation,
-    isFresh = false,
-  }: OpenOptions = {}): Promise<ClientStream> {
+  async open(options: OpenOptions = {}): Promise<ClientStream> {
+    const { first, idempotencyKey, conversation, isFresh = false } = options;
     checkChunkSize(first);
     // Only a name that nobody can have used before may be opened without durability (D5).
     const fresh = isFresh || idempotencyKey === undefined;
@@ -328,7 +323,7 @@ export class Client<HomeKey = Uint8Array> {
     const beginning = {
       idempotencyKey,
       streamKey,
-      conversation: begin.conversation && (await this.#accessTo(begin.conversation)),
+      conversation: begin.conversation && (await accessTo(begin.conversation, this.#options)),
       role,
       journal: { ...journal, journalId },
       journalLength: length,
@@ -349,19 +344,10 @@ export class Client<HomeKey = Uint8Array> {
     return stream;
   }
 
-  async #accessTo({ id, keepMs }: KeptConversation): Promise<ConversationAccess> {
-    const { sealing, homeKey, principal = "" } = this.#options;
-    return { key: await sealing.deriveConversationKey(homeKey, principal, id), keepMs };
-  }
-
   /** The blobs of a conversation that the server keeps, beside its streams. */
   async conversation(kept: KeptConversation): Promise<ConversationBlobs> {
-    const { credentials } = this.#context;
-    const context = { ...this.#context, options: this.#plan().options };
-    return conversationBlobs(context, new SteadyClock(this.#environment), {
-      access: await this.#accessTo(kept),
-      credentials,
-    });
+    const access = await accessTo(kept, this.#options);
+    return conversationBlobs({ ...this.#context, options: this.#plan().options }, access);
   }
 
   async #ended(stream: ClientStream, role: Role, outcome: Outcome | undefined): Promise<void> {

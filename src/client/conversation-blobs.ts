@@ -2,9 +2,10 @@
  * A conversation that the server keeps, beside its streams: its blobs can be put before there is a stream, read after the last one
  * is gone, and forgotten.
  */
-import type { SteadyClock } from "../transport/environment.ts";
+import { SteadyClock } from "../transport/environment.ts";
 import type { ClientMeta, ConversationAccess } from "../transport/transport.ts";
 import { blobTransfers } from "./blob-transfers.ts";
+import type { ClientOptions, KeptConversation } from "./client-options.ts";
 import type { StreamContext } from "./stream-context.ts";
 
 export interface ConversationBlobs {
@@ -16,19 +17,19 @@ export interface ConversationBlobs {
   forget(): Promise<void>;
 }
 
-interface Access {
-  readonly access: ConversationAccess;
-  readonly credentials: StreamContext["credentials"];
+type Context = Parameters<typeof blobTransfers>[0] & Pick<StreamContext, "credentials">;
+
+export async function accessTo<HomeKey>(
+  { id, keepMs }: KeptConversation,
+  { sealing, homeKey, principal = "" }: ClientOptions<HomeKey>,
+): Promise<ConversationAccess> {
+  return { key: await sealing.deriveConversationKey(homeKey, principal, id), keepMs };
 }
 
 /** These calls mean no stream; the header that names one is not empty. */
 const NO_STREAM = "conversation";
 
-export function conversationBlobs(
-  context: Parameters<typeof blobTransfers>[0],
-  clock: SteadyClock,
-  { access, credentials }: Access,
-): ConversationBlobs {
+export function conversationBlobs(context: Context, access: ConversationAccess): ConversationBlobs {
   let known: string | undefined;
   const meta = (): ClientMeta => ({
     idempotencyKey: NO_STREAM,
@@ -37,9 +38,9 @@ export function conversationBlobs(
     credentials: known,
   });
   const renewCredentials = async (): Promise<void> => {
-    known = await credentials();
+    known = await context.credentials();
   };
-  const transfers = blobTransfers(context, clock, { meta, renewCredentials });
+  const transfers = blobTransfers(context, new SteadyClock(context.environment), { meta, renewCredentials });
   // It needs no stream.
   transfers.welcomed();
   const begun = renewCredentials();

@@ -50,7 +50,6 @@ export class Gateway implements GatewayAnswers {
   readonly counters: GatewayCounters = newGatewayCounters();
   readonly #options: GatewayOptions;
   readonly #limits: GatewayLimits;
-  readonly #store: SessionStore;
   readonly #given: GivenAnswers;
   readonly #retries: Retries;
   readonly #sessions: Sessions;
@@ -78,7 +77,6 @@ export class Gateway implements GatewayAnswers {
     const { counters } = this;
     this.#tasks = tasks;
     this.#given = given;
-    this.#store = store;
     const stops = new Stops(rows, this.#limits.patienceMaxMs + sessionTtlMs);
     const kept = new KeptResponses({ rows, names, limits: this.#limits, now });
     this.#retries = new Retries({ given, kept, stops, names, limits: this.#limits, tasks, environment });

@@ -16,13 +16,13 @@ import type { AttachFrame, ClientFrame, ServerFrame } from "../protocol/frames.t
 import { LIMITS } from "../protocol/limits.ts";
 import type { SharedEvent } from "../protocol/shared-event.ts";
 import type { SyncSealing } from "../sealing/index.ts";
-import type { SealedBlob } from "../store/blob-store.ts";
 import type { StreamStore } from "../store/stream-store.ts";
 import type { Environment, SteadyClock } from "../transport/environment.ts";
 import type { AcceptedMeta, Wire } from "../transport/transport.ts";
-import type { Application, KeptBlob } from "./application.ts";
+import type { Application } from "./application.ts";
 import { ApplicationRun, type PendingEvent } from "./application-run.ts";
 import { countFrame, type ServerCounters } from "./counters.ts";
+import { HostedConversation } from "./hosted-conversation.ts";
 import { frameOf, inputOf } from "./log-views.ts";
 import { type Logged, requestsIn, watchedLogs } from "./logged-requests.ts";
 import { Outgoing } from "./outgoing.ts";
@@ -68,6 +68,7 @@ export class HostedStream {
   readonly #commits: StreamCommits;
   readonly #contentMac: (seqno: number, kind: "chunk" | "close", body: Uint8Array) => Uint8Array;
   readonly #run: ApplicationRun;
+  readonly #conversation: HostedConversation;
   readonly #onDropped: () => void;
   readonly #outgoing = new Outgoing();
   /** Inputs that came while a step was being carried out: steps never nest. */
@@ -78,10 +79,6 @@ export class HostedStream {
   #state: host.State;
   #waitingChunks: LoggedChunk[] = [];
   #waitingEvents: SharedEvent[] = [];
-  /** What is kept with the waiting events. */
-  #waitingBlobs: { readonly eventId: number; readonly kept: readonly KeptBlob[] }[] = [];
-  /** As the conversation's blobs are asked for; undefined until a connection has brought its key. */
-  #conversation: AcceptedMeta | undefined;
 
   constructor(
     context: HostContext,
@@ -96,6 +93,7 @@ export class HostedStream {
     const name = { principal, idempotencyKey };
     this.name = name;
     this.#context = context;
+    this.#conversation = new HostedConversation(name, context.blobs);
     this.#logs = new StreamLogs(context.store, name, context.sealing.sealer(streamKey));
     this.#contentMac = context.sealing.contentMac(streamKey);
     this.#onDropped = onDropped;
@@ -110,8 +108,7 @@ export class HostedStream {
       unreadable,
       onBug: context.onBug,
       blobs: context.blobs && applicationBlobs(context.blobs, { ...name, streamKey }, unreadable),
-      conversation: () =>
-        context.blobs && this.#conversation && applicationBlobs(context.blobs, this.#conversation, unreadable),
+      conversation: () => this.#conversation.blobs(unreadable),
       secretName: (text) => hexOf(context.sealing.secretName(streamKey, text)),
     });
   }
@@ -169,20 +166,12 @@ export class HostedStream {
     this.#outgoing.add(connection, wire);
     const nowMs = this.#now();
     const body = frame.firstChunk;
-    if (body === undefined) {
-      this.#put({ input: { kind: "attach", connection, frame, firstMac: undefined, resumed, nowMs } });
-    } else {
-      const mac = this.#contentMac(0, "chunk", body);
-      this.#put({
-        input: { kind: "attach", connection, frame, firstMac: mac, resumed, nowMs },
-        chunk: { body, mac },
-      });
-    }
-    if (conversation !== undefined)
-      this.#conversation = { ...this.name, streamKey: conversation.key, conversation };
-    // A turn whose conversation cannot be read waits for a client that has its key. To end one, nothing is read.
-    const { conversationCheck, aborted } = this.#state.staged;
-    const isReadable = conversationCheck === undefined || this.#conversation !== undefined || aborted;
+    const firstMac = body === undefined ? undefined : this.#contentMac(0, "chunk", body);
+    const input = { kind: "attach", connection, frame, firstMac, resumed, nowMs } as const;
+    const chunk = body === undefined || firstMac === undefined ? {} : { chunk: { body, mac: firstMac } };
+    this.#put({ input, ...chunk });
+    this.#conversation.brought(conversation);
+    const isReadable = this.#conversation.isReadable(this.#state.staged);
     // Behind the attach: a turn that it aborts does nothing more.
     if (frame.peek !== true && isReadable) this.#run.start(this.#context.application);
   }
@@ -293,8 +282,7 @@ export class HostedStream {
         const eventId = this.#state.staged.eventHead;
         this.#waitingEvents.push(sharedEvent(eventId, item.event?.body ?? NO_BODY, effect.end));
         if (item.event === undefined) return;
-        const { kept } = item.event;
-        if (kept.length > 0) this.#waitingBlobs.push({ eventId, kept });
+        this.#conversation.staged(eventId, item.event.kept);
         this.#run.accepted(item.event, eventId);
         return;
       }
@@ -346,7 +334,7 @@ export class HostedStream {
         chunks: chunks.length === 0 ? undefined : this.#logs.sealChunks(nextSeqno, chunks),
         events: events.length === 0 ? undefined : this.#logs.sealEvents(eventHead + 1, events),
         change: shape.change,
-        ...this.#keptWith(eventHead + events.length),
+        ...this.#conversation.committing(eventHead + events.length),
       });
       if (!isCommitted) {
         this.drop("moved");
@@ -370,17 +358,6 @@ export class HostedStream {
     this.#noteRequests(requestsIn(events, chunks));
     this.#run.durable(this.#state.durable.eventHead);
     if (this.#state.durable.end !== undefined) this.#run.finish();
-  }
-
-  /** The blobs of events up to this one. */
-  #keptWith(eventId: number): { readonly blobs?: readonly SealedBlob[] } {
-    const after = this.#waitingBlobs.findIndex((waiting) => waiting.eventId > eventId);
-    const taken = this.#waitingBlobs.splice(0, after === -1 ? this.#waitingBlobs.length : after);
-    if (taken.length === 0) return {};
-    const { blobs } = this.#context;
-    assert(blobs !== undefined && this.#conversation !== undefined, "what is kept has a place");
-    const kept = taken.flatMap((waiting) => waiting.kept);
-    return { blobs: blobs.sealed(this.#conversation, kept) };
   }
 
   #noteRequests(logged: Logged | undefined): void {

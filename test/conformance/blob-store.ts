@@ -162,6 +162,36 @@ export function blobStoreConformance(storeName: string, open: () => Promise<Blob
       assert.deepEqual(await store.listSpaces(FIRST), ["alone"]);
     });
 
+    test("F2: a space that has an end is cleared then, as a whole; each put with a time moves the end", async (t) => {
+      const { store, clock } = await opened(t);
+      const [first, second, other] = [
+        blob("first", "kept"),
+        blob("second", "kept"),
+        blob("other", "endless"),
+      ];
+      await store.put(first.name, first.bytes, undefined, 1_000);
+      await store.put(other.name, other.bytes);
+      clock.advance(900);
+      await store.put(second.name, second.bytes, undefined, 1_000);
+      clock.advance(900);
+      assert.equal(await store.sweepSpaces(10), 0);
+      assert.equal(await store.has(first.name), true, "older blobs live as long as their space");
+      assert.equal(await store.storedBytes("kept"), first.bytes.length + second.bytes.length);
+      assert.equal(await store.storedBytes(""), 16);
+      clock.advance(100);
+      assert.equal(await store.sweepSpaces(10), 1);
+      assert.deepEqual(await store.listSpaces(FIRST), ["endless"]);
+      assert.equal(await store.storedBytes("kept"), 0);
+      assert.equal(await store.sweepSpaces(10), 0);
+      // A space that was cleared before has no end any more.
+      await store.put(first.name, first.bytes, undefined, 1_000);
+      await store.clear("kept");
+      await store.put(first.name, first.bytes);
+      clock.advance(2_000);
+      assert.equal(await store.sweepSpaces(10), 0);
+      assert.equal(await store.has(first.name), true);
+    });
+
     test("E8: a blob of 64 MiB is stored, one byte more is refused", async (t) => {
       const { store } = await opened(t);
       const large = new Uint8Array(LIMITS.blobBytesMax + 1);

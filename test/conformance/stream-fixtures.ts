@@ -6,7 +6,7 @@
 import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
 import type { StreamName, StreamState } from "../../src/core/stream-state.ts";
-import type { Batch, ChunkBatch, Commit, Committed, StreamStore } from "../../src/store/index.ts";
+import type { Batch, BlobStore, ChunkBatch, Commit, Committed, StreamStore } from "../../src/store/index.ts";
 
 export interface StreamStoreHarness {
   readonly store: StreamStore;
@@ -16,6 +16,8 @@ export interface StreamStoreHarness {
   readonly reopen?: () => Promise<StreamStore>;
   /** The store's clock. */
   readonly clock: { advance(ms: number): void };
+  /** The blob store beside it; of the reopened store, when it was reopened. */
+  readonly blobs?: () => BlobStore;
   /** How many synced writes there have been, where the store tells. */
   readonly appends?: () => number;
 }

@@ -3,7 +3,8 @@
  */
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import type { Commit } from "../../src/store/index.ts";
+import type { SealedBlob } from "../../src/store/blob-store.ts";
+import { type Commit, sha256Hex } from "../../src/store/index.ts";
 import {
   HOST,
   KEY_CHECK,
@@ -33,6 +34,41 @@ export function streamStoreCommits(storeName: string, opened: Opened): void {
       assert.equal(state.eventFloor, 1);
       assert.deepEqual(state.keyCheck, KEY_CHECK);
       assert.deepEqual(await store.load(name), { kind: "live", state });
+    });
+
+    test("A4: the blobs of a commit are there with it, in its one write, and not at all when it is refused", async (t) => {
+      const { store, blobs, appends, reopen, clock } = await opened(t);
+      if (blobs === undefined) return t.diagnostic("this store has no blobs beside it");
+      const name = streamName("s");
+      const blob = (text: string): SealedBlob => {
+        const sealed = new TextEncoder().encode(text);
+        return { space: "of a conversation", id: sha256Hex(sealed), sealed, keepMs: 1_000 };
+      };
+      const [first, second, refused] = [blob("first"), blob("second"), blob("refused")];
+      const events = eventsFrom(1, 1);
+      const before = appends?.();
+      const made = await store.create({
+        name,
+        keyCheck: KEY_CHECK,
+        conversationCheck: KEY_CHECK,
+        host: HOST,
+        first: { chunks: chunksFrom(0, 1), events, change: {}, blobs: [first] },
+      });
+      assert.ok(made.kind === "committed");
+      assert.deepEqual(made.state.conversationCheck, KEY_CHECK);
+      const more = { ...growth(name, made.state, { events: 1 }), blobs: [second] };
+      assert.ok(isCommitted(await store.commit(more)));
+      if (before !== undefined) assert.equal(appends?.(), before + 2);
+      const stale = { ...growth(name, made.state, { events: 1 }), blobs: [refused] };
+      assert.equal((await store.commit(stale)).kind, "conflict");
+      const found = (await reopen?.()) ?? store;
+      assert.deepEqual((await stateOf(found, name)).conversationCheck, KEY_CHECK);
+      for (const { sealed, ...named } of [first, second])
+        assert.deepEqual(await blobs().get(named), { kind: "found", bytes: sealed });
+      assert.deepEqual(await blobs().get(refused), { kind: "miss" });
+      clock.advance(1_000);
+      assert.equal(await blobs().sweepSpaces(10), 1, "the space has an end");
+      assert.deepEqual(await blobs().get(first), { kind: "miss" });
     });
 
     test("A4: a stream is made together with its first commit, in one synced write, or not at all", async (t) => {

@@ -69,6 +69,8 @@ export interface ClientProcess {
 
 export class Rig {
   readonly bugs: unknown[] = [];
+  /** How far the blob store's clock is ahead. */
+  aheadMs = 0;
   connects = 0;
   /** Whoever connects bounds its open streams itself, as a gateway in the server's process does. */
   countsItself = false;
@@ -80,7 +82,7 @@ export class Rig {
   /** The store of blobs fails so many times, as a disk does that is away for a moment. */
   blobFailures = 0;
   /** Outlives every server, as a disk does. */
-  readonly #kept = memoryBlobStore({ now: () => Date.now() });
+  readonly #kept = memoryBlobStore({ now: () => Date.now() + this.aheadMs });
   readonly #blobs: BlobStore = {
     ...this.#kept,
     get: async (...call) => {
@@ -88,7 +90,7 @@ export class Rig {
       return this.#kept.get(...call);
     },
   };
-  #log = new MemoryLog({ durability: "fsync" });
+  #log = new MemoryLog({ durability: "fsync", storeBlob: this.#kept.store });
   #store: StreamStore | undefined;
   #server: Server | undefined;
 

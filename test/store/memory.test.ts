@@ -17,11 +17,13 @@ import { ManualClock } from "./manual-clock.ts";
 
 streamStoreConformance("the log store over a memory log", async () => {
   const clock = new ManualClock();
-  const log = new MemoryLog();
+  const blobs = memoryBlobStore(clock);
+  const log = new MemoryLog({ storeBlob: blobs.store });
   const store = await openLogStreamStore(log, clock);
   return {
     store,
     clock,
+    blobs: () => blobs,
     appends: () => log.appendCount,
     reopen: () => openLogStreamStore(log.reopened(), clock),
   };

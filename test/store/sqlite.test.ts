@@ -15,21 +15,24 @@ streamStoreConformance("the log store over SQLite", async () => {
   const clock = new ManualClock();
   const path = join(newFolder(), DATABASE_FILE);
   const open = (): Promise<SqliteDatabase> => openSqlite(path, clock);
-  const { log } = await open();
+  let database = await open();
+  const { log } = database;
   let appends = 0;
   const append = log.append.bind(log);
-  log.append = (record, body) => {
+  log.append = (...row) => {
     appends += 1;
-    return append(record, body);
+    return append(...row);
   };
   const store = await openLogStreamStore(log, clock);
   return {
     store,
     clock,
     appends: () => appends,
+    blobs: () => database.blobs,
     reopen: async () => {
       await store.close();
-      return openLogStreamStore((await open()).log, clock);
+      database = await open();
+      return openLogStreamStore(database.log, clock);
     },
   };
 });

@@ -3,7 +3,8 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { idOf, TurnOfFacts, wanted } from "./turn-of-facts.ts";
+import { prepared } from "../../src/turn/found.ts";
+import { idOf, type Request, TurnOfFacts, wanted } from "./turn-of-facts.ts";
 
 test("what lies in a blob is fetched before anything is decided by it; then the client is asked for it", () => {
   const bytes = Buffer.from("a large text");
@@ -94,4 +95,58 @@ test("a checkpoint is published when the client has all of its blobs, and the la
   const ready = turn.next();
   assert.ok(ready.kind === "publish");
   assert.deepEqual(ready.draft.unkept, []);
+});
+
+/** As the driver does: what is stored is durable with the next event. */
+function store(turn: TurnOfFacts): readonly string[] {
+  const decision = turn.next();
+  assert.ok(decision.kind === "keep", decision.kind);
+  for (const { id } of decision.blobs) turn.facts.found.stored.add(id);
+  if (decision.draft !== undefined) prepared(turn.facts.found, decision.draft, decision.ending);
+  return decision.blobs.map(({ bytes }) => Buffer.from(bytes).toString());
+}
+
+const EARLIER = Buffer.from(JSON.stringify({ role: "user", content: [{ type: "text", text: "Hello" }] }));
+const SENT_ALONG: Request = {
+  serverKeepsBlobs: true,
+  conversationState: { messages: [Buffer.from(idOf(EARLIER), "hex")] },
+  preFetchedBlobs: [{ blobId: Buffer.from(idOf(EARLIER), "hex"), blobData: EARLIER }],
+  action: { action: { case: "continueAction", value: { asItStands: true } } },
+};
+
+test("a server that keeps the conversation stores what came along, and publishes a checkpoint at once", () => {
+  const turn = TurnOfFacts.asked(SENT_ALONG);
+  assert.deepEqual(store(turn), [EARLIER.toString()], "durable with the first event");
+  assert.equal(wanted(turn), "call the model for step 0");
+  turn.started();
+  turn.completed("Fine.");
+  const added = store(turn);
+  assert.equal(added.length, 1, "the answer, and no turn for display");
+  assert.match(added[0] ?? "", /Fine\./);
+  const published = turn.next();
+  assert.ok(published.kind === "publish");
+  assert.equal(published.draft.state.messages.length, 2);
+  assert.deepEqual(published.draft.state.turns, []);
+  turn.tell({ case: "conversationCheckpointUpdate", value: published.draft.state });
+  assert.equal(wanted(turn), "completed");
+});
+
+test("a run after the first event does not store again what came along", () => {
+  const turn = TurnOfFacts.asked(SENT_ALONG);
+  turn.facts.found.pastHead = 1;
+  assert.equal(wanted(turn), "call the model for step 0");
+});
+
+test("a conversation whose part the server does not have, or without its key, ends the turn", () => {
+  const { preFetchedBlobs: _, ...named } = SENT_ALONG;
+  const turn = TurnOfFacts.asked(named);
+  assert.equal(wanted(turn), "fetch 1");
+  turn.facts.found.fetched.set(idOf(EARLIER), undefined);
+  assert.match(wanted(turn), /the server does not keep it$/);
+
+  const keyless = TurnOfFacts.asked(SENT_ALONG);
+  const { opened } = keyless.facts.found;
+  assert.ok(opened !== undefined);
+  keyless.facts.found.opened = { ...opened, keepsConversation: false };
+  assert.match(wanted(keyless), /whose key the stream was made with$/);
 });

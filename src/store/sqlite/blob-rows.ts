@@ -28,7 +28,7 @@ export interface NewPart extends Omit<Part, "upload"> {
   readonly bytes: Uint8Array;
 }
 
-interface NamedUpload extends BlobName, Upload {
+export interface NamedUpload extends BlobName, Upload {
   readonly nowMs: number;
   readonly keepMs: number | undefined;
 }
@@ -96,7 +96,7 @@ export function blobRows(database: DatabaseSync, counter: Counter) {
 
   return {
     /** A whole blob at once, in whatever transaction is under way. */
-    store({ space, id, sealed, keepMs }: SealedBlob, nowMs: number): void {
+    store: ({ space, id, sealed, keepMs }: SealedBlob, nowMs: number): void => {
       const upload = counter.next();
       insertPart.run(upload, 0, sealed);
       nameBlob({ space, id, upload, storedBytes: sealed.byteLength, nowMs, keepMs });

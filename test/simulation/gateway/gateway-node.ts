@@ -7,7 +7,6 @@
 import { fromBinary } from "@bufbuild/protobuf";
 import { createAgent } from "../../../src/agent/index.ts";
 import { Client } from "../../../src/client/index.ts";
-import { tableBlobStore } from "../../../src/client-node/blobs.ts";
 import { Gateway, type GatewayLimits } from "../../../src/gateway/index.ts";
 import type { ClientFrame } from "../../../src/protocol/frames.ts";
 import { AgentClientMessageSchema } from "../../../src/protocol/messages.ts";
