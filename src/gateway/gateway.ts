@@ -389,6 +389,10 @@ export class Gateway implements GatewayAnswers {
     return this.#awaited(this.#retries.isKnown(call));
   }
 
+  forgetConversation(principal: string, streamId: string): Promise<void> {
+    return this.#awaited(this.#sessions.forgetConversation(principal, streamId));
+  }
+
   stop(call: StopCall | KeyedCall): Promise<void> {
     return this.#awaited(this.#returns.stop(call));
   }

@@ -134,6 +134,27 @@ export class Sessions implements SessionLookup {
       throw new HoldfastError(failure.code, failure.message);
   }
 
+  /**
+   * The user's wish: the conversation that the stream is a turn of is deleted, with its sessions and the answers that retries would get. What is under way is stopped. Rejects with
+   * `not_found` when this principal has no session of that stream any more.
+   */
+  async forgetConversation(principal: string, streamId: string): Promise<void> {
+    const { store, clientOf } = this.#parts;
+    const named = this.#byStream.get(streamId)?.record ?? (await store.byStream(principal, streamId));
+    if (named?.principal !== principal)
+      throw new HoldfastError("not_found", "there is no conversation with such a stream");
+    const { conversationId } = named;
+    const isMeant = (record: SessionRecord): boolean =>
+      record.principal === principal && record.conversationId === conversationId;
+    const open = this.all.filter(({ record }) => isMeant(record));
+    await Promise.all(open.map((session) => session.feed({ kind: "end", why: "stopped" })));
+    await Promise.all(open.map((session) => session.closed()));
+    for (const record of (await store.list()).filter(isMeant))
+      await store.remove(record, { withResponses: true });
+    const blobs = await clientOf(principal).conversation({ id: conversationId, keepMs: 0 });
+    await blobs.forget();
+  }
+
   /** Lets go of everything; the next start finds it again. After that nothing here asks the disk. */
   async close(): Promise<void> {
     const { tasks } = this.#parts;

@@ -134,6 +134,7 @@ export function lastingAnswers(lasting: LastingServer<ServeStanding>): GatewayAn
     isKnown: (call) => asked((gateway) => gateway.isKnown(call)),
     events: (call) => asked((gateway) => gateway.events(call)),
     stop: (call) => asked((gateway) => gateway.stop(call)),
+    forgetConversation: (...call) => asked((gateway) => gateway.forgetConversation(...call)),
   };
 }
 

@@ -1,6 +1,7 @@
 /** What sessions leave behind is given back, and what one of them still needs is not. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { ALICE_KEY, BOB_KEY } from "../server/http/rig.ts";
 import { bodyOf, Exchange, type Reply, said, user } from "./openai-user.ts";
 import { lastTold, PacedModel } from "./paced-model.ts";
 import { World } from "./world.ts";
@@ -33,4 +34,58 @@ test("F2: the server keeps a conversation as long as it can be continued, and th
   await world.gateway.cleanUp();
   assert.deepEqual(await world.conversations(), []);
   assert.deepEqual(await world.rows("gateway_sessions"), []);
+});
+
+test("a conversation that its client deletes is gone at once, with what retries would get; others stay", async (t) => {
+  const world = await World.begin(t, new PacedModel((call) => [`You said ${lastTold(call)}`]));
+  const ask = (messages: readonly object[], key?: string): Promise<Reply> =>
+    new Exchange(
+      world.url,
+      bodyOf(messages.map((line) => ({ ...line }))),
+      key === undefined ? {} : { headers: { "idempotency-key": key } },
+    ).reply();
+  const first = await ask([user("Remember me")], "first");
+  const other = await ask([user("Remember me too")]);
+  const second = await ask([user("Remember me"), said(first), user("And now?")]);
+  assert.equal((await world.conversations()).length, 2);
+  const remove = (streamId: string, apiKey = ALICE_KEY): Promise<Response> =>
+    fetch(`${world.url}/v1/conversations/${streamId}`, {
+      method: "DELETE",
+      headers: { authorization: `Bearer ${apiKey}` },
+    });
+  assert.equal(
+    (await remove(second.streamId, BOB_KEY)).status,
+    404,
+    "another principal has no such conversation",
+  );
+  assert.equal((await world.conversations()).length, 2);
+  const removed = await remove(second.streamId);
+  assert.deepEqual(await removed.json(), {
+    id: second.streamId,
+    object: "conversation.deleted",
+    deleted: true,
+  });
+  assert.equal((await world.conversations()).length, 1);
+  assert.equal((await remove(second.streamId)).status, 404);
+  const again = await ask([user("Remember me"), said(first), user("And now?"), said(second), user("Again")]);
+  assert.equal(again.text, "You said Again", "a history that the client has is answered afresh");
+  const calls = world.model.calls.length;
+  await ask([user("Remember me")], "first");
+  assert.equal(world.model.calls.length, calls + 1, "the answer is not kept");
+  const next = await ask([user("Remember me too"), said(other), user("More")]);
+  assert.equal(next.text, "You said More");
+  assert.equal(world.gateway.counters.continuedConversations, 2);
+});
+
+test("a conversation that is deleted in the middle of an answer stops it", async (t) => {
+  const model = new PacedModel(() => ["One ", "two ", () => new Promise<void>(() => undefined), "three"]);
+  const world = await World.begin(t, model);
+  const exchange = new Exchange(world.url, bodyOf([user("Go")]));
+  await exchange.until("One ");
+  await fetch(`${world.url}/v1/conversations/${await exchange.streamId()}`, {
+    method: "DELETE",
+    headers: { authorization: `Bearer ${ALICE_KEY}` },
+  });
+  assert.deepEqual(await world.conversations(), []);
+  assert.deepEqual(world.gateway.sessions, []);
 });

@@ -30,6 +30,8 @@ export interface GatewayAnswers {
    * comes later, or again, is refused and generates nothing.
    */
   stop(call: StopCall | KeyedCall): Promise<void>;
+  /** Deletes the conversation that this stream is a turn of. Rejects when this principal has none. */
+  forgetConversation(principal: string, streamId: string): Promise<void>;
 }
 
 export interface ChatCall {

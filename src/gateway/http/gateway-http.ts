@@ -143,6 +143,11 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
       }
       case "stop":
         return stop(visit, { streamId: route.streamId });
+      case "forget": {
+        const { streamId } = route;
+        await call.wait(answers.forgetConversation(guest.principal, streamId));
+        return respondJson(call, { id: streamId, object: "conversation.deleted", deleted: true });
+      }
     }
   }
 

@@ -18,7 +18,7 @@ export type Route =
   | { readonly name: "models" }
   | { readonly name: "model"; readonly id: string }
   | { readonly name: "events"; readonly streamId: string }
-  | { readonly name: "stop"; readonly streamId: string }
+  | { readonly name: "stop" | "forget"; readonly streamId: string }
   /** No conversation: the provider of its model answers it. */
   | { readonly name: "passed"; readonly path: string };
 
@@ -42,12 +42,14 @@ const SERVED = [
   "GET /v1/models/{id}",
   "GET /v1/streams/{id}/events",
   "DELETE /v1/streams/{id}",
+  "DELETE /v1/conversations/{id of a stream of it}",
   "POST /v1/completions, /v1/embeddings, /v1/moderations, /v1/audio/... and /v1/images/...",
 ].join(", ");
 
 /** Names of streams are of our making. */
 const EVENTS_PATH = /^\/v1\/streams\/(?<id>[\w.:-]{1,128})\/events$/;
 const STREAM_PATH = /^\/v1\/streams\/(?<id>[\w.:-]{1,128})$/;
+const CONVERSATION_PATH = /^\/v1\/conversations\/(?<id>[\w.:-]{1,128})$/;
 const PASSED_PATH = /^\/v1\/(?:completions|embeddings|moderations|(?:audio|images)\/[a-z_-]{1,64})$/;
 const ANSWER_PATH = /^\/v1\/answers\/(?<name>[\w-]{1,2048})$/;
 const RESPONSE_PATH = /^\/v1\/responses\/(?<id>[\w-]{1,128})(?<part>\/input_items|\/cancel)?$/;
@@ -117,6 +119,8 @@ function placeOf(path: string, isStop: boolean): Place | undefined {
   if (events !== undefined) return { methods: ["GET"], route: { name: "events", streamId: events } };
   const stream = STREAM_PATH.exec(path)?.groups?.["id"];
   if (stream !== undefined) return { methods: ["DELETE"], route: { name: "stop", streamId: stream } };
+  const turn = CONVERSATION_PATH.exec(path)?.groups?.["id"];
+  if (turn !== undefined) return { methods: ["DELETE"], route: { name: "forget", streamId: turn } };
   return undefined;
 }
 

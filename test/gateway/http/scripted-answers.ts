@@ -161,6 +161,10 @@ export class ScriptedAnswers implements GatewayAnswers {
     await this.stopping();
   }
 
+  async forgetConversation(principal: string, streamId: string): Promise<void> {
+    this.stopped.push({ principal, streamId });
+  }
+
   async #answer(): Promise<Answer> {
     const next = await (this.#next.shift() ?? new ScriptedAnswer("stream-0", [text(1, "hello"), ended(2)]));
     if (next instanceof Error) throw next;
