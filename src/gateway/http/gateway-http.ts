@@ -95,7 +95,7 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
   }
 
   async function follow(route: Route, visit: Visit): Promise<void> {
-    const { call, guest } = visit;
+    const { call, guest, mounted } = visit;
     switch (route.name) {
       case "chat":
       case "responses": {
@@ -107,16 +107,17 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
       }
       case "response":
         return response(visit, route.id);
-      case "response_items": {
-        const query = new URLSearchParams(visit.mounted.exchange.query);
-        return respondJson(call, await call.wait(routes.inputItems(guest.principal, route.id, query)));
-      }
+      case "response_items":
+        return respondJson(
+          call,
+          await call.wait(routes.inputItems(guest.principal, route.id, mounted.exchange)),
+        );
       case "response_cancel":
         return respondJson(call, await call.wait(routes.cancel(guest.principal, route.id)));
       case "response_delete":
         return respondJson(call, await call.wait(routes.remove(guest.principal, route.id)));
       case "chat_stop": {
-        const idempotencyKey = idempotencyKeyOf(visit.mounted.exchange);
+        const idempotencyKey = idempotencyKeyOf(mounted.exchange);
         if (idempotencyKey === undefined) throw noKey();
         enter(visit, [answerTo(idempotencyKey)], { isReturning: true });
         await call.wait(answers.stop({ principal: guest.principal, idempotencyKey }));
@@ -143,11 +144,9 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
       }
       case "stop":
         return stop(visit, { streamId: route.streamId });
-      case "forget": {
-        const { streamId } = route;
-        await call.wait(answers.forgetConversation(guest.principal, streamId));
-        return respondJson(call, { id: streamId, object: "conversation.deleted", deleted: true });
-      }
+      case "forget":
+        await call.wait(answers.forgetConversation(guest.principal, route.streamId));
+        return respondJson(call, { id: route.streamId, object: "conversation.deleted", deleted: true });
     }
   }
 

@@ -36,7 +36,8 @@ export class ResponseRoutes {
   }
 
   /** A page of them, the newest first unless it is asked otherwise. */
-  async inputItems(principal: string, id: string, query: URLSearchParams): Promise<object> {
+  async inputItems(principal: string, id: string, exchange: Exchange): Promise<object> {
+    const query = new URLSearchParams(exchange.query);
     const items = await this.#kept.inputOf(principal, id);
     if (items === undefined) throw noResponse(id);
     const limit = Number(query.get("limit") ?? LISTED);
