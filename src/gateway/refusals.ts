@@ -1,5 +1,5 @@
 /** The refusals of the gateway itself, each with what to do about it. */
-import { GatewayError } from "./openai/index.ts";
+import { GatewayError, invalidRequest } from "./openai/index.ts";
 
 export function noModel(name: string): GatewayError {
   const message = `There is no model "${name}". GET /v1/models lists those that there are.`;
@@ -55,4 +55,11 @@ export function otherAnswer(): GatewayError {
   const message =
     "This Last-Event-ID is of another answer of the stream. Ask without it to get the latest answer from its beginning.";
   return new GatewayError({ status: 409, type: "invalid_request_error", code: "other_answer", message });
+}
+
+export function noKey(): GatewayError {
+  return invalidRequest(
+    "Idempotency-Key",
+    "Say by the header Idempotency-Key which request's answer is to be stopped.",
+  );
 }

@@ -20,7 +20,7 @@ import {
   parseFramePlace,
 } from "../openai/index.ts";
 import { HoldfastError } from "../../protocol/errors.ts";
-import { noResponse } from "../refusals.ts";
+import { noKey, noResponse } from "../refusals.ts";
 import { Allowances, mayUse, modelNotFound } from "./allowances.ts";
 import { answerPath, parseAnswerName } from "./answer-name.ts";
 import type { Answer, EventsCall, GatewayAnswers, KeptAnswers, StopCall } from "./answers.ts";
@@ -334,13 +334,6 @@ const NONE_KEPT: KeptAnswers = {
   read: async ({ id }) => Promise.reject(noResponse(id)),
   remove: async () => false,
 };
-
-function noKey(): GatewayError {
-  return invalidRequest(
-    "Idempotency-Key",
-    "Say by the header Idempotency-Key which request's answer is to be stopped.",
-  );
-}
 
 function answerTo(idempotencyKey: string): string {
   return `answer to ${idempotencyKey}`;
