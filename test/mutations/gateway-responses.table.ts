@@ -20,6 +20,18 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
+    name: "results between calls part them",
+    file: SDK,
+    test: "results between the calls of one response continue the turn as well, and all of them are kept",
+    patches: [
+      {
+        file: "src/gateway/responses/response-items.ts",
+        from: "isSplit ? behind + 1 : ordered.length",
+        to: "isSplit ? ordered.length : ordered.length",
+      },
+    ],
+  },
+  {
     name: "a response's end is given out before its row has it",
     file: SDK,
     test: "a kept response outlives its stream: it is retrieved, referred to and continued from its row alone",

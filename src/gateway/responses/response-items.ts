@@ -4,6 +4,7 @@
  * What a model says is one message of the line and several items here: thoughts, text and calls in a row belong together. Their texts are joined as an
  * answer's steps are, so an answer that comes back in several items has the lineage that it left with.
  */
+import type { JsonObject } from "../../protocol/chat-message.ts";
 import {
   type AssistantLine,
   type ContentRules,
@@ -17,6 +18,7 @@ import {
   type LinePart,
   textOfParts,
 } from "../openai/index.ts";
+import { responseOfItem } from "./ids.ts";
 
 export interface ItemLines {
   /** Of the instructions before the first other item; empty = none. */
@@ -33,6 +35,22 @@ export function isSaid(item: Fields): boolean {
 }
 
 const SAID: ReadonlySet<string> = new Set(["reasoning", "function_call"]);
+
+/** Some clients put each result behind its call: calls of one response, which their ids tell, stand together again, and the results behind them. */
+export function together(items: readonly JsonObject[]): readonly JsonObject[] {
+  const ordered: JsonObject[] = [];
+  for (const item of items) {
+    const response = responseOf(item);
+    const behind = ordered.findLastIndex(({ type }) => type !== "function_call_output");
+    const isSplit = response !== undefined && responseOf(ordered[behind] ?? {}) === response;
+    ordered.splice(isSplit ? behind + 1 : ordered.length, 0, item);
+  }
+  return ordered;
+}
+
+function responseOf({ id }: JsonObject): string | undefined {
+  return typeof id === "string" ? responseOfItem(id) : undefined;
+}
 
 export function itemLines(items: readonly Fields[], rules: ContentRules): ItemLines {
   const system: string[] = [];

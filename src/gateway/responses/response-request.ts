@@ -5,8 +5,7 @@
  * has its whole history with it. Tools of other kinds than functions, and items of kinds that no model here is given, are left out and named in
  * `x-holdfast-ignored`: clients send them to every server. What would change the answer in another way and cannot be done is refused.
  */
-import type { JsonObject } from "../../protocol/chat-message.ts";
-import { isJsonObject } from "../../protocol/chat-message.ts";
+import { isJsonObject, type JsonObject } from "../../protocol/chat-message.ts";
 import {
   type AnswerRequest,
   type ContentRules,
@@ -25,7 +24,7 @@ import {
 } from "../openai/index.ts";
 import { ToolChoiceMode } from "../../protocol/messages.ts";
 import { responseOfItem } from "./ids.ts";
-import { isSaid, itemLines } from "./response-items.ts";
+import { isSaid, itemLines, together } from "./response-items.ts";
 
 export interface ResponseRequest {
   readonly request: AnswerRequest;
@@ -57,7 +56,7 @@ export async function parseResponseRequest(
   const body = new Fields(value, "");
   const model = body.needText("model");
   for (const [name, instead] of REFUSED) if (body.has(name)) throw body.unsupported(name, instead);
-  const input = await withoutReferences(body, kept);
+  const input = together(await withoutReferences(body, kept));
   const previous = body.text("previous_response_id");
   const before = previous === undefined ? [] : await kept.through(previous);
   if (previous !== undefined && before === undefined) throw noPrevious(previous);

@@ -147,6 +147,24 @@ test("tool results with the whole history continue the turn; the next message it
   assert.deepEqual([continuedTurns, continuedConversations], [1, 1]);
 });
 
+test("results between the calls of one response continue the turn as well, and all of them are kept", async (t) => {
+  const { openai, model, world } = await begin(t);
+  const input: ResponseInput = [{ role: "user", content: "note twice" }];
+  const first = await openai.responses.create({ model: MODEL, input, tools: [NOTE] });
+  const told = results(first);
+  for (const item of said(first))
+    input.push(item, ...(item.type === "function_call" ? told.splice(0, 1) : []));
+  const second = await openai.responses.create({ model: MODEL, input, tools: [NOTE] });
+  assert.equal(world.gateway.counters.continuedTurns, 1);
+  assert.equal(model.calls.length, 2);
+  const listed = await Array.fromAsync(openai.responses.inputItems.list(second.id, { order: "asc" }));
+  const calls = ["function_call", "function_call", "function_call_output", "function_call_output"];
+  assert.deepEqual(
+    listed.map(({ type }) => type),
+    ["message", "message", ...calls],
+  );
+});
+
 test("previous_response_id continues the same turn and conversation, also when the server was killed", async (t) => {
   const { openai, model, world } = await begin(t);
   const asked = { model: MODEL, tools: [NOTE], instructions: "Take notes." };
