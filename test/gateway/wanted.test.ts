@@ -217,3 +217,14 @@ for (const wish of ["its end", "its events"]) {
     assert.deepEqual([gateway.sessions, late], [[], []]);
   });
 }
+
+test("B5: stopped while /events wakes it, an answer does not say of a place that it was never sent", async (t) => {
+  const world = await begin(t);
+  const { streamId, lastId } = await cutOff(world);
+  const path = `/v1/streams/${streamId}`;
+  const headers = { "last-event-id": lastId };
+  const events = new Exchange(world.url, undefined, { path: `${path}/events`, method: "GET", headers });
+  const stop = new Exchange(world.url, undefined, { path, method: "DELETE" });
+  const [told] = await Promise.all([events.reply(), stop.reply()]);
+  assert.ok(!told.body.includes("event_ahead"), told.body);
+});

@@ -277,7 +277,7 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/gateway/returns.ts",
-        from: "if (isAhead) throw placeAhead();",
+        from: "if (memory !== undefined && isReadBack && seenThrough > memory.lastEvent) throw placeAhead();",
         to: "",
       },
     ],
