@@ -339,4 +339,52 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
       },
     ],
   },
+  {
+    name: "what is kept with an event is not in its commit",
+    breaks: "A4",
+    hunter,
+    patches: [
+      {
+        file: "src/server/hosted-conversation.ts",
+        from: "if (taken.length === 0) return {};",
+        to: "if (taken.length >= 0) return {};",
+      },
+    ],
+  },
+  {
+    name: "what a request brings along is not stored",
+    breaks: "A4",
+    hunter,
+    patches: [
+      {
+        file: "src/turn/conversation.ts",
+        from: "if (!serverKeepsBlobs || (found.pastHead ?? 0) > 0) return [];",
+        to: "if (serverKeepsBlobs || (found.pastHead ?? 0) > 0) return [];",
+      },
+    ],
+  },
+  {
+    name: "a session is resumed without the key of its conversation",
+    breaks: "F1",
+    hunter,
+    patches: [
+      {
+        file: "src/gateway/session-driver.ts",
+        from: "{ abort, conversation: this.conversation }",
+        to: "{ abort }",
+      },
+    ],
+  },
+  {
+    name: "the server keeps a conversation for less time than its session waits",
+    breaks: "next_turn",
+    hunter,
+    patches: [
+      {
+        file: GATEWAY,
+        from: "const conversationMs = Math.max(this.#limits.conversationMs, sessionTtlMs);",
+        to: "const conversationMs = 1;",
+      },
+    ],
+  },
 ];
