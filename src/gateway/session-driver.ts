@@ -11,7 +11,7 @@ import { ChangeSignal } from "../async/change-signal.ts";
 import type { KeyedQueue } from "../async/keyed-queue.ts";
 import type { ClientStream, KeptConversation } from "../client/index.ts";
 import { HoldfastError } from "../protocol/errors.ts";
-import { type ConversationState, ConversationStateSchema } from "../protocol/messages.ts";
+import { type ConversationState, ConversationStateSchema, FailureKind } from "../protocol/messages.ts";
 import type { TableWrite } from "../store/table-store.ts";
 import type { Environment } from "../transport/environment.ts";
 import { named } from "./answer-log.ts";
@@ -56,6 +56,8 @@ export interface SessionContext extends Pick<GatewayOptions, "clientOf" | "works
   readonly closing: AbortSignal;
   /** The session is about to wait for tool results. */
   readonly onParking: (session: SessionDriver) => void;
+  /** The server does not have all of its conversation: what still names it leads to nothing but the same failure. */
+  readonly onUnreadable: (session: SessionDriver) => void;
   readonly onGone: (session: SessionDriver) => void;
 }
 
@@ -315,6 +317,8 @@ export class SessionDriver {
     await this.feed({ kind: "paused", pause: named(pause, names, streamId), checkpoint, nowMs });
     this.#memory.settle(eventId);
     this.#changes.notify();
+    const failure = pause.kind === "ended" ? pause.failure : undefined;
+    if (failure?.kind === FailureKind.BLOB_MISSING) this.#context.onUnreadable(this);
   }
 
   /** A response that clients ask for by its id is complete on the disk before one of them can have its end. */

@@ -23,7 +23,7 @@ import type { Stops } from "./stops.ts";
 
 export interface SessionsParts extends Omit<
   SessionContext,
-  "writes" | "closing" | "onParking" | "onGone" | "limits"
+  "writes" | "closing" | "onParking" | "onUnreadable" | "onGone" | "limits"
 > {
   readonly limits: Pick<
     GatewayLimits,
@@ -49,6 +49,7 @@ export class Sessions implements SessionLookup {
       writes: new KeyedQueue(),
       closing: this.#closing.signal,
       onParking: (session) => this.#makeRoom(session),
+      onUnreadable: ({ record }) => parts.tasks.run(this.#forget(record)),
       onGone: (session) => this.#byStream.delete(session.record.answer.streamId),
     };
   }
@@ -139,11 +140,15 @@ export class Sessions implements SessionLookup {
    * `not_found` when this principal has no session of that stream any more.
    */
   async forgetConversation(principal: string, streamId: string): Promise<void> {
-    const { store, clientOf } = this.#parts;
+    const { store } = this.#parts;
     const named = this.#byStream.get(streamId)?.record ?? (await store.byStream(principal, streamId));
     if (named?.principal !== principal)
       throw new HoldfastError("not_found", "there is no conversation with such a stream");
-    const { conversationId } = named;
+    await this.#forget(named);
+  }
+
+  async #forget({ principal, conversationId }: SessionRecord): Promise<void> {
+    const { store, clientOf } = this.#parts;
     const isMeant = (record: SessionRecord): boolean =>
       record.principal === principal && record.conversationId === conversationId;
     const open = this.all.filter(({ record }) => isMeant(record));

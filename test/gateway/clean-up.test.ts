@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ALICE_KEY, BOB_KEY } from "../server/http/rig.ts";
-import { bodyOf, Exchange, type Reply, said, user } from "./openai-user.ts";
+import { bodyOf, Exchange, type Line, type Reply, said, user } from "./openai-user.ts";
 import { lastTold, PacedModel } from "./paced-model.ts";
 import { World } from "./world.ts";
 
@@ -88,4 +88,21 @@ test("a conversation that is deleted in the middle of an answer stops it", async
   });
   assert.deepEqual(await world.conversations(), []);
   assert.deepEqual(world.gateway.sessions, []);
+});
+
+test("a conversation that the server has lost costs one failed answer: the retry is answered from the client's history", async (t) => {
+  const world = await World.begin(t, new PacedModel((call) => [`You said ${lastTold(call)}`]));
+  const ask = (lines: readonly Line[]): Promise<Reply> => new Exchange(world.url, bodyOf(lines)).reply();
+  const first = await ask([user("Remember me")]);
+  await world.restart();
+  await world.loseConversations();
+  const lines = [user("Remember me"), said(first), user("And now?")];
+  const failed = await ask(lines);
+  assert.equal(failed.isWhole, false);
+  assert.match(failed.body, /a part of the conversation is missing/);
+  while ((await world.rows("gateway_sessions")).length > 0)
+    await new Promise((resolve) => setImmediate(resolve));
+  const retry = await ask(lines);
+  assert.equal(retry.text, "You said And now?");
+  assert.equal(world.model.calls.at(-1)?.messages.length, 3);
 });

@@ -127,6 +127,11 @@ export class World {
     return (await Promise.all(lists)).flat().length;
   }
 
+  /** As a database does that was restored without them. */
+  async loseConversations(): Promise<void> {
+    for (const space of await this.conversations()) await this.#blobs.clear(space);
+  }
+
   /** What a server does now and then. */
   async sweep(): Promise<void> {
     await this.#blobs.sweepSpaces(10_000);
