@@ -117,7 +117,7 @@ async function isThere({ socketPath, secret }: LinePlace): Promise<boolean> {
   const hello = asking(socketPath, { ask: "hello", nonce });
   hello.setTimeout(HELLO_MS_MAX, () => hello.destroy(new Error("the line does not answer")));
   try {
-    const { version, proof } = fieldsIn(Buffer.from(await text(hello)));
+    const { version, proof } = fieldsIn(await text(hello));
     return version === LINE_VERSION && proof === proofOf(secret, nonce);
   } catch {
     return false;

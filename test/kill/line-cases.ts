@@ -181,7 +181,7 @@ async function wholeReply(
   exchange: Exchange,
 ): Promise<Pick<Reply, "text" | "calls" | "error" | "status" | "isWhole">> {
   const { status, body } = await exchange.json();
-  const answer = fieldsIn(Buffer.from(body === "" ? "{}" : body));
+  const answer = fieldsIn(body);
   const { choices } = answer;
   const choice: unknown = Array.isArray(choices) ? choices[0] : undefined;
   const message = fieldsAt(choice, "message");

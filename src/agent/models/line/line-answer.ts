@@ -58,9 +58,12 @@ export class LineAnswer {
     const [first, ...later] = frames;
     if (first === undefined) return;
     if (this.#begun !== undefined) return this.#give(this.#begun, frames);
-    const said = fieldsIn(first);
+    const said = fieldsIn(first.toString());
     this.#begun = answerIn(said);
-    if (this.#begun === undefined) return void this.#end(noAnswer(String(said["failure"])));
+    if (this.#begun === undefined) {
+      const { failure } = said;
+      return void this.#end(typeof failure === "string" ? noAnswer(failure) : this.#fate.lost(said));
+    }
     this.#answered.resolve(this.#begun);
     this.#give(this.#begun, later);
   }

@@ -25,6 +25,8 @@ export interface LinePlace {
 /** Finds the line, and starts it when there is none; undefined when there can be none. */
 export type EnsureLine = () => Promise<LinePlace | undefined>;
 
+const NO_COUNTS: LineCounts = { calls: 0, bytes: 0, reattached: 0, expired: 0 };
+
 /** A line that could not be started is not tried again before. */
 const AGAIN_MS = 10_000;
 
@@ -44,7 +46,7 @@ export class LineClient {
   readonly #ensure: EnsureLine;
   readonly #sockets = new Set<Socket>();
   #place: Promise<LinePlace | undefined> | undefined;
-  #counts: LineCounts = { calls: 0, bytes: 0, reattached: 0, expired: 0 };
+  #counts = NO_COUNTS;
   /** Of the lines before this one. */
   #before = { reattached: 0, expired: 0 };
   /** Calls that this process reads, with its epoch. */
@@ -79,7 +81,7 @@ export class LineClient {
 
   #count(said: string): void {
     const last = said.trim().split("\n").at(-1) ?? "";
-    const { calls, bytes, reattached, expired } = fieldsIn(Buffer.from(last));
+    const { calls, bytes, reattached, expired } = fieldsIn(last);
     this.#counts = {
       calls: Number(calls),
       bytes: Number(bytes),
@@ -92,7 +94,7 @@ export class LineClient {
     const { reattached, expired } = this.#counts;
     this.#before.reattached += reattached;
     this.#before.expired += expired;
-    this.#counts = { calls: 0, bytes: 0, reattached: 0, expired: 0 };
+    this.#counts = NO_COUNTS;
     this.#place = undefined;
   }
 
@@ -128,7 +130,7 @@ export class LineClient {
 
   async #ask(asked: Asked): Promise<Fields | undefined> {
     const place = await this.place();
-    return place === undefined ? undefined : fieldsIn(Buffer.from(await text(this.open(place, asked))));
+    return place === undefined ? undefined : fieldsIn(await text(this.open(place, asked)));
   }
 
   /** Notes that this process reads the call; the function ends that. */

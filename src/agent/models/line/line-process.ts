@@ -155,7 +155,7 @@ export class Line {
 
   #hearOut(question: Buffer, body: Buffer, socket: Socket): void {
     try {
-      const asked = fieldsIn(question);
+      const asked = fieldsIn(question.toString());
       if (asked["ask"] !== "hello" && !isSecret(asked["secret"], this.#settings.secret)) socket.destroy();
       else this.#obey(asked, body, socket);
     } catch {
@@ -368,7 +368,7 @@ function forgetHeaders(request: ClientRequest): void {
 const SETTINGS_FD = 3;
 
 function run(): void {
-  const line = new Line(settingsIn(readFileSync(SETTINGS_FD)), () => process.exit(0));
+  const line = new Line(settingsIn(readFileSync(SETTINGS_FD, "utf8")), () => process.exit(0));
   process.umask(0o177);
   // Those are for the server, whose terminal it may share.
   for (const signal of ["SIGHUP", "SIGINT"]) process.on(signal, () => undefined);

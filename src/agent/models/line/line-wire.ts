@@ -16,7 +16,7 @@
  * event, or within a character.
  */
 
-import { fieldsOf } from "../../../protocol/fields.ts";
+import { fieldsOf, parsedJson } from "../../../protocol/fields.ts";
 import { createHmac, timingSafeEqual } from "node:crypto";
 
 /** Server and line part when it differs: new calls go to a line of their own version. */
@@ -98,8 +98,9 @@ export const LINE_DEFAULTS = {
 
 export type Fields = Readonly<Record<string, unknown>>;
 
-export function fieldsIn(bytes: Uint8Array): Fields {
-  return fieldsOf(JSON.parse(new TextDecoder().decode(bytes)));
+/** None in what is no JSON. */
+export function fieldsIn(json: string): Fields {
+  return fieldsOf(parsedJson(json));
 }
 
 export function namesIn({ names }: Fields): readonly string[] {
@@ -139,8 +140,8 @@ export function heldIn(said: unknown): readonly HeldCall[] {
   });
 }
 
-export function settingsIn(bytes: Uint8Array): LineSettings {
-  const { socketPath, secret, callBytesMax, bytesMax, graceMs, idleMs } = fieldsIn(bytes);
+export function settingsIn(json: string): LineSettings {
+  const { socketPath, secret, callBytesMax, bytesMax, graceMs, idleMs } = fieldsIn(json);
   return {
     socketPath: String(socketPath),
     secret: String(secret),

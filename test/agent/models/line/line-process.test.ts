@@ -141,11 +141,12 @@ test("D1: a call has one reader: the later host's, from the first byte; the earl
     () => "whole",
     () => "closed",
   );
-  const second = await ask(client, rig.named("a"), provider.origin);
+  const second = ask(client, rig.named("a"), provider.origin);
+  await until(() => line.counts.reattached === 1);
   await client.say("cancel", [earlier.nameOf(0)], earlier.hostEpoch);
   assert.equal(line.counts.calls, 1);
   rest.resolve();
-  assert.equal(await second.text(), "data: half of an event\n\n");
+  assert.equal(await (await second).text(), "data: half of an event\n\n");
   assert.equal(await Promise.race([fate, sleep(5_000, "open")]), "closed");
   assert.equal(provider.asked.length, 1);
 });
@@ -182,7 +183,7 @@ test("who does not know the secret is refused, whatever it asks", async (t) => {
   const about = { epoch: 1, name: "a", names: [], word: "cancel", call } as const;
   for (const ask of ["stay", "held", "find", "words", "attach"] as const)
     for (const secret of [{}, { secret: "" }, { secret: SECRET }])
-      await assert.rejects(askLine(socketPath, { ...about, ...secret, ask }), ask);
+      assert.deepEqual(await askLine(socketPath, { ...about, ...secret, ask }).catch(() => ({})), {}, ask);
   assert.deepEqual(await askLine(socketPath, { ask: "held", secret: known }), { held: [] });
 });
 

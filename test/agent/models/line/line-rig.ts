@@ -65,12 +65,12 @@ async function pidOf(socketPath: string): Promise<number | undefined> {
   return typeof pid === "number" ? pid : undefined;
 }
 
-/** What a line answers; rejects when it refuses. */
+/** What a line answers: nothing, or the end of the connection, when it refuses. */
 export async function askLine(
   socketPath: string,
   asked: Asked & { readonly secret?: string },
 ): Promise<Fields> {
-  return fieldsIn(Buffer.from(await text(asking(socketPath, asked))));
+  return fieldsIn(await text(asking(socketPath, asked)));
 }
 
 /** Until it is so. */
