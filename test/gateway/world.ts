@@ -31,6 +31,7 @@ import { modelsOf, type PacedModel } from "./paced-model.ts";
 const HOME_KEY: Uint8Array = new Uint8Array(32).fill(7);
 const SECRET: Uint8Array = new Uint8Array(32).fill(8);
 const SOON = { ...retry.DEFAULTS, baseMs: 2, capMs: 10, budget: { burst: 10_000, refillMs: 1 } };
+const STREAMS_KEPT_MS = 2 * 60 * 60_000;
 const LOG_WRITES = ["append"];
 const TABLE_WRITES = ["put", "compareAndSwap", "delete", "batch"];
 
@@ -212,10 +213,11 @@ export class World {
     this.#log = this.#log.reopened();
   }
 
-  /** Much later: the server has forgotten every stream, and the gateway has its tables. */
+  /** Much later: the server has forgotten every stream, sessions are over, and the gateway has the rest of its tables. */
   async outliveStreams(): Promise<void> {
     await this.stop();
-    this.#log = new MemoryLog({ durability: "fsync" });
+    this.nowMs += STREAMS_KEPT_MS;
+    this.#log = new MemoryLog({ durability: "fsync", storeBlob: this.#blobs.store });
     await this.start();
   }
 
