@@ -147,8 +147,8 @@ export const TURN_MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: CHECKPOINTS,
-        from: "const blobs = draft.blobs.filter(({ id }) => !facts.sets.has(id));",
-        to: "const blobs = draft.blobs.filter(({ id }) => facts.sets.has(id));",
+        from: "const blobs = draft.blobs.filter(({ id }) => !isAsked(facts, id));",
+        to: "const blobs = draft.blobs.filter(({ id }) => isAsked(facts, id));",
       },
     ],
   },
