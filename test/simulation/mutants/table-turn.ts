@@ -158,8 +158,8 @@ export const TURN_MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: CHECKPOINTS,
-        from: "const draft = facts.found.drafts.findLast((one) => isKept(facts, one));",
-        to: "const draft = facts.found.drafts.findLast((one) => isKept(facts, one) || one.blobs.length > 0);",
+        from: "const draft = facts.found.drafts.findLast((one) => isWhole(facts, one));",
+        to: "const draft = facts.found.drafts.findLast((one) => isWhole(facts, one) || one.blobs.length > 0);",
       },
     ],
   },
