@@ -75,3 +75,11 @@ test("G6: a call that its user stopped may be asked for again, one that its host
   checks.began(generation({ wasAborted: true }), 1);
   assert.throws(() => checks.began(generation(), 1), /G6/);
 });
+
+test("G1: a step that was cancelled before its call was made says nothing, and no generation did", () => {
+  const checks = new ProviderChecks();
+  const said = { conversationId: "laptop.1", text: "", calls: [] };
+  checks.completed({ ...said, mayBeCut: true });
+  assert.throws(() => checks.completed({ ...said, mayBeCut: false }), /G1/);
+  assert.throws(() => checks.completed({ ...said, text: "a", mayBeCut: true }), /G1/);
+});
