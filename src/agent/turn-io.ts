@@ -30,7 +30,7 @@ import {
   type Update,
 } from "../turn/messages.ts";
 import { fitsInline, inBlob } from "../turn/content.ts";
-import { isAsked } from "../turn/reader.ts";
+import { isAsked, serverKeeps } from "../turn/reader.ts";
 
 type KvMessage = NonNullable<MessageInitShape<typeof KvServerMessageSchema>["message"]>;
 
@@ -217,12 +217,6 @@ export class TurnIo {
     if (this.#silence !== undefined) throw this.#silence;
   }
 
-  /** The conversation's blobs are kept, by the client or by the server. */
-  get isKept(): boolean {
-    const { keepsBlobs = false, serverKeepsBlobs = false } = this.facts.request ?? {};
-    return keepsBlobs || serverKeepsBlobs;
-  }
-
   /**
    * Has a blob kept, once. The client is asked to, and its answer is in the log some time later; or the server stores it together with the next
    * event, a large one before.
@@ -230,7 +224,7 @@ export class TurnIo {
   async setBlob(bytes: Uint8Array, kind: BlobKind, id = blobIdOf(bytes)): Promise<Content> {
     this.#cache.put(this.stream.principal, id, bytes);
     if (!isAsked(this.facts, id)) {
-      if (this.facts.request?.serverKeepsBlobs === true) await this.#store(bytes, id);
+      if (serverKeeps(this.facts)) await this.#store(bytes, id);
       else await this.#askToKeep(bytes, kind, id);
     }
     return create(ContentSchema, inBlob(id, bytes.length));

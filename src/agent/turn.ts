@@ -24,6 +24,7 @@ import type { Facts } from "../turn/facts.ts";
 import { prepared, published, RESTART_ONLY } from "../turn/found.ts";
 import { promptOf as beginningOf } from "../turn/join.ts";
 import { next, type TurnLimits } from "../turn/next.ts";
+import { isKept } from "../turn/reader.ts";
 import type { ToolImage } from "../turn/tool-results.ts";
 import { type BlobCache, putContent } from "./blobs.ts";
 import { type Continued, type Model, type ModelCall, ModelFailure, type Models } from "./model.ts";
@@ -159,7 +160,8 @@ export class Turn {
     if (!isCommand) this.#model = this.#context.models.resolve(request.model);
     const contextTokensMax = this.#model?.contextTokensMax ?? 0;
     const holdsCalls = this.#model?.holdsCalls === true && this.#io.stream.lasting !== undefined;
-    const keepsConversation = this.#io.stream.conversation !== undefined;
+    // Without its key, or without a store, nothing is kept: there are no checkpoints then.
+    const keepsConversation = request.serverKeepsBlobs && this.#io.stream.conversation !== undefined;
     this.#facts.found.opened = { plans: this.#offer, contextTokensMax, keepsConversation, holdsCalls };
   }
 
@@ -266,7 +268,7 @@ export class Turn {
   /** With the conversation's blobs, so that the next turn still has it. */
   async #file(image: ToolImage, isOnly: boolean): Promise<MessageInitShape<typeof AttachmentSchema>> {
     const { mediaType, bytes } = image;
-    if (this.#io.isKept) return { mediaType, content: await this.#io.setBlob(bytes, BlobKind.CONTENT) };
+    if (isKept(this.#facts)) return { mediaType, content: await this.#io.setBlob(bytes, BlobKind.CONTENT) };
     const content = isOnly ? this.#io.content(bytes) : putContent(bytes, this.#io.stream.blobs);
     return { mediaType, content: await content };
   }

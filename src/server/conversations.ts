@@ -4,7 +4,8 @@
  * The name of a space follows from the conversation key, so a wrong key names a space that holds nothing: it is answered as no
  * conversation is (E1). The principal is a part of the name: two principals never share one, whatever keys they bring (E2).
  *
- * What a principal has is counted once by the store, and from then on here: clearings are noticed at the next sweep.
+ * What a principal has is counted once by the store, and from then on here. What was deleted meanwhile is noticed when the principal is at its bound:
+ * each sweep lets it be counted again.
  */
 import { HoldfastError } from "../protocol/errors.ts";
 import { hexOf } from "../protocol/blob-id.ts";
@@ -72,15 +73,14 @@ export class Conversations {
   }
 
   /** Resolves with the number of blobs that were deleted. */
-  async forget({ space }: ConversationSpace): Promise<number> {
-    const count = await this.#blobs.clear(space);
-    this.#heldBytes.clear();
-    return count;
+  forget({ space }: ConversationSpace): Promise<number> {
+    return this.#blobs.clear(space);
   }
 
   /** Deletes the conversations whose time is over. */
   async sweep(): Promise<void> {
     while ((await this.#blobs.sweepSpaces(SWEPT_AT_ONCE)) === SWEPT_AT_ONCE);
-    this.#heldBytes.clear();
+    for (const [principal, heldBytes] of this.#heldBytes)
+      if (heldBytes >= this.#limits.bytesMax) this.#heldBytes.delete(principal);
   }
 }

@@ -138,6 +138,7 @@ export function createKeeper(
   }
 
   async function create(meta: AcceptedMeta, askedMs: number): Promise<FoundStream> {
+    if (meta.conversation !== undefined) await conversations?.checkRoom(meta.principal);
     const keyCheck = context.sealing.keyCheck(meta.streamKey);
     const conversationCheck = meta.conversation && context.sealing.keyCheck(meta.conversation.key);
     const state = newStreamState(keyCheck, askedMs, FIRST_HOST_EPOCH, conversationCheck);

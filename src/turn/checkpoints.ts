@@ -16,16 +16,11 @@ import { type Decision, type Ending, WAIT } from "./decision.ts";
 import { contextTokens, type Facts, outcomeOf, setAnswer } from "./facts.ts";
 import { endFailed } from "./failure.ts";
 import { afterSummary, ranCommand } from "./prompts.ts";
-import { isAsked, obtain, Reader } from "./reader.ts";
+import { isAsked, isKept, obtain, Reader, serverKeeps } from "./reader.ts";
 import { shellOutput } from "./shell-turn.ts";
 import { userText, type Written, written } from "./written.ts";
 
 const decoder = new TextDecoder();
-
-/** The conversation's blobs are kept, by the client or by the server. */
-function isKept({ keepsBlobs, serverKeepsBlobs }: RunRequest): boolean {
-  return keepsBlobs || serverKeepsBlobs;
-}
 
 /** What the server stores is durable with the next event: there is no answer to wait for. */
 function isAnswered(facts: Facts, id: string): boolean {
@@ -36,7 +31,7 @@ function isAnswered(facts: Facts, id: string): boolean {
 export function checkpointSoFar(facts: Facts, request: RunRequest): Decision | undefined {
   const { found } = facts;
   const { own } = found.conversation;
-  if (!isKept(request) || isSummarizing(facts) || own.length === found.drafted) return undefined;
+  if (!isKept(facts) || isSummarizing(facts) || own.length === found.drafted) return undefined;
   const draft = conversationNow(facts, request, [], undefined);
   // One that is too long to be told is told of at the end of the turn.
   return isTooLong(draft.state) ? undefined : keep(facts, draft);
@@ -57,7 +52,7 @@ function keep(facts: Facts, draft: Draft, ending?: Ending): Decision {
 /** The last checkpoint, with the turn for display; then the end. */
 export function closing(facts: Facts, request: RunRequest, ending: Ending): Decision {
   const end: Decision = { kind: "end", ending };
-  if (!isKept(request)) return end;
+  if (!isKept(facts)) return end;
   const draft = facts.found.closing?.draft;
   if (draft === undefined) return closingDraft(facts, request, ending);
   const unanswered = draft.unkept.filter((id) => !isAnswered(facts, id));
@@ -93,7 +88,7 @@ function conversationNow(
 ): Draft {
   const { summary, found } = facts;
   // For display there is the client's own view: the server keeps what the model is told.
-  const display = request.serverKeepsBlobs ? undefined : shown;
+  const display = serverKeeps(facts) ? undefined : shown;
   const contents = {
     before: request.conversationState,
     messages: [...newMessages(facts), ...added.map((message) => written(message, found.idOf))],

@@ -19,7 +19,7 @@ import type { Facts } from "./facts.ts";
 import { endFailed } from "./failure.ts";
 import { type Conversation, learn } from "./found.ts";
 import { CONTINUE, SUMMARIZE } from "./prompts.ts";
-import { isAsked, obtain, Reader } from "./reader.ts";
+import { isAsked, isKept, obtain, Reader, serverKeeps } from "./reader.ts";
 import { toolMessage, userMessage, userText, withAllResults, written } from "./written.ts";
 
 /** Each turn reads them all, and no model has room for so many. */
@@ -88,11 +88,9 @@ function readEarlier(facts: Facts, request: RunRequest): Decision | undefined {
 }
 
 /** What came with the request and is the server's to keep. What an earlier run has said is durable with its first event. */
-function unstoredOf(
-  { found }: Facts,
-  { serverKeepsBlobs, preFetchedBlobs }: RunRequest,
-): readonly KeptBlob[] {
-  if (!serverKeepsBlobs || (found.pastHead ?? 0) > 0) return [];
+function unstoredOf(facts: Facts, { preFetchedBlobs }: RunRequest): readonly KeptBlob[] {
+  const { found } = facts;
+  if (!serverKeeps(facts) || (found.pastHead ?? 0) > 0) return [];
   return preFetchedBlobs
     .map(({ blobId, blobData }) => ({ id: hexOf(blobId), bytes: blobData, kind: BlobKind.MESSAGE }))
     .filter(({ id }) => !found.stored.has(id));
@@ -132,7 +130,7 @@ function readEntries(facts: Facts, request: RunRequest, bytesMax: number): Decis
     const entry = results === undefined ? entries[conversation.taken] : undefined;
     if (results === undefined && entry === undefined) return undefined;
     const message = results ?? (entry && messageOf(entry, reader));
-    const needed = obtainAll(facts, request, reader, message) ?? (entry && refusalOf(entry, message));
+    const needed = obtainAll(facts, reader, message) ?? (entry && refusalOf(entry, message));
     if (needed === "read again") continue;
     if (needed !== undefined) return needed;
     if (message !== undefined) {
@@ -166,11 +164,10 @@ function messageOf(entry: Facts["entries"][number], reader: Reader): ChatMessage
 /** What has to be done before a message can be taken: get its bytes, let the client keep its files. */
 function obtainAll(
   facts: Facts,
-  { keepsBlobs, serverKeepsBlobs }: RunRequest,
   reader: Reader,
   message: ChatMessage | undefined,
 ): Decision | "read again" | undefined {
-  const files = (keepsBlobs || serverKeepsBlobs) && message?.role === "user" ? message.content : [];
+  const files = isKept(facts) && message?.role === "user" ? message.content : [];
   const blobs = files.flatMap((part): readonly KeptBlob[] => {
     if (part.type !== "file" || part.blobId === undefined || isAsked(facts, part.blobId)) return [];
     return [{ id: part.blobId, bytes: reader.blob(part.blobId), kind: BlobKind.CONTENT }];

@@ -50,7 +50,7 @@ export interface Opened {
   readonly plans: Plans;
   /** How much the model can read; 0 when that is not known. */
   readonly contextTokensMax: number;
-  /** The stream has the key of a conversation that the server keeps. */
+  /** The server keeps the conversation: the client asked for it, and brought the conversation's key. */
   readonly keepsConversation: boolean;
   /** The model's calls may be held by a process that outlives this one. */
   readonly holdsCalls: boolean;

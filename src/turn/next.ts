@@ -51,8 +51,6 @@ export function next(facts: Facts, limits: TurnLimits): Decision {
   if (found.failure !== undefined && !isKnown)
     return { kind: "end", ending: { reason: "failed", failure: found.failure } };
   if (found.opened === undefined) return { kind: "open", request };
-  if (request.serverKeepsBlobs && !found.opened.keepsConversation)
-    return endFailed("invalid_request", "a server keeps a conversation whose key the stream was made with");
   const reading = readOn(facts, request, limits.readBytesMax);
   if (reading !== undefined) return reading;
   if (found.closing !== undefined) return closing(facts, request, found.closing.ending);

@@ -34,6 +34,15 @@ export class Reader {
   }
 }
 
+/** Whether the conversation's blobs are kept: by the client, or by a server that has the conversation's key. */
+export function isKept(facts: Facts): boolean {
+  return facts.request?.keepsBlobs === true || serverKeeps(facts);
+}
+
+export function serverKeeps({ found }: Facts): boolean {
+  return found.opened?.keepsConversation === true;
+}
+
 /** Whether the blob is kept, or was asked to be. */
 export function isAsked({ sets, found }: Facts, blobId: string): boolean {
   return sets.has(blobId) || found.stored.has(blobId);
@@ -56,11 +65,7 @@ export function obtain(facts: Facts, missing: Iterable<string>): Decision | unde
       isAwaited = true;
     } else if (!isLookedFor) toFetch.push(blobId);
     else if (request?.keepsBlobs === true) toGet.push(blobId);
-    else
-      return missed(
-        blobId,
-        request?.serverKeepsBlobs === true ? "the server does not keep it" : "it was not uploaded",
-      );
+    else return missed(blobId, serverKeeps(facts) ? "the server does not keep it" : "it was not uploaded");
   }
   if (toFetch.length > 0) return { kind: "fetch", blobIds: toFetch };
   if (toGet.length > 0) return { kind: "get", blobIds: toGet };

@@ -162,6 +162,9 @@ test("E4, E8: on the disk nothing of it can be read, a principal has a quota, an
   const blobs = await client.conversation({ ...TRIP, id: "large" });
   await blobs.put(new Uint8Array(20_000));
   await assert.rejects(blobs.put(new Uint8Array(1)), { code: "too_large" });
+  const refused = await client.open({ first: bytes("more"), conversation: TRIP });
+  await refused.ended;
+  assert.equal(refused.status.failure?.code, "too_large", "and opens no stream that would keep more");
   // The server keeps nothing for longer than it may, whatever the client asks for.
   aheadMs = limits.ttlMs + 1_000;
   const isEmpty = async (): Promise<boolean> =>

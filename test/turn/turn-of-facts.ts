@@ -53,7 +53,7 @@ export class TurnOfFacts {
         plans: offerOf(made),
         contextTokensMax: 1_000,
         holdsCalls: false,
-        keepsConversation: true,
+        keepsConversation: made.serverKeepsBlobs,
       };
   }
 

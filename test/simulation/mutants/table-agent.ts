@@ -120,7 +120,7 @@ export const AGENT_MUTANTS: readonly Mutant[] = [
     name: "a turn ends without its last checkpoint",
     breaks: "C4",
     hunter,
-    patches: [{ file: CHECKPOINTS, from: "if (!isKept(request)) return end;", to: "return end;" }],
+    patches: [{ file: CHECKPOINTS, from: "if (!isKept(facts)) return end;", to: "return end;" }],
   },
   {
     name: "a blob is said to be kept before it is on disk",

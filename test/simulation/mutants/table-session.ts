@@ -358,8 +358,8 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: "src/turn/conversation.ts",
-        from: "if (!serverKeepsBlobs || (found.pastHead ?? 0) > 0) return [];",
-        to: "if (serverKeepsBlobs || (found.pastHead ?? 0) > 0) return [];",
+        from: "if (!serverKeeps(facts) || (found.pastHead ?? 0) > 0) return [];",
+        to: "if (serverKeeps(facts) || (found.pastHead ?? 0) > 0) return [];",
       },
     ],
   },

@@ -263,7 +263,8 @@ export type RunRequest = Message<"holdfast.v1.RunRequest"> & {
 
   /**
    * The server keeps the conversation's blobs, under the conversation key that each attach brings (blob.proto): those that are
-   * sent along, and those of checkpoints. Nothing is set or asked. Its checkpoints have messages, and no turns for display.
+   * sent along, and those of checkpoints. Nothing is set or asked. Its checkpoints have messages, and no turns for display. On a stream
+   * without such a key, and on a degraded one, nothing is kept and there are no checkpoints.
    *
    * @generated from field: bool server_keeps_blobs = 18;
    */
