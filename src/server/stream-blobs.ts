@@ -3,8 +3,8 @@
  *
  * A blob belongs to one stream of one principal and is sealed with that stream's key, so it is asked for as the stream
  * is: a wrong stream key, another principal's stream and no stream are the same `not_found` (E1, E2). When the
- * stream becomes a tombstone its blobs go with it. A stream of a conversation that the server keeps has its blobs there, under the
- * conversation's key (`conversations.ts`).
+ * stream becomes a tombstone its blobs go with it. A call that brings a conversation key means the blobs of that conversation instead, which
+ * the server keeps longer than its streams (`conversations.ts`).
  */
 import { hash } from "node:crypto";
 import type { StreamName } from "../core/stream-state.ts";
@@ -19,7 +19,7 @@ import type { Conversations, ConversationSpace } from "./conversations.ts";
 import { nameText } from "./entries.ts";
 
 export interface StreamBlobs {
-  /** Whether the stream is there and this stream key is its own; rejects with the reason why not. */
+  /** Whether the stream is there and this stream key is its own, or a conversation is meant; rejects with the reason why not. */
   check(meta: AcceptedMeta): Promise<void>;
   /** Resolves once the blob is durable. The id is the SHA-256 of the bytes, or it is refused (E5). */
   put(meta: AcceptedMeta, id: string, bytes: Uint8Array): Promise<BlobPut>;
@@ -48,17 +48,17 @@ export function streamBlobs(
       : conversations.spaceOf(meta, conversation);
   }
 
-  /** A conversation need not have a stream yet. */
+  /** A conversation need not have a stream. */
   async function check(meta: AcceptedMeta): Promise<void> {
-    if (meta.conversation === undefined) return checkStream(meta);
-    checkKeyLength(meta.conversation.key);
-    await conversations.checkRoom(meta.principal);
+    if (meta.conversation === undefined) await checkStream(meta);
+    else checkKeyLength(meta.conversation.key);
   }
 
   return {
     check,
     put: async (meta, id, bytes) => {
       await check(meta);
+      if (meta.conversation !== undefined) await conversations.checkRoom(meta.principal);
       const { space, key, keepMs } = placeOf(meta);
       const put = await blobs.put({ space, id }, bytes, blobSealer(sealing, key), keepMs);
       if (meta.conversation !== undefined) {
@@ -75,8 +75,7 @@ export function streamBlobs(
       return put;
     },
     get: async (meta, id) => {
-      if (meta.conversation === undefined) await checkStream(meta);
-      else checkKeyLength(meta.conversation.key);
+      await check(meta);
       const { space, key } = placeOf(meta);
       const found = await blobs.get({ space, id }, blobSealer(sealing, key));
       if (found.kind === "miss") throw new HoldfastError("not_found", "this stream has no such blob");

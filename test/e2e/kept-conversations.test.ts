@@ -160,8 +160,9 @@ test("E4, E8: on the disk nothing of it can be read, a principal has a quota, an
   assert.deepEqual((await store.blobs.listSpaces({ after: undefined, countMax: 10 })).length, 1);
 
   const blobs = await client.conversation({ ...TRIP, id: "large" });
-  await blobs.put(new Uint8Array(20_000));
+  const large = await blobs.put(new Uint8Array(20_000));
   await assert.rejects(blobs.put(new Uint8Array(1)), { code: "too_large" });
+  assert.equal((await blobs.get(large)).length, 20_000, "what is there can be read");
   const refused = await client.open({ first: bytes("more"), conversation: TRIP });
   await refused.ended;
   assert.equal(refused.status.failure?.code, "too_large", "and opens no stream that would keep more");
