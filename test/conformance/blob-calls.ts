@@ -67,6 +67,30 @@ export function blobCallsSuite(name: string, start: (t: TestContext) => Promise<
       }
     });
 
+    test("E1, E2: a conversation's blobs are found by its key and principal alone, need no stream, and are forgotten together", async (t) => {
+      const { blobs, meta, stranger } = await start(t);
+      const conversation = { key: new Uint8Array(32).fill(5), keepMs: 60_000 };
+      const own = { ...meta, idempotencyKey: "no-such-stream", conversation };
+      const [small, large] = [new Uint8Array(randomBytes(100)), new Uint8Array(randomBytes(300_000))];
+      for (const bytes of [small, large]) await blobs.put(own, idOf(bytes), bytes, never);
+      assert.deepEqual(await blobs.get(own, idOf(large), never), large);
+      for (const other of [
+        meta,
+        { ...own, credentials: stranger },
+        { ...own, conversation: { ...conversation, key: new Uint8Array(32).fill(6) } },
+      ]) {
+        await assert.rejects(blobs.get(other, idOf(small), never), notFound);
+        if (other !== meta) await blobs.forget(other, never);
+      }
+      assert.deepEqual(await blobs.get(own, idOf(small), never), small, "theirs was not forgotten");
+      await assert.rejects(blobs.forget(meta, never), { name: "HoldfastError", code: "invalid_frame" });
+      const short = { ...own, conversation: { ...conversation, key: new Uint8Array(31) } };
+      await assert.rejects(blobs.get(short, idOf(small), never), { code: "invalid_frame" });
+      await blobs.forget(own, never);
+      await assert.rejects(blobs.get(own, idOf(small), never), notFound);
+      await blobs.forget(own, never);
+    });
+
     test("E7: nothing is told without credentials", async (t) => {
       const { blobs, meta } = await start(t);
       const anonymous = { ...meta, credentials: undefined };
