@@ -106,6 +106,8 @@ const CORS_HEADERS = [
   "x-holdfast-patience",
   "x-api-key",
   "x-holdfast-connection",
+  "x-holdfast-conversation-keep",
+  "x-holdfast-conversation-key",
   "x-idempotency-event-id",
   "x-idempotency-key",
   "x-idempotent-encryption-key",
