@@ -119,8 +119,8 @@ export function memoryTransport(accept: Accept, options: MemoryTransportOptions)
       if (!server.open) return;
       const principal = principalOf(options, meta.credentials);
       if (principal === undefined) return loseBoth(refused());
-      const { idempotencyKey, streamKey, conversation } = meta;
-      server.handler = accept({ idempotencyKey, streamKey, conversation, principal, ...counting }, server);
+      const { credentials: _, ...said } = meta;
+      server.handler = accept({ ...said, principal, ...counting }, server);
     });
     return client;
   }
@@ -129,12 +129,12 @@ export function memoryTransport(accept: Accept, options: MemoryTransportOptions)
 }
 
 function memoryBlobs(options: MemoryTransportOptions): BlobCalls {
-  function served({ credentials, idempotencyKey, streamKey, conversation }: ClientMeta, signal: AbortSignal) {
+  function served({ credentials, ...said }: ClientMeta, signal: AbortSignal) {
     signal.throwIfAborted();
     const principal = principalOf(options, credentials);
     if (principal === undefined) throw refused();
     if (options.blobs === undefined) throw new HoldfastError("not_found", "this server keeps no blobs");
-    return { blobs: options.blobs, meta: { principal, idempotencyKey, streamKey, conversation } };
+    return { blobs: options.blobs, meta: { ...said, principal } };
   }
   return {
     // Copies, both ways: neither side may change what the other one has.

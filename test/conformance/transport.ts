@@ -83,6 +83,7 @@ const META: ClientMeta = {
   idempotencyKey: "stream-1",
   streamKey: new Uint8Array(32).fill(7),
   credentials: "alice",
+  conversation: { key: new Uint8Array(32).fill(4), keepMs: 60_000 },
 };
 
 function chunk(seqno: number, bytes = 3): ClientFrame {
@@ -132,6 +133,7 @@ export function transportConformance(
       assert.deepEqual(accepted, {
         idempotencyKey: META.idempotencyKey,
         streamKey: META.streamKey,
+        conversation: META.conversation,
         principal: "alice",
       });
     });

@@ -4,7 +4,7 @@ import { readErrorResponse } from "../../../src/transport/connect/errors.ts";
 import { ALICE_KEY, ask, bearer, readJson, startHttp, VERSIONS } from "./rig.ts";
 
 const CALLS = ["Stream", "Attach", "Append", "Listen"].map((name) => `/holdfast.v1.StreamService/${name}`);
-const BLOB_CALLS = ["Put", "Get"].map((name) => `/holdfast.v1.BlobService/${name}`);
+const BLOB_CALLS = ["Put", "Get", "Forget"].map((name) => `/holdfast.v1.BlobService/${name}`);
 const typeOf = (path: string): string =>
   path.endsWith("Append") ? "application/proto" : "application/connect+proto";
 
@@ -88,7 +88,7 @@ test("E7: a token is needed on loopback too; without one a call is 401 and Conne
       }
     }
   }
-  assert.equal(rig.server.counters.refusals.unauthenticated, 2 * 6 * 3);
+  assert.equal(rig.server.counters.refusals.unauthenticated, 2 * 7 * 3);
 });
 
 test("E1: sign-ins that fail too often are told to wait, with Retry-After", async (t) => {

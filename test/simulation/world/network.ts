@@ -230,8 +230,8 @@ export class SimNetwork {
       );
       return;
     }
-    const { idempotencyKey, streamKey } = meta;
-    server.handler = accept({ idempotencyKey, streamKey, principal }, server);
+    const { credentials: _, ...said } = meta;
+    server.handler = accept({ ...said, principal }, server);
   }
 
   /** Closes as soon as the process can hear it. */
