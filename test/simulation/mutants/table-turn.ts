@@ -37,7 +37,7 @@ export const TURN_MUTANTS: readonly Mutant[] = [
         from: "if (pastInputs > 0) this.facts.found.pastHead = this.#head;",
         to: `if (pastInputs > 0) this.facts.found.pastHead = this.#head;
     const { lastStep } = this.facts;
-    if (lastStep !== undefined) this.facts.open ??= { step: lastStep.step, sinceEvent: lastStep.eventId, restarts: 0, requestsBefore: 0, started: [], hasContent: false, hasThinking: false, hasText: false };`,
+    if (lastStep !== undefined) this.facts.open ??= { step: lastStep.step, sinceEvent: lastStep.eventId, attempt: 0, restarts: 0, requestsBefore: 0, requestsTold: 0, attaches: 0, model: "", servedBy: "", shownBy: "", text: "", textEvent: 0, joined: undefined, continuations: 0, started: [], runs: [], hasContent: false, hasThinking: false, hasText: false };`,
       },
     ],
   },
