@@ -161,7 +161,8 @@ test("killed when the answer was complete and nobody had it: a retry costs no mo
   assert.equal(told.text, "Half of it.", told.body);
   assert.equal(told.streamId, (await cut.reply()).streamId);
   assert.equal(provider.calls.length, 1);
-  assert.equal(await place.counted("replayed"), 1);
+  // The kill may have come before the session's record: then the answer is read back from its stream.
+  assert.equal((await place.counted("replayed")) + (await place.counted("attached")), 1);
 });
 
 test("G7: killed twice while no client waits, an answer is not generated again; its retry is, once", async (t) => {
