@@ -136,21 +136,27 @@ export class Retries {
   }
 
   async #settle(answer: GivenAnswer): Promise<void> {
-    const { given, limits } = this.#parts;
+    const { given } = this.#parts;
     switch (answer.delivery) {
       case "flushed":
       case "lost":
-        given.settle(answer, limits.graceMs);
-        return given.save(answer, limits.graceMs);
+        return this.#keepForGrace(answer);
       case "confirmed":
         return given.end(answer);
       case "closed":
-        // On the disk it is flushed, which means the same after a restart.
-        return given.closed(answer);
+        given.closed(answer);
+        // On the disk it is flushed, which means the same after a restart; unless another response was open when this one ended.
+        return answer.expiresMs === Infinity ? this.#keepForGrace(answer) : undefined;
       case "open":
       case undefined:
         return undefined;
     }
+  }
+
+  #keepForGrace(answer: GivenAnswer): Promise<void> {
+    const { given, limits } = this.#parts;
+    given.settle(answer, limits.graceMs);
+    return given.save(answer, limits.graceMs);
   }
 
   #bodyName({ principal, bodyHash }: Request): string {

@@ -142,8 +142,13 @@ export class RefAnswer {
     if (telling.delivery === "open") telling.delivery = news === "whole" ? "flushed" : "lost";
     else if (telling.delivery === "flushed" && news !== "whole" && news !== "broken") telling.delivery = news;
     if (!this.#tellings.has(telling)) return;
+    // Its time counts from its last byte, by the machine's clock: what is heard of it later makes it no answer that can be had again.
+    this.#mayBeForgotten ||= now.wallMs >= this.#settledMs - SLACK_MS;
+    this.#isDropped ||= now.wallMs >= this.#settledMs + SLACK_MS;
+    if (this.#isDropped) return;
     const delivery = this.#together();
-    if (delivery === "flushed" || delivery === "lost") {
+    const isSettled = this.#settledMs < Infinity;
+    if (delivery === "flushed" || delivery === "lost" || (delivery === "closed" && !isSettled)) {
       this.#settledMs = now.wallMs + this.#limits.graceMs;
       this.#rows = [...this.#rows, this.#row(delivery, this.#limits.graceMs, now)];
     }
@@ -194,7 +199,7 @@ export class RefAnswer {
 
   *#deliveries(nowMs: number): Generator<Possible["delivery"]> {
     const lostUntilMs = this.#mayBeLostUntilMs;
-    if (nowMs < lostUntilMs + SLACK_MS) yield "lost";
+    if (lostUntilMs > 0 && nowMs < lostUntilMs + SLACK_MS) yield "lost";
     if (lostUntilMs > 0 && nowMs >= lostUntilMs - SLACK_MS) yield "none";
     if (this.#mayBeForgotten) yield "none";
     const delivery = this.#together();

@@ -1,0 +1,90 @@
+/**
+ * How long an answer can be had again: what the rows of retries say, and when they end.
+ */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { BackgroundTasks } from "../../src/gateway/background-tasks.ts";
+import { GivenAnswers } from "../../src/gateway/given-answers.ts";
+import { KeptResponses } from "../../src/gateway/kept-responses.ts";
+import { Names } from "../../src/gateway/names.ts";
+import { Retries } from "../../src/gateway/retries.ts";
+import { SealedRows } from "../../src/gateway/sealed-rows.ts";
+import { Stops } from "../../src/gateway/stops.ts";
+import { nodeSealing } from "../../src/sealing/node.ts";
+import { systemEnvironment } from "../../src/transport/index.ts";
+import { memoryTableStore } from "../store/memory-table-store.ts";
+
+const LIMITS = {
+  graceMs: 60_000,
+  sessionTtlMs: 600_000,
+  idempotencyTtlMs: 3_600_000,
+  responseTtlMs: 3_600_000,
+};
+const ANSWER = {
+  responseId: "chatcmpl-1",
+  createdSeconds: 0,
+  fromEvent: 0,
+  streamId: "stream",
+  model: "sim/one",
+  includeUsage: false,
+  door: "chat",
+} as const;
+const REQUEST = { principal: "ada", bodyHash: "hash", idempotencyKey: undefined, saysRetry: false };
+
+/** The retries of processes over one disk, with one answer in its rows. */
+class Rig {
+  nowMs = 0;
+  readonly #tables = memoryTableStore({ now: () => this.nowMs });
+  readonly #failed = (bug: unknown): void => assert.fail(String(bug));
+  readonly tasks = new BackgroundTasks(this.#failed);
+
+  async start(): Promise<Retries> {
+    const sealer = nodeSealing().homeSealer(new Uint8Array(32).fill(7));
+    const rows = new SealedRows({ tables: this.#tables, sealer, onDamaged: this.#failed });
+    const names = new Names(new Uint8Array(32).fill(8));
+    const now = (): number => this.nowMs;
+    const given = new GivenAnswers({ rows, names, now });
+    await given.learn();
+    return new Retries({
+      given,
+      kept: new KeptResponses({ rows, names, now, limits: LIMITS }),
+      stops: new Stops(rows, LIMITS.idempotencyTtlMs),
+      names,
+      limits: LIMITS,
+      tasks: this.tasks,
+      environment: systemEnvironment(),
+    });
+  }
+
+  async answered(retries: Retries): Promise<void> {
+    const { writes } = await retries.rows(REQUEST, ANSWER, "session");
+    await this.#tables.batch(writes);
+  }
+}
+
+test("an answer that one response closed with, while another one broke, ends with the grace period", async () => {
+  const rig = new Rig();
+  const retries = await rig.start();
+  await rig.answered(retries);
+  const [broken, closed] = [retries.responding(ANSWER), retries.responding(ANSWER)];
+  closed.delivered(true);
+  closed.arrived("closed");
+  broken.delivered(false);
+  await rig.tasks.done();
+  assert.equal(await retries.earlier(REQUEST), undefined, "it has reached its client");
+  const counted = { ...REQUEST, saysRetry: true };
+  rig.nowMs += LIMITS.graceMs;
+  assert.equal(await retries.earlier(counted), undefined, "its time is over");
+});
+
+test("an answer that one response closed with has reached its client for the next process as well", async () => {
+  const rig = new Rig();
+  const retries = await rig.start();
+  await rig.answered(retries);
+  const [broken, closed] = [retries.responding(ANSWER), retries.responding(ANSWER)];
+  closed.delivered(true);
+  closed.arrived("closed");
+  broken.delivered(false);
+  await rig.tasks.done();
+  assert.equal(await (await rig.start()).earlier(REQUEST), undefined);
+});
