@@ -20,6 +20,9 @@ export const PIECE_CHARS_MAX = 16_000;
 const ID_CHARS_MAX = 32_000;
 const NAME_CHARS_MAX = 1_000;
 
+/** Of what a provider attaches to a thought: it stands in an event, and some put a whole thought into it (E8). */
+const SIGNED_BYTES_MAX = 128 * 1024;
+
 /** Of one step, many times what any model writes at once: a provider that goes on for ever must come to an end. */
 const STEP_CHARS_MAX = 16 * 1024 * 1024;
 
@@ -145,7 +148,10 @@ export class StepOutput {
     }
     if (type === "text") return rest;
     const durationMs = Math.max(0, Math.round(this.#now() - sinceMs));
-    return [...rest, { case: "thinkingCompleted", value: { durationMs } }];
+    const signed = metadata === undefined ? undefined : new TextEncoder().encode(JSON.stringify(metadata));
+    const isFit = signed !== undefined && signed.length <= SIGNED_BYTES_MAX;
+    const value = { durationMs, ...(isFit ? { providerMetadataJson: signed } : {}) };
+    return [...rest, { case: "thinkingCompleted", value }];
   }
 
   #unique(toolCallId: string): string {

@@ -86,7 +86,7 @@ export class AnswerLog {
   }
 
   async *#deltas(read: AnswerRead): AsyncGenerator<AnswerDelta, void> {
-    const { answer, seenThrough, isAgain = false, signal, memory } = read;
+    const { principal, answer, seenThrough, isAgain = false, signal, memory } = read;
     const { streamId, fromEvent } = answer;
     const givenAfter = isAgain ? fromEvent : seenThrough;
     const through = memory?.lastEvent ?? Infinity;
@@ -95,7 +95,7 @@ export class AnswerLog {
     let last = fromEvent;
     const ready = async (delta: AnswerDelta): Promise<AnswerDelta> => {
       if (isPauseDelta(delta)) await memory?.settled(delta.eventId, signal);
-      return named(delta, this.#parts.names, streamId);
+      return named(delta, this.#parts.names, { principal, streamId });
     };
     try {
       while (last < through) {
@@ -138,13 +138,25 @@ export class AnswerLog {
   }
 }
 
+/** Of an answer. */
+interface Owner {
+  readonly principal: string;
+  readonly streamId: string;
+}
+
 /** Never clamped: a client that says so is mistaken, and must not take it for the whole answer (B5). */
 export function placeAhead(): HoldfastError {
   return new HoldfastError("event_ahead", "this Last-Event-ID was never sent; ask without it");
 }
 
-/** The delta with the tool call ids that clients know. */
-export function named<Delta extends AnswerDelta>(delta: Delta, names: Names, streamId: string): Delta {
+/** The delta with what clients are given in place of what the server says: tool call ids, and tokens for signed thoughts. */
+export function named<Delta extends AnswerDelta>(
+  delta: Delta,
+  names: Names,
+  { principal, streamId }: Owner,
+): Delta {
+  if (delta.kind === "thought")
+    return { ...delta, token: names.thoughts.seal(principal, streamId, delta.thought) };
   if (delta.kind !== "calls") return delta;
   const calls = delta.calls.map((call) => ({ ...call, callId: names.toolId(streamId, call.execId) }));
   return { ...delta, calls };

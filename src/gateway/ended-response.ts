@@ -9,9 +9,10 @@ import { ResponseCollector, type ResponseEnd } from "./responses/index.ts";
 export function endedResponse(
   events: readonly AnswerEvent[],
   { responseId: id, createdSeconds: createdS, model, streamId }: AnswerRef,
-  names: Names,
+  { names, principal }: { readonly names: Names; readonly principal: string },
 ): ResponseEnd | undefined {
-  const collector = new ResponseCollector({ id, createdS, model }, {});
-  for (const delta of projectRange(events).deltas) collector.add(named(delta, names, streamId));
+  const collector = new ResponseCollector({ id, createdS, model });
+  for (const delta of projectRange(events).deltas)
+    collector.add(named(delta, names, { principal, streamId }));
   return collector.end;
 }

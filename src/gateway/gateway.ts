@@ -56,6 +56,7 @@ export class Gateway implements GatewayAnswers {
   readonly #tasks: BackgroundTasks;
   readonly #log: AnswerLog;
   readonly #returns: Returns;
+  readonly #names: Names;
   /** By their ids. */
   readonly responses: ResponseAnswers;
 
@@ -75,6 +76,7 @@ export class Gateway implements GatewayAnswers {
     const given = new GivenAnswers({ rows, names, now });
     const store = new SessionStore({ rows, given, names, ttlMs: sessionTtlMs });
     const { counters } = this;
+    this.#names = names;
     this.#tasks = tasks;
     this.#given = given;
     const stops = new Stops(rows, this.#limits.patienceMaxMs + sessionTtlMs);
@@ -275,14 +277,13 @@ export class Gateway implements GatewayAnswers {
     const { principal, model, context, lineage, request } = facts;
     const { environment, workspace } = this.#options;
     const [streamId, createdMs] = [newId(environment), environment.now()];
-    const { includeUsage } = request;
     const record = newSession({
       sessionId: newId(environment),
       principal,
       model,
       conversationId: before?.conversationId ?? newId(environment),
       answer: answerRef(
-        { streamId, model, fromEvent: 0, includeUsage, door: call.door ?? "chat" },
+        { streamId, model, fromEvent: 0, includeUsage: request.includeUsage, door: call.door ?? "chat" },
         createdMs,
       ),
       context,
@@ -302,6 +303,7 @@ export class Gateway implements GatewayAnswers {
       conversationId: record.conversationId,
       before: checkpointOf(record),
       messages,
+      openThought: (token) => this.#names.thoughts.open(principal, token),
       ownKinds: workspace?.kinds ?? [],
     });
     const session = this.#sessions.begin(record);
@@ -327,8 +329,7 @@ export class Gateway implements GatewayAnswers {
   ): Promise<Answer> {
     const { signal } = call;
     const { principal, answer, sessionId } = session.record;
-    const client = this.#options.clientOf(principal);
-    const { conversation } = session;
+    const [client, { conversation }] = [this.#options.clientOf(principal), session];
     if (large.length > 0) {
       const blobs = await client.conversation(conversation);
       await Promise.all(large.map((bytes) => blobs.put(bytes)));

@@ -7,6 +7,7 @@
  */
 import { createHmac, createSecretKey, type KeyObject } from "node:crypto";
 import type { Environment } from "../transport/environment.ts";
+import { ThoughtTokens } from "./thought-tokens.ts";
 
 /** Nine letters and digits are what every known client gives back unchanged. */
 const TOOL_ID_CHARS = 9;
@@ -23,10 +24,13 @@ export function newId({ randomBytes }: Pick<Environment, "randomBytes">): string
 export class Names {
   /** Five times as fast as with the bytes. */
   readonly #secret: KeyObject;
+  /** What clients are given for signed thoughts. */
+  readonly thoughts: ThoughtTokens;
 
   /** `secret`: 32 bytes that outlive the process. */
   constructor(secret: Uint8Array) {
     this.#secret = createSecretKey(secret);
+    this.thoughts = new ThoughtTokens(secret);
   }
 
   /** The key of a row; the parts cannot run into each other. */

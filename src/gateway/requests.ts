@@ -22,6 +22,7 @@ import {
 import {
   type AnswerRequest,
   type LineMessage,
+  type OpenThought,
   type SaidLine,
   toChatMessages,
   type ToolLine,
@@ -45,6 +46,8 @@ export interface TurnRequest {
   readonly before: ConversationState | undefined;
   /** What the model has not been told: the whole history for a new conversation. */
   readonly messages: readonly LineMessage[];
+  /** Default: there are no signed thoughts among them. */
+  readonly openThought?: OpenThought;
 }
 
 export interface BegunTurn {
@@ -57,7 +60,7 @@ export interface BegunTurn {
 /** Chunk 0 of the turn that answers the new messages. Throws `too_large` when they do not fit: nothing was done for them by then. */
 export function turnRequest(turn: TurnRequest): BegunTurn {
   const { request, model, conversationId, before } = turn;
-  const { history, files } = toChatMessages(turn.messages);
+  const { history, files } = toChatMessages(turn.messages, turn.openThought);
   const written = history.map((message) => blobOf(encodeChatMessage(message)));
   const system = systemPrompt(new TextEncoder().encode(request.system));
   const { conversationState, pages } = stateWith(before, written);

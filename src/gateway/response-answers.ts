@@ -8,7 +8,14 @@ import type { JsonObject } from "../protocol/chat-message.ts";
 import type { AnswerLog } from "./answer-log.ts";
 import type { Answer, FoundResponse, KeptAnswers, ReadResponseCall } from "./http/answers.ts";
 import type { KeptResponse, KeptResponses } from "./kept-responses.ts";
-import { eventOf, ResponseCollector, type ResponseEnd, responseObject, underWay } from "./responses/index.ts";
+import {
+  eventOf,
+  ResponseCollector,
+  type ResponseEnd,
+  responseObject,
+  underWay,
+  withoutTokens,
+} from "./responses/index.ts";
 import { noResponse } from "./refusals.ts";
 import type { Returns } from "./returns.ts";
 import type { Sessions } from "./sessions.ts";
@@ -40,7 +47,10 @@ export class ResponseAnswers implements KeptAnswers {
       asked,
       isUnderWay,
       output: end.output,
-      object: responseObject({ id, createdS }, asked, end),
+      object: (isSealedShown) => {
+        const output = isSealedShown ? end.output : withoutTokens(end.output);
+        return responseObject({ id, createdS }, asked, { ...end, output });
+      },
     };
   }
 
@@ -51,7 +61,7 @@ export class ResponseAnswers implements KeptAnswers {
       ({ record }) => record.principal === principal && record.answer.responseId === id,
     );
     if (isHere) return underWay(model);
-    const collector = new ResponseCollector({ id, createdS, model }, {});
+    const collector = new ResponseCollector({ id, createdS, model });
     const whole = await log.whole({ principal, answer, signal: new AbortController().signal });
     for await (const delta of whole ?? []) collector.add(delta);
     const end = collector.end ?? { ...underWay(model), status: "failed", error: CUT_OFF };

@@ -311,10 +311,11 @@ export class SessionDriver {
     if (isNew && this.#state.at === "resuming") await this.feed({ kind: "restarted" });
     if (pause === undefined) return;
     await this.#keep();
-    const { streamId } = this.record.answer;
+    const { principal, answer } = this.record;
+    const owner = { principal, streamId: answer.streamId };
     const checkpoint = this.#checkpoint === undefined ? undefined : encodeState(this.#checkpoint);
     const nowMs = environment.now();
-    await this.feed({ kind: "paused", pause: named(pause, names, streamId), checkpoint, nowMs });
+    await this.feed({ kind: "paused", pause: named(pause, names, owner), checkpoint, nowMs });
     this.#memory.settle(eventId);
     this.#changes.notify();
     const failure = pause.kind === "ended" ? pause.failure : undefined;
@@ -327,7 +328,7 @@ export class SessionDriver {
     const { answer, principal, sessionId } = this.record;
     if (answer.door !== "responses") return;
     const events = await Array.fromAsync(this.#memory.events(answer.fromEvent, closing));
-    const end = endedResponse(events, answer, names);
+    const end = endedResponse(events, answer, { names, principal });
     if (end !== undefined) await writes.run(sessionId, () => kept.end(principal, answer.responseId, end));
   }
 

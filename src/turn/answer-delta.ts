@@ -26,6 +26,16 @@ export interface AnswerCall {
   readonly callId: string;
 }
 
+/** A thought that its provider has signed: what has to go back to the provider for it. */
+export interface SignedThought {
+  readonly text: string;
+  /** The provider's, unread. */
+  readonly metadataJson: string;
+  /** The step that it belongs to, and which attempt at it: a later attempt takes the place of an earlier one. */
+  readonly step: number;
+  readonly attempt: number;
+}
+
 export type Finish = "stop" | "length" | "tool_calls" | "content_filter";
 
 interface Placed {
@@ -42,6 +52,13 @@ export type AnswerDelta = Placed & DeltaBody;
 export type DeltaBody =
   | { readonly kind: "text"; readonly text: string }
   | { readonly kind: "reasoning"; readonly text: string }
+  /** The thought so far is whole, and signed. Its text was told in `reasoning` deltas; there may be none that can be shown. */
+  | {
+      readonly kind: "thought";
+      readonly thought: SignedThought;
+      /** What the client is given for it; empty until the gateway has sealed it. */
+      readonly token: string;
+    }
   /** The pause: all tool calls of a step were asked for, and the answer ends with them. */
   | {
       readonly kind: "calls";

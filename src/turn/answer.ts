@@ -46,6 +46,10 @@ export interface AnswerState {
   readonly unspoken: string | undefined;
   readonly isStepOpen: boolean;
   readonly step: number;
+  /** The event that this attempt at the step began with. */
+  readonly attempt: number;
+  /** Of the thought under way, as the model said it. */
+  readonly thought: string;
   /** The fallback that answers the step; empty = none. */
   readonly servedBy: string;
   /** Exec ids to wait for, with the tool call that they belong to. */
@@ -68,6 +72,8 @@ export function initAnswer(): AnswerState {
     unspoken: undefined,
     isStepOpen: false,
     step: 0,
+    attempt: 0,
+    thought: "",
     servedBy: "",
     awaited: new Map(),
     calls: [],
@@ -113,7 +119,7 @@ export function project(
   blob?: Uint8Array,
 ): readonly [AnswerState, readonly AnswerDelta[]] {
   if (state.isOver) return [state, []];
-  const [next, bodies] = heard(state, message, blob);
+  const [next, bodies] = heard(state, eventId, message, blob);
   const last = bodies.length - 1;
   // Behind a pause the next answer begins.
   const { servedBy } = bodies.at(-1)?.kind === "calls" ? state : next;
@@ -124,10 +130,15 @@ export function project(
   ];
 }
 
-function heard(state: AnswerState, { message }: AgentServerMessage, blob: Uint8Array | undefined): Result {
+function heard(
+  state: AnswerState,
+  eventId: number,
+  { message }: AgentServerMessage,
+  blob: Uint8Array | undefined,
+): Result {
   switch (message.case) {
     case "interactionUpdate":
-      return updated(state, message.value, blob);
+      return updated(state, eventId, message.value, blob);
     case "execServerMessage":
       return paused(asked(state, message.value, blob));
     case "kvServerMessage":
@@ -137,16 +148,21 @@ function heard(state: AnswerState, { message }: AgentServerMessage, blob: Uint8A
   }
 }
 
-function updated(state: AnswerState, { message }: InteractionUpdate, blob: Uint8Array | undefined): Result {
+function updated(
+  state: AnswerState,
+  eventId: number,
+  { message }: InteractionUpdate,
+  blob: Uint8Array | undefined,
+): Result {
   switch (message.case) {
     case "textDelta":
       return said(state, message.value.text);
     case "thinkingDelta":
       return thought(state, message.value.text);
     case "stepStarted":
-      return [{ ...begun(state), step: message.value.step, shown: NOTHING, owed: "" }, []];
+      return [{ ...begun(state, eventId), step: message.value.step, shown: NOTHING, owed: "" }, []];
     case "stepRestarted":
-      return restarted({ ...begun(state), step: message.value.step });
+      return restarted({ ...begun(state, eventId), step: message.value.step });
     case "stepContinued":
       // Calls that were written behind the text are made anew.
       return [{ ...state, awaited: new Map(), calls: [] }, []];
@@ -160,11 +176,12 @@ function updated(state: AnswerState, { message }: InteractionUpdate, blob: Uint8
       return paused(completed(state, message.value, blob));
     case "turnEnded":
       return ended(state, message.value);
+    case "thinkingCompleted":
+      return thoughtOver(state, message.value.providerMetadataJson);
     // Not shown: calls leave whole, when they are asked for.
     case "partialToolCall":
     case "toolCallDelta":
     case "shellOutputDelta":
-    case "thinkingCompleted":
     case "tokenDelta":
     case "summary":
     case "userMessageAppended":
@@ -175,9 +192,9 @@ function updated(state: AnswerState, { message }: InteractionUpdate, blob: Uint8
   }
 }
 
-function begun(state: AnswerState): AnswerState {
+function begun(state: AnswerState, attempt: number): AnswerState {
   const anew = { current: NOTHING, unspoken: undefined, servedBy: "", awaited: new Map(), calls: [] };
-  return { ...state, isStepOpen: true, ...anew };
+  return { ...state, isStepOpen: true, attempt, thought: "", ...anew };
 }
 
 function restarted(state: AnswerState): Result {
@@ -207,13 +224,26 @@ function thought(state: AnswerState, words: string): Result {
   const { current, shown, earlier } = state;
   const isFirst = current.reasoning === "";
   const reasoning = isFirst && needsGap(earlier.reasoning) ? `\n\n${words}` : words;
-  const next = { ...state, current: { ...current, reasoning: current.reasoning + reasoning } };
+  const next = {
+    ...state,
+    thought: state.thought + words,
+    current: { ...current, reasoning: current.reasoning + reasoning },
+  };
   // A thought that leads to text which the reader has already comes too late for it.
   if (state.isDiverged || state.owed !== "") return [next, []];
   // Behind the thought of an attempt that was given up, another one begins.
   const text = isFirst && needsGap(shown.reasoning) ? `\n\n${words}` : reasoning;
   const more = { ...shown, reasoning: shown.reasoning + text };
   return [{ ...next, shown: more }, [{ kind: "reasoning", text }]];
+}
+
+/** A thought that was not shown is not signed for the reader either. */
+function thoughtOver(state: AnswerState, metadataJson: Uint8Array): Result {
+  const { thought: text, step, attempt } = state;
+  const next = { ...state, thought: "" };
+  if (metadataJson.length === 0 || state.isDiverged || state.owed !== "") return [next, []];
+  const thought = { text, metadataJson: decoder.decode(metadataJson), step, attempt };
+  return [next, [{ kind: "thought", thought, token: "" }]];
 }
 
 /** Two steps of one answer are two paragraphs of one text. */

@@ -25,19 +25,26 @@ import type {
 } from "../../protocol/chat-message.ts";
 import { isJsonObject, textOf } from "../../protocol/chat-message.ts";
 import { type ModelCall, ModelFailure } from "../model.ts";
-import { type Dialect, NAMESPACES } from "./dialect.ts";
+import type { Dialect } from "./dialect.ts";
+import { isOwn, returned } from "./own-words.ts";
 import { verbatim } from "./verbatim.ts";
 
 type AssistantPart = LanguageModelV4TextPart | LanguageModelV4ReasoningPart | LanguageModelV4ToolCallPart;
 export type PromptRequest = Pick<ModelCall, "system" | "messages" | "file">;
 
+/** They sign every thought, and take none back without. */
+const SIGNERS: ReadonlySet<Dialect> = new Set(["anthropic", "openai"]);
+
 export class Teller {
   readonly #file: ModelCall["file"];
   readonly #dialect: Dialect;
+  readonly #modelId: string | undefined;
 
-  constructor(file: ModelCall["file"], dialect: Dialect) {
+  /** `modelId`: the model that is told. */
+  constructor(file: ModelCall["file"], dialect: Dialect, modelId?: string) {
     this.#file = file;
     this.#dialect = dialect;
+    this.#modelId = modelId;
   }
 
   async tell(message: ChatMessage): Promise<readonly LanguageModelV4Message[]> {
@@ -75,7 +82,7 @@ export class Teller {
 
   async #userPart(part: TextPart | FilePart): Promise<LanguageModelV4TextPart | LanguageModelV4FilePart> {
     if (part.type === "file") return this.#filePart(part);
-    const own = returned(part.providerMetadata);
+    const own = this.#returned(part.providerMetadata);
     return { type: "text", text: part.text, ...both(own, this.#spoken(part)) };
   }
 
@@ -113,13 +120,14 @@ export class Teller {
   }
 
   #assistantPart(part: AssistantChatMessage["content"][number]): AssistantPart[] {
-    const own = returned(part.providerMetadata);
+    const own = this.#returned(part.providerMetadata);
     switch (part.type) {
       case "text":
         return [{ type: "text", text: part.text, ...own }];
       case "reasoning":
-        // Another provider's thoughts are no use to this one, and may be refused. Thoughts without a mark could be its own.
-        return part.providerMetadata === undefined || this.#isOwn(part.providerMetadata)
+        // Another model's thoughts are no use to this one, and may be refused. Those without a signature are for models that sign none.
+        return this.#isOwn(part.providerMetadata) ||
+          (part.providerMetadata === undefined && !SIGNERS.has(this.#dialect))
           ? [{ type: "reasoning", text: part.text, ...own }]
           : [];
       case "tool-call": {
@@ -129,9 +137,13 @@ export class Teller {
     }
   }
 
-  /** Signed by this provider: it must go back, whatever it says. */
+  /** Signed by this provider, for this model: it must go back, whatever it says. */
   #isOwn(metadata: JsonObject | undefined): boolean {
-    return metadata !== undefined && NAMESPACES[this.#dialect] in metadata;
+    return isOwn(metadata, this.#dialect, this.#modelId);
+  }
+
+  #returned(metadata: JsonObject | undefined): Optioned {
+    return returned(metadata, this.#dialect, this.#modelId);
   }
 
   /** Of another provider, when the model was changed on the way; only Anthropic minds. */
@@ -222,12 +234,4 @@ function inputOf(args: string): JsonObject {
     // Said below, and by the tool's result.
   }
   return { invalid_arguments: args };
-}
-
-/** What a provider attached to its words goes back to it unread. */
-function returned(metadata: JsonObject | undefined): { providerOptions?: SharedV4ProviderOptions } {
-  if (metadata === undefined) return {};
-  const providerOptions: SharedV4ProviderOptions = {};
-  for (const [name, own] of Object.entries(metadata)) if (isJsonObject(own)) providerOptions[name] = own;
-  return { providerOptions };
 }

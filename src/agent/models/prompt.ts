@@ -22,8 +22,13 @@ import { fitForAnthropic, withCacheMarks } from "./anthropic-prompt.ts";
 import type { Dialect } from "./dialect.ts";
 import { type PromptRequest, Teller } from "./prompt-messages.ts";
 
-export async function promptOf(call: PromptRequest, dialect: Dialect): Promise<LanguageModelV4Prompt> {
-  const teller = new Teller(call.file, dialect);
+/** `modelId`: the model that is told. */
+export async function promptOf(
+  call: PromptRequest,
+  dialect: Dialect,
+  modelId?: string,
+): Promise<LanguageModelV4Prompt> {
+  const teller = new Teller(call.file, dialect, modelId);
   const { system, messages } = placed(call, dialect);
   const prompt: LanguageModelV4Prompt = [];
   if (system !== "") prompt.push({ role: "system", content: system });

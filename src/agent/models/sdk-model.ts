@@ -10,6 +10,7 @@ import type { LanguageModelV4, LanguageModelV4CallOptions } from "@ai-sdk/provid
 import type { ModelCall, ModelFailure, ModelPart } from "../model.ts";
 import { callOptionsOf } from "./call-options.ts";
 import type { Dialect } from "./dialect.ts";
+import { markedBy } from "./own-words.ts";
 import { judge, StreamBroken } from "./failures.ts";
 import { DEFAULT_PATIENCE, type Patience } from "./patience.ts";
 import type { TargetWatch } from "./provider-counters.ts";
@@ -80,7 +81,7 @@ export class SdkTarget implements AskedTarget {
     const { dialect, outputTokensMax, prefill: form } = this.#options;
     const asked = {
       ...callOptionsOf(call, dialect, outputTokensMax),
-      prompt: await promptOf(call, dialect),
+      prompt: await promptOf(call, dialect, this.id),
     };
     const { prefill } = call;
     const isBegun = prefill !== undefined && form !== undefined;
@@ -144,7 +145,7 @@ export class SdkTarget implements AskedTarget {
           if (upstream.broken !== undefined && (part.kind === "tool_call" || part.kind === "finish"))
             throw upstream.broken;
           isWhole = part.kind === "finish";
-          yield part;
+          yield markedBy(this.id, part);
         }
       }
     } catch (error) {

@@ -102,8 +102,8 @@ export interface FoundResponse {
   readonly asked: JsonObject;
   readonly isUnderWay: boolean;
   readonly output: readonly JsonObject[];
-  /** As clients get it. */
-  readonly object: object;
+  /** As clients get it. `isSealedShown`: thoughts have their tokens. */
+  readonly object: (isSealedShown: boolean) => object;
 }
 
 export interface ReadResponseCall {

@@ -19,6 +19,8 @@ export interface Asked {
   readonly request: AnswerRequest;
   readonly form: AnswerForm;
   readonly call?: Pick<ChatCall, "door" | "keeping" | "isBackground">;
+  /** The response has what is sealed in it. Default: not. */
+  readonly isSealedShown?: boolean;
   /** The response to a client that does not wait for the answer. */
   readonly atOnce?: (answer: Answer) => object;
 }
@@ -28,14 +30,14 @@ export interface DoorHttp {
   /** Rejects with a GatewayError that names the field. */
   readonly read: (body: unknown, principal: string) => Promise<Asked>;
   /** The path whose `GET` continues the answer. */
-  readonly resumePath: (answer: Answer) => string;
+  readonly resumePath: (answer: Answer, isSealedShown?: boolean) => string;
 }
 
 export function chatDoor(rules: ContentRules): DoorHttp {
   return {
     hash: CHAT_HASH,
     read: async (body) => ({ request: parseChatRequest(body, rules), form: CHAT_FORM }),
-    resumePath: answerPath,
+    resumePath: (answer) => answerPath(answer),
   };
 }
 
@@ -47,17 +49,20 @@ export function responsesDoor(rules: ContentRules, kept: KeptAnswers): DoorHttp 
         through: (id: string) => through(kept, principal, id),
         outputOf: async (id: string) => (await kept.find(principal, id))?.output,
       };
-      const { request, asked, isBackground, ...keeping } = await parseResponseRequest(body, rules, items);
+      const parsed = await parseResponseRequest(body, rules, items);
+      const { request, asked, isBackground, isSealedShown, ...keeping } = parsed;
       return {
         request,
-        form: responseForm(asked),
+        form: responseForm(asked, { isSealedShown }),
+        isSealedShown,
         call: { door: "responses", isBackground, keeping: { asked, ...keeping } },
         ...(isBackground && !request.stream
           ? { atOnce: ({ head }: Answer) => responseObject(head, asked, underWay(head.model)) }
           : {}),
       };
     },
-    resumePath: ({ head }) => `/v1/responses/${head.id}?stream=true`,
+    resumePath: ({ head }, isSealedShown = false) =>
+      `/v1/responses/${head.id}?stream=true${isSealedShown ? "&include[]=reasoning.encrypted_content" : ""}`,
   };
 }
 

@@ -25,7 +25,7 @@ import { Allowances, mayUse, modelNotFound } from "./allowances.ts";
 import { answerPath, parseAnswerName } from "./answer-name.ts";
 import type { Answer, EventsCall, GatewayAnswers, KeptAnswers, StopCall } from "./answers.ts";
 import { chatDoor, type DoorHttp, responsesDoor } from "./door-http.ts";
-import { ResponseRoutes, startingAfterOf } from "./response-routes.ts";
+import { ResponseRoutes, showsSealedOf, startingAfterOf } from "./response-routes.ts";
 import { responseForm } from "../responses/index.ts";
 import type { PassedLimits } from "../passed/passed-limits.ts";
 import { PassedRoute } from "../passed/passed-route.ts";
@@ -183,7 +183,7 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
     });
     const { value, hash, byteCount, release } = await bodies.read(call, principal, door.hash);
     asker.bodyHash = hash;
-    const { request, form, atOnce, call: more } = await call.wait(door.read(value, principal));
+    const { request, form, atOnce, isSealedShown, call: more } = await call.wait(door.read(value, principal));
     const named = [request.model, ...request.fallbacks];
     if (!named.every((name) => mayUse(guest.limits, namesFor(name)))) throw modelNotFound();
     const answer = await accepted(
@@ -205,7 +205,7 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
     reads.add(streamName(answer.streamId));
     release();
     const streamed = begin(visit, answer, form);
-    const resume = door.resumePath(answer);
+    const resume = door.resumePath(answer, isSealedShown);
     const headers = (): ResponseHeaders => ({ ...headersOf(answer, resume), ...chatHeaders(request) });
     if (atOnce !== undefined) {
       streamed.progress.isComplete = true;
@@ -255,12 +255,13 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
     const { principal } = guest;
     const startingAfter = startingAfterOf(mounted.exchange);
     const { object, asked, streamId } = await call.wait(routes.found(principal, id));
-    if (startingAfter === undefined) return respondJson(call, object);
+    const isSealedShown = showsSealedOf(mounted.exchange);
+    if (startingAfter === undefined) return respondJson(call, object(isSealedShown));
     enter(visit, [streamName(streamId)], { isReturning: true });
     const { signal } = call;
     const answer = await accepted(call, responses.read({ principal, id, startingAfter, signal }));
-    const streamed = begin(visit, answer, responseForm(asked, startingAfter));
-    return streamAnswer(streamed, () => headersOf(answer, byResponses.resumePath(answer)));
+    const streamed = begin(visit, answer, responseForm(asked, { startingAfter, isSealedShown }));
+    return streamAnswer(streamed, () => headersOf(answer, byResponses.resumePath(answer, isSealedShown)));
   }
 
   /** Returns what it reads, to be added to when more is known. */

@@ -5,6 +5,7 @@ import type { JsonObject } from "../../protocol/chat-message.ts";
 import type { Exchange } from "../../transport/node/exchange.ts";
 import { invalidRequest } from "../openai/index.ts";
 import { noResponse } from "../refusals.ts";
+import { showsSealed } from "../responses/index.ts";
 import type { FoundResponse, GatewayAnswers, KeptAnswers } from "./answers.ts";
 import { lastEventIdOf } from "./request-headers.ts";
 
@@ -25,9 +26,9 @@ export class ResponseRoutes {
 
   async cancel(principal: string, id: string): Promise<object> {
     const { object, isUnderWay, streamId, fromEvent } = await this.found(principal, id);
-    if (!isUnderWay) return object;
+    if (!isUnderWay) return object(false);
     await this.#answers.stop({ principal, streamId, fromEvent });
-    return { ...object, status: "cancelled" };
+    return { ...object(false), status: "cancelled" };
   }
 
   async remove(principal: string, id: string): Promise<object> {
@@ -68,6 +69,12 @@ function nameOf(items: readonly JsonObject[], at: number): string {
 const LISTED = 20;
 const LISTED_MAX = 100;
 const NUMBER = /^(?:0|[1-9]\d{0,14})$/;
+
+/** Whether a `GET` asks for the tokens of thoughts: `include` or `include[]`, once for each. */
+export function showsSealedOf(exchange: Exchange): boolean {
+  const query = new URLSearchParams(exchange.query);
+  return showsSealed([...query.getAll("include"), ...query.getAll("include[]")]);
+}
 
 /** The last sequence number that the reader has, -1 for none; undefined when it does not ask for a stream. */
 export function startingAfterOf(exchange: Exchange): number | undefined {

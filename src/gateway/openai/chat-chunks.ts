@@ -12,6 +12,7 @@ import { endError } from "./answer.ts";
 import { chatUsage } from "./chat-usage.ts";
 import type { AnswerFrames, AnswerHead } from "./door.ts";
 import { type Frame, framePlaceId, type FramePlace } from "./frames.ts";
+import { reasoningDetail } from "./reasoning-details.ts";
 import { errorBody, type GatewayError } from "./gateway-error.ts";
 
 export interface ChunkOptions extends AnswerHead {
@@ -112,6 +113,8 @@ export class ChatChunks implements AnswerFrames {
         return [this.#chunk({ content: delta.text }, null)];
       case "reasoning":
         return [this.#chunk({ reasoning_content: delta.text }, null)];
+      case "thought":
+        return [this.#chunk({ reasoning_details: [reasoningDetail(delta.token)] }, null)];
       case "calls": {
         const calls = delta.calls.map((call, index) =>
           this.#chunk({ tool_calls: [callDelta(call, index)] }, null),

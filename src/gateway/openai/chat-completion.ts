@@ -10,6 +10,7 @@ import { endError } from "./answer.ts";
 import { chatUsage, type ChatUsage } from "./chat-usage.ts";
 import type { AnswerHead } from "./door.ts";
 import { GatewayError } from "./gateway-error.ts";
+import { type ReasoningDetail, reasoningDetail } from "./reasoning-details.ts";
 
 export interface ChatCompletion {
   readonly id: string;
@@ -27,6 +28,7 @@ export interface ChatChoice {
     readonly content: string | null;
     readonly refusal: null;
     readonly reasoning_content?: string;
+    readonly reasoning_details?: readonly ReasoningDetail[];
     readonly tool_calls?: readonly {
       readonly id: string;
       readonly type: "function";
@@ -46,6 +48,7 @@ interface Whole {
 export class AnswerCollector {
   #text = "";
   #reasoning = "";
+  readonly #thoughts: ReasoningDetail[] = [];
   #hasDiverged = false;
   #whole: Whole | undefined;
   #error: GatewayError | undefined;
@@ -66,6 +69,9 @@ export class AnswerCollector {
         return;
       case "reasoning":
         this.#reasoning += delta.text;
+        return;
+      case "thought":
+        this.#thoughts.push(reasoningDetail(delta.token));
         return;
       case "restarted":
         return;
@@ -117,6 +123,7 @@ export class AnswerCollector {
       content: this.#text === "" && made.length > 0 ? null : this.#text,
       refusal: null,
       ...(this.#reasoning === "" ? {} : { reasoning_content: this.#reasoning }),
+      ...(this.#thoughts.length === 0 ? {} : { reasoning_details: this.#thoughts }),
       ...(made.length === 0 ? {} : { tool_calls: made }),
     };
   }

@@ -9,6 +9,7 @@ import { type ContentRules, contentParts, filesOfParts, textOfParts, textsOfPart
 import type { JsonObject } from "../../protocol/chat-message.ts";
 import type { Fields } from "./fields.ts";
 import { invalidRequest } from "./gateway-error.ts";
+import { thoughtsOf } from "./reasoning-details.ts";
 import type {
   AssistantLine,
   LineCall,
@@ -117,6 +118,7 @@ function assistantLine(message: Fields, rules: ContentRules): AssistantLine {
     ...lastMark(parts),
     text: textOfParts(parts),
     reasoning: reasoningOf(message),
+    ...thoughtsOf(message),
     toolCalls,
   };
 }

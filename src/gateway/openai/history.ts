@@ -19,6 +19,8 @@ import type {
   LineMessage,
   LinePart,
   LineText,
+  LineThought,
+  OpenThought,
   SystemLine,
   ToolLine,
   UserLine,
@@ -53,16 +55,24 @@ export interface ChatHistory {
   readonly files: ReadonlyMap<string, Uint8Array>;
 }
 
-export function toChatMessages(messages: readonly LineMessage[]): ChatHistory {
+/** `open`: a thought whose token it does not open is left out. */
+export function toChatMessages(
+  messages: readonly LineMessage[],
+  open: OpenThought = () => undefined,
+): ChatHistory {
   const files = new Map<string, Uint8Array>();
-  const history = windowsOf(messages).flatMap((window) => windowMessages(window, files));
+  const history = windowsOf(messages).flatMap((window) => windowMessages(window, files, open));
   return { history, files };
 }
 
 type Files = Map<string, Uint8Array>;
 
-function windowMessages({ assistant, results, others }: Window, files: Files): readonly ChatMessage[] {
-  const said = assistant === undefined ? [] : [assistantMessage(assistant)];
+function windowMessages(
+  { assistant, results, others }: Window,
+  files: Files,
+  open: OpenThought,
+): readonly ChatMessage[] {
+  const said = assistant === undefined ? [] : [assistantMessage(assistant, open)];
   const answered = assistant?.toolCalls.map(({ id, name }, at) =>
     resultPart(id, name, results[at] ?? [], files),
   );
@@ -71,7 +81,7 @@ function windowMessages({ assistant, results, others }: Window, files: Files): r
     ...(answered === undefined || answered.length === 0
       ? []
       : [{ role: "tool", content: answered } as const]),
-    ...others.map((message): ChatMessage => otherMessage(message, files)),
+    ...others.map((message): ChatMessage => otherMessage(message, files, open)),
   ];
 }
 
@@ -79,21 +89,56 @@ function named({ name }: { readonly name?: string }): { readonly name?: string }
   return name === undefined ? {} : { name };
 }
 
-function assistantMessage(line: AssistantLine): AssistantChatMessage {
-  const { text, reasoning, toolCalls, cacheControl } = line;
-  const marked = cacheControl === undefined ? {} : { cacheControl };
+function assistantMessage(line: AssistantLine, open: OpenThought): AssistantChatMessage {
+  const { reasoning, thoughts = [], toolCalls } = line;
   return {
     role: "assistant",
     ...named(line),
     content: [
-      ...(reasoning === "" ? [] : [{ type: "reasoning", text: reasoning } as const]),
-      ...(text === "" ? [] : [{ type: "text", text, ...marked } as const]),
+      ...(reasoning === "" || thoughts.length > 0 ? [] : [{ type: "reasoning", text: reasoning } as const]),
+      ...thoughtsAndText(line, thoughts, open),
       ...toolCalls.map(({ id, name, args }) => {
         const written = args.trim() === "" ? "{}" : args;
         return { type: "tool-call", toolCallId: id, tool: name, args: written } as const;
       }),
     ],
   };
+}
+
+/** Each thought where it was thought. */
+function thoughtsAndText(
+  { text, cacheControl }: AssistantLine,
+  thoughts: readonly LineThought[],
+  open: OpenThought,
+): AssistantChatMessage["content"] {
+  const marked = cacheControl === undefined ? {} : { cacheControl };
+  const said: AssistantChatMessage["content"][number][] = [];
+  let from = 0;
+  const say = (to: number): void => {
+    if (to > from)
+      said.push({ type: "text", text: text.slice(from, to), ...(to < text.length ? {} : marked) });
+    from = Math.max(from, to);
+  };
+  for (const { at, thought } of lastAttempts(thoughts, open)) {
+    say(at);
+    said.push({ type: "reasoning", text: thought.text, providerMetadata: thought.metadata });
+  }
+  say(text.length);
+  return said;
+}
+
+/** A client that read on while a step began anew has the thoughts of both attempts, and some clients repeat what they were given. */
+function lastAttempts(thoughts: readonly LineThought[], open: OpenThought) {
+  const opened = thoughts
+    .filter(({ token }, place) => thoughts.findIndex((one) => one.token === token) === place)
+    .flatMap(({ token, at }) => {
+      const thought = open(token);
+      return thought === undefined ? [] : [{ at, thought }];
+    });
+  const last = new Map<string, number>();
+  for (const { thought } of opened)
+    last.set(thought.origin, Math.max(thought.attempt, last.get(thought.origin) ?? 0));
+  return opened.filter(({ thought }) => thought.attempt === last.get(thought.origin));
 }
 
 const NO_RESULT = "No result was given for this call; whether it took effect is not known.";
@@ -119,7 +164,7 @@ function resultPart(
   };
 }
 
-function otherMessage(message: LineMessage, files: Files): ChatMessage {
+function otherMessage(message: LineMessage, files: Files, open: OpenThought): ChatMessage {
   switch (message.role) {
     case "system":
       return { role: "system", ...named(message), content: message.parts.map(textPart) };
@@ -130,7 +175,7 @@ function otherMessage(message: LineMessage, files: Files): ChatMessage {
         content: message.parts.map((part) => userPart(part, files)),
       };
     case "assistant":
-      return assistantMessage(message);
+      return assistantMessage(message, open);
     case "tool": {
       // Its call is not in the history (a client that compacts cuts there): the words are all that is left.
       const text = `The result of an earlier tool call (${message.toolCallId}):\n${message.text}`;

@@ -40,7 +40,18 @@ export {
   splitRequest,
   toChatMessages,
 } from "./history.ts";
-export type { AssistantLine, LineCall, LineFile, LineMessage, LinePart, ToolLine, UserLine } from "./line.ts";
+export type {
+  AssistantLine,
+  LineCall,
+  LineFile,
+  LineMessage,
+  LinePart,
+  LineThought,
+  OpenedThought,
+  OpenThought,
+  ToolLine,
+  UserLine,
+} from "./line.ts";
 export { chain, EMPTY_CHAIN, levelled, type Lineage, lineageOf, systemHash, toolsHash } from "./lineage.ts";
 export { type ListedModel, modelList, type ModelObject, modelObject } from "./model-list.ts";
 export { ignoredHeader } from "./wishes.ts";

@@ -28,9 +28,32 @@ export interface AssistantLine {
   /** Of its text; as a part's. */
   readonly cacheControl?: JsonObject;
   readonly text: string;
+  /** What it thought, as far as nothing stands for it in `thoughts`; for models that sign no thoughts. */
   readonly reasoning: string;
+  /** What the client was given for signed thoughts, in order; absent = none. Whether they are worth something is found out when a prompt is made of them. */
+  readonly thoughts?: readonly LineThought[];
   readonly toolCalls: readonly LineCall[];
 }
+
+export interface LineThought {
+  /** Of `src/gateway/thought-tokens.ts`; or anything that a client says is one. */
+  readonly token: string;
+  /** How much of `text` was said before it, in characters. */
+  readonly at: number;
+}
+
+/** A thought that this principal was given. */
+export interface OpenedThought {
+  readonly text: string;
+  readonly metadata: JsonObject;
+  /** Names the stream and the step. */
+  readonly origin: string;
+  /** Of a step that began anew only the last one counts. */
+  readonly attempt: number;
+}
+
+/** Undefined for a token that is none, or another principal's. */
+export type OpenThought = (token: string) => OpenedThought | undefined;
 
 export interface ToolLine {
   readonly role: "tool";

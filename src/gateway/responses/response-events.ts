@@ -35,6 +35,7 @@ export interface EventsOptions {
   readonly asked: JsonObject;
   /** The last sequence number that the reader has; -1: none. */
   readonly startingAfter: number;
+  readonly isSealedShown: boolean;
 }
 
 export class ResponseEvents implements AnswerFrames {
@@ -49,7 +50,7 @@ export class ResponseEvents implements AnswerFrames {
   constructor(options: EventsOptions) {
     this.#options = options;
     this.#eventId = options.head.fromEvent;
-    this.#output = new ResponseOutput(options.head.id);
+    this.#output = new ResponseOutput(options.head.id, options.isSealedShown);
   }
 
   get isOver(): boolean {

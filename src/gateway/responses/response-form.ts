@@ -8,11 +8,21 @@ import { ResponseEvents } from "./response-events.ts";
 import { endOf, type ResponseEnd, responseObject } from "./response-object.ts";
 import { ResponseOutput } from "./response-output.ts";
 
-/** `asked`: the members that repeat the request. `startingAfter`: the last number that the reader has. */
-export function responseForm(asked: JsonObject, startingAfter = -1): AnswerForm {
+export interface FormOptions {
+  /** The last number that the reader has; -1: none. */
+  readonly startingAfter?: number;
+  /** Thoughts are shown with their tokens. */
+  readonly isSealedShown: boolean;
+}
+
+/** `asked`: the members that repeat the request. */
+export function responseForm(
+  asked: JsonObject,
+  { startingAfter = -1, isSealedShown }: FormOptions,
+): AnswerForm {
   return {
-    frames: (head) => new ResponseEvents({ head, asked, startingAfter }),
-    collector: (head) => new ResponseCollector(head, asked),
+    frames: (head) => new ResponseEvents({ head, asked, startingAfter, isSealedShown }),
+    collector: (head) => new ResponseCollector(head, asked, isSealedShown),
   };
 }
 
@@ -24,10 +34,14 @@ export class ResponseCollector implements Collector {
   #hasDiverged = false;
   #last: AnswerDelta | undefined;
 
-  constructor(head: Pick<AnswerHead, "id" | "model" | "createdS">, asked: JsonObject) {
+  constructor(
+    head: Pick<AnswerHead, "id" | "model" | "createdS">,
+    asked: JsonObject = {},
+    isSealedShown = true,
+  ) {
     this.#head = head;
     this.#asked = asked;
-    this.#output = new ResponseOutput(head.id);
+    this.#output = new ResponseOutput(head.id, isSealedShown);
   }
 
   add(delta: AnswerDelta): void {

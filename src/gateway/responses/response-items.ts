@@ -16,6 +16,7 @@ import {
   type LineFile,
   type LineMessage,
   type LinePart,
+  type LineThought,
   textOfParts,
 } from "../openai/index.ts";
 import { responseOfItem } from "./ids.ts";
@@ -60,7 +61,7 @@ export function itemLines(items: readonly Fields[], rules: ContentRules): ItemLi
   for (const item of items) {
     const type = typeOf(item);
     if (isSaid(item)) {
-      said ??= { texts: "", reasoning: "", calls: [] };
+      said ??= { texts: "", reasoning: "", thoughts: [], calls: [] };
       saying(said, type, item, rules);
       continue;
     }
@@ -86,11 +87,15 @@ function typeOf(item: Fields): string {
 interface Said {
   texts: string;
   reasoning: string;
+  readonly thoughts: LineThought[];
   readonly calls: LineCall[];
 }
 
 function saying(said: Said, type: string, item: Fields, rules: ContentRules): void {
-  if (type === "reasoning") {
+  const token = type === "reasoning" ? item.text("encrypted_content") : undefined;
+  if (token !== undefined) {
+    said.thoughts.push({ token, at: said.texts.length });
+  } else if (type === "reasoning") {
     const parts = [...(item.objects("summary") ?? []), ...(item.objects("content") ?? [])];
     for (const part of parts) said.reasoning = joined(said.reasoning, part.textOr("text", ""));
   } else if (type === "message") {
@@ -109,7 +114,7 @@ function joined(before: string, text: string): string {
 
 const CALLS_MAX = 256;
 
-function assistantLine({ texts, reasoning, calls }: Said, at: Fields | undefined): AssistantLine {
+function assistantLine({ texts, reasoning, thoughts, calls }: Said, at: Fields | undefined): AssistantLine {
   const path = at?.path ?? "input";
   if (calls.length > CALLS_MAX) throw invalidRequest(path, `${path}: more than ${CALLS_MAX} calls in a row`);
   if (new Set(calls.map(({ id }) => id)).size < calls.length) {
@@ -118,7 +123,8 @@ function assistantLine({ texts, reasoning, calls }: Said, at: Fields | undefined
       `${path}: two calls before it have one call_id; results could not be told apart`,
     );
   }
-  return { role: "assistant", text: texts, reasoning, toolCalls: calls };
+  const signed = thoughts.length === 0 ? {} : { thoughts };
+  return { role: "assistant", text: texts, reasoning, ...signed, toolCalls: calls };
 }
 
 function messageLine(item: Fields, rules: ContentRules): LineMessage {

@@ -7,6 +7,7 @@
  * Invariant: each item is added, filled and done before the next one is added.
  */
 import type { AnswerCall, AnswerDelta, Said } from "../../turn/answer-delta.ts";
+import type { JsonObject } from "../../protocol/chat-message.ts";
 import { itemId } from "./ids.ts";
 
 export type ItemStatus = "in_progress" | "completed" | "incomplete";
@@ -16,6 +17,7 @@ export type ReasoningItem = {
   readonly id: string;
   readonly type: "reasoning";
   readonly summary: readonly { readonly type: "summary_text"; readonly text: string }[];
+  readonly encrypted_content?: string;
 };
 
 export type MessageItem = {
@@ -53,13 +55,24 @@ interface OpenItem {
   text: string;
 }
 
+/** Items as a client is shown them that did not ask for the tokens of thoughts. */
+export function withoutTokens(items: readonly JsonObject[]): readonly JsonObject[] {
+  return items.map((item) => {
+    const { encrypted_content: _, ...shown } = item;
+    return shown;
+  });
+}
+
 export class ResponseOutput {
   readonly #responseId: string;
+  readonly #isSealedShown: boolean;
   #items: OutputItem[] = [];
   #open: OpenItem | undefined;
 
-  constructor(responseId: string) {
+  /** `isSealedShown`: thoughts have their tokens. */
+  constructor(responseId: string, isSealedShown: boolean) {
     this.#responseId = responseId;
+    this.#isSealedShown = isSealedShown;
   }
 
   /** Those that are complete. */
@@ -73,6 +86,8 @@ export class ResponseOutput {
         return this.#say("message", delta.text);
       case "reasoning":
         return this.#say("reasoning", delta.text);
+      case "thought":
+        return this.#sign(delta.token);
       case "calls":
         return [...this.#close("completed"), ...delta.calls.flatMap((call) => this.#call(call))];
       case "ended":
@@ -102,6 +117,18 @@ export class ResponseOutput {
       return [this.#delta(open, text)];
     }
     const before = this.#close("completed");
+    const [begun, added] = this.#begin(kind, text);
+    return [
+      ...before,
+      added,
+      kind === "message"
+        ? { type: "response.content_part.added", ...this.#place(begun), part: textContent("") }
+        : { type: "response.reasoning_summary_part.added", ...this.#place(begun), part: summaryText("") },
+      this.#delta(begun, text),
+    ];
+  }
+
+  #begin(kind: OpenItem["kind"], text: string): readonly [OpenItem, EventBody] {
     const id = itemId(kind === "message" ? "msg" : "rs", this.#responseId, this.#index);
     const begun: OpenItem = { kind, id, text };
     this.#open = begun;
@@ -109,14 +136,15 @@ export class ResponseOutput {
       kind === "message"
         ? { ...messageItem(id, "", "in_progress"), content: [] }
         : { ...reasoningItem(id, ""), summary: [] };
-    return [
-      ...before,
-      { type: "response.output_item.added", output_index: this.#index, item },
-      kind === "message"
-        ? { type: "response.content_part.added", ...this.#place(begun), part: textContent("") }
-        : { type: "response.reasoning_summary_part.added", ...this.#place(begun), part: summaryText("") },
-      this.#delta(begun, text),
-    ];
+    return [begun, { type: "response.output_item.added", output_index: this.#index, item }];
+  }
+
+  /** The thought is whole. One of which nothing may be shown is an item all the same. */
+  #sign(token: string): readonly EventBody[] {
+    const isShown = this.#open?.kind === "reasoning";
+    const before = isShown ? [] : this.#close("completed");
+    const begun = isShown ? [] : [this.#begin("reasoning", "")[1]];
+    return [...before, ...begun, ...this.#close("completed", token)];
   }
 
   #place({ kind, id }: OpenItem) {
@@ -131,7 +159,7 @@ export class ResponseOutput {
       : { type: "response.reasoning_summary_text.delta", ...place, delta };
   }
 
-  #close(status: ItemStatus): readonly EventBody[] {
+  #close(status: ItemStatus, token?: string): readonly EventBody[] {
     const open = this.#open;
     if (open === undefined) return [];
     this.#open = undefined;
@@ -144,10 +172,12 @@ export class ResponseOutput {
         this.#done(messageItem(id, text, status)),
       ];
     }
+    const sealed = token === undefined || !this.#isSealedShown ? {} : { encrypted_content: token };
+    if (text === "") return [this.#done({ ...reasoningItem(id, ""), summary: [], ...sealed })];
     return [
       { type: "response.reasoning_summary_text.done", ...place, text },
       { type: "response.reasoning_summary_part.done", ...place, part: summaryText(text) },
-      this.#done(reasoningItem(id, text)),
+      this.#done({ ...reasoningItem(id, text), ...sealed }),
     ];
   }
 

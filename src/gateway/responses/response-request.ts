@@ -32,6 +32,8 @@ export interface ResponseRequest {
   readonly asked: JsonObject;
   readonly isKept: boolean;
   readonly isBackground: boolean;
+  /** Whether thoughts are shown with their tokens. */
+  readonly isSealedShown: boolean;
   /** The response whose items come before `input`. */
   readonly previous: string | undefined;
   /** The items of the request itself. */
@@ -74,6 +76,9 @@ export async function parseResponseRequest(
   const ignored = [
     ...body.names.filter((name) => body.has(name) && !READ.has(name) && !WORDS.has(name)),
     ...(isIgnored ? ["tool_choice"] : []),
+    ...(body.list("include") ?? []).flatMap((name) =>
+      typeof name === "string" && name !== SEALED ? [`include.${name}`] : [],
+    ),
     ...new Set(
       (body.objects("tools") ?? [])
         .map(kindOf)
@@ -97,11 +102,19 @@ export async function parseResponseRequest(
     asked: askedOf(body),
     isKept: body.flag("store") ?? true,
     isBackground: body.flag("background") ?? false,
+    isSealedShown: showsSealed(body.list("include")),
     previous,
     input,
     news: input.slice(fieldsOf(input).findLastIndex(isSaid) + 1),
   };
 }
+
+/** What a list of `include` says of thoughts. */
+export function showsSealed(include: readonly unknown[] = []): boolean {
+  return include.includes(SEALED);
+}
+
+const SEALED = "reasoning.encrypted_content";
 
 const REFUSED = [
   ["conversation", "there are no conversations here; send previous_response_id, or the whole history"],
@@ -126,6 +139,7 @@ const READ: ReadonlySet<string> = new Set([
   "store",
   "background",
   "previous_response_id",
+  "include",
 ]);
 
 /** What a provider may have no word for. */
@@ -146,7 +160,9 @@ async function withoutReferences(body: Fields, kept: KeptItems): Promise<readonl
     const id = item["id"];
     const isReference =
       item["type"] === "item_reference" || (item["type"] === undefined && item["role"] === undefined);
-    if (!isReference || typeof id !== "string") {
+    // A client that did not ask for it sends a thought back without what belongs to it: the response has it.
+    const isUnsigned = item["type"] === "reasoning" && typeof item["encrypted_content"] !== "string";
+    if (!(isReference || isUnsigned) || typeof id !== "string") {
       items.push(item);
       continue;
     }
@@ -154,8 +170,8 @@ async function withoutReferences(body: Fields, kept: KeptItems): Promise<readonl
     const output = outputs.get(responseId) ?? kept.outputOf(responseId);
     outputs.set(responseId, output);
     const named = (await output)?.find((one) => one["id"] === id);
-    if (named === undefined) throw noItem(id);
-    items.push(named);
+    if (named === undefined && isReference) throw noItem(id);
+    items.push(named ?? item);
   }
   return items;
 }

@@ -70,11 +70,12 @@ test("thinking, text and parallel tool calls come in order, with usage and cache
   const server = await ProviderServer.start(t, WORKING);
   const parts = await partsOf(server.model("anthropic"), { tools: TOOLS });
   const shown = parts.filter(({ kind }) => kind !== "tool_call_delta");
+  const by = { holdfast: { model: "test/test-model" } };
   assert.deepEqual(shown, [
     { kind: "thinking", text: "look " },
     { kind: "thinking", text: "first" },
-    { kind: "thinking_end", metadata: { anthropic: { signature: "SIGNATURE==" } } },
-    { kind: "thinking_end", metadata: { anthropic: { redactedData: "SEALED==" } } },
+    { kind: "thinking_end", metadata: { anthropic: { signature: "SIGNATURE==" }, ...by } },
+    { kind: "thinking_end", metadata: { anthropic: { redactedData: "SEALED==" }, ...by } },
     { kind: "text", text: "Reading." },
     { kind: "text_end" },
     { kind: "tool_call", toolCallId: "toolu_1", tool: "read", args: '{"path":"a.txt"}' },

@@ -40,6 +40,43 @@ test("a thought that led to nothing does not go back: an answer must not end wit
   }
 });
 
+test("a thought without a signature, or of another model, does not go back; nor do marks of another model's words", async () => {
+  const words = { type: "text", text: "so" } as const;
+  const reasons = async (content: AssistantChatMessage["content"], dialect: "openai" | "anthropic") => {
+    const call = { system: "", messages: [user, { role: "assistant", content } as const, user] };
+    const all = await promptOf({ ...call, file: async () => new Uint8Array() }, dialect, "acme/one");
+    return all.flatMap((message) => (message.role === "assistant" ? message.content : []));
+  };
+  for (const dialect of ["openai", "anthropic"] as const) {
+    const by = (model: string) => ({ [dialect]: { signature: "s" }, holdfast: { model } });
+    const own = { type: "reasoning", text: "hm", providerMetadata: by("acme/one") } as const;
+    const unmarked = { ...own, providerMetadata: { [dialect]: { signature: "s" } } };
+    const other = { ...own, providerMetadata: by("acme/two") };
+    const call = { type: "tool-call", toolCallId: "c", tool: "t", args: "{}" } as const;
+    const told = await reasons(
+      [
+        { type: "reasoning", text: "plain" },
+        other,
+        own,
+        unmarked,
+        words,
+        { ...call, providerMetadata: by("acme/two") },
+      ],
+      dialect,
+    );
+    assert.deepEqual(
+      told.map(({ type, providerOptions }) => [type, providerOptions]),
+      [
+        ["reasoning", { [dialect]: { signature: "s" } }],
+        ["reasoning", { [dialect]: { signature: "s" } }],
+        ["text", undefined],
+        ["tool-call", undefined],
+      ],
+      dialect,
+    );
+  }
+});
+
 test("an empty text goes back only to whoever signed it", async () => {
   const empty = { type: "text", text: "", providerMetadata: { openai: { itemId: "m" } } } as const;
   assert.equal((await told([empty], "openai")).length, 1);

@@ -22,7 +22,7 @@ const BUG = /^\{"level":[56]0.*$/gm;
 /** Answers that are being told. */
 export const OPEN_ANSWERS = String.raw`holdfast_http_requests_open\{kind="gateway"\}`;
 
-export type ProviderFormat = "openai-compatible" | "anthropic";
+export type ProviderFormat = "openai-compatible" | "anthropic" | "openai";
 
 export interface ServedGateway {
   readonly baseURL: string;

@@ -19,7 +19,7 @@ const HEAD: AnswerHead = {
 };
 const ASKED = { tools: [], tool_choice: "auto", parallel_tool_calls: true, metadata: {} };
 
-type Piece = { readonly kind: "text" | "reasoning"; readonly text: string };
+type Piece = { readonly kind: "text" | "reasoning" | "thought"; readonly text: string };
 type End = "stop" | "length" | "content_filter" | readonly string[];
 
 /** The deltas of an answer, with gaps between their events as a log has them. */
@@ -30,7 +30,11 @@ function deltasOf(pieces: readonly Piece[], end: End): readonly AnswerDelta[] {
     text: pieces.map(({ kind, text }) => (kind === "text" ? text : "")).join(""),
     reasoning: pieces.map(({ kind, text }) => (kind === "reasoning" ? text : "")).join(""),
   };
-  const deltas: AnswerDelta[] = pieces.map((piece) => Object.assign(place(), piece));
+  const deltas: AnswerDelta[] = pieces.map(({ kind, text }) => {
+    if (kind !== "thought") return { ...place(), kind, text };
+    const thought = { text, metadataJson: "{}", step: 1, attempt: 1 };
+    return { ...place(), kind, thought, token: `token of ${text}` };
+  });
   const usage = { ...NO_USAGE, inputTokens: 3, outputTokens: 2 };
   if (typeof end === "string") {
     const ended = {
@@ -59,8 +63,8 @@ interface Told {
   readonly data: string;
 }
 
-function framesOf(deltas: readonly AnswerDelta[], startingAfter?: number): readonly Told[] {
-  const frames = responseForm(ASKED, startingAfter).frames(HEAD, undefined);
+function framesOf(deltas: readonly AnswerDelta[], startingAfter = -1, isSealedShown = true): readonly Told[] {
+  const frames = responseForm(ASKED, { startingAfter, isSealedShown }).frames(HEAD, undefined);
   const all = [...frames.begin(), ...deltas.flatMap((delta) => frames.of(delta)), ...frames.last()];
   return all.map(({ id, data }) => ({ number: Number(id), data }));
 }
@@ -98,7 +102,7 @@ function withText(item: z.infer<typeof ITEM>, text: string): Record<string, unkn
     case "message":
       return { ...item, content: [{ type: "output_text", text, annotations: [], logprobs: [] }] };
     case "reasoning":
-      return { ...item, summary: [{ type: "summary_text", text }] };
+      return { ...item, summary: text === "" ? [] : [{ type: "summary_text", text }] };
     default:
       return { ...item, arguments: text };
   }
@@ -106,7 +110,7 @@ function withText(item: z.infer<typeof ITEM>, text: string): Record<string, unkn
 
 const pieces = fc.array(
   fc.record({
-    kind: fc.constantFrom("text", "reasoning"),
+    kind: fc.constantFrom("text", "reasoning", "thought"),
     text: fc.string({ minLength: 1, unit: "binary" }),
   }),
   { maxLength: 12 },
@@ -123,7 +127,7 @@ test("whatever the model says, what a client adds up is the final response, stre
       const events = framesOf(deltas).map(({ data }) => EVENT.parse(JSON.parse(data)));
       const final = events.at(-1)?.response;
       assert.deepEqual(addedUp(events), final?.output);
-      const collector = responseForm(ASKED).collector(HEAD);
+      const collector = responseForm(ASKED, { isSealedShown: true }).collector(HEAD);
       for (const delta of deltas) collector.add(delta);
       assert.deepEqual(JSON.parse(JSON.stringify(collector.completion())), final);
       assert.equal(final?.status, how === "length" || how === "content_filter" ? "incomplete" : "completed");
@@ -180,6 +184,29 @@ test("text that was joined on its way is numbered as its last piece", () => {
   assert.deepEqual(joined.at(-1), after);
 });
 
+test("thoughts have their tokens for a client that asks for them; without, the items are the same", () => {
+  fc.assert(
+    fc.property(pieces, end, (said, how) => {
+      const deltas = deltasOf(said, how);
+      const tokens = said.flatMap(({ kind, text }) => (kind === "thought" ? [`token of ${text}`] : []));
+      const [shown, plain] = [true, false].map(
+        (isSealedShown) => framesOf(deltas, -1, isSealedShown).at(-1)?.data,
+      );
+      const output = EVENT.parse(JSON.parse(shown ?? "")).response?.output ?? [];
+      assert.deepEqual(
+        output.flatMap((item) => ("encrypted_content" in item ? [item["encrypted_content"]] : [])),
+        tokens,
+      );
+      const without = output.map((item) => {
+        const { encrypted_content: _, ...rest } = item;
+        return rest;
+      });
+      assert.deepEqual(EVENT.parse(JSON.parse(plain ?? "")).response?.output, without);
+    }),
+    { numRuns: 100 },
+  );
+});
+
 test("an answer that parts from what was shown ends with an error; one that was not streamed has the last words", () => {
   const [shown, ended] = deltasOf([{ kind: "text", text: "It was " }], "stop");
   assert.ok(shown !== undefined && ended?.kind === "ended");
@@ -187,7 +214,7 @@ test("an answer that parts from what was shown ends with an error; one that was 
   const last: AnswerDelta = { ...ended, eventId: 21, said: { text: "It is", reasoning: "Hm." } };
   const [error] = framesOf([shown, diverged, last]).slice(-1);
   assert.match(error?.data ?? "", /"type":"error".*"code":"answer_diverged"/);
-  const collector = responseForm(ASKED).collector(HEAD);
+  const collector = responseForm(ASKED, { isSealedShown: true }).collector(HEAD);
   for (const delta of [shown, diverged, last]) collector.add(delta);
   const { output } = z.object({ output: z.array(ITEM) }).parse(collector.completion());
   assert.deepEqual(

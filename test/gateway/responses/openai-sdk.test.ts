@@ -289,14 +289,14 @@ test("what the model cannot be given is named, not refused; what would change th
       model: MODEL,
       input: "hello",
       tools: [NOTE, { type: "web_search" }, { type: "custom", name: "patch" }],
-      include: ["reasoning.encrypted_content"],
+      include: ["reasoning.encrypted_content", "message.output_text.logprobs"],
       service_tier: "flex",
     })
     .withResponse();
   assert.equal(data.output_text, "You said hello.");
   assert.equal(
     response.headers.get("x-holdfast-ignored"),
-    "include, service_tier, tools.web_search, tools.custom",
+    "service_tier, include.message.output_text.logprobs, tools.web_search, tools.custom",
   );
   assert.deepEqual(
     model.calls[0]?.tools.map(({ name }) => name),

@@ -69,13 +69,14 @@ test("instructions and the developer's first items are the system prompt; later 
 test("thoughts, text and calls in a row are one message, with the lineage of the same words by chat", async () => {
   const lines = await linesOf(
     user("hello"),
+    { type: "reasoning", id: "rs_1", summary: [{ type: "summary_text", text: "Hm." }] },
+    said("Two."),
     {
       type: "reasoning",
-      id: "rs_1",
-      summary: [{ type: "summary_text", text: "Hm." }],
+      id: "rs_2",
+      summary: [{ type: "summary_text", text: "Signed." }],
       encrypted_content: "x",
     },
-    said("Two."),
     call("a", '{"b":1,"a":2}'),
     call("b"),
     output("b", "second"),
@@ -85,6 +86,7 @@ test("thoughts, text and calls in a row are one message, with the lineage of the
     role: "assistant",
     text: "Two.",
     reasoning: "Hm.",
+    thoughts: [{ token: "x", at: 4 }],
     toolCalls: [
       { id: "a", name: "note", args: '{"b":1,"a":2}' },
       { id: "b", name: "note", args: "{}" },

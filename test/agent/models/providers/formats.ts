@@ -124,6 +124,9 @@ export function responseOf(status: string, output: readonly object[] = [], more:
   return { ...about, status, output, usage, ...more };
 }
 
+/** What OpenAI gives with a thought when it stores nothing. */
+export const SEALED_THOUGHT = "gAAAAABhIHRob3VnaHQgb2YgdGhlIHByb3ZpZGVy";
+
 interface Item {
   readonly place: Place;
   readonly begun: object;
@@ -136,11 +139,12 @@ function itemsOf({ thinking, text, calls = [] }: Said): readonly Item[] {
   const [thoughts, words] = [pieces(thinking), pieces(text)];
   if (thoughts.length > 0) {
     const begun = { id: "rs_1", type: "reasoning", summary: [], encrypted_content: null };
+    const sealed = { encrypted_content: SEALED_THOUGHT };
     const whole = { type: "summary_text", text: thoughts.join("") };
     items.push({
       place: "around",
       begun,
-      done: { ...begun, summary: [whole] },
+      done: { ...begun, summary: [whole], ...sealed },
       inside: (output_index) => {
         const place = { item_id: "rs_1", output_index, summary_index: 0 };
         const type = "response.reasoning_summary_text.delta";

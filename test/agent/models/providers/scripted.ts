@@ -9,7 +9,17 @@ import type { ServerResponse } from "node:http";
 import type { Cleanup } from "../../../cleanup.ts";
 import { type BackgroundOptions, BackgroundRuns } from "./background.ts";
 import { type Break, saying } from "./breaking.ts";
-import { ANTHROPIC, CHAT, type Format, GOOGLE, MODEL, RESPONSES, type Said, SIGNATURE } from "./formats.ts";
+import {
+  ANTHROPIC,
+  CHAT,
+  type Format,
+  GOOGLE,
+  MODEL,
+  RESPONSES,
+  type Said,
+  SEALED_THOUGHT,
+  SIGNATURE,
+} from "./formats.ts";
 import { type Act, type Asked, type Fields, fieldsOf, listOf, ProviderServer, refuses } from "./server.ts";
 
 /** What a model says to these messages, in the provider's own format; an act for what is no answer. */
@@ -158,6 +168,23 @@ export function anthropicProvider(t: Cleanup, script: Script): Promise<ScriptedP
   const strict: Script = (messages, asked) =>
     messages.every(isSigned) ? script(messages, asked) : refuses(400, UNSIGNED);
   return scriptedProvider(t, { ...FLAVOURS.claude, prefill: anew }, { script: strict });
+}
+
+/** OpenAI's responses: refuses a function call of its own that comes back without the sealed thought that led to it. */
+export function responsesProvider(t: Cleanup, script: Script): Promise<ScriptedProvider> {
+  const strict: Script = (items, asked) =>
+    items.every((item, at) => item["type"] !== "function_call" || hasThought(items, at))
+      ? script(items, asked)
+      : refuses(
+          400,
+          RESPONSES.error(400, "invalid_request_error", "a function_call needs its reasoning item"),
+        );
+  return scriptedProvider(t, { ...FLAVOURS.responses, hasBackground: false }, { script: strict });
+}
+
+function hasThought(items: readonly Fields[], at: number): boolean {
+  const before = items.slice(0, at).findLast(({ type }) => type !== "message");
+  return before?.["type"] === "reasoning" && before["encrypted_content"] === SEALED_THOUGHT;
 }
 
 const UNSIGNED = ANTHROPIC.error(
