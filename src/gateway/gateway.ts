@@ -370,7 +370,10 @@ export class Gateway implements GatewayAnswers {
       this.#retries.responding(answer).delivered(false);
       throw cause;
     });
-    if (whole === undefined) return undefined;
+    if (whole === undefined) {
+      await this.#retries.cannotBeHad(before);
+      return undefined;
+    }
     this.counters.replayed++;
     return responseOf(answer, "replayed", whole, this.#retries.responding(answer));
   }

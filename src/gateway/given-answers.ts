@@ -200,6 +200,12 @@ export class GivenAnswers {
     if (this.#gone.length > GONE_MAX) this.#gone.shift();
   }
 
+  /** It cannot be given any more. Resolves when its row is gone as well. */
+  async remove(given: GivenAnswer): Promise<void> {
+    this.#drop(given);
+    await this.#writes.run(given.key, () => this.#options.rows.batch([deletion(given.key)]));
+  }
+
   /** Their rows are about to go. */
   forget(keys: readonly string[]): void {
     for (const key of keys) {

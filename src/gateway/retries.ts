@@ -80,6 +80,13 @@ export class Retries {
     return choice.answer.record.answer;
   }
 
+  /** Its stream is gone: the next retry must not be given it instead of the answer that this one gets. */
+  async cannotBeHad({ responseId }: AnswerRef): Promise<void> {
+    const { given } = this.#parts;
+    const answer = given.ofAnswer(responseId);
+    if (answer !== undefined) await given.remove(answer);
+  }
+
   /** True when a request under this Idempotency-Key was accepted and can be answered again, or is being accepted. */
   async isKnown(call: KeyedCall): Promise<boolean> {
     const named = this.#nameOf(call);

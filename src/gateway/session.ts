@@ -178,8 +178,12 @@ function react(state: State, input: Input): Step {
 
 /** The answer is complete. What a later request needs is saved before the client has anything that could bring it. */
 function paused(state: State, pause: Pause, checkpoint: string | undefined, nowMs: number): Step {
-  if (state.at === "ending" && state.rows === "kept")
-    return [{ ...state, rows: "removed" }, [{ kind: "remove", withResponses: true }]];
+  if (state.at === "ending" && state.rows === "kept") {
+    // The process before this one may have died with the answer complete: then its Idempotency-Key finds it still.
+    const isComplete = pause.kind === "ended" && pause.finish !== undefined;
+    const withResponses = !isComplete || state.why === "stopped";
+    return [{ ...state, rows: "removed" }, [{ kind: "remove", withResponses }]];
+  }
   if (state.at !== "resuming" && state.at !== "generating" && state.at !== "parked") return [state, NOTHING];
   const { readers } = state;
   // Read back after a start: it is on the disk, and has waited since then.

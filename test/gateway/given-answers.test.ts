@@ -3,6 +3,7 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { AnswerRef } from "../../src/gateway/answer-ref.ts";
 import { BackgroundTasks } from "../../src/gateway/background-tasks.ts";
 import { GivenAnswers } from "../../src/gateway/given-answers.ts";
 import { KeptResponses } from "../../src/gateway/kept-responses.ts";
@@ -56,8 +57,8 @@ class Rig {
     });
   }
 
-  async answered(retries: Retries): Promise<void> {
-    const { writes } = await retries.rows(REQUEST, ANSWER, "session");
+  async answered(retries: Retries, answer: AnswerRef = ANSWER): Promise<void> {
+    const { writes } = await retries.rows(REQUEST, answer, "session");
     await this.#tables.batch(writes);
   }
 }
@@ -87,4 +88,15 @@ test("an answer that one response closed with has reached its client for the nex
   broken.delivered(false);
   await rig.tasks.done();
   assert.equal(await (await rig.start()).earlier(REQUEST), undefined);
+});
+
+test("an answer whose stream is gone is in no retry's way, in the next process either", async () => {
+  const rig = new Rig();
+  await rig.answered(await rig.start());
+  const retries = await rig.start();
+  assert.equal((await retries.earlier(REQUEST))?.responseId, ANSWER.responseId);
+  await retries.cannotBeHad(ANSWER);
+  await rig.answered(retries, { ...ANSWER, responseId: "chatcmpl-2" });
+  const given = await (await rig.start()).earlier(REQUEST);
+  assert.equal(given?.responseId, "chatcmpl-2");
 });

@@ -321,3 +321,12 @@ test("E8: what is being opened, sleeps, runs or waits counts as open; what no cl
     [RESUMING_PARKED, PARKED],
   );
 });
+
+test("a sleeping answer that no client wants, and that was complete after all, is found by its key still; one that was stopped is not", () => {
+  const whole = paused(ended());
+  const removed = (withResponses: boolean): readonly Effect[] => [{ kind: "remove", withResponses }];
+  assert.deepEqual(after(stateAfter(SLEEPING, end("abandoned")), whole)[1], removed(false));
+  assert.deepEqual(after(stateAfter(SLEEPING, end("stopped")), whole)[1], removed(true));
+  const cutOff = paused(ended({ reason: "aborted", finish: undefined }));
+  assert.deepEqual(after(stateAfter(SLEEPING, end("abandoned")), cutOff)[1], removed(true));
+});

@@ -39,7 +39,7 @@ export interface ClusterOptions {
 }
 
 const RESTART_MS_MAX = 4_000;
-const LEASE_MS = 10_000;
+export const LEASE_MS = 10_000;
 /** Openings 1 s, 4 s and 13 s after a failure: a disk that is full for a while outlasts some of them, or all. */
 const LIFE = { pauseMs: 1_000 } as const;
 

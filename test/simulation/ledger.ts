@@ -26,6 +26,8 @@ export class Ledger {
   readonly #degraded = new Set<string>();
   readonly #ran = new Set<string>();
   readonly #effects = new Map<string, Effects>();
+  /** The clock of a shared store was set ahead by hours: no node has a lease until it renews it. */
+  haveLeasesEnded = (): boolean => false;
   /** Connections of writers that servers know of. */
   readonly writers = new Set<{ holds(idempotencyKey: string): boolean }>();
 

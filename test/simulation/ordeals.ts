@@ -5,6 +5,7 @@
  * The number of the seed says which: so all other seeds replay as they did before an ordeal was added.
  */
 import type { ChaosContext } from "./chaos.ts";
+import { LEASE_MS } from "./cluster.ts";
 import { PROVIDER_KINDS } from "./provider.ts";
 import type { Random, SimProcess } from "./world/index.ts";
 
@@ -57,6 +58,8 @@ export function clockErrorMsMax(ordeal: Ordeal | undefined): number {
   return ordeal === "clocks" ? 4 * HOURS_MAX * HOUR_MS : 0;
 }
 
+/** Of the process that several nodes share. */
+const DATABASE = "database";
 /** In the part of a run in which things go wrong. */
 const WITHIN_MS = 120_000;
 const UPLOADS = 20;
@@ -103,7 +106,7 @@ export function planOrdeal(ordeal: Ordeal | undefined, context: ChaosContext, is
 }
 
 function setClocks(
-  { world, cluster, devices }: ChaosContext,
+  { world, cluster, devices, ledger }: ChaosContext,
   random: Random,
   who: "client" | "server" | "all",
   direction: 1 | -1,
@@ -114,4 +117,7 @@ function setClocks(
   const byMs = direction * (HOUR_MS + random.int((HOURS_MAX - 1) * HOUR_MS));
   world.hit(`clock.hours_${direction === 1 ? "ahead" : "back"}.${who}`);
   for (const process of moved) process.jumpClock(byMs);
+  const renewedMs = world.nowMs + LEASE_MS;
+  if (direction === 1 && moved.some(({ name }) => name === DATABASE))
+    ledger.haveLeasesEnded = () => world.nowMs < renewedMs;
 }

@@ -18,8 +18,12 @@ test("a seed of the gateway replays to the identical trace, and another seed doe
 
 /** Seeds of longer campaigns that a check failed on, with what they met. */
 const FAILED_ONCE = [
+  [234, "an answer that was complete in the log sleeps, and its key is used again when it was given up"],
   [5066, "a clock jumps by hours between the last byte of a response and the news of its loss"],
   [20_636, "the same with a jump of little more than the grace period"],
+  [21_798, "an answer whose stream was lost with its process stands before the one that its retry got"],
+  [21_800, "the same with another model"],
+  [22_048, "a slow reader does not know yet that its turn has failed"],
 ] as const;
 
 for (const [seed, met] of FAILED_ONCE)

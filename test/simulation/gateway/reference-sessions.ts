@@ -151,10 +151,11 @@ export class RefSession {
       // It may have come to its pause since, and no client knows.
       states.add("parked").add("finished");
       if (this.#mayBeGivenUp(now)) states.add("gone");
-      if (this.facts.mayBeRefused()) states.add("gone");
       // One that sleeps after a restart makes room first.
       if (this.isResumed && this.mayBeCrowdedOut) states.add("gone");
     }
+    // Its reader may be slow, and not know of the failure yet.
+    if (states.has("generating") && this.facts.mayBeRefused()) states.add("gone");
     if (states.has("parked") || states.has("finished")) {
       if (now.wallMs - this.#waitsFromMs >= sessionTtlMs - SLACK_MS) states.add("gone");
       const isKnown = this.history !== undefined;

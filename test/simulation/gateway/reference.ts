@@ -364,7 +364,9 @@ export class Reference {
   /** Its session may have been stopped, and its rows with it. */
   #mayBeRemoved(answer: RefAnswer): boolean {
     const session = this.sessions.get(answer.streamId);
-    if (session?.last !== answer || answer.whole?.finish === "stop") return false;
+    // One that no client wanted after a restart is given up before its log says that it was complete; a key finds it still.
+    const isKept = answer.asked.key !== undefined || session?.isResumed !== true;
+    if (session?.last !== answer || (answer.whole?.finish === "stop" && isKept)) return false;
     return session.states(this.#parts.now()).has("gone");
   }
 

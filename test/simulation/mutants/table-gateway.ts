@@ -149,6 +149,12 @@ export const GATEWAY_MUTANTS: readonly Mutant[] = [
     patches: [{ file: GIVEN, from: ".filter(({ expiresMs }) => expiresMs > now())", to: "" }],
   },
   {
+    name: "an answer whose stream is gone stands in the way of the next retry",
+    breaks: "retry",
+    hunter,
+    patches: [{ file: RETRIES, from: "if (answer !== undefined) await given.remove(answer);", to: "" }],
+  },
+  {
     name: "equal requests are not taken one after the other",
     breaks: "retry",
     hunter,
