@@ -370,10 +370,7 @@ export class Gateway implements GatewayAnswers {
       this.#retries.responding(answer).delivered(false);
       throw cause;
     });
-    if (whole === undefined) {
-      await this.#retries.cannotBeHad(before);
-      return undefined;
-    }
+    if (whole === undefined) return this.#retries.cannotBeHad(before);
     this.counters.replayed++;
     return responseOf(answer, "replayed", whole, this.#retries.responding(answer));
   }

@@ -12,6 +12,7 @@ import { type AnswerRef, answerRef, responseOf } from "./answer-ref.ts";
 import type { Answer, AnswerSource, EventsCall, KeyedCall, StopCall } from "./http/answers.ts";
 import { otherAnswer, otherDoor } from "./refusals.ts";
 import type { Retries } from "./retries.ts";
+import { owesResults } from "./session.ts";
 import type { SessionDriver } from "./session-driver.ts";
 import type { SessionStore } from "./session-store.ts";
 import type { Sessions } from "./sessions.ts";
@@ -69,8 +70,10 @@ export class Returns {
     const session = await this.awake(principal, { streamId, fromEvent });
     const kept = session?.record ?? (await store.byStream(principal, streamId));
     await retries.recall(kept?.responses ?? []);
+    // Results that may have died with their process are not waited for: only a retry says them again. What is there, the log says.
+    const isWaitingInVain = session?.state.at === "resuming" && owesResults(session.state);
     // The session may have begun its next answer meanwhile.
-    const latest = (session?.record ?? kept)?.answer;
+    const latest = isWaitingInVain ? undefined : (session?.record ?? kept)?.answer;
     const answer =
       head === undefined
         ? (latest ?? (await this.#logged({ principal, streamId, after, signal })))

@@ -129,7 +129,8 @@ function isSameStep(a: Generation, b: Generation): boolean {
 }
 
 function wordsOf(text: string): string {
-  return text.replaceAll(/\s+/gu, " ");
+  // Where the join is the end of the text, all that a provider trims may have stood there.
+  return text.replaceAll(/\s+/gu, " ").trimEnd();
 }
 
 function isSame(a: readonly string[], b: readonly string[]): boolean {

@@ -23,6 +23,10 @@ const FAILED_ONCE = [
   [20_636, "the same with a jump of little more than the grace period"],
   [21_798, "an answer whose stream was lost with its process stands before the one that its retry got"],
   [21_800, "the same with another model"],
+  [
+    23_258,
+    "/events asks for the answer to results that died with their process, and no retry says them again",
+  ],
   [22_048, "a slow reader does not know yet that its turn has failed"],
 ] as const;
 

@@ -155,6 +155,18 @@ export const GATEWAY_MUTANTS: readonly Mutant[] = [
     patches: [{ file: RETRIES, from: "if (answer !== undefined) await given.remove(answer);", to: "" }],
   },
   {
+    name: "/events waits for results that died with their process",
+    breaks: "F1",
+    hunter,
+    patches: [
+      {
+        file: RETURNS,
+        from: `session?.state.at === "resuming" && owesResults(session.state);`,
+        to: "false;",
+      },
+    ],
+  },
+  {
     name: "equal requests are not taken one after the other",
     breaks: "retry",
     hunter,
