@@ -215,11 +215,8 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: DRIVER,
-        from: `    const { streamId } = this.record.answer;
-    const checkpoint =`,
-        to: `    this.#memory.settle(eventId);
-    const { streamId } = this.record.answer;
-    const checkpoint =`,
+        from: "    await this.#keep();\n    const { principal, answer } = this.record;",
+        to: "    await this.#keep();\n    this.#memory.settle(eventId);\n    const { principal, answer } = this.record;",
       },
     ],
   },
