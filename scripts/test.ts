@@ -24,6 +24,8 @@ interface Outcome {
   readonly seconds: number;
   readonly passed: number;
   readonly failed: number;
+  /** Tests that could not run here, each with its reason. */
+  readonly skipped: readonly string[];
   /** What the test runner says of those that failed. */
   readonly why: string;
 }
@@ -123,6 +125,11 @@ function counted(output: string, what: "pass" | "fail" | "cancelled"): number {
   return Number(new RegExp(`^ℹ ${what} (\\d+)$`, "m").exec(output)?.[1] ?? 0);
 }
 
+/** As the runner's reporter writes them: a small minus sign, the test, and why. */
+function skippedOf(output: string): readonly string[] {
+  return [...output.matchAll(/^\s*\ufe63 (.*)$/gm)].map(([, said = ""]) => said);
+}
+
 /** What node's test runner repeats at its end. */
 function failuresOf(output: string): string {
   const at = output.lastIndexOf("\n✖ failing tests:");
@@ -132,8 +139,8 @@ function failuresOf(output: string): string {
 async function runStage({ name, about, command, tests, compilesAnew }: Stage): Promise<Outcome> {
   console.log(`\n== ${name}: ${about}`);
   const began = performance.now();
-  const outcome = (passed: number, failed: number, why = ""): Outcome => {
-    return { name, seconds: (performance.now() - began) / 1000, passed, failed, why };
+  const outcome = (passed: number, failed: number, why = "", skipped: readonly string[] = []): Outcome => {
+    return { name, seconds: (performance.now() - began) / 1000, passed, failed, skipped, why };
   };
   if (tests?.length === 0) {
     console.log("there are no such tests");
@@ -145,7 +152,8 @@ async function runStage({ name, about, command, tests, compilesAnew }: Stage): P
   if (tests === undefined) return code === 0 ? outcome(1, 0) : outcome(0, 1);
   // A run may fail without a failing test: coverage below its bound, a file that does not load.
   const failed = counted(output, "fail") + counted(output, "cancelled");
-  return outcome(counted(output, "pass"), code === 0 ? failed : Math.max(1, failed), failuresOf(output));
+  const isBad = code === 0 ? failed : Math.max(1, failed);
+  return outcome(counted(output, "pass"), isBad, failuresOf(output), skippedOf(output));
 }
 
 const wanted = process.argv.slice(2);
@@ -165,6 +173,9 @@ for (const stage of stages) {
 
 // Again, where nobody has to look for it among what the stages behind it said.
 for (const { name, why } of outcomes) if (why !== "") console.log(`\n== ${name}, once more: ${why}`);
+
+const skipped = outcomes.flatMap((outcome) => outcome.skipped);
+if (skipped.length > 0) console.log(`\n== SKIPPED, ${skipped.length} tests:\n${skipped.join("\n")}`);
 
 console.log("");
 for (const { name, seconds, passed, failed } of outcomes) {

@@ -1,6 +1,7 @@
 /** LangChain, OpenAI Agents and OpenCode, as npm has them, with `holdfast/fetch`. `npm run clients` has every place, and the clients without it. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { notHad } from "../gateway/clients/client-binary.ts";
 import { binaryFor } from "../gateway/clients/opencode-binary.ts";
 import { ClientWorld, OPENCODE, PLACES, SEEN } from "./client-cases.ts";
 import { installSdks, PROGRAM_SDKS } from "./sdk-programs.ts";
@@ -9,7 +10,7 @@ test("LangChain and OpenAI Agents with holdfast/fetch: cut inside a letter and i
   try {
     await installSdks();
   } catch (error) {
-    t.diagnostic(`the SDKs cannot be installed here, so they were not tested: ${String(error)}`);
+    notHad(t, "LangChain and OpenAI Agents", error);
     return;
   }
   const world = await ClientWorld.begin(t);

@@ -1,64 +1,26 @@
 /**
- * The real OpenCode, at one version: its binary comes from npm, once per machine, into a cache beside the repository's own packages.
- *
- * It is too large (180 MB) to be a dev dependency that every contributor downloads.
+ * The real OpenCode, with a home and a project of its own.
  */
-import { type ChildProcessWithoutNullStreams, execFile, spawn } from "node:child_process";
+import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import type { TestContext } from "node:test";
-import { promisify } from "node:util";
+import { binaryOf, type ClientPackage } from "./client-binary.ts";
 
-const PACKAGE = "opencode-linux-x64";
-const VERSION = "1.18.33";
-const CACHE = join(tmpdir(), `holdfast-${PACKAGE}-${VERSION}`);
-const BINARY = join("node_modules", PACKAGE, "bin", "opencode");
-const INSTALL_MS = 180_000;
+const OPENCODE: ClientPackage = {
+  name: "OpenCode",
+  package: "opencode-linux-x64",
+  version: "1.18.33",
+  binary: join("bin", "opencode"),
+};
 /** It takes seconds on an idle machine; a hanging one must not hang the test run. */
 const RUN_MS = 200_000;
 
-const IS_OPENCODE_PLATFORM = process.platform === "linux" && process.arch === "x64";
-
-/** Where the binary is; installs it when it is not there. Rejects when there is no registry to have it from. */
-async function opencodeBinary(): Promise<string> {
-  const binary = join(CACHE, BINARY);
-  if (existsSync(binary)) return binary;
-  const fresh = mkdtempSync(`${CACHE}-`);
-  try {
-    const args = [
-      "install",
-      "--prefix",
-      fresh,
-      "--no-save",
-      "--ignore-scripts",
-      "--no-audit",
-      "--no-fund",
-      `${PACKAGE}@${VERSION}`,
-    ];
-    await promisify(execFile)("npm", args, { cwd: fresh, timeout: INSTALL_MS });
-    // Whole or not at all: another test run may be installing it as well, and the first one wins.
-    if (!existsSync(binary)) renameSync(fresh, CACHE);
-  } finally {
-    rmSync(fresh, { recursive: true, force: true });
-  }
-  return binary;
-}
-
 /** Undefined, and said so, where it cannot be had. */
-export async function binaryFor(t: TestContext): Promise<string | undefined> {
-  if (!IS_OPENCODE_PLATFORM) {
-    t.diagnostic("OpenCode's binary is tested on Linux x64 only");
-    return undefined;
-  }
-  try {
-    return await opencodeBinary();
-  } catch (error) {
-    t.diagnostic(`OpenCode cannot be installed here, so it was not tested: ${String(error)}`);
-    return undefined;
-  }
+export function binaryFor(t: TestContext): Promise<string | undefined> {
+  return binaryOf(t, OPENCODE);
 }
 
 export interface OpencodeRun {

@@ -172,6 +172,16 @@ test("numbers rise, and a reader that returns with any of them is given exactly 
   );
 });
 
+test("silence is filled with events: response.in_progress again, at the place where the reader is", () => {
+  const frames = responseForm(ASKED, { isSealedShown: false }).frames(HEAD, undefined);
+  const [first] = deltasOf([{ kind: "text", text: "a" }], "stop");
+  assert.ok(first !== undefined);
+  const last = [...frames.begin(), ...frames.of(first)].at(-1);
+  const beat = frames.heartbeat();
+  assert.deepEqual([beat.event, beat.id], ["response.in_progress", last?.id]);
+  assert.equal(EVENT.parse(JSON.parse(beat.data)).response?.status, "in_progress");
+});
+
 test("text that was joined on its way is numbered as its last piece", () => {
   const apart = deltasOf(
     ["one ", "two ", "three"].map((text) => ({ kind: "text", text })),

@@ -170,6 +170,53 @@ test("items that no model is given are named and left out", async () => {
   assert.deepEqual(request.wishes.ignored, ["input.web_search_call"]);
 });
 
+test("no kind of tool or item that Codex and others send is refused", async () => {
+  const kinds = [
+    "namespace",
+    "web_search",
+    "web_search_preview",
+    "custom",
+    "local_shell",
+    "shell",
+    "apply_patch",
+  ];
+  const others = [
+    "file_search",
+    "computer_use_preview",
+    "mcp",
+    "code_interpreter",
+    "image_generation",
+    "tool_search",
+  ];
+  const tools = [...kinds, ...others].map((type) => ({ type, name: "x" }));
+  const items = [
+    { type: "custom_tool_call", call_id: "p", name: "apply_patch", input: "*** Begin Patch" },
+    { type: "custom_tool_call_output", call_id: "p", output: "Done!" },
+    {
+      type: "local_shell_call",
+      call_id: "s",
+      status: "completed",
+      action: { type: "exec", command: ["ls"] },
+    },
+    { type: "local_shell_call_output", id: "s", output: "a" },
+    { type: "web_search_call", status: "completed", action: { type: "search", query: "q" } },
+    { type: "compaction", encrypted_content: "x" },
+    { type: "additional_tools", role: "developer", tools: [] },
+    { type: "of tomorrow" },
+  ];
+  for (const tool_choice of ["auto", { type: "custom", name: "x" }, { type: "allowed_tools", tools: [] }]) {
+    const { request } = await parse({ input: [...items, user("hi")], tools, tool_choice });
+    assert.deepEqual(request.tools, []);
+    assert.equal(request.messages.length, 1);
+    const ignored = [...tools, ...items].filter(
+      ({ type }) =>
+        !request.wishes.ignored.includes(`tools.${type}`) &&
+        !request.wishes.ignored.includes(`input.${type}`),
+    );
+    assert.deepEqual(ignored, [], "each is named");
+  }
+});
+
 test("options reach the model, and what the request asked is repeated", async () => {
   const format = { type: "json_schema", name: "answer", schema: { type: "object" }, strict: true };
   const { request, asked } = await parse({
