@@ -34,7 +34,7 @@ const SERVED = [
   "POST /v1/chat/completions",
   "DELETE /v1/chat/completions",
   "GET and DELETE of what x-holdfast-resume names",
-  "POST /v1/responses",
+  "POST and DELETE /v1/responses",
   "GET and DELETE /v1/responses/{id}",
   "GET /v1/responses/{id}/input_items",
   "POST /v1/responses/{id}/cancel",
@@ -106,7 +106,9 @@ function placeOf(path: string, isStop: boolean): Place | undefined {
   if (answer !== undefined) {
     return { methods: ["GET", "DELETE"], route: { name: isStop ? "answer_stop" : "answer", answer } };
   }
-  if (path === "/v1/responses") return { methods: ["POST"], route: { name: "responses" } };
+  if (path === "/v1/responses") {
+    return { methods: ["POST", "DELETE"], route: { name: isStop ? "chat_stop" : "responses" } };
+  }
   const response = RESPONSE_PATH.exec(path)?.groups;
   if (response !== undefined) return responsePlace(response["id"] ?? "", response["part"], isStop);
   if (path === "/v1/models") return { methods: READ, route: { name: "models" } };
