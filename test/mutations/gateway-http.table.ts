@@ -12,8 +12,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/gateway/returns.ts",
-        from: "const latest = (session?.record ?? kept)?.answer;",
-        to: "const latest = firstOf((session?.record ?? kept)?.answer);",
+        from: "undefined : (session?.record ?? kept)?.answer;",
+        to: "undefined : firstOf((session?.record ?? kept)?.answer);",
       },
       {
         file: "src/gateway/returns.ts",
