@@ -22,5 +22,10 @@ export const BODY_WORDS = [
 /** What stands in its messages: a speaker's name, an image's detail, a mark for the provider's cache. */
 const MESSAGE_WORDS = ["name", "detail", "cache_control"] as const;
 
-export const WISH_WORDS = [...BODY_WORDS, ...MESSAGE_WORDS] as const;
+/** What Anthropic's own form can say, and no other provider is given. */
+export const ANTHROPIC_WORDS = ["thinking", "metadata.user_id"] as const;
+
+/** What other servers of chat completions are given. */
+export const CHAT_WORDS = [...BODY_WORDS, ...MESSAGE_WORDS] as const;
+export const WISH_WORDS = [...CHAT_WORDS, ...ANTHROPIC_WORDS] as const;
 export type WishWord = (typeof WISH_WORDS)[number];

@@ -165,8 +165,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/agent/models/anthropic-prompt.ts",
-        from: "marksIn(rest) > 0 ? withLastMarks(rest) : withOwnMarks(rest)",
-        to: "withOwnMarks(withLastMarks(rest))",
+        from: "const isClients = marksIn(rest) > 0;",
+        to: "const isClients = marksIn(rest) > 99;",
       },
     ],
   },

@@ -6,7 +6,7 @@
  * hears from Anthropic what is wrong with it.
  */
 import type { LanguageModelV4Prompt, SharedV4ProviderOptions } from "@ai-sdk/provider";
-import type { ChatMessage, TextPart } from "../../protocol/chat-message.ts";
+import type { ChatMessage, JsonObject, TextPart } from "../../protocol/chat-message.ts";
 import { NAMESPACES } from "./dialect.ts";
 
 export function fitForAnthropic(messages: readonly ChatMessage[]): readonly ChatMessage[] {
@@ -62,7 +62,11 @@ function isPlain(part: TextPart | { readonly type: string }): part is TextPart {
 }
 
 /** Anthropic's mark: everything up to here is worth keeping. */
-const CACHED: SharedV4ProviderOptions = { anthropic: { cacheControl: { type: "ephemeral" } } };
+const EPHEMERAL: JsonObject = { type: "ephemeral" };
+
+function cached(cacheControl: JsonObject): SharedV4ProviderOptions {
+  return { [NAMESPACES.anthropic]: { cacheControl } };
+}
 
 /** Anthropic takes four; one is the system prompt's. */
 const MARKS_MAX = 3;
@@ -70,26 +74,42 @@ const MARKS_MAX = 3;
 /**
  * The system prompt (and the tools before it), the end of this prompt, and the end of the one before: a step adds one
  * answer and one message of results, so the mark that was last is the last but one now. A client that sets marks of its own
- * knows better: then its last ones hold. They move through a conversation, and older ones stand where they once were.
+ * knows better: then its last ones hold. They move through a conversation, and older ones stand where they once were. `endMark`: the client has marked the
+ * end of the prompt, where a tool's result may stand, which has no mark of its own.
  */
-export function withCacheMarks(prompt: LanguageModelV4Prompt): LanguageModelV4Prompt {
+export function withCacheMarks(
+  prompt: LanguageModelV4Prompt,
+  {
+    systemMark = EPHEMERAL,
+    endMark,
+  }: { readonly systemMark?: JsonObject; readonly endMark?: JsonObject } = {},
+): LanguageModelV4Prompt {
   const [first] = prompt;
   const rest = first?.role === "system" ? prompt.slice(1) : prompt;
   const system =
     first?.role === "system"
-      ? [markOf(first) === undefined ? { ...first, providerOptions: CACHED } : first]
+      ? [markOf(first) === undefined ? { ...first, providerOptions: cached(systemMark) } : first]
       : [];
-  return [...system, ...(marksIn(rest) > 0 ? withLastMarks(rest) : withOwnMarks(rest))];
+  const isClients = marksIn(rest) > 0;
+  if (!isClients) return [...system, ...withEndMarks(rest, 2, endMark)];
+  if (endMark === undefined) return [...system, ...withLastMarks(rest, MARKS_MAX)];
+  return [...system, ...withEndMarks(withLastMarks(rest, MARKS_MAX - 1), 1, endMark)];
 }
 
-function withOwnMarks(prompt: LanguageModelV4Prompt): LanguageModelV4Prompt {
+/** So many of the last messages that ask for something. */
+function withEndMarks(
+  prompt: LanguageModelV4Prompt,
+  count: number,
+  mark: JsonObject = EPHEMERAL,
+): LanguageModelV4Prompt {
   const asking = prompt.flatMap(({ role }, at) => (role === "user" || role === "tool" ? [at] : []));
-  const ends = new Set(asking.slice(-2));
-  return prompt.map((message, at) => (ends.has(at) ? { ...message, providerOptions: CACHED } : message));
+  const ends = new Set(asking.slice(-count));
+  const providerOptions = cached(mark);
+  return prompt.map((message, at) => (ends.has(at) ? { ...message, providerOptions } : message));
 }
 
-function withLastMarks(prompt: LanguageModelV4Prompt): LanguageModelV4Prompt {
-  let toDrop = marksIn(prompt) - MARKS_MAX;
+function withLastMarks(prompt: LanguageModelV4Prompt, marksMax: number): LanguageModelV4Prompt {
+  let toDrop = marksIn(prompt) - marksMax;
   const kept = <Held extends Marked>(held: Held): Held => {
     if (markOf(held) === undefined || toDrop-- <= 0) return held;
     const { cacheControl: _, ...own } = held.providerOptions?.[NAMESPACES.anthropic] ?? {};

@@ -18,6 +18,7 @@ import {
   ToolChoiceMode,
 } from "../../protocol/messages.ts";
 import { type ModelCall, ModelFailure, type ModelTool } from "../model.ts";
+import { anthropicWishes } from "./anthropic-wishes.ts";
 import { type Dialect, NAMESPACES } from "./dialect.ts";
 
 type CallOptions = Omit<LanguageModelV4CallOptions, "prompt" | "abortSignal">;
@@ -32,7 +33,9 @@ export function callOptionsOf(
   outputTokensMax: number | undefined,
 ): CallOptions {
   const { options, tools } = call;
-  const maxOutputTokens = lower(options?.maxOutputTokens, outputTokensMax);
+  const { thinkingTokens } = dialect === "anthropic" ? anthropicWishes(options) : { thinkingTokens: 0 };
+  const allowed = lower(options?.maxOutputTokens, outputTokensMax);
+  const maxOutputTokens = allowed === undefined ? undefined : Math.max(1, allowed - thinkingTokens);
   // Chat completions have two names for it. Reasoning models refuse the older one, some servers know no other.
   const isRenamed = dialect === "openai-compatible" && options?.limitsCompletion === true;
   const own = {
@@ -151,8 +154,14 @@ function dialectOptions(
         ...(predictionJson === undefined ? {} : { prediction: parsed(predictionJson, "prediction_json") }),
         ...strictness,
       };
-    case "anthropic":
-      return parallel === false ? { disableParallelToolUse: true } : {};
+    case "anthropic": {
+      const { thinking, metadata } = anthropicWishes(options);
+      return {
+        ...(parallel === false ? { disableParallelToolUse: true } : {}),
+        ...(thinking === undefined ? {} : { thinking }),
+        ...(metadata === undefined ? {} : { metadata }),
+      };
+    }
     case "google":
       return {};
   }

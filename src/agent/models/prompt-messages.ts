@@ -30,7 +30,8 @@ import { isOwn, returned } from "./own-words.ts";
 import { verbatim } from "./verbatim.ts";
 
 type AssistantPart = LanguageModelV4TextPart | LanguageModelV4ReasoningPart | LanguageModelV4ToolCallPart;
-export type PromptRequest = Pick<ModelCall, "system" | "messages" | "file">;
+export type PromptRequest = Pick<ModelCall, "system" | "messages" | "file"> &
+  Partial<Pick<ModelCall, "options">>;
 
 /** They sign every thought, and take none back without. */
 const SIGNERS: ReadonlySet<Dialect> = new Set(["anthropic", "openai"]);

@@ -19,6 +19,7 @@ import {
   type ToolResultPart,
 } from "../../protocol/chat-message.ts";
 import { fitForAnthropic, withCacheMarks } from "./anthropic-prompt.ts";
+import { anthropicWishes } from "./anthropic-wishes.ts";
 import type { Dialect } from "./dialect.ts";
 import { type PromptRequest, Teller } from "./prompt-messages.ts";
 
@@ -38,7 +39,7 @@ export async function promptOf(
     if (missing.length > 0)
       prompt.push(...(await teller.tell({ role: "tool", content: missing.map(unanswered) })));
   }
-  return dialect === "anthropic" ? withCacheMarks(prompt) : prompt;
+  return dialect === "anthropic" ? withCacheMarks(prompt, anthropicWishes(call.options)) : prompt;
 }
 
 /** Each provider's idea of where messages may stand. */

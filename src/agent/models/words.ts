@@ -4,15 +4,15 @@
  * `call-options.ts` and `prompt-messages.ts` give each provider what stands in its column; the gateway names the rest to its client. The
  * SDK would drop it without a word.
  */
-import { WISH_WORDS, type WishWord } from "../../protocol/wish-words.ts";
+import { ANTHROPIC_WORDS, CHAT_WORDS, WISH_WORDS, type WishWord } from "../../protocol/wish-words.ts";
 import type { ProviderType } from "./dialect.ts";
 
 const SPOKEN: Readonly<Record<ProviderType, readonly WishWord[]>> = {
   // OpenAI's responses; its chat completions, which have more words, are reached as openai-compatible.
   openai: ["parallel_tool_calls", "verbosity", "prompt_cache_key", "detail"],
-  anthropic: ["stop", "top_k", "parallel_tool_calls", "cache_control"],
+  anthropic: ["stop", "top_k", "parallel_tool_calls", "cache_control", ...ANTHROPIC_WORDS],
   google: ["stop", "seed", "top_k", "presence_penalty", "frequency_penalty"],
-  "openai-compatible": WISH_WORDS,
+  "openai-compatible": CHAT_WORDS,
   rehearsal: [],
 };
 
