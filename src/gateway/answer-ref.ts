@@ -7,6 +7,7 @@
 import { z } from "zod";
 import type { Answer, AnswerSource } from "./http/answers.ts";
 import { type AnswerDelta, type AnswerHead, completionId, type Door, DOORS } from "./openai/index.ts";
+import { messageIdOf } from "./messages/index.ts";
 import { responseIdOf } from "./responses/index.ts";
 import type { Delivered } from "./retries.ts";
 
@@ -37,10 +38,16 @@ export function answerRef(
   nowMs: number,
 ): AnswerRef {
   const seed = `${streamId} ${fromEvent}`;
-  const responseId = door === "chat" ? completionId(seed) : responseIdOf(seed);
+  const responseId = ID_OF[door](seed);
   const createdSeconds = Math.floor(nowMs / 1_000);
   return { streamId, model, fromEvent, includeUsage, responseId, createdSeconds, door };
 }
+
+const ID_OF: Readonly<Record<Door, (seed: string) => string>> = {
+  chat: completionId,
+  responses: responseIdOf,
+  messages: messageIdOf,
+};
 
 /** A response with this answer; it reports to `end` what becomes of it. */
 export function responseOf(
@@ -58,6 +65,6 @@ export function responseOf(
 }
 
 function headOf(answer: AnswerRef): AnswerHead {
-  const { responseId: id, createdSeconds: createdS, model, includeUsage, fromEvent } = answer;
-  return { id, createdS, model, includeUsage, fromEvent };
+  const { responseId: id, createdSeconds: createdS, model, includeUsage, fromEvent, door } = answer;
+  return { id, createdS, model, includeUsage, fromEvent, door };
 }

@@ -178,7 +178,7 @@ async function toolResult(call: PendingCall, line: ToolLine, context: ResultCont
       }),
     ),
   );
-  const result = { case: "success", value: { content } } as const;
+  const result = { case: "success", value: { content, isError: line.isError ?? false } } as const;
   const message = { case: "mcpResult", value: { result } } as const;
   return encodeClient({
     case: "execClientMessage",

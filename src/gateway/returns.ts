@@ -10,6 +10,7 @@ import type { Environment } from "../transport/environment.ts";
 import { type AnswerLog, type AnswerRead, placeAhead } from "./answer-log.ts";
 import { type AnswerRef, answerRef, responseOf } from "./answer-ref.ts";
 import type { Answer, AnswerSource, EventsCall, KeyedCall, StopCall } from "./http/answers.ts";
+import type { Door } from "./openai/index.ts";
 import { otherAnswer, otherDoor } from "./refusals.ts";
 import type { Retries } from "./retries.ts";
 import { owesResults } from "./session.ts";
@@ -74,13 +75,17 @@ export class Returns {
     const isWaitingInVain = session?.state.at === "resuming" && owesResults(session.state);
     // The session may have begun its next answer meanwhile.
     const latest = isWaitingInVain ? undefined : (session?.record ?? kept)?.answer;
+    const { door: known = after?.door ?? "chat" } = kept?.answer ?? {};
     const answer =
       head === undefined
-        ? (latest ?? (await this.#logged({ principal, streamId, after, signal })))
+        ? (latest ?? (await this.#logged({ principal, streamId, after, signal }, known)))
         : answerRef({ streamId, ...head }, head.createdS * 1_000);
-    if (answer.door !== "chat") throw otherDoor(answer.responseId);
-    if (after !== undefined && after.answer !== answer.fromEvent) throw otherAnswer();
+    if (answer.door === "responses") throw otherDoor(answer.responseId);
+    const { door = "chat" } = after ?? answer;
+    if (door !== answer.door || (after !== undefined && after.answer !== answer.fromEvent))
+      throw otherAnswer();
     const seenThrough = after?.eventId ?? answer.fromEvent;
+    if (door === "messages") return this.again(principal, answer, { seenThrough, signal });
     const isUnderWay = session?.memory.fromEvent === answer.fromEvent && session.state.at !== "gone";
     const memory = isUnderWay ? session.memory : undefined;
     // A session that is read back, or was stopped meanwhile, does not have all of its log: the log says what was never sent.
@@ -102,10 +107,10 @@ export class Returns {
   }
 
   /** Of a stream whose session is gone: what its log says. Whether the usage was asked for is forgotten, so it is left out. */
-  async #logged({ principal, streamId, after, signal }: EventsCall): Promise<AnswerRef> {
+  async #logged({ principal, streamId, after, signal }: EventsCall, door: Door): Promise<AnswerRef> {
     const { log, now } = this.#parts;
     const logged = await log.latest(principal, streamId, { named: after?.answer, signal });
-    return answerRef({ ...logged, streamId, includeUsage: false }, now());
+    return answerRef({ ...logged, streamId, includeUsage: false, door }, now());
   }
 
   async stop(call: StopCall | KeyedCall): Promise<void> {

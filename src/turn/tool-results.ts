@@ -212,12 +212,15 @@ function describeLs({ entries, truncated }: LsSuccess): CallResult {
   return callResult("done", lines.join("\n") + more(truncated));
 }
 
+/** What models look at as it is; all else is text. */
+const FILE = /^(?:image\/|application\/pdf$)/;
+
 function describeMcp(success: McpSuccess, read: ReadContent): CallResult {
   const texts: string[] = [];
   const images: ToolImage[] = [];
   for (const { mediaType, content } of success.content) {
     const bytes = read(content);
-    if (mediaType.startsWith("image/")) images.push({ mediaType, bytes });
+    if (FILE.test(mediaType)) images.push({ mediaType, bytes });
     else texts.push(decoder.decode(bytes));
   }
   if (texts.length === 0 && success.structuredJson !== undefined) {

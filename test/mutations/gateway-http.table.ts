@@ -29,8 +29,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/gateway/returns.ts",
-        from: "if (after !== undefined && after.answer !== answer.fromEvent) throw otherAnswer();",
-        to: "if (after !== undefined && after.answer > answer.fromEvent) throw otherAnswer();",
+        from: "after !== undefined && after.answer !== answer.fromEvent",
+        to: "after !== undefined && after.answer > answer.fromEvent",
       },
     ],
   },

@@ -68,8 +68,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/gateway/kept-responses.ts",
-        from: "kept.isBrief === true ? limits.graceMs :",
-        to: "kept.isBrief === true ? limits.responseTtlMs :",
+        from: "keeping.isKept ? limits.responseTtlMs : limits.graceMs",
+        to: "keeping.isKept ? limits.responseTtlMs : limits.responseTtlMs",
       },
     ],
   },
@@ -80,8 +80,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/gateway/returns.ts",
-        from: 'if (answer.door !== "chat") throw otherDoor(answer.responseId);',
-        to: 'if (answer.door !== "chat" && answer.responseId === "") throw otherDoor(answer.responseId);',
+        from: 'if (answer.door === "responses") throw otherDoor(answer.responseId);',
+        to: 'if (answer.door === "responses" && answer.responseId === "") throw otherDoor(answer.responseId);',
       },
     ],
   },
@@ -90,7 +90,11 @@ export const MUTATIONS: readonly Mutation[] = [
     file: BREAKS,
     test: "a retry of a response that was cut comes to the running answer, also with its names in another order",
     patches: [
-      { file: "src/gateway/http/request-hash.ts", from: 'order: "any",', to: 'order: "as_written",' },
+      {
+        file: "src/gateway/http/request-hash.ts",
+        from: '  order: "any",\n  door: "responses",',
+        to: '  order: "as_written",\n  door: "responses",',
+      },
     ],
   },
   {

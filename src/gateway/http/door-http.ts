@@ -9,10 +9,11 @@ import {
   type ContentRules,
   parseChatRequest,
 } from "../openai/index.ts";
+import { MESSAGE_FORM, parseMessageRequest } from "../messages/index.ts";
 import { parseResponseRequest, responseForm, responseObject, underWay } from "../responses/index.ts";
 import { answerPath } from "./answer-name.ts";
 import type { Answer, ChatCall, KeptAnswers } from "./answers.ts";
-import { CHAT_HASH, type HashRules, RESPONSES_HASH } from "./request-hash.ts";
+import { CHAT_HASH, type HashRules, MESSAGES_HASH, RESPONSES_HASH } from "./request-hash.ts";
 
 /** A body, understood. */
 export interface Asked {
@@ -38,6 +39,18 @@ export function chatDoor(rules: ContentRules): DoorHttp {
     hash: CHAT_HASH,
     read: async (body) => ({ request: parseChatRequest(body, rules), form: CHAT_FORM }),
     resumePath: (answer) => answerPath(answer),
+  };
+}
+
+export function messagesDoor(rules: ContentRules): DoorHttp {
+  return {
+    hash: MESSAGES_HASH,
+    read: async (body) => ({
+      request: parseMessageRequest(body, rules),
+      form: MESSAGE_FORM,
+      call: { door: "messages" },
+    }),
+    resumePath: answerPath,
   };
 }
 

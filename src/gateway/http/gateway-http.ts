@@ -9,22 +9,20 @@ import {
   type AnswerForm,
   type AnswerRequest,
   CHAT_FORM,
+  type Door,
   errorBody,
-  errorHeaders,
   GatewayError,
   ignoredHeader,
   invalidRequest,
   type ListedModel,
-  modelList,
-  modelObject,
   parseFramePlace,
 } from "../openai/index.ts";
-import { HoldfastError } from "../../protocol/errors.ts";
+import { countTokens, MESSAGE_FORM } from "../messages/index.ts";
 import { noKey, noResponse } from "../refusals.ts";
 import { Allowances, mayUse, modelNotFound } from "./allowances.ts";
 import { answerPath, parseAnswerName } from "./answer-name.ts";
 import type { Answer, EventsCall, GatewayAnswers, KeptAnswers, StopCall } from "./answers.ts";
-import { chatDoor, type DoorHttp, responsesDoor } from "./door-http.ts";
+import { chatDoor, type DoorHttp, messagesDoor, responsesDoor } from "./door-http.ts";
 import { ResponseRoutes, showsSealedOf, startingAfterOf } from "./response-routes.ts";
 import { responseForm } from "../responses/index.ts";
 import type { PassedLimits } from "../passed/passed-limits.ts";
@@ -35,8 +33,10 @@ import { HTTP_LIMITS, type HttpLimits } from "./http-limits.ts";
 import { JsonBodies } from "./json-body.ts";
 import type { GatewayMount, Guest, MountedCall } from "./mounted.ts";
 import { idempotencyKeyOf, lastEventIdOf, patienceMsOf } from "./request-headers.ts";
+import { modelAnswer, modelsAnswer } from "./model-answers.ts";
 import { NO_PROVIDERS, type ProviderSide } from "./provider-side.ts";
-import { MethodNotAllowed, noUpgrade, type Route, routeOf, wrongBaseUrl } from "./routes.ts";
+import { refuse, report, signInError } from "./refusing.ts";
+import { noUpgrade, type Route, routeOf, wrongBaseUrl } from "./routes.ts";
 import { type Asker, SaidRetries } from "./said-retries.ts";
 import { streamAnswer, type StreamedAnswer } from "./streamed-answer.ts";
 import { shuttingDown, ResponseProgress } from "./response-progress.ts";
@@ -68,10 +68,11 @@ const JSON_HEADERS = Object.freeze({ "content-type": "application/json" });
 
 export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
   const { answers, providers = NO_PROVIDERS, responses = NONE_KEPT, allowRemoteImages = false } = options;
-  const [byChat, byResponses] = [
-    chatDoor({ allowRemoteImages }),
-    responsesDoor({ allowRemoteImages }, responses),
-  ];
+  const doors: Readonly<Record<Door, DoorHttp>> = {
+    chat: chatDoor({ allowRemoteImages }),
+    responses: responsesDoor({ allowRemoteImages }, responses),
+    messages: messagesDoor({ allowRemoteImages }),
+  };
   const routes = new ResponseRoutes(responses, answers);
   const limits = { ...HTTP_LIMITS, ...options.limits };
   const memory = new BodyMemory(limits.bodiesBytesMax);
@@ -98,9 +99,10 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
     const { call, guest, mounted } = visit;
     switch (route.name) {
       case "chat":
-      case "responses": {
+      case "responses":
+      case "messages": {
         const asker = { principal: guest.principal, bodyHash: "" };
-        return ask(visit, asker, route.name === "chat" ? byChat : byResponses).catch((cause: unknown) => {
+        return ask(visit, asker, doors[route.name]).catch((cause: unknown) => {
           saidRetries.refused(asker, cause);
           throw cause;
         });
@@ -115,8 +117,11 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
       case "response_cancel":
         return respondJson(call, await call.wait(routes.cancel(guest.principal, route.id)));
       case "response_delete":
-        return respondJson(call, await call.wait(routes.remove(guest.principal, route.id, mounted.exchange)));
-      case "chat_stop": {
+        return respondJson(call, await call.wait(routes.remove(guest.principal, route.id)));
+      case "message_tokens":
+        return tokens(visit);
+      case "chat_stop":
+      case "message_stop": {
         const idempotencyKey = idempotencyKeyOf(mounted.exchange);
         if (idempotencyKey === undefined) throw noKey();
         enter(visit, [answerTo(idempotencyKey)], { isReturning: true });
@@ -135,12 +140,12 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
         enter(visit, []);
         return passed.serve(call, guest, route.path);
       case "models":
-        return respondJson(call, modelList(modelsOf(guest), createdS));
+        return respondJson(call, modelsAnswer(mounted.exchange, modelsOf(guest), createdS));
       case "model": {
         const meant = answers.modelId(route.id);
         const model = modelsOf(guest).find(({ id }) => id === meant);
         if (model === undefined) throw modelNotFound();
-        return respondJson(call, modelObject(model, createdS));
+        return respondJson(call, modelAnswer(mounted.exchange, model, createdS));
       }
       case "stop":
         return stop(visit, { streamId: route.streamId });
@@ -247,7 +252,18 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
     const { principal } = guest;
     const { signal } = call;
     const answer = await accepted(call, answers.events({ principal, ...which, after, signal }));
-    await streamAnswer({ ...begin(visit, answer), after }, () => headersOf(answer));
+    const form = answer.head.door === "messages" ? MESSAGE_FORM : CHAT_FORM;
+    await streamAnswer({ ...begin(visit, answer, form), after }, () => headersOf(answer));
+  }
+
+  async function tokens(visit: Visit): Promise<void> {
+    const { call, guest } = visit;
+    const { principal } = guest;
+    enter(visit, []);
+    const { value } = await bodies.read(call, principal, doors.messages.hash);
+    const { request } = await doors.messages.read(value, principal);
+    if (!mayUse(guest.limits, namesFor(request.model))) throw modelNotFound();
+    respondJson(call, { input_tokens: countTokens(request) });
   }
 
   async function response(visit: Visit, id: string): Promise<void> {
@@ -261,7 +277,7 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
     const { signal } = call;
     const answer = await accepted(call, responses.read({ principal, id, startingAfter, signal }));
     const streamed = begin(visit, answer, responseForm(asked, { startingAfter, isSealedShown }));
-    return streamAnswer(streamed, () => headersOf(answer, byResponses.resumePath(answer, isSealedShown)));
+    return streamAnswer(streamed, () => headersOf(answer, doors.responses.resumePath(answer, isSealedShown)));
   }
 
   /** Returns what it reads, to be added to when more is known. */
@@ -355,43 +371,4 @@ function headersOf(answer: Answer, resumePath = answerPath(answer)): Readonly<Re
 
 function respondJson(call: HttpCall, body: object, headers: ResponseHeaders = {}): void {
   call.respond(200, { ...JSON_HEADERS, ...headers }, `${JSON.stringify(body)}\n`);
-}
-
-function refuse(mounted: MountedCall, call: HttpCall, cause: unknown): void {
-  if (cause instanceof CallEnded && cause.why === "hung_up") return;
-  const error = new ResponseProgress((failure, why) => report(mounted, failure, why)).failed(cause);
-  if (mounted.exchange.hasResponded) {
-    call.destroy();
-    return;
-  }
-  const headers: Record<string, string> = { ...JSON_HEADERS, ...errorHeaders(error) };
-  if (error.status === 401) headers["www-authenticate"] = "Bearer";
-  if (error instanceof MethodNotAllowed) headers["allow"] = error.allow;
-  // HTTP/2 has no such header, and no such request.
-  if (error.status === 426 && mounted.exchange.httpVersion === 1) headers["upgrade"] = "HTTP/1.1";
-  call.respond(error.status, headers, `${JSON.stringify(errorBody(error))}\n`);
-}
-
-/** The log names the error; an unforeseen one is a bug of ours. */
-function report(mounted: MountedCall, error: GatewayError, cause: unknown): void {
-  mounted.tell({ error: error.code ?? error.type });
-  const isForeseen =
-    cause instanceof GatewayError || cause instanceof HoldfastError || cause instanceof CallEnded;
-  if (!isForeseen) mounted.onBug(cause);
-}
-
-function signInError(cause: unknown): unknown {
-  if (!(cause instanceof HoldfastError)) return cause;
-  const { code, message, retryAfterMs } = cause;
-  if (code === "unauthenticated") {
-    return new GatewayError({ status: 401, type: "authentication_error", code: "invalid_api_key", message });
-  }
-  if (code !== "overloaded") return cause;
-  return new GatewayError({
-    status: 429,
-    type: "rate_limit_error",
-    code: "too_many_failed_sign_ins",
-    message,
-    retryAfterMs,
-  });
 }

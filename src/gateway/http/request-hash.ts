@@ -27,6 +27,12 @@ export const RESPONSES_HASH: HashRules = {
   order: "any",
   door: "responses",
 };
+/** Whom a request is for is not asked. */
+export const MESSAGES_HASH: HashRules = {
+  without: new Set(["stream", "metadata"]),
+  order: "any",
+  door: "messages",
+};
 const SLICE_CHARS = 64 * 1024;
 
 /** SHA-256, hexadecimal; yields after each slice. */

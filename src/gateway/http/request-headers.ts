@@ -16,6 +16,13 @@ export function idempotencyKeyOf(exchange: Exchange): string | undefined {
   );
 }
 
+/** Anthropic's SDKs name the version of its API with each request. */
+export function speaksMessages(exchange: Pick<Exchange, "header" | "path">): boolean {
+  return exchange.header("anthropic-version") !== undefined || MESSAGES_PATH.test(exchange.path);
+}
+
+const MESSAGES_PATH = /^(?:\/v1)+\/messages(?:\/|$)/;
+
 const SECONDS = /^\d{1,6}$/;
 
 /** How long the client wants its answer to be kept under way without a reader. The gateway has a bound of its own. */

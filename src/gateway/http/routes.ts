@@ -15,6 +15,10 @@ export type Route =
       readonly name: "response" | "response_items" | "response_cancel" | "response_delete";
       readonly id: string;
     }
+  | { readonly name: "messages" }
+  /** Of the answer to a request, by its Idempotency-Key. */
+  | { readonly name: "message_stop" }
+  | { readonly name: "message_tokens" }
   | { readonly name: "models" }
   | { readonly name: "model"; readonly id: string }
   | { readonly name: "events"; readonly streamId: string }
@@ -34,10 +38,13 @@ const SERVED = [
   "POST /v1/chat/completions",
   "DELETE /v1/chat/completions",
   "GET and DELETE of what x-holdfast-resume names",
-  "POST and DELETE /v1/responses",
+  "POST /v1/responses",
   "GET and DELETE /v1/responses/{id}",
   "GET /v1/responses/{id}/input_items",
   "POST /v1/responses/{id}/cancel",
+  "POST /v1/messages",
+  "POST /v1/messages/count_tokens",
+  "DELETE /v1/messages",
   "GET /v1/models",
   "GET /v1/models/{id}",
   "GET /v1/streams/{id}/events",
@@ -62,7 +69,7 @@ export function routeOf(method: string, path: string): Route {
     throw refusal(
       404,
       "unknown_url",
-      `Nothing is served under this path. The base URL ends with /v1, once. There is: ${SERVED}.`,
+      `Nothing is served under this path. The base URL ends with /v1, once, or without it for clients of Anthropic's API. There is: ${SERVED}.`,
     );
   }
   if (!place.methods.includes(method)) throw new MethodNotAllowed(place.methods);
@@ -106,9 +113,10 @@ function placeOf(path: string, isStop: boolean): Place | undefined {
   if (answer !== undefined) {
     return { methods: ["GET", "DELETE"], route: { name: isStop ? "answer_stop" : "answer", answer } };
   }
-  if (path === "/v1/responses") {
-    return { methods: ["POST", "DELETE"], route: { name: isStop ? "chat_stop" : "responses" } };
-  }
+  if (path === "/v1/messages")
+    return { methods: ["POST", "DELETE"], route: { name: isStop ? "message_stop" : "messages" } };
+  if (path === "/v1/messages/count_tokens") return { methods: ["POST"], route: { name: "message_tokens" } };
+  if (path === "/v1/responses") return { methods: ["POST"], route: { name: "responses" } };
   const response = RESPONSE_PATH.exec(path)?.groups;
   if (response !== undefined) return responsePlace(response["id"] ?? "", response["part"], isStop);
   if (path === "/v1/models") return { methods: READ, route: { name: "models" } };

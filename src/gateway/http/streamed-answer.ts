@@ -12,7 +12,6 @@ import {
   type AnswerDelta,
   type AnswerForm,
   type AnswerFrames,
-  endError,
   type Frame,
   type FramePlace,
   sseFrame,
@@ -63,7 +62,7 @@ export async function streamAnswer(streamed: StreamedAnswer, headers: () => Resp
 async function writeDeltas(
   chunks: AnswerFrames,
   frames: FrameWriter,
-  { call, progress, after }: StreamedAnswer,
+  { call, progress, after, form }: StreamedAnswer,
   deltas: AsyncIterator<AnswerDelta>,
   first: First,
 ): Promise<void> {
@@ -79,7 +78,7 @@ async function writeDeltas(
     const delta = result.value;
     const written = chunks.of(delta);
     if (chunks.isOver) {
-      const error = endError(delta);
+      const error = form.errorOf(delta);
       if (error !== undefined) progress.failed(error);
       // A response that parted from what it said before is broken off; every other end is the whole story.
       progress.isComplete = delta.kind !== "diverged";
@@ -92,8 +91,8 @@ async function writeDeltas(
 }
 
 /** A turn that fails before it has said anything. */
-function throwFailure(delta: AnswerDelta, progress: ResponseProgress): void {
-  const error = endError(delta);
+function throwFailure(delta: AnswerDelta, { form, progress }: StreamedAnswer): void {
+  const error = form.errorOf(delta);
   if (error === undefined) return;
   progress.isComplete = delta.kind === "ended";
   throw error;
@@ -105,10 +104,8 @@ interface First {
 }
 
 /** Waits for the first content, so long at most; throws the failure that comes before it. */
-async function firstContent(
-  { call, progress, limits }: StreamedAnswer,
-  deltas: AsyncIterator<AnswerDelta>,
-): Promise<First> {
+async function firstContent(streamed: StreamedAnswer, deltas: AsyncIterator<AnswerDelta>): Promise<First> {
+  const { call, limits } = streamed;
   const late = Promise.withResolvers<undefined>();
   const timer = setTimeout(() => late.resolve(undefined), limits.headHeldMs);
   try {
@@ -116,7 +113,7 @@ async function firstContent(
       const next = deltas.next();
       const early = await call.wait(Promise.race([next, late.promise]));
       if (early === undefined || early.done === true) return { next };
-      throwFailure(early.value, progress);
+      throwFailure(early.value, streamed);
       // A step that begins anew shows nothing.
       if (early.value.kind !== "restarted") return { next };
     }

@@ -98,11 +98,15 @@ export function decodeDataUrl(url: string, path: string): { mediaType: string; b
   const head = DATA_URL.exec(url.slice(0, 256));
   const mediaType = head?.[1]?.toLowerCase();
   if (head === null || mediaType === undefined || !/;base64$/i.test(head[2] ?? "")) throw notData(path);
-  const data = url.slice(head[0].length);
-  if (!BASE64.test(data)) throw notData(path);
-  const bytes = new Uint8Array(Buffer.from(data, "base64"));
-  if (bytes.length === 0) throw notData(path);
+  const bytes = decodeBase64(url.slice(head[0].length));
+  if (bytes === undefined) throw notData(path);
   return { mediaType, bytes };
+}
+
+/** Undefined for anything but base64, and for nothing. */
+export function decodeBase64(data: string): Uint8Array | undefined {
+  const bytes = BASE64.test(data) ? new Uint8Array(Buffer.from(data, "base64")) : undefined;
+  return bytes?.length === 0 ? undefined : bytes;
 }
 
 function notData(path: string): GatewayError {

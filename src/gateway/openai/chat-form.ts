@@ -1,6 +1,7 @@
 /**
  * Chat completions as a door: its chunks, and its object.
  */
+import { endError } from "./answer.ts";
 import { ChatChunks } from "./chat-chunks.ts";
 import { AnswerCollector } from "./chat-completion.ts";
 import type { AnswerForm } from "./door.ts";
@@ -11,4 +12,5 @@ export const CHAT_FORM: AnswerForm = {
     const collector = new AnswerCollector();
     return { add: (delta) => collector.add(delta), completion: () => collector.completion(head) };
   },
+  errorOf: endError,
 };

@@ -50,12 +50,16 @@ function toolOf(tool: Fields): RequestTool {
   return functionTool(tool.needObject("function"));
 }
 
-export function functionTool(declared: Fields): RequestTool {
+/** `schema`: the door's name of the member that has the parameters. */
+export function functionTool(
+  declared: Fields,
+  schema: "parameters" | "input_schema" = "parameters",
+): RequestTool {
   const name = declared.needText("name");
   if (!NAME.test(name)) {
     throw declared.wrong("name", "must have 1 to 128 letters, digits, underscores, dots, colons or dashes");
   }
-  const parameters = declared.object("parameters") === undefined ? EMPTY_SCHEMA : declared.raw("parameters");
+  const parameters = declared.object(schema) === undefined ? EMPTY_SCHEMA : declared.raw(schema);
   return {
     name,
     description: declared.textOr("description", ""),

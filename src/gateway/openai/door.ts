@@ -14,8 +14,8 @@ import type { GatewayError } from "./gateway-error.ts";
 import type { LineMessage } from "./line.ts";
 import type { Wishes } from "./wishes.ts";
 
-/** Chat completions, and OpenAI's Responses. */
-export const DOORS = ["chat", "responses"] as const;
+/** Chat completions, OpenAI's Responses, and Anthropic's Messages. */
+export const DOORS = ["chat", "responses", "messages"] as const;
 export type Door = (typeof DOORS)[number];
 
 /** What a client asks for, whichever door it came by. */
@@ -36,7 +36,7 @@ export interface AnswerRequest {
 
 /** What every response with an answer repeats. */
 export interface AnswerHead {
-  /** Of the client's object: "chatcmpl-..." or "resp_...". */
+  /** Of the client's object: "chatcmpl-...", "resp_..." or "msg_...". */
   readonly id: string;
   /** Seconds since 1970. */
   readonly createdS: number;
@@ -44,6 +44,8 @@ export interface AnswerHead {
   readonly includeUsage: boolean;
   /** The answer begins after this event of its stream, which names it in the ids of its frames. */
   readonly fromEvent: number;
+  /** The form that its client knows it in. Default: chat. */
+  readonly door?: Door;
 }
 
 /** How a door writes an answer. */
@@ -51,6 +53,8 @@ export interface AnswerForm {
   /** `after`: where the reader is that returns. */
   readonly frames: (head: AnswerHead, after: FramePlace | undefined) => AnswerFrames;
   readonly collector: (head: AnswerHead) => Collector;
+  /** Why the answer ends here without a finish; undefined when it does not. */
+  readonly errorOf: (delta: AnswerDelta) => GatewayError | undefined;
 }
 
 /** A streamed answer: deltas in, frames out. */

@@ -158,7 +158,7 @@ function resultPart(
     type: "tool-result",
     toolCallId,
     tool,
-    outcome: "done",
+    outcome: given.some(({ isError }) => isError === true) ? "failed" : "done",
     text: given.map(({ text }) => text).join("\n"),
     ...(parts.length === 0 ? {} : { files: parts }),
   };

@@ -6,7 +6,14 @@ export { type AnswerEvent, projectRange, withoutRolledBack } from "../../turn/ro
 export type { Usage as AnswerUsage } from "../../turn/usage.ts";
 export { ChatChunks, type ChunkOptions, completionId } from "./chat-chunks.ts";
 export { AnswerCollector, type ChatCompletion } from "./chat-completion.ts";
-export { type ContentRules, fileOf, imagePart, textOfParts } from "./chat-content.ts";
+export {
+  cacheControlOf,
+  type ContentRules,
+  decodeBase64,
+  fileOf,
+  imagePart,
+  textOfParts,
+} from "./chat-content.ts";
 export { CHAT_FORM } from "./chat-form.ts";
 export { MESSAGES_MAX } from "./chat-messages.ts";
 export { formatOf, type StepOptionsInit, UINT32_MAX, withoutAbsent } from "./chat-options.ts";
@@ -23,7 +30,14 @@ export {
 } from "./door.ts";
 export { Fields } from "./fields.ts";
 export { failureError, toGatewayError } from "./failures.ts";
-export { type Frame, type FramePlace, framePlaceId, parseFramePlace, sseFrame } from "./frames.ts";
+export {
+  type Frame,
+  type FrameKind,
+  type FramePlace,
+  framePlaceId,
+  parseFramePlace,
+  sseFrame,
+} from "./frames.ts";
 export {
   type ErrorBody,
   errorBody,
@@ -46,9 +60,11 @@ export type {
   LineFile,
   LineMessage,
   LinePart,
+  LineText,
   LineThought,
   OpenedThought,
   OpenThought,
+  SystemLine,
   ToolLine,
   UserLine,
 } from "./line.ts";

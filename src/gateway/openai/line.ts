@@ -60,6 +60,8 @@ export interface ToolLine {
   readonly toolCallId: string;
   readonly text: string;
   readonly files: readonly LineFile[];
+  /** The tool failed; of doors that have a word for it. No part of the lineage. */
+  readonly isError?: boolean;
 }
 
 export interface LineCall {

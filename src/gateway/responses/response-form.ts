@@ -23,6 +23,7 @@ export function responseForm(
   return {
     frames: (head) => new ResponseEvents({ head, asked, startingAfter, isSealedShown }),
     collector: (head) => new ResponseCollector(head, asked, isSealedShown),
+    errorOf: endError,
   };
 }
 

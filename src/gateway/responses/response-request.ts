@@ -183,7 +183,10 @@ function kindOf(tool: Fields): string {
 function toolsOf(body: Fields): readonly RequestTool[] {
   const given = (body.objects("tools") ?? []).filter((tool) => kindOf(tool) === "function");
   if (given.length > TOOLS_MAX) throw body.wrong("tools", `has ${given.length} tools, at most ${TOOLS_MAX}`);
-  return distinct(body, given.map(functionTool));
+  return distinct(
+    body,
+    given.map((tool) => functionTool(tool)),
+  );
 }
 
 /** A choice among tools that were left out is left out as well. */

@@ -177,7 +177,12 @@ export function createEdge(options: EdgeOptions): (exchange: Exchange) => void {
 
   function mounted(exchange: Exchange, headers: ResponseHeaders): MountedCall & { readonly pass: Pass } {
     const requestId = requestIdOf(exchange);
-    const pass = begin(exchange, "gateway", { ...headers, "x-request-id": requestId }, requestId);
+    const pass = begin(
+      exchange,
+      "gateway",
+      { ...headers, "x-request-id": requestId, "request-id": requestId },
+      requestId,
+    );
     return {
       pass,
       exchange: pass.exchange,

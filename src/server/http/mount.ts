@@ -29,7 +29,7 @@ export interface MountedNews {
 /** One request. */
 export interface MountedCall {
   readonly exchange: Exchange;
-  /** What `x-request-id` says on the answer, and `requestId` in the log. */
+  /** What `x-request-id`, and `request-id` for Anthropic's clients, say on the answer, and `requestId` in the log. */
   readonly requestId: string;
   /** By `authorization: Bearer`, `x-api-key` or `api-key`, whichever is good first. Rejects with `unauthenticated`, or with `overloaded` after too many failures. */
   readonly signIn: () => Promise<MountedGuest>;

@@ -96,6 +96,9 @@ export function isLoopbackName(name: string): boolean {
 
 /** What our clients, and those of the gateway, send beside the headers that every page may. */
 const CORS_HEADERS = [
+  "anthropic-beta",
+  "anthropic-dangerous-direct-browser-access",
+  "anthropic-version",
   "api-key",
   "authorization",
   "connect-protocol-version",
@@ -113,7 +116,7 @@ const CORS_HEADERS = [
   "x-idempotent-encryption-key",
   "x-request-id",
   "x-session-id",
-  // Of the OpenAI SDK.
+  // Of OpenAI's and Anthropic's SDKs.
   "x-stainless-arch",
   "x-stainless-helper-method",
   "x-stainless-lang",
@@ -128,7 +131,7 @@ const CORS_HEADERS = [
 /** What a page of an allowed origin may read of an answer, beside what every page may. */
 export const EXPOSED_HEADERS: Readonly<Record<string, string>> = Object.freeze({
   "access-control-expose-headers":
-    "retry-after, retry-after-ms, x-holdfast-answer, x-holdfast-ignored, x-holdfast-resume, x-holdfast-stream, x-request-id, x-should-retry",
+    "retry-after, retry-after-ms, x-holdfast-answer, x-holdfast-ignored, x-holdfast-resume, x-holdfast-stream, x-request-id, request-id, x-should-retry",
 });
 
 /** Two hours: the longest that browsers keep an answer to a preflight. */

@@ -18,6 +18,8 @@ const UNARY = { methods: ["POST"], call: "unary" } as const;
 export const ROUTES: ReadonlyMap<string, Route> = new Map<string, Route>([
   ["/", { kind: "page", methods: READ }],
   ["/health", { kind: "health", methods: READ }],
+  // Where Claude Code looks whether its server is there.
+  ["/api/hello", { kind: "health", methods: READ }],
   ["/ready", { kind: "ready", methods: READ }],
   ["/metrics", { kind: "metrics", methods: READ }],
   ["/holdfast.v1.StreamService/Stream", { kind: "stream", ...STREAMING }],

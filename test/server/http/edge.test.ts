@@ -110,7 +110,15 @@ test("unknown paths are told what there is, wrong methods and types what is righ
     assert.equal(nowhere.status, 404);
     const told = readJson(nowhere.body);
     assert.equal(told.get("code"), "not_found");
-    assert.deepEqual(told.get("served"), ["/", "/health", "/ready", "/metrics", ...CALLS, ...BLOB_CALLS]);
+    assert.deepEqual(told.get("served"), [
+      "/",
+      "/health",
+      "/api/hello",
+      "/ready",
+      "/metrics",
+      ...CALLS,
+      ...BLOB_CALLS,
+    ]);
 
     for (const path of [...CALLS, ...BLOB_CALLS]) {
       const got = await ask(rig, version, { path, headers: bearer(ALICE_KEY) });
