@@ -18,6 +18,9 @@ export const RETRY_CODES: readonly string[] = [
   "overloaded",
 ];
 
+/** The last frame of an answer, by chat and by Responses. */
+const LAST = /^(?:\[DONE\]$|\{"type":"response\.(?:completed|incomplete|failed)")/;
+
 /** Of a proxy whose server is being started again; the gateway's own have a code. */
 const PROXY_STATUSES: ReadonlySet<number> = new Set([502, 503, 504]);
 
@@ -121,7 +124,7 @@ function over(state: State, left: State["left"]): State {
 
 function heard(state: State, frame: Extract<Input, { kind: "frame" }>): Step {
   const { id = state.lastId, data, nowMs } = frame;
-  if (data === "[DONE]") return [over(state, "whole"), { kind: "end" }];
+  if (LAST.test(data)) return [over(state, "whole"), { kind: "end" }];
   const code = errorCodeIn(data);
   if (code !== undefined) {
     return isRetried(code)
@@ -173,7 +176,7 @@ export function stopAgainMs(tries: number, status: number | undefined, jitter: n
 
 /** Of a frame that is an error: its code; undefined for every other frame. */
 function errorCodeIn(data: string): string | null | undefined {
-  return data.startsWith('{"error"') ? errorCodeOf(data) : undefined;
+  return /^\{"(?:type":")?error"/.test(data) ? errorCodeOf(data) : undefined;
 }
 
 /** The code of an error in OpenAI's shape; undefined when the text is none. */
@@ -184,8 +187,10 @@ export function errorCodeOf(text: string): string | null | undefined {
   return typeof code === "string" ? code : null;
 }
 
-/** More than the role and a heartbeat. */
+/** More than the role, the beginning of a response and a heartbeat. */
 function isContent(data: string): boolean {
+  const [, event] = /^\{"type":"response\.(\w+)/.exec(data) ?? [];
+  if (event !== undefined) return event !== "created" && event !== "in_progress";
   const choices = memberOf(parsed(data), "choices");
   const choice: unknown = Array.isArray(choices) ? choices[0] : undefined;
   const delta = memberOf(choice, "delta");

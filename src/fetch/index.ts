@@ -1,7 +1,7 @@
 /**
  * `holdfast/fetch`: a `fetch` for any SDK that takes one, with which an answer of the gateway outlives its connection and its server.
  *
- * Only conversations with gateways are touched: POSTs of text or bytes to `.../chat/completions` under a base URL that was given, or that answered as a
+ * Only conversations with gateways are touched: POSTs of text or bytes to `.../chat/completions` and `.../responses` under a base URL that was given, or that answered as a
  * gateway before. Everything else is the plain `fetch`, and no other server is sent a header more.
  */
 import { Call, type CallParts, type Fetch } from "./driver.ts";
@@ -17,7 +17,7 @@ export interface HoldfastFetchOptions {
 }
 
 const PATIENCE_SECONDS = 300;
-const CHAT = "/chat/completions";
+const ASKED = /\/(?:chat\/completions|responses)$/;
 
 export function holdfast({
   baseURL = [],
@@ -53,8 +53,8 @@ export function holdfast({
   return (input, init = {}) => {
     const url = typeof input === "string" || input instanceof URL ? absolute(input) : undefined;
     const text = textOf(init.body);
-    const isAsking = init.method?.toUpperCase() === "POST" && url?.split(/[?#]/)[0]?.endsWith(CHAT) === true;
-    return isAsking && text !== undefined ? send(url, text, init) : plain(input, init);
+    const isAsking = init.method?.toUpperCase() === "POST" && ASKED.test(url?.split(/[?#]/)[0] ?? "");
+    return isAsking && url !== undefined && text !== undefined ? send(url, text, init) : plain(input, init);
   };
 }
 

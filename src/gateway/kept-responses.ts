@@ -13,6 +13,7 @@ import { isJsonObject, type JsonObject } from "../protocol/chat-message.ts";
 import type { TableWrite } from "../store/table-store.ts";
 import { ANSWER, type AnswerRef } from "./answer-ref.ts";
 import type { Names } from "./names.ts";
+import type { GatewayLimits } from "./options.ts";
 import { type ResponseEnd, STATUSES } from "./responses/index.ts";
 import type { SealedRows } from "./sealed-rows.ts";
 
@@ -36,6 +37,8 @@ const RESPONSE = z.object({
   previous: z.string().optional(),
   input: z.array(OBJECT),
   expiresMs: z.number(),
+  /** With `store: false`: its time begins with its end. */
+  isBrief: z.boolean().optional(),
   /** Absent: it is under way, or its process died with it. */
   end: END.optional(),
 });
@@ -56,7 +59,7 @@ export interface Keeping {
 export interface KeptResponsesParts {
   readonly rows: SealedRows;
   readonly names: Names;
-  readonly limits: { readonly responseTtlMs: number; readonly graceMs: number };
+  readonly limits: Pick<GatewayLimits, "responseTtlMs" | "graceMs" | "backgroundMs">;
   readonly now: () => number;
 }
 
@@ -78,7 +81,8 @@ export class KeptResponses {
     continued: AnswerRef | undefined,
   ): Promise<TableWrite> {
     const { limits, now } = this.#parts;
-    const ttlMs = keeping.isKept ? limits.responseTtlMs : limits.graceMs;
+    // One that is not to be kept is there until a client had the time to read its end.
+    const ttlMs = keeping.isKept ? limits.responseTtlMs : limits.backgroundMs + limits.graceMs;
     const { asked, input, news } = keeping;
     const known = continued === undefined ? undefined : await this.find(principal, continued.responseId);
     const isShort = keeping.previous === undefined && known !== undefined;
@@ -91,6 +95,7 @@ export class KeptResponses {
         ...(previous === undefined ? {} : { previous }),
         input: [...(isShort ? news : input)],
         expiresMs: now() + ttlMs,
+        ...(keeping.isKept ? {} : { isBrief: true }),
       },
       ttlMs,
     );
@@ -105,8 +110,9 @@ export class KeptResponses {
   async end(principal: string, responseId: string, end: ResponseEnd): Promise<void> {
     const kept = await this.find(principal, responseId);
     if (kept === undefined) return;
-    const ttlMs = kept.expiresMs - this.#parts.now();
-    const ended: KeptResponse = { ...kept, end: END.parse(end) };
+    const { limits, now } = this.#parts;
+    const ttlMs = kept.isBrief === true ? limits.graceMs : kept.expiresMs - now();
+    const ended: KeptResponse = { ...kept, expiresMs: now() + ttlMs, end: END.parse(end) };
     await this.#parts.rows.batch([await this.#put(principal, ended, ttlMs)]);
   }
 

@@ -55,9 +55,9 @@ export interface Move {
 
 const ABSENT: Absent = { kind: "absent" };
 const NO_LOGS: NewBatches = { chunks: undefined, events: undefined };
-const NO_COMMIT: NonNullable<Creation["first"]> = { ...NO_LOGS, change: {} };
+export const NO_COMMIT: NonNullable<Creation["first"]> = { ...NO_LOGS, change: {} };
 /** Where the logs of a stream stand that is not there yet. */
-const UNBORN = { hostEpoch: FIRST_HOST_EPOCH, nextSeqno: 0, eventHead: 0 };
+export const UNBORN = { hostEpoch: FIRST_HOST_EPOCH, nextSeqno: 0, eventHead: 0 };
 /** The storage format numbers chunks and events with 32 bits. */
 const NUMBER_MAX = 0xffff_ffff;
 
@@ -268,7 +268,8 @@ export function live(view: Running): Live {
   return { kind: "live", state: view.state };
 }
 
-function isNoChange(change: StateChange): boolean {
+/** Whether a commit only lengthens the logs. */
+export function isNoChange(change: StateChange): boolean {
   return (
     change.writer === undefined &&
     change.closed === undefined &&
@@ -285,11 +286,15 @@ function assertStorable(name: StreamName, hostId: string): void {
   assert(hostId.isWellFormed(), "a host id is well-formed text");
 }
 
-function shapeOf({ chunks, events, change }: Pick<Commit, "chunks" | "events" | "change">): CommitShape {
+export function shapeOf({
+  chunks,
+  events,
+  change,
+}: Pick<Commit, "chunks" | "events" | "change">): CommitShape {
   return { chunkCount: chunks?.count ?? 0, eventCount: events?.count ?? 0, change };
 }
 
-function assertContinues({ expected, chunks, events, change }: Omit<Commit, "name">): void {
+export function assertContinues({ expected, chunks, events, change }: Omit<Commit, "name">): void {
   assert(chunks === undefined || chunks.first === expected.nextSeqno, "chunks begin at the next seqno");
   assert(chunks === undefined || chunks.macs.length === chunks.count, "each chunk has its MAC");
   assert(events === undefined || events.first === expected.eventHead + 1, "events begin after the head");
@@ -304,6 +309,6 @@ function assertContinues({ expected, chunks, events, change }: Omit<Commit, "nam
   }
 }
 
-function assertLeaseMs(leaseMs: number): void {
+export function assertLeaseMs(leaseMs: number): void {
   assert(Number.isSafeInteger(leaseMs) && leaseMs >= 0, "a lease is a whole number of milliseconds");
 }

@@ -71,6 +71,19 @@ test("[DONE] ends it, and nothing counts behind it", () => {
   assert.equal(state.left, "whole");
 });
 
+test("Responses: its last event ends it, whatever its status; errors and content are known as in chat", () => {
+  const event = (type: string, more: object = {}): Input =>
+    frame(JSON.stringify({ type, sequence_number: 1, ...more }));
+  for (const status of ["completed", "incomplete", "failed"])
+    assert.deepEqual(after(STREAMED, event(`response.${status}`))[1], ["hand_over", "end"]);
+  const error = (code: string): Input => event("error", { code, error: { message: "no", code } });
+  assert.deepEqual(after(STREAMED, error("answer_interrupted"))[1], ["hand_over", "wait"]);
+  assert.deepEqual(after(STREAMED, error("answer_diverged"))[1], ["hand_over", "end"]);
+  const begun = [STREAMED, event("response.created"), event("response.in_progress")];
+  assert.equal(after(...begun, { kind: "left" })[1].at(-1), "nothing");
+  assert.equal(after(...begun, event("response.output_text.delta"), { kind: "left" })[1].at(-1), "stop");
+});
+
 test("leaving behind the first content stops the answer, before it only detaches", () => {
   const tool = chunk({ tool_calls: [{ index: 0 }] });
   for (const content of [WORD, tool, chunk({ reasoning_content: "hm" }), chunk({}, "stop")]) {

@@ -11,7 +11,7 @@ import { lastTold, type PacedCall, PacedModel } from "../gateway/paced-model.ts"
 import { World } from "../gateway/world.ts";
 import { ALICE_KEY } from "../server/http/rig.ts";
 import { BASH_LOOKS, OpencodeUser } from "./opencode-user.ts";
-import { askBy, PROGRAM_SDKS, type Said } from "./sdk-programs.ts";
+import { askBy, PROGRAM_SDKS, RESPONSES_SDKS, type Said } from "./sdk-programs.ts";
 import { USERS } from "./users.ts";
 
 export const SEEN = "Es ist größer – 大きい家. Mehr ist es nicht.";
@@ -129,7 +129,7 @@ export class ClientWorld {
     if (client === OPENCODE) return (await this.#opencode(hasFetch)).ask(question);
     const baseURL = `${this.#world.url}/v1`;
     const asking = { baseURL, apiKey: ALICE_KEY, model: MODEL, question };
-    const program = PROGRAM_SDKS.find((sdk) => sdk === client);
+    const program = [...PROGRAM_SDKS, ...RESPONSES_SDKS].find((sdk) => sdk === client);
     if (program !== undefined) return askBy(program, { ...asking, hasFetch });
     let looks = 0;
     const look = async (): Promise<string> => {

@@ -4,9 +4,10 @@ import { test } from "node:test";
 import { notHad } from "../gateway/clients/client-binary.ts";
 import { binaryFor } from "../gateway/clients/opencode-binary.ts";
 import { ClientWorld, OPENCODE, PLACES, SEEN } from "./client-cases.ts";
-import { installSdks, PROGRAM_SDKS } from "./sdk-programs.ts";
+import { behind } from "../gateway/cable.ts";
+import { installSdks, PROGRAM_SDKS, RESPONSES_SDKS } from "./sdk-programs.ts";
 
-test("LangChain and OpenAI Agents with holdfast/fetch: cut inside a letter and in a tool call, their users see nothing", async (t) => {
+test("LangChain and OpenAI Agents with holdfast/fetch, by chat and by Responses: cut in the text and in a tool call, their users see nothing", async (t) => {
   try {
     await installSdks();
   } catch (error) {
@@ -22,6 +23,12 @@ test("LangChain and OpenAI Agents with holdfast/fetch: cut inside a letter and i
     const place = places[at];
     assert.ok(place !== undefined);
     const outcome = await world.run({ client, hasFetch: true, place, how: at === 0 ? "reset" : "end" });
+    assert.deepEqual(outcome, { said: SEEN, looks: 1, calls: 2 }, client);
+  }
+  const events = [behind('"delta":"sehe '), behind('"type":"response.function_call_arguments.done"')];
+  for (const [at, client] of RESPONSES_SDKS.entries()) {
+    const place = { name: "in the events", at: client, place: events[at] ?? (() => 0) };
+    const outcome = await world.run({ client, hasFetch: true, place, how: at === 0 ? "end" : "reset" });
     assert.deepEqual(outcome, { said: SEEN, looks: 1, calls: 2 }, client);
   }
 });

@@ -9,7 +9,7 @@ import { behind, type Place } from "../gateway/cable.ts";
 import { lastTold, PacedModel } from "../gateway/paced-model.ts";
 import { World } from "../gateway/world.ts";
 import { ALICE_KEY } from "../server/http/rig.ts";
-import { recorded, USERS } from "./users.ts";
+import { recorded, RESPONSES_USERS, type User, USERS } from "./users.ts";
 
 const aMoment = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 5));
 const SEEN = "Es ist größer – 大きい家. Mehr ist es nicht.";
@@ -68,44 +68,90 @@ const WHOLE: readonly Where[] = ([1, 2] as const).flatMap((answer) => [
 
 const count = (body: string, part: string): number => body.split(part).length - 1;
 
-for (const [sdk, user] of Object.entries(USERS)) {
-  for (const [isStreamed, places] of [
-    [true, STREAMED],
-    [false, WHOLE],
-  ] as const) {
-    test(`${sdk}, ${isStreamed ? "streamed" : "in one piece"}: cut anywhere, its user sees nothing and no model call is made twice`, async (t) => {
-      const world = await World.begin(t, looking());
-      const baseURL = `${world.url}/v1`;
-      for (const [at, { name, answer, place }] of places.entries()) {
-        const how = at % 2 === 0 ? "reset" : "end";
-        const where = `${name} of answer ${answer}, by ${how}`;
-        const calls = world.model.calls.length;
-        const { fetch, bodies } = recorded(holdfast({ baseURL }));
-        let [looks, cuts] = [0, 0];
-        const cut = (): void => void world.cable.cutNextAt(place, how).then(() => cuts++);
-        if (answer === 1) cut();
-        const look = async (): Promise<string> => {
-          looks++;
-          if (answer === 2) cut();
-          return "ein Haus";
-        };
-        const question = `Look ${at}`;
-        const asking = {
-          baseURL,
-          apiKey: ALICE_KEY,
-          model: "paced/model",
-          question,
-          fetch,
-          isStreamed,
-          look,
-        };
-        assert.equal(await user(asking), SEEN, where);
-        assert.deepEqual([looks, cuts, world.model.calls.length - calls], [1, 1, 2], where);
-        assert.equal(bodies.length, 2, where);
-        for (const body of isStreamed ? bodies : [])
-          for (const part of ['"role":"assistant"', '"usage":{', "data: [DONE]"])
-            assert.equal(count(body, part), 1, `${part} ${where}`);
-      }
-    });
+const IN_COMPLETED = behind('"type":"response.completed"');
+
+/** The same kinds of places, in the events of Responses. */
+const EVENTS: readonly Where[] = ([1, 2] as const).flatMap((answer) => [
+  { name: "before the head", answer, place: () => 0 },
+  { name: "in the first event", answer, place: behind('"type":"response.crea') },
+  { name: "behind the first event", answer, place: behind('"type":"response.in_progress"') },
+  { name: "in the text", answer, place: behind(answer === 1 ? '"delta":"Ich ' : '"delta":"Mehr ') },
+  { name: "in a letter", answer, place: HALF_LETTER },
+  answer === 1
+    ? { name: "in a tool call", answer, place: behind('"arguments":"{') }
+    : { name: "behind the text", answer, place: behind('"type":"response.output_text.done"') },
+  { name: "in the last event", answer, place: IN_COMPLETED },
+]);
+
+const IN_ONE: readonly Where[] = ([1, 2] as const).map((answer) => {
+  return { name: "in the body", answer, place: behind('"object":"response"') };
+});
+
+interface Door {
+  readonly name: string;
+  readonly users: Readonly<Record<string, User>>;
+  readonly streamed: readonly Where[];
+  readonly whole: readonly Where[];
+  /** What a streamed answer has once. */
+  readonly once: readonly string[];
+}
+
+const DOORS: readonly Door[] = [
+  {
+    name: "chat",
+    users: USERS,
+    streamed: STREAMED,
+    whole: WHOLE,
+    once: ['"role":"assistant"', '"usage":{', "data: [DONE]"],
+  },
+  {
+    name: "Responses",
+    users: RESPONSES_USERS,
+    streamed: EVENTS,
+    whole: IN_ONE,
+    once: ["event: response.created", "event: response.completed"],
+  },
+];
+
+for (const { name: door, users, streamed, whole, once } of DOORS) {
+  for (const [sdk, user] of Object.entries(users)) {
+    for (const [isStreamed, places] of [
+      [true, streamed],
+      [false, whole],
+    ] as const) {
+      test(`${sdk} by ${door}, ${isStreamed ? "streamed" : "in one piece"}: cut anywhere, its user sees nothing and no model call is made twice`, async (t) => {
+        const world = await World.begin(t, looking());
+        const baseURL = `${world.url}/v1`;
+        for (const [at, { name, answer, place }] of places.entries()) {
+          const how = at % 2 === 0 ? "reset" : "end";
+          const where = `${name} of answer ${answer}, by ${how}`;
+          const calls = world.model.calls.length;
+          const { fetch, bodies } = recorded(holdfast({ baseURL }));
+          let [looks, cuts] = [0, 0];
+          const cut = (): void => void world.cable.cutNextAt(place, how).then(() => cuts++);
+          if (answer === 1) cut();
+          const look = async (): Promise<string> => {
+            looks++;
+            if (answer === 2) cut();
+            return "ein Haus";
+          };
+          const question = `Look ${at}`;
+          const asking = {
+            baseURL,
+            apiKey: ALICE_KEY,
+            model: "paced/model",
+            question,
+            fetch,
+            isStreamed,
+            look,
+          };
+          assert.equal(await user(asking), SEEN, where);
+          assert.deepEqual([looks, cuts, world.model.calls.length - calls], [1, 1, 2], where);
+          assert.equal(bodies.length, 2, where);
+          for (const body of isStreamed ? bodies : [])
+            for (const part of once) assert.equal(count(body, part), 1, `${part} ${where}`);
+        }
+      });
+    }
   }
 }

@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import OpenAI from "openai";
 import { holdfast } from "../../src/fetch/index.ts";
-import { Notes } from "../gateway/clients/note-tool.ts";
+import { NOTE, noteArgs, Notes } from "../gateway/clients/note-tool.ts";
 import { runnable } from "../gateway/clients/runnable-note.ts";
 import { LOCAL, REHEARSAL } from "../gateway/clients/served-gateway.ts";
 import { StagedNotes, WRITTEN } from "../gateway/clients/staged-notes.ts";
@@ -30,6 +30,23 @@ async function converse({ gateway, notes, staged, onText }: Killing, asked: stri
 
 test("openai SDK: killed at each stage, its user sees nothing", (t) =>
   killAtEachStage(t, { isStreamed: true }, converse));
+
+test("openai SDK by Responses: killed at each stage, its user sees nothing", (t) =>
+  killAtEachStage(t, { isStreamed: true }, async ({ gateway, notes, staged, onText }, asked) => {
+    const { responses } = clientOf(gateway);
+    const shared = { model: LOCAL, tools: [{ type: "function", ...NOTE, strict: false } as const] };
+    const ask = (more: Pick<OpenAI.Responses.ResponseCreateParams, "input" | "previous_response_id">) =>
+      responses
+        .stream({ ...shared, ...more })
+        .on("response.output_text.delta", ({ delta }) => onText(delta))
+        .finalResponse();
+    const { id, output } = await ask({ input: asked });
+    const call = output.find((item) => item.type === "function_call");
+    assert.ok(call !== undefined);
+    const result = await staged.tool(notes)(noteArgs.parse(JSON.parse(call.arguments)));
+    const input = [{ type: "function_call_output" as const, call_id: call.call_id, output: result }];
+    return (await ask({ input, previous_response_id: id })).output_text;
+  }));
 
 test("stopped in good order in the middle of an answer: its user sees nothing", async (t) => {
   const staged = new StagedNotes();

@@ -166,6 +166,22 @@ test("leaving behind the first content stops the answer: by abort, by leaving th
   }
 });
 
+test("Responses: leaving behind the first content stops the answer, under its key and by the path that resumes it", async (t) => {
+  for (const hasKey of [true, false]) {
+    const { model } = halting();
+    const world = await World.begin(t, model);
+    const via = watched();
+    const { client, sent } = clientOf(world, via, hasKey ? {} : { baseURL: [] });
+    const stream = await client.responses.create({ model: ASKED.model, input: "Say", stream: true });
+    for await (const { type } of stream) if (type === "response.output_text.delta") break;
+    await until(() => world.gateway.sessions.length === 0, "it is stopped");
+    assert.deepEqual([stops(sent), model.calls[0]?.signal.aborted], [1, true]);
+    const path = sent.find(({ method }) => method === "DELETE")?.path ?? "";
+    assert.match(path, hasKey ? /^\/v1\/responses$/ : /^\/v1\/responses\/resp_/);
+    assert.equal(world.gateway.counters.abandoned, 0);
+  }
+});
+
 test("leaving before it only detaches: the same request again gets the same answer, and once that is whole, another one", async (t) => {
   for (const stream of [true, false]) {
     const { model, letGo } = silent();

@@ -27,7 +27,7 @@ const RUN_MS = 120_000;
 const FETCH = join(import.meta.dirname, "../../src/fetch/index.ts");
 
 /** `given` and `look` are there; `say` tells what the user sees. */
-const PROGRAMS = {
+const CHAT_PROGRAMS = {
   LangChain: `
     import { ChatOpenAI } from "@langchain/openai";
     import { HumanMessage, ToolMessage } from "@langchain/core/messages";
@@ -57,10 +57,12 @@ const PROGRAMS = {
     await result.completed;
     say(result.finalOutput ?? "");
   `,
-} as const;
+};
 
 export const PROGRAM_SDKS = ["LangChain", "OpenAI Agents"] as const;
-export type ProgramSdk = (typeof PROGRAM_SDKS)[number];
+/** The same SDKs by their other door. */
+export const RESPONSES_SDKS = ["LangChain by Responses", "OpenAI Agents by Responses"] as const;
+export type ProgramSdk = (typeof PROGRAM_SDKS | typeof RESPONSES_SDKS)[number];
 
 export interface Question {
   readonly baseURL: string;
@@ -106,6 +108,16 @@ function programOf(code: string): string {
     "process.exit(0);",
   ].join("\n");
 }
+
+/** As their documents have it: LangChain by a switch, Agents by default. */
+const PROGRAMS: Readonly<Record<ProgramSdk, string>> = {
+  ...CHAT_PROGRAMS,
+  "LangChain by Responses": CHAT_PROGRAMS.LangChain.replace("streamUsage: true", "useResponsesApi: true"),
+  "OpenAI Agents by Responses": CHAT_PROGRAMS["OpenAI Agents"].replaceAll(
+    "OpenAIChatCompletionsModel",
+    "OpenAIResponsesModel",
+  ),
+};
 
 /** What the user of the SDK sees. */
 export async function askBy(sdk: ProgramSdk, question: Question): Promise<Said> {

@@ -2,7 +2,8 @@
  * People who use stock SDKs with a `fetch` of ours, or without: one question, a tool, an answer. They do nothing about a break.
  */
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
-import { generateText, isStepCount, streamText, tool } from "ai";
+import { createOpenAI } from "@ai-sdk/openai";
+import { generateText, isStepCount, type LanguageModel, streamText, tool } from "ai";
 import OpenAI from "openai";
 import { z } from "zod";
 
@@ -63,20 +64,20 @@ const openai: User = async ({
   return (await runner.finalContent()) ?? "";
 };
 
-const aiSdk: User = async ({
-  baseURL,
-  apiKey,
-  model,
-  question,
-  fetch,
-  isStreamed,
-  look,
-  onText,
-  maxRetries = 0,
-}) => {
-  const gateway = createOpenAICompatible({ name: "gw", baseURL, apiKey, fetch, includeUsage: true });
+function chatModel({ baseURL, apiKey, fetch, model }: Asking) {
+  return createOpenAICompatible({ name: "gw", baseURL, apiKey, fetch, includeUsage: true })(model);
+}
+
+function aiSdkBy(modelOf: (asking: Asking) => LanguageModel): User {
+  return async (asking) => askAiSdk(asking, modelOf(asking));
+}
+
+async function askAiSdk(
+  { question, isStreamed, look, onText, maxRetries = 0 }: Asking,
+  model: LanguageModel,
+): Promise<string> {
   const shared = {
-    model: gateway(model),
+    model,
     prompt: question,
     maxRetries,
     stopWhen: isStepCount(5),
@@ -92,9 +93,49 @@ const aiSdk: User = async ({
   await result.consumeStream();
   if (failure !== undefined) throw new Error("the answer broke", { cause: failure });
   return result.text;
+}
+
+const openaiResponses: User = async (asking) => {
+  const { baseURL, apiKey, model, question, fetch, isStreamed, look, onText, maxRetries = 0 } = asking;
+  const client = new OpenAI({ baseURL, apiKey, fetch, maxRetries });
+  const tools = [
+    {
+      type: "function",
+      name: "look",
+      description: DESCRIPTION,
+      parameters: PARAMETERS,
+      strict: false,
+    } as const,
+  ];
+  let input: OpenAI.Responses.ResponseInput = [{ role: "user", content: question }];
+  for (let previous_response_id: string | null = null; ;) {
+    const body = { model, input, tools, previous_response_id };
+    const response: OpenAI.Responses.Response = isStreamed
+      ? await client.responses
+          .stream(body)
+          .on("response.output_text.delta", ({ delta }) => onText?.(delta))
+          .finalResponse()
+      : await client.responses.create(body);
+    const calls = response.output.filter((item) => item.type === "function_call");
+    if (calls.length === 0) return response.output_text;
+    input = await Promise.all(
+      calls.map(async ({ call_id }) => ({
+        type: "function_call_output" as const,
+        call_id,
+        output: await look(),
+      })),
+    );
+    previous_response_id = response.id;
+  }
 };
 
-export const USERS: Readonly<Record<string, User>> = { "openai SDK": openai, "AI SDK": aiSdk };
+export const USERS: Readonly<Record<string, User>> = { "openai SDK": openai, "AI SDK": aiSdkBy(chatModel) };
+
+/** The same SDKs by their other door. */
+export const RESPONSES_USERS: Readonly<Record<string, User>> = {
+  "openai SDK": openaiResponses,
+  "AI SDK": aiSdkBy(({ baseURL, apiKey, fetch, model }) => createOpenAI({ baseURL, apiKey, fetch })(model)),
+};
 
 /** Remembers what each response of this `fetch` said, as its reader got it. */
 export function recorded(fetch: typeof globalThis.fetch): {

@@ -20,6 +20,7 @@ const LIMITS = {
   sessionTtlMs: 600_000,
   idempotencyTtlMs: 3_600_000,
   responseTtlMs: 3_600_000,
+  backgroundMs: 3_600_000,
 };
 const ANSWER = {
   responseId: "chatcmpl-1",

@@ -105,8 +105,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/gateway/http/gateway-http.ts",
-        from: "    const { request, form, atOnce, isSealedShown, call: more } =",
-        to: "    release();\n    const { request, form, atOnce, isSealedShown, call: more } =",
+        from: "    const { request, form, atOnce,",
+        to: "    release();\n    const { request, form, atOnce,",
       },
     ],
   },

@@ -68,8 +68,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/gateway/kept-responses.ts",
-        from: "keeping.isKept ? limits.responseTtlMs : limits.graceMs",
-        to: "keeping.isKept ? limits.responseTtlMs : limits.responseTtlMs",
+        from: "kept.isBrief === true ? limits.graceMs :",
+        to: "kept.isBrief === true ? limits.responseTtlMs :",
       },
     ],
   },

@@ -117,11 +117,10 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
       case "response_cancel":
         return respondJson(call, await call.wait(routes.cancel(guest.principal, route.id)));
       case "response_delete":
-        return respondJson(call, await call.wait(routes.remove(guest.principal, route.id)));
+        return respondJson(call, await call.wait(routes.remove(guest.principal, route.id, mounted.exchange)));
       case "message_tokens":
         return tokens(visit);
-      case "chat_stop":
-      case "message_stop": {
+      case "chat_stop": {
         const idempotencyKey = idempotencyKeyOf(mounted.exchange);
         if (idempotencyKey === undefined) throw noKey();
         enter(visit, [answerTo(idempotencyKey)], { isReturning: true });

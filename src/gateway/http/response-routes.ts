@@ -31,7 +31,9 @@ export class ResponseRoutes {
     return { ...object(false), status: "cancelled" };
   }
 
-  async remove(principal: string, id: string): Promise<object> {
+  /** `DELETE` of the path that resumes the answer stops it, as by every door. */
+  async remove(principal: string, id: string, exchange: Exchange): Promise<object> {
+    if (isStreamed(exchange)) return this.cancel(principal, id);
     if (!(await this.#kept.remove(principal, id))) throw noResponse(id);
     return { id, object: "response", deleted: true };
   }
@@ -76,11 +78,14 @@ export function showsSealedOf(exchange: Exchange): boolean {
   return showsSealed([...query.getAll("include"), ...query.getAll("include[]")]);
 }
 
+function isStreamed(exchange: Exchange): boolean {
+  return new URLSearchParams(exchange.query).get("stream") === "true";
+}
+
 /** The last sequence number that the reader has, -1 for none; undefined when it does not ask for a stream. */
 export function startingAfterOf(exchange: Exchange): number | undefined {
   const given = lastEventIdOf(exchange) ?? "";
-  const isStreamed = new URLSearchParams(exchange.query).get("stream") === "true";
-  if (given === "") return isStreamed ? -1 : undefined;
+  if (given === "") return isStreamed(exchange) ? -1 : undefined;
   if (NUMBER.test(given)) return Number(given);
   throw invalidRequest(
     "starting_after",

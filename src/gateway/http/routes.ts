@@ -16,8 +16,6 @@ export type Route =
       readonly id: string;
     }
   | { readonly name: "messages" }
-  /** Of the answer to a request, by its Idempotency-Key. */
-  | { readonly name: "message_stop" }
   | { readonly name: "message_tokens" }
   | { readonly name: "models" }
   | { readonly name: "model"; readonly id: string }
@@ -38,7 +36,7 @@ const SERVED = [
   "POST /v1/chat/completions",
   "DELETE /v1/chat/completions",
   "GET and DELETE of what x-holdfast-resume names",
-  "POST /v1/responses",
+  "POST and DELETE /v1/responses",
   "GET and DELETE /v1/responses/{id}",
   "GET /v1/responses/{id}/input_items",
   "POST /v1/responses/{id}/cancel",
@@ -113,10 +111,13 @@ function placeOf(path: string, isStop: boolean): Place | undefined {
   if (answer !== undefined) {
     return { methods: ["GET", "DELETE"], route: { name: isStop ? "answer_stop" : "answer", answer } };
   }
-  if (path === "/v1/messages")
-    return { methods: ["POST", "DELETE"], route: { name: isStop ? "message_stop" : "messages" } };
+  if (path === "/v1/messages") {
+    return { methods: ["POST", "DELETE"], route: { name: isStop ? "chat_stop" : "messages" } };
+  }
   if (path === "/v1/messages/count_tokens") return { methods: ["POST"], route: { name: "message_tokens" } };
-  if (path === "/v1/responses") return { methods: ["POST"], route: { name: "responses" } };
+  if (path === "/v1/responses") {
+    return { methods: ["POST", "DELETE"], route: { name: isStop ? "chat_stop" : "responses" } };
+  }
   const response = RESPONSE_PATH.exec(path)?.groups;
   if (response !== undefined) return responsePlace(response["id"] ?? "", response["part"], isStop);
   if (path === "/v1/models") return { methods: READ, route: { name: "models" } };

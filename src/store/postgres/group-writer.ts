@@ -1,0 +1,189 @@
+/**
+ * Sends groups to the database, one behind the other over one connection, and answers whoever asked for what is in them.
+ *
+ * Whatever waits when a group has returned goes into the next one together: with no load an act leaves at once, under load acts batch by themselves, and no timer is involved.
+ * What shares a group, what became of it and what each act is answered is decided elsewhere (`plan.ts`, `group-fate.ts`, `verdicts.ts`).
+ *
+ * Invariant: at most one group is under way, and the next one leaves when the fate of this one is known (A3).
+ */
+import type { HoldfastError } from "../../protocol/errors.ts";
+import type { Act } from "./acts.ts";
+import type { Answer, Row, Statement } from "./driver.ts";
+import { unavailable } from "./failures.ts";
+import { fateOf, hasHappened } from "./group-fate.ts";
+import { beginning, COMMIT, groupStatements, namesIn, readBackOf, writesIn } from "./group-statements.ts";
+import { groupLength } from "./plan.ts";
+import { lookUp } from "./stream-sql.ts";
+import type { Opening, Openings } from "./openings.ts";
+import { rowVersions } from "./table-sql.ts";
+import type { Outcome, ReadBack, Verdict } from "./verdicts.ts";
+
+/** An act, and how its answers are judged. */
+export interface Asked<T> {
+  readonly act: Act;
+  readonly answer: (outcome: Found) => Verdict<T>;
+  /** The same when the group happened and its answer was lost. */
+  readonly readBack: (found: ReadBack) => Verdict<T>;
+}
+
+export type Found = Outcome & { readonly rowsOf: ReadonlyMap<Act, readonly Row[]> };
+
+/** An act that waits, without regard to what it is answered. */
+interface Waiting {
+  readonly act: Act;
+  /** False when it belongs into the next group. */
+  readonly settle: (from: { readonly outcome: Found } | { readonly back: ReadBack }) => boolean;
+  readonly reject: (error: unknown) => void;
+}
+
+/** Undone or lost so often in a row, a group has another problem. */
+const TRIES_MAX = 20;
+
+export class GroupWriter {
+  readonly #openings: Openings;
+  readonly #answerMsMax: number;
+  #queue: Waiting[] = [];
+  #pumping: Promise<void> | undefined;
+  #groupNumber = 0;
+  #isClosing = false;
+  #failure: HoldfastError | undefined;
+  readonly #failed = Promise.withResolvers<HoldfastError>();
+
+  constructor(openings: Openings, answerMsMax: number) {
+    this.#openings = openings;
+    this.#answerMsMax = answerMsMax;
+  }
+
+  /** Resolves when the database could not be reached for too long: from then on everything is refused (F5). */
+  get failed(): Promise<HoldfastError> {
+    return this.#failed.promise;
+  }
+
+  assertUsable(): void {
+    const refusal = this.#refusal();
+    if (refusal !== undefined) throw refusal;
+  }
+
+  submit<T>({ act, answer, readBack }: Asked<T>): Promise<T> {
+    const refusal = this.#refusal();
+    if (refusal !== undefined) return Promise.reject(refusal);
+    return new Promise((resolve, reject) => {
+      this.#queue.push({
+        act,
+        reject,
+        settle(from) {
+          const verdict = "outcome" in from ? answer(from.outcome) : readBack(from.back);
+          if (verdict.kind === "answer") resolve(verdict.answer);
+          if (verdict.kind === "refuse") reject(verdict.error);
+          return verdict.kind !== "again";
+        },
+      });
+      this.#pumping ??= this.#pump();
+    });
+  }
+
+  /** What was asked for before is still done. */
+  async close(): Promise<void> {
+    this.#isClosing = true;
+    await this.#pumping;
+    await this.#openings.close();
+  }
+
+  fail(cause: unknown): void {
+    if (this.#failure !== undefined) return;
+    this.#failure = unavailable("the database could not be reached; the store must be opened anew", cause);
+    this.#failed.resolve(this.#failure);
+    for (const { reject } of this.#queue.splice(0)) reject(this.#refusal());
+  }
+
+  #refusal(): HoldfastError | undefined {
+    if (this.#failure !== undefined) return unavailable(this.#failure.message, this.#failure.cause);
+    return this.#isClosing ? unavailable("the store is closed") : undefined;
+  }
+
+  /** One group after the other until nothing waits. Never rejects: a failure answers whoever waits. */
+  async #pump(): Promise<void> {
+    // Whatever is asked for in the same turn of the event loop shares the first group.
+    await Promise.resolve();
+    while (this.#queue.length > 0) {
+      const taken = this.#queue.splice(0, groupLength(this.#queue.map(({ act }) => act)));
+      try {
+        await this.#carryOut(taken);
+      } catch (error) {
+        this.fail(error);
+        for (const { reject } of taken) reject(this.#refusal() ?? error);
+      }
+    }
+    this.#pumping = undefined;
+  }
+
+  /** Returns when each act has its answer or waits for the next group. Rejects when the store has failed. */
+  async #carryOut(waiting: readonly Waiting[]): Promise<void> {
+    for (let tries = 1; ; tries++) {
+      const opening = await this.#openings.current();
+      const groupNumber = ++this.#groupNumber;
+      const acts = waiting.map(({ act }) => act);
+      const group = groupStatements({ ...opening, groupNumber }, acts);
+      const { settings } = opening.connection;
+      const all = [beginning(settings.synchronousCommit), ...group.statements, COMMIT];
+      const { results, hasWarning } = await this.#send(opening, all);
+      const fate = fateOf(results, hasWarning);
+      if (fate.kind === "committed") {
+        const answers = results.flatMap((result) => (result.status === "fulfilled" ? [result.value] : []));
+        return this.#settle(waiting, { outcome: group.outcome(answers.slice(1)) });
+      }
+      if (fate.kind === "unknown") {
+        const next = await this.#openings.replace(opening, fate.cause);
+        if (hasHappened(groupNumber, next)) {
+          return this.#settle(waiting, { back: await this.#readBack(acts, next) });
+        }
+        if (tries === TRIES_MAX) throw fate.cause;
+        continue;
+      }
+      if (fate.meaning === "full" || tries === TRIES_MAX) throw fate.cause;
+      if (fate.meaning === "again") continue;
+      const [only] = waiting;
+      if (waiting.length === 1) return only?.reject(unavailable("the database refused it", fate.cause));
+      // One of them is why: halves find it without asking for each alone.
+      const half = Math.ceil(waiting.length / 2);
+      await this.#carryOut(waiting.slice(0, half));
+      await this.#carryOut(waiting.slice(half));
+      return;
+    }
+  }
+
+  #settle(waiting: readonly Waiting[], from: Parameters<Waiting["settle"]>[0]): void {
+    const left = waiting.filter((one) => {
+      try {
+        return !one.settle(from);
+      } catch (error) {
+        one.reject(error);
+        return false;
+      }
+    });
+    this.#queue.unshift(...left);
+  }
+
+  /** Sends everything at once and waits for all answers, as long as there is hope for one. */
+  async #send(
+    { connection }: Opening,
+    statements: readonly Statement[],
+  ): Promise<{ readonly results: readonly PromiseSettledResult<Answer>[]; readonly hasWarning: boolean }> {
+    let hasWarning = false;
+    connection.onWarning = () => (hasWarning = true);
+    const timer = setTimeout(() => connection.cut(), this.#answerMsMax);
+    const results = await Promise.allSettled(statements.map((statement) => connection.ask(statement)));
+    clearTimeout(timer);
+    connection.onWarning = undefined;
+    return { results, hasWarning };
+  }
+
+  async #readBack(acts: readonly Act[], opening: Opening): Promise<ReadBack> {
+    const { connection, receipt } = opening;
+    const [streams, rows] = await Promise.all([
+      connection.ask(lookUp(namesIn(acts))),
+      connection.ask(rowVersions(writesIn(acts))),
+    ]);
+    return readBackOf(acts, receipt, streams.rows, rows.rows);
+  }
+}

@@ -1,0 +1,77 @@
+/**
+ * A store in a shared PostgreSQL: streams, tables and blobs over one writer and a few readers.
+ *
+ * Opening looks at the settings, brings the tables up to date, and draws a receipt. The three parts share their connections: closing any of them closes all.
+ */
+import { homedir } from "node:os";
+import type { HoldfastError } from "../../protocol/errors.ts";
+import type { BlobStore } from "../blob-store.ts";
+import type { StreamStore } from "../stream-store.ts";
+import type { TableStore } from "../table-store.ts";
+import { parseAddress, type Variables } from "./address.ts";
+import { connect } from "./driver.ts";
+import { GroupWriter } from "./group-writer.ts";
+import { migrate } from "./migrate.ts";
+import { Openings } from "./openings.ts";
+import { postgresBlobs } from "./postgres-blobs.ts";
+import { postgresStreams } from "./postgres-streams.ts";
+import { postgresTables } from "./postgres-tables.ts";
+import { Readers } from "./readers.ts";
+
+export interface PostgresOptions {
+  /** Stand in for what the address does not say. Default: this process's environment. */
+  readonly variables?: Variables;
+  /** For how long a database that is away is waited for before the store has failed. Default: 5,000. */
+  readonly patienceMs?: number;
+  /** After so long without an answer a connection counts as lost. Default: 10,000. */
+  readonly answerMsMax?: number;
+}
+
+export interface PostgresStore {
+  readonly streams: StreamStore;
+  readonly tables: TableStore;
+  readonly blobs: BlobStore;
+  /** A pooler stands between this process and the server. */
+  readonly isPooled: boolean;
+  /** Resolves when the database stayed away: then the store is to be closed and opened anew (F5). */
+  readonly failed: Promise<HoldfastError>;
+  close(): Promise<void>;
+}
+
+const DEFAULTS = {
+  /** Longer than a server takes to restart, shorter than a client's patience. */
+  patienceMs: 5_000,
+  /** A disk that is busy answers late; a connection that is half open never does. */
+  answerMsMax: 10_000,
+} as const;
+
+export async function openPostgresStore(url: string, options: PostgresOptions = {}): Promise<PostgresStore> {
+  const { variables = process.env, patienceMs, answerMsMax } = { ...DEFAULTS, ...options };
+  const address = parseAddress(url, variables, homedir());
+  const first = await connect(address, "holdfast");
+  try {
+    await migrate(first);
+  } finally {
+    await first.end().catch(() => undefined);
+  }
+  const openings = new Openings(address, patienceMs);
+  const { connection } = await openings.first();
+  const { durability, isPooled } = connection.settings;
+  const writer = new GroupWriter(openings, answerMsMax);
+  const readers = new Readers(address, openings.applicationName, patienceMs);
+  let closing: Promise<void> | undefined;
+  const close = (): Promise<void> =>
+    (closing ??= (async () => {
+      await writer.close();
+      await readers.close();
+    })());
+  const parts = { writer, readers, durability, close };
+  return {
+    streams: postgresStreams(parts),
+    tables: postgresTables(parts),
+    blobs: postgresBlobs(parts),
+    isPooled,
+    failed: writer.failed,
+    close,
+  };
+}

@@ -1,0 +1,66 @@
+/** What the PostgreSQL store decides, weakened. */
+import type { Mutation } from "./mutation.ts";
+
+const DECISIONS = "test/store/postgres/decisions.test.ts";
+const FAULTS = "test/store/postgres/faults.test.ts";
+const FATE = "src/store/postgres/group-fate.ts";
+const VERDICTS = "src/store/postgres/verdicts.ts";
+
+export const MUTATIONS: readonly Mutation[] = [
+  {
+    name: "A3: a commit that came with a warning is acknowledged",
+    file: DECISIONS,
+    test: "A3: only a commit without a warning is one",
+    patches: [{ file: FATE, from: "return hasWarning\n", to: 'return hasWarning && command === ""\n' }],
+  },
+  {
+    name: "A3: a group whose answer was lost is sent again without a look at the receipt",
+    file: FAULTS,
+    test: "A3: of a commit (answer) is resolved by the receipt: it happened once, and is told once",
+    patches: [
+      { file: FATE, from: "return receipt.groupNumber >= sent;", to: "return receipt.groupNumber > sent;" },
+    ],
+  },
+  {
+    name: "D1: a group of a term that is over still writes",
+    file: FAULTS,
+    test: "A3: of a commit (late) is resolved by the receipt: it happened once, and is told once",
+    patches: [
+      {
+        file: "src/store/postgres/group-statements.ts",
+        from: "WHERE store = $1 AND term = $2 RETURNING",
+        to: "WHERE store = $1 AND (term = $2 OR true) RETURNING",
+      },
+    ],
+  },
+  {
+    name: "D1: a commit read back does not look at the epoch",
+    file: DECISIONS,
+    test: "D1: heads that stand elsewhere, another epoch or another stream of the name are a conflict",
+    patches: [{ file: VERDICTS, from: "state.hostEpoch === after.hostEpoch &&", to: "" }],
+  },
+  {
+    name: "what the database refuses takes its neighbours with it",
+    file: FAULTS,
+    test: "what the database refuses fails alone",
+    patches: [
+      {
+        file: "src/store/postgres/group-writer.ts",
+        from: 'if (waiting.length === 1) return only?.reject(unavailable("the database refused it", fate.cause));',
+        to: "if (only !== undefined) throw fate.cause;",
+      },
+    ],
+  },
+  {
+    name: "writes pass an act that waits",
+    file: DECISIONS,
+    test: "nothing passes a statement but statements",
+    patches: [
+      {
+        file: "src/store/postgres/plan.ts",
+        from: "if (hasStatement || keys.some((key) => rows.has(key))) return at;",
+        to: "if (keys.some((key) => rows.has(key))) return at;",
+      },
+    ],
+  },
+];
