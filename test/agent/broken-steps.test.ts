@@ -211,7 +211,9 @@ const continues = (text: string): Act =>
 
 test("G2: the requests by which an answer is continued are counted, also in an attempt that was killed", async (t) => {
   const wire = wireOf("google");
-  const pieces = Array.from({ length: 5 }, (_, at) => continues(`piece ${at} `));
+  // The last one hangs: while it is read, no further request can be under way.
+  const hangs = silentAfter({ candidates: [{ content: { role: "model", parts: [{ text: "piece 4 " }] } }] });
+  const pieces = [...Array.from({ length: 4 }, (_, at) => continues(`piece ${at} `)), hangs];
   const { host, finish, server } = await play(t, wire, [...pieces, ...pieces, ...pieces, ...pieces]);
   onUpdate(host, "textDelta", () => {
     if (textOf(host.messages).includes("piece 4")) host.lose();

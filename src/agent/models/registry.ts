@@ -32,6 +32,7 @@ import type { HeldRequests } from "./line/line-fetch.ts";
 import { loadModel } from "./load-model.ts";
 import type { Patience } from "./patience.ts";
 import { SdkTarget } from "./sdk-model.ts";
+import { httpFetch } from "./upstream/http-fetch.ts";
 import { withoutRedirects } from "./upstream/redirects.ts";
 
 export interface ModelLimits {
@@ -125,7 +126,7 @@ class Registry implements ProviderModels {
 
   constructor(options: ModelsOptions) {
     this.#options = options;
-    this.#fetch = withoutRedirects(options.fetch ?? fetch);
+    this.#fetch = withoutRedirects(options.fetch ?? httpFetch);
     this.#providers = providersOf(options.providers ?? {}, options.environment);
     this.#continuations = new Continuations(this.#providers, this.#counters);
     const providers = new Map(
@@ -138,9 +139,8 @@ class Registry implements ProviderModels {
 
   list(): readonly ModelInfo[] {
     this.#named.askAgain();
-    const listed = this.#listed();
-    const first = this.#defaultId(listed);
-    return listed.map(({ provider, name, contextTokensMax }) => {
+    const first = this.#defaultId();
+    return this.#listed().map(({ provider, name, contextTokensMax }) => {
       const id = `${provider}/${name}`;
       return { id, provider, isDefault: id === first, contextTokensMax };
     });
@@ -157,7 +157,7 @@ class Registry implements ProviderModels {
   served(asked: string): ServedModel {
     const [provider, model] = this.#placeOfName(asked);
     const kind = this.#providers.get(provider);
-    if (kind === undefined) throw this.#unknown(asked, this.#listed());
+    if (kind === undefined) throw this.#unknown(asked);
     const type = kind === "rehearsal" ? kind : kind.dialect;
     const rateLimits = this.#limits.of(`${provider}/${model}`);
     return { provider, model, type, rateLimits, access: () => this.#access(provider, kind) };
@@ -173,12 +173,12 @@ class Registry implements ProviderModels {
   }
 
   #placeOfName(asked: string): readonly [string, string] {
-    const listed = this.#listed();
-    const name = modelNameOf(asked === "" ? this.#defaultId(listed) : asked);
+    const name = modelNameOf(asked === "" ? this.#defaultId() : asked);
     if (name === undefined) throw noName(asked);
-    const [provider, model] = this.#meant(name, listed);
-    const isOffered = listed.some((one) => one.provider === provider && one.name === model);
-    if (!isOffered && this.#isClosed()) throw this.#unknown(name, listed);
+    const [provider, model] = this.#meant(name);
+    const isOffered = (): boolean =>
+      this.#listed().some((one) => one.provider === provider && one.name === model);
+    if (this.#isClosed() && !isOffered()) throw this.#unknown(name);
     return [provider, model];
   }
 
@@ -263,18 +263,18 @@ class Registry implements ProviderModels {
     return OFFERED[type].find((offered) => offered.name === name)?.contextTokensMax;
   }
 
-  #defaultId(listed: readonly ListedModel[]): string {
+  #defaultId(): string {
     const { default: configured } = this.#options.models ?? {};
     if (configured !== undefined) return configured;
-    const first = listed.find(({ provider }) => this.#providers.get(provider) !== "rehearsal");
+    const first = this.#listed().find(({ provider }) => this.#providers.get(provider) !== "rehearsal");
     return first === undefined ? REHEARSAL : `${first.provider}/${first.name}`;
   }
 
   /** Provider and model. A model's own name may have slashes in it. */
-  #meant(name: string, listed: readonly ListedModel[]): readonly [string, string] {
+  #meant(name: string): readonly [string, string] {
     const [provider, model] = this.#split(name);
     if (this.#providers.has(provider) && model !== "") return [provider, model];
-    const having = listed.filter((one) => one.name === name);
+    const having = this.#listed().filter((one) => one.name === name);
     const [only] = having;
     if (only !== undefined && having.length === 1) return [only.provider, only.name];
     const places = having.map((one) => `${one.provider}/${name}`);
@@ -282,7 +282,7 @@ class Registry implements ProviderModels {
     const serving = [...this.#providers].filter(([, kind]) => kind !== "rehearsal").map(([one]) => one);
     const [single] = serving;
     if (single !== undefined && serving.length === 1) return this.#split(`${single}/${name}`);
-    throw this.#unknown(name, listed);
+    throw this.#unknown(name);
   }
 
   #known(name: string, model: string): Model {
@@ -298,7 +298,7 @@ class Registry implements ProviderModels {
 
   #rehearsal(name: string, model: string): Model {
     const id = `${name}/${model}`;
-    if (model !== "rehearsal") throw this.#unknown(id, this.#listed());
+    if (model !== "rehearsal") throw this.#unknown(id);
     const onCall = (): void => this.#counters.asked(name);
     return rehearsalModel({ id, contextTokensMax: this.#contextOf(name, model), onCall });
   }
@@ -318,7 +318,7 @@ class Registry implements ProviderModels {
   #newTarget(name: string, model: string): AskedTarget {
     const provider = this.#providers.get(name);
     const id = `${name}/${model}`;
-    if (provider === undefined || provider === "rehearsal") throw this.#unknown(id, this.#listed());
+    if (provider === undefined || provider === "rehearsal") throw this.#unknown(id);
     const { environment, patience } = this.#options;
     const { silenceMs, writingSilenceMs, dialect, cooldown = COOLDOWN } = provider;
     const made = new Map<string, ReturnType<typeof loadModel>>();
@@ -360,9 +360,11 @@ class Registry implements ProviderModels {
     return model === FIRST && dialect === "openai-compatible" ? this.#named.first(name) : model;
   }
 
-  #unknown(name: string, listed: readonly ListedModel[]): ModelFailure {
+  #unknown(name: string): ModelFailure {
     this.#named.askAgain();
-    const names = listed.map((one) => `${one.provider}/${one.name}`).join(", ");
+    const names = this.#listed()
+      .map((one) => `${one.provider}/${one.name}`)
+      .join(", ");
     const others = this.#isClosed()
       ? ""
       : `, and every other model as provider/model of ${this.#providerNames()}`;

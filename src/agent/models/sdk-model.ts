@@ -6,7 +6,11 @@
  *
  * Invariant: the request ends when the caller stops listening, whatever the reason.
  */
-import type { LanguageModelV4, LanguageModelV4CallOptions } from "@ai-sdk/provider";
+import type {
+  LanguageModelV4,
+  LanguageModelV4CallOptions,
+  LanguageModelV4StreamPart,
+} from "@ai-sdk/provider";
 import type { ModelCall, ModelFailure, ModelPart } from "../model.ts";
 import { callOptionsOf } from "./call-options.ts";
 import type { Dialect } from "./dialect.ts";
@@ -23,6 +27,7 @@ import { PartReader } from "./stream-parts.ts";
 import type { HeldRequests } from "./line/line-fetch.ts";
 import type { Cooldown } from "./routing/health.ts";
 import type { AskedTarget } from "./routing/routed-model.ts";
+import { TAKEN } from "./upstream/given-events.ts";
 import { UpstreamCall } from "./upstream/upstream-call.ts";
 import type { ProviderSeen } from "./upstream/upstream-options.ts";
 
@@ -123,6 +128,7 @@ export class SdkTarget implements AskedTarget {
       provider: this.#provider,
       resume,
       isHeld: held !== undefined,
+      isReadByEvents: dialect === "openai-compatible",
       backoffMs: this.patience.backoffMs,
       // What is read again was counted when it was sent (G2).
       onRequest: async () => (held?.isHeld === true ? undefined : requests?.take()),
@@ -135,23 +141,47 @@ export class SdkTarget implements AskedTarget {
       const model = await load(this.#fetch, key);
       const abortSignal = AbortSignal.any([signal, stop.signal]);
       this.#fetches.set(abortSignal, upstream.fetch);
-      const { stream } = await model.doStream({ ...request, abortSignal });
-      const parts = stream.getReader();
-      while (!isWhole) {
-        const { done, value } = await parts.read();
-        if (done) throw new StreamBroken(undefined);
-        for (const part of reader.read(value)) {
-          // What an SDK makes of a body that broke: a call without its end is none (G3).
-          if (upstream.broken !== undefined && (part.kind === "tool_call" || part.kind === "finish"))
-            throw upstream.broken;
-          isWhole = part.kind === "finish";
-          yield markedBy(this.id, part);
-        }
+      for await (const parts of partsOf(model, { ...request, abortSignal }, upstream)) {
+        for (const one of parts)
+          for (const part of reader.read(one)) {
+            // What is made of a body that broke: a call without its end is none (G3).
+            if (upstream.broken !== undefined && (part.kind === "tool_call" || part.kind === "finish"))
+              throw upstream.broken;
+            isWhole = part.kind === "finish";
+            yield markedBy(this.id, part);
+          }
+        if (isWhole) return;
       }
+      throw new StreamBroken(undefined);
     } catch (error) {
       throw upstream.broken ?? error;
     } finally {
       if (!isWhole) stop.abort();
+    }
+  }
+}
+
+/** At the first answer, as the SDKs are: a server that has no provider starts without it. */
+let chatChunks: Promise<typeof import("./chat-chunks.ts")> | undefined;
+
+/** The SDK writes the request and reads a refusal; it also reads answers in dialects that are not read here. */
+async function* partsOf(
+  model: LanguageModelV4,
+  request: LanguageModelV4CallOptions,
+  upstream: UpstreamCall,
+): AsyncGenerator<readonly LanguageModelV4StreamPart[]> {
+  try {
+    const { stream } = await model.doStream(request);
+    for await (const part of stream) yield [part];
+  } catch (error) {
+    if (error !== TAKEN) throw error;
+    const { ChatChunkReader } = await (chatChunks ??= import("./chat-chunks.ts"));
+    const chunks = new ChatChunkReader();
+    for (let isLast = false; !isLast;) {
+      const given = await upstream.next();
+      ({ isLast } = given);
+      const parts = given.events.flatMap(({ value }) => chunks.read(value));
+      yield isLast ? [...parts, ...chunks.end()] : parts;
     }
   }
 }

@@ -5,12 +5,15 @@
  * and ends the body in good order when the connection dies, or stays quiet, behind it. What breaks before is noted in `broken` and the body
  * ends. What the SDK makes of such a body does not count: its reader looks at `broken` first.
  *
+ * A dialect that is read here (`chat-chunks.ts`) takes the same events by `next`: then the SDK only writes the request and reads refusals.
+ *
  * Where the provider keeps the generation, a break is followed by another connection that reads it on (`resumption.ts`): then nothing broke for the SDK.
  *
  * The clocks stand still while the reader above is busy: a provider is not blamed for our own disk.
  *
  * Invariant: when the call is over, or the reader has gone, nothing of it runs at the provider (G4).
  */
+import { assert } from "../../../protocol/assert.ts";
 import { LetGo } from "../../../protocol/let-go.ts";
 import type { Fetch } from "../providers.ts";
 import * as progress from "./answer-progress.ts";
@@ -25,6 +28,14 @@ import {
   type Reader,
   readerOf,
 } from "./connection.ts";
+import {
+  type Begun,
+  type GivenEvent,
+  type GivenEvents,
+  type Source,
+  type Step,
+  TAKEN,
+} from "./given-events.ts";
 import { HoldfastAnswer, STREAM_HEADER } from "./holdfast-answer.ts";
 import { isPassing } from "./passing.ts";
 import { type BreakReport, ProviderBreak } from "./provider-break.ts";
@@ -33,7 +44,7 @@ import { Resuming } from "./resuming.ts";
 import type { Resumption } from "./resumption.ts";
 import { type SseEvent, SseSplitter } from "./sse-events.ts";
 import type { UpstreamOptions } from "./upstream-options.ts";
-import { lastWordOf, meaningOf } from "./wire-events.ts";
+import { lastWordOf, wireEventOf } from "./wire-events.ts";
 
 /** How long a provider may take for what follows its finish marker: the usage, the end of the body. */
 const ENDING_MS = 2_000;
@@ -43,21 +54,6 @@ const BACKOFF_MS = 1_000;
 
 /** So long the name of a run is waited for that is not wanted any more: without it the run cannot be cancelled. */
 const NAME_MS = 5_000;
-
-/** Whole events, and how the connection ended behind them. */
-interface Step {
-  readonly events: readonly SseEvent[];
-  readonly ended: Ended | undefined;
-}
-
-/** A response, and what was read of it. */
-interface Begun {
-  readonly response: Response;
-  readonly reader?: Reader;
-  readonly head?: Step;
-}
-
-type Controller = ReadableStreamDefaultController<Uint8Array>;
 
 export class UpstreamCall {
   /** Why there is no answer, or no whole one. */
@@ -72,8 +68,7 @@ export class UpstreamCall {
   /** When the connection broke that another one has replaced, while no content has come since. */
   #brokeMs: number | undefined;
   #isResumed = false;
-  /** Events that the SDK was given. */
-  #given = 0;
+  #source: Source | undefined;
   /** Aborted when nothing more is wanted of the provider. */
   #left = new AbortController();
   /** How long our own reader was busy with what it had. */
@@ -105,8 +100,10 @@ export class UpstreamCall {
     if (response.headers.has(STREAM_HEADER) && this.#options.dialect === "openai-compatible")
       this.#resumption = new HoldfastAnswer(addressOf(input), new Headers(init?.headers), response.headers);
     caller?.addEventListener("abort", () => this.#leave(caller.reason), { once: true });
-    const body = this.#body(reader ?? readerOf(response), head, caller);
-    return new Response(body, { status: 200, headers: response.headers });
+    this.#source = { caller, reader: reader ?? readerOf(response), next: head };
+    this.#pausedAtMs = performance.now();
+    if (this.#options.isReadByEvents === true) throw TAKEN;
+    return new Response(this.#body(), { status: 200, headers: response.headers });
   };
 
   async #begin(input: FetchInput, init: FetchInit): Promise<Begun> {
@@ -238,37 +235,48 @@ export class UpstreamCall {
     return this.#connection.refusal(response);
   }
 
-  #body(reader: Reader, head: Step | undefined, caller: AbortSignal | undefined): ReadableStream<Uint8Array> {
-    const source = { reader, next: head };
-    this.#pausedAtMs = performance.now();
+  /** For an SDK. */
+  #body(): ReadableStream<Uint8Array> {
     return new ReadableStream<Uint8Array>(
       {
         pull: async (controller) => {
-          this.#resume();
-          for (let isGiven = false; !isGiven && !this.#hasLeft;) {
-            const { events, ended } =
-              source.next ?? this.#stepOf(await this.#connection.read(source.reader, caller));
-            source.next = undefined;
-            const givenBefore = this.#given;
-            const broken = this.#give(events, controller);
-            const end = ended ?? broken;
-            // A stream that was given nothing does not ask again.
-            isGiven = end === undefined && this.#given > givenBefore;
-            if (end === undefined) continue;
-            const more = await this.#continued(end);
-            if (more === undefined) {
-              this.#end(end, controller, source.reader);
-              return;
-            }
-            if ("events" in more) source.next = more;
-            else source.reader = more;
-          }
-          this.#pausedAtMs = performance.now();
+          const { events, isLast } = await this.next();
+          for (const { text } of events) controller.enqueue(Buffer.from(text));
+          if (isLast) controller.close();
         },
         cancel: () => this.#leave(undefined),
       },
       { highWaterMark: 0 },
     );
+  }
+
+  /** Resolves with events as soon as there are some. Throws when the caller has gone. */
+  async next(): Promise<GivenEvents> {
+    const source = this.#source;
+    assert(source !== undefined, "an answer is read behind its request");
+    this.#resume();
+    while (!this.#hasLeft) {
+      const { events, ended } =
+        source.next ?? this.#stepOf(await this.#connection.read(source.reader, source.caller));
+      source.next = undefined;
+      const given: GivenEvent[] = [];
+      const broken = this.#give(events, given);
+      const end = ended ?? broken;
+      if (end === undefined && given.length === 0) continue;
+      if (end !== undefined && given.length === 0) {
+        const more = await this.#continued(end);
+        if (more === undefined) return { events: this.#end(end, source.reader), isLast: true };
+        if ("events" in more) source.next = more;
+        else source.reader = more;
+        continue;
+      }
+      // What came before the end is not kept waiting for it.
+      if (end !== undefined) source.next = { events: [], ended: end };
+      this.#pausedAtMs = performance.now();
+      return { events: given, isLast: false };
+    }
+    source.caller?.throwIfAborted();
+    return { events: [], isLast: true };
   }
 
   #resume(): void {
@@ -291,19 +299,20 @@ export class UpstreamCall {
     return { events: rest === undefined || rest.data === "" ? [] : [rest], ended: read };
   }
 
-  /** Passes them on. How the body ends, if it does. */
-  #give(events: readonly SseEvent[], controller: Controller): Ended | undefined {
+  /** Adds those for the reader. How the body ends, if it does. */
+  #give(events: readonly SseEvent[], given: GivenEvent[]): Ended | undefined {
     for (const event of events) {
       if (event.text.trim() === "") continue;
-      const end = this.#pass(event, controller);
+      const end = this.#pass(event, given);
       if (end !== undefined) return end;
     }
     return this.#progress.isOver ? { end: "eof" } : undefined;
   }
 
-  #pass(event: SseEvent, controller: Controller): Ended | undefined {
-    const meaning = meaningOf(this.#options.dialect, event.data);
-    if (meaning === undefined) return { end: "decode" };
+  #pass(event: SseEvent, given: GivenEvent[]): Ended | undefined {
+    const read = wireEventOf(this.#options.dialect, event.data);
+    if (read === undefined) return { end: "decode" };
+    const { meaning, value } = read;
     const { error } = meaning;
     // Nothing is missing: what went wrong behind the answer is not the client's affair.
     if (error !== undefined && progress.isWhole(this.#progress)) return undefined;
@@ -325,8 +334,7 @@ export class UpstreamCall {
     this.#progress = progress.heardEvent(this.#progress, meaning, this.#nowMs);
     if (meaning.isPing === true) this.#options.provider.pings = true;
     if (meaning.content !== undefined || meaning.isFinish === true) this.#heardContent();
-    controller.enqueue(Buffer.from(event.text));
-    this.#given++;
+    given.push({ text: event.text, value });
     return undefined;
   }
 
@@ -358,18 +366,17 @@ export class UpstreamCall {
     return readerOf(resumed.response);
   }
 
-  /** The body ends here, whatever the connection does. */
-  #end({ end, cause }: Ended, controller: Controller, reader: Reader): void {
+  /** The body ends here, whatever the connection does. What is said in the provider's place. */
+  #end({ end, cause }: Ended, reader: Reader): readonly GivenEvent[] {
     const { isOver, hasError } = this.#progress;
-    if (progress.isWhole(this.#progress)) {
-      if (end !== "eof") this.#options.watch.onBreak?.(this.#report(end));
-      const lastWord = isOver ? "" : lastWordOf(this.#options.dialect);
-      if (lastWord !== "") controller.enqueue(Buffer.from(lastWord));
-      if (this.#isResumed) this.#options.watch.onSaved?.();
-    } else if (!hasError) this.#break(end, cause);
-    controller.close();
-    if (isOver && progress.isWhole(this.#progress)) void this.#connection.drain(reader, ENDING_MS);
+    const isWhole = progress.isWhole(this.#progress);
+    if (isWhole && end !== "eof") this.#options.watch.onBreak?.(this.#report(end));
+    if (isWhole && this.#isResumed) this.#options.watch.onSaved?.();
+    if (!isWhole && !hasError) this.#break(end, cause);
+    if (isOver && isWhole) void this.#connection.drain(reader, ENDING_MS);
     else this.#leave(undefined);
+    const lastWord = isWhole && !isOver ? lastWordOf(this.#options.dialect) : "";
+    return lastWord === "" ? [] : [{ text: lastWord, value: undefined }];
   }
 
   /** Nothing more is wanted of the provider. */

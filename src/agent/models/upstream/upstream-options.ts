@@ -22,6 +22,8 @@ export interface UpstreamOptions {
   readonly resume?: boolean;
   /** The requests of this call live on when this process lets go of them. */
   readonly isHeld?: boolean;
+  /** The caller reads events by `next`: `fetch` throws `TAKEN` in the place of an answer. */
+  readonly isReadByEvents?: boolean;
   readonly backoffMs?: number;
   /** Before each request, which leaves when this resolves. */
   readonly onRequest: () => Promise<void>;

@@ -1,7 +1,7 @@
 /**
  * What one event of a provider's stream means for the fate of the answer, in each provider's wire format. Pure.
  *
- * The answer itself is read by the SDK above. These functions only distinguish content from signs of life, and find the event that says that
+ * The answer itself is read above. These functions only distinguish content from signs of life, and find the event that says that
  * the answer is whole, and the provider's last one.
  */
 import { fieldsOf } from "../../../protocol/fields.ts";
@@ -35,17 +35,23 @@ type Fields = Readonly<Record<string, unknown>>;
 
 const NOTHING: Meaning = {};
 
+/** An event as it was said: its value, where it has one, and what it means. */
+export interface WireEvent {
+  readonly value: unknown;
+  readonly meaning: Meaning;
+}
+
 /** `data` of an event. Undefined: it cannot be read. */
-export function meaningOf(dialect: Dialect, data: string): Meaning | undefined {
-  if (data === "") return { isPing: true };
-  if (data === "[DONE]") return { isLast: true };
+export function wireEventOf(dialect: Dialect, data: string): WireEvent | undefined {
+  if (data === "") return { value: undefined, meaning: { isPing: true } };
+  if (data === "[DONE]") return { value: undefined, meaning: { isLast: true } };
   let value: unknown;
   try {
     value = JSON.parse(data);
   } catch {
     return undefined;
   }
-  return READERS[dialect](fieldsOf(value));
+  return { value, meaning: READERS[dialect](fieldsOf(value)) };
 }
 
 /** What must be said to the SDK in the provider's place when the connection died behind the finish marker; empty = nothing. */

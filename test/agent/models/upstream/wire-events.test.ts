@@ -1,14 +1,18 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Dialect } from "../../../../src/agent/models/dialect.ts";
-import { type Meaning, meaningOf } from "../../../../src/agent/models/upstream/wire-events.ts";
+import { type Meaning, wireEventOf } from "../../../../src/agent/models/upstream/wire-events.ts";
 import { SseSplitter } from "../../../../src/agent/models/upstream/sse-events.ts";
 import { WIRES } from "../providers/wires.ts";
 
 const dataOf = (event: unknown): string => (typeof event === "string" ? event : JSON.stringify(event));
 
+function meaningIn(dialect: Dialect, data: string): Meaning | undefined {
+  return wireEventOf(dialect, data)?.meaning;
+}
+
 function meaning(dialect: Dialect, event: unknown): Meaning {
-  return meaningOf(dialect, dataOf(event)) ?? assert.fail(`not read: ${dataOf(event)}`);
+  return meaningIn(dialect, dataOf(event)) ?? assert.fail(`not read: ${dataOf(event)}`);
 }
 
 for (const { type, answer, begun, calling, thought, calledHalf, finished, overloaded } of WIRES) {
@@ -22,18 +26,18 @@ for (const { type, answer, begun, calling, thought, calledHalf, finished, overlo
       [finished - 1],
     );
     assert.notEqual(meaning(type, overloaded).error, undefined);
-    assert.equal(meaningOf(type, '{"half an obj'), undefined);
-    assert.deepEqual(meaningOf(type, ""), { isPing: true });
+    assert.equal(meaningIn(type, '{"half an obj'), undefined);
+    assert.deepEqual(meaningIn(type, ""), { isPing: true });
   });
 }
 
 test("an empty reason is no finish: some servers say one with every piece", () => {
   const chat = { choices: [{ delta: { content: "north" }, finish_reason: "" }] };
-  assert.deepEqual(meaningOf("openai-compatible", JSON.stringify(chat)), { content: "text" });
+  assert.deepEqual(meaningIn("openai-compatible", JSON.stringify(chat)), { content: "text" });
   const google = { candidates: [{ content: { parts: [{ text: "north" }] }, finishReason: "" }] };
-  assert.deepEqual(meaningOf("google", JSON.stringify(google)), { content: "text" });
+  assert.deepEqual(meaningIn("google", JSON.stringify(google)), { content: "text" });
   const anthropic = { type: "message_delta", delta: { stop_reason: "" } };
-  assert.deepEqual(meaningOf("anthropic", JSON.stringify(anthropic)), {});
+  assert.deepEqual(meaningIn("anthropic", JSON.stringify(anthropic)), {});
 });
 
 test("tokens are taken from wherever a provider tells of them", () => {
