@@ -175,11 +175,10 @@ class Registry implements ProviderModels {
   #placeOfName(asked: string): readonly [string, string] {
     const name = modelNameOf(asked === "" ? this.#defaultId() : asked);
     if (name === undefined) throw noName(asked);
-    const [provider, model] = this.#meant(name);
-    const isOffered = (): boolean =>
-      this.#listed().some((one) => one.provider === provider && one.name === model);
-    if (this.#isClosed() && !isOffered()) throw this.#unknown(name);
-    return [provider, model];
+    const meant = this.#meant(name);
+    const isMeant = (one: ListedModel): boolean => `${one.provider}/${one.name}` === meant.join("/");
+    if (!this.#isClosed() || this.#listed().some(isMeant)) return meant;
+    throw this.#unknown(name);
   }
 
   discover(answerMsMax?: number): Promise<void> {
@@ -275,8 +274,7 @@ class Registry implements ProviderModels {
     const [provider, model] = this.#split(name);
     if (this.#providers.has(provider) && model !== "") return [provider, model];
     const having = this.#listed().filter((one) => one.name === name);
-    const [only] = having;
-    if (only !== undefined && having.length === 1) return [only.provider, only.name];
+    if (having[0] !== undefined && having.length === 1) return [having[0].provider, name];
     const places = having.map((one) => `${one.provider}/${name}`);
     if (places.length > 1) throw this.#ambiguous(name, places);
     const serving = [...this.#providers].filter(([, kind]) => kind !== "rehearsal").map(([one]) => one);
@@ -397,6 +395,6 @@ function madeOnce<Made>(known: Map<string, Made>, id: string, make: () => Made):
 }
 
 function noName(asked: string): ModelFailure {
-  const message = `There is no model ${JSON.stringify(asked)}: a model's name ${MODEL_NAME_RULE}.`;
-  return new ModelFailure("model_not_found", message);
+  const said = JSON.stringify(asked);
+  return new ModelFailure("model_not_found", `There is no model ${said}: a model's name ${MODEL_NAME_RULE}.`);
 }

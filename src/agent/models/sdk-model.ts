@@ -13,6 +13,7 @@ import type {
 } from "@ai-sdk/provider";
 import type { ModelCall, ModelFailure, ModelPart } from "../model.ts";
 import { callOptionsOf } from "./call-options.ts";
+import type { ChatChunkReader } from "./chat-chunks.ts";
 import type { Dialect } from "./dialect.ts";
 import { markedBy } from "./own-words.ts";
 import { judge, StreamBroken } from "./failures.ts";
@@ -162,7 +163,7 @@ export class SdkTarget implements AskedTarget {
 }
 
 /** At the first answer, as the SDKs are: a server that has no provider starts without it. */
-let chatChunks: Promise<typeof import("./chat-chunks.ts")> | undefined;
+let chatChunks: Promise<{ readonly ChatChunkReader: typeof ChatChunkReader }> | undefined;
 
 /** The SDK writes the request and reads a refusal; it also reads answers in dialects that are not read here. */
 async function* partsOf(
@@ -175,8 +176,8 @@ async function* partsOf(
     for await (const part of stream) yield [part];
   } catch (error) {
     if (error !== TAKEN) throw error;
-    const { ChatChunkReader } = await (chatChunks ??= import("./chat-chunks.ts"));
-    const chunks = new ChatChunkReader();
+    const { ChatChunkReader: Reader } = await (chatChunks ??= import("./chat-chunks.ts"));
+    const chunks = new Reader();
     for (let isLast = false; !isLast;) {
       const given = await upstream.next();
       ({ isLast } = given);
