@@ -20,7 +20,8 @@ const PACKAGES = [
   "openai@7.53.0",
   "zod@4.6.7",
 ];
-const CACHE = join(tmpdir(), "holdfast-sdks-langchain-1.6.0-agents-0.20.0");
+/** Where they are, with all that they bring along. */
+export const CACHE = join(tmpdir(), "holdfast-sdks-langchain-1.6.0-agents-0.20.0");
 const INSTALL_MS = 180_000;
 /** It takes seconds on an idle machine; a hanging one must not hang the test run. */
 const RUN_MS = 120_000;

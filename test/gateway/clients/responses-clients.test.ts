@@ -1,0 +1,75 @@
+/**
+ * Four SDKs that speak Responses, as npm has them, each in its own conversation with one `holdfast serve`: its first answer is cut, the server is killed while its tool
+ * runs, and it asks a second question. No tool runs twice, and no model call is paid twice.
+ */
+import assert from "node:assert/strict";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { openaiEvents } from "../../agent/models/providers/formats.ts";
+import { openaiProvider, textOf } from "../../agent/models/providers/scripted.ts";
+import { inTwo } from "../../agent/models/providers/server.ts";
+import { installSdks } from "../../fetch/sdk-programs.ts";
+import { behind } from "../cable.ts";
+import { notHad } from "./client-binary.ts";
+import { RESPONSES_PROGRAMS, talkBy } from "./responses-programs.ts";
+import { LOCAL } from "./served-gateway.ts";
+import { Stop } from "./staged-notes.ts";
+import { StandingGateway } from "./standing-gateway.ts";
+
+const CALLS = { text: "It is wrought now.", calls: [{ name: "note", args: { text: "one" } }] };
+/** The role and three words. */
+const HELD = 4;
+
+test("openai SDK, AI SDK, LangChain, OpenAI Agents: cut, killed between call and result, and a second turn", async (t) => {
+  try {
+    await installSdks();
+  } catch (error) {
+    notHad(t, "LangChain and OpenAI Agents", error);
+    return;
+  }
+  let stop: Stop | undefined;
+  const provider = await openaiProvider(t, (messages) => {
+    if (messages.at(-1)?.["role"] === "tool") return { text: "It is written." };
+    if (textOf(messages.at(-1)) === "And then?") return { text: "Nothing more." };
+    const held = stop;
+    if (held === undefined) return CALLS;
+    stop = undefined;
+    const events = openaiEvents(CALLS);
+    return inTwo(events.slice(0, HELD), () => held.pass(), events.slice(HELD));
+  });
+  const gateway = await StandingGateway.begin(t, { provider });
+  const { baseURL, apiKey, workspace, cable } = gateway;
+  const fileOf = (sdk: string): string => join(workspace, `${sdk}.txt`);
+  const talks = [];
+  for (const sdk of RESPONSES_PROGRAMS) {
+    const held = new Stop();
+    stop = held;
+    const cut = cable.cutNextAt(behind("wrought"));
+    const questions = [`Note it, ${sdk}.`, "And then?"];
+    const talk = talkBy(sdk, { baseURL, apiKey, model: LOCAL, questions, file: fileOf(sdk) });
+    talks.push(talk);
+    const ended = talk.then((said) => assert.fail(`${sdk} ended too early: ${JSON.stringify(said)}`));
+    await Promise.race([cut, ended]);
+    cable.hold();
+    await gateway.isLeft();
+    held.release();
+    cable.letGo();
+    while (!existsSync(fileOf(sdk))) await Promise.race([sleep(20), ended]);
+  }
+  assert.equal(
+    provider.calls.length,
+    RESPONSES_PROGRAMS.length,
+    "each was asked again and came to its answer",
+  );
+  await gateway.crash();
+  for (const sdk of RESPONSES_PROGRAMS) writeFileSync(`${fileOf(sdk)}.go`, "");
+  for (const [at, sdk] of RESPONSES_PROGRAMS.entries()) {
+    assert.deepEqual(await talks[at], { said: ["It is written.", "Nothing more."], broken: 1 }, sdk);
+    assert.equal(readFileSync(fileOf(sdk), "utf8"), "one", `${sdk}: the tool ran once`);
+  }
+  assert.equal(provider.calls.length, 3 * RESPONSES_PROGRAMS.length);
+  const each = RESPONSES_PROGRAMS.length;
+  assert.deepEqual(await gateway.answers(), { continued_turn: each, continued_conversation: each });
+});
