@@ -226,8 +226,7 @@ export class Gateway implements GatewayAnswers {
     session: SessionDriver,
     bodies: readonly Uint8Array[],
   ): Promise<Answer> {
-    const { model, answer: before, sessionId } = session.record;
-    const { memory } = session;
+    const [{ model, answer: before, sessionId }, { memory }] = [session.record, session];
     const answer = answerRef(
       {
         streamId: before.streamId,
@@ -248,8 +247,7 @@ export class Gateway implements GatewayAnswers {
         requestHead: lineage.whole,
         responses,
         parkedMax,
-        patienceMs: this.#patienceOf(call),
-        isBackground: call.isBackground,
+        ...this.#wantedBy(call),
         historyBytes,
       },
       { bodies, writes },
@@ -289,8 +287,7 @@ export class Gateway implements GatewayAnswers {
       context,
       requestHead: lineage.whole,
       parkedMax: call.parkedMax,
-      patienceMs: this.#patienceOf(call),
-      isBackground: call.isBackground,
+      ...this.#wantedBy(call),
       historyBytes: call.bodyBytes,
       responses: [],
       checkpoint: before?.checkpoint ?? "",
@@ -316,9 +313,13 @@ export class Gateway implements GatewayAnswers {
     }
   }
 
-  #patienceOf({ patienceMs, isBackground = false }: ChatCall): number | undefined {
-    if (isBackground) return this.#limits.backgroundMs;
-    return patienceMs === undefined ? undefined : Math.min(patienceMs, this.#limits.patienceMaxMs);
+  /** How long the answer is wanted without a reader. Throws when its API key has as many of them in the background as it may. */
+  #wantedBy({ patienceMs, isBackground, apiKeyId }: ChatCall) {
+    const { backgroundMs, patienceMaxMs } = this.#limits;
+    if (isBackground !== true)
+      return { patienceMs: patienceMs === undefined ? undefined : Math.min(patienceMs, patienceMaxMs) };
+    this.#sessions.admitBackground(apiKeyId);
+    return { patienceMs: backgroundMs, isBackground, apiKeyId };
   }
 
   async #begin(
@@ -354,8 +355,7 @@ export class Gateway implements GatewayAnswers {
   async #earlier(call: ChatCall): Promise<Answer | undefined> {
     const before = await this.#retries.earlier(call);
     if (before === undefined) return undefined;
-    const { principal, signal } = call;
-    const { fromEvent } = before;
+    const [{ principal, signal }, { fromEvent }] = [call, before];
     const session = await this.#returns.awake(principal, before, (found) => sayAgain(call, found, fromEvent));
     // A retry may ask for the usage where the request before did not.
     const answer = { ...before, includeUsage: call.request.includeUsage };

@@ -50,6 +50,8 @@ export interface GatewayLimits {
   readonly responseTtlMs: number;
   /** How long a background response is generated without a reader. */
   readonly backgroundMs: number;
+  /** Background responses of one API key that are under way. */
+  readonly backgroundMax: number;
 }
 
 export const GATEWAY_LIMITS: GatewayLimits = {
@@ -66,4 +68,6 @@ export const GATEWAY_LIMITS: GatewayLimits = {
   // As OpenAI keeps them.
   responseTtlMs: 30 * 24 * 60 * 60_000,
   backgroundMs: 60 * 60_000,
+  // Each is a model call that no client may be waiting for.
+  backgroundMax: 50,
 };

@@ -44,6 +44,16 @@ export function tooManyOpen(): GatewayError {
   });
 }
 
+export function tooManyInBackground(max: number): GatewayError {
+  return new GatewayError({
+    status: 429,
+    type: "rate_limit_error",
+    code: "background_limit_exceeded",
+    message: `This API key may have ${max} background responses under way. Wait until one is over, or cancel one.`,
+    retryAfterMs: 10_000,
+  });
+}
+
 /** No status that clients retry: its own client has stopped it. */
 export function answerStopped(): GatewayError {
   const message =

@@ -44,6 +44,8 @@ const SESSION = z.object({
   patienceMs: z.number().optional(),
   /** The answer is wanted whether or not a client reads it. */
   isBackground: z.boolean().optional(),
+  /** Of one in the background: how many there may be is counted by it. */
+  apiKeyId: z.string().optional(),
   /** Of the request that is being, or was, answered: about what its turn holds in memory. */
   historyBytes: z.number().default(0),
   /** The rows by which a retry finds the answer. They go with the session when it comes to no good end. */

@@ -57,6 +57,7 @@ export interface TakenResults {
   readonly parkedMax: number | undefined;
   readonly patienceMs?: number | undefined;
   readonly isBackground?: boolean | undefined;
+  readonly apiKeyId?: string | undefined;
   readonly historyBytes: number;
 }
 
@@ -217,7 +218,7 @@ function pendingOf(call: Extract<Pause, { kind: "calls" }>["calls"][number]): Pe
 
 function continued(state: State, results: TakenResults, nowMs: number): Step {
   if (state.at !== "parked") return [state, NOTHING];
-  const { answer, requestHead, responses, parkedMax, patienceMs, isBackground, historyBytes } = results;
+  const { answer, requestHead, responses, parkedMax, patienceMs, historyBytes } = results;
   const record: SessionRecord = {
     ...state.record,
     state: "generating",
@@ -229,7 +230,8 @@ function continued(state: State, results: TakenResults, nowMs: number): Step {
     responses: [...responses],
     parkedMax,
     patienceMs,
-    isBackground,
+    isBackground: results.isBackground,
+    apiKeyId: results.apiKeyId,
     historyBytes,
     updatedMs: nowMs,
   };

@@ -15,7 +15,7 @@ import { HoldfastError } from "../protocol/errors.ts";
 import type { SessionLookup } from "./matching.ts";
 import type { GatewayLimits } from "./options.ts";
 import { crowdedOut, type Parked, parkedBytes } from "./eviction.ts";
-import { tooManyOpen } from "./refusals.ts";
+import { tooManyInBackground, tooManyOpen } from "./refusals.ts";
 import { begin, canMakeRoom, find, isCounted, isWaiting, type State } from "./session.ts";
 import { type SessionContext, SessionDriver } from "./session-driver.ts";
 import type { SessionRecord } from "./session-record.ts";
@@ -27,7 +27,7 @@ export interface SessionsParts extends Omit<
 > {
   readonly limits: Pick<
     GatewayLimits,
-    "graceMs" | "sessionTtlMs" | "conversationMs" | "openStreamsMax" | "parkedBytesMax"
+    "graceMs" | "sessionTtlMs" | "conversationMs" | "openStreamsMax" | "parkedBytesMax" | "backgroundMax"
   >;
   readonly stops: Pick<Stops, "has">;
 }
@@ -77,6 +77,19 @@ export class Sessions implements SessionLookup {
     if (this.#openOf(principal) >= openStreamsMax && this.#evictOne(principal) === undefined)
       throw tooManyOpen();
     return this.#add(begin(record));
+  }
+
+  /** Throws when this API key has as many answers in the background as it may. */
+  admitBackground(apiKeyId: string | undefined): void {
+    const { backgroundMax } = this.#parts.limits;
+    const underWay = this.all.filter(
+      ({ record, state }) =>
+        record.isBackground === true &&
+        record.apiKeyId === apiKeyId &&
+        record.state === "generating" &&
+        isCounted(state),
+    );
+    if (underWay.length >= backgroundMax) throw tooManyInBackground(backgroundMax);
   }
 
   #add(state: State): SessionDriver {

@@ -1,4 +1,4 @@
-/** Rules of signed thoughts, and of `holdfast/fetch` over Responses, taken back. */
+/** Rules of signed thoughts, of background responses, and of `holdfast/fetch` over Responses, taken back. */
 import type { Mutation } from "./mutation.ts";
 
 const TOKENS = "test/gateway/thought-tokens.test.ts";
@@ -13,6 +13,18 @@ const FOREIGN =
   "a thought without a signature, or of another model, does not go back; nor do marks of another model's words";
 
 export const MUTATIONS: readonly Mutation[] = [
+  {
+    name: "an API key has one background response more than it may",
+    file: "test/gateway/responses/breaks.test.ts",
+    test: "background: an API key has as many under way as it may, and one more is refused until one is over",
+    patches: [
+      {
+        file: "src/gateway/sessions.ts",
+        from: "underWay.length >= backgroundMax",
+        to: "underWay.length > backgroundMax",
+      },
+    ],
+  },
   {
     name: "E2: a thought opens whoever brings it",
     file: TOKENS,

@@ -195,6 +195,7 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
       answers.chat({
         ...more,
         principal,
+        apiKeyId: guest.apiKeyId,
         request,
         bodyHash: hash,
         bodyBytes: byteCount,

@@ -6,8 +6,9 @@ import { test, type TestContext } from "node:test";
 import OpenAI, { APIError } from "openai";
 import type { ResponseStreamEvent } from "openai/resources/responses/responses";
 import { ModelFailure } from "../../../src/agent/index.ts";
+import { GATEWAY_LIMITS } from "../../../src/gateway/index.ts";
 import { until } from "../../e2e/rig.ts";
-import { ALICE_KEY } from "../../server/http/rig.ts";
+import { ALICE_KEY, BOB_KEY } from "../../server/http/rig.ts";
 import { PacedModel, type Piece } from "../paced-model.ts";
 import { World } from "../world.ts";
 
@@ -169,6 +170,32 @@ test("G4: cancel stops the model, and the response says so for good", async (t) 
   await until(async () => (await told.openai.responses.retrieve(id)).status === "cancelled", "it is kept so");
   assert.equal((await told.openai.responses.cancel(id)).status, "cancelled");
   assert.equal(told.model.calls.length, 1);
+});
+
+test("background: an API key has as many under way as it may, and one more is refused until one is over", async (t) => {
+  const told = await begin(t);
+  const ask = () => told.openai.responses.create({ ...ASKED, background: true });
+  const ids: string[] = [];
+  for (let count = 0; count < GATEWAY_LIMITS.backgroundMax; count++) ids.push((await ask()).id);
+  await assert.rejects(
+    ask(),
+    (error) =>
+      error instanceof APIError && error.status === 429 && error.code === "background_limit_exceeded",
+  );
+  const other = new OpenAI({ baseURL: `${told.world.url}/v1`, apiKey: BOB_KEY, maxRetries: 0 });
+  assert.equal((await other.responses.create({ ...ASKED, background: true })).status, "in_progress");
+  await told.openai.responses.cancel(ids[0] ?? "");
+  await until(
+    async () => (await told.openai.responses.retrieve(ids[0] ?? "")).status === "cancelled",
+    "it is over",
+  );
+  assert.equal((await ask()).status, "in_progress");
+  await assert.rejects(ask(), APIError);
+  told.letGo();
+  await until(
+    async () => (await told.openai.responses.retrieve(ids[1] ?? "")).status === "completed",
+    "they end",
+  );
 });
 
 test("a background response has a deadline", async (t) => {
