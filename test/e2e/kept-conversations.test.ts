@@ -73,6 +73,8 @@ test("E1: a stream is not found with another conversation key than its own", asy
   const other = await rig
     .client({ journals: "none" })
     .resume(stream.idempotencyKey, { conversation: { ...TRIP, id: "other" } });
+  // If it were let in, it would come to its end.
+  await Promise.allSettled([other.close()]);
   assert.equal(await other.ended, "lost");
   assert.equal(other.status.failure?.code, "not_found");
 });

@@ -3,13 +3,14 @@
  * reaches another.
  */
 import type { AnswerDelta } from "../../../src/gateway/openai/index.ts";
-import type { Failure } from "../../../src/protocol/messages.ts";
+import { type Failure, FailureKind } from "../../../src/protocol/messages.ts";
 import { fail } from "../log-checks.ts";
 import type { World } from "../world/index.ts";
 import type { Shown } from "./exchange.ts";
 import type { BegunStream } from "./gateway-node.ts";
 import type { SimCall } from "./messages.ts";
 import type { Provider } from "./provider.ts";
+import type { LostConversations } from "./reference-conversations.ts";
 import type { Clock, RefAnswer, Whole } from "./reference-answers.ts";
 import type { RefSession } from "./reference-sessions.ts";
 
@@ -19,6 +20,7 @@ export interface AnswerChecksParts {
   readonly streams: ReadonlyMap<string, BegunStream>;
   readonly now: () => Clock;
   readonly life: () => number;
+  readonly lost: LostConversations;
 }
 
 /** A step is restarted so often, then its turn fails (F1). */
@@ -99,14 +101,18 @@ export class AnswerChecks {
     session.ended("failed", [], "", this.#parts.now());
   }
 
-  /** Only what the provider did fails an answer, and its client is told with the provider's own status; or the step was cut off too often. */
+  /** Only what the provider did fails an answer, and its client is told with the provider's own status; or the step was cut off too often, or its conversation is lost. */
   #failed(failure: Failure | undefined, ref: RefAnswer): void {
-    const { provider, streams, life, world } = this.#parts;
+    const { provider, streams, life, world, lost, now } = this.#parts;
     const { message = "", providerStatus = 0 } = failure ?? {};
     const own = streams.get(ref.streamId)?.conversationId;
     const broken = provider.calls.filter(
       ({ call, fault }) => fault?.kind === "broken" && call.conversationId === own,
     );
+    if (own !== undefined && failure?.kind === FailureKind.BLOB_MISSING && lost.isLost(own)) {
+      world.hit("gateway.sometimes.failed_conversation_lost");
+      return lost.failed(own, now());
+    }
     const isCutOffOften = life() - ref.life + broken.length >= RESTARTS_MAX;
     const said = /^g(\d+) /.exec(message)?.[1];
     const call = said === undefined ? undefined : provider.calls[Number(said) - 1];

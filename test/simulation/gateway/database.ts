@@ -101,6 +101,11 @@ export class SimDatabase {
     return lost?.idempotencyKey;
   }
 
+  /** Loses the blobs of a space; how many there were. Called while no process runs. */
+  loseSpace(space: string): Promise<number> {
+    return this.#blobs.clear(space);
+  }
+
   /** The same object, as the process has it: every method is a call to the database's thread. */
   #seenBy<Target extends object>(process: SimProcess, target: Target): Target {
     const seen = (_: Target, name: string | symbol): unknown => {

@@ -8,6 +8,7 @@ import { fromBinary } from "@bufbuild/protobuf";
 import { createAgent } from "../../../src/agent/index.ts";
 import { Client } from "../../../src/client/index.ts";
 import { Gateway, type GatewayLimits } from "../../../src/gateway/index.ts";
+import { hexOf } from "../../../src/protocol/blob-id.ts";
 import type { ClientFrame } from "../../../src/protocol/frames.ts";
 import { AgentClientMessageSchema } from "../../../src/protocol/messages.ts";
 import { nodeSealing } from "../../../src/sealing/node.ts";
@@ -41,6 +42,7 @@ interface Running {
 
 const RESTART_MS_MAX = 4_000;
 const STREAM_LOST = 0.04;
+const CONVERSATION_LOST = 0.06;
 const CLEAN_UP_MS = 60 * 60_000;
 /** Rare: a session that waits for hours costs few steps. */
 const HEARTBEAT_MS = 60_000;
@@ -53,6 +55,7 @@ export class GatewayNode {
   onDown: (why: "killed" | "closing") => void = () => undefined;
   /** A stream was lost while no process ran. */
   onStreamLost: (streamId: string) => void = () => undefined;
+  onConversationLost: (conversationId: string) => void = () => undefined;
   isCalm = false;
   readonly #options: GatewayNodeOptions;
   readonly #database: SimDatabase;
@@ -89,6 +92,8 @@ export class GatewayNode {
       this.#running = undefined;
       this.onDown("killed");
       if (!this.isCalm && random.chance(STREAM_LOST)) this.#loseStream(random);
+      const other = world.random.fork(`conversation ${process.incarnation}`);
+      if (!this.isCalm && other.chance(CONVERSATION_LOST)) this.#loseConversation(other);
       world.enqueue(random.int(RESTART_MS_MAX), () => this.boot());
     });
     this.#start(process).catch((cause: unknown) => world.fail(cause));
@@ -104,6 +109,24 @@ export class GatewayNode {
       world.hit("gateway.fault.stream_lost");
       world.trace("database", "loses the stream", lost.slice(0, 8));
       this.onStreamLost(lost);
+    };
+    lose().catch((cause: unknown) => world.fail(cause));
+  }
+
+  /** As with a database that was restored: what the server keeps of a conversation is gone, and its sessions are there. */
+  #loseConversation(random: Random): void {
+    const { world } = this.#options;
+    const latest = [...this.streams.values()].slice(-8);
+    if (latest.length === 0) return;
+    const { principal, conversationId } = random.pick(latest);
+    const sealing = nodeSealing();
+    const key = sealing.deriveConversationKey(this.#homeKey, principal, conversationId);
+    const space = JSON.stringify(["conversation", principal, hexOf(sealing.secretName(key, "conversation"))]);
+    const lose = async (): Promise<void> => {
+      if ((await this.#database.loseSpace(space)) === 0) return;
+      world.hit("gateway.fault.conversation_lost");
+      world.trace("database", "loses the conversation", conversationId.slice(0, 8));
+      this.onConversationLost(conversationId);
     };
     lose().catch((cause: unknown) => world.fail(cause));
   }

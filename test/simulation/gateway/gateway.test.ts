@@ -27,6 +27,10 @@ const FAILED_ONCE = [
     23_258,
     "/events asks for the answer to results that died with their process, and no retry says them again",
   ],
+  [
+    25_322,
+    "results die with their process, and their retry comes when the session would have expired without them",
+  ],
   [22_048, "a slow reader does not know yet that its turn has failed"],
 ] as const;
 

@@ -63,6 +63,7 @@ const SOMETIMES = [
   "expired",
   "failed",
   "failed_broken",
+  "failed_conversation_lost",
   "failed_refused",
   "step_restarted",
 ];
@@ -72,7 +73,13 @@ const PROVIDER = [
   ...[400, 401, 429, 503].map((status) => `refused_${status}`),
 ];
 
-const FAULTS = ["closed", "stream_lost", "unanswered_write_kept", "unanswered_write_lost"];
+const FAULTS = [
+  "closed",
+  "conversation_lost",
+  "stream_lost",
+  "unanswered_write_kept",
+  "unanswered_write_lost",
+];
 
 export const GATEWAY_KINDS: readonly string[] = [
   ...ASKED.map((kind) => `gateway.asked.${kind}`),

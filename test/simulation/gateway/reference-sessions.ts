@@ -7,6 +7,7 @@
  *     any of them -> gone      stopped, abandoned for the grace period, expired, evicted
  */
 import { type Clock, type RefAnswer, type ReferenceLimits, SLACK_MS } from "./reference-answers.ts";
+import type { LostConversations } from "./reference-conversations.ts";
 import { canonical, type SimCall, type SimContext } from "./messages.ts";
 
 export type SessionState = "generating" | "parked" | "finished" | "gone";
@@ -19,6 +20,7 @@ export interface SessionFacts {
   readonly context: SimContext;
   /** The provider may have refused its prompt. */
   readonly mayBeRefused: () => boolean;
+  readonly lost: Pick<LostConversations, "isLost" | "isForgotten">;
 }
 
 export class RefSession {
@@ -145,7 +147,9 @@ export class RefSession {
 
   /** Those that it may be in. */
   states(now: Clock): ReadonlySet<SessionState> {
-    const states = new Set(this.#states);
+    const { lost, conversationId } = this.facts;
+    const states = new Set<SessionState>(lost.isForgotten(conversationId, now) ? ["gone"] : this.#states);
+    if (lost.isLost(conversationId)) states.add("gone");
     const { sessionTtlMs, parkedMax } = this.#limits;
     if (states.has("generating") && this.#readers.size === 0) {
       // It may have come to its pause since, and no client knows.

@@ -13,6 +13,7 @@
 import type { Answer } from "../../../src/gateway/http/index.ts";
 import type { FramePlace } from "../../../src/gateway/openai/index.ts";
 import { type Asked, type Clock, RefAnswer, type ReferenceLimits, SLACK_MS } from "./reference-answers.ts";
+import { LostConversations } from "./reference-conversations.ts";
 import { type Ghost, Ghosts, isEqual } from "./reference-ghosts.ts";
 import { bringsResults, continues, retryIn, type Seen, tailOf } from "./reference-rules.ts";
 import { RefSession } from "./reference-sessions.ts";
@@ -49,6 +50,7 @@ export class Reference {
   /** Principals that ask for events, once for each request. */
   readonly #askers: string[] = [];
   readonly #ghosts = new Ghosts();
+  readonly lost = new LostConversations();
 
   constructor(parts: ReferenceParts) {
     this.#parts = parts;
@@ -169,6 +171,7 @@ export class Reference {
           model,
           context: { system, tools },
           mayBeRefused: () => this.#parts.isRefused(conversationId),
+          lost: this.lost,
         },
         answer,
         limits,
@@ -282,6 +285,7 @@ export class Reference {
       if (lost.some((asked) => bringsResults(asked, session))) session.mayHaveGoneOn();
     }
     this.#ghosts.died(lost, now, this.#parts.life());
+    this.lost.killed(now);
     this.changed();
   }
 
@@ -348,9 +352,9 @@ export class Reference {
       ? (["parked", `results ${streamId.slice(0, 8)}`] as const)
       : (["finished", `next ${conversationId.slice(0, 8)}`] as const);
     const states = session.states(now);
-    if (!states.has(state)) return fresh;
     // It went on with just this request, or did not: the answer is the same.
     const isRepeated = this.#ghosts.of(asked).length > 0;
+    if (!states.has(state)) return isRepeated && states.has("generating") ? [verdict, ...fresh] : fresh;
     // Of two requests with its results one gets the answer. The gateway may refuse the other one before that answer begins.
     const hasRival = [...this.#tickets].some(
       ({ asked: other }) => other !== asked && isResults && bringsResults(other, session),
@@ -364,6 +368,8 @@ export class Reference {
   /** Its session may have been stopped, and its rows with it. */
   #mayBeRemoved(answer: RefAnswer): boolean {
     const session = this.sessions.get(answer.streamId);
+    // With its conversation all answers of it are forgotten.
+    if (session !== undefined && this.lost.isLost(session.facts.conversationId)) return true;
     // One that no client wanted after a restart is given up before its log says that it was complete; a key finds it still.
     const isKept = answer.asked.key !== undefined || session?.isResumed !== true;
     if (session?.last !== answer || (answer.whole?.finish === "stop" && isKept)) return false;

@@ -83,6 +83,7 @@ class GatewayScenario {
     });
     const { streams } = this.#node;
     this.#node.onStreamLost = (streamId) => this.#reference.streamLost(streamId);
+    this.#node.onConversationLost = (conversationId) => this.#reference.lost.lose(conversationId);
     const isRefused = (conversationId: string): boolean =>
       this.#provider.calls.some(
         ({ call, fault }) => fault !== undefined && call.conversationId === conversationId,
@@ -99,7 +100,8 @@ class GatewayScenario {
     this.#provider.onCall = (call) => this.#watched(() => account.check(call));
     this.#provider.onRepeat = (call) => account.mayRepeat(call);
     this.#provider.onFinish = () => this.#killSoon(0.05, 12);
-    const checks = new AnswerChecks({ world, provider: this.#provider, streams, now, life });
+    const { lost } = this.#reference;
+    const checks = new AnswerChecks({ world, provider: this.#provider, streams, now, life, lost });
     const door = new FrontDoor({
       world,
       node: this.#node,

@@ -373,6 +373,18 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     ],
   },
   {
+    name: "a conversation that the server has lost is tried again and again",
+    breaks: "paused",
+    hunter,
+    patches: [
+      {
+        file: DRIVER,
+        from: "if (failure?.kind === FailureKind.BLOB_MISSING) this.#context.onUnreadable(this);",
+        to: "",
+      },
+    ],
+  },
+  {
     name: "the server keeps a conversation for less time than its session waits",
     breaks: "next_turn",
     hunter,
