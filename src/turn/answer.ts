@@ -7,20 +7,17 @@
  *
  * A step that begins anew says its text again: what the reader has of it is passed over as long as it is equal. What it thinks is not compared:
  * it is another thought, and follows the old one. At the first
- * difference the reader is lost (`diverged`) and shown no more; the answer itself continues to its pause or end. An answer that was never streamed is taken from the model's message in the step's end, or from
- * a blob that says of itself that it is one; never from any other blob.
+ * difference the reader is lost (`diverged`) and shown no more; the answer itself continues to its pause or end. An answer that was never streamed is taken from
+ * the model's message in the step's end.
  *
  * Invariant: the reader's text is always a prefix of the answer, or a `diverged` delta was made.
  */
-import { hexOf } from "../protocol/blob-id.ts";
 import {
   type AgentServerMessage,
-  BlobKind,
   type Content,
   type ExecServerMessage,
   FinishReason,
   type InteractionUpdate,
-  type KvServerMessage,
   type StepCompletedUpdate,
   type ToolCall,
   type TurnEndedUpdate,
@@ -42,8 +39,6 @@ export interface AnswerState {
   readonly shown: Said;
   /** The part of its text that this attempt has not said again. */
   readonly owed: string;
-  /** The text of the model's message, when it is known and nothing was streamed. */
-  readonly unspoken: string | undefined;
   readonly isStepOpen: boolean;
   readonly step: number;
   /** The event that this attempt at the step began with. */
@@ -69,7 +64,6 @@ export function initAnswer(): AnswerState {
     current: NOTHING,
     shown: NOTHING,
     owed: "",
-    unspoken: undefined,
     isStepOpen: false,
     step: 0,
     attempt: 0,
@@ -94,17 +88,9 @@ export function neededBlob(state: AnswerState, { message }: AgentServerMessage):
       return message.value.message.case === "mcpArgs"
         ? blobIn(message.value.message.value.argsJson)
         : undefined;
-    case "kvServerMessage": {
-      const asked = answerBlob(message.value);
-      return asked === undefined || asked.blobData !== undefined || hasSpoken(state)
-        ? undefined
-        : hexOf(asked.blobId);
-    }
     case "interactionUpdate": {
       const update = message.value.message;
-      if (update.case !== "stepCompleted" || hasSpoken(state) || state.unspoken !== undefined)
-        return undefined;
-      return blobIn(update.value.message);
+      return update.case !== "stepCompleted" || hasSpoken(state) ? undefined : blobIn(update.value.message);
     }
     default:
       return undefined;
@@ -141,8 +127,6 @@ function heard(
       return updated(state, eventId, message.value, blob);
     case "execServerMessage":
       return paused(asked(state, message.value, blob));
-    case "kvServerMessage":
-      return [kept(state, message.value, blob), []];
     default:
       return [state, []];
   }
@@ -193,7 +177,7 @@ function updated(
 }
 
 function begun(state: AnswerState, attempt: number): AnswerState {
-  const anew = { current: NOTHING, unspoken: undefined, servedBy: "", awaited: new Map(), calls: [] };
+  const anew = { current: NOTHING, servedBy: "", awaited: new Map(), calls: [] };
   return { ...state, isStepOpen: true, attempt, thought: "", ...anew };
 }
 
@@ -259,43 +243,22 @@ function hasSpoken({ current }: AnswerState): boolean {
   return current.text !== "";
 }
 
-/** The request to keep a message of the model, if it is one. */
-function answerBlob({ message }: KvServerMessage) {
-  if (message.case !== "setBlobArgs" || message.value.kind !== BlobKind.ASSISTANT_MESSAGE) return undefined;
-  return message.value;
-}
-
-function kept(state: AnswerState, message: KvServerMessage, blob: Uint8Array | undefined): AnswerState {
-  const args = answerBlob(message);
-  const bytes = args?.blobData ?? blob;
-  if (args === undefined || bytes === undefined || hasSpoken(state)) return state;
-  // Between steps it is the answer only when the steps gave none.
-  if (!state.isStepOpen && state.earlier.text !== "") return state;
-  return { ...state, unspoken: spokenIn(bytes) ?? "" };
-}
-
-/** The text that was never streamed, once nothing more can come. */
-function spoken(state: AnswerState): Result {
-  const { unspoken } = state;
-  if (unspoken === undefined || hasSpoken(state)) return [state, []];
-  return said({ ...state, unspoken: undefined }, unspoken);
-}
-
 function completed(state: AnswerState, update: StepCompletedUpdate, blob: Uint8Array | undefined): Result {
   const message = bytesIn(update.message) ?? blob;
-  const unspoken = state.unspoken ?? (message === undefined ? undefined : (spokenIn(message) ?? ""));
-  const [next, bodies] = closed({ ...state, unspoken });
+  // What was never streamed is said now.
+  const unspoken = message === undefined || hasSpoken(state) ? "" : (spokenIn(message) ?? "");
+  const [spoken, before] = said(state, unspoken);
+  const [next, after] = closed(spoken);
   const { usage: used } = update;
   const usage = used === undefined ? next.usage : sumOf([next.usage, used]);
-  return [{ ...next, step: update.step, finish: update.finishReason, usage }, bodies];
+  return [{ ...next, step: update.step, finish: update.finishReason, usage }, [...before, ...after]];
 }
 
 /** The step's text is whole: it becomes part of the answer. */
 function closed(state: AnswerState): Result {
-  const [said, bodies] = spoken(state);
-  const [next, parted] = said.owed === "" ? [said, []] : diverged(said);
-  const rest = { current: NOTHING, shown: NOTHING, unspoken: undefined, isStepOpen: false };
-  return [{ ...next, ...rest, earlier: wordsOf(next) }, [...bodies, ...parted]];
+  const [next, parted] = state.owed === "" ? [state, []] : diverged(state);
+  const rest = { current: NOTHING, shown: NOTHING, isStepOpen: false };
+  return [{ ...next, ...rest, earlier: wordsOf(next) }, parted];
 }
 
 /** All of the answer so far. */
@@ -349,7 +312,7 @@ function paused([state, before]: Result): Result {
 function ended(state: AnswerState, update: TurnEndedUpdate): Result {
   const end = endOf(update, state.finish);
   // A turn that broke off has not said everything; what was shown of it is not contradicted.
-  const [said, before] = end.reason === "completed" ? closed(state) : spoken({ ...state, owed: "" });
+  const [said, before] = end.reason === "completed" ? closed(state) : [{ ...state, owed: "" }, []];
   const [whole, why] = explained(said, end);
   const bodies = [...before, ...why];
   const usage = isCounted(whole.usage) ? whole.usage : cleanUsage(update);

@@ -214,47 +214,29 @@ test("a server that tells neither steps nor exec ids still pauses and ends", () 
 
 test("an answer that was never streamed is taken from the model's message, and from nothing else", () => {
   const stored = encodeChatMessage(assistantSaid("From the blob"));
-  const cases = [
-    [started(0), setBlob(stored), completed(0, STOP), turnEnded()],
-    [setBlob(stored), turnEnded()],
-    [started(0), completed(0, STOP), setBlob(stored), turnEnded()],
-    [started(0), completed(0, STOP, assistantSaid("From the blob")), turnEnded()],
-  ];
-  for (const messages of cases) {
-    const deltas = live(eventsOf(messages));
-    assert.deepEqual(kindsOf(deltas), ["text", "ended"]);
-    assert.equal(wordsOf(deltas), "From the blob");
-    assert.equal(endOf(deltas).said.text, "From the blob");
-  }
-  for (const kind of [BlobKind.MESSAGE, BlobKind.CONTENT, BlobKind.UNSPECIFIED]) {
-    assert.deepEqual(kindsOf(live(eventsOf([setBlob(stored, kind), turnEnded()]))), ["ended"]);
-  }
-  const tool = encodeChatMessage({ role: "user", content: [{ type: "text", text: "x" }] });
-  assert.deepEqual(kindsOf(live(eventsOf([setBlob(tool), turnEnded()]))), ["ended"]);
-  assert.deepEqual(kindsOf(live(eventsOf([setBlob(new Uint8Array([1])), turnEnded()]))), ["ended"]);
+  const deltas = live(
+    eventsOf([started(0), completed(0, STOP, assistantSaid("From the step")), turnEnded()]),
+  );
+  assert.deepEqual(kindsOf(deltas), ["text", "ended"]);
+  assert.equal(wordsOf(deltas), "From the step");
+  assert.equal(endOf(deltas).said.text, "From the step");
+  for (const kind of [BlobKind.ASSISTANT_MESSAGE, BlobKind.MESSAGE, BlobKind.CONTENT, BlobKind.UNSPECIFIED])
+    assert.deepEqual(kindsOf(live(eventsOf([started(0), setBlob(stored, kind), turnEnded()]))), ["ended"]);
 });
 
-test("what was streamed is not said again by its blob", () => {
-  const stored = setBlob(encodeChatMessage(assistantSaid("Hello")));
-  const streamed = [
-    started(0),
-    text("Hello"),
-    stored,
-    completed(0, STOP, assistantSaid("Hello")),
-    stored,
-    turnEnded(),
-  ];
+test("what was streamed is not said again by the end of its step", () => {
+  const streamed = [started(0), text("Hello"), completed(0, STOP, assistantSaid("Hello")), turnEnded()];
   assert.equal(wordsOf(live(eventsOf(streamed))), "Hello");
 });
 
 test("text and calls of one event: only the last delta ends it", () => {
-  const stored = setBlob(encodeChatMessage(assistantSaid("See")));
-  const deltas = live(eventsOf([stored, exec(1, "x", "p1")]));
+  const whole = completed(0, TOOL_CALLS, assistantSaid("See"));
+  const deltas = live(eventsOf([started(0), called("p1", ["x"]), exec(1, "x", "p1"), whole]));
   assert.deepEqual(
     deltas.map(({ kind, eventId, endsEvent }) => [kind, eventId, endsEvent]),
     [
-      ["text", 2, false],
-      ["calls", 2, true],
+      ["text", 4, false],
+      ["calls", 4, true],
     ],
   );
 });
@@ -262,13 +244,18 @@ test("text and calls of one event: only the last delta ends it", () => {
 test("what is too large for an event is asked for by its blob id", () => {
   const bytes = encodeChatMessage(assistantSaid("Long"));
   const state = initAnswer();
-  const large = setBlob(undefined);
+  const large = completed(0, STOP, assistantSaid("Long"));
+  assert.equal(neededBlob(state, large), undefined);
+  assert.ok(
+    large.message.case === "interactionUpdate" && large.message.value.message.case === "stepCompleted",
+  );
+  const { message } = large.message.value.message.value;
+  assert.ok(message !== undefined);
+  message.content = { case: "blobId", value: new Uint8Array(32).fill(7) };
   assert.equal(neededBlob(state, large), "07".repeat(32));
-  assert.equal(neededBlob(state, setBlob(bytes)), undefined);
   const [spoken] = project(state, 1, text("Hello"));
   assert.equal(neededBlob(spoken, large), undefined);
-  const [kept] = project(state, 1, large, bytes);
-  assert.equal(wordsOf(project(kept, 2, turnEnded())[1]), "Long");
+  assert.equal(wordsOf(project(state, 1, large, bytes)[1]), "Long");
 
   const asked = exec(1, "x", "p1");
   assert.ok(asked.message.case === "execServerMessage" && asked.message.value.message.case === "mcpArgs");

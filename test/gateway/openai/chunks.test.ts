@@ -18,7 +18,6 @@ import {
   projectRange,
   sseFrame,
 } from "../../../src/gateway/openai/index.ts";
-import { encodeChatMessage } from "../../../src/protocol/chat-message.ts";
 import { FailureKind, FinishReason, TurnEndReason } from "../../../src/protocol/messages.ts";
 import {
   assistantSaid,
@@ -27,7 +26,6 @@ import {
   eventsOf,
   exec,
   live,
-  setBlob,
   restarted,
   started,
   text,
@@ -216,13 +214,14 @@ test("ids are read back, and nothing else is", () => {
 });
 
 test("a reader that comes back after any frame gets exactly the rest", () => {
-  const kvOnly = eventsOf([
-    setBlob(encodeChatMessage(assistantSaid("See"))),
+  const unstreamed = eventsOf([
+    started(0),
+    called("p1", ["x"]),
     exec(1, "x", "p1"),
-    exec(2, "y", "p2"),
+    completed(0, TOOL_CALLS, assistantSaid("See")),
   ]);
   const plain = eventsOf([started(0), text("Hel"), text("lo"), completed(0, STOP), turnEnded()]);
-  for (const events of [calling, kvOnly.slice(0, 2), plain]) {
+  for (const events of [calling, unstreamed, plain]) {
     const frames = framesOf(projectRange(events).deltas);
     for (const [at, { id }] of frames.entries()) {
       const after = parseFramePlace(id) ?? assert.fail();
