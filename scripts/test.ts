@@ -3,10 +3,13 @@
  *
  * `npm test -- lint core` runs only the stages named. A failing stage does not stop the ones after it,
  * so one run tells everything. The last line counts tests, and one for each stage that is no test run.
+ *
+ * Tests of the stage `unit` wait for processes, disks and timers for a part of their time. Stages that only compute, in virtual time, run beside it at
+ * a low priority: they take what it leaves of the processor, and print what they have to say at their end.
  */
 import { spawn } from "node:child_process";
 import { globSync } from "node:fs";
-import { availableParallelism } from "node:os";
+import { availableParallelism, constants, setPriority } from "node:os";
 import { resolve } from "node:path";
 
 interface Stage {
@@ -15,6 +18,8 @@ interface Stage {
   readonly command: readonly [string, ...string[]];
   /** The test files of a test run. A run without any would pass for nothing, so it fails. */
   readonly tests?: readonly string[];
+  /** It only computes: it runs beside the stage of this name, when that one is wanted as well. */
+  readonly beside?: "unit";
   /** A stage that measures coverage compiles everything anew: code from the cache has lost where its lines are. */
   readonly compilesAnew?: boolean;
 }
@@ -86,11 +91,13 @@ const stages: readonly Stage[] = [
     name: "sim",
     about: `simulation, ${String(simulationSeeds)} seeds of streams and a fifth as many of the gateway`,
     command: ["npm", "run", "--silent", "sim", "--", "--seeds", String(simulationSeeds)],
+    beside: "unit",
   },
   {
     name: "mutants",
     about: "simulation of planted bugs, each of which must be caught",
     command: ["npm", "run", "--silent", "sim:mutants"],
+    beside: "unit",
   },
   {
     name: "mutations",
@@ -99,18 +106,19 @@ const stages: readonly Stage[] = [
   },
 ];
 
-/** Runs a command, shows what it prints as it comes, and returns its exit code and standard output. */
+/** Runs a command, and returns its exit code and standard output. `isBeside`: its priority is low, and nothing of it is shown as it comes. */
 async function run(
   command: string,
   args: readonly string[],
-  env: NodeJS.ProcessEnv,
+  { env, isBeside }: { readonly env: NodeJS.ProcessEnv; readonly isBeside: boolean },
 ): Promise<{ code: number; output: string }> {
   const child = spawn(command, args, { stdio: ["ignore", "pipe", "inherit"], env });
+  if (isBeside && child.pid !== undefined) setPriority(child.pid, constants.priority.PRIORITY_LOW);
   let output = "";
   child.stdout.setEncoding("utf8");
   child.stdout.on("data", (text: string) => {
     output += text;
-    process.stdout.write(text);
+    if (!isBeside) process.stdout.write(text);
   });
   return new Promise((resolve, reject) => {
     child.once("error", reject);
@@ -136,8 +144,10 @@ function failuresOf(output: string): string {
   return at === -1 ? "" : output.slice(at + 1);
 }
 
-async function runStage({ name, about, command, tests, compilesAnew }: Stage): Promise<Outcome> {
-  console.log(`\n== ${name}: ${about}`);
+async function runStage(stage: Stage, { isBeside }: { readonly isBeside: boolean }): Promise<Outcome> {
+  const { name, about, command, tests, compilesAnew } = stage;
+  const heading = `\n== ${name}: ${about}`;
+  if (!isBeside) console.log(heading);
   const began = performance.now();
   const outcome = (passed: number, failed: number, why = "", skipped: readonly string[] = []): Outcome => {
     return { name, seconds: (performance.now() - began) / 1000, passed, failed, skipped, why };
@@ -148,7 +158,8 @@ async function runStage({ name, about, command, tests, compilesAnew }: Stage): P
   }
   const [program, ...args] = command;
   const env = compilesAnew === true ? process.env : { ...process.env, NODE_COMPILE_CACHE: compiled };
-  const { code, output } = await run(program, [...args, ...(tests ?? [])], env);
+  const { code, output } = await run(program, [...args, ...(tests ?? [])], { env, isBeside });
+  if (isBeside) console.log(`${heading}\n${output.trimEnd()}\n`);
   if (tests === undefined) return code === 0 ? outcome(1, 0) : outcome(0, 1);
   // A run may fail without a failing test: coverage below its bound, a file that does not load.
   const failed = counted(output, "fail") + counted(output, "cancelled");
@@ -166,10 +177,27 @@ if (unknown.length > 0) {
 }
 
 console.log(`Node ${process.version}`);
-const outcomes: Outcome[] = [];
-for (const stage of stages) {
-  if (wanted.length === 0 || wanted.includes(stage.name)) outcomes.push(await runStage(stage));
+const chosen = stages.filter(({ name }) => wanted.length === 0 || wanted.includes(name));
+const isBeside = ({ beside }: Stage): boolean => chosen.some(({ name }) => name === beside);
+
+/** One after the other. */
+async function runAll(
+  some: readonly Stage[],
+  how: { readonly isBeside: boolean },
+): Promise<readonly Outcome[]> {
+  const all: Outcome[] = [];
+  for (const stage of some) {
+    const others = chosen.filter(({ beside }) => beside === stage.name);
+    const [own, more] = await Promise.all([runStage(stage, how), runAll(others, { isBeside: true })]);
+    all.push(own, ...more);
+  }
+  return all;
 }
+
+const outcomes = await runAll(
+  chosen.filter((stage) => !isBeside(stage)),
+  { isBeside: false },
+);
 
 // Again, where nobody has to look for it among what the stages behind it said.
 for (const { name, why } of outcomes) if (why !== "") console.log(`\n== ${name}, once more: ${why}`);
