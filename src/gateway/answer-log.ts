@@ -166,6 +166,9 @@ async function* given(deltas: readonly AnswerDelta[]): AsyncGenerator<AnswerDelt
   yield* deltas;
 }
 
+/** Made once: every response leaves its answer, and the platform's own reason would cost a stack each time. */
+const LEFT = new Error("the response has left its answer");
+
 /** One response's way through an answer. Leaving takes effect at once, whatever the model does meanwhile: the session's clock depends on it. */
 export class AnswerReader implements AsyncIterableIterator<AnswerDelta, undefined> {
   readonly #deltas: AsyncGenerator<AnswerDelta, void>;
@@ -195,7 +198,8 @@ export class AnswerReader implements AsyncIterableIterator<AnswerDelta, undefine
   }
 
   async return(): Promise<IteratorResult<AnswerDelta, undefined>> {
-    this.#leaving.abort();
+    if (this.#leaving.signal.aborted) return { done: true, value: undefined };
+    this.#leaving.abort(LEFT);
     this.#leave();
     // Not waited for: what is under way in there may take its time.
     this.#deltas.return().catch(() => undefined);
