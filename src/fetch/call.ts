@@ -18,8 +18,8 @@ export const RETRY_CODES: readonly string[] = [
   "overloaded",
 ];
 
-/** The last frame of an answer, by chat and by Responses. */
-const LAST = /^(?:\[DONE\]$|\{"type":"response\.(?:completed|incomplete|failed)")/;
+/** The last frame of an answer, by chat, by Responses and by Messages. */
+const LAST = /^(?:\[DONE\]$|\{"type":"(?:response\.(?:completed|incomplete|failed)|message_stop)")/;
 
 /** Of a proxy whose server is being started again; the gateway's own have a code. */
 const PROXY_STATUSES: ReadonlySet<number> = new Set([502, 503, 504]);
@@ -187,10 +187,10 @@ export function errorCodeOf(text: string): string | null | undefined {
   return typeof code === "string" ? code : null;
 }
 
-/** More than the role, the beginning of a response and a heartbeat. */
+/** More than the role, the beginning of a response or a message, and a heartbeat. */
 function isContent(data: string): boolean {
-  const [, event] = /^\{"type":"response\.(\w+)/.exec(data) ?? [];
-  if (event !== undefined) return event !== "created" && event !== "in_progress";
+  const [, event] = /^\{"type":"(?:response\.)?(\w+)/.exec(data) ?? [];
+  if (event !== undefined) return !/^(?:created|in_progress|message_start|ping)$/.test(event);
   const choices = memberOf(parsed(data), "choices");
   const choice: unknown = Array.isArray(choices) ? choices[0] : undefined;
   const delta = memberOf(choice, "delta");

@@ -94,7 +94,7 @@ export class Call {
           if (next.kind === "fail") caller.error(this.#failure);
           else if (next.kind === "nothing") caller.error(this.#parts.init.signal?.reason);
           else if (next.kind === "refuse")
-            caller.enqueue(encoder.encode(`data: ${this.#refusal.trim()}\n\n`));
+            caller.enqueue(encoder.encode(`${named(this.#refusal)}data: ${this.#refusal.trim()}\n\n`));
           else if (frame !== undefined) caller.enqueue(encoder.encode(frame.text));
           if (next.kind === "end" || next.kind === "refuse") caller.close();
         },
@@ -272,6 +272,11 @@ export class Call {
       await new Promise((resolve) => setTimeout(resolve, delayMs));
     }
   }
+}
+
+/** Anthropic's clients know an error in a stream by the name of its event. */
+function named(refusal: string): string {
+  return refusal.startsWith('{"type":"error"') ? "event: error\n" : "";
 }
 
 const NOTHING: Next = { kind: "nothing" };

@@ -1,7 +1,7 @@
 /**
  * `holdfast/fetch`: a `fetch` for any SDK that takes one, with which an answer of the gateway outlives its connection and its server.
  *
- * Only conversations with gateways are touched: POSTs of text or bytes to `.../chat/completions` and `.../responses` under a base URL that was given, or that answered as a
+ * Only conversations with gateways are touched: POSTs of text or bytes to `.../chat/completions`, `.../responses` and `.../messages` under a base URL that was given, or that answered as a
  * gateway before. Everything else is the plain `fetch`, and no other server is sent a header more.
  */
 import { Call, type CallParts, type Fetch } from "./driver.ts";
@@ -17,7 +17,7 @@ export interface HoldfastFetchOptions {
 }
 
 const PATIENCE_SECONDS = 300;
-const ASKED = /\/(?:chat\/completions|responses)$/;
+const ASKED = /\/(?:chat\/completions|responses|messages)$/;
 
 export function holdfast({
   baseURL = [],

@@ -9,7 +9,7 @@ import { behind, type Place } from "../gateway/cable.ts";
 import { lastTold, PacedModel } from "../gateway/paced-model.ts";
 import { World } from "../gateway/world.ts";
 import { ALICE_KEY } from "../server/http/rig.ts";
-import { recorded, RESPONSES_USERS, type User, USERS } from "./users.ts";
+import { MESSAGES_USERS, recorded, RESPONSES_USERS, type User, USERS } from "./users.ts";
 
 const aMoment = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 5));
 const SEEN = "Es ist größer – 大きい家. Mehr ist es nicht.";
@@ -87,6 +87,29 @@ const IN_ONE: readonly Where[] = ([1, 2] as const).map((answer) => {
   return { name: "in the body", answer, place: behind('"object":"response"') };
 });
 
+/** And in those of Messages. */
+const MESSAGE_EVENTS: readonly Where[] = ([1, 2] as const).flatMap((answer) => [
+  { name: "before the head", answer, place: () => 0 },
+  { name: "in the first event", answer, place: behind('"type":"message_st') },
+  { name: "behind the first event", answer, place: behind('"output_tokens":0}}}\n\n') },
+  {
+    name: "behind the start of a block",
+    answer,
+    place: behind('"content_block":{"type":"text","text":""}}\n\n'),
+  },
+  { name: "in the text", answer, place: behind(answer === 1 ? '"text":"Ich ' : '"text":"Mehr ') },
+  { name: "in a letter", answer, place: HALF_LETTER },
+  answer === 1
+    ? { name: "in a tool call", answer, place: behind('"partial_json":"{') }
+    : { name: "behind the text", answer, place: behind('"type":"content_block_stop"') },
+  { name: "behind the stop reason", answer, place: behind('"stop_reason":"') },
+  { name: "in the last event", answer, place: behind('"type":"message_stop"') },
+]);
+
+const MESSAGES_IN_ONE: readonly Where[] = ([1, 2] as const).map((answer) => {
+  return { name: "in the body", answer, place: behind('"type":"message"') };
+});
+
 interface Door {
   readonly name: string;
   readonly users: Readonly<Record<string, User>>;
@@ -110,6 +133,13 @@ const DOORS: readonly Door[] = [
     streamed: EVENTS,
     whole: IN_ONE,
     once: ["event: response.created", "event: response.completed"],
+  },
+  {
+    name: "Messages",
+    users: MESSAGES_USERS,
+    streamed: MESSAGE_EVENTS,
+    whole: MESSAGES_IN_ONE,
+    once: ["event: message_start", "event: message_delta", "event: message_stop"],
   },
 ];
 

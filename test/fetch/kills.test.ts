@@ -4,6 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import Anthropic from "@anthropic-ai/sdk";
 import OpenAI from "openai";
 import { holdfast } from "../../src/fetch/index.ts";
 import { NOTE, noteArgs, Notes } from "../gateway/clients/note-tool.ts";
@@ -46,6 +47,37 @@ test("openai SDK by Responses: killed at each stage, its user sees nothing", (t)
     const result = await staged.tool(notes)(noteArgs.parse(JSON.parse(call.arguments)));
     const input = [{ type: "function_call_output" as const, call_id: call.call_id, output: result }];
     return (await ask({ input, previous_response_id: id })).output_text;
+  }));
+
+test("Anthropic SDK: killed at each stage, its user sees nothing", (t) =>
+  killAtEachStage(t, { isStreamed: true }, async ({ gateway, notes, staged, onText }, asked) => {
+    const baseURL = gateway.baseURL.replace(/\/v1$/, "");
+    const { messages } = new Anthropic({
+      baseURL,
+      apiKey: gateway.apiKey,
+      fetch: holdfast({ baseURL }),
+      maxRetries: 0,
+    });
+    const tools = [
+      {
+        name: NOTE.name,
+        description: NOTE.description,
+        input_schema: { ...NOTE.parameters, type: "object" as const },
+      },
+    ];
+    const said: Anthropic.MessageParam[] = [{ role: "user", content: asked }];
+    for (;;) {
+      const stream = messages.stream({ model: LOCAL, max_tokens: 1_000, tools, messages: said });
+      const { content } = await stream.on("text", onText).finalMessage();
+      const call = content.find((block) => block.type === "tool_use");
+      if (call === undefined)
+        return content.map((block) => (block.type === "text" ? block.text : "")).join("");
+      const result = await staged.tool(notes)(noteArgs.parse(call.input));
+      said.push(
+        { role: "assistant", content },
+        { role: "user", content: [{ type: "tool_result", tool_use_id: call.id, content: result }] },
+      );
+    }
   }));
 
 test("stopped in good order in the middle of an answer: its user sees nothing", async (t) => {

@@ -4,6 +4,7 @@
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { createOpenAI } from "@ai-sdk/openai";
 import { generateText, isStepCount, type LanguageModel, streamText, tool } from "ai";
+import Anthropic from "@anthropic-ai/sdk";
 import OpenAI from "openai";
 import { z } from "zod";
 
@@ -128,6 +129,34 @@ const openaiResponses: User = async (asking) => {
     previous_response_id = response.id;
   }
 };
+
+/** Its base URL has no /v1. */
+const anthropic: User = async (asking) => {
+  const { baseURL, apiKey, model, question, fetch, isStreamed, look, onText, maxRetries = 0 } = asking;
+  const client = new Anthropic({ baseURL: baseURL.replace(/\/v1$/, ""), apiKey, fetch, maxRetries });
+  const input_schema = { ...PARAMETERS, type: "object" as const };
+  const tools = [{ name: "look", description: DESCRIPTION, input_schema }];
+  const messages: Anthropic.MessageParam[] = [{ role: "user", content: question }];
+  for (;;) {
+    const body = { model, max_tokens: 1_000, messages, tools };
+    const { content } = isStreamed
+      ? await client.messages
+          .stream(body)
+          .on("text", (text) => onText?.(text))
+          .finalMessage()
+      : await client.messages.create(body);
+    const calls = content.filter((block) => block.type === "tool_use");
+    if (calls.length === 0) return content.map((block) => (block.type === "text" ? block.text : "")).join("");
+    const results = await Promise.all(
+      calls.map(async ({ id }) => {
+        return { type: "tool_result" as const, tool_use_id: id, content: await look() };
+      }),
+    );
+    messages.push({ role: "assistant", content }, { role: "user", content: results });
+  }
+};
+
+export const MESSAGES_USERS: Readonly<Record<string, User>> = { "Anthropic SDK": anthropic };
 
 export const USERS: Readonly<Record<string, User>> = { "openai SDK": openai, "AI SDK": aiSdkBy(chatModel) };
 
