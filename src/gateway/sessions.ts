@@ -66,6 +66,8 @@ export class Sessions implements SessionLookup {
 
   /** A session whose stream is about to be opened. Throws when its principal may have no more. */
   begin(record: SessionRecord): SessionDriver {
+    // Its client was told to retry: a turn that begins now would be paid for and read by no one.
+    if (this.#closing.signal.aborted) throw new HoldfastError("unavailable", "the server is shutting down");
     const { principal } = record;
     const refused = this.#of(principal).find(({ state }) => state.at === "ending" && state.why === "no_room");
     if (refused !== undefined) {

@@ -15,6 +15,7 @@ import type { FramePlace } from "../../../src/gateway/openai/index.ts";
 import { type Asked, type Clock, RefAnswer, type ReferenceLimits, SLACK_MS } from "./reference-answers.ts";
 import { LostConversations } from "./reference-conversations.ts";
 import { type Ghost, Ghosts, isEqual } from "./reference-ghosts.ts";
+import { KEY_REUSED, NOT_FOUND, OTHER_ANSWER, STREAM_GONE, TOO_LARGE, TOO_MANY } from "./refusals.ts";
 import { bringsResults, continues, retryIn, type Seen, tailOf } from "./reference-rules.ts";
 import { RefSession } from "./reference-sessions.ts";
 import { MODEL_IDS } from "./provider.ts";
@@ -93,7 +94,11 @@ export class Reference {
     this.#tickets.delete(ticket);
     for (const answer of this.answers.values())
       if (isEqual(answer.asked, ticket.asked)) answer.mayBeLost(now);
-    const { permitted } = ticket;
+    const { permitted, asked } = ticket;
+    // Results may be in their turn by then.
+    const own = [...this.sessions.values()].filter((session) => bringsResults(asked, session));
+    for (const session of own) session.mayHaveGoneOn();
+    if (own.length > 0) this.#ghosts.died([asked], now, this.#parts.life());
     this.#nextOf(ticket);
     return [...permitted].flatMap((verdict) => /^(?:answer )?(ghost|\S+\/\d+)$/.exec(verdict)?.[1] ?? []);
   }
@@ -387,13 +392,6 @@ export class Reference {
     return open.length + this.#underWay(principal) >= this.#parts.limits.openStreamsMax;
   }
 }
-
-const KEY_REUSED = "refused idempotency_key_reused";
-const OTHER_ANSWER = "refused other_answer";
-const NOT_FOUND = "refused not_found";
-const STREAM_GONE = "refused stream_gone";
-const TOO_MANY = "refused open_streams_limit";
-const TOO_LARGE = "refused request_too_large";
 
 function idOf(streamId: string, fromEvent: number): string {
   return `${streamId} ${fromEvent}`;

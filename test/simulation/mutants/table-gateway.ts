@@ -167,6 +167,18 @@ export const GATEWAY_MUTANTS: readonly Mutant[] = [
     ],
   },
   {
+    name: "a gateway that is being stopped begins turns",
+    breaks: "fresh",
+    hunter,
+    patches: [
+      {
+        file: SESSIONS,
+        from: `if (this.#closing.signal.aborted) throw new HoldfastError("unavailable", "the server is shutting down");`,
+        to: "",
+      },
+    ],
+  },
+  {
     name: "equal requests are not taken one after the other",
     breaks: "retry",
     hunter,
