@@ -17,7 +17,7 @@ import type { SessionInfo } from "./control-messages.ts";
 import { openControl } from "./control-server.ts";
 import { claimDataDir } from "./data-dir-claim.ts";
 import { TemporaryFailure } from "./failures.ts";
-import { guard } from "./guard.ts";
+import { endsEverything, guard } from "./guard.ts";
 import { watchIdle } from "./idle-exit.ts";
 import { type Flags, type ResolvedSettings, resolveSettings } from "./settings.ts";
 import { isStopSignal, stopSignal } from "./stop-signals.ts";
@@ -25,7 +25,8 @@ import { fileSize, type Surroundings, terminal } from "./terminal.ts";
 
 export async function serve(flags: Flags, surroundings: Surroundings): Promise<void> {
   const settings = resolveSettings(flags, surroundings);
-  if (process.pid === 1 && settings.line) {
+  const { pid, ppid } = process;
+  if (settings.line && endsEverything({ pid, ppid, env: surroundings.env })) {
     const { note } = terminal(surroundings);
     const args = [...process.execArgv, ...process.argv.slice(1)];
     process.exitCode = await guard({ command: process.execPath, args, note, now: surroundings.now });

@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { guard, pauseMsBefore } from "../../src/cli/guard.ts";
+import { endsEverything, guard, pauseMsBefore } from "../../src/cli/guard.ts";
 import { temporaryDirectory } from "../client-node/temporary.ts";
 
 interface Guarded {
@@ -55,4 +55,19 @@ test("it waits longer from kill to kill, and gives up at the sixth within a minu
     [250, 500, 1_000, 2_000, 4_000, undefined],
   );
   assert.equal(pauseMsBefore(starts, 64_500), 250);
+});
+
+test("process 1, and the main process of a systemd service, have nothing that outlives them; what they start may be guarded", () => {
+  const [INVOCATION_ID, pid] = ["b0a1", 4_711];
+  const service = { INVOCATION_ID, SYSTEMD_EXEC_PID: String(pid) };
+  assert.ok(endsEverything({ pid: 1, ppid: 0, env: {} }));
+  assert.ok(endsEverything({ pid, ppid: 1, env: service }));
+  // The manager of a user's services is not process 1.
+  assert.ok(endsEverything({ pid, ppid: 900, env: service }));
+  assert.ok(endsEverything({ pid, ppid: 1, env: { INVOCATION_ID } }));
+  // The guarded server itself, a server that a service starts, and one in a terminal: terminals may be services, too.
+  assert.ok(!endsEverything({ pid: pid + 1, ppid: pid, env: service }));
+  assert.ok(!endsEverything({ pid: pid + 1, ppid: 1, env: service }));
+  assert.ok(!endsEverything({ pid, ppid: 900, env: { INVOCATION_ID } }));
+  assert.ok(!endsEverything({ pid, ppid: 1, env: {} }));
 });
