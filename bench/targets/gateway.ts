@@ -83,6 +83,7 @@ async function start(given: Arguments): Promise<Measured> {
     onNotice: () => undefined,
     openStreamsMax: GATEWAY_LIMITS.openStreamsMax,
     responseTtlMs: GATEWAY_LIMITS.responseTtlMs,
+    line: undefined,
   });
   gateway = opened.gateway;
   cleanUp = () => opened.gateway.cleanUp();

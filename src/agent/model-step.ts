@@ -90,7 +90,7 @@ export class ModelStep {
     // No request leaves for a call that is held, so none is counted (G2).
     const held = isHeld
       ? ({ requests: NO_REQUESTS, mode: "attach" } as const)
-      : ({ mode: this.#place.isRepeated ? "begin" : "fresh" } as const);
+      : ({ mode: this.#mayBeHeld ? "begin" : "fresh" } as const);
     try {
       // Cancelled while it waited for the disk: there is nobody to ask the model for.
       for await (const part of signal.aborted ? [] : model.call({ ...call, ...held, signal })) {
@@ -109,6 +109,12 @@ export class ModelStep {
     io.untilDurable(io.head)
       .then(() => model.done?.(call))
       .catch(() => undefined);
+  }
+
+  /** A run that died may have made this call, and left nothing in the log. Of a stream whose name is new there was none. */
+  get #mayBeHeld(): boolean {
+    const { step, isRepeated } = this.#place;
+    return isRepeated || (step === 0 && this.#context.io.stream.lasting?.isNew === false);
   }
 
   async #take(part: ModelPart, pieces: Pieces): Promise<void> {

@@ -61,6 +61,6 @@ export interface OpenOptions {
   readonly conversation?: KeptConversation;
   /** A name of your own; drawn at random when absent. Opening it again attaches to what is there. */
   readonly idempotencyKey?: string;
-  /** The caller has just drawn the name at random, and will never open it again: as good as one drawn here. */
+  /** The caller has just drawn the name at random, and never says so of it again: as good as one drawn here. */
   readonly isFresh?: boolean;
 }

@@ -15,8 +15,9 @@ import { type GatewayCounters, gatewayMetrics, newGatewayCounters } from "./coun
 import { GivenAnswers } from "./given-answers.ts";
 import type { Answer, ChatCall, EventsCall, GatewayAnswers, KeyedCall, StopCall } from "./http/answers.ts";
 import { contextOf, type Facts, type FreshReason, type Match, matchRequest } from "./matching.ts";
-import { Names, newId } from "./names.ts";
 import { KeptResponses } from "./kept-responses.ts";
+import { LeftStreams, type Opening } from "./left-streams.ts";
+import { Names, newId } from "./names.ts";
 import { lineageOf, type LineMessage, type ListedModel } from "./openai/index.ts";
 import { GATEWAY_LIMITS, type GatewayLimits, type GatewayOptions } from "./options.ts";
 import { noMessages, noModel } from "./refusals.ts";
@@ -28,7 +29,7 @@ import { bodiesFor, sayAgain } from "./said-results.ts";
 import { SealedRows } from "./sealed-rows.ts";
 import { canTake, isCounted } from "./session.ts";
 import type { SessionDriver } from "./session-driver.ts";
-import { checkpointOf, newSession, type SessionRecord } from "./session-record.ts";
+import { checkpointOf, newSession, type OpenSession, type SessionRecord } from "./session-record.ts";
 import { SessionStore } from "./session-store.ts";
 import { Sessions } from "./sessions.ts";
 import { Stops } from "./stops.ts";
@@ -41,11 +42,6 @@ interface Beginning {
 
 const ROWS_PER_SWEEP = 1_000;
 
-/** A session that runs, waits for tools, or sleeps until it is wanted. */
-export type OpenSession = Omit<SessionRecord, "state"> & {
-  readonly state: SessionRecord["state"] | "sleeping";
-};
-
 export class Gateway implements GatewayAnswers {
   readonly counters: GatewayCounters = newGatewayCounters();
   readonly #options: GatewayOptions;
@@ -53,6 +49,7 @@ export class Gateway implements GatewayAnswers {
   readonly #given: GivenAnswers;
   readonly #retries: Retries;
   readonly #sessions: Sessions;
+  readonly #left: LeftStreams;
   readonly #tasks: BackgroundTasks;
   readonly #log: AnswerLog;
   readonly #returns: Returns;
@@ -61,7 +58,7 @@ export class Gateway implements GatewayAnswers {
   readonly responses: ResponseAnswers;
 
   constructor(options: GatewayOptions) {
-    const { tables, sealer, onBug, clientOf, environment, workspace } = options;
+    const { tables, sealer, onBug, clientOf, environment, workspace, held } = options;
     this.#options = options;
     this.#limits = { ...GATEWAY_LIMITS, ...options.limits };
     const { graceMs } = this.#limits;
@@ -76,14 +73,16 @@ export class Gateway implements GatewayAnswers {
     const given = new GivenAnswers({ rows, names, now });
     const store = new SessionStore({ rows, given, names, ttlMs: sessionTtlMs });
     const { counters } = this;
-    this.#names = names;
+    const left = new LeftStreams({ held, isKnown: (id) => this.#sessions.knows(id), environment, onBug });
+    [this.#names, this.#left] = [names, left];
     this.#tasks = tasks;
     this.#given = given;
     const stops = new Stops(rows, this.#limits.patienceMaxMs + sessionTtlMs);
     const kept = new KeptResponses({ rows, names, limits: this.#limits, now });
-    this.#retries = new Retries({ given, kept, stops, names, limits: this.#limits, tasks, environment });
+    const found = { given, kept, stops, names };
+    this.#retries = new Retries({ ...found, left, limits: this.#limits, tasks, environment });
     this.#log = new AnswerLog({ clientOf, names, environment });
-    const parts = { clientOf, workspace, onBug, store, given, kept, stops, names };
+    const parts = { ...found, clientOf, workspace, onBug, store };
     this.#sessions = new Sessions({ ...parts, limits, environment, counters, tasks });
     this.#returns = new Returns({
       sessions: this.#sessions,
@@ -104,6 +103,7 @@ export class Gateway implements GatewayAnswers {
   async start(): Promise<void> {
     await this.#given.learn();
     await this.#sessions.start();
+    this.#left.learn();
   }
 
   /** Lets go of everything; the next start takes it up again. After that the gateway asks the disk nothing more. */
@@ -247,7 +247,7 @@ export class Gateway implements GatewayAnswers {
         requestHead: lineage.whole,
         responses,
         parkedMax,
-        ...this.#wantedBy(call),
+        ...this.#sessions.wantedBy(call),
         historyBytes,
       },
       { bodies, writes },
@@ -274,12 +274,14 @@ export class Gateway implements GatewayAnswers {
   async #open(call: ChatCall, facts: Facts, { session: before, messages }: Beginning): Promise<Answer> {
     const { principal, model, context, lineage, request } = facts;
     const { environment, workspace } = this.#options;
-    const [streamId, createdMs] = [newId(environment), environment.now()];
+    const wanted = this.#sessions.wantedBy(call);
+    const opening = await this.#left.opening(principal, this.#retries.namesOf(call));
+    const [{ streamId }, createdMs] = [opening, environment.now()];
     const record = newSession({
       sessionId: newId(environment),
       principal,
       model,
-      conversationId: before?.conversationId ?? newId(environment),
+      conversationId: before?.conversationId ?? this.#names.conversation(streamId),
       answer: answerRef(
         { streamId, model, fromEvent: 0, includeUsage: request.includeUsage, door: call.door ?? "chat" },
         createdMs,
@@ -287,44 +289,38 @@ export class Gateway implements GatewayAnswers {
       context,
       requestHead: lineage.whole,
       parkedMax: call.parkedMax,
-      ...this.#wantedBy(call),
+      ...wanted,
       historyBytes: call.bodyBytes,
       responses: [],
       checkpoint: before?.checkpoint ?? "",
       createdMs,
     });
-    // Before another session makes room for it: one that is too large is refused, and ends none.
-    const turn = turnRequest({
-      request,
-      model,
-      conversationId: record.conversationId,
-      before: checkpointOf(record),
-      messages,
-      openThought: (token) => this.#names.thoughts.open(principal, token),
-      ownKinds: workspace?.kinds ?? [],
-    });
-    const session = this.#sessions.begin(record);
+    let session: SessionDriver | undefined;
     try {
-      return await this.#begin(call, session, turn, before?.answer);
+      // Before another session makes room for it: one that is too large is refused, and ends none.
+      const turn = turnRequest({
+        request,
+        model,
+        conversationId: record.conversationId,
+        before: checkpointOf(record),
+        messages,
+        openThought: (token) => this.#names.thoughts.open(principal, token),
+        ownKinds: workspace?.kinds ?? [],
+      });
+      session = this.#sessions.begin(record);
+      return await this.#begin(call, session, opening, turn, before?.answer);
     } catch (cause) {
       // Does nothing to a session whose stream was opened.
-      void session.feed({ kind: "unopened" });
+      void session?.feed({ kind: "unopened" });
+      if (session?.stream === undefined) this.#left.giveBack(opening);
       throw cause;
     }
-  }
-
-  /** How long the answer is wanted without a reader. Throws when its API key has as many of them in the background as it may. */
-  #wantedBy({ patienceMs, isBackground, apiKeyId }: ChatCall) {
-    const { backgroundMs, patienceMaxMs } = this.#limits;
-    if (isBackground !== true)
-      return { patienceMs: patienceMs === undefined ? undefined : Math.min(patienceMs, patienceMaxMs) };
-    this.#sessions.admitBackground(apiKeyId);
-    return { patienceMs: backgroundMs, isBackground, apiKeyId };
   }
 
   async #begin(
     call: ChatCall,
     session: SessionDriver,
+    opening: Opening,
     { first, large }: BegunTurn,
     before: AnswerRef | undefined,
   ): Promise<Answer> {
@@ -336,11 +332,12 @@ export class Gateway implements GatewayAnswers {
       await Promise.all(large.map((bytes) => blobs.put(bytes)));
     }
     const { keys: responses, writes } = await this.#retries.rows(call, answer, sessionId, before);
-    const stream = await client.open({ idempotencyKey: answer.streamId, first, conversation, isFresh: true });
+    const stream = await opening.open(client, { first, conversation });
     void session.feed({ kind: "opened", responses });
     session.attach(stream);
     this.#sessions.admit(session);
-    const response = this.#returns.respond({ principal, answer, signal, memory: session.memory }, "new");
+    const { memory } = session;
+    const response = this.#returns.respond({ principal, answer, signal, memory }, opening.source);
     try {
       // From here on a retry finds the answer, also after a restart.
       await session.save(writes);

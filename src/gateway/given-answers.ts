@@ -133,6 +133,9 @@ export class GivenAnswers {
   /** An answer that is about to be given, with the write that makes it findable after a crash. */
   async begin(body: string, record: ResponseRecord, ttlMs: number): Promise<TableWrite> {
     const key = this.#keyOf(body, record);
+    // A stream that a killed process had begun is begun again: its answer takes the place of the one that was lost with it.
+    const lost = this.#byAnswer.get(record.answer.responseId);
+    if (lost !== undefined) this.#drop(lost);
     this.#add(new GivenAnswer(key, record, this.#options.now() + ttlMs));
     return this.#options.rows.put(RESPONSES, key, encodeRow(record), ttlMs);
   }

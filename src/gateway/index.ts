@@ -1,5 +1,5 @@
 /** The OpenAI-compatible gateway: sessions that survive between requests and restarts. */
-export { Gateway, type OpenSession } from "./gateway.ts";
+export { Gateway } from "./gateway.ts";
 export type { GatewayCounters } from "./counters.ts";
 export {
   gatewayHttp,
@@ -11,7 +11,8 @@ export {
   type PassTarget,
   type ProviderSide,
 } from "./http/index.ts";
+export type { HeldStream, HeldStreams } from "./left-streams.ts";
 export { GATEWAY_LIMITS, type GatewayLimits, type GatewayOptions } from "./options.ts";
 export type { ListedModel } from "./openai/index.ts";
 export type { Workspace } from "./own-execs.ts";
-export type { SessionRecord } from "./session-record.ts";
+export type { OpenSession, SessionRecord } from "./session-record.ts";

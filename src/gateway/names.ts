@@ -1,9 +1,9 @@
 /**
- * Names that tell nothing: of rows in the gateway's tables, and of tool calls towards clients.
+ * Names that tell nothing: of rows in the gateway's tables, of streams, and of tool calls towards clients.
  *
  * All are keyed hashes. A plain hash of a prompt in a table would let a reader of the disk try out prompts (E4); a
  * tool call id that meant something could be forged. Tool call ids follow from the stream and the exec, so a replay has the same
- * ones and no table of them is needed.
+ * ones and no table of them is needed. A stream's name begins with the names of its request, so that a retry knows it.
  */
 import { createHmac, createSecretKey, type KeyObject } from "node:crypto";
 import type { Environment } from "../transport/environment.ts";
@@ -16,9 +16,44 @@ const ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789
 /** Of a row's key. */
 export const NAME_CHARS = 64;
 
-/** Of a conversation, a session or a stream. */
+/** Of a session. */
 export function newId({ randomBytes }: Pick<Environment, "randomBytes">): string {
   return Buffer.from(randomBytes(16)).toString("hex");
+}
+
+/** Row names of a request. */
+export interface RequestNames {
+  /** Of its Idempotency-Key; without one, of its body. */
+  readonly asker: string;
+  readonly body: string;
+}
+
+/** Each part is whole letters of base64. */
+const ASKER_BYTES = 9;
+const BODY_BYTES = 6;
+const DRAWN_BYTES = 9;
+
+/** Says which request the stream is for, and tells its generations apart by a number that is drawn. */
+export function streamName(request: RequestNames, { randomBytes }: Pick<Environment, "randomBytes">): string {
+  return requestPart(request) + Buffer.from(randomBytes(DRAWN_BYTES)).toString("base64url");
+}
+
+/** True when the stream is for a request with this Idempotency-Key and this body; without a key, with this body. */
+export function sameRequest(streamId: string, request: RequestNames): boolean {
+  return streamId.startsWith(requestPart(request));
+}
+
+/** True when the stream is for a request with this Idempotency-Key, by the name of its row. */
+export function sameAsker(streamId: string, asker: string): boolean {
+  return streamId.startsWith(beginningOf(asker, ASKER_BYTES));
+}
+
+function requestPart({ asker, body }: RequestNames): string {
+  return beginningOf(asker, ASKER_BYTES) + beginningOf(body, BODY_BYTES);
+}
+
+function beginningOf(row: string, byteCount: number): string {
+  return Buffer.from(row.slice(0, 2 * byteCount), "hex").toString("base64url");
 }
 
 export class Names {
@@ -38,6 +73,11 @@ export class Names {
     return createHmac("sha256", this.#secret)
       .update(JSON.stringify([kind, ...parts]))
       .digest("hex");
+  }
+
+  /** Of a conversation that begins with this stream. */
+  conversation(streamId: string): string {
+    return this.row("conversation", streamId).slice(0, NAME_CHARS / 2);
   }
 
   toolId(streamId: string, execId: string): string {

@@ -5,6 +5,7 @@ import type { Client } from "../client/index.ts";
 import type { Sealer } from "../sealing/index.ts";
 import type { TableStore } from "../store/table-store.ts";
 import type { Environment } from "../transport/environment.ts";
+import type { HeldStreams } from "./left-streams.ts";
 import type { ListedModel } from "./openai/index.ts";
 import type { Workspace } from "./own-execs.ts";
 
@@ -21,6 +22,8 @@ export interface GatewayOptions {
   readonly resolveModel: (name: string) => string | undefined;
   /** Lets the agent look at files beside what the client's tools do. Default: none, and only the client's tools are offered. */
   readonly workspace?: Workspace | undefined;
+  /** Model calls that outlive this process. Default: none does. */
+  readonly held?: HeldStreams | undefined;
   readonly limits?: Partial<GatewayLimits>;
   /** Off: every request is a stream of its own (HOLDFAST_SESSION_REUSE=0). Default: on. */
   readonly isReusing?: boolean;

@@ -14,7 +14,8 @@ import type { BackgroundTasks } from "./background-tasks.ts";
 import type { GivenAnswer, GivenAnswers } from "./given-answers.ts";
 import type { KeptResponses } from "./kept-responses.ts";
 import type { Answer, ChatCall, KeyedCall } from "./http/answers.ts";
-import type { Names } from "./names.ts";
+import type { LeftStreams } from "./left-streams.ts";
+import type { Names, RequestNames } from "./names.ts";
 import { GatewayError } from "./openai/index.ts";
 import { answerStopped } from "./refusals.ts";
 import type { AnswerRef, ResponseRecord } from "./session-record.ts";
@@ -32,6 +33,7 @@ export interface RetryParts {
   readonly given: GivenAnswers;
   readonly kept: Pick<KeptResponses, "begin">;
   readonly stops: Stops;
+  readonly left: Pick<LeftStreams, "stop">;
   readonly names: Names;
   readonly limits: RetryLimits;
   readonly tasks: BackgroundTasks;
@@ -96,12 +98,19 @@ export class Retries {
 
   /** Remembers that the answer is not wanted, and resolves with it if its request has come by then. */
   stop(call: KeyedCall): Promise<AnswerRef | undefined> {
-    const { given, stops } = this.#parts;
+    const { given, stops, left } = this.#parts;
     const named = this.#nameOf(call);
     return this.#turns.run(named, async () => {
       await stops.remember(named);
+      await left.stop(call.principal, named);
       return (await given.named(named))?.answer;
     });
+  }
+
+  /** What a stream for this request is named by. */
+  namesOf(request: Request): RequestNames {
+    const body = this.#bodyName(request);
+    return { asker: this.#keyName(request) ?? body, body };
   }
 
   /** The rows that make the answer findable, with the names of those that a retry finds it by. `before`: the answer that it continues. */

@@ -60,6 +60,11 @@ export type PendingCall = z.infer<typeof PENDING>;
 export type { AnswerRef } from "./answer-ref.ts";
 export type SessionRecord = z.infer<typeof SESSION>;
 
+/** A session that runs, waits for tools, or sleeps until it is wanted. */
+export type OpenSession = Omit<SessionRecord, "state"> & {
+  readonly state: SessionRecord["state"] | "sleeping";
+};
+
 const RESPONSE = z.object({
   answer: ANSWER,
   bodyHash: z.string(),

@@ -12,6 +12,7 @@
  */
 import { KeyedQueue } from "../async/keyed-queue.ts";
 import { HoldfastError } from "../protocol/errors.ts";
+import type { ChatCall } from "./http/answers.ts";
 import type { SessionLookup } from "./matching.ts";
 import type { GatewayLimits } from "./options.ts";
 import { crowdedOut, type Parked, parkedBytes } from "./eviction.ts";
@@ -27,7 +28,14 @@ export interface SessionsParts extends Omit<
 > {
   readonly limits: Pick<
     GatewayLimits,
-    "graceMs" | "sessionTtlMs" | "conversationMs" | "openStreamsMax" | "parkedBytesMax" | "backgroundMax"
+    | "graceMs"
+    | "sessionTtlMs"
+    | "conversationMs"
+    | "openStreamsMax"
+    | "parkedBytesMax"
+    | "backgroundMax"
+    | "backgroundMs"
+    | "patienceMaxMs"
   >;
   readonly stops: Pick<Stops, "has">;
 }
@@ -64,6 +72,24 @@ export class Sessions implements SessionLookup {
     return session?.record.principal === principal && session.stream !== undefined ? session : undefined;
   }
 
+  /** True when a session of that stream is here, open or not. */
+  knows(streamId: string): boolean {
+    return this.#byStream.has(streamId);
+  }
+
+  /** How long the answer is wanted without a reader. Throws when its API key has as many of them in the background as it may. */
+  wantedBy({
+    patienceMs,
+    isBackground,
+    apiKeyId,
+  }: Pick<ChatCall, "patienceMs" | "isBackground" | "apiKeyId">) {
+    const { backgroundMs, patienceMaxMs } = this.#parts.limits;
+    if (isBackground !== true)
+      return { patienceMs: patienceMs === undefined ? undefined : Math.min(patienceMs, patienceMaxMs) };
+    this.#admitBackground(apiKeyId);
+    return { patienceMs: backgroundMs, isBackground, apiKeyId };
+  }
+
   /** A session whose stream is about to be opened. Throws when its principal may have no more. */
   begin(record: SessionRecord): SessionDriver {
     // Its client was told to retry: a turn that begins now would be paid for and read by no one.
@@ -82,7 +108,7 @@ export class Sessions implements SessionLookup {
   }
 
   /** Throws when this API key has as many answers in the background as it may. */
-  admitBackground(apiKeyId: string | undefined): void {
+  #admitBackground(apiKeyId: string | undefined): void {
     const { backgroundMax } = this.#parts.limits;
     const underWay = this.all.filter(
       ({ record, state }) =>

@@ -3,12 +3,14 @@
  *
  * A server that starts finds calls of the server before it. Those of a stream that is over, or was aborted, end at once (G4). A stream that the
  * gateway serves is continued, because what is held is no second generation (G7); streams of other clients wait for their client, who has the key.
- * A stream that the store does not know may be opened again under its name: its call is left to the grace period.
+ * A stream that the store does not know may be opened again under its name, and so may be one that the gateway does not know: the gateway is told
+ * of both (`heldStreams`), and what no client asks for again is left to the grace period.
  */
 import type { LineClient } from "../agent/models/line/line-client.ts";
 import type { StreamName } from "../core/stream-state.ts";
+import type { HeldStream, HeldStreams } from "../gateway/index.ts";
 import { LetGo } from "../protocol/let-go.ts";
-import type { Application, ApplicationStream } from "../server/index.ts";
+import type { Application } from "../server/index.ts";
 import type { StreamStore } from "../store/index.ts";
 
 export interface HeldCallsParts {
@@ -36,6 +38,28 @@ export async function takeUpHeldCalls({ line, streams, wake, closing }: HeldCall
   }
 }
 
+/** What the gateway may take up again for a client whose request a kill has lost. */
+export function heldStreams(line: LineClient, streams: Pick<StreamStore, "load">): HeldStreams {
+  return {
+    list: async () => {
+      const held: HeldStream[] = [];
+      for (const { stream, isGood } of await line.held()) {
+        const found = isGood ? await streams.load(stream) : undefined;
+        const { principal, idempotencyKey: streamId } = stream;
+        if (found?.kind === "absent") held.push({ principal, streamId, isStored: false });
+        if (found?.kind !== "live") continue;
+        const { aborted, end, nextSeqno } = found.state;
+        // Behind chunk 0 it has heard of nothing, so the call is that of its first answer.
+        const isFirst = !aborted && end === undefined && nextSeqno === 1;
+        if (isFirst) held.push({ principal, streamId, isStored: true });
+      }
+      return held;
+    },
+    end: ({ principal, streamId }) =>
+      cancelAll(line, { principal, idempotencyKey: streamId }, Number.MAX_SAFE_INTEGER),
+  };
+}
+
 /** The same application; an aborted turn leaves nothing at the line, also when an earlier run of it made the call. */
 export function endingHeldCalls(application: Application, line: LineClient | undefined): Application {
   if (line === undefined) return application;
@@ -43,16 +67,20 @@ export function endingHeldCalls(application: Application, line: LineClient | und
     try {
       await application(stream);
     } finally {
-      if (stream.signal.aborted && !(stream.signal.reason instanceof LetGo)) await cancelAll(line, stream);
+      if (stream.signal.aborted && !(stream.signal.reason instanceof LetGo))
+        await cancelAll(line, stream, stream.lasting?.hostEpoch);
     }
   };
 }
 
-async function cancelAll(line: LineClient, stream: ApplicationStream): Promise<void> {
-  const { principal, idempotencyKey, lasting } = stream;
-  if (lasting === undefined) return;
+async function cancelAll(
+  line: LineClient,
+  { principal, idempotencyKey }: StreamName,
+  hostEpoch: number | undefined,
+): Promise<void> {
+  if (hostEpoch === undefined) return;
   const names = (await line.held())
     .filter((call) => call.stream.principal === principal && call.stream.idempotencyKey === idempotencyKey)
     .map(({ name }) => name);
-  if (names.length > 0) await line.say("cancel", names, lasting.hostEpoch);
+  if (names.length > 0) await line.say("cancel", names, hostEpoch);
 }

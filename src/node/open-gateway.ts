@@ -7,6 +7,7 @@
 import { dirname, join } from "node:path";
 import type { Logger } from "pino";
 import { z } from "zod";
+import type { LineClient } from "../agent/models/line/line-client.ts";
 import type { ProviderModels } from "../agent/models/index.ts";
 import { ModelFailure } from "../agent/index.ts";
 import { Client } from "../client/index.ts";
@@ -27,6 +28,7 @@ import { createTools } from "../tools/index.ts";
 import { memoryTransport, systemEnvironment } from "../transport/index.ts";
 import { http2Connect } from "../transport/node/http2-client.ts";
 import { failure, usageError } from "./failures.ts";
+import { heldStreams } from "./held-calls.ts";
 import { providerSide, serverSide } from "./provider-side.ts";
 import { logStall } from "./stall-log.ts";
 import type { Machine } from "./machine.ts";
@@ -77,6 +79,7 @@ export interface GatewayParts {
   /** How many streams of one principal are open at most. */
   readonly openStreamsMax: number;
   readonly responseTtlMs: number;
+  readonly line: LineClient | undefined;
 }
 
 export interface OpenGateway {
@@ -90,7 +93,7 @@ const CLEAN_UP_MS = 60 * 60_000;
 const NAMES = "the gateway's names";
 
 export async function openGateway(parts: GatewayParts): Promise<OpenGateway> {
-  const { store, ground, logger, machine } = parts;
+  const { store, ground, logger, machine, line } = parts;
   const { counters } = parts.server;
   const { tables } = store;
   const sealing = nodeSealing();
@@ -99,16 +102,18 @@ export async function openGateway(parts: GatewayParts): Promise<OpenGateway> {
   // Beside its own server the log is all that a client needs (decision 89). A server elsewhere may be out of reach.
   const journals = ground.upstream === undefined ? "none" : tableJournalStore({ tables });
   const way = ground.upstream ?? wayWithin(parts.server, ground.models);
-  let hasStoreFailed = false;
-  void store.failed.then(() => (hasStoreFailed = true));
+  let isStoreOver = false;
+  void store.failed.then(() => (isStoreOver = true));
   const onBug = (bug: unknown): void => {
-    // That the store refuses what it is asked is said once, where it failed.
-    if (hasStoreFailed && bug instanceof HoldfastError && bug.code === "unavailable") return;
+    // That the store refuses what it is asked is said once, where it failed; a store that is being closed refuses, too.
+    if (isStoreOver && bug instanceof HoldfastError && bug.code === "unavailable") return;
     logger.error({ err: bug }, "the gateway made a mistake");
   };
   const clients = new Map<string, Client>();
   const gateway = new Gateway({
     workspace: ground.workspace,
+    // Streams of a server elsewhere are held there.
+    held: ground.upstream === undefined && line !== undefined ? heldStreams(line, store.streams) : undefined,
     limits: { openStreamsMax: parts.openStreamsMax, responseTtlMs: parts.responseTtlMs },
     tables,
     sealer,
@@ -147,6 +152,7 @@ export async function openGateway(parts: GatewayParts): Promise<OpenGateway> {
   const close = async (): Promise<void> => {
     clearInterval(timer);
     await gateway.close();
+    isStoreOver = true;
     await Promise.all([...clients.values()].map((client) => client.close()));
   };
   try {

@@ -40,6 +40,8 @@ interface RunHost {
   readonly conversation: () => ApplicationBlobs | undefined;
   /** Of what this text means, under the stream key; undefined where the stream has no host epoch. */
   readonly secretName: ((text: string) => string) | undefined;
+  /** The stream's name was drawn for this run. */
+  readonly isNew: boolean;
 }
 
 const MESSAGES = {
@@ -140,7 +142,8 @@ export class ApplicationRun {
   }
 
   #stream(): ApplicationStream {
-    const { secretName } = this.#host;
+    const { secretName, isNew } = this.#host;
+    const { hostEpoch } = this.#stored;
     return {
       principal: this.#name.principal,
       idempotencyKey: this.#name.idempotencyKey,
@@ -151,7 +154,7 @@ export class ApplicationRun {
       end: (body, reason = "completed") => unwatched(this.#send(body, reason)),
       blobs: this.#host.blobs,
       conversation: this.#host.conversation(),
-      lasting: secretName === undefined ? undefined : { secretName, hostEpoch: this.#stored.hostEpoch },
+      lasting: secretName === undefined ? undefined : { secretName, hostEpoch, isNew },
       signal: this.#abort.signal,
     };
   }

@@ -38,6 +38,8 @@ export interface KeptBlob {
 interface LastingNames {
   /** Rises with each host that runs the stream (D1). */
   readonly hostEpoch: number;
+  /** The name of the stream was drawn for this run: no run before it can have named anything. */
+  readonly isNew: boolean;
   /** For what this text means; under the stream key. */
   secretName(text: string): string;
 }

@@ -143,6 +143,7 @@ export function degradedStream(
     blobs: undefined,
     conversation: () => undefined,
     secretName: undefined,
+    isNew: true,
   });
   const greeting = welcome();
   countFrame(context.counters, greeting);

@@ -110,6 +110,7 @@ export class HostedStream {
       blobs: context.blobs && applicationBlobs(context.blobs, { ...name, streamKey }, unreadable),
       conversation: () => this.#conversation.blobs(unreadable),
       secretName: (text) => hexOf(context.sealing.secretName(streamKey, text)),
+      isNew: birth?.isNew === true,
     });
   }
 

@@ -112,7 +112,7 @@ export function createKeeper(
   ): Promise<FoundStream> {
     if (meta.countsItself === true) {
       decide(meta, attach, absent, 0);
-      return create(meta, askedMs);
+      return create(meta, attach, askedMs);
     }
     const { principal } = meta;
     const others = making.get(principal) ?? 0;
@@ -126,7 +126,7 @@ export function createKeeper(
       const counted = await countOpen(principal);
       const stored = counted === undefined ? undefined : absent;
       const isDegraded = decide(meta, attach, stored, others + (counted ?? 0)) === "degrade";
-      const found = isDegraded ? ({ kind: "degraded" } as const) : await create(meta, askedMs);
+      const found = isDegraded ? ({ kind: "degraded" } as const) : await create(meta, attach, askedMs);
       // The store counts it from then on.
       if (found.kind === "hosted") void found.hosted.born.then(over);
       else over();
@@ -137,12 +137,16 @@ export function createKeeper(
     }
   }
 
-  async function create(meta: AcceptedMeta, askedMs: number): Promise<FoundStream> {
+  async function create(
+    meta: AcceptedMeta,
+    { fresh: isNew }: AttachFrame,
+    askedMs: number,
+  ): Promise<FoundStream> {
     if (meta.conversation !== undefined) await conversations?.checkRoom(meta.principal);
     const keyCheck = context.sealing.keyCheck(meta.streamKey);
     const conversationCheck = meta.conversation && context.sealing.keyCheck(meta.conversation.key);
     const state = newStreamState(keyCheck, askedMs, FIRST_HOST_EPOCH, conversationCheck);
-    return host(meta, state, askedMs, { keyCheck, conversationCheck, host: lease });
+    return host(meta, state, askedMs, { keyCheck, conversationCheck, host: lease, isNew });
   }
 
   /** The principal's open streams that count for its limit; undefined when the store is down. */

@@ -8,7 +8,10 @@ import type { StreamName, StreamState } from "../core/stream-state.ts";
 import type { Creation, StreamStore } from "../store/stream-store.ts";
 
 /** What making a stream takes besides its first commit. */
-export type Birth = Pick<Creation, "keyCheck" | "conversationCheck" | "host">;
+export interface Birth extends Pick<Creation, "keyCheck" | "conversationCheck" | "host"> {
+  /** Its name was drawn for it: it can never have been opened before. */
+  readonly isNew: boolean;
+}
 
 type Contents = NonNullable<Creation["first"]>;
 
@@ -43,7 +46,8 @@ export class StreamCommits {
       const commit = { ...contents, name, expected: { hostEpoch, nextSeqno, eventHead } };
       return (await this.#store.commit(commit)).kind === "committed";
     }
-    const made = await this.#store.create({ ...this.#birth, name, first: contents });
+    const { keyCheck, conversationCheck, host } = this.#birth;
+    const made = await this.#store.create({ keyCheck, conversationCheck, host, name, first: contents });
     // Somebody else's was never born here: whoever waits looks again once this host has given up.
     if (made.kind !== "committed") return false;
     this.#birth = undefined;

@@ -168,6 +168,7 @@ export class TurnHost {
       blobs: blobsIn(this.blobs),
       lasting: {
         hostEpoch: ++this.#hostEpoch,
+        isNew: this.#hostEpoch === 1,
         secretName: (text) => createHash("sha256").update(text).digest("hex"),
       },
       signal: lost.signal,

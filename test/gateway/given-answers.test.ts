@@ -51,6 +51,7 @@ class Rig {
       given,
       kept: new KeptResponses({ rows, names, now, limits: LIMITS }),
       stops: new Stops(rows, LIMITS.idempotencyTtlMs),
+      left: { stop: async () => undefined },
       names,
       limits: LIMITS,
       tasks: this.tasks,

@@ -95,6 +95,13 @@ export class Served {
     }
   }
 
+  /** Nothing becomes durable until the function is called: the database is as busy as with a slow disk. */
+  holdWrites(): () => void {
+    const database = new DatabaseSync(join(this.#cli.dataDir, "holdfast.db"));
+    database.exec("BEGIN IMMEDIATE");
+    return () => database.close();
+  }
+
   async isDraining(): Promise<boolean> {
     return (await fetch(`${this.#running?.url}/ready`)).status === 503;
   }

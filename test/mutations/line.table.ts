@@ -145,4 +145,58 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
   },
+  {
+    name: "G6: the name of a stream does not say which request it is for",
+    file: "test/node/lost-beginnings.test.ts",
+    test: "G6: when nothing of the beginning is durable",
+    patches: [
+      {
+        file: "src/gateway/names.ts",
+        from: "return requestPart(request) + Buffer.from(randomBytes(DRAWN_BYTES))",
+        to: "return Buffer.from(randomBytes(24))",
+      },
+    ],
+  },
+  {
+    name: "G6: two equal requests get one call that is held",
+    file: "test/node/lost-beginnings.test.ts",
+    test: "G6: when nothing of the beginning is durable",
+    patches: [
+      {
+        file: "src/gateway/left-streams.ts",
+        from: "    this.#left.delete(left);\n    const { streamId",
+        to: "    const { streamId",
+      },
+    ],
+  },
+  {
+    name: "G6: a call that is held for a lost request goes to another one under its Idempotency-Key",
+    file: "test/node/lost-beginnings.test.ts",
+    test: "G6: another body does not get the call that is held",
+    patches: [
+      {
+        file: "src/gateway/names.ts",
+        from: "streamId.startsWith(requestPart(request))",
+        to: "sameAsker(streamId, request.asker)",
+      },
+    ],
+  },
+  {
+    name: "a server speaks to a line of another version",
+    file: "test/agent/models/line/versions.test.ts",
+    test: "a line of another version is left alone",
+    patches: [
+      {
+        file: "src/node/line-life.ts",
+        from: "return version === LINE_VERSION && proof",
+        to: "return version !== undefined && proof",
+      },
+    ],
+  },
+  {
+    name: "G6: the main process of a systemd service is its server",
+    file: "test/cli/guard.test.ts",
+    test: "process 1, and the main process of a systemd service",
+    patches: [{ file: "src/cli/guard.ts", from: "pid === 1 || main === String(pid)", to: "pid === 1" }],
+  },
 ];

@@ -107,7 +107,7 @@ export class GatewayNode {
       const lost = await this.#database.loseOpen(names.slice(-8), random);
       if (lost === undefined) return;
       world.hit("gateway.fault.stream_lost");
-      world.trace("database", "loses the stream", lost.slice(0, 8));
+      world.trace("database", "loses the stream", lost.slice(-8));
       this.onStreamLost(lost);
     };
     lose().catch((cause: unknown) => world.fail(cause));

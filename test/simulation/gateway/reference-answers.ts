@@ -105,7 +105,7 @@ export class RefAnswer {
   }
 
   get id(): string {
-    return `${this.streamId.slice(0, 8)}/${this.fromEvent}`;
+    return `${this.streamId.slice(-8)}/${this.fromEvent}`;
   }
 
   /** It answers tool results, in the turn that waited for them. */

@@ -139,7 +139,7 @@ export class Reference {
     if (stream === undefined) throw new Error("an answer names a stream that was never begun");
     if (stream.principal !== principal) throw new Error("a principal got the answer of another one");
     if (known !== undefined) return `answer ${known.id}`;
-    if (this.sessions.has(streamId)) return `results ${streamId.slice(0, 8)}`;
+    if (this.sessions.has(streamId)) return `results ${streamId.slice(-8)}`;
     if (fromEvent > 0) return "the middle of an unknown turn";
     if (stream.life < this.#parts.life()) return "ghost";
     const isKnown = [...this.sessions.values()].some(
@@ -259,7 +259,7 @@ export class Reference {
   checkPart(conversationId: string): void {
     const now = this.#parts.now();
     const own = [...this.sessions.values()].filter(({ facts }) => facts.conversationId === conversationId);
-    const names = [conversationId, ...own.map(({ facts }) => facts.streamId)].map((id) => id.slice(0, 8));
+    const names = [conversationId.slice(0, 8), ...own.map(({ facts }) => facts.streamId.slice(-8))];
     const mayMean = (verdict: Verdict): boolean =>
       verdict === "ghost" || names.some((name) => verdict.includes(name));
     const isAsked =
@@ -354,7 +354,7 @@ export class Reference {
     const { streamId, conversationId } = session.facts;
     const isResults = tailOf(asked).results.length > 0;
     const [state, verdict] = isResults
-      ? (["parked", `results ${streamId.slice(0, 8)}`] as const)
+      ? (["parked", `results ${streamId.slice(-8)}`] as const)
       : (["finished", `next ${conversationId.slice(0, 8)}`] as const);
     const states = session.states(now);
     // It went on with just this request, or did not: the answer is the same.

@@ -69,7 +69,7 @@ export const GATEWAY_MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: GATEWAY,
-        from: "conversationId: before?.conversationId ?? newId(environment),",
+        from: "conversationId: before?.conversationId ?? this.#names.conversation(streamId),",
         to: "conversationId: newId(environment),",
       },
     ],
