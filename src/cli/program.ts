@@ -11,6 +11,7 @@ import type { DoctorFlags } from "./doctor.ts";
 import type { InspectFlags } from "./inspect.ts";
 import type { KeysFlags } from "./keys.ts";
 import type { SessionsFlags } from "./sessions.ts";
+import type { SetupFlags } from "./setup.ts";
 import { GATEWAY_LIMITS } from "../gateway/options.ts";
 import { CONFIG_FILE, LOG_LEVELS } from "./config-file.ts";
 import { SERVE_DEFAULTS } from "../node/serve-options.ts";
@@ -42,6 +43,7 @@ Examples:
   ${holdfast} chat   # talk with an agent, here
   ${holdfast} serve   # run a server on this machine
   ${holdfast} keys create --label laptop   # make an API key
+  ${holdfast} setup claude   # point Claude Code at it
   ${holdfast} inspect   # list the streams on disk
   ${holdfast} doctor   # check that what is on disk is whole
 
@@ -53,6 +55,7 @@ config file.`,
   addServe(root, surroundings);
   addKeys(root, surroundings);
   addSessions(root, surroundings);
+  addSetup(root, surroundings);
   addInspect(root, surroundings);
   addDoctor(root, surroundings);
   addDemo(root, surroundings);
@@ -212,6 +215,31 @@ Examples:
   ${holdfast} sessions --json`,
     )
     .action(async (flags: SessionsFlags) => (await import("./sessions.ts")).sessions(flags, surroundings));
+}
+
+function addSetup(root: Command, surroundings: Surroundings): void {
+  const { command: holdfast } = surroundings;
+  subcommand(root, "setup", "show, write or undo a client's settings for the gateway")
+    .argument("<client>", "claude")
+    .option("--write", "put them into the client's own file; a copy of it is kept")
+    .option("--undo", "give that file back as it was")
+    .option("-m, --model <name>", "provider/model (default: the server's first)")
+    .option("--url <url>", "the server (default: the one that runs on the data directory)")
+    .addOption(dataDirOption())
+    .addOption(configOption())
+    .addHelpText(
+      "after",
+      `
+The API key is HOLDFAST_API_KEY, else the one that the server's first start has left in its data directory.
+
+Examples:
+  ${holdfast} setup claude
+  ${holdfast} setup claude --write --model anthropic/claude-sonnet-4-5
+  ${holdfast} setup claude --undo`,
+    )
+    .action(async (client: string, flags: SetupFlags) =>
+      (await import("./setup.ts")).setup(client, flags, surroundings),
+    );
 }
 
 function addInspect(root: Command, surroundings: Surroundings): void {

@@ -4,7 +4,9 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import Anthropic from "@anthropic-ai/sdk";
 import { parseConfig } from "../../src/cli/config-file.ts";
+import { CLAUDE } from "../../src/cli/setup/claude.ts";
 import { Cli } from "../cli/cli-process.ts";
 import { field, fieldsOf } from "../tidy/repository.ts";
 import { blocksRunBy } from "./blocks.ts";
@@ -17,12 +19,12 @@ const blocks = blocksRunBy("test/docs/configs.test.ts").map(({ document, text })
 test("the JSON of the documents is of a known kind", () => {
   assert.deepEqual(
     blocks.map(({ document }) => document),
-    ["README.md", "docs/CLI.md", "docs/CLI.md", "docs/TOOLS.md"],
+    ["README.md", "docs/CLI.md", "docs/CLI.md", "docs/GATEWAY.md", "docs/TOOLS.md"],
   );
 });
 
 test("every setting of the documents is one, and is read whole", () => {
-  const settings = blocks.slice(2);
+  const settings = blocks.slice(2).filter(({ document }) => document !== "docs/GATEWAY.md");
   for (const { text, value } of settings) {
     const read: object = parseConfig(text, "/holdfast.config.json");
     for (const [name] of fieldsOf(value)) assert.ok(name in read, name);
@@ -51,4 +53,20 @@ test("what OpenCode is given leads to a model that answers", async (t) => {
     body: JSON.stringify({ model, messages: [{ role: "user", content: "count to 3" }] }),
   });
   assert.match(await response.text(), /"content":"1 2 3 "/);
+});
+
+test("what Claude Code is given leads to a model that answers it", async (t) => {
+  const { url, apiKey } = await new Cli(t).serve();
+  const block = blocks.find(({ document }) => document === "docs/GATEWAY.md");
+  const env = field(block?.value, "env");
+  const base = String(field(env, "ANTHROPIC_BASE_URL")).replace("http://127.0.0.1:4600", url);
+  const given = new Anthropic({ baseURL: base, authToken: apiKey, apiKey: null, maxRetries: 0 });
+  for (const name of ["ANTHROPIC_MODEL", "ANTHROPIC_DEFAULT_HAIKU_MODEL"]) {
+    const model = String(field(env, name));
+    const messages = [{ role: "user" as const, content: "count to 3" }];
+    const { content } = await given.messages.create({ model, max_tokens: 100, messages });
+    assert.deepEqual(content, [{ type: "text", text: "1 2 3 " }]);
+  }
+  const settings = { url: "http://127.0.0.1:4600", apiKey: "hf_...", model: "rehearsal/rehearsal" };
+  assert.deepEqual(block?.value, JSON.parse(CLAUDE.put(undefined, settings)), "as the command writes it");
 });

@@ -1,0 +1,120 @@
+/**
+ * `holdfast setup`: points a client at the gateway of this machine's server, or shows how; and undoes it.
+ *
+ * Before the client's file is written for the first time it is copied beside itself. The copy says that the setup is ours: without it nothing is undone, and
+ * with it the undo gives the file back byte for byte, or takes the settings out of one that was changed since.
+ *
+ * Invariant: no other setting of the client is lost, and a crash leaves a whole file.
+ */
+import { existsSync, mkdirSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { z } from "zod";
+import { API_KEY_FILE, readFileIfThere } from "../node/data-dir.ts";
+import { failure, usageError } from "../node/failures.ts";
+import { commandsOn } from "./commands-on.ts";
+import { askServer } from "./control-client.ts";
+import { type Flags, resolveSettings } from "./settings.ts";
+import { CLIENTS, type ClientSetup, type GatewaySettings, undone } from "./setup/clients.ts";
+import { type Surroundings, terminal } from "./terminal.ts";
+
+export interface SetupFlags extends Pick<Flags, "dataDir" | "config"> {
+  readonly write?: boolean;
+  readonly undo?: boolean;
+  readonly url?: string;
+  readonly model?: string;
+}
+
+/** Empty: there was no file. */
+const BACKUP = ".before-holdfast";
+const FILE_MODE = 0o600;
+
+export async function setup(name: string, flags: SetupFlags, surroundings: Surroundings): Promise<void> {
+  const client = CLIENTS[name];
+  if (client === undefined) throw usageError(`there is no client "${name}"; there are: ${names()}`);
+  if (flags.write === true && flags.undo === true) throw usageError("--write and --undo exclude each other");
+  const path = client.path(surroundings);
+  const { print, note } = terminal(surroundings);
+  if (flags.undo === true) {
+    note(undo(client, path));
+    return;
+  }
+  const settings = await settingsFor(flags, surroundings);
+  if (flags.write !== true) {
+    print(client.put(undefined, settings).trimEnd());
+    note(`This goes into ${path}. Put it there with: ${surroundings.command} setup ${name} --write`);
+    return;
+  }
+  write(client, path, settings);
+  note(`${client.title} uses ${settings.url} with ${settings.model}: ${path}`);
+  note(`Undo it with: ${surroundings.command} setup ${name} --undo`);
+}
+
+export function names(): string {
+  return Object.keys(CLIENTS).join(", ");
+}
+
+function write(client: ClientSetup, path: string, settings: GatewaySettings): void {
+  const now = readFileIfThere(path);
+  const text = client.put(now, settings);
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  // Before the file, so that a crash in between leaves a copy too many and nothing lost.
+  if (!existsSync(path + BACKUP)) replace(path + BACKUP, now ?? "");
+  replace(path, text);
+}
+
+function undo(client: ClientSetup, path: string): string {
+  const copy = readFileIfThere(path + BACKUP);
+  if (copy === undefined) return `Nothing to undo: ${path} was not set up by this command.`;
+  const how = undone(client, readFileIfThere(path), copy === "" ? undefined : copy);
+  if (how.kind !== "gone" && how.text !== undefined) replace(path, how.text);
+  else rmSync(path, { force: true });
+  rmSync(path + BACKUP);
+  switch (how.kind) {
+    case "restored":
+      return how.text === undefined ? `${path} is gone again.` : `${path} is as it was before.`;
+    case "edited":
+      return `${path} was changed since, so only the gateway's settings were taken out.`;
+    case "gone":
+      return `${path} is not there any more; nothing was left to undo.`;
+  }
+}
+
+/** Whole or not at all; a link stays one. */
+function replace(path: string, text: string): void {
+  const isThere = existsSync(path);
+  const target = isThere ? realpathSync(path) : path;
+  const mode = isThere ? statSync(target).mode & 0o777 : FILE_MODE;
+  const fresh = `${target}.${process.pid}.new`;
+  writeFileSync(fresh, text, { mode, flush: true });
+  renameSync(fresh, target);
+}
+
+async function settingsFor(flags: SetupFlags, surroundings: Surroundings): Promise<GatewaySettings> {
+  const { url: named, model, ...rest } = flags;
+  const { dataDir, apiKey: given } = resolveSettings(
+    { dataDir: rest.dataDir, config: rest.config },
+    surroundings,
+  );
+  const url = named ?? (await askServer(dataDir))?.url;
+  const on = commandsOn(dataDir, surroundings);
+  if (url === undefined)
+    throw failure(`no server runs on ${dataDir}; start one with: ${on("serve")}, or name it by --url`);
+  const kept = readFileIfThere(join(dataDir, API_KEY_FILE))?.trim();
+  const apiKey = given ?? kept;
+  if (apiKey === undefined || apiKey === "")
+    throw failure(`no API key is known here; make one with: ${on("keys create")}, and set HOLDFAST_API_KEY`);
+  const bare = url.replace(/\/(?:v1\/?)?$/, "");
+  return { url: bare, apiKey, model: model ?? (await firstModel(bare, apiKey)) };
+}
+
+const MODELS = z.object({ data: z.array(z.object({ id: z.string() })).min(1) });
+
+async function firstModel(url: string, apiKey: string): Promise<string> {
+  try {
+    const response = await fetch(`${url}/v1/models`, { headers: { authorization: `Bearer ${apiKey}` } });
+    if (!response.ok) throw new Error(`it answered ${response.status}`);
+    return MODELS.parse(await response.json()).data[0]?.id ?? "";
+  } catch (cause) {
+    throw failure(`${url} cannot be asked for its models; name one by --model`, cause);
+  }
+}

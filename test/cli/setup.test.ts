@@ -1,0 +1,103 @@
+/**
+ * `holdfast setup`: what it shows is what it writes, nothing else of the client's file is touched, and the undo gives it back.
+ */
+import assert from "node:assert/strict";
+import { existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test, type TestContext } from "node:test";
+import { CLAUDE } from "../../src/cli/setup/claude.ts";
+import { undone } from "../../src/cli/setup/clients.ts";
+import { Cli } from "./cli-process.ts";
+
+const SETTINGS = { url: "http://127.0.0.1:4600", apiKey: "key", model: "a/b" };
+
+async function begin(t: TestContext) {
+  const cli = new Cli(t);
+  const { url, apiKey } = await cli.serve();
+  const directory = join(cli.home, ".claude");
+  const path = join(directory, "settings.json");
+  const run = async (...args: readonly string[]) => {
+    const done = await cli.run(["setup", "claude", ...args, ...cli.inDataDir]);
+    assert.equal(done.code, 0, done.stderr);
+    return done;
+  };
+  const env = { ANTHROPIC_BASE_URL: url, ANTHROPIC_AUTH_TOKEN: apiKey };
+  const models = {
+    ANTHROPIC_MODEL: "rehearsal/rehearsal",
+    ANTHROPIC_DEFAULT_HAIKU_MODEL: "rehearsal/rehearsal",
+  };
+  return { cli, run, directory, path, env: { ...env, ...models } };
+}
+
+test("it shows the settings and touches nothing; --write makes the file, for its user alone; --undo removes it", async (t) => {
+  const { run, path, env } = await begin(t);
+  const shown = await run();
+  assert.deepEqual(JSON.parse(shown.stdout), { env });
+  assert.match(shown.stderr, /setup claude --write/);
+  assert.ok(!existsSync(path));
+  await run("--write");
+  assert.deepEqual(JSON.parse(readFileSync(path, "utf8")), { env });
+  assert.equal(statSync(path).mode & 0o777, 0o600);
+  await run("--write", "--model", "other/model");
+  await run("--undo");
+  assert.deepEqual([existsSync(path), existsSync(`${path}.before-holdfast`)], [false, false]);
+  assert.match((await run("--undo")).stderr, /Nothing to undo/);
+});
+
+test("a file that is there keeps its other settings, and comes back byte for byte", async (t) => {
+  const { run, path, directory, env } = await begin(t);
+  mkdirSync(directory);
+  const original =
+    '{\n\t"theme": "dark",\n\t"env": { "ANTHROPIC_MODEL": "mine", "OTHER": "1" }, "hooks": {}\n}';
+  writeFileSync(join(directory, "real.json"), original);
+  symlinkSync("real.json", path);
+  await run("--write");
+  assert.deepEqual(JSON.parse(readFileSync(path, "utf8")), {
+    theme: "dark",
+    env: { ...env, OTHER: "1" },
+    hooks: {},
+  });
+  await run("--undo");
+  assert.equal(readFileSync(path, "utf8"), original);
+  assert.equal(readFileSync(join(directory, "real.json"), "utf8"), original, "a link stays one");
+});
+
+test("from a file that was changed since, only the settings are taken out, and those before them come back", () => {
+  const before = '{"env":{"ANTHROPIC_MODEL":"mine"}}';
+  const changed = JSON.stringify({ ...JSON.parse(CLAUDE.put(before, SETTINGS)), theme: "light" });
+  const how = undone(CLAUDE, changed, before);
+  assert.ok(how.kind === "edited");
+  assert.deepEqual(JSON.parse(how.text), { theme: "light", env: { ANTHROPIC_MODEL: "mine" } });
+  assert.deepEqual(undone(CLAUDE, undefined, before), { kind: "gone" });
+  assert.deepEqual(undone(CLAUDE, CLAUDE.put(undefined, SETTINGS), undefined), {
+    kind: "restored",
+    text: undefined,
+  });
+});
+
+test("settings of the user's own are never taken for ours, and a file that is no JSON is left alone", async (t) => {
+  const { run, cli, path, directory } = await begin(t);
+  mkdirSync(directory);
+  const own = CLAUDE.put(undefined, SETTINGS);
+  writeFileSync(path, own);
+  assert.match((await run("--undo")).stderr, /Nothing to undo/);
+  await run("--write");
+  await run("--undo");
+  assert.equal(readFileSync(path, "utf8"), own);
+  writeFileSync(path, "{ // mine\n}");
+  const refused = await cli.run(["setup", "claude", "--write", ...cli.inDataDir]);
+  assert.equal(refused.code, 1);
+  assert.match(refused.stderr, /not a JSON object/);
+  assert.deepEqual(
+    [readFileSync(path, "utf8"), existsSync(`${path}.before-holdfast`)],
+    ["{ // mine\n}", false],
+  );
+});
+
+test("without a server, and for a client that it does not know, it says what to do", async (t) => {
+  const cli = new Cli(t);
+  const absent = await cli.run(["setup", "claude", ...cli.inDataDir]);
+  assert.deepEqual([absent.code, /no server runs on .*serve/.test(absent.stderr)], [1, true], absent.stderr);
+  const unknown = await cli.run(["setup", "nobody", ...cli.inDataDir]);
+  assert.deepEqual([unknown.code, /there are: claude/.test(unknown.stderr)], [2, true], unknown.stderr);
+});
