@@ -37,8 +37,14 @@ export function announce(
   const line = (title: string, text: string): void => print(`  ${dim(title.padEnd(12))}${text}`);
   const reach = isEveryAddress(settings.host) ? ", on every address of this machine" : "";
   print(`Holdfast is listening on ${bold(url)}${reach}`);
-  line("data", settings.dataDir);
-  line("durability", `${durability}: ${DURABILITY[durability]}`);
+  line(
+    "data",
+    settings.store === undefined
+      ? settings.dataDir
+      : `in PostgreSQL; files of this node in ${settings.dataDir}`,
+  );
+  const disk = settings.store === undefined ? "this disk" : "PostgreSQL's disk";
+  line("durability", `${durability}: ${DURABILITY[durability].replace("this disk", disk)}`);
   announceModels(models, line);
   announceKeys(keys, on, line, term.isScreen);
   for (const text of troubles) line("warning", text);

@@ -12,6 +12,7 @@ import { given } from "../protocol/given.ts";
 import { TOOLS } from "../tools/config.ts";
 import { readFileIfThere } from "../node/data-dir.ts";
 import { usageError } from "../node/failures.ts";
+import { storeAddress } from "../node/serve-options.ts";
 import { isApiKey, MODELS, PROVIDERS } from "./model-config.ts";
 
 export const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
@@ -22,6 +23,8 @@ export const CONFIG_FILE = "holdfast.config.json";
 const RETENTION_MS_MIN = 60_000;
 /** Less would be no pause, more would be no recovery. */
 const STORE_PAUSE_MS = { min: 10, max: 600_000 } as const;
+
+const STORE_PATIENCE_MS = { min: 100, max: 600_000 } as const;
 
 const port = whole(0, 65_535);
 export const origin = textThat(
@@ -35,6 +38,8 @@ const CONFIG = fields(
     host: z.exactOptional(text()),
     port: z.exactOptional(port),
     dataDir: z.exactOptional(text()),
+    /** A PostgreSQL where streams are kept instead of in the data directory. */
+    store: z.exactOptional(storeAddress()),
     tls: z.exactOptional(fields({ cert: pemFile, key: pemFile })),
     /** Names besides its own under which the server may be asked (E7). */
     allowHosts: z.exactOptional(list(text())),
@@ -47,6 +52,8 @@ const CONFIG = fields(
     responseTtlMs: z.exactOptional(whole(RETENTION_MS_MIN)),
     /** How long after a failure of the store it is opened anew; each further pause is three times as long. */
     storePauseMs: z.exactOptional(whole(STORE_PAUSE_MS.min, STORE_PAUSE_MS.max)),
+    /** For how long a PostgreSQL that is away is waited for before the store counts as failed. */
+    storePatienceMs: z.exactOptional(whole(STORE_PATIENCE_MS.min, STORE_PATIENCE_MS.max)),
     /** Who serves models, by the name that model ids begin with. */
     providers: z.exactOptional(PROVIDERS),
     models: z.exactOptional(MODELS),

@@ -21,7 +21,7 @@ import { planSalvage, type SalvagePlan } from "../store/sqlite/salvage-plan.ts";
 import { replaceLog, withTwin } from "../store/sqlite/salvage.ts";
 import { lookAtLog } from "../store/sqlite/wal-look.ts";
 import { commandsOn } from "./commands-on.ts";
-import { existingDatabase } from "./database-path.ts";
+import { inspectedDatabase } from "./database-path.ts";
 import { failure } from "../node/failures.ts";
 import { pastable } from "./own-command.ts";
 import { type Flags, resolveSettings } from "./settings.ts";
@@ -39,8 +39,9 @@ const EXIT_GONE = 4;
 const STREAMS_SHOWN_MAX = 50;
 
 export async function doctor(flags: DoctorFlags, surroundings: Surroundings): Promise<void> {
-  const { dataDir } = resolveSettings(flags, surroundings);
-  const path = existingDatabase(dataDir);
+  const settings = resolveSettings(flags, surroundings);
+  const { dataDir } = settings;
+  const path = inspectedDatabase(flags, settings);
   const show = (lines: readonly string[], data: object): void => {
     const { print } = terminal(surroundings);
     const { command } = surroundings;

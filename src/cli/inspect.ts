@@ -10,7 +10,7 @@ import { shellWord } from "../protocol/shell-word.ts";
 import { nodeSealing } from "../sealing/node.ts";
 import { openSqliteReadOnly } from "../store/index.ts";
 import { commandsOn } from "./commands-on.ts";
-import { existingDatabase } from "./database-path.ts";
+import { inspectedDatabase } from "./database-path.ts";
 import { failure, usageError } from "../node/failures.ts";
 import { type Flags, type ResolvedSettings, resolveSettings } from "./settings.ts";
 import { type KeyFlags, type SaidKey, saidKey, streamKeyOf } from "./stream-key.ts";
@@ -41,7 +41,7 @@ const UNKNOWN_TIME = "--:--:--.---";
 
 export async function inspect(flags: InspectFlags, surroundings: Surroundings): Promise<void> {
   const settings = resolveSettings(flags, surroundings);
-  const path = existingDatabase(settings.dataDir);
+  const path = inspectedDatabase(flags, settings);
   const said = saidKey(flags, surroundings.env);
   const database = await openSqliteReadOnly(path, surroundings);
   try {

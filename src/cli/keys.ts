@@ -3,7 +3,7 @@
  *
  * While a server runs on the data directory, it is asked to do it, so that a revocation counts at
  * once and nobody writes beside it. Otherwise the command opens the database itself; its lock keeps a
- * server from starting for that moment.
+ * server from starting for that moment. Keys of a server that has its streams in PostgreSQL (`HOLDFAST_STORE`, or `store` in the config file) are there.
  */
 import { type ApiKeyLimits, COUNT_MAX } from "../server/api-key-limits.ts";
 import type { ApiKeyInfo } from "../server/api-key-record.ts";
@@ -18,7 +18,7 @@ import { databasePath, existingDatabase } from "./database-path.ts";
 import { failure } from "../node/failures.ts";
 import { given } from "../protocol/given.ts";
 import { keyAdmin, type KeyAdmin } from "../node/key-admin.ts";
-import { type Flags, resolveSettings } from "./settings.ts";
+import { type Flags, type ResolvedSettings, resolveSettings } from "./settings.ts";
 import { minute, type Surroundings, table, terminal, visible } from "./terminal.ts";
 
 export interface KeysFlags extends Pick<Flags, "dataDir" | "config"> {
@@ -34,9 +34,10 @@ export interface KeysFlags extends Pick<Flags, "dataDir" | "config"> {
 export async function createKey(flags: KeysFlags, surroundings: Surroundings): Promise<void> {
   const { principal = "default", label = "" } = flags;
   const limits = limitsOf(flags);
-  const { dataDir } = resolveSettings(flags, surroundings);
+  const settings = resolveSettings(flags, surroundings);
+  const { dataDir } = settings;
   makeDataDir(dataDir, (notice) => terminal(surroundings).note(notice));
-  const created = await withKeys(dataDir, surroundings, (keys) => keys.create(principal, label, limits));
+  const created = await withKeys(settings, surroundings, (keys) => keys.create(principal, label, limits));
   const { print, note } = terminal(surroundings);
   if (flags.json === true) {
     print(JSON.stringify({ ...jsonOf(created), apiKey: created.apiKey }));
@@ -54,9 +55,10 @@ export async function createKey(flags: KeysFlags, surroundings: Surroundings): P
 }
 
 export async function listKeys(flags: KeysFlags, surroundings: Surroundings): Promise<void> {
-  const { dataDir } = resolveSettings(flags, surroundings);
-  existingDatabase(dataDir);
-  const keys = await withKeys(dataDir, surroundings, (admin) => admin.list());
+  const settings = resolveSettings(flags, surroundings);
+  const { dataDir } = settings;
+  if (settings.store === undefined) existingDatabase(dataDir);
+  const keys = await withKeys(settings, surroundings, (admin) => admin.list());
   const term = terminal(surroundings);
   if (flags.json === true) {
     term.print(JSON.stringify(keys.map(jsonOf)));
@@ -82,10 +84,11 @@ export async function listKeys(flags: KeysFlags, surroundings: Surroundings): Pr
 }
 
 export async function revokeKey(id: string, flags: KeysFlags, surroundings: Surroundings): Promise<void> {
-  const { dataDir } = resolveSettings(flags, surroundings);
-  existingDatabase(dataDir);
+  const settings = resolveSettings(flags, surroundings);
+  const { dataDir } = settings;
+  if (settings.store === undefined) existingDatabase(dataDir);
   const publicId = idOf(id);
-  const isRevoked = await withKeys(dataDir, surroundings, (keys) => keys.revoke(publicId));
+  const isRevoked = await withKeys(settings, surroundings, (keys) => keys.revoke(publicId));
   if (!isRevoked) {
     const list = commandsOn(dataDir, surroundings)("keys list");
     throw failure(`there is no API key ${visible(publicId)}; see: ${list}`);
@@ -102,13 +105,16 @@ function idOf(text: string): string {
 }
 
 async function withKeys<Result>(
-  dataDir: string,
-  { now }: Surroundings,
+  { dataDir, store: address }: Pick<ResolvedSettings, "dataDir" | "store">,
+  { now, env }: Surroundings,
   act: (keys: KeyAdmin) => Promise<Result>,
 ): Promise<Result> {
   const server = await reachServer(dataDir);
   if (server !== undefined) return act(server);
-  const store = await openSqlite(databasePath(dataDir), { now });
+  const store =
+    address === undefined
+      ? await openSqlite(databasePath(dataDir), { now })
+      : await (await import("../store/postgres/index.ts")).openPostgresStore(address, { variables: env });
   try {
     return await act(keyAdmin(new ApiKeys({ tables: store.tables, now })));
   } finally {

@@ -12,6 +12,7 @@ import type { InspectFlags } from "./inspect.ts";
 import type { KeysFlags } from "./keys.ts";
 import type { SessionsFlags } from "./sessions.ts";
 import type { SetupFlags } from "./setup.ts";
+import type { StoreFlags } from "./store.ts";
 import { GATEWAY_LIMITS } from "../gateway/options.ts";
 import { CONFIG_FILE, LOG_LEVELS } from "./config-file.ts";
 import { SERVE_DEFAULTS } from "../node/serve-options.ts";
@@ -47,7 +48,7 @@ Examples:
   ${holdfast} inspect   # list the streams on disk
   ${holdfast} doctor   # check that what is on disk is whole
 
-Environment: HOLDFAST_HOST, HOLDFAST_PORT, HOLDFAST_DATA_DIR, HOLDFAST_API_KEY, HOLDFAST_HOME_KEY,
+Environment: HOLDFAST_HOST, HOLDFAST_PORT, HOLDFAST_DATA_DIR, HOLDFAST_STORE, HOLDFAST_API_KEY, HOLDFAST_HOME_KEY,
 HOLDFAST_RELIABLE, HOLDFAST_PERSISTENCE, HOLDFAST_RETRY_LOOKBACK_WINDOW_MS, HOLDFAST_DEBUG=1 (stack traces), NO_COLOR. Flags win over the environment, the environment over the
 config file.`,
     );
@@ -58,6 +59,7 @@ config file.`,
   addSetup(root, surroundings);
   addInspect(root, surroundings);
   addDoctor(root, surroundings);
+  addStore(root, surroundings);
   addDemo(root, surroundings);
   return root;
 }
@@ -118,6 +120,7 @@ function addServe(root: Command, surroundings: Surroundings): void {
     .option("-p, --port <port>", `port to listen on, 0 = any free one (default: ${DEFAULT_PORT})`)
     .option("--host <address>", `address to listen on (default: ${DEFAULT_HOST})`)
     .addOption(dataDirOption())
+    .addOption(storeOption())
     .addOption(configOption())
     .option("--tls-cert <file>", "PEM certificate; with it the port speaks TLS")
     .option("--tls-key <file>", "PEM private key of the certificate")
@@ -291,6 +294,35 @@ Examples:
     .action(async (flags: DoctorFlags) => (await import("./doctor.ts")).doctor(flags, surroundings));
 }
 
+function addStore(root: Command, surroundings: Surroundings): void {
+  const { command: holdfast } = surroundings;
+  const store = subcommand(
+    root,
+    "store",
+    "look after the tables of a server that keeps its streams in PostgreSQL",
+  ).addHelpText(
+    "after",
+    `
+Works while servers run. The address is that of --store, HOLDFAST_STORE or the config file; a password belongs in
+PGPASSWORD or a password file, since other users of the machine see flags.
+
+Examples:
+  ${holdfast} store status --store postgres://holdfast@db.example.com/holdfast
+  HOLDFAST_STORE=postgres://holdfast@db.example.com/holdfast ${holdfast} store check --json`,
+  );
+  const one = (name: string, about: string): Command =>
+    subcommand(store, name, about).addOption(storeOption()).addOption(configOption()).addOption(jsonOption());
+  one("migrate", "bring the tables up to date; a server does the same when it starts").action(
+    async (flags: StoreFlags) => (await import("./store.ts")).migrateStore(flags, surroundings),
+  );
+  one("status", "tell what the store is and how much is in it").action(async (flags: StoreFlags) =>
+    (await import("./store.ts")).storeStatus(flags, surroundings),
+  );
+  one("check", "check that both logs of every stream are whole; exit code 3 when something is not").action(
+    async (flags: StoreFlags) => (await import("./store.ts")).checkStore(flags, surroundings),
+  );
+}
+
 function addDemo(root: Command, surroundings: Surroundings): void {
   subcommand(root, "demo", "a show of half a minute: a turn with tools, plugs pulled, and the proof")
     .option("--fast", "with less time to read along")
@@ -313,6 +345,13 @@ function dataDirOption(): Option {
   return new Option(
     "--data-dir <directory>",
     "where the server keeps its data (default: in your user data directory)",
+  );
+}
+
+function storeOption(): Option {
+  return new Option(
+    "--store <address>",
+    "keep streams in this PostgreSQL, postgres://user@host/database (default: in the data directory)",
   );
 }
 

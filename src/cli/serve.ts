@@ -33,12 +33,13 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
     return;
   }
   const { dataDir, host, port, apiKey, providers, workspace, upstreamServer } = settings;
-  const { retentionMs, responseTtlMs, storePauseMs } = settings;
+  const { retentionMs, responseTtlMs, storePauseMs, storePatienceMs } = settings;
   const term = terminal(surroundings);
   const notices: string[] = [];
   let start: FileLock | undefined;
   const server = await runServer({
     dataDir,
+    store: settings.store,
     host,
     port,
     apiKey,
@@ -49,6 +50,7 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
     retentionMs,
     responseTtlMs,
     storePauseMs,
+    storePatienceMs,
     tls: readTls(settings),
     allowedHosts: settings.allowHosts,
     allowedOrigins: settings.allowOrigins,

@@ -20,7 +20,7 @@ import { DEFAULTS as RETENTION } from "../core/retention.ts";
 import { GATEWAY_LIMITS } from "../gateway/options.ts";
 import { DEFAULTS as STORE_LIFE } from "../core/store-life.ts";
 import { LOG_LEVELS, type LogLevel, origin, readConfigFile, type Settings } from "./config-file.ts";
-import { API_KEY_CHARS_MIN, isApiKey, SERVE_DEFAULTS } from "../node/serve-options.ts";
+import { API_KEY_CHARS_MIN, isApiKey, SERVE_DEFAULTS, storeAddress } from "../node/serve-options.ts";
 import { defaultDataDir } from "../node/data-dir.ts";
 import { usageError } from "../node/failures.ts";
 import { given } from "../protocol/given.ts";
@@ -54,6 +54,7 @@ const FLAGS = z.object({
   host: z.optional(text()),
   port: z.optional(wholeText(0, 65_535)),
   dataDir: z.optional(text()),
+  store: z.optional(storeAddress()),
   config: z.optional(text()),
   tlsCert: z.optional(text()),
   tlsKey: z.optional(text()),
@@ -75,6 +76,7 @@ const VARIABLES = z.object({
   HOLDFAST_HOST: variable(text()),
   HOLDFAST_PORT: variable(wholeText(0, 65_535)),
   HOLDFAST_DATA_DIR: variable(text()),
+  HOLDFAST_STORE: variable(storeAddress()),
   HOLDFAST_API_KEY: variable(
     secretThat(
       isApiKey,
@@ -100,6 +102,8 @@ export function resolveSettings(
     host: said.host ?? DEFAULT_HOST,
     port: said.port ?? DEFAULT_PORT,
     dataDir: said.dataDir ?? defaultDataDir(surroundings),
+    /** Where streams are kept; undefined = in the data directory. May hold a password: never printed. */
+    store: said.store,
     tls: said.tls,
     allowHosts: said.allowHosts ?? [],
     allowOrigins: said.allowOrigins ?? [],
@@ -107,6 +111,7 @@ export function resolveSettings(
     retentionMs: said.retentionMs ?? RETENTION.retentionMs,
     responseTtlMs: said.responseTtlMs ?? GATEWAY_LIMITS.responseTtlMs,
     storePauseMs: said.storePauseMs ?? STORE_LIFE.pauseMs,
+    storePatienceMs: said.storePatienceMs ?? SERVE_DEFAULTS.storePatienceMs,
     /** Where the gateway's streams are, when not here. */
     upstreamServer: upstreamServer === undefined ? undefined : new URL(upstreamServer).origin,
     /** What the gateway's agent may look into. */
@@ -130,11 +135,12 @@ export function resolveSettings(
 
 function fromEnvironment(variables: z.output<typeof VARIABLES>, cwd: string): Settings {
   const { HOLDFAST_HOST: host, HOLDFAST_PORT: port, HOLDFAST_DATA_DIR: dataDir } = variables;
-  return given({ host, port, dataDir: dataDir === undefined ? undefined : resolve(cwd, dataDir) });
+  const { HOLDFAST_STORE: store } = variables;
+  return given({ host, port, store, dataDir: dataDir === undefined ? undefined : resolve(cwd, dataDir) });
 }
 
 function fromFlags(flagged: z.output<typeof FLAGS>, cwd: string): Settings {
-  const { host, port, dataDir, tlsCert, tlsKey, allowHost, allowOrigin, logLevel } = flagged;
+  const { host, port, store, dataDir, tlsCert, tlsKey, allowHost, allowOrigin, logLevel } = flagged;
   if ((tlsCert === undefined) !== (tlsKey === undefined)) {
     throw usageError("--tls-cert and --tls-key are given together or not at all");
   }
@@ -142,6 +148,7 @@ function fromFlags(flagged: z.output<typeof FLAGS>, cwd: string): Settings {
   return given({
     host,
     port,
+    store,
     dataDir: dataDir === undefined ? undefined : resolve(cwd, dataDir),
     tls: hasTls ? { cert: resolve(cwd, tlsCert), key: resolve(cwd, tlsKey) } : undefined,
     allowHosts: allowHost,

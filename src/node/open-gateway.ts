@@ -22,13 +22,13 @@ import { ExecKind } from "../protocol/messages.ts";
 import { modelNameOf } from "../protocol/model-name.ts";
 import { nodeSealing } from "../sealing/node.ts";
 import type { Server } from "../server/index.ts";
-import type { SqliteStore } from "../store/index.ts";
 import type { BlobCalls, Connect } from "../transport/index.ts";
 import { createTools } from "../tools/index.ts";
 import { memoryTransport, systemEnvironment } from "../transport/index.ts";
 import { http2Connect } from "../transport/node/http2-client.ts";
 import { failure, usageError } from "./failures.ts";
 import { heldStreams } from "./held-calls.ts";
+import type { ServerStore } from "./open-store.ts";
 import { providerSide, serverSide } from "./provider-side.ts";
 import { logStall } from "./stall-log.ts";
 import type { Machine } from "./machine.ts";
@@ -70,7 +70,7 @@ export async function openGround(parts: GroundParts): Promise<GatewayGround> {
 
 export interface GatewayParts {
   readonly server: Server;
-  readonly store: SqliteStore;
+  readonly store: Omit<ServerStore, "hostId">;
   readonly ground: GatewayGround;
   readonly dataDir: string;
   readonly logger: Logger;

@@ -25,6 +25,8 @@ import type { Machine } from "./machine.ts";
 export interface ServeOptions {
   /** Where the server keeps its data; one server at a time. Default: `holdfast/server` in the user's data directory. */
   readonly dataDir?: string | undefined;
+  /** A `postgres://` address where streams, tables and blobs are kept instead of the data directory. Default: none. */
+  readonly store?: string | undefined;
   /** Default: 127.0.0.1. An address that other machines can reach needs an API key first. */
   readonly host?: string | undefined;
   /** 0 = any free one. Default: 4600. */
@@ -52,6 +54,8 @@ export interface ServeOptions {
   readonly retentionMs?: number | undefined;
   /** Before a store that failed is opened anew. */
   readonly storePauseMs?: number | undefined;
+  /** For how long a PostgreSQL that is away is waited for before the store counts as failed. Default: 5 s. */
+  readonly storePatienceMs?: number | undefined;
   /** Model calls outlive this process, held by a small one beside it. Not on Windows. Default: no. */
   readonly line?: boolean | undefined;
   /** Default: warnings, as JSON lines on standard error. */
@@ -74,15 +78,25 @@ export const SERVE_DEFAULTS = {
   responseTtlMs: GATEWAY_LIMITS.responseTtlMs,
   retentionMs: RETENTION.retentionMs,
   storePauseMs: STORE_LIFE.pauseMs,
+  /** Longer than a server takes to restart, shorter than a client's patience. */
+  storePatienceMs: 5_000,
   /** Of `holdfast serve`: `docker stop` kills after ten seconds. */
   drainMs: 8_000,
 } as const;
+
+/** Never repeated in a message: it may hold a password. */
+export const storeAddress = () =>
+  secretThat(
+    (said) => /^postgres(?:ql)?:\/\//.test(said),
+    "must be an address such as postgres://user@host:5432/database",
+  );
 
 /** Shorter ones can be guessed. */
 export const API_KEY_CHARS_MIN = 20;
 
 const SCHEMA = fields({
   dataDir: z.optional(text()),
+  store: z.optional(storeAddress()),
   host: z.optional(text()),
   port: z.optional(whole(0, 65_535)),
   tls: z.optional(
@@ -101,6 +115,7 @@ const SCHEMA = fields({
   responseTtlMs: z.optional(whole(1)),
   retentionMs: z.optional(whole(1)),
   storePauseMs: z.optional(whole(1)),
+  storePatienceMs: z.optional(whole(1)),
   line: z.optional(yesOrNo()),
   logger: z.optional(z.custom<Logger>()),
   onNotice: z.optional(callable<(notice: string) => void>()),

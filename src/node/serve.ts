@@ -93,7 +93,18 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
     await options.beforeOpening?.();
     const counters = newServerCounters();
     const { application } = turns;
-    const settings = { host, dataDir, apiKey, retentionMs, openStreamsMax, responseTtlMs };
+    const { store: address } = options;
+    const { storePatienceMs = SERVE_DEFAULTS.storePatienceMs } = options;
+    const settings = {
+      storePatienceMs,
+      host,
+      dataDir,
+      apiKey,
+      retentionMs,
+      openStreamsMax,
+      responseTtlMs,
+      store: address,
+    };
     const lasting = await LastingServer.open({
       open: () =>
         openStanding({
@@ -108,7 +119,8 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
           onReading,
         }),
       life: { pauseMs: storePauseMs },
-      onNews: logNews(logger, join(dataDir, DATABASE_FILE)),
+      // An address may hold a password (E4).
+      onNews: logNews(logger, address === undefined ? join(dataDir, DATABASE_FILE) : "PostgreSQL"),
     });
     running.lasting = lasting;
     const http = await serveHttp({

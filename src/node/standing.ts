@@ -12,46 +12,38 @@ import { nodeSealing } from "../sealing/node.ts";
 import {
   ApiKeys,
   type Application,
-  countedLog,
   createServer,
   type LastingServer,
-  type ServerCounters,
   type Standing,
   type StandingServer,
   type StoreNews,
 } from "../server/index.ts";
-import { type CommitLog, openSqliteStore, type ScanProgress, type SqliteStore } from "../store/index.ts";
 import type { LineClient } from "../agent/models/line/line-client.ts";
 import type { GatewayAnswers, KeptAnswers } from "../gateway/index.ts";
 import { checkReachable } from "./first-key.ts";
 import { takeUpHeldCalls } from "./held-calls.ts";
 import { type KeyAdmin, keyAdmin } from "./key-admin.ts";
 import { type GatewayGround, type OpenGateway, openGateway } from "./open-gateway.ts";
+import { openStore, type ServerStore, type StoreParts } from "./open-store.ts";
 import { logStall } from "./stall-log.ts";
-import type { Machine } from "./machine.ts";
 
 export interface ServeStanding extends Standing {
-  readonly store: SqliteStore;
+  readonly store: ServerStore;
   readonly keys: ApiKeys;
   readonly gateway: OpenGateway["gateway"];
 }
 
-export interface StandingParts {
+export interface StandingParts extends StoreParts {
   readonly host: string;
-  readonly dataDir: string;
   readonly apiKey: string | undefined;
   readonly retentionMs: number;
   readonly openStreamsMax: number;
   readonly responseTtlMs: number;
   readonly application: Application;
-  readonly counters: ServerCounters;
   readonly ground: GatewayGround;
   readonly line: LineClient | undefined;
   readonly logger: Logger;
-  readonly machine: Machine;
   readonly onNotice: (message: string) => void;
-  /** Called again and again while a large database is read. */
-  readonly onReading: (progress: ScanProgress) => void;
 }
 
 export async function openStanding(parts: StandingParts): Promise<ServeStanding> {
@@ -68,6 +60,7 @@ export async function openStanding(parts: StandingParts): Promise<ServeStanding>
       counters,
       sealing: nodeSealing(),
       application: parts.application,
+      hostId: store.hostId,
       host: { retention: { ...HOST.retention, retentionMs: parts.retentionMs } },
       onBug: (bug) => logger.error({ err: bug }, "a failed assertion, or something the application threw"),
       onStall: (news) => logStall(logger, "server", news, news),
@@ -91,7 +84,7 @@ export async function openStanding(parts: StandingParts): Promise<ServeStanding>
 /** Not waited for: a line that is slow to start delays no client. */
 async function takeUp(
   line: LineClient,
-  { streams }: SqliteStore,
+  { streams }: ServerStore,
   gateway: OpenGateway["gateway"],
   closing: AbortSignal,
   logger: Logger,
@@ -103,24 +96,6 @@ async function takeUp(
     if (!closing.aborted) logger.error({ err: error }, "model calls that the line holds are not taken up");
   }
 }
-
-/** A large database takes a while to read, and silence would look like a hang. */
-async function openStore({ dataDir, counters, machine, onReading }: StandingParts): Promise<SqliteStore> {
-  let progress: ScanProgress = { rows: 0, bytes: 0, bytesTotal: 0 };
-  const timer = setInterval(() => onReading(progress), SLOW_OPEN_MS);
-  const onProgress = (news: ScanProgress): void => {
-    progress = news;
-  };
-  try {
-    const throughLog = (log: CommitLog): CommitLog => countedLog(log, counters);
-    return await openSqliteStore(dataDir, { now: machine.now, onProgress, throughLog });
-  } finally {
-    clearInterval(timer);
-  }
-}
-
-/** Long enough that a person who waits begins to wonder. */
-const SLOW_OPEN_MS = 1_000;
 
 /** The gateway of the moment. While the store is down every request is refused with when to come again. */
 export function lastingAnswers(lasting: LastingServer<ServeStanding>): GatewayAnswers {

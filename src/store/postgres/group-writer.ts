@@ -7,7 +7,7 @@
  * Invariant: at most one group is under way, and the next one leaves when the fate of this one is known (A3).
  */
 import type { HoldfastError } from "../../protocol/errors.ts";
-import type { Act } from "./acts.ts";
+import { type Act, bytesOf } from "./acts.ts";
 import type { Answer, Row, Statement } from "./driver.ts";
 import { unavailable } from "./failures.ts";
 import { fateOf, hasHappened } from "./group-fate.ts";
@@ -28,6 +28,12 @@ export interface Asked<T> {
 
 export type Found = Outcome & { readonly rowsOf: ReadonlyMap<Act, readonly Row[]> };
 
+/** How long a group took, from its sending to its answer, and how many bytes of bodies it had. */
+export interface GroupSize {
+  readonly seconds: number;
+  readonly bytes: number;
+}
+
 /** An act that waits, without regard to what it is answered. */
 interface Waiting {
   readonly act: Act;
@@ -42,6 +48,7 @@ const TRIES_MAX = 20;
 export class GroupWriter {
   readonly #openings: Openings;
   readonly #answerMsMax: number;
+  readonly #onGroup: ((group: GroupSize) => void) | undefined;
   #queue: Waiting[] = [];
   #pumping: Promise<void> | undefined;
   #groupNumber = 0;
@@ -49,9 +56,10 @@ export class GroupWriter {
   #failure: HoldfastError | undefined;
   readonly #failed = Promise.withResolvers<HoldfastError>();
 
-  constructor(openings: Openings, answerMsMax: number) {
+  constructor(openings: Openings, answerMsMax: number, onGroup?: (group: GroupSize) => void) {
     this.#openings = openings;
     this.#answerMsMax = answerMsMax;
+    this.#onGroup = onGroup;
   }
 
   /** Resolves when the database could not be reached for too long: from then on everything is refused (F5). */
@@ -126,9 +134,12 @@ export class GroupWriter {
       const group = groupStatements({ ...opening, groupNumber }, acts);
       const { settings } = opening.connection;
       const all = [beginning(settings.synchronousCommit), ...group.statements, COMMIT];
+      const beganMs = performance.now();
       const { results, hasWarning } = await this.#send(opening, all);
       const fate = fateOf(results, hasWarning);
       if (fate.kind === "committed") {
+        const seconds = (performance.now() - beganMs) / 1_000;
+        this.#onGroup?.({ seconds, bytes: acts.reduce((sum, act) => sum + bytesOf(act), 0) });
         const answers = results.flatMap((result) => (result.status === "fulfilled" ? [result.value] : []));
         return this.#settle(waiting, { outcome: group.outcome(answers.slice(1)) });
       }

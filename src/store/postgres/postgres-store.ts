@@ -10,7 +10,7 @@ import type { StreamStore } from "../stream-store.ts";
 import type { TableStore } from "../table-store.ts";
 import { parseAddress, type Variables } from "./address.ts";
 import { connect } from "./driver.ts";
-import { GroupWriter } from "./group-writer.ts";
+import { type GroupSize, GroupWriter } from "./group-writer.ts";
 import { migrate } from "./migrate.ts";
 import { Openings } from "./openings.ts";
 import { postgresBlobs } from "./postgres-blobs.ts";
@@ -25,6 +25,8 @@ export interface PostgresOptions {
   readonly patienceMs?: number;
   /** After so long without an answer a connection counts as lost. Default: 10,000. */
   readonly answerMsMax?: number;
+  /** Told of each group that is durable: to count, or to watch. */
+  readonly onGroup?: (group: GroupSize) => void;
 }
 
 export interface PostgresStore {
@@ -57,7 +59,7 @@ export async function openPostgresStore(url: string, options: PostgresOptions = 
   const openings = new Openings(address, patienceMs);
   const { connection } = await openings.first();
   const { durability, isPooled } = connection.settings;
-  const writer = new GroupWriter(openings, answerMsMax);
+  const writer = new GroupWriter(openings, answerMsMax, options.onGroup);
   const readers = new Readers(address, openings.applicationName, patienceMs);
   let closing: Promise<void> | undefined;
   const close = (): Promise<void> =>

@@ -1,0 +1,113 @@
+/**
+ * Opens the store that a server stands on: the SQLite file of its data directory, or a PostgreSQL elsewhere.
+ *
+ * The data directory is one server's either way. What lies in PostgreSQL belongs to one node at a time: gateway and keys still keep things in memory that a second node would not see
+ * ([decision 107](../../docs/decisions/0107-many-nodes-on-one-postgresql.md)), so it is held back until the first is gone.
+ */
+import { randomBytes } from "node:crypto";
+import { join } from "node:path";
+import { countedLog, type ServerCounters } from "../server/index.ts";
+import {
+  type CommitLog,
+  DATABASE_FILE,
+  lockFile,
+  openSqliteStore,
+  type ScanProgress,
+  type SqliteStore,
+} from "../store/index.ts";
+import { lockPathOf } from "../store/sqlite/database.ts";
+import { readFileIfThere, writeSecretFile } from "./data-dir.ts";
+import type { Machine } from "./machine.ts";
+import { holdNode } from "./only-node.ts";
+
+export interface StoreParts {
+  /** A `postgres://` address; undefined for the data directory's own database. */
+  readonly store: string | undefined;
+  /** For how long a PostgreSQL that is away is waited for. */
+  readonly storePatienceMs: number;
+  readonly dataDir: string;
+  readonly counters: ServerCounters;
+  readonly machine: Machine;
+  /** Called again and again while a large database is read. */
+  readonly onReading: (progress: ScanProgress) => void;
+}
+
+/** Streams, tables and blobs, wherever they are. */
+export interface ServerStore extends SqliteStore {
+  /** By which leases know this node, also after a restart. */
+  readonly hostId: string;
+}
+
+/** A process with its own file has no rival. */
+const ONLY_HOST = "local";
+
+/** The name of this node, in its data directory: a restart need not wait for its own leases. */
+const NODE_ID_FILE = "holdfast.node-id";
+
+export async function openStore(parts: StoreParts): Promise<ServerStore> {
+  return parts.store === undefined
+    ? { ...(await openFile(parts)), hostId: ONLY_HOST }
+    : openShared(parts, parts.store);
+}
+
+/** A large database takes a while to read, and silence would look like a hang. */
+async function openFile({ dataDir, counters, machine, onReading }: StoreParts): Promise<SqliteStore> {
+  let progress: ScanProgress = { rows: 0, bytes: 0, bytesTotal: 0 };
+  const timer = setInterval(() => onReading(progress), SLOW_OPEN_MS);
+  const onProgress = (news: ScanProgress): void => {
+    progress = news;
+  };
+  try {
+    const throughLog = (log: CommitLog): CommitLog => countedLog(log, counters);
+    return await openSqliteStore(dataDir, { now: machine.now, onProgress, throughLog });
+  } finally {
+    clearInterval(timer);
+  }
+}
+
+/** Long enough that a person who waits begins to wonder. */
+const SLOW_OPEN_MS = 1_000;
+
+async function openShared(
+  { dataDir, counters, machine, storePatienceMs: patienceMs }: StoreParts,
+  address: string,
+): Promise<ServerStore> {
+  // The driver is loaded by those who use it.
+  const { openPostgresStore } = await import("../store/postgres/index.ts");
+  const lock = lockFile(lockPathOf(join(dataDir, DATABASE_FILE)));
+  try {
+    const hostId = nodeId(dataDir);
+    const store = await openPostgresStore(address, {
+      variables: machine.env,
+      patienceMs,
+      onGroup: ({ seconds, bytes }) => {
+        counters.appendSeconds.add(seconds);
+        counters.appendBytes.add(bytes);
+      },
+    });
+    try {
+      const node = await holdNode(store.tables, hostId);
+      const close = async (): Promise<void> => {
+        await node.release();
+        await store.close();
+        lock.release();
+      };
+      return { ...store, hostId, failed: Promise.race([store.failed, node.lost]), close };
+    } catch (error) {
+      await store.close();
+      throw error;
+    }
+  } catch (error) {
+    lock.release();
+    throw error;
+  }
+}
+
+function nodeId(dataDir: string): string {
+  const path = join(dataDir, NODE_ID_FILE);
+  const kept = readFileIfThere(path)?.trim();
+  if (kept !== undefined && kept !== "") return kept;
+  const made = `node-${randomBytes(8).toString("hex")}`;
+  writeSecretFile(path, `${made}\n`);
+  return made;
+}
