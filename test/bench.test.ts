@@ -77,6 +77,7 @@ test("the gateway's rows run: Portkey's answers, tool results go on where they s
     "gateway-parked",
     "gateway-database",
     "gateway-over",
+    "gateway-doors",
   );
   assert.match(stdout, /to the first token, p50, added: Holdfast .* Portkey/);
   assert.match(stdout, /1000 messages: the turn goes on/);

@@ -1,5 +1,5 @@
 /**
- * One chat completion over HTTP/1.1, streamed: the same client for the provider and for the gateways before it.
+ * One chat completion over HTTP/1.1, streamed: the same client for the provider and for the gateways before it; by Holdfast's other doors as well.
  *
  * `node:http` with connections that are kept, because `fetch` costs as much as the servers under test.
  */
@@ -8,12 +8,15 @@ import { Agent, type IncomingMessage, request } from "node:http";
 import { isRecord } from "../harness/numbers.ts";
 import { TOOL, TOOL_ABOUT, TOOL_SCHEMA } from "../harness/question.ts";
 import type { AnswerTimes } from "./answer-times.ts";
+import { type Door, eventOf, PATHS } from "./doors.ts";
 
 /** Whom to ask, and how it is told what to do. */
 export interface Asked {
   readonly port: number;
   readonly model: string;
   readonly headers: Readonly<Record<string, string>>;
+  /** Default: chat. */
+  readonly door?: Door;
 }
 
 export type ChatMessage = Readonly<Record<string, unknown>>;
@@ -61,7 +64,7 @@ export function bodyOf(model: string, messages: readonly ChatMessage[], hasTools
 }
 
 export async function complete(
-  { port, headers }: Asked,
+  { port, headers, door = "chat" }: Asked,
   body: Buffer,
   times: AnswerTimes,
 ): Promise<Answered> {
@@ -69,7 +72,7 @@ export async function complete(
     agent,
     host: "127.0.0.1",
     port,
-    path: "/v1/chat/completions",
+    path: PATHS[door],
     method: "POST",
     headers: { ...headers, "content-type": "application/json", "content-length": body.length },
   });
@@ -79,7 +82,7 @@ export async function complete(
     call.once("error", reject);
   });
   response.setEncoding("utf8");
-  const answer = new Reading(times);
+  const answer = new Reading(times, door);
   let whole = "";
   response.on("data", (piece: string) => {
     if (response.statusCode === 200) answer.take(piece);
@@ -92,14 +95,16 @@ export async function complete(
 
 class Reading {
   readonly #times: AnswerTimes;
+  readonly #door: Door;
   readonly #toolCallIds: string[] = [];
   #finish: string | undefined;
   #text = "";
   #rest = "";
   #isDone = false;
 
-  constructor(times: AnswerTimes) {
+  constructor(times: AnswerTimes, door: Door) {
     this.#times = times;
+    this.#door = door;
   }
 
   take(piece: string): void {
@@ -119,7 +124,18 @@ class Reading {
     if (line === undefined) return;
     const data = line.slice("data: ".length);
     if (data === "[DONE]") this.#isDone = true;
-    else this.#chunk(JSON.parse(data));
+    else if (this.#door === "chat") this.#chunk(JSON.parse(data));
+    else this.#other(JSON.parse(data));
+  }
+
+  #other(json: unknown): void {
+    if (!isRecord(json) || json["type"] === "error")
+      throw new Error(`the answer failed: ${JSON.stringify(json)}`);
+    const { text = "", finish, isLast } = eventOf(json);
+    this.#finish ??= finish;
+    this.#isDone ||= isLast;
+    this.#text += text;
+    if (text !== "") this.#times.came(text);
   }
 
   #chunk(json: unknown): void {

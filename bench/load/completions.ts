@@ -7,6 +7,7 @@ import { type Arguments, type Measured, numberIn, textIn } from "../harness/numb
 import { TOOL, writeQuestion } from "../harness/question.ts";
 import { AnswerTimes, summaryOf } from "./answer-times.ts";
 import { type Asked, askedOf, bodyOf, type ChatMessage, complete, userSays } from "./chat-completions.ts";
+import { doorOf, questionBy } from "./doors.ts";
 
 /** No request repeats another: that would be a retry, and answered otherwise. */
 let asked = 0;
@@ -16,11 +17,12 @@ const PAUSE_MS = 10;
 
 function whoIn(given: Arguments): Asked {
   const port = numberIn(given, "port");
-  return askedOf(textIn(given, "kind"), port, numberIn(given, "providerPort"), textIn(given, "apiKey"));
+  const who = askedOf(textIn(given, "kind"), port, numberIn(given, "providerPort"), textIn(given, "apiKey"));
+  return { ...who, door: doorOf(given["door"]) };
 }
 
 async function answer(who: Asked, question: string): Promise<AnswerTimes> {
-  const body = bodyOf(who.model, [userSays(`${asked++}: ${question}`)], false);
+  const body = questionBy(who.door ?? "chat", who.model, `${asked++}: ${question}`);
   const times = new AnswerTimes();
   const { finish } = await complete(who, body, times);
   if (finish !== "stop") throw new Error(`an answer ended with ${finish}`);

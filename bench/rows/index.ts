@@ -10,6 +10,7 @@ import { flatness } from "./flatness.ts";
 import { gateway } from "./gateway.ts";
 import { gatewayContinue } from "./gateway-continue.ts";
 import { gatewayDatabase } from "./gateway-database.ts";
+import { gatewayDoors } from "./gateway-doors.ts";
 import { gatewayOver } from "./gateway-over.ts";
 import { gatewayParked } from "./gateway-parked.ts";
 import { kill } from "./kill.ts";
@@ -42,4 +43,5 @@ export const rows: readonly Row[] = [
   gatewayParked,
   gatewayDatabase,
   gatewayOver,
+  gatewayDoors,
 ];
