@@ -1,0 +1,58 @@
+/**
+ * Signed thoughts at the Messages door: a client that sends its history back brings them along, also when nothing is left of its session.
+ *
+ * The provider refuses a tool call of its own that comes without the thought that led to it.
+ */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import Anthropic, { BadRequestError } from "@anthropic-ai/sdk";
+import { SIGNATURE } from "../../agent/models/providers/formats.ts";
+import { anthropicProvider, bySteps } from "../../agent/models/providers/scripted.ts";
+import { LOCAL, serveGateway } from "../clients/served-gateway.ts";
+import { NOTE } from "../clients/note-tool.ts";
+
+const SCRIPT = bySteps({
+  "Write a note.": [
+    { thinking: "One note.", text: "I do.", calls: [{ name: "note", args: { file: "a.txt", text: "one" } }] },
+    { thinking: "That is all.", text: "It is written." },
+  ],
+});
+
+test("without any session the provider gets its signed thoughts back by the client, and by no other key", async (t) => {
+  const provider = await anthropicProvider(t, SCRIPT);
+  const gateway = await serveGateway(t, {
+    provider,
+    format: "anthropic",
+    env: { HOLDFAST_SESSION_REUSE: "0" },
+  });
+  const { baseURL, apiKey } = gateway;
+  const { messages } = new Anthropic({ baseURL: baseURL.replace(/\/v1$/, ""), apiKey, maxRetries: 0 });
+  const tools = [
+    {
+      name: NOTE.name,
+      description: NOTE.description,
+      input_schema: { ...NOTE.parameters, type: "object" as const },
+    },
+  ];
+  const asked = { model: LOCAL, max_tokens: 1_000, tools };
+  const said: Anthropic.MessageParam[] = [{ role: "user", content: "Write a note." }];
+  const { content } = await messages.stream({ ...asked, messages: said }).finalMessage();
+  const [thought, text, call] = content;
+  assert.ok(thought?.type === "thinking" && text?.type === "text" && call?.type === "tool_use");
+  assert.deepEqual([thought.thinking, text.text], ["One note.", "I do."]);
+  assert.ok(thought.signature.length > 20 && thought.signature !== SIGNATURE, "sealed");
+  const result = { type: "tool_result" as const, tool_use_id: call.id, content: "noted" };
+  const history = (first: readonly Anthropic.ContentBlockParam[]): Anthropic.MessageParam[] => [
+    ...said,
+    { role: "assistant", content: [...first] },
+    { role: "user", content: [result] },
+  ];
+  const whole = await messages.create({ ...asked, messages: history(content) });
+  assert.equal(whole.stop_reason, "end_turn");
+  const told: unknown = provider.calls[1]?.body["messages"];
+  assert.ok(JSON.stringify(told).includes(SIGNATURE), "the provider has its own again");
+  for (const first of [content.slice(1), [{ ...thought, signature: "forged" }, text, call]])
+    await assert.rejects(messages.create({ ...asked, messages: history(first) }), BadRequestError);
+  assert.equal(provider.calls.length, 4);
+  assert.deepEqual(await gateway.answers(), { "fresh reuse_off": 4 });
+});
