@@ -3,6 +3,7 @@
  */
 import type { Row } from "../harness/row.ts";
 import { appends } from "./appends.ts";
+import { behindRow } from "./behind.ts";
 import { conversation } from "./conversation.ts";
 import { delivery } from "./delivery.ts";
 import { firstToken } from "./first-token.ts";
@@ -35,6 +36,7 @@ export const rows: readonly Row[] = [
   firstToken,
   line,
   kill,
+  behindRow,
   toolTurn,
   turnGrowth,
   conversation,
