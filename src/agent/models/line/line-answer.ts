@@ -70,8 +70,9 @@ export class LineAnswer {
 
   /** An empty frame is the end of an answer that is whole. */
   #give(head: AnswerHead, frames: readonly Buffer[]): void {
-    const bytes = Buffer.concat(frames);
-    if (bytes.length > 0) this.#controller?.enqueue(bytes);
+    const [first, second] = frames;
+    const bytes = second === undefined ? first : Buffer.concat(frames);
+    if (bytes !== undefined && bytes.length > 0) this.#controller?.enqueue(bytes);
     if (frames.at(-1)?.length === 0) {
       this.#controller?.close();
       this.#controller = undefined;

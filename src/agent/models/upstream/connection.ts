@@ -41,6 +41,12 @@ export interface CallClock {
 export class Connection {
   readonly #clock: CallClock;
   readonly #stop = new AbortController();
+  /** Until when the read under way is waited for; undefined while none is. */
+  #dueMs: number | undefined;
+  /** One for all reads. A token moves the deadline and leaves the timer alone, which looks again when it fires. */
+  #timer: NodeJS.Timeout | undefined;
+  #firesMs = 0;
+  #isLate = false;
 
   constructor(clock: CallClock) {
     this.#clock = clock;
@@ -51,6 +57,7 @@ export class Connection {
   }
 
   stop(reason: unknown = this.#clock.isWhole() ? WHOLE : undefined): void {
+    clearTimeout(this.#timer);
     this.#stop.abort(reason);
   }
 
@@ -63,13 +70,44 @@ export class Connection {
   }
 
   async read(reader: Reader, caller: AbortSignal | undefined): Promise<Read> {
+    this.#watch(this.#clock.deadlineMs());
     try {
-      const { done, value } = await this.#within(this.#clock.deadlineMs(), () => reader.read());
-      return done ? { end: "eof" } : { bytes: value };
+      const { done, value } = await reader.read();
+      if (!done) return { bytes: value };
+      clearTimeout(this.#timer);
+      return { end: "eof" };
     } catch (cause) {
+      clearTimeout(this.#timer);
       // The caller has gone: how its request ends is no break.
       if (caller?.aborted === true) throw cause;
       return this.isStopped ? { end: "stall" } : { end: "reset", cause };
+    } finally {
+      this.#dueMs = undefined;
+    }
+  }
+
+  #watch(deadlineMs: number): void {
+    const nowMs = this.#clock.nowMs();
+    this.#dueMs = Math.max(deadlineMs, nowMs);
+    this.#isLate = false;
+    if (this.#timer === undefined || this.#dueMs < this.#firesMs) this.#arm(this.#dueMs - nowMs);
+  }
+
+  #arm(delayMs: number): void {
+    clearTimeout(this.#timer);
+    this.#firesMs = this.#clock.nowMs() + delayMs;
+    this.#timer = setTimeout(() => this.#fired(), delayMs);
+  }
+
+  #fired(): void {
+    this.#timer = undefined;
+    if (this.#dueMs === undefined) return;
+    const lateMs = this.#clock.nowMs() - this.#dueMs;
+    if (lateMs < 0) this.#arm(-lateMs);
+    else if (lateMs <= LATE_MS || this.#isLate) this.stop();
+    else {
+      this.#isLate = true;
+      this.#arm(CATCH_UP_MS);
     }
   }
 
