@@ -107,8 +107,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/agent/models/upstream/upstream-call.ts",
-        from: 'if (lastWord !== "") controller.enqueue(Buffer.from(lastWord));',
-        to: "",
+        from: 'return lastWord === "" ? [] : [{ text: lastWord, value: undefined }];',
+        to: "return [];",
       },
     ],
   },
