@@ -223,7 +223,7 @@ Examples:
 function addSetup(root: Command, surroundings: Surroundings): void {
   const { command: holdfast } = surroundings;
   subcommand(root, "setup", "show, write or undo a client's settings for the gateway")
-    .argument("<client>", "claude")
+    .argument("<client>", "claude, codex or opencode")
     .option("--write", "put them into the client's own file; a copy of it is kept")
     .option("--undo", "give that file back as it was")
     .option("-m, --model <name>", "provider/model (default: the server's first)")
@@ -238,6 +238,7 @@ The API key is HOLDFAST_API_KEY, else the one that the server's first start has 
 Examples:
   ${holdfast} setup claude
   ${holdfast} setup claude --write --model anthropic/claude-sonnet-4-5
+  ${holdfast} setup codex --write
   ${holdfast} setup claude --undo`,
     )
     .action(async (client: string, flags: SetupFlags) =>

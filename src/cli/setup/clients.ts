@@ -5,6 +5,8 @@
  */
 import type { Machine } from "../../node/machine.ts";
 import { CLAUDE } from "./claude.ts";
+import { CODEX } from "./codex.ts";
+import { OPENCODE } from "./opencode.ts";
 
 /** What a client has to know. */
 export interface GatewaySettings {
@@ -26,7 +28,11 @@ export interface ClientSetup {
   readonly taken: (text: string, before: string | undefined) => string;
 }
 
-export const CLIENTS: Readonly<Record<string, ClientSetup>> = { claude: CLAUDE };
+export const CLIENTS: Readonly<Record<string, ClientSetup>> = {
+  claude: CLAUDE,
+  codex: CODEX,
+  opencode: OPENCODE,
+};
 
 /** What becomes of a client's file when the setup is undone. */
 export type Undone =
