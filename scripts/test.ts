@@ -5,7 +5,7 @@
  * so one run tells everything. The last line counts tests, and one for each stage that is no test run.
  *
  * Tests of the stage `unit` wait for processes, disks and timers for a part of their time. Stages that only compute, in virtual time, run beside it at
- * a low priority: they take what it leaves of the processor, and print what they have to say at their end.
+ * a lower priority: they take what it leaves of the processor, and print what they have to say at their end.
  */
 import { spawn } from "node:child_process";
 import { globSync } from "node:fs";
@@ -106,14 +106,14 @@ const stages: readonly Stage[] = [
   },
 ];
 
-/** Runs a command, and returns its exit code and standard output. `isBeside`: its priority is low, and nothing of it is shown as it comes. */
+/** Runs a command, and returns its exit code and standard output. `isBeside`: its priority is lower, and nothing of it is shown as it comes. */
 async function run(
   command: string,
   args: readonly string[],
   { env, isBeside }: { readonly env: NodeJS.ProcessEnv; readonly isBeside: boolean },
 ): Promise<{ code: number; output: string }> {
   const child = spawn(command, args, { stdio: ["ignore", "pipe", "inherit"], env });
-  if (isBeside && child.pid !== undefined) setPriority(child.pid, constants.priority.PRIORITY_LOW);
+  if (isBeside && child.pid !== undefined) setPriority(child.pid, constants.priority.PRIORITY_BELOW_NORMAL);
   let output = "";
   child.stdout.setEncoding("utf8");
   child.stdout.on("data", (text: string) => {

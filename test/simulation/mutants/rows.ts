@@ -5,6 +5,7 @@
  */
 import { readFileSync } from "node:fs";
 import { GATEWAY_MUTANTS } from "./table-gateway.ts";
+import { RETURN_MUTANTS } from "./table-returns.ts";
 import { SESSION_MUTANTS } from "./table-session.ts";
 import { TURN_MUTANTS } from "./table-turn.ts";
 
@@ -48,7 +49,7 @@ export function rows(): readonly Row[] {
       return { room: "next()", row, bugs: bugs.map(({ name }) => name) };
     }),
     ...Object.entries(MATCHING).map(([breaks, row]): Row => {
-      const bugs = GATEWAY_MUTANTS.filter((mutant) => mutant.breaks === breaks);
+      const bugs = [...GATEWAY_MUTANTS, ...RETURN_MUTANTS].filter((mutant) => mutant.breaks === breaks);
       return { room: "matching", row, bugs: bugs.map(({ name }) => name) };
     }),
   ];

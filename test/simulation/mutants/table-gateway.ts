@@ -149,36 +149,6 @@ export const GATEWAY_MUTANTS: readonly Mutant[] = [
     patches: [{ file: GIVEN, from: ".filter(({ expiresMs }) => expiresMs > now())", to: "" }],
   },
   {
-    name: "an answer whose stream is gone stands in the way of the next retry",
-    breaks: "retry",
-    hunter,
-    patches: [{ file: RETRIES, from: "if (answer !== undefined) await given.remove(answer);", to: "" }],
-  },
-  {
-    name: "/events waits for results that died with their process",
-    breaks: "F1",
-    hunter,
-    patches: [
-      {
-        file: RETURNS,
-        from: `session?.state.at === "resuming" && owesResults(session.state);`,
-        to: "false;",
-      },
-    ],
-  },
-  {
-    name: "a gateway that is being stopped begins turns",
-    breaks: "fresh",
-    hunter,
-    patches: [
-      {
-        file: SESSIONS,
-        from: `if (this.#closing.signal.aborted) throw new HoldfastError("unavailable", "the server is shutting down");`,
-        to: "",
-      },
-    ],
-  },
-  {
     name: "equal requests are not taken one after the other",
     breaks: "retry",
     hunter,

@@ -9,6 +9,7 @@ import { CLIENT_MUTANTS } from "./table-client.ts";
 import { GATEWAY_MUTANTS } from "./table-gateway.ts";
 import { ORDEAL_MUTANTS } from "./table-ordeals.ts";
 import { PROVIDER_MUTANTS } from "./table-provider.ts";
+import { RETURN_MUTANTS } from "./table-returns.ts";
 import { SERVER_MUTANTS } from "./table-server.ts";
 import { SESSION_MUTANTS } from "./table-session.ts";
 import { TURN_MUTANTS } from "./table-turn.ts";
@@ -31,5 +32,6 @@ export const MUTANTS: readonly Mutant[] = [
   ...PROVIDER_MUTANTS,
   ...AGENT_MUTANTS,
   ...GATEWAY_MUTANTS,
+  ...RETURN_MUTANTS,
   ...SESSION_MUTANTS,
 ];

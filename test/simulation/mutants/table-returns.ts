@@ -1,0 +1,68 @@
+/**
+ * Planted bugs in what the gateway does with requests that come again, and with what a dead process left behind.
+ */
+import type { Mutant } from "./table.ts";
+
+const SAID_RESULTS = "src/gateway/said-results.ts";
+const RETRIES = "src/gateway/retries.ts";
+const RETURNS = "src/gateway/returns.ts";
+const SESSIONS = "src/gateway/sessions.ts";
+
+const hunter = "gateway" as const;
+
+export const RETURN_MUTANTS: readonly Mutant[] = [
+  {
+    name: "an answer whose stream is gone stands in the way of the next retry",
+    breaks: "retry",
+    hunter,
+    patches: [{ file: RETRIES, from: "if (answer !== undefined) await given.remove(answer);", to: "" }],
+  },
+  {
+    name: "/events waits for results that died with their process",
+    breaks: "F1",
+    hunter,
+    patches: [
+      {
+        file: RETURNS,
+        from: `session?.state.at === "resuming" && owesResults(session.state);`,
+        to: "false;",
+      },
+    ],
+  },
+  {
+    name: "a gateway that is being stopped begins turns",
+    breaks: "fresh",
+    hunter,
+    patches: [
+      {
+        file: SESSIONS,
+        from: `if (this.#closing.signal.aborted) throw new HoldfastError("unavailable", "the server is shutting down");`,
+        to: "",
+      },
+    ],
+  },
+  {
+    name: "equal bodies of two principals are one request",
+    breaks: "E2",
+    hunter,
+    patches: [
+      {
+        file: RETRIES,
+        from: `this.#parts.names.row("body", principal, bodyHash)`,
+        to: `this.#parts.names.row("body", bodyHash, principal.slice(0, 0))`,
+      },
+    ],
+  },
+  {
+    name: "a retry does not repeat the results that died with their process",
+    breaks: "retry",
+    hunter,
+    patches: [
+      {
+        file: SAID_RESULTS,
+        from: "await session.say(await bodiesFor(call, session, again));",
+        to: "await bodiesFor(call, session, again);",
+      },
+    ],
+  },
+];
