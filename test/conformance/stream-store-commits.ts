@@ -256,6 +256,11 @@ export function streamStoreCommits(storeName: string, opened: Opened): void {
       assert.equal(ended.aborted, true);
       assert.equal(ended.end, "aborted");
       await assert.rejects(store.commit(growth(name, ended, { events: 1 })), /no event follows the end/);
+      const open = streamName("open");
+      const running = await created(store, open);
+      const silent = growth(open, running, { chunks: 1, change: { end: "completed" } });
+      await assert.rejects(store.commit(silent), /the end is an event/);
+      assert.deepEqual(await stateOf(store, open), running);
       assert.deepEqual(await stateOf(store, name), ended);
     });
   });

@@ -106,9 +106,13 @@ export interface ChainShape {
   readonly expected: Expected;
   readonly after: Expected;
   readonly change: StateChange;
+  /** False for an end that is no event, which is its caller's mistake. */
+  readonly isSound: boolean;
 }
 
 export function shapeOf(chain: Chain): ChainShape {
   const last = chain.at(-1) ?? chain[0];
-  return { expected: chain[0].commit.expected, after: behind(last.commit), change: last.commit.change };
+  const { change, events } = last.commit;
+  const isSound = change.end === undefined || events !== undefined;
+  return { expected: chain[0].commit.expected, after: behind(last.commit), change, isSound };
 }

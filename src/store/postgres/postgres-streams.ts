@@ -110,25 +110,33 @@ export function postgresStreams({ writer, readers, durability, close }: StreamsP
     return rows.filter((row) => row["first"] !== null).map(readBatch[log]);
   }
 
+  async function load(name: StreamName): Promise<Live | Gone | Absent> {
+    assertName(name);
+    const found = await stored(name);
+    if (found === undefined) return { kind: "absent" };
+    if ("kind" in found) return found;
+    places.learn(name, found);
+    return { kind: "live", state: found.state };
+  }
+
   return {
     durability,
     now: async () => clockIn(await ask({ text: "SELECT holdfast.now_ms() AS now_ms" })),
-    async load(name) {
-      assertName(name);
-      const found = await stored(name);
-      if (found === undefined) return { kind: "absent" };
-      if ("kind" in found) return found;
-      places.learn(name, found);
-      return { kind: "live", state: found.state };
-    },
+    load,
     async create(creation: Creation): Promise<Live | Gone | Committed> {
       const { name, host, keyCheck, conversationCheck, first = NO_COMMIT } = creation;
       assertName(name);
       assertText(host.hostId, "a host id");
       assertLeaseMs(host.leaseMs);
       assertContinues({ ...first, expected: UNBORN });
-      // A caller's mistake is found here, before it can spoil the group that it would share.
-      applyCommit(newStreamState(keyCheck, 0, FIRST_HOST_EPOCH, conversationCheck), shapeOf(first), 0);
+      try {
+        applyCommit(newStreamState(keyCheck, 0, FIRST_HOST_EPOCH, conversationCheck), shapeOf(first), 0);
+      } catch (mistake) {
+        // The caller's, and it must not spoil the group that it would share. It does not matter where the stream is there already.
+        const there = await load(name);
+        if (there.kind === "absent") throw mistake;
+        return there;
+      }
       const act = { kind: "create", name, creation, birth: randomInt(1, 2 ** 47) } as const;
       const { result, stored } = await writer.submit({
         act,
@@ -175,7 +183,6 @@ export function postgresStreams({ writer, readers, durability, close }: StreamsP
     async commit(commit) {
       assertName(commit.name);
       assertContinues(commit);
-      shapeOf(commit);
       // Handed over within the call when the row is known: commits happen in the order in which they are asked for.
       const place = places.known(commit.name);
       if (place !== undefined) return commitTo(place, commit);

@@ -50,10 +50,10 @@ export function commitStreams(store: number, chains: readonly Chain[]): Statemen
         writer_epoch = coalesce(i.writer_epoch, s.writer_epoch)
       FROM holdfast.receipts r,
         unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[],
-          $10::text[], $11::bigint[], $12::text[], $13::bigint[], $14::bigint[])
+          $10::text[], $11::bigint[], $12::text[], $13::bigint[], $14::bigint[], $15::bigint[])
         AS i(id, host_epoch, next_seqno, event_head, next_after, head_after, closes, aborts,
-          end_reason, event_floor, writers, writer_count, writer_epoch)
-      WHERE r.store = $1 AND s.id = i.id
+          end_reason, event_floor, writers, writer_count, writer_epoch, is_sound)
+      WHERE r.store = $1 AND s.id = i.id AND i.is_sound = 1
         AND s.host_epoch = i.host_epoch AND s.next_seqno = i.next_seqno AND s.event_head = i.event_head
         AND (i.head_after = i.event_head OR s.end_reason IS NULL)
         AND (i.next_after = i.next_seqno OR NOT s.is_closed)
@@ -75,6 +75,7 @@ export function commitStreams(store: number, chains: readonly Chain[]): Statemen
       texts(writers.map((writer) => writer && writersText(writer.writers))),
       bigints(writers.map((writer) => writer?.writers.length)),
       bigints(writers.map((writer) => writer?.writerEpoch)),
+      bigints(shapes.map(({ isSound }) => Number(isSound))),
     ],
   };
 }

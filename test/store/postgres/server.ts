@@ -26,12 +26,17 @@ export interface PostgresServer {
   /** The address of a database, by its name. */
   urlOf(database: string): string;
   /** A clock that only the test moves, in place of the database's own. */
-  manualClock(url: string): Promise<{ advance(ms: number): void }>;
+  manualClock(url: string): Promise<ServerClock>;
   /** As a crash does it. */
   kill(): Promise<void>;
   start(): Promise<void>;
   /** Stops it and removes its files. */
   close(): Promise<void>;
+}
+
+export interface ServerClock {
+  advance(ms: number): void;
+  readonly set: (nowMs: number) => void;
 }
 
 export interface ServerOptions {
@@ -89,17 +94,18 @@ export async function startPostgres({ settings = [] }: ServerOptions = {}): Prom
     async manualClock(url) {
       const file = join(folder, `clock-${++databases}`);
       let nowMs = 1_700_000_000_000;
-      const write = (): void => writeFileSync(file, String(nowMs), { mode: 0o644 });
-      write();
+      const set = (toMs: number): void => {
+        nowMs = toMs;
+        writeFileSync(file, String(nowMs), { mode: 0o644 });
+      };
+      set(nowMs);
       await asked(
         url,
         `CREATE OR REPLACE FUNCTION holdfast.now_ms() RETURNS bigint LANGUAGE sql VOLATILE AS 'SELECT pg_read_file(''${file}'')::bigint'`,
       );
       return {
-        advance(ms) {
-          nowMs += ms;
-          write();
-        },
+        set,
+        advance: (ms) => set(nowMs + ms),
       };
     },
     async kill() {
