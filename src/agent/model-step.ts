@@ -210,6 +210,7 @@ export class ModelStep {
         finishReason: FINISH_REASONS[finish?.reason ?? "stop"],
         message: content,
         usage: { ...usage },
+        stopSequence: finish?.stopSequence ?? "",
       },
     });
   }

@@ -86,7 +86,13 @@ export type ModelPart =
       readonly args: string;
       readonly metadata?: JsonObject;
     }
-  | { readonly kind: "finish"; readonly reason: FinishReason; readonly usage: Usage };
+  | {
+      readonly kind: "finish";
+      readonly reason: FinishReason;
+      readonly usage: Usage;
+      /** The stop text that ended it, where the provider says so. */
+      readonly stopSequence?: string;
+    };
 
 export interface Model {
   /** `provider/model`. */

@@ -82,4 +82,6 @@ export type DeltaBody =
       readonly failure: Failure | undefined;
       readonly usage: Usage;
       readonly said: Said;
+      /** The stop text that ended it, where the provider says so. */
+      readonly stopSequence?: string;
     };

@@ -52,6 +52,8 @@ export interface AnswerState {
   readonly calls: readonly AnswerCall[];
   readonly usage: Usage;
   readonly finish: FinishReason;
+  /** Of the last step; empty: none, or not said. */
+  readonly stopSequence: string;
   /** What is said from here on is not shown: it does not follow what was. */
   readonly isDiverged: boolean;
   /** The turn has ended: nothing follows. */
@@ -73,6 +75,7 @@ export function initAnswer(): AnswerState {
     calls: [],
     usage: NO_USAGE,
     finish: FinishReason.UNSPECIFIED,
+    stopSequence: "",
     isDiverged: false,
     isOver: false,
   };
@@ -251,7 +254,8 @@ function completed(state: AnswerState, update: StepCompletedUpdate, blob: Uint8A
   const [next, after] = closed(spoken);
   const { usage: used } = update;
   const usage = used === undefined ? next.usage : sumOf([next.usage, used]);
-  return [{ ...next, step: update.step, finish: update.finishReason, usage }, [...before, ...after]];
+  const { step, finishReason: finish, stopSequence } = update;
+  return [{ ...next, step, finish, stopSequence, usage }, [...before, ...after]];
 }
 
 /** The step's text is whole: it becomes part of the answer. */
@@ -316,7 +320,8 @@ function ended(state: AnswerState, update: TurnEndedUpdate): Result {
   const [whole, why] = explained(said, end);
   const bodies = [...before, ...why];
   const usage = isCounted(whole.usage) ? whole.usage : cleanUsage(update);
-  const body: DeltaBody = { kind: "ended", ...end, usage, said: wordsOf(whole) };
+  const stopped = state.stopSequence === "" ? {} : { stopSequence: state.stopSequence };
+  const body: DeltaBody = { kind: "ended", ...end, usage, said: wordsOf(whole), ...stopped };
   return [{ ...whole, isOver: true }, [...bodies, body]];
 }
 

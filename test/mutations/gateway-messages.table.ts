@@ -156,7 +156,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "a signature of ours is not looked for in a history",
-    file: "test/gateway/messages/thoughts.test.ts",
+    file: "test/gateway/messages/anthropic-models.test.ts",
     test: "without any session the provider gets its signed thoughts back by the client, and by no other key",
     patches: [
       {

@@ -72,7 +72,7 @@ export class PartReader {
       case "tool-call":
         return part.providerExecuted === true ? [] : this.#called(part);
       case "finish":
-        return this.#finish(part.finishReason, part.usage);
+        return this.#finish(part.finishReason, part.usage, stopSequenceOf(part.providerMetadata));
       case "error":
         throw new StreamBroken(part.error);
       // Nothing of these is part of a step: tools that the provider ran, files, sources, and what is said of the stream itself.
@@ -151,7 +151,11 @@ export class PartReader {
     return whole;
   }
 
-  #finish({ unified, raw }: LanguageModelV4FinishReason, usage: LanguageModelV4Usage): readonly ModelPart[] {
+  #finish(
+    { unified, raw }: LanguageModelV4FinishReason,
+    usage: LanguageModelV4Usage,
+    stopped: { readonly stopSequence?: string },
+  ): readonly ModelPart[] {
     // Some SDK providers end a stream that was cut as if nothing had happened; the provider's word is missing then.
     if (unified === "interrupted" || unified === "error" || (unified === "other" && raw === undefined)) {
       throw new StreamBroken(undefined);
@@ -162,7 +166,7 @@ export class PartReader {
     // Calls that the model has ended as it wanted to: the tool plan answers what is wrong with them.
     const ended = isCut ? [] : [...this.#wholeBare(), ...this.#doubtful];
     if (ended.length > 0) this.#hasToolCall = true;
-    return [...ended, { kind: "finish", reason: this.#reason(unified), usage: usageOf(usage) }];
+    return [...ended, { kind: "finish", reason: this.#reason(unified), usage: usageOf(usage), ...stopped }];
   }
 
   #reason(unified: Exclude<LanguageModelV4FinishReason["unified"], "interrupted" | "error">): FinishReason {
@@ -192,6 +196,12 @@ function isJson(text: string): boolean {
   } catch {
     return false;
   }
+}
+
+/** Anthropic alone says which one it was. */
+function stopSequenceOf(metadata: SharedV4ProviderMetadata | undefined): { readonly stopSequence?: string } {
+  const given = metadata?.["anthropic"]?.["stopSequence"];
+  return typeof given === "string" && given !== "" ? { stopSequence: given } : {};
 }
 
 /** Through JSON, as it will be stored: what is undefined is gone. */

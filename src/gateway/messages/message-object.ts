@@ -22,11 +22,10 @@ const REASONS: Readonly<Record<string, StopReason | undefined>> = {
 
 export function messageEnd(delta: Pause): MessageEnd {
   if (delta.kind === "calls") return { stop_reason: "tool_use", stop_sequence: null };
-  const isRefused = delta.finish === undefined;
-  return {
-    stop_reason: isRefused ? "refusal" : (REASONS[delta.finish] ?? "end_turn"),
-    stop_sequence: null,
-  };
+  const { finish, stopSequence: stop_sequence = null } = delta;
+  const reason = finish === undefined ? "refusal" : REASONS[finish];
+  if (reason !== undefined) return { stop_reason: reason, stop_sequence: null };
+  return { stop_reason: stop_sequence === null ? "end_turn" : "stop_sequence", stop_sequence };
 }
 
 /** Why the answer has no good end. A model that refuses to answer has given an answer here, as at Anthropic. */

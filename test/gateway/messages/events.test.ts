@@ -224,6 +224,14 @@ test("each end has its stop reason; a model that refuses to say anything has ref
     reasons.push(message.stop_reason);
   }
   assert.deepEqual(reasons, ["end_turn", "max_tokens", "refusal", "tool_use"]);
+  const [stopped] = deltasOf([], "stop");
+  assert.ok(stopped?.kind === "ended");
+  const byText = [{ ...stopped, stopSequence: "END" }];
+  const { stop_reason, stop_sequence } = z
+    .looseObject({ stop_reason: z.string(), stop_sequence: z.string() })
+    .parse(whole(byText));
+  assert.deepEqual([stop_reason, stop_sequence], ["stop_sequence", "END"]);
+  assert.deepEqual(await accumulated(framesOf(byText)), whole(byText));
   const failed = (kind: FailureKind): AnswerDelta => ({
     kind: "ended",
     reason: "failed",

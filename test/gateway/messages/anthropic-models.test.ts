@@ -1,15 +1,19 @@
 /**
- * Signed thoughts at the Messages door: a client that sends its history back brings them along, also when nothing is left of its session.
+ * What an Anthropic model alone says through the Messages door: which stop text ended its answer, and thoughts that it has signed. A client that sends its history
+ * back brings them along, also when nothing is left of its session.
  *
  * The provider refuses a tool call of its own that comes without the thought that led to it.
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import Anthropic, { BadRequestError } from "@anthropic-ai/sdk";
-import { SIGNATURE } from "../../agent/models/providers/formats.ts";
+import { ANTHROPIC, anthropicStop, SIGNATURE } from "../../agent/models/providers/formats.ts";
+import { events } from "../../agent/models/providers/server.ts";
 import { anthropicProvider, bySteps } from "../../agent/models/providers/scripted.ts";
 import { LOCAL, serveGateway } from "../clients/served-gateway.ts";
 import { NOTE } from "../clients/note-tool.ts";
+
+const STOPPED = { stop_reason: "stop_sequence", stop_sequence: "three" };
 
 const SCRIPT = bySteps({
   "Write a note.": [
@@ -55,4 +59,21 @@ test("without any session the provider gets its signed thoughts back by the clie
     await assert.rejects(messages.create({ ...asked, messages: history(first) }), BadRequestError);
   assert.equal(provider.calls.length, 4);
   assert.deepEqual(await gateway.answers(), { "fresh reuse_off": 4 });
+});
+
+test("Anthropic says which stop text ended its answer, and so does the message", async (t) => {
+  const provider = await anthropicProvider(t, (_, asked) => {
+    const end = Object.assign(anthropicStop("stop_sequence"), { delta: STOPPED });
+    const frames = ANTHROPIC.frames({ text: "One, two," }).map(({ place, data }) =>
+      place === "finish" ? end : data,
+    );
+    assert.deepEqual(asked.body["stop_sequences"], ["three"]);
+    return events(...frames);
+  });
+  const { baseURL, apiKey } = await serveGateway(t, { provider, format: "anthropic" });
+  const { messages } = new Anthropic({ baseURL: baseURL.replace(/\/v1$/, ""), apiKey, maxRetries: 0 });
+  const asked = { model: LOCAL, max_tokens: 100, stop_sequences: ["three"] };
+  const said = [{ role: "user" as const, content: "Count." }];
+  const streamed = await messages.stream({ ...asked, messages: said }).finalMessage();
+  assert.deepEqual([streamed.stop_reason, streamed.stop_sequence], ["stop_sequence", "three"]);
 });
