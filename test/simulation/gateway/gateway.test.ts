@@ -32,6 +32,7 @@ const FAILED_ONCE = [
     "results die with their process, and their retry comes when the session would have expired without them",
   ],
   [27_148, "a gateway that is being stopped has said results, and would begin another turn for them"],
+  [30_995, "a clock jumps while the row of an answer is on its way to the disk"],
   [22_048, "a slow reader does not know yet that its turn has failed"],
 ] as const;
 

@@ -55,6 +55,8 @@ interface Row {
   readonly delivery: Delivery | "none";
   readonly expiresMs: number;
   readonly writtenMs: number;
+  /** How far the machine's clock was ahead of the world's. */
+  readonly aheadMs: number;
 }
 
 export interface RefTelling {
@@ -155,7 +157,7 @@ export class RefAnswer {
     if (delivery === "confirmed") {
       this.#isDropped = true;
       // The row goes with some later write, or with its time.
-      this.#rows = [...this.#rows, { delivery: "none", expiresMs: 0, writtenMs: Infinity }];
+      this.#rows = [...this.#rows, { delivery: "none", expiresMs: 0, writtenMs: Infinity, aheadMs: 0 }];
     }
   }
 
@@ -177,13 +179,15 @@ export class RefAnswer {
     if (isAsked) this.#mayBeRetried = true;
     const more = isAsked ? [this.#row("open", this.#limits.sessionTtlMs, now)] : [];
     // Whether these are on the disk, nothing tells later either.
-    const doubtful = [...kept.slice(1), ...more].map(({ delivery, expiresMs }): Row => ({
-      delivery,
-      expiresMs,
-      writtenMs: Infinity,
-    }));
+    const doubtful = [...kept.slice(1), ...more].map((row): Row => ({ ...row, writtenMs: Infinity }));
     this.#rows = [...kept.slice(0, 1), ...doubtful];
-    this.#before = this.#rows;
+    // The database counts from when it writes a row: a clock that jumped meanwhile gave it more time.
+    const aheadMs = now.wallMs - now.steadyMs;
+    const late = this.#rows.map((row) => ({ ...row, expiresMs: row.expiresMs + aheadMs - row.aheadMs }));
+    this.#before = [
+      ...this.#rows,
+      ...late.filter((row, at) => row.expiresMs > (this.#rows[at]?.expiresMs ?? 0)),
+    ];
     this.#tellings = new Set();
     this.#isDropped = false;
     this.#settledMs = Infinity;
@@ -221,7 +225,7 @@ export class RefAnswer {
   }
 
   #row(delivery: Row["delivery"], ttlMs: number, { wallMs, steadyMs }: Clock): Row {
-    return { delivery, expiresMs: wallMs + ttlMs, writtenMs: steadyMs };
+    return { delivery, expiresMs: wallMs + ttlMs, writtenMs: steadyMs, aheadMs: wallMs - steadyMs };
   }
 }
 
