@@ -37,19 +37,6 @@ export interface CodexSettings {
   readonly config: string;
 }
 
-/** A custom provider, as `docs/GATEWAY.md` has it. */
-export function codexConfig(model: string, baseURL: string): string {
-  return `model = "${model}"
-model_provider = "holdfast"
-
-[model_providers.holdfast]
-name = "Holdfast"
-base_url = "${baseURL}"
-env_key = "HOLDFAST_API_KEY"
-wire_api = "responses"
-`;
-}
-
 /** One user's Codex. */
 export class Codex {
   readonly project: string;

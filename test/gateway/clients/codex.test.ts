@@ -12,8 +12,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { openaiEvents } from "../../agent/models/providers/formats.ts";
 import { openaiProvider, textOf } from "../../agent/models/providers/scripted.ts";
 import { inTwo } from "../../agent/models/providers/server.ts";
+import { blocksRunBy } from "../../docs/blocks.ts";
 import { behind } from "../cable.ts";
-import { Codex, codexConfig, codexFor } from "./codex-binary.ts";
+import { Codex, codexFor } from "./codex-binary.ts";
 import { assertEachExtendsTheOneBefore, LOCAL } from "./served-gateway.ts";
 import { StandingGateway } from "./standing-gateway.ts";
 import { Stop } from "./staged-notes.ts";
@@ -21,6 +22,13 @@ import { Stop } from "./staged-notes.ts";
 /** The role and three words, the last of which is no word of Codex's own: a response repeats its instructions. */
 const HELD = 4;
 const COMPLETED = "event: response.completed";
+
+/** The one of `docs/GATEWAY.md`, for this model and this server. */
+function codexConfig(model: string, baseURL: string): string {
+  const [block] = blocksRunBy("test/gateway/clients/codex.test.ts");
+  assert.ok(block !== undefined);
+  return block.text.replace("rehearsal", model).replace("http://127.0.0.1:4600/v1", baseURL);
+}
 
 /** Its effect comes first; then it runs until the test lets it end. */
 const makes = (file: string) => ({

@@ -3,24 +3,31 @@
  * runs, and it asks a second question. No tool runs twice, and no model call is paid twice.
  */
 import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { text as streamText } from "node:stream/consumers";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { openaiEvents } from "../../agent/models/providers/formats.ts";
 import { openaiProvider, textOf } from "../../agent/models/providers/scripted.ts";
 import { inTwo } from "../../agent/models/providers/server.ts";
-import { installSdks } from "../../fetch/sdk-programs.ts";
+import { blocksRunBy } from "../../docs/blocks.ts";
+import { repository } from "../../docs/entry-points.ts";
+import { CACHE, installSdks } from "../../fetch/sdk-programs.ts";
+import { inherited } from "../../inherited.ts";
 import { behind } from "../cable.ts";
 import { notHad } from "./client-binary.ts";
 import { RESPONSES_PROGRAMS, talkBy } from "./responses-programs.ts";
-import { LOCAL } from "./served-gateway.ts";
+import { LOCAL, serveGateway } from "./served-gateway.ts";
 import { Stop } from "./staged-notes.ts";
 import { StandingGateway } from "./standing-gateway.ts";
 
 const CALLS = { text: "It is wrought now.", calls: [{ name: "note", args: { text: "one" } }] };
 /** The role and three words. */
 const HELD = 4;
+/** It takes seconds on an idle machine; a hanging one must not hang the test run. */
+const RUN_MS = 120_000;
 
 test("openai SDK, AI SDK, LangChain, OpenAI Agents: cut, killed between call and result, and a second turn", async (t) => {
   try {
@@ -72,4 +79,39 @@ test("openai SDK, AI SDK, LangChain, OpenAI Agents: cut, killed between call and
   assert.equal(provider.calls.length, 3 * RESPONSES_PROGRAMS.length);
   const each = RESPONSES_PROGRAMS.length;
   assert.deepEqual(await gateway.answers(), { continued_turn: each, continued_conversation: each });
+});
+
+/** What its user sees. */
+function run(program: string, cwd: string, env: Readonly<Record<string, string>>): Promise<string> {
+  const child = spawn(process.execPath, ["--input-type=module", "-e", program], {
+    cwd,
+    env: { ...inherited(), PATH: process.env["PATH"], ...env },
+    stdio: ["ignore", "pipe", "inherit"],
+    timeout: RUN_MS,
+    killSignal: "SIGKILL",
+  });
+  return streamText(child.stdout);
+}
+
+test("Agents, LangChain and the AI SDK as docs/GATEWAY.md has them say what the model says", async (t) => {
+  try {
+    await installSdks();
+  } catch (error) {
+    notHad(t, "LangChain and OpenAI Agents", error);
+    return;
+  }
+  const { running, apiKey } = await serveGateway(t);
+  const blocks = blocksRunBy("test/gateway/clients/responses-clients.test.ts");
+  const said = await Promise.all(
+    blocks.map(({ text }) => {
+      const program = text.replaceAll("http://127.0.0.1:4600", running.url);
+      // What is among our own dev dependencies is not in the cache.
+      const cwd = text.includes("@ai-sdk/openai") ? repository : CACHE;
+      return run(program, cwd, { HOLDFAST_API_KEY: apiKey });
+    }),
+  );
+  assert.deepEqual(
+    said,
+    ["Agents", "LangChain", "the AI SDK"].map((sdk) => `Hello from ${sdk}.\n`),
+  );
 });
