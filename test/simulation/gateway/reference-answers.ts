@@ -179,7 +179,12 @@ export class RefAnswer {
     if (isAsked) this.#mayBeRetried = true;
     const more = isAsked ? [this.#row("open", this.#limits.sessionTtlMs, now)] : [];
     // Whether these are on the disk, nothing tells later either.
-    const doubtful = [...kept.slice(1), ...more].map((row): Row => ({ ...row, writtenMs: Infinity }));
+    const doubtful = [...kept.slice(1), ...more].map(({ delivery, expiresMs, aheadMs }): Row => ({
+      delivery,
+      expiresMs,
+      writtenMs: Infinity,
+      aheadMs,
+    }));
     this.#rows = [...kept.slice(0, 1), ...doubtful];
     // The database counts from when it writes a row: a clock that jumped meanwhile gave it more time.
     const aheadMs = now.wallMs - now.steadyMs;
