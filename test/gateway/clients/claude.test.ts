@@ -107,7 +107,9 @@ test("Claude Code: cut, killed between call and result, cut again, and continued
       assert.equal(code, 0, stderr);
       assert.match(stdout, /There it yonder stands\./);
       assert.equal(readFileSync(made("two.txt"), "utf8"), "made\n");
-      assert.equal(provider.calls.length - calls, 2);
+      // A reset may take from it what it has not read yet. Then it asks again, and the gateway, which had sent all of it, takes that for another request.
+      const cost = provider.calls.length - calls;
+      assert.ok(cost === 2 || cost === 3, `${cost} calls`);
     },
   );
 });
