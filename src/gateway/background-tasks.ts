@@ -1,9 +1,14 @@
 /**
  * Work that no request waits for. `close` of the gateway waits for its end: after that the disk may be gone.
+ *
+ * What a closing gateway could not do any more, such as a stop that the server had not recorded, is no bug: the next start finds it undone.
  */
+import { HoldfastError } from "../protocol/errors.ts";
+
 export class BackgroundTasks {
   readonly #onBug: (bug: unknown) => void;
   readonly #open = new Set<Promise<void>>();
+  #isClosing = false;
 
   constructor(onBug: (bug: unknown) => void) {
     this.#onBug = onBug;
@@ -11,11 +16,23 @@ export class BackgroundTasks {
 
   run(work: Promise<unknown>): void {
     const done = work
-      .then(() => undefined, this.#onBug)
+      .then(
+        () => undefined,
+        (cause: unknown) => this.#failed(cause),
+      )
       .finally(() => {
         this.#open.delete(done);
       });
     this.#open.add(done);
+  }
+
+  #failed(cause: unknown): void {
+    if (!this.#isClosing || HoldfastError.codeOf(cause) !== "unavailable") this.#onBug(cause);
+  }
+
+  /** From here on what is let go may fail. */
+  closing(): void {
+    this.#isClosing = true;
   }
 
   get isIdle(): boolean {

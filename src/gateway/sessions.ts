@@ -205,6 +205,7 @@ export class Sessions implements SessionLookup {
   async close(): Promise<void> {
     const { tasks } = this.#parts;
     this.#closing.abort();
+    tasks.closing();
     // A request that was accepted may still begin a session, and one that is let go leaves something to do.
     while (this.#byStream.size > 0 || !tasks.isIdle) {
       const open = this.all;
