@@ -140,28 +140,18 @@ test("a retry reads a running answer without what was rolled back, also when mem
 
 const gate = (): PromiseWithResolvers<void> => Promise.withResolvers<void>();
 
-test("an answer that was only kept, and never streamed, is told", async (t) => {
-  const bytes = encodeChatMessage({ role: "assistant", content: [{ type: "text", text: "Kept words" }] });
-  const application = scriptedTurn(async (speaker) => {
-    await speaker.setBlob(bytes, BlobKind.ASSISTANT_MESSAGE);
-    await speaker.end();
-  });
-  const world = await World.begin(t, MODEL, { application });
-  const reply = await ask(world, HELLO);
-  assert.equal(reply.text, "Kept words");
-  assert.equal(reply.finish, "stop");
-});
-
-test("a blob that does not say what it is never counts as an answer", async (t) => {
+test("a blob that a server asks its client to keep never counts as an answer, whatever it says it is", async (t) => {
   const bytes = encodeChatMessage({ role: "assistant", content: [{ type: "text", text: "Injected" }] });
-  const application = scriptedTurn(async (speaker) => {
-    await speaker.setBlob(bytes, BlobKind.UNSPECIFIED);
-    await speaker.end();
-  });
-  const world = await World.begin(t, MODEL, { application });
-  const reply = await ask(world, HELLO);
-  assert.equal(reply.text, "");
-  assert.doesNotMatch(reply.body, /Injected/);
+  for (const kind of [BlobKind.ASSISTANT_MESSAGE, BlobKind.UNSPECIFIED]) {
+    const application = scriptedTurn(async (speaker) => {
+      await speaker.setBlob(bytes, kind);
+      await speaker.end();
+    });
+    const world = await World.begin(t, MODEL, { application });
+    const reply = await ask(world, HELLO);
+    assert.deepEqual([reply.text, reply.finish], ["", "stop"]);
+    assert.doesNotMatch(reply.body, /Injected/);
+  }
 });
 
 test("a turn that left no checkpoint is not gone on from: the history is sent again", async (t) => {
