@@ -67,6 +67,8 @@ export class RoutedModel implements Model {
     const route = newRoute(health, [...targets.values()], performance.now());
     let ask = firstAsk(health, route, performance.now());
     let isGivenOut = false;
+    // Of a call that is asked to attach the turn knows itself.
+    let isSaved = isHeld && call.mode !== "attach";
     while (ask !== undefined) {
       const target = targets.get(ask.target.id);
       if (target === undefined) return;
@@ -86,11 +88,13 @@ export class RoutedModel implements Model {
           yield part;
         }
         noteAnswer(health, target, ask.key);
+        if (isSaved) this.noteContinued(target.id, "replay");
         return;
       } catch (error) {
         if (!(error instanceof ModelFailure)) throw error;
         noteFailure(health, target, ask.key, error, performance.now());
         held?.forgetAnswer();
+        isSaved = false;
         if (isGivenOut || call.mode === "attach") throw error;
         const next = this.#next(route, ask.key, error, call);
         if (next instanceof ModelFailure) throw next;
