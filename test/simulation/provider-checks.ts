@@ -3,6 +3,7 @@
  *
  * The checks see both sides, which no server does: every generation from its first word to its end, and every step as it becomes durable.
  */
+import { FIRST_HOST_EPOCH } from "../../src/core/stream-state.ts";
 import { STEP_REQUESTS_MAX } from "../../src/turn/attempts.ts";
 import type { Generation } from "./generation.ts";
 import { fail } from "./log-checks.ts";
@@ -46,7 +47,10 @@ export class ProviderChecks {
   }
 
   /** Another reader takes the place of the one before it. */
-  attached({ reader }: Generation, process: object, epoch: number): void {
+  attached(generation: Generation, process: object, epoch: number): void {
+    const { reader } = generation;
+    // To the first host of a stream the turn is new: the run that made this call lost its request (decision 98).
+    if (epoch === FIRST_HOST_EPOCH) this.#unlogged.add(generation);
     if (reader !== undefined && reader.process !== process && reader.epoch >= epoch)
       fail("D1", "two hosts with the same epoch read one call");
   }

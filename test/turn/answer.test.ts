@@ -63,6 +63,17 @@ test("a plain answer: reasoning, text, end, each with its event", () => {
   ]);
 });
 
+test("a signed thought is told behind its text, with the step that it belongs to; an unsigned one is not", () => {
+  const over = (json: string) =>
+    update({ case: "thinkingCompleted", value: { providerMetadataJson: new TextEncoder().encode(json) } });
+  const signed = '{"anthropic":{"signature":"s"}}';
+  const deltas = live(eventsOf([started(0), thinking("hm"), over(signed), thinking("so"), over("")]));
+  assert.deepEqual(kindsOf(deltas), ["reasoning", "thought", "reasoning"]);
+  const [, thought] = deltas;
+  assert.ok(thought?.kind === "thought");
+  assert.deepEqual(thought.thought, { text: "hm", metadataJson: signed, step: 0, attempt: 1 });
+});
+
 test("G3: a call that was written before its step was continued is none of the answer's", () => {
   const value = { step: 0, rollbackToEventId: "2", continuation: 1, requestsBefore: 1 };
   const deltas = live(

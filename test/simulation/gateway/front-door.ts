@@ -186,7 +186,7 @@ export class FrontDoor {
   #noted(requestId: string, verdict: Verdict): void {
     const { world } = this.#parts;
     world.trace("gateway", "decides", requestId, verdict);
-    const kind = verdict.replaceAll(/ [0-9a-f]{8}(\/\d+)?$/g, "").replaceAll(" ", ".");
+    const kind = verdict.replace(/\b(answer|results|next) [\w-]{8}(\/\d+)?$/, "$1").replaceAll(" ", ".");
     world.hit(`gateway.got.${kind}`);
   }
 
