@@ -139,7 +139,8 @@ function continued(called: Reply, answer: Reply): readonly string[] {
 async function cutAnswer(gateway: Gateway): Promise<readonly string[]> {
   const asked = [{ role: "system", content: `Run ${salt()}.` }, user("count to 40 every 50 ms")];
   const cut = gateway.ask(asked);
-  if (!(await cut.until('"5 "'))) return [`there was nothing to cut: ${told(await cut.reply())}`];
+  // Words that come while the disk is busy are one piece: the fifth may stand anywhere in it.
+  if (!(await cut.until("5 "))) return [`there was nothing to cut: ${told(await cut.reply())}`];
   cut.hangUp();
   const before = await cut.reply();
   await gateway.allHungUp();
