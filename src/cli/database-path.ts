@@ -12,7 +12,7 @@ export function databasePath(dataDir: string): string {
   return join(dataDir, DATABASE_FILE);
 }
 
-/** For commands that read a SQLite file: where streams are in PostgreSQL, a directory that nobody named would be the wrong place to look. */
+/** For commands that read a SQLite file: where streams are in PostgreSQL, the default data directory would be the wrong place to look. */
 export function inspectedDatabase(
   flags: Pick<Flags, "dataDir">,
   settings: Pick<ResolvedSettings, "dataDir" | "store">,

@@ -5,7 +5,7 @@
  * history; so the thought survives the session that it came from. The token has the thought itself in it, with its text: what a client makes of
  * the text that it was shown does not matter. It opens for the principal that it was given to, and for no other.
  *
- * Invariant: one thought has one token, whoever reads the answer, in whatever process: the nonce follows from what is sealed.
+ * Invariant: one thought has one token, for every reader of the answer and in every process: the nonce follows from what is sealed.
  */
 import {
   createCipheriv,

@@ -7,7 +7,7 @@ export interface MessageModel {
   readonly type: "model";
   readonly id: string;
   readonly display_name: string;
-  /** Nobody says when a model was made, so it is when the server began to offer it. */
+  /** Providers do not say when a model was made: this is when the server began to offer it. */
   readonly created_at: string;
   /** Absent: not known. */
   readonly max_input_tokens?: number;

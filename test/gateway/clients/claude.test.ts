@@ -107,7 +107,7 @@ test("Claude Code: cut, killed between call and result, cut again, and continued
       assert.equal(code, 0, stderr);
       assert.match(stdout, /There it yonder stands\./);
       assert.equal(readFileSync(made("two.txt"), "utf8"), "made\n");
-      // A reset may take from it what it has not read yet. Then it asks again, and the gateway, which had sent all of it, takes that for another request.
+      // Claude Code mostly runs the call. On a busy machine it was seen to send the request again instead: the gateway, which had sent all of its answer, then generates another one.
       const cost = provider.calls.length - calls;
       assert.ok(cost === 2 || cost === 3, `${cost} calls`);
     },
