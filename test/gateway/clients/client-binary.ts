@@ -4,10 +4,11 @@
  * They are too large (up to 400 MB) to be dev dependencies that every contributor downloads. Where one cannot be had its tests are skipped, say so, and are counted;
  * `HOLDFAST_REQUIRE_CLIENTS=1` makes that a failure.
  */
-import { execFile } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
 import { existsSync, mkdtempSync, renameSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { text } from "node:stream/consumers";
 import type { TestContext } from "node:test";
 import { promisify } from "node:util";
 
@@ -33,6 +34,37 @@ export async function binaryOf(t: TestContext, client: ClientPackage): Promise<s
   } catch (error) {
     return notHad(t, client.name, error);
   }
+}
+
+/** It takes seconds on an idle machine; a hanging client must not hang the test run. */
+const RUN_MS = 200_000;
+
+export interface ClientRun {
+  readonly code: number | null;
+  /** The last message. */
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Runs a client in its project, with an environment of its own. */
+export async function runClient(
+  binary: string,
+  args: readonly string[],
+  place: { readonly cwd: string; readonly env: Readonly<Record<string, string>> },
+): Promise<ClientRun> {
+  const child = spawn(binary, args, {
+    cwd: place.cwd,
+    env: { PATH: process.env["PATH"], ...place.env },
+    stdio: ["ignore", "pipe", "pipe"],
+    timeout: RUN_MS,
+    killSignal: "SIGKILL",
+  });
+  const code = new Promise<number | null>((resolve, reject) => {
+    child.once("error", reject);
+    child.once("close", resolve);
+  });
+  const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
+  return { code: await code, stdout, stderr };
 }
 
 /** The test is skipped, unless clients are required. */

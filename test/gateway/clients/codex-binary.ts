@@ -1,12 +1,10 @@
 /**
  * The real Codex, with a home and a project of its own.
  */
-import { spawn } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { text } from "node:stream/consumers";
 import type { TestContext } from "node:test";
-import { binaryOf, type ClientPackage } from "./client-binary.ts";
+import { binaryOf, type ClientPackage, type ClientRun, runClient } from "./client-binary.ts";
 
 const CODEX: ClientPackage = {
   name: "Codex",
@@ -14,19 +12,10 @@ const CODEX: ClientPackage = {
   version: "0.166.0-linux-x64",
   binary: join("vendor", "x86_64-unknown-linux-musl", "bin", "codex"),
 };
-/** It takes seconds on an idle machine; a hanging one must not hang the test run. */
-const RUN_MS = 200_000;
 
 /** Undefined, and said so, where it cannot be had. */
 export function codexFor(t: TestContext): Promise<string | undefined> {
   return binaryOf(t, CODEX);
-}
-
-export interface CodexRun {
-  readonly code: number | null;
-  /** The last message. */
-  readonly stdout: string;
-  readonly stderr: string;
 }
 
 export interface CodexSettings {
@@ -52,33 +41,17 @@ export class Codex {
     writeFileSync(join(settings.home, ".codex", "config.toml"), `${free}${settings.config}`);
   }
 
-  exec(message: string): Promise<CodexRun> {
+  exec(message: string): Promise<ClientRun> {
     return this.#run("exec", "--skip-git-repo-check", message);
   }
 
-  resume(message: string): Promise<CodexRun> {
+  resume(message: string): Promise<ClientRun> {
     return this.#run("exec", "--skip-git-repo-check", "resume", "--last", message);
   }
 
-  async #run(...args: readonly string[]): Promise<CodexRun> {
+  async #run(...args: readonly string[]): Promise<ClientRun> {
     const { binary, home, apiKey } = this.#settings;
-    const child = spawn(binary, args, {
-      cwd: this.project,
-      env: {
-        PATH: process.env["PATH"],
-        HOME: home,
-        CODEX_HOME: join(home, ".codex"),
-        HOLDFAST_API_KEY: apiKey,
-      },
-      stdio: ["ignore", "pipe", "pipe"],
-      timeout: RUN_MS,
-      killSignal: "SIGKILL",
-    });
-    const code = new Promise<number | null>((resolve, reject) => {
-      child.once("error", reject);
-      child.once("close", resolve);
-    });
-    const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
-    return { code: await code, stdout, stderr };
+    const env = { HOME: home, CODEX_HOME: join(home, ".codex"), HOLDFAST_API_KEY: apiKey };
+    return runClient(binary, args, { cwd: this.project, env });
   }
 }
