@@ -66,7 +66,7 @@ test("a quick run prints a table, writes its numbers, and leaves nothing behind"
 test("the agent's rows run: every turn ends well, and a tool runs as often as it was called", async () => {
   const stdout = await quickRun("first-token", "line", "behind", "tool-turn", "conversation");
   assert.match(stdout, /to the first token, p50: Holdfast .* AI SDK/);
-  assert.match(stdout, /to the first missing word, after a kill, from the log/);
+  assert.match(stdout, /to the first missing word: after a kill, 1,999 words late/);
   assert.match(stdout, /21 model calls/);
   assert.match(stdout, /after 500 turns: sent from the checkpoint, server restarted/);
 });

@@ -15,11 +15,24 @@ import { filesNamedIn, linksOf } from "./docs/markdown.ts";
 /** Generous: everything here takes seconds on an idle machine. */
 const PROGRAM_MS = 60_000;
 
+/** A program of a document is no test, listens where nothing else does, and asks no model that somebody pays for. */
+const ALONE = {
+  NODE_TEST_CONTEXT: undefined,
+  HOLDFAST_PORT: "0",
+  PORT: "0",
+  HOLDFAST_HOME_KEY: Buffer.alloc(32, 7).toString("base64url"),
+  HOLDFAST_URL: undefined,
+  HOLDFAST_API_KEY: undefined,
+  OPENAI_API_KEY: undefined,
+  ANTHROPIC_API_KEY: undefined,
+  GOOGLE_GENERATIVE_AI_API_KEY: undefined,
+  OLLAMA_HOST: undefined,
+};
+
 async function run(program: string, args: readonly string[], cwd: string): Promise<string> {
   const bin = join(repository, "node_modules/.bin");
   const path = `${bin}${delimiter}${process.env["PATH"] ?? ""}`;
-  // The last is set for the children of a test run; a program of a document is no test.
-  const env = { ...process.env, PATH: path, NODE_TEST_CONTEXT: undefined };
+  const env = { ...process.env, PATH: path, ...ALONE };
   return new Promise((resolve, reject) => {
     execFile(program, args, { cwd, env, timeout: PROGRAM_MS }, (error, stdout, stderr) => {
       if (error === null) resolve(stdout);

@@ -12,7 +12,7 @@ async function start(given: Arguments): Promise<Measured> {
   const baseURL = `http://127.0.0.1:${numberIn(given, "providerPort")}/v1`;
   const env = { HOLDFAST_HOME_KEY: Buffer.alloc(32, 7).toString("base64url"), XDG_RUNTIME_DIR: home };
   const server = await serve({
-    dataDir: join(home, "data"),
+    data: join(home, "data"),
     port: numberIn(given, "port"),
     apiKey: textIn(given, "apiKey"),
     line: true,

@@ -84,6 +84,8 @@ const TODOS = z.object({
     .max(100)
     .describe("The whole list; it replaces the one before."),
 });
+/** Offered also to a client that carries out nothing, when somebody answers there. */
+export const ASK_USER = "ask_user";
 const ASK = z.object({
   questions: z
     .array(
@@ -207,7 +209,7 @@ export const BUILT_IN_TOOLS: readonly BuiltInTool[] = [
       todos: args.todos,
     }),
   ),
-  tool("ask_user", "Ask the user, when you cannot go on without an answer.", ASK, [ANY_BUILT_IN], (args) => ({
+  tool(ASK_USER, "Ask the user, when you cannot go on without an answer.", ASK, [ANY_BUILT_IN], (args) => ({
     kind: "ask",
     questions: args.questions,
   })),

@@ -8,7 +8,7 @@ import { isJsonObject } from "../protocol/chat-message.ts";
 import { checkJson } from "../protocol/json-check.ts";
 import type { RunRequest } from "../protocol/messages.ts";
 import type { CallPlan, Plans } from "../turn/call-plan.ts";
-import { BUILT_IN_TOOLS } from "./builtin-tools.ts";
+import { ASK_USER, BUILT_IN_TOOLS } from "./builtin-tools.ts";
 import type { ModelTool } from "./model.ts";
 import { TurnFailure } from "./turn-failure.ts";
 
@@ -22,8 +22,10 @@ const ARGS_CHARS_MAX = 64_000;
 /** Throws a TurnFailure when a declared tool cannot be offered. */
 export function offerOf(request: RunRequest): Offer {
   const kinds = new Set(request.execKinds);
-  const builtIns = BUILT_IN_TOOLS.filter(({ needs }) =>
-    needs.every((group) => group.some((kind) => kinds.has(kind))),
+  const isServed = ({ needs }: Pick<(typeof BUILT_IN_TOOLS)[number], "needs">): boolean =>
+    needs.every((group) => group.some((kind) => kinds.has(kind)));
+  const builtIns = BUILT_IN_TOOLS.filter(
+    (tool) => isServed(tool) || (request.answersQuestions && tool.name === ASK_USER),
   );
   const declared = new Map(request.tools.map((definition) => [definition.name, definition]));
   const tools: ModelTool[] = [
@@ -40,7 +42,8 @@ export function offerOf(request: RunRequest): Offer {
   ];
   return {
     tools,
-    hasBuiltIns: builtIns.length > 0,
+    // With them comes the server's own prompt, which is about files and commands.
+    hasBuiltIns: builtIns.some(isServed),
     plan: (name, args) => {
       const definition = declared.get(name);
       if (definition !== undefined) {

@@ -25,6 +25,8 @@ const RETENTION_MS_MIN = 60_000;
 const STORE_PAUSE_MS = { min: 10, max: 600_000 } as const;
 
 const STORE_PATIENCE_MS = { min: 100, max: 600_000 } as const;
+/** Below, a busy machine loses its streams; above, nobody waits so long for a dead one. */
+const LEASE_MS = { min: 1_000, max: 60_000 } as const;
 
 const port = whole(0, 65_535);
 export const origin = textThat(
@@ -54,6 +56,7 @@ const CONFIG = fields(
     storePauseMs: z.exactOptional(whole(STORE_PAUSE_MS.min, STORE_PAUSE_MS.max)),
     /** For how long a PostgreSQL that is away is waited for before the store counts as failed. */
     storePatienceMs: z.exactOptional(whole(STORE_PATIENCE_MS.min, STORE_PATIENCE_MS.max)),
+    leaseMs: z.exactOptional(whole(LEASE_MS.min, LEASE_MS.max)),
     /** Who serves models, by the name that model ids begin with. */
     providers: z.exactOptional(PROVIDERS),
     models: z.exactOptional(MODELS),

@@ -33,12 +33,12 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
     return;
   }
   const { dataDir, host, port, apiKey, providers, workspace, upstreamServer } = settings;
-  const { retentionMs, responseTtlMs, storePauseMs, storePatienceMs } = settings;
+  const { retentionMs, responseTtlMs, storePauseMs, storePatienceMs, leaseMs } = settings;
   const term = terminal(surroundings);
   const notices: string[] = [];
   let start: FileLock | undefined;
   const server = await runServer({
-    dataDir,
+    data: dataDir,
     store: settings.store,
     host,
     port,
@@ -51,6 +51,7 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
     responseTtlMs,
     storePauseMs,
     storePatienceMs,
+    leaseMs,
     tls: readTls(settings),
     allowedHosts: settings.allowHosts,
     allowedOrigins: settings.allowOrigins,

@@ -112,6 +112,7 @@ export function resolveSettings(
     responseTtlMs: said.responseTtlMs ?? GATEWAY_LIMITS.responseTtlMs,
     storePauseMs: said.storePauseMs ?? STORE_LIFE.pauseMs,
     storePatienceMs: said.storePatienceMs ?? SERVE_DEFAULTS.storePatienceMs,
+    leaseMs: said.leaseMs ?? SERVE_DEFAULTS.leaseMs,
     /** Where the gateway's streams are, when not here. */
     upstreamServer: upstreamServer === undefined ? undefined : new URL(upstreamServer).origin,
     /** What the gateway's agent may look into. */

@@ -33,6 +33,8 @@ export interface HomeKeyOptions {
   readonly sealing: SyncSealing;
   /** Named in messages. */
   readonly directory: string;
+  /** The tables are those of several nodes, which have one home key. */
+  readonly isShared?: boolean | undefined;
   readonly given: Uint8Array | undefined;
   /** Where a key may be kept, the best first; by the scope's id. */
   readonly places: (scopeId: string) => readonly KeyPlace[];
@@ -109,13 +111,14 @@ async function search(
 }
 
 async function findKept(
-  { sealing, directory }: HomeKeyOptions,
+  { sealing, directory, isShared }: HomeKeyOptions,
   places: readonly KeyPlace[],
   check: Uint8Array,
 ): Promise<Uint8Array> {
   const isRight = (homeKey: Uint8Array): boolean => equalConstantTime(sealing.keyCheck(homeKey), check);
   const { homeKey, sawWrong, unavailable } = await search(places, isRight);
   if (homeKey !== undefined) return homeKey;
+  if (isShared === true) throw otherKey(sawWrong);
   if (sawWrong) throw wrongKey(directory);
   const asked = places.map(({ name }) => name).join(", ");
   const why = unavailable.length === 0 ? "" : ` (${unavailable.join("; ")})`;
@@ -127,12 +130,24 @@ async function findKept(
 }
 
 /** Compares the key with the check value, or makes it the one that counts. */
-async function confirm({ tables, sealing, directory }: HomeKeyOptions, homeKey: Uint8Array): Promise<void> {
+async function confirm(
+  { tables, sealing, directory, isShared }: HomeKeyOptions,
+  homeKey: Uint8Array,
+): Promise<void> {
   const own = sealing.keyCheck(homeKey);
   const known = await readCheck(tables);
   if (known === undefined) await tables.compareAndSwap(CHECK, NO_ROW, own);
   const check = known ?? (await readCheck(tables));
-  if (check === undefined || !equalConstantTime(own, check)) throw wrongKey(directory);
+  if (check !== undefined && equalConstantTime(own, check)) return;
+  throw isShared === true ? otherKey(true) : wrongKey(directory);
+}
+
+function otherKey(hasOne: boolean): HoldfastError {
+  return new HoldfastError(
+    "stream_failed",
+    `${hasOne ? "this node has another home key than" : "this node has no home key of"} the nodes that share this PostgreSQL: set HOLDFAST_HOME_KEY to the same 32 bytes in base64url on all of them, ` +
+      "or copy the file of the first node's home key. Nothing was changed",
+  );
 }
 
 function wrongKey(directory: string): HoldfastError {

@@ -76,13 +76,19 @@ export type Effect =
   | { readonly kind: "refuse_event" }
   | { readonly kind: "commit"; readonly expected: StreamState; readonly shape: CommitShape }
   | { readonly kind: "send"; readonly connection: number; readonly frame: ServerFrame }
-  | { readonly kind: "read"; readonly connection: number; readonly from: number }
+  | {
+      readonly kind: "read";
+      readonly connection: number;
+      readonly from: number;
+      /** About so much of it. */
+      readonly bytesMax: number;
+    }
   | { readonly kind: "disconnect"; readonly connection: number }
   | { readonly kind: "tell_takeover"; readonly sinceSeqno: number; readonly sinceEvent: number }
   | { readonly kind: "tell_abort" }
   /** A standstill of the turn was noticed or is over: for the log. */
   | { readonly kind: "stall"; readonly news: StallNews }
-  | { readonly kind: "dropped" };
+  | { readonly kind: "dropped"; readonly reason: DropReason };
 
 export type Step = readonly [State, readonly Effect[]];
 
@@ -165,7 +171,8 @@ export function senderStep(state: State, connection: number, input: sender.Input
 
 function senderEffect(connection: number, effect: sender.Effect): Effect {
   assert(effect.kind === "read", "a cut is handled where the connection is");
-  return { kind: "read", connection, from: effect.from };
+  const { from, bytesMax } = effect;
+  return { kind: "read", connection, from, bytesMax };
 }
 
 export function refuse(state: State, connection: number, code: ErrorCode, message: string): Step {
@@ -215,6 +222,54 @@ export function turnOf({ durable, staged, attached }: State): turnStall.Turn {
   };
 }
 
+/** Turns away whoever a commit has left behind: overtaken writers, readers of events that are gone. */
+export function weedOut(state: State): Step {
+  let next = state;
+  const effects: Effect[] = [];
+  const { eventFloor } = state.durable;
+  for (const [connection, one] of state.attached) {
+    const position = one.sender?.cursor ?? one.eventId;
+    const isOvertaken = one.role === "writer" && one.writerEpoch < state.durable.writerEpoch;
+    if (!isOvertaken && position + 1 >= eventFloor) continue;
+    const [left, refusal] = isOvertaken
+      ? fence(next, connection)
+      : refuse(next, connection, "events_gone", `events before ${eventFloor} are gone`);
+    next = left;
+    effects.push(...refusal);
+  }
+  return [next, effects];
+}
+
+export function fence(state: State, connection: number): Step {
+  return refuse(state, connection, "fenced", "another client has taken this stream over");
+}
+
+export function heartbeatTo(
+  connection: number,
+  { cursor: eventHead }: sender.State,
+  { nextSeqno, aborted }: StreamState,
+): Effect {
+  return { kind: "send", connection, frame: { kind: "heartbeat", nextSeqno, eventHead, aborted } };
+}
+
+/** Heartbeats for those that are welcome; who has been silent for too long, or does not read, is cut off. */
+export function tickConnections(state: State, nowMs: number): Step {
+  let next = state;
+  const effects: Effect[] = [];
+  for (const [connection, one] of state.attached) {
+    if (nowMs - one.heardMs > state.options.clientSilenceMs) {
+      next = detach(next, connection);
+      effects.push({ kind: "disconnect", connection });
+    } else if (one.sender !== undefined) {
+      effects.push(heartbeatTo(connection, one.sender, state.durable));
+      const [ticked, more] = senderStep(next, connection, { kind: "tick", nowMs });
+      next = ticked;
+      effects.push(...more);
+    }
+  }
+  return [next, effects];
+}
+
 export function detach(state: State, connection: number): State {
   const attached = new Map(state.attached);
   attached.delete(connection);
@@ -247,4 +302,31 @@ export function commitNext(state: State, effects: readonly Effect[]): Step {
   if (isEmpty || state.inFlight !== undefined) return [state, effects];
   const commit: Effect = { kind: "commit", expected: state.durable, shape: waiting };
   return [{ ...state, inFlight: waiting, waiting: NOTHING }, [...effects, commit]];
+}
+
+/** `durability_lost`: the store failed; `moved`: another host runs the stream; `shutdown`: we stop; `bug`: ours. */
+export type DropReason = "durability_lost" | "moved" | "shutdown" | "bug";
+
+export function drop(state: State, reason: DropReason): Step {
+  const messages = {
+    durability_lost: "the store failed; nothing acknowledged is lost, come back later",
+    moved: "another node runs this stream now",
+    shutdown: "this server is shutting down; reconnect",
+    bug: "this server made a mistake; the stream's work has ended here",
+  };
+  const effects: Effect[] = [];
+  for (const [connection, one] of state.attached) {
+    if (reason === "durability_lost" && one.sender !== undefined) {
+      effects.push({
+        kind: "send",
+        connection,
+        frame: { kind: "durability_lost", head: state.durable.eventHead },
+      });
+    }
+    effects.push(
+      ...refuse(state, connection, reason === "bug" ? "stream_failed" : "unavailable", messages[reason])[1],
+    );
+  }
+  for (const news of turnStall.letGo(state.stall)) effects.push({ kind: "stall", news });
+  return [{ ...state, attached: new Map(), dropped: true }, [...effects, { kind: "dropped", reason }]];
 }

@@ -11,13 +11,17 @@
 import type { ErrorCode } from "../protocol/errors.ts";
 import type { AttachFrame, EndReason } from "../protocol/frames.ts";
 import { assert, unreachable } from "../protocol/assert.ts";
-import { admit } from "./attach.ts";
+import { admit, type Admission } from "./attach.ts";
 import {
   commitNext,
   detach,
+  drop,
+  type DropReason,
   type Effect,
+  fence,
   hasWriter,
   heard,
+  heartbeatTo,
   put,
   refuse,
   reported,
@@ -26,14 +30,16 @@ import {
   stallStep,
   type State,
   type Step,
+  tickConnections,
   turnOf,
+  weedOut,
   welcomeReady,
 } from "./host-state.ts";
 import * as inbox from "./inbox.ts";
 import * as life from "./life.ts";
 import type * as sender from "./sender.ts";
-import { applyCommit, type StreamState } from "./stream-state.ts";
-import * as turnStall from "./turn-stall.ts";
+import { applyCommit } from "./stream-state.ts";
+import type * as turnStall from "./turn-stall.ts";
 
 export type Input =
   | {
@@ -61,6 +67,8 @@ export type Input =
       readonly runningExecIds: readonly string[];
       readonly nowMs: number;
     }
+  /** Of a client that is attached to another node. */
+  | { readonly kind: "letter"; readonly said: Said; readonly nowMs: number }
   | { readonly kind: "closed"; readonly connection: number }
   | { readonly kind: "sender"; readonly connection: number; readonly input: sender.Input }
   | {
@@ -76,8 +84,22 @@ export type Input =
   /** What the turn asked of its client, and what the client answered: of a commit, or read back. */
   | Extract<turnStall.Input, { kind: "logged" }>
   /** `durability_lost`: the store failed; `moved`: another host runs the stream; `shutdown`: we stop; `bug`: ours. */
-  | { readonly kind: "drop"; readonly reason: "durability_lost" | "moved" | "shutdown" | "bug" }
+  | { readonly kind: "drop"; readonly reason: DropReason }
   | { readonly kind: "tick"; readonly nowMs: number };
+
+/** What the client of another node says to this host. */
+export type Said =
+  /** The writer epoch that the other node has drawn for it; 0 when it has one. */
+  | { readonly kind: "attach"; readonly frame: AttachFrame; readonly writerEpoch: number }
+  | {
+      readonly kind: "chunk";
+      readonly seqno: number;
+      readonly writerEpoch: number;
+      readonly mac: Uint8Array;
+      readonly bytes: number;
+      readonly isClose: boolean;
+    }
+  | { readonly kind: "abort" };
 
 export function step(state: State, input: Input): Step {
   if (state.dropped) return [state, []];
@@ -93,6 +115,8 @@ export function step(state: State, input: Input): Step {
       return commitNext(...abort(heard(state, input.connection, input.nowMs), input.nowMs));
     case "heartbeat":
       return [reported(state, input.connection, input.runningExecIds, input.nowMs), []];
+    case "letter":
+      return letter(state, input);
     case "closed":
       return [detach(state, input.connection), []];
     case "sender":
@@ -149,14 +173,9 @@ function attach(state: State, input: Extract<Input, { kind: "attach" }>): Step {
   let next = replaced.reduce((left, [old]) => detach(left, old), state);
   const effects: Effect[] = replaced.map(([old]) => ({ kind: "disconnect", connection: old }));
   if (admission.kind === "new_writer") {
-    if (admission.isTakeover)
-      effects.push({
-        kind: "tell_takeover",
-        sinceSeqno: next.staged.nextSeqno,
-        sinceEvent: next.staged.eventHead,
-      });
-    const writer = { writers: admission.writers, writerEpoch: next.staged.writerEpoch + 1 };
-    next = stage(next, 0, 0, { writer });
+    const [begun, told] = beginWriter(next, admission, next.staged.writerEpoch + 1);
+    next = begun;
+    effects.push(...told);
   }
   const writerEpoch = frame.role === "writer" ? next.staged.writerEpoch : 0;
   const { role, journalId, eventId } = frame;
@@ -179,6 +198,45 @@ function attach(state: State, input: Extract<Input, { kind: "attach" }>): Step {
   const bytes = frame.firstChunk?.length ?? 0;
   const [taken, more] = chunk(welcomed, { connection, seqno: 0, writerEpoch, mac, bytes, isClose: false });
   return commitNext(taken, [...effects, ...more]);
+}
+
+function beginWriter(
+  state: State,
+  { writers, isTakeover }: Extract<Admission, { kind: "new_writer" }>,
+  writerEpoch: number,
+): Step {
+  const { nextSeqno: sinceSeqno, eventHead: sinceEvent } = state.staged;
+  const told: readonly Effect[] = isTakeover ? [{ kind: "tell_takeover", sinceSeqno, sinceEvent }] : [];
+  return [stage(state, 0, 0, { writer: { writers, writerEpoch } }), told];
+}
+
+/**
+ * A client of another node says something. That node answers it, by what it reads of this stream; here it only counts, or does not:
+ * what is ignored is said again while it is not covered.
+ */
+function letter(state: State, { said, nowMs }: Extract<Input, { kind: "letter" }>): Step {
+  switch (said.kind) {
+    case "attach": {
+      const { frame, writerEpoch } = said;
+      const admission = admit(frame, state.staged, state.durable, 0);
+      const isNew = admission.kind === "new_writer" && writerEpoch > state.staged.writerEpoch;
+      return isNew ? commitNext(...beginWriter(state, admission, writerEpoch)) : [state, []];
+    }
+    case "chunk": {
+      const isLate = said.writerEpoch !== state.staged.writerEpoch || state.staged.end !== undefined;
+      if (isLate) return [state, []];
+      const [next, effects] = inbox.step(state.inbox, said);
+      const accepted = effects.find((effect) => effect.kind === "accept");
+      if (accepted === undefined) return [state, []];
+      const { seqno, isClose } = accepted;
+      const staged = stage({ ...state, inbox: next }, 1, 0, isClose ? { closed: true } : {});
+      return commitNext(staged, [{ kind: "stage_chunk", seqno, isClose }]);
+    }
+    case "abort":
+      return commitNext(...abort(state, nowMs));
+    default:
+      return unreachable(said);
+  }
 }
 
 function chunk(state: State, input: Omit<Extract<Input, { kind: "chunk" }>, "kind" | "nowMs">): Step {
@@ -264,42 +322,10 @@ function committed(state: State, nowMs: number): Step {
   return commitNext(welcomed, [...told, ...greetings]);
 }
 
-/** Turns away whoever a commit has left behind: overtaken writers, readers of events that are gone. */
-function weedOut(state: State): Step {
-  let next = state;
-  const effects: Effect[] = [];
-  const { eventFloor } = state.durable;
-  for (const [connection, one] of state.attached) {
-    const position = one.sender?.cursor ?? one.eventId;
-    const isOvertaken = one.role === "writer" && one.writerEpoch < state.durable.writerEpoch;
-    if (!isOvertaken && position + 1 >= eventFloor) continue;
-    const [left, refusal] = isOvertaken
-      ? fence(next, connection)
-      : refuse(next, connection, "events_gone", `events before ${eventFloor} are gone`);
-    next = left;
-    effects.push(...refusal);
-  }
-  return [next, effects];
-}
-
-function fence(state: State, connection: number): Step {
-  return refuse(state, connection, "fenced", "another client has taken this stream over");
-}
-
 function tick(state: State, nowMs: number): Step {
-  let next = state;
-  const effects: Effect[] = [];
-  for (const [connection, one] of state.attached) {
-    if (nowMs - one.heardMs > state.options.clientSilenceMs) {
-      next = detach(next, connection);
-      effects.push({ kind: "disconnect", connection });
-    } else if (one.sender !== undefined) {
-      effects.push(heartbeatTo(connection, one.sender, state.durable));
-      const [ticked, more] = senderStep(next, connection, { kind: "tick", nowMs });
-      next = ticked;
-      effects.push(...more);
-    }
-  }
+  const [beaten, beats] = tickConnections(state, nowMs);
+  let next = beaten;
+  const effects: Effect[] = [...beats];
   if (next.graceUntilMs !== undefined && nowMs >= next.graceUntilMs) {
     const [ended, more] = lifeStep({ ...next, graceUntilMs: undefined }, { kind: "grace_over" });
     next = ended;
@@ -315,36 +341,4 @@ function tick(state: State, nowMs: number): Step {
   const isStale = nowMs - activeMs > state.options.retention.retentionMs / 4;
   if (isStale && hasWriter(next) && next.inFlight === undefined) next = stage(next, 0, 0, { touched: true });
   return commitNext(next, effects);
-}
-
-function heartbeatTo(
-  connection: number,
-  { cursor: eventHead }: sender.State,
-  { nextSeqno, aborted }: StreamState,
-): Effect {
-  return { kind: "send", connection, frame: { kind: "heartbeat", nextSeqno, eventHead, aborted } };
-}
-
-function drop(state: State, reason: Extract<Input, { kind: "drop" }>["reason"]): Step {
-  const messages = {
-    durability_lost: "the store failed; nothing acknowledged is lost, come back later",
-    moved: "another node runs this stream now",
-    shutdown: "this server is shutting down; reconnect",
-    bug: "this server made a mistake; the stream's work has ended here",
-  };
-  const effects: Effect[] = [];
-  for (const [connection, one] of state.attached) {
-    if (reason === "durability_lost" && one.sender !== undefined) {
-      effects.push({
-        kind: "send",
-        connection,
-        frame: { kind: "durability_lost", head: state.durable.eventHead },
-      });
-    }
-    effects.push(
-      ...refuse(state, connection, reason === "bug" ? "stream_failed" : "unavailable", messages[reason])[1],
-    );
-  }
-  for (const news of turnStall.letGo(state.stall)) effects.push({ kind: "stall", news });
-  return [{ ...state, attached: new Map(), dropped: true }, [...effects, { kind: "dropped" }]];
 }

@@ -37,7 +37,14 @@ export type Input =
       readonly isClose: boolean;
     }
   /** Everything below `nextSeqno` is durable. */
-  | { readonly kind: "committed"; readonly nextSeqno: number };
+  | { readonly kind: "committed"; readonly nextSeqno: number }
+  /** The same, as a node reads it that does not run the stream. `macs` are those of the chunks that became durable, the newest at least. */
+  | {
+      readonly kind: "found";
+      readonly nextSeqno: number;
+      readonly macs: readonly Uint8Array[];
+      readonly closed: boolean;
+    };
 
 export type Effect =
   | { readonly kind: "accept"; readonly seqno: number; readonly isClose: boolean }
@@ -69,9 +76,41 @@ export function step(state: State, input: Input): Step {
         [{ kind: "ack", seqno: input.nextSeqno - 1 }],
       ];
     }
+    case "found":
+      return found(state, input);
     default:
       return unreachable(input);
   }
+}
+
+/** Another node has committed what was said here, or what was said elsewhere: the log decides, and what differs from it is refused (A2). */
+function found(state: State, { nextSeqno, macs, closed }: Extract<Input, { kind: "found" }>): Step {
+  if (nextSeqno <= state.durable) return [state, []];
+  const fresh = macs.slice(-(nextSeqno - state.durable));
+  const isOther = fresh.some((mac, at) => {
+    const said = macOf(state, nextSeqno - fresh.length + at);
+    return said !== undefined && !isSameBytes(said, mac);
+  });
+  const waiting = Math.max(0, state.next - nextSeqno);
+  const older = state.macs.slice(0, Math.max(0, state.macs.length - (state.next - state.durable)));
+  const newer = waiting === 0 ? [] : state.macs.slice(-waiting);
+  const next: State = {
+    next: Math.max(state.next, nextSeqno),
+    durable: nextSeqno,
+    macs: [...older, ...fresh, ...newer].slice(-LIMITS.unackedChunksMax),
+    undurableBytes: waiting === 0 ? [] : state.undurableBytes.slice(-waiting),
+    closed: closed || (waiting > 0 && state.closed),
+  };
+  if (isOther)
+    return refuse(next, "seqno_conflict", `a chunk below ${nextSeqno} was logged with other content`);
+  return [next, [{ kind: "ack", seqno: nextSeqno - 1 }]];
+}
+
+/** What was accepted and is not durable was said by a writer that is one no longer: it never happened (D2). */
+export function forget(state: State, closed: boolean): State {
+  const { durable, next } = state;
+  const macs = state.macs.slice(0, Math.max(0, state.macs.length - (next - durable)));
+  return { next: durable, durable, macs, undurableBytes: [], closed };
 }
 
 function accept(state: State, chunk: Extract<Input, { kind: "chunk" }>): Step {

@@ -4,7 +4,8 @@
  * A connection is a cursor over the log, nothing more. Replay is the cursor standing far behind;
  * live delivery is the same rule going on: while there is room and something durable beyond the
  * cursor, read from cursor + 1 and write. Nothing is queued here, so a slow reader costs a number,
- * and one that stays blocked is cut and comes back later.
+ * and one that stays blocked is cut and comes back later. The first read is small, and each one that follows it twice as large: a reader that is far
+ * behind has its first event soon, and the rest in few reads.
  *
  * Invariant: cursor <= head, head is durable, and the cursor moves only over what was written (B1, B2).
  */
@@ -19,6 +20,11 @@ export interface Options {
   readonly slowReaderMs: number;
 }
 
+/** Some hundred words; a batch that is larger is read whole. */
+const FIRST_READ_BYTES = 16 * 1024;
+/** Some commits' worth: what is read at once is also opened at once. */
+const READ_BYTES_MAX = 256 * 1024;
+
 export const DEFAULTS: Options = { pauseBytes: LIMITS.sendQueueBytesMax / 4, slowReaderMs: 30_000 };
 
 export interface State {
@@ -29,6 +35,8 @@ export interface State {
   readonly head: number;
   /** A read is under way; there is never more than one. */
   readonly reading: boolean;
+  /** How much the next read of the store is to give, about. */
+  readonly readBytes: number;
   /** Since when too much waits unsent. */
   readonly blockedSinceMs: number | undefined;
 }
@@ -45,13 +53,14 @@ export type Input =
   | { readonly kind: "tick"; readonly nowMs: number };
 
 export type Effect =
-  | { readonly kind: "read"; readonly from: number }
+  | { readonly kind: "read"; readonly from: number; readonly bytesMax: number }
   | { readonly kind: "cut"; readonly code: ErrorCode; readonly message: string };
 
 type Step = readonly [State, readonly Effect[]];
 
 export function init(options: Options, cursor: number, eventHead: number): Step {
-  return pump({ options, cursor, head: eventHead, reading: false, blockedSinceMs: undefined });
+  const readBytes = FIRST_READ_BYTES;
+  return pump({ options, cursor, head: eventHead, reading: false, readBytes, blockedSinceMs: undefined });
 }
 
 export function step(state: State, input: Input): Step {
@@ -87,7 +96,9 @@ export function step(state: State, input: Input): Step {
 function pump(state: State): Step {
   const isIdle = state.reading || state.blockedSinceMs !== undefined || state.cursor >= state.head;
   if (isIdle) return [state, []];
-  return [{ ...state, reading: true }, [{ kind: "read", from: state.cursor + 1 }]];
+  const { cursor, readBytes: bytesMax } = state;
+  const readBytes = Math.min(2 * bytesMax, READ_BYTES_MAX);
+  return [{ ...state, reading: true, readBytes }, [{ kind: "read", from: cursor + 1, bytesMax }]];
 }
 
 function cut(message: string): Effect {

@@ -3,7 +3,8 @@
  *
  * A reader projects the answer's events for itself. They come from memory while memory holds the reader's place, and otherwise from the
  * stream's log; the reader cannot tell. What was said before it came is read first, without what was rolled back; what follows is given out as it comes,
- * and a step that begins anew then is passed over as far as it says the same.
+ * and a step that begins anew then is passed over as far as it says the same. Of a log that is being read back after a restart, while the model call is held, a reader gets what follows its
+ * own words as it is read: it does not wait for the end of a long log.
  *
  * Invariant: the end of an answer is given out only when it is settled, and with the tool call ids that clients know.
  */
@@ -89,7 +90,6 @@ export class AnswerLog {
     const { principal, answer, seenThrough, isAgain = false, signal, memory } = read;
     const { streamId, fromEvent } = answer;
     const givenAfter = isAgain ? fromEvent : seenThrough;
-    const through = memory?.lastEvent ?? Infinity;
     const events = this.#events(read);
     const known: HeardEvent[] = [];
     let last = fromEvent;
@@ -97,13 +97,23 @@ export class AnswerLog {
       if (isPauseDelta(delta)) await memory?.settled(delta.eventId, signal);
       return named(delta, this.#parts.names, { principal, streamId });
     };
-    try {
+    const take = async (through: number): Promise<void> => {
       while (last < through) {
         const { done, value } = await events.next();
-        if (done === true) break;
+        if (done === true) return;
         known.push(value);
         last = value.eventId;
       }
+    };
+    try {
+      if (memory?.isBehind === true) {
+        if (seenThrough > (await memory.logEnd(signal))) throw placeAhead();
+        await take(seenThrough);
+        const { shown } = projectRange(known, { seenThrough }).state;
+        // Nothing of a held call is said anew: a reader that has words of it need not wait for the rest of its log.
+        if (!memory.isHeld || shown.text === "") await memory.caughtUp(signal);
+      }
+      await take(memory?.lastEvent ?? Infinity);
       let { state, deltas } = projectRange(known, { seenThrough, givenAfter });
       for (const delta of deltas) yield await ready(delta);
       for await (const { eventId, message, blob } of events) {

@@ -6,6 +6,8 @@
  * is kept as numbers, so that a reader that returns is served from memory however far behind it is. When the answer is complete
  * and no response reads it, memory drops it (F2). What memory does not have is read from the stream.
  *
+ * After a restart the stream is read back. Memory knows then where its log ended, and whether the call that the answer comes from is held beside the server.
+ *
  * Invariant: the event that ends an answer is given out only after `settle` was called for it.
  */
 import { ChangeSignal } from "../async/change-signal.ts";
@@ -41,6 +43,11 @@ export class AnswerMemory {
   #pausedAt: number | undefined;
   #readers = 0;
   #end: { readonly failure: Error | undefined } | undefined;
+  /** Where the log ended that is read back; undefined before the server has said it. An answer that began in this process has nothing to read back. */
+  #logEnd: number | undefined = 0;
+  #heardThrough = 0;
+  /** The model call of the answer outlived its server: nothing of the answer is said anew. */
+  isHeld = false;
 
   /** `onReaders` is called when a response begins or stops to read. */
   constructor(
@@ -92,6 +99,41 @@ export class AnswerMemory {
       this.#joinAbove = this.#events.length + NEWEST_KEPT;
     }
     this.#changes.notify();
+  }
+
+  /** The stream is about to be read back from its log. */
+  readBack(): void {
+    this.#logEnd = undefined;
+  }
+
+  /** The server says where the log ends. The first time counts: what comes later is said to this process. */
+  welcomed(head: number): void {
+    this.#logEnd ??= head;
+    this.#changes.notify();
+  }
+
+  /** An event was read, whether or not it changed the answer. */
+  heard(eventId: number): void {
+    const wasBehind = this.isBehind;
+    this.#heardThrough = eventId;
+    if (wasBehind && !this.isBehind) this.#changes.notify();
+  }
+
+  /** True while the stream's log is being read back. */
+  get isBehind(): boolean {
+    return this.#heardThrough < (this.#logEnd ?? Infinity);
+  }
+
+  /** Where the log ended. Throws when the stream ends before the server has said it. */
+  async logEnd(signal: AbortSignal): Promise<number> {
+    await this.#changes.until(() => this.#logEnd !== undefined || this.#end !== undefined, signal);
+    if (this.#logEnd === undefined) throw this.#end?.failure ?? cutOff();
+    return this.#logEnd;
+  }
+
+  /** Resolves when memory has what the log had. */
+  async caughtUp(signal: AbortSignal): Promise<void> {
+    await this.#changes.until(() => !this.isBehind || this.#end !== undefined, signal);
   }
 
   /** What a later request needs of this pause is durable: readers may have it. */

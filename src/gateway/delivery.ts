@@ -5,7 +5,7 @@
  * word: confirmed, closed in good order, or lost after all. A connection that closes in good order counts as delivered. It looks the
  * same for a client that has read everything, and equal requests in a loop want new samples.
  *
- * Invariant: an answer that a request got whole is given to another one only when that one says that it is a retry, and no other
+ * Invariant: an answer that a request got whole is given to another one only when that one shows that it is a retry, and no other
  * answer could be meant.
  */
 import type { Arrival } from "../transport/node/exchange.ts";
@@ -47,10 +47,15 @@ export interface EarlierAnswer {
   readonly isContinued: boolean;
 }
 
+/**
+ * What shows that an equal request is a retry. `counted`: its client has counted it as one. `repeated`: its client names the session, and
+ * asks the same again in a session only when the answer did not come.
+ */
+export type RetrySign = "counted" | "repeated" | "none";
+
 /** Without an Idempotency-Key: one that has one is a retry of nothing else. */
 export interface EqualRequest {
-  /** Its client has counted it as a retry. */
-  readonly saysRetry: boolean;
+  readonly retrySign: RetrySign;
 }
 
 export type Choice<Earlier> =
@@ -63,7 +68,7 @@ export type Choice<Earlier> =
 /** What an equal request gets; the answers come in the order in which they were asked for. */
 export function choose<Earlier extends EarlierAnswer>(
   answers: readonly Earlier[],
-  { saysRetry }: EqualRequest,
+  { retrySign }: EqualRequest,
 ): Choice<Earlier> {
   const own = answers.filter((answer) => !answer.isKeyed);
   const lost = own.find(({ delivery }) => delivery === "lost");
@@ -71,11 +76,12 @@ export function choose<Earlier extends EarlierAnswer>(
   // The turn that waited for these results has got them: they are the same ones, sent twice.
   const joined = answers.find(({ delivery, isContinued }) => delivery === "open" && isContinued);
   if (joined !== undefined) return { kind: "join", answer: joined };
-  const [only, ...others] = saysRetry ? own.filter(isDoubtful) : [];
+  const [only, ...others] = own.filter((answer) => isDoubtful(answer, retrySign));
   return only === undefined || others.length > 0 ? { kind: "new" } : { kind: "take", answer: only };
 }
 
-/** A client that says that it did not come may be right. */
-function isDoubtful({ delivery, isRetried }: EarlierAnswer): boolean {
-  return !isRetried && (delivery === "open" || delivery === "flushed" || delivery === "closed");
+/** Nobody has confirmed it. One that is being read is doubtful only to a client that counts: others may ask the same at once. */
+function isDoubtful({ delivery, isRetried }: EarlierAnswer, sign: RetrySign): boolean {
+  if (isRetried || sign === "none") return false;
+  return delivery === "flushed" || delivery === "closed" || (delivery === "open" && sign === "counted");
 }

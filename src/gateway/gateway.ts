@@ -15,6 +15,7 @@ import { type GatewayCounters, gatewayMetrics, newGatewayCounters } from "./coun
 import { GivenAnswers } from "./given-answers.ts";
 import type { Answer, ChatCall, EventsCall, GatewayAnswers, KeyedCall, StopCall } from "./http/answers.ts";
 import { contextOf, type Facts, type FreshReason, type Match, matchRequest } from "./matching.ts";
+import { KeptConversations } from "./kept-conversations.ts";
 import { KeptResponses } from "./kept-responses.ts";
 import { LeftStreams, type Opening } from "./left-streams.ts";
 import { Names, newId } from "./names.ts";
@@ -74,13 +75,14 @@ export class Gateway implements GatewayAnswers {
     const store = new SessionStore({ rows, given, names, ttlMs: sessionTtlMs });
     const { counters } = this;
     const left = new LeftStreams({ held, isKnown: (id) => this.#sessions.knows(id), environment, onBug });
-    [this.#names, this.#left] = [names, left];
-    this.#tasks = tasks;
-    this.#given = given;
+    [this.#names, this.#left, this.#tasks, this.#given] = [names, left, tasks, given];
     const stops = new Stops(rows, this.#limits.patienceMaxMs + sessionTtlMs);
-    const kept = new KeptResponses({ rows, names, limits: this.#limits, now });
+    const keeping = { rows, names, limits: this.#limits };
+    const kept = new KeptResponses({ ...keeping, now });
+    const response: ResponseAnswers["find"] = (...named) => this.responses.find(...named);
+    const conversations = new KeptConversations({ ...keeping, environment, response });
     const found = { given, kept, stops, names };
-    this.#retries = new Retries({ ...found, left, limits: this.#limits, tasks, environment });
+    this.#retries = new Retries({ ...found, conversations, left, limits: this.#limits, tasks, environment });
     this.#log = new AnswerLog({ clientOf, names, environment });
     const parts = { ...found, clientOf, workspace, onBug, store };
     this.#sessions = new Sessions({ ...parts, limits, environment, counters, tasks });
@@ -96,6 +98,7 @@ export class Gateway implements GatewayAnswers {
       sessions: this.#sessions,
       returns: this.#returns,
       log: this.#log,
+      conversations,
     });
   }
 
@@ -345,7 +348,7 @@ export class Gateway implements GatewayAnswers {
       response.delivered(false);
       throw cause;
     }
-    return response;
+    return { ...response, kept: () => session.kept() };
   }
 
   /** The answer that this request got before, when it is a retry and the answer can still be had. */
@@ -374,7 +377,7 @@ export class Gateway implements GatewayAnswers {
 
   /** A model call of this stream is held beside the server: if its answer was cut off here, it continues, which pays for nothing twice (G7). */
   continueHeld(principal: string, streamId: string): Promise<void> {
-    return this.#awaited(this.#sessions.wake(principal, streamId, undefined));
+    return this.#awaited(this.#sessions.continueHeld(principal, streamId));
   }
 
   async events(call: EventsCall): Promise<Answer> {

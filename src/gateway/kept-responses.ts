@@ -12,6 +12,7 @@ import { z } from "zod";
 import { isJsonObject, type JsonObject } from "../protocol/chat-message.ts";
 import type { TableWrite } from "../store/table-store.ts";
 import { ANSWER, type AnswerRef } from "./answer-ref.ts";
+import type { ReadConversation } from "./kept-conversations.ts";
 import type { Names } from "./names.ts";
 import type { GatewayLimits } from "./options.ts";
 import { type ResponseEnd, STATUSES } from "./responses/index.ts";
@@ -54,6 +55,8 @@ export interface Keeping {
   readonly news: readonly JsonObject[];
   /** Else only as long as a retry finds the answer. */
   readonly isKept: boolean;
+  /** The conversation that it becomes part of. */
+  readonly conversation?: ReadConversation | undefined;
 }
 
 export interface KeptResponsesParts {
@@ -106,14 +109,18 @@ export class KeptResponses {
     return this.#parts.rows.put(KEPT, this.#key(principal, response.answer.responseId), bytes, ttlMs);
   }
 
-  /** What came of it. Nothing for one that was deleted. */
   async end(principal: string, responseId: string, end: ResponseEnd): Promise<void> {
+    await this.#parts.rows.batch(await this.ended(principal, responseId, end));
+  }
+
+  /** The write that says what came of it. None for one that was deleted. */
+  async ended(principal: string, responseId: string, end: ResponseEnd): Promise<readonly TableWrite[]> {
     const kept = await this.find(principal, responseId);
-    if (kept === undefined) return;
+    if (kept === undefined) return [];
     const { limits, now } = this.#parts;
     const ttlMs = kept.isBrief === true ? limits.graceMs : kept.expiresMs - now();
     const ended: KeptResponse = { ...kept, expiresMs: now() + ttlMs, end: END.parse(end) };
-    await this.#parts.rows.batch([await this.#put(principal, ended, ttlMs)]);
+    return [await this.#put(principal, ended, ttlMs)];
   }
 
   async find(principal: string, responseId: string): Promise<KeptResponse | undefined> {

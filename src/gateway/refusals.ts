@@ -22,6 +22,32 @@ export function noResponse(id: string): GatewayError {
   });
 }
 
+export function noConversation(id: string): GatewayError {
+  const message = `Conversation with id ${JSON.stringify(id)} not found: it was deleted, or its time is over.`;
+  return new GatewayError({
+    status: 404,
+    type: "invalid_request_error",
+    code: "conversation_not_found",
+    message,
+  });
+}
+
+/** A status that clients try again behind. */
+export function conversationBusy(): GatewayError {
+  return new GatewayError({
+    status: 409,
+    type: "invalid_request_error",
+    code: "conversation_locked",
+    message: "Another response is under way in this conversation. Try again when it is over.",
+    retryAfterMs: 1_000,
+  });
+}
+
+export function conversationFull(): GatewayError {
+  const message = "This conversation has as many items as one may have. Begin another one.";
+  return new GatewayError({ status: 400, type: "invalid_request_error", code: "conversation_full", message });
+}
+
 /** Each door has its own way back to an answer. */
 export function otherDoor(responseId: string): GatewayError {
   const message = `This answer is a response. Read it by GET /v1/responses/${responseId}?stream=true.`;

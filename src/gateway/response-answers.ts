@@ -6,7 +6,13 @@
  */
 import type { JsonObject } from "../protocol/chat-message.ts";
 import type { AnswerLog } from "./answer-log.ts";
-import type { Answer, FoundResponse, KeptAnswers, ReadResponseCall } from "./http/answers.ts";
+import type {
+  Answer,
+  FoundResponse,
+  KeptAnswers,
+  KeptConversations,
+  ReadResponseCall,
+} from "./http/answers.ts";
 import type { KeptResponse, KeptResponses } from "./kept-responses.ts";
 import {
   eventOf,
@@ -25,13 +31,16 @@ export interface ResponseAnswersParts {
   readonly sessions: Sessions;
   readonly returns: Returns;
   readonly log: AnswerLog;
+  readonly conversations: KeptConversations;
 }
 
 export class ResponseAnswers implements KeptAnswers {
   readonly #parts: ResponseAnswersParts;
+  readonly conversations: KeptConversations;
 
   constructor(parts: ResponseAnswersParts) {
     this.#parts = parts;
+    this.conversations = parts.conversations;
   }
 
   async find(principal: string, id: string): Promise<FoundResponse | undefined> {
@@ -46,6 +55,8 @@ export class ResponseAnswers implements KeptAnswers {
       fromEvent,
       asked,
       isUnderWay,
+      isSaid: end.status === "completed" || end.status === "incomplete",
+      input: kept.input,
       output: end.output,
       object: (isSealedShown) => {
         const output = isSealedShown ? end.output : withoutTokens(end.output);

@@ -12,6 +12,7 @@ import { choose, type DeliveryNews, step } from "./delivery.ts";
 import type { Environment } from "../transport/environment.ts";
 import type { BackgroundTasks } from "./background-tasks.ts";
 import type { GivenAnswer, GivenAnswers } from "./given-answers.ts";
+import type { KeptConversations } from "./kept-conversations.ts";
 import type { KeptResponses } from "./kept-responses.ts";
 import type { Answer, ChatCall, KeyedCall } from "./http/answers.ts";
 import type { LeftStreams } from "./left-streams.ts";
@@ -32,6 +33,7 @@ export interface RetryLimits {
 export interface RetryParts {
   readonly given: GivenAnswers;
   readonly kept: Pick<KeptResponses, "begin">;
+  readonly conversations: Pick<KeptConversations, "append" | "inTurn">;
   readonly stops: Stops;
   readonly left: Pick<LeftStreams, "stop">;
   readonly names: Names;
@@ -40,7 +42,7 @@ export interface RetryParts {
   readonly environment: Pick<Environment, "after">;
 }
 
-type Request = Pick<ChatCall, "principal" | "bodyHash" | "idempotencyKey" | "saysRetry">;
+type Request = Pick<ChatCall, "principal" | "bodyHash" | "idempotencyKey" | "retrySign">;
 
 /** How a response reports what becomes of it. */
 export type Delivered = Required<Pick<Answer, "delivered" | "arrived">>;
@@ -55,9 +57,15 @@ export class Retries {
     this.#parts = parts;
   }
 
-  /** One at a time for each Idempotency-Key, and for each body. */
-  inTurn<Result>(request: Request, run: () => Promise<Result>): Promise<Result> {
+  /** One at a time for each Idempotency-Key, for each body, and in each conversation that clients name. */
+  inTurn<Result>(request: Request & Pick<ChatCall, "keeping">, work: () => Promise<Result>): Promise<Result> {
     const named = this.#keyName(request);
+    const { principal, keeping } = request;
+    const conversation = keeping?.conversation;
+    const run =
+      conversation === undefined
+        ? work
+        : () => this.#parts.conversations.inTurn(principal, conversation.id, work);
     const inBodysTurn = (): Promise<Result> => this.#turns.run(this.#bodyName(request), run);
     return named === undefined ? inBodysTurn() : this.#turns.run(named, inBodysTurn);
   }
@@ -120,8 +128,9 @@ export class Retries {
     sessionId: string,
     before?: AnswerRef,
   ): Promise<{ readonly keys: readonly string[]; readonly writes: readonly TableWrite[] }> {
-    const { given, kept, limits } = this.#parts;
+    const { given, kept, conversations, limits } = this.#parts;
     const { principal, keeping } = request;
+    const conversation = keeping?.conversation;
     const named = this.#keyName(request);
     const state = { isRetried: false, isKeyed: named !== undefined, delivery: "open" } as const;
     const response: ResponseRecord = { answer, bodyHash: request.bodyHash, sessionId, ...state };
@@ -129,6 +138,8 @@ export class Retries {
     if (named !== undefined) writes.push(await given.namedWrite(named, response, limits.idempotencyTtlMs));
     const keys = writes.map(({ key }) => key);
     if (keeping !== undefined) writes.push(await kept.begin(principal, answer, keeping, before));
+    if (conversation !== undefined)
+      writes.push(await conversations.append(principal, conversation, answer.responseId));
     return { keys, writes };
   }
 

@@ -48,7 +48,7 @@ export class Returns {
 
   /**
    * The principal's session of that stream, resumed if it slept in the answer that is meant. What a step that begins anew has said before is known
-   * by then.
+   * by then; where the model call is held, nothing is said anew, and the session may still be read back.
    */
   async awake(
     principal: string,
@@ -60,7 +60,7 @@ export class Returns {
     const session = sessions.get(principal, streamId);
     if (session === undefined) return undefined;
     await onFound(session);
-    await session.until(() => session.state.at !== "resuming", CATCH_UP_MS);
+    await session.until(() => session.state.at !== "resuming" || session.memory.isHeld, CATCH_UP_MS);
     return sessions.get(principal, streamId);
   }
 
@@ -72,7 +72,8 @@ export class Returns {
     const kept = session?.record ?? (await store.byStream(principal, streamId));
     await retries.recall(kept?.responses ?? []);
     // Results that may have died with their process are not waited for: only a retry says them again. What is there, the log says.
-    const isWaitingInVain = session?.state.at === "resuming" && owesResults(session.state);
+    const isWaitingInVain =
+      session?.state.at === "resuming" && owesResults(session.state) && !session.memory.isHeld;
     // The session may have begun its next answer meanwhile.
     const latest = isWaitingInVain ? undefined : (session?.record ?? kept)?.answer;
     const { door: known = after?.door ?? "chat" } = kept?.answer ?? {};

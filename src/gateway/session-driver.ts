@@ -44,7 +44,7 @@ import { decodeServer } from "../turn/messages.ts";
 export interface SessionContext extends Pick<GatewayOptions, "clientOf" | "workspace" | "onBug"> {
   readonly store: SessionStore;
   readonly given: Pick<GivenAnswers, "forget">;
-  readonly kept: Pick<KeptResponses, "end">;
+  readonly kept: Pick<KeptResponses, "ended">;
   readonly names: Names;
   readonly limits: Pick<GatewayLimits, "graceMs" | "sessionTtlMs" | "conversationMs">;
   readonly environment: Environment;
@@ -67,7 +67,7 @@ export interface SaveOrder {
   readonly behind?: () => Promise<unknown>;
 }
 
-/** What a request with tool results brings, besides what the machine has to know. */
+/** What a request with tool results, or the end of an answer, brings besides what the machine has to know. */
 export interface Continuation {
   readonly bodies: readonly Uint8Array[];
   readonly writes: readonly TableWrite[];
@@ -174,13 +174,16 @@ export class SessionDriver {
         return undefined;
       case "resume":
         return this.#resume();
+      case "keep":
+        return writes.run(this.record.sessionId, () => store.write(continuation?.writes));
       case "save":
-        return this.save();
+        return this.save(continuation?.writes);
       case "continue":
         return this.#continue(continuation);
       case "remove": {
         const { withResponses } = effect;
-        return writes.run(this.record.sessionId, () => store.remove(this.record, { withResponses }));
+        const more = continuation?.writes;
+        return writes.run(this.record.sessionId, () => store.remove(this.record, { withResponses, more }));
       }
       case "abort":
         return this.#abort();
@@ -226,7 +229,7 @@ export class SessionDriver {
     await this.save(writes, { behind: () => this.say(bodies) });
   }
 
-  /** A client asks for the answer, or its call is held beside a starting server: if it sleeps, it is resumed. */
+  /** The answer is asked for: if its session sleeps, it is resumed. */
   async wanted(): Promise<void> {
     await this.feed({ kind: "wanted" });
     await this.#changes.until(() => this.#stream !== undefined || this.#state.at !== "resuming");
@@ -236,6 +239,7 @@ export class SessionDriver {
     const { clientOf, onBug } = this.#context;
     const client = clientOf(this.record.principal);
     const { streamId } = this.record.answer;
+    this.#memory.readBack();
     try {
       // A journal, of a client that keeps one, may have had the turn's end before the record did: then the log says how it ended.
       const resumed = client.resume(streamId, { abort, conversation: this.conversation });
@@ -253,11 +257,39 @@ export class SessionDriver {
     await this.stream?.ended;
   }
 
+  /** The model call of its answer is held beside the starting server: the answer continues where its log ends. */
+  async held(): Promise<void> {
+    this.#memory.isHeld = true;
+    this.#changes.notify();
+    await this.wanted();
+  }
+
   attach(stream: ClientStream): void {
     this.#stream = stream;
+    this.#awaitWelcome(stream);
     this.#pumped = this.#pump(stream);
     if (this.#context.closing.aborted) stream.leave();
     this.#changes.notify();
+  }
+
+  /** Resolves when its stream is on the disk; rejects when the stream comes to nothing. */
+  async kept(): Promise<void> {
+    const isWelcome = (): boolean => this.#stream?.status.headAtWelcome !== undefined;
+    await this.#changes.until(() => isWelcome() || this.#state.at === "gone");
+    if (!isWelcome()) throw cutOff();
+  }
+
+  /** A server welcomes a writer when the attach is durable: with the stream, if that is new. */
+  #awaitWelcome(stream: ClientStream): void {
+    const learn = (): void => {
+      const { headAtWelcome } = stream.status;
+      if (headAtWelcome === undefined) return;
+      unwatch();
+      this.#memory.welcomed(headAtWelcome);
+      this.#changes.notify();
+    };
+    const unwatch = stream.watch(learn);
+    learn();
   }
 
   /** Resolves when its stream is not read any more, and its journal is quiet. */
@@ -272,6 +304,7 @@ export class SessionDriver {
     try {
       for await (const { eventId, body } of isPast ? pastEvents(stream, 0) : stream.events) {
         if (body.length > 0) await this.#hear(stream, { eventId, body });
+        this.#memory.heard(eventId);
       }
     } catch (cause) {
       failure = cause instanceof Error ? cause : new Error(String(cause));
@@ -310,26 +343,29 @@ export class SessionDriver {
     const isNew = eventId > (stream.status.headAtWelcome ?? Infinity);
     if (isNew && this.#state.at === "resuming") await this.feed({ kind: "restarted" });
     if (pause === undefined) return;
-    await this.#keep();
+    const writes = await this.#ended();
     const { principal, answer } = this.record;
     const owner = { principal, streamId: answer.streamId };
     const checkpoint = this.#checkpoint === undefined ? undefined : encodeState(this.#checkpoint);
     const nowMs = environment.now();
-    await this.feed({ kind: "paused", pause: named(pause, names, owner), checkpoint, nowMs });
+    await this.feed(
+      { kind: "paused", pause: named(pause, names, owner), checkpoint, nowMs },
+      { bodies: [], writes },
+    );
     this.#memory.settle(eventId);
     this.#changes.notify();
     const failure = pause.kind === "ended" ? pause.failure : undefined;
     if (failure?.kind === FailureKind.BLOB_MISSING) this.#context.onUnreadable(this);
   }
 
-  /** A response that clients ask for by its id is complete on the disk before one of them can have its end. */
-  async #keep(): Promise<void> {
-    const { kept, writes, names, closing } = this.#context;
-    const { answer, principal, sessionId } = this.record;
-    if (answer.door !== "responses") return;
+  /** A response that clients ask for by its id is complete on the disk, with its session, before one of them can have its end. */
+  async #ended(): Promise<readonly TableWrite[]> {
+    const { kept, names, closing } = this.#context;
+    const { answer, principal } = this.record;
+    if (answer.door !== "responses") return [];
     const events = await Array.fromAsync(this.#memory.events(answer.fromEvent, closing));
     const end = endedResponse(events, answer, { names, principal });
-    if (end !== undefined) await writes.run(sessionId, () => kept.end(principal, answer.responseId, end));
+    return end === undefined ? [] : kept.ended(principal, answer.responseId, end);
   }
 
   #readers(memory: AnswerMemory): void {

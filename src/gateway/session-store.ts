@@ -52,8 +52,18 @@ export class SessionStore implements SessionLookup {
     await Promise.all([written, behind?.()]);
   }
 
-  /** `withResponses`: its answer is not to be had again either. */
-  async remove(record: SessionRecord, { withResponses }: { readonly withResponses: boolean }): Promise<void> {
+  async write(writes: readonly TableWrite[] = []): Promise<void> {
+    if (writes.length > 0) await this.#options.rows.batch(writes);
+  }
+
+  /** `withResponses`: its answer is not to be had again either. `more`: what belongs to the same moment. */
+  async remove(
+    record: SessionRecord,
+    {
+      withResponses,
+      more = [],
+    }: { readonly withResponses: boolean; readonly more?: readonly TableWrite[] | undefined },
+  ): Promise<void> {
     const gone = (table: string, key: string): TableWrite => ({ kind: "delete", table, key });
     const { rows, given } = this.#options;
     const responses = withResponses ? record.responses : [];
@@ -62,6 +72,7 @@ export class SessionStore implements SessionLookup {
       gone(SESSIONS, this.#sessionKey(record)),
       ...this.#indexKeys(record).map((key) => gone(INDEX, key)),
       ...given.deletions(responses),
+      ...more,
     ]);
   }
 

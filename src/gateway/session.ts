@@ -9,7 +9,7 @@
  * | resuming   | its stream is read back                             | `restarted` to generating, `paused`, `end`, `clock`, `lost`, `over` |
  * | generating | an answer is under way                              | `paused` to parked, finished or ending, `end`, `clock`, `over`   |
  * | parked     | it waits for tool results                           | `results` to generating, `paused`, `end`, `clock`, `over`        |
- * | finished   | its turn is complete                                | `end` to ending, `over` to gone                                  |
+ * | finished   | its turn is complete                                | `over` to gone                                                   |
  * | ending     | its turn is being aborted, or failed                | `over` and `lost` to gone                                        |
  * | gone       | nothing of it runs here                             |                                                                  |
  *
@@ -89,6 +89,8 @@ export type Effect =
   /** Sessions end that there is no room for beside this one. */
   | { readonly kind: "make_room" }
   | { readonly kind: "save" }
+  /** Nothing of the session is written; what came with the input is. */
+  | { readonly kind: "keep" }
   /** Another answer begins. The record goes first: what is said twice does no harm (A8), and what is said without it would run the turn at the next start. */
   | { readonly kind: "continue" }
   /** Readers that wait for more are refused. */
@@ -185,7 +187,8 @@ function paused(state: State, pause: Pause, checkpoint: string | undefined, nowM
     const withResponses = !isComplete || state.why === "stopped";
     return [{ ...state, rows: "removed" }, [{ kind: "remove", withResponses }]];
   }
-  if (state.at !== "resuming" && state.at !== "generating" && state.at !== "parked") return [state, NOTHING];
+  if (state.at !== "resuming" && state.at !== "generating" && state.at !== "parked")
+    return [state, [{ kind: "keep" }]];
   const { readers } = state;
   // Read back after a start: it is on the disk, and has waited since then.
   if (state.at === "resuming" && pause.kind === "calls" && state.record.state === "parked")
@@ -250,7 +253,6 @@ function end(state: State, why: EndReason): Step {
     case "resuming":
     case "generating":
     case "parked":
-    case "finished":
       return [
         { at: "ending", why, rows: "removed", record, readers: state.readers },
         [
@@ -264,8 +266,9 @@ function end(state: State, why: EndReason): Step {
       // Whoever asks for the stop is answered when it is durable.
       return [state, why === "stopped" ? [{ kind: "abort" }] : NOTHING];
     case "fresh":
+    case "finished":
     case "gone":
-      // A client cannot name a stream that is not open yet.
+      // A client cannot name a stream that is not open yet, and a stop behind the turn's end changes nothing.
       return [state, NOTHING];
   }
 }

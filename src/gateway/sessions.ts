@@ -144,13 +144,19 @@ export class Sessions implements SessionLookup {
   }
 
   /**
-   * A client, or a starting server whose line holds the call, asks for what this stream says after that event, or for its latest answer: if its session sleeps in that answer, it is resumed. An
+   * A client asks for what this stream says after that event, or for its latest answer: if its session sleeps in that answer, it is resumed. An
    * earlier answer is in the log, and does not make anyone want the one that was cut off (G7).
    */
   async wake(principal: string, streamId: string, fromEvent: number | undefined): Promise<void> {
     const session = this.#byStream.get(streamId);
     if (session?.record.principal !== principal) return;
     if (fromEvent === undefined || fromEvent === session.record.answer.fromEvent) await session.wanted();
+  }
+
+  /** The model call of that stream's latest answer is held beside this starting server. */
+  async continueHeld(principal: string, streamId: string): Promise<void> {
+    const session = this.#byStream.get(streamId);
+    if (session?.record.principal === principal) await session.held();
   }
 
   /**

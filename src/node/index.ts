@@ -1,11 +1,24 @@
 /**
- * Holdfast for Node, put together: `serve` runs a whole server with its gateway in this process, `connect` opens a client of one.
+ * Holdfast for a program on Node: `serve` runs a whole server with its gateway in this process, `connect` opens a client of one, `tool` makes a tool of a
+ * function.
  *
- * `holdfast serve` and `holdfast chat` are made of these two. The parts are in the other entry points.
+ * `holdfast serve` is made of the first. The parts are in the other entry points.
  */
 export { HoldfastError, type ErrorCode, type Remedy } from "../protocol/errors.ts";
-export { openClient as connect, type NodeClient } from "../client-node/open-client.ts";
-export type { NodeClientOptions as ConnectOptions } from "../client-node/options.ts";
+export { connect, type ConnectOptions, type Holdfast } from "./connect.ts";
+export type { ConversationOptions, NamedConversation, SendTurnOptions } from "./named-conversation.ts";
+export type { ApprovalQuestion, Approve } from "./program-tools.ts";
+export type { AgentQuestion, AnswerQuestion } from "./questions.ts";
+export type { Turn, TurnEnd, TurnPart } from "../client/index.ts";
+export {
+  type JsonObjectSchema,
+  tool,
+  type Tool,
+  type ToolArguments,
+  type ToolContext,
+  type ToolOptions,
+  type ToolParameters,
+} from "./tool.ts";
 export type { KeyNews } from "./first-key.ts";
 export type { ApiKeyInfo as KeyInfo } from "../server/api-key-record.ts";
 export type { CreatedKey, KeyAdmin } from "./key-admin.ts";

@@ -70,7 +70,9 @@ export async function openGround(parts: GroundParts): Promise<GatewayGround> {
 
 export interface GatewayParts {
   readonly server: Server;
-  readonly store: Omit<ServerStore, "hostId">;
+  readonly store: Omit<ServerStore, "hostId" | "letters">;
+  /** Other nodes may share the store: then they have the same home key. */
+  readonly isShared?: boolean;
   readonly ground: GatewayGround;
   readonly dataDir: string;
   readonly logger: Logger;
@@ -81,6 +83,8 @@ export interface GatewayParts {
   readonly responseTtlMs: number;
   readonly line: LineClient | undefined;
 }
+
+export type HomeKeyParts = Pick<GatewayParts, "store" | "dataDir" | "machine" | "isShared" | "onNotice">;
 
 export interface OpenGateway {
   readonly gateway: Gateway;
@@ -205,6 +209,11 @@ export interface Way {
   close(): void | Promise<void>;
 }
 
+/** The models that requests may name, whichever node answers them. */
+export function modelsOf({ upstream, models }: GatewayGround): Pick<Way, "models" | "resolveModel"> {
+  return upstream ?? { models: () => models.list(), resolveModel: (name) => resolveModel(models, name) };
+}
+
 function wayWithin(server: Server, models: ProviderModels): Way {
   const transport = memoryTransport(server.accept, {
     principalOf: (principal) => principal,
@@ -273,13 +282,21 @@ function resolveModel(models: ProviderModels, name: string): string | undefined 
   }
 }
 
-function gatewayHomeKey({ store, dataDir, machine, onNotice }: GatewayParts): Promise<Uint8Array> {
+/** Also asked for by a node that does not serve the gateway: it must be able to, and is refused at its start when it is not. */
+export function gatewayHomeKey({
+  store,
+  dataDir,
+  machine,
+  isShared,
+  onNotice,
+}: HomeKeyParts): Promise<Uint8Array> {
   const { env, home, platform: name } = machine;
   const text = env["HOLDFAST_HOME_KEY"] ?? "";
   return resolveHomeKey({
     tables: store.tables,
     sealing: nodeSealing(),
     directory: dataDir,
+    isShared,
     given: text === "" ? undefined : parseHomeKey(text, "HOLDFAST_HOME_KEY"),
     places: (scopeId) => [filePlace(keyDirectory({ name, home, environment: env }), scopeId, onNotice)],
     keyLock: join(dataDir, "home-key.lock"),

@@ -1,8 +1,8 @@
 /**
  * Opens the store that a server stands on: the SQLite file of its data directory, or a PostgreSQL elsewhere.
  *
- * The data directory is one server's either way. What lies in PostgreSQL belongs to one node at a time: gateway and keys still keep things in memory that a second node would not see
- * ([decision 107](../../docs/decisions/0107-many-nodes-on-one-postgresql.md)), so it is held back until the first is gone.
+ * The data directory is one server's either way. A PostgreSQL may be shared by several nodes: each has a name, and letters to the others
+ * ([decision 113](../../docs/decisions/0113-a-stream-is-followed-at-other-nodes.md)).
  */
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
@@ -10,6 +10,7 @@ import { countedLog, type ServerCounters } from "../server/index.ts";
 import {
   type CommitLog,
   DATABASE_FILE,
+  type Letters,
   lockFile,
   openSqliteStore,
   type ScanProgress,
@@ -18,7 +19,6 @@ import {
 import { lockPathOf } from "../store/sqlite/database.ts";
 import { readFileIfThere, writeSecretFile } from "./data-dir.ts";
 import type { Machine } from "./machine.ts";
-import { holdNode } from "./only-node.ts";
 
 export interface StoreParts {
   /** A `postgres://` address; undefined for the data directory's own database. */
@@ -36,6 +36,8 @@ export interface StoreParts {
 export interface ServerStore extends SqliteStore {
   /** By which leases know this node, also after a restart. */
   readonly hostId: string;
+  /** Of a store that other nodes may share. */
+  readonly letters: Letters | undefined;
 }
 
 /** A process with its own file has no rival. */
@@ -46,7 +48,7 @@ const NODE_ID_FILE = "holdfast.node-id";
 
 export async function openStore(parts: StoreParts): Promise<ServerStore> {
   return parts.store === undefined
-    ? { ...(await openFile(parts)), hostId: ONLY_HOST }
+    ? { ...(await openFile(parts)), hostId: ONLY_HOST, letters: undefined }
     : openShared(parts, parts.store);
 }
 
@@ -80,23 +82,17 @@ async function openShared(
     const store = await openPostgresStore(address, {
       variables: machine.env,
       patienceMs,
+      isRinging: true,
       onGroup: ({ seconds, bytes }) => {
         counters.appendSeconds.add(seconds);
         counters.appendBytes.add(bytes);
       },
     });
-    try {
-      const node = await holdNode(store.tables, hostId);
-      const close = async (): Promise<void> => {
-        await node.release();
-        await store.close();
-        lock.release();
-      };
-      return { ...store, hostId, failed: Promise.race([store.failed, node.lost]), close };
-    } catch (error) {
+    const close = async (): Promise<void> => {
       await store.close();
-      throw error;
-    }
+      lock.release();
+    };
+    return { ...store, hostId, close };
   } catch (error) {
     lock.release();
     throw error;

@@ -15,7 +15,10 @@ import {
   list,
   secretThat,
   text,
+  textThat,
+  variable,
   whole,
+  wholeText,
   yesOrNo,
 } from "../protocol/checked.ts";
 import { GATEWAY_LIMITS } from "../gateway/options.ts";
@@ -24,13 +27,15 @@ import type { Machine } from "./machine.ts";
 
 export interface ServeOptions {
   /** Where the server keeps its data; one server at a time. Default: `holdfast/server` in the user's data directory. */
-  readonly dataDir?: string | undefined;
+  readonly data?: string | undefined;
   /** A `postgres://` address where streams, tables and blobs are kept instead of the data directory. Default: none. */
   readonly store?: string | undefined;
   /** Default: 127.0.0.1. An address that other machines can reach needs an API key first. */
   readonly host?: string | undefined;
-  /** 0 = any free one. Default: 4600. */
-  readonly port?: number | undefined;
+  /** 0 = any free one. False: none, and a server of your own hands requests to `listener` or `fetch`. Default: `HOLDFAST_PORT`, else 4600. */
+  readonly port?: number | false | undefined;
+  /** For `listener` and `fetch`: the path that they are mounted under, such as `/ai`, where the server around them does not take it off. Default: none. */
+  readonly prefix?: string | undefined;
   /** PEM. Default: no TLS. */
   readonly tls?: { readonly cert: string; readonly key: string } | undefined;
   /** Names under which the server is asked, beside its address. Default: none. */
@@ -56,6 +61,8 @@ export interface ServeOptions {
   readonly storePauseMs?: number | undefined;
   /** For how long a PostgreSQL that is away is waited for before the store counts as failed. Default: 5 s. */
   readonly storePatienceMs?: number | undefined;
+  /** For how long the other nodes on a shared PostgreSQL wait when this one falls silent. Default: 15 s. */
+  readonly leaseMs?: number | undefined;
   /** Model calls outlive this process, held by a small one beside it. Not on Windows. Default: no. */
   readonly line?: boolean | undefined;
   /** Default: warnings, as JSON lines on standard error. */
@@ -80,6 +87,7 @@ export const SERVE_DEFAULTS = {
   storePauseMs: STORE_LIFE.pauseMs,
   /** Longer than a server takes to restart, shorter than a client's patience. */
   storePatienceMs: 5_000,
+  leaseMs: 15_000,
   /** Of `holdfast serve`: `docker stop` kills after ten seconds. */
   drainMs: 8_000,
 } as const;
@@ -95,10 +103,11 @@ export const storeAddress = () =>
 export const API_KEY_CHARS_MIN = 20;
 
 const SCHEMA = fields({
-  dataDir: z.optional(text()),
+  data: z.optional(text()),
   store: z.optional(storeAddress()),
   host: z.optional(text()),
-  port: z.optional(whole(0, 65_535)),
+  port: z.optional(z.union([z.literal(false), whole(0, 65_535)])),
+  prefix: z.optional(textThat((said) => /^(?:\/[^/?#]+)+$/.test(said), "must be a path such as /ai")),
   tls: z.optional(
     fields({ cert: text("must be a PEM text"), key: secretThat((pem) => pem !== "", "must be a PEM text") }),
   ),
@@ -116,6 +125,7 @@ const SCHEMA = fields({
   retentionMs: z.optional(whole(1)),
   storePauseMs: z.optional(whole(1)),
   storePatienceMs: z.optional(whole(1)),
+  leaseMs: z.optional(whole(1)),
   line: z.optional(yesOrNo()),
   logger: z.optional(z.custom<Logger>()),
   onNotice: z.optional(callable<(notice: string) => void>()),
@@ -123,6 +133,13 @@ const SCHEMA = fields({
   onReading: z.optional(callable<(progress: ScanProgress) => void>()),
   machine: z.optional(z.custom<Machine>()),
 } satisfies Record<keyof ServeOptions, unknown>);
+
+const PORT = z.object({ HOLDFAST_PORT: variable(wholeText(0, 65_535)) });
+
+/** Where a server listens that is not told. */
+export function defaultPort(environment: Machine["env"]): number {
+  return checked(PORT, environment).HOLDFAST_PORT ?? SERVE_DEFAULTS.port;
+}
 
 export function checkServeOptions(options: ServeOptions): void {
   checked(SCHEMA, options);

@@ -22,8 +22,8 @@ import type { KeyAdmin } from "./key-admin.ts";
 import { openLine } from "./line-life.ts";
 import { thisMachine } from "./machine.ts";
 import { ModelCalls } from "./model-calls.ts";
-import { type GatewayGround, openGround } from "./open-gateway.ts";
-import { checkServeOptions, SERVE_DEFAULTS, type ServeOptions } from "./serve-options.ts";
+import { type GatewayGround, modelsOf, openGround } from "./open-gateway.ts";
+import { checkServeOptions, defaultPort, SERVE_DEFAULTS, type ServeOptions } from "./serve-options.ts";
 import { serverLog } from "./server-log.ts";
 import {
   lastingAnswers,
@@ -35,10 +35,14 @@ import {
 } from "./standing.ts";
 
 export interface RunningServer {
-  /** For Holdfast's clients. */
+  /** For Holdfast's clients. Empty without a port of its own. */
   readonly url: string;
-  /** For OpenAI clients. */
+  /** For OpenAI clients. Empty without a port of its own. */
   readonly baseUrl: string;
+  /** Answers requests out of a server of `node:http`, Express and the like: `app.use("/ai", holdfast.listener)`. */
+  readonly listener: HttpServer["listener"];
+  /** Answers requests as the fetch standard has them, out of Hono, Next and the like. */
+  readonly fetch: HttpServer["fetch"];
   readonly dataDir: string;
   /** An API key for programs on this machine; undefined when only its owner knows one. */
   readonly apiKey: string | undefined;
@@ -66,8 +70,8 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
   checkServeOptions(options);
   const { machine = thisMachine(), logger = serverLog("warn"), apiKey } = options;
   const { onNotice = warn, onReading = () => undefined } = options;
-  const dataDir = resolve(options.dataDir ?? defaultDataDir(machine));
-  const { host = SERVE_DEFAULTS.host, port = SERVE_DEFAULTS.port } = options;
+  const dataDir = resolve(options.data ?? defaultDataDir(machine));
+  const { host = SERVE_DEFAULTS.host, port = defaultPort(machine.env) } = options;
   const { openStreamsMax = SERVE_DEFAULTS.openStreamsMax } = options;
   const { responseTtlMs = SERVE_DEFAULTS.responseTtlMs } = options;
   const { retentionMs = SERVE_DEFAULTS.retentionMs, storePauseMs = SERVE_DEFAULTS.storePauseMs } = options;
@@ -94,9 +98,10 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
     const counters = newServerCounters();
     const { application } = turns;
     const { store: address } = options;
-    const { storePatienceMs = SERVE_DEFAULTS.storePatienceMs } = options;
+    const { storePatienceMs = SERVE_DEFAULTS.storePatienceMs, leaseMs = SERVE_DEFAULTS.leaseMs } = options;
     const settings = {
       storePatienceMs,
+      leaseMs,
       host,
       dataDir,
       apiKey,
@@ -129,15 +134,17 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
       authenticate: (given) => lasting.ask(({ keys }) => keys.authenticate(given)),
       mounts: [
         gatewayHttp({
-          answers: lastingAnswers(lasting),
+          answers: lastingAnswers(lasting, modelsOf(ground)),
           responses: lastingResponses(lasting),
           providers: ground.providers,
         }),
       ],
-      extraMetrics: () => lasting.standing.gateway.metrics() + models.metrics() + (line?.metrics() ?? ""),
+      extraMetrics: () =>
+        (lasting.standing.seat.current?.metrics() ?? "") + models.metrics() + (line?.metrics() ?? ""),
       illness: () => lasting.illness,
       host,
       port,
+      prefix: options.prefix,
       allowedHosts: options.allowedHosts ?? [],
       allowedOrigins: options.allowedOrigins ?? [],
       ...(options.tls === undefined ? {} : { tls: options.tls }),
@@ -150,7 +157,9 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
     const close = onceOnly(({ drainMs = 0 } = {}) => takeDown(running, () => calls.drain(drainMs)));
     return {
       url: http.url,
-      baseUrl: `${http.url}/v1`,
+      baseUrl: http.url === "" ? "" : `${http.url}/v1`,
+      listener: http.listener,
+      fetch: http.fetch,
       dataDir,
       apiKey: apiKey ?? ("apiKey" in keyNews ? keyNews.apiKey : undefined),
       keyNews,
@@ -158,7 +167,7 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
       durability: store.streams.durability,
       models: () => models.list(),
       modelTroubles: () => models.troubles,
-      sessions: () => lasting.standing.gateway.sessions,
+      sessions: () => lasting.standing.seat.current?.sessions ?? [],
       runningTurns: () => turns.running,
       givenUp: lasting.givenUp,
       cancelCalls: async () => line?.cancelOpen(),
@@ -216,11 +225,11 @@ function countedTurns(application: Application): {
   };
 }
 
-function cannotListen(error: unknown, host: string, port: number, hasTls: boolean): unknown {
+function cannotListen(error: unknown, host: string, port: number | false, hasTls: boolean): unknown {
   switch (systemCode(error)) {
     case "EADDRINUSE":
       return failure(
-        `port ${port} is in use on ${host}; stop what uses it, or choose another with --port`,
+        `port ${port} is in use on ${host}; stop what uses it, or choose another with HOLDFAST_PORT, the option port or --port`,
         error,
       );
     case "EACCES":

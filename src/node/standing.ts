@@ -8,6 +8,7 @@
 import type { Logger } from "pino";
 import { DEFAULTS as HOST } from "../core/host-state.ts";
 import type { StreamName } from "../core/stream-state.ts";
+import { given } from "../protocol/given.ts";
 import { nodeSealing } from "../sealing/node.ts";
 import {
   ApiKeys,
@@ -18,19 +19,28 @@ import {
   type StandingServer,
   type StoreNews,
 } from "../server/index.ts";
+import type { TableStore } from "../store/index.ts";
 import type { LineClient } from "../agent/models/line/line-client.ts";
 import type { GatewayAnswers, KeptAnswers } from "../gateway/index.ts";
 import { checkReachable } from "./first-key.ts";
 import { takeUpHeldCalls } from "./held-calls.ts";
 import { type KeyAdmin, keyAdmin } from "./key-admin.ts";
-import { type GatewayGround, type OpenGateway, openGateway } from "./open-gateway.ts";
+import { type GatewaySeat, onlySeat, takeSeat } from "./gateway-seat.ts";
+import { seatTimes } from "./held-seat.ts";
+import {
+  type GatewayGround,
+  type OpenGateway,
+  gatewayHomeKey,
+  openGateway,
+  type Way,
+} from "./open-gateway.ts";
 import { openStore, type ServerStore, type StoreParts } from "./open-store.ts";
 import { logStall } from "./stall-log.ts";
 
 export interface ServeStanding extends Standing {
   readonly store: ServerStore;
   readonly keys: ApiKeys;
-  readonly gateway: OpenGateway["gateway"];
+  readonly seat: GatewaySeat;
 }
 
 export interface StandingParts extends StoreParts {
@@ -39,6 +49,7 @@ export interface StandingParts extends StoreParts {
   readonly retentionMs: number;
   readonly openStreamsMax: number;
   readonly responseTtlMs: number;
+  readonly leaseMs: number;
   readonly application: Application;
   readonly ground: GatewayGround;
   readonly line: LineClient | undefined;
@@ -61,19 +72,46 @@ export async function openStanding(parts: StandingParts): Promise<ServeStanding>
       sealing: nodeSealing(),
       application: parts.application,
       hostId: store.hostId,
+      leaseMs: parts.leaseMs,
+      ...given({ letters: store.letters }),
       host: { retention: { ...HOST.retention, retentionMs: parts.retentionMs } },
       onBug: (bug) => logger.error({ err: bug }, "a failed assertion, or something the application threw"),
       onStall: (news) => logStall(logger, "server", news, news),
     });
-    const opened = await openGateway({ ...parts, server, store });
+    const { letters, hostId: nodeId } = store;
+    const isShared = letters !== undefined;
+    if (isShared) await gatewayHomeKey({ ...parts, store, isShared });
+    const streams = server;
     const closing = new AbortController();
-    if (parts.line !== undefined) void takeUp(parts.line, store, opened.gateway, closing.signal, logger);
+    const open = async (tables: TableStore): Promise<OpenGateway> => {
+      const opened = await openGateway({ ...parts, server: streams, store: { ...store, tables }, isShared });
+      if (parts.line !== undefined) void takeUp(parts.line, store, opened.gateway, closing.signal, logger);
+      return opened;
+    };
+    const onNews = (news: "taken" | "lost"): void =>
+      logger.info(
+        { node: nodeId },
+        news === "taken" ? "this node serves the gateway" : "another node serves the gateway",
+      );
+    const onBug = (bug: unknown): void => logger.error({ err: bug }, "the gateway could not be opened");
+    // A store that no other node can share needs no seat.
+    const seat =
+      letters === undefined
+        ? onlySeat(await open(store.tables))
+        : await takeSeat({
+            tables: store.tables,
+            nodeId,
+            times: seatTimes(parts.leaseMs),
+            open,
+            onNews,
+            onBug,
+          });
     const close = async (): Promise<void> => {
       closing.abort();
-      await opened.close();
+      await seat.close();
       await store.close();
     };
-    return { store, keys, server, gateway: opened.gateway, failed: store.failed, close };
+    return { store, keys, server, seat, failed: store.failed, close };
   } catch (error) {
     await server?.shutdown();
     await store.close();
@@ -98,13 +136,16 @@ async function takeUp(
 }
 
 /** The gateway of the moment. While the store is down every request is refused with when to come again. */
-export function lastingAnswers(lasting: LastingServer<ServeStanding>): GatewayAnswers {
+export function lastingAnswers(
+  lasting: LastingServer<ServeStanding>,
+  models: Pick<Way, "models" | "resolveModel">,
+): GatewayAnswers {
   // A gateway without its tables could do harm, and no good: it is not even asked.
-  const asked = <Told>(what: (gateway: ServeStanding["gateway"]) => Promise<Told>): Promise<Told> =>
-    lasting.ask(async () => what(lasting.usable.gateway));
+  const asked = <Told>(what: (gateway: OpenGateway["gateway"]) => Promise<Told>): Promise<Told> =>
+    lasting.ask(async () => what(lasting.usable.seat.usable));
   return {
-    models: () => lasting.standing.gateway.models(),
-    modelId: (name) => lasting.standing.gateway.modelId(name),
+    models: () => models.models(),
+    modelId: (name) => models.resolveModel(name),
     chat: (call) => asked((gateway) => gateway.chat(call)),
     isKnown: (call) => asked((gateway) => gateway.isKnown(call)),
     events: (call) => asked((gateway) => gateway.events(call)),
@@ -116,12 +157,18 @@ export function lastingAnswers(lasting: LastingServer<ServeStanding>): GatewayAn
 /** The responses that the gateway of the moment keeps. */
 export function lastingResponses(lasting: LastingServer<ServeStanding>): KeptAnswers {
   const asked = <Told>(what: (kept: KeptAnswers) => Promise<Told>): Promise<Told> =>
-    lasting.ask(async () => what(lasting.usable.gateway.responses));
+    lasting.ask(async () => what(lasting.usable.seat.usable.responses));
   return {
     find: (principal, id) => asked((kept) => kept.find(principal, id)),
     inputOf: (principal, id) => asked((kept) => kept.inputOf(principal, id)),
     read: (call) => asked((kept) => kept.read(call)),
     remove: (principal, id) => asked((kept) => kept.remove(principal, id)),
+    conversations: {
+      begin: (...call) => asked(({ conversations }) => conversations.begin(...call)),
+      find: (...call) => asked(({ conversations }) => conversations.find(...call)),
+      change: (...call) => asked(({ conversations }) => conversations.change(...call)),
+      remove: (...call) => asked(({ conversations }) => conversations.remove(...call)),
+    },
   };
 }
 

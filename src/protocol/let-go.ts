@@ -1,5 +1,5 @@
 /**
- * Why a run ends that another one continues: this host closes, or another host has the stream.
+ * Why a run ends that another one on this machine may continue: this host closes, or its store has failed.
  *
  * The reason of an abort signal decides what becomes of a model's call (G4, G6). Behind this one the call continues without a reader; behind any
  * other it is cancelled at its provider.

@@ -23,7 +23,12 @@ export const BODY_WORDS = [
 const MESSAGE_WORDS = ["name", "detail", "cache_control"] as const;
 
 /** What Anthropic's own form can say, and no other provider is given. */
-export const ANTHROPIC_WORDS = ["thinking", "metadata.user_id"] as const;
+export const ANTHROPIC_WORDS = [
+  "thinking",
+  "metadata.user_id",
+  "output_config.effort",
+  "anthropic-beta",
+] as const;
 
 /** What other servers of chat completions are given. */
 export const CHAT_WORDS = [...BODY_WORDS, ...MESSAGE_WORDS] as const;

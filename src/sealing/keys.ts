@@ -37,6 +37,7 @@ export const INFO_SEALING: Readonly<Record<SealedDirection, Uint8Array<ArrayBuff
   events: encodeName("holdfast/v1/seal/events"),
   journal: encodeName("holdfast/v1/seal/journal"),
   blob: encodeName("holdfast/v1/seal/blob"),
+  letter: encodeName("holdfast/v1/seal/letter"),
 });
 
 /** Only sealing keys are salted; the others must come out the same in every process. */

@@ -35,6 +35,7 @@ const DIRECTION_CODE: Readonly<Record<SealedDirection, number>> = Object.freeze(
   events: 2,
   journal: 3,
   blob: 4,
+  letter: 5,
 });
 
 /**

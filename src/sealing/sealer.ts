@@ -13,7 +13,7 @@
  */
 
 /** What is sealed. Each has its own key, so equal counters in two of them never meet. */
-export type SealedDirection = "chunks" | "events" | "journal" | "blob";
+export type SealedDirection = "chunks" | "events" | "journal" | "blob" | "letter";
 
 /** Where a record belongs. Not stored with it: whoever opens a record must know what it asked for. */
 export interface SealedLabel {

@@ -103,9 +103,14 @@ export class ApplicationRun {
     this.#feed.finish();
   }
 
-  lose(): void {
+  /** `hasMoved`: another host makes the model's call anew, and cannot reach one that is held here. */
+  lose({ hasMoved = false } = {}): void {
     this.#isLost = true;
-    this.#abort.abort(new LetGo(MESSAGES.unavailable));
+    // Most streams are let go of when their turn is long over: nobody is there to be told.
+    if (this.#isRunning) {
+      const { unavailable: message } = MESSAGES;
+      this.#abort.abort(hasMoved ? new HoldfastError("unavailable", message) : new LetGo(message));
+    }
     this.#feed.finish();
     for (const { event } of this.#waiting) event.refused("unavailable");
     this.#waiting = [];

@@ -68,7 +68,7 @@ export interface ApplicationStream {
   readonly blobs: ApplicationBlobs | undefined;
   /** How this run names what outlives its process. Undefined where the server runs degraded. */
   readonly lasting: LastingNames | undefined;
-  /** Fires on abort, and when this host no longer runs the stream: stop, in both cases. The reason of the second is `LetGo`. */
+  /** Fires on abort, and when this host no longer runs the stream: stop, in both cases. The reason of the second is `LetGo`, unless another host has the stream by now. */
   readonly signal: AbortSignal;
 }
 

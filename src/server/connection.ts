@@ -11,7 +11,7 @@ import type { AttachFrame, ClientFrame, ServerFrame } from "../protocol/frames.t
 import { KEY_BYTES } from "../sealing/index.ts";
 import type { AcceptedMeta, Wire } from "../transport/transport.ts";
 import { type AttachedTo, degradedStream } from "./degraded.ts";
-import type { HostContext } from "./hosted.ts";
+import type { HostContext } from "./host-context.ts";
 import type { Keeper } from "./keeper.ts";
 
 /** A client has nothing to say between its attach and its welcome but heartbeats and an abort. */
@@ -73,6 +73,17 @@ export function serverConnection(
       const name = { principal: meta.principal, idempotencyKey: meta.idempotencyKey };
       if (found.kind === "degraded") {
         target = degradedStream(context, name, wire, frame.firstChunk);
+      } else if (found.kind === "followed") {
+        const { followed } = found;
+        if (followed.isDropped)
+          throw new HoldfastError("unavailable", "the stream has just moved; reconnect");
+        target = {
+          received: (next) => followed.received(number, next),
+          drained: () => followed.drained(number),
+          closed: () => followed.closed(number),
+        };
+        isHosted = true;
+        followed.attach({ connection: number, conversation: meta.conversation }, wire, frame);
       } else {
         const { hosted, resumed } = found;
         if (hosted.isDropped) throw new HoldfastError("unavailable", "the stream has just moved; reconnect");

@@ -12,7 +12,7 @@ import { LIMITS, PROTOCOL_VERSION } from "../protocol/limits.ts";
 import type { Wire } from "../transport/transport.ts";
 import { ApplicationRun, type PendingEvent } from "./application-run.ts";
 import { countFrame, countRefusal } from "./counters.ts";
-import type { HostContext } from "./hosted.ts";
+import type { HostContext } from "./host-context.ts";
 import type { LogReader } from "./stream-logs.ts";
 
 /** There are no logs: everything there is to read comes live. */

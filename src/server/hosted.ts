@@ -7,7 +7,6 @@
 import { assert } from "../protocol/assert.ts";
 import * as host from "../core/host-state.ts";
 import { type Input, step } from "../core/hosted-stream.ts";
-import type { StallNews } from "../core/standstill.ts";
 import type { CommitShape, StreamName, StreamState } from "../core/stream-state.ts";
 import { hexOf } from "../protocol/blob-id.ts";
 import { HoldfastError } from "../protocol/errors.ts";
@@ -15,48 +14,26 @@ import { sharedEvent } from "../protocol/frame-codec.ts";
 import type { AttachFrame, ClientFrame, ServerFrame } from "../protocol/frames.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import type { SharedEvent } from "../protocol/shared-event.ts";
-import type { SyncSealing } from "../sealing/index.ts";
-import type { StreamStore } from "../store/stream-store.ts";
-import type { Environment, SteadyClock } from "../transport/environment.ts";
+import type { Letter } from "../store/letters.ts";
 import type { AcceptedMeta, Wire } from "../transport/transport.ts";
-import type { Application } from "./application.ts";
 import { ApplicationRun, type PendingEvent } from "./application-run.ts";
-import { countFrame, type ServerCounters } from "./counters.ts";
+import { countFrame } from "./counters.ts";
+import type { Attaching, HostContext } from "./host-context.ts";
+import { HeardLetters, type Mac, saidBy, spoken } from "./heard-letters.ts";
 import { HostedConversation } from "./hosted-conversation.ts";
 import { frameOf, inputOf } from "./log-views.ts";
 import { type Logged, requestsIn, watchedLogs } from "./logged-requests.ts";
 import { Outgoing } from "./outgoing.ts";
-import { applicationBlobs, type StreamBlobs } from "./stream-blobs.ts";
+import { applicationBlobs } from "./stream-blobs.ts";
 import { type Birth, StreamCommits } from "./stream-commits.ts";
 import { type LoggedChunk, StreamLogs } from "./stream-logs.ts";
-
-export interface HostContext {
-  readonly store: StreamStore;
-  readonly sealing: SyncSealing;
-  readonly environment: Environment;
-  readonly clock: SteadyClock;
-  readonly application: Application;
-  /** Undefined where this server keeps no blobs. */
-  readonly blobs: StreamBlobs | undefined;
-  readonly options: host.Options;
-  readonly counters: ServerCounters;
-  /** Called with every bug: a failed assertion or anything else that should be impossible. */
-  readonly onBug: (bug: unknown) => void;
-  /** Never throws. */
-  readonly onStall: (news: TurnStallNews) => void;
-}
-
-/** A running turn stands still, or moves again. */
-export type TurnStallNews = StallNews & StreamName;
-
-/** A connection, and the conversation that it brings the key of. */
-type Attaching = Pick<AcceptedMeta, "conversation"> & { readonly connection: number };
 
 /** An input with the body it is about; bodies never enter the machine. */
 interface Item {
   readonly input: Input;
   readonly chunk?: { readonly body: Uint8Array; readonly mac: Uint8Array };
   readonly event?: PendingEvent;
+  readonly letter?: number;
 }
 
 const NO_BODY = new Uint8Array();
@@ -66,7 +43,7 @@ export class HostedStream {
   readonly #context: HostContext;
   readonly #logs: StreamLogs;
   readonly #commits: StreamCommits;
-  readonly #contentMac: (seqno: number, kind: "chunk" | "close", body: Uint8Array) => Uint8Array;
+  readonly #contentMac: Mac;
   readonly #run: ApplicationRun;
   readonly #conversation: HostedConversation;
   readonly #onDropped: () => void;
@@ -79,6 +56,7 @@ export class HostedStream {
   #state: host.State;
   #waitingChunks: LoggedChunk[] = [];
   #waitingEvents: SharedEvent[] = [];
+  readonly #letters: HeardLetters;
 
   constructor(
     context: HostContext,
@@ -93,6 +71,7 @@ export class HostedStream {
     const name = { principal, idempotencyKey };
     this.name = name;
     this.#context = context;
+    this.#letters = new HeardLetters(context.letters);
     this.#conversation = new HostedConversation(name, context.blobs);
     this.#logs = new StreamLogs(context.store, name, context.sealing.sealer(streamKey));
     this.#contentMac = context.sealing.contentMac(streamKey);
@@ -182,10 +161,6 @@ export class HostedStream {
     switch (frame.kind) {
       case "chunk":
       case "close": {
-        const { kind, seqno, writerEpoch } = frame;
-        const body = kind === "chunk" ? frame.body : new Uint8Array();
-        const mac = this.#contentMac(seqno, kind, body);
-        const isClose = kind === "close";
         if (this.#run.unreadBytes > LIMITS.bodyBytesMax) {
           const slow = new HoldfastError(
             "overloaded",
@@ -194,10 +169,9 @@ export class HostedStream {
           this.#refuse(connection, slow);
           return;
         }
-        this.#put({
-          input: { kind: "chunk", connection, seqno, writerEpoch, mac, bytes: body.length, isClose, nowMs },
-          chunk: { body, mac },
-        });
+        const { body, said } = spoken(frame, this.#contentMac);
+        const input = { kind: "chunk", connection, ...said, nowMs } as const;
+        this.#put({ input, chunk: { body, mac: said.mac } });
         return;
       }
       case "abort":
@@ -208,6 +182,20 @@ export class HostedStream {
         // Repeated on the way: the connection is attached, and once is enough.
         return;
     }
+  }
+
+  /** A client of another node says something. False when this host does not run the turn that the client wants to run. */
+  letter({ number, sealed }: Pick<Letter, "number" | "sealed">): boolean {
+    const letter = this.#logs.openLetter(sealed);
+    const isIdle = !this.#run.isRunning && this.#state.inFlight === undefined;
+    if (letter.canRun && isIdle && this.durable.end === undefined) return false;
+    // What the application does not read is said again later.
+    const isFull = this.#run.unreadBytes > LIMITS.bodyBytesMax;
+    const { said, ...more } = saidBy(letter, this.#contentMac);
+    if (said === undefined || isFull) this.#letters.add(number);
+    else this.#put({ letter: number, input: { kind: "letter", said, nowMs: this.#now() }, ...more });
+    if (this.#state.inFlight === undefined) this.#letters.discard();
+    return true;
   }
 
   drained(connection: number): void {
@@ -221,6 +209,7 @@ export class HostedStream {
 
   tick(): void {
     this.#put({ input: { kind: "tick", nowMs: this.#now() } });
+    if (this.#state.inFlight === undefined) this.#letters.discard();
   }
 
   /** Forgets events before `eventFloor` once the stream has ended; a client that needs them is told so. */
@@ -251,6 +240,7 @@ export class HostedStream {
   }
 
   #step(item: Item): void {
+    if (item.letter !== undefined) this.#letters.add(item.letter);
     try {
       const [next, effects] = step(this.#state, item.input);
       const wasDropped = this.#state.dropped;
@@ -298,7 +288,7 @@ export class HostedStream {
         this.#outgoing.queue(effect.connection, effect.frame);
         return;
       case "read":
-        this.#read(effect.connection, effect.from);
+        this.#read(effect);
         return;
       case "disconnect":
         this.#outgoing.end(effect.connection);
@@ -314,7 +304,7 @@ export class HostedStream {
         return;
       case "dropped":
         this.#commits.giveUp();
-        this.#run.lose();
+        this.#run.lose({ hasMoved: effect.reason === "moved" });
         this.#onDropped();
         return;
     }
@@ -336,6 +326,7 @@ export class HostedStream {
         events: events.length === 0 ? undefined : this.#logs.sealEvents(eventHead + 1, events),
         change: shape.change,
         ...this.#conversation.committing(eventHead + events.length),
+        ...this.#letters.committing(),
       });
       if (!isCommitted) {
         this.drop("moved");
@@ -365,16 +356,16 @@ export class HostedStream {
     if (logged !== undefined) this.#put({ input: { kind: "logged", ...logged, nowMs: this.#now() } });
   }
 
-  #read(connection: number, from: number): void {
-    const recent = this.#logs.recent(from);
-    if (recent === undefined) void this.#readStored(connection, from);
-    else this.#deliver(connection, recent);
+  #read(wanted: Extract<host.Effect, { kind: "read" }>): void {
+    const recent = this.#logs.recent(wanted.from);
+    if (recent === undefined) void this.#readStored(wanted);
+    else this.#deliver(wanted.connection, recent);
   }
 
-  async #readStored(connection: number, from: number): Promise<void> {
+  async #readStored({ connection, from, bytesMax }: Extract<host.Effect, { kind: "read" }>): Promise<void> {
     this.#context.counters.replays++;
     try {
-      const events = await this.#logs.readEvents(from);
+      const events = await this.#logs.readEvents(from, bytesMax);
       // The store may already have a commit that this host has not been told of.
       const { eventHead } = this.#state.durable;
       this.#deliver(connection, events.filter(({ eventId }) => eventId <= eventHead).map(frameOf));

@@ -10,6 +10,6 @@ export type {
 } from "./application.ts";
 export { countedLog } from "./counted-log.ts";
 export { newServerCounters, type ServerCounters } from "./counters.ts";
-export type { TurnStallNews } from "./hosted.ts";
+export type { TurnStallNews } from "./host-context.ts";
 export { LastingServer, type LastingOptions, type Standing, type StoreNews } from "./lasting-server.ts";
 export { createServer, type Server, type ServerOptions, type StandingServer } from "./server.ts";

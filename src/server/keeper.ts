@@ -6,31 +6,31 @@
  * same time wait for each other, so that it is claimed once. One that is to be made is made by the first commit of
  * the connection that asked for it; the others wait for that.
  */
-import { findStream, type Found } from "../core/attach.ts";
-import * as budget from "../core/budget.ts";
 import { isExpired } from "../core/retention.ts";
 import { FIRST_HOST_EPOCH, newStreamState, type StreamName, type StreamState } from "../core/stream-state.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import type { AttachFrame } from "../protocol/frames.ts";
-import { LIMITS, PROTOCOL_VERSION } from "../protocol/limits.ts";
-import { putLast } from "../protocol/put-last.ts";
+import { PROTOCOL_VERSION } from "../protocol/limits.ts";
 import type { BlobStore } from "../store/blob-store.ts";
+import type { Letter } from "../store/letters.ts";
 import type { Absent, Gone, HostLease, Live } from "../store/stream-store.ts";
 import type { AcceptedMeta } from "../transport/transport.ts";
-import { type HostContext, HostedStream } from "./hosted.ts";
+import type { FollowedStream } from "./followed.ts";
+import { createFollowing } from "./following.ts";
+import type { HostContext } from "./host-context.ts";
+import { HostedStream } from "./hosted.ts";
 import { nameText } from "./entries.ts";
 import type { Conversations } from "./conversations.ts";
 import { clearOrphans } from "./stream-blobs.ts";
 import type { Birth } from "./stream-commits.ts";
-import { present } from "./stream-logs.ts";
+import { streamAccess } from "./stream-access.ts";
+import { readMacs } from "./stream-logs.ts";
 
 type FoundStream =
   | { readonly kind: "hosted"; readonly hosted: HostedStream; readonly resumed: boolean }
+  /** Another node runs it. */
+  | { readonly kind: "followed"; readonly followed: FollowedStream }
   | { readonly kind: "degraded" };
-
-/** How often a stream may be asked for in vain: slow enough to make guessing pointless. */
-const VAIN_ATTEMPTS: budget.Options = { burst: 10, refillMs: 5_000 };
-const VAIN_STREAMS_MAX = 10_000;
 
 /** What a request beside the stream is judged by: it goes where a reader might go on, and makes nothing. */
 const GO_ON: AttachFrame = Object.freeze({
@@ -45,8 +45,6 @@ const GO_ON: AttachFrame = Object.freeze({
   abort: false,
 });
 
-const NO_BYTES = new Uint8Array();
-
 /** A stream that another node runs: it may well give it up soon. */
 const HELD_RETRY_MS = 500;
 
@@ -60,7 +58,10 @@ export function createKeeper(
 ) {
   const streams = new Map<string, HostedStream>();
   const opening = new Map<string, Promise<unknown>>();
-  const vain = new Map<string, budget.State>();
+  const decide = streamAccess(context);
+  const { letters } = context;
+  const following =
+    letters && createFollowing({ context, letters, hostId: lease.hostId, decide, assertOpen, take });
   /** How many streams of each principal are being made. */
   const making = new Map<string, number>();
   /** Streams in hand that do not count for their principal's limit. */
@@ -92,15 +93,47 @@ export function createKeeper(
       const stored = await load(name);
       if (stored?.kind === "absent") return make(meta, attach, stored, askedMs);
       if (decide(meta, attach, stored, 0) === "degrade") return { kind: "degraded" };
-      const claimed = await context.store.claim(name, lease);
+      const isRead = stored?.kind === "live" && following?.needsHost(meta, attach, stored.state) === false;
+      const claimed = isRead ? ({ kind: "held" } as const) : await context.store.claim(name, lease);
       if (claimed.kind === "held") {
-        throw new HoldfastError("unavailable", "another node runs this stream", {
-          retryAfterMs: HELD_RETRY_MS,
-        });
+        if (following === undefined) {
+          throw new HoldfastError("unavailable", "another node runs this stream", {
+            retryAfterMs: HELD_RETRY_MS,
+          });
+        }
+        const followed = await following.begin(meta, attach);
+        if (followed !== undefined) return { kind: "followed", followed };
+        continue;
       }
       if (claimed.kind === "live") return host(meta, claimed.state, askedMs);
       // Another node expired or forgot it in between: look again.
     }
+  }
+
+  function assertOpen(): void {
+    if (isStoreLost) throw new HoldfastError("unavailable", "the store has just failed; reconnect");
+    if (isStopped) throw new HoldfastError("unavailable", "this server is shutting down; reconnect");
+  }
+
+  /** A client of another node speaks to a stream. One that is not run here any more is given back, so that the other node need not wait. */
+  function take(letter: Letter): boolean {
+    const { name, number, hostEpoch } = letter;
+    const id = nameText(name);
+    const hosted = streams.get(id);
+    if (opening.has(id) || hosted?.isUnborn === true) return false;
+    if (hosted !== undefined && !hosted.isDropped) {
+      try {
+        if (hosted.letter(letter)) return true;
+      } catch {
+        // It does not open with this stream's key: nobody who may speak to the stream wrote it.
+        letters?.discard([number]).catch(() => undefined);
+        return true;
+      }
+      hosted.drop("moved");
+    }
+    letters?.discard([number]).catch(() => undefined);
+    context.store.release(name, hosted?.durable.hostEpoch ?? hostEpoch).catch(() => undefined);
+    return true;
   }
 
   /** Those that are being made count as well: a hundred at the same time must not become two hundred (E8). */
@@ -166,55 +199,6 @@ export function createKeeper(
     ).length;
   }
 
-  function decide(
-    meta: AcceptedMeta,
-    attach: AttachFrame,
-    stored: Live | Gone | Absent | undefined,
-    openStreams: number,
-  ): "create" | "go_on" | "degrade" {
-    checkVain(meta);
-    const finding = findStream(attach, compare(meta, stored), openStreams);
-    if (finding.kind !== "refuse") return finding.kind;
-    if (finding.code === "not_found") countVain(meta);
-    throw new HoldfastError(finding.code, finding.message);
-  }
-
-  /** Compares a key in every case, so that the time taken tells nothing (E1). */
-  function compare(
-    { streamKey, conversation }: AcceptedMeta,
-    stored: Live | Gone | Absent | undefined,
-  ): Found {
-    const { sealing } = context;
-    const presented = sealing.keyCheck(streamKey);
-    const kept =
-      stored?.kind === "live" ? stored.state.keyCheck : stored?.kind === "gone" ? stored.keyCheck : presented;
-    const isStreamKey = sealing.equal(presented, kept);
-    // A client that only reads need not bring the conversation's key; a wrong one is as bad as a wrong stream key.
-    const checkOf = stored?.kind === "live" ? stored.state.conversationCheck : undefined;
-    const keyMatches =
-      isStreamKey &&
-      (conversation === undefined ||
-        stored?.kind !== "live" ||
-        sealing.equal(sealing.keyCheck(conversation.key), checkOf ?? NO_BYTES));
-    if (stored === undefined) return { kind: "store_down" };
-    return stored.kind === "absent" ? { kind: "absent" } : { kind: stored.kind, keyMatches };
-  }
-
-  function checkVain(meta: AcceptedMeta): void {
-    const known = vain.get(nameText(meta));
-    if (known === undefined) return;
-    const [, { waitMs }] = budget.spend(known, context.clock.now());
-    if (waitMs > 0)
-      throw new HoldfastError("overloaded", "asked for in vain too often", { retryAfterMs: waitMs });
-  }
-
-  function countVain(meta: AcceptedMeta): void {
-    const id = nameText(meta);
-    const nowMs = context.clock.now();
-    const [next] = budget.spend(vain.get(id) ?? budget.init(VAIN_ATTEMPTS, nowMs), nowMs);
-    putLast(vain, id, next, VAIN_STREAMS_MAX);
-  }
-
   async function host(
     meta: AcceptedMeta,
     state: StreamState,
@@ -222,12 +206,9 @@ export function createKeeper(
     birth?: Birth,
   ): Promise<FoundStream> {
     const name = { principal: meta.principal, idempotencyKey: meta.idempotencyKey };
-    const macs = await readMacs(name, state.nextSeqno);
-    if (isStoreLost) throw new HoldfastError("unavailable", "the store has just failed; reconnect");
-    if (isStopped) {
-      context.store.release(name, state.hostEpoch).catch(() => undefined);
-      throw new HoldfastError("unavailable", "this server is shutting down; reconnect");
-    }
+    const macs = await readMacs(context.store, name, 0, state.nextSeqno);
+    if (isStopped && !isStoreLost) context.store.release(name, state.hostEpoch).catch(() => undefined);
+    assertOpen();
     const id = nameText(name);
     const onDropped = (): void => {
       if (streams.get(id) !== hosted) return;
@@ -238,17 +219,6 @@ export function createKeeper(
     if (meta.countsItself === true) uncounted.add(hosted);
     streams.set(id, hosted);
     return { kind: "hosted", hosted, resumed: birth === undefined };
-  }
-
-  async function readMacs(name: StreamName, nextSeqno: number): Promise<readonly Uint8Array[]> {
-    const first = Math.max(0, nextSeqno - LIMITS.unackedChunksMax);
-    const macs: Uint8Array[] = [];
-    for (let seqno = first; seqno < nextSeqno; seqno = first + macs.length) {
-      for (const batch of present(await context.store.readChunks(name, seqno, LIMITS.unackedBytesMax))) {
-        macs.push(...batch.macs.slice(Math.max(0, first + macs.length - batch.first)));
-      }
-    }
-    return macs.slice(0, nextSeqno - first);
   }
 
   /** Connections that ask for this stream wait until the attempt is over, however it ends. */
@@ -352,8 +322,11 @@ export function createKeeper(
           return { kind: "hosted", hosted, resumed: true };
         }
         const underWay = opening.get(id);
-        if (underWay === undefined) break;
-        await underWay;
+        if (underWay === undefined) {
+          const followed = await following?.find(meta, attach);
+          if (followed !== undefined) return { kind: "followed", followed };
+          if (!opening.has(id) && !streams.has(id)) break;
+        } else await underWay;
       }
       return alone(id, open(meta, attach));
     },
@@ -371,18 +344,22 @@ export function createKeeper(
       for (const hosted of streams.values()) {
         hosted.tick();
         if (hosted.isIdle) letGo(hosted);
-        else if (isRenewalDue) void renew(hosted);
+        // What is being made has its lease from its making; a store that looks streams up beside its queue would not find it.
+        else if (isRenewalDue && !hosted.isUnborn) void renew(hosted);
       }
+      following?.tick();
     },
     /** Replaces streams by tombstones when their time is over (A7, D7). One at a time: a call meanwhile waits for the one under way. */
     sweep: () => (sweeping ??= sweep().finally(() => (sweeping = undefined))),
     /** The store has failed: every stream stops at its durable head, whether or not it has something to commit (D5). */
     loseStore(): void {
       isStoreLost = true;
+      following?.stop("durability_lost");
       for (const hosted of streams.values()) hosted.drop("durability_lost");
     },
     async shutdown(): Promise<void> {
       isStopped = true;
+      following?.stop("shutdown");
       const all = [...streams.values()];
       for (const hosted of all) hosted.drop("shutdown");
       const { store } = context;

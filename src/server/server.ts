@@ -8,12 +8,13 @@ import { counted } from "../core/standstill.ts";
 import type { StreamName } from "../core/stream-state.ts";
 import type { SyncSealing } from "../sealing/index.ts";
 import type { BlobStore } from "../store/blob-store.ts";
+import type { Letters } from "../store/letters.ts";
 import type { StreamStore } from "../store/stream-store.ts";
 import { type Environment, SteadyClock, systemEnvironment } from "../transport/environment.ts";
 import type { Accept, AcceptedMeta } from "../transport/transport.ts";
 import type { Application } from "./application.ts";
 import { newServerCounters, type ServerCounters } from "./counters.ts";
-import type { HostContext, TurnStallNews } from "./hosted.ts";
+import type { HostContext, TurnStallNews } from "./host-context.ts";
 import { createKeeper } from "./keeper.ts";
 import { checkStreamKey, serverConnection, type ServerConnection } from "./connection.ts";
 import { type ConversationLimits, Conversations } from "./conversations.ts";
@@ -31,6 +32,8 @@ export interface ServerOptions {
   readonly counters?: ServerCounters;
   readonly environment?: Environment;
   readonly host?: Partial<host.Options>;
+  /** Where several nodes share the store: by which they speak to each other. Without it a stream that another node runs is refused. */
+  readonly letters?: Letters;
   /** Names this node among those that share the store. */
   readonly hostId?: string;
   /** How long the other nodes wait when this one falls silent. */
@@ -83,6 +86,7 @@ export function createServer(options: ServerOptions): StandingServer {
   const blobs = blobsOf(options, conversations, (meta) => keeper.check(meta));
   const context: HostContext = {
     store: options.store,
+    letters: options.letters,
     sealing: options.sealing,
     environment,
     clock: new SteadyClock(environment),
@@ -107,7 +111,9 @@ export function createServer(options: ServerOptions): StandingServer {
   const connections = new Set<ServerConnection>();
   let accepted = 0;
 
-  repeat(context.options.heartbeatIntervalMs, () => keeper.tick());
+  const { heartbeatIntervalMs } = context.options;
+  // A lease is renewed with the heartbeats: one that is shorter makes them more frequent.
+  repeat(lease.leaseMs < heartbeatIntervalMs ? lease.leaseMs / 3 : heartbeatIntervalMs, () => keeper.tick());
   repeat(options.sweepIntervalMs ?? 60_000, () => {
     // A sweep that fails is repeated by the next one; a failed store shows where it hurts.
     keeper.sweep().catch(() => undefined);

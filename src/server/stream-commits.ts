@@ -5,7 +5,7 @@
  * Invariant: nobody is told of a stream before the store has it. Until then it is *unborn*, and whoever else asks for it waits.
  */
 import type { StreamName, StreamState } from "../core/stream-state.ts";
-import type { Creation, StreamStore } from "../store/stream-store.ts";
+import type { Commit, Creation, StreamStore } from "../store/stream-store.ts";
 
 /** What making a stream takes besides its first commit. */
 export interface Birth extends Pick<Creation, "keyCheck" | "conversationCheck" | "host"> {
@@ -13,7 +13,7 @@ export interface Birth extends Pick<Creation, "keyCheck" | "conversationCheck" |
   readonly isNew: boolean;
 }
 
-type Contents = NonNullable<Creation["first"]>;
+type Contents = NonNullable<Creation["first"]> & Pick<Commit, "letters">;
 
 export class StreamCommits {
   readonly #store: StreamStore;

@@ -6,9 +6,11 @@
  */
 import type { StreamName } from "../core/stream-state.ts";
 import { HoldfastError } from "../protocol/errors.ts";
-import type { EndReason } from "../protocol/frames.ts";
+import { decodeClientFrame, encodeClientFrame } from "../protocol/frame-codec.ts";
+import type { ClientFrame, EndReason } from "../protocol/frames.ts";
+import { LIMITS } from "../protocol/limits.ts";
 import type { SharedEvent } from "../protocol/shared-event.ts";
-import type { SyncSealer } from "../sealing/index.ts";
+import type { SealedLabel, SyncSealer } from "../sealing/index.ts";
 import type { Batch, ChunkBatch, StreamStore } from "../store/stream-store.ts";
 import { type LogEntry, nameText, packEntries, unpackEntries } from "./entries.ts";
 
@@ -24,6 +26,17 @@ export interface LoggedChunk {
   readonly isClose: boolean;
   readonly mac: Uint8Array;
 }
+
+export interface FrameByLetter {
+  readonly frame: ClientFrame;
+  /** The writer epoch that it speaks for, or asks for. */
+  readonly writerEpoch: number;
+  /** With this client the other node could run the turn. */
+  readonly canRun: boolean;
+}
+
+/** A writer epoch and a flag. */
+const LETTER_HEAD_BYTES = 5;
 
 /** The reading half: all that an application's run needs. */
 export interface LogReader {
@@ -44,8 +57,8 @@ const TAIL_BYTES_MAX = 256 * 1024;
 /** An event's objects around its body. */
 const EVENT_HEAD_BYTES = 100;
 
-/** One read of the store: some commits' worth. */
-const READ_BYTES = 256 * 1024;
+/** One read of the store for an application: what is read at once is also opened at once, and clients wait meanwhile. */
+const READ_BYTES = 64 * 1024;
 
 export class StreamLogs implements LogReader {
   readonly #store: StreamStore;
@@ -102,14 +115,36 @@ export class StreamLogs implements LogReader {
     return first !== undefined && first.eventId <= from ? this.#tail.slice(from - first.eventId) : undefined;
   }
 
-  async readEvents(from: number): Promise<readonly LoggedEvent[]> {
-    const batches = present(await this.#store.readEvents(this.#name, from, READ_BYTES));
+  async readEvents(from: number, bytesMax = READ_BYTES): Promise<readonly LoggedEvent[]> {
+    const batches = present(await this.#store.readEvents(this.#name, from, bytesMax));
     return batches.flatMap((batch) => this.#openEvents(batch)).filter(({ eventId }) => eventId >= from);
   }
 
   async readChunks(from: number): Promise<readonly LoggedChunk[]> {
     const batches = present(await this.#store.readChunks(this.#name, from, READ_BYTES));
     return batches.flatMap((batch) => this.#openChunks(batch)).filter(({ seqno }) => seqno >= from);
+  }
+
+  /** A client's frame for the node that runs the stream. */
+  sealLetter({ frame, writerEpoch, canRun }: FrameByLetter): Uint8Array {
+    const encoded = encodeClientFrame(frame, this.#name.idempotencyKey);
+    const plain = new Uint8Array(LETTER_HEAD_BYTES + encoded.length);
+    const view = new DataView(plain.buffer);
+    view.setUint32(0, writerEpoch);
+    view.setUint8(4, Number(canRun));
+    plain.set(encoded, LETTER_HEAD_BYTES);
+    return new Uint8Array(this.#sealer.seal(this.#letterLabel(), plain));
+  }
+
+  openLetter(sealed: Uint8Array): FrameByLetter {
+    const plain = this.#sealer.open(this.#letterLabel(), sealed);
+    const view = new DataView(plain.buffer, plain.byteOffset);
+    const { frame } = decodeClientFrame(plain.subarray(LETTER_HEAD_BYTES));
+    return { frame, writerEpoch: view.getUint32(0), canRun: view.getUint8(4) === 1 };
+  }
+
+  #letterLabel(): SealedLabel {
+    return { stream: this.#label, direction: "letter", first: 0, count: 1, kind: "letter" };
   }
 
   #openEvents(batch: Batch): readonly LoggedEvent[] {
@@ -145,4 +180,21 @@ export class StreamLogs implements LogReader {
 export function present<Read>(batches: readonly Read[]): readonly Read[] {
   if (batches.length === 0) throw new HoldfastError("unavailable", "the log is not there any more");
   return batches;
+}
+
+/** The MACs of the chunks from `first` on, of which there are `nextSeqno` in all: as many as can be unacknowledged, the newest. */
+export async function readMacs(
+  store: StreamStore,
+  name: StreamName,
+  from: number,
+  nextSeqno: number,
+): Promise<readonly Uint8Array[]> {
+  const first = Math.max(from, nextSeqno - LIMITS.unackedChunksMax);
+  const macs: Uint8Array[] = [];
+  for (let seqno = first; seqno < nextSeqno; seqno = first + macs.length) {
+    for (const batch of present(await store.readChunks(name, seqno, LIMITS.unackedBytesMax))) {
+      macs.push(...batch.macs.slice(Math.max(0, first + macs.length - batch.first)));
+    }
+  }
+  return macs.slice(0, nextSeqno - first);
 }

@@ -14,6 +14,9 @@ import type { Slot } from "./stream-index.ts";
 import type { Batch, LogBatches, LogName, NewBatches } from "./stream-store.ts";
 
 const ROWS_AHEAD_MAX = 8;
+/** A reader that has taken so many rows is far behind: those that it needs next are asked for together. */
+const FAR_BEHIND = 16;
+const ROWS_TOGETHER = 64;
 
 /** The slot of the stream that is read, as the index has it now; undefined when the stream is gone. */
 type FindSlot = () => Slot | undefined;
@@ -74,9 +77,14 @@ export function batchReader(commitLog: CommitLog, keptBytesMax: number) {
     ): Promise<readonly LogBatches[L][]> {
       const found: LogBatches[L][] = [];
       let bytes = 0;
-      for (let next = from; ;) {
-        // Whoever has taken little so far may not want much more.
-        readAhead(find()?.[log], next, Math.min(found.length, ROWS_AHEAD_MAX));
+      let [rowsRead, rowsAsked] = [0, 0];
+      for (let next = from; ; rowsRead++) {
+        // A reader that has taken little so far may not want much more.
+        if (rowsRead < FAR_BEHIND) readAhead(find()?.[log], next, Math.min(found.length, ROWS_AHEAD_MAX));
+        else if (rowsAsked - rowsRead < ROWS_TOGETHER / 2) {
+          readAhead(find()?.[log], next, ROWS_TOGETHER);
+          rowsAsked = rowsRead + ROWS_TOGETHER;
+        }
         const batches = await at(find, log, next);
         if (batches.length === 0) return found;
         for (const batch of batches) {

@@ -17,6 +17,7 @@ export type {
 } from "./blob-store.ts";
 export { checkGot, checkPut } from "./blob-store.ts";
 export type { CommitLog, LogRow } from "./commit-log.ts";
+export type { Hint, Letter, Letters, NewLetter } from "./letters.ts";
 export type { LogStreamStoreOptions } from "./log-stream-store.ts";
 export { openLogStreamStore } from "./log-stream-store.ts";
 export type { MemoryBlobStoreOptions } from "./memory-blob-store.ts";
@@ -46,6 +47,7 @@ export type {
   Held,
   HostLease,
   Live,
+  Seen,
   StreamStore,
 } from "./stream-store.ts";
 export type {

@@ -123,6 +123,16 @@ export async function openLogStreamStore(
       const view = index.find(nameKey(name))?.view ?? { kind: "absent" };
       return view.kind === "live" ? live(view) : view;
     },
+    async look(names) {
+      groups.assertUsable();
+      const nowMs = options.now();
+      return names.map((name) => {
+        const view = index.find(nameKey(name))?.view ?? { kind: "absent" };
+        if (view.kind !== "live") return view;
+        const { hostId, untilMs } = view.lease;
+        return { ...live(view), hostId: untilMs > nowMs ? hostId : undefined };
+      });
+    },
     create: (creation) => groups.submit(commits, bytesOf(creation.first), (group) => group.create(creation)),
     claim: (name, host) => groups.submit(commits, 0, (group) => group.claim(name, host)),
     renew: (name, hostEpoch, leaseMs) =>

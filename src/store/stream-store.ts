@@ -50,6 +50,8 @@ export interface Commit extends NewBatches {
   readonly change: StateChange;
   /** Put into the blob store with the commit, or not at all. */
   readonly blobs?: readonly SealedBlob[];
+  /** The numbers of the letters that this commit deals with: they are removed with it, or not at all. Of stores that have letters. */
+  readonly letters?: readonly number[];
 }
 
 /** A stream that may be opened: `create` makes it with this host as its first. */
@@ -72,6 +74,12 @@ export interface HostLease {
 export interface Live {
   readonly kind: "live";
   readonly state: StreamState;
+}
+
+/** A live stream, and which node runs it: for those that do not. */
+export interface Seen extends Live {
+  /** Undefined when no lease runs. */
+  readonly hostId: string | undefined;
 }
 
 /** A tombstone: the stream was here and is not any more (A7). */
@@ -111,6 +119,9 @@ export interface StreamStore {
   now(): Promise<number>;
 
   load(name: StreamName): Promise<Live | Gone | Absent>;
+
+  /** Each of these streams as it is now, by one question. */
+  look(names: readonly StreamName[]): Promise<readonly (Seen | Gone | Absent)[]>;
 
   /** Makes the stream if it is absent, at host epoch 1; otherwise tells what is there, and commits nothing. */
   create(creation: Creation): Promise<Live | Gone | Committed>;

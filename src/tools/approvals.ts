@@ -70,7 +70,10 @@ export interface PolicySubject {
 
 export interface Approvals {
   policy(subject: PolicySubject): Policy;
-  approve(subject: PolicySubject, asked: Pick<ToolRun, "download" | "signal">): Promise<Approval>;
+  approve(
+    subject: PolicySubject,
+    asked: Pick<ToolRun, "download" | "idempotencyKey" | "signal">,
+  ): Promise<Approval>;
 }
 
 interface ApprovalPlace {

@@ -25,7 +25,15 @@ export interface DeclaredTool {
   readonly definition: ToolDefinition;
   /** What a function tool says about itself. */
   readonly policy: Policy | undefined;
-  call(args: unknown, run: ToolRun): Promise<McpSuccessInit>;
+  call(args: unknown, run: DeclaredRun): Promise<McpSuccessInit>;
+}
+
+/** What a declared tool is given of the stream, and what it may say before its result. */
+export interface DeclaredRun extends ToolRun {
+  /** The same for this call however often it runs: an idempotency key for others. */
+  readonly callId: string;
+  /** A line for people. Of lines that come faster than they are kept, the last one is told. */
+  readonly progress: (text: string) => void;
 }
 
 export type FunctionResult =
@@ -39,7 +47,7 @@ export interface FunctionTool {
   /** Running it twice does no harm: it may be run again when a crash hides the outcome. */
   readonly repeatable?: boolean;
   readonly policy?: Policy;
-  run(args: unknown, run: ToolRun): Promise<FunctionResult>;
+  run(args: unknown, run: DeclaredRun): Promise<FunctionResult>;
 }
 
 const NAME = /^[a-zA-Z0-9_-]{1,64}$/;
@@ -65,7 +73,7 @@ export function functionTools(functions: Readonly<Record<string, FunctionTool>>)
 /** A function that does not listen to the signal is left behind after this long. */
 const STOP_MS = 2_000;
 
-async function callFunction(tool: FunctionTool, args: unknown, run: ToolRun): Promise<McpSuccessInit> {
+async function callFunction(tool: FunctionTool, args: unknown, run: DeclaredRun): Promise<McpSuccessInit> {
   const result = await orStopped(tool.run(args, run), run.signal);
   const { text, json, isError } = typeof result === "string" ? { text: result } : result;
   const textBytes = text === undefined ? undefined : Buffer.from(text);
@@ -90,7 +98,7 @@ async function orStopped<Result>(running: Promise<Result>, signal: AbortSignal):
 }
 
 /** JSON as the model wrote it; empty is no arguments. */
-export async function argumentsOf({ argsJson }: McpArgs, run: ToolRun): Promise<unknown> {
+export async function argumentsOf({ argsJson }: McpArgs, run: Pick<ToolRun, "download">): Promise<unknown> {
   if (argsJson === undefined) return {};
   const text = new TextDecoder().decode(await bytesOf(argsJson, run));
   if (text.trim() === "") return {};

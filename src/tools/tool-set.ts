@@ -25,6 +25,7 @@ import { glob } from "./glob.ts";
 import { grep } from "./grep.ts";
 import { ls } from "./ls.ts";
 import { markOf } from "./process-records.ts";
+import { progressLines } from "./progress-lines.ts";
 import { read } from "./read.ts";
 import { type ResultMessage, writeExecResult } from "./results.ts";
 import { shell, type ShellPlace, shellStream } from "./shell.ts";
@@ -97,11 +98,18 @@ export function toolSet(parts: ToolSetParts): ToolSet {
     return { exec, message, names: namesOf(exec, tool), declared: tool?.policy };
   };
 
-  const callDeclared = async (args: McpArgs, run: ToolRun): Promise<ResultMessage> => {
+  const callDeclared = async (args: McpArgs, exec: ExecRequest, run: ToolRun): Promise<ResultMessage> => {
     const tool = declared.get(args.name);
     if (tool === undefined) throw fault("ENOENT", `there is no tool "${args.name}" here`);
-    const value = await tool.call(await argumentsOf(args, run), run);
-    return { case: "mcpResult", value: { result: { case: "success", value } } };
+    const lines = progressLines(exec, run);
+    const callId = `${run.idempotencyKey}:${exec.execId}`;
+    const given = { ...run, callId, progress: (text: string) => lines.say(text) };
+    try {
+      const value = await tool.call(await argumentsOf(args, run), given);
+      return { case: "mcpResult", value: { result: { case: "success", value } } };
+    } finally {
+      await lines.finish();
+    }
   };
 
   const carryOut = async (
@@ -109,7 +117,7 @@ export function toolSet(parts: ToolSetParts): ToolSet {
     exec: ExecRequest,
     run: ToolRun,
   ): Promise<ResultMessage> => {
-    if (request.case === "mcpArgs") return callDeclared(request.value, run);
+    if (request.case === "mcpArgs") return callDeclared(request.value, exec, run);
     if (files === undefined) throw fault("ENOSYS", "file tools do not work on this system");
     const { jail } = files.shell;
     switch (request.case) {

@@ -35,7 +35,8 @@ export function piecesOf({ message }: ExecClientMessage): readonly ExecPiece[] {
     }
     return pieces;
   }
-  if (message.case === "subagentResult" && message.value.result.case === "progress") {
+  const isProgressing = message.case === "subagentResult" || message.case === "mcpResult";
+  if (isProgressing && message.value.result.case === "progress") {
     return [{ kind: "progress", text: message.value.result.value.text.slice(0, PROGRESS_CHARS_MAX) }];
   }
   return [];

@@ -1,15 +1,16 @@
 /**
  * A turn for its readers, one part at a time: what is new between two views.
  *
- * A part is a piece of text or thought, a tool call as it stands now, a step that begins, or a `retract`: a step that was cut
- * off begins anew, and what it said does not count. A reader that appends texts and obeys `retract` shows the view's text,
+ * A part is a piece of text or thought, a tool call as it stands now, what a tool says while it runs, a question, what was used so far, a step that
+ * begins, or a `retract`: a step that was cut off begins anew, and what it said does not count. A reader that appends texts and obeys `retract` shows the view's text,
  * whatever happened on the way; between two paragraphs the empty line is in the text.
  *
  * Invariant: the texts in order, each `retract` taken off their end, are `spokenText` of the view. What `settledBetween` gives is
  * never taken back.
  */
-import type { AgentServerMessage } from "../protocol/messages.ts";
+import type { AgentServerMessage, InteractionQuery } from "../protocol/messages.ts";
 import { updateOf } from "./messages.ts";
+import { isSameUsage, type Usage } from "./usage.ts";
 import {
   type ListedTodo,
   PARAGRAPH,
@@ -24,31 +25,42 @@ import {
 /** A part that stays. */
 export type SettledPart =
   /** Follows the text so far. */
-  | { readonly kind: "text"; readonly step: number; readonly text: string }
-  | { readonly kind: "thinking"; readonly step: number; readonly text: string }
+  | { readonly type: "text"; readonly step: number; readonly text: string }
+  | { readonly type: "thinking"; readonly step: number; readonly text: string }
   /** What the user said: what began the turn, and what was said while it ran. */
-  | { readonly kind: "user"; readonly text: string; readonly messageId: string }
+  | { readonly type: "user"; readonly text: string; readonly messageId: string }
   | ToolPart
+  | ToolOutputPart
+  /** The agent wants to know something, or wants a yes. `Turn.answer` answers it. */
+  | { readonly type: "question"; readonly query: InteractionQuery }
+  /** All that the turn has used so far, step by step. */
+  | { readonly type: "usage"; readonly usage: Usage }
   /** A step begins; `attempt` 1 and above: it begins anew. */
-  | { readonly kind: "step"; readonly step: number; readonly attempt: number; readonly model: string }
+  | { readonly type: "step"; readonly step: number; readonly attempt: number; readonly model: string }
   /** The step was cut off, and its model is asked to write on behind its text, which stays; if it does not, the step begins anew. For readers that are there when it happens. */
-  | { readonly kind: "continued"; readonly step: number }
-  | { readonly kind: "summary"; readonly text: string }
-  | { readonly kind: "todos"; readonly items: readonly TodoView[] }
+  | { readonly type: "continued"; readonly step: number }
+  | { readonly type: "summary"; readonly text: string }
+  | { readonly type: "todos"; readonly items: readonly TodoView[] }
   /** The last part. */
-  | { readonly kind: "end"; readonly end: TurnEnd };
+  | { readonly type: "end"; readonly end: TurnEnd };
 
 /** A tool call that changed: how, and `call` as it is now. */
-export type ToolPart = { readonly kind: "tool"; readonly call: ToolView } & (
-  | { readonly change: "writing" | "started" | "over" }
-  /** What a running command wrote. */
-  | { readonly change: "output"; readonly text: string; readonly stream: "stdout" | "stderr" }
-  /** What the tool said of its progress. */
-  | { readonly change: "progress"; readonly text: string }
-);
+export interface ToolPart {
+  readonly type: "tool";
+  readonly change: "writing" | "started" | "over";
+  readonly call: ToolView;
+}
+
+/** What a running command wrote, or a line that a tool said of its progress. */
+export interface ToolOutputPart {
+  readonly type: "tool-output";
+  readonly call: ToolView;
+  readonly text: string;
+  readonly stream: "stdout" | "stderr" | "progress";
+}
 
 export interface Retract {
-  readonly kind: "retract";
+  readonly type: "retract";
   readonly step: number;
   /** The end of the text so far: it does not count. */
   readonly text: string;
@@ -58,7 +70,15 @@ export interface Retract {
   readonly parts: readonly ViewPart[];
 }
 
-export type TurnPart = SettledPart | Retract;
+/** The connection changed. For readers that are there when it happens. */
+export interface StatePart {
+  readonly type: "state";
+  readonly state: "connecting" | "live" | "reconnecting" | "stalled" | "degraded" | "fenced" | "ended";
+  /** What stands still, or why there is no connection. */
+  readonly detail: string | undefined;
+}
+
+export type TurnPart = SettledPart | Retract | StatePart;
 
 /**
  * What a reader of `before` needs to have `after`. `heard` is the message between them, if there is one: the text that it
@@ -74,21 +94,24 @@ export function partsBetween(
   const parts: TurnPart[] = held === before.parts.length ? [] : [retract(before, held)];
   const [first] = after.userMessages;
   if (first !== undefined && before.userMessages.length === 0)
-    parts.push({ kind: "user", text: first.text, messageId: first.messageId });
+    parts.push({ type: "user", text: first.text, messageId: first.messageId });
   if (after.step !== before.step || after.attempt !== before.attempt) {
     const { step, attempt, model } = after;
-    parts.push({ kind: "step", step, attempt, model });
+    parts.push({ type: "step", step, attempt, model });
   }
   const update = heard === undefined ? undefined : updateOf(heard);
-  if (update?.case === "stepContinued") parts.push({ kind: "continued", step: after.step });
+  if (update?.case === "stepContinued") parts.push({ type: "continued", step: after.step });
   for (const [at, part] of after.parts.entries()) {
     const known = at < held ? before.parts[at] : undefined;
     if (part !== known) parts.push(...news(part, after.parts.slice(0, at), known, update));
   }
   if (after.summary !== undefined && after.summary !== before.summary)
-    parts.push({ kind: "summary", text: after.summary });
+    parts.push({ type: "summary", text: after.summary });
   const items = newTodos(before, after);
-  if (items !== undefined) parts.push({ kind: "todos", items });
+  if (items !== undefined) parts.push({ type: "todos", items });
+  for (const { query } of after.queries)
+    if (!before.queries.some((known) => known.query.id === query.id)) parts.push({ type: "question", query });
+  if (!isSameUsage(after.usage, before.usage)) parts.push({ type: "usage", usage: after.usage });
   return parts;
 }
 
@@ -117,14 +140,14 @@ function keptCount(before: readonly ViewPart[], after: readonly ViewPart[]): num
 
 function isContinued(part: ViewPart, by: ViewPart | undefined): boolean {
   if (part === by) return true;
-  if (part.kind === "tool" || by?.kind === "tool") {
-    return part.kind === "tool" && by?.kind === "tool" && isSameCall(part, by);
+  if (part.type === "tool" || by?.type === "tool") {
+    return part.type === "tool" && by?.type === "tool" && isSameCall(part, by);
   }
-  return part.kind === by?.kind && stepOf(part) === stepOf(by) && by.text.startsWith(part.text);
+  return part.type === by?.type && stepOf(part) === stepOf(by) && by.text.startsWith(part.text);
 }
 
 function stepOf(part: ViewPart): number | undefined {
-  return part.kind === "user" ? undefined : part.step;
+  return part.type === "user" ? undefined : part.step;
 }
 
 function isSameCall(a: ToolView, b: ToolView): boolean {
@@ -134,7 +157,7 @@ function isSameCall(a: ToolView, b: ToolView): boolean {
 function retract(view: TurnView, held: number): Retract {
   const kept = spokenText({ parts: view.parts.slice(0, held) });
   const text = spokenText(view).slice(kept.length);
-  return { kind: "retract", step: view.step, text, kept, parts: view.parts.slice(held) };
+  return { type: "retract", step: view.step, text, kept, parts: view.parts.slice(held) };
 }
 
 type Heard = ReturnType<typeof updateOf> | undefined;
@@ -145,9 +168,9 @@ function news(
   known: ViewPart | undefined,
   heard: Heard,
 ): readonly TurnPart[] {
-  switch (part.kind) {
+  switch (part.type) {
     case "text": {
-      const isFollowing = known === undefined && earlier.some(({ kind }) => kind === "text");
+      const isFollowing = known === undefined && earlier.some(({ type }) => type === "text");
       return grown(part, isFollowing ? PARAGRAPH : "", known, heard);
     }
     case "thinking":
@@ -155,36 +178,40 @@ function news(
     case "user":
       return [part];
     case "tool":
-      return toolNews(part, known?.kind === "tool" ? known : undefined, heard);
+      return toolNews(part, known?.type === "tool" ? known : undefined, heard);
   }
 }
 
 function grown(
-  { kind, step, text: whole }: Extract<ViewPart, { kind: "text" | "thinking" }>,
+  { type, step, text: whole }: Extract<ViewPart, { type: "text" | "thinking" }>,
   gap: string,
   known: ViewPart | undefined,
   heard: Heard,
 ): readonly TurnPart[] {
-  const seen = known === undefined || known.kind === "tool" ? 0 : known.text.length;
+  const seen = known === undefined || known.type === "tool" ? 0 : known.text.length;
   // The end of a thought changes its part and adds nothing.
   if (seen === whole.length) return [];
   const said = heard?.case === "textDelta" || heard?.case === "thinkingDelta" ? heard.value.text : "";
-  return [{ kind, step, text: gap + (seen + said.length === whole.length ? said : whole.slice(seen)) }];
+  return [{ type, step, text: gap + (seen + said.length === whole.length ? said : whole.slice(seen)) }];
 }
 
-function toolNews(call: ToolView, known: ToolView | undefined, heard: Heard): readonly ToolPart[] {
+function toolNews(
+  call: ToolView,
+  known: ToolView | undefined,
+  heard: Heard,
+): readonly (ToolPart | ToolOutputPart)[] {
   const { state } = call;
-  if (state === "writing") return [{ kind: "tool", change: "writing", call }];
-  const parts: ToolPart[] = [];
-  if (known === undefined || known.state === "writing") parts.push({ kind: "tool", change: "started", call });
+  if (state === "writing") return [{ type: "tool", change: "writing", call }];
+  const parts: (ToolPart | ToolOutputPart)[] = [];
+  if (known === undefined || known.state === "writing") parts.push({ type: "tool", change: "started", call });
   const written = writtenBy(call) - (known === undefined ? 0 : writtenBy(known));
   if (written > 0) {
     const stream = heard?.case === "shellOutputDelta" ? (heard.value.output.case ?? "stdout") : "stdout";
-    parts.push({ kind: "tool", change: "output", call, text: call.output.slice(-written), stream });
+    parts.push({ type: "tool-output", call, text: call.output.slice(-written), stream });
   }
   for (const text of progressNews(call, known, heard))
-    parts.push({ kind: "tool", change: "progress", call, text });
-  if (state === "over" && known?.state !== "over") parts.push({ kind: "tool", change: "over", call });
+    parts.push({ type: "tool-output", call, text, stream: "progress" });
+  if (state === "over" && known?.state !== "over") parts.push({ type: "tool", change: "over", call });
   return parts;
 }
 
@@ -201,30 +228,41 @@ function writtenBy({ output, outputOmitted }: ToolView): number {
 
 /** A part behind those that wait for a slow reader: they are joined, so that no more wait than the view has. */
 export function queued<Part extends TurnPart>(waiting: readonly Part[], part: Part): readonly Part[] {
-  const last = waiting.at(-1);
-  if ((part.kind === "text" || part.kind === "thinking") && last?.kind === part.kind) {
-    if (last.step === part.step)
+  if (part.type === "text" || part.type === "thinking") {
+    const last = waiting.at(-1);
+    if (last?.type === part.type && last.step === part.step)
       return waiting.with(waiting.length - 1, { ...part, text: last.text + part.text });
   }
-  if (part.kind !== "tool") return [...waiting, part];
-  const at = waiting.findLastIndex((other) => other.kind === "retract" || isSameChange(other, part));
+  // Only the last of them counts.
+  if (part.type === "state" || part.type === "usage")
+    return [...waiting.filter(({ type }) => type !== part.type), part];
+  if (part.type !== "tool" && part.type !== "tool-output") return [...waiting, part];
+  const at = waiting.findLastIndex((other) => other.type === "retract" || isSameNews(other, part));
   const same = waiting[at];
-  return same?.kind === "tool"
-    ? waiting.with(at, { ...part, ...joinedText(same, part) })
-    : [...waiting, part];
+  if (same?.type === "tool-output" && part.type === "tool-output")
+    return waiting.with(at, { ...part, text: joinedText(same, part) });
+  return same?.type === "tool" ? waiting.with(at, part) : [...waiting, part];
 }
 
-function isSameChange(a: TurnPart, b: ToolPart): boolean {
-  return a.kind === "tool" && a.change === b.change && isSameCall(a.call, b.call);
+function isSameNews(a: TurnPart, b: ToolPart | ToolOutputPart): boolean {
+  if (a.type === "tool") return b.type === "tool" && a.change === b.change && isSameCall(a.call, b.call);
+  return (
+    a.type === "tool-output" &&
+    b.type === "tool-output" &&
+    isProgress(a) === isProgress(b) &&
+    isSameCall(a.call, b.call)
+  );
+}
+
+function isProgress({ stream }: ToolOutputPart): boolean {
+  return stream === "progress";
 }
 
 /** What both have added; of more than the view has, what the view has. */
-function joinedText(before: ToolPart, { call, ...part }: ToolPart): { readonly text?: string } {
-  if (part.change === "output" && before.change === "output")
-    return { text: shorter(before.text + part.text, call.output) };
-  if (part.change === "progress" && before.change === "progress")
-    return { text: shorter(`${before.text}\n${part.text}`, call.progress.join("\n")) };
-  return {};
+function joinedText(before: ToolOutputPart, part: ToolOutputPart): string {
+  return isProgress(part)
+    ? shorter(`${before.text}\n${part.text}`, part.call.progress.join("\n"))
+    : shorter(before.text + part.text, part.call.output);
 }
 
 function shorter(a: string, b: string): string {
@@ -236,5 +274,7 @@ function shorter(a: string, b: string): string {
  * begins is never rolled back, so no `retract` is among them.
  */
 export function settledBetween(before: TurnView, after: TurnView): readonly SettledPart[] {
-  return partsBetween(before.mark ?? before, after.mark ?? after).filter((part) => part.kind !== "retract");
+  return partsBetween(before.mark ?? before, after.mark ?? after).filter(
+    (part) => part.type !== "retract" && part.type !== "state",
+  );
 }

@@ -15,7 +15,7 @@ export const OUTPUT_CHARS_MAX = 256 * 1024;
 const PROGRESS_LINES_MAX = 200;
 
 export const EMPTY_TOOL: ToolView = {
-  kind: "tool",
+  type: "tool",
   step: 0,
   toolCallId: "",
   tool: "",
@@ -37,13 +37,13 @@ type Parts = readonly ViewPart[];
 /** The place of the last call with that id that is not over; -1 when there is none. */
 function openCall(parts: Parts, toolCallId: string): number {
   return parts.findLastIndex(
-    (part) => part.kind === "tool" && part.toolCallId === toolCallId && part.state !== "over",
+    (part) => part.type === "tool" && part.toolCallId === toolCallId && part.state !== "over",
   );
 }
 
 function changeAt(parts: Parts, at: number, change: (tool: ToolView) => ToolView): Parts {
   const part = parts[at];
-  return part?.kind === "tool" ? parts.with(at, change(part)) : parts;
+  return part?.type === "tool" ? parts.with(at, change(part)) : parts;
 }
 
 export function writeCall(
@@ -65,11 +65,11 @@ export function writeCall(
 export function putCall(parts: Parts, step: number, call: ToolCall, state: "running" | "over"): Parts {
   const { toolCallId } = call;
   const byExec = parts.findLastIndex(
-    (part) => part.kind === "tool" && part.execIds.some((execId) => call.execIds.includes(execId)),
+    (part) => part.type === "tool" && part.execIds.some((execId) => call.execIds.includes(execId)),
   );
   const at = byExec === -1 ? openCall(parts, toolCallId) : byExec;
   const known = parts[at];
-  const before = known?.kind === "tool" ? known : { ...EMPTY_TOOL, step };
+  const before = known?.type === "tool" ? known : { ...EMPTY_TOOL, step };
   const next: ToolView = {
     ...before,
     toolCallId,
@@ -100,7 +100,7 @@ export function addProgress(
 }
 
 function callOfExec(parts: Parts, execId: string): number {
-  return parts.findLastIndex((part) => part.kind === "tool" && part.execIds.includes(execId));
+  return parts.findLastIndex((part) => part.type === "tool" && part.execIds.includes(execId));
 }
 
 /** Output of a command. One that belongs to no call is the user's own command. */

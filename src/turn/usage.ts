@@ -36,6 +36,10 @@ export function isCounted(usage: Usage): boolean {
   return Object.values(usage).some((tokens) => tokens > 0);
 }
 
+export function isSameUsage(one: Usage, other: Usage): boolean {
+  return !isCounted(mapped((name) => Math.abs(one[name] - other[name])));
+}
+
 function mapped(tokens: (name: keyof Usage) => number): Usage {
   return {
     inputTokens: tokens("inputTokens"),

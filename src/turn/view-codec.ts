@@ -9,7 +9,8 @@ import { InteractionQuerySchema } from "../protocol/messages.ts";
 import { EMPTY_TOOL } from "./tool-view.ts";
 import { EMPTY_VIEW, type PendingQuery, type TurnView, type ViewPart } from "./view.ts";
 
-const FORMAT = 1;
+/** 2: a part is told by its `type`. */
+const FORMAT = 2;
 
 interface StoredView extends Omit<TurnView, "queries" | "mark"> {
   readonly queries: readonly { readonly eventId: number; readonly query: JsonValue }[];
@@ -65,8 +66,8 @@ function restored(view: StoredView): TurnView {
 
 /** JSON leaves out what is undefined. */
 function whole(part: ViewPart): ViewPart {
-  if (part.kind === "tool") return { ...EMPTY_TOOL, ...part };
-  return part.kind === "thinking" ? { ...part, durationMs: part.durationMs } : part;
+  if (part.type === "tool") return { ...EMPTY_TOOL, ...part };
+  return part.type === "thinking" ? { ...part, durationMs: part.durationMs } : part;
 }
 
 function userMessagesOf({ userMessages }: StoredView): TurnView["userMessages"] {

@@ -101,24 +101,24 @@ function spoken(view: TurnView, text: string): TurnView {
   if (text === "") return view;
   const { parts, step } = view;
   const last = parts.at(-1);
-  const isMore = last?.kind === "text" && last.step === step && parts.length > view.savedParts;
+  const isMore = last?.type === "text" && last.step === step && parts.length > view.savedParts;
   const next: readonly ViewPart[] = isMore
     ? parts.with(parts.length - 1, { ...last, text: last.text + text })
-    : [...parts, { kind: "text", step, text }];
+    : [...parts, { type: "text", step, text }];
   return { ...view, parts: next, hasSpoken: true, unspoken: undefined };
 }
 
 function thought(parts: readonly ViewPart[], step: number, text: string): readonly ViewPart[] {
   const last = parts.at(-1);
-  const isMore = last?.kind === "thinking" && last.durationMs === undefined && last.step === step;
+  const isMore = last?.type === "thinking" && last.durationMs === undefined && last.step === step;
   if (isMore) return parts.with(parts.length - 1, { ...last, text: last.text + text });
-  return [...parts, { kind: "thinking", step, text, durationMs: undefined }];
+  return [...parts, { type: "thinking", step, text, durationMs: undefined }];
 }
 
 function thoughtOver(parts: readonly ViewPart[], durationMs: number): readonly ViewPart[] {
-  const at = parts.findLastIndex(({ kind }) => kind === "thinking");
+  const at = parts.findLastIndex(({ type }) => type === "thinking");
   const part = parts[at];
-  return part?.kind === "thinking" ? parts.with(at, { ...part, durationMs }) : parts;
+  return part?.type === "thinking" ? parts.with(at, { ...part, durationMs }) : parts;
 }
 
 function heard(view: TurnView, message: UserMessage | undefined): TurnView {
@@ -137,7 +137,7 @@ function heard(view: TurnView, message: UserMessage | undefined): TurnView {
   const userMessages = [...view.userMessages, said];
   // The one that began the turn stands before everything; a later one stands where it came.
   if (view.userMessages.length === 0) return { ...view, userMessages };
-  return { ...view, userMessages, parts: [...view.parts, { kind: "user", text, messageId }] };
+  return { ...view, userMessages, parts: [...view.parts, { type: "user", text, messageId }] };
 }
 
 function begun(view: TurnView, step: number, model: string): TurnView {
@@ -170,7 +170,7 @@ function rolledBack(view: TurnView, { rollbackToEventId, step, attempt }: StepRe
 /** Without what the step said behind its text. */
 function textOf(parts: readonly ViewPart[], step: number): readonly ViewPart[] {
   const isKept = (part: ViewPart): boolean =>
-    part.kind === "text" || part.kind === "user" || part.step !== step;
+    part.type === "text" || part.type === "user" || part.step !== step;
   return parts.slice(0, parts.findLastIndex(isKept) + 1);
 }
 
@@ -218,7 +218,7 @@ export function withUnspoken(view: TurnView): TurnView {
   if (view.unspoken === undefined) return view;
   const { unspoken: text, parts, step } = view;
   const isSaved = view.savedParts === parts.length;
-  const next: readonly ViewPart[] = [...parts, { kind: "text", step, text }];
+  const next: readonly ViewPart[] = [...parts, { type: "text", step, text }];
   return { ...view, parts: next, savedParts: isSaved ? next.length : view.savedParts, unspoken: undefined };
 }
 

@@ -13,13 +13,13 @@ import { NO_USAGE, type Usage } from "./usage.ts";
 import { type ToolOutcomeName } from "./tool-outcome.ts";
 
 export interface TextView {
-  readonly kind: "text";
+  readonly type: "text";
   readonly step: number;
   readonly text: string;
 }
 
 export interface ThinkingView {
-  readonly kind: "thinking";
+  readonly type: "thinking";
   readonly step: number;
   readonly text: string;
   /** Undefined while the model is still thinking. */
@@ -28,13 +28,13 @@ export interface ThinkingView {
 
 /** What the user said while the turn ran. */
 export interface UserView {
-  readonly kind: "user";
+  readonly type: "user";
   readonly text: string;
   readonly messageId: string;
 }
 
 export interface ToolView {
-  readonly kind: "tool";
+  readonly type: "tool";
   readonly step: number;
   /** The provider's: may repeat across steps. */
   readonly toolCallId: string;
@@ -207,12 +207,12 @@ export const PARAGRAPH = "\n\n";
 /** What the agent said in words, all of it. */
 export function spokenText({ parts }: Pick<TurnView, "parts">): string {
   return parts
-    .filter((part) => part.kind === "text")
+    .filter((part) => part.type === "text")
     .map(({ text }) => text)
     .join(PARAGRAPH);
 }
 
 /** What the agent said last: after everything it did. */
 export function lastText(view: TurnView): string {
-  return view.parts.findLast((part) => part.kind === "text")?.text ?? "";
+  return view.parts.findLast((part) => part.type === "text")?.text ?? "";
 }

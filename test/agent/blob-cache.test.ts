@@ -1,7 +1,10 @@
 /** What the server remembers of conversations, within bounds. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { BlobCache } from "../../src/agent/blobs.ts";
+import { BlobCache, blobIdOf } from "../../src/agent/blobs.ts";
+import { TurnIo } from "../../src/agent/turn-io.ts";
+import type { ApplicationStream } from "../../src/server/index.ts";
+import { TurnHost } from "./turn-host.ts";
 
 test("F2: the cache forgets what was not used for longest, and holds no more than it may", () => {
   const cache = new BlobCache(10_000);
@@ -20,4 +23,20 @@ test("E2: what one principal has is no answer for another", () => {
   const cache = new BlobCache(10_000);
   cache.put("alice", "b", Uint8Array.of(1));
   assert.equal(cache.get("mallory", "b"), undefined);
+});
+
+test("what a turn has fetched is in the cache: the next turn of the conversation does not ask for it again", async () => {
+  const [host, cache, bytes] = [new TurnHost(), new BlobCache(10_000), Uint8Array.of(1, 2, 3)];
+  const id = blobIdOf(bytes);
+  const fetched: unknown[] = [];
+  const turn = async (stream: ApplicationStream): Promise<void> => {
+    const io = new TurnIo(stream, cache, () => Promise.resolve());
+    await io.fetch([id]);
+    fetched.push(io.facts.found.fetched.get(id));
+  };
+  host.blobs.set(id, bytes);
+  await host.run(turn);
+  host.blobs.clear();
+  await host.run(turn);
+  assert.deepEqual(fetched, [bytes, bytes]);
 });

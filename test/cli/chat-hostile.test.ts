@@ -67,30 +67,30 @@ test("whatever a model or a tool says, in whatever place, the transcript is text
   const unheardOf: ToolView = { ...evil, toolCallId: "unheard of" };
   const failure = { kind: FailureKind.RATE_LIMITED, message: EVIL, providerStatus: 0, retryAfterMs: 1 };
   const parts: readonly TurnPart[] = [
-    { kind: "user", text: EVIL, messageId: "" },
-    { kind: "step", step: 1, attempt: 0, model: EVIL },
-    { kind: "text", step: 1, text: EVIL },
-    ...EVIL.split("").map((piece): TurnPart => ({ kind: "text", step: 1, text: piece })),
-    { kind: "thinking", step: 1, text: EVIL },
-    { kind: "tool", change: "writing", call: evil },
-    { kind: "tool", change: "started", call: evil },
-    { kind: "tool", change: "started", call: other },
-    { kind: "tool", change: "output", call: evil, text, stream: "stdout" },
-    { kind: "tool", change: "output", call: other, text, stream: "stderr" },
-    { kind: "tool", change: "progress", call: evil, text: EVIL },
-    { kind: "tool", change: "over", call: { ...evil, outcome: "failed", result: EVIL } },
-    { kind: "tool", change: "over", call: { ...unheardOf, outcome: "unknown", result: EVIL } },
-    { kind: "summary", text: EVIL },
-    { kind: "todos", items: [{ id: "1", text: EVIL, status: TodoStatus.PENDING }] },
-    { kind: "retract", step: 1, text: EVIL, kept: EVIL, parts: [] },
-    { kind: "step", step: 1, attempt: 1, model: EVIL },
-    { kind: "continued", step: 1 },
-    { kind: "end", end: { reason: "failed", failure, usage, error: undefined, text: EVIL } },
+    { type: "user", text: EVIL, messageId: "" },
+    { type: "step", step: 1, attempt: 0, model: EVIL },
+    { type: "text", step: 1, text: EVIL },
+    ...EVIL.split("").map((piece): TurnPart => ({ type: "text", step: 1, text: piece })),
+    { type: "thinking", step: 1, text: EVIL },
+    { type: "tool", change: "writing", call: evil },
+    { type: "tool", change: "started", call: evil },
+    { type: "tool", change: "started", call: other },
+    { type: "tool-output", call: evil, text, stream: "stdout" },
+    { type: "tool-output", call: other, text, stream: "stderr" },
+    { type: "tool-output", stream: "progress", call: evil, text: EVIL },
+    { type: "tool", change: "over", call: { ...evil, outcome: "failed", result: EVIL } },
+    { type: "tool", change: "over", call: { ...unheardOf, outcome: "unknown", result: EVIL } },
+    { type: "summary", text: EVIL },
+    { type: "todos", items: [{ id: "1", text: EVIL, status: TodoStatus.PENDING }] },
+    { type: "retract", step: 1, text: EVIL, kept: EVIL, parts: [] },
+    { type: "step", step: 1, attempt: 1, model: EVIL },
+    { type: "continued", step: 1 },
+    { type: "end", end: { reason: "failed", failure, usage, error: undefined, text: EVIL } },
   ];
   for (const part of parts) {
     activity.see(part);
-    assertHarmless(transcript.render(part), part.kind);
-    assertHarmless(activity.text, `activity of ${part.kind}`);
+    assertHarmless(transcript.render(part), part.type);
+    assertHarmless(activity.text, `activity of ${part.type}`);
   }
   const option = { $typeName: "holdfast.v1.QuestionOption", id: "a", label: EVIL } as const;
   assertHarmless(questionLines({ text: EVIL, options: [option] }, style).join("\n"), "a question");

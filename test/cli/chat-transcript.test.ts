@@ -44,32 +44,31 @@ const CALL: ToolView = {
   state: "running",
   execIds: ["e1"],
 };
-const start = (call: ToolView): TurnPart => ({ kind: "tool", change: "started", call });
+const start = (call: ToolView): TurnPart => ({ type: "tool", change: "started", call });
 const SHELL = start(CALL);
 const output = (text: string, call = CALL): TurnPart => ({
-  kind: "tool",
-  change: "output",
+  type: "tool-output",
   call,
   text,
   stream: "stdout",
 });
 const ended = (outcome: NonNullable<ToolView["outcome"]>, result = ""): TurnPart => ({
-  kind: "tool",
+  type: "tool",
   change: "over",
   call: { ...CALL, outcome, result },
 });
-const said = (text: string): TurnPart => ({ kind: "text", step: 0, text });
-const thought = (text: string): TurnPart => ({ kind: "thinking", step: 0, text });
-const asked = (text: string): TurnPart => ({ kind: "user", text, messageId: "" });
+const said = (text: string): TurnPart => ({ type: "text", step: 0, text });
+const thought = (text: string): TurnPart => ({ type: "thinking", step: 0, text });
+const asked = (text: string): TurnPart => ({ type: "user", text, messageId: "" });
 const over = (end: Partial<TurnEnd>): TurnPart => ({
-  kind: "end",
+  type: "end",
   end: { reason: "completed", failure: undefined, error: undefined, usage: USAGE, text: "", ...end },
 });
 
 test("a whole turn: thinking, text, a tool with its output, usage", () => {
   const text = transcriptOf([
     asked("hi"),
-    { kind: "step", step: 0, attempt: 0, model: "rehearsal/rehearsal" },
+    { type: "step", step: 0, attempt: 0, model: "rehearsal/rehearsal" },
     thought("Let me "),
     thought("see."),
     said("\nI run "),
@@ -166,7 +165,7 @@ test("tools that run at the same time say who speaks", () => {
 
 test("a subagent's progress stands indented under it", () => {
   const call = { ...CALL, tool: "subagent", args: '{"description":"look around","prompt":"..."}' };
-  const progress: TurnPart = { kind: "tool", change: "progress", call, text: "step 1\nread a.txt" };
+  const progress: TurnPart = { type: "tool-output", stream: "progress", call, text: "step 1\nread a.txt" };
   const text = transcriptOf([start(call), progress]);
   assert.equal(text, "● subagent  look around\n    step 1\n    read a.txt\n");
 });
@@ -177,8 +176,8 @@ test("a restarted step is said to be void, thinking can be hidden, queued messag
       asked("hi"),
       thought("secret"),
       said("Half an ans"),
-      { kind: "retract", step: 0, text: "Half an ans", kept: "", parts: [] },
-      { kind: "step", step: 0, attempt: 1, model: "m" },
+      { type: "retract", step: 0, text: "Half an ans", kept: "", parts: [] },
+      { type: "step", step: 0, attempt: 1, model: "m" },
       said("A whole answer."),
       asked("and now?"),
     ],
@@ -192,7 +191,7 @@ test("a restarted step is said to be void, thinking can be hidden, queued messag
 });
 
 test("an answer that its model continues is unbroken on the screen; the status line says so until it writes", () => {
-  const continued: TurnPart = { kind: "continued", step: 0 };
+  const continued: TurnPart = { type: "continued", step: 0 };
   assert.equal(transcriptOf([asked("hi"), said("Half an ans"), continued, said("wer.")]), "Half an answer.");
   const activity = newActivity();
   activity.see(continued);
@@ -217,7 +216,7 @@ test("a failed turn says what failed and what to do", () => {
 });
 
 test("a summary is shown once, whether or not the model has just written it", () => {
-  const summary: TurnPart = { kind: "summary", text: "Much was said." };
+  const summary: TurnPart = { type: "summary", text: "Much was said." };
   const written = transcriptOf([said("Much was"), said(" said.\n"), summary]);
   assert.equal(written, "Much was said.\n\nThis stands for everything before it now.\n");
   assert.equal(transcriptOf([summary]), "Summary of what was said before:\nMuch was said.\n");
@@ -229,7 +228,7 @@ test("todos stand with how far they are", () => {
     { id: "2", text: "second", status: TodoStatus.IN_PROGRESS },
     { id: "3", text: "third\u001b[2J", status: TodoStatus.PENDING },
   ];
-  assert.equal(transcriptOf([{ kind: "todos", items }]), "  ☑ first\n  ◐ second\n  ☐ third\\u{1b}[2J\n");
+  assert.equal(transcriptOf([{ type: "todos", items }]), "  ☑ first\n  ◐ second\n  ☐ third\\u{1b}[2J\n");
 });
 
 /** What a reader gets of these, one by one. */
@@ -280,7 +279,7 @@ test("messages become parts, and --json lines with names that stay", () => {
     { type: "summary", text: "all" },
   ]);
   const items = [{ id: "1", text: "tea", status: TodoStatus.CANCELLED }];
-  assert.deepEqual(jsonOf({ kind: "todos", items }), {
+  assert.deepEqual(jsonOf({ type: "todos", items }), {
     type: "todos",
     items: [{ text: "tea", status: "cancelled" }],
   });

@@ -126,6 +126,6 @@ test("the document has every directive of the rehearsal model, and its script is
     .flatMap((line) => /^(?<directive>\S.*?)(?: {2,}|$)/.exec(line)?.groups?.["directive"] ?? []);
   assert.equal(directives.length, 15);
   for (const directive of directives) assert.ok(document.includes(`| \`${directive}\` `), directive);
-  const kinds = readScript(blockOf("text"), new Set()).map((step) => step.map(({ kind }) => kind));
+  const kinds = readScript(blockOf("text"), []).map((step) => step.map(({ kind }) => kind));
   assert.deepEqual(kinds, [["think", "say", "call", "call"], ["result", "call"], ["say"]]);
 });

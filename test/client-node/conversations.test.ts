@@ -120,7 +120,7 @@ test("a subagent of the agent answers its parent", async (t) => {
   const { reason, failure, text } = await turn.ended;
   assert.deepEqual([reason, failure], ["completed", undefined]);
   assert.match(text, /from below/);
-  const tool = turn.view.parts.find((part) => part.kind === "tool");
+  const tool = turn.view.parts.find((part) => part.type === "tool");
   assert.equal(tool?.outcome, "done");
   assert.deepEqual(tool.progress, ["step 1"]);
   assert.equal((await conversations.list()).length, 1);

@@ -34,6 +34,11 @@ export function streamStoreCommits(storeName: string, opened: Opened): void {
       assert.equal(state.eventFloor, 1);
       assert.deepEqual(state.keyCheck, KEY_CHECK);
       assert.deepEqual(await store.load(name), { kind: "live", state });
+      assert.deepEqual(await store.look([name, streamName("absent"), name]), [
+        { kind: "live", state, hostId: HOST.hostId },
+        { kind: "absent" },
+        { kind: "live", state, hostId: HOST.hostId },
+      ]);
     });
 
     test("A4: the blobs of a commit are there with it, in its one write, and not at all when it is refused", async (t) => {

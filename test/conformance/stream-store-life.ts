@@ -17,6 +17,7 @@ export function streamStoreLife(storeName: string, opened: Opened): void {
       assert.ok(gone.kind === "gone");
       assert.deepEqual(gone.keyCheck, KEY_CHECK);
       assert.deepEqual(await store.load(name), gone);
+      assert.deepEqual(await store.look([name]), [gone]);
       assert.deepEqual(await store.create({ name, keyCheck: KEY_CHECK, host: HOST }), gone);
       assert.deepEqual(await store.claim(name, HOST), gone);
       assert.deepEqual(await store.commit(growth(name, state, { events: 1 })), {

@@ -6,6 +6,7 @@ import { test } from "node:test";
 import { AssertionFailed } from "../../src/protocol/assert.ts";
 import * as clientStream from "../../src/core/client-stream.ts";
 import * as cursor from "../../src/core/cursor.ts";
+import * as followedStream from "../../src/core/followed-stream.ts";
 import * as hostedStream from "../../src/core/hosted-stream.ts";
 import * as inbox from "../../src/core/inbox.ts";
 import { recover } from "../../src/core/journal.ts";
@@ -19,12 +20,16 @@ import * as storeLife from "../../src/core/store-life.ts";
 import * as toolJournal from "../../src/core/tool-journal.ts";
 import * as turnStall from "../../src/core/turn-stall.ts";
 import { attached, client, OPTIONS, tick } from "./client.ts";
-import { host } from "./host.ts";
+import { host, OPTIONS as HOST_OPTIONS } from "./host.ts";
 import { run } from "./run.ts";
 
 const machines = {
   "client-stream": [clientStream.step, client()],
   cursor: [cursor.step, cursor.init(0)],
+  "followed-stream": [
+    followedStream.step,
+    followedStream.init(followedStream.DEFAULTS, HOST_OPTIONS, "fsync", host().durable, []),
+  ],
   "hosted-stream": [hostedStream.step, host()],
   inbox: [inbox.step, inbox.init(0, [], false)],
   life: [life.step, life.init(false, undefined)],
@@ -45,6 +50,11 @@ for (const [name, [step, state]] of Object.entries(machines)) {
     assert.throws(act, AssertionFailed);
   });
 }
+
+test("a host refuses a letter that says what nobody knows", () => {
+  const input = { kind: "letter", said: { kind: "nonsense" }, nowMs: 0 };
+  assert.throws(() => void Reflect.apply(hostedStream.step, undefined, [host(), input]), AssertionFailed);
+});
 
 test("a journal with a record nobody knows is damaged, never skipped", () => {
   const opened = { kind: "opened", journalId: "laptop", takesOver: false, createdMs: 0 };

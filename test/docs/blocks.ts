@@ -51,7 +51,7 @@ const TAKEN = {
   "test/cli/model-config.test.ts": ({ document, language }: DocumentedBlock) =>
     document === "docs/MODELS.md" && (language === "json" || language === "text"),
   "test/gateway/clients/codex.test.ts": ({ language }: DocumentedBlock) => language === "toml",
-  "test/gateway/clients/responses-clients.test.ts": ({ language }: DocumentedBlock) => language === "mjs",
+  "test/gateway/clients/door-clients.test.ts": ({ language }: DocumentedBlock) => language === "mjs",
   "test/docs/talk.test.ts": ({ language, text }: DocumentedBlock) =>
     language === "js" && text.includes("process.stdout"),
 } as const;

@@ -6,6 +6,7 @@ import { test } from "node:test";
 import { setTimeout } from "node:timers/promises";
 import { createAgent } from "../../src/agent/index.ts";
 import type { ChatCall } from "../../src/gateway/http/index.ts";
+import { GATEWAY_LIMITS } from "../../src/gateway/index.ts";
 import { parseChatRequest } from "../../src/gateway/openai/index.ts";
 import { parkedBytes } from "../../src/gateway/eviction.ts";
 import { LIMITS } from "../../src/protocol/limits.ts";
@@ -170,6 +171,15 @@ test("E8: a principal has as many streams as it may: the session that has waited
   assert.equal((await goOn(world, "oldest", oldest)).text, "Done.");
 });
 
+test("a session whose time is over does not stand in the way of the results that another one waits for", async (t) => {
+  const world = await World.begin(t, model());
+  await look(world, "old");
+  world.nowMs += GATEWAY_LIMITS.sessionTtlMs;
+  const young = await look(world, "young");
+  assert.equal((await goOn(world, "young", young)).text, "Done.");
+  assert.equal(world.gateway.counters.continuedTurns, 1);
+});
+
 /** A model that says nothing until it may. */
 function held(): { readonly model: PacedModel; readonly release: () => void } {
   const { promise, resolve } = Promise.withResolvers<void>();
@@ -211,7 +221,7 @@ test("E8: streams that are being opened count as well", async (t) => {
     bodyHash: name,
     bodyBytes: 0,
     idempotencyKey: undefined,
-    saysRetry: false,
+    retrySign: "none",
     parkedMax: undefined,
     requestId: name,
     signal: new AbortController().signal,

@@ -17,8 +17,9 @@ const answer = (delivery: Delivery | undefined, more: Partial<EarlierAnswer> = {
   isContinued: false,
   ...more,
 });
-const SAID = { saysRetry: true };
-const UNSAID = { saysRetry: false };
+const COUNTED = { retrySign: "counted" } as const;
+const REPEATED = { retrySign: "repeated" } as const;
+const UNSAID = { retrySign: "none" } as const;
 
 test("a response is lost when it breaks, and when its connection is reset behind its end; closed in good order it is not", () => {
   assert.equal(step("open", "broken"), "lost");
@@ -51,21 +52,36 @@ test("an equal request takes the oldest answer that was lost, and nothing else",
   assert.deepEqual(choose([...others, first, second], UNSAID), { kind: "take", answer: first });
   assert.deepEqual(choose([...others, second], UNSAID), { kind: "take", answer: second });
   assert.deepEqual(choose(others, UNSAID), { kind: "new" });
-  assert.deepEqual(choose([], SAID), { kind: "new" });
+  assert.deepEqual(choose([], COUNTED), { kind: "new" });
 });
 
 test("one that says that it is a retry takes what may have been lost, when only one answer can be meant, once", () => {
   for (const delivery of ["open", "flushed", "closed"] as const) {
     const only = answer(delivery);
-    assert.deepEqual(choose([answer("confirmed"), only], SAID), { kind: "take", answer: only });
-    assert.deepEqual(choose([only, answer("closed")], SAID), { kind: "new" });
-    assert.deepEqual(choose([answer(delivery, { isRetried: true })], SAID), { kind: "new" });
+    assert.deepEqual(choose([answer("confirmed"), only], COUNTED), { kind: "take", answer: only });
+    assert.deepEqual(choose([only, answer("closed")], COUNTED), { kind: "new" });
+    assert.deepEqual(choose([answer(delivery, { isRetried: true })], COUNTED), { kind: "new" });
   }
-  assert.deepEqual(choose([answer("confirmed")], SAID), { kind: "new" });
+  assert.deepEqual(choose([answer("confirmed")], COUNTED), { kind: "new" });
+});
+
+test("one that repeats itself in a session that its client names takes what was handed over and not confirmed, and nothing that is being read", () => {
+  for (const delivery of ["flushed", "closed"] as const) {
+    const only = answer(delivery);
+    assert.deepEqual(choose([answer("open"), answer("confirmed"), only], REPEATED), {
+      kind: "take",
+      answer: only,
+    });
+    assert.deepEqual(choose([only, answer("closed")], REPEATED), { kind: "new" });
+    assert.deepEqual(choose([answer(delivery, { isRetried: true })], REPEATED), { kind: "new" });
+  }
+  for (const delivery of ["open", "confirmed"] as const) {
+    assert.deepEqual(choose([answer(delivery)], REPEATED), { kind: "new" });
+  }
 });
 
 test("an answer under an Idempotency-Key is its key's alone", () => {
-  assert.deepEqual(choose([answer("lost", { isKeyed: true })], SAID), { kind: "new" });
+  assert.deepEqual(choose([answer("lost", { isKeyed: true })], COUNTED), { kind: "new" });
 });
 
 test("equal tool results at once are joined; when the answer has been told they are a new request", () => {

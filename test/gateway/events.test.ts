@@ -147,6 +147,24 @@ test("a tool loop's second answer is what is told of a stream, also before its f
   }
 });
 
+test("results that died with their process are not waited for: /events tells what the log has, and the retry that says them again goes on", async (t) => {
+  const world = await World.begin(t, looking(Promise.resolve()));
+  const looked = await new Exchange(world.url, bodyOf([user("Look")])).reply();
+  const results = looked.calls.map(({ id }) => result(id, "a house"));
+  const body = bodyOf([user("Look"), said(looked), ...results]);
+  // The session's record says by then that it has them.
+  world.life.loseAppend = world.life.appends + 1;
+  const lost = new Exchange(world.url, body);
+  await world.life.died.promise;
+  await world.restart();
+  lost.hangUp();
+  const latest = eventsOf(world, looked.streamId);
+  await until(() => latest.hasCome('"finish_reason":"tool_calls"'), "it is told what there is");
+  assert.deepEqual((await latest.reply()).calls, looked.calls);
+  const whole = await new Exchange(world.url, body).reply();
+  assert.deepEqual([whole.text, whole.streamId], ["There is a house.", looked.streamId]);
+});
+
 test("the latest answer is told when its session is forgotten, with its model; one that was ended while it waited is the one that waited", async (t) => {
   const world = await World.begin(t, looking(Promise.resolve()));
   const looked = await new Exchange(world.url, bodyOf([user("Look")])).reply();

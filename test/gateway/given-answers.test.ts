@@ -31,7 +31,7 @@ const ANSWER = {
   includeUsage: false,
   door: "chat",
 } as const;
-const REQUEST = { principal: "ada", bodyHash: "hash", idempotencyKey: undefined, saysRetry: false };
+const REQUEST = { principal: "ada", bodyHash: "hash", idempotencyKey: undefined, retrySign: "none" as const };
 
 /** The retries of processes over one disk, with one answer in its rows. */
 class Rig {
@@ -50,6 +50,7 @@ class Rig {
     return new Retries({
       given,
       kept: new KeptResponses({ rows, names, now, limits: LIMITS }),
+      conversations: { append: () => assert.fail(), inTurn: () => assert.fail() },
       stops: new Stops(rows, LIMITS.idempotencyTtlMs),
       left: { stop: async () => undefined },
       names,
@@ -75,7 +76,7 @@ test("an answer that one response closed with, while another one broke, ends wit
   broken.delivered(false);
   await rig.tasks.done();
   assert.equal(await retries.earlier(REQUEST), undefined, "it has reached its client");
-  const counted = { ...REQUEST, saysRetry: true };
+  const counted = { ...REQUEST, retrySign: "counted" as const };
   rig.nowMs += LIMITS.graceMs;
   assert.equal(await retries.earlier(counted), undefined, "its time is over");
 });

@@ -88,6 +88,27 @@ test("a reset says nothing of a response behind which its client asked again", a
   assert.deepEqual(texts, [second.text, "Call 3."]);
 });
 
+test("in a session that its client names, the same again is a retry: closed in good order, over a kill, and of that session alone", async (t) => {
+  const world = await World.begin(t, counting());
+  for (const name of ["x-claude-code-session-id", "thread-id"]) {
+    const [headers, others] = [{ [name]: "one" }, { [name]: "other" }];
+    const before = world.model.calls.length;
+    const lost = await askRaw(world.port, HELLO, { headers });
+    await lost.hangUp("FIN");
+    if (name === "thread-id") await world.restart();
+    const other = await askRaw(world.port, HELLO, { headers: others });
+    assert.notEqual(other.text, lost.text, "another session asks its own question");
+    const again = await askRaw(world.port, HELLO, { headers });
+    assert.equal(again.text, lost.text);
+    assert.equal(world.model.calls.length - before, 2);
+    const next = await askRaw(world.port, HELLO, { headers, socket: again.socket });
+    assert.notEqual(next.text, lost.text, "it has read the answer: it wants another one");
+  }
+  const headers = { "thread-id": "at once" };
+  const texts = await Promise.all([1, 2].map(() => askRaw(world.port, HELLO, { headers })));
+  assert.equal(new Set(texts.map(({ text }) => text)).size, 2, "two at once are two questions");
+});
+
 test("a response that was lost longer ago than the grace period is another generation", async (t) => {
   const world = await World.begin(t, counting());
   await loseOne(world);
@@ -257,7 +278,7 @@ test("equal tool results at once are one answer, unless they come under another 
   const model = new PacedModel((call, count) =>
     lastTold(call).startsWith("Look")
       ? [{ tool: "look", args: {} }]
-      : [`Call ${count} `, () => gate.promise, "ends."],
+      : [`Call${count} `, () => gate.promise, "ends."],
   );
   const world = await World.begin(t, model);
   const asked = await new Exchange(world.url, bodyOf([user("Look")])).reply();
@@ -265,19 +286,19 @@ test("equal tool results at once are one answer, unless they come under another 
   assert.ok(call !== undefined);
   const results = bodyOf([user("Look"), said(asked), result(call.id, "seen")]);
   const same = [1, 2, 3].map(() => new Exchange(world.url, results));
-  const areTold = (): boolean => same.every((one) => one.hasCome('"2 "'));
+  const areTold = (): boolean => same.every((one) => one.hasCome("Call2"));
   await until(() => areTold() || model.calls.length > 2, "they are answered");
   assert.equal(model.calls.length, 2);
   const headers = { "idempotency-key": "another" };
   const other = new Exchange(world.url, results, { headers });
-  await other.until('"3 "');
+  await other.until("Call3");
   gate.resolve();
   for (const one of same) {
     const { text, streamId } = await one.reply();
-    assert.deepEqual([text, streamId], ["Call 2 ends.", asked.streamId]);
+    assert.deepEqual([text, streamId], ["Call2 ends.", asked.streamId]);
   }
   const { text, streamId } = await other.reply();
-  assert.equal(text, "Call 3 ends.");
+  assert.equal(text, "Call3 ends.");
   assert.notEqual(streamId, asked.streamId);
   assert.equal(model.calls.length, 3);
 });

@@ -22,6 +22,10 @@ export class Life {
   batches = 0;
   /** This one never reaches the disk: the process is dead before. */
   loseBatch: number | undefined;
+  /** Appends to its log that it began. */
+  appends = 0;
+  /** This one never reaches the disk: the process is dead before. */
+  loseAppend: number | undefined;
   readonly died = Promise.withResolvers<void>();
   #turn: Promise<unknown> = Promise.resolve();
   readonly #never = Promise.withResolvers<never>();
@@ -50,7 +54,8 @@ export class Life {
         const isWrite = writing.includes(String(name));
         if (!this.isDead) (isWrite ? this.onWrite : this.onRead)(String(name), given);
         const work = (): unknown => Reflect.apply(value, target, given);
-        return this.#inTurn(name === "batch" ? () => this.#batch(work) : work, isWrite);
+        const lost = { batch: () => this.#batch(work), append: () => this.#append(work) };
+        return this.#inTurn(name === "batch" || name === "append" ? lost[name] : work, isWrite);
       };
     };
     return new Proxy(target, { get: seen });
@@ -68,6 +73,11 @@ export class Life {
 
   #batch(work: () => unknown): unknown {
     if (++this.batches === this.loseBatch) this.die();
+    return this.isDead ? this.#never.promise : work();
+  }
+
+  #append(work: () => unknown): unknown {
+    if (++this.appends === this.loseAppend) this.die();
     return this.isDead ? this.#never.promise : work();
   }
 

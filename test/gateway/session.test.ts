@@ -155,7 +155,7 @@ test("G7: a sleeper that ends is aborted first; its rows go when the log shows h
   const aborted = paused(ended({ reason: "aborted", finish: undefined }));
   const [removed, more] = after(state, aborted);
   assert.deepEqual([rowsOf(removed), more], ["removed", [{ kind: "remove", withResponses: true }]]);
-  assert.deepEqual(after(removed, aborted)[1], []);
+  assert.deepEqual(after(removed, aborted)[1], [{ kind: "keep" }]);
 });
 
 test("a stream that cannot be resumed leaves no rows, but its answers can still be read from its log", () => {
@@ -192,6 +192,20 @@ test("a completed turn is finished and saved, and no clock runs", () => {
   const [state, effects] = after(GENERATING, paused(ended()));
   assert.deepEqual(effects, [{ kind: "clock", clock: "none" }, { kind: "save" }]);
   assert.deepEqual([state.at, state.record.state, state.record.pending], ["finished", "finished", []]);
+});
+
+test("a stop that meets a session while its stream is read back ends it, with its rows", () => {
+  const [state, effects] = after(RESUMING, end("stopped"));
+  assert.deepEqual([state.at, rowsOf(state)], ["ending", "removed"]);
+  assert.deepEqual(
+    effects.map(({ kind }) => kind),
+    ["clock", "count", "remove", "abort"],
+  );
+});
+
+test("a stop behind the end of a turn changes nothing: what is complete can be had again", () => {
+  const finished = stateAfter(GENERATING, paused(ended()));
+  assert.deepEqual(after(finished, { kind: "end", why: "stopped" }), [finished, []]);
 });
 
 test("a turn that failed leaves no rows; its answer is given again only when it ended with a finish", () => {
@@ -284,7 +298,7 @@ test("an ending session ends once; a stop is repeated so that its caller waits f
   assert.deepEqual(after(ENDING, end("stopped")), [ENDING, [{ kind: "abort" }]]);
   for (const state of [FRESH, GONE]) assert.deepEqual(after(state, end("stopped")), [state, []]);
   for (const state of [ENDING, FINISHED, GONE, FRESH])
-    assert.deepEqual(after(state, paused(calls))[1], [], state.at);
+    assert.deepEqual(after(state, paused(calls))[1], [{ kind: "keep" }], state.at);
 });
 
 test("the end of the stream is the end of the session here", () => {

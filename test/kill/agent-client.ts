@@ -129,7 +129,7 @@ const conversations = new Conversations({ client, ...client.stores, tools, onBug
 async function follow(turn: Turn, isResumed: boolean): Promise<void> {
   const { idempotencyKey } = turn.stream;
   turn.watch((view) => {
-    const text = view.parts.map((part) => (part.kind === "text" ? part.text : "")).join("");
+    const text = view.parts.map((part) => (part.type === "text" ? part.text : "")).join("");
     tell({ kind: "text", text });
   });
   tell({ kind: "turn", idempotencyKey, isResumed });

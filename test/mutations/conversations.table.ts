@@ -25,7 +25,7 @@ export const MUTATIONS: readonly Mutation[] = [
     test: "E1: a stream is not found with another conversation key than its own",
     patches: [
       {
-        file: "src/server/keeper.ts",
+        file: "src/server/stream-access.ts",
         from: "sealing.equal(sealing.keyCheck(conversation.key), checkOf ?? NO_BYTES));",
         to: "sealing.equal(sealing.keyCheck(conversation.key), sealing.keyCheck(conversation.key)));",
       },

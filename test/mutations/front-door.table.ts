@@ -141,6 +141,78 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
+    name: "a response that was broken off looks whole to who reads it by fetch",
+    file: "test/transport/mounted.test.ts",
+    test: "a response that is broken off never looks whole",
+    patches: [
+      {
+        file: "src/transport/node/fetch-exchange.ts",
+        from: "this.#controller?.error(broken);",
+        to: "this.#controller?.close();",
+      },
+    ],
+  },
+  {
+    name: "metrics are open to all behind another server",
+    file: "test/node/embed.test.ts",
+    test: "mounted into Express",
+    patches: [
+      {
+        file: "src/server/http/serve.ts",
+        from: "options.port !== false && isLoopbackName(host)",
+        to: "isLoopbackName(host)",
+      },
+    ],
+  },
+  {
+    name: "a program that runs again says its words a second time",
+    file: "test/node/connect.test.ts",
+    test: "the same words find the turn that is under way",
+    patches: [
+      {
+        file: "src/node/named-conversation.ts",
+        from: "const turn = await conversation.resume();",
+        to: "await conversation.abandon(); const turn: Turn | undefined = undefined;",
+      },
+    ],
+  },
+  {
+    name: "any words find the turn under way",
+    file: "test/node/connect.test.ts",
+    test: "the same words find the turn that is under way",
+    patches: [
+      {
+        file: "src/node/named-conversation.ts",
+        from: "if (!conversation.isAnswering(input)) throw busy(this.id);",
+        to: "",
+      },
+    ],
+  },
+  {
+    name: "a program's tool that needs an approval runs without one",
+    file: "test/node/connect.test.ts",
+    test: "without `approve` a tool that needs one does not run",
+    patches: [
+      {
+        file: "src/node/program-tools.ts",
+        from: 'const policy = needsApproval ? ("ask" as const) : ("allow" as const);',
+        to: 'const policy = "allow" as const;',
+      },
+    ],
+  },
+  {
+    name: "arguments that do not fit reach the function",
+    file: "test/node/connect.test.ts",
+    test: "a tool takes a shape of zod",
+    patches: [
+      {
+        file: "src/node/tool.ts",
+        from: "if (!found.success) return { text: misfit(found.error), isError: true };",
+        to: "",
+      },
+    ],
+  },
+  {
     name: "the last of several waiting calls of next is the only one that gets an answer",
     file: "test/client/agent/turn-readers.test.ts",
     test: "two calls of next that wait at the same time both get an answer",

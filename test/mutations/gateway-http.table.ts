@@ -89,8 +89,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/gateway/answer-log.ts",
-        from: "const through = memory?.lastEvent ?? Infinity;",
-        to: "const through = Infinity;",
+        from: "await take(memory?.lastEvent ?? Infinity);",
+        to: "await take(Infinity);",
       },
     ],
   },
@@ -181,8 +181,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/server/keeper.ts",
-        from: "const claimed = await context.store.claim(name, lease);",
-        to: "making.set(name.principal, (making.get(name.principal) ?? 0) + 1);\n      const claimed = await context.store.claim(name, lease);",
+        from: "const claimed = isRead ?",
+        to: "making.set(name.principal, (making.get(name.principal) ?? 0) + 1);\n      const claimed = isRead ?",
       },
     ],
   },
@@ -231,6 +231,18 @@ export const MUTATIONS: readonly Mutation[] = [
         file: "src/gateway/sessions.ts",
         from: "isAwake(a) - isAwake(b) ||",
         to: "isAwake(b) - isAwake(a) ||",
+      },
+    ],
+  },
+  {
+    name: "E8: of those that wait for tools, the last makes room for a stream",
+    file: "test/gateway/bounds.test.ts",
+    test: "E8: a principal has as many streams as it may: the session that has waited longest makes room",
+    patches: [
+      {
+        file: "src/gateway/sessions.ts",
+        from: "|| a.record.updatedMs - b.record.updatedMs);",
+        to: "|| b.record.updatedMs - a.record.updatedMs);",
       },
     ],
   },

@@ -5,6 +5,10 @@ const SDK = "test/gateway/responses/openai-sdk.test.ts";
 const BREAKS = "test/gateway/responses/breaks.test.ts";
 const EVENTS = "test/gateway/responses/events.test.ts";
 const REQUEST = "test/gateway/responses/request.test.ts";
+const CONVERSATIONS = "test/gateway/responses/conversations.test.ts";
+const KEPT = "src/gateway/kept-conversations.ts";
+const AT_ONCE =
+  "of two responses at once the second is told to wait, and then has read the first; a retry of the first is no second";
 
 export const MUTATIONS: readonly Mutation[] = [
   {
@@ -35,7 +39,13 @@ export const MUTATIONS: readonly Mutation[] = [
     name: "a response's end is given out before its row has it",
     file: SDK,
     test: "a kept response outlives its stream: it is retrieved, referred to and continued from its row alone",
-    patches: [{ file: "src/gateway/session-driver.ts", from: "    await this.#keep();\n", to: "" }],
+    patches: [
+      {
+        file: "src/gateway/session-driver.ts",
+        from: "const writes = await this.#ended();",
+        to: "const writes: readonly TableWrite[] = [];",
+      },
+    ],
   },
   {
     name: "E2: a response is found by its id, whoever asks",
@@ -162,6 +172,62 @@ export const MUTATIONS: readonly Mutation[] = [
         file: "src/gateway/responses/response-items.ts",
         from: ' && !before.endsWith("\\n") && !text.startsWith("\\n")',
         to: "",
+      },
+    ],
+  },
+  {
+    name: "a conversation takes a response while another one is under way",
+    file: CONVERSATIONS,
+    test: AT_ONCE,
+    patches: [
+      { file: KEPT, from: "conversation === undefined || isBusy ||", to: "conversation === undefined ||" },
+    ],
+  },
+  {
+    name: "a response that failed stays in its conversation",
+    file: CONVERSATIONS,
+    test: "a response that failed leaves nothing in its conversation, and does not close it",
+    patches: [
+      {
+        file: KEPT,
+        from: "if (response?.isSaid !== true) continue;",
+        to: "if (response === undefined) continue;",
+      },
+    ],
+  },
+  {
+    name: "an item that was taken out of a conversation is told to the model",
+    file: CONVERSATIONS,
+    test: "a conversation is changed, its items are added, looked at and taken out, and it is deleted; another principal has none of it",
+    patches: [
+      {
+        file: KEPT,
+        from: 'items: items.filter((item) => !removed.some((gone) => gone === item["id"])),',
+        to: "items,",
+      },
+    ],
+  },
+  {
+    name: "conversations of all principals are one",
+    file: CONVERSATIONS,
+    test: "a conversation is changed, its items are added, looked at and taken out, and it is deleted; another principal has none of it",
+    patches: [
+      {
+        file: KEPT,
+        from: 'names.row("kept conversation", principal, id)',
+        to: 'names.row("kept conversation", principal.slice(0, 0), id)',
+      },
+    ],
+  },
+  {
+    name: "a client that repeats itself in its session is told apart from other sessions by nothing",
+    file: "test/gateway/lost-responses.test.ts",
+    test: "in a session that its client names, the same again is a retry: closed in good order, over a kill, and of that session alone",
+    patches: [
+      {
+        file: "src/gateway/http/said-retries.ts",
+        from: 'session === "" ? bodyHash',
+        to: 'session !== "" ? bodyHash',
       },
     ],
   },

@@ -89,8 +89,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/gateway/delivery.ts",
-        from: "saysRetry ? own.filter(isDoubtful) : []",
-        to: "saysRetry ? [] : []",
+        from: 'if (isRetried || sign === "none") return false;',
+        to: 'if (isRetried || sign !== "repeated") return false;',
       },
     ],
   },
@@ -157,8 +157,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/gateway/answer-log.ts",
-        from: "const through = memory?.lastEvent ?? Infinity;",
-        to: "const through = memory === undefined ? Infinity : 0;",
+        from: "await take(memory?.lastEvent ?? Infinity);",
+        to: "await take(memory === undefined ? Infinity : 0);",
       },
     ],
   },
@@ -170,7 +170,7 @@ export const MUTATIONS: readonly Mutation[] = [
       {
         file: "src/gateway/delivery.ts",
         from: 'delivery === "open" && isContinued',
-        to: 'delivery === "open" && isContinued && saysRetry',
+        to: 'delivery === "open" && isContinued && retrySign === "counted"',
       },
     ],
   },

@@ -46,9 +46,9 @@ export const MUTATIONS: readonly Mutation[] = [
     test: "A2: after a restart the whole window",
     patches: [
       {
-        file: "src/server/keeper.ts",
-        from: "const first = Math.max(0, nextSeqno - LIMITS.unackedChunksMax);",
-        to: "const first = Math.max(0, nextSeqno - LIMITS.unackedChunksMax + 1);",
+        file: "src/server/stream-logs.ts",
+        from: "const first = Math.max(from, nextSeqno - LIMITS.unackedChunksMax);",
+        to: "const first = Math.max(from, nextSeqno - LIMITS.unackedChunksMax + 1);",
       },
       {
         file: "src/core/inbox.ts",
@@ -63,7 +63,7 @@ export const MUTATIONS: readonly Mutation[] = [
     test: "D5: a client that is attached when the store fails",
     patches: [
       {
-        file: "src/core/hosted-stream.ts",
+        file: "src/core/host-state.ts",
         from: `if (reason === "durability_lost" && one.sender !== undefined) {`,
         to: "if (false) {",
       },

@@ -7,13 +7,31 @@ const ONE_READER = "D1: a call has one reader: the later host's, from the first 
 
 export const MUTATIONS: readonly Mutation[] = [
   {
+    name: "G6: the head of a silent answer leaves before its stream is on the disk",
+    file: "test/gateway/named-answers.test.ts",
+    test: "G6: a streamed answer that says nothing for long",
+    patches: [{ file: "src/gateway/http/streamed-answer.ts", from: "await answer.kept?.();", to: "" }],
+  },
+  {
+    name: "G6: a response in the background has its id before its stream is on the disk",
+    file: "test/gateway/named-answers.test.ts",
+    test: "G6: a response in the background",
+    patches: [
+      {
+        file: "src/gateway/http/gateway-http.ts",
+        from: "if (answer.kept !== undefined) await call.wait(answer.kept());",
+        to: "",
+      },
+    ],
+  },
+  {
     name: "G6: a server that closes cancels its calls",
     file: "test/node/line-serve.test.ts",
     test: "G6: a server that closes lets go of its call",
     patches: [
       {
         file: "src/server/application-run.ts",
-        from: "new LetGo(MESSAGES.unavailable)",
+        from: "new LetGo(message)",
         to: 'new HoldfastError("unavailable", MESSAGES.unavailable)',
       },
     ],

@@ -3,6 +3,42 @@ import type { Mutation } from "./mutation.ts";
 
 export const MUTATIONS: readonly Mutation[] = [
   {
+    name: "a reader with words of a held answer waits for the end of its log",
+    file: "test/gateway/held-answers.test.ts",
+    test: "a reader with words of a held answer",
+    patches: [
+      {
+        file: "src/gateway/answer-log.ts",
+        from: 'if (!memory.isHeld || shown.text === "") await',
+        to: "await",
+      },
+    ],
+  },
+  {
+    name: "G1: a reader is shown what the log of a held answer takes back later",
+    file: "test/gateway/held-answers.test.ts",
+    test: "a reader without words of it",
+    patches: [
+      {
+        file: "src/gateway/answer-log.ts",
+        from: 'if (!memory.isHeld || shown.text === "") await',
+        to: "if (!memory.isHeld) await",
+      },
+    ],
+  },
+  {
+    name: "B5: a place behind the end of a log that is read back is believed",
+    file: "test/gateway/held-answers.test.ts",
+    test: "B5: a place behind the end of the log is refused",
+    patches: [
+      {
+        file: "src/gateway/answer-log.ts",
+        from: "if (seenThrough > (await memory.logEnd(signal))) throw placeAhead();",
+        to: "await memory.logEnd(signal);",
+      },
+    ],
+  },
+  {
     name: "G1: a gap in the numbers of a run's events is accepted",
     file: "test/agent/models/upstream/resume.test.ts",
     test: "G1: an answer that breaks behind any event",

@@ -150,7 +150,7 @@ export const MUTATIONS: readonly Mutation[] = [
     test: "F4: a stream that a server lets go of stands still no longer for its counters",
     patches: [
       {
-        file: "src/core/hosted-stream.ts",
+        file: "src/core/host-state.ts",
         from: "for (const news of turnStall.letGo(state.stall))",
         to: "for (const news of turnStall.letGo(state.stall).slice(9))",
       },

@@ -3,6 +3,18 @@ import type { Mutation } from "./mutation.ts";
 
 export const MUTATIONS: readonly Mutation[] = [
   {
+    name: "a row that is gone takes those with it that were asked for together with it",
+    file: "test/store/sqlite-reads.test.ts",
+    test: "a row that is gone fails its own read",
+    patches: [
+      {
+        file: "src/store/sqlite/sqlite-log.ts",
+        from: "if (page === undefined) return readEach(rest);",
+        to: 'if (page === undefined) return rest.forEach(({ reject }) => reject(new Error("gone")));',
+      },
+    ],
+  },
+  {
     name: "A3: a damaged write-ahead log is taken for a torn one",
     file: "test/store/wal-damage.test.ts",
     test: "A3: a flipped bit anywhere in a write-ahead log with acknowledged commits is refused",

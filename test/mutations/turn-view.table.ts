@@ -33,7 +33,7 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/turn/parts.ts",
-        from: 'other.kind === "retract" || ',
+        from: 'other.type === "retract" || ',
         to: "",
       },
     ],
@@ -58,7 +58,7 @@ export const MUTATIONS: readonly Mutation[] = [
       {
         file: "src/client/agent/turn.ts",
         from: "return { [Symbol.asyncIterator]: () => this.#readers.settled(this.#view) };",
-        to: 'const live = () => this.#readers.live(this.#view);\n    return { async *[Symbol.asyncIterator]() { for await (const part of live()) if (part.kind !== "retract") yield part; } };',
+        to: 'const live = () => this.#readers.live(this.#view);\n    return { async *[Symbol.asyncIterator]() { for await (const part of live()) if (part.type !== "retract") yield part; } };',
       },
     ],
   },
@@ -69,8 +69,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/cli/chat/one-shot.ts",
-        from: 'part.kind === "retract" && part.text !== ""',
-        to: 'part.kind === "retract" && part.text === ""',
+        from: 'part.type === "retract" && part.text !== ""',
+        to: 'part.type === "retract" && part.text === ""',
       },
     ],
   },

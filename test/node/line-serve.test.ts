@@ -53,7 +53,7 @@ async function stage(t: TestContext): Promise<Stage> {
     apiKeyEnv: "LOCAL_KEY",
   } as const;
   const options: ServeOptions = {
-    dataDir: join(home, "data"),
+    data: join(home, "data"),
     port: 0,
     line: true,
     providers: { local },
@@ -139,7 +139,7 @@ async function stopped(
   const [session] = first.sessions();
   assert.ok(session !== undefined);
   await first.close();
-  const store = await openSqliteStore(options.dataDir ?? "", { now: Date.now });
+  const store = await openSqliteStore(options.data ?? "", { now: Date.now });
   await logged(store, session);
   await store.close();
   const second = await serve(options);

@@ -48,7 +48,7 @@ async function stage(t: TestContext): Promise<Stage> {
     apiKeyEnv: "LOCAL_KEY",
   } as const;
   const options: ServeOptions = {
-    dataDir: join(home, "data"),
+    data: join(home, "data"),
     port: 0,
     line: true,
     providers: { local },
@@ -105,7 +105,7 @@ async function cutOff(
   const sessions = first.sessions();
   await first.close();
   await Promise.all(cut.map((exchange) => exchange.reply()));
-  const store = await openSqliteStore(options.dataDir ?? "", { now: Date.now });
+  const store = await openSqliteStore(options.data ?? "", { now: Date.now });
   await lose(store, sessions);
   await store.close();
   return serve(options);

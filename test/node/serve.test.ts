@@ -5,17 +5,16 @@ import { createServer as createTcpServer, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
-import { Conversations } from "../../src/client/index.ts";
 import { connect, serve, type ServeOptions } from "../../src/node/index.ts";
 
 const HOME_KEY: Uint8Array = new Uint8Array(32).fill(7);
 
-function optionsIn(t: TestContext): ServeOptions & { readonly dataDir: string } {
+function optionsIn(t: TestContext): ServeOptions & { readonly data: string } {
   const home = mkdtempSync(join(tmpdir(), "holdfast-serve-"));
   t.after(() => rmSync(home, { recursive: true, force: true }));
   const env = { HOLDFAST_HOME_KEY: Buffer.from(HOME_KEY).toString("base64url") };
   return {
-    dataDir: join(home, "data"),
+    data: join(home, "data"),
     port: 0,
     onNotice: () => undefined,
     machine: { env, home, platform: process.platform, now: Date.now },
@@ -35,10 +34,9 @@ test("a program serves, is asked by an OpenAI client and by its own, stops, and 
   });
   assert.match(await answered.text(), /"content":"1 2 3 "/);
 
-  const client = await connect({ url: first.url, apiKey, directory: options.dataDir, homeKey: HOME_KEY });
-  t.after(() => client.close());
-  const conversation = await new Conversations({ client, ...client.stores }).begin();
-  const turn = await conversation.send({ text: "count to 2" });
+  const holdfast = await connect(first.url, { apiKey, directory: options.data, homeKey: HOME_KEY });
+  t.after(() => holdfast.close());
+  const turn = await holdfast.conversation("counting").send("count to 2");
   assert.equal((await turn.ended).text, "1 2 ");
   assert.equal(first.runningTurns(), 0);
   await first.close();
@@ -56,7 +54,7 @@ test("what stands in the way of a start is said in one line, and nothing is left
   t.after(() => other.close());
   const { port } = addressOf(other.address());
   await assert.rejects(serve({ ...options, port }), {
-    message: `port ${port} is in use on 127.0.0.1; stop what uses it, or choose another with --port`,
+    message: `port ${port} is in use on 127.0.0.1; stop what uses it, or choose another with HOLDFAST_PORT, the option port or --port`,
   });
   await assert.rejects(
     serve({ ...options, host: "0.0.0.0" }),

@@ -6,6 +6,7 @@
  * tried again.
  */
 import { HoldfastError } from "../../src/protocol/errors.ts";
+import { given } from "../../src/protocol/given.ts";
 import { nodeSealing } from "../../src/sealing/node.ts";
 import {
   type Application,
@@ -18,9 +19,11 @@ import {
 } from "../../src/server/index.ts";
 import { openLogStreamStore } from "../../src/store/index.ts";
 import type { BlobStore } from "../../src/store/blob-store.ts";
+import type { Hint, Letters } from "../../src/store/letters.ts";
 import type { StreamStore } from "../../src/store/stream-store.ts";
 import type { Accept } from "../../src/transport/transport.ts";
-import { flakyStore, type FlakyStoreContext, type StoreFaults } from "./flaky-store.ts";
+import { flakyLetters, flakyStore, type FlakyStoreContext, type StoreFaults } from "./flaky-store.ts";
+import { MemoryLetters } from "../store/memory-letters.ts";
 import { TurnStallChecks } from "./stall-checks.ts";
 import type { BlobTarget } from "./uploads.ts";
 import { type Random, SimDisk, type SimNetwork, SimProcess, type World } from "./world/index.ts";
@@ -46,7 +49,13 @@ const LIFE = { pauseMs: 1_000 } as const;
 export class Cluster {
   readonly disk: SimDisk;
   readonly nodes: Node[];
-  readonly faults: StoreFaults = { downUntilMs: 0, replyLost: 0, delayMsMax: 3, sleepAtCommitMs: 0 };
+  readonly faults: StoreFaults = {
+    downUntilMs: 0,
+    replyLost: 0,
+    delayMsMax: 3,
+    hintLost: 0,
+    sleepAtCommitMs: 0,
+  };
   readonly #world: World;
   readonly #network: SimNetwork;
   readonly #options: ClusterOptions;
@@ -62,6 +71,8 @@ export class Cluster {
     this.#random = world.random.fork("cluster");
     this.#reopens = world.random.fork("reopening").chance(0.7);
     this.disk = new SimDisk(world, "server disk");
+    // In some worlds no hint ever arrives.
+    this.faults.hintLost = world.random.fork("hints").pick([0, 0.3, 1]);
     this.#database = options.shared ? new Database(world, this.disk, this.#random) : undefined;
     const names = options.shared ? ["node-a", "node-b"] : ["server"];
     this.nodes = names.map((name) => new Node(name, new SimProcess(world, name)));
@@ -133,8 +144,19 @@ export class Cluster {
   #serverOn(node: Node, process: SimProcess, target: FlakyStoreContext["target"]): StandingServer {
     const { retentionMs, pauseBytes, slowReaderMs, blobs } = this.#options;
     const stalls = new TurnStallChecks(this.#world);
+    const flaky = { world: this.#world, random: this.#random, faults: this.faults, process };
+    const database = this.#database;
+    const letters =
+      database &&
+      flakyLetters({
+        ...flaky,
+        random: this.#world.random.fork(`letters of ${node.name}`),
+        target: () => database.letterBox,
+        listen: (hear) => database.listen(hear),
+      });
     return createServer({
-      store: flakyStore({ world: this.#world, random: this.#random, faults: this.faults, process, target }),
+      store: flakyStore({ ...flaky, target }),
+      ...given({ letters }),
       sealing: nodeSealing({ randomBytes: (length) => process.env.randomBytes(length) }),
       application: this.#options.application(process),
       ...(blobs === undefined ? {} : { blobs }),
@@ -205,6 +227,9 @@ class Node {
 class Database {
   process: SimProcess;
   #store: StreamStore | undefined;
+  /** Lost with the process: whoever posted one posts it again. */
+  #letters = new MemoryLetters();
+  readonly #listeners = new Set<(hint: Hint) => void>();
   readonly #world: World;
   readonly #disk: SimDisk;
   readonly #random: Random;
@@ -218,6 +243,15 @@ class Database {
 
   get target(): { readonly process: SimProcess; readonly store: StreamStore } | undefined {
     return this.#store === undefined ? undefined : { process: this.process, store: this.#store };
+  }
+
+  get letterBox(): { readonly process: SimProcess; readonly store: Letters } | undefined {
+    return this.#store === undefined ? undefined : { process: this.process, store: this.#letters };
+  }
+
+  listen(hear: (hint: Hint) => void): () => void {
+    this.#listeners.add(hear);
+    return () => this.#listeners.delete(hear);
   }
 
   boot(): void {
@@ -238,7 +272,11 @@ class Database {
   async #open(process: SimProcess): Promise<void> {
     const store = await openStore(this.#disk, process);
     const restart = (): void => this.#world.enqueue(this.#random.int(RESTART_MS_MAX), () => process.crash());
-    this.#store = failing(store, restart);
+    this.#letters = new MemoryLetters();
+    this.#letters.listen((hint) => {
+      for (const hear of this.#listeners) hear(hint);
+    });
+    this.#store = this.#letters.around(failing(store, restart));
   }
 }
 

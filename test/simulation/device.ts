@@ -64,6 +64,8 @@ export class Device {
   readonly disk: SimDisk;
   process: SimProcess;
   hasFailedDisk = false;
+  /** The life that has gone on with what it found. */
+  settled: SimProcess | undefined;
   readonly #context: DeviceContext;
   readonly #random: Random;
   readonly #tools: ToolFloor;
@@ -129,8 +131,7 @@ export class Device {
     const onResumed = (stream: ClientStream): void => {
       world.trace(this.name, "resumes", stream.idempotencyKey);
       world.hit("sometimes.auto_resumed");
-      const { idempotencyKey } = stream;
-      const { ledger } = this.#context;
+      const [{ idempotencyKey }, { ledger }] = [stream, this.#context];
       const ranDegraded = ledger.isEcho(idempotencyKey) && ledger.hasRun(this.name, idempotencyKey);
       if (ranDegraded && truth.of(principal, idempotencyKey) === undefined) {
         world.fail(new Error("D5: a stream that ran without durability was resumed"));
@@ -138,7 +139,7 @@ export class Device {
       this.#hold(stream, "writer", this.#tags.get(stream.idempotencyKey) ?? "?");
     };
     this.#spawn(process, async (client) => {
-      const report = await client.resumeAll(onResumed);
+      const report = await client.resumeAll(onResumed).finally(() => (this.settled = process));
       for (const { reason } of report.kept) this.#checkKept(reason);
       if (report.aborted.length > 0) world.hit("sometimes.marked_aborted");
     });
@@ -238,8 +239,7 @@ export class Device {
   upload(bytes: Uint8Array): void {
     const held = this.#pick("writer");
     if (held === undefined) return;
-    const { world, truth, principal } = this.#context;
-    const { stream } = held;
+    const [{ world, truth, principal }, { stream }] = [this.#context, held];
     const isThere = (): boolean => truth.of(principal, stream.idempotencyKey)?.isGone === false;
     this.#spawn(this.process, () => putAndGet(world, stream, bytes, isThere));
   }

@@ -6,6 +6,7 @@
  * in both directions: never promise too much, never do it twice).
  */
 import { HoldfastError } from "../../src/protocol/errors.ts";
+import type { Letters } from "../../src/store/letters.ts";
 import type { StreamStore } from "../../src/store/stream-store.ts";
 import type { Random, SimProcess, World } from "./world/index.ts";
 
@@ -16,6 +17,8 @@ export interface StoreFaults {
   replyLost: number;
   /** How long a call to another process takes at most, each way. */
   delayMsMax: number;
+  /** How likely a hint to another node gets lost. */
+  hintLost: number;
   /** The node that commits next falls asleep for so long, with its commit under way. */
   sleepAtCommitMs: number;
 }
@@ -37,11 +40,13 @@ export function flakyStore(context: FlakyStoreContext): StreamStore {
     durability: "fsync",
     now: () => call((store) => store.now()),
     load: (name) => call((store) => store.load(name)),
+    look: (names) => call((store) => store.look(names)),
     create: (creation) => call((store) => store.create(creation)),
     claim: (name, host) => call((store) => store.claim(name, host)),
     renew: (name, hostEpoch, leaseMs) => call((store) => store.renew(name, hostEpoch, leaseMs)),
     release: (name, hostEpoch) => call((store) => store.release(name, hostEpoch)),
     commit: (commit) => {
+      if (commit.letters !== undefined) context.world.hit("store.letter_dealt_with");
       const committed = call((store) => store.commit(commit));
       const { faults, process } = context;
       if (faults.sleepAtCommitMs > 0) process.pause(faults.sleepAtCommitMs);
@@ -59,9 +64,34 @@ export function flakyStore(context: FlakyStoreContext): StreamStore {
   };
 }
 
-function callStore<Result>(
-  context: FlakyStoreContext,
-  run: (store: StreamStore) => Promise<Result>,
+export interface FlakyLettersContext extends Omit<FlakyStoreContext, "target"> {
+  readonly target: () => { readonly process: SimProcess; readonly store: Letters } | undefined;
+  /** Where hints come from, whichever life the database is in. */
+  readonly listen: Letters["listen"];
+}
+
+export function flakyLetters(context: FlakyLettersContext): Letters {
+  const { world, random, faults, process } = context;
+  return {
+    post: (letter) => {
+      world.hit("store.letter");
+      return callStore(context, (letters) => letters.post(letter));
+    },
+    read: (to, countMax) => callStore(context, (letters) => letters.read(to, countMax)),
+    discard: (numbers) => callStore(context, (letters) => letters.discard(numbers)),
+    listen: (hear) =>
+      context.listen((hint) => {
+        if (random.chance(faults.hintLost)) world.hit("store.hint_lost");
+        else world.enqueue(random.int(faults.delayMsMax + 1), () => hear(hint), undefined, process);
+      }),
+  };
+}
+
+function callStore<Store, Result>(
+  context: Omit<FlakyStoreContext, "target"> & {
+    readonly target: () => { readonly process: SimProcess; readonly store: Store } | undefined;
+  },
+  run: (store: Store) => Promise<Result>,
 ): Promise<Result> {
   const { world, random, faults, process } = context;
   const down = (): HoldfastError => new HoldfastError("unavailable", "the store does not answer");

@@ -168,7 +168,7 @@ class ConnectionChecks {
     const stream = this.#stream();
     if (stream === undefined || stream.isGone) fail("A7", "a stream that is not there was welcomed");
     if (frame.eventHead > stream.events.length) fail("B2", "a welcome names an event that is not durable");
-    if (frame.writerEpoch > stream.state.writers.length) fail("D1", "a writer epoch is not durable");
+    if (frame.writerEpoch > stream.state.writerEpoch) fail("D1", "a writer epoch is not durable");
     if (frame.aborted && !stream.state.aborted) fail("D3", "an abort was told before it was durable");
     this.#acked(frame.nextSeqno);
     if (this.#isWriter) this.#context.ledger.writers.add(this);

@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { HoldfastError } from "../../src/protocol/errors.ts";
 import { LetGo } from "../../src/protocol/let-go.ts";
-import type { Generation } from "./generation.ts";
+import type { Generation, Reader } from "./generation.ts";
 import { isUsersStop } from "./provider.ts";
 import { ProviderChecks } from "./provider-checks.ts";
 import { SimProcess, World } from "./world/index.ts";
@@ -32,28 +32,65 @@ function generation(more: Partial<Generation> = {}): Generation {
   };
 }
 
-test("G4: a call that was let go is left by the run that ends the turn, unless that run asked for the step itself", () => {
+function readerIn(epoch: number): Reader {
+  return { process: new SimProcess(new World(1), "server"), epoch, wake: () => undefined };
+}
+
+test("G4: a call that was let go is left by the run that ends the turn, unless the run that made it lost the request and no other has read it", () => {
   const checks = new ProviderChecks();
-  checks.began(generation({ wasLetGo: true }), 1);
+  const lost = generation({ wasLetGo: true });
+  checks.began(lost, 1);
   assert.throws(() => checks.checkEnd(() => 1), /G4/);
   checks.checkEnd(() => 2);
   // The stream was never durable: it is begun again, in the same host epoch.
-  checks.began(generation({ state: "whole" }), 1);
+  checks.requested("laptop.1");
   checks.checkEnd(() => 1);
-  checks.began(generation({ state: "expired" }), 1);
+  lost.attaches = 1;
   assert.throws(() => checks.checkEnd(() => 1), /G4/);
+  lost.wasLetGo = false;
+  checks.checkEnd(() => 1);
+  checks.began(generation({ wasLetGo: true }), 1);
+  assert.throws(() => checks.checkEnd(() => 1), /G4/);
+  checks.checkEnd(() => 2);
+  checks.began(generation({ state: "expired", epoch: 2 }), 2);
+  assert.throws(() => checks.checkEnd(() => 2), /G4/);
 });
 
 test("G2: a request that was lost with the turn's own is in no log; every other one is", () => {
   const checks = new ProviderChecks();
   checks.began(generation(), 1);
-  const reader = { process: new SimProcess(new World(1), "server"), epoch: 2, wake: () => undefined };
-  checks.began(generation({ reader }), 2);
+  checks.began(generation({ reader: readerIn(2) }), 2);
   checks.requested("laptop.1");
   checks.counted("laptop.1", 0, 1);
   checks.began(generation(), 2);
   assert.throws(() => checks.counted("laptop.1", 0, 1), /G2/);
   checks.counted("laptop.1", 0, 2);
+});
+
+test("G2: a call that is found before the log has the request is in no log, and neither is the one request that its run sends in its place at once", () => {
+  const checks = new ProviderChecks();
+  const found = generation();
+  const { process } = readerIn(1);
+  checks.began(found, 1);
+  found.attaches = 1;
+  checks.attached(found, process, 1);
+  checks.requested("laptop.1");
+  checks.counted("laptop.1", 0, 0);
+  checks.began(generation(), 1);
+  checks.counted("laptop.1", 0, 0);
+  checks.began(generation(), 1);
+  assert.throws(() => checks.counted("laptop.1", 0, 1), /G2/);
+});
+
+test("G2: a call of the first host that is found when the log has the request is in the log", () => {
+  const checks = new ProviderChecks();
+  const { process } = readerIn(1);
+  const call = generation({ reader: readerIn(1) });
+  checks.began(call, 1);
+  checks.requested("laptop.1");
+  Object.assign(call, { reader: undefined, attaches: 1 });
+  checks.attached(call, process, 1);
+  assert.throws(() => checks.counted("laptop.1", 0, 0), /G2/);
 });
 
 test("G1: at a join that was not proved white space may be less, and words may not be pushed together", () => {

@@ -3,7 +3,6 @@
  *
  * The checks see both sides, which no server does: every generation from its first word to its end, and every step as it becomes durable.
  */
-import { FIRST_HOST_EPOCH } from "../../src/core/stream-state.ts";
 import { STEP_REQUESTS_MAX } from "../../src/turn/attempts.ts";
 import type { Generation } from "./generation.ts";
 import { fail } from "./log-checks.ts";
@@ -23,9 +22,13 @@ export interface CompletedStep {
 }
 
 export class ProviderChecks {
+  /** Several nodes share the store. */
+  hasSeveralNodes = false;
   readonly #generations: Generation[] = [];
   /** Asked for by runs that have lost the turn's request. */
   readonly #unlogged = new Set<Generation>();
+  /** Conversations whose turn's request is durable. */
+  readonly #requested = new Set<string>();
   /** Conversations whose open step has a join that was not proved. */
   readonly #unproved = new Set<string>();
 
@@ -37,7 +40,8 @@ export class ProviderChecks {
       const isReachable = other.name !== undefined && other.epoch <= hostEpoch && other.gapAt === undefined;
       if (lives && isReachable && other.attaches < ATTACHES_MAX)
         fail("G6", "a second generation is paid while the call of the first is held");
-      if (other.wasAborted && other.epoch <= hostEpoch)
+      // A host that lost its stream to another node stops its call: that node could not reach the line of the first.
+      if (other.wasAborted && other.epoch <= hostEpoch && !this.hasSeveralNodes)
         fail("G6", "a call was stopped by a host that only let its stream go");
     }
     this.#generations.push(generation);
@@ -48,9 +52,9 @@ export class ProviderChecks {
 
   /** Another reader takes the place of the one before it. */
   attached(generation: Generation, process: object, epoch: number): void {
-    const { reader } = generation;
-    // To the first host of a stream the turn is new: the run that made this call lost its request (decision 98).
-    if (epoch === FIRST_HOST_EPOCH) this.#unlogged.add(generation);
+    const { reader, attaches, conversationId } = generation;
+    // A call that is found before the log has the request: the run that made it lost the request (decision 98).
+    if (attaches > 0 && !this.#requested.has(conversationId)) this.#unlogged.add(generation);
     if (reader !== undefined && reader.process !== process && reader.epoch >= epoch)
       fail("D1", "two hosts with the same epoch read one call");
   }
@@ -60,6 +64,7 @@ export class ProviderChecks {
    * stands in no log, and the next run cannot count it: to that one the turn is new.
    */
   requested(conversationId: string): void {
+    this.#requested.add(conversationId);
     const own = this.#generations.filter((one) => one.conversationId === conversationId);
     const last = own.at(-1);
     for (const one of own) if (one !== last || one.reader === undefined) this.#unlogged.add(one);
@@ -69,7 +74,11 @@ export class ProviderChecks {
   counted(conversationId: string, step: number, requests: number): void {
     const own = this.#generations.filter((one) => one.conversationId === conversationId);
     const steps = [...new Set(own.map(({ answers }) => answers))].toSorted((a, b) => a - b);
-    const sent = own.filter((one) => one.answers === steps[step] && !this.#unlogged.has(one)).length;
+    const ofStep = own.filter((one) => one.answers === steps[step]);
+    const logged = ofStep.filter((one) => !this.#unlogged.has(one)).length;
+    // A run that has found a call and counts none sends its own first request without waiting for the log.
+    const hasFound = ofStep.some((one) => one.attaches > 0 && this.#unlogged.has(one));
+    const sent = hasFound && logged === 1 ? 0 : logged;
     if (sent > requests)
       fail("G2", `the log has ${requests} requests of step ${step}, and ${sent} were sent`);
   }
@@ -104,17 +113,14 @@ export class ProviderChecks {
    * `endedBy`: the host epoch in which the turn of this conversation ended; undefined while it runs.
    *
    * A stream whose first record never became durable is begun again, and its host epoch is 1 again: a call that the host before let go is not one
-   * of the run that ended the turn, though its epoch is the same. That run has asked for the step itself.
+   * of the run that ended the turn, though its epoch is the same, unless that run has read it.
    */
   checkEnd(endedBy: (conversationId: string) => number | undefined): void {
-    for (const [at, generation] of this.#generations.entries()) {
-      const { conversationId, state, epoch, wasOrphaned, wasLetGo } = generation;
-      const isRunning = state === "running" || state === "expired";
-      const isAskedAgain = this.#generations
-        .slice(at + 1)
-        .some((later) => isSameStep(later, generation) && later.epoch === epoch);
-      const isLeft = isRunning || (wasLetGo && !isAskedAgain);
-      if (isLeft && !wasOrphaned && endedBy(conversationId) === epoch)
+    for (const generation of this.#generations) {
+      const { conversationId, state, epoch, wasOrphaned, wasLetGo, attaches } = generation;
+      const isLeft = state === "running" || state === "expired" || wasLetGo;
+      const isOfLostRun = wasLetGo && attaches === 0 && this.#unlogged.has(generation);
+      if (isLeft && !isOfLostRun && !wasOrphaned && endedBy(conversationId) === epoch)
         fail("G4", `a turn is over, and its call runs on at the provider: ${conversationId}`);
     }
   }

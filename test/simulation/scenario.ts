@@ -98,6 +98,9 @@ export const SOMETIMES: readonly string[] = [
   "sometimes.turn_failed",
   "sometimes.unknown_reported",
   "store.down",
+  "store.hint_lost",
+  "store.letter",
+  "store.letter_dealt_with",
   "store.reply_lost",
 ];
 
@@ -148,6 +151,8 @@ class Simulation {
   readonly #ledger: Ledger;
   readonly #cluster: Cluster;
   readonly #devices: readonly Device[];
+  /** The devices that are switched on when they died. */
+  readonly #inUse = new Set<Device>();
   readonly #chaos: Chaos;
   readonly #strangers: Strangers;
   readonly #logChecks: LogChecks;
@@ -182,8 +187,10 @@ class Simulation {
       return ordeal === "long_answer" ? longAnswers(wildModels(process), process.env) : wildModels(process);
     };
     const finals = world.random.fork("finals");
+    const shared = random.chance(0.4) && !isCalm;
+    if (this.#providerChecks !== undefined) this.#providerChecks.hasSeveralNodes = shared;
     this.#cluster = new Cluster(world, network, {
-      shared: random.chance(0.4) && !isCalm,
+      shared,
       retentionMs: RETENTION_MS,
       pauseBytes,
       application: (process) =>
@@ -304,6 +311,7 @@ class Simulation {
 
   /** A device that died is switched on again. */
   #keepAlive(device: Device): void {
+    this.#inUse.add(device);
     device.boot();
     const random = this.#world.random.fork(`restarts of ${device.name}`);
     const watch = (): void => {
@@ -349,7 +357,10 @@ class Simulation {
     for (const stream of this.#truth.streams) {
       if (stream.state.end === undefined && !stream.isGone) return false;
     }
-    return this.#devices.every((device) => device.open.length === 0);
+    // One that is switched off may go on with a stream when it is switched on.
+    return [...this.#inUse].every(
+      ({ process, settled, open }) => process.alive && settled === process && open.length === 0,
+    );
   }
 
   /** F1: when faults stop, everything comes to an end. A stream may begin later still: its attach waits at a server that sleeps, and its client is gone. */

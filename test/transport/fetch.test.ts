@@ -3,16 +3,26 @@ import { fetchConnect } from "../../src/transport/fetch-transport.ts";
 import { transportConformance } from "../conformance/transport.ts";
 import { testCertificate } from "./certificate.ts";
 import { httpRig, underTest } from "./http-rig.ts";
+import { mountedIn } from "./mounted-rig.ts";
 import { acknowledging, attaching } from "./split-rig.ts";
+
+interface Variant extends NonNullable<Parameters<typeof httpRig>[2]> {
+  readonly name: string;
+  readonly shared: boolean;
+}
 
 // `fetch` has no option for it.
 setDefaultCACertificates([testCertificate.cert]);
 
-const variants = [
+const variants: readonly Variant[] = [
   { name: "Attach and Append by fetch", shared: false },
   { name: "Listen and Append by fetch", shared: true },
   { name: "Attach and Append by fetch over TLS", shared: false, tls: testCertificate },
   { name: "Listen and Append by fetch over TLS", shared: true, tls: testCertificate },
+  { name: "Attach and Append by fetch, mounted into node:http", shared: false, open: mountedIn("node") },
+  { name: "Listen and Append by fetch, mounted into node:http", shared: true, open: mountedIn("node") },
+  { name: "Attach and Append by fetch, mounted into Hono", shared: false, open: mountedIn("hono") },
+  { name: "Listen and Append by fetch, mounted into Hono", shared: true, open: mountedIn("hono") },
 ];
 
 for (const { name, shared, ...port } of variants) {

@@ -5,11 +5,14 @@ import type { TestContext } from "node:test";
 import { HoldfastError } from "../../src/protocol/errors.ts";
 import type { Accept, Connect } from "../../src/transport/index.ts";
 import type { Exchange } from "../../src/transport/node/exchange.ts";
-import { openPort, type PortOptions } from "../../src/transport/node/port.ts";
+import { openPort, type Port, type PortOptions } from "../../src/transport/node/port.ts";
 import { refuse } from "../../src/transport/node/refuse.ts";
 import { type StreamEndpoints, streamEndpoints } from "../../src/transport/node/stream-endpoints.ts";
 import type { TransportUnderTest } from "../conformance/transport.ts";
 import { quiet, Relay } from "./relay.ts";
+
+/** What the rig needs of a port, or of another server that hands its requests over. */
+export type OpenPort = Pick<Port, "port" | "close">;
 
 export interface HttpRig {
   readonly url: string;
@@ -33,12 +36,13 @@ export function serveWith(endpoints: StreamEndpoints): (exchange: Exchange) => v
 export async function httpRig(
   accept: Accept,
   t: TestContext,
-  options: Omit<PortOptions, "handle"> = {},
+  options: Omit<PortOptions, "handle"> & { readonly open?: (options: PortOptions) => Promise<OpenPort> } = {},
 ): Promise<HttpRig> {
   const bugs: unknown[] = [];
   const onBug = (bug: unknown): void => void bugs.push(bug);
   const endpoints = streamEndpoints({ accept, onBug });
-  const port = await openPort({ ...options, onBug, handle: serveWith(endpoints) });
+  const { open = openPort, ...more } = options;
+  const port = await open({ ...more, onBug, handle: serveWith(endpoints) });
   const relay = await Relay.open(port.port);
   t.after(async () => {
     relay.close();

@@ -5,7 +5,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";
-import type { AgentServerMessage } from "../../src/protocol/index.ts";
+import { create } from "@bufbuild/protobuf";
+import { type AgentServerMessage, AgentServerMessageSchema } from "../../src/protocol/index.ts";
 import { partsBetween, queued, settledBetween, type TurnPart } from "../../src/turn/parts.ts";
 import { reduce } from "../../src/turn/view-fold.ts";
 import { EMPTY_VIEW, knowTodos, spokenText, type TurnView } from "../../src/turn/view.ts";
@@ -34,8 +35,8 @@ function live(messages: readonly AgentServerMessage[]): readonly TurnPart[] {
 function shown(parts: readonly TurnPart[]): string {
   let text = "";
   for (const part of parts) {
-    if (part.kind === "text") text += part.text;
-    if (part.kind === "retract") {
+    if (part.type === "text") text += part.text;
+    if (part.type === "retract") {
       assert.equal(text, part.kept + part.text, "what is taken back is the end of what is shown");
       text = part.kept;
     }
@@ -70,11 +71,11 @@ test("a continued step keeps its text, and loses what it said behind it; a fallb
   ];
   assert.equal(shown(live(messages)), "half a word");
   assert.deepEqual(
-    live(messages).map(({ kind }) => kind),
+    live(messages).map(({ type }) => type),
     ["step", "text", "tool", "retract", "continued", "text"],
   );
   const { parts, model, restarts } = views(messages).at(-1) ?? EMPTY_VIEW;
-  assert.deepEqual([parts.map(({ kind }) => kind), model, restarts], [["text"], "other", 1]);
+  assert.deepEqual([parts.map(({ type }) => type), model, restarts], [["text"], "other", 1]);
 });
 
 test("texts appended and retracts obeyed are the view's text, at every message", () => {
@@ -115,7 +116,7 @@ test("the same holds for what waited for a slow reader, and it is no more than t
       const view = all.at(-1) ?? EMPTY_VIEW;
       const waiting = live(messages).reduce<readonly TurnPart[]>(queued, []);
       assert.equal(shown(waiting), spokenText(view));
-      const taken = waiting.filter(({ kind }) => kind === "retract" || kind === "step").length;
+      const taken = waiting.filter(({ type }) => type === "retract" || type === "step").length;
       assert.ok(waiting.length <= 5 * view.parts.length + taken * 12 + 4, `${waiting.length} wait`);
     }),
   );
@@ -147,14 +148,14 @@ test("a step that begins anew takes back its text, its thoughts and the calls it
     said.restarted(1, 1),
     said.text("Right."),
   ]);
-  const taken = parts.find((part) => part.kind === "retract");
+  const taken = parts.find((part) => part.type === "retract");
   assert.deepEqual([taken?.step, taken?.text, taken?.kept], [1, "\n\nWrong", "First."]);
   assert.deepEqual(
-    taken?.parts.map(({ kind }) => kind),
+    taken?.parts.map(({ type }) => type),
     ["thinking", "text", "tool"],
   );
   assert.deepEqual(
-    parts.flatMap((part) => (part.kind === "step" ? [[part.step, part.attempt]] : [])),
+    parts.flatMap((part) => (part.type === "step" ? [[part.step, part.attempt]] : [])),
     [
       [0, 0],
       [1, 0],
@@ -167,7 +168,7 @@ test("a step that begins anew takes back its text, its thoughts and the calls it
 test("a step that begins anew before it said anything takes nothing back", () => {
   const parts = live([said.started(0), said.restarted(0, 1), said.text("Hello.")]);
   assert.deepEqual(
-    parts.map(({ kind }) => kind),
+    parts.map(({ type }) => type),
     ["step", "step", "text"],
   );
 });
@@ -179,13 +180,13 @@ test("a reader that missed a restart keeps what the new attempt says again", () 
   const after = views(again, before).at(-1);
   assert.ok(after !== undefined);
   assert.deepEqual(
-    partsBetween(before, after).filter(({ kind }) => kind === "text" || kind === "retract"),
-    [{ kind: "text", step: 0, text: ", and more" }],
+    partsBetween(before, after).filter(({ type }) => type === "text" || type === "retract"),
+    [{ type: "text", step: 0, text: ", and more" }],
   );
   const other = views([said.restarted(0, 1), said.text("The same")], before).at(-1);
   assert.ok(other !== undefined);
   const [taken] = partsBetween(before, other);
-  assert.deepEqual(taken?.kind === "retract" ? taken.kept : undefined, "");
+  assert.deepEqual(taken?.type === "retract" ? taken.kept : undefined, "");
 });
 
 test("a call that began anew waits behind the retract that took the first one back", () => {
@@ -198,7 +199,7 @@ test("a call that began anew waits behind the retract that took the first one ba
     said.callOver("c", "e"),
   ]).reduce<readonly TurnPart[]>(queued, []);
   assert.deepEqual(
-    waiting.map((part) => (part.kind === "tool" ? part.change : part.kind)),
+    waiting.map((part) => (part.type === "tool" ? part.change : part.type)),
     ["step", "writing", "retract", "step", "writing", "started", "over"],
   );
 });
@@ -206,7 +207,7 @@ test("a call that began anew waits behind the retract that took the first one ba
 test("todos are told when all of them are known, and when they change", () => {
   const todo = said.todo("tea");
   const of = (before: TurnView, after: TurnView) =>
-    partsBetween(before, after).flatMap((part) => (part.kind === "todos" ? [part.items] : []));
+    partsBetween(before, after).flatMap((part) => (part.type === "todos" ? [part.items] : []));
   const listed = reduce(EMPTY_VIEW, 1, said.checkpoint([todo.blobId]));
   assert.deepEqual(of(EMPTY_VIEW, listed), []);
   const known = knowTodos(listed, { [todo.blobId]: todo.item });
@@ -218,9 +219,9 @@ test("todos are told when all of them are known, and when they change", () => {
 test("a summary and what the user said meanwhile are parts", () => {
   const parts = live([said.user("hi", "1"), said.user("quick!", "2"), said.summary("all of it")]);
   assert.deepEqual(parts, [
-    { kind: "user", text: "hi", messageId: "1" },
-    { kind: "user", text: "quick!", messageId: "2" },
-    { kind: "summary", text: "all of it" },
+    { type: "user", text: "hi", messageId: "1" },
+    { type: "user", text: "quick!", messageId: "2" },
+    { type: "summary", text: "all of it" },
   ]);
 });
 
@@ -231,7 +232,7 @@ test("a hundred thousand pieces are passed on without copying the text", () => {
   for (let at = 0; at < 100_000; at++) {
     const next = reduce(view, view.eventId + 1, delta);
     const [part] = partsBetween(view, next, delta);
-    length += part?.kind === "text" ? part.text.length : 0;
+    length += part?.type === "text" ? part.text.length : 0;
     view = next;
   }
   assert.equal(length, 500_000);
@@ -250,15 +251,23 @@ test("a call's changes come one by one: written, started, output, progress, over
   ]);
   assert.deepEqual(
     parts.map((part) => {
-      if (part.kind !== "tool") return part.kind;
-      if (part.change === "output") return [part.stream, part.text];
-      return part.change === "progress" ? part.text : part.change;
+      if (part.type === "tool") return part.change;
+      return part.type === "tool-output" ? [part.stream, part.text] : part.type;
     }),
-    ["writing", "writing", "started", ["stderr", "one\n"], "tick", "tick", ["stdout", "two"], "over"],
+    [
+      "writing",
+      "writing",
+      "started",
+      ["stderr", "one\n"],
+      ["progress", "tick"],
+      ["progress", "tick"],
+      ["stdout", "two"],
+      "over",
+    ],
   );
   const waiting = parts.reduce<readonly TurnPart[]>(queued, []);
   assert.deepEqual(
-    waiting.map((part) => (part.kind === "tool" && "text" in part ? part.text : "")),
+    waiting.map((part) => (part.type === "tool-output" ? part.text : "")),
     ["", "", "one\ntwo", "tick\ntick", ""],
   );
 });
@@ -272,9 +281,30 @@ test("who comes late is told of a call in the same order, with all that it wrote
   ]).at(-1);
   assert.deepEqual(
     partsBetween(EMPTY_VIEW, view ?? EMPTY_VIEW).map((part) =>
-      part.kind === "tool" ? part.change : part.kind,
+      part.type === "tool" ? part.change : part.type,
     ),
-    ["started", "output", "progress", "over"],
+    ["started", "tool-output", "tool-output", "over"],
+  );
+});
+
+test("a question is told once, what was used when it grows, and of the connection only the last waits", () => {
+  const query = { id: 4, query: { case: "approval" as const, value: { tool: "shell" } } };
+  const asked = create(AgentServerMessageSchema, { message: { case: "interactionQuery", value: query } });
+  const usage = { inputTokens: 10, outputTokens: 2 };
+  const done = (step: number) => said.update({ case: "stepCompleted", value: { step, usage } });
+  const parts = live([said.started(0), asked, done(0), said.started(1), done(1)]);
+  assert.deepEqual(
+    parts.map((part) => {
+      if (part.type === "question") return part.query.id;
+      return part.type === "usage" ? part.usage.inputTokens : part.type;
+    }),
+    ["step", 4, 10, "step", 20],
+  );
+  const state = { type: "state", state: "live", detail: undefined } as const;
+  const gone = { type: "state", state: "reconnecting", detail: "refused" } as const;
+  assert.deepEqual(
+    [gone, ...parts, gone, state].reduce<readonly TurnPart[]>(queued, []).map(({ type }) => type),
+    ["step", "question", "step", "usage", "state"],
   );
 });
 
@@ -286,11 +316,11 @@ test("F2: of endless output and progress no more waits for a slow reader than th
   ];
   const waiting = live(messages).reduce<readonly TurnPart[]>(queued, []);
   assert.deepEqual(
-    waiting.map((part) => (part.kind === "tool" ? part.change : part.kind)),
-    ["started", "output", "progress"],
+    waiting.map((part) => (part.type === "tool-output" ? part.stream : part.type)),
+    ["tool", "stdout", "progress"],
   );
   const call = views(messages).at(-1)?.parts[0];
-  assert.ok(call?.kind === "tool");
+  assert.ok(call?.type === "tool");
   assert.deepEqual(
     waiting.map((part) => ("text" in part ? part.text.length : 0)),
     [0, call.output.length, call.progress.join("\n").length],

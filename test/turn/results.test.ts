@@ -176,6 +176,7 @@ test("pieces of a running exec are cut to what an event can hold; what is no pie
   );
   const progress = { result: { case: "progress", value: { text: "half" } } } as const;
   assert.deepEqual(piece({ case: "subagentResult", value: progress }), [{ kind: "progress", text: "half" }]);
+  assert.deepEqual(piece({ case: "mcpResult", value: progress }), [{ kind: "progress", text: "half" }]);
   const started = { result: { case: "started", value: {} } } as const;
   assert.deepEqual(piece({ case: "shellStreamResult", value: started }), []);
   const message = success("subagentResult", { text: inline("all of it") });

@@ -58,7 +58,7 @@ const call = (toolCallId: string, execId: string) => ({
 const fold = (messages: readonly AgentServerMessage[], from: TurnView = emptyView()): TurnView =>
   messages.reduce((view, message) => reduce(view, view.eventId + 1, message), from);
 
-const toolsOf = ({ parts }: TurnView): readonly ToolView[] => parts.filter((part) => part.kind === "tool");
+const toolsOf = ({ parts }: TurnView): readonly ToolView[] => parts.filter((part) => part.type === "tool");
 
 const todo = toBinary(
   TodoItemSchema,
@@ -116,7 +116,7 @@ const turn: readonly AgentServerMessage[] = [
 test("a turn's parts stand in the order in which they came", () => {
   const view = fold(turn);
   assert.deepEqual(
-    view.parts.map((part) => [part.kind, part.kind === "tool" ? part.result : part.text]),
+    view.parts.map((part) => [part.type, part.type === "tool" ? part.result : part.text]),
     [
       ["thinking", "hmm"],
       ["text", "Let me look."],
@@ -154,7 +154,7 @@ test("B3: a view taken at any event, written down and read again, goes on to the
 
 test("bytes that are no view of this format are told from one", () => {
   assert.equal(decodeView(utf8("no")), undefined);
-  assert.equal(decodeView(utf8('{"format":2,"view":{}}')), undefined);
+  assert.equal(decodeView(utf8('{"format":3,"view":{}}')), undefined);
 });
 
 test("a question is open until it is answered", () => {
@@ -292,8 +292,8 @@ test("a message of a kind that is not known, and one without a body, change noth
   ];
   const after = fold(nothing, before);
   assert.deepEqual(
-    after.parts.filter(({ kind }) => kind !== "thinking"),
-    before.parts.filter(({ kind }) => kind !== "thinking"),
+    after.parts.filter(({ type }) => type !== "thinking"),
+    before.parts.filter(({ type }) => type !== "thinking"),
   );
   assert.equal(after.eventId, before.eventId + nothing.length);
   assert.deepEqual(fold([update({ case: "thinkingCompleted", value: { durationMs: 1 } })]).parts, []);

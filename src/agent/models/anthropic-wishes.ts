@@ -11,6 +11,8 @@ export interface AnthropicWishes {
   /** Part of the tokens that the request allows; the SDK adds it to them. */
   readonly thinkingTokens: number;
   readonly metadata?: JsonObject;
+  readonly effort?: string;
+  readonly betas?: readonly string[];
   /** The client's marks of the system prompt, and of the end of the prompt. */
   readonly systemMark?: JsonObject;
   readonly endMark?: JsonObject;
@@ -22,16 +24,20 @@ export function anthropicWishes(options: StepOptions | undefined): AnthropicWish
   if (!isJsonObject(asked)) return { thinkingTokens: 0 };
   const { user_id: userId, system_cache_control: systemMark, end_cache_control: endMark } = asked;
   const thinking = isJsonObject(asked["thinking"]) ? thinkingOf(asked["thinking"]) : undefined;
+  const { effort, betas } = asked;
   const budget = thinking?.["budgetTokens"];
   return {
     ...(thinking === undefined ? {} : { thinking }),
     thinkingTokens: typeof budget === "number" ? budget : 0,
     ...(typeof userId === "string" ? { metadata: { userId } } : {}),
+    ...(typeof effort === "string" && EFFORTS.has(effort) ? { effort } : {}),
+    ...(Array.isArray(betas) ? { betas: betas.map(String) } : {}),
     ...(isJsonObject(systemMark) ? { systemMark } : {}),
     ...(isJsonObject(endMark) ? { endMark } : {}),
   };
 }
 
+const EFFORTS: ReadonlySet<string> = new Set(["low", "medium", "high", "xhigh", "max"]);
 const DISPLAYS: ReadonlySet<unknown> = new Set(["omitted", "summarized", "updates"]);
 
 function thinkingOf({ type, budget_tokens: budget, display }: JsonObject): JsonObject | undefined {

@@ -155,11 +155,13 @@ function dialectOptions(
         ...strictness,
       };
     case "anthropic": {
-      const { thinking, metadata } = anthropicWishes(options);
+      const { thinking, metadata, effort: ownEffort, betas } = anthropicWishes(options);
       return {
         ...(parallel === false ? { disableParallelToolUse: true } : {}),
         ...(thinking === undefined ? {} : { thinking }),
         ...(metadata === undefined ? {} : { metadata }),
+        ...(ownEffort === undefined ? {} : { effort: ownEffort }),
+        ...(betas === undefined ? {} : { anthropicBeta: betas }),
       };
     }
     case "google":

@@ -4,7 +4,8 @@
  * A directive stands at the beginning of a line, in lower case. Tool calls that follow each other belong to one step; what
  * comes after them is the next step, when their results are there. `docs/MODELS.md` has the list for people.
  */
-import type { FinishReason, ModelFailureKind } from "../model.ts";
+import type { FinishReason, ModelFailureKind, ModelTool } from "../model.ts";
+import { askedCall } from "./rehearsal-question.ts";
 
 export type Act =
   | { readonly kind: "say" | "think"; readonly text: string; readonly paceMs: number }
@@ -31,6 +32,12 @@ export const ECHO_TOOL = "echo";
 
 export const NOTICE =
   'Rehearsal, no AI: this model repeats what you say, or follows a script ("help" shows it).';
+
+const NO_AI: Act = {
+  kind: "say",
+  text: "(The rehearsal model said this, no AI: set OPENAI_API_KEY, or name another provider, for a real one.)\n",
+  paceMs: 0,
+};
 
 export const HELP = `This is the rehearsal model: no AI, it follows the script in your message. One directive per line:
 say <text>                       text
@@ -101,8 +108,9 @@ const DIRECTIVES: readonly (readonly [RegExp, Reader])[] = [
   [/^help[.!?]?$/i, () => [{ kind: "say", text: HELP, paceMs: 0 }]],
 ];
 
-/** Free text alone comes back as it is, with a line that says what it is. Beside directives it is said. */
-export function readScript(text: string, tools: ReadonlySet<string>): readonly Step[] {
+/** Free text alone comes back as it is, with a line that says what it is; a question that names a tool calls it. Beside directives it is said. */
+export function readScript(text: string, offered: readonly ModelTool[]): readonly Step[] {
+  const tools: ReadonlySet<string> = new Set(offered.map(({ name }) => name));
   let paceMs = 0;
   let hasDirective = false;
   const acts: Line[] = [];
@@ -116,6 +124,8 @@ export function readScript(text: string, tools: ReadonlySet<string>): readonly S
     }
   }
   if (hasDirective) return inSteps(acts);
+  const asked = askedCall(text, offered);
+  if (asked !== undefined) return [[asked], [{ kind: "result", paceMs: 0 }, NO_AI]];
   return [[{ kind: "say", text: `${NOTICE}\n${text}`, paceMs: 0 }]];
 }
 

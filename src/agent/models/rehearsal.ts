@@ -144,7 +144,7 @@ function stepOf({ messages, tools }: ModelCall): Step {
   if (script === undefined) return ENDED;
   if (textOf(script) === SUMMARIZE)
     return [{ kind: "say", text: summaryOf(messages.slice(0, at)), paceMs: 0 }];
-  const steps = readScript(textOf(script), new Set(tools.map(({ name }) => name)));
+  const steps = readScript(textOf(script), tools);
   const due = messages.slice(at).filter(({ role }) => role === "assistant").length;
   return steps[due] ?? ENDED;
 }

@@ -278,8 +278,8 @@ export function interactiveChat({
   }
 
   function shown(part: TurnPart): void {
-    if (part.kind === "tool" && part.change === "started") toolShown.resolve();
-    if (part.kind !== "user") return;
+    if (part.type === "tool" && part.change === "started") toolShown.resolve();
+    if (part.type !== "user") return;
     const at = queued.indexOf(part.text);
     if (at !== -1) queued.splice(at, 1);
   }

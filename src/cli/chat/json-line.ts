@@ -33,12 +33,12 @@ export function jsonLine(value: Result | object): string {
 
 /** Undefined for what only matters on a screen. */
 export function jsonOf(part: TurnPart): object | undefined {
-  switch (part.kind) {
+  switch (part.type) {
     case "user":
     case "text":
     case "thinking":
     case "summary":
-      return { type: part.kind, text: part.text };
+      return { type: part.type, text: part.text };
     case "step": {
       const { step, attempt, model } = part;
       return attempt === 0
@@ -54,6 +54,16 @@ export function jsonOf(part: TurnPart): object | undefined {
         type: "todos",
         items: part.items.map(({ text, status }) => ({ text, status: TODO_WORDS[status] ?? "pending" })),
       };
+    case "tool-output": {
+      const { toolCallId, execIds } = part.call;
+      return part.stream === "progress"
+        ? { type: "tool_progress", toolCallId, text: part.text }
+        : { type: "tool_output", execId: execIds[0] ?? "", stream: part.stream, text: part.text };
+    }
+    // The end has the usage, a person answers questions, and the status has lines of its own.
+    case "usage":
+    case "question":
+    case "state":
     case "retract":
     case "end":
       return undefined;
@@ -66,17 +76,13 @@ const TODO_WORDS: Readonly<Partial<Record<TodoStatus, string>>> = {
   [TodoStatus.CANCELLED]: "cancelled",
 };
 
-function jsonOfTool(part: Extract<TurnPart, { kind: "tool" }>): object | undefined {
-  const { toolCallId, tool, args, outcome, result = "", execIds } = part.call;
+function jsonOfTool(part: Extract<TurnPart, { type: "tool" }>): object | undefined {
+  const { toolCallId, tool, args, outcome, result = "" } = part.call;
   switch (part.change) {
     case "started": {
       const json = parsedJson(args);
       return { type: "tool_started", toolCallId, tool, args: json === undefined ? args : json };
     }
-    case "output":
-      return { type: "tool_output", execId: execIds[0] ?? "", stream: part.stream, text: part.text };
-    case "progress":
-      return { type: "tool_progress", toolCallId, text: part.text };
     case "over":
       return { type: "tool_ended", toolCallId, tool, outcome, result };
     case "writing":

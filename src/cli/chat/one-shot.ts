@@ -82,22 +82,22 @@ async function shoot(turn: Turn, options: OneShotOptions): Promise<Shown> {
   function watchTurn(): () => void {
     return watchParts(turn, (parts) => {
       for (const part of parts) {
-        if (part.kind === "tool" && part.call.outcome === "denied") hasDenied = true;
+        if (part.type === "tool" && part.call.outcome === "denied") hasDenied = true;
         const json = settings.isJson ? jsonOf(part) : undefined;
         if (json !== undefined) stdout.write(jsonLine(json));
         if (!settings.isJson && stdout.isTTY === true) stream(part);
-        if (!settings.isJson && part.kind === "continued") note(`[${CONTINUED}]`);
+        if (!settings.isJson && part.type === "continued") note(`[${CONTINUED}]`);
       }
     });
   }
 
   /** On a terminal, as it comes. What was printed of a step cannot be taken back: that it does not count is said. */
   function stream(part: TurnPart): void {
-    if (part.kind === "text") {
+    if (part.type === "text") {
       hasStreamed = true;
       stdout.write(safeText(part.text));
     }
-    if (part.kind === "retract" && part.text !== "") stdout.write(`\n${restartLine(turn.view.attempt)}\n\n`);
+    if (part.type === "retract" && part.text !== "") stdout.write(`\n${restartLine(turn.view.attempt)}\n\n`);
   }
 
   function watchStatus(): () => void {

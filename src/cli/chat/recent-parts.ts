@@ -16,7 +16,7 @@ export function recentParts(view: TurnView): readonly TurnPart[] {
   const omitted = view.parts.length - shown.length;
   const text = `… ${omitted} earlier parts of this turn …\n`;
   const note: readonly ViewPart[] =
-    omitted === 0 ? [] : [{ kind: "thinking", step: view.step, text, durationMs: 0 }];
+    omitted === 0 ? [] : [{ type: "thinking", step: view.step, text, durationMs: 0 }];
   return partsBetween(EMPTY_VIEW, {
     ...view,
     parts: [...note, ...shown],
@@ -39,8 +39,8 @@ export function watchParts(turn: Turn, onParts: (parts: readonly TurnPart[]) => 
 }
 
 function shortened(part: ViewPart): ViewPart {
-  if (part.kind === "user") return part;
-  if (part.kind !== "tool") return { ...part, text: ending(part.text) };
+  if (part.type === "user") return part;
+  if (part.type !== "tool") return { ...part, text: ending(part.text) };
   return { ...part, output: ending(part.output), outputOmitted: 0 };
 }
 

@@ -53,7 +53,7 @@ export function newActivity() {
   const running = new Map<string, string>();
   let now = WAITING;
 
-  function seeTool({ change, call: { toolCallId, tool, args } }: Extract<TurnPart, { kind: "tool" }>): void {
+  function seeTool({ change, call: { toolCallId, tool, args } }: Extract<TurnPart, { type: "tool" }>): void {
     if (change === "writing") now = `preparing ${safeLine(tool)}`;
     if (change === "started") {
       const { name, about } = toolLine(tool, args);
@@ -66,7 +66,7 @@ export function newActivity() {
 
   return {
     see(part: TurnPart): void {
-      switch (part.kind) {
+      switch (part.type) {
         case "text":
           now = "writing";
           return;

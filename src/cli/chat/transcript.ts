@@ -31,7 +31,7 @@ const TODO_SIGNS: Readonly<Record<TodoStatus, string>> = {
   [TodoStatus.CANCELLED]: "☒",
 };
 
-type ToolPart = Extract<TurnPart, { kind: "tool" }>;
+type ToolPart = Extract<TurnPart, { type: "tool" | "tool-output" }>;
 
 export function newTranscript({ style, showsThinking, typed, now }: TranscriptOptions) {
   /** What the user has typed and the server has not repeated yet. */
@@ -45,13 +45,11 @@ export function newTranscript({ style, showsThinking, typed, now }: TranscriptOp
 
   function toolLines(part: ToolPart): readonly string[] {
     const { call } = part;
+    if (part.type === "tool-output")
+      return part.stream === "progress" ? calls.progress(call, part.text) : calls.output(call, part.text);
     switch (part.change) {
       case "started":
         return calls.start(call);
-      case "output":
-        return calls.output(call, part.text);
-      case "progress":
-        return calls.progress(call, part.text);
       case "over":
         return calls.end(call);
       case "writing":
@@ -123,7 +121,7 @@ export function newTranscript({ style, showsThinking, typed, now }: TranscriptOp
     },
     /** Text to append to the screen; empty when there is nothing to show. */
     render(part: TurnPart): string {
-      switch (part.kind) {
+      switch (part.type) {
         case "text":
           return answer(part.text);
         case "thinking":
@@ -132,6 +130,8 @@ export function newTranscript({ style, showsThinking, typed, now }: TranscriptOp
           return user(part.text);
         case "tool":
           return whole(toolLines(part), part.change === "started");
+        case "tool-output":
+          return whole(toolLines(part), false);
         case "step":
           model = part.model;
           return part.attempt === 0 ? "" : apart([style.yellow(restartLine(part.attempt))]);
@@ -144,9 +144,12 @@ export function newTranscript({ style, showsThinking, typed, now }: TranscriptOp
           const elapsedMs = now() - startedMs;
           return unfinished + apart(endLines(part.end, model, elapsedMs, style));
         }
-        // The step that begins anew says so; one that is continued is unbroken, and the status line says it.
+        // The step that begins anew says so; one that is continued is unbroken, and the status line says it. Others ask, count, and watch the connection.
         case "retract":
         case "continued":
+        case "question":
+        case "usage":
+        case "state":
           return "";
       }
     },

@@ -59,15 +59,15 @@ export async function showTurn(turn: Turn, options: DisplayOptions): Promise<Tur
     if (view.eventId > 0) for (const part of recentParts(view)) show(part);
     return watchParts(turn, (parts) => {
       for (const part of parts) {
-        if (part.kind !== "todos" || options.isNews(part.items)) show(part);
+        if (part.type !== "todos" || options.isNews(part.items)) show(part);
       }
       refresh();
     });
   }
 
   function show(part: TurnPart): void {
-    if (part.kind === "text") hasText = true;
-    if (part.kind === "continued" && !hasStatusLine) screen.note(`[${CONTINUED}]`);
+    if (part.type === "text") hasText = true;
+    if (part.type === "continued" && !hasStatusLine) screen.note(`[${CONTINUED}]`);
     activity.see(part);
     screen.write(transcript.render(part));
     options.onShown(part);
@@ -75,8 +75,8 @@ export async function showTurn(turn: Turn, options: DisplayOptions): Promise<Tur
 
   function showEnd(end: TurnEnd): void {
     const { step } = turn.view;
-    if (!hasText && end.text !== "") show({ kind: "text", step, text: end.text });
-    show({ kind: "end", end });
+    if (!hasText && end.text !== "") show({ type: "text", step, text: end.text });
+    show({ type: "end", end });
   }
 
   function showStatus(status: ShownStatus): void {

@@ -35,7 +35,7 @@ export function bodyOf(message: AgentServerMessage): string {
 export function textsOf({ parts }: TurnView): string[] {
   const texts: string[] = [];
   for (const part of parts) {
-    if (part.kind === "text") texts[part.step] = (texts[part.step] ?? "") + part.text;
+    if (part.type === "text") texts[part.step] = (texts[part.step] ?? "") + part.text;
   }
   return Array.from(texts, (text) => text ?? "");
 }

@@ -17,6 +17,8 @@ export interface TurnUnderWay {
   readonly idempotencyKey: string;
   readonly startedMs: number;
   readonly kind: TurnKind;
+  /** SHA-256 of what began it, to know the same words again after a restart. */
+  readonly saidSha256?: string;
   /** The event of the checkpoint in the record, so that a replayed one never takes the place of a newer. */
   readonly checkpointEventId: number;
   /** How many turns and messages the conversation had when it began. */

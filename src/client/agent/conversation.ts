@@ -7,6 +7,8 @@
  */
 import { given } from "../../protocol/given.ts";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { sha256 } from "@noble/hashes/sha2.js";
+import { bytesToHex } from "@noble/hashes/utils.js";
 import { type ChatMessage, decodeChatMessage } from "../../protocol/chat-message.ts";
 import { HoldfastError } from "../../protocol/errors.ts";
 import { countOf, messageIds, newestIds, turnIds } from "../../protocol/id-pages.ts";
@@ -104,14 +106,19 @@ export class Conversation {
     return "";
   }
 
+  /** Whether these words, or this wish, began the turn under way. */
+  isAnswering(input: TurnInput | string): boolean {
+    return this.#record.turn?.saidSha256 === digestOf(asInput(input));
+  }
+
   /** Begins a turn. */
-  async send(input: TurnInput, options: SendOptions = {}): Promise<Turn> {
+  async send(input: TurnInput | string, options: SendOptions = {}): Promise<Turn> {
     if (this.#isStarting || this.#turn !== undefined) throw busy(this.id);
     this.#isStarting = true;
     try {
       await this.refresh();
       if (this.#record.turn !== undefined) throw busy(this.id);
-      return await this.#send(input, options);
+      return await this.#send(asInput(input), options);
     } finally {
       this.#isStarting = false;
     }
@@ -131,7 +138,8 @@ export class Conversation {
     };
     const kind = input.kind ?? "message";
     const offered = given({ offered: options.tools && offeredNames(options.tools) });
-    const turn = { idempotencyKey, startedMs: now(), kind, checkpointEventId: 0, ...before, ...offered };
+    const begun = { idempotencyKey, startedMs: now(), kind, saidSha256: digestOf(input) };
+    const turn = { ...begun, checkpointEventId: 0, ...before, ...offered };
     const title = this.#record.title === "" ? titleOf(input) : this.#record.title;
     await this.#change((record) => ({ ...record, model, title, turn }));
     let stream: ClientStream;
@@ -325,9 +333,21 @@ function busy(id: string): HoldfastError {
   );
 }
 
+function asInput(input: TurnInput | string): TurnInput {
+  return typeof input === "string" ? { text: input } : input;
+}
+
+function wordsOf(input: TurnInput): string {
+  return input.kind === "shell" ? input.command : "text" in input ? input.text : "";
+}
+
+function digestOf(input: TurnInput): string {
+  const { kind = "message" } = input;
+  return bytesToHex(sha256(new TextEncoder().encode(JSON.stringify([kind, wordsOf(input)]))));
+}
+
 function titleOf(input: TurnInput): string {
-  const text = input.kind === "shell" ? input.command : "text" in input ? input.text : "";
-  const [line = ""] = text.trim().split("\n");
+  const [line = ""] = wordsOf(input).trim().split("\n");
   const chars = Array.from(line.trim());
   return chars.length <= TITLE_CHARS_MAX
     ? chars.join("")

@@ -122,6 +122,17 @@ export class Conversations {
     });
   }
 
+  /** The conversation of that id: as it was left, or begun now. */
+  async named(
+    conversationId: string,
+    options: Omit<BeginOptions, "conversationId"> = {},
+  ): Promise<Conversation> {
+    const isThere = (await this.#context.records.get(conversationId)) !== undefined;
+    const known = this.#known.get(conversationId);
+    if (isThere) return this.open(conversationId);
+    return known ?? this.begin({ ...options, conversationId });
+  }
+
   /** Rejects with `not_found` when there is none of that id. */
   async open(conversationId: string): Promise<Conversation> {
     const known = this.#known.get(conversationId);

@@ -67,4 +67,11 @@ export {
 export type { ToolOutcomeName } from "../../turn/tool-outcome.ts";
 export type { Usage as UsageView } from "../../turn/usage.ts";
 export { type OnQuery, Turn, type TurnListener } from "./turn.ts";
-export type { Retract, SettledPart, TurnPart } from "../../turn/parts.ts";
+export type {
+  Retract,
+  SettledPart,
+  StatePart,
+  ToolOutputPart,
+  ToolPart,
+  TurnPart,
+} from "../../turn/parts.ts";

@@ -105,8 +105,8 @@ function unansweredCalls(kept: CutOffTurn["kept"], view: TurnView): readonly Cha
   const content = last.content.flatMap((part): readonly ToolResultPart[] => {
     if (part.type !== "tool-call") return [];
     const { toolCallId, tool } = part;
-    const shown = view.parts.findLast((one) => one.kind === "tool" && one.toolCallId === toolCallId);
-    const isOver = shown?.kind === "tool" && shown.state === "over";
+    const shown = view.parts.findLast((one) => one.type === "tool" && one.toolCallId === toolCallId);
+    const isOver = shown?.type === "tool" && shown.state === "over";
     const outcome = (isOver ? shown.outcome : undefined) ?? "aborted";
     const text = (isOver ? shown.result : undefined) ?? STOPPED;
     return [{ type: "tool-result", toolCallId, tool, outcome, text }];
@@ -117,7 +117,7 @@ function unansweredCalls(kept: CutOffTurn["kept"], view: TurnView): readonly Cha
 function unsavedText({ parts, savedParts }: TurnView): readonly AssistantChatMessage[] {
   const text = parts
     .slice(savedParts)
-    .filter((part) => part.kind === "text")
+    .filter((part) => part.type === "text")
     .map((part) => part.text)
     .join("\n\n");
   return text.trim() === "" ? [] : [{ role: "assistant", content: [{ type: "text", text }] }];
@@ -152,7 +152,7 @@ function stepBlob(part: ViewPart): Uint8Array {
 }
 
 function stepOf(part: ViewPart): NonNullable<MessageInitShape<typeof StepBlobSchema>["step"]> {
-  switch (part.kind) {
+  switch (part.type) {
     case "text":
       return { case: "assistantMessage", value: { text: part.text } };
     case "thinking":

@@ -53,6 +53,8 @@ export type StepOptionsInit = MessageInitShape<typeof StepOptionsSchema>;
 export interface OfferedTools {
   readonly kinds: readonly ExecKind[];
   readonly definitions: readonly ToolDefinition[];
+  /** Somebody answers what the agent asks. Where built-in kinds are offered it may ask anyway. */
+  readonly answersQuestions?: boolean;
 }
 
 interface RunRequestParts {
@@ -143,6 +145,7 @@ export async function runRequest(blobs: ClientBlobStore, parts: RunRequestParts)
     subagentDepth,
     tools: [...tools.definitions],
     execKinds: [...tools.kinds],
+    answersQuestions: tools.answersQuestions === true,
     ...given({ conversationState, systemPrompt, options, environment }),
   };
   const chunk = encodeClient({ case: "runRequest", value });

@@ -8,10 +8,17 @@
  */
 import { ChangeSignal } from "../../async/change-signal.ts";
 import type { AgentServerMessage } from "../../protocol/messages.ts";
-import { partsBetween, queued, settledBetween, type SettledPart, type TurnPart } from "../../turn/parts.ts";
+import {
+  partsBetween,
+  queued,
+  settledBetween,
+  type SettledPart,
+  type StatePart,
+  type TurnPart,
+} from "../../turn/parts.ts";
 import { EMPTY_VIEW, type TurnEnd, type TurnView } from "../../turn/view.ts";
 
-type EndPart = Extract<TurnPart, { kind: "end" }>;
+type EndPart = Extract<TurnPart, { type: "end" }>;
 
 class PartReader<Part extends TurnPart> implements AsyncIterableIterator<Part | EndPart, undefined> {
   #waiting: readonly (Part | EndPart)[] = [];
@@ -77,9 +84,14 @@ export class TurnReaders {
     for (const reader of this.#settled) reader.push(settled);
   }
 
+  /** For those who read as it comes. */
+  connection(part: StatePart): void {
+    for (const reader of this.#live) reader.push([part]);
+  }
+
   ended(end: TurnEnd): void {
     this.#close((reader) => {
-      reader.push([{ kind: "end", end }]);
+      reader.push([{ type: "end", end }]);
       reader.finish();
     });
   }

@@ -117,6 +117,9 @@ export class Turn implements SplitStream, AsyncIterable<TurnPart> {
     this.kv = split.kv;
     this.done = split.done;
     for (const { query } of this.#view.queries) this.#ask(query);
+    stream.watch(({ state, stuck, trouble }) =>
+      this.#readers.connection({ type: "state", state, detail: stuck ?? trouble?.message }),
+    );
   }
 
   /** A reader only looks, and may abort. */

@@ -1,5 +1,5 @@
 /** The client for browsers. */
-export * from "../index.ts";
+export * from "../public.ts";
 export { HoldfastError } from "../../protocol/errors.ts";
 export { BrowserClient, type JoinedStream } from "./browser-client.ts";
 export { openClient } from "./open-client.ts";

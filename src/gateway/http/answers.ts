@@ -5,6 +5,7 @@
  */
 import type { JsonObject } from "../../protocol/chat-message.ts";
 import type { Arrival } from "../../transport/node/exchange.ts";
+import type { RetrySign } from "../delivery.ts";
 import type { Keeping } from "../kept-responses.ts";
 import type {
   AnswerDelta,
@@ -39,13 +40,13 @@ export interface ChatCall {
   /** Which one the request came by. Default: chat. */
   readonly door?: Door;
   readonly request: AnswerRequest;
-  /** SHA-256 over what is asked, whether it is to be streamed or not; hexadecimal. */
+  /** SHA-256 over what is asked, whether it is to be streamed or not, and over the client's name of its session, if it says one; hexadecimal. */
   readonly bodyHash: string;
   readonly bodyBytes: number;
   /** The header `Idempotency-Key`. It names a request of this client, not a stream. */
   readonly idempotencyKey: string | undefined;
-  /** The client has counted it as a retry, and no refusal can be the reason. */
-  readonly saysRetry: boolean;
+  /** What shows that it is a retry, when no refusal can be the reason. */
+  readonly retrySign: RetrySign;
   /** How long the client wants an answer without a reader to be kept under way; undefined: as long as any other. */
   readonly patienceMs?: number | undefined;
   /** It is generated whether or not a client reads it. Default: not. */
@@ -95,6 +96,42 @@ export interface KeptAnswers {
   read(call: ReadResponseCall): Promise<Answer>;
   /** False when there was none. */
   remove(principal: string, id: string): Promise<boolean>;
+  readonly conversations: KeptConversations;
+}
+
+/** Conversations that clients name. */
+export interface KeptConversations {
+  begin(principal: string, given: NewConversation): Promise<FoundConversation>;
+  /** Undefined when this principal has none of that id. */
+  find(principal: string, id: string): Promise<FoundConversation | undefined>;
+  change(principal: string, id: string, change: ConversationChange): Promise<FoundConversation | undefined>;
+  /** False when there was none. */
+  remove(principal: string, id: string): Promise<boolean>;
+}
+
+export interface NewConversation {
+  readonly metadata: JsonObject;
+  readonly items: readonly JsonObject[];
+}
+
+export interface ConversationChange {
+  readonly metadata?: JsonObject;
+  /** To be added. */
+  readonly items?: readonly JsonObject[];
+  /** The id of an item to be taken out. */
+  readonly removed?: string;
+}
+
+export interface FoundConversation {
+  readonly id: string;
+  /** How often it was added to. */
+  readonly entryCount: number;
+  /** Its last response is under way. */
+  readonly isBusy: boolean;
+  /** What was said and put there, in order, each with its id. */
+  readonly items: readonly JsonObject[];
+  /** As clients get it. */
+  readonly object: JsonObject;
 }
 
 export interface FoundResponse {
@@ -103,6 +140,10 @@ export interface FoundResponse {
   /** The members of the response that repeat the request. */
   readonly asked: JsonObject;
   readonly isUnderWay: boolean;
+  /** It came to its end, whole or as long as it might be. */
+  readonly isSaid: boolean;
+  /** The items of its own request. */
+  readonly input: readonly JsonObject[];
   readonly output: readonly JsonObject[];
   /** As clients get it. `isSealedShown`: thoughts have their tokens. */
   readonly object: (isSealedShown: boolean) => object;
@@ -132,6 +173,11 @@ export interface Answer {
   readonly source: AnswerSource;
   /** The same in every response with this answer. */
   readonly head: AnswerHead;
+  /**
+   * Resolves when the stream is on the disk: only then may a client be given the name of an answer that has said nothing yet. Rejects when the stream comes to nothing.
+   * Undefined: it is there.
+   */
+  kept?(): Promise<void>;
   /** In order; they end after `calls` or `ended`. The client gets what they throw. */
   readonly deltas: AsyncIterable<AnswerDelta>;
   /**

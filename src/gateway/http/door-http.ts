@@ -29,7 +29,7 @@ export interface Asked {
 export interface DoorHttp {
   readonly hash: HashRules;
   /** Rejects with a GatewayError that names the field. */
-  readonly read: (body: unknown, principal: string) => Promise<Asked>;
+  readonly read: (body: unknown, principal: string, betas?: string) => Promise<Asked>;
   /** The path whose `GET` continues the answer. */
   readonly resumePath: (answer: Answer, isSealedShown?: boolean) => string;
 }
@@ -45,8 +45,8 @@ export function chatDoor(rules: ContentRules): DoorHttp {
 export function messagesDoor(rules: ContentRules): DoorHttp {
   return {
     hash: MESSAGES_HASH,
-    read: async (body) => ({
-      request: parseMessageRequest(body, rules),
+    read: async (body, _, betas) => ({
+      request: parseMessageRequest(body, rules, betas),
       form: MESSAGE_FORM,
       call: { door: "messages" },
     }),
@@ -61,6 +61,7 @@ export function responsesDoor(rules: ContentRules, kept: KeptAnswers): DoorHttp 
       const items = {
         through: (id: string) => through(kept, principal, id),
         outputOf: async (id: string) => (await kept.find(principal, id))?.output,
+        conversation: (id: string) => kept.conversations.find(principal, id),
       };
       const parsed = await parseResponseRequest(body, rules, items);
       const { request, asked, isBackground, isSealedShown, ...keeping } = parsed;

@@ -18,10 +18,11 @@ import {
   parseFramePlace,
 } from "../openai/index.ts";
 import { countTokens, MESSAGE_FORM } from "../messages/index.ts";
-import { noKey, noResponse } from "../refusals.ts";
+import { noConversation, noKey, noResponse } from "../refusals.ts";
 import { Allowances, mayUse, modelNotFound } from "./allowances.ts";
 import { answerPath, parseAnswerName } from "./answer-name.ts";
 import type { Answer, EventsCall, GatewayAnswers, KeptAnswers, StopCall } from "./answers.ts";
+import { ConversationRoutes } from "./conversation-routes.ts";
 import { chatDoor, type DoorHttp, messagesDoor, responsesDoor } from "./door-http.ts";
 import { ResponseRoutes, showsSealedOf, startingAfterOf } from "./response-routes.ts";
 import { responseForm } from "../responses/index.ts";
@@ -37,7 +38,7 @@ import { modelAnswer, modelsAnswer } from "./model-answers.ts";
 import { NO_PROVIDERS, type ProviderSide } from "./provider-side.ts";
 import { refuse, report, signInError } from "./refusing.ts";
 import { noUpgrade, type Route, routeOf, wrongBaseUrl } from "./routes.ts";
-import { type Asker, SaidRetries } from "./said-retries.ts";
+import { type Asker, hashInSession, SaidRetries } from "./said-retries.ts";
 import { streamAnswer, type StreamedAnswer } from "./streamed-answer.ts";
 import { shuttingDown, ResponseProgress } from "./response-progress.ts";
 import { collectAnswer } from "./whole-answer.ts";
@@ -74,6 +75,7 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
     messages: messagesDoor({ allowRemoteImages }),
   };
   const routes = new ResponseRoutes(responses, answers);
+  const conversations = new ConversationRoutes(responses.conversations);
   const limits = { ...HTTP_LIMITS, ...options.limits };
   const memory = new BodyMemory(limits.bodiesBytesMax);
   const bodies = new JsonBodies(limits, memory);
@@ -118,6 +120,16 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
         return respondJson(call, await call.wait(routes.cancel(guest.principal, route.id)));
       case "response_delete":
         return respondJson(call, await call.wait(routes.remove(guest.principal, route.id, mounted.exchange)));
+      case "conversations":
+      case "conversation":
+      case "conversation_items":
+      case "conversation_item": {
+        const { principal } = guest;
+        enter(visit, []);
+        const body = async () => (await bodies.read(call, principal, doors.responses.hash)).value;
+        const made = conversations.follow(route, { principal, exchange: mounted.exchange, body });
+        return respondJson(call, await call.wait(made));
+      }
       case "message_tokens":
         return tokens(visit);
       case "chat_stop": {
@@ -186,8 +198,9 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
       isReturning,
     });
     const { value, hash, byteCount, release } = await bodies.read(call, principal, door.hash);
-    asker.bodyHash = hash;
-    const { request, form, atOnce, isSealedShown, call: more } = await call.wait(door.read(value, principal));
+    asker.bodyHash = hashInSession(exchange, hash);
+    const asked = door.read(value, principal, exchange.header("anthropic-beta"));
+    const { request, form, atOnce, isSealedShown, call: more } = await call.wait(asked);
     const named = [request.model, ...request.fallbacks];
     if (!named.every((name) => mayUse(guest.limits, namesFor(name)))) throw modelNotFound();
     const answer = await accepted(
@@ -197,10 +210,10 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
         principal,
         apiKeyId: guest.apiKeyId,
         request,
-        bodyHash: hash,
+        bodyHash: asker.bodyHash,
         bodyBytes: byteCount,
         idempotencyKey,
-        saysRetry: saidRetries.isRetry(exchange, asker),
+        retrySign: saidRetries.signOf(exchange, asker),
         patienceMs,
         parkedMax: guest.limits?.parked,
         requestId,
@@ -213,6 +226,7 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
     const resume = door.resumePath(answer, isSealedShown);
     const headers = (): ResponseHeaders => ({ ...headersOf(answer, resume), ...chatHeaders(request) });
     if (atOnce !== undefined) {
+      if (answer.kept !== undefined) await call.wait(answer.kept());
       streamed.progress.isComplete = true;
       respondJson(call, atOnce(answer), headers());
     } else if (request.stream) {
@@ -350,6 +364,12 @@ const NONE_KEPT: KeptAnswers = {
   inputOf: async () => undefined,
   read: async ({ id }) => Promise.reject(noResponse(id)),
   remove: async () => false,
+  conversations: {
+    begin: async () => Promise.reject(noConversation("")),
+    find: async () => undefined,
+    change: async () => undefined,
+    remove: async () => false,
+  },
 };
 
 function answerTo(idempotencyKey: string): string {

@@ -1,12 +1,12 @@
 /**
  * Routes of a response that is kept: look at it, list its input, cancel it, delete it. All but reading it again, which streams.
  */
-import type { JsonObject } from "../../protocol/chat-message.ts";
 import type { Exchange } from "../../transport/node/exchange.ts";
 import { invalidRequest } from "../openai/index.ts";
 import { noResponse } from "../refusals.ts";
 import { showsSealed } from "../responses/index.ts";
 import type { FoundResponse, GatewayAnswers, KeptAnswers } from "./answers.ts";
+import { pageOf } from "./item-page.ts";
 import { lastEventIdOf } from "./request-headers.ts";
 
 export class ResponseRoutes {
@@ -38,38 +38,13 @@ export class ResponseRoutes {
     return { id, object: "response", deleted: true };
   }
 
-  /** A page of them, the newest first unless it is asked otherwise. */
   async inputItems(principal: string, id: string, exchange: Exchange): Promise<object> {
-    const query = new URLSearchParams(exchange.query);
     const items = await this.#kept.inputOf(principal, id);
     if (items === undefined) throw noResponse(id);
-    const limit = Number(query.get("limit") ?? LISTED);
-    if (!Number.isInteger(limit) || limit < 1 || limit > LISTED_MAX)
-      throw invalidRequest("limit", `limit is a whole number from 1 to ${LISTED_MAX}`);
-    const all = items.map((item, at) => Object.assign({ type: "message" }, item, { id: nameOf(items, at) }));
-    const ordered = query.get("order") === "asc" ? all : all.toReversed();
-    const after = query.get("after");
-    const from = after === null ? 0 : ordered.findIndex((item) => item.id === after) + 1;
-    const data = ordered.slice(from, from + limit);
-    return {
-      object: "list",
-      data,
-      first_id: data[0]?.id ?? null,
-      last_id: data.at(-1)?.id ?? null,
-      has_more: from + limit < ordered.length,
-    };
+    return pageOf(items, exchange);
   }
 }
 
-/** A page begins behind the name of the last item of the page before: no two have the same. */
-function nameOf(items: readonly JsonObject[], at: number): string {
-  const id = items[at]?.["id"];
-  const isOwn = typeof id === "string" && items.findIndex((item) => item["id"] === id) === at;
-  return isOwn ? id : `item_${at}`;
-}
-
-const LISTED = 20;
-const LISTED_MAX = 100;
 const NUMBER = /^(?:0|[1-9]\d{0,14})$/;
 
 /** Whether a `GET` asks for the tokens of thoughts: `include` or `include[]`, once for each. */

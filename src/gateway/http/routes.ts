@@ -2,6 +2,7 @@
  * Which path of the gateway is what. Names of routes are labels of the log: closed, never a path that a client chose (E4).
  */
 import { GatewayError } from "../openai/index.ts";
+import type { ConversationRoute } from "./conversation-routes.ts";
 
 export type Route =
   | { readonly name: "chat" }
@@ -15,6 +16,7 @@ export type Route =
       readonly name: "response" | "response_items" | "response_cancel" | "response_delete";
       readonly id: string;
     }
+  | ConversationRoute
   | { readonly name: "messages" }
   | { readonly name: "message_tokens" }
   | { readonly name: "models" }
@@ -40,6 +42,8 @@ const SERVED = [
   "GET and DELETE /v1/responses/{id}",
   "GET /v1/responses/{id}/input_items",
   "POST /v1/responses/{id}/cancel",
+  "POST /v1/conversations",
+  "GET, POST and DELETE /v1/conversations/{id}, and of its items",
   "POST /v1/messages",
   "POST /v1/messages/count_tokens",
   "DELETE /v1/messages",
@@ -55,6 +59,9 @@ const SERVED = [
 const EVENTS_PATH = /^\/v1\/streams\/(?<id>[\w.:-]{1,128})\/events$/;
 const STREAM_PATH = /^\/v1\/streams\/(?<id>[\w.:-]{1,128})$/;
 const CONVERSATION_PATH = /^\/v1\/conversations\/(?<id>[\w.:-]{1,128})$/;
+/** Those that clients name; their ids are of our making as well. */
+const NAMED_PATH =
+  /^\/v1\/conversations\/(?<id>conv_[0-9a-f]{32})(?<items>\/items)?(?:(?<=\/items)\/(?<item>[\w-]{1,128}))?$/;
 const PASSED_PATH = /^\/v1\/(?:completions|embeddings|moderations|(?:audio|images)\/[a-z_-]{1,64})$/;
 const ANSWER_PATH = /^\/v1\/answers\/(?<name>[\w-]{1,2048})$/;
 const RESPONSE_PATH = /^\/v1\/responses\/(?<id>[\w-]{1,128})(?<part>\/input_items|\/cancel)?$/;
@@ -130,6 +137,9 @@ function placeOf(path: string, isStop: boolean): Place | undefined {
   if (events !== undefined) return { methods: ["GET"], route: { name: "events", streamId: events } };
   const stream = STREAM_PATH.exec(path)?.groups?.["id"];
   if (stream !== undefined) return { methods: ["DELETE"], route: { name: "stop", streamId: stream } };
+  if (path === "/v1/conversations") return { methods: ["POST"], route: { name: "conversations" } };
+  const named = NAMED_PATH.exec(path)?.groups;
+  if (named !== undefined) return conversationPlace(named["id"] ?? "", named["items"], named["item"]);
   const turn = CONVERSATION_PATH.exec(path)?.groups?.["id"];
   if (turn !== undefined) return { methods: ["DELETE"], route: { name: "forget", streamId: turn } };
   return undefined;
@@ -139,6 +149,13 @@ function responsePlace(id: string, part: string | undefined, isDelete: boolean):
   if (part === "/input_items") return { methods: ["GET"], route: { name: "response_items", id } };
   if (part === "/cancel") return { methods: ["POST"], route: { name: "response_cancel", id } };
   return { methods: ["GET", "DELETE"], route: { name: isDelete ? "response_delete" : "response", id } };
+}
+
+function conversationPlace(id: string, items: string | undefined, itemId: string | undefined): Place {
+  if (itemId !== undefined)
+    return { methods: ["GET", "DELETE"], route: { name: "conversation_item", id, itemId } };
+  if (items !== undefined) return { methods: ["GET", "POST"], route: { name: "conversation_items", id } };
+  return { methods: ["GET", "POST", "DELETE"], route: { name: "conversation", id } };
 }
 
 /** Names of models have slashes, which some clients send as they are and some as %2F. */

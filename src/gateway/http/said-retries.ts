@@ -1,8 +1,12 @@
 /**
- * Clients that count their tries say when a request is a retry. They count refusals as well: behind one of those, the count says
- * nothing about a response that was lost.
+ * What clients show of their retries. Some count their tries. Coding agents do not, but name their session: in one session they send the same
+ * history twice only when they miss the answer to the first.
+ *
+ * Both also try again behind a refusal: then they say nothing about a response that was lost.
  */
+import { hash } from "node:crypto";
 import type { Exchange } from "../../transport/node/exchange.ts";
+import type { RetrySign } from "../delivery.ts";
 import { toGatewayError } from "../openai/index.ts";
 import { CallEnded } from "./http-call.ts";
 
@@ -10,6 +14,8 @@ import { CallEnded } from "./http-call.ts";
 const REFUSED_MS = 60_000;
 const REFUSALS_MAX = 10_000;
 const TRIES = /^[1-9]\d{0,8}$/;
+/** Of Claude Code and of Codex. */
+const SESSIONS = ["x-claude-code-session-id", "thread-id"] as const;
 
 /** Who asked; the body's hash is empty when it was refused before it was read. */
 export interface Asker {
@@ -39,11 +45,26 @@ export class SaidRetries {
     if (this.#refused.size > REFUSALS_MAX && oldest !== undefined) this.#refused.delete(oldest);
   }
 
-  isRetry(exchange: Pick<Exchange, "header">, asker: Asker): boolean {
-    if (!TRIES.test(exchange.header("x-stainless-retry-count") ?? "")) return false;
+  signOf(request: Headed, asker: Asker): RetrySign {
+    const isCounted = TRIES.test(request.header("x-stainless-retry-count") ?? "");
+    if (!isCounted && clientSessionOf(request) === "") return "none";
     const names = [nameOf(asker), nameOf({ ...asker, bodyHash: "" })];
-    return names.every((name) => (this.#refused.get(name) ?? 0) <= this.#now());
+    if (names.some((name) => (this.#refused.get(name) ?? 0) > this.#now())) return "none";
+    return isCounted ? "counted" : "repeated";
   }
+}
+
+type Headed = Pick<Exchange, "header">;
+
+/** Equal bodies in two sessions of a client are two questions. */
+export function hashInSession(request: Headed, bodyHash: string): string {
+  const session = clientSessionOf(request);
+  return session === "" ? bodyHash : hash("sha256", `${bodyHash} ${session}`);
+}
+
+function clientSessionOf(request: Headed): string {
+  const name = SESSIONS.find((each) => request.header(each) !== undefined);
+  return name === undefined ? "" : `${name} ${request.header(name)}`;
 }
 
 function nameOf({ principal, bodyHash }: Asker): string {

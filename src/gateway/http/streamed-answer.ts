@@ -105,9 +105,14 @@ interface First {
 
 /** Waits for the first content, so long at most; throws the failure that comes before it. */
 async function firstContent(streamed: StreamedAnswer, deltas: AsyncIterator<AnswerDelta>): Promise<First> {
-  const { call, limits } = streamed;
+  const { call, limits, answer } = streamed;
   const late = Promise.withResolvers<undefined>();
-  const timer = setTimeout(() => late.resolve(undefined), limits.headHeldMs);
+  const leave = async (): Promise<void> => {
+    // The head names the answer, and a server that is killed then must be able to continue it. What fails is the answer's to say.
+    await answer.kept?.();
+    late.resolve(undefined);
+  };
+  const timer = setTimeout(() => void leave().catch(() => undefined), limits.headHeldMs);
   try {
     for (;;) {
       const next = deltas.next();

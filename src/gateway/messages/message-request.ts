@@ -12,6 +12,7 @@ import {
   type ContentRules,
   distinct,
   Fields,
+  formatOf,
   functionTool,
   type RequestTool,
   type StepOptionsInit,
@@ -22,8 +23,8 @@ import {
 import { blocksOf } from "./message-content.ts";
 import { messageLines } from "./message-lines.ts";
 
-/** Throws a GatewayError that names the field. */
-export function parseMessageRequest(value: unknown, rules: ContentRules): AnswerRequest {
+/** `betas` is the header `anthropic-beta`. Throws a GatewayError that names the field. */
+export function parseMessageRequest(value: unknown, rules: ContentRules, betas = ""): AnswerRequest {
   const body = new Fields(value, "");
   const model = body.needText("model");
   const ignored = new Set(body.names.filter((name) => body.has(name) && !READ.has(name)));
@@ -33,6 +34,9 @@ export function parseMessageRequest(value: unknown, rules: ContentRules): Answer
   const tools = toolsOf(body, reader.ignore);
   const toolChoice = choiceOf(body, tools, reader.ignore);
   const stream = body.flag("stream") ?? false;
+  const output = body.object("output_config");
+  for (const name of output?.names ?? []) if (!OUTPUT.has(name)) reader.ignore(`output_config.${name}`);
+  const passed = passedBetas(betas, reader.ignore);
   return {
     model,
     fallbacks: [],
@@ -44,9 +48,9 @@ export function parseMessageRequest(value: unknown, rules: ContentRules): Answer
     options: {
       ...optionsOf(body, toolChoice),
       ...(stream ? { shownIsFinal: true } : {}),
-      ...ownOptions(body, { systemMark: mark, endMark }),
+      ...ownOptions(body, { systemMark: mark, endMark, betas: passed }),
     },
-    wishes: { words: wordsOf(body, mark ?? endMark), ignored: [...ignored] },
+    wishes: { words: wordsOf(body, mark ?? endMark, passed), ignored: [...ignored] },
   };
 }
 
@@ -56,6 +60,7 @@ const READ: ReadonlySet<string> = new Set([
   "system",
   "max_tokens",
   "metadata",
+  "output_config",
   "stop_sequences",
   "stream",
   "temperature",
@@ -65,6 +70,20 @@ const READ: ReadonlySet<string> = new Set([
   "top_k",
   "top_p",
 ]);
+
+const OUTPUT: ReadonlySet<string> = new Set(["effort", "format"]);
+
+/** Betas that change how a model works. Others change what is sent and what comes back, which the SDK would have to know. */
+const PASSED =
+  /^(?:interleaved-thinking|context-1m|output-128k|fine-grained-tool-streaming)-\d{4}-\d{2}-\d{2}$/;
+const BETAS_MAX = 64;
+
+function passedBetas(header: string, ignore: (name: string) => void): readonly string[] {
+  const named = header.split(",", BETAS_MAX).map((name) => name.trim());
+  const isPassed = (name: string): boolean => PASSED.test(name);
+  if (named.some((name) => name !== "" && !isPassed(name))) ignore("anthropic-beta");
+  return [...new Set(named.filter(isPassed))];
+}
 
 /** What Claude Code says to Anthropic's accounts and to no model. It differs from request to request. */
 const BILLING = /^x-anthropic-billing-header:/;
@@ -139,21 +158,26 @@ function optionsOf(body: Fields, toolChoice: StepOptionsInit["toolChoice"]): Ste
     topK: body.whole("top_k", 0, UINT32_MAX),
     maxOutputTokens: body.whole("max_tokens", 1, UINT32_MAX),
     parallelToolCalls: isSerial === undefined ? undefined : !isSerial,
+    responseFormat: formatOf(body.object("output_config")?.object("format"), (format) => format, "answer"),
   });
 }
 
-interface Marks {
+interface Own {
   readonly systemMark: JsonObject | undefined;
   readonly endMark: JsonObject | undefined;
+  readonly betas: readonly string[];
 }
 
 /** What Anthropic's models alone are given. */
-function ownOptions(body: Fields, { systemMark, endMark }: Marks): { readonly anthropicJson?: string } {
+function ownOptions(body: Fields, { systemMark, endMark, betas }: Own): { readonly anthropicJson?: string } {
   const thinking = body.raw("thinking");
   const userId = body.object("metadata")?.text("user_id");
+  const effort = body.object("output_config")?.text("effort");
   const own = {
     ...(isJsonObject(thinking) ? { thinking } : {}),
     ...(userId === undefined ? {} : { user_id: userId }),
+    ...(effort === undefined ? {} : { effort }),
+    ...(betas.length === 0 ? {} : { betas }),
     ...(systemMark === undefined ? {} : { system_cache_control: systemMark }),
     ...(endMark === undefined ? {} : { end_cache_control: endMark }),
   };
@@ -161,13 +185,15 @@ function ownOptions(body: Fields, { systemMark, endMark }: Marks): { readonly an
 }
 
 /** By the names of `wish-words.ts`. */
-function wordsOf(body: Fields, mark: JsonObject | undefined): readonly string[] {
+function wordsOf(body: Fields, mark: JsonObject | undefined, betas: readonly string[]): readonly string[] {
   return [
     ...(body.has("stop_sequences") ? ["stop"] : []),
     ...(body.has("top_k") ? ["top_k"] : []),
     ...(body.object("tool_choice")?.has("disable_parallel_tool_use") === true ? ["parallel_tool_calls"] : []),
     ...(body.has("thinking") ? ["thinking"] : []),
     ...(body.object("metadata")?.has("user_id") === true ? ["metadata.user_id"] : []),
+    ...(body.object("output_config")?.has("effort") === true ? ["output_config.effort"] : []),
+    ...(betas.length === 0 ? [] : ["anthropic-beta"]),
     ...(mark === undefined ? [] : ["cache_control"]),
   ];
 }

@@ -85,10 +85,11 @@ function stops(body: Fields): string[] | undefined {
   return texts;
 }
 
-/** `schemaOf`: where the format has its name and its schema. */
+/** `schemaOf`: where the format has its name and its schema. `name`: of a schema without one. */
 export function formatOf(
   format: Fields | undefined,
   schemaOf: (format: Fields) => Fields,
+  name?: string,
 ): ResponseFormatInit | undefined {
   if (format === undefined) return undefined;
   const type = format.needText("type");
@@ -98,19 +99,19 @@ export function formatOf(
     case "json_object":
       return { format: { case: "json", value: {} } };
     case "json_schema":
-      return jsonSchema(schemaOf(format));
+      return jsonSchema(schemaOf(format), name);
     default:
       throw format.wrong("type", "must be text, json_object or json_schema");
   }
 }
 
-function jsonSchema(given: Fields): ResponseFormatInit {
+function jsonSchema(given: Fields, name: string | undefined): ResponseFormatInit {
   const schema = given.object("schema") === undefined ? undefined : given.raw("schema");
   return {
     format: {
       case: "json",
       value: {
-        name: given.needText("name"),
+        name: name === undefined ? given.needText("name") : given.textOr("name", name),
         description: given.textOr("description", ""),
         strict: given.flag("strict") ?? false,
         ...(schema === undefined ? {} : { schemaJson: JSON.stringify(schema) }),

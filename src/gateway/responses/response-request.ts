@@ -23,6 +23,7 @@ import {
   withoutAbsent,
 } from "../openai/index.ts";
 import { ToolChoiceMode } from "../../protocol/messages.ts";
+import { noConversation } from "../refusals.ts";
 import { responseOfItem } from "./ids.ts";
 import { isSaid, itemLines, together } from "./response-items.ts";
 
@@ -36,6 +37,8 @@ export interface ResponseRequest {
   readonly isSealedShown: boolean;
   /** The response whose items come before `input`. */
   readonly previous: string | undefined;
+  /** The conversation that it is of. */
+  readonly conversation: Named | undefined;
   /** The items of the request itself. */
   readonly input: readonly JsonObject[];
   /** Those behind the model's last words. */
@@ -47,6 +50,16 @@ export interface KeptItems {
   /** All items up to the end of the response. */
   readonly through: (responseId: string) => Promise<readonly JsonObject[] | undefined>;
   readonly outputOf: (responseId: string) => Promise<readonly JsonObject[] | undefined>;
+  readonly conversation: (
+    id: string,
+  ) => Promise<(Named & { readonly items: readonly JsonObject[] }) | undefined>;
+}
+
+/** A conversation, as far as it has come. */
+interface Named {
+  readonly id: string;
+  readonly entryCount: number;
+  readonly isBusy: boolean;
 }
 
 /** Rejects with a GatewayError that names the field. */
@@ -60,7 +73,8 @@ export async function parseResponseRequest(
   for (const [name, instead] of REFUSED) if (body.has(name)) throw body.unsupported(name, instead);
   const input = together(await withoutReferences(body, kept));
   const previous = body.text("previous_response_id");
-  const before = previous === undefined ? [] : await kept.through(previous);
+  const conversation = await conversationOf(body, kept);
+  const before = previous === undefined ? conversation?.items : await kept.through(previous);
   if (previous !== undefined && before === undefined) throw noPrevious(previous);
   const items = [...(before ?? []), ...input];
   if (items.length > MESSAGES_MAX)
@@ -99,14 +113,33 @@ export async function parseResponseRequest(
       options: { ...optionsOf(body, toolChoice), ...(stream ? { shownIsFinal: true } : {}) },
       wishes: { words: wordsOf(body, fields), ignored },
     },
-    asked: askedOf(body),
-    isKept: body.flag("store") ?? true,
+    asked: {
+      ...askedOf(body),
+      ...(conversation === undefined ? {} : { conversation: { id: conversation.id } }),
+    },
+    isKept: conversation !== undefined || (body.flag("store") ?? true),
     isBackground: body.flag("background") ?? false,
     isSealedShown: showsSealed(body.list("include")),
     previous,
+    conversation,
     input,
-    news: input.slice(fieldsOf(input).findLastIndex(isSaid) + 1),
+    news: conversation !== undefined ? input : input.slice(fieldsOf(input).findLastIndex(isSaid) + 1),
   };
+}
+
+/** By its id, or as an object that has one. */
+async function conversationOf(body: Fields, kept: KeptItems): ReturnType<KeptItems["conversation"]> {
+  const given = body.raw("conversation");
+  if (given === undefined) return undefined;
+  if (body.has("previous_response_id"))
+    throw body.wrong(
+      "conversation",
+      "and previous_response_id are two ways to say what came before: send one",
+    );
+  const id = typeof given === "string" ? given : body.needObject("conversation").needText("id");
+  const found = await kept.conversation(id);
+  if (found === undefined) throw noConversation(id);
+  return found;
 }
 
 /** What a list of `include` says of thoughts. */
@@ -116,10 +149,7 @@ export function showsSealed(include: readonly unknown[] = []): boolean {
 
 const SEALED = "reasoning.encrypted_content";
 
-const REFUSED = [
-  ["conversation", "there are no conversations here; send previous_response_id, or the whole history"],
-  ["prompt", "there are no stored prompts here; send instructions and input"],
-] as const;
+const REFUSED = [["prompt", "there are no stored prompts here; send instructions and input"]] as const;
 
 /** Read here, or repeated in the response. */
 const READ: ReadonlySet<string> = new Set([
@@ -139,6 +169,7 @@ const READ: ReadonlySet<string> = new Set([
   "store",
   "background",
   "previous_response_id",
+  "conversation",
   "include",
 ]);
 

@@ -7,7 +7,8 @@ import { given } from "../../protocol/given.ts";
 import type { Logger } from "pino";
 import { pino } from "pino";
 import type * as budget from "../../core/budget.ts";
-import { openPort } from "../../transport/node/port.ts";
+import { type Mountable, mountable } from "../../transport/node/mountable.ts";
+import { openPort, type Port } from "../../transport/node/port.ts";
 import type { PortLimits } from "../../transport/node/port-limits.ts";
 import { streamEndpoints } from "../../transport/node/stream-endpoints.ts";
 import type { Server } from "../server.ts";
@@ -28,8 +29,10 @@ export interface HttpOptions {
   readonly authenticate: Authenticate;
   /** Default: loopback. */
   readonly host?: string;
-  /** 0 or absent: any free one. */
-  readonly port?: number;
+  /** 0 or absent: any free one. False: none, and requests come by `listener` and `fetch`. */
+  readonly port?: number | false;
+  /** Under which path `listener` and `fetch` are mounted, where it is not taken off before. */
+  readonly prefix?: string | undefined;
   /** PEM. Absent: in clear. */
   readonly tls?: { readonly cert: string; readonly key: string };
   /** Names besides those of loopback that this server is reached by. The host it is bound to is one. */
@@ -53,7 +56,8 @@ export interface HttpOptions {
   readonly recheckMs?: number;
 }
 
-export interface HttpServer {
+/** Without a port, `port` is 0, and `host` and `url` are empty. */
+export interface HttpServer extends Pick<Mountable, "listener" | "fetch"> {
   readonly host: string;
   readonly port: number;
   readonly url: string;
@@ -128,7 +132,8 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
     calls,
     mounts,
     metrics: () => metrics,
-    hasOpenMetrics: isLoopbackName(host),
+    // Whom another server lets in, we cannot know.
+    hasOpenMetrics: options.port !== false && isLoopbackName(host),
     unreadyReason,
     illness: () => (isClosing ? undefined : options.illness?.()),
     isStopped: () => isStopped,
@@ -136,16 +141,20 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
     http,
     counters: server.counters,
   });
-  const port = await openPort({
-    ...given({ host: options.host, port: options.port, tls: options.tls, limits: options.portLimits }),
-    handle: edge,
-    onBug,
-  });
+  const mounted = mountable({ handle: edge, onBug, prefix: options.prefix });
+  const port =
+    options.port === false
+      ? NO_PORT
+      : await openPort({
+          ...given({ host: options.host, port: options.port, tls: options.tls, limits: options.portLimits }),
+          handle: edge,
+          onBug,
+        });
   const metrics: Metrics = createMetrics({
     server,
     http,
     failedSignIns: () => signIn.failureCount,
-    sockets: () => port.connectionCount,
+    sockets: () => port.connectionCount + mounted.openCount,
     blobBytesHeld: () => blobMemory.heldBytes,
     more: options.extraMetrics,
   });
@@ -160,15 +169,18 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
     for (const mount of mounts) mount.close();
     // Both at once: a connection that is told to come back ends by itself, and that is what the port waits for.
     const told = server.shutdown().then(() => streams.close());
-    await Promise.all([told, port.close(drainMs)]);
+    await Promise.all([told, port.close(drainMs), mounted.close(drainMs)]);
     metrics.close();
     underWay.close();
     logger.info("shut down");
   }
 
   logger.info({ url: port.url, tls: options.tls !== undefined }, "listening");
-  return { host: port.host, port: port.port, url: port.url, close };
+  const { listener, fetch } = mounted;
+  return { host: port.host, port: port.port, url: port.url, listener, fetch, close };
 }
+
+const NO_PORT: Port = { host: "", port: 0, url: "", connectionCount: 0, close: async () => undefined };
 
 /** A server that is bound to one address goes by it; one that is bound to all of them does not say by which. */
 function boundName(host: string): readonly string[] {

@@ -64,6 +64,8 @@ export interface WriteAct {
 export interface StatementAct {
   readonly kind: "statement";
   readonly statement: Statement;
+  /** The node that is to be told of it. */
+  readonly tells?: string;
 }
 
 export type StreamAct = CommitAct | ClaimAct | RenewAct | ReleaseAct | ExpireAct | CreateAct;

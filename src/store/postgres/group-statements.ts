@@ -24,6 +24,7 @@ import {
   storeContents,
   trimLogs,
 } from "./stream-sql.ts";
+import { removeLetters } from "./letter-sql.ts";
 import { failuresOf, writeRows } from "./table-sql.ts";
 import type { Outcome, ReadBack } from "./verdicts.ts";
 
@@ -92,7 +93,7 @@ export function groupStatements(sender: Sender, acts: readonly Act[]): GroupStat
   );
   const commitAt = addFor(chains, (list) => commitStreams(store, list));
   if (creates.length > 0) add(...createStreams(store, creates));
-  add(...storeContents(store, acts), trimLogs(chains));
+  add(...storeContents(store, acts), trimLogs(chains), removeLetters(chains));
   const madeAt = addFor(creates, lookUp);
   const claimAt = addFor(of("claim"), (list) => claimStreams(store, list));
   const renewAt = addFor(of("renew"), (list) => renewLeases(store, list));

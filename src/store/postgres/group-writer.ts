@@ -34,6 +34,14 @@ export interface GroupSize {
   readonly bytes: number;
 }
 
+/** Called behind each group that is durable. */
+export interface ToldOfGroups {
+  /** To count, or to watch. */
+  readonly onGroup: (group: GroupSize) => void;
+  /** With what it did. */
+  readonly onDurable: (acts: readonly Act[]) => void;
+}
+
 /** An act that waits, without regard to what it is answered. */
 interface Waiting {
   readonly act: Act;
@@ -48,7 +56,7 @@ const TRIES_MAX = 20;
 export class GroupWriter {
   readonly #openings: Openings;
   readonly #answerMsMax: number;
-  readonly #onGroup: ((group: GroupSize) => void) | undefined;
+  readonly #told: Partial<ToldOfGroups>;
   #queue: Waiting[] = [];
   #pumping: Promise<void> | undefined;
   #groupNumber = 0;
@@ -56,10 +64,10 @@ export class GroupWriter {
   #failure: HoldfastError | undefined;
   readonly #failed = Promise.withResolvers<HoldfastError>();
 
-  constructor(openings: Openings, answerMsMax: number, onGroup?: (group: GroupSize) => void) {
+  constructor(openings: Openings, answerMsMax: number, told: Partial<ToldOfGroups> = {}) {
     this.#openings = openings;
     this.#answerMsMax = answerMsMax;
-    this.#onGroup = onGroup;
+    this.#told = told;
   }
 
   /** Resolves when the database could not be reached for too long: from then on everything is refused (F5). */
@@ -139,14 +147,16 @@ export class GroupWriter {
       const fate = fateOf(results, hasWarning);
       if (fate.kind === "committed") {
         const seconds = (performance.now() - beganMs) / 1_000;
-        this.#onGroup?.({ seconds, bytes: acts.reduce((sum, act) => sum + bytesOf(act), 0) });
+        this.#told.onGroup?.({ seconds, bytes: acts.reduce((sum, act) => sum + bytesOf(act), 0) });
         const answers = results.flatMap((result) => (result.status === "fulfilled" ? [result.value] : []));
-        return this.#settle(waiting, { outcome: group.outcome(answers.slice(1)) });
+        this.#settle(waiting, { outcome: group.outcome(answers.slice(1)) });
+        return this.#told.onDurable?.(acts);
       }
       if (fate.kind === "unknown") {
         const next = await this.#openings.replace(opening, fate.cause);
         if (hasHappened(groupNumber, next)) {
-          return this.#settle(waiting, { back: await this.#readBack(acts, next) });
+          this.#settle(waiting, { back: await this.#readBack(acts, next) });
+          return this.#told.onDurable?.(acts);
         }
         if (tries === TRIES_MAX) throw fate.cause;
         continue;

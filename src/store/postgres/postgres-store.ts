@@ -5,15 +5,20 @@
  */
 import { homedir } from "node:os";
 import type { HoldfastError } from "../../protocol/errors.ts";
+import { given } from "../../protocol/given.ts";
 import type { BlobStore } from "../blob-store.ts";
+import type { Letters } from "../letters.ts";
 import type { StreamStore } from "../stream-store.ts";
 import type { TableStore } from "../table-store.ts";
 import { parseAddress, type Variables } from "./address.ts";
+import { Bell } from "./bell.ts";
+import { newsOf } from "./bell-payload.ts";
 import { connect } from "./driver.ts";
 import { type GroupSize, GroupWriter } from "./group-writer.ts";
 import { migrate } from "./migrate.ts";
 import { Openings } from "./openings.ts";
 import { postgresBlobs } from "./postgres-blobs.ts";
+import { postgresLetters } from "./postgres-letters.ts";
 import { postgresStreams } from "./postgres-streams.ts";
 import { postgresTables } from "./postgres-tables.ts";
 import { Readers } from "./readers.ts";
@@ -27,12 +32,16 @@ export interface PostgresOptions {
   readonly answerMsMax?: number;
   /** Told of each group that is durable: to count, or to watch. */
   readonly onGroup?: (group: GroupSize) => void;
+  /** Other nodes are woken by what this one does, and it by what they do. Without it, and behind a pooler, nodes only poll. Default: false. */
+  readonly isRinging?: boolean;
 }
 
 export interface PostgresStore {
   readonly streams: StreamStore;
   readonly tables: TableStore;
   readonly blobs: BlobStore;
+  /** Between the nodes that share the database. */
+  readonly letters: Letters;
   /** A pooler stands between this process and the server. */
   readonly isPooled: boolean;
   /** Resolves when the database stayed away: then the store is to be closed and opened anew (F5). */
@@ -59,17 +68,25 @@ export async function openPostgresStore(url: string, options: PostgresOptions = 
   const openings = new Openings(address, patienceMs);
   const { connection } = await openings.first();
   const { durability, isPooled } = connection.settings;
-  const writer = new GroupWriter(openings, answerMsMax, options.onGroup);
+  const bell =
+    options.isRinging === true && !isPooled ? new Bell(address, openings.applicationName) : undefined;
+  const writer = new GroupWriter(openings, answerMsMax, {
+    ...given({ onGroup: options.onGroup }),
+    onDurable: (acts) => bell?.ring(newsOf(acts)),
+  });
   const readers = new Readers(address, openings.applicationName, patienceMs);
   let closing: Promise<void> | undefined;
   const close = (): Promise<void> =>
     (closing ??= (async () => {
       await writer.close();
+      await bell?.close();
       await readers.close();
     })());
   const parts = { writer, readers, durability, close };
+  const { streams, placeOf } = postgresStreams(parts);
   return {
-    streams: postgresStreams(parts),
+    streams,
+    letters: postgresLetters({ writer, readers, bell, placeOf }),
     tables: postgresTables(parts),
     blobs: postgresBlobs(parts),
     isPooled,

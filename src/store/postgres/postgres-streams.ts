@@ -7,6 +7,7 @@
 import { randomInt } from "node:crypto";
 import { applyCommit, newStreamState, FIRST_HOST_EPOCH, type StreamName } from "../../core/stream-state.ts";
 import { HoldfastError } from "../../protocol/errors.ts";
+import { given } from "../../protocol/given.ts";
 import { assertContinues, assertLeaseMs, NO_COMMIT, shapeOf, UNBORN } from "../group.ts";
 import type {
   Absent,
@@ -29,6 +30,7 @@ import type { Readers } from "./readers.ts";
 import { IDLE_SLOT_MS } from "./schema.ts";
 import { assertName, assertText, LOG_NUMBER, readBatch, type StoredStream } from "./stream-rows.ts";
 import { foundUnder } from "./group-statements.ts";
+import { discardOldLetters } from "./letter-sql.ts";
 import { lookUp } from "./stream-sql.ts";
 import { StreamPlaces } from "./stream-places.ts";
 import { nameKey } from "../stream-index.ts";
@@ -46,6 +48,12 @@ import {
   type Vanished,
 } from "./verdicts.ts";
 
+/** The streams of a store, and where those are that it has met. */
+export interface PostgresStreams {
+  readonly streams: StreamStore;
+  readonly placeOf: (name: StreamName) => StreamPlace | undefined;
+}
+
 export interface StreamsParts {
   readonly writer: GroupWriter;
   readonly readers: Readers;
@@ -57,8 +65,10 @@ export interface StreamsParts {
 const PAGE_BATCHES_MAX = 512;
 /** A receipt that was not written for so long belongs to a process that is gone. */
 const RECEIPT_MS = 7 * 24 * 3_600_000;
+/** Whoever wrote a letter posts it again much sooner. */
+const LETTER_MS = 600_000;
 
-export function postgresStreams({ writer, readers, durability, close }: StreamsParts): StreamStore {
+export function postgresStreams({ writer, readers, durability, close }: StreamsParts): PostgresStreams {
   const ask = async (statement: Statement): Promise<readonly Row[]> => {
     writer.assertUsable();
     return readers.ask(statement);
@@ -119,10 +129,27 @@ export function postgresStreams({ writer, readers, durability, close }: StreamsP
     return { kind: "live", state: found.state };
   }
 
-  return {
+  const streams: StreamStore = {
     durability,
     now: async () => clockIn(await ask({ text: "SELECT holdfast.now_ms() AS now_ms" })),
     load,
+    async look(names) {
+      for (const name of names) assertName(name);
+      if (names.length === 0) return [];
+      const asked = names.map((name) => ({ name }));
+      const rows = await ask(lookUp(asked));
+      const found = foundUnder(asked, rows);
+      // The clock of the same question (D7).
+      const nowMs = clockIn(rows);
+      return names.map((name) => {
+        const stream = found.get(nameKey(name));
+        if (stream === undefined) return { kind: "absent" };
+        if ("kind" in stream) return stream;
+        places.learn(name, stream);
+        const { hostId, untilMs } = stream.lease;
+        return { kind: "live", state: stream.state, hostId: untilMs > nowMs ? hostId : undefined };
+      });
+    },
     async create(creation: Creation): Promise<Live | Gone | Committed> {
       const { name, host, keyCheck, conversationCheck, first = NO_COMMIT } = creation;
       assertName(name);
@@ -239,14 +266,20 @@ export function postgresStreams({ writer, readers, durability, close }: StreamsP
         text: "DELETE FROM holdfast.receipts WHERE now_ms < holdfast.now_ms() - $1::bigint",
         values: [RECEIPT_MS],
       });
+      await statement(writer, discardOldLetters(LETTER_MS));
     },
     close,
   };
+  return { streams, placeOf: (name) => places.known(name) };
 }
 
 /** A statement in a group of its own or with others; it may be carried out twice. */
-export function statement(writer: GroupWriter, statement: Statement): Promise<readonly Row[]> {
-  const act = { kind: "statement", statement } as const;
+export function statement(
+  writer: GroupWriter,
+  statement: Statement,
+  tells?: string,
+): Promise<readonly Row[]> {
+  const act = { kind: "statement", statement, ...given({ tells }) } as const;
   return writer.submit({
     act,
     answer: ({ rowsOf }) => ({ kind: "answer", answer: rowsOf.get(act) ?? [] }),

@@ -122,7 +122,24 @@ CREATE TABLE holdfast.blob_spaces (
 CREATE INDEX blob_spaces_ends ON holdfast.blob_spaces (ends_ms);
 `;
 
-export const MIGRATIONS: readonly Migration[] = [{ version: 1, usableFrom: 1, sql: FIRST }];
+const LETTERS = `
+CREATE TABLE holdfast.letters (
+  number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  host_id text COLLATE "C" NOT NULL,
+  principal text COLLATE "C" NOT NULL,
+  idempotency_key text COLLATE "C" NOT NULL,
+  host_epoch bigint NOT NULL,
+  posted_ms bigint NOT NULL,
+  sealed bytea NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
+CREATE INDEX letters_to ON holdfast.letters (host_id, number);
+ALTER TABLE holdfast.letters ALTER COLUMN sealed SET STORAGE EXTERNAL;
+`;
+
+export const MIGRATIONS: readonly Migration[] = [
+  { version: 1, usableFrom: 1, sql: FIRST },
+  { version: 2, usableFrom: 1, sql: LETTERS },
+];
 
 /** Of the tables that this software knows. */
 export const SCHEMA_VERSION = MIGRATIONS.at(-1)?.version ?? 0;

@@ -20,7 +20,7 @@ import { LOG_NUMBER, packedMacs, STREAM_COLUMNS, writersText } from "./stream-ro
 import { bigints, bodies, texts } from "./wire-arrays.ts";
 
 /** A row that this transaction has written. */
-const OURS = "s.xmin = pg_current_xact_id()::xid";
+export const OURS = "s.xmin = pg_current_xact_id()::xid";
 
 /** Locks the rows that will be changed, and tells how they are. */
 export function lockStreams(ids: readonly number[]): Statement {
@@ -140,7 +140,7 @@ function namesOf(acts: readonly Pick<CreateAct, "name">[]): [Buffer, Buffer] {
 export function lookUp(names: readonly Pick<CreateAct, "name">[]): Statement {
   return {
     name: "holdfast-look-up",
-    text: `SELECT i.at::bigint AS at, ${STREAM_COLUMNS}, t.key_check AS gone_key_check, t.gone_ms
+    text: `SELECT i.at::bigint AS at, ${STREAM_COLUMNS}, t.key_check AS gone_key_check, t.gone_ms, holdfast.now_ms() AS now_ms
       FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS i(principal, idempotency_key, at)
       LEFT JOIN holdfast.streams s ON s.principal = i.principal AND s.idempotency_key = i.idempotency_key
       LEFT JOIN holdfast.tombstones t ON t.principal = i.principal AND t.idempotency_key = i.idempotency_key`,

@@ -32,6 +32,11 @@ export interface LogPage {
   readonly isLast: boolean;
 }
 
+export interface RowsWish {
+  readonly rows: readonly number[];
+  readonly bytesMax: number;
+}
+
 /** `storeBlob`: not needed by those that only read. */
 export function logRows(database: DatabaseSync, storeBlob?: (blob: SealedBlob, nowMs: number) => void) {
   const insert = database.prepare(
@@ -82,6 +87,18 @@ export function logRows(database: DatabaseSync, storeBlob?: (blob: SealedBlob, n
       },
       logBytes: (): number => number(bytesOfAll.get(), "bytes"),
       read: ({ row }: Pick<LogRow, "row">): Uint8Array => checked(there(select.get(row), row)).record,
+      /** The first of these rows, up to about `bytesMax` but at least one. Throws what is wrong with one of them. */
+      readRows({ rows: wanted, bytesMax }: RowsWish): Pick<LogPage, "rows"> {
+        const rows: LogRow[] = [];
+        let held = 0;
+        for (const row of wanted) {
+          const found = checked(there(select.get(row), row));
+          rows.push(found);
+          held += found.record.byteLength;
+          if (held >= bytesMax) break;
+        }
+        return { rows };
+      },
       readBody({ row }: Pick<LogRow, "row">): Uint8Array {
         const found = there(selectBody.get(row), row);
         const crc = numberOrNull(found, "body_crc");

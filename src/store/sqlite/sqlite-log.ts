@@ -1,9 +1,16 @@
-/** The commit log over the database's thread: one row per group commit, durable when `append` resolves. */
+/**
+ * The commit log over the database's thread: one row per group commit, durable when `append` resolves.
+ *
+ * A stream that was written word by word has a row for each word. Rows that are asked for in one go are one message to the thread and one back.
+ */
 import type { CommitLog } from "../commit-log.ts";
 import type { Thread } from "./thread.ts";
 
 /** Large enough that a message costs little beside it, small enough that several fit in memory. */
 const SCAN_BYTES = 4 * 1024 * 1024;
+
+/** The thread commits between two reads: one of so much holds up no commit. */
+const ROWS_BYTES = 256 * 1024;
 
 export interface ScanProgress {
   readonly rows: number;
@@ -48,11 +55,49 @@ export function sqliteLog(
       const transfer = ownBody === undefined ? [own.buffer] : [own.buffer, ownBody.buffer];
       return thread.call("append", { record: own, body: ownBody, freed, blobs, nowMs: now() }, transfer);
     },
-    read: (row) => thread.call("read", { row }),
+    read: rowReads(thread),
     readBody: (row) => thread.call("readBody", { row }),
     drop: (rows) => thread.call("drop", { rows }),
     close: () => thread.close(),
   };
+}
+
+interface RowRead {
+  readonly row: number;
+  readonly resolve: (record: Uint8Array) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+function rowReads(thread: Thread): CommitLog["read"] {
+  let asked: RowRead[] = [];
+
+  function readEach(reads: readonly RowRead[]): void {
+    for (const { row, resolve, reject } of reads) thread.call("read", { row }).then(resolve, reject);
+  }
+
+  /** A row that is gone or damaged fails its own read alone. */
+  async function readTogether(reads: readonly RowRead[]): Promise<void> {
+    for (let rest = reads; rest.length > 0;) {
+      const wanted = { rows: rest.map(({ row }) => row), bytesMax: ROWS_BYTES };
+      const page =
+        rest.length === 1 ? undefined : await thread.call("readRows", wanted).catch(() => undefined);
+      if (page === undefined) return readEach(rest);
+      for (const [at, { record }] of page.rows.entries()) rest[at]?.resolve(record);
+      rest = rest.slice(page.rows.length);
+    }
+  }
+
+  function ask(): void {
+    const reads = asked;
+    asked = [];
+    void readTogether(reads);
+  }
+
+  return (row) =>
+    new Promise((resolve, reject) => {
+      asked.push({ row, resolve, reject });
+      if (asked.length === 1) queueMicrotask(ask);
+    });
 }
 
 /**

@@ -34,6 +34,7 @@ const READ_KINDS: Readonly<Record<keyof ReadCalls, true>> = {
   scan: true,
   logBytes: true,
   read: true,
+  readRows: true,
   readBody: true,
   getRow: true,
   listRows: true,

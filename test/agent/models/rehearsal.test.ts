@@ -48,6 +48,36 @@ test("free text comes back word by word, after a line that says what this is", a
   assert.ok(parts.every((part) => part.kind !== "text" || part.text.length <= 4_200));
 });
 
+test("a question that names a tool calls it with what stands in it, and says what came of it", async () => {
+  const parameters = {
+    type: "object",
+    properties: {
+      city: { type: "string" },
+      days: { type: "integer" },
+      unit: { enum: ["celsius", "kelvin"] },
+    },
+    required: ["city"],
+  };
+  const tools = [{ name: "getWeather", description: "", parameters, strict: false }];
+  const asked = async (text: string) => callsIn((await steps(text, { tools }))[0] ?? []);
+  assert.deepEqual(await asked("What weather does New York get in the next 3 days, in kelvin?"), [
+    ["getWeather", '{"city":"New York","days":3,"unit":"kelvin"}'],
+  ]);
+  assert.deepEqual(await asked('Can you get the weather of "den Haag"?'), [
+    ["getWeather", '{"city":"den Haag"}'],
+  ]);
+  // No tool is named, an argument is missing, it is no question, it is more than a question.
+  for (const text of [
+    "How is Oslo?",
+    "Can you get the weather?",
+    "Get the weather of Oslo.",
+    "a\nget weather Oslo?",
+  ])
+    assert.deepEqual(await asked(text), [], text);
+  const [, second = []] = await steps("Can you get the weather of Oslo?", { tools });
+  assert.match(textIn(second), /^The tool's outcome is "done": .*\n\(The rehearsal model said this, no AI/s);
+});
+
 test("says and thinks at a chosen pace; usage counts words", async () => {
   const parts = await says("pace 1 ms\nthink hm hm\nsay one two\nthree");
   assert.equal(textIn(parts), "one two\nthree");

@@ -62,14 +62,14 @@ test("a turn that was stopped before it spoke leaves what the user said", () => 
 });
 
 test("the words that had come are kept as the agent's", () => {
-  const parts = [{ kind: "text" as const, step: 0, text: "I will" }];
+  const parts = [{ type: "text" as const, step: 0, text: "I will" }];
   assert.deepEqual(added({ view: view({ parts }) }), [user("do it"), assistant("I will")]);
 });
 
 test("a call without a result gets one, and one with a result keeps it", () => {
   const step = assistant("Let me see.", "c1", "c2");
   const parts = [
-    { kind: "text" as const, step: 0, text: "Let me see." },
+    { type: "text" as const, step: 0, text: "Let me see." },
     { ...EMPTY_TOOL, toolCallId: "c1", state: "over" as const, outcome: "done" as const, result: "found" },
     { ...EMPTY_TOOL, toolCallId: "c2", state: "running" as const },
   ];
@@ -92,16 +92,16 @@ test("what a checkpoint of the turn has is not said again", () => {
     messages: kept.map(({ blobId }) => hexToBytes(blobId)),
     turns: [new Uint8Array(32)],
   });
-  const all = view({ parts: [{ kind: "text", step: 0, text: "one" }], savedParts: 1 });
+  const all = view({ parts: [{ type: "text", step: 0, text: "one" }], savedParts: 1 });
   assert.equal(continued({ state, turnsBefore: 0, kept, view: all }), undefined);
-  const more = view({ ...all, parts: [...all.parts, { kind: "text", step: 1, text: "two" }] });
+  const more = view({ ...all, parts: [...all.parts, { type: "text", step: 1, text: "two" }] });
   assert.deepEqual(added({ state, turnsBefore: 0, kept, view: more }), [assistant("two")]);
 });
 
 test("what was said while the turn ran follows what the agent had done", () => {
   const kept = [keep(user("do it")), keep(assistant("one"))];
   const said = { text: "faster", messageId: "2", attachments: [] };
-  const both = view({ savedParts: 1, parts: [{ kind: "text", step: 0, text: "one" }] });
+  const both = view({ savedParts: 1, parts: [{ type: "text", step: 0, text: "one" }] });
   const messages = added({ kept, view: { ...both, userMessages: [...both.userMessages, said] } });
   assert.deepEqual(messages, [user("do it"), assistant("one"), user("faster")]);
 });
@@ -109,10 +109,10 @@ test("what was said while the turn ran follows what the agent had done", () => {
 test("the turn is shown with everything that came of it, in the place of an earlier account of it", () => {
   const state = create(ConversationStateSchema, { turns: [new Uint8Array(32), new Uint8Array(32).fill(1)] });
   const parts = [
-    { kind: "thinking" as const, step: 0, text: "hm", durationMs: undefined },
+    { type: "thinking" as const, step: 0, text: "hm", durationMs: undefined },
     { ...EMPTY_TOOL, tool: "shell", state: "running" as const, args: "{}" },
-    { kind: "user" as const, text: "now", messageId: "2" },
-    { kind: "text" as const, step: 0, text: "so" },
+    { type: "user" as const, text: "now", messageId: "2" },
+    { type: "text" as const, step: 0, text: "so" },
   ];
   const next = continued({ state, turnsBefore: 1, kept: [], view: view({ parts }) });
   assert.ok(next !== undefined);
@@ -134,7 +134,7 @@ test("with full pages the ids in them stay there, new ones fill the next, and th
     turnPages: pages,
     turns: some(1),
   });
-  const parts = [{ kind: "text" as const, step: 0, text: "so" }];
+  const parts = [{ type: "text" as const, step: 0, text: "so" }];
   const next = continued({ state, turnsBefore: 16, kept: [], view: view({ parts }) });
   assert.ok(next !== undefined);
   const { messagePages, messages, turnPages, turns } = next.state;

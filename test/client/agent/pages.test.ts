@@ -92,7 +92,7 @@ test("turns that are stopped, wherever a page ends, leave what was said once, in
     const cutOff = await conversation.send({ text: `Work ${turn}` });
     const isAtWork = (): boolean =>
       (cutOff.view.checkpointEventId ?? 0) > 0 &&
-      cutOff.view.parts.some((part) => part.kind === "text" && part.text.startsWith("And now"));
+      cutOff.view.parts.some((part) => part.type === "text" && part.text.startsWith("And now"));
     await until(isAtWork, "the last step");
     await cutOff.abort();
     assert.equal((await cutOff.ended).reason, "aborted");

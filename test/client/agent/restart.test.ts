@@ -54,7 +54,7 @@ function script(go: Promise<void>, talks: Talk[]) {
 }
 
 const textsOf = (turn: Turn): readonly string[] =>
-  turn.view.parts.map((part) => (part.kind === "text" ? part.text : part.kind));
+  turn.view.parts.map((part) => (part.type === "text" ? part.text : part.type));
 
 test("B3: a restarted client shows the turn as it was, asks nothing twice, and goes on", async (t) => {
   const go = Promise.withResolvers<void>();
@@ -80,7 +80,7 @@ test("B3: a restarted client shows the turn as it was, asks nothing twice, and g
   const [turn] = turns;
   assert.ok(turn !== undefined && strays.length === 0);
   assert.deepEqual(resumed, [turn]);
-  assert.equal(turn.view.parts[0]?.kind === "text" ? turn.view.parts[0].text : "", "first, ");
+  assert.equal(turn.view.parts[0]?.type === "text" ? turn.view.parts[0].text : "", "first, ");
   assert.ok((turn.stream.restored?.cursor ?? 0) > 0, "it begins at its last snapshot");
   go.resolve();
   const { reason, text } = await turn.ended;

@@ -25,10 +25,10 @@ async function follow(parts: AsyncIterable<TurnPart>) {
   let end: string | undefined;
   const kinds = new Set<string>();
   for await (const part of parts) {
-    kinds.add(part.kind);
-    if (part.kind === "text") shown += part.text;
-    if (part.kind === "retract") shown = part.kept;
-    if (part.kind === "end") end = part.end.reason;
+    kinds.add(part.type);
+    if (part.type === "text") shown += part.text;
+    if (part.type === "retract") shown = part.kept;
+    if (part.type === "end") end = part.end.reason;
   }
   return { shown, end, kinds };
 }
@@ -43,7 +43,7 @@ test("a reader that obeys retract shows the answer, although its step began anew
   const turn = await (await conversations.begin()).send({ text: "what?" });
   const [live, settled] = [follow(turn), follow(turn.settled)];
   for await (const part of turn) {
-    if (part.kind === "text" && part.text.endsWith("41")) break;
+    if (part.type === "text" && part.text.endsWith("41")) break;
   }
   cut.resolve();
   const { shown, end, kinds } = await live;
@@ -67,7 +67,7 @@ test("B3: a process that died reads the turn from its beginning when it is back"
   const disk = newDisk();
   const first = rig.process(disk);
   const turn = await (await first.conversations.begin()).send({ text: "what?" });
-  for await (const part of turn) if (part.kind === "text") break;
+  for await (const part of turn) if (part.type === "text") break;
   first.kill();
   died.resolve();
   const { turns } = await rig.process(disk).conversations.resumeAll();
@@ -86,7 +86,7 @@ test("a turn that this client lets go of ends for its readers, without the text 
   const turn = await (await conversations.begin()).send({ text: "what?" });
   const [live, settled] = [follow(turn), follow(turn.settled)];
   for await (const part of turn) {
-    if (part.kind === "text" && part.text.endsWith("41")) break;
+    if (part.type === "text" && part.text.endsWith("41")) break;
   }
   await client.close();
   const { shown, end } = await live;

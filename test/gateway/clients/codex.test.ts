@@ -117,4 +117,18 @@ test("Codex: cut, killed between call and result, cut again, and resumed: the to
       assert.equal(provider.calls.length - calls, 2);
     },
   );
+
+  await t.test(
+    "cut in a text that the gateway has sent whole: Codex asks again, and nothing is generated again",
+    async () => {
+      const calls = provider.calls.length;
+      const cut = cable.cutNextAt(behind("event: response.output_text.done"));
+      const run = codex.exec("A third question?");
+      await Promise.race([cut, run.then(() => assert.fail("nothing was cut"))]);
+      const { code, stdout, stderr } = await run;
+      assert.equal(code, 0, stderr);
+      assert.match(stdout, /It still is\./);
+      assert.equal(provider.calls.length - calls, 1);
+    },
+  );
 });

@@ -61,6 +61,31 @@ test("without any session the provider gets its signed thoughts back by the clie
   assert.deepEqual(await gateway.answers(), { "fresh reuse_off": 4 });
 });
 
+test("effort, the form of the answer and betas of the model's own work reach an Anthropic model; other betas are named", async (t) => {
+  const provider = await anthropicProvider(t, () => ({ text: '{"city":"Oslo"}' }));
+  const { baseURL, apiKey } = await serveGateway(t, { provider, format: "anthropic" });
+  const client = new Anthropic({ baseURL: baseURL.replace(/\/v1$/, ""), apiKey, maxRetries: 0 });
+  const schema = { type: "object", properties: { city: { type: "string" } }, additionalProperties: false };
+  const asked = client.beta.messages.create({
+    model: LOCAL,
+    max_tokens: 100,
+    messages: [{ role: "user", content: "Where?" }],
+    output_config: { effort: "low", format: { type: "json_schema", schema } },
+    betas: ["interleaved-thinking-2025-05-14", "context-management-2025-06-27"],
+  });
+  const { response } = await asked.withResponse();
+  assert.equal(response.headers.get("x-holdfast-ignored"), "anthropic-beta");
+  const [call] = provider.calls;
+  assert.deepEqual(call?.body["output_config"], { effort: "low" });
+  assert.ok(
+    call.text.includes(JSON.stringify(schema)),
+    "the SDK offers the form as a tool to a model that it does not know",
+  );
+  const betas = String(call.headers["anthropic-beta"]).split(",");
+  assert.ok(betas.includes("interleaved-thinking-2025-05-14"), betas.join());
+  assert.ok(!betas.includes("context-management-2025-06-27"), betas.join());
+});
+
 test("Anthropic says which stop text ended its answer, and so does the message", async (t) => {
   const provider = await anthropicProvider(t, (_, asked) => {
     const end = Object.assign(anthropicStop("stop_sequence"), { delta: STOPPED });

@@ -157,7 +157,7 @@ test("an address is passed on only where that is allowed, and an upload never", 
 test("members, tools and blocks that no model here is given are left out and named, never refused", () => {
   const { wishes, tools, messages, options } = parse({
     context_management: { edits: [] },
-    output_config: { effort: "high" },
+    output_config: { effort: "high", task_budget: {} },
     mcp_servers: [],
     service_tier: null,
     tools: [
@@ -176,7 +176,7 @@ test("members, tools and blocks that no model here is given are left out and nam
     "content.server_tool_use",
     "context_management",
     "mcp_servers",
-    "output_config",
+    "output_config.task_budget",
     "tool_choice",
     "tools.cache_control",
     "tools.defer_loading",

@@ -303,7 +303,7 @@ test("what the model cannot be given is named, not refused; what would change th
     ["note"],
   );
   await assert.rejects(
-    openai.responses.create({ model: MODEL, input: "hello", conversation: "conv_1" }),
+    openai.responses.create({ model: MODEL, input: "hello", prompt: { id: "pmpt_1" } }),
     BadRequestError,
   );
   await assert.rejects(openai.responses.create({ model: "paced/none", input: "hello" }), NotFoundError);

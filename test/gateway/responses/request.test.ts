@@ -13,7 +13,11 @@ import {
 } from "../../../src/gateway/openai/index.ts";
 import { type KeptItems, parseResponseRequest } from "../../../src/gateway/responses/index.ts";
 
-const NONE: KeptItems = { through: async () => undefined, outputOf: async () => undefined };
+const NONE: KeptItems = {
+  through: async () => undefined,
+  outputOf: async () => undefined,
+  conversation: async () => undefined,
+};
 const RULES = { allowRemoteImages: false };
 
 const parse = (body: JsonObject, kept = NONE) => parseResponseRequest({ model: "m", ...body }, RULES, kept);
@@ -260,7 +264,11 @@ test("options reach the model, and what the request asked is repeated", async ()
 
 test("what came before stands before the input; what is new is behind the model's last words", async () => {
   const through = async (): Promise<readonly JsonObject[]> => [user("hello"), said("Hi.")];
-  const kept = { through, outputOf: async () => [{ ...said("Hi."), id: `msg_${"1".repeat(32)}_0` }] };
+  const kept = {
+    ...NONE,
+    through,
+    outputOf: async () => [{ ...said("Hi."), id: `msg_${"1".repeat(32)}_0` }],
+  };
   const { request, news, input } = await parse({ previous_response_id: "resp_1", input: "more" }, kept);
   assert.deepEqual(
     request.messages.map(({ role }) => role),
@@ -282,7 +290,14 @@ test("what is not there, and what would change the answer, is refused", async ()
     await refusal({ input: [{ type: "item_reference", id: "msg_1" }] }),
     "404 input item_not_found",
   );
-  assert.equal(await refusal({ conversation: "conv_1", input: "hi" }), "400 conversation unsupported_value");
+  assert.equal(
+    await refusal({ conversation: { id: "conv_1" }, input: "hi" }),
+    "404 null conversation_not_found",
+  );
+  assert.equal(
+    await refusal({ conversation: "conv_1", previous_response_id: "resp_1", input: "hi" }),
+    "400 conversation null",
+  );
   assert.equal(await refusal({ prompt: { id: "p" }, input: "hi" }), "400 prompt unsupported_value");
   assert.equal(await refusal({ input: [call("a"), call("a"), user("hi")] }), "400 input[2] null");
   assert.equal(await refusal({ input: [{ role: "critic", content: "hi" }] }), "400 input[0].role null");

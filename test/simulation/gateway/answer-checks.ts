@@ -8,7 +8,7 @@ import { fail } from "../log-checks.ts";
 import type { World } from "../world/index.ts";
 import type { Shown } from "./exchange.ts";
 import type { BegunStream } from "./gateway-node.ts";
-import type { SimCall } from "./messages.ts";
+import { markerOf, type SimCall } from "./messages.ts";
 import type { Provider } from "./provider.ts";
 import type { LostConversations } from "./reference-conversations.ts";
 import type { Clock, RefAnswer, Whole } from "./reference-answers.ts";
@@ -26,6 +26,8 @@ export interface AnswerChecksParts {
 /** A step is restarted so often, then its turn fails (F1). */
 const RESTARTS_MAX = 3;
 const HEAD_HELD_MS = 10_000;
+/** So soon a retry is answered when its model is asked again; less than the time after which it is answered in any case. */
+const ANSWERED_MS_MAX = 4_000;
 
 export class AnswerChecks {
   readonly #parts: AnswerChecksParts;
@@ -68,6 +70,19 @@ export class AnswerChecks {
         delta.said.text,
         this.#parts.now(),
       );
+  }
+
+  /** A retry, or a client that reads on, has its response: it has not waited while its model spoke. */
+  onTime(ref: RefAnswer, askedMs: number): void {
+    const { provider, streams, world } = this.#parts;
+    const own = streams.get(ref.streamId)?.conversationId;
+    const asked = provider.calls.find(
+      ({ call, madeMs }) =>
+        madeMs >= askedMs && call.conversationId === own && markerOf(call.messages) === ref.asked.body.marker,
+    );
+    const waitedMs = world.nowMs - (asked?.madeMs ?? world.nowMs);
+    if (waitedMs > ANSWERED_MS_MAX)
+      fail("F4", `answer ${ref.id} is under way, and its client waited ${waitedMs} ms for a response`);
   }
 
   /** A client has a whole answer: what it was shown, over all connections, is that answer. */

@@ -18,7 +18,7 @@ import {
 } from "../../../src/gateway/openai/index.ts";
 import type { Gateway } from "../../../src/gateway/index.ts";
 import { HoldfastError } from "../../../src/protocol/errors.ts";
-import type { SimProcess, World } from "../world/index.ts";
+import type { Random, SimProcess, World } from "../world/index.ts";
 import type { SimCall } from "./messages.ts";
 
 /** What a client has been shown of one answer, over one or more connections. */
@@ -230,6 +230,26 @@ export class Exchange {
       });
     }
     this.#end.resolve(end);
+  }
+}
+
+/** Errors that a client tries again behind. */
+export const PASSING: ReadonlySet<string> = new Set([
+  "shutting_down",
+  "open_streams_limit",
+  "server_error",
+  "answer_diverged",
+]);
+
+/** What a client does in the middle of an answer: at once, after a while, or behind some frames. */
+export function soon(world: World, random: Random, exchange: Exchange, act: () => void): void {
+  if (random.chance(0.4)) world.enqueue(random.int(30), act);
+  else if (random.chance(0.5)) world.enqueue(random.int(3_000), act);
+  else {
+    const frames = 1 + random.int(8);
+    exchange.onFrame = (count) => {
+      if (count === frames) world.enqueue(0, act);
+    };
   }
 }
 

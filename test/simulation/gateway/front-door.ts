@@ -1,6 +1,7 @@
 /**
  * Where simulated clients reach the gateway: each request is shown to the reference first, and what it gets is judged.
  */
+import { messagesDoor, responsesDoor } from "../../../src/gateway/http/door-http.ts";
 import type { Answer } from "../../../src/gateway/http/index.ts";
 import { type FramePlace, parseChatRequest, toGatewayError } from "../../../src/gateway/openai/index.ts";
 import { fail } from "../log-checks.ts";
@@ -23,6 +24,10 @@ export interface FrontDoorParts {
   readonly now: () => Clock;
 }
 
+const EAGER_EVERY = 5;
+const RULES = { allowRemoteImages: false };
+/** The end of a turn is in the session and its rows by then. */
+const HEARD_MS = 1_000;
 const ARRIVALS: readonly (Arrival | undefined)[] = ["confirmed", "closed", "closed", "lost", undefined];
 
 export class FrontDoor {
@@ -30,6 +35,11 @@ export class FrontDoor {
   onAsk: (asked: Asked) => void = () => undefined;
   /** A client is about to be shown the end of an answer. */
   onEnd: () => void = () => undefined;
+  /**
+   * One world in five: its clients stop turns past the gateway, ask again for what they stopped, and say more behind results. The number of the seed
+   * says so: all others replay as they did.
+   */
+  readonly isEager: boolean;
   readonly #parts: FrontDoorParts;
   readonly #random: Random;
   readonly #open = new Set<Exchange>();
@@ -37,6 +47,7 @@ export class FrontDoor {
 
   constructor(parts: FrontDoorParts) {
     this.#parts = parts;
+    this.isEager = parts.world.seed % EAGER_EVERY === 0;
     this.#random = parts.world.random.fork("front door");
     parts.node.onDown = (why) => this.#down(why);
   }
@@ -58,7 +69,7 @@ export class FrontDoor {
     const { gateway, life } = node;
     if (gateway === undefined) return undefined;
     this.onAsk(asked);
-    const { principal, hash, key, saysRetry } = asked;
+    const { principal, hash, key, retrySign } = asked;
     const requestId = `r${++this.#requests}`;
     world.trace(principal, "asks", requestId, `m${asked.body.marker}`);
     const ticket = reference.ask(asked);
@@ -67,18 +78,24 @@ export class FrontDoor {
       kind: "chat",
       shown,
       isStreamed: asked.body.stream,
-      ask: (to, signal) =>
-        to.chat({
+      ask: (to, signal) => {
+        const call = {
           principal,
-          request: parseChatRequest(json),
           bodyHash: hash,
           bodyBytes: JSON.stringify(json).length,
           idempotencyKey: key,
-          saysRetry,
+          retrySign,
           parkedMax: limits.parkedMax,
           requestId,
           signal,
-        }),
+        };
+        const { door } = asked.body;
+        if (door === "chat") return to.chat({ ...call, request: parseChatRequest(json) });
+        const { read } = door === "messages" ? messagesDoor(RULES) : responsesDoor(RULES, to.responses);
+        return read(json, principal).then(({ request, call: more }) =>
+          to.chat({ ...call, ...more, request }),
+        );
+      },
       decided: (answer) => {
         const { verdict, ref } = reference.answered(ticket, answer);
         got(ref.id);
@@ -160,11 +177,15 @@ export class FrontDoor {
     if (gateway === undefined) return;
     const session = reference.sessions.get(streamId);
     const isOwn = session?.facts.principal === principal;
+    // A user may stop a turn without this gateway: by another server, or by a client of Holdfast.
+    const isElsewhere = isOwn && this.isEager && this.#random.chance(0.5);
     const before = session?.states(now());
     if (isOwn) session.stopping();
-    world.hit(isOwn ? "gateway.asked.stop" : "gateway.asked.stop_foreign");
+    const how = isElsewhere ? "stop_elsewhere" : isOwn ? "stop" : "stop_foreign";
+    world.hit(`gateway.asked.${how}`);
     try {
-      await gateway.stop({ principal, streamId });
+      if (isElsewhere) await this.#stopElsewhere(principal, streamId);
+      else await gateway.stop({ principal, streamId });
       if (!process.alive) return;
       if (!isOwn) fail("E2", "a stream that is not the principal's was stopped");
       else if (before !== undefined) {
@@ -181,6 +202,13 @@ export class FrontDoor {
     } finally {
       if (process.alive) reference.changed();
     }
+  }
+
+  /** The gateway hears of it from the stream, a moment later. */
+  async #stopElsewhere(principal: string, streamId: string): Promise<void> {
+    const { node, world } = this.#parts;
+    await node.abort(principal, streamId);
+    await new Promise<void>((resolve) => world.enqueue(HEARD_MS, resolve));
   }
 
   #noted(requestId: string, verdict: Verdict): void {
@@ -200,9 +228,10 @@ export class FrontDoor {
     readonly refused: (code: string) => void;
     readonly left: () => void;
   }): Exchange | undefined {
-    const { world, node } = this.#parts;
+    const { world, node, checks } = this.#parts;
     const { gateway, process } = node;
     if (gateway === undefined) return undefined;
+    const askedMs = world.nowMs;
     const arrival = this.#random.pick(ARRIVALS.map((kind) => [kind]))[0];
     const isSlow = this.#random.chance(0.1);
     const isAtOnce = this.#random.chance(0.3);
@@ -218,11 +247,12 @@ export class FrontDoor {
       paceMs: () => (isAtOnce ? 0 : this.#random.int(isSlow ? 5_000 : 20)),
       arrival: arrival === undefined ? undefined : { kind: arrival, afterMs: this.#random.int(4_000) },
       decision: {
-        decided: (answer) =>
-          this.#telling(how.decided(answer), {
-            shownBefore: after !== undefined && after.eventId > after.answer,
-            how: how.kind,
-          }),
+        decided: (answer) => {
+          const ref = how.decided(answer);
+          checks.onTime(ref, askedMs);
+          const shownBefore = after !== undefined && after.eventId > after.answer;
+          return this.#telling(ref, { shownBefore, how: how.kind });
+        },
         refused: how.refused,
         left: how.left,
       },

@@ -9,6 +9,7 @@ import { createAgent } from "../../../src/agent/index.ts";
 import { Client } from "../../../src/client/index.ts";
 import { Gateway, type GatewayLimits } from "../../../src/gateway/index.ts";
 import { hexOf } from "../../../src/protocol/blob-id.ts";
+import { HoldfastError } from "../../../src/protocol/errors.ts";
 import type { ClientFrame } from "../../../src/protocol/frames.ts";
 import { AgentClientMessageSchema } from "../../../src/protocol/messages.ts";
 import { nodeSealing } from "../../../src/sealing/node.ts";
@@ -37,6 +38,7 @@ export interface BegunStream {
 interface Running {
   readonly process: SimProcess;
   readonly gateway: Gateway;
+  readonly clientOf: (principal: string) => Client;
   close(): Promise<void>;
 }
 
@@ -151,6 +153,15 @@ export class GatewayNode {
     if (running.process.alive) running.process.crash();
   }
 
+  /** Stops a turn as a client of the server does, past the gateway. */
+  async abort(principal: string, streamId: string): Promise<void> {
+    const reader = await this.#running?.clientOf(principal).abort(streamId);
+    await reader?.ended;
+    const { failure } = reader?.status ?? {};
+    if (failure !== undefined && failure.code !== "stream_ended")
+      throw new HoldfastError(failure.code, failure.message);
+  }
+
   async #start(process: SimProcess): Promise<void> {
     const { world, provider, limits, retentionMs } = this.#options;
     const { env } = process;
@@ -196,12 +207,13 @@ export class GatewayNode {
         stream: { heartbeatIntervalMs: HEARTBEAT_MS },
         onBug,
       });
+    const clientOf = (principal: string): Client => {
+      const client = clients.get(principal) ?? newClient(principal);
+      clients.set(principal, client);
+      return client;
+    };
     const gateway = new Gateway({
-      clientOf: (principal) => {
-        const client = clients.get(principal) ?? newClient(principal);
-        clients.set(principal, client);
-        return client;
-      },
+      clientOf,
       tables,
       sealer,
       secret: this.#secret,
@@ -223,7 +235,7 @@ export class GatewayNode {
       await server.shutdown();
     };
     if (!process.alive) return;
-    this.#running = { process, gateway, close };
+    this.#running = { process, gateway, clientOf, close };
     world.trace("gateway", "takes requests in life", process.incarnation);
   }
 

@@ -120,6 +120,7 @@ test("the reference knows that a loss that is heard of behind the grace period r
 function askedOf(marker: number, messages: readonly SimMessage[]): Asked {
   const body = {
     model: "sim/one",
+    door: "chat" as const,
     system: "",
     tools: ["look"],
     messages,
@@ -127,7 +128,7 @@ function askedOf(marker: number, messages: readonly SimMessage[]): Asked {
     stream: true,
     isHuge: false,
   };
-  return { principal: "ada", body, hash: `hash ${marker}`, key: undefined, saysRetry: false };
+  return { principal: "ada", body, hash: `hash ${marker}`, key: undefined, retrySign: "none" };
 }
 
 function answerFrom(fromEvent: number): Answer {

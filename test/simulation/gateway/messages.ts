@@ -6,7 +6,9 @@
  */
 import type { ChatMessage } from "../../../src/protocol/chat-message.ts";
 import { LIMITS } from "../../../src/protocol/limits.ts";
+import type { Door } from "../../../src/gateway/openai/index.ts";
 import type { Random } from "../world/index.ts";
+import { writtenBy } from "./other-doors.ts";
 
 export interface SimCall {
   readonly id: string;
@@ -71,6 +73,8 @@ function textOf(parts: readonly { readonly type: string; readonly text?: string 
 }
 
 export interface SimContext {
+  /** Which one its requests come by. */
+  readonly door: Door;
   readonly system: string;
   readonly tools: readonly string[];
 }
@@ -87,6 +91,10 @@ export interface SimBody extends SimContext {
 
 /** The JSON body, written in one of the ways that clients have. */
 export function written(body: SimBody, random: Random): Json {
+  return body.door === "chat" ? writtenChat(body, random) : writtenBy(body.door, body);
+}
+
+function writtenChat(body: SimBody, random: Random): Json {
   const { system, tools, model, messages, marker, stream, isHuge } = body;
   const head = system === "" ? [] : [{ role: random.pick(["system", "developer"]), content: system }];
   return {

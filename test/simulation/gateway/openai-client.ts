@@ -4,15 +4,16 @@
  *
  * What it is shown it keeps as its history. When it is calm, it only finishes what it has begun.
  */
+import { type Door, DOORS } from "../../../src/gateway/openai/index.ts";
 import { fail } from "../log-checks.ts";
 import type { Random, World } from "../world/index.ts";
 import type { AnswerChecks } from "./answer-checks.ts";
-import { type Exchange, newShown, type ResponseEnd, type Shown } from "./exchange.ts";
+import { type Exchange, newShown, PASSING, type ResponseEnd, type Shown, soon } from "./exchange.ts";
 import type { FrontDoor } from "./front-door.ts";
 import { type SimContext, type SimMessage, written } from "./messages.ts";
 import { MODEL_IDS } from "./provider.ts";
 import type { Asked, RefAnswer } from "./reference-answers.ts";
-import { CONTEXTS, hashOf, newestIn, resultsOf, type Sent, type Talk } from "./talk.ts";
+import { CONTEXTS, hashOf, newestIn, resultsOf, type Sent, stolenResults, type Talk } from "./talk.ts";
 
 export interface ClientParts {
   readonly world: World;
@@ -26,6 +27,8 @@ export interface ClientParts {
   readonly isHasty: boolean;
   /** What all clients have seen, to steal from. */
   readonly talks: () => readonly (readonly [string, Talk])[];
+  /** Clients come by all doors; else by chat. */
+  readonly hasDoors: boolean;
   /** Clients of other principals. */
   readonly others: (principal: string) => readonly OpenAiClient[];
 }
@@ -37,22 +40,18 @@ const EARLIER_MAX = 3;
 const MUCH_LATER_MS = 100_000;
 /** A client that needs more gets no answer. */
 const TRIES_MAX = 40;
-const PASSING: ReadonlySet<string> = new Set([
-  "shutting_down",
-  "open_streams_limit",
-  "server_error",
-  "answer_diverged",
-]);
 
 export class OpenAiClient {
   readonly principal: string;
   readonly #name: string;
   isCalm = false;
-  /** Nothing is under way. */
   isIdle = true;
   talk: Talk | undefined;
   readonly #parts: ClientParts;
   readonly #random: Random;
+  readonly #doors: Random;
+  /** It names its session in each request. */
+  readonly #isNamed: boolean;
   readonly #earlier: Talk[] = [];
   #keys = 0;
 
@@ -61,6 +60,8 @@ export class OpenAiClient {
     this.#name = name;
     this.#parts = parts;
     this.#random = parts.world.random.fork(`client ${name}`);
+    this.#doors = parts.world.random.fork(`doors of ${name}`);
+    this.#isNamed = parts.world.random.fork(`session of ${name}`).chance(0.2);
   }
 
   async live(): Promise<void> {
@@ -88,13 +89,13 @@ export class OpenAiClient {
   /** A plain question, which must be answered. */
   async lastWord(): Promise<void> {
     this.isIdle = false;
-    const sent = this.#sent({ system: "", tools: [], model: MODEL_IDS[0] }, [this.#words()]);
+    const sent = this.#sent({ door: "chat", system: "", tools: [], model: MODEL_IDS[0] }, [this.#words()]);
     const talk = await this.#send({ ...sent, key: undefined });
     if (talk === undefined) fail("F1", "a question is not answered, though nothing goes wrong any more");
     this.isIdle = true;
   }
 
-  #act(): Promise<unknown> {
+  async #act(): Promise<unknown> {
     const random = this.#random;
     if (this.#earlier.length > 0 && random.chance(0.15)) {
       this.#asked("earlier_talk");
@@ -104,8 +105,10 @@ export class OpenAiClient {
     if (talk === undefined || random.chance(0.15)) return this.#begin();
     if (random.chance(0.08)) return this.#steal();
     if (random.chance(0.08)) return this.#lookAgain(talk);
-    if (random.chance(0.06)) return this.#parts.door.stop(this.principal, talk.streamId);
-    if (random.chance(0.08)) return this.#regenerate(talk);
+    const isStopped = random.chance(0.06);
+    if (isStopped) await this.#parts.door.stop(this.principal, talk.streamId);
+    if (isStopped && !this.#parts.door.isEager) return undefined;
+    if (random.chance(isStopped ? 0.4 : 0.08)) return this.#regenerate(talk);
     return talk.pending.length > 0 ? this.#results(talk) : this.#goOn(talk);
   }
 
@@ -114,7 +117,10 @@ export class OpenAiClient {
     if (random.chance(0.1)) await this.#huge({ ...CONTEXTS[0], model: MODEL_IDS[0] }, [this.#words()]);
     this.#asked("new");
     const model = random.chance(0.03) ? "sim/none" : random.pick(MODEL_IDS);
-    return this.#maybeTwice(this.#sent({ ...random.pick(CONTEXTS), model }, [this.#words()]));
+    const [context, { hasDoors }] = [random.pick(CONTEXTS), this.#parts];
+    const door = hasDoors ? this.#doors.pick(DOORS) : context.door;
+    if (door !== "chat") this.#asked(`by_${door}`);
+    return this.#maybeTwice(this.#sent({ ...context, door, model }, [this.#words()]));
   }
 
   #goOn(talk: Talk): Promise<unknown> {
@@ -128,14 +134,13 @@ export class OpenAiClient {
 
   async #results(talk: Talk): Promise<unknown> {
     const random = this.#random;
-    const { pending, messages } = talk;
-    const marker = `m${this.#parts.nextMarker()}`;
+    const [{ pending, messages }, marker] = [talk, `m${this.#parts.nextMarker()}`];
     const results = resultsOf(pending, marker);
     const [first] = results;
     const all = [...messages, ...results];
     if (random.chance(0.15)) await this.#huge(talk, all);
     const kind = random.int(14);
-    switch (kind) {
+    switch (kind === 9 && this.#parts.door.isEager ? 3 : kind) {
       case 0:
         this.#asked("results_missing");
         return this.#send(this.#sent(talk, [...messages, ...results.slice(1), this.#words(marker)]));
@@ -159,7 +164,7 @@ export class OpenAiClient {
         this.#asked("results_two_ways");
         const one = this.#sent(talk, all);
         const other = { ...this.#sent(talk, [...messages, ...results.toReversed()]), key: undefined };
-        return Promise.all([this.#send(one), this.#send({ ...other, hash: other.hash })]);
+        return Promise.all([this.#send(one), this.#send(other)]);
       }
       case 7:
       case 8:
@@ -203,10 +208,10 @@ export class OpenAiClient {
       this.#asked("again_twice");
       const sample = { ...last, key: undefined };
       await Promise.all([this.#send(sample), this.#send(sample)]);
-      return this.#send(sample, { saysRetry: true });
+      return this.#send(sample, true);
     }
     this.#asked("again");
-    return this.#send(last, { saysRetry: this.#random.chance(0.4) });
+    return this.#send(last, this.#random.chance(0.4));
   }
 
   /** Asks once for what another principal has just asked for, to the byte. */
@@ -226,19 +231,14 @@ export class OpenAiClient {
         return door.stop(this.principal, stolen.streamId);
       case 2:
         this.#asked("stolen_body");
-        return this.#send({ ...stolen.last, key: undefined }, { saysRetry: this.#random.chance(0.5) });
-      case 1: {
+        return this.#send({ ...stolen.last, key: undefined }, this.#random.chance(0.5));
+      case 1:
         this.#asked("events_foreign");
         return door.events(this.principal, { ...newShown(), streamId: stolen.streamId }, undefined)?.ended;
-      }
       default: {
         this.#asked("stolen_history");
         const marker = `m${this.#parts.nextMarker()}`;
-        const results = stolen.pending.map(({ id }): SimMessage => ({
-          role: "tool",
-          id,
-          text: `${marker} stolen`,
-        }));
+        const results = stolenResults(stolen, marker);
         const words = results.length > 0 ? results : [this.#words(marker)];
         return this.#send(this.#sent(stolen, [...stolen.messages, ...words]));
       }
@@ -247,6 +247,8 @@ export class OpenAiClient {
 
   /** `/events` of an answer that it has already, or of an earlier one of the same stream. */
   #lookAgain(talk: Talk): Promise<unknown> {
+    // Other doors have other ways back to an answer.
+    if (talk.door !== "chat") return this.#regenerate(talk);
     this.#asked("events_again");
     const after = this.#random.chance(0.5) ? undefined : { answer: 0, eventId: 0, frames: 0 };
     const shown = { ...newShown(), streamId: talk.streamId };
@@ -272,7 +274,8 @@ export class OpenAiClient {
     const random = this.#random;
     const marker = newestIn(messages);
     const { model, system, tools } = context;
-    const body = { model, system, tools, messages, marker, stream: random.chance(0.7), isHuge };
+    const door = this.#doorOf(context, messages);
+    const body = { model, door, system, tools, messages, marker, stream: random.chance(0.7), isHuge };
     const json = written(body, random);
     const isKeyed = random.chance(0.25);
     const isUsed = isKeyed && this.#keys > 0 && random.chance(0.1);
@@ -280,17 +283,26 @@ export class OpenAiClient {
     // Some keys are everyone's: each principal has its own of that name.
     const name = isKeyed && random.chance(0.2) ? "common" : this.#name;
     const key = isKeyed ? `${name} key ${isUsed ? random.int(this.#keys) : this.#keys++}` : undefined;
-    return { body, json, hash: hashOf(json), key };
+    return {
+      body,
+      json,
+      hash: this.#isNamed ? `${hashOf(json, door)} of ${this.#name}` : hashOf(json, door),
+      key,
+    };
+  }
+
+  /** Some conversations are carried on by another door: to the gateway they are others. */
+  #doorOf({ door }: SimContext, messages: readonly SimMessage[]): Door {
+    const isBegun = messages.some(({ role }) => role === "assistant");
+    if (!this.#parts.hasDoors || !isBegun || this.#doors.chance(0.85)) return door;
+    this.#asked("other_door");
+    return this.#doors.pick(DOORS.filter((other) => other !== door));
   }
 
   /** Until it has the answer, is refused, or gives up. Returns the conversation as it is then. */
-  async #send(
-    sent: Sent,
-    first: { readonly saysRetry: boolean } = { saysRetry: false },
-  ): Promise<Talk | undefined> {
+  async #send(sent: Sent, saysRetry = false): Promise<Talk | undefined> {
     const random = this.#random;
     const { door } = this.#parts;
-    let { saysRetry } = first;
     let shown = newShown();
     let exchange = this.#chat(sent, saysRetry, shown);
     for (let tries = 0; tries < TRIES_MAX; tries++) {
@@ -308,16 +320,20 @@ export class OpenAiClient {
         isLong ? MUCH_LATER_MS : random.chance(0.3) ? random.int(20) : 100 + random.int(LATER_MS_MAX),
       );
       const canResume =
-        sent.body.stream && shown.streamId !== "" && shown.finish === undefined && end.kind === "broken";
+        sent.body.door === "chat" &&
+        sent.body.stream &&
+        shown.streamId !== "" &&
+        shown.finish === undefined &&
+        end.kind === "broken";
       if (canResume && random.chance(0.4)) {
         this.#asked("events");
         exchange = door.events(this.principal, shown, shown.place);
         continue;
       }
       if (exchange !== undefined) this.#asked(sent.key === undefined ? "retry" : "retry_keyed");
-      saysRetry = end.kind === "broken" && random.chance(0.4);
+      const counts = end.kind === "broken" && random.chance(0.4);
       shown = newShown();
-      exchange = this.#chat(sent, saysRetry, shown);
+      exchange = this.#chat(sent, counts, shown);
     }
     return fail("F1", `${this.principal} has asked ${TRIES_MAX} times and has no answer`);
   }
@@ -326,15 +342,17 @@ export class OpenAiClient {
   async #meanwhile(sent: Sent): Promise<void> {
     const others = this.#parts.others(this.principal);
     if (others.length > 0 && this.#random.chance(0.5)) return this.#random.pick(others).copy(sent);
-    const { last } = this.talk ?? {};
+    const last = this.talk?.last;
     if (last === undefined || last === sent) return;
     this.#asked("retry_earlier");
     await this.#chat(last, true, newShown())?.ended;
   }
 
-  #chat(sent: Sent, saysRetry: boolean, shown: Shown): Exchange | undefined {
+  #chat(sent: Sent, counts: boolean, shown: Shown): Exchange | undefined {
     const { body, hash, key, json } = sent;
-    const asked: Asked = { principal: this.principal, body, hash, key, saysRetry };
+    if (this.#isNamed) this.#asked("in_session");
+    const retrySign = counts ? "counted" : this.#isNamed ? "repeated" : "none";
+    const asked: Asked = { principal: this.principal, body, hash, key, retrySign };
     return this.#parts.door.chat(asked, json, shown);
   }
 
@@ -345,43 +363,27 @@ export class OpenAiClient {
     if (this.isCalm) return exchange.ended;
     if (random.chance(isHasty ? 0.4 : 0.25)) {
       this.#asked("cut");
-      this.#soon(exchange, () => exchange.cut());
+      soon(this.#parts.world, random, exchange, () => exchange.cut());
     } else if (random.chance(isHasty ? 0.1 : 0.03)) {
-      this.#soon(exchange, () => this.#stop(shown));
+      soon(this.#parts.world, random, exchange, () => this.#stop(shown));
     }
     return exchange.ended;
   }
 
-  /** At once, after a while, or behind some frames. */
-  #soon(exchange: Exchange, act: () => void): void {
-    const random = this.#random;
-    const { world } = this.#parts;
-    if (random.chance(0.4)) world.enqueue(random.int(30), act);
-    else if (random.chance(0.5)) world.enqueue(random.int(3_000), act);
-    else {
-      const frames = 1 + random.int(8);
-      exchange.onFrame = (count) => {
-        if (count === frames) world.enqueue(0, act);
-      };
-    }
-  }
-
   /** Whatever its stream says: the answer that it reads, or the one behind that. */
   #stop({ streamId }: Shown): void {
-    const { door, world } = this.#parts;
     if (streamId === "") return;
     this.#asked("stop_under_way");
-    door.stop(this.principal, streamId).catch((cause: unknown) => world.fail(cause));
+    this.#parts.door.stop(this.principal, streamId).catch((cause: unknown) => this.#parts.world.fail(cause));
   }
 
   #keep(sent: Sent, shown: Shown): Talk {
     const { checks, answerOf } = this.#parts;
     const ref = answerOf(shown) ?? fail("matching", "an answer is of no stream");
     checks.whole(shown, ref);
-    const { text, calls: pending, streamId } = shown;
-    const { model, system, tools } = sent.body;
+    const [{ text, calls: pending, streamId }, { model, door, system, tools }] = [shown, sent.body];
     const messages = [...sent.body.messages, { role: "assistant", text, calls: pending } as const];
-    this.talk = { model, system, tools, messages, pending, streamId, last: sent };
+    this.talk = { model, door, system, tools, messages, pending, streamId, last: sent };
     this.#earlier.push(this.talk);
     if (this.#earlier.length > EARLIER_MAX) this.#earlier.shift();
     return this.talk;

@@ -4,7 +4,7 @@
  * What a killed process had written down is not always known. So a state is a set of possible ones, mostly of one, and a decision is made
  * in each possible world.
  */
-import type { Delivery } from "../../../src/gateway/delivery.ts";
+import type { Delivery, RetrySign } from "../../../src/gateway/delivery.ts";
 import type { Arrival } from "./exchange.ts";
 import type { SimBody, SimCall } from "./messages.ts";
 
@@ -14,7 +14,7 @@ export interface Asked {
   readonly body: SimBody;
   readonly hash: string;
   readonly key: string | undefined;
-  readonly saysRetry: boolean;
+  readonly retrySign: RetrySign;
 }
 
 /** An answer that a client was given with its finish. */

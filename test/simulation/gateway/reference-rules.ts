@@ -12,7 +12,7 @@ export interface Seen extends Possible {
 }
 
 /** What an equal request without a key gets in that world; `none`: it is no retry. */
-export function retryIn(world: readonly Seen[], { saysRetry }: Asked): readonly string[] {
+export function retryIn(world: readonly Seen[], { retrySign }: Asked): readonly string[] {
   const own = world.filter(({ answer }) => answer.asked.key === undefined);
   const lost = own.filter(({ delivery }) => delivery === "lost");
   // Each of them goes to one retry; after a restart the gateway does not know their order.
@@ -20,10 +20,11 @@ export function retryIn(world: readonly Seen[], { saysRetry }: Asked): readonly 
   const joined = world.find(({ delivery, answer }) => delivery === "open" && answer.isContinued);
   const doubtful = own.filter(
     ({ delivery, isRetried }) =>
-      !isRetried && (delivery === "open" || delivery === "flushed" || delivery === "closed"),
+      !isRetried &&
+      (delivery === "flushed" || delivery === "closed" || (delivery === "open" && retrySign === "counted")),
   );
-  const counted = saysRetry && doubtful.length === 1 ? doubtful[0] : undefined;
-  const found = joined ?? counted;
+  const meant = retrySign !== "none" && doubtful.length === 1 ? doubtful[0] : undefined;
+  const found = joined ?? meant;
   return [found === undefined ? "none" : `answer ${found.answer.id}`];
 }
 
@@ -43,8 +44,9 @@ export function continues(asked: Asked, session: RefSession): boolean {
   const { facts, history, last } = session;
   const { body, principal } = asked;
   if (facts.principal !== principal || facts.model !== body.model || history === undefined) return false;
-  const { system, tools } = facts.context;
-  if (system !== body.system || JSON.stringify(tools) !== JSON.stringify(body.tools)) return false;
+  const { door, system, tools } = facts.context;
+  if (door !== body.door || system !== body.system || JSON.stringify(tools) !== JSON.stringify(body.tools))
+    return false;
   const { seen, results, said } = tailOf(asked);
   if (JSON.stringify(canonical(seen)) !== history || last.hasFailed) return false;
   if (results.length === 0) return said > 0 && session.pending.length === 0;

@@ -165,7 +165,7 @@ export class Reference {
     const before = this.sessions.get(streamId);
     if (before !== undefined) before.goOn(answer, now);
     const conversationId = this.#parts.streamOf(streamId)?.conversationId ?? "";
-    const { model, system, tools } = asked.body;
+    const { model, door, system, tools } = asked.body;
     const session =
       before ??
       new RefSession(
@@ -174,7 +174,7 @@ export class Reference {
           principal: asked.principal,
           conversationId,
           model,
-          context: { system, tools },
+          context: { door, system, tools },
           mayBeRefused: () => this.#parts.isRefused(conversationId),
           lost: this.lost,
         },

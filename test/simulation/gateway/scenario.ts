@@ -17,6 +17,7 @@ import { OpenAiClient } from "./openai-client.ts";
 import { Provider } from "./provider.ts";
 import { Reference } from "./reference.ts";
 import type { Clock, ReferenceLimits } from "./reference-answers.ts";
+import { tailOf } from "./reference-rules.ts";
 import type { Talk } from "./talk.ts";
 
 const MINUTE_MS = 60_000;
@@ -111,8 +112,12 @@ class GatewayScenario {
       limits,
       now,
     });
-    // Results are on their way from one place on the disk to another: more can go wrong with them.
-    door.onAsk = ({ body }) => this.#killSoon(body.messages.at(-1)?.role === "tool" ? 0.12 : 0.06, 14);
+    // Results are on their way from one place on the disk to another: more can go wrong with them, and with words behind them.
+    door.onAsk = (asked) => {
+      const isResults = asked.body.messages.at(-1)?.role === "tool";
+      const hasWords = !isResults && door.isEager && tailOf(asked).results.length > 0;
+      this.#killSoon(isResults ? 0.12 : hasWords ? 0.3 : 0.06, 14);
+    };
     door.onEnd = () => this.#killSoon(0.06, 3);
     let markers = 0;
     const talks = (): readonly (readonly [string, Talk])[] =>
@@ -129,6 +134,7 @@ class GatewayScenario {
       talks,
       paceMs: this.#isSlow ? SLOW_PACE_MS : PACE_MS,
       isHasty,
+      hasDoors: world.random.fork("clients of doors").chance(0.3),
       others: (principal: string) => this.#clients.filter((client) => client.principal !== principal),
     };
     this.#clients = ["ada", "ada", "bob"].map(

@@ -1,7 +1,13 @@
 /**
  * A conversation as a simulated client has it, and the requests that it sends for it.
  */
-import { hashRequest } from "../../../src/gateway/http/request-hash.ts";
+import {
+  CHAT_HASH,
+  hashRequest,
+  MESSAGES_HASH,
+  RESPONSES_HASH,
+} from "../../../src/gateway/http/request-hash.ts";
+import type { Door } from "../../../src/gateway/openai/index.ts";
 import type { SimBody, SimCall, SimContext, SimMessage } from "./messages.ts";
 
 /** A conversation as its client has it: it ends with what the model said. */
@@ -22,13 +28,19 @@ export interface Sent {
 }
 
 export const CONTEXTS: readonly [SimContext, ...SimContext[]] = [
-  { system: "", tools: ["look", "turn"] },
-  { system: "Be brief.", tools: ["look", "turn"] },
-  { system: "Be brief.", tools: [] },
+  { door: "chat", system: "", tools: ["look", "turn"] },
+  { door: "chat", system: "Be brief.", tools: ["look", "turn"] },
+  { door: "chat", system: "Be brief.", tools: [] },
 ];
+
+const RULES = { chat: CHAT_HASH, responses: RESPONSES_HASH, messages: MESSAGES_HASH };
 
 export function resultsOf(pending: readonly SimCall[], marker: string): readonly SimMessage[] {
   return pending.map(({ id }, at) => ({ role: "tool", id, text: `${marker} result ${at}` }));
+}
+
+export function stolenResults({ pending }: Talk, marker: string): readonly SimMessage[] {
+  return pending.map(({ id }) => ({ role: "tool", id, text: `${marker} stolen` }));
 }
 
 /** The newest request that these messages have words of. */
@@ -37,8 +49,8 @@ export function newestIn(messages: readonly SimMessage[]): number {
   return Math.max(...numbers.map(([, number]) => Number(number)));
 }
 
-export function hashOf(json: unknown): string {
-  const slices = hashRequest(json);
+export function hashOf(json: unknown, door: Door): string {
+  const slices = hashRequest(json, RULES[door]);
   for (;;) {
     const { done, value } = slices.next();
     if (done === true) return value;

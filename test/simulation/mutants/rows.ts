@@ -1,5 +1,6 @@
 /**
- * Which planted bug stands for which rule: each thing that happens to a gateway session, each arm of `next()`, each row of the gateway's matching.
+ * Which planted bug stands for which rule: each thing that happens to a gateway session, each row of its transition table, each arm of `next()`, each row of the gateway's
+ * matching.
  *
  * The rows are read from the source, so a new one without a bug is noticed.
  */
@@ -7,6 +8,7 @@ import { readFileSync } from "node:fs";
 import { GATEWAY_MUTANTS } from "./table-gateway.ts";
 import { RETURN_MUTANTS } from "./table-returns.ts";
 import { SESSION_MUTANTS } from "./table-session.ts";
+import { nameOf, transitions } from "./table-transitions.ts";
 import { TURN_MUTANTS } from "./table-turn.ts";
 
 const root = new URL("../../../", import.meta.url);
@@ -29,7 +31,7 @@ const MATCHING: Readonly<Record<string, string>> = {
 };
 
 export interface Row {
-  readonly room: "session" | "next()" | "matching";
+  readonly room: "session" | "session at" | "next()" | "matching";
   readonly row: string;
   /** The names of the planted bugs. */
   readonly bugs: readonly string[];
@@ -43,6 +45,10 @@ export function rows(): readonly Row[] {
       const breaks = new Set([row, ...(SESSION_BREAKS[row] ?? [])]);
       const bugs = SESSION_MUTANTS.filter((mutant) => breaks.has(mutant.breaks));
       return { room: "session", row, bugs: bugs.map(({ name }) => name) };
+    }),
+    ...[...new Set(transitions().map(({ at }) => at))].map((row): Row => {
+      const bugs = transitions().filter(({ at }) => at === row);
+      return { room: "session at", row, bugs: bugs.map(nameOf) };
     }),
     ...arms.map((row): Row => {
       const bugs = TURN_MUTANTS.filter(({ name }) => name.startsWith(`${row}: `));

@@ -51,6 +51,18 @@ export const GATEWAY_MUTANTS: readonly Mutant[] = [
     patches: [{ file: MATCHING, from: "session.context === context && ", to: "" }],
   },
   {
+    name: "doors share a session",
+    breaks: "results",
+    hunter,
+    patches: [
+      {
+        file: MATCHING,
+        from: 'return door === "chat" ? context :',
+        to: "return door !== undefined ? context :",
+      },
+    ],
+  },
+  {
     name: "the answer to results begins where the answer before began",
     breaks: "results",
     hunter,
@@ -133,8 +145,26 @@ export const GATEWAY_MUTANTS: readonly Mutant[] = [
     breaks: "retry",
     hunter,
     patches: [
-      { file: DELIVERY, from: "saysRetry ? own.filter(isDoubtful) : []", to: "own.filter(isDoubtful)" },
+      {
+        file: DELIVERY,
+        from: 'if (isRetried || sign === "none") return false;',
+        to: "if (isRetried) return false;",
+      },
     ],
+  },
+  {
+    name: "a client that repeats itself in its session is not believed",
+    breaks: "retry",
+    hunter,
+    patches: [
+      { file: DELIVERY, from: 'sign === "none") return false;', to: 'sign !== "counted") return false;' },
+    ],
+  },
+  {
+    name: "a client that repeats itself in its session gets the answer that it is reading",
+    breaks: "retry",
+    hunter,
+    patches: [{ file: DELIVERY, from: ' && sign === "counted")', to: ")" }],
   },
   {
     name: "a lost answer goes to two retries",

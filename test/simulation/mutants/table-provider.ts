@@ -139,8 +139,8 @@ export const PROVIDER_MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: RUN,
-        from: "this.#abort.abort(new LetGo(MESSAGES.unavailable));",
-        to: `this.#abort.abort(new HoldfastError("unavailable", MESSAGES.unavailable));`,
+        from: "new LetGo(message)",
+        to: `new HoldfastError("unavailable", message)`,
       },
     ],
   },

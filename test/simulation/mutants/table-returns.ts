@@ -5,7 +5,6 @@ import type { Mutant } from "./table.ts";
 
 const SAID_RESULTS = "src/gateway/said-results.ts";
 const RETRIES = "src/gateway/retries.ts";
-const RETURNS = "src/gateway/returns.ts";
 const SESSIONS = "src/gateway/sessions.ts";
 
 const hunter = "gateway" as const;
@@ -16,18 +15,6 @@ export const RETURN_MUTANTS: readonly Mutant[] = [
     breaks: "retry",
     hunter,
     patches: [{ file: RETRIES, from: "if (answer !== undefined) await given.remove(answer);", to: "" }],
-  },
-  {
-    name: "/events waits for results that died with their process",
-    breaks: "F1",
-    hunter,
-    patches: [
-      {
-        file: RETURNS,
-        from: `session?.state.at === "resuming" && owesResults(session.state);`,
-        to: "false;",
-      },
-    ],
   },
   {
     name: "a gateway that is being stopped begins turns",

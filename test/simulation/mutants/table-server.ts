@@ -116,8 +116,8 @@ export const SERVER_MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: "src/core/sender.ts",
-        from: `[{ kind: "read", from: state.cursor + 1 }]`,
-        to: `[{ kind: "read", from: Math.min(state.cursor + 2, state.head) }]`,
+        from: `[{ kind: "read", from: cursor + 1, bytesMax }]`,
+        to: `[{ kind: "read", from: Math.min(cursor + 2, state.head), bytesMax }]`,
       },
     ],
   },
@@ -147,7 +147,7 @@ export const SERVER_MUTANTS: readonly Mutant[] = [
         to: "",
       },
       {
-        file: HOSTED,
+        file: HOST_STATE,
         from: `const isOvertaken = one.role === "writer" && one.writerEpoch < state.durable.writerEpoch;`,
         to: "const isOvertaken = false;",
       },

@@ -215,8 +215,8 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: DRIVER,
-        from: "    await this.#keep();\n    const { principal, answer } = this.record;",
-        to: "    await this.#keep();\n    this.#memory.settle(eventId);\n    const { principal, answer } = this.record;",
+        from: "    const writes = await this.#ended();\n    const { principal, answer } = this.record;",
+        to: "    const writes = await this.#ended();\n    this.#memory.settle(eventId);\n    const { principal, answer } = this.record;",
       },
     ],
   },

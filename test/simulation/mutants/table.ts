@@ -7,11 +7,13 @@
 import { AGENT_MUTANTS } from "./table-agent.ts";
 import { CLIENT_MUTANTS } from "./table-client.ts";
 import { GATEWAY_MUTANTS } from "./table-gateway.ts";
+import { NODE_MUTANTS } from "./table-nodes.ts";
 import { ORDEAL_MUTANTS } from "./table-ordeals.ts";
 import { PROVIDER_MUTANTS } from "./table-provider.ts";
 import { RETURN_MUTANTS } from "./table-returns.ts";
 import { SERVER_MUTANTS } from "./table-server.ts";
 import { SESSION_MUTANTS } from "./table-session.ts";
+import { TRANSITION_MUTANTS } from "./table-transitions.ts";
 import { TURN_MUTANTS } from "./table-turn.ts";
 import type { Patch } from "./patch.ts";
 
@@ -26,6 +28,7 @@ export interface Mutant {
 
 export const MUTANTS: readonly Mutant[] = [
   ...SERVER_MUTANTS,
+  ...NODE_MUTANTS,
   ...CLIENT_MUTANTS,
   ...ORDEAL_MUTANTS,
   ...TURN_MUTANTS,
@@ -34,4 +37,5 @@ export const MUTANTS: readonly Mutant[] = [
   ...GATEWAY_MUTANTS,
   ...RETURN_MUTANTS,
   ...SESSION_MUTANTS,
+  ...TRANSITION_MUTANTS,
 ];

@@ -2,6 +2,7 @@
 import { after, before } from "node:test";
 import { openPostgresStore, type PostgresStore } from "../../../src/store/postgres/index.ts";
 import { blobStoreConformance } from "../../conformance/blob-store.ts";
+import { lettersConformance } from "../../conformance/letters.ts";
 import { streamStoreConformance } from "../../conformance/stream-store.ts";
 import { tableStoreConformance } from "../../conformance/table-store.ts";
 import { asked, type PostgresServer, startPostgres } from "./server.ts";
@@ -41,6 +42,16 @@ streamStoreConformance("the stream store in PostgreSQL", async () => {
       return again.streams;
     },
   };
+});
+
+lettersConformance("letters in PostgreSQL", async (t) => {
+  const url = await server.emptyDatabase();
+  const [own, peer] = await Promise.all([
+    openPostgresStore(url, { isRinging: true }),
+    openPostgresStore(url, { isRinging: true }),
+  ]);
+  t.after(() => Promise.all([own.close(), peer.close()]));
+  return { store: own.streams, letters: own.letters, peer: peer.letters };
 });
 
 blobStoreConformance("the blob store in PostgreSQL", async () => {

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { newStreamState, type StreamState } from "../../../src/core/stream-state.ts";
+import { ANYTHING, hintOf, newsOf, payloadOf } from "../../../src/store/postgres/bell-payload.ts";
 import type { Act, ClaimAct, CommitAct, CreateAct, WriteAct } from "../../../src/store/postgres/acts.ts";
 import { fateOf, hasHappened } from "../../../src/store/postgres/group-fate.ts";
 import { chainsOf, groupLength } from "../../../src/store/postgres/plan.ts";
@@ -342,4 +343,28 @@ suite("what is read back when an answer was lost", () => {
     const free: WriteAct = { kind: "write", writes: [{ kind: "delete", table: "t", key: "a" }] };
     assert.equal(writeReadBack(free, back(undefined)).kind, "answer");
   });
+});
+
+test("a payload names what a group did, below 8,000 bytes; what does not fit says that anything may have changed", () => {
+  const act = (id: number): Act => ({
+    kind: "release",
+    name: { principal: "p", idempotencyKey: String(id) },
+    place: { id, period: 0 },
+    hostEpoch: 1,
+  });
+  const tells: Act = { kind: "statement", statement: { text: "" }, tells: "node 1" };
+  const silent: Act = { kind: "statement", statement: { text: "" } };
+  const placeOf = ({ idempotencyKey }: { readonly idempotencyKey: string }) =>
+    idempotencyKey === "unknown" ? undefined : { id: Number(idempotencyKey), period: 0 };
+  const hint = hintOf(payloadOf(new Set(newsOf([act(3), act(99), tells, silent]))), placeOf);
+  const has = (idempotencyKey: string): boolean => hint.has({ principal: "p", idempotencyKey });
+  assert.deepEqual(["3", "99", "4", "unknown"].map(has), [true, true, false, true]);
+  assert.deepEqual(
+    ["node 1", "node 2"].map((node) => hint.isFor(node)),
+    [true, false],
+  );
+  const many = payloadOf(new Set(newsOf(Array.from({ length: 5_000 }, (_, id) => act(id + 1e9)))));
+  assert.equal(many, ANYTHING);
+  const all = hintOf(many, placeOf);
+  assert.ok(all.has({ principal: "p", idempotencyKey: "4" }) && all.isFor("anybody"));
 });

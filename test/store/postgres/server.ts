@@ -6,10 +6,11 @@
 import assert from "node:assert/strict";
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { appendFileSync, chownSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { appendFileSync, chownSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { arch, platform, tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { Client } from "pg";
 
@@ -111,9 +112,13 @@ export async function startPostgres({ settings = [] }: ServerOptions = {}): Prom
     async kill() {
       assert.ok(child !== undefined);
       const ended = once(child, "exit");
-      // All of its processes at once, as a power cut would: the next start need not wait for the rest.
-      process.kill(-(child.pid ?? assert.fail()), "SIGKILL");
+      const pid = child.pid ?? assert.fail();
+      // Every process of it leads a group of its own, and one whose parent alone is killed may still commit. A parent that is stopped starts none.
+      process.kill(pid, "SIGSTOP");
+      const children = childrenOf(pid);
+      for (const each of [...children, pid]) process.kill(each, "SIGKILL");
       await ended;
+      while (children.some(isRunning)) await sleep(1);
       child = undefined;
     },
     async start() {
@@ -121,8 +126,6 @@ export async function startPostgres({ settings = [] }: ServerOptions = {}): Prom
         ...AS_USER,
         cwd: folder,
         stdio: ["ignore", "ignore", "pipe"],
-        // A process group of its own, so that it can be killed as a whole.
-        detached: true,
       });
       const starting = child;
       let said = "";
@@ -160,6 +163,19 @@ export async function asked(url: string, text: string): Promise<readonly Record<
     return result.rows;
   } finally {
     await client.end();
+  }
+}
+
+function childrenOf(pid: number): readonly number[] {
+  return readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ").filter(Boolean).map(Number);
+}
+
+/** A process that is dead and not yet buried does not run. */
+function isRunning(pid: number): boolean {
+  try {
+    return !/^State:\s+[ZX]/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
+  } catch {
+    return false;
   }
 }
 

@@ -1,5 +1,5 @@
 /**
- * SDKs that speak Responses, as programs of their own: a question, a tool with an effect on the disk, an answer, and a second question. What breaks off behind its head the program
+ * SDKs that speak Responses or Messages, as programs of their own: a question, a tool with an effect on the disk, an answer, and a second question. What breaks off behind its head the program
  * asks for again, as applications do.
  */
 import { spawn } from "node:child_process";
@@ -108,14 +108,51 @@ const PROGRAMS = {
       });
     `,
   },
+  "OpenAI Agents, in a conversation": {
+    cwd: CACHE,
+    code: `
+      import { Agent, OpenAIConversationsSession, OpenAIResponsesModel, run, setTracingDisabled, tool } from "@openai/agents";
+      import OpenAI from "openai";
+      setTracingDisabled(true);
+      const client = new OpenAI({ baseURL: given.baseURL, apiKey: given.apiKey });
+      const noting = tool({ name: "note", description: "", parameters: ARGS, execute: note });
+      const agent = new Agent({ name: "noter", instructions: "", model: new OpenAIResponsesModel(client, given.model), tools: [noting] });
+      const session = new OpenAIConversationsSession({ client });
+      const ask = async (question) => (await run(agent, question, { session })).finalOutput ?? "";
+    `,
+  },
+  "Anthropic SDK": {
+    cwd: REPOSITORY,
+    code: `
+      import Anthropic from "@anthropic-ai/sdk";
+      const client = new Anthropic({ baseURL: given.baseURL.replace(/.v1$/, ""), apiKey: given.apiKey });
+      const tools = [{ name: "note", input_schema: z.toJSONSchema(ARGS) }];
+      const messages = [];
+      const ask = async (question) => {
+        messages.push({ role: "user", content: question });
+        for (;;) {
+          const asked = { model: given.model, max_tokens: 1000, tools, messages };
+          const { content } = await again(() => client.messages.stream(asked).finalMessage());
+          messages.push({ role: "assistant", content });
+          const calls = content.filter(({ type }) => type === "tool_use");
+          if (calls.length === 0) return content.map(({ text }) => text ?? "").join("");
+          const results = [];
+          for (const { id, input } of calls)
+            results.push({ type: "tool_result", tool_use_id: id, content: await note(input) });
+          messages.push({ role: "user", content: results });
+        }
+      };
+    `,
+  },
 } as const satisfies Readonly<Record<string, Program>>;
 
-export type ResponsesSdk = keyof typeof PROGRAMS;
-export const RESPONSES_PROGRAMS: readonly ResponsesSdk[] = [
+export type DoorSdk = keyof typeof PROGRAMS;
+export const DOOR_PROGRAMS: readonly DoorSdk[] = [
   "openai SDK",
   "AI SDK",
   "LangChain",
   "OpenAI Agents",
+  "Anthropic SDK",
 ];
 
 export interface Talk {
@@ -154,7 +191,7 @@ function programOf(code: string): string {
 }
 
 /** What it was told, question by question, and how often it had to ask again. */
-export async function talkBy(sdk: ResponsesSdk, talk: Talk): Promise<z.infer<typeof SAID>> {
+export async function talkBy(sdk: DoorSdk, talk: Talk): Promise<z.infer<typeof SAID>> {
   const { cwd, code } = PROGRAMS[sdk];
   const args = ["--input-type=module", "-e", programOf(code), JSON.stringify(talk)];
   const child = spawn(process.execPath, args, {

@@ -1,5 +1,5 @@
 /**
- * Four SDKs that speak Responses, as npm has them, each in its own conversation with one `holdfast serve`: its first answer is cut, the server is killed while its tool
+ * Five SDKs that speak Responses or Messages, as npm has them, each in its own conversation with one `holdfast serve`: its first answer is cut, the server is killed while its tool
  * runs, and it asks a second question. No tool runs twice, and no model call is paid twice.
  */
 import assert from "node:assert/strict";
@@ -18,7 +18,7 @@ import { CACHE, installSdks } from "../../fetch/sdk-programs.ts";
 import { inherited } from "../../inherited.ts";
 import { behind } from "../cable.ts";
 import { notHad } from "./client-binary.ts";
-import { RESPONSES_PROGRAMS, talkBy } from "./responses-programs.ts";
+import { DOOR_PROGRAMS, talkBy } from "./door-programs.ts";
 import { LOCAL, serveGateway } from "./served-gateway.ts";
 import { Stop } from "./staged-notes.ts";
 import { StandingGateway } from "./standing-gateway.ts";
@@ -29,7 +29,7 @@ const HELD = 4;
 /** It takes seconds on an idle machine; a hanging one must not hang the test run. */
 const RUN_MS = 120_000;
 
-test("openai SDK, AI SDK, LangChain, OpenAI Agents: cut, killed between call and result, and a second turn", async (t) => {
+test("openai SDK, AI SDK, LangChain, OpenAI Agents, Anthropic SDK: cut, killed between call and result, and a second turn", async (t) => {
   try {
     await installSdks();
   } catch (error) {
@@ -50,7 +50,7 @@ test("openai SDK, AI SDK, LangChain, OpenAI Agents: cut, killed between call and
   const { baseURL, apiKey, workspace, cable } = gateway;
   const fileOf = (sdk: string): string => join(workspace, `${sdk}.txt`);
   const talks = [];
-  for (const sdk of RESPONSES_PROGRAMS) {
+  for (const sdk of DOOR_PROGRAMS) {
     const held = new Stop();
     stop = held;
     const cut = cable.cutNextAt(behind("wrought"));
@@ -65,20 +65,47 @@ test("openai SDK, AI SDK, LangChain, OpenAI Agents: cut, killed between call and
     cable.letGo();
     while (!existsSync(fileOf(sdk))) await Promise.race([sleep(20), ended]);
   }
-  assert.equal(
-    provider.calls.length,
-    RESPONSES_PROGRAMS.length,
-    "each was asked again and came to its answer",
-  );
+  assert.equal(provider.calls.length, DOOR_PROGRAMS.length, "each was asked again and came to its answer");
   await gateway.crash();
-  for (const sdk of RESPONSES_PROGRAMS) writeFileSync(`${fileOf(sdk)}.go`, "");
-  for (const [at, sdk] of RESPONSES_PROGRAMS.entries()) {
+  for (const sdk of DOOR_PROGRAMS) writeFileSync(`${fileOf(sdk)}.go`, "");
+  for (const [at, sdk] of DOOR_PROGRAMS.entries()) {
     assert.deepEqual(await talks[at], { said: ["It is written.", "Nothing more."], broken: 1 }, sdk);
     assert.equal(readFileSync(fileOf(sdk), "utf8"), "one", `${sdk}: the tool ran once`);
   }
-  assert.equal(provider.calls.length, 3 * RESPONSES_PROGRAMS.length);
-  const each = RESPONSES_PROGRAMS.length;
+  assert.equal(provider.calls.length, 3 * DOOR_PROGRAMS.length);
+  const each = DOOR_PROGRAMS.length;
   assert.deepEqual(await gateway.answers(), { continued_turn: each, continued_conversation: each });
+});
+
+test("OpenAI Agents keeps its history in a conversation of the gateway's: killed while its tool runs, the next question continues it", async (t) => {
+  try {
+    await installSdks();
+  } catch (error) {
+    notHad(t, "OpenAI Agents", error);
+    return;
+  }
+  const provider = await openaiProvider(t, (messages) => {
+    if (messages.at(-1)?.["role"] === "tool") return { text: "It is written." };
+    return textOf(messages.at(-1)) === "And then?" ? { text: `${messages.length} messages.` } : CALLS;
+  });
+  const gateway = await StandingGateway.begin(t, { provider });
+  const { baseURL, apiKey, workspace } = gateway;
+  const file = join(workspace, "conversation.txt");
+  const questions = ["Note it.", "And then?"];
+  const talk = talkBy("OpenAI Agents, in a conversation", {
+    baseURL,
+    apiKey,
+    model: LOCAL,
+    questions,
+    file,
+  });
+  const ended = talk.then((said) => assert.fail(`it ended too early: ${JSON.stringify(said)}`));
+  while (!existsSync(file)) await Promise.race([sleep(20), ended]);
+  await gateway.crash();
+  writeFileSync(`${file}.go`, "");
+  assert.deepEqual(await talk, { said: ["It is written.", "5 messages."], broken: 0 });
+  assert.equal(readFileSync(file, "utf8"), "one", "the tool ran once");
+  assert.equal(provider.calls.length, 3);
 });
 
 /** What its user sees. */
@@ -101,7 +128,7 @@ test("Agents, LangChain and the AI SDK as docs/GATEWAY.md has them say what the 
     return;
   }
   const { running, apiKey } = await serveGateway(t);
-  const blocks = blocksRunBy("test/gateway/clients/responses-clients.test.ts");
+  const blocks = blocksRunBy("test/gateway/clients/door-clients.test.ts");
   const said = await Promise.all(
     blocks.map(({ text }) => {
       const program = text.replaceAll("http://127.0.0.1:4600", running.url);

@@ -1,0 +1,108 @@
+/**
+ * A client of a Holdfast server for a program: conversations by their names, and tools that are given once.
+ *
+ * It stands on `openClient` and `Conversations`: everything is journaled under `.holdfast/` of the working directory, so a program that dies goes on where
+ * it was when it is started again.
+ */
+import { type NodeClient, openClient } from "../client-node/open-client.ts";
+import { DEFAULT_URL, type NodeClientOptions } from "../client-node/options.ts";
+import { type ConversationRecord, Conversations, type Turn } from "../client/index.ts";
+import { callable, checked, whole } from "../protocol/checked.ts";
+import { HoldfastError } from "../protocol/errors.ts";
+import * as z from "zod/mini";
+import { type ConversationOptions, NamedConversation } from "./named-conversation.ts";
+import { type Approve, programTools } from "./program-tools.ts";
+import { type AnswerQuestion, answersOf } from "./questions.ts";
+import { reachServer } from "./reach-server.ts";
+import type { Tool } from "./tool.ts";
+
+export interface ConnectOptions extends Omit<NodeClientOptions, "url" | "tools"> {
+  /** What the model may call, by name; made by `tool`. */
+  readonly tools?: Readonly<Record<string, Tool>> | undefined;
+  /** Asked before a tool with `needsApproval` runs. Default: nobody is asked, and it does not run. */
+  readonly approve?: Approve | undefined;
+  /** Asked what the agent wants to know. Default: nobody is asked, and the agent is told so. */
+  readonly answer?: AnswerQuestion | undefined;
+  /** How long a server that does not answer is waited for. 0 = it is not looked for at all. Default: 10 s. */
+  readonly patienceMs?: number | undefined;
+}
+
+/** Longer than a server takes to start again. */
+const PATIENCE_MS = 10_000;
+
+const OPTIONS = z.object({
+  tools: z.optional(z.custom<ConnectOptions["tools"]>()),
+  approve: z.optional(callable<Approve>()),
+  answer: z.optional(callable<AnswerQuestion>()),
+  patienceMs: z.optional(whole(0)),
+});
+
+export class Holdfast {
+  /** The streams below. */
+  readonly client: NodeClient;
+  readonly #conversations: Conversations;
+
+  constructor(client: NodeClient, conversations: Conversations) {
+    this.client = client;
+    this.#conversations = conversations;
+  }
+
+  /** The conversation of that name: as it was left, or a new one. Names are your own: at most 128 bytes of visible ASCII. */
+  conversation(name: string, options: ConversationOptions = {}): NamedConversation {
+    return new NamedConversation(this.#conversations, name, options);
+  }
+
+  /** All conversations that are kept here, the newest first. */
+  list(): Promise<readonly ConversationRecord[]> {
+    return this.#conversations.list();
+  }
+
+  /** Goes on with every turn that a crash has cut off and whose tools this program has. */
+  async resume(): Promise<readonly Turn[]> {
+    const has = new Set(this.#conversations.tools.definitions.map(({ name }) => name));
+    const turns: Turn[] = [];
+    for (const { conversationId, turn } of await this.#conversations.list()) {
+      // Another program's, such as a chat in the same directory.
+      if (turn?.offered?.tools.every((name) => has.has(name)) !== true) continue;
+      const resumed = await (await this.#conversations.open(conversationId)).resume();
+      if (resumed !== undefined) turns.push(resumed);
+    }
+    return turns;
+  }
+
+  /** Leaves all turns, which go on at the server and can be resumed. */
+  close(): Promise<void> {
+    return this.client.close();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+}
+
+/** `url`: default `HOLDFAST_URL`, else this machine, port 4600. */
+export async function connect(url?: string, options: ConnectOptions = {}): Promise<Holdfast> {
+  if (typeof url === "object")
+    throw new HoldfastError("invalid_argument", "connect takes the address first: connect(url, options)");
+  const { tools = {}, approve, answer, patienceMs = PATIENCE_MS, ...clientOptions } = options;
+  checked(OPTIONS, { tools, approve, answer, patienceMs });
+  const conversationOf = async (idempotencyKey: string): Promise<string> =>
+    (await conversations.underWay(idempotencyKey))?.conversationId ?? "";
+  const offered = programTools({ tools, approve, conversationOf });
+  const client = await openClient({ ...clientOptions, url, tools: offered });
+  const conversations = new Conversations({
+    client,
+    ...client.stores,
+    tools: { ...offered, answersQuestions: answer !== undefined },
+    onQuery: answersOf({ answer, approve }),
+    onBug: clientOptions.onBug,
+  });
+  try {
+    const address = url ?? process.env["HOLDFAST_URL"] ?? DEFAULT_URL;
+    if (patienceMs > 0) await reachServer(client, address, patienceMs);
+  } catch (cause) {
+    await client.close();
+    throw cause;
+  }
+  return new Holdfast(client, conversations);
+}

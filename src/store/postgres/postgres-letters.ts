@@ -1,0 +1,42 @@
+/**
+ * Letters between nodes in PostgreSQL, and the hints by which nodes wake each other.
+ */
+import type { StreamName } from "../../core/stream-state.ts";
+import type { Letters } from "../letters.ts";
+import type { StreamPlace } from "./acts.ts";
+import type { Bell } from "./bell.ts";
+import { hintOf } from "./bell-payload.ts";
+import type { GroupWriter } from "./group-writer.ts";
+import { discardLetters, letterIn, postLetter, readLetters } from "./letter-sql.ts";
+import { statement } from "./postgres-streams.ts";
+import type { Readers } from "./readers.ts";
+import { assertName, assertText } from "./stream-rows.ts";
+
+export interface LettersParts {
+  readonly writer: GroupWriter;
+  readonly readers: Readers;
+  /** Undefined where nodes only poll. */
+  readonly bell: Bell | undefined;
+  /** Where a stream is that this process has met. */
+  readonly placeOf: (name: StreamName) => StreamPlace | undefined;
+}
+
+export function postgresLetters({ writer, readers, bell, placeOf }: LettersParts): Letters {
+  return {
+    async post(letter) {
+      assertName(letter.name);
+      assertText(letter.to, "a host id");
+      await statement(writer, postLetter(letter), letter.to);
+    },
+    async read(to, countMax) {
+      writer.assertUsable();
+      return (await readers.ask(readLetters(to, countMax))).map(letterIn);
+    },
+    async discard(numbers) {
+      if (numbers.length > 0) await statement(writer, discardLetters(numbers));
+    },
+    listen(hear) {
+      return bell?.listen((payload) => hear(hintOf(payload, placeOf))) ?? (() => undefined);
+    },
+  };
+}

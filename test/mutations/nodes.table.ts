@@ -1,0 +1,76 @@
+/** Of nodes that share a store: what their machines do with a stream that another one runs. */
+import type { Mutation } from "./mutation.ts";
+
+const FOLLOWED = "src/core/followed-stream.ts";
+const FOLLOWED_TEST = "test/core/followed-stream.test.ts";
+
+export const MUTATIONS: readonly Mutation[] = [
+  {
+    name: "A2: a node remembers chunks of a writer that was fenced before they were durable",
+    file: FOLLOWED_TEST,
+    test: "D1: another writer is asked of the host, and welcome when its epoch is seen; who wrote before is fenced",
+    patches: [
+      {
+        file: FOLLOWED,
+        from: "const isNewWriter = stream.writerEpoch > durable.writerEpoch;",
+        to: "const isNewWriter = false;",
+      },
+    ],
+  },
+  {
+    name: "F1: a node posts a letter once, and the letter is lost",
+    file: FOLLOWED_TEST,
+    test: "what the stream does not show is posted again after a while, and at once to a new host",
+    patches: [
+      {
+        file: FOLLOWED,
+        from: "return nowMs - next.postedMs < state.options.repostMs ? [next, effects] : also(effects, post(next, nowMs));",
+        to: "return [next, effects];",
+      },
+    ],
+  },
+  {
+    name: "D1: a host hears letters of a writer that is one no longer",
+    file: "test/core/hosted-letters.test.ts",
+    test: "D1: a letter of a writer that is one no longer, or of an ended stream, changes nothing",
+    patches: [
+      {
+        file: "src/core/hosted-stream.ts",
+        from: "const isLate = said.writerEpoch !== state.staged.writerEpoch || state.staged.end !== undefined;",
+        to: "const isLate = state.staged.end !== undefined;",
+      },
+    ],
+  },
+  {
+    name: "F1: a node follows on when the lease of the one that ran the stream is over",
+    file: FOLLOWED_TEST,
+    test: "D1: when the lease is over those who need a host are sent to find one; a stream that is only read is read on",
+    patches: [
+      {
+        file: FOLLOWED,
+        from: `if (!isHeld && needsHost(state, stream)) return drop(state, "moved");`,
+        to: "",
+      },
+    ],
+  },
+  {
+    name: "G4: a host that lost its stream to another node leaves the model's call to its line",
+    file: "test/nodes/memory.test.ts",
+    test: "nodes with hints: D1: a node that slept past its lease writes nothing when it wakes, and its turn stops for good",
+    patches: [
+      { file: "src/server/hosted.ts", from: `hasMoved: effect.reason === "moved"`, to: "hasMoved: false" },
+    ],
+  },
+  {
+    name: "D7: who did not renew the gateway's seat in time is sure of it",
+    file: "test/node/held-seat.test.ts",
+    test: "a holder that did not renew in time is not sure of its seat; who waits stops when it is told to",
+    patches: [
+      {
+        file: "src/node/held-seat.ts",
+        from: "isSure: () => nowMs() - askedMs < ttlMs,",
+        to: "isSure: () => true,",
+      },
+    ],
+  },
+];
