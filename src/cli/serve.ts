@@ -19,6 +19,7 @@ import { claimDataDir } from "./data-dir-claim.ts";
 import { TemporaryFailure } from "./failures.ts";
 import { endsEverything, guard } from "./guard.ts";
 import { watchIdle } from "./idle-exit.ts";
+import { savedLines } from "./saved-lines.ts";
 import { type Flags, type ResolvedSettings, resolveSettings } from "./settings.ts";
 import { isStopSignal, stopSignal } from "./stop-signals.ts";
 import { fileSize, type Surroundings, terminal } from "./terminal.ts";
@@ -35,6 +36,7 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
   const { dataDir, host, port, apiKey, providers, workspace, upstreamServer } = settings;
   const { retentionMs, responseTtlMs, storePauseMs, storePatienceMs, leaseMs } = settings;
   const term = terminal(surroundings);
+  const logger = serverLog(settings.logLevel);
   const notices: string[] = [];
   let start: FileLock | undefined;
   const server = await runServer({
@@ -57,7 +59,8 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
     allowedOrigins: settings.allowOrigins,
     openStreamsMax: settings.openStreams,
     line: settings.line,
-    logger: serverLog(settings.logLevel),
+    logger,
+    onSaved: savedLines(logger, surroundings),
     onNotice: (notice) => void notices.push(notice),
     onReading: (progress) => term.note(progressLine(progress)),
     beforeOpening: async () => {
@@ -78,9 +81,9 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
     const on = commandsOn(dataDir, surroundings);
     const ending = await untilItEnds(server, stopped, settings, surroundings, () => {
       start?.release();
-      const { url, durability, keyNews: keys } = server;
+      const { url, keyNews: keys } = server;
       const [models, troubles] = [server.models(), server.modelTroubles()];
-      announce({ url, settings, durability, keys, models, troubles, on, notices }, term);
+      announce({ url, settings, keys, models, troubles, on, notices }, term);
     });
     const why = typeof ending === "string" ? ending : "No store";
     if (isStopSignal(ending)) ({ drainMs } = settings);

@@ -22,8 +22,6 @@ export interface Terminal {
   readonly note: (line: string) => void;
   readonly bold: Paint;
   readonly dim: Paint;
-  /** A person reads along; what goes elsewhere is kept, and is no place for a secret (E4). */
-  readonly isScreen: boolean;
 }
 
 export type Paint = (text: string) => string;
@@ -51,7 +49,6 @@ export function terminal({ stdout, stderr, env }: Surroundings): Terminal {
     },
     bold,
     dim,
-    isScreen: stdout.isTTY === true,
   };
 }
 

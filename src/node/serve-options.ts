@@ -24,6 +24,7 @@ import {
 import { GATEWAY_LIMITS } from "../gateway/options.ts";
 import type { ScanProgress } from "../store/index.ts";
 import type { Machine } from "./machine.ts";
+import type { Saved } from "./saved.ts";
 
 export interface ServeOptions {
   /** Where the server keeps its data; one server at a time. Default: `holdfast/server` in the user's data directory. */
@@ -73,6 +74,8 @@ export interface ServeOptions {
   readonly beforeOpening?: (() => Promise<void>) | undefined;
   /** Called once a second while a large database is read. Default: nothing. */
   readonly onReading?: ((progress: ScanProgress) => void) | undefined;
+  /** Called for each answer that cost no second model call. Default: nothing. */
+  readonly onSaved?: ((how: Saved) => void) | undefined;
   /** Default: this process's. */
   readonly machine?: Machine | undefined;
 }
@@ -131,6 +134,7 @@ const SCHEMA = fields({
   onNotice: z.optional(callable<(notice: string) => void>()),
   beforeOpening: z.optional(callable<() => Promise<void>>()),
   onReading: z.optional(callable<(progress: ScanProgress) => void>()),
+  onSaved: z.optional(callable<(how: Saved) => void>()),
   machine: z.optional(z.custom<Machine>()),
 } satisfies Record<keyof ServeOptions, unknown>);
 

@@ -24,6 +24,7 @@ import { thisMachine } from "./machine.ts";
 import { ModelCalls } from "./model-calls.ts";
 import { type GatewayGround, modelsOf, openGround } from "./open-gateway.ts";
 import { checkServeOptions, defaultPort, SERVE_DEFAULTS, type ServeOptions } from "./serve-options.ts";
+import { SAVED_BY, tellingSaved } from "./saved.ts";
 import { serverLog } from "./server-log.ts";
 import {
   lastingAnswers,
@@ -69,7 +70,7 @@ export interface RunningServer {
 export async function serve(options: ServeOptions = {}): Promise<RunningServer> {
   checkServeOptions(options);
   const { machine = thisMachine(), logger = serverLog("warn"), apiKey } = options;
-  const { onNotice = warn, onReading = () => undefined } = options;
+  const { onNotice = warn, onReading = () => undefined, onSaved = () => undefined } = options;
   const dataDir = resolve(options.data ?? defaultDataDir(machine));
   const { host = SERVE_DEFAULTS.host, port = defaultPort(machine.env) } = options;
   const { openStreamsMax = SERVE_DEFAULTS.openStreamsMax } = options;
@@ -83,6 +84,10 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
     models: options.models ?? {},
     environment: machine.env,
     line,
+    onContinued: (how) => {
+      const saved = SAVED_BY[how];
+      if (saved !== undefined) onSaved(saved);
+    },
   });
   // Started now, so that the first call does not wait for it.
   if (models.hasProviders) void line?.place();
@@ -133,11 +138,14 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
       logger,
       authenticate: (given) => lasting.ask(({ keys }) => keys.authenticate(given)),
       mounts: [
-        gatewayHttp({
-          answers: lastingAnswers(lasting, modelsOf(ground)),
-          responses: lastingResponses(lasting),
-          providers: ground.providers,
-        }),
+        tellingSaved(
+          gatewayHttp({
+            answers: lastingAnswers(lasting, modelsOf(ground)),
+            responses: lastingResponses(lasting),
+            providers: ground.providers,
+          }),
+          onSaved,
+        ),
       ],
       extraMetrics: () =>
         (lasting.standing.seat.current?.metrics() ?? "") + models.metrics() + (line?.metrics() ?? ""),

@@ -122,7 +122,7 @@ export class ChatRig {
   async serve(...args: readonly string[]): Promise<{ readonly pid: number; readonly url: string }> {
     const flags = ["serve", "--data-dir", this.dataDir, ...args];
     const server = this.#keep(new ChatProcess(process.execPath, [MAIN, ...flags], this.#options()));
-    await server.shows(/\n {2}stop /);
+    await server.shows(/\n {2}docs /);
     return {
       pid: server.child.pid ?? 0,
       url: /listening on (?<url>[^\s,]+)/.exec(server.screen)?.groups?.["url"] ?? "",

@@ -91,7 +91,7 @@ export class Cli {
       env,
       log,
     );
-    const isUp = (): boolean => stdout().includes("  stop ");
+    const isUp = (): boolean => stdout().includes("  docs ");
     while (!isUp()) {
       const news = await Promise.race([once(child.stdout ?? child, "data"), exit]);
       if ("code" in news) assert.fail(`the server ended with ${String(news.code)}: ${news.stderr}`);

@@ -6,28 +6,28 @@ import { connect, createServer } from "node:net";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
-import { announce } from "../../src/cli/announcement.ts";
-import { resolveSettings } from "../../src/cli/settings.ts";
-import { terminal } from "../../src/cli/terminal.ts";
+import { z } from "zod";
+import { savedLines } from "../../src/cli/saved-lines.ts";
+import { serverLog } from "../../src/node/server-log.ts";
 import { Cli, isLetIn } from "./cli-process.ts";
 
 test("serves, says in plain words what it is, and ends in good order on SIGTERM", async (t) => {
   const cli = new Cli(t);
-  const server = await cli.serve();
+  // Where the home key lies is said once, in a line of its own.
+  const server = await cli.serve([], { HOLDFAST_HOME_KEY: Buffer.alloc(32, 7).toString("base64url") });
   const health = await fetch(`${server.url}/health`);
   assert.equal(health.status, 200);
   const text = server.stdout();
-  assert.match(text, /^Holdfast is listening on http:\/\/127\.0\.0\.1:\d+$/m);
-  assert.match(text, new RegExp(`data +${cli.dataDir}`));
-  assert.match(text, /durability +fsync/);
-  assert.match(text, /model +rehearsal\/rehearsal\n.*no AI is behind it/);
-  assert.match(text, /base URL http:\/\/127\.0\.0\.1:\d+\/v1/);
-  const command = /try +(curl http:\/\/127\.0\.0\.1:\d+\/v1\/models -H .*)$/m.exec(text)?.[1] ?? "";
-  const listed = spawnSync("bash", ["-c", `${command} --silent --max-time 20`], { encoding: "utf8" });
-  assert.match(listed.stdout, /"id":"rehearsal\/rehearsal"/, "what it says to try works as it stands");
-  const snippet =
-    /opencode\.json:\n(?<json>.*?)\n +export HOLDFAST_API_KEY=/s.exec(text)?.groups?.["json"] ?? "";
-  assert.match(JSON.stringify(JSON.parse(snippet)), /"baseURL":"http:\/\/127\.0\.0\.1:\d+\/v1"/);
+  const lines = text.trimEnd().split("\n");
+  const titles = lines.map((line) => /^ {2}([A-Za-z ]+?) {2,}/.exec(line)?.[1]);
+  assert.deepEqual(titles, [undefined, "model", "API key", "try", "page", "docs"]);
+  assert.equal(lines[0], `Holdfast is listening on ${server.url}, data in ${cli.dataDir}`);
+  assert.match(text, /^ {2}model +rehearsal\/rehearsal: answers by script, no AI\. /m);
+  const [key = "", ask = "", page = "", docs = ""] = lines.slice(2).map((line) => line.slice(11));
+  const asked = spawnSync("bash", ["-c", `${key}; ${ask} --silent --max-time 20`], { encoding: "utf8" });
+  assert.match(asked.stdout, /"content":"1 2 3 "/, "what it says to try is answered as it stands");
+  assert.equal((await fetch(page)).status, 200);
+  assert.match(readFileSync(docs, "utf8"), /^# Start/);
   assert.ok(!text.includes("\u001b"), "no colours into a pipe");
   server.signal("SIGTERM");
   const { code, stderr } = await server.exit;
@@ -41,7 +41,7 @@ test("the first start on loopback makes an API key and keeps it for this user; n
   const first = await cli.serve();
   const path = join(cli.dataDir, "api-key");
   const apiKey = readFileSync(path, "utf8").trim();
-  assert.match(first.stdout(), new RegExp(`API key +in ${path}`));
+  assert.match(first.stdout(), new RegExp(`API key +export HOLDFAST_API_KEY="\\$\\(cat ${path}\\)"`));
   assert.ok(!(first.stdout() + first.stderr()).includes(apiKey.slice(-43)));
   for (const file of readdirSync(cli.dataDir)) {
     assert.equal(statSync(join(cli.dataDir, file)).mode & 0o777, 0o600, file);
@@ -52,7 +52,7 @@ test("the first start on loopback makes an API key and keeps it for this user; n
   first.signal("SIGINT");
   await first.exit;
   const second = await cli.serve();
-  assert.match(second.stdout(), new RegExp(`API key +in ${path}`));
+  assert.match(second.stdout(), new RegExp(`API key +export HOLDFAST_API_KEY="\\$\\(cat ${path}\\)"`));
   assert.equal(await isLetIn(second.url, apiKey), true);
 });
 
@@ -116,9 +116,9 @@ test("E7: an address that others can reach is refused without an API key, and wa
     HOLDFAST_API_KEY: "an-api-key-from-the-environment",
   });
   assert.match(fromEnvironment.stdout(), /warning .*not encrypted/);
-  assert.match(fromEnvironment.stdout(), /API key +from HOLDFAST_API_KEY/);
-  assert.match(fromEnvironment.stdout(), /listening on \S+, on every address of this machine$/m);
-  const loopback = /curl (http:\/\/127\.0\.0\.1:\d+)\/v1\/models/.exec(fromEnvironment.stdout())?.[1] ?? "";
+  assert.match(fromEnvironment.stdout(), /API key +the one in HOLDFAST_API_KEY/);
+  assert.match(fromEnvironment.stdout(), /listening on \S+, on every address of this machine, data in /);
+  const loopback = /curl (http:\/\/127\.0\.0\.1:\d+)\/v1\/chat/.exec(fromEnvironment.stdout())?.[1] ?? "";
   assert.equal(await isLetIn(loopback, "an-api-key-from-the-environment"), true);
   assert.ok(!fromEnvironment.stdout().includes("an-api-key-from-the-environment"));
   fromEnvironment.signal("SIGTERM");
@@ -242,34 +242,39 @@ test("without --data-dir the data lies in the user's data directory", async (t) 
   assert.ok(readdirSync(join(cli.home, "share", "holdfast", "server")).includes("holdfast.db"));
 });
 
-test("a person at a terminal is shown the API key that the first start makes, this once", async () => {
-  const lines: string[] = [];
-  const screen = { isTTY: true, write: (text: string) => lines.push(text) };
-  const env = { NO_COLOR: "1" };
-  const surroundings = {
-    stdout: screen,
-    stderr: screen,
-    env,
-    cwd: "/",
-    home: "/",
-    platform: process.platform,
-    command: "holdfast",
-    now: Date.now,
+test("what was saved is one line: JSON in a pipe, in colour for a person at a terminal", async (t) => {
+  const cli = new Cli(t);
+  const server = await cli.serve();
+  const ask = async (): Promise<string | null> => {
+    const response = await fetch(`${server.url}/v1/chat/completions`, {
+      method: "POST",
+      headers: {
+        authorization: `Bearer ${server.apiKey}`,
+        "content-type": "application/json",
+        "idempotency-key": "asked-twice",
+      },
+      body: JSON.stringify({ model: "rehearsal", messages: [{ role: "user", content: "count to 3" }] }),
+    });
+    await response.text();
+    return response.headers.get("x-holdfast-answer");
   };
-  const settings = resolveSettings({ dataDir: "data" }, surroundings);
-  const keys = { kind: "made", apiKey: "hf_id_secret", path: "data/api-key" } as const;
-  announce(
-    {
-      url: "http://127.0.0.1:1",
-      settings,
-      durability: "fsync",
-      keys,
-      models: [],
-      on: String,
-      troubles: [],
-      notices: [],
-    },
-    terminal(surroundings),
+  assert.deepEqual([await ask(), await ask()], ["new", "replayed"]);
+  server.signal("SIGTERM");
+  const [line = ""] = (await server.exit).stderr.split("\n");
+  const { saved, msg } = SAVED_LINE.parse(JSON.parse(line));
+  assert.deepEqual([saved, msg], ["replayed", "replayed a finished answer: no new model call"]);
+
+  const written: string[] = [];
+  const stderr = { isTTY: true, write: (text: string) => written.push(text) };
+  const say = savedLines(serverLog("warn"), { stderr, env: {}, now: () => 0 });
+  say("attached");
+  assert.equal(written.length, 1);
+  assert.ok(
+    written[0]?.endsWith(" \u001b[32mattached to a running answer: no new model call\u001b[39m\n"),
+    written[0],
   );
-  assert.match(lines.join(""), /API key +hf_id_secret\n/);
+  savedLines(serverLog("error"), { stderr, env: {}, now: () => 0 })("attached");
+  assert.equal(written.length, 1, "who asks for errors alone gets no others");
 });
+
+const SAVED_LINE = z.object({ saved: z.string(), msg: z.string() });

@@ -32,7 +32,7 @@ interface How {
 }
 
 const anyPort = (command: string): string => `${command} --port 0`;
-const isUp = /listening on .*[^]* stop /;
+const isUp = /listening on .*[^]* docs /;
 
 const HOW: Readonly<Record<string, How>> = {
   "npm start": { as: (command) => `${command} -- --port 0`, untilItSays: isUp },
@@ -65,7 +65,7 @@ const HOW: Readonly<Record<string, How>> = {
   "HOLDFAST_API_KEY=... npx holdfast serve --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem --allow-host agents.example.com":
     {
       as: (command) => anyPort(command.replace("...", "0123456789abcdef0123456789abcdef")),
-      untilItSays: /listening on https:.*[^]* stop /,
+      untilItSays: /listening on https:.*[^]* docs /,
     },
 };
 

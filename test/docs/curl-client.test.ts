@@ -119,9 +119,9 @@ async function startServer(t: TestContext): Promise<Started> {
   server.stdout.setEncoding("utf8");
   for await (const piece of server.stdout) {
     said += String(piece);
-    const url = /listening on (?<url>http:\S+)/.exec(said)?.groups?.["url"];
-    if (url !== undefined && said.includes("stop")) {
-      const data = /^ +data +(?<data>.*)$/m.exec(said)?.groups?.["data"] ?? "";
+    const url = /listening on (?<url>http:[^\s,]+)/.exec(said)?.groups?.["url"];
+    if (url !== undefined && said.includes("  docs ")) {
+      const data = /, data in (?<data>.*)$/m.exec(said)?.groups?.["data"] ?? "";
       return { url, apiKey: readFileSync(join(data, "api-key"), "utf8").trim(), home };
     }
   }

@@ -244,7 +244,7 @@ function upOf(server: ChildProcess): Promise<string> {
   let said = "";
   const hear = (text: string): void => {
     said += text;
-    if (said.includes("  stop ")) resolve(said);
+    if (said.includes("  docs ")) resolve(said);
   };
   server.stderr?.setEncoding("utf8").on("data", hear);
   server.stdout?.setEncoding("utf8").on("data", hear);

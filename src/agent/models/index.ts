@@ -6,9 +6,9 @@ export {
   type ModelsConfig,
   type ModelsOptions,
   type ProviderModels,
-  type ProviderAccess,
-  type ServedModel,
 } from "./registry.ts";
+export type { ContinuedBy } from "./provider-counters.ts";
+export type { ProviderAccess, ServedModel } from "./served-model.ts";
 export { rehearsalModel } from "./rehearsal.ts";
 export { unspokenBy } from "./words.ts";
 export { DEFAULT_PATIENCE, type Patience } from "./patience.ts";

@@ -14,6 +14,9 @@ export interface TargetWatch extends UpstreamWatch {
   readonly onLost?: (step: object) => void;
 }
 
+/** How an answer that was cut off or broke continues: read on at the provider, read again from the line, prefilled, or its step begun anew. */
+export type ContinuedBy = "resume" | "replay" | "prefill" | "restart";
+
 /** Name, meaning and the counts by their labels. */
 type Family = readonly [name: string, help: string, counts: ReadonlyMap<string, number>];
 
@@ -30,6 +33,12 @@ export class ProviderCounters {
   /** When the steps under way lost their answer, by what stands for the step. */
   readonly #lostMs = new WeakMap<object, number>();
 
+  readonly #onContinued: (how: ContinuedBy) => void;
+
+  constructor(onContinued: (how: ContinuedBy) => void = () => undefined) {
+    this.#onContinued = onContinued;
+  }
+
   asked(provider: string): void {
     add(this.#requests, labelOf(provider), 1);
   }
@@ -40,6 +49,7 @@ export class ProviderCounters {
       onBreak: (report) => this.#broke(label, report),
       onResumed: (silentMs) => {
         add(this.#continued, `${label},how="resume"`, 1);
+        this.#onContinued("resume");
         this.#heardAgain(label, silentMs);
       },
       onSaved: () => add(this.#saved, `${label},how="resume"`, 1),
@@ -76,6 +86,7 @@ export class ProviderCounters {
     const join = how === "prefill" ? ',join="proved"' : how === "unproved" ? ',join="unproved"' : "";
     const way = how === "unproved" ? "prefill" : how;
     add(this.#continued, `${labelOf(provider)},how="${way}"${join}`, 1);
+    this.#onContinued(way);
   }
 
   /** As Prometheus reads them. */

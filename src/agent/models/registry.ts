@@ -6,7 +6,6 @@
  */
 import { MODEL_NAME_RULE, modelNameOf } from "../../protocol/model-name.ts";
 import { type Model, ModelFailure, type ModelInfo, type Models } from "../model.ts";
-import type { ProviderType } from "./dialect.ts";
 import { FIRST, keyRemedyOf, NamedModels } from "./named-models.ts";
 import { OFFERED } from "./offered.ts";
 import {
@@ -23,15 +22,16 @@ import {
 } from "./providers.ts";
 import { COOLDOWN, newHealth } from "./routing/health.ts";
 import { type AskedTarget, RoutedModel } from "./routing/routed-model.ts";
-import { type LimitHeaders, RateLimits } from "./rate-limits.ts";
+import { RateLimits } from "./rate-limits.ts";
 import { Continuations, prefillFormOf } from "./prefill.ts";
-import { ProviderCounters } from "./provider-counters.ts";
+import { type ContinuedBy, ProviderCounters } from "./provider-counters.ts";
 import { rehearsalModel } from "./rehearsal.ts";
 import type { LineClient } from "./line/line-client.ts";
 import type { HeldRequests } from "./line/line-fetch.ts";
 import { loadModel } from "./load-model.ts";
 import type { Patience } from "./patience.ts";
 import { SdkTarget } from "./sdk-model.ts";
+import type { ProviderAccess, ServedModel } from "./served-model.ts";
 import { httpFetch } from "./upstream/http-fetch.ts";
 import { withoutRedirects } from "./upstream/redirects.ts";
 
@@ -60,6 +60,8 @@ export interface ModelsOptions {
   readonly patience?: Partial<Patience>;
   /** Holds calls beside this process; undefined: they end with it. */
   readonly line?: LineClient | undefined;
+  /** An answer that was cut off or broke continues in this way. */
+  readonly onContinued?: ((how: ContinuedBy) => void) | undefined;
 }
 
 export interface ProviderModels extends Models {
@@ -79,23 +81,6 @@ export interface ProviderModels extends Models {
   served(name: string): ServedModel;
   /** Whether there is any provider but the rehearsal. */
   readonly hasProviders: boolean;
-}
-
-export interface ServedModel {
-  readonly provider: string;
-  /** As the provider calls it. */
-  readonly model: string;
-  readonly type: ProviderType;
-  /** Headers of the provider's newest answer that say what is left of its limits. */
-  readonly rateLimits: LimitHeaders;
-  /** For what OpenAI has an API for beside conversations; undefined when the provider speaks otherwise. Throws without an API key. */
-  readonly access: () => ProviderAccess | undefined;
-}
-
-export interface ProviderAccess {
-  readonly baseURL: string;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly secrets: readonly string[];
 }
 
 interface ListedModel {
@@ -121,7 +106,7 @@ class Registry implements ProviderModels {
   readonly #named: NamedModels;
   readonly #fetch: Fetch;
   readonly #limits = new RateLimits();
-  readonly #counters = new ProviderCounters();
+  readonly #counters = new ProviderCounters((how) => this.#options.onContinued?.(how));
   readonly #continuations: Continuations;
 
   constructor(options: ModelsOptions) {

@@ -87,7 +87,7 @@ export async function startServer(dataDir: string, options: ActorOptions): Promi
   let said = "";
   child.stdout.setEncoding("utf8").on("data", (text: string) => (said += text));
   for (;;) {
-    const port = /listening on \S+:(\d+)\b[\s\S]*\n {2}stop /.exec(said)?.[1];
+    const port = /listening on \S+:(\d+)\b[\s\S]*\n {2}docs /.exec(said)?.[1];
     if (port !== undefined) return { actor, port: Number(port) };
     const isOver = await Promise.race([
       once(child.stdout, "data").then(() => false),
