@@ -9,6 +9,9 @@ import { begin, frameText, ProviderServer } from "../agent/models/providers/serv
 import { bodyOf, user } from "../gateway/openai-user.ts";
 import { Served } from "./served-line.ts";
 
+/** A request before the others: it waits for what a server loads late, and for the row that says when its API key was used first. */
+const FIRST = "Are you there?";
+
 interface Stage {
   readonly served: Served;
   /** How often the provider was asked. */
@@ -21,11 +24,12 @@ interface Stage {
 async function stage(t: TestContext, onHeard: (served: Served) => void): Promise<Stage> {
   const released = Promise.withResolvers<void>();
   let calls = 0;
-  const provider = await ProviderServer.start(t, async (response, { path }) => {
+  const provider = await ProviderServer.start(t, async (response, { path, body }) => {
     if (!CHAT.path.test(path)) return void response.writeHead(404).end();
-    const call = ++calls;
+    const isFirst = JSON.stringify(body).includes(FIRST);
+    const call = isFirst ? 0 : ++calls;
     if (call === 1) onHeard(served);
-    await released.promise;
+    if (!isFirst) await released.promise;
     begin(response);
     for (const { data } of CHAT.frames({ text: [`Answer ${call} `, "is this."] }))
       response.write(frameText(data));
@@ -33,6 +37,7 @@ async function stage(t: TestContext, onHeard: (served: Served) => void): Promise
   });
   const served = new Served(t, { type: "openai-compatible", baseURL: `${provider.origin}/v1` });
   await served.start();
+  assert.ok((await served.ask(bodyOf([user(FIRST)], { model: `local/${MODEL}` })).reply()).isWhole);
   return { calls: () => calls, served, release: released.resolve };
 }
 
@@ -40,10 +45,13 @@ async function isContinued(t: TestContext, headers: Record<string, string>, hold
   const body = bodyOf([user("Say something")], { model: `local/${MODEL}` });
   const killed = Promise.withResolvers<void>();
   const { served, calls, release } = await stage(t, (one) => killed.resolve(one.signal("SIGKILL")));
+  const before = served.rowsOf("gateway_sessions");
   const letWrite = holdsWrites ? served.holdWrites() : () => undefined;
   const cut = served.ask(body, undefined, headers);
+  await Promise.race([killed.promise, cut.reply()]);
+  assert.equal(calls(), 1);
   await killed.promise;
-  if (holdsWrites) assert.deepEqual(served.rowsOf("gateway_sessions"), []);
+  if (holdsWrites) assert.deepEqual(served.rowsOf("gateway_sessions"), before);
   letWrite();
   await cut.reply();
   await served.start();
@@ -55,12 +63,8 @@ async function isContinued(t: TestContext, headers: Record<string, string>, hold
   assert.equal(calls(), 1);
 }
 
-// On a busy machine one run in eight hangs, for a reason that is not found yet; the cases one by one are in `test/node/lost-beginnings.test.ts`.
-test(
-  "G6: killed while nothing of a new stream is durable, the retry gets the call that is held",
-  { skip: process.env["HOLDFAST_HELD_WRITES"] === undefined && "set HOLDFAST_HELD_WRITES=1 to run it" },
-  (t) => isContinued(t, {}, true),
-);
+test("G6: killed while nothing of a new stream is durable, the retry gets the call that is held", (t) =>
+  isContinued(t, {}, true));
 
 // The row of its key is read before it is answered, which a database that is busy does not allow.
 test("G6: killed in the moment in which its provider hears of it, a request under an Idempotency-Key is not sent again", (t) =>

@@ -95,7 +95,10 @@ export class Served {
     }
   }
 
-  /** Nothing becomes durable until the function is called: the database is as busy as with a slow disk. */
+  /**
+   * Nothing becomes durable until the function is called: the database is as busy as with a slow disk. The server waits five seconds for it, and what it
+   * reads waits behind what it writes.
+   */
   holdWrites(): () => void {
     const database = new DatabaseSync(join(this.#cli.dataDir, "holdfast.db"));
     database.exec("BEGIN IMMEDIATE");
