@@ -1,6 +1,7 @@
 /** Mends of what the gateway pays and tells twice, taken back. */
 import type { Mutation } from "./mutation.ts";
 
+const RESULTS = "test/gateway/faults/results.test.ts";
 const LOST = "test/gateway/lost-responses.test.ts";
 
 export const MUTATIONS: readonly Mutation[] = [
@@ -221,6 +222,31 @@ export const MUTATIONS: readonly Mutation[] = [
         file: "src/gateway/gateway.ts",
         from: "await this.#awaited(this.#returns.resume(call));",
         to: "await this.#returns.resume(call);",
+      },
+    ],
+  },
+  {
+    name: "a retry leaves out the words behind its results",
+    file: RESULTS,
+    test: "killed at any write that two results with words cause",
+    patches: [
+      {
+        file: "src/gateway/said-results.ts",
+        from: "resultsOf(record.answered, results), said };",
+        to: "resultsOf(record.answered, results), said: [] };",
+      },
+    ],
+  },
+  {
+    // The chunks of a request mostly share a commit, which hides their order: here each has its own.
+    name: "words are said after their results, and the model is asked without them",
+    file: RESULTS,
+    test: "killed at any write that two results with words cause",
+    patches: [
+      {
+        file: "src/gateway/session-driver.ts",
+        from: "await Promise.all(bodies.map((body) => stream.send(body)));",
+        to: "for (const body of bodies.toReversed()) await stream.send(body);",
       },
     ],
   },

@@ -76,11 +76,16 @@ async function parkedWithWords(t: TestContext): Promise<{ world: World; first: R
   return { world, first, body: bodyOf([user("Look"), said(first), ...results, user("And hurry")]) };
 }
 
+function timesTold(call: { readonly messages: unknown } | undefined, words: string): number {
+  return JSON.stringify(call?.messages).split(words).length - 1;
+}
+
 test("killed at any write that two results with words cause: the model is told each once, in the same session, and answers once", async (t) => {
   const whole = await parkedWithWords(t);
   const before = whole.world.life.writes;
   const expected = await new Exchange(whole.world.url, whole.body).reply();
   assert.equal(expected.text, "Done.");
+  assert.equal(whole.world.model.calls.length, 2, "results and words are heard together");
   // The last ones are behind the end of the response.
   const writes = whole.world.life.writes - before - 3;
   assert.ok(writes >= 4, `${writes} writes`);
@@ -96,8 +101,8 @@ test("killed at any write that two results with words cause: the model is told e
       const reply = broken.isWhole ? broken : await new Exchange(world.url, body).reply();
       assert.deepEqual([reply.text, reply.streamId], ["Done.", first.streamId], "the session is used again");
       assert.equal(toldOf(world), toldOf(whole.world), "each result once, and none unknown");
-      for (const { messages } of world.model.calls)
-        assert.ok(JSON.stringify(messages).split("And hurry").length <= 2, "told once");
+      for (const call of world.model.calls) assert.ok(timesTold(call, "And hurry") <= 1, "not twice");
+      assert.equal(timesTold(world.model.calls.at(-1), "And hurry"), 1, "the answer knows the words");
     });
   }
 });
