@@ -250,4 +250,16 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
   },
+  {
+    name: "/events waits for results that died with their process",
+    file: "test/gateway/events.test.ts",
+    test: "results that died with their process are not waited for",
+    patches: [
+      {
+        file: "src/gateway/returns.ts",
+        from: `session?.state.at === "resuming" && owesResults(session.state)`,
+        to: "false",
+      },
+    ],
+  },
 ];
