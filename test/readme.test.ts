@@ -116,6 +116,14 @@ test("what is said to be run, the named test takes; what is said not to be run i
   }
 });
 
+test("the README shows the recording of the demo on its first screen, and has at most 200 lines", () => {
+  const readme = documents.find(({ path }) => path === "README.md")?.text ?? "";
+  assert.ok(readme.trimEnd().split("\n").length <= 200);
+  assert.ok(readme.split("\n").slice(0, 15).join("\n").includes("](docs/images/demo.svg)"));
+  const recording = readFileSync(join(repository, "docs/images/demo.svg"), "utf8");
+  assert.match(recording, />The proof holds: nothing lost, no tool twice\.<\/text>/);
+});
+
 test("the README names every example", () => {
   const readme = documents.find(({ path }) => path === "README.md")?.text ?? "";
   for (const example of globSync("examples/*.ts", { cwd: repository })) {

@@ -78,6 +78,9 @@ async function perform(
     shown: story.over?.texts ?? [],
   });
   printProof(checks, blows, board);
+  board.print();
+  board.print("Next, a server of your own, with a gateway for OpenAI clients:", board.style.dim);
+  board.line(`${surroundings.command} serve`);
   if (flags.keep === true) {
     const { dataDir, homeKeyFile } = stage;
     board.print("Look for yourself:", board.style.dim);

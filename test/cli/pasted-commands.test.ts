@@ -75,9 +75,9 @@ test("what a start and a list print works when it is pasted into a shell", async
   const lineOf = (pattern: RegExp): string =>
     pattern.exec(said)?.[1] ?? assert.fail(`${String(pattern)} in ${said}`);
 
-  assert.match(await shell(lineOf(/(curl .*)$/m)), /"rehearsal\/rehearsal"/);
-  const chat = lineOf(/^ +(\S.* chat --data-dir .*)$/m);
-  assert.match(await shell(`${chat} --no-tools -p "count to 3"`), /1 2 3/);
+  const [key, ask] = [lineOf(/(export .*)$/m), lineOf(/(curl .*)$/m)];
+  assert.match(await shell(`${key}\n${ask}`), /"content":"1 2 3 "/);
+  assert.match((await cli.run(["chat", ...cli.inDataDir, "--no-tools", "-p", "count to 3"])).stdout, /1 2 3/);
 
   const listed = await cli.run(["inspect", ...cli.inDataDir]);
   const inspect = /^What was said: (.*)$/m.exec(listed.stderr)?.[1] ?? assert.fail(listed.stderr);
