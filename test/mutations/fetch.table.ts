@@ -50,7 +50,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "a resumed answer begins with its role again",
     file: "test/fetch/cuts.test.ts",
-    test: "openai SDK, streamed",
+    test: "openai SDK by chat, streamed",
     patches: [
       {
         file: DRIVER,
