@@ -80,7 +80,8 @@ interface Checked {
   readonly streams: ReadonlyMap<number, StreamName>;
 }
 
-async function check(path: string, { now }: Pick<Surroundings, "now">): Promise<Checked> {
+/** Looks at every page and every row; reads only. */
+export async function check(path: string, { now }: Pick<Surroundings, "now">): Promise<Checked> {
   const streams = new Map<number, StreamName>();
   try {
     const database = await openSqliteReadOnly(path, { now });

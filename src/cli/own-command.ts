@@ -52,7 +52,7 @@ function isWithin(directory: string, parent: string): boolean {
   return way !== ".." && !way.startsWith(`..${sep}`);
 }
 
-const BARE = /(?<!npx )\bholdfast (?=(?:serve|chat|inspect|keys|sessions|demo|doctor)\b)/g;
+const BARE = /(?<!npx )\bholdfast (?=(?:serve|chat|inspect|keys|sessions|demo|doctor|backup)\b)/g;
 
 /** For messages from below the command line, which cannot know how the user runs it and write `holdfast doctor`. */
 export function pastable(message: string, command: string): string {

@@ -5,6 +5,7 @@
  */
 import { readFileSync } from "node:fs";
 import { Command, Option } from "commander";
+import type { BackupFlags } from "./backup.ts";
 import type { ChatFlags } from "./chat.ts";
 import type { DemoFlags } from "./demo.ts";
 import type { DoctorFlags } from "./doctor.ts";
@@ -59,6 +60,7 @@ config file.`,
   addSetup(root, surroundings);
   addInspect(root, surroundings);
   addDoctor(root, surroundings);
+  addBackup(root, surroundings);
   addStore(root, surroundings);
   addDemo(root, surroundings);
   return root;
@@ -155,7 +157,7 @@ function addServe(root: Command, surroundings: Surroundings): void {
     .addHelpText(
       "after",
       `
-The first start on loopback makes an API key, shows it once, and keeps it in <data-dir>/api-key.
+The first start on loopback makes an API key and keeps it in <data-dir>/api-key.
 An address that other machines can reach needs an API key first: ${holdfast} keys create, or HOLDFAST_API_KEY.
 Logs are JSON lines on standard error.
 
@@ -293,6 +295,26 @@ Examples:
   ${holdfast} doctor --salvage`,
     )
     .action(async (flags: DoctorFlags) => (await import("./doctor.ts")).doctor(flags, surroundings));
+}
+
+function addBackup(root: Command, surroundings: Surroundings): void {
+  const { command: holdfast } = surroundings;
+  dataCommand(
+    root,
+    "backup",
+    "copy the database of a data directory while its server runs, and check the copy",
+  )
+    .argument("<directory>", "the copy's data directory; it must not be there yet")
+    .addHelpText(
+      "after",
+      `
+Example, and the way back:
+  ${holdfast} backup ./backup-of-today
+  ${holdfast} serve --data-dir ./backup-of-today`,
+    )
+    .action(async (to: string, flags: BackupFlags) =>
+      (await import("./backup.ts")).backup(to, flags, surroundings),
+    );
 }
 
 function addStore(root: Command, surroundings: Surroundings): void {

@@ -140,8 +140,15 @@ function assertSetting(database: DatabaseSync, name: string, expected: string | 
 
 /** A new name is durable when its folder is. Windows has no such call and needs none. */
 export function syncFolder(folder: string): void {
-  if (process.platform === "win32") return;
-  const handle = openSync(folder, "r");
+  if (process.platform !== "win32") sync(folder, "r");
+}
+
+export function syncFile(path: string): void {
+  sync(path, "r+");
+}
+
+function sync(path: string, flags: string): void {
+  const handle = openSync(path, flags);
   try {
     fsyncSync(handle);
   } finally {

@@ -15,7 +15,7 @@ import type { CommitLog } from "../commit-log.ts";
 import { openLogStreamStore } from "../log-stream-store.ts";
 import type { StreamStore } from "../stream-store.ts";
 import type { TableStore } from "../table-store.ts";
-import { syncFolder } from "./connection.ts";
+import { syncFile, syncFolder } from "./connection.ts";
 import { sqliteBlobs } from "./sqlite-blobs.ts";
 import type { ScanProgress } from "./sqlite-log.ts";
 import { sqliteLog } from "./sqlite-log.ts";
@@ -36,6 +36,8 @@ export interface SqliteDatabase {
   readonly blobs: BlobStore;
   /** Looks at every page of the file: what is wrong with it, if anything is. */
   findDamage(): Promise<string | undefined>;
+  /** Makes a new file with everything in it as of one moment; on the disk when it resolves. */
+  copyTo(path: string): Promise<void>;
   /** Resolves when a write or a sync has failed, whether or not anybody waited for it. */
   readonly failed: Promise<HoldfastError>;
   /** Fails now instead of at the first write when the file may not be written. */
@@ -107,6 +109,10 @@ async function open(path: string, options: SqliteOptions, mode: "own" | "look"):
     tables: sqliteTables(thread, now),
     blobs: sqliteBlobs(thread, now),
     findDamage: () => thread.call("checkPages", undefined),
+    copyTo: async (copy) => {
+      await thread.call("copyTo", copy);
+      syncFile(copy);
+    },
     failed: thread.failed,
     beginWriting: () => thread.call("beginWriting", undefined),
     close: () => thread.close(),

@@ -44,6 +44,7 @@ const READ_KINDS: Readonly<Record<keyof ReadCalls, true>> = {
   listBlobs: true,
   listSpaces: true,
   checkPages: true,
+  copyTo: true,
 };
 
 function isRead(request: Request): request is ReadRequest {
