@@ -57,3 +57,15 @@ test("nothing is left behind where there is nothing to copy", async (t) => {
   assert.match(refused.stderr, /there is no database of a server/);
   assert.ok(!existsSync(join(cli.home, "copy.partial")));
 });
+
+test("a new API key of the same principal has the answers of the old one, which can then be revoked", async (t) => {
+  const cli = new Cli(t);
+  const server = await cli.serve();
+  const first = await (await ask(server, server.apiKey, "once", "count to 3")).text();
+  const made = (await cli.run(["keys", "create", "--label", "new", ...cli.inDataDir])).stdout.trim();
+  assert.equal((await cli.run(["keys", "revoke", server.apiKey, ...cli.inDataDir])).code, 0);
+  assert.equal((await ask(server, server.apiKey, "once", "count to 3")).status, 401);
+  const again = await ask(server, made, "once", "count to 3");
+  assert.equal(again.headers.get("x-holdfast-answer"), "replayed");
+  assert.equal(await again.text(), first);
+});

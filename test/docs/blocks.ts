@@ -54,6 +54,8 @@ const TAKEN = {
   "test/gateway/clients/door-clients.test.ts": ({ language }: DocumentedBlock) => language === "mjs",
   "test/docs/talk.test.ts": ({ language, text }: DocumentedBlock) =>
     language === "js" && text.includes("process.stdout"),
+  "test/docs/proxies.test.ts": ({ language }: DocumentedBlock) =>
+    language === "nginx" || language === "caddyfile",
 } as const;
 
 export function blocksRunBy(test: Test): readonly DocumentedBlock[] {
