@@ -180,7 +180,7 @@ export const MUTATIONS: readonly Mutation[] = [
       {
         file: "src/gateway/openai/chat-request.ts",
         from: "...(stream ? { shownIsFinal: true } : {})",
-        to: "",
+        to: "...{}",
       },
     ],
   },
