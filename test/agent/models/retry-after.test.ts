@@ -37,8 +37,12 @@ test("E4: the secrets of a provider are its API key as it is sent and its header
     dialect: "openai",
     baseURL: "http://127.0.0.1:1/v1",
     keyVariables: ["KEY"],
-    headers: { "x-team": "hunter2-hunter2", "x-tier": "ab" },
+    headers: { "x-team": "hunter2-hunter2", "x-tier": "gold5", "x-pin": "hunter" },
   } as const;
-  assert.deepEqual(secretsOf(provider, { KEY: " opaque-key\r\n" }), ["opaque-key", "hunter2-hunter2"]);
-  assert.deepEqual(secretsOf(provider, {}), ["hunter2-hunter2"]);
+  assert.deepEqual(secretsOf(provider, { KEY: " opaque-key\r\n" }), [
+    "opaque-key",
+    "hunter2-hunter2",
+    "hunter",
+  ]);
+  assert.deepEqual(secretsOf(provider, {}), ["hunter2-hunter2", "hunter"]);
 });
