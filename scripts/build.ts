@@ -3,8 +3,12 @@
  * does not live on in the package.
  */
 import { spawnSync } from "node:child_process";
-import { rmSync } from "node:fs";
+import { readFileSync, rmSync } from "node:fs";
+import { bundleInto } from "./bundled.ts";
 
 rmSync("dist", { recursive: true, force: true });
 const { status } = spawnSync("tsc", ["-p", "tsconfig.build.json"], { stdio: "inherit" });
-process.exitCode = status ?? 1;
+if (status !== 0) process.exit(status ?? 1);
+const manifest: unknown = JSON.parse(readFileSync("package.json", "utf8"));
+const { dependencies } = Object.assign({ dependencies: {} }, manifest);
+await bundleInto("dist", Object.keys(dependencies));

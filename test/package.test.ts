@@ -11,12 +11,14 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
+  statSync,
   symlinkSync,
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import { after, before, test } from "node:test";
+import { BUNDLED } from "../scripts/bundled.ts";
 import { blocks } from "./docs/blocks.ts";
 import { field, fieldsOf, parseManifest } from "./tidy/repository.ts";
 
@@ -69,6 +71,44 @@ test("the tarball holds what package.json promises, and neither tests nor source
     files.filter((file) => /(?:^|\/)tests?(?:\/|\.)/.test(file) || /(?<!\.d)\.ts$/.test(file)),
     [],
   );
+});
+
+/** What a first install may take; it was 65 MB and 140 packages. */
+const INSTALL_BYTES_MAX = 40 * 1024 * 1024;
+const PACKAGES_MAX = 40;
+
+test("an install is small, and what is bundled in it is whole, with its licences", async () => {
+  const consumer = makeConsumer("weighed", []);
+  const modules = join(consumer, "node_modules");
+  const files = readdirSync(modules, { recursive: true, withFileTypes: true }).filter((entry) =>
+    entry.isFile(),
+  );
+  // As a disk counts: by blocks.
+  const bytes = files
+    .map(({ parentPath, name }) => Math.ceil(statSync(join(parentPath, name)).size / 4096) * 4096)
+    .reduce((sum, size) => sum + size, 0);
+  assert.ok(bytes <= INSTALL_BYTES_MAX, `${Math.ceil(bytes / 2 ** 20)} MiB`);
+  assert.ok(withTheirOwn(Object.keys(parseManifest(manifestText).dependencies)).size <= PACKAGES_MAX);
+
+  const vendor = join(modules, "holdfast/dist/vendor");
+  const licences = readFileSync(join(vendor, "LICENSES.txt"), "utf8");
+  for (const name of BUNDLED) assert.match(licences, new RegExp(`^${name} \\d`, "m"));
+  const made = ["ai-sdk-anthropic", "ai-sdk-google", "ai-sdk-openai", "ai-sdk-openai-compatible"];
+  const mcp = "modelcontextprotocol-sdk-client";
+  const program = [...made, `${mcp}-index`, `${mcp}-stdio`, `${mcp}-streamableHttp`].map(
+    (name) => `console.log(Object.keys(await import(${JSON.stringify(join(vendor, `${name}.js`))})).join());`,
+  );
+  writeFileSync(join(consumer, "main.js"), program.join("\n"));
+  const said = await run(process.execPath, ["main.js"], consumer);
+  for (const name of [
+    "createAnthropic",
+    "createGoogleGenerativeAI",
+    "createOpenAI",
+    "createOpenAICompatible",
+  ]) {
+    assert.ok(said.includes(name), name);
+  }
+  assert.match(said, /\bClient\b[^]*StdioClientTransport[^]*StreamableHTTPClientTransport/);
 });
 
 test("every entry point can be imported", async () => {
