@@ -21,8 +21,8 @@ export function alarmOf(clock: SteadyClock, ring: () => void) {
   return {
     set,
     /** For other moments at which something runs: a browser lets the timers of a hidden tab wait for a minute. */
-    ringIfDue(): void {
-      if (alarm === undefined || alarm.atMs > clock.now()) return;
+    ringIfDue(nowMs: number): void {
+      if (alarm === undefined || alarm.atMs > nowMs) return;
       set(undefined);
       ring();
     },

@@ -67,13 +67,16 @@ export class ClientStream {
     const initial = client.init(context.options, { ...beginning, keepsJournal, nowMs });
     this.#stepper = stepper(initial, {
       carryOut: (effect, event) => this.#carryOut(effect, event),
+      deliver: (event) => this.#deliver(event),
       afterSteps: () => this.#afterSteps(),
       onBug: context.onBug,
     });
     this.#board = statusBoard(this.#state, context.onBug);
     this.#alarm = alarmOf(this.#clock, () => this.#tick());
     this.#speech = speechOf(journal.unacked);
-    this.#events = eventQueue(() => this.#put({ kind: "drained", nowMs: this.#clock.now() }));
+    this.#events = eventQueue(() => {
+      if (this.#state.isHeld) this.#put({ kind: "drained", nowMs: this.#clock.now() });
+    });
     const { journals, journalSealer, journalRecordsMax: recordsMax } = context;
     const kept = { journal, length: beginning.journalLength };
     this.#journal =
@@ -316,15 +319,11 @@ export class ClientStream {
   }
 
   #received(connection: number, frame: ServerFrame): void {
-    const input = {
-      kind: "frame",
-      connection,
-      frame,
-      nowMs: this.#clock.now(),
-      random: this.#context.environment.random(),
-    } as const;
+    const nowMs = this.#clock.now();
+    const random = this.#context.environment.random();
+    const input = { kind: "frame", connection, frame, nowMs, random } as const;
     this.#put(input, frame.kind === "event" ? frame : undefined);
-    this.#alarm.ringIfDue();
+    this.#alarm.ringIfDue(nowMs);
   }
 
   #closed(connection: number, reason: HoldfastError | undefined): void {

@@ -27,6 +27,9 @@ import {
   updateOwed,
 } from "./client-flow.ts";
 import { maySpeak, type State, type Step } from "./client-state.ts";
+import * as cursor from "./cursor.ts";
+import * as retry from "./retry.ts";
+import * as stall from "./stall.ts";
 import * as tools from "./tool-journal.ts";
 
 export type Input =
@@ -76,10 +79,35 @@ export type ToolNews = Extract<tools.Input, { kind: "requested" | "approved" | "
 
 export function step(state: State, input: Input): Step {
   if (state.phase === "stopped") return [state, []];
+  const next = followed(state, input);
+  if (next !== undefined) return [next, [{ kind: "deliver", eventId: next.cursor.taken, end: undefined }]];
   const at = flow(state);
   route(at, input);
   if ("nowMs" in input) updateOwed(at, input.nowMs);
   return [at.state, at.effects];
+}
+
+/**
+ * The state behind the next event, where nothing follows from it but that it is delivered: by far the most frequent step of an answer. What the server owes
+ * does not change with it. Undefined: the whole machine has to look at the input.
+ */
+export function followed(state: State, input: Input): State | undefined {
+  if (input.kind !== "frame" || input.frame.kind !== "event" || input.frame.end !== undefined)
+    return undefined;
+  const { phase, degraded, stall: clocks } = state;
+  if (phase !== "attached" || degraded || input.connection !== state.connection) return undefined;
+  if (clocks.standstills.length > 0) return undefined;
+  const { frame, nowMs } = input;
+  const [place, [effect]] = cursor.step(state.cursor, {
+    kind: "event",
+    eventId: frame.eventId,
+    end: undefined,
+  });
+  if (effect?.kind !== "take") return undefined;
+  const moved = { kind: "progress", nowMs } as const;
+  const [stalls] = stall.step(clocks, moved);
+  const [retries] = retry.step(state.retry, moved);
+  return { ...state, cursor: place, stall: stalls, retry: retries };
 }
 
 function route(at: Flow, input: Input): void {

@@ -3,6 +3,42 @@ import type { Mutation } from "./mutation.ts";
 
 export const MUTATIONS: readonly Mutation[] = [
   {
+    name: "B1: an event takes the short way of a connection that is not the present one",
+    file: "test/core/client-follow.test.ts",
+    test: "B1: an event takes the short way only where nothing follows from it but its delivery",
+    patches: [
+      {
+        file: "src/core/client-stream.ts",
+        from: "|| degraded || input.connection !== state.connection) return undefined;",
+        to: "|| degraded) return undefined;",
+      },
+    ],
+  },
+  {
+    name: "B1: the short way takes an event with a gap before it",
+    file: "test/core/client-follow.test.ts",
+    test: "B1: an event takes the short way only where nothing follows from it but its delivery",
+    patches: [
+      {
+        file: "src/core/client-stream.ts",
+        from: `if (effect?.kind !== "take") return undefined;`,
+        to: "if (effect === undefined) return undefined;",
+      },
+    ],
+  },
+  {
+    name: "F4: the short way of an event does not move the clocks",
+    file: "test/core/client-follow.test.ts",
+    test: "B1: the next event changes a writer by the short way as it does by the long one",
+    patches: [
+      {
+        file: "src/core/client-stream.ts",
+        from: "return { ...state, cursor: place, stall: stalls, retry: retries };",
+        to: "return { ...state, cursor: place, retry: retries };",
+      },
+    ],
+  },
+  {
     name: "D7: resumeAll ends a stream outside the window for good, although the server has it",
     file: "test/e2e/memory.test.ts",
     test: "D7: a stream that has been quiet for longer than the window is kept",
