@@ -144,7 +144,8 @@ export function stepStall(
   input: stall.Input,
 ): Extract<stall.Effect, { kind: "reconnect" }> | undefined {
   const [next, effects] = stall.step(at.state.stall, input);
-  at.state = { ...at.state, stall: next };
+  // Nearly every event leaves the clocks as they are.
+  if (next !== at.state.stall) at.state = { ...at.state, stall: next };
   for (const effect of effects) {
     if (effect.kind === "report") at.effects.push({ kind: "stall", news: effect.news });
     if (effect.kind === "probe") at.effects.push(heartbeat(at.state));

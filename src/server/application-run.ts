@@ -32,6 +32,8 @@ export interface PendingEvent {
 interface RunHost {
   emit(event: PendingEvent): void;
   end(event: PendingEvent, reason: "completed" | "failed"): void;
+  /** The application begins to read its events back, or has done so. */
+  readingBack(isSo: boolean): void;
   /** The logs cannot be read: this host cannot go on, which is no fault of the application. */
   unreadable(): void;
   onBug(bug: unknown): void;
@@ -204,12 +206,17 @@ export class ApplicationRun {
 
   async *#past(): AsyncGenerator<PastEvent> {
     let next = this.#stored.eventFloor;
-    while (next <= this.#stored.eventHead) {
-      for (const { eventId, body } of await this.#logs.readEvents(next)) {
-        if (eventId > this.#stored.eventHead) return;
-        yield { eventId, body };
-        next = eventId + 1;
+    this.#host.readingBack(true);
+    try {
+      while (next <= this.#stored.eventHead) {
+        for (const { eventId, body } of await this.#logs.readEvents(next)) {
+          if (eventId > this.#stored.eventHead) return;
+          yield { eventId, body };
+          next = eventId + 1;
+        }
       }
+    } finally {
+      this.#host.readingBack(false);
     }
   }
 }

@@ -137,6 +137,7 @@ export function degradedStream(
   const run = new ApplicationRun(name, NO_LOGS, newStreamState(new Uint8Array(), 0, 0), {
     emit: (event) => live({ kind: "emit" }, event),
     end: (event, reason) => live({ kind: "end", reason }, event),
+    readingBack: () => undefined,
     unreadable: () => undefined,
     onBug: context.onBug,
     // A blob would be kept where nothing else is.

@@ -84,6 +84,7 @@ export class HostedStream {
     this.#run = new ApplicationRun(name, logs, stored, {
       emit: (event) => this.#put({ input: { kind: "emit" }, event: this.#keep(event) }),
       end: (event, reason) => this.#put({ input: { kind: "end", reason }, event: this.#keep(event) }),
+      readingBack: (isSo) => this.#logs.readingBack(isSo),
       unreadable,
       onBug: context.onBug,
       blobs: context.blobs && applicationBlobs(context.blobs, { ...name, streamKey }, unreadable),
@@ -366,6 +367,8 @@ export class HostedStream {
     this.#context.counters.replays++;
     try {
       const events = await this.#logs.readEvents(from, bytesMax);
+      // A store that has them in memory gives one read after the other: requests have their turn between two.
+      await new Promise<void>((resolve) => this.#context.environment.after(0, resolve));
       // The store may already have a commit that this host has not been told of.
       const { eventHead } = this.#state.durable;
       this.#deliver(connection, events.filter(({ eventId }) => eventId <= eventHead).map(frameOf));

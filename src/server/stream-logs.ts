@@ -60,6 +60,9 @@ const EVENT_HEAD_BYTES = 100;
 /** One read of the store for an application: what is read at once is also opened at once, and clients wait meanwhile. */
 const READ_BYTES = 64 * 1024;
 
+/** What is kept while an application reads its log back: some thousand words. */
+const OPENED_BYTES_MAX = 512 * 1024;
+
 export class StreamLogs implements LogReader {
   readonly #store: StreamStore;
   readonly #name: StreamName;
@@ -67,6 +70,8 @@ export class StreamLogs implements LogReader {
   readonly #sealer: SyncSealer;
   #tail: SharedEvent[] = [];
   #tailBytes = 0;
+  /** A run of events up to the last that was opened, while an application reads its log back. Clients read the same log then. */
+  #opened: LoggedEvent[] | undefined;
 
   constructor(store: StreamStore, name: StreamName, sealer: SyncSealer) {
     this.#store = store;
@@ -115,9 +120,29 @@ export class StreamLogs implements LogReader {
     return first !== undefined && first.eventId <= from ? this.#tail.slice(from - first.eventId) : undefined;
   }
 
+  /** An application begins, or has ceased, to read its log back: meanwhile each event is opened once for all who read it. */
+  readingBack(isSo: boolean): void {
+    this.#opened = isSo ? [] : undefined;
+  }
+
   async readEvents(from: number, bytesMax = READ_BYTES): Promise<readonly LoggedEvent[]> {
+    const [oldest] = this.#opened ?? [];
+    const known =
+      oldest === undefined || oldest.eventId > from ? undefined : this.#opened?.slice(from - oldest.eventId);
+    if (known !== undefined && known.length > 0) return fitting(known, bytesMax);
     const batches = present(await this.#store.readEvents(this.#name, from, bytesMax));
-    return batches.flatMap((batch) => this.#openEvents(batch)).filter(({ eventId }) => eventId >= from);
+    const events = batches
+      .flatMap((batch) => this.#openEvents(batch))
+      .filter(({ eventId }) => eventId >= from);
+    this.#keepOpened(events);
+    return events;
+  }
+
+  #keepOpened(events: readonly LoggedEvent[]): void {
+    if (this.#opened === undefined) return;
+    const isNext = (this.#opened.at(-1)?.eventId ?? 0) + 1 === events[0]?.eventId;
+    const kept = isNext ? [...this.#opened, ...events] : events;
+    this.#opened = fitting(kept.toReversed(), OPENED_BYTES_MAX).toReversed();
   }
 
   async readChunks(from: number): Promise<readonly LoggedChunk[]> {
@@ -174,6 +199,13 @@ export class StreamLogs implements LogReader {
     const label = { stream: this.#label, direction, first, count, kind: "batch" };
     return unpackEntries(this.#sealer.open(label, sealed), count);
   }
+}
+
+/** The first of them, up to about so much but at least one. */
+function fitting(events: readonly LoggedEvent[], bytesMax: number): LoggedEvent[] {
+  let bytes = 0;
+  const end = events.findIndex(({ body }) => (bytes += EVENT_HEAD_BYTES + body.length) > bytesMax);
+  return events.slice(0, end === -1 ? events.length : Math.max(1, end));
 }
 
 /** Who reads knows that there is something: nothing means that the stream is gone, not that one may ask again at once. */

@@ -1,12 +1,14 @@
 /**
  * The youngest event batches of all streams, so that following a live stream reads no row.
  *
- * Filled by durable commits only, bounded by bytes over all streams together: the oldest batch goes
+ * Filled by durable commits only, those of earlier processes too, because whoever returns to a restarted server asks for the youngest events. Bounded by bytes over all streams together: the oldest batch goes
  * first, whosever it is. A stream that ends lets go of its batches: a batch keeps a block of sealed bytes in memory that is far larger
  * than itself. What is not here is read from the log; the bytes are the same (B4).
  *
- * Invariant: what is held of a stream is a dense run up to its event head.
+ * Invariant: what is held of a stream is a dense run.
  */
+import { ownCopy } from "./batch-reader.ts";
+import type { GroupRecord } from "./commit-record.ts";
 import type { Batch } from "./stream-store.ts";
 
 /** What a held batch costs besides its bytes. */
@@ -44,9 +46,29 @@ export class EventTail {
     this.#bytesMax = bytesMax;
   }
 
+  /** A record that is durable. */
+  follow({ entries }: Pick<GroupRecord, "entries">): void {
+    for (const { stream, events, meta } of entries) {
+      if (meta?.state.end !== undefined) this.drop(stream);
+      else if (events !== undefined) this.add(stream, events);
+    }
+  }
+
+  /** What is held are views of rows that were read: from now on it is copies, and the rows can go. */
+  copyAll(): void {
+    for (const held of this.#byStream.values()) {
+      held.items = held.items.slice(held.start).map(ownCopy);
+      held.start = 0;
+    }
+  }
+
   add(stream: number, batch: Batch): void {
     let held = this.#byStream.get(stream);
-    if (held === undefined) {
+    const before = held?.items.at(-1);
+    // A row that is read again may lack its neighbour: that one was moved.
+    const isNext = before === undefined || before.first + before.count === batch.first;
+    if (!isNext) this.drop(stream);
+    if (held === undefined || !isNext) {
       held = new Fifo();
       this.#byStream.set(stream, held);
     }

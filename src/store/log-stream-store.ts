@@ -28,6 +28,8 @@ import type { Commit, StreamStore } from "./stream-store.ts";
 export interface LogStreamStoreOptions {
   /** The clock of leases and retention, in milliseconds (D7). */
   readonly now: () => number;
+  /** How much of the log's end is in memory when the store is open, about. Default: some thousand words. */
+  readonly youngestBytes?: number;
   /** Called once, when the store has failed: from then on it refuses everything (F5). */
   readonly onFailed?: (failure: HoldfastError) => void;
 }
@@ -41,6 +43,8 @@ const GROUP_BYTES_MAX = 8 * 1024 * 1024;
 const GROUP_OPERATIONS_MAX = 1_024;
 /** Live readers are a few commits behind the head; this is some seconds of a busy server. */
 const TAIL_BYTES_MAX = 16 * 1024 * 1024;
+/** Ten thousand words, each committed for itself; a start takes some ten milliseconds for them. */
+const YOUNGEST_BYTES = 2 * 1024 * 1024;
 /** Enough rows that clients returning after a restart share their reads. */
 const READ_BYTES_MAX = 16 * 1024 * 1024;
 
@@ -83,10 +87,11 @@ export async function openLogStreamStore(
   log: CommitLog,
   options: LogStreamStoreOptions,
 ): Promise<StreamStore> {
-  const index = await rebuildIndex(log);
+  const tail = new EventTail(TAIL_BYTES_MAX);
+  const index = await rebuildIndex(log, { tail, bytes: options.youngestBytes ?? YOUNGEST_BYTES });
   const reader = batchReader(log, READ_BYTES_MAX);
-  const groups = new GroupCommits(log, index, options);
-  const { commits, housekeeping, moves, tail } = groups;
+  const groups = new GroupCommits({ log, index, tail }, options);
+  const { commits, housekeeping, moves } = groups;
   let tidying: Promise<void> | undefined;
   let closing: Promise<void> | undefined;
 
@@ -175,23 +180,30 @@ export async function openLogStreamStore(
   };
 }
 
+interface Opened {
+  readonly log: CommitLog;
+  readonly index: StreamIndex;
+  readonly tail: EventTail;
+}
+
 /** The operations that wait, and the one group that is being appended. */
 class GroupCommits {
   readonly commits: Waiting[] = [];
   readonly housekeeping: Waiting[] = [];
   readonly moves: Waiting[] = [];
-  readonly tail = new EventTail(TAIL_BYTES_MAX);
   readonly #log: CommitLog;
   readonly #index: StreamIndex;
+  readonly #tail: EventTail;
   readonly #options: LogStreamStoreOptions;
   readonly #encoder = new RecordEncoder();
   #pumping: Promise<void> | undefined;
   #isClosing = false;
   #failure: HoldfastError | undefined;
 
-  constructor(log: CommitLog, index: StreamIndex, options: LogStreamStoreOptions) {
+  constructor({ log, index, tail }: Opened, options: LogStreamStoreOptions) {
     this.#log = log;
     this.#index = index;
+    this.#tail = tail;
     this.#options = options;
   }
 
@@ -259,10 +271,7 @@ class GroupCommits {
       const encoded = this.#encoder.encode(record);
       const row = await this.#log.append(encoded, group.body(), freed, group.blobs);
       this.#index.apply(row, record);
-      for (const { stream, events, meta } of record.entries) {
-        if (meta?.state.end !== undefined) this.tail.drop(stream);
-        else if (events !== undefined) this.tail.add(stream, events);
-      }
+      this.#tail.follow(record);
     } catch (error) {
       this.fail(error);
       for (const op of staged) op.reject(this.#refusal() ?? error);

@@ -5,6 +5,18 @@ const file = "test/e2e/host-promises.test.ts";
 
 export const MUTATIONS: readonly Mutation[] = [
   {
+    name: "F2: what an application has read back stays in memory",
+    file: "test/server/stream-logs.test.ts",
+    test: "F2: when it has read its log back, nothing of it is kept",
+    patches: [
+      {
+        file: "src/server/stream-logs.ts",
+        from: "this.#opened = isSo ? [] : undefined;",
+        to: "this.#opened ??= [];",
+      },
+    ],
+  },
+  {
     name: "F5: a store that fails while a blob is read ends the turn",
     file: "test/e2e/blobs.test.ts",
     test: "F5: a store that fails while the application reads a blob ends no stream",

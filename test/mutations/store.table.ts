@@ -224,10 +224,19 @@ export const MUTATIONS: readonly Mutation[] = [
     test: "F2: events of a stream that runs are in memory, those of one that is over are read from the log",
     patches: [
       {
-        file: "src/store/log-stream-store.ts",
-        from: "if (meta?.state.end !== undefined) this.tail.drop(stream);",
-        to: "if (stream < 0) this.tail.drop(stream);",
+        file: "src/store/event-tail.ts",
+        from: "if (meta?.state.end !== undefined) this.drop(stream);",
+        to: "if (stream < 0) this.drop(stream);",
       },
+    ],
+  },
+  {
+    name: "B4: the tail joins batches over one that was moved away",
+    file: "test/store/parts.test.ts",
+    test: "B4: the tail has no gap: behind one it begins anew",
+    patches: [
+      { file: "src/store/event-tail.ts", from: "if (!isNext) this.drop(stream);", to: "" },
+      { file: "src/store/event-tail.ts", from: "held === undefined || !isNext", to: "held === undefined" },
     ],
   },
   {

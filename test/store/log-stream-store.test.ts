@@ -235,7 +235,7 @@ test("a stream that expires while it is read ends the reading and does not fail 
   let state = await created(before, NAME);
   for (let at = 0; at < 5; at++) state = await grown(before, NAME, state, { events: 1 });
   const reopened = new ScriptedLog(log.rows.reopened());
-  const store = await openLogStreamStore(reopened, clock);
+  const store = await openLogStreamStore(reopened, { now: () => clock.now(), youngestBytes: 0 });
   const gate = Promise.withResolvers<void>();
   reopened.reading = gate.promise;
   const reading = store.readEvents(NAME, 1, 1_000_000);
@@ -250,7 +250,7 @@ test("a row that cannot be read fails that reading and leaves the store usable",
   const before = await openLogStreamStore(log, clock);
   const state = await grown(before, NAME, await created(before, NAME), { events: 1 });
   const reopened = new ScriptedLog(log.rows.reopened());
-  const store = await openLogStreamStore(reopened, clock);
+  const store = await openLogStreamStore(reopened, { now: () => clock.now(), youngestBytes: 0 });
   const failing = Promise.reject(new Error("bad sector"));
   reopened.reading = failing;
   await assert.rejects(store.readEvents(NAME, 1, 1000), isUnavailable);

@@ -308,22 +308,6 @@ test("F2: the tail holds the youngest batches within its bound, the rest must be
   const tail = new EventTail(10_000);
   for (let at = 1; at <= 100; at++) {
     tail.add(1, { first: at * 2 - 1, count: 2, sealed: new Uint8Array(100) });
-
-    test("F2: a stream that has ended leaves the tail, and takes no room from others", () => {
-      const tail = new EventTail(10_000);
-      const batch = (first: number): Batch => ({ first, count: 1, sealed: new Uint8Array(100) });
-      tail.add(1, batch(1));
-      for (let stream = 2; stream < 5_000; stream++) {
-        for (const first of [1, 2]) tail.add(stream, batch(first));
-        tail.drop(stream);
-        assert.deepEqual(tail.read(stream, 1, 1000), []);
-      }
-      assert.equal(tail.read(1, 1, 1000).length, 1);
-      // The bound is what it was: of a hundred more batches the oldest go.
-      for (let first = 2; first <= 100; first++) tail.add(1, batch(first));
-      assert.deepEqual(tail.read(1, 1, 1000), []);
-      assert.equal(tail.read(1, 60, 1).length, 1);
-    });
     tail.add(2, { first: at, count: 1, sealed: new Uint8Array(100) });
   }
   assert.deepEqual(tail.read(1, 1, 1000), []);
@@ -335,4 +319,30 @@ test("F2: the tail holds the youngest batches within its bound, the rest must be
   assert.equal(tail.read(2, 90, 250).length, 2);
   assert.equal(tail.read(2, 90, 1).length, 1);
   assert.deepEqual(tail.read(2, 101, 1000), []);
+});
+
+test("B4: the tail has no gap: behind one it begins anew", () => {
+  const tail = new EventTail(10_000);
+  for (const first of [1, 3, 9, 11]) tail.add(1, { first, count: 2, sealed: new Uint8Array(100) });
+  assert.deepEqual(tail.read(1, 1, 1000), []);
+  assert.deepEqual(
+    tail.read(1, 9, 1000).map(({ first }) => first),
+    [9, 11],
+  );
+});
+
+test("F2: a stream that has ended leaves the tail, and takes no room from others", () => {
+  const tail = new EventTail(10_000);
+  const batch = (first: number): Batch => ({ first, count: 1, sealed: new Uint8Array(100) });
+  tail.add(1, batch(1));
+  for (let stream = 2; stream < 5_000; stream++) {
+    for (const first of [1, 2]) tail.add(stream, batch(first));
+    tail.drop(stream);
+    assert.deepEqual(tail.read(stream, 1, 1000), []);
+  }
+  assert.equal(tail.read(1, 1, 1000).length, 1);
+  // The bound is what it was: of a hundred more batches the oldest go.
+  for (let first = 2; first <= 100; first++) tail.add(1, batch(first));
+  assert.deepEqual(tail.read(1, 1, 1000), []);
+  assert.equal(tail.read(1, 60, 1).length, 1);
 });

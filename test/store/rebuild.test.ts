@@ -57,6 +57,22 @@ test("A7: an entry after the tombstone of its stream is refused", async () => {
   );
 });
 
+test("B4: what a log said last is in memory when it is open, and the rest in its rows", async () => {
+  const log = new MemoryLog();
+  const before = await openLogStreamStore(log, new ManualClock());
+  let state = await created(before, NAME);
+  for (let at = 0; at < 100; at++) state = await grown(before, NAME, state, { events: 1 });
+  const rows = new ScriptedLog(log.reopened());
+  const store = await openLogStreamStore(rows, { now: new ManualClock().now, youngestBytes: 5_000 });
+  const failing = Promise.reject(new Error("bad sector"));
+  failing.catch(() => undefined);
+  rows.reading = failing;
+  await assert.rejects(store.readEvents(NAME, 1, 1_000), isRefusal("unavailable", /row/));
+  assert.deepEqual(await store.readEvents(NAME, 90, 1_000_000), await before.readEvents(NAME, 90, 1_000_000));
+  rows.reading = Promise.resolve();
+  assert.deepEqual(await store.readEvents(NAME, 1, 1), await before.readEvents(NAME, 1, 1));
+});
+
 test("a record that cannot be decoded is refused, and the row is named", async () => {
   const log = await filledLog();
   for (const record of [Uint8Array.of(), Uint8Array.of(255, 255), (await log.read(5)).subarray(0, 40)]) {
