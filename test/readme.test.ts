@@ -11,6 +11,7 @@ import { test } from "node:test";
 import { beginsWith, blocks, blocksRunBy, documents, notRun, testsOf, tests } from "./docs/blocks.ts";
 import { entryPoints, repository } from "./docs/entry-points.ts";
 import { filesNamedIn, linksOf } from "./docs/markdown.ts";
+import { field } from "./tidy/repository.ts";
 
 /** Generous: everything here takes seconds on an idle machine. */
 const PROGRAM_MS = 60_000;
@@ -132,6 +133,12 @@ test("the README shows the recording of the demo on its first screen, and has at
   assert.ok(readme.split("\n").slice(0, 15).join("\n").includes("](docs/images/demo.svg)"));
   const recording = readFileSync(join(repository, "docs/images/demo.svg"), "utf8");
   assert.match(recording, />The proof holds: nothing lost, no tool twice\.<\/text>/);
+});
+
+test("the changelog has a section for the version of the package", () => {
+  const manifest: unknown = JSON.parse(readFileSync(join(repository, "package.json"), "utf8"));
+  const changelog = documents.find(({ path }) => path === "CHANGELOG.md")?.text ?? "";
+  assert.ok(changelog.includes(`\n## ${String(field(manifest, "version"))}\n`));
 });
 
 test("the README names every example", () => {

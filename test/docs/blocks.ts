@@ -16,6 +16,7 @@ export interface Document {
 
 export const documents: readonly Document[] = [
   "README.md",
+  "CHANGELOG.md",
   "CONTRIBUTING.md",
   "SECURITY.md",
   ...globSync("docs/**/*.md", { cwd: repository }),
