@@ -35,7 +35,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "E4: the API key of a provider follows a redirect to another host",
     file: "test/agent/models/redirects.test.ts",
-    test: "E4: anthropic: a redirect is not followed",
+    test: "E4: the list of models is not asked for elsewhere either, by the platform's fetch",
     patches: [
       {
         file: "src/agent/models/upstream/redirects.ts",

@@ -30,28 +30,34 @@ for (const wire of WIRES) {
   });
 }
 
-test("E4: the list of models is not asked for elsewhere either", async (t) => {
-  const elsewhere = await ProviderServer.start(t, refuses(200, { data: [{ id: "far" }] }));
-  const server = await ProviderServer.start(
-    t,
-    refuses(307, "", { location: `${elsewhere.origin}/v1/models` }),
-  );
-  const models = createModels({
-    providers: {
-      test: {
-        type: "openai-compatible",
-        baseURL: `${server.origin}/v1`,
-        apiKeyEnv: "TEST_KEY",
-        headers: { "x-team": "harbour" },
+// What a program hands in follows redirects by itself; Holdfast's own fetch never does.
+for (const { whose, given } of [
+  { whose: "its own fetch", given: {} },
+  { whose: "the platform's fetch", given: { fetch: globalThis.fetch } },
+])
+  test(`E4: the list of models is not asked for elsewhere either, by ${whose}`, async (t) => {
+    const elsewhere = await ProviderServer.start(t, refuses(200, { data: [{ id: "far" }] }));
+    const server = await ProviderServer.start(
+      t,
+      refuses(307, "", { location: `${elsewhere.origin}/v1/models` }),
+    );
+    const models = createModels({
+      providers: {
+        test: {
+          type: "openai-compatible",
+          baseURL: `${server.origin}/v1`,
+          apiKeyEnv: "TEST_KEY",
+          headers: { "x-team": "harbour" },
+        },
       },
-    },
-    environment: { TEST_KEY: API_KEY },
+      environment: { TEST_KEY: API_KEY },
+      ...given,
+    });
+    await models.discover();
+    assert.deepEqual(
+      models.list().map(({ id }) => id),
+      ["test/default", "rehearsal/rehearsal"],
+    );
+    assert.match(models.troubles.join(), /^test: the provider cannot answer .*redirects to/);
+    assert.deepEqual([server.asked.length, elsewhere.asked.length], [1, 0]);
   });
-  await models.discover();
-  assert.deepEqual(
-    models.list().map(({ id }) => id),
-    ["test/default", "rehearsal/rehearsal"],
-  );
-  assert.match(models.troubles.join(), /^test: the provider cannot answer .*redirects to/);
-  assert.deepEqual([server.asked.length, elsewhere.asked.length], [1, 0]);
-});
