@@ -60,15 +60,19 @@ export function heldStreams(line: LineClient, streams: Pick<StreamStore, "load">
   };
 }
 
-/** The same application; an aborted turn leaves nothing at the line, also when an earlier run of it made the call. */
+/**
+ * The same application; a turn that is aborted, or ends after an earlier run of it, leaves nothing at the line: that run may have made a call of which
+ * the log has no event, and a turn that was cancelled meanwhile does not look for it.
+ */
 export function endingHeldCalls(application: Application, line: LineClient | undefined): Application {
   if (line === undefined) return application;
   return async (stream) => {
     try {
       await application(stream);
     } finally {
-      if (stream.signal.aborted && !(stream.signal.reason instanceof LetGo))
-        await cancelAll(line, stream, stream.lasting?.hostEpoch);
+      const { signal, lasting, pastInputs } = stream;
+      const mayHold = signal.aborted || pastInputs > 0 || lasting?.isNew === false;
+      if (mayHold && !(signal.reason instanceof LetGo)) await cancelAll(line, stream, lasting?.hostEpoch);
     }
   };
 }

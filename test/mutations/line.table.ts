@@ -110,6 +110,18 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
+    name: "G4: a cancelled turn leaves the call of the run before it to its grace period",
+    file: "test/node/cancelled-calls.test.ts",
+    test: "G4: a cancel that meets a restarted server ends the held call of the first step",
+    patches: [
+      {
+        file: "src/node/held-calls.ts",
+        from: "signal.aborted || pastInputs > 0 || lasting?.isNew === false",
+        to: "signal.aborted",
+      },
+    ],
+  },
+  {
     name: "G7: the answer of a held call waits until a client asks for it",
     file: "test/node/line-serve.test.ts",
     test: "G7: a server that starts finishes the answer whose call is held",
