@@ -1,5 +1,5 @@
 /**
- * What the package exports, name by name: seven entry points, and no value beside those that a manual speaks of. A new name is added here on purpose, and one
+ * What the package exports, name by name: nine entry points, and no value beside those that a manual speaks of. A new name is added here on purpose, and one
  * that goes is a change for users.
  */
 import assert from "node:assert/strict";
@@ -24,6 +24,16 @@ const EXPORTS: Readonly<Record<string, readonly string[]>> = {
   "holdfast/client": ["DEFAULT_URL", ...CLIENT],
   "holdfast/client/browser": ["BrowserClient", "SharedConnection", ...CLIENT],
   "holdfast/fetch": ["holdfast"],
+  "holdfast/react": ["HoldfastError", "LiveConversations", "tool", "useConversation", "useStream"],
+  "holdfast/ai-sdk": [
+    "Chats",
+    "HoldfastChatTransport",
+    "HoldfastError",
+    "HoldfastRouteTransport",
+    "LiveConversations",
+    "openChats",
+    "tool",
+  ],
   "holdfast/tools": [
     "TOOLS_DEFAULTS",
     "createTools",

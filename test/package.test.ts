@@ -32,7 +32,10 @@ const nodeOnly = new Set(["holdfast", "holdfast/client", "holdfast/server", "hol
 
 const entries = entryPoints();
 const names = entries.map(({ name }) => name);
-const browserNames = names.filter((name) => !nodeOnly.has(name));
+/** For programs that have React or the AI SDK. */
+const peered = ["holdfast/react", "holdfast/ai-sdk"];
+const own = names.filter((name) => !peered.includes(name));
+const browserNames = own.filter((name) => !nodeOnly.has(name));
 
 let work: string;
 
@@ -112,7 +115,7 @@ test("an install is small, and what is bundled in it is whole, with its licences
 });
 
 test("every entry point can be imported", async () => {
-  const consumer = makeConsumer("runtime", []);
+  const consumer = makeConsumer("runtime", ["react"]);
   writeFileSync(
     join(consumer, "main.js"),
     names.map((name) => `console.log(Object.keys(await import("${name}")).length);`).join("\n"),
@@ -162,7 +165,15 @@ test("what is not an entry point cannot be imported", async () => {
 
 test("every entry point type-checks in a strict Node project", async () => {
   const consumer = makeConsumer("node", ["@types/node", "undici-types"]);
-  await typecheck(consumer, names, { lib: ["es2025"], types: ["node"] });
+  await typecheck(consumer, own, { lib: ["es2025"], types: ["node"] });
+});
+
+test("the entry points for React and the AI SDK type-check where those are installed", async () => {
+  const consumer = makeConsumer("peers", ["@types/node", "undici-types", "@types/react", "ai"]);
+  // The declarations of others are theirs to check.
+  const options = { types: ["node"], skipLibCheck: true };
+  await typecheck(consumer, peered, { ...options, lib: ["es2025"] });
+  await typecheck(consumer, peered, { ...options, lib: ["es2025", "dom"], customConditions: ["browser"] });
 });
 
 test("the browser's entry points type-check without Node's types", async () => {
@@ -212,10 +223,12 @@ async function typecheck(consumer: string, imported: readonly string[], options:
 interface Options {
   readonly lib: readonly string[];
   readonly types: readonly string[];
+  readonly skipLibCheck?: boolean;
+  readonly customConditions?: readonly string[];
 }
 
 /** Strict, and without `skipLibCheck`: an error in our declarations is an error. */
-async function tsc(consumer: string, { lib, types }: Options): Promise<void> {
+async function tsc(consumer: string, options: Options): Promise<void> {
   const compilerOptions = {
     module: "nodenext",
     target: "es2025",
@@ -224,8 +237,7 @@ async function tsc(consumer: string, { lib, types }: Options): Promise<void> {
     noUncheckedIndexedAccess: true,
     skipLibCheck: false,
     noEmit: true,
-    lib,
-    types,
+    ...options,
   };
   writeFileSync(join(consumer, "tsconfig.json"), JSON.stringify({ compilerOptions, files: ["main.ts"] }));
   await run(process.execPath, [join(installed, "typescript/bin/tsc"), "-p", "."], consumer);

@@ -82,7 +82,8 @@ test("browser code imports nothing of Node", () => {
 test("the published source imports only what package.json installs with it", () => {
   const manifest = parseManifest(readFileSync(`${root}/package.json`, "utf8"));
   const installed = Object.keys({ ...manifest.dependencies, ...manifest.optionalDependencies });
-  assertNone(sources.flatMap((file) => checkPackages(file, [...installed, ...BUNDLED])));
+  const peers = Object.keys(manifest.peerDependencies);
+  assertNone(sources.flatMap((file) => checkPackages(file, [...installed, ...BUNDLED], peers)));
 });
 
 for (const rule of styleRules) {
@@ -198,8 +199,12 @@ test("Node in browser code is named with its line", () => {
 
 test("a package that is not installed with ours is named with its line", () => {
   const text = 'import "node:fs";\nimport "@bufbuild/protobuf/wire";\nimport "fast-check";';
-  const rule = (file: Source): Violation[] => checkPackages(file, ["@bufbuild/protobuf"]);
+  const rule = (file: Source): Violation[] => checkPackages(file, ["@bufbuild/protobuf"], ["react", "ai"]);
   assert.deepEqual(linesOf(rule, "src/server/a.ts", text), [3]);
+  const peers =
+    'import type { UIMessage } from "ai";\nimport { useMemo } from "react";\nimport { streamText } from "ai";';
+  assert.deepEqual(linesOf(rule, "src/react/a.ts", peers), [3]);
+  assert.deepEqual(linesOf(rule, "src/ai-sdk/a.ts", peers), [2, 3]);
 });
 
 test("a clock, randomness or waiting in core or turn is named with its line", () => {

@@ -14,7 +14,7 @@ import { type ConversationOptions, NamedConversation } from "./named-conversatio
 import { type Approve, programTools } from "./program-tools.ts";
 import { type AnswerQuestion, answersOf } from "./questions.ts";
 import { reachServer } from "./reach-server.ts";
-import type { Tool } from "./tool.ts";
+import type { Tool } from "../tools/tool.ts";
 
 export interface ConnectOptions extends Omit<NodeClientOptions, "url" | "tools"> {
   /** What the model may call, by name; made by `tool`. */

@@ -18,7 +18,7 @@ export {
   type ToolContext,
   type ToolOptions,
   type ToolParameters,
-} from "./tool.ts";
+} from "../tools/tool.ts";
 export type { KeyNews } from "./first-key.ts";
 export type { ApiKeyInfo as KeyInfo } from "../server/api-key-record.ts";
 export type { CreatedKey, KeyAdmin } from "./key-admin.ts";

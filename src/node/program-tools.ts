@@ -9,7 +9,7 @@ import { argumentsOf, functionTools } from "../tools/declared-tools.ts";
 import type { Approvals, PolicySubject } from "../tools/approvals.ts";
 import { TOOLS_DEFAULTS } from "../tools/config.ts";
 import { type ToolSet, toolSet } from "../tools/tool-set.ts";
-import type { Tool } from "./tool.ts";
+import type { Tool } from "../tools/tool.ts";
 
 export interface ApprovalQuestion {
   readonly conversation: string;

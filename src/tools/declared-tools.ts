@@ -17,7 +17,7 @@ import {
 } from "../protocol/messages.ts";
 import type { Policy } from "./config.ts";
 import { fault } from "./faults.ts";
-import { bytesOf, contentOf, jsonContentOf } from "./results.ts";
+import { bytesOf, contentOf, type FunctionResult, jsonContentOf } from "./results.ts";
 
 export type McpSuccessInit = MessageInitShape<typeof McpSuccessSchema>;
 
@@ -35,10 +35,6 @@ export interface DeclaredRun extends ToolRun {
   /** A line for people. Of lines that come faster than they are kept, the last one is told. */
   readonly progress: (text: string) => void;
 }
-
-export type FunctionResult =
-  | string
-  | { readonly text?: string; readonly json?: unknown; readonly isError?: boolean };
 
 export interface FunctionTool {
   readonly description: string;

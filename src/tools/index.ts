@@ -10,7 +10,7 @@ export {
   type ToolsConfig,
 } from "./config.ts";
 export { createTools, type ToolsOptions } from "./create-tools.ts";
-export type { FunctionResult, FunctionTool } from "./declared-tools.ts";
-export { type ResultMessage, writeExecResult } from "./results.ts";
+export type { FunctionTool } from "./declared-tools.ts";
+export { type FunctionResult, type ResultMessage, writeExecResult } from "./results.ts";
 export type { Subagents, ToolSet } from "./tool-set.ts";
 export { foldedText, visibleLine, visibleText } from "./visible-text.ts";

@@ -2,15 +2,19 @@
  * Replies to execs as bytes: the one place where a tool's outcome becomes a message.
  *
  * A reply repeats the request's ids. Whatever is larger than the inline limit is put to the stream's blobs
- * first, so that a reply always fits a chunk and the logs stay small.
+ * first, so that a reply always fits a chunk and the logs stay small. Runs in browsers too.
  */
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { ToolRun } from "../client/tools.ts";
 import type { ExecRef } from "../protocol/exec-codec.ts";
 import type { Content, ExecClientMessageSchema } from "../protocol/messages.ts";
-import { fault } from "./faults.ts";
 import { blobIn, bytesIn, type ContentInit, fitsInline, inBlob, inline } from "../turn/content.ts";
 import { encodeClient } from "../turn/messages.ts";
+
+/** What a function of a program answers: text, or more. */
+export type FunctionResult =
+  | string
+  | { readonly text?: string; readonly json?: unknown; readonly isError?: boolean };
 
 export type ResultMessage = NonNullable<MessageInitShape<typeof ExecClientMessageSchema>["message"]>;
 
@@ -26,7 +30,7 @@ export async function contentOf(bytes: Uint8Array, run: ToolRun): Promise<Conten
 
 /** Undefined for no value. */
 export async function jsonContentOf(value: unknown, run: ToolRun): Promise<ContentInit | undefined> {
-  return value === undefined ? undefined : contentOf(Buffer.from(JSON.stringify(value)), run);
+  return value === undefined ? undefined : contentOf(new TextEncoder().encode(JSON.stringify(value)), run);
 }
 
 export async function bytesOf(
@@ -35,6 +39,6 @@ export async function bytesOf(
 ): Promise<Uint8Array> {
   const blobId = blobIn(content);
   const bytes = blobId === undefined ? bytesIn(content) : await run.download(blobId);
-  if (bytes === undefined) throw fault("EINVAL", "the request has no content");
+  if (bytes === undefined) throw Object.assign(new Error("the request has no content"), { code: "EINVAL" });
   return bytes;
 }

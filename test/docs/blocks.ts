@@ -53,6 +53,7 @@ const TAKEN = {
     document === "docs/MODELS.md" && (language === "json" || language === "text"),
   "test/gateway/clients/codex.test.ts": ({ language }: DocumentedBlock) => language === "toml",
   "test/gateway/clients/door-clients.test.ts": ({ language }: DocumentedBlock) => language === "mjs",
+  "test/browser/examples.test.ts": ({ language }: DocumentedBlock) => language === "tsx",
   "test/docs/talk.test.ts": ({ language, text }: DocumentedBlock) =>
     language === "js" && text.includes("process.stdout"),
   "test/docs/proxies.test.ts": ({ language }: DocumentedBlock) =>

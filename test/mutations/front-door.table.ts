@@ -206,7 +206,7 @@ export const MUTATIONS: readonly Mutation[] = [
     test: "a tool takes a shape of zod",
     patches: [
       {
-        file: "src/node/tool.ts",
+        file: "src/tools/tool.ts",
         from: "if (!found.success) return { text: misfit(found.error), isError: true };",
         to: "",
       },

@@ -34,12 +34,16 @@ export const importTable: Readonly<Record<string, Reach | "anything">> = {
   client: { may: ["async", "core", "protocol", "sealing", "transport", "turn"] },
   "client-node": { may: ["async", "client", "store", "protocol", "sealing", "transport"] },
   tools: { may: ["protocol", "turn"], types: ["client"] },
+  live: { may: ["client", "protocol", "tools", "turn"] },
+  react: { may: ["live", "protocol", "tools"], types: ["client"] },
+  "ai-sdk": { may: ["client", "fetch", "live", "protocol", "tools"], types: ["turn"] },
   server: { may: ["async", "core", "protocol", "sealing", "store", "transport"] },
   agent: { may: ["core", "protocol", "turn"], types: ["server"] },
   gateway: { may: ["async", "client", "protocol", "turn"], types: ["sealing", "store", "transport"] },
   node: {
     may: [
       "agent",
+      "ai-sdk",
       "async",
       "client",
       "client-node",
@@ -143,11 +147,14 @@ export function checkSimulatedTurn(file: Source): Violation[] {
 
 const builtins = new Set(builtinModules);
 const browserFolders = new Set([
+  "ai-sdk",
   "async",
   "client",
   "core",
   "fetch",
+  "live",
   "protocol",
+  "react",
   "transport",
   "turn",
   "sealing",
@@ -173,15 +180,23 @@ export function checkBrowserImports(file: Source): Violation[] {
   });
 }
 
-/** What is published needs only what is installed with it. */
-export function checkPackages(file: Source, dependencies: readonly string[]): Violation[] {
+/** Packages that whoever imports a folder has beside ours. */
+const PEERS: Readonly<Record<string, string>> = { react: "react" };
+
+/** What is published needs only what is installed with it. Of a peer, types are for everybody, and values for the folder that is made for it. */
+export function checkPackages(
+  file: Source,
+  dependencies: readonly string[],
+  peers: readonly string[] = [],
+): Violation[] {
   if (!file.path.startsWith("src/")) return [];
-  return importsOf(file).flatMap(({ specifier, position }) => {
+  return importsOf(file).flatMap(({ specifier, typeOnly, position }) => {
     if (specifier === undefined || ownTarget(file.path, specifier) !== undefined) return [];
     if (specifier.startsWith("node:")) return [];
     const parts = specifier.split("/");
     const name = parts.slice(0, specifier.startsWith("@") ? 2 : 1).join("/");
-    return dependencies.includes(name)
+    const isPeer = peers.includes(name) && (typeOnly || PEERS[folderOf(file.path) ?? ""] === name);
+    return isPeer || dependencies.includes(name)
       ? []
       : [violation(file, position, `imports ${name}, which is no dependency of the package`)];
   });

@@ -26,6 +26,8 @@ export interface Manifest {
   readonly devDependencies: Readonly<Record<string, string>>;
   /** Installed where they can be; whoever imports one must do without. */
   readonly optionalDependencies: Readonly<Record<string, string>>;
+  /** What a program that wants it has itself. */
+  readonly peerDependencies: Readonly<Record<string, string>>;
 }
 
 /** Each dependency is pinned to one version and has its reason in `docs/decisions/`. */
@@ -53,6 +55,7 @@ export function parseManifest(text: string): Manifest {
     dependencies: versionsIn(manifest, "dependencies"),
     devDependencies: versionsIn(manifest, "devDependencies"),
     optionalDependencies: versionsIn(manifest, "optionalDependencies"),
+    peerDependencies: versionsIn(manifest, "peerDependencies"),
   };
 }
 

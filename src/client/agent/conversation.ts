@@ -26,6 +26,7 @@ import {
   type TurnInput,
 } from "./run-request.ts";
 import { offeredNames } from "./offered-tools.ts";
+import { rewound } from "./rewind.ts";
 import { EMPTY_VIEW, type TurnEnd, type TurnView } from "../../turn/view.ts";
 import { type OnQuery, Turn, type TurnKeeper } from "./turn.ts";
 import { hexOf } from "../../protocol/blob-id.ts";
@@ -187,6 +188,16 @@ export class Conversation {
       // This client died before its journal was on disk. If the server has the turn, it waits for somebody to answer it.
       return this.follow(await client.takeOver(idempotencyKey), { keeps: true, onQuery });
     }
+  }
+
+  /** Keeps only the oldest turns, so many, and forgets those behind them: the next one takes their place. Todos stay. Rejects with `busy` while a turn is under way. */
+  async rewind(turns: number): Promise<void> {
+    await this.refresh();
+    const { state } = this;
+    if (this.#isStarting || this.#turn !== undefined || this.#record.turn !== undefined) throw busy(this.id);
+    if (state === undefined || turns >= countOf(turnIds(state))) return;
+    const checkpoint = toBinary(ConversationStateSchema, await rewound(this.#context.blobs, state, turns));
+    await this.#change((record) => ({ ...record, checkpoint }));
   }
 
   /** Forgets the turn under way without stopping it, so that another one can begin. */

@@ -79,22 +79,27 @@ export class BrowserClient extends Client<BrowserHomeKeys> {
     return this.#closing;
   }
 
+  /** The stream as its writer, once the tab that writes to it is gone; undefined when it has ended by then, or the signal fires. */
+  async inherit(idempotencyKey: string, signal: AbortSignal): Promise<ClientStream | undefined> {
+    const { writerLocks } = this.#parts;
+    if (writerLocks === undefined || !(await writerLocks.reserve(idempotencyKey, signal))) return undefined;
+    try {
+      return await this.#resumeIfFree(idempotencyKey);
+    } finally {
+      writerLocks.cancel(idempotencyKey);
+    }
+  }
+
   /** Waits for the writing tab to go, and then goes on in its place. */
   async #promote(
     idempotencyKey: string,
     reader: ClientStream,
     signal: AbortSignal,
   ): Promise<ClientStream | undefined> {
-    const { writerLocks } = this.#parts;
-    if (writerLocks === undefined || !(await writerLocks.reserve(idempotencyKey, signal))) return undefined;
-    try {
-      const writer = await this.#resumeIfFree(idempotencyKey);
-      // A stream that has ended is read to its end instead.
-      if (writer !== undefined) reader.leave();
-      return writer;
-    } finally {
-      writerLocks.cancel(idempotencyKey);
-    }
+    const writer = await this.inherit(idempotencyKey, signal);
+    // A stream that has ended is read to its end instead.
+    if (writer !== undefined) reader.leave();
+    return writer;
   }
 
   async #resumeIfFree(idempotencyKey: string): Promise<ClientStream | undefined> {

@@ -131,3 +131,35 @@ test("pages in an order that this client does not know do not keep a turn that f
     );
   }
 });
+
+test("a conversation goes back by turns, over the end of a page, and goes on from there", async (t) => {
+  const paced = model();
+  const rig = await AgentRig.start(t, forgetful(paced));
+  const { conversations } = rig.process(newDisk());
+  const conversation = await conversations.begin();
+  for (let turn = 0; turn < 20; turn++) await say(conversation, `Say ${turn}`);
+  const all = Array.from({ length: 20 }, (_, turn) => `Say ${turn}`);
+  await conversation.rewind(20);
+  assert.deepEqual(await wordsIn(conversation), all);
+  for (const kept of [19, 5, 0]) {
+    await conversation.rewind(kept);
+    assert.deepEqual(await wordsIn(conversation), all.slice(0, kept));
+    await say(conversation, "Say else");
+    const told = paced.calls.at(-1)?.messages.map(textOf);
+    const before = all.slice(0, kept).flatMap((text) => [text, `You said ${text}`]);
+    assert.deepEqual(told, [...before, "Say else"]);
+  }
+});
+
+test("D2: a conversation with a turn under way does not go back", async (t) => {
+  const rig = await AgentRig.start(t, forgetful(model()));
+  const { conversations } = rig.process(newDisk());
+  const conversation = await conversations.begin();
+  await say(conversation, "Say this");
+  const turn = await conversation.send({ text: "Work" });
+  await assert.rejects(conversation.rewind(0), { code: "busy" });
+  await turn.abort();
+  await turn.ended;
+  await conversation.rewind(1);
+  assert.deepEqual(await wordsIn(conversation), ["Say this"]);
+});

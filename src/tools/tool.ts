@@ -9,7 +9,7 @@
 import * as z from "zod/mini";
 import { HoldfastError, messageOf } from "../protocol/errors.ts";
 import { fieldsOf } from "../protocol/fields.ts";
-import type { FunctionResult } from "../tools/index.ts";
+import type { FunctionResult } from "./results.ts";
 
 export interface ToolContext {
   /** Fires when the turn is aborted, or when the program closes its client. */

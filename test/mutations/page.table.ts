@@ -1,0 +1,55 @@
+/** Rules of pages: what `useChat` is told, an application's own route, going back in a conversation. */
+import type { Mutation } from "./mutation.ts";
+
+export const MUTATIONS: readonly Mutation[] = [
+  {
+    name: "text that a step took back stays in useChat",
+    file: "test/ai-sdk/ui-chunks.test.ts",
+    test: "G1: whatever a turn says",
+    patches: [{ file: "src/ai-sdk/ui-chunks.ts", from: 'chunks.push({ type: "reset-step" });', to: "" }],
+  },
+  {
+    name: "a call that waits is asked about with every change",
+    file: "test/ai-sdk/ui-chunks.test.ts",
+    test: "C7: a call that waits is asked about once",
+    patches: [
+      {
+        file: "src/ai-sdk/ui-chunks.ts",
+        from: "if (approvalId !== undefined && known?.approvalId === undefined)",
+        to: "if (approvalId !== undefined)",
+      },
+    ],
+  },
+  {
+    name: "an answer in which a tool was called is made a second time",
+    file: "test/node/chats.test.ts",
+    test: "C1: an answer in which a tool was called",
+    patches: [
+      {
+        file: "src/node/chats.ts",
+        from: "else if (said.hasTools || said.hasSteps)",
+        to: "else if (said.hasSteps)",
+      },
+    ],
+  },
+  {
+    name: "a request that comes again is answered again",
+    file: "test/node/chats.test.ts",
+    test: "A2: a request that comes twice",
+    patches: [
+      {
+        file: "src/node/chats.ts",
+        from: "if (known?.requestKey === requestKey)",
+        to: "if (known?.requestKey === newName())",
+      },
+    ],
+  },
+  {
+    name: "a conversation that goes back tells the model what is gone",
+    file: "test/client/agent/pages.test.ts",
+    test: "a conversation goes back by turns",
+    patches: [
+      { file: "src/client/agent/rewind.ts", from: "messages.length - messagesGone", to: "messages.length" },
+    ],
+  },
+];
