@@ -32,6 +32,8 @@ export interface Generation extends Written {
   readonly conversationId: string;
   /** How many answers the prompt has: equal for all requests of a step. */
   readonly answers: number;
+  /** Of a degraded stream, the step in the memory of its run: a connection that the network repeats is another degraded stream. */
+  readonly degradedStep: object | undefined;
   /** Under which the line holds it; undefined: it ends with its process. */
   name: string | undefined;
   /** The provider breaks off behind so many parts. */

@@ -17,6 +17,7 @@ function generation(more: Partial<Generation> = {}): Generation {
     calls: [],
     conversationId: "laptop.1",
     answers: 0,
+    degradedStep: undefined,
     name: undefined,
     breaksAt: 0,
     said: 0,
@@ -54,6 +55,14 @@ test("G4: a call that was let go is left by the run that ends the turn, unless t
   checks.checkEnd(() => 2);
   checks.began(generation({ state: "expired", epoch: 2 }), 2);
   assert.throws(() => checks.checkEnd(() => 2), /G4/);
+});
+
+test("G2: the answers of a step are counted over its stream; a degraded stream that the network opens once more counts its own", () => {
+  const checks = new ProviderChecks();
+  const [one, other] = [{}, {}];
+  for (let answers = 0; answers < 6; answers++) checks.began(generation({ said: 1, degradedStep: one }), 1);
+  checks.began(generation({ said: 1, degradedStep: other }), 1);
+  assert.throws(() => checks.began(generation({ said: 1, degradedStep: one }), 1), /G2/);
 });
 
 test("G2: a request that was lost with the turn's own is in no log; every other one is", () => {

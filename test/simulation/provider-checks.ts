@@ -135,7 +135,9 @@ export class ProviderChecks {
 }
 
 function isSameStep(a: Generation, b: Generation): boolean {
-  return a.conversationId === b.conversationId && a.answers === b.answers;
+  return (
+    a.conversationId === b.conversationId && a.answers === b.answers && a.degradedStep === b.degradedStep
+  );
 }
 
 function wordsOf(text: string): string {

@@ -236,6 +236,7 @@ export class SimProvider {
       ...said,
       conversationId,
       answers,
+      degradedStep: call.nameOf === undefined ? call.requests : undefined,
       name,
       breaksAt: breaks ? random.int(said.parts.length) : said.parts.length,
       said: 0,
