@@ -10,10 +10,18 @@ import { type Model, type ModelCall, type ModelPart, type Models, RESTART_ONLY }
 /** For what a call that has just ended still has to write, and its readers to get. */
 const SETTLE_MS = 250;
 
+/** How a model is called. */
+type Calling = (model: Model, call: ModelCall) => AsyncIterable<ModelPart>;
+
 export class ModelCalls {
+  readonly #calling: Calling;
   #running = 0;
   #isClosed = false;
   readonly #idle = Promise.withResolvers<void>();
+
+  constructor(calling: Calling = (model, call) => model.call(call)) {
+    this.#calling = calling;
+  }
 
   /** The same models, through the gate. */
   counted(models: Models): Models {
@@ -37,7 +45,7 @@ export class ModelCalls {
     if (this.#isClosed) await untilAborted(call.signal);
     this.#running++;
     try {
-      yield* model.call(call);
+      yield* this.#calling(model, call);
     } finally {
       this.#running--;
       this.#noteIdle();

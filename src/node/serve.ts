@@ -26,6 +26,7 @@ import { type GatewayGround, modelsOf, openGround } from "./open-gateway.ts";
 import { checkServeOptions, defaultPort, SERVE_DEFAULTS, type ServeOptions } from "./serve-options.ts";
 import { SAVED_BY, tellingSaved } from "./saved.ts";
 import { serverLog } from "./server-log.ts";
+import { Telemetry } from "./telemetry/telemetry.ts";
 import {
   lastingAnswers,
   lastingKeys,
@@ -91,8 +92,11 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
   });
   // Started now, so that the first call does not wait for it.
   if (models.hasProviders) void line?.place();
-  const calls = new ModelCalls();
-  const turns = countedTurns(endingHeldCalls(createAgent({ models: calls.counted(models) }), line));
+  const telemetry = Telemetry.open(machine.env, logger);
+  running.telemetry = telemetry;
+  const calls = new ModelCalls(telemetry === undefined ? undefined : (...call) => telemetry.call(...call));
+  const agent = endingHeldCalls(createAgent({ models: calls.counted(models) }), line);
+  const turns = countedTurns(telemetry?.application(agent) ?? agent);
   try {
     running.line = line;
     await models.discover();
@@ -133,20 +137,20 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
       onNews: logNews(logger, address === undefined ? join(dataDir, DATABASE_FILE) : "PostgreSQL"),
     });
     running.lasting = lasting;
+    const gateway = tellingSaved(
+      gatewayHttp({
+        answers: lastingAnswers(lasting, modelsOf(ground)),
+        responses: lastingResponses(lasting),
+        providers: ground.providers,
+      }),
+      onSaved,
+    );
     const http = await serveHttp({
       server: lasting,
       logger,
       authenticate: (given) => lasting.ask(({ keys }) => keys.authenticate(given)),
-      mounts: [
-        tellingSaved(
-          gatewayHttp({
-            answers: lastingAnswers(lasting, modelsOf(ground)),
-            responses: lastingResponses(lasting),
-            providers: ground.providers,
-          }),
-          onSaved,
-        ),
-      ],
+      mounts: [telemetry?.mount(gateway) ?? gateway],
+      onRequest: telemetry?.request,
       extraMetrics: () =>
         (lasting.standing.seat.current?.metrics() ?? "") + models.metrics() + (line?.metrics() ?? ""),
       illness: () => lasting.illness,
@@ -194,10 +198,11 @@ interface Running {
   ground?: GatewayGround;
   lasting?: LastingServer<ServeStanding>;
   http?: HttpServer;
+  telemetry?: Telemetry | undefined;
 }
 
 async function takeDown(
-  { line, ground, lasting, http }: Running,
+  { line, ground, lasting, http, telemetry }: Running,
   drain?: () => Promise<void>,
 ): Promise<void> {
   // Closing the port shuts the server down; without a port it must be done here.
@@ -205,6 +210,7 @@ async function takeDown(
   await lasting?.close();
   await ground?.close();
   line?.close();
+  await telemetry?.close();
 }
 
 function onceOnly(act: RunningServer["close"]): RunningServer["close"] {

@@ -55,6 +55,7 @@ export const importTable: Readonly<Record<string, Reach | "anything">> = {
       "store",
       "tools",
       "transport",
+      "turn",
     ],
   },
   cli: "anything",

@@ -11,7 +11,7 @@ import type { Accept } from "../../transport/transport.ts";
 import { nameText } from "../entries.ts";
 import type { HttpCounters, RequestKind } from "./http-counters.ts";
 
-interface RequestLine {
+export interface RequestLine {
   readonly requestId: string;
   readonly kind: RequestKind;
   /** Of the gateway: which of its routes, never the path itself. */

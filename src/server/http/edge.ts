@@ -9,7 +9,7 @@ import { HoldfastError } from "../../protocol/errors.ts";
 import { HeadRefusal, readFormat } from "../../transport/node/call-head.ts";
 import type { Exchange, ResponseHeaders } from "../../transport/node/exchange.ts";
 import { countRefusal, type ServerCounters } from "../counters.ts";
-import { logBug, logRequest, streamHash } from "./access-log.ts";
+import { logBug, logRequest, type RequestLine, streamHash } from "./access-log.ts";
 import {
   answer,
   answerEmpty,
@@ -49,6 +49,8 @@ interface EdgeOptions {
   /** From then on no call begins: it would only be waited for. */
   readonly isStopped: () => boolean;
   readonly logger: Logger;
+  /** Told of each request when it is over. */
+  readonly onRequest?: ((line: RequestLine, exchange: Exchange) => void) | undefined;
   readonly http: HttpCounters;
   readonly counters: ServerCounters;
 }
@@ -85,7 +87,7 @@ export function createEdge(options: EdgeOptions): (exchange: Exchange) => void {
       pass.over();
       const streamId = pass.streamId ?? exchange.header("x-idempotency-key");
       const isNamed = principal !== undefined && streamId !== undefined;
-      logRequest(logger, {
+      const line = {
         requestId,
         kind,
         route,
@@ -100,7 +102,9 @@ export function createEdge(options: EdgeOptions): (exchange: Exchange) => void {
         durationMs: Math.round(performance.now() - beganMs),
         bytesIn: observed.bytesIn,
         bytesOut: observed.bytesOut,
-      });
+      };
+      logRequest(logger, line);
+      options.onRequest?.(line, observed);
     });
     const pass: Pass = {
       kind,

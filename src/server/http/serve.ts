@@ -12,7 +12,8 @@ import { openPort, type Port } from "../../transport/node/port.ts";
 import type { PortLimits } from "../../transport/node/port-limits.ts";
 import { streamEndpoints } from "../../transport/node/stream-endpoints.ts";
 import type { Server } from "../server.ts";
-import { logBug, loggedAccept } from "./access-log.ts";
+import type { Exchange } from "../../transport/node/exchange.ts";
+import { logBug, loggedAccept, type RequestLine } from "./access-log.ts";
 import { blobEndpoints } from "./blob-endpoints.ts";
 import { BLOB_DEFAULTS, type BlobLimits } from "./blob-limits.ts";
 import { byteBudget } from "./byte-budget.ts";
@@ -45,6 +46,8 @@ export interface HttpOptions {
   readonly extraMetrics?: () => string;
   /** Absent: says nothing. */
   readonly logger?: Logger;
+  /** Told of each request when it is over, as the log is. */
+  readonly onRequest?: ((line: RequestLine, exchange: Exchange) => void) | undefined;
   /** One more reason why this server should not be sent anything; undefined when there is none. */
   readonly unreadyReason?: () => Promise<string | undefined>;
   /** Why a supervisor should restart this process; undefined when it need not. */
@@ -138,6 +141,7 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
     illness: () => (isClosing ? undefined : options.illness?.()),
     isStopped: () => isStopped,
     logger,
+    onRequest: options.onRequest,
     http,
     counters: server.counters,
   });
