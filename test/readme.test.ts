@@ -156,6 +156,33 @@ test("every link within the repository leads to a file", () => {
   }
 });
 
+/** As GitHub makes it of a heading. */
+function anchorOf(heading: string): string {
+  const plain = heading
+    .replaceAll(/[`*_]|\[([^\]]*)\]\([^)]*\)/g, "$1")
+    .trim()
+    .toLowerCase();
+  return plain.replaceAll(/[^\p{L}\p{N}\s_-]/gu, "").replaceAll(/\s/g, "-");
+}
+
+test("every link to a heading leads to one", () => {
+  const anchors = new Map(
+    documents.map(({ path, text }) => [
+      path,
+      new Set([...text.matchAll(/^#{1,6} (.*)$/gm)].map(([, heading = ""]) => anchorOf(heading))),
+    ]),
+  );
+  let links = 0;
+  for (const { path, text } of documents) {
+    for (const [, file = "", anchor = ""] of text.matchAll(/\]\((?!https?:)([^)#\s]*)#([^)\s]+)\)/g)) {
+      links++;
+      const target = file === "" ? path : join(dirname(path), file);
+      assert.ok(anchors.get(target)?.has(anchor), `${path} links to ${file}#${anchor}`);
+    }
+  }
+  assert.ok(links > 50, `only ${links} links to headings`);
+});
+
 test("every file that a document names is there", () => {
   let named = 0;
   for (const { path, text } of documents) {
