@@ -130,10 +130,12 @@ export class HoldfastChatTransport implements ChatTransport<UIMessage> {
       if (this.#readings.get(id)?.turnId === turn.id) return;
       // Until `resumeStream` asks, so that this is done once.
       this.#requests.set(id, turn);
-      void this.messages(id).then((messages) => {
-        setMessages(messages);
-        return resumeStream();
-      });
+      this.messages(id)
+        .then((messages) => {
+          setMessages(messages);
+          return resumeStream();
+        })
+        .catch(() => this.#over(id, turn));
     };
     return live.watch(look);
   }
@@ -205,7 +207,10 @@ export class HoldfastChatTransport implements ChatTransport<UIMessage> {
         unwatch = live.watch(look);
         look();
       },
-      cancel: () => unwatch(),
+      cancel: () => {
+        unwatch();
+        this.#over(live.id, request);
+      },
     });
   }
 }

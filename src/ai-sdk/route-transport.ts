@@ -29,6 +29,8 @@ const DONE = "[DONE]";
 /** The first wait, and the longest: full jitter between nothing and these. */
 const WAIT_MS = 250;
 const WAIT_MS_MAX = 8_000;
+/** A response that breaks so often at the same place will not go on. */
+const BREAKS_MAX = 10;
 
 interface Asked {
   readonly chatId: string;
@@ -120,6 +122,8 @@ function cursorIn(cursor: number): Readonly<Record<string, string>> {
 function read({ ask, signal }: Asked, first: Response): ReadableStream<UIMessageChunk> {
   let cursor = 0;
   let frames = framesOf(first);
+  /** In a row, without anything new between them. */
+  let breaks = 0;
   const next = async (): Promise<UIMessageChunk | undefined> => {
     for (;;) {
       try {
@@ -129,9 +133,12 @@ function read({ ask, signal }: Asked, first: Response): ReadableStream<UIMessage
         if (frame === undefined) throw new TypeError("the connection ended before the answer did");
         if (frame.data === "" || (id !== 0 && id <= cursor)) continue;
         cursor = Math.max(cursor, id);
+        breaks = 0;
         return chunkIn(frame.data);
       } catch (cause) {
-        if (signal?.aborted === true) throw cause;
+        if (signal?.aborted === true || breaks === BREAKS_MAX) throw cause;
+        // The first time at once: most breaks are over when they are noticed.
+        if (breaks++ > 0) await pause(waitMs(breaks), signal);
         const again = await patiently(() => ask(cursor), signal);
         // It has ended meanwhile and is not kept: there is nothing more to read.
         if (again.status === 204) return undefined;
@@ -175,8 +182,12 @@ async function patiently(ask: () => Promise<Response>, signal: AbortSignal | und
     } catch (cause) {
       if (cause instanceof HoldfastError || signal?.aborted === true) throw cause;
     }
-    await pause(Math.random() * Math.min(WAIT_MS * 2 ** tries, WAIT_MS_MAX), signal);
+    await pause(waitMs(tries), signal);
   }
+}
+
+function waitMs(tries: number): number {
+  return Math.random() * Math.min(WAIT_MS * 2 ** tries, WAIT_MS_MAX);
 }
 
 function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {

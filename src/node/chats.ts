@@ -115,19 +115,24 @@ export class Chats {
     const value = new TextEncoder().encode(JSON.stringify({ requestKey, stream } satisfies Row));
     await this.#tables.put({ table: TABLE, key: keyOf(chat) }, value, { ttlMs: this.#retentionMs * 2 });
     this.#making.set(stream, answer);
-    const writer = await this.#client.open({ idempotencyKey: stream, isFresh: true });
-    return respond(writer, 0);
+    try {
+      return respond(await this.#client.open({ idempotencyKey: stream, isFresh: true }), 0);
+    } catch (cause) {
+      this.#making.delete(stream);
+      throw cause;
+    }
   }
 
   /** The answer to the `GET` by which `useChat` asks for an answer that is under way; 204 when there is none. */
   async resume(chat: ChatOptions): Promise<Response> {
+    const none = new Response(null, { status: 204 });
     const known = await this.#newest(chat);
-    const said = known === undefined ? undefined : await this.#look(known.stream);
-    if (known === undefined || said === undefined || said.isOver) return new Response(null, { status: 204 });
+    if (known === undefined) return none;
     const after = cursorOf(chat.request);
-    const isRunning = this.#making.has(known.stream);
-    const stream = await this.#client.follow(known.stream, after, { peek: !isRunning });
-    return respond(stream, after, isRunning ? undefined : said.head);
+    if (this.#making.has(known.stream)) return respond(await this.#client.follow(known.stream, after), after);
+    const said = await this.#look(known.stream);
+    if (said === undefined || said.isOver) return none;
+    return respond(await this.#client.follow(known.stream, after, { peek: true }), after, said.head);
   }
 
   /** Stops the newest answer of a chat, for good, at the provider too. */
@@ -150,11 +155,15 @@ export class Chats {
   /** A request that came before: its answer is read, or made anew when its process has died over it. */
   async #again(name: string, answer: AnswerOptions["answer"], request: Request): Promise<Response> {
     const after = cursorOf(request);
-    const said = this.#making.has(name) ? undefined : await this.#look(name);
-    if (said === undefined || said.isOver) return respond(await this.#client.follow(name, after), after);
-    this.#making.set(name, answer);
-    const writer = await this.#client.resume(name);
-    writer.leave();
+    if (!this.#making.has(name)) {
+      const said = await this.#look(name);
+      if (said === undefined) return new Response("this answer is not kept any more", { status: 410 });
+      // Of two requests that come at once, one makes it.
+      if (!said.isOver && !this.#making.has(name)) {
+        this.#making.set(name, answer);
+        (await this.#client.resume(name)).leave();
+      }
+    }
     return respond(await this.#client.follow(name, after), after);
   }
 

@@ -18,7 +18,7 @@ import { profile } from "./chromium.ts";
 export type Example = "use-chat" | "use-conversation" | "own-route";
 
 /** About what a slow machine needs; nothing waits for it when all is well. */
-const PATIENCE_MS = 30_000;
+const PATIENCE_MS = 60_000;
 
 const built = mkdtempSync(join(tmpdir(), "holdfast-examples-"));
 after(() => rmSync(built, { recursive: true, force: true, maxRetries: 5 }));
@@ -30,6 +30,8 @@ export async function buildExample(example: Example): Promise<string> {
     root: join(repository, "examples", example),
     configFile: join(repository, "examples/pages/vite.config.ts"),
     build: { outDir },
+    // React's own checks are on, and its strict mode mounts everything twice.
+    define: { "process.env.NODE_ENV": '"development"' },
     logLevel: "error",
   });
   return outDir;

@@ -71,6 +71,15 @@ test("useChat over Holdfast", { skip }, async (t) => {
       assert.ok(counted(1000).startsWith(text) || text === "count to 60 every 40 ms", text);
   });
 
+  await t.test("F1: what is said while the network is away is answered when it is back", async () => {
+    await tab.page.context().setOffline(true);
+    await tab.say("count to 20 every 10 ms");
+    await tab.page.locator("article", { hasText: "count to 20 every 10 ms" }).waitFor();
+    await tab.page.context().setOffline(false);
+    await tab.answers((answer) => answer === counted(20), "all of it is there");
+    await tab.is("ready");
+  });
+
   await t.test("C7: an approval waits over a reload, and the tool runs once", async () => {
     await tab.say('call pay {"euros":90}');
     const call = tab.page.locator("section").last();

@@ -33,6 +33,35 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
+    name: "what useChat asks for again in the same moment is stopped",
+    file: "test/ai-sdk/route-transport.test.ts",
+    test: "D3: what useChat lets go of",
+    patches: [
+      {
+        file: "src/ai-sdk/route-transport.ts",
+        from: "this.#requests.get(chatId) === request && ",
+        to: "",
+      },
+    ],
+  },
+  {
+    name: "a chunk that came before the connection broke is told again",
+    file: "test/ai-sdk/route-transport.test.ts",
+    test: "B4: over connections that break anywhere",
+    patches: [
+      {
+        file: "src/ai-sdk/route-transport.ts",
+        from: 'return cursor === 0 ? {} : { "last-event-id": String(cursor) };',
+        to: "return cursor === 0 ? {} : {};",
+      },
+      {
+        file: "src/ai-sdk/route-transport.ts",
+        from: "(id !== 0 && id <= cursor)",
+        to: "(id !== 0 && id < 0)",
+      },
+    ],
+  },
+  {
     name: "a request that comes again is answered again",
     file: "test/node/chats.test.ts",
     test: "A2: a request that comes twice",
