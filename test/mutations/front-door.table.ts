@@ -3,6 +3,26 @@ import type { Mutation } from "./mutation.ts";
 
 export const MUTATIONS: readonly Mutation[] = [
   {
+    name: "a model call that was saved is not told",
+    file: "test/cli/serve.test.ts",
+    test: "what was saved is one line",
+    patches: [
+      { file: "src/node/saved.ts", from: "if (saved !== undefined) onSaved(saved);", to: "void saved;" },
+    ],
+  },
+  {
+    name: "a run is not below the request that began it",
+    file: "test/node/telemetry.test.ts",
+    test: "a request, the run of its turn and the model's call are one trace",
+    patches: [
+      {
+        file: "src/node/telemetry/telemetry.ts",
+        from: "this.#contexts.set(stream, context);",
+        to: "",
+      },
+    ],
+  },
+  {
     name: "a message prints a command that only a global installation has",
     file: "test/cli/pasted-commands.test.ts",
     test: "a command is written as npx finds it",
