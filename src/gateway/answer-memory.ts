@@ -119,6 +119,11 @@ export class AnswerMemory {
     if (wasBehind && !this.isBehind) this.#changes.notify();
   }
 
+  /** The last event that was read. */
+  get heardThrough(): number {
+    return this.#heardThrough;
+  }
+
   /** True while the stream's log is being read back. */
   get isBehind(): boolean {
     return this.#heardThrough < (this.#logEnd ?? Infinity);

@@ -1,17 +1,20 @@
 /**
  * Work that no request waits for. `close` of the gateway waits for its end: after that the disk may be gone.
  *
- * What a closing gateway could not do any more, such as a stop that the server had not recorded, is no bug: the next start finds it undone.
+ * What a closing gateway could not do any more, such as a stop that the server had not recorded, is no bug: the next start finds it undone. Nor is it one that another
+ * node was first.
  */
 import { HoldfastError } from "../protocol/errors.ts";
 
 export class BackgroundTasks {
   readonly #onBug: (bug: unknown) => void;
+  readonly #isShared: boolean;
   readonly #open = new Set<Promise<void>>();
   #isClosing = false;
 
-  constructor(onBug: (bug: unknown) => void) {
+  constructor(onBug: (bug: unknown) => void, isShared = false) {
     this.#onBug = onBug;
+    this.#isShared = isShared;
   }
 
   run(work: Promise<unknown>): void {
@@ -27,7 +30,9 @@ export class BackgroundTasks {
   }
 
   #failed(cause: unknown): void {
-    if (!this.#isClosing || HoldfastError.codeOf(cause) !== "unavailable") this.#onBug(cause);
+    const code = HoldfastError.codeOf(cause);
+    if (this.#isShared && code === "fenced") return;
+    if (!this.#isClosing || code !== "unavailable") this.#onBug(cause);
   }
 
   /** From here on what is let go may fail. */

@@ -6,19 +6,20 @@
  *
  * Invariant: a session that a request does not match is not touched by it.
  */
-import { HoldfastError } from "../protocol/errors.ts";
-import { LIMITS } from "../protocol/limits.ts";
 import { AnswerLog } from "./answer-log.ts";
 import { type AnswerRef, answerRef, responseOf } from "./answer-ref.ts";
 import { BackgroundTasks } from "./background-tasks.ts";
 import { type GatewayCounters, gatewayMetrics, newGatewayCounters } from "./counters.ts";
 import { GivenAnswers } from "./given-answers.ts";
 import type { Answer, ChatCall, EventsCall, GatewayAnswers, KeyedCall, StopCall } from "./http/answers.ts";
+import { ContinuedTurns } from "./continued-turns.ts";
+import type { RateUse, SpentElsewhere } from "./http/allowances.ts";
 import { contextOf, type Facts, type FreshReason, type Match, matchRequest } from "./matching.ts";
 import { KeptConversations } from "./kept-conversations.ts";
 import { KeptResponses } from "./kept-responses.ts";
 import { LeftStreams, type Opening } from "./left-streams.ts";
 import { Names, newId } from "./names.ts";
+import { uncontested } from "./neighbours.ts";
 import { lineageOf, type LineMessage, type ListedModel } from "./openai/index.ts";
 import { GATEWAY_LIMITS, type GatewayLimits, type GatewayOptions } from "./options.ts";
 import { noMessages, noModel } from "./refusals.ts";
@@ -26,14 +27,16 @@ import { type BegunTurn, turnRequest } from "./requests.ts";
 import { ResponseAnswers } from "./response-answers.ts";
 import { Retries } from "./retries.ts";
 import { CATCH_UP_MS, Returns } from "./returns.ts";
-import { bodiesFor, sayAgain } from "./said-results.ts";
+import { sayAgain } from "./said-results.ts";
 import { SealedRows } from "./sealed-rows.ts";
 import { canTake, isCounted } from "./session.ts";
 import type { SessionDriver } from "./session-driver.ts";
 import { checkpointOf, newSession, type OpenSession, type SessionRecord } from "./session-record.ts";
+import { SharedRates } from "./shared-rates.ts";
 import { SessionStore } from "./session-store.ts";
 import { Sessions } from "./sessions.ts";
 import { Stops } from "./stops.ts";
+import type { TableWrite } from "../store/table-store.ts";
 
 /** Of a conversation that is there, or of a new one. */
 interface Beginning {
@@ -43,7 +46,10 @@ interface Beginning {
 
 const ROWS_PER_SWEEP = 1_000;
 
-export class Gateway implements GatewayAnswers {
+/** The session is there, and does not wait. */
+const MET: ReadonlySet<FreshReason> = new Set<FreshReason>(["not_waiting", "busy", "lost"]);
+
+export class Gateway implements GatewayAnswers, SpentElsewhere {
   readonly counters: GatewayCounters = newGatewayCounters();
   readonly #options: GatewayOptions;
   readonly #limits: GatewayLimits;
@@ -55,11 +61,13 @@ export class Gateway implements GatewayAnswers {
   readonly #log: AnswerLog;
   readonly #returns: Returns;
   readonly #names: Names;
+  readonly #turns: ContinuedTurns;
+  readonly #rates: SharedRates | undefined;
   /** By their ids. */
   readonly responses: ResponseAnswers;
 
   constructor(options: GatewayOptions) {
-    const { tables, sealer, onBug, clientOf, environment, workspace, held } = options;
+    const { tables, sealer, onBug, clientOf, environment, workspace, held, neighbours } = options;
     this.#options = options;
     this.#limits = { ...GATEWAY_LIMITS, ...options.limits };
     const { graceMs } = this.#limits;
@@ -69,9 +77,10 @@ export class Gateway implements GatewayAnswers {
     const limits = { ...this.#limits, sessionTtlMs, conversationMs };
     const names = new Names(options.secret);
     const rows = new SealedRows({ tables, sealer, onDamaged: onBug });
-    const tasks = new BackgroundTasks(onBug);
+    const tasks = new BackgroundTasks(onBug, neighbours !== undefined);
     const now = (): number => environment.now();
-    const given = new GivenAnswers({ rows, names, now });
+    const given = new GivenAnswers({ rows, names, now, neighbours });
+    this.#rates = neighbours && new SharedRates({ rows, names, now });
     const store = new SessionStore({ rows, given, names, ttlMs: sessionTtlMs });
     const { counters } = this;
     const left = new LeftStreams({ held, isKnown: (id) => this.#sessions.knows(id), environment, onBug });
@@ -84,7 +93,7 @@ export class Gateway implements GatewayAnswers {
     const found = { given, kept, stops, names };
     this.#retries = new Retries({ ...found, conversations, left, limits: this.#limits, tasks, environment });
     this.#log = new AnswerLog({ clientOf, names, environment });
-    const parts = { ...found, clientOf, workspace, onBug, store };
+    const parts = { ...found, clientOf, workspace, onBug, store, neighbours };
     this.#sessions = new Sessions({ ...parts, limits, environment, counters, tasks });
     this.#returns = new Returns({
       sessions: this.#sessions,
@@ -93,6 +102,8 @@ export class Gateway implements GatewayAnswers {
       log: this.#log,
       now,
     });
+    const [sessions, retries, returns] = [this.#sessions, this.#retries, this.#returns];
+    this.#turns = new ContinuedTurns({ sessions, retries, returns, counters, now });
     this.responses = new ResponseAnswers({
       kept,
       sessions: this.#sessions,
@@ -100,6 +111,12 @@ export class Gateway implements GatewayAnswers {
       log: this.#log,
       conversations,
     });
+  }
+
+  /** Takes one of what the API key may send in a minute. False where no other node shares the tables: then it is counted elsewhere. */
+  async spend(apiKeyId: string, use: RateUse): Promise<boolean> {
+    await this.#rates?.spend(apiKeyId, use);
+    return this.#rates !== undefined;
   }
 
   /** Takes up what was open when the process ended, as far as it is wanted. */
@@ -149,7 +166,9 @@ export class Gateway implements GatewayAnswers {
 
   chat(call: ChatCall): Promise<Answer> {
     return this.#awaited(
-      this.#retries.inTurn(call, async () => (await this.#earlier(call)) ?? this.#answer(call)),
+      this.#retries.inTurn(call, () =>
+        uncontested(async () => (await this.#earlier(call)) ?? this.#answer(call)),
+      ),
     );
   }
 
@@ -173,7 +192,7 @@ export class Gateway implements GatewayAnswers {
     const match = await this.#match(facts);
     switch (match.kind) {
       case "results":
-        return (await this.#continueTurn(call, facts, match)) ?? this.#fresh(call, facts, "lost");
+        return (await this.#turns.continue(call, facts, match)) ?? this.#fresh(call, facts, "lost");
       case "next_turn": {
         const { session, messages } = match;
         this.counters.continuedConversations++;
@@ -189,8 +208,11 @@ export class Gateway implements GatewayAnswers {
     const match = await matchRequest(this.#sessions, facts);
     if (match.kind !== "results") return match;
     const session = this.#sessions.get(facts.principal, match.session.answer.streamId);
-    if (session === undefined) return { kind: "fresh", reason: "lost" };
+    const { takeovers } = this.#sessions;
+    if (session === undefined && takeovers === undefined) return { kind: "fresh", reason: "lost" };
     if (match.session.steps >= this.#limits.turnStepsMax) return { kind: "fresh", reason: "long_turn" };
+    // It waits at another node, or was not asked for since its node died.
+    if (session === undefined) return match;
     // After a restart the stream is still being read back.
     if (canTake(session.state, match.session)) await session.until(() => session.isPaused, CATCH_UP_MS);
     return session.isPaused && canTake(session.state, match.session)
@@ -198,75 +220,10 @@ export class Gateway implements GatewayAnswers {
       : { kind: "fresh", reason: "busy" };
   }
 
-  /** The tool results go into the open stream, which continues with the next answer. Undefined when it cannot. */
-  async #continueTurn(
-    call: ChatCall,
-    facts: Facts,
-    match: Extract<Match, { kind: "results" }>,
-  ): Promise<Answer | undefined> {
-    const { answer, head } = match.session;
-    const session = this.#sessions.get(facts.principal, answer.streamId);
-    if (session === undefined || !canTake(session.state, match.session)) return undefined;
-    void session.feed({ kind: "take" });
-    try {
-      const bodies = await bodiesFor(call, session, match);
-      // Results that came in ahead of a crash may have brought the turn to its end meanwhile.
-      if (session.state.at !== "parked" || session.record.head !== head) return undefined;
-      if (bodies.some(({ length }) => length > LIMITS.chunkBytesMax)) return undefined;
-      return await this.#sendResults(call, facts, session, bodies);
-    } catch (cause) {
-      // Whatever ended the stream meanwhile is not the client's affair.
-      if (cause instanceof HoldfastError) return undefined;
-      throw cause;
-    } finally {
-      void session.feed({ kind: "release" });
-    }
-  }
-
-  async #sendResults(
-    call: ChatCall,
-    { principal, lineage }: Facts,
-    session: SessionDriver,
-    bodies: readonly Uint8Array[],
-  ): Promise<Answer> {
-    const [{ model, answer: before, sessionId }, { memory }] = [session.record, session];
-    const answer = answerRef(
-      {
-        streamId: before.streamId,
-        model,
-        fromEvent: memory.pausedAt ?? memory.fromEvent,
-        includeUsage: call.request.includeUsage,
-        door: before.door,
-      },
-      this.#options.environment.now(),
-    );
-    const { keys: responses, writes } = await this.#retries.rows(call, answer, sessionId, before);
-    // The session may have expired meanwhile.
-    if (session.state.at !== "parked") throw new HoldfastError("stream_ended", "the session has ended");
-    const { parkedMax, bodyBytes: historyBytes, signal } = call;
-    const said = session.results(
-      {
-        answer,
-        requestHead: lineage.whole,
-        responses,
-        parkedMax,
-        ...this.#sessions.wantedBy(call),
-        historyBytes,
-      },
-      { bodies, writes },
-    );
-    const response = this.#returns.respond({ principal, answer, signal, memory: session.memory }, "new");
-    try {
-      await said;
-    } catch (cause) {
-      response.delivered(false);
-      throw cause;
-    }
-    this.counters.continuedTurns++;
-    return response;
-  }
-
   async #fresh(call: ChatCall, facts: Facts, reason: FreshReason): Promise<Answer> {
+    // Another node may have taken the same request between the two looks at the tables; what it has written is there together.
+    const met = this.#sessions.takeovers !== undefined && MET.has(reason) && (await this.#earlier(call));
+    if (met) return met;
     this.counters.fresh.set(reason, (this.counters.fresh.get(reason) ?? 0) + 1);
     const { messages, system } = call.request;
     if (messages.length === 0 && system === "") throw noMessages();
@@ -296,6 +253,7 @@ export class Gateway implements GatewayAnswers {
       historyBytes: call.bodyBytes,
       responses: [],
       checkpoint: before?.checkpoint ?? "",
+      owner: this.#sessions.takeovers?.self,
       createdMs,
     });
     let session: SessionDriver | undefined;
@@ -335,7 +293,13 @@ export class Gateway implements GatewayAnswers {
       await Promise.all(large.map((bytes) => blobs.put(bytes)));
     }
     const { keys: responses, writes } = await this.#retries.rows(call, answer, sessionId, before);
-    const stream = await opening.open(client, { first, conversation });
+    const isShared = this.#sessions.takeovers !== undefined;
+    // What another node may have written first decides before anything is generated.
+    if (isShared) await this.#claim(session, responses, writes);
+    const stream = await opening.open(client, { first, conversation }).catch(async (cause: unknown) => {
+      if (isShared) await session.feed({ kind: "lost" });
+      throw cause;
+    });
     void session.feed({ kind: "opened", responses });
     session.attach(stream);
     this.#sessions.admit(session);
@@ -343,12 +307,26 @@ export class Gateway implements GatewayAnswers {
     const response = this.#returns.respond({ principal, answer, signal, memory }, opening.source);
     try {
       // From here on a retry finds the answer, also after a restart.
-      await session.save(writes);
+      if (!isShared) await session.save(writes);
+      else if (await this.#retries.isStopped(call)) void session.feed({ kind: "end", why: "stopped" });
     } catch (cause) {
       response.delivered(false);
       throw cause;
     }
     return { ...response, kept: () => session.kept() };
+  }
+
+  /** The rows of a session whose stream is about to be opened. Rejects with `fenced` when another node answers this request. */
+  async #claim(
+    session: SessionDriver,
+    responses: readonly string[],
+    writes: readonly TableWrite[],
+  ): Promise<void> {
+    void session.feed({ kind: "opened", responses });
+    await session.save(writes).catch((cause: unknown) => {
+      void session.feed({ kind: "over" });
+      throw cause;
+    });
   }
 
   /** The answer that this request got before, when it is a retry and the answer can still be had. */
@@ -361,9 +339,11 @@ export class Gateway implements GatewayAnswers {
     const answer = { ...before, includeUsage: call.request.includeUsage };
     // The log of one that is ending says how: a process that died may have given it up before.
     const isLive = session !== undefined && isCounted(session.state);
-    if (isLive && session.memory.fromEvent === fromEvent && session.memory.holds(fromEvent)) {
+    const isHere = isLive && session.memory.fromEvent === fromEvent && session.memory.holds(fromEvent);
+    const memory = isHere ? session.memory : await this.#sessions.followed(principal, answer);
+    if (memory !== undefined) {
       this.counters.attached++;
-      return this.#returns.respond({ principal, answer, signal, memory: session.memory }, "attached");
+      return this.#returns.respond({ principal, answer, signal, memory }, "attached");
     }
     const whole = await this.#log.whole({ principal, answer, signal }).catch((cause: unknown) => {
       // Its client has left without it: the next retry gets it.

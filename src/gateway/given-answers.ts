@@ -5,12 +5,17 @@
  *
  * Memory decides, and the rows follow it: they are for the process after this one. Nearly all requests are new, so what is not in memory is
  * not looked for on the disk. What earlier processes left behind is known by its name from the start, and read when it is asked for.
+ *
+ * On tables that other nodes share the rows decide, and are read for each request. Memory has what becomes of the responses of this process, as long as its answer was not taken
+ * elsewhere: each take counts, and a write over another count is not made.
  */
 import { KeyedQueue } from "../async/keyed-queue.ts";
+import { HoldfastError } from "../protocol/errors.ts";
 import type { TableWrite } from "../store/table-store.ts";
 import { afterRestart, type Delivery, together } from "./delivery.ts";
 import { NAME_CHARS, type Names } from "./names.ts";
-import type { SealedRows } from "./sealed-rows.ts";
+import { livesElsewhere, type Neighbours } from "./neighbours.ts";
+import { NO_ROW, type SealedRows } from "./sealed-rows.ts";
 import { decodeResponse, encodeRow, type ResponseRecord } from "./session-record.ts";
 
 const RESPONSES = "gateway_responses";
@@ -30,6 +35,8 @@ export class GivenAnswer {
   readonly key: string;
   readonly record: ResponseRecord;
   isRetried: boolean;
+  /** How often retries have asked for it. */
+  takes: number;
   /** What an earlier process knew; undefined as soon as this one gives it. */
   before: Delivery | undefined;
   /** Since it was asked for last: what became of an earlier response does not matter any more. */
@@ -41,6 +48,7 @@ export class GivenAnswer {
     this.key = key;
     this.record = record;
     this.isRetried = record.isRetried;
+    this.takes = record.takes;
     this.before = before;
     this.expiresMs = expiresMs;
   }
@@ -63,6 +71,8 @@ export interface GivenAnswersOptions {
   readonly rows: SealedRows;
   readonly names: Names;
   readonly now: () => number;
+  /** Of tables that other nodes share. */
+  readonly neighbours?: Neighbours | undefined;
 }
 
 export class GivenAnswers {
@@ -79,6 +89,8 @@ export class GivenAnswers {
   /** Those that are being read, by body. */
   readonly #reading = new Map<string, Promise<void>>();
   #gone: string[] = [];
+  /** On shared tables: what a request under an Idempotency-Key has found there, by its row. */
+  readonly #looked = new Map<string, number>();
 
   constructor(options: GivenAnswersOptions) {
     this.#options = options;
@@ -86,6 +98,7 @@ export class GivenAnswers {
 
   /** Before the first request: what earlier processes left behind. */
   async learn(): Promise<void> {
+    if (this.#options.neighbours !== undefined) return;
     for await (const { key, expiresMs = Infinity } of this.#options.rows.list(RESPONSES)) {
       const body = prefixOf(key);
       this.#unread.set(body, [...(this.#unread.get(body) ?? []), { key, expiresMs }]);
@@ -94,8 +107,9 @@ export class GivenAnswers {
 
   /** What was answered to this body and can still be asked for, the oldest first. */
   async ofBody(body: string): Promise<readonly GivenAnswer[]> {
-    const { now } = this.#options;
+    const { now, neighbours } = this.#options;
     const prefix = prefixOf(body);
+    if (neighbours !== undefined) await this.#readShared(prefix, neighbours);
     if (this.#unread.has(prefix)) {
       const reading = this.#read(prefix).finally(() => this.#reading.delete(prefix));
       this.#reading.set(prefix, reading);
@@ -115,13 +129,34 @@ export class GivenAnswers {
     }
   }
 
+  /** All rows of the body, as they are now. What this process gives is as it knows it, unless another one took it. */
+  async #readShared(prefix: string, neighbours: Neighbours): Promise<void> {
+    const { rows } = this.#options;
+    const found = new Set<string>();
+    for await (const row of rows.list(RESPONSES, prefix)) {
+      const { key, expiresMs = Infinity } = row;
+      const record = await rows.open(RESPONSES, row, decodeResponse);
+      if (record === undefined || key !== this.#keyOf(prefix, record)) continue;
+      found.add(key);
+      const known = this.#byAnswer.get(record.answer.responseId);
+      if (known?.takes === record.takes && record.owner === neighbours.self) continue;
+      if (known !== undefined) this.#drop(known);
+      const isGiven = await livesElsewhere(neighbours, record.owner);
+      const before = isGiven ? record.delivery : afterRestart(record.delivery);
+      this.#add(new GivenAnswer(key, record, expiresMs, before));
+    }
+    for (const known of this.#byBody.get(prefix) ?? []) if (!found.has(known.key)) this.#drop(known);
+  }
+
   #keyOf(body: string, { answer: { responseId } }: ResponseRecord): string {
     return prefixOf(body) + prefixOf(this.#options.names.row("answer", responseId));
   }
 
   /** The answer of a request under an Idempotency-Key. */
-  named(key: string): Promise<ResponseRecord | undefined> {
-    return this.#options.rows.read(RESPONSES, key, decodeResponse);
+  async named(key: string): Promise<ResponseRecord | undefined> {
+    const { row, version } = await this.#options.rows.look(RESPONSES, key, decodeResponse);
+    if (this.#options.neighbours !== undefined) this.#looked.set(key, version);
+    return row;
   }
 
   /** Undefined when its time is over: reading it does not make it one that a retry gets. */
@@ -137,11 +172,22 @@ export class GivenAnswers {
     const lost = this.#byAnswer.get(record.answer.responseId);
     if (lost !== undefined) this.#drop(lost);
     this.#add(new GivenAnswer(key, record, this.#options.now() + ttlMs));
-    return this.#options.rows.put(RESPONSES, key, encodeRow(record), ttlMs);
+    return this.#options.rows.put(RESPONSES, key, this.#encoded(record), ttlMs);
   }
 
-  namedWrite(key: string, record: ResponseRecord, ttlMs: number): Promise<TableWrite> {
-    return this.#options.rows.put(RESPONSES, key, encodeRow(record), ttlMs);
+  /** Over what its request has found: of two nodes with the same key the second one is told. */
+  async namedWrite(key: string, record: ResponseRecord, ttlMs: number): Promise<TableWrite> {
+    const { rows, neighbours } = this.#options;
+    const put = await rows.put(RESPONSES, key, this.#encoded(record), ttlMs);
+    if (neighbours === undefined) return put;
+    const expectedVersion = this.#looked.get(key) ?? NO_ROW;
+    this.#looked.delete(key);
+    return { ...put, expectedVersion };
+  }
+
+  #encoded(record: ResponseRecord): Uint8Array {
+    const { neighbours } = this.#options;
+    return encodeRow(neighbours === undefined ? record : { ...record, owner: neighbours.self });
   }
 
   /** Writes down what became of it. */
@@ -150,21 +196,42 @@ export class GivenAnswers {
   }
 
   async #write(given: GivenAnswer, ttlMs: number): Promise<void> {
-    const { key, isRetried, delivery = "open" } = given;
-    const record = { ...given.record, isRetried, delivery };
-    const put = await this.#options.rows.put(RESPONSES, key, encodeRow(record), ttlMs);
+    const { key, isRetried, takes, delivery = "open" } = given;
+    const record = { ...given.record, isRetried, takes, delivery };
+    const put = await this.#options.rows.put(RESPONSES, key, this.#encoded(record), ttlMs);
     // It may have come to its end meanwhile, and its row with it.
     if (this.#byAnswer.get(record.answer.responseId) !== given) return;
+    if (this.#options.neighbours !== undefined) return this.#writeShared(put, takes);
     await this.#options.rows.batch([put, ...this.#gone.splice(0).map(deletion)]);
   }
 
+  /** Not over what another node has taken. */
+  async #writeShared(write: TableWrite, takes: number): Promise<void> {
+    const { rows } = this.#options;
+    const { row, version } = await rows.look(RESPONSES, write.key, decodeResponse);
+    if (row?.takes === takes) await rows.batch([{ ...write, expectedVersion: version }]);
+  }
+
   /** A retry asks for it: what became of the responses before does not matter any more. */
-  take(given: GivenAnswer, ttlMs: number): Promise<void> {
+  async take(given: GivenAnswer, ttlMs: number): Promise<void> {
+    if (this.#options.neighbours !== undefined) await this.#takeShared(given, ttlMs);
     given.isRetried = true;
     given.before = undefined;
     given.responses = new Set();
     given.expiresMs = this.#options.now() + ttlMs;
-    return this.save(given, ttlMs);
+    await this.save(given, ttlMs);
+  }
+
+  /** Rejects with `fenced` when another node takes it at the same time. */
+  async #takeShared(given: GivenAnswer, ttlMs: number): Promise<void> {
+    const { rows } = this.#options;
+    const { row, version } = await rows.look(RESPONSES, given.key, decodeResponse);
+    const takes = given.takes + 1;
+    const taken = this.#encoded({ ...given.record, isRetried: true, takes, delivery: "open" });
+    const write = await rows.put(RESPONSES, given.key, taken, ttlMs);
+    if (row?.takes !== given.takes) throw new HoldfastError("fenced", "another node has taken this answer");
+    await rows.batch([{ ...write, expectedVersion: version }]);
+    given.takes = takes;
   }
 
   /** A response with it is in progress: it stays as long as that takes. */
@@ -197,8 +264,10 @@ export class GivenAnswers {
   }
 
   /** It has arrived: it is not given again. */
-  end(given: GivenAnswer): void {
+  async end(given: GivenAnswer): Promise<void> {
     this.#drop(given);
+    // Another node would give it again.
+    if (this.#options.neighbours !== undefined) return this.#writeShared(deletion(given.key), given.takes);
     this.#gone.push(given.key);
     if (this.#gone.length > GONE_MAX) this.#gone.shift();
   }

@@ -12,6 +12,7 @@ export {
   type ProviderSide,
 } from "./http/index.ts";
 export type { HeldStream, HeldStreams } from "./left-streams.ts";
+export type { Neighbours } from "./neighbours.ts";
 export { GATEWAY_LIMITS, type GatewayLimits, type GatewayOptions } from "./options.ts";
 export type { ListedModel } from "./openai/index.ts";
 export type { Workspace } from "./own-execs.ts";

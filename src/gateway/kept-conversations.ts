@@ -24,9 +24,10 @@ import type {
   NewConversation,
 } from "./http/answers.ts";
 import { type Names, newId } from "./names.ts";
+import { uncontested } from "./neighbours.ts";
 import type { GatewayLimits } from "./options.ts";
 import { conversationBusy, conversationFull } from "./refusals.ts";
-import type { SealedRows } from "./sealed-rows.ts";
+import type { Looked, SealedRows } from "./sealed-rows.ts";
 
 const CONVERSATIONS = "gateway_conversations";
 const ENTRIES_MAX = 5_000;
@@ -88,8 +89,8 @@ export class KeptConversations implements Conversations {
   }
 
   change(principal: string, id: string, change: ConversationChange): Promise<FoundConversation | undefined> {
-    return this.inTurn(principal, id, async () => {
-      const before = await this.#read(principal, id);
+    const work = async (): Promise<FoundConversation | undefined> => {
+      const { row: before, version } = await this.#look(principal, id);
       if (before === undefined) return undefined;
       const { metadata, items = [], removed } = change;
       const changed: Conversation = {
@@ -101,9 +102,10 @@ export class KeptConversations implements Conversations {
         ],
         removed: removed === undefined ? before.removed : [...new Set([...before.removed, removed])],
       };
-      await this.#parts.rows.batch([await this.#write(principal, changed)]);
+      await this.#parts.rows.batch([await this.#write(principal, changed, version)]);
       return this.#found(principal, changed);
-    });
+    };
+    return this.inTurn(principal, id, () => uncontested(work));
   }
 
   async remove(principal: string, id: string): Promise<boolean> {
@@ -126,10 +128,11 @@ export class KeptConversations implements Conversations {
     { id, entryCount, isBusy }: ReadConversation,
     responseId: string,
   ): Promise<TableWrite> {
-    const conversation = await this.#read(principal, id);
+    const { row: conversation, version } = await this.#look(principal, id);
     if (conversation === undefined || isBusy || conversation.entries.length !== entryCount)
       throw conversationBusy();
-    return this.#write(principal, { ...conversation, entries: [...conversation.entries, { responseId }] });
+    const entries = [...conversation.entries, { responseId }];
+    return this.#write(principal, { ...conversation, entries }, version);
   }
 
   #named(items: readonly JsonObject[]): Conversation["entries"] {
@@ -166,15 +169,21 @@ export class KeptConversations implements Conversations {
   }
 
   async #read(principal: string, id: string): Promise<Conversation | undefined> {
-    return this.#parts.rows.read(CONVERSATIONS, this.#key(principal, id), decode);
+    return (await this.#look(principal, id)).row;
   }
 
-  async #write(principal: string, conversation: Conversation): Promise<TableWrite> {
+  #look(principal: string, id: string): Promise<Looked<Conversation>> {
+    return this.#parts.rows.look(CONVERSATIONS, this.#key(principal, id), decode);
+  }
+
+  /** Over the version that it was made of: another node may have changed it meanwhile. */
+  async #write(principal: string, conversation: Conversation, expectedVersion?: number): Promise<TableWrite> {
     const { rows, environment } = this.#parts;
     const bytes = new TextEncoder().encode(JSON.stringify(conversation));
     if (conversation.entries.length > ENTRIES_MAX || bytes.length > ROW_BYTES_MAX) throw conversationFull();
     const ttlMs = conversation.expiresMs - environment.now();
-    return rows.put(CONVERSATIONS, this.#key(principal, conversation.id), bytes, ttlMs);
+    const put = await rows.put(CONVERSATIONS, this.#key(principal, conversation.id), bytes, ttlMs);
+    return { ...put, expectedVersion };
   }
 
   #key(principal: string, id: string): string {

@@ -6,6 +6,7 @@ import type { Sealer } from "../sealing/index.ts";
 import type { TableStore } from "../store/table-store.ts";
 import type { Environment } from "../transport/environment.ts";
 import type { HeldStreams } from "./left-streams.ts";
+import type { Neighbours } from "./neighbours.ts";
 import type { ListedModel } from "./openai/index.ts";
 import type { Workspace } from "./own-execs.ts";
 
@@ -24,6 +25,8 @@ export interface GatewayOptions {
   readonly workspace?: Workspace | undefined;
   /** Model calls that outlive this process. Default: none does. */
   readonly held?: HeldStreams | undefined;
+  /** The other nodes on the same tables. Default: there can be none. */
+  readonly neighbours?: Neighbours | undefined;
   readonly limits?: Partial<GatewayLimits>;
   /** Off: every request is a stream of its own (HOLDFAST_SESSION_REUSE=0). Default: on. */
   readonly isReusing?: boolean;

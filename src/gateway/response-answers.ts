@@ -68,10 +68,7 @@ export class ResponseAnswers implements KeptAnswers {
   async #endOf(principal: string, { answer }: KeptResponse): Promise<ResponseEnd> {
     const { kept, sessions, log } = this.#parts;
     const { responseId: id, createdSeconds: createdS, model } = answer;
-    const isHere = sessions.all.some(
-      ({ record }) => record.principal === principal && record.answer.responseId === id,
-    );
-    if (isHere) return underWay(model);
+    if (await sessions.isUnderWay(principal, answer)) return underWay(model);
     const collector = new ResponseCollector({ id, createdS, model });
     const whole = await log.whole({ principal, answer, signal: new AbortController().signal });
     for await (const delta of whole ?? []) collector.add(delta);

@@ -115,6 +115,12 @@ export class Retries {
     });
   }
 
+  /** On shared tables: a stop by its Idempotency-Key came to another node while this request was on its way into the tables. */
+  async isStopped(request: Request): Promise<boolean> {
+    const named = this.#keyName(request);
+    return named !== undefined && this.#parts.stops.has([named]);
+  }
+
   /** What a stream for this request is named by. */
   namesOf(request: Request): RequestNames {
     const body = this.#bodyName(request);
@@ -132,7 +138,7 @@ export class Retries {
     const { principal, keeping } = request;
     const conversation = keeping?.conversation;
     const named = this.#keyName(request);
-    const state = { isRetried: false, isKeyed: named !== undefined, delivery: "open" } as const;
+    const state = { isRetried: false, takes: 0, isKeyed: named !== undefined, delivery: "open" } as const;
     const response: ResponseRecord = { answer, bodyHash: request.bodyHash, sessionId, ...state };
     const writes = [await given.begin(this.#bodyName(request), response, limits.sessionTtlMs)];
     if (named !== undefined) writes.push(await given.namedWrite(named, response, limits.idempotencyTtlMs));

@@ -6,7 +6,9 @@
  *
  * Invariant: a client gets the rest of the answer that it has the beginning of, or a refusal; never what belongs to another answer.
  */
+import { HoldfastError } from "../protocol/errors.ts";
 import type { Environment } from "../transport/environment.ts";
+import type { AnswerMemory } from "./answer-memory.ts";
 import { type AnswerLog, type AnswerRead, placeAhead } from "./answer-log.ts";
 import { type AnswerRef, answerRef, responseOf } from "./answer-ref.ts";
 import type { Answer, AnswerSource, EventsCall, KeyedCall, StopCall } from "./http/answers.ts";
@@ -87,12 +89,22 @@ export class Returns {
       throw otherAnswer();
     const seenThrough = after?.eventId ?? answer.fromEvent;
     if (door === "messages") return this.again(principal, answer, { seenThrough, signal });
-    const isUnderWay = session?.memory.fromEvent === answer.fromEvent && session.state.at !== "gone";
-    const memory = isUnderWay ? session.memory : undefined;
+    const memory = await this.memoryOf(principal, answer, session);
     // A session that is read back, or was stopped meanwhile, does not have all of its log: the log says what was never sent.
+    const isHere = session !== undefined && memory === session.memory;
     const isReadBack = session?.state.at !== "resuming" && session?.state.at !== "ending";
-    if (memory !== undefined && isReadBack && seenThrough > memory.lastEvent) throw placeAhead();
+    if (isHere && isReadBack && seenThrough > session.memory.lastEvent) throw placeAhead();
     return this.respond({ principal, answer, seenThrough, signal, memory }, "resumed");
+  }
+
+  /** Of an answer that is under way, in this session or at another node; undefined: only its log is known. */
+  async memoryOf(
+    principal: string,
+    answer: AnswerRef,
+    session: SessionDriver | undefined,
+  ): Promise<AnswerMemory | undefined> {
+    const isUnderWay = session?.memory.fromEvent === answer.fromEvent && session.state.at !== "gone";
+    return isUnderWay ? session.memory : this.#parts.sessions.followed(principal, answer);
   }
 
   /** The answer for a reader that has seen some of it, and is given all of it: its form repeats at the end what it began with. */
@@ -102,8 +114,7 @@ export class Returns {
     { seenThrough, signal }: Pick<AnswerRead, "seenThrough" | "signal">,
   ): Promise<Answer> {
     const session = await this.awake(principal, answer);
-    const isUnderWay = session?.memory.fromEvent === answer.fromEvent && session.state.at !== "gone";
-    const memory = isUnderWay ? session.memory : undefined;
+    const memory = await this.memoryOf(principal, answer, session);
     return this.respond({ principal, answer, seenThrough, isAgain: true, signal, memory }, "resumed");
   }
 
@@ -118,6 +129,11 @@ export class Returns {
     const { retries, sessions } = this.#parts;
     const { principal } = call;
     const stopped = "idempotencyKey" in call ? await retries.stop(call) : call;
-    if (stopped !== undefined) await sessions.stop(principal, stopped.streamId, stopped.fromEvent);
+    if (stopped === undefined) return;
+    await sessions.stop(principal, stopped.streamId, stopped.fromEvent).catch((cause: unknown) => {
+      // Another node has the request in its tables and not yet its stream: it finds the stop when it has.
+      const isEarly = sessions.takeovers !== undefined && "idempotencyKey" in call;
+      if (!isEarly || HoldfastError.codeOf(cause) !== "not_found") throw cause;
+    });
   }
 }

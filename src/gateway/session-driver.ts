@@ -6,12 +6,11 @@
  *
  * Invariant: a pause is settled, and so given to readers, only after the machine's effects for it are carried out.
  */
-import { toBinary } from "@bufbuild/protobuf";
 import { ChangeSignal } from "../async/change-signal.ts";
 import type { KeyedQueue } from "../async/keyed-queue.ts";
 import type { ClientStream, KeptConversation } from "../client/index.ts";
 import { HoldfastError } from "../protocol/errors.ts";
-import { type ConversationState, ConversationStateSchema, FailureKind } from "../protocol/messages.ts";
+import { type ConversationState, FailureKind } from "../protocol/messages.ts";
 import type { TableWrite } from "../store/table-store.ts";
 import type { Environment } from "../transport/environment.ts";
 import { named } from "./answer-log.ts";
@@ -36,8 +35,8 @@ import {
   step,
   type TakenResults,
 } from "./session.ts";
-import type { SessionRecord } from "./session-record.ts";
-import type { SessionStore } from "./session-store.ts";
+import { clockMs, encodedCheckpoint, type SessionRecord } from "./session-record.ts";
+import type { Claim, SessionStore } from "./session-store.ts";
 import { isPauseDelta, pastEvents } from "./stream-events.ts";
 import { decodeServer } from "../turn/messages.ts";
 
@@ -50,7 +49,7 @@ export interface SessionContext extends Pick<GatewayOptions, "clientOf" | "works
   readonly environment: Environment;
   readonly counters: GatewayCounters;
   readonly tasks: BackgroundTasks;
-  /** A session's writes, one after the other: an older record never takes the place of a newer one. */
+  /** A session's writes, one after the other. */
   readonly writes: KeyedQueue;
   /** Aborted when the gateway closes. */
   readonly closing: AbortSignal;
@@ -59,15 +58,12 @@ export interface SessionContext extends Pick<GatewayOptions, "clientOf" | "works
   /** The server does not have all of its conversation: what still names it leads to nothing but the same failure. */
   readonly onUnreadable: (session: SessionDriver) => void;
   readonly onGone: (session: SessionDriver) => void;
+  /** Another node has taken the session. */
+  readonly onMoved: (session: SessionDriver) => void;
+  readonly isReadElsewhere: ((session: SessionDriver) => Promise<boolean>) | undefined;
 }
 
-/** What belongs before and behind a record on the disk. */
-export interface SaveOrder {
-  /** Begun so that nothing of it is durable before the record. */
-  readonly behind?: () => Promise<unknown>;
-}
-
-/** What a request with tool results, or the end of an answer, brings besides what the machine has to know. */
+/** What an input brings besides. */
 export interface Continuation {
   readonly bodies: readonly Uint8Array[];
   readonly writes: readonly TableWrite[];
@@ -83,10 +79,14 @@ export class SessionDriver {
   #projection = initAnswer();
   #checkpoint: ConversationState | undefined;
   #stopClock = (): void => undefined;
+  readonly #claim: Claim;
+  #isFenced = false;
 
-  constructor(context: SessionContext, state: State) {
+  /** `claim`: on tables that other nodes share. */
+  constructor(context: SessionContext, state: State, claim?: Claim) {
     this.#context = context;
     this.#state = state;
+    this.#claim = claim;
     this.#memory = new AnswerMemory(state.record.answer.fromEvent, (memory) => this.#readers(memory));
   }
 
@@ -157,7 +157,7 @@ export class SessionDriver {
   }
 
   #perform(effect: Effect, continuation: Continuation | undefined): Promise<unknown> | undefined {
-    const { given, store, writes } = this.#context;
+    const { given, store } = this.#context;
     switch (effect.kind) {
       case "clock":
         return this.#setClock(effect.clock);
@@ -175,15 +175,15 @@ export class SessionDriver {
       case "resume":
         return this.#resume();
       case "keep":
-        return writes.run(this.record.sessionId, () => store.write(continuation?.writes));
+        return this.#inTurn(() => store.write(continuation?.writes));
       case "save":
         return this.save(continuation?.writes);
       case "continue":
         return this.#continue(continuation);
       case "remove": {
         const { withResponses } = effect;
-        const more = continuation?.writes;
-        return writes.run(this.record.sessionId, () => store.remove(this.record, { withResponses, more }));
+        const [more, claim] = [continuation?.writes, this.#claim];
+        return this.#inTurn(() => store.remove(this.record, { withResponses, more, claim }));
       }
       case "abort":
         return this.#abort();
@@ -197,26 +197,46 @@ export class SessionDriver {
     const { environment, limits, tasks } = this.#context;
     this.#stopClock();
     if (clock === "none") return;
-    const { patienceMs = 0, isBackground = false, updatedMs } = this.record;
-    const waitedMs = Math.max(0, environment.now() - updatedMs);
-    // A client's patience begins when the client leaves; what runs in the background has a deadline.
-    const leftMs = isBackground ? patienceMs - waitedMs : patienceMs;
-    const delayMs =
-      clock === "ttl" ? Math.max(0, limits.sessionTtlMs - waitedMs) : Math.max(limits.graceMs, leftMs);
-    this.#stopClock = environment.after(delayMs, () => tasks.run(this.feed({ kind: "clock" })));
+    const delayMs = clockMs(clock, this.record, limits, environment.now());
+    this.#stopClock = environment.after(delayMs, () => tasks.run(this.#rings(clock, this.#stopClock)));
+  }
+
+  /** Readers at other nodes are readers. Another clock may run by the time that they are known. */
+  async #rings(clock: Clock, stop: () => void): Promise<void> {
+    const { isReadElsewhere } = this.#context;
+    const isRead = clock === "grace" && isReadElsewhere !== undefined && (await isReadElsewhere(this));
+    if (!isRead) return this.feed({ kind: "clock" });
+    if (this.#stopClock === stop) this.#setClock(clock);
   }
 
   #count(why: EndReason): undefined {
     if (why === "evicted" || why === "expired" || why === "abandoned") this.#context.counters[why]++;
   }
 
-  /** Saves the record as it is when its turn comes. */
-  save(more: readonly TableWrite[] = [], { behind }: SaveOrder = {}): Promise<void> {
-    const { store, writes } = this.#context;
-    return writes.run(this.record.sessionId, async () => {
+  /** Saves the record as it is when its turn comes. `behind`: begun so that nothing of it is durable before the record. */
+  save(more: readonly TableWrite[] = [], behind?: () => Promise<unknown>): Promise<void> {
+    const { store } = this.#context;
+    return this.#inTurn(async () => {
       if (rowsOf(this.#state) === "removed") await behind?.();
-      else await store.save(this.record, more, behind);
+      else await store.save(this.record, more, { behind, claim: this.#claim });
     });
+  }
+
+  async #inTurn(write: () => Promise<void>): Promise<void> {
+    try {
+      await this.#context.writes.run(this.record.sessionId, write);
+    } catch (cause) {
+      if (this.#claim !== undefined && HoldfastError.codeOf(cause) === "fenced") this.#letGo();
+      throw cause;
+    }
+  }
+
+  /** Another node has written the record: nothing is written here any more, and readers go on from the log. */
+  #letGo(): void {
+    this.#isFenced = true;
+    this.#context.onMoved(this);
+    if (this.#stream === undefined) void this.feed({ kind: "over" });
+    else this.#stream.leave();
   }
 
   /** The results go into the stream, and what it says from there on is another answer. */
@@ -226,7 +246,7 @@ export class SessionDriver {
 
   async #continue({ bodies, writes }: Continuation = { bodies: [], writes: [] }): Promise<void> {
     this.#memory = this.#memory.successor();
-    await this.save(writes, { behind: () => this.say(bodies) });
+    await this.save(writes, () => this.say(bodies));
   }
 
   /** The answer is asked for: if its session sleeps, it is resumed. */
@@ -311,12 +331,16 @@ export class SessionDriver {
       if (!(cause instanceof HoldfastError)) this.#context.onBug(cause);
     }
     const { isOver } = this.#projection;
-    this.#memory.finish(failure ?? (isOver ? undefined : cutOff()));
+    const isMoved = this.#claim !== undefined && (this.#isFenced || stream.status.state === "fenced");
+    if (isMoved) this.#context.onMoved(this);
+    else this.#memory.finish(failure ?? (isOver ? undefined : cutOff()));
     // The server has no such turn any more, or a client that keeps journals has none of it: a retry is answered from its log if there is one, and all else by a fresh stream.
     const isGone = isPast ? !this.#context.closing.aborted : (await stream.ended) === "lost";
     const isLost = isGone && !isOver;
     if (isPast) stream.leave();
-    await this.feed({ kind: isLost ? "lost" : "over" });
+    await this.feed({ kind: isLost ? "lost" : "over" }).catch((cause: unknown) => {
+      if (!this.#isFenced) throw cause;
+    });
   }
 
   async #hear(
@@ -346,7 +370,7 @@ export class SessionDriver {
     const writes = await this.#ended();
     const { principal, answer } = this.record;
     const owner = { principal, streamId: answer.streamId };
-    const checkpoint = this.#checkpoint === undefined ? undefined : encodeState(this.#checkpoint);
+    const checkpoint = this.#checkpoint && encodedCheckpoint(this.#checkpoint);
     const nowMs = environment.now();
     await this.feed(
       { kind: "paused", pause: named(pause, names, owner), checkpoint, nowMs },
@@ -373,8 +397,4 @@ export class SessionDriver {
     if (memory === this.#memory)
       this.#context.tasks.run(this.feed({ kind: "readers", count: memory.readers }));
   }
-}
-
-function encodeState(state: ConversationState): string {
-  return Buffer.from(toBinary(ConversationStateSchema, state)).toString("base64");
 }

@@ -4,7 +4,7 @@
  * The history itself is not here: it is the conversation's, named by the checkpoint. What the client has seen is one hash,
  * the lineage's head, so a record does not grow with the history.
  */
-import { fromBinary } from "@bufbuild/protobuf";
+import { fromBinary, toBinary } from "@bufbuild/protobuf";
 import { z } from "zod";
 import { HoldfastError } from "../protocol/errors.ts";
 import { type ConversationState, ConversationStateSchema } from "../protocol/messages.ts";
@@ -52,6 +52,10 @@ const SESSION = z.object({
   responses: z.array(z.string()),
   /** The conversation after its last finished turn: an encoded ConversationState in base64. */
   checkpoint: z.string(),
+  /** On shared tables: the process that generates its answer, or did. */
+  owner: z.string().optional(),
+  /** The event with which it began to wait: its next answer begins behind it. */
+  pausedAt: z.number().optional(),
   createdMs: z.number(),
   updatedMs: z.number(),
 });
@@ -73,6 +77,9 @@ const RESPONSE = z.object({
   isRetried: z.boolean(),
   /** It was asked for under an Idempotency-Key. */
   isKeyed: z.boolean().default(false),
+  /** On shared tables: the process that gives it, and how often retries have asked for it. */
+  owner: z.string().optional(),
+  takes: z.number().default(0),
   /** What became of the response. */
   delivery: z.enum(["open", "flushed", "confirmed", "closed", "lost"]).default("open"),
 });
@@ -106,6 +113,23 @@ function decode<Schema extends z.ZodType>(schema: Schema, bytes: Uint8Array): z.
   } catch (cause) {
     throw new HoldfastError("stream_failed", "a row of the gateway is damaged", { cause });
   }
+}
+
+/** How long a session without a reader is kept: an answer for its grace period, one that waits for its time. */
+export function clockMs(
+  clock: "grace" | "ttl",
+  { patienceMs = 0, isBackground = false, updatedMs }: SessionRecord,
+  limits: { readonly graceMs: number; readonly sessionTtlMs: number },
+  nowMs: number,
+): number {
+  const waitedMs = Math.max(0, nowMs - updatedMs);
+  // A client's patience begins when the client leaves; what runs in the background has a deadline.
+  const leftMs = isBackground ? patienceMs - waitedMs : patienceMs;
+  return clock === "ttl" ? Math.max(0, limits.sessionTtlMs - waitedMs) : Math.max(limits.graceMs, leftMs);
+}
+
+export function encodedCheckpoint(state: ConversationState): string {
+  return Buffer.from(toBinary(ConversationStateSchema, state)).toString("base64");
 }
 
 /** Where the next turn of its conversation begins; undefined when it has had none. */

@@ -3,6 +3,7 @@
  *
  *     gateway_sessions   by session
  *     gateway_index      by tool call id, and by lineage: which session it is
+ *     gateway_readers    by stream: another node reads its answer
  *
  * A record and its index rows change in one batch, so a request that finds a session finds it as it is. Rows end by
  * themselves, so a session without its client costs nothing for long.
@@ -11,11 +12,14 @@ import type { TableWrite } from "../store/table-store.ts";
 import type { GivenAnswers } from "./given-answers.ts";
 import type { SessionLookup } from "./matching.ts";
 import type { Names } from "./names.ts";
-import type { SealedRows } from "./sealed-rows.ts";
+import { type Looked, NO_ROW, type SealedRows } from "./sealed-rows.ts";
 import { decodeSession, encodeRow, type SessionRecord } from "./session-record.ts";
 
 const SESSIONS = "gateway_sessions";
 const INDEX = "gateway_index";
+const READERS = "gateway_readers";
+/** Said once a second. */
+const READERS_MS = 5_000;
 
 export interface SessionStoreOptions {
   readonly rows: SealedRows;
@@ -26,6 +30,23 @@ export interface SessionStoreOptions {
   readonly ttlMs: number;
 }
 
+/** The version of the record that its owner wrote last; every write of the record compares it. Undefined: no other node can write it. */
+export type Claim = { version: number } | undefined;
+
+interface SaveOptions {
+  /** Begun when the write was handed over; on shared tables when it is durable. */
+  readonly behind?: (() => Promise<unknown>) | undefined;
+  readonly claim?: Claim;
+}
+
+interface RemoveOptions {
+  /** Its answer is not to be had again either. */
+  readonly withResponses: boolean;
+  /** What belongs to the same moment. */
+  readonly more?: readonly TableWrite[] | undefined;
+  readonly claim?: Claim;
+}
+
 export class SessionStore implements SessionLookup {
   readonly #options: SessionStoreOptions;
 
@@ -34,13 +55,13 @@ export class SessionStore implements SessionLookup {
   }
 
   /**
-   * The record, the ways to find it, and what else belongs to the same moment. `behind` is begun when the write was handed over: what it
-   * writes to these tables is never durable without this.
+   * The record, the ways to find it, and what else belongs to the same moment. What `behind` writes to these tables is never durable without this. Rejects
+   * with `fenced` when another node has written the record.
    */
   async save(
     record: SessionRecord,
     more: readonly TableWrite[] = [],
-    behind?: () => Promise<unknown>,
+    { behind, claim }: SaveOptions = {},
   ): Promise<void> {
     const { ttlMs, rows } = this.#options;
     const value = new TextEncoder().encode(record.sessionId);
@@ -48,32 +69,33 @@ export class SessionStore implements SessionLookup {
       rows.put(SESSIONS, this.#sessionKey(record), encodeRow(record), ttlMs),
       ...this.#indexKeys(record).map((key) => rows.put(INDEX, key, value, ttlMs)),
     ]);
-    const written = rows.batch([...writes, ...more]);
-    await Promise.all([written, behind?.()]);
+    if (claim === undefined) {
+      const written = rows.batch([...writes, ...more]);
+      await Promise.all([written, behind?.()]);
+      return;
+    }
+    const [first, ...others] = writes.map((write) => write);
+    const claiming = first === undefined ? [] : [{ ...first, expectedVersion: claim.version }];
+    claim.version = await rows.batch([...claiming, ...others, ...more]);
+    await behind?.();
   }
 
   async write(writes: readonly TableWrite[] = []): Promise<void> {
     if (writes.length > 0) await this.#options.rows.batch(writes);
   }
 
-  /** `withResponses`: its answer is not to be had again either. `more`: what belongs to the same moment. */
-  async remove(
-    record: SessionRecord,
-    {
-      withResponses,
-      more = [],
-    }: { readonly withResponses: boolean; readonly more?: readonly TableWrite[] | undefined },
-  ): Promise<void> {
+  async remove(record: SessionRecord, { withResponses, more = [], claim }: RemoveOptions): Promise<void> {
     const gone = (table: string, key: string): TableWrite => ({ kind: "delete", table, key });
     const { rows, given } = this.#options;
     const responses = withResponses ? record.responses : [];
     given.forget(responses);
     await rows.batch([
-      gone(SESSIONS, this.#sessionKey(record)),
+      { ...gone(SESSIONS, this.#sessionKey(record)), expectedVersion: claim?.version },
       ...this.#indexKeys(record).map((key) => gone(INDEX, key)),
       ...given.deletions(responses),
       ...more,
     ]);
+    if (claim !== undefined) claim.version = NO_ROW;
   }
 
   async byTool(principal: string, toolId: string): Promise<SessionRecord | undefined> {
@@ -91,16 +113,35 @@ export class SessionStore implements SessionLookup {
 
   /** The session of a stream, while it is kept. */
   async byStream(principal: string, streamId: string): Promise<SessionRecord | undefined> {
-    return this.#indexed(principal, this.#options.names.row("stream", principal, streamId));
+    return (await this.look(principal, streamId)).row;
+  }
+
+  /** The same, with the version that a claim of it expects. */
+  async look(principal: string, streamId: string): Promise<Looked<SessionRecord>> {
+    return this.#lookAt(principal, this.#options.names.row("stream", principal, streamId));
   }
 
   async #indexed(principal: string, key: string): Promise<SessionRecord | undefined> {
-    const sessionId = await this.#options.rows.read(INDEX, key, (bytes) => new TextDecoder().decode(bytes));
-    return sessionId === undefined ? undefined : this.get(principal, sessionId);
+    return (await this.#lookAt(principal, key)).row;
   }
 
-  async get(principal: string, sessionId: string): Promise<SessionRecord | undefined> {
-    return this.#options.rows.read(SESSIONS, this.#sessionKey({ principal, sessionId }), decodeSession);
+  async #lookAt(principal: string, key: string): Promise<Looked<SessionRecord>> {
+    const { rows } = this.#options;
+    const sessionId = await rows.read(INDEX, key, (bytes) => new TextDecoder().decode(bytes));
+    if (sessionId === undefined) return { row: undefined, version: NO_ROW };
+    return rows.look(SESSIONS, this.#sessionKey({ principal, sessionId }), decodeSession);
+  }
+
+  /** The stream's answer is read at a node that does not generate it. */
+  async readElsewhere(principal: string, streamId: string): Promise<void> {
+    const { rows, names } = this.#options;
+    const key = names.row("readers", principal, streamId);
+    await rows.batch([await rows.put(READERS, key, new Uint8Array(1), READERS_MS)]);
+  }
+
+  async isReadElsewhere(principal: string, streamId: string): Promise<boolean> {
+    const { rows, names } = this.#options;
+    return (await rows.read(READERS, names.row("readers", principal, streamId), () => true)) === true;
   }
 
   async list(): Promise<readonly SessionRecord[]> {

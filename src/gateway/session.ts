@@ -207,6 +207,7 @@ function paused(state: State, pause: Pause, checkpoint: string | undefined, nowM
     answered: [],
     steps: pause.kind === "calls" ? pause.step : 0,
     checkpoint: checkpoint ?? state.record.checkpoint,
+    pausedAt: pause.eventId,
     updatedMs: nowMs,
   };
   if (pause.kind === "ended") return [{ at: "finished", record, readers }, [{ kind: "save" }]];
@@ -221,15 +222,21 @@ function pendingOf(call: Extract<Pause, { kind: "calls" }>["calls"][number]): Pe
 
 function continued(state: State, results: TakenResults, nowMs: number): Step {
   if (state.at !== "parked") return [state, NOTHING];
+  const record = withResults(state.record, results, nowMs);
+  return [{ at: "generating", record, readers: 0, taken: "here" }, [{ kind: "continue" }]];
+}
+
+/** The record of a session that waited, with the request that brings its results. */
+export function withResults(before: SessionRecord, results: TakenResults, nowMs: number): SessionRecord {
   const { answer, requestHead, responses, parkedMax, patienceMs, historyBytes } = results;
-  const record: SessionRecord = {
-    ...state.record,
+  return {
+    ...before,
     state: "generating",
     answer,
     requestHead,
     head: "",
     pending: [],
-    answered: state.record.pending,
+    answered: before.pending,
     responses: [...responses],
     parkedMax,
     patienceMs,
@@ -238,7 +245,6 @@ function continued(state: State, results: TakenResults, nowMs: number): Step {
     historyBytes,
     updatedMs: nowMs,
   };
-  return [{ at: "generating", record, readers: 0, taken: "here" }, [{ kind: "continue" }]];
 }
 
 function end(state: State, why: EndReason): Step {

@@ -12,19 +12,25 @@
  */
 import { KeyedQueue } from "../async/keyed-queue.ts";
 import { HoldfastError } from "../protocol/errors.ts";
+import type { AnswerMemory } from "./answer-memory.ts";
+import type { AnswerRef } from "./answer-ref.ts";
+import { FollowedAnswers } from "./followed-answers.ts";
 import type { ChatCall } from "./http/answers.ts";
 import type { SessionLookup } from "./matching.ts";
+import type { Neighbours } from "./neighbours.ts";
 import type { GatewayLimits } from "./options.ts";
 import { crowdedOut, type Parked, parkedBytes } from "./eviction.ts";
 import { tooManyInBackground, tooManyOpen } from "./refusals.ts";
+import { NO_ROW } from "./sealed-rows.ts";
 import { begin, canMakeRoom, find, isCounted, isWaiting, type State } from "./session.ts";
 import { type SessionContext, SessionDriver } from "./session-driver.ts";
 import type { SessionRecord } from "./session-record.ts";
 import type { Stops } from "./stops.ts";
+import { Takeovers } from "./takeovers.ts";
 
 export interface SessionsParts extends Omit<
   SessionContext,
-  "writes" | "closing" | "onParking" | "onUnreadable" | "onGone" | "limits"
+  "writes" | "closing" | "onParking" | "onUnreadable" | "onGone" | "onMoved" | "isReadElsewhere" | "limits"
 > {
   readonly limits: Pick<
     GatewayLimits,
@@ -38,6 +44,8 @@ export interface SessionsParts extends Omit<
     | "patienceMaxMs"
   >;
   readonly stops: Pick<Stops, "has">;
+  /** Of tables that other nodes share. */
+  readonly neighbours: Neighbours | undefined;
 }
 
 interface ParkedSession extends Parked {
@@ -49,16 +57,54 @@ export class Sessions implements SessionLookup {
   readonly #context: SessionContext;
   readonly #closing = new AbortController();
   readonly #byStream = new Map<string, SessionDriver>();
+  /** Those that another node has taken, while their streams are being left. */
+  readonly #leaving = new Map<string, Promise<void>>();
+  readonly #followed: FollowedAnswers;
+  /** Undefined where no other node shares the tables. */
+  readonly takeovers: Takeovers | undefined;
 
   constructor(parts: SessionsParts) {
     this.#parts = parts;
+    const takeUp = (principal: string, { streamId, fromEvent }: AnswerRef): Promise<void> =>
+      this.wake(principal, streamId, fromEvent);
+    const { neighbours, store } = parts;
+    const closing = this.#closing.signal;
+    this.#followed = new FollowedAnswers({ ...parts, takeUp, closing });
+    this.takeovers =
+      neighbours === undefined
+        ? undefined
+        : new Takeovers({
+            neighbours,
+            store,
+            closing,
+            knows: (streamId) => this.knows(streamId),
+            run: (record, version) => this.#take(record, version),
+          });
     this.#context = {
       ...parts,
       writes: new KeyedQueue(),
       closing: this.#closing.signal,
       onParking: (session) => this.#makeRoom(session),
       onUnreadable: ({ record }) => parts.tasks.run(this.#forget(record)),
-      onGone: (session) => this.#byStream.delete(session.record.answer.streamId),
+      onGone: (session) => {
+        const { streamId } = session.record.answer;
+        if (this.#byStream.get(streamId) === session) this.#byStream.delete(streamId);
+      },
+      isReadElsewhere:
+        neighbours && (({ record }) => store.isReadElsewhere(record.principal, record.answer.streamId)),
+      onMoved: (session) => {
+        const { record, memory } = session;
+        const { streamId } = record.answer;
+        if (this.#byStream.get(streamId) !== session) return;
+        this.#byStream.delete(streamId);
+        const left = session.closed().finally(() => {
+          if (this.#leaving.get(streamId) === left) this.#leaving.delete(streamId);
+        });
+        this.#leaving.set(streamId, left);
+        parts.tasks.run(left);
+        // Without a reader it ends by itself.
+        this.#followed.goOn(record.principal, record.answer, memory);
+      },
     };
   }
 
@@ -120,22 +166,28 @@ export class Sessions implements SessionLookup {
     if (underWay.length >= backgroundMax) throw tooManyInBackground(backgroundMax);
   }
 
-  #add(state: State): SessionDriver {
-    const session = new SessionDriver(this.#context, state);
+  #add(state: State, version = NO_ROW): SessionDriver {
+    const claim = this.takeovers === undefined ? undefined : { version };
+    const session = new SessionDriver(this.#context, state, claim);
     this.#byStream.set(state.record.answer.streamId, session);
     return session;
   }
 
   /** Finds what was open when the process before this one ended. */
   async start(): Promise<void> {
+    const { neighbours, tasks } = this.#parts;
+    await this.#findOpen();
+    const deaf = neighbours?.onGone(() => tasks.run(this.#findOpen()));
+    this.#closing.signal.addEventListener("abort", () => deaf?.());
+  }
+
+  async #findOpen(): Promise<void> {
     for (const record of await this.#parts.store.list()) {
-      if (record.state === "finished") continue;
-      const [state, effects] = find(record);
-      const session = this.#add(state);
-      await session.carryOut(effects);
-      // The process before this one had no time to end it.
-      if (await this.#parts.stops.has(record.responses))
-        this.#parts.tasks.run(session.feed({ kind: "end", why: "stopped" }));
+      const { state, isBackground = false, principal, answer } = record;
+      if (state === "finished") continue;
+      if (this.takeovers === undefined) await this.#take(record);
+      // Another node may run it, or asks for it first. Nobody asks for one that is wanted without a reader.
+      else if (isBackground) await this.takeovers.takeUp(principal, answer.streamId);
     }
     this.#makeRoom();
     const { openStreamsMax } = this.#parts.limits;
@@ -148,13 +200,41 @@ export class Sessions implements SessionLookup {
    * earlier answer is in the log, and does not make anyone want the one that was cut off (G7).
    */
   async wake(principal: string, streamId: string, fromEvent: number | undefined): Promise<void> {
+    await this.takeovers?.takeUp(principal, streamId, fromEvent);
     const session = this.#byStream.get(streamId);
     if (session?.record.principal !== principal) return;
     if (fromEvent === undefined || fromEvent === session.record.answer.fromEvent) await session.wanted();
   }
 
+  /** A session that this process has the record of. */
+  async #take(record: SessionRecord, version?: number): Promise<SessionDriver> {
+    await this.#leaving.get(record.answer.streamId);
+    const [state, effects] = find(record);
+    const session = this.#add(state, version);
+    await session.carryOut(effects);
+    // The process before this one had no time to end it.
+    if (await this.#parts.stops.has(record.responses))
+      this.#parts.tasks.run(session.feed({ kind: "end", why: "stopped" }));
+    return session;
+  }
+
+  /** What another node generates, to be read here; undefined when none does. */
+  async followed(principal: string, answer: AnswerRef): Promise<AnswerMemory | undefined> {
+    const isElsewhere = await this.takeovers?.isElsewhere(principal, answer);
+    return isElsewhere === true ? this.#followed.of(principal, answer) : undefined;
+  }
+
+  /** The answer is under way, here or at another node. */
+  async isUnderWay(principal: string, answer: AnswerRef): Promise<boolean> {
+    const isHere = this.all.some(
+      ({ record }) => record.principal === principal && record.answer.responseId === answer.responseId,
+    );
+    return isHere || (await this.takeovers?.isElsewhere(principal, answer)) === true;
+  }
+
   /** The model call of that stream's latest answer is held beside this starting server. */
   async continueHeld(principal: string, streamId: string): Promise<void> {
+    await this.takeovers?.takeUp(principal, streamId);
     const session = this.#byStream.get(streamId);
     if (session?.record.principal === principal) await session.held();
   }
@@ -168,6 +248,10 @@ export class Sessions implements SessionLookup {
     if (session?.record.principal === principal) {
       const isMeant = fromEvent === undefined || session.record.answer.fromEvent === fromEvent;
       return isMeant ? session.feed({ kind: "end", why: "stopped" }) : undefined;
+    }
+    if (this.takeovers !== undefined && fromEvent !== undefined) {
+      const record = await this.#parts.store.byStream(principal, streamId);
+      if (record !== undefined && record.answer.fromEvent !== fromEvent) return;
     }
     const client = this.#parts.clientOf(principal);
     const reader = await client.abort(streamId);
@@ -201,8 +285,12 @@ export class Sessions implements SessionLookup {
     const open = this.all.filter(({ record }) => isMeant(record));
     await Promise.all(open.map((session) => session.feed({ kind: "end", why: "stopped" })));
     await Promise.all(open.map((session) => session.closed()));
-    for (const record of (await store.list()).filter(isMeant))
+    for (const record of (await store.list()).filter(isMeant)) {
+      const { state, answer } = record;
+      // Another node runs it, or waits for its results: that one is fenced by the missing row, and told by the stream's end.
+      if (state !== "finished" && this.takeovers !== undefined) await this.stop(principal, answer.streamId);
       await store.remove(record, { withResponses: true });
+    }
     const blobs = await clientOf(principal).conversation({ id: conversationId, keepMs: 0 });
     await blobs.forget();
   }

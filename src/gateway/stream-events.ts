@@ -31,17 +31,34 @@ export async function* answerEvents(source: StreamSource, fromEvent: number): Ev
   throw cutOff();
 }
 
+/** Told what a reader learns beside the events. */
+export interface LogNews {
+  /** Where the log ended when the reader came. */
+  welcomed(head: number): void;
+  /** Also of events that say nothing. */
+  heard(eventId: number): void;
+}
+
 /** What the stream says after an event, as it says it, to its end. */
-async function* loggedEvents(source: StreamSource, after: number): Events {
+export async function* loggedEvents(source: StreamSource, after: number, news?: LogNews): Events {
   const { client, streamId, signal, isPast } = source;
   const reader = await client.follow(streamId, after, { peek: isPast });
+  const learn = (): void => {
+    const { headAtWelcome } = reader.status;
+    if (headAtWelcome !== undefined) news?.welcomed(headAtWelcome);
+  };
+  const unwatch = reader.watch(learn);
+  learn();
   const leave = (): void => reader.leave();
   signal.addEventListener("abort", leave);
   if (signal.aborted) leave();
   let state = initAnswer();
   try {
     for await (const { eventId, body } of isPast ? pastEvents(reader, after) : reader.events) {
-      if (body.length === 0) continue;
+      if (body.length === 0) {
+        news?.heard(eventId);
+        continue;
+      }
       const message = decodeServer(body);
       const id = neededBlob(state, message);
       const blob = id === undefined ? undefined : await reader.getBlob(id);
@@ -52,6 +69,7 @@ async function* loggedEvents(source: StreamSource, after: number): Events {
     }
   } finally {
     signal.removeEventListener("abort", leave);
+    unwatch();
     leave();
   }
 }

@@ -15,7 +15,13 @@ import { resolveHomeKey } from "../client-node/home-key.ts";
 import { filePlace, parseHomeKey } from "../client-node/key-places.ts";
 import { keyDirectory, thisPlatform } from "../client-node/scope.ts";
 import { tableJournalStore } from "../client-node/table-journal-store.ts";
-import { Gateway, type ListedModel, type ProviderSide, type Workspace } from "../gateway/index.ts";
+import {
+  Gateway,
+  type ListedModel,
+  type Neighbours,
+  type ProviderSide,
+  type Workspace,
+} from "../gateway/index.ts";
 import { counted } from "../core/standstill.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import { ExecKind } from "../protocol/messages.ts";
@@ -72,7 +78,7 @@ export interface GatewayParts {
   readonly server: Server;
   readonly store: Omit<ServerStore, "hostId" | "letters">;
   /** Other nodes may share the store: then they have the same home key. */
-  readonly isShared?: boolean;
+  readonly neighbours?: Neighbours | undefined;
   readonly ground: GatewayGround;
   readonly dataDir: string;
   readonly logger: Logger;
@@ -84,7 +90,7 @@ export interface GatewayParts {
   readonly line: LineClient | undefined;
 }
 
-export type HomeKeyParts = Pick<GatewayParts, "store" | "dataDir" | "machine" | "isShared" | "onNotice">;
+export type HomeKeyParts = Pick<GatewayParts, "store" | "dataDir" | "machine" | "neighbours" | "onNotice">;
 
 export interface OpenGateway {
   readonly gateway: Gateway;
@@ -115,6 +121,7 @@ export async function openGateway(parts: GatewayParts): Promise<OpenGateway> {
   };
   const clients = new Map<string, Client>();
   const gateway = new Gateway({
+    neighbours: parts.neighbours,
     workspace: ground.workspace,
     // Streams of a server elsewhere are held there.
     held: ground.upstream === undefined && line !== undefined ? heldStreams(line, store.streams) : undefined,
@@ -282,12 +289,11 @@ function resolveModel(models: ProviderModels, name: string): string | undefined 
   }
 }
 
-/** Also asked for by a node that does not serve the gateway: it must be able to, and is refused at its start when it is not. */
 export function gatewayHomeKey({
   store,
   dataDir,
   machine,
-  isShared,
+  neighbours,
   onNotice,
 }: HomeKeyParts): Promise<Uint8Array> {
   const { env, home, platform: name } = machine;
@@ -296,7 +302,7 @@ export function gatewayHomeKey({
     tables: store.tables,
     sealing: nodeSealing(),
     directory: dataDir,
-    isShared,
+    isShared: neighbours !== undefined,
     given: text === "" ? undefined : parseHomeKey(text, "HOLDFAST_HOME_KEY"),
     places: (scopeId) => [filePlace(keyDirectory({ name, home, environment: env }), scopeId, onNotice)],
     keyLock: join(dataDir, "home-key.lock"),

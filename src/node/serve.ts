@@ -142,6 +142,7 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
         answers: lastingAnswers(lasting, modelsOf(ground)),
         responses: lastingResponses(lasting),
         providers: ground.providers,
+        rates: { spend: (...use) => lasting.ask(({ gateway: one }) => one.spend(...use)) },
       }),
       onSaved,
     );
@@ -151,8 +152,7 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
       authenticate: (given) => lasting.ask(({ keys }) => keys.authenticate(given)),
       mounts: [telemetry?.mount(gateway) ?? gateway],
       onRequest: telemetry?.request,
-      extraMetrics: () =>
-        (lasting.standing.seat.current?.metrics() ?? "") + models.metrics() + (line?.metrics() ?? ""),
+      extraMetrics: () => lasting.standing.gateway.metrics() + models.metrics() + (line?.metrics() ?? ""),
       illness: () => lasting.illness,
       host,
       port,
@@ -179,7 +179,7 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
       durability: store.streams.durability,
       models: () => models.list(),
       modelTroubles: () => models.troubles,
-      sessions: () => lasting.standing.seat.current?.sessions ?? [],
+      sessions: () => lasting.standing.gateway.sessions,
       runningTurns: () => turns.running,
       givenUp: lasting.givenUp,
       cancelCalls: async () => line?.cancelOpen(),

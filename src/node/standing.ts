@@ -19,28 +19,20 @@ import {
   type StandingServer,
   type StoreNews,
 } from "../server/index.ts";
-import type { TableStore } from "../store/index.ts";
 import type { LineClient } from "../agent/models/line/line-client.ts";
 import type { GatewayAnswers, KeptAnswers } from "../gateway/index.ts";
 import { checkReachable } from "./first-key.ts";
 import { takeUpHeldCalls } from "./held-calls.ts";
 import { type KeyAdmin, keyAdmin } from "./key-admin.ts";
-import { type GatewaySeat, onlySeat, takeSeat } from "./gateway-seat.ts";
-import { seatTimes } from "./held-seat.ts";
-import {
-  type GatewayGround,
-  type OpenGateway,
-  gatewayHomeKey,
-  openGateway,
-  type Way,
-} from "./open-gateway.ts";
+import { type GatewayGround, type OpenGateway, openGateway, type Way } from "./open-gateway.ts";
+import { joinNodes } from "./node-life.ts";
 import { openStore, type ServerStore, type StoreParts } from "./open-store.ts";
 import { logStall } from "./stall-log.ts";
 
 export interface ServeStanding extends Standing {
   readonly store: ServerStore;
   readonly keys: ApiKeys;
-  readonly seat: GatewaySeat;
+  readonly gateway: OpenGateway["gateway"];
 }
 
 export interface StandingParts extends StoreParts {
@@ -78,40 +70,20 @@ export async function openStanding(parts: StandingParts): Promise<ServeStanding>
       onBug: (bug) => logger.error({ err: bug }, "a failed assertion, or something the application threw"),
       onStall: (news) => logStall(logger, "server", news, news),
     });
-    const { letters, hostId: nodeId } = store;
-    const isShared = letters !== undefined;
-    if (isShared) await gatewayHomeKey({ ...parts, store, isShared });
-    const streams = server;
+    const { letters, hostId: nodeId, tables } = store;
+    // A store that no other node can share has letters for none.
+    const life = letters === undefined ? undefined : await joinNodes(tables, nodeId, parts.leaseMs);
     const closing = new AbortController();
-    const open = async (tables: TableStore): Promise<OpenGateway> => {
-      const opened = await openGateway({ ...parts, server: streams, store: { ...store, tables }, isShared });
-      if (parts.line !== undefined) void takeUp(parts.line, store, opened.gateway, closing.signal, logger);
-      return opened;
-    };
-    const onNews = (news: "taken" | "lost"): void =>
-      logger.info(
-        { node: nodeId },
-        news === "taken" ? "this node serves the gateway" : "another node serves the gateway",
-      );
-    const onBug = (bug: unknown): void => logger.error({ err: bug }, "the gateway could not be opened");
-    // A store that no other node can share needs no seat.
-    const seat =
-      letters === undefined
-        ? onlySeat(await open(store.tables))
-        : await takeSeat({
-            tables: store.tables,
-            nodeId,
-            times: seatTimes(parts.leaseMs),
-            open,
-            onNews,
-            onBug,
-          });
+    const opened = await openGateway({ ...parts, server, store, neighbours: life });
+    const { gateway } = opened;
+    if (parts.line !== undefined) void takeUp(parts.line, store, gateway, closing.signal, logger);
     const close = async (): Promise<void> => {
       closing.abort();
-      await seat.close();
+      await opened.close();
+      await life?.close();
       await store.close();
     };
-    return { store, keys, server, seat, failed: store.failed, close };
+    return { store, keys, server, gateway, failed: store.failed, close };
   } catch (error) {
     await server?.shutdown();
     await store.close();
@@ -142,7 +114,7 @@ export function lastingAnswers(
 ): GatewayAnswers {
   // A gateway without its tables could do harm, and no good: it is not even asked.
   const asked = <Told>(what: (gateway: OpenGateway["gateway"]) => Promise<Told>): Promise<Told> =>
-    lasting.ask(async () => what(lasting.usable.seat.usable));
+    lasting.ask(async () => what(lasting.usable.gateway));
   return {
     models: () => models.models(),
     modelId: (name) => models.resolveModel(name),
@@ -157,7 +129,7 @@ export function lastingAnswers(
 /** The responses that the gateway of the moment keeps. */
 export function lastingResponses(lasting: LastingServer<ServeStanding>): KeptAnswers {
   const asked = <Told>(what: (kept: KeptAnswers) => Promise<Told>): Promise<Told> =>
-    lasting.ask(async () => what(lasting.usable.seat.usable.responses));
+    lasting.ask(async () => what(lasting.usable.gateway.responses));
   return {
     find: (principal, id) => asked((kept) => kept.find(principal, id)),
     inputOf: (principal, id) => asked((kept) => kept.inputOf(principal, id)),

@@ -3,6 +3,7 @@
  * process can die at any moment, or at any of its durable writes, and another one begins on the same disks.
  */
 import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
 import type { TestContext } from "node:test";
 import { pino } from "pino";
 import { createAgent, ModelFailure } from "../../src/agent/index.ts";
@@ -47,6 +48,8 @@ export interface WorldOptions {
   readonly workspace?: Workspace;
   /** Of pages that may ask. */
   readonly allowedOrigins?: readonly string[];
+  /** The tables could be shared with other nodes: each process is one of them. Default: as `HOLDFAST_SHARED_WORLDS` says. */
+  readonly isShared?: boolean;
   /** Real providers instead of the paced model. */
   readonly providers?: ProviderModels;
 }
@@ -70,6 +73,7 @@ export class World {
   clientOf: (principal: string) => Client = () => assert.fail("not begun");
   #process: Process | undefined;
   readonly #gone: Promise<unknown>[] = [];
+  readonly #living = new Set<string>();
 
   private constructor(cable: Cable, model: PacedModel, options: WorldOptions) {
     this.cable = cable;
@@ -177,7 +181,13 @@ export class World {
     };
     this.clientOf = clientOf;
     const { limits = {}, httpLimits = {}, isReusing = true, workspace } = this.#options;
+    const { isShared = process.env["HOLDFAST_SHARED_WORLDS"] === "1" } = this.#options;
+    const self = randomUUID();
+    this.#living.clear();
+    this.#living.add(self);
+    const isAlive = async (owner: string): Promise<boolean> => this.#living.has(owner);
     const gateway = new Gateway({
+      neighbours: isShared ? { self, isAlive, onGone: () => () => undefined } : undefined,
       workspace,
       clientOf,
       tables,

@@ -113,8 +113,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/gateway/http/allowances.ts",
-        from: "if (isReturning) used.returns--;",
-        to: "if (!isReturning) used.returns--;",
+        from: "return isReturning ? { ...now",
+        to: "return !isReturning ? { ...now",
       },
     ],
   },
@@ -289,7 +289,7 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/gateway/returns.ts",
-        from: "if (memory !== undefined && isReadBack && seenThrough > memory.lastEvent) throw placeAhead();",
+        from: "if (isHere && isReadBack && seenThrough > session.memory.lastEvent) throw placeAhead();",
         to: "",
       },
     ],

@@ -78,8 +78,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/gateway/given-answers.ts",
-        from: "const record = { ...given.record, isRetried, delivery };",
-        to: 'const record = { ...given.record, isRetried, delivery: delivery === "lost" ? "flushed" : delivery } as const;',
+        from: "const record = { ...given.record, isRetried, takes, delivery };",
+        to: 'const record = { ...given.record, isRetried, takes, delivery: delivery === "lost" ? "flushed" : delivery } as const;',
       },
     ],
   },

@@ -1,6 +1,7 @@
 /** Of nodes that share a store: what their machines do with a stream that another one runs. */
 import type { Mutation } from "./mutation.ts";
 
+const TAKEOVERS = "test/gateway/takeovers.test.ts";
 const FOLLOWED = "src/core/followed-stream.ts";
 const FOLLOWED_TEST = "test/core/followed-stream.test.ts";
 
@@ -62,14 +63,62 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
-    name: "D7: who did not renew the gateway's seat in time is sure of it",
-    file: "test/node/held-seat.test.ts",
-    test: "a holder that did not renew in time is not sure of its seat; who waits stops when it is told to",
+    name: "D1: a session's record is written whatever another node has made of it",
+    file: TAKEOVERS,
+    test: "D1: of two nodes that write the same version of a session one has it",
     patches: [
       {
-        file: "src/node/held-seat.ts",
-        from: "isSure: () => nowMs() - askedMs < ttlMs,",
-        to: "isSure: () => true,",
+        file: "src/gateway/session-store.ts",
+        from: "{ ...first, expectedVersion: claim.version }",
+        to: "{ ...first }",
+      },
+    ],
+  },
+  {
+    name: "D1: results are said before the record that takes them is durable",
+    file: TAKEOVERS,
+    test: "D1: of two nodes that write the same version of a session one has it",
+    patches: [
+      {
+        file: "src/gateway/session-store.ts",
+        from: "claim.version = await rows.batch(",
+        to: "await behind?.();\n    claim.version = await rows.batch(",
+      },
+    ],
+  },
+  {
+    name: "D1: what became of an answer is written though another node has taken it",
+    file: TAKEOVERS,
+    test: "D1: an answer that another node has taken is not written over",
+    patches: [
+      {
+        file: "src/gateway/given-answers.ts",
+        from: "if (row?.takes === takes) await rows.batch(",
+        to: "await rows.batch(",
+      },
+    ],
+  },
+  {
+    name: "G6: what a node that is gone had open is waited for",
+    file: TAKEOVERS,
+    test: "what a node that is gone had open counts as lost",
+    patches: [
+      {
+        file: "src/gateway/neighbours.ts",
+        from: "owner !== neighbours.self && (await neighbours.isAlive(owner))",
+        to: "owner !== neighbours.self",
+      },
+    ],
+  },
+  {
+    name: "D7: a process that was started again counts as the one before it",
+    file: TAKEOVERS,
+    test: "D7: a process that is silent for its lease is gone, a restarted one is another",
+    patches: [
+      {
+        file: "src/node/node-life.ts",
+        from: "const self = `${nodeId}/${randomUUID()}`;",
+        to: "const self = nodeId;",
       },
     ],
   },

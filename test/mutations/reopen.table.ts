@@ -87,13 +87,13 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/node/standing.ts",
-        from: "lasting.ask(async () => what(lasting.usable.seat.usable));",
+        from: "lasting.ask(async () => what(lasting.usable.gateway));",
         to: "first.then((gateway) => what(gateway));",
       },
       {
         file: "src/node/standing.ts",
         from: "// A gateway without its tables",
-        to: "const first = Promise.resolve(lasting.standing.seat.usable);\n  // A gateway without its tables",
+        to: "const first = Promise.resolve(lasting.standing.gateway);\n  // A gateway without its tables",
       },
     ],
   },

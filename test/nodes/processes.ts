@@ -34,6 +34,8 @@ export interface ClusterNode {
   start(): Promise<void>;
   /** Stopped for so long, as a machine that sleeps. */
   sleep(ms: number): Promise<void>;
+  /** Makes an API key. */
+  newKey(...limits: readonly string[]): Promise<string>;
   /** In order: what is under way may end. */
   drain(): Promise<void>;
 }
@@ -43,10 +45,11 @@ export async function startNode(
   t: Cleanup,
   store: string,
   shared: Readonly<Record<string, string>>,
+  settings: object = {},
 ): Promise<ClusterNode> {
-  const cli = new Cli(t);
+  const cli = new Cli(t, { patienceMs: 15 * 60_000 });
   const config = join(cli.home, "settings.json");
-  writeFileSync(config, JSON.stringify({ store, leaseMs: LEASE_MS, storePatienceMs: 60_000 }));
+  writeFileSync(config, JSON.stringify({ store, leaseMs: LEASE_MS, storePatienceMs: 60_000, ...settings }));
   const serve = (more: readonly string[] = []): Promise<Running> =>
     cli.serve(["--config", config, "--drain-ms", "20000", ...more], shared);
   let running = await serve();
@@ -64,6 +67,11 @@ export async function startNode(
       running = await serve(["--port", String(port)]);
     },
     hostId: readFileSync(join(cli.dataDir, "holdfast.node-id"), "utf8").trim(),
+    async newKey(...limits) {
+      const made = await cli.run(["keys", "create", "--data-dir", cli.dataDir, ...limits], shared);
+      assert.equal(made.code, 0, made.stderr);
+      return made.stdout.trim();
+    },
     async drain() {
       running.signal("SIGTERM");
       const { code, stderr } = await running.exit;

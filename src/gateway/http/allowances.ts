@@ -1,8 +1,8 @@
 /**
  * What each API key has used of what it may: requests in a minute, and at once.
  *
- * Counted by the API key's id in this process, and by nothing that a client says. A refused request costs nothing, so a client that
- * comes back after `Retry-After` is let in.
+ * Counted by the API key's id in this process, and by nothing that a client says; the rate, where other nodes serve the same API keys, in a table that they share. A refused
+ * request costs nothing, so a client that comes back after `Retry-After` is let in.
  *
  * A client that lost its connection and comes back to the same answer has paid for it: it has a rate of its own, generous enough for any bad
  * network. Its dead connection may not be known to be dead for many minutes; when there is no room, the one that comes back takes its place.
@@ -22,10 +22,28 @@ export interface Visitor {
   readonly giveWay: () => void;
 }
 
+/** Requests that may come at once, and returns, as of `atMs`. */
+export interface Rate {
+  readonly tokens: number;
+  readonly returns: number;
+  readonly atMs: number;
+}
+
+/** One request of an API key that has a rate. */
+export interface RateUse {
+  readonly ratePerMinute: number;
+  readonly isReturning: boolean;
+}
+
+/** Rates that hold over several nodes. */
+export interface SpentElsewhere {
+  /** False where no other node serves the same API keys: then the rate is counted here. Rejects as a refusal. */
+  spend(apiKeyId: string, use: RateUse): Promise<boolean>;
+}
+
 interface Used {
-  /** Requests that may come at once, and returns, as of `atMs`. */
-  tokens: number;
-  returns: number;
+  rate: Rate | undefined;
+  /** When it was used last. */
   atMs: number;
   readonly open: Set<Visitor>;
 }
@@ -40,29 +58,26 @@ const SWEPT_ABOVE = 1_000;
 export class Allowances {
   readonly #now: () => number;
   readonly #used = new Map<string, Used>();
+  readonly #elsewhere: SpentElsewhere | undefined;
 
   /** `now` is steady: milliseconds since some moment. */
-  constructor(now: () => number) {
+  constructor(now: () => number, elsewhere?: SpentElsewhere) {
     this.#now = now;
+    this.#elsewhere = elsewhere;
   }
 
-  /** Lets a request in, or throws; returns what is to be called when it is over. */
-  enter({ apiKeyId, limits }: Guest, visitor: Visitor): () => void {
+  /** Lets a request in, or rejects; resolves with what is to be called when it is over. */
+  async enter({ apiKeyId, limits }: Guest, visitor: Visitor): Promise<() => void> {
     if (limits?.ratePerMinute === undefined && limits?.concurrency === undefined) return () => undefined;
-    const used = this.#usedOf(apiKeyId, limits);
+    const used = this.#usedOf(apiKeyId);
     const { concurrency = Infinity, ratePerMinute } = limits;
-    const isFull = used.open.size >= concurrency;
-    const before = isFull
-      ? [...used.open].find(({ reads }) => !reads.isDisjointFrom(visitor.reads))
-      : undefined;
-    if (isFull && before === undefined) {
-      throw tooMany(
-        "concurrency_limit_exceeded",
-        `This API key may have ${concurrency} requests at once. Wait until one of them is over.`,
-        1_000,
-      );
+    placeFor(visitor, used, concurrency);
+    if (ratePerMinute !== undefined) {
+      const use = { ratePerMinute, isReturning: visitor.isReturning };
+      const isSpent = (await this.#elsewhere?.spend(apiKeyId, use)) === true;
+      if (!isSpent) used.rate = spent(used.rate, use, this.#now());
     }
-    if (ratePerMinute !== undefined) spend(used, ratePerMinute, visitor);
+    const before = placeFor(visitor, used, concurrency);
     if (before !== undefined) {
       used.open.delete(before);
       before.giveWay();
@@ -71,19 +86,10 @@ export class Allowances {
     return () => used.open.delete(visitor);
   }
 
-  #usedOf(apiKeyId: string, { ratePerMinute = 0 }: Limits): Used {
+  #usedOf(apiKeyId: string): Used {
     const nowMs = this.#now();
     if (this.#used.size > SWEPT_ABOVE) this.#sweep(nowMs);
-    const whole = {
-      tokens: ratePerMinute,
-      returns: RETURNS_PER_MINUTE,
-      atMs: nowMs,
-      open: new Set<Visitor>(),
-    };
-    const used = this.#used.get(apiKeyId) ?? whole;
-    const more = (perMinute: number): number => (Math.max(0, nowMs - used.atMs) * perMinute) / MINUTE_MS;
-    used.tokens = Math.min(ratePerMinute, used.tokens + more(ratePerMinute));
-    used.returns = Math.min(RETURNS_PER_MINUTE, used.returns + more(RETURNS_PER_MINUTE));
+    const used = this.#used.get(apiKeyId) ?? { rate: undefined, atMs: nowMs, open: new Set<Visitor>() };
     used.atMs = nowMs;
     this.#used.set(apiKeyId, used);
     return used;
@@ -96,17 +102,39 @@ export class Allowances {
   }
 }
 
-/** Takes one of what it may send in a minute, or throws. */
-function spend(used: Used, ratePerMinute: number, { isReturning }: Visitor): void {
-  const [left, perMinute] = isReturning ? [used.returns, RETURNS_PER_MINUTE] : [used.tokens, ratePerMinute];
+/** The one whose place it takes; undefined when there is room. Throws when there is none. */
+function placeFor({ reads }: Visitor, { open }: Used, concurrency: number): Visitor | undefined {
+  if (open.size < concurrency) return undefined;
+  const before = [...open].find((one) => !one.reads.isDisjointFrom(reads));
+  if (before !== undefined) return before;
+  throw tooMany(
+    "concurrency_limit_exceeded",
+    `This API key may have ${concurrency} requests at once. Wait until one of them is over.`,
+    1_000,
+  );
+}
+
+/** What is left when one of what it may send in a minute is taken; throws when there is none. `before`: undefined when it has sent nothing for a while. */
+export function spent(
+  before: Rate | undefined,
+  { ratePerMinute, isReturning }: RateUse,
+  nowMs: number,
+): Rate {
+  const { tokens, returns, atMs } = before ?? { tokens: Infinity, returns: Infinity, atMs: nowMs };
+  const more = (perMinute: number): number => (Math.max(0, nowMs - atMs) * perMinute) / MINUTE_MS;
+  const now = {
+    tokens: Math.min(ratePerMinute, tokens + more(ratePerMinute)),
+    returns: Math.min(RETURNS_PER_MINUTE, returns + more(RETURNS_PER_MINUTE)),
+    atMs: nowMs,
+  };
+  const [left, perMinute] = isReturning ? [now.returns, RETURNS_PER_MINUTE] : [now.tokens, ratePerMinute];
   if (left < 1) {
     const message = isReturning
       ? `This API key may come back to its answers ${perMinute} times in a minute. Wait, then try again.`
       : `This API key may send ${perMinute} requests in a minute. Wait, then try again.`;
     throw tooMany("rate_limit_exceeded", message, Math.ceil(((1 - left) * MINUTE_MS) / perMinute));
   }
-  if (isReturning) used.returns--;
-  else used.tokens--;
+  return isReturning ? { ...now, returns: now.returns - 1 } : { ...now, tokens: now.tokens - 1 };
 }
 
 /** Whether one of the API key's patterns names the model, by whichever of its names. */

@@ -19,7 +19,7 @@ import {
 } from "../openai/index.ts";
 import { countTokens, MESSAGE_FORM } from "../messages/index.ts";
 import { noConversation, noKey, noResponse } from "../refusals.ts";
-import { Allowances, mayUse, modelNotFound } from "./allowances.ts";
+import { Allowances, mayUse, modelNotFound, type SpentElsewhere } from "./allowances.ts";
 import { answerPath, parseAnswerName } from "./answer-name.ts";
 import type { Answer, EventsCall, GatewayAnswers, KeptAnswers, StopCall } from "./answers.ts";
 import { ConversationRoutes } from "./conversation-routes.ts";
@@ -51,6 +51,8 @@ export interface GatewayHttpOptions {
   readonly providers?: ProviderSide;
   /** Whether requests may name images elsewhere; they are passed on, never fetched here. */
   readonly allowRemoteImages?: boolean;
+  /** Rates that hold over several nodes. Default: they are counted here. */
+  readonly rates?: SpentElsewhere;
   readonly limits?: Partial<HttpLimits>;
   /** Of requests that are passed on to providers. */
   readonly passedLimits?: Partial<PassedLimits>;
@@ -80,7 +82,7 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
   const memory = new BodyMemory(limits.bodiesBytesMax);
   const bodies = new JsonBodies(limits, memory);
   const passed = new PassedRoute({ providers, memory, namesOf: namesFor, limits: options.passedLimits });
-  const allowances = new Allowances(() => performance.now());
+  const allowances = new Allowances(() => performance.now(), options.rates);
   const saidRetries = new SaidRetries(() => performance.now());
   const createdS = Math.floor((options.now ?? Date.now)() / 1000);
   const open = new Set<HttpCall>();
@@ -125,7 +127,7 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
       case "conversation_items":
       case "conversation_item": {
         const { principal } = guest;
-        enter(visit, []);
+        await enter(visit, []);
         const body = async () => (await bodies.read(call, principal, doors.responses.hash)).value;
         const made = conversations.follow(route, { principal, exchange: mounted.exchange, body });
         return respondJson(call, await call.wait(made));
@@ -135,7 +137,7 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
       case "chat_stop": {
         const idempotencyKey = idempotencyKeyOf(mounted.exchange);
         if (idempotencyKey === undefined) throw noKey();
-        enter(visit, [answerTo(idempotencyKey)], { isReturning: true });
+        await enter(visit, [answerTo(idempotencyKey)], { isReturning: true });
         await call.wait(answers.stop({ principal: guest.principal, idempotencyKey }));
         return respondJson(call, { object: "answer", stopped: true });
       }
@@ -148,7 +150,7 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
         return stop(visit, { streamId, fromEvent: head.fromEvent });
       }
       case "passed":
-        enter(visit, []);
+        await enter(visit, []);
         return passed.serve(call, guest, route.path);
       case "models":
         return respondJson(call, modelsAnswer(mounted.exchange, modelsOf(guest), createdS));
@@ -194,7 +196,7 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
     const idempotencyKey = idempotencyKeyOf(exchange);
     const patienceMs = patienceMsOf(exchange);
     const isReturning = await hasPaid(visit, idempotencyKey);
-    const reads = enter(visit, idempotencyKey === undefined ? [] : [answerTo(idempotencyKey)], {
+    const reads = await enter(visit, idempotencyKey === undefined ? [] : [answerTo(idempotencyKey)], {
       isReturning,
     });
     const { value, hash, byteCount, release } = await bodies.read(call, principal, door.hash);
@@ -255,7 +257,7 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
 
   async function events(visit: Visit, which: Pick<EventsCall, "streamId" | "head">): Promise<void> {
     const { mounted, call, guest } = visit;
-    enter(visit, [streamName(which.streamId)], { isReturning: true });
+    await enter(visit, [streamName(which.streamId)], { isReturning: true });
     const given = lastEventIdOf(mounted.exchange) ?? "";
     // Nothing yet is where everybody begins, with the role. A client whose response broke between its head and its first frame says it with an empty id.
     const isNew = given === "" || given === "0";
@@ -273,7 +275,7 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
   async function tokens(visit: Visit): Promise<void> {
     const { call, guest } = visit;
     const { principal } = guest;
-    enter(visit, []);
+    await enter(visit, []);
     const { value } = await bodies.read(call, principal, doors.messages.hash);
     const { request } = await doors.messages.read(value, principal);
     if (!mayUse(guest.limits, namesFor(request.model))) throw modelNotFound();
@@ -287,7 +289,7 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
     const { object, asked, streamId } = await call.wait(routes.found(principal, id));
     const isSealedShown = showsSealedOf(mounted.exchange);
     if (startingAfter === undefined) return respondJson(call, object(isSealedShown));
-    enter(visit, [streamName(streamId)], { isReturning: true });
+    await enter(visit, [streamName(streamId)], { isReturning: true });
     const { signal } = call;
     const answer = await accepted(call, responses.read({ principal, id, startingAfter, signal }));
     const streamed = begin(visit, answer, responseForm(asked, { startingAfter, isSealedShown }));
@@ -295,13 +297,13 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
   }
 
   /** Returns what it reads, to be added to when more is known. */
-  function enter(
+  async function enter(
     { call, guest }: Visit,
     names: readonly string[],
     { isReturning = false } = {},
-  ): Set<string> {
+  ): Promise<Set<string>> {
     const reads = new Set(names);
-    call.onOver(allowances.enter(guest, { reads, isReturning, giveWay: () => call.destroy() }));
+    call.onOver(await allowances.enter(guest, { reads, isReturning, giveWay: () => call.destroy() }));
     return reads;
   }
 

@@ -17,68 +17,69 @@ function visitor(reads: readonly string[] = [], isReturning = false): Visitor & 
   return Object.assign(made, { giveWay: () => void (made.hasGivenWay = true) });
 }
 
-test("E8: the rate is so many at once and in a minute, each API key for itself, and a refusal costs nothing", () => {
+test("E8: the rate is so many at once and in a minute, each API key for itself, and a refusal costs nothing", async () => {
   const clock = { nowMs: 0 };
   const allowances = new Allowances(() => clock.nowMs);
   const limits = { ratePerMinute: 3 };
-  for (let count = 0; count < 3; count++) allowances.enter(guest(limits), visitor())();
-  const refuse = (): number => {
+  for (let count = 0; count < 3; count++) (await allowances.enter(guest(limits), visitor()))();
+  const refuse = async (): Promise<number> => {
     try {
-      allowances.enter(guest(limits), visitor());
+      await allowances.enter(guest(limits), visitor());
     } catch (error) {
       assert.ok(error instanceof GatewayError && error.status === 429 && error.isRetryable);
       return error.retryAfterMs ?? 0;
     }
     return 0;
   };
-  for (let count = 0; count < 5; count++) assert.equal(refuse(), 20_000);
-  allowances.enter(guest(limits, "b"), visitor())();
+  for (let count = 0; count < 5; count++) assert.equal(await refuse(), 20_000);
+  (await allowances.enter(guest(limits, "b"), visitor()))();
   clock.nowMs += 19_999;
-  assert.equal(refuse(), 1);
+  assert.equal(await refuse(), 1);
   clock.nowMs += 1;
-  allowances.enter(guest(limits), visitor())();
-  assert.equal(refuse(), 20_000);
+  (await allowances.enter(guest(limits), visitor()))();
+  assert.equal(await refuse(), 20_000);
   clock.nowMs += 10 * 60_000;
-  for (let count = 0; count < 3; count++) allowances.enter(guest(limits), visitor())();
-  assert.equal(refuse(), 20_000, "silence saves up no more than a minute");
+  for (let count = 0; count < 3; count++) (await allowances.enter(guest(limits), visitor()))();
+  assert.equal(await refuse(), 20_000, "silence saves up no more than a minute");
 });
 
-test("E8: so many at once, and leaving twice leaves once", () => {
+test("E8: so many at once, and leaving twice leaves once", async () => {
   const allowances = new Allowances(() => 0);
   const limits = { concurrency: 2 };
-  const [first] = [allowances.enter(guest(limits), visitor()), allowances.enter(guest(limits), visitor())];
-  assert.throws(() => allowances.enter(guest(limits), visitor()), {
+  const first = await allowances.enter(guest(limits), visitor());
+  await allowances.enter(guest(limits), visitor());
+  await assert.rejects(allowances.enter(guest(limits), visitor()), {
     code: "concurrency_limit_exceeded",
     status: 429,
   });
   first();
   first();
-  allowances.enter(guest(limits), visitor());
-  assert.throws(() => allowances.enter(guest(limits), visitor()), { code: "concurrency_limit_exceeded" });
-  for (let count = 0; count < 10; count++) allowances.enter(guest({}), visitor());
+  await allowances.enter(guest(limits), visitor());
+  await assert.rejects(allowances.enter(guest(limits), visitor()), { code: "concurrency_limit_exceeded" });
+  for (let count = 0; count < 10; count++) await allowances.enter(guest({}), visitor());
 });
 
-test("E8: who comes back to an answer takes the place of its dead connection when there is no room, and nobody else's", () => {
+test("E8: who comes back to an answer takes the place of its dead connection when there is no room, and nobody else's", async () => {
   const allowances = new Allowances(() => 0);
   const limits = { concurrency: 2 };
   const [dead, other] = [visitor(["stream 1"]), visitor(["stream 2"])];
-  const leaveDead = allowances.enter(guest(limits), dead);
-  allowances.enter(guest(limits), other);
-  assert.throws(() => allowances.enter(guest(limits), visitor(["stream 3"])), { status: 429 });
-  assert.throws(() => allowances.enter(guest(limits), visitor()), { status: 429 });
+  const leaveDead = await allowances.enter(guest(limits), dead);
+  await allowances.enter(guest(limits), other);
+  await assert.rejects(allowances.enter(guest(limits), visitor(["stream 3"])), { status: 429 });
+  await assert.rejects(allowances.enter(guest(limits), visitor()), { status: 429 });
   const back = visitor(["stream 1"], true);
-  const leave = allowances.enter(guest(limits), back);
+  const leave = await allowances.enter(guest(limits), back);
   assert.deepEqual([dead.hasGivenWay, other.hasGivenWay], [true, false]);
   leaveDead();
-  assert.throws(
-    () => allowances.enter(guest(limits), visitor()),
+  await assert.rejects(
+    allowances.enter(guest(limits), visitor()),
     { status: 429 },
     "the place was given once",
   );
   leave();
   const [one, two] = [visitor(["stream 1"], true), visitor(["stream 2"], true)];
-  allowances.enter(guest(limits), one);
-  allowances.enter(guest(limits, "b"), two);
+  await allowances.enter(guest(limits), one);
+  await allowances.enter(guest(limits, "b"), two);
   assert.deepEqual(
     [other.hasGivenWay, one.hasGivenWay],
     [false, false],
@@ -86,28 +87,47 @@ test("E8: who comes back to an answer takes the place of its dead connection whe
   );
 });
 
-test("E8: coming back costs nothing of the rate, and has a limit of its own", () => {
+test("E8: coming back costs nothing of the rate, and has a limit of its own", async () => {
   const clock = { nowMs: 0 };
   const allowances = new Allowances(() => clock.nowMs);
   const limits = { ratePerMinute: 1 };
-  allowances.enter(guest(limits), visitor())();
-  for (let count = 0; count < 600; count++) allowances.enter(guest(limits), visitor([], true))();
-  assert.throws(() => allowances.enter(guest(limits), visitor([], true)), { retryAfterMs: 100 });
-  assert.throws(() => allowances.enter(guest(limits), visitor()), { retryAfterMs: 60_000 });
+  (await allowances.enter(guest(limits), visitor()))();
+  for (let count = 0; count < 600; count++) (await allowances.enter(guest(limits), visitor([], true)))();
+  await assert.rejects(allowances.enter(guest(limits), visitor([], true)), { retryAfterMs: 100 });
+  await assert.rejects(allowances.enter(guest(limits), visitor()), { retryAfterMs: 60_000 });
   clock.nowMs += 60_000;
-  allowances.enter(guest(limits), visitor())();
-  allowances.enter(guest(limits), visitor([], true))();
+  (await allowances.enter(guest(limits), visitor()))();
+  (await allowances.enter(guest(limits), visitor([], true)))();
 });
 
-test("F2: API keys that are silent are forgotten, those with open requests are not", () => {
+test("F2: API keys that are silent are forgotten, those with open requests are not", async () => {
   const clock = { nowMs: 0 };
   const allowances = new Allowances(() => clock.nowMs);
-  allowances.enter(guest({ concurrency: 1 }, "open"), visitor());
+  await allowances.enter(guest({ concurrency: 1 }, "open"), visitor());
   for (let at = 0; at < 5_000; at++) {
     clock.nowMs += 100;
-    allowances.enter(guest({ concurrency: 1 }, `key ${at}`), visitor())();
+    (await allowances.enter(guest({ concurrency: 1 }, `key ${at}`), visitor()))();
   }
-  assert.throws(() => allowances.enter(guest({ concurrency: 1 }, "open"), visitor()));
+  await assert.rejects(allowances.enter(guest({ concurrency: 1 }, "open"), visitor()));
+});
+
+test("E8: a rate that several nodes share is spent there, and counted here where none does", async () => {
+  const spentAs: string[] = [];
+  let left = 2;
+  const shared = {
+    spend: async (apiKeyId: string): Promise<boolean> => {
+      spentAs.push(apiKeyId);
+      if (left-- === 0) throw new Error("spent at another node");
+      return true;
+    },
+  };
+  const allowances = new Allowances(() => 0, shared);
+  for (let count = 0; count < 2; count++) await allowances.enter(guest({ ratePerMinute: 1 }), visitor());
+  await assert.rejects(allowances.enter(guest({ ratePerMinute: 1 }), visitor()), /at another node/);
+  assert.deepEqual(spentAs, ["a", "a", "a"]);
+  const alone = new Allowances(() => 0, { spend: async () => false });
+  await alone.enter(guest({ ratePerMinute: 1 }), visitor());
+  await assert.rejects(alone.enter(guest({ ratePerMinute: 1 }), visitor()), { status: 429 });
 });
 
 test("a pattern of models is what a regular expression would make of it", () => {

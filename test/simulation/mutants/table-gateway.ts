@@ -68,9 +68,9 @@ export const GATEWAY_MUTANTS: readonly Mutant[] = [
     hunter,
     patches: [
       {
-        file: GATEWAY,
-        from: "fromEvent: memory.pausedAt ?? memory.fromEvent,",
-        to: "fromEvent: memory.fromEvent,",
+        file: "src/gateway/continued-turns.ts",
+        from: "const fromEvent = memory.pausedAt ?? memory.fromEvent;",
+        to: "const { fromEvent } = memory;",
       },
     ],
   },

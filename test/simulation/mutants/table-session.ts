@@ -114,7 +114,7 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
         to: "return answer.fromEvent === seen.answer.fromEvent || head === seen.head;",
       },
       {
-        file: GATEWAY,
+        file: "src/gateway/continued-turns.ts",
         from: `if (session.state.at !== "parked" || session.record.head !== head) return undefined;`,
         to: "",
       },
@@ -127,7 +127,7 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: DRIVER,
-        from: "await this.save(writes, { behind: () => this.say(bodies) });",
+        from: "await this.save(writes, () => this.say(bodies));",
         to: "await this.say(bodies);\n    await this.save(writes);",
       },
     ],

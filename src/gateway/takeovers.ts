@@ -1,0 +1,104 @@
+/**
+ * Sessions of tables that several nodes share: which of them runs where, and how one moves.
+ *
+ * A record names the process that generates its answer. It is taken over when that process is gone; and when it waits for tool results, by whoever has them: then it belongs to nobody. Either way the first
+ * one to write the record over the version that it has read has the session (decision 133).
+ *
+ * Invariant: of all processes that would run a session, one writes its record; the others learn `fenced` by their next write.
+ */
+import { KeyedQueue } from "../async/keyed-queue.ts";
+import { HoldfastError } from "../protocol/errors.ts";
+import type { TableWrite } from "../store/table-store.ts";
+import type { AnswerRef } from "./answer-ref.ts";
+import { livesElsewhere, type Neighbours } from "./neighbours.ts";
+import type { SessionDriver } from "./session-driver.ts";
+import type { SessionRecord } from "./session-record.ts";
+import type { SessionStore } from "./session-store.ts";
+
+export interface TakeoversParts {
+  readonly neighbours: Neighbours;
+  readonly store: SessionStore;
+  /** True for a session that runs here. */
+  readonly knows: (streamId: string) => boolean;
+  /** Runs a session here whose record this process has written. */
+  readonly run: (record: SessionRecord, version: number) => Promise<SessionDriver>;
+  /** Aborted when the gateway closes. */
+  readonly closing: AbortSignal;
+}
+
+/** The record of a session that waited, with its results' request, and what belongs to the same moment. */
+export interface Adopted {
+  readonly record: SessionRecord;
+  readonly writes: readonly TableWrite[];
+}
+
+export class Takeovers {
+  readonly #parts: TakeoversParts;
+  /** Of each stream, one after the other. */
+  readonly #turns = new KeyedQueue();
+
+  constructor(parts: TakeoversParts) {
+    this.#parts = parts;
+  }
+
+  get self(): string {
+    return this.#parts.neighbours.self;
+  }
+
+  /** An answer that is under way, and whose owner is gone, is taken over. */
+  async takeUp(principal: string, streamId: string, fromEvent?: number): Promise<void> {
+    const { neighbours, store, knows, closing } = this.#parts;
+    await this.#turns.run(streamId, async () => {
+      while (!knows(streamId) && !closing.aborted) {
+        const { row: record, version } = await store.look(principal, streamId);
+        if (record?.state !== "generating") return;
+        if (fromEvent !== undefined && fromEvent !== record.answer.fromEvent) return;
+        if (await livesElsewhere(neighbours, record.owner)) return;
+        if ((await this.#claimed(record, version)) !== undefined) return;
+      }
+    });
+  }
+
+  /**
+   * Tool results for a session that waits at another node, or at none. Resolves with the session, which owes its stream the results; with undefined when it is not what the request has
+   * seen any more.
+   */
+  adopt(
+    seen: SessionRecord,
+    take: (found: SessionRecord) => Promise<Adopted>,
+  ): Promise<SessionDriver | undefined> {
+    const { principal, head, answer } = seen;
+    return this.#turns.run(answer.streamId, async () => {
+      const { store, knows } = this.#parts;
+      const { row: found, version } = await store.look(principal, answer.streamId);
+      if (knows(answer.streamId) || found?.state !== "parked" || found.head !== head) return undefined;
+      const { record, writes } = await take(found);
+      return this.#claimed(record, version, writes);
+    });
+  }
+
+  /** Undefined when another node was first. */
+  async #claimed(
+    found: SessionRecord,
+    version: number,
+    writes?: readonly TableWrite[],
+  ): Promise<SessionDriver | undefined> {
+    const { store, run } = this.#parts;
+    const [claim, record] = [{ version }, { ...found, owner: this.self }];
+    try {
+      await store.save(record, writes, { claim });
+    } catch (cause) {
+      if (HoldfastError.codeOf(cause) === "fenced") return undefined;
+      throw cause;
+    }
+    return run(record, claim.version);
+  }
+
+  /** Another node that lives generates the answer. A session that waited here may not know yet that it has moved. */
+  async isElsewhere(principal: string, { streamId, fromEvent }: AnswerRef): Promise<boolean> {
+    const { neighbours, store } = this.#parts;
+    const record = await store.byStream(principal, streamId);
+    if (record?.state !== "generating" || record.answer.fromEvent !== fromEvent) return false;
+    return livesElsewhere(neighbours, record.owner);
+  }
+}
