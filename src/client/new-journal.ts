@@ -4,6 +4,7 @@
  * Both are drawn at random, so no other client has the same.
  */
 import { recover, type Recovered } from "../core/journal.ts";
+import { hexOf } from "../protocol/blob-id.ts";
 import type { Environment } from "../transport/environment.ts";
 
 export function newName(environment: Environment): string {
@@ -11,7 +12,7 @@ export function newName(environment: Environment): string {
 }
 
 export function nameOf(bytes: Uint8Array): string {
-  return Array.from(bytes.subarray(0, 16), (byte) => byte.toString(16).padStart(2, "0")).join("");
+  return hexOf(bytes.subarray(0, 16));
 }
 
 export function newJournal(environment: Environment, takesOver: boolean): Recovered {

@@ -10,8 +10,6 @@
 const LENGTH_DELIMITED = 2;
 const VARINT = 0;
 
-const tag = (field: number, wireType: number): number => (field << 3) | wireType;
-
 /** Grows a message of a size computed beforehand; fields must be written in order of their numbers. */
 export class FieldWriter {
   readonly bytes: Uint8Array;
@@ -21,24 +19,23 @@ export class FieldWriter {
     this.bytes = new Uint8Array(byteCount);
   }
 
-  varint(value: number): void {
+  /** The beginning of a field whose `byteCount` bytes are written next. */
+  begin(field: number, byteCount: number): void {
+    this.#numbered((field << 3) | LENGTH_DELIMITED, byteCount);
+  }
+
+  uint32(field: number, value: number): void {
+    this.#numbered((field << 3) | VARINT, value);
+  }
+
+  #numbered(tag: number, value: number): void {
+    this.bytes[this.#at++] = tag;
     let rest = value;
     while (rest > 0x7f) {
       this.bytes[this.#at++] = (rest & 0x7f) | 0x80;
       rest >>>= 7;
     }
     this.bytes[this.#at++] = rest;
-  }
-
-  /** The beginning of a field whose `byteCount` bytes are written next. */
-  begin(field: number, byteCount: number): void {
-    this.bytes[this.#at++] = tag(field, LENGTH_DELIMITED);
-    this.varint(byteCount);
-  }
-
-  uint32(field: number, value: number): void {
-    this.bytes[this.#at++] = tag(field, VARINT);
-    this.varint(value);
   }
 
   ascii(field: number, text: string): void {

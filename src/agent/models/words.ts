@@ -18,6 +18,5 @@ const SPOKEN: Readonly<Record<ProviderType, readonly WishWord[]>> = {
 
 /** Those of the names that the provider is not given. A name that is not in the list is one that every provider has. */
 export function unspokenBy(type: ProviderType, names: readonly string[]): readonly string[] {
-  const lacking = WISH_WORDS.filter((word) => !SPOKEN[type].includes(word));
-  return names.filter((name) => lacking.some((word) => word === name));
+  return names.filter((name) => WISH_WORDS.some((word) => word === name && !SPOKEN[type].includes(word)));
 }

@@ -25,12 +25,18 @@ export async function heldRequests(
   if (line === undefined || nameOf === undefined || hostEpoch === undefined || stream === undefined)
     return undefined;
   if ((await line.place()) === undefined) return undefined;
-  const held = mode === "fresh" ? [] : await line.find(namesOf(nameOf), hostEpoch);
+  const held = mode === "fresh" ? [] : await line.find(allNames(nameOf), hostEpoch);
   return new HeldRequests(line, { nameOf, hostEpoch, stream }, held);
 }
 
-export function namesOf(nameOf: Named["nameOf"]): readonly string[] {
-  return Array.from({ length: STEP_REQUESTS_MAX }, (_, at) => nameOf(at));
+/** Of all requests that the attempt may send. */
+export function allNames(nameOf: Named["nameOf"]): readonly string[] {
+  return namesOf(nameOf, 0, STEP_REQUESTS_MAX);
+}
+
+/** Each name is derived from the stream's key: only those are made that are needed. */
+function namesOf(nameOf: Named["nameOf"], from: number, end: number): readonly string[] {
+  return Array.from({ length: Math.max(0, end - from) }, (_, at) => nameOf(from + at));
 }
 
 export class HeldRequests {
@@ -68,11 +74,20 @@ export class HeldRequests {
 
   /** What was sent for this answer is of no use; what comes next gets other names. */
   forgetAnswer(): void {
-    const { nameOf, hostEpoch } = this.#named;
-    this.#next = Math.max(this.#next, ...[...this.#held.keys()].map((number) => number + 1));
-    const names = namesOf(nameOf).slice(this.#first, this.#next);
+    this.#next = this.#end;
+    const names = namesOf(this.#named.nameOf, this.#first, this.#next);
     this.#held.clear();
-    if (names.length > 0) void this.#line.say("cancel", names, hostEpoch);
+    if (names.length > 0) void this.#line.say("cancel", names, this.#named.hostEpoch);
+  }
+
+  /** The answer is on disk: nothing of it need be held. */
+  done(): void {
+    void this.#line.say("done", namesOf(this.#named.nameOf, 0, this.#end), this.#named.hostEpoch);
+  }
+
+  /** Behind the last request that was sent, by this run or one before it. */
+  get #end(): number {
+    return Math.max(this.#next, ...[...this.#held.keys()].map((number) => number + 1));
   }
 
   /** `onSent` is called for a request that was not held; `plain` sends it when the line has gone. */

@@ -7,7 +7,7 @@
  */
 import { setTimeout as delay } from "node:timers/promises";
 import { type Continued, type Model, type ModelCall, ModelFailure, type ModelPart } from "../../model.ts";
-import { type HeldRequests, heldRequests, namesOf, notHeld } from "../line/line-fetch.ts";
+import { allNames, type HeldRequests, heldRequests, notHeld } from "../line/line-fetch.ts";
 import type { LineClient } from "../line/line-client.ts";
 import type { StepOptions } from "../../../protocol/messages.ts";
 import { RESTART_ONLY, type Ways } from "../../../turn/found.ts";
@@ -40,6 +40,8 @@ export class RoutedModel implements Model {
   readonly contextTokensMax: number | undefined;
   readonly holdsCalls: boolean;
   readonly #options: RoutedModelOptions;
+  /** The requests of a call, by what names them. */
+  readonly #held = new WeakMap<NonNullable<ModelCall["nameOf"]>, HeldRequests>();
 
   constructor(options: RoutedModelOptions) {
     this.id = options.target.id;
@@ -60,6 +62,7 @@ export class RoutedModel implements Model {
     const { health, line } = this.#options;
     const { signal } = call;
     const held = await heldRequests(line, call);
+    if (held !== undefined && call.nameOf !== undefined) this.#held.set(call.nameOf, held);
     const targets = new Map(this.#targetsOf(call, held?.target).map((target) => [target.id, target]));
     const isHeld = held?.target !== undefined && targets.has(held.target);
     if (call.mode === "attach" && !isHeld) throw notHeld();
@@ -105,8 +108,11 @@ export class RoutedModel implements Model {
 
   /** Ends what is held for a call whose answer is on disk. */
   done({ nameOf, hostEpoch }: Pick<ModelCall, "nameOf" | "hostEpoch">): void {
-    const { line } = this.#options;
-    if (nameOf !== undefined && hostEpoch !== undefined) void line?.say("done", namesOf(nameOf), hostEpoch);
+    if (nameOf === undefined || hostEpoch === undefined) return;
+    const held = this.#held.get(nameOf);
+    // A step that was stopped before it made its call may have one from a run before.
+    if (held === undefined) void this.#options.line?.say("done", allNames(nameOf), hostEpoch);
+    else held.done();
   }
 
   /** A held answer is read by the target that gave it, and by no other. */
