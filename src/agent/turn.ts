@@ -24,6 +24,7 @@ import type { Facts } from "../turn/facts.ts";
 import { prepared, published, RESTART_ONLY } from "../turn/found.ts";
 import { promptOf as beginningOf } from "../turn/join.ts";
 import { next, type TurnLimits } from "../turn/next.ts";
+import { requestText } from "../turn/open-step.ts";
 import { isKept } from "../turn/reader.ts";
 import type { ToolImage } from "../turn/tool-results.ts";
 import { type BlobCache, putContent } from "./blobs.ts";
@@ -391,9 +392,9 @@ export class Turn {
 /** Equal for the same attempt in every process that runs the stream, so nothing is logged to find a request again (G6). */
 function requestNames(
   { lasting, principal, idempotencyKey }: ApplicationStream,
-  { step, attempt }: StepPlace,
+  place: StepPlace,
 ): Pick<ModelCall, "nameOf" | "hostEpoch" | "stream"> {
   if (lasting === undefined) return {};
-  const nameOf = (request: number): string => lasting.secretName(`request/${step}/${attempt}/${request}`);
+  const nameOf = (request: number): string => lasting.secretName(requestText(place, request));
   return { nameOf, hostEpoch: lasting.hostEpoch, stream: { principal, idempotencyKey } };
 }

@@ -9,9 +9,11 @@
  * Invariant: the end of an answer is given out only when it is settled, and with the tool call ids that clients know.
  */
 import { HoldfastError } from "../protocol/errors.ts";
+import { openAttempt } from "../turn/open-step.ts";
 import type { Environment } from "../transport/environment.ts";
 import type { AnswerRef } from "./answer-ref.ts";
 import type { AnswerMemory, HeardEvent } from "./answer-memory.ts";
+import type { HeldStreams } from "./left-streams.ts";
 import type { Names } from "./names.ts";
 import { type AnswerDelta, project, projectRange } from "./openai/index.ts";
 import type { GatewayOptions } from "./options.ts";
@@ -23,6 +25,9 @@ import {
   type StreamSource,
 } from "./stream-events.ts";
 
+/** Longer than a stream takes to be read back, shorter than a client waits. */
+export const CATCH_UP_MS = 5_000;
+
 /** Longer than any log takes to be read. */
 const REPLAY_MS = 30_000;
 
@@ -30,6 +35,7 @@ export interface AnswerLogParts {
   readonly clientOf: GatewayOptions["clientOf"];
   readonly names: Names;
   readonly environment: Pick<Environment, "after">;
+  readonly held?: Pick<HeldStreams, "namesOf"> | undefined;
 }
 
 export interface AnswerRead {
@@ -111,7 +117,13 @@ export class AnswerLog {
         await take(seenThrough);
         const { shown } = projectRange(known, { seenThrough }).state;
         // Nothing of a held call is said anew: a reader that has words of it need not wait for the rest of its log.
-        if (!memory.isHeld || shown.text === "") await memory.caughtUp(signal);
+        if (shown.text === "" || !this.#isHeld(read, known)) await memory.caughtUp(signal);
+      }
+      if (memory !== undefined && memory.held.size > 0 && !memory.isBehind) {
+        await take(memory.lastEvent);
+        // What is held is a call of another attempt: the step under way may say something else than its log has.
+        if (openAttempt(known) !== undefined && !this.#isHeld(read, known))
+          await this.#saidMore(memory, signal);
       }
       await take(memory?.lastEvent ?? Infinity);
       let { state, deltas } = projectRange(known, { seenThrough, givenAfter });
@@ -125,6 +137,21 @@ export class AnswerLog {
     } finally {
       await events.return();
     }
+  }
+
+  /** Whether the call of the last attempt in these events is held. */
+  #isHeld({ answer, memory }: AnswerRead, events: readonly HeardEvent[]): boolean {
+    const attempt = openAttempt(events);
+    const names = attempt && this.#parts.held?.namesOf(answer.streamId, attempt);
+    return names?.some((name) => memory?.held.has(name)) === true;
+  }
+
+  /** Not for ever: a turn that waits for something says nothing. */
+  async #saidMore(memory: AnswerMemory, signal: AbortSignal): Promise<void> {
+    const late = new AbortController();
+    const cancel = this.#parts.environment.after(CATCH_UP_MS, () => late.abort());
+    await memory.saidMore(AbortSignal.any([signal, late.signal]));
+    cancel();
   }
 
   /** The answer's events from its beginning to the pause that ends it. */

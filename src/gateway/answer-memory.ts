@@ -6,7 +6,7 @@
  * is kept as numbers, so that a reader that returns is served from memory however far behind it is. When the answer is complete
  * and no response reads it, memory drops it (F2). What memory does not have is read from the stream.
  *
- * After a restart the stream is read back. Memory knows then where its log ended, and whether the call that the answer comes from is held beside the server.
+ * After a restart the stream is read back. Memory knows then where its log ended, and which calls of the stream are held beside the server.
  *
  * Invariant: the event that ends an answer is given out only after `settle` was called for it.
  */
@@ -46,8 +46,8 @@ export class AnswerMemory {
   /** Where the log ended that is read back; undefined before the server has said it. An answer that began in this process has nothing to read back. */
   #logEnd: number | undefined = 0;
   #heardThrough = 0;
-  /** The model call of the answer outlived its server: nothing of the answer is said anew. */
-  isHeld = false;
+  /** The names of model calls of this stream that outlived its server: nothing is said anew of the attempt that made one of them. */
+  readonly held = new Set<string>();
 
   /** `onReaders` is called when a response begins or stops to read. */
   constructor(
@@ -139,6 +139,12 @@ export class AnswerMemory {
   /** Resolves when memory has what the log had. */
   async caughtUp(signal: AbortSignal): Promise<void> {
     await this.#changes.until(() => !this.isBehind || this.#end !== undefined, signal);
+  }
+
+  /** Resolves when the stream has said more of the answer than its log had. */
+  async saidMore(signal: AbortSignal): Promise<void> {
+    const logEnd = this.#logEnd ?? 0;
+    await this.#changes.until(() => this.#lastEvent > logEnd || this.#end !== undefined, signal);
   }
 
   /** What a later request needs of this pause is durable: readers may have it. */

@@ -6,7 +6,7 @@
  *
  * Invariant: a session that a request does not match is not touched by it.
  */
-import { AnswerLog } from "./answer-log.ts";
+import { AnswerLog, CATCH_UP_MS } from "./answer-log.ts";
 import { type AnswerRef, answerRef, responseOf } from "./answer-ref.ts";
 import { BackgroundTasks } from "./background-tasks.ts";
 import { type GatewayCounters, gatewayMetrics, newGatewayCounters } from "./counters.ts";
@@ -26,7 +26,7 @@ import { noMessages, noModel } from "./refusals.ts";
 import { type BegunTurn, turnRequest } from "./requests.ts";
 import { ResponseAnswers } from "./response-answers.ts";
 import { Retries } from "./retries.ts";
-import { CATCH_UP_MS, Returns } from "./returns.ts";
+import { Returns } from "./returns.ts";
 import { sayAgain } from "./said-results.ts";
 import { SealedRows } from "./sealed-rows.ts";
 import { canTake, isCounted } from "./session.ts";
@@ -92,7 +92,7 @@ export class Gateway implements GatewayAnswers, SpentElsewhere {
     const conversations = new KeptConversations({ ...keeping, environment, response });
     const found = { given, kept, stops, names };
     this.#retries = new Retries({ ...found, conversations, left, limits: this.#limits, tasks, environment });
-    this.#log = new AnswerLog({ clientOf, names, environment });
+    this.#log = new AnswerLog({ clientOf, names, environment, held });
     const parts = { ...found, clientOf, workspace, onBug, store, neighbours };
     this.#sessions = new Sessions({ ...parts, limits, environment, counters, tasks });
     this.#returns = new Returns({
@@ -356,8 +356,8 @@ export class Gateway implements GatewayAnswers, SpentElsewhere {
   }
 
   /** A model call of this stream is held beside the server: if its answer was cut off here, it continues, which pays for nothing twice (G7). */
-  continueHeld(principal: string, streamId: string): Promise<void> {
-    return this.#awaited(this.#sessions.continueHeld(principal, streamId));
+  continueHeld(principal: string, streamId: string, name: string): Promise<void> {
+    return this.#awaited(this.#sessions.continueHeld(principal, streamId, name));
   }
 
   async events(call: EventsCall): Promise<Answer> {

@@ -12,6 +12,7 @@ import type { Client, ClientStream, OpenOptions } from "../client/index.ts";
 import type { AnswerSource } from "./http/answers.ts";
 import type { Environment } from "../transport/environment.ts";
 import { type RequestNames, sameAsker, sameRequest, streamName } from "./names.ts";
+import type { StepAttempt } from "../turn/open-step.ts";
 
 export interface HeldStream {
   readonly principal: string;
@@ -24,6 +25,8 @@ export interface HeldStream {
 export interface HeldStreams {
   /** Streams that wait for their first answer, or that the store does not know. */
   list(): Promise<readonly HeldStream[]>;
+  /** What the calls of an attempt are named. */
+  namesOf(streamId: string, attempt: StepAttempt): readonly string[];
   /** Ends the calls of a stream at their provider. */
   end(stream: HeldStream): Promise<void>;
 }

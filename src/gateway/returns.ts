@@ -9,7 +9,7 @@
 import { HoldfastError } from "../protocol/errors.ts";
 import type { Environment } from "../transport/environment.ts";
 import type { AnswerMemory } from "./answer-memory.ts";
-import { type AnswerLog, type AnswerRead, placeAhead } from "./answer-log.ts";
+import { type AnswerLog, type AnswerRead, CATCH_UP_MS, placeAhead } from "./answer-log.ts";
 import { type AnswerRef, answerRef, responseOf } from "./answer-ref.ts";
 import type { Answer, AnswerSource, EventsCall, KeyedCall, StopCall } from "./http/answers.ts";
 import type { Door } from "./openai/index.ts";
@@ -19,9 +19,6 @@ import { owesResults } from "./session.ts";
 import type { SessionDriver } from "./session-driver.ts";
 import type { SessionStore } from "./session-store.ts";
 import type { Sessions } from "./sessions.ts";
-
-/** Longer than a stream takes to be read back, shorter than a client waits. */
-export const CATCH_UP_MS = 5_000;
 
 export interface ReturnsParts {
   readonly sessions: Sessions;
@@ -50,7 +47,7 @@ export class Returns {
 
   /**
    * The principal's session of that stream, resumed if it slept in the answer that is meant. What a step that begins anew has said before is known
-   * by then; where the model call is held, nothing is said anew, and the session may still be read back.
+   * by then; where a model call is held, the session may still be read back, and its reader waits for what it needs (`answer-log.ts`).
    */
   async awake(
     principal: string,
@@ -62,7 +59,9 @@ export class Returns {
     const session = sessions.get(principal, streamId);
     if (session === undefined) return undefined;
     await onFound(session);
-    await session.until(() => session.state.at !== "resuming" || session.memory.isHeld, CATCH_UP_MS);
+    const isKnown = (): boolean =>
+      session.memory.held.size > 0 && !(owesResults(session.state) && session.memory.isBehind);
+    await session.until(() => session.state.at !== "resuming" || isKnown(), CATCH_UP_MS);
     return sessions.get(principal, streamId);
   }
 
@@ -75,7 +74,7 @@ export class Returns {
     await retries.recall(kept?.responses ?? []);
     // Results that may have died with their process are not waited for: only a retry says them again. What is there, the log says.
     const isWaitingInVain =
-      session?.state.at === "resuming" && owesResults(session.state) && !session.memory.isHeld;
+      session?.state.at === "resuming" && owesResults(session.state) && !isContinued(session);
     // The session may have begun its next answer meanwhile.
     const latest = isWaitingInVain ? undefined : (session?.record ?? kept)?.answer;
     const { door: known = after?.door ?? "chat" } = kept?.answer ?? {};
@@ -136,4 +135,9 @@ export class Returns {
       if (!isEarly || HoldfastError.codeOf(cause) !== "not_found") throw cause;
     });
   }
+}
+
+/** Its log has something of the answer, and a call of its stream is held: the results were heard before the kill. */
+function isContinued({ memory }: SessionDriver): boolean {
+  return memory.held.size > 0 && memory.lastEvent > memory.fromEvent;
 }

@@ -277,9 +277,9 @@ export class SessionDriver {
     await this.stream?.ended;
   }
 
-  /** The model call of its answer is held beside the starting server: the answer continues where its log ends. */
-  async held(): Promise<void> {
-    this.#memory.isHeld = true;
+  /** A model call of its stream is held beside the starting server: if it is that of the answer under way, that continues where its log ends. */
+  async held(name: string): Promise<void> {
+    this.#memory.held.add(name);
     this.#changes.notify();
     await this.wanted();
   }
@@ -324,7 +324,9 @@ export class SessionDriver {
     try {
       for await (const { eventId, body } of isPast ? pastEvents(stream, 0) : stream.events) {
         if (body.length > 0) await this.#hear(stream, { eventId, body });
+        const { isBehind } = this.#memory;
         this.#memory.heard(eventId);
+        if (isBehind && !this.#memory.isBehind) this.#changes.notify();
       }
     } catch (cause) {
       failure = cause instanceof Error ? cause : new Error(String(cause));

@@ -232,11 +232,11 @@ export class Sessions implements SessionLookup {
     return isHere || (await this.takeovers?.isElsewhere(principal, answer)) === true;
   }
 
-  /** The model call of that stream's latest answer is held beside this starting server. */
-  async continueHeld(principal: string, streamId: string): Promise<void> {
+  /** A model call of that stream is held beside this starting server. */
+  async continueHeld(principal: string, streamId: string, name: string): Promise<void> {
     await this.takeovers?.takeUp(principal, streamId);
     const session = this.#byStream.get(streamId);
-    if (session?.record.principal === principal) await session.held();
+    if (session?.record.principal === principal) await session.held(name);
   }
 
   /**

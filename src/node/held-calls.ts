@@ -7,17 +7,19 @@
  * of both (`heldStreams`), and what no client asks for again is left to the grace period.
  */
 import type { LineClient } from "../agent/models/line/line-client.ts";
+import { namesOf } from "../agent/models/line/line-fetch.ts";
 import type { StreamName } from "../core/stream-state.ts";
 import type { HeldStream, HeldStreams } from "../gateway/index.ts";
 import { LetGo } from "../protocol/let-go.ts";
 import type { Application } from "../server/index.ts";
 import type { StreamStore } from "../store/index.ts";
+import { requestText } from "../turn/open-step.ts";
 
 export interface HeldCallsParts {
   readonly line: LineClient;
   readonly streams: Pick<StreamStore, "load">;
-  /** Continues the stream if it is known here, and does nothing otherwise. */
-  readonly wake: (stream: StreamName) => Promise<void>;
+  /** Continues the stream, of which this call is held, if it is known here, and does nothing otherwise. */
+  readonly wake: (stream: StreamName, name: string) => Promise<void>;
   /** The store is being closed. */
   readonly closing: AbortSignal;
 }
@@ -34,13 +36,19 @@ export async function takeUpHeldCalls({ line, streams, wake, closing }: HeldCall
         [name],
         found.kind === "gone" ? Number.MAX_SAFE_INTEGER : found.state.hostEpoch,
       );
-    else if (isGood) await wake(stream);
+    else if (isGood) await wake(stream, name);
   }
 }
 
 /** What the gateway may take up again for a client whose request a kill has lost. */
-export function heldStreams(line: LineClient, streams: Pick<StreamStore, "load">): HeldStreams {
+export function heldStreams(
+  line: LineClient,
+  streams: Pick<StreamStore, "load">,
+  /** Of a text, under the stream's key. */
+  secretName: (streamId: string, text: string) => string,
+): HeldStreams {
   return {
+    namesOf: (streamId, attempt) => namesOf((request) => secretName(streamId, requestText(attempt, request))),
     list: async () => {
       const held: HeldStream[] = [];
       for (const { stream, isGood } of await line.held()) {

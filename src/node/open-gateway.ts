@@ -33,6 +33,7 @@ import { createTools } from "../tools/index.ts";
 import { memoryTransport, systemEnvironment } from "../transport/index.ts";
 import { http2Connect } from "../transport/node/http2-client.ts";
 import { failure, usageError } from "./failures.ts";
+import { hexOf } from "../protocol/blob-id.ts";
 import { heldStreams } from "./held-calls.ts";
 import type { ServerStore } from "./open-store.ts";
 import { providerSide, serverSide } from "./provider-side.ts";
@@ -124,7 +125,12 @@ export async function openGateway(parts: GatewayParts): Promise<OpenGateway> {
     neighbours: parts.neighbours,
     workspace: ground.workspace,
     // Streams of a server elsewhere are held there.
-    held: ground.upstream === undefined && line !== undefined ? heldStreams(line, store.streams) : undefined,
+    held:
+      ground.upstream === undefined && line !== undefined
+        ? heldStreams(line, store.streams, (streamId, text) =>
+            hexOf(sealing.secretName(sealing.deriveStreamKey(homeKey, streamId), text)),
+          )
+        : undefined,
     limits: { openStreamsMax: parts.openStreamsMax, responseTtlMs: parts.responseTtlMs },
     tables,
     sealer,

@@ -99,7 +99,8 @@ async function takeUp(
   closing: AbortSignal,
   logger: Logger,
 ): Promise<void> {
-  const wake = (name: StreamName): Promise<void> => gateway.continueHeld(name.principal, name.idempotencyKey);
+  const wake = ({ principal, idempotencyKey }: StreamName, name: string): Promise<void> =>
+    gateway.continueHeld(principal, idempotencyKey, name);
   try {
     await takeUpHeldCalls({ line, streams, wake, closing });
   } catch (error) {

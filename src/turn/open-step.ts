@@ -6,8 +6,15 @@
  *
  * Invariant: `runs` hold everything that the attempt said, in order, and nothing of the attempts before it.
  */
-import type { Content, InteractionUpdate, PartialToolCallUpdate, ToolCall } from "../protocol/messages.ts";
+import type {
+  AgentServerMessage,
+  Content,
+  InteractionUpdate,
+  PartialToolCallUpdate,
+  ToolCall,
+} from "../protocol/messages.ts";
 import type { JoinAt } from "./join.ts";
+import { updateOf } from "./messages.ts";
 
 /** What the model said without a change of subject. How it was cut into pieces is forgotten. */
 export type Run =
@@ -172,4 +179,30 @@ function writeArguments(
   const last = runs.at(-1);
   if (last?.kind === "arguments" && last.toolCallId === toolCallId) last.text += argsJsonDelta;
   else runs.push({ kind: "arguments", toolCallId, tool, text: argsJsonDelta });
+}
+
+/** Which attempt at which step. */
+export interface StepAttempt {
+  readonly step: number;
+  readonly attempt: number;
+}
+
+/** Of the step that these events leave open. */
+export function openAttempt(
+  events: readonly { readonly message: AgentServerMessage }[],
+): StepAttempt | undefined {
+  let open: StepAttempt | undefined;
+  for (const { message } of events) {
+    const update = updateOf(message);
+    if (update.case === "stepStarted") open = { step: update.value.step, attempt: 0 };
+    else if (update.case === "stepCompleted") open = undefined;
+    else if (update.case === "stepRestarted" || update.case === "stepContinued")
+      open = { step: update.value.step, attempt: (open?.attempt ?? 0) + 1 };
+  }
+  return open;
+}
+
+/** What a request of an attempt is named by, under the stream key. */
+export function requestText({ step, attempt }: StepAttempt, request: number): string {
+  return `request/${step}/${attempt}/${request}`;
 }

@@ -23,6 +23,7 @@ const LOG = new AnswerLog({
   clientOf: () => assert.fail("memory has everything"),
   names: new Names(new Uint8Array(32)),
   environment: systemEnvironment(),
+  held: { namesOf: (_, { step, attempt }) => [`${step}/${attempt}`] },
 });
 
 /** The log of an answer that is read back, event by event. Its step begins anew with event 5. */
@@ -30,9 +31,10 @@ class ReadBack {
   readonly memory = new AnswerMemory(0, () => undefined);
   #next = 1;
 
-  constructor({ isHeld }: { readonly isHeld: boolean }) {
+  /** `held`: the step and the attempt whose call is. */
+  constructor({ held }: { readonly held: string | undefined }) {
     this.memory.readBack();
-    this.memory.isHeld = isHeld;
+    if (held !== undefined) this.memory.held.add(held);
   }
 
   hear(...updates: readonly Update[]): void {
@@ -76,19 +78,21 @@ async function given(reader: AnswerReader): Promise<string> {
 }
 
 test("a reader with words of a held answer gets those that follow while the log is read back", async () => {
-  const log = new ReadBack({ isHeld: true });
+  const log = new ReadBack({ held: "0/0" });
   log.memory.welcomed(1_000);
   log.hear(begun, said("One "), said("two "), said("three "));
   assert.equal(await given(log.reader(2)), "two three ");
 });
 
 test("a reader without words of it, and one of an answer that may be said anew, wait for what counts", async () => {
-  for (const [isHeld, seenThrough] of [
-    [true, 0],
-    [true, 1],
-    [false, 2],
+  for (const [held, seenThrough] of [
+    ["0/1", 0],
+    ["0/1", 1],
+    // It has words of the attempt before.
+    ["0/1", 2],
+    [undefined, 2],
   ] as const) {
-    const log = new ReadBack({ isHeld });
+    const log = new ReadBack({ held });
     log.memory.welcomed(6);
     log.hear(begun, said("One "), said("or two "));
     const words = wordsOf(log.reader(seenThrough));
@@ -100,8 +104,35 @@ test("a reader without words of it, and one of an answer that may be said anew, 
   }
 });
 
+test("G1: a reader with words of a step whose call is not held waits until more is said, whatever else is held of the stream", async () => {
+  const log = new ReadBack({ held: "0/0" });
+  log.memory.welcomed(6);
+  log.hear(begun, said("Earlier."), { case: "stepCompleted", value: { step: 0 } });
+  log.hear({ case: "stepStarted", value: { step: 1, model: "paced/model" } }, said("One "), said("or two "));
+  const words = wordsOf(log.reader(5));
+  await turns();
+  assert.equal(words.text, "");
+  log.hear({ case: "stepRestarted", value: { step: 1, rollbackToEventId: "4" } }, said("One by one "));
+  await turns();
+  assert.equal(words.text, "by one ");
+});
+
+test("G1: a reader without words waits for what counts, also when the call of an attempt that was given up is still held", async () => {
+  const log = new ReadBack({ held: "0/0" });
+  log.memory.welcomed(5);
+  log.hear(begun, said("One "), said("or two "));
+  const words = wordsOf(log.reader(1));
+  await turns();
+  log.hear(anew, said("Three "));
+  await turns();
+  assert.equal(words.text, "");
+  log.hear(anew, said("Four "));
+  await turns();
+  assert.equal(words.text, "Four ");
+});
+
 test("B5: a place behind the end of the log is refused, also while the log is read back", async () => {
-  const log = new ReadBack({ isHeld: true });
+  const log = new ReadBack({ held: "0/0" });
   const early = given(log.reader(7));
   log.memory.welcomed(6);
   assert.equal(await early, "event_ahead");
@@ -110,7 +141,7 @@ test("B5: a place behind the end of the log is refused, also while the log is re
 });
 
 test("an answer that ends before its server has said how long the log is ends its readers", async () => {
-  const log = new ReadBack({ isHeld: true });
+  const log = new ReadBack({ held: "0/0" });
   const reader = given(log.reader(2));
   log.memory.finish(new HoldfastError("not_found", "there is no such stream"));
   assert.equal(await reader, "not_found");
@@ -141,7 +172,7 @@ test("killed with the call held: a client with a word has the others before the 
   await world.restart();
   const [session] = world.gateway.sessions;
   assert.equal(session?.answer.streamId, streamId);
-  const held = world.gateway.continueHeld(session.principal, streamId);
+  const held = world.gateway.continueHeld(session.principal, streamId, "0/0");
   const read = (id = ""): Exchange =>
     new Exchange(world.url, undefined, { path, method: "GET", headers: { "last-event-id": id } });
   const [late, role, retry] = [read(ids[1]), read(ids[0]), ask()];

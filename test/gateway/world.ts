@@ -200,6 +200,12 @@ export class World {
           : resolvedBy(providers, name),
       limits,
       isReusing,
+      // No line stands beside it: a test says what is held.
+      held: {
+        list: async () => [],
+        end: async () => undefined,
+        namesOf: (_, { step, attempt }) => [`${step}/${attempt}`],
+      },
       environment: { ...systemEnvironment(), now },
       onBug,
     });
