@@ -170,7 +170,8 @@ export class GatewayNode {
     };
     const sealing = nodeSealing({ randomBytes: (length) => env.randomBytes(length) });
     const { log, tables, blobs: serverBlobs } = this.#database.open(process);
-    const store = await openLogStreamStore(log, { now: () => env.now() });
+    // What a start has in memory is left to the worlds of streams: here logs are read from their rows.
+    const store = await openLogStreamStore(log, { now: () => env.now(), youngestBytes: 0 });
     const models = provider.modelsOf(process);
     const server = createServer({
       store,
