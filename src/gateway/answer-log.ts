@@ -143,7 +143,9 @@ export class AnswerLog {
   #isHeld({ answer, memory }: AnswerRead, events: readonly HeardEvent[]): boolean {
     const attempt = openAttempt(events);
     const names = attempt && this.#parts.held?.namesOf(answer.streamId, attempt);
-    return names?.some((name) => memory?.held.has(name)) === true;
+    // Mostly the first one is it.
+    for (const name of names ?? []) if (memory?.held.has(name) === true) return true;
+    return false;
   }
 
   /** Not for ever: a turn that waits for something says nothing. */

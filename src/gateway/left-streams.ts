@@ -26,7 +26,7 @@ export interface HeldStreams {
   /** Streams that wait for their first answer, or that the store does not know. */
   list(): Promise<readonly HeldStream[]>;
   /** What the calls of an attempt are named. */
-  namesOf(streamId: string, attempt: StepAttempt): readonly string[];
+  namesOf(streamId: string, attempt: StepAttempt): Iterable<string>;
   /** Ends the calls of a stream at their provider. */
   end(stream: HeldStream): Promise<void>;
 }

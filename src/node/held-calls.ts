@@ -7,12 +7,12 @@
  * of both (`heldStreams`), and what no client asks for again is left to the grace period.
  */
 import type { LineClient } from "../agent/models/line/line-client.ts";
-import { namesOf } from "../agent/models/line/line-fetch.ts";
 import type { StreamName } from "../core/stream-state.ts";
 import type { HeldStream, HeldStreams } from "../gateway/index.ts";
 import { LetGo } from "../protocol/let-go.ts";
 import type { Application } from "../server/index.ts";
 import type { StreamStore } from "../store/index.ts";
+import { STEP_REQUESTS_MAX } from "../turn/attempts.ts";
 import { requestText } from "../turn/open-step.ts";
 
 export interface HeldCallsParts {
@@ -44,11 +44,14 @@ export async function takeUpHeldCalls({ line, streams, wake, closing }: HeldCall
 export function heldStreams(
   line: LineClient,
   streams: Pick<StreamStore, "load">,
-  /** Of a text, under the stream's key. */
-  secretName: (streamId: string, text: string) => string,
+  /** What texts are named under the stream's key. */
+  secretNames: (streamId: string) => (text: string) => string,
 ): HeldStreams {
   return {
-    namesOf: (streamId, attempt) => namesOf((request) => secretName(streamId, requestText(attempt, request))),
+    namesOf: (streamId, attempt) => {
+      const named = secretNames(streamId);
+      return requests().map((request) => named(requestText(attempt, request)));
+    },
     list: async () => {
       const held: HeldStream[] = [];
       for (const { stream, isGood } of await line.held()) {
@@ -66,6 +69,12 @@ export function heldStreams(
     end: ({ principal, streamId }) =>
       cancelAll(line, { principal, idempotencyKey: streamId }, Number.MAX_SAFE_INTEGER),
   };
+}
+
+/** Of all that an attempt may send; each is named only when it is asked for. */
+function* requests(): Generator<number, undefined> {
+  for (let request = 0; request < STEP_REQUESTS_MAX; request++) yield request;
+  return undefined;
 }
 
 /**

@@ -127,9 +127,10 @@ export async function openGateway(parts: GatewayParts): Promise<OpenGateway> {
     // Streams of a server elsewhere are held there.
     held:
       ground.upstream === undefined && line !== undefined
-        ? heldStreams(line, store.streams, (streamId, text) =>
-            hexOf(sealing.secretName(sealing.deriveStreamKey(homeKey, streamId), text)),
-          )
+        ? heldStreams(line, store.streams, (streamId) => {
+            const streamKey = sealing.deriveStreamKey(homeKey, streamId);
+            return (text) => hexOf(sealing.secretName(streamKey, text));
+          })
         : undefined,
     limits: { openStreamsMax: parts.openStreamsMax, responseTtlMs: parts.responseTtlMs },
     tables,

@@ -33,8 +33,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/gateway/answer-log.ts",
-        from: "names?.some((name) => memory?.held.has(name)) === true",
-        to: "names !== undefined && (memory?.held.size ?? 0) > 0",
+        from: "if (memory?.held.has(name) === true) return true;",
+        to: `if (name !== "" && (memory?.held.size ?? 0) > 0) return true;`,
       },
     ],
   },
