@@ -161,8 +161,8 @@ export const PROVIDER_MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: TURN,
-        from: "lasting.secretName(`request/${step}/${attempt}/${request}`);",
-        to: "lasting.secretName(`request/${step}/${attempt}/${request}/${lasting.hostEpoch}`);",
+        from: "lasting.secretName(requestText(place, request));",
+        to: "lasting.secretName(`${requestText(place, request)}/${lasting.hostEpoch}`);",
       },
     ],
   },
