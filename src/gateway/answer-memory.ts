@@ -112,11 +112,13 @@ export class AnswerMemory {
     this.#changes.notify();
   }
 
-  /** An event was read, whether or not it changed the answer. */
-  heard(eventId: number): void {
+  /** An event was read, whether or not it changed the answer. True when the log is read back with it. */
+  heard(eventId: number): boolean {
     const wasBehind = this.isBehind;
     this.#heardThrough = eventId;
-    if (wasBehind && !this.isBehind) this.#changes.notify();
+    if (!wasBehind || this.isBehind) return false;
+    this.#changes.notify();
+    return true;
   }
 
   /** The last event that was read. */

@@ -324,9 +324,7 @@ export class SessionDriver {
     try {
       for await (const { eventId, body } of isPast ? pastEvents(stream, 0) : stream.events) {
         if (body.length > 0) await this.#hear(stream, { eventId, body });
-        const { isBehind } = this.#memory;
-        this.#memory.heard(eventId);
-        if (isBehind && !this.#memory.isBehind) this.#changes.notify();
+        if (this.#memory.heard(eventId)) this.#changes.notify();
       }
     } catch (cause) {
       failure = cause instanceof Error ? cause : new Error(String(cause));
