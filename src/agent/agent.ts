@@ -76,7 +76,7 @@ async function runTurn(context: TurnContext, stream: ApplicationStream): Promise
     ending = isStopped
       ? { reason: "cancelled" }
       : failure === undefined
-        ? failed("internal", "the server made a mistake and could not go on with this turn")
+        ? failed("internal", "the server made a mistake and could not continue this turn")
         : { reason: "failed", failure };
   }
   // The abort may have come after the last thing was done: it still wins (D3).
@@ -87,7 +87,7 @@ async function runTurn(context: TurnContext, stream: ApplicationStream): Promise
     // Another host has the stream: it will say how the turn ended.
     if (!stream.signal.aborted) throw error;
   }
-  // What was not foreseen is told to the host, once the client knows that it happened.
+  // The host gets an unforeseen error once the client knows that it happened.
   if (bug !== undefined) throw bug;
 }
 

@@ -31,7 +31,7 @@ export function largeBlobs(blobs: ApplicationBlobs | undefined): ApplicationBlob
 }
 
 /**
- * Blobs that were needed lately, so that a conversation that goes on need not send them again.
+ * Blobs that were needed lately, so that a conversation that continues need not send them again.
  *
  * In memory only, and by principal: a blob that one knows is no answer for another (E2).
  */

@@ -1,5 +1,5 @@
 /**
- * The tools that the agent offers by itself: what the model is told of each, how its arguments are checked, and
+ * The tools that the agent offers by itself: how each is described to the model, how its arguments are checked, and
  * which execs it asks of the client.
  *
  * A tool is offered only if the client can carry out what it needs. Descriptions are for the model, and stable: they are
@@ -84,7 +84,7 @@ const TODOS = z.object({
     .max(100)
     .describe("The whole list; it replaces the one before."),
 });
-/** Offered also to a client that carries out nothing, when somebody answers there. */
+/** Offered also to a client that carries out nothing, when a user answers there. */
 export const ASK_USER = "ask_user";
 const ASK = z.object({
   questions: z

@@ -1,8 +1,8 @@
 /**
  * One model call, from `step_started` to `step_completed`.
  *
- * Pieces are told as they come, and joined while the disk is busy. The whole is durable, as one message, with the event that completes the step: whoever
- * reads the log back needs nothing but that message, and no later code makes another one of it.
+ * Pieces are said as they come, and joined while the disk is busy. The whole is durable, as one message, with the event that completes the step: a
+ * reader of the log needs nothing but that message, and no later code makes another one of it.
  *
  * A call that was held while the server was away is read again from its beginning: the message is made of all of it, the events are what the log lacks.
  */
@@ -71,7 +71,7 @@ export class ModelStep {
     this.#output = new StepOutput(step, context.now);
     const joined = "join" in begin ? begin.join : undefined;
     this.#join = joined === undefined ? undefined : new Join(joined);
-    // The step's message has all of its text, and is told of the rest.
+    // The step's message has all of its text; the rest is added to it.
     if (joined !== undefined) this.#output.take({ kind: "text", text: joined.text });
     this.#passOver = new PassOver(begin.how === "attach" ? begin.runs : []);
   }
@@ -92,7 +92,7 @@ export class ModelStep {
       ? ({ requests: NO_REQUESTS, mode: "attach" } as const)
       : ({ mode: this.#mayBeHeld ? "begin" : "fresh" } as const);
     try {
-      // Cancelled while it waited for the disk: there is nobody to ask the model for.
+      // Cancelled while it waited for the disk: no client wants the answer any more.
       for await (const part of signal.aborted ? [] : model.call({ ...call, ...held, signal })) {
         for (const own of this.#joined(part)) await this.#take(own, pieces);
         if (signal.aborted) break;

@@ -1,8 +1,8 @@
 /**
- * What the turn runner asks of a model, whoever serves it.
+ * What the turn runner asks of a model, whichever provider serves it.
  *
  * A call is a stream of parts and ends with exactly one `finish`, or by throwing a `ModelFailure`. It keeps nothing
- * between calls: everything that the model is to know is in the prompt, so a restarted process can go on.
+ * between calls: everything that the model is to know is in the prompt, so a restarted process can continue.
  */
 import type { ChatMessage, JsonObject } from "../protocol/chat-message.ts";
 import type { StepOptions } from "../protocol/messages.ts";
@@ -97,7 +97,7 @@ export type ModelPart =
 export interface Model {
   /** `provider/model`. */
   readonly id: string;
-  /** How much it can read; undefined when nobody has said. */
+  /** How much it can read; undefined when it is not known. */
   readonly contextTokensMax: number | undefined;
   /** Its calls may be held beside this process: after a kill the turn asks it to attach. Absent: it is never asked to. */
   readonly holdsCalls?: boolean;
@@ -123,7 +123,7 @@ export interface Models {
   list(): readonly ModelInfo[];
 }
 
-/** What went wrong with a provider, closed, so that nobody reads messages to find out. */
+/** What went wrong with a provider, closed, so that no code reads messages to find out. */
 export type ModelFailureKind =
   | "invalid_request"
   | "model_not_found"

@@ -1,7 +1,7 @@
 /**
  * The pieces of a model's output on their way into the log: those that come while a commit is under way are joined.
  *
- * A piece that finds the disk free goes at once. Until it is durable nobody can be told of another one, so what comes
+ * A piece that finds the disk free goes at once. Until it is durable no reader can get another one, so what comes
  * meanwhile waits here and goes as one event. So a slow model is heard word by word; a fast one, or a busy server, writes
  * as many events as the disk makes commits, not as many as there are tokens.
  *
@@ -49,7 +49,7 @@ export class Pieces {
       this.#writing = undefined;
       return this.flush();
     };
-    // Whoever says the next thing is told that the log is closed to us.
+    // The caller that says the next event learns that the log is closed to us.
     this.#io
       .untilDurable(eventId)
       .then(written)

@@ -1,5 +1,5 @@
 /**
- * The output of one model call, as it comes: told to everybody piece by piece, kept as one message.
+ * The output of one model call, as it comes: said piece by piece, kept as one message.
  *
  * The message is what goes back to the provider, with whatever the provider wants to have back unread. Tool calls
  * get ids that are unique within the step: providers have been seen to repeat them.
@@ -23,7 +23,7 @@ const NAME_CHARS_MAX = 1_000;
 /** Of what a provider attaches to a thought: it stands in an event, and some put a whole thought into it (E8). */
 const SIGNED_BYTES_MAX = 128 * 1024;
 
-/** Of one step, many times what any model writes at once: a provider that goes on for ever must come to an end. */
+/** Of one step, many times what any model writes at once: a provider that writes for ever must come to an end. */
 const STEP_CHARS_MAX = 16 * 1024 * 1024;
 
 export class StepOutput {
@@ -54,7 +54,7 @@ export class StepOutput {
     return cleanUsage(this.finish?.usage ?? NO_USAGE);
   }
 
-  /** What is to be told, in order. A complete tool call is given back for the caller to announce. */
+  /** What is to be said, in order. A complete tool call is given back for the caller to announce. */
   take(part: ModelPart): { readonly updates: readonly Output[]; readonly call?: ToolCallPart } {
     this.#count(part);
     switch (part.kind) {

@@ -1,8 +1,8 @@
 /**
  * Which tools a turn offers to the model, and what a call of one asks for.
  *
- * Built-in tools come with what the client says it can carry out; declared ones are the client's own and come
- * back to it as `mcp` execs. A call that makes no sense is no error of ours: the model is told, and tries again.
+ * Built-in tools come with what the client says it can carry out; declared ones are the client's own and return
+ * to it as `mcp` execs. A call that makes no sense is no error of ours: the model hears why, and tries again.
  */
 import { isJsonObject } from "../protocol/chat-message.ts";
 import { checkJson } from "../protocol/json-check.ts";

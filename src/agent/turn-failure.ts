@@ -1,5 +1,5 @@
 /**
- * Why a turn cannot go on: told as data in its last event, the stream itself is well.
+ * Why a turn cannot continue, as data in its last event: the stream itself is well.
  */
 import { create } from "@bufbuild/protobuf";
 import { type Failure, FailureKind, FailureSchema } from "../protocol/messages.ts";
@@ -27,7 +27,7 @@ const OF_MODEL: Readonly<Record<ModelFailureKind, FailureKind>> = {
   not_held: FailureKind.MODEL_UNAVAILABLE,
 };
 
-/** Undefined when it is no failure that anybody foresaw: a bug, which the host is told of. */
+/** Undefined for an unforeseen failure: a bug, which the host gets. */
 export function failureOf(error: unknown): Failure | undefined {
   if (error instanceof TurnFailure) {
     return failure(error.kind, error.message);

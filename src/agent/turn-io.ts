@@ -3,7 +3,7 @@
  *
  * An event is taken into the facts when the host has accepted it, by the same function that reads it back after a
  * restart. Its place in the log is fixed then: what follows from it stands behind it, so it can never be durable without
- * it, and nobody hears of either before it is. So nobody waits for the disk, but for what is no event: see `untilDurable`.
+ * it, and no client hears of either before it is. So the turn waits for the disk only for what is no event: see `untilDurable`.
  * What waits here waits for a fact in the log, never for a callback that a crash would lose.
  *
  * Invariant: once an event was refused nothing more is said, so the log never holds what follows from a missing event.
@@ -34,7 +34,7 @@ import { isAsked, serverKeeps } from "../turn/reader.ts";
 
 type KvMessage = NonNullable<MessageInitShape<typeof KvServerMessageSchema>["message"]>;
 
-/** Events that may wait for the disk together; then whoever says more waits with them (F2). */
+/** Events that may wait for the disk together; then a caller that says more waits with them (F2). */
 const WAITING_MAX = 256;
 
 /** The same in bytes: with the largest event on top far below what the host lets wait. */
@@ -210,7 +210,7 @@ export class TurnIo {
 
   /**
    * Until this event is on disk, and so all before it: for what is done outside of the log and costs something. Throws when
-   * nothing more may be said: what is done then is for nobody.
+   * nothing more may be said: what is done then reaches no client.
    */
   async untilDurable(eventId: number): Promise<void> {
     await this.#waiting.get(eventId);
@@ -277,7 +277,7 @@ export class TurnIo {
   }
 }
 
-/** Whoever does not wait for it hears of it by the next thing that he says or waits for. */
+/** A caller that does not wait for it hears of it by the next thing that it says or waits for. */
 function quiet<Value>(promise: Promise<Value>): Promise<Value> {
   promise.catch(() => undefined);
   return promise;

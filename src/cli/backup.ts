@@ -2,7 +2,7 @@
  * `holdfast backup <directory>`: a copy of the data directory's database, made while the server runs, and checked as `holdfast doctor` does.
  *
  * The copy is a data directory: a server can be started on it. It gets its name when it is whole and on the disk, so a directory of that name is never half a
- * backup. The home key is not in it: whoever has both can read everything.
+ * backup. The home key is not in it: a person who has both can read everything.
  */
 import { chmodSync, existsSync, mkdirSync, renameSync, rmSync, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";

@@ -208,7 +208,7 @@ async function answerOnce(setUp: Chat, link: ServerLink, prompt: string): Promis
 
 /** A script cannot be asked. */
 async function unanswerable(): Promise<QueryAnswer> {
-  return { case: "unanswerable", value: { reason: "nobody can be asked: this is a script" } };
+  return { case: "unanswerable", value: { reason: "no user can be asked: this is a script" } };
 }
 
 function sessionParts(setUp: Chat, link: ServerLink) {

@@ -25,7 +25,7 @@ const RETENTION_MS_MIN = 60_000;
 const STORE_PAUSE_MS = { min: 10, max: 600_000 } as const;
 
 const STORE_PATIENCE_MS = { min: 100, max: 600_000 } as const;
-/** Below, a busy machine loses its streams; above, nobody waits so long for a dead one. */
+/** Below, a busy machine loses its streams; above, no client waits so long for a dead one. */
 const LEASE_MS = { min: 1_000, max: 60_000 } as const;
 
 const port = whole(0, 65_535);

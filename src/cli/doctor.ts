@@ -1,7 +1,7 @@
 /**
- * `holdfast doctor`: is a data directory whole? And `--salvage`: go on with what a damaged write-ahead log still proves.
+ * `holdfast doctor`: is a data directory whole? And `--salvage`: use what a damaged write-ahead log still proves.
  *
- * The check reads only, and looks at everything that can be told without a key: every page, every row of the commit log, and
+ * The check reads only, and looks at everything that can be seen without a key: every page, every row of the commit log, and
  * that no stream has a gap. A salvage tries what it would keep by the same check before it changes anything, names what is
  * gone, and leaves the damaged log beside the database.
  */

@@ -2,7 +2,7 @@
  * What a command says when it cannot do what was asked: one line, what to do about it, an exit code.
  *
  * Exit code 2 means that the command was not understood (a flag, a field of the configuration, a name),
- * 1 that it was and could not be done, 75 that a supervisor should start it again. A stack trace helps whoever works on Holdfast and nobody else,
+ * 1 that it was and could not be done, 75 that a supervisor should start it again. A stack trace helps only people who work on Holdfast,
  * so it takes HOLDFAST_DEBUG=1.
  */
 import { CommanderError } from "commander";

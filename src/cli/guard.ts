@@ -30,7 +30,7 @@ interface Place {
 
 /**
  * True for the first process of a container, and for the main process of a service: systemd says its number (since version 248), and before
- * that it was told by a service's id and a parent that is process 1.
+ * that a service's id and a parent that is process 1 show it.
  */
 export function endsEverything({ pid, ppid, env }: Place): boolean {
   const main = env["SYSTEMD_EXEC_PID"];

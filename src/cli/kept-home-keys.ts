@@ -1,7 +1,7 @@
 /**
  * The home keys that this user's gateway and clients keep on this machine: among them `inspect` looks for the one that opens a stream.
  *
- * A stream has a check value of its key, so a key can be tried without reading anything. Key files lie together, whoever made them; the
+ * A stream has a check value of its key, so a key can be tried without reading anything. Key files lie together, whichever program made them; the
  * keyring is asked last, because it may be slow, and only for the client of the working directory and the application's own: it knows keys by their
  * scope's id and lists none. Nothing is written here.
  */

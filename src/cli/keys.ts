@@ -2,7 +2,7 @@
  * `holdfast keys`: makes, lists and revokes API keys.
  *
  * While a server runs on the data directory, it is asked to do it, so that a revocation counts at
- * once and nobody writes beside it. Otherwise the command opens the database itself; its lock keeps a
+ * once and no other process writes. Otherwise the command opens the database itself; its lock keeps a
  * server from starting for that moment. Keys of a server that has its streams in PostgreSQL (`HOLDFAST_STORE`, or `store` in the config file) are there.
  */
 import { type ApiKeyLimits, COUNT_MAX } from "../server/api-key-limits.ts";

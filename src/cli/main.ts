@@ -18,7 +18,7 @@ process.stdout.on("error", (error: Error) => {
   throw error;
 });
 
-// The reader of the log may be gone, or the disk that it lies on may be full; a server goes on, and above all stops in order.
+// The reader of the log may be gone, or the disk that it lies on may be full; a server runs on, and above all stops in order.
 process.stderr.on("error", () => undefined);
 
 const command = ownCommand(installation(process.cwd(), process.env));

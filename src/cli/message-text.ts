@@ -2,7 +2,7 @@
  * Agent messages in a few words, for `holdfast inspect`.
  *
  * Every message has a line, also one that this version does not know: an inspector that skips what it
- * does not understand hides exactly what somebody is looking for.
+ * does not understand hides exactly what its user is looking for.
  */
 import { countOf, messageIds, turnIds } from "../protocol/id-pages.ts";
 import {

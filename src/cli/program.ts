@@ -24,7 +24,7 @@ export function program(surroundings: Surroundings): Command {
   const { command: holdfast } = surroundings;
   const root = new Command("holdfast");
   root
-    .description("Keeps AI-agent streams alive: cut the network, kill either side, and the stream goes on.")
+    .description("Keeps AI-agent streams alive: cut the network, kill either side, and the stream continues.")
     .version(version(), "-V, --version", "print the version")
     .helpOption("-h, --help", "print this help")
     .helpCommand("help [command]", "print the help of a command")
@@ -70,10 +70,10 @@ function addChat(root: Command, surroundings: Surroundings): void {
   const { command: holdfast } = surroundings;
   subcommand(root, "chat", "talk with an agent in the terminal; its turns survive crashes of either side")
     .option("-p, --prompt <text>", "answer this one message and end; what is piped in is added to it")
-    .option("-c, --continue", "go on with the last conversation of this workspace")
+    .option("-c, --continue", "continue the last conversation of this workspace")
     .option(
       "-r, --resume <id>",
-      "go on with this conversation, by its number in --list or the beginning of its id",
+      "continue this conversation, by its number in --list or the beginning of its id",
     )
     .option("--list", "list the conversations of this workspace")
     .option("-m, --model <name>", "provider/model (default: the server's)")
@@ -92,7 +92,7 @@ function addChat(root: Command, surroundings: Surroundings): void {
     )
     .option(
       "--retry-lookback-window-ms <ms>",
-      "at a start, offer to go on with a turn only if it was quiet for no longer (default: 7200000)",
+      "at a start, offer to continue a turn only if it was quiet for no longer (default: 7200000)",
     )
     .option(
       "--url <url>",
@@ -281,7 +281,7 @@ function addDoctor(root: Command, surroundings: Surroundings): void {
   subcommand(root, "doctor", "check whether a data directory is whole, and salvage a damaged write-ahead log")
     .addOption(dataDirOption())
     .addOption(configOption())
-    .option("--salvage", "go on with what can be proved whole, and say what is gone; no server may run")
+    .option("--salvage", "keep what can be proved whole, and say what is gone; no server may run")
     .addOption(jsonOption())
     .addHelpText(
       "after",

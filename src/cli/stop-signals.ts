@@ -1,6 +1,6 @@
 /**
  * SIGINT and SIGTERM: the first asks for an orderly end, the second ends the process at once. Nothing
- * acknowledged is lost either way: orderly only means that clients are told to come back.
+ * acknowledged is lost either way: orderly only means that the server tells clients to reconnect.
  *
  * A server below a parent of its own (`guard.ts`) gets its parent's signals as messages. A service manager that signals every process of a service
  * is thus heard twice, by a signal and by a message, and asks once: only the second from one side is a second.

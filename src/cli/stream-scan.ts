@@ -3,7 +3,7 @@
  * server, and nothing is written.
  *
  * The index is the server's own, rebuilt by the same calls; only the consequences differ. What a server
- * would refuse to start with is told here, because who looks into a broken directory wants to see.
+ * would refuse to start with is shown here, because a user who looks into a broken directory wants to see.
  */
 import type { StreamName } from "../core/stream-state.ts";
 import { HoldfastError } from "../protocol/errors.ts";

@@ -45,8 +45,8 @@ interface TableBlobStoreOptions {
   readonly sealer: SyncSealer;
   readonly now: () => number;
   /**
-   * How long a blob that this process has put is not written again: so much older it may seem to whoever clears away. Only where
-   * nobody deletes younger ones. Default: 0.
+   * How long a blob that this process has put is not written again: so much older it may seem to a clean-up. Only where
+   * no process deletes younger ones. Default: 0.
    */
   readonly rememberMs?: number;
 }

@@ -25,7 +25,7 @@ export interface Head {
   readonly records: number;
   /** The process that writes this journal; empty when none does. */
   readonly owner: string;
-  /** Where the stream is, as an address; empty when nobody knows. */
+  /** Where the stream is, as an address; empty when it is not known. */
   readonly server: string;
 }
 

@@ -56,7 +56,7 @@ export function keyringPlace(keyring: Keyring, scopeId: string): KeyPlace {
       const text = Buffer.from(homeKey).toString("base64url");
       const written = await keyring.write(scopeId, text);
       if (written.kind !== "written") return { kind: "refused", reason: reasonOf(written) };
-      // Believed only when it comes back.
+      // Believed only when it can be read back.
       const kept = await keyring.read(scopeId);
       if (kept.kind === "found" && kept.secret === text) return { kind: "written" };
       return { kind: "refused", reason: "it does not give back what it was given" };

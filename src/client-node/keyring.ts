@@ -27,7 +27,7 @@ const ANSWER = z.discriminatedUnion("kind", [
 ]);
 export type KeyringAnswer = Readonly<z.output<typeof ANSWER>>;
 
-/** What the child is told; one line of JSON. */
+/** What the child gets; one line of JSON. */
 interface KeyringRequest {
   readonly name: string;
   /** To be written; absent: the entry is to be read. */

@@ -62,7 +62,7 @@ export class NodeClient extends Client {
       await this.forget(idempotencyKey);
       return true;
     } catch {
-      // Damaged, or in somebody else's hands: kept.
+      // Damaged, or in another process's hands: kept.
       return false;
     }
   }
@@ -108,7 +108,7 @@ export async function openClient(options: NodeClientOptions = {}): Promise<NodeC
 }
 
 function foreignReason(server: string): string {
-  return `its stream is at ${server}: go on with it there, or resume it by name if that server has moved here`;
+  return `its stream is at ${server}: continue it there, or resume it by name if that server has moved here`;
 }
 
 /** One spelling per server. */

@@ -1,5 +1,5 @@
 /**
- * What a Node client can be told, with units, defaults and the reason for each; checked once.
+ * The options of a Node client, with units, defaults and the reason for each; checked once.
  *
  * The switches have the meaning they have in the design that this one follows; the names there are in
  * parentheses. Ours default to on.
@@ -39,12 +39,12 @@ export interface NodeClientOptions {
    */
   readonly persistence?: boolean | undefined;
   /**
-   * Streams that go on after a break (`idempotent_agentic_composer`). Off: plain streaming, where a broken
+   * Streams that continue after a break (`idempotent_agentic_composer`). Off: plain streaming, where a broken
    * connection is the end. Default: true.
    */
   readonly reliable?: boolean | undefined;
   /**
-   * How long a stream may have been quiet, by the server's clock, for `resumeAll` to go on with it
+   * How long a stream may have been quiet, by the server's clock, for `resumeAll` to resume it
    * (`idempotent_stream_config.retry_lookback_window_ms`). Default: 7,200,000, two hours: as long as a server keeps one.
    */
   readonly retryLookbackWindowMs?: number | undefined;
@@ -69,10 +69,10 @@ export interface NodeClientOptions {
   readonly resumesMax?: number | undefined;
   /** What people should know once, such as where the home key lies. Default: a process warning. */
   readonly onNotice?: ((message: string) => void) | undefined;
-  /** Told of failed assertions and of listeners that throw. Default: a process warning. */
+  /** Called with failed assertions and with what listeners throw. Default: a process warning. */
   readonly onBug?: ((bug: unknown) => void) | undefined;
   /**
-   * Told when a stream stands still, and when it moves again: what, for how long, which requests of the server are unanswered.
+   * Called when a stream stands still, and when it moves again: what, for how long, which requests of the server are unanswered.
    * `stallLine(news)` is one line for a log. Default: nothing is printed.
    */
   readonly onStall?: OnStall | undefined;

@@ -2,8 +2,8 @@
  * Which of the processes that share a scope are alive.
  *
  * Each has a lock file of its own, named after it, and holds it for its life. The operating system
- * gives the lock back when the process dies, however it dies, so whoever can take the lock knows that
- * its process is gone. A file is removed only by somebody who holds its lock, and nothing is ever
+ * gives the lock back when the process dies, however it dies, so a process that can take the lock
+ * knows that its owner is gone. A file is removed only by a process that holds its lock, and nothing is ever
  * decided by the number in its name: that is for people.
  */
 import { randomBytes } from "node:crypto";
@@ -19,7 +19,7 @@ const SUFFIX = ".lock";
 const SQLITE_BUSY = 5;
 /** Ids come from the database as well, where anything may stand: they must not lead out of the folder. */
 const ID = /^[0-9a-f]{32}-(?<pid>\d{1,10})$/;
-/** Somebody who cleans up may take a new file for a dead process's; not this often. */
+/** A process that cleans up may take a new file for a dead process's; not this often. */
 const TRIES_MAX = 20;
 
 interface Presence extends Owner {
@@ -52,7 +52,7 @@ function takeOwnLock(directory: string): { readonly id: string; readonly lock: F
     const path = pathOf(directory, id);
     makePrivateFile(path);
     const lock = tryLock(path);
-    // Between the two lines above somebody may have found the file without an owner and removed it.
+    // Between the two lines above another process may have found the file without an owner and removed it.
     if (lock !== undefined && existsSync(path)) return { id, lock };
     lock?.release();
   }
@@ -71,7 +71,7 @@ function isAlive(directory: string, id: string): boolean {
     lock.release();
     return false;
   } catch (error) {
-    // Somebody else who looked has removed it meanwhile.
+    // Another process that looked has removed it meanwhile.
     if (!existsSync(path)) return false;
     throw error;
   }

@@ -36,7 +36,7 @@ export function makeDirectory(path: string): void {
   }
 }
 
-/** A link is refused: a workspace that somebody else made could lead anywhere by one. */
+/** A link is refused: a workspace that another user made could lead anywhere by one. */
 export function makePrivateDirectory(path: string): void {
   makeDirectory(path);
   const found = lstatSync(path);
@@ -130,7 +130,7 @@ export function readPrivateFile(path: string): PrivateText | undefined {
   }
 }
 
-/** Somebody else who owns the file knows what is in it, and can change it. */
+/** Another user who owns the file knows what is in it, and can change it. */
 function checkOwner(path: string, { uid }: Stats): void {
   const self = process.getuid?.();
   if (self === undefined || self === 0 || uid === self) return;

@@ -86,8 +86,8 @@ export function scopePaths({ scope, directory }: ScopeOptions, platform = thisPl
 }
 
 /**
- * Makes the directory; a version control system is told to leave it alone. A workspace's directory is ours and
- * closed to others; one that somebody named is theirs and stays as it is, only what we put there is private.
+ * Makes the directory; a `.gitignore` keeps it out of version control. A workspace's directory is ours and
+ * closed to others; one that the caller named is theirs and stays as it is, only what we put there is private.
  */
 export function makeScope({ directory }: ScopePaths, scope: ScopeName): void {
   if (scope === "application") {

@@ -3,7 +3,7 @@
  *
  * An append is one batch: the records, and a head that says how many there are now. The head is
  * written only over the version that was last seen, so a process that lost a journal to another one
- * cannot add to it any more: it is told `fenced`, and nothing was written. That is what keeps a journal
+ * cannot add to it any more: it gets `fenced`, and nothing was written. That is what keeps a journal
  * whole. Who may take one is a matter of `owner`: the head names the process that writes, and another
  * one takes over only when that process is gone. A process that has the tables alone remembers every head that
  * it wrote, and reads none back.
@@ -250,7 +250,7 @@ export function tableJournalStore({ tables, owner: self, server: ownServer = "" 
     },
     /**
      * Takes a journal for this process. One that does not exist costs no write: the first append makes
-     * it, and of two processes that make it at the same time one is told `fenced`.
+     * it, and of two processes that make it at the same time one gets `fenced`.
      */
     claim(idempotencyKey: string): Promise<Claim> {
       return queues.run(idempotencyKey, async () => {

@@ -10,7 +10,7 @@ export function abortWishes() {
   return {
     add(): Promise<void> {
       const { promise, resolve, reject } = Promise.withResolvers<void>();
-      // Nobody has to wait for it.
+      // The caller need not wait for it.
       promise.catch(() => undefined);
       waiting.push({ resolve, reject });
       return promise;

@@ -5,7 +5,7 @@
  * machine says when. Nothing is asked before the server has welcomed the stream, since a blob belongs to a stream
  * that is there.
  *
- * Invariant: what `get` resolves with is what the id names, whoever sent it (E5).
+ * Invariant: what `get` resolves with is what the id names, whatever the server sent (E5).
  */
 import * as retry from "../core/retry.ts";
 import { blobIdBytes, blobIdOf } from "../protocol/blob-id.ts";
@@ -69,7 +69,7 @@ export function blobTransfers(
     return within(signal, promise).finally(cancel);
   }
 
-  // Nobody may be waiting.
+  // There may be no caller that waits.
   ready.promise.catch(() => undefined);
   return {
     /** The stream is there. */
@@ -89,7 +89,7 @@ export function blobTransfers(
         const message = `a blob has at most ${LIMITS.blobBytesMax} bytes, this one ${bytes.length}`;
         throw new HoldfastError("too_large", message);
       }
-      // A copy: whoever has it may use the buffer again, and a repeated call must send the same.
+      // A copy: the caller may use the buffer again, and a repeated call must send the same.
       const kept = new Uint8Array(bytes);
       const id = await blobIdOf(kept);
       await attempt(over.signal, (calls, meta, signal) => calls.put(meta, id, kept, signal));
@@ -97,7 +97,7 @@ export function blobTransfers(
     },
     /** Rejects with `not_found` when the stream has no such blob. */
     async get(id: string): Promise<Uint8Array> {
-      // Refused here, rather than by everybody's server in words of its own.
+      // Refused here, rather than by each server in words of its own.
       blobIdBytes(id);
       const bytes = await attempt(undefined, (calls, meta, signal) => calls.get(meta, id, signal));
       if ((await blobIdOf(bytes)) === id) return bytes;

@@ -44,7 +44,7 @@ export interface ClientOptions<HomeKey = Uint8Array> {
   /** How many streams resume at the same time: one that is stuck must not block the rest. */
   readonly resumesMax?: number;
   readonly onBug?: (bug: unknown) => void;
-  /** Told when a stream of this client stands still, and when it moves again: for a log. Default: nothing is printed. */
+  /** Called when a stream of this client stands still, and when it moves again: for a log. Default: nothing is printed. */
   readonly onStall?: OnStall;
 }
 

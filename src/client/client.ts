@@ -1,5 +1,5 @@
 /**
- * The client: opens streams, goes on with them, and finds at start what was cut off.
+ * The client: opens streams, resumes them, and finds at start what was cut off.
  *
  * Every stream has a journal; with persistence off the journal lives in memory and a restart
  * forgets. Only a client in the server's own process keeps none. The stream key is derived from the home key, so none is stored.
@@ -95,7 +95,7 @@ export class Client<HomeKey = Uint8Array> {
   async open(options: OpenOptions = {}): Promise<ClientStream> {
     const { first, idempotencyKey, conversation, isFresh = false } = options;
     checkChunkSize(first);
-    // Only a name that nobody can have used before may be opened without durability (D5).
+    // Only a name that no client can have used before may be opened without durability (D5).
     const fresh = isFresh || idempotencyKey === undefined;
     const name = idempotencyKey ?? newName(this.#environment);
     return this.#asWriter(name, async () => {
@@ -111,7 +111,7 @@ export class Client<HomeKey = Uint8Array> {
     return open.find(({ role }) => role === "writer") ?? open[0];
   }
 
-  /** Goes on with a stream of this client's own journals. `abort`: to end it; the wish goes out with the attach, so its turn does nothing more (D3). */
+  /** Resumes a stream of this client's own journals. `abort`: to end it; the wish goes out with the attach, so its turn does nothing more (D3). */
   async resume(
     idempotencyKey: string,
     { abort = false, conversation }: ResumeOptions = {},
@@ -166,7 +166,7 @@ export class Client<HomeKey = Uint8Array> {
     this.#writing.release(idempotencyKey);
   }
 
-  /** Streams that wait try again at once: the network came back, somebody looks at the page. */
+  /** Streams that wait try again at once: the network is back, the user looks at the page. */
   wake(): void {
     for (const stream of this.#streams) stream.wake();
   }
@@ -243,7 +243,7 @@ export class Client<HomeKey = Uint8Array> {
         report.cleared.push(idempotencyKey);
         return undefined;
       case "mark_aborted": {
-        // Told once: the next start finds it ended.
+        // Reported once: the next start finds it ended.
         const ended = { kind: "ended", outcome: "aborted" } as const;
         await appendRecord(
           contents.journals,
@@ -329,7 +329,7 @@ export class Client<HomeKey = Uint8Array> {
       journalLength: length,
       ...how,
     };
-    // Nobody would ever leave it again.
+    // A closed client would never leave it.
     if (this.#closing.signal.aborted)
       throw new HoldfastError("unavailable", "this client was closed: open another one");
     const stream = new ClientStream(context, beginning);
@@ -391,7 +391,7 @@ function isOver(outcome: Outcome | undefined): boolean {
   return outcome === "completed" || outcome === "aborted" || outcome === "failed";
 }
 
-/** Nobody listens for bugs: where the platform has a place for them, they go there. */
+/** Without a listener bugs go where the platform has a place for them. */
 function report(bug: unknown): void {
   const reporter: unknown = Reflect.get(globalThis, "reportError");
   if (typeof reporter === "function") Reflect.apply(reporter, globalThis, [bug]);

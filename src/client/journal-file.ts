@@ -160,7 +160,7 @@ export async function readJournal(
   }
 }
 
-/** Adds a record to a journal that nobody holds open. */
+/** Adds a record to a journal that no stream holds open. */
 export async function appendRecord(
   store: JournalStore,
   sealer: Sealer,

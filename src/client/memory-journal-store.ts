@@ -2,7 +2,7 @@
  * Journals in memory: persistence switched off, and tests.
  *
  * A real `JournalStore` that keeps every promise except surviving its process. Records are copied on
- * the way in and out, as a disk would, so that nobody shares bytes with a journal by accident.
+ * the way in and out, as a disk would, so that no caller shares bytes with a journal by accident.
  *
  * Invariant: a journal without records does not exist.
  */

@@ -11,11 +11,11 @@ export interface ResumeReport {
   readonly resumed: readonly ClientStream[];
   /** Ended, or orphaned: their journals are gone. */
   readonly cleared: readonly string[];
-  /** Were generating, and nothing is left to go on from: their status is "aborted". */
+  /** Were generating, and nothing is left to continue from: their status is "aborted". */
   readonly aborted: readonly string[];
   /** Another process or tab writes to them: they can be followed here. */
   readonly elsewhere: readonly { readonly idempotencyKey: string; readonly holder: string }[];
-  /** Left as they are, stream and journal: too old to go on by themselves, damaged, fenced, or lost with something in them. */
+  /** Left as they are, stream and journal: too old to resume by themselves, damaged, fenced, or lost with something in them. */
   readonly kept: readonly { readonly idempotencyKey: string; readonly reason: string }[];
 }
 

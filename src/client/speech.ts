@@ -42,7 +42,7 @@ export function speechOf(unacked: readonly SaidChunk[]) {
       checkChunkSize(saying.body);
       const { promise, resolve, reject } = Promise.withResolvers<number>();
       promise.catch(() => undefined);
-      // A copy, which a Buffer's own `slice` is not: whoever said it may use the buffer again, and playback must be
+      // A copy, which a Buffer's own `slice` is not: the caller may use the buffer again, and playback must be
       // the same bytes (A2).
       const body = new Uint8Array(saying.body);
       // A close waits for the results of execs, so neither they nor what comes before them may wait behind it.
@@ -58,7 +58,7 @@ export function speechOf(unacked: readonly SaidChunk[]) {
     /** The next saying gets its number. */
     number(seqno: number): void {
       const next = waiting.shift();
-      assert(next !== undefined, "somebody wants to say something");
+      assert(next !== undefined, "a saying waits for its number");
       unsafe.push({ seqno, ...next });
       const { body, isClose } = next;
       said.set(seqno, { body, isClose });

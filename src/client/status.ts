@@ -53,7 +53,7 @@ export function statusBoard(state: State, onBug: (bug: unknown) => void) {
       listeners.add(listener);
       return () => listeners.delete(listener);
     },
-    /** Tells everybody, if there is anything new. */
+    /** Tells every listener, if there is anything new. */
     publish(state: State): void {
       const status = read(state);
       if (isSame(status, told)) return;

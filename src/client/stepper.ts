@@ -2,8 +2,8 @@
  * Steps the machine of one stream and hands over what it orders, in order. An event that only has to be delivered takes the short way: nothing has to be looked
  * at behind it.
  *
- * Steps never nest: what happens while one is being carried out waits its turn. A failed assertion is our own bug: it is told,
- * and the stream is left, which loses nothing.
+ * Steps never nest: what happens while one is being carried out waits its turn. A failed assertion is our own bug: it is
+ * reported, and the stream is left, which loses nothing.
  */
 import type { Effect, State } from "../core/client-state.ts";
 import { followed, type Input, step } from "../core/client-stream.ts";

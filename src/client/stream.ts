@@ -107,7 +107,7 @@ export class ClientStream {
 
   /** Begins to connect; a first chunk travels with the very first frame. */
   async start(first: Uint8Array | undefined): Promise<void> {
-    // Nothing happens before there are credentials: without them the stream would begin as somebody else's.
+    // Nothing happens before there are credentials: without them the stream would begin as another principal's.
     this.#credentials = await this.#context.credentials();
     if (this.#state.phase === "stopped") {
       throw new HoldfastError("unavailable", "the client was closed before this stream began");
@@ -120,7 +120,7 @@ export class ClientStream {
   /** Resolves with the chunk's seqno once it is safe: on this client's disk, from where it will arrive, or, without a journal, on the server's. */
   send(body: Uint8Array): Promise<number> {
     const said = this.#say({ body });
-    // Nobody has to wait for it.
+    // The caller need not wait for it.
     said.catch(() => undefined);
     return said;
   }
@@ -169,12 +169,12 @@ export class ClientStream {
     this.#put({ kind: "leave" });
   }
 
-  /** Tries again at once instead of waiting: the network came back, the page became visible. */
+  /** Tries again at once instead of waiting: the network is back, the page became visible. */
   wake(): void {
     this.#put({ kind: "wake", nowMs: this.#clock.now() });
   }
 
-  /** Keeps what the application made of the events up to `through`: a restart goes on from there (B3). */
+  /** Keeps what the application made of the events up to `through`: a restart continues from there (B3). */
   snapshot(through: number, state: Uint8Array): void {
     if (through > this.#state.cursor.taken || through < this.#state.snapshotAt) {
       throw new RangeError(

@@ -32,7 +32,7 @@ interface RunnerOutputs extends Pick<ToolRun, "idempotencyKey" | "say" | "upload
   /** The encoded result of an exec, to be said once there is room. */
   answer(execId: string, body: Uint8Array): void;
   input(input: ToolNews): void;
-  /** This client has let go of the stream, which goes on without it. */
+  /** This client has let go of the stream, which continues without it. */
   isLeft(): boolean;
 }
 
@@ -50,7 +50,7 @@ export function toolRunner(tools: Tools, journal: Recovered, outputs: RunnerOutp
   const execs = new Map<string, KnownExec>();
   const running = new Map<string, AbortController>();
   const asking = new Map<string, AbortController>();
-  /** Why somebody said no, until that is reported. */
+  /** Why an exec was denied, until that is reported. */
   const denials = new Map<string, string>();
 
   function requested(exec: ExecRequest, eventId: number, message: Uint8Array): void {
@@ -129,7 +129,7 @@ export function toolRunner(tools: Tools, journal: Recovered, outputs: RunnerOutp
         const isOver = running.get(execId)?.signal !== signal;
         const over = new HoldfastError("stream_ended", "this run is over: its result was its last reply");
         const said = isOver ? Promise.reject(over) : outputs.say(body);
-        // Nobody has to wait for it.
+        // The caller need not wait for it.
         said.catch(() => undefined);
         return said;
       },
@@ -143,7 +143,7 @@ export function toolRunner(tools: Tools, journal: Recovered, outputs: RunnerOutp
   }
 
   for (const { request } of journal.execs.values()) {
-    // A settled exec is kept without its request: nobody will run it again.
+    // A settled exec is kept without its request: it is not run again.
     const exec = request.length === 0 ? undefined : readExec(request);
     if (exec !== undefined) execs.set(exec.execId, { exec, message: request, argsHash: hashOf(exec) });
   }
@@ -156,7 +156,7 @@ export function toolRunner(tools: Tools, journal: Recovered, outputs: RunnerOutp
         if (order?.kind === "abort") outputs.input({ kind: "exec_aborted", execId: order.execId });
         return undefined;
       } catch (cause) {
-        // It may have been an exec: going on as if it were none would leave it without an answer.
+        // It may have been an exec: to continue as if it were none would leave it without an answer.
         return HoldfastError.from(cause, "invalid_frame");
       }
     },

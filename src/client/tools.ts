@@ -24,7 +24,7 @@ export interface Approval {
 export interface ToolRun {
   /**
    * Fires when the turn or the exec is aborted. The run still answers, with what came out of it. It fires too when this client lets go of
-   * the stream, which can be resumed: then its reason is a HoldfastError `unavailable`, and nobody hears the answer.
+   * the stream, which can be resumed: then its reason is a HoldfastError `unavailable`, and the answer is not sent.
    */
   readonly signal: AbortSignal;
   /** The stream that asked. */

@@ -6,7 +6,7 @@
  * crash gives back: a Web Lock, a transaction held open; never a file that says so.
  */
 export interface WriterLocks {
-  /** Does not wait for whoever has it. */
+  /** Does not wait for its holder. */
   acquire(idempotencyKey: string): Promise<WriterLock>;
 }
 

@@ -2,7 +2,7 @@
  * Whether a connection may attach, and as what.
  *
  * Two questions in two functions. `findStream` decides what the request means for what the store
- * holds: make the stream, go on with it, run without durability, or refuse. `admit` decides what the
+ * holds: make the stream, resume it, run without durability, or refuse. `admit` decides what the
  * connection becomes on a stream that is there: writer, reader, a writer that takes over.
  *
  * Wrong key, foreign stream and no stream are one and the same answer (D4, E1, E2). A journal that
@@ -69,7 +69,7 @@ export type Admission =
   | Refusal;
 
 /**
- * `staged` is what this connection would build on, `durable` what anybody can know of: a fence or a
+ * `staged` is what this connection would build on, `durable` what any client can know of: a fence or a
  * floor that is not durable yet is nothing to refuse by, since it may never come. `readers` counts
  * the readers that are attached.
  */
@@ -99,7 +99,7 @@ export function admit(
     if (writerEpoch === 0) return { kind: "new_writer", writers: staged.writers, isTakeover: false };
     return overtaken(staged, durable);
   }
-  // Whoever opens numbers its chunks from 0: with a writer before it, it came too late. To take over is
+  // A client that opens numbers its chunks from 0: with a writer before it, it came too late. To take over is
   // a wish of its own, and says "resume".
   const wasWriter = staged.writers.some((writer) => writer.journalId === attach.journalId);
   if (wasWriter || (newest !== undefined && attach.mode === "open")) {
@@ -108,7 +108,7 @@ export function admit(
   if (staged.writers.length >= LIMITS.writersPerStreamMax) {
     return refuse("overloaded", "this stream has been taken over too often");
   }
-  // Before the first writer there was nobody whose execs could be left unanswered.
+  // Before the first writer there was no client that could leave execs unanswered.
   const isTakeover = newest !== undefined;
   const writer = {
     journalId: attach.journalId,

@@ -16,7 +16,7 @@ export type Finding =
   | { readonly kind: "resume" }
   /** Orphaned, or ended as `outcome` says: nothing can or need come of it. */
   | { readonly kind: "clear"; readonly outcome: "completed" | "aborted" | "failed" }
-  /** It was generating, and nothing is left to go on from. */
+  /** It was generating, and nothing is left to continue from. */
   | { readonly kind: "mark_aborted" }
   /** Left alone: a damaged or fenced journal, or a lost one with something owed, is evidence, not rubbish. */
   | { readonly kind: "keep" };
@@ -30,7 +30,7 @@ export function inspect(journal: Recovered | undefined | "damaged"): Finding {
   if (journal.outcome === "lost")
     return isOwing(journal) ? { kind: "keep" } : { kind: "clear", outcome: "aborted" };
   if (journal.outcome !== undefined) return { kind: "clear", outcome: journal.outcome };
-  // A degraded stream ended with its connection; going on would run its tools again.
+  // A degraded stream ended with its connection; resuming it would run its tools again.
   if (journal.degraded) return { kind: "mark_aborted" };
   return { kind: "resume" };
 }

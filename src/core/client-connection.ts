@@ -1,5 +1,5 @@
 /**
- * How a client gets onto a connection and off it: connect, be welcomed, lose it, come back.
+ * How a client gets onto a connection and off it: connect, be welcomed, lose it, reconnect.
  *
  * Part of the machine in `client-stream.ts`; see there for the invariant.
  */
@@ -33,7 +33,7 @@ export interface Loss {
 }
 
 const TOO_OLD =
-  "nothing happened on this stream for longer than retryLookbackWindowMs: resume(idempotencyKey) goes on with it";
+  "nothing happened on this stream for longer than retryLookbackWindowMs: resume(idempotencyKey) continues it";
 
 export function connect(at: Flow, nowMs: number): void {
   const { state } = at;
@@ -90,7 +90,7 @@ export function welcome(at: Flow, frame: WelcomeFrame, nowMs: number, random: nu
     !at.state.wasLive &&
     !isWithinWindow(serverTimeMs, frame, options.retryLookbackWindowMs)
   ) {
-    // Without an outcome: the server has the stream still, and whoever asks for it by its name gets it.
+    // Without an outcome: the server has the stream still, and a client that asks for it by its name gets it.
     at.state = { ...at.state, isSkipped: true };
     finish(at, undefined, { code: "stream_ended", message: TOO_OLD });
     return;

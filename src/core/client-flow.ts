@@ -170,7 +170,7 @@ export function decideRetry(
   return decision;
 }
 
-/** When a connection may be tried that somebody has good hopes for. */
+/** When a wake-up may connect: now, or as soon as the budget allows it. */
 export function earlierRetryMs(at: Flow, nowMs: number): number {
   const [next, [decision]] = retry.step(at.state.retry, { kind: "wake", nowMs });
   assert(decision?.kind === "connect", "a wish to connect is granted, now or later");

@@ -106,7 +106,7 @@ export interface State {
   readonly headAtWelcome: number | undefined;
   readonly writerEpoch: number;
   readonly isClosed: boolean;
-  /** What the server asked and somebody here thinks about: it waits for us, not we for it. */
+  /** What the server asked and this client still considers: it waits for us, not we for it. */
   readonly considering: ReadonlySet<string>;
   /** Execs that the application answers by itself, because this client has no tools. */
   readonly execsOutside: ReadonlySet<string>;
@@ -126,7 +126,7 @@ export interface State {
 }
 
 export type Effect =
-  /** Comes back as `recorded` when the record is as durable as it needs to be. */
+  /** Answered by `recorded` when the record is as durable as it needs to be. */
   | { readonly kind: "record"; readonly order: RecordOrder; readonly needs: RecordNeed }
   | {
       readonly kind: "connect";
@@ -223,7 +223,7 @@ export function liveState(state: State): LiveState {
 /** Whether a wish to stop can no longer be lost: it is on disk, or the server has it, or the stream has ended. */
 export function isAbortSafe(state: State): boolean {
   const isJournaled = state.role === "writer" && state.keepsJournal && state.stop.wish === "journaled";
-  // Over for this client only: what is fenced or lost here may well go on elsewhere.
+  // Over for this client only: what is fenced or lost here may well continue elsewhere.
   const hasEnded = state.outcome !== undefined && state.outcome !== "fenced" && state.outcome !== "lost";
   return isJournaled || state.stop.settled || hasEnded;
 }

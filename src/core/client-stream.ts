@@ -49,7 +49,7 @@ export type Input =
     }
   | ({ readonly kind: "lost"; readonly connection: number } & Loss)
   | { readonly kind: "tick"; readonly nowMs: number; readonly random: number }
-  /** The network came back or the page became visible: do not wait out the delay. */
+  /** The network is back or the page became visible: do not wait out the delay. */
   | { readonly kind: "wake"; readonly nowMs: number }
   | { readonly kind: "credentials"; readonly nowMs: number }
   /** There are none to be had. */
@@ -74,7 +74,7 @@ export type Input =
   /** Leave without ending anything: the journal stays and can be resumed. */
   | { readonly kind: "leave" };
 
-/** What reaches the tool journal from outside: from the server's events, and from whoever was asked. */
+/** What reaches the tool journal from outside: from the server's events, and from the approver. */
 export type ToolNews = Extract<tools.Input, { kind: "requested" | "approved" | "denied" | "exec_aborted" }>;
 
 export function step(state: State, input: Input): Step {
@@ -334,7 +334,7 @@ function tick(at: Flow, nowMs: number, random: number): void {
       return;
     }
     default:
-      assert(false, `nobody sleeps while ${phase}`);
+      assert(false, `no wake-up is due while ${phase}`);
   }
 }
 

@@ -1,11 +1,11 @@
 /**
  * Everything a node decides about a stream that another node runs, and that clients of this one are attached to.
  *
- * It reads what the store says of the stream, as often as it is told to look, and treats it as its host treats a commit: acks, welcomes and events
+ * It reads what the store says of the stream, as often as its driver looks, and treats it as its host treats a commit: acks, welcomes and events
  * go out for what is durable. It writes nothing to the stream. What its clients say is posted to the host as letters, and posted again while
- * the stream does not show it. When the lease is over the clients are told to reconnect: the next attach makes some node the host.
+ * the stream does not show it. When the lease is over it tells the clients to reconnect: the next attach makes some node the host.
  *
- * Invariant: whatever a client is told was read from the store before (A3, B2), and a node that does not hold the lease writes to no log (D1).
+ * Invariant: whatever a client gets was read from the store before (A3, B2), and a node that does not hold the lease writes to no log (D1).
  */
 import type { ErrorCode } from "../protocol/errors.ts";
 import type { AttachFrame, ServerFrame } from "../protocol/frames.ts";
@@ -313,7 +313,7 @@ function seen(state: State, input: Extract<Input, { kind: "seen" }>): Step {
   const movedMs = hasMoved ? nowMs : welcomed.movedMs;
   const settled = { ...welcomed, asking, isAbortWanted, movedMs };
   if (stream.hostEpoch === durable.hostEpoch) return [settled, effects];
-  // Letters to the host before are read by nobody.
+  // No node reads letters to the host before.
   return also([...effects, ...knock(settled)], post(settled, nowMs));
 }
 
@@ -327,7 +327,7 @@ function needsHost(state: State, { end }: StreamState): boolean {
   return state.asking.size > 0 || (end === undefined && state.wanting.size > 0);
 }
 
-/** Another writer's epoch has begun instead of the one that was asked for: nobody was this writer yet, so it may ask again. */
+/** Another writer's epoch has begun instead of the one that was asked for: its client was no writer yet, so it may ask again. */
 function outdone(state: host.State): host.Step {
   let next = state;
   const effects: host.Effect[] = [];

@@ -222,7 +222,7 @@ export function turnOf({ durable, staged, attached }: State): turnStall.Turn {
   };
 }
 
-/** Turns away whoever a commit has left behind: overtaken writers, readers of events that are gone. */
+/** Turns away clients that a commit has left behind: overtaken writers, readers of events that are gone. */
 export function weedOut(state: State): Step {
   let next = state;
   const effects: Effect[] = [];
@@ -309,7 +309,7 @@ export type DropReason = "durability_lost" | "moved" | "shutdown" | "bug";
 
 export function drop(state: State, reason: DropReason): Step {
   const messages = {
-    durability_lost: "the store failed; nothing acknowledged is lost, come back later",
+    durability_lost: "the store failed; nothing acknowledged is lost, retry later",
     moved: "another node runs this stream now",
     shutdown: "this server is shutting down; reconnect",
     bug: "this server made a mistake; the stream's work has ended here",

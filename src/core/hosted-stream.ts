@@ -5,8 +5,8 @@
  * at a time; acks, welcomes of new writers and events go out only for what is durable. A connection
  * is an entry here and nothing more: it comes and goes and changes no log (B2).
  *
- * Invariant: durable + in flight + waiting = staged, and nothing beyond `durable` has been told to
- * anybody (A3, B2, D1).
+ * Invariant: durable + in flight + waiting = staged, and nothing beyond `durable` has reached a
+ * client (A3, B2, D1).
  */
 import type { ErrorCode } from "../protocol/errors.ts";
 import type { AttachFrame, EndReason } from "../protocol/frames.ts";
@@ -132,7 +132,7 @@ export function step(state: State, input: Input): Step {
         state.staged.eventFloor,
         Math.min(input.eventFloor, state.durable.eventHead),
       );
-      // The end stays for whoever comes late (B6). While a turn runs its application may have to be rebuilt from the whole log.
+      // The end stays for a late client (B6). While a turn runs its application may have to be rebuilt from the whole log.
       const isRunning = state.staged.end === undefined;
       if (isRunning || eventFloor === state.staged.eventFloor) return [state, []];
       return commitNext(stage(state, 0, 0, { eventFloor }), []);
@@ -164,7 +164,7 @@ function attach(state: State, input: Extract<Input, { kind: "attach" }>): Step {
   const readers = [...state.attached.values()].filter((one) => one.role === "reader").length;
   const admission = admit(frame, state.staged, state.durable, readers);
   if (admission.kind === "refuse") {
-    // A client that is turned away for good does not come back to see whether its abort was recorded.
+    // A client that is turned away for good does not reconnect to see whether its abort was recorded.
     const isPending = frame.abort && state.staged.aborted && !state.durable.aborted;
     if (isPending) return refuse(state, connection, "unavailable", "the abort is being recorded; reconnect");
     return refuse(state, connection, admission.code, admission.message);

@@ -58,7 +58,7 @@ export type JournalRecord =
   | { readonly kind: "exec_aborted"; readonly execId: string }
   /** Written by compaction: the result went out under this seqno and was acknowledged. */
   | { readonly kind: "exec_acked"; readonly execId: string; readonly seqno: number }
-  /** The same exec id came with other arguments: kept for whoever looks into it (C5). */
+  /** The same exec id came with other arguments: kept as evidence (C5). */
   | { readonly kind: "exec_conflict"; readonly execId: string; readonly argsHash: string }
   | { readonly kind: "abort" }
   | { readonly kind: "ended"; readonly outcome: Outcome };

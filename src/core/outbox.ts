@@ -14,7 +14,7 @@ import { LIMITS } from "../protocol/limits.ts";
 import { assert, unreachable } from "../protocol/assert.ts";
 
 export interface State {
-  /** False until a takeover has learned from its first welcome where numbering goes on (D2). */
+  /** False until a takeover has learned from its first welcome where numbering continues (D2). */
   readonly numbered: boolean;
   /** The seqno that the next submitted chunk gets. */
   readonly next: number;

@@ -1,6 +1,6 @@
 /**
  * How durable each record of a client's journal has to be before anything may follow from it. The machine decides it here; a
- * journal only does what it is told.
+ * journal only carries it out.
  *
  * - `sync`: it survives a power cut. For everything that a chunk, a tool, a promise or a restart depends on.
  * - `nothing`: nothing follows from it. Losing it costs a restarted client some work, so it may wait for other records.

@@ -2,7 +2,7 @@
  * What to do when a connection failed, and when.
  *
  * The closed error table decides what; full jitter under a cap decides when; a budget bounds how
- * often in the long run, so that ten thousand clients coming back do not become a storm. Delays
+ * often in the long run, so that ten thousand reconnecting clients do not become a storm. Delays
  * grow until something really moved: a server that welcomes and hangs up at once earns no reset.
  *
  * Invariant: attempts within any span are bounded by the budget, and no error of remedy `stop` is

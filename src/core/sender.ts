@@ -2,9 +2,9 @@
  * What one connection still has to be sent of a stream's event log.
  *
  * A connection is a cursor over the log, nothing more. Replay is the cursor standing far behind;
- * live delivery is the same rule going on: while there is room and something durable beyond the
+ * live delivery is the same rule at the log's end: while there is room and something durable beyond the
  * cursor, read from cursor + 1 and write. Nothing is queued here, so a slow reader costs a number,
- * and one that stays blocked is cut and comes back later. The first read is small, and each one that follows it twice as large: a reader that is far
+ * and one that stays blocked is cut and reconnects later. The first read is small, and each one that follows it twice as large: a reader that is far
  * behind has its first event soon, and the rest in few reads.
  *
  * Invariant: cursor <= head, head is durable, and the cursor moves only over what was written (B1, B2).

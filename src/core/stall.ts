@@ -33,7 +33,7 @@ export interface Options {
 
 export const DEFAULTS: Options = { heartbeatsMissedMax: 3, progressMs: 60_000, unansweredMs: 30_000 };
 
-/** A request that nobody has taken up. */
+/** A request that this client has not taken up. */
 interface Waiting extends OpenRequest {
   /** The clock: an attach starts it anew. */
   readonly sinceMs: number;

@@ -51,7 +51,7 @@ export function step(state: State, input: Input): Step {
   }
 }
 
-/** Whether an attach must carry the wish: it is on disk, and nobody has confirmed it. */
+/** Whether an attach must carry the wish: it is on disk, and the server has not confirmed it. */
 export function isDue(state: State): boolean {
   return state.wish === "journaled" && !state.settled;
 }

@@ -38,7 +38,7 @@ export interface Outage {
 }
 
 export type State =
-  /** `outage`: the one before this opening, which goes on if the opening does not hold. */
+  /** `outage`: the one before this opening, which continues if the opening does not hold. */
   | {
       readonly kind: "open";
       readonly options: Options;

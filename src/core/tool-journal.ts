@@ -217,7 +217,7 @@ function proceed(state: State, entry: Entry, nowMs: number): Step {
   return [put(state, { ...entry, hand: "asking" }), [{ kind: "ask", execId: entry.execId }]];
 }
 
-/** After a welcome: take up whatever nobody here works on. After a crash that is everything. */
+/** After a welcome: take up every exec that is not worked on here. After a crash that is everything. */
 function attached(state: State, nowMs: number): Step {
   let next = state;
   const effects: Effect[] = [];
@@ -264,7 +264,7 @@ function aborted(state: State): Step {
   return [next, effects];
 }
 
-/** What runs is stopped and answers for itself; what has not begun is answered here, once it is nobody's turn to write. */
+/** What runs is stopped and answers for itself; what has not begun is answered here, once no record of it is being written. */
 function execAborted(state: State, execId: string): Step {
   const entry = find(state, execId);
   const isOver = entry?.resultSeqno !== undefined || entry?.hand === "reporting";

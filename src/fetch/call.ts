@@ -138,7 +138,7 @@ function heard(state: State, frame: Extract<Input, { kind: "frame" }>): Step {
 function refused(state: State, input: Extract<Input, { kind: "refused" }>): Step {
   const { status, code, retryAfterMs } = input.refusal;
   const isForLater = code === undefined ? PROXY_STATUSES.has(status) : isRetried(code);
-  // In the middle of an answer only an error of the gateway can be told as one.
+  // In the middle of an answer only an error of the gateway can be reported as one.
   const last: Next = { kind: state.at === "reading" && code === undefined ? "fail" : "refuse" };
   if (isForLater) return broken(state, input, retryAfterMs, last);
   return [over(state, SPENT_STATUSES.has(status) ? "spent" : "unfinished"), last];

@@ -80,7 +80,7 @@ export function choose<Earlier extends EarlierAnswer>(
   return only === undefined || others.length > 0 ? { kind: "new" } : { kind: "take", answer: only };
 }
 
-/** Nobody has confirmed it. One that is being read is doubtful only to a client that counts: others may ask the same at once. */
+/** Its client has not confirmed it. One that is being read is doubtful only to a client that counts: others may ask the same at once. */
 function isDoubtful({ delivery, isRetried }: EarlierAnswer, sign: RetrySign): boolean {
   if (isRetried || sign === "none") return false;
   return delivery === "flushed" || delivery === "closed" || (delivery === "open" && sign === "counted");

@@ -5,7 +5,7 @@
  * team behind one API key has room for as many small turns as it likes. One principal has half of it at most: it ends no
  * sessions of others. Those that have waited longest go first; their clients get a fresh stream at their next request.
  *
- * Invariant: with the newcomer, what waits is within its bounds, unless all that is left is about to go on.
+ * Invariant: with the newcomer, what waits is within its bounds, unless all that is left is about to continue.
  */
 
 export interface Parked {

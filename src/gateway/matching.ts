@@ -114,7 +114,7 @@ async function matchMessage(
   const { principal, model, context, lineage } = facts;
   const session = await sessions.byLineage(principal, model, context, lineage.seen);
   if (session === undefined || said.length === 0) return { kind: "fresh", reason: "unknown_lineage" };
-  // A session that went on from there is another one's past.
+  // A session that has continued from there belongs to another request.
   if (session.state !== "finished") return { kind: "fresh", reason: "not_waiting" };
   if (!isSame(session, facts)) return { kind: "fresh", reason: "diverged" };
   return { kind: "next_turn", session, messages: said };

@@ -1,7 +1,7 @@
 /**
  * What the gateway says on a stream: the request that begins a turn, and the results of tools.
  *
- * Every message of the history is a blob of the conversation that the server keeps, and named by its id, so a turn that goes on from a checkpoint
+ * Every message of the history is a blob of the conversation that the server keeps, and named by its id, so a turn that starts from a checkpoint
  * sends the new message and nothing else. New blobs travel along, pages first and then the newest, as many as fit; the others are put to
  * the conversation before.
  */
@@ -44,7 +44,7 @@ export interface TurnRequest {
   readonly ownKinds: readonly ExecKind[];
   /** Where the conversation stands; undefined for a new one. */
   readonly before: ConversationState | undefined;
-  /** What the model has not been told: the whole history for a new conversation. */
+  /** What the model has not seen: the whole history for a new conversation. */
   readonly messages: readonly LineMessage[];
   /** Default: there are no signed thoughts among them. */
   readonly openThought?: OpenThought;
@@ -186,7 +186,7 @@ async function toolResult(call: PendingCall, line: ToolLine, context: ResultCont
   });
 }
 
-/** What is said behind tool results: the model is told with them, in the client's own form. */
+/** What is said behind tool results: the model gets it with them, in the client's own form. */
 async function sayAction(line: SaidLine, messageId: string, { upload }: ResultContext): Promise<Uint8Array> {
   const { history, files } = toChatMessages([line]);
   await Promise.all([...files.values()].map(upload));

@@ -1,5 +1,5 @@
 /**
- * What the gateway keeps of a session: enough to go on after a restart, and to tell a continuation from anything else.
+ * What the gateway keeps of a session: enough to continue after a restart, and to tell a continuation from anything else.
  *
  * The history itself is not here: it is the conversation's, named by the checkpoint. What the client has seen is one hash,
  * the lineage's head, so a record does not grow with the history.

@@ -269,7 +269,7 @@ function end(state: State, why: EndReason): Step {
         ],
       ];
     case "ending":
-      // Whoever asks for the stop is answered when it is durable.
+      // A request to stop is answered when the stop is durable.
       return [state, why === "stopped" ? [{ kind: "abort" }] : NOTHING];
     case "fresh":
     case "finished":

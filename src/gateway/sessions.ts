@@ -138,7 +138,7 @@ export class Sessions implements SessionLookup {
 
   /** A session whose stream is about to be opened. Throws when its principal may have no more. */
   begin(record: SessionRecord): SessionDriver {
-    // Its client was told to retry: a turn that begins now would be paid for and read by no one.
+    // The server has told its client to retry: a turn that begins now would be paid for and never read.
     if (this.#closing.signal.aborted) throw new HoldfastError("unavailable", "the server is shutting down");
     const { principal } = record;
     const refused = this.#of(principal).find(({ state }) => state.at === "ending" && state.why === "no_room");
@@ -197,7 +197,7 @@ export class Sessions implements SessionLookup {
 
   /**
    * A client asks for what this stream says after that event, or for its latest answer: if its session sleeps in that answer, it is resumed. An
-   * earlier answer is in the log, and does not make anyone want the one that was cut off (G7).
+   * earlier answer is in the log, and does not mean that a client wants the one that was cut off (G7).
    */
   async wake(principal: string, streamId: string, fromEvent: number | undefined): Promise<void> {
     await this.takeovers?.takeUp(principal, streamId, fromEvent);

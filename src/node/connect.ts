@@ -1,7 +1,7 @@
 /**
  * A client of a Holdfast server for a program: conversations by their names, and tools that are given once.
  *
- * It stands on `openClient` and `Conversations`: everything is journaled under `.holdfast/` of the working directory, so a program that dies goes on where
+ * It stands on `openClient` and `Conversations`: everything is journaled under `.holdfast/` of the working directory, so a program that dies resumes where
  * it was when it is started again.
  */
 import { type NodeClient, openClient } from "../client-node/open-client.ts";
@@ -19,9 +19,9 @@ import type { Tool } from "../tools/tool.ts";
 export interface ConnectOptions extends Omit<NodeClientOptions, "url" | "tools"> {
   /** What the model may call, by name; made by `tool`. */
   readonly tools?: Readonly<Record<string, Tool>> | undefined;
-  /** Asked before a tool with `needsApproval` runs. Default: nobody is asked, and it does not run. */
+  /** Asked before a tool with `needsApproval` runs. Default: such a tool does not run. */
   readonly approve?: Approve | undefined;
-  /** Asked what the agent wants to know. Default: nobody is asked, and the agent is told so. */
+  /** Asked what the agent wants to know. Default: the agent learns that no user can be asked. */
   readonly answer?: AnswerQuestion | undefined;
   /** How long a server that does not answer is waited for. 0 = it is not looked for at all. Default: 10 s. */
   readonly patienceMs?: number | undefined;
@@ -57,7 +57,7 @@ export class Holdfast {
     return this.#conversations.list();
   }
 
-  /** Goes on with every turn that a crash has cut off and whose tools this program has. */
+  /** Resumes every turn that a crash has cut off and whose tools this program has. */
   async resume(): Promise<readonly Turn[]> {
     const has = new Set(this.#conversations.tools.definitions.map(({ name }) => name));
     const turns: Turn[] = [];
@@ -70,7 +70,7 @@ export class Holdfast {
     return turns;
   }
 
-  /** Leaves all turns, which go on at the server and can be resumed. */
+  /** Leaves all turns, which continue at the server and can be resumed. */
   close(): Promise<void> {
     return this.client.close();
   }

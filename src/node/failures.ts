@@ -1,4 +1,4 @@
-/** Errors of whoever starts a server or runs a command: one line that says what to do about it. */
+/** Errors for the user who starts a server or runs a command: one line that says what to do about it. */
 import { HoldfastError } from "../protocol/errors.ts";
 
 /** The caller can put it right by other options, flags or configuration. */

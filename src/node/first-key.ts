@@ -1,5 +1,5 @@
 /**
- * Who can get in when a server starts: somebody must, and on the open network not by accident.
+ * Who can get in when a server starts: at least one client must, and on the open network not by accident.
  *
  * The very first start on loopback makes an API key and leaves it in the data directory, so that the
  * commands on this machine work at once. A server that the network can reach starts only when its

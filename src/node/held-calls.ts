@@ -3,8 +3,8 @@
  *
  * A server that starts finds calls of the server before it. Those of a stream that is over, or was aborted, end at once (G4). A stream that the
  * gateway serves is continued, because what is held is no second generation (G7); streams of other clients wait for their client, who has the key.
- * A stream that the store does not know may be opened again under its name, and so may be one that the gateway does not know: the gateway is told
- * of both (`heldStreams`), and what no client asks for again is left to the grace period.
+ * A stream that the store does not know may be opened again under its name, and so may be one that the gateway does not know: the gateway gets
+ * both (`heldStreams`), and what no client asks for again is left to the grace period.
  */
 import type { LineClient } from "../agent/models/line/line-client.ts";
 import type { StreamName } from "../core/stream-state.ts";

@@ -98,7 +98,7 @@ async function lineLock(path: string): Promise<{ release(): void }> {
   }
 }
 
-/** Of this user alone: whoever could put a socket there would be given API keys. */
+/** Of this user alone: a program that could put a socket there would get API keys. */
 function runtimeDirectory(env: Machine["env"]): string {
   const user = process.getuid?.();
   const given = env["XDG_RUNTIME_DIR"];

@@ -182,7 +182,7 @@ export async function openGateway(parts: GatewayParts): Promise<OpenGateway> {
   return { gateway, close };
 }
 
-/** Only what has no effects: nobody here could be asked. */
+/** Only what has no effects: there is no user to ask. */
 const LOOKING: ReadonlySet<ExecKind> = new Set([ExecKind.READ, ExecKind.LS, ExecKind.GLOB, ExecKind.GREP]);
 
 async function openWorkspace(

@@ -57,7 +57,7 @@ function approvalsOf(
   conversationOf: ProgramTools["conversationOf"],
 ): Approvals {
   return {
-    // A tool that this program does not have runs nothing, so nobody is asked about it.
+    // A tool that this program does not have runs nothing, so the user is not asked about it.
     policy: ({ declared = "allow" }) => declared,
     approve: async (subject, asked) => {
       const tool = subject.names[0] ?? "";

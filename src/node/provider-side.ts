@@ -61,7 +61,7 @@ export function serverSide(url: string, apiKey: string): ProviderSide {
   };
 }
 
-/** Undefined for a model that there is not: whoever answers for it says so. */
+/** Undefined for a model that there is not: the answer to the request says so. */
 function servedBy(models: ProviderModels, modelId: string): ServedModel | undefined {
   try {
     return models.served(modelId);

@@ -50,7 +50,7 @@ export function answersOf({ answer, approve }: Answering): OnQuery {
       return { case: "askQuestion", value: { answers } };
     }
     const needed = query.case === "approval" ? "approve" : "answer";
-    const reason = `this program has nobody to ask: \`connect\` was given no \`${needed}\``;
+    const reason = `this program cannot ask a user: \`connect\` was given no \`${needed}\``;
     return { case: "unanswerable", value: { reason } };
   };
 }

@@ -1,7 +1,7 @@
 /**
  * Whether a server is there and lets this client in, asked once when a program connects.
  *
- * The question is an ordinary attach to a stream that nobody has, over the client's own transport: who is told that there is no such stream has been let in.
+ * The question is an ordinary attach to a stream that does not exist, over the client's own transport: a client that gets `not_found` has been let in.
  */
 import { randomBytes } from "node:crypto";
 import type { Client } from "../client/index.ts";

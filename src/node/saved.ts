@@ -1,5 +1,5 @@
 /**
- * What a server saved its users: each answer, or rest of one, for which no second model call was paid, told when it happens.
+ * What a server saved its users: each answer, or rest of one, for which no second model call was paid, reported when it happens.
  */
 import type { ContinuedBy } from "../agent/models/index.ts";
 import type { Mount } from "../server/http/mount.ts";
@@ -24,7 +24,7 @@ export const SAVED_BY: Readonly<Record<ContinuedBy, Saved | undefined>> = {
   restart: undefined,
 };
 
-/** The same mount, whose answers are told when their responses begin. */
+/** The same mount, whose answers are reported when their responses begin. */
 export function tellingSaved(mount: Mount, onSaved: (how: Saved) => void): Mount {
   return {
     ...mount,

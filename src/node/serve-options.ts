@@ -1,5 +1,5 @@
 /**
- * What `serve` can be told, with units, defaults and the reason for each; checked once. TypeScript sees most mistakes; a program in JavaScript hears of
+ * The options of `serve`, with units, defaults and the reason for each; checked once. TypeScript sees most mistakes; a program in JavaScript hears of
  * them here.
  */
 import type { Logger } from "pino";
@@ -81,7 +81,7 @@ export interface ServeOptions {
 }
 
 export const SERVE_DEFAULTS = {
-  /** Only this machine reaches it: what is open to others is somebody's decision. */
+  /** Only this machine reaches it: what is open to others is the operator's decision. */
   host: "127.0.0.1",
   port: 4600,
   openStreamsMax: GATEWAY_LIMITS.openStreamsMax,
@@ -140,7 +140,7 @@ const SCHEMA = fields({
 
 const PORT = z.object({ HOLDFAST_PORT: variable(wholeText(0, 65_535)) });
 
-/** Where a server listens that is not told. */
+/** Where a server listens when no port is given. */
 export function defaultPort(environment: Machine["env"]): number {
   return checked(PORT, environment).HOLDFAST_PORT ?? SERVE_DEFAULTS.port;
 }

@@ -21,7 +21,7 @@ export interface Append {
   readonly frames: readonly ClientFrame[];
   /** Ties the append to its connection, for routing and logs; never an identity. */
   readonly connectionTag: string;
-  /** Begins a connection whose frames come through this listener; empty = goes on with one. */
+  /** Begins a connection whose frames come through this listener; empty = continues one. */
   readonly listener: string;
   /** Ends the connection after these frames. */
   readonly detach: boolean;

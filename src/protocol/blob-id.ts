@@ -1,7 +1,7 @@
 /**
  * The name of a blob: the SHA-256 of its bytes, in 64 lower-case hexadecimal digits; on the wire the 32 bytes themselves.
  *
- * Whoever sends or gets a blob computes it anew, so that nobody has to believe a peer or a disk (E5).
+ * A side that sends or gets a blob computes it anew, so that it need not believe a peer or a disk (E5).
  */
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex, hexToBytes } from "@noble/hashes/utils.js";

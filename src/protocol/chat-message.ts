@@ -86,7 +86,7 @@ export interface ToolResultPart {
   readonly toolCallId: string;
   readonly tool: string;
   readonly outcome: "done" | "failed" | "denied" | "aborted" | "unknown";
-  /** What the model is told. */
+  /** What the model gets. */
   readonly text: string;
   readonly files?: readonly FilePart[];
 }

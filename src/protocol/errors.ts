@@ -123,7 +123,7 @@ const NUMBER_OF: ReadonlyMap<WireCode, WireErrorCode> = new Map(
   [...CODE_OF].map(([number, code]) => [code, number]),
 );
 
-/** What the other side is told. A local mistake was not its own: to the peer it is a fault of this side. */
+/** What the other side gets. A local mistake was not its own: to the peer it is a fault of this side. */
 export function wireCodeOf(code: ErrorCode): WireCode {
   return isWireCode(code) ? code : "internal";
 }

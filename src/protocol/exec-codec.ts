@@ -61,7 +61,7 @@ export interface ExecRequest extends ExecRef {
   readonly args: Uint8Array;
 }
 
-/** What an event wants of whoever carries out execs. */
+/** What an event wants of the client that carries out execs. */
 type ExecOrder =
   | { readonly kind: "request"; readonly exec: ExecRequest }
   /** Stop this one. It is still answered: with what came out of it, or `aborted`. */
@@ -195,7 +195,7 @@ function mcpName(args: Uint8Array): string {
   return name;
 }
 
-/** Started, and nobody knows how it ended (C2). `startedAtMs` 0 = not known. */
+/** Started, and how it ended is not known (C2). `startedAtMs` 0 = not known. */
 export function writeExecUnknown(exec: ExecRef, detail: string, startedAtMs = 0): Uint8Array {
   return writeOutcome(exec, { case: "unknown", value: { detail, startedAtMs: BigInt(startedAtMs) } });
 }

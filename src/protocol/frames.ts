@@ -2,7 +2,7 @@
  * The frames of the reliable layer as plain values.
  *
  * The machines in `core` think in these; `frame-codec.ts` turns them into the messages of
- * `stream.proto` and back. Bodies are opaque bytes, encoded once by whoever made them and never
+ * `stream.proto` and back. Bodies are opaque bytes, encoded once by the side that made them and never
  * decoded here (A2: re-encoded protobuf is not byte-stable).
  */
 import type { ErrorCode } from "./errors.ts";
@@ -77,7 +77,7 @@ export interface WelcomeFrame {
   /** The oldest event that can still be replayed. */
   readonly eventFloor: number;
   readonly writerEpoch: number;
-  /** The event head when this writer epoch began: execs up to it belong to nobody any more (D2). */
+  /** The event head when this writer epoch began: execs up to it belong to no writer any more (D2). */
   readonly writerSinceEvent: number;
   readonly durability: Durability;
   readonly retentionLeftMs: number;

@@ -3,7 +3,7 @@
  *
  * A page is a blob with sixteen ids; sixteen pages of one size are named by one of the next. So a state has at most fifteen
  * pages of each size, whatever the length of the list; an id that is added fills at most one page of each size, once and for all; and
- * somebody who has nothing reads the whole list in as many rounds as there are sizes.
+ * a reader that has nothing gets the whole list in as many rounds as there are sizes.
  *
  * Invariant: equal lists have equal pages, and the newest id is never in a page, so the last one can be replaced without
  * reading anything.
@@ -21,7 +21,7 @@ export const PAGE_IDS = 16;
 
 const PAGE_COUNTS: readonly number[] = [PAGE_IDS, PAGE_IDS ** 2, PAGE_IDS ** 3];
 
-/** A list of this length is read by nobody: pages that name each other over and over stay harmless. */
+/** A longer list is not read: pages that name each other over and over stay harmless. */
 export const LIST_IDS_MAX: number = PAGE_IDS ** 4;
 
 const ID_BYTES = 32;
@@ -180,8 +180,8 @@ export async function allIds(list: IdList, read: ReadPages): Promise<readonly Id
 }
 
 /**
- * The ids of a list, newest first, for whoever needs few of them. Pages that cannot be read are passed over, and so are all where
- * they are not in an order that is known here: whoever goes on must not be stuck with what a newer server wrote.
+ * The ids of a list, newest first, for callers that need few of them. Pages that cannot be read are passed over, and so are all where
+ * they are not in an order that is known here: a caller must not be stuck with what a newer server wrote.
  */
 export async function* newestIds(list: IdList, read: ReadPages): AsyncGenerator<Uint8Array, void, undefined> {
   const parts = [...partsOf(faultOf(list) === undefined ? list : { pages: [], ids: list.ids })];

@@ -43,7 +43,7 @@ export const LIMITS = Object.freeze({
   runningExecsMax: 256,
   /** What a frame may hold beside its body: ids, numbers, a message for people. */
   frameOverheadBytesMax: 64 * KIB,
-  /** Longer messages for people are cut, so that no error is too large to be told. */
+  /** Longer messages for people are cut, so that no error is too large to be sent. */
   messageCharsMax: 1000,
   /** Frames of one append; a client cannot have more waiting for their ack, plus an abort and a heartbeat. */
   appendFramesMax: 258,

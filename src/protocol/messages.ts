@@ -2,7 +2,7 @@
  * The generated messages of the agent level, and the two services.
  *
  * The messages of the reliable layer are not here: `frames.ts` and the codecs stand for them, so that
- * nobody works with an envelope that was not checked.
+ * no code works with an envelope that was not checked.
  */
 export * from "./gen/holdfast/v1/agent_pb.ts";
 export * from "./gen/holdfast/v1/blob_pb.ts";

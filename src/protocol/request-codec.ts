@@ -115,7 +115,7 @@ function fieldsOf(bytes: Uint8Array): Fields | undefined {
     }
     return reader.pos === reader.len ? fields : undefined;
   } catch {
-    // Somebody else's bytes: whoever is to read them will say so.
+    // An application's own bytes: their reader will say so.
     return undefined;
   }
 }

@@ -52,7 +52,7 @@ export function counterAfter(counter: number): number {
   return counter + 1;
 }
 
-/** A copy: the source may go on using its buffer. */
+/** A copy: the source may use its buffer again. */
 export function drawIncarnation(randomBytes: (n: number) => Uint8Array): Uint8Array<ArrayBuffer> {
   const drawn = randomBytes(INCARNATION_BYTES);
   check(drawn.length === INCARNATION_BYTES, "the random source gave a wrong number of bytes");

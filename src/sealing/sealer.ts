@@ -15,7 +15,7 @@
 /** What is sealed. Each has its own key, so equal counters in two of them never meet. */
 export type SealedDirection = "chunks" | "events" | "journal" | "blob" | "letter";
 
-/** Where a record belongs. Not stored with it: whoever opens a record must know what it asked for. */
+/** Where a record belongs. Not stored with it: a caller that opens a record must know what it asked for. */
 export interface SealedLabel {
   readonly stream: string;
   readonly direction: SealedDirection;
@@ -45,8 +45,8 @@ export interface Sealer {
 
 export interface SyncSealer extends Sealer {
   /**
-   * The plaintext is only lent for the call. The record may be a view of a pooled buffer: whoever keeps one for
-   * long keeps a copy.
+   * The plaintext is only lent for the call. The record may be a view of a pooled buffer: a caller that keeps
+   * one for long keeps a copy.
    */
   seal(label: SealedLabel, plaintext: Uint8Array): Uint8Array;
   open(label: SealedLabel, sealed: Uint8Array): Uint8Array;

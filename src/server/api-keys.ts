@@ -12,7 +12,7 @@
  *
  * Rows are kept in memory for a moment, because every connection asks. A revocation in this process
  * counts at once, one by another process after that moment. While the store is down, an API key that was
- * good goes on being good: nobody could have revoked it, and new streams may open degraded (D5).
+ * good stays good: no process could have revoked it, and new streams may open degraded (D5).
  */
 import { hash, randomBytes, timingSafeEqual } from "node:crypto";
 import { HoldfastError } from "../protocol/errors.ts";
@@ -65,7 +65,7 @@ const CACHE_MS = 2_000;
 const CACHED_MAX = 10_000;
 /** Coarse, so that reading stays reading: an API key in use writes once an hour. */
 const LAST_USED_MS = 3_600_000;
-/** What an unknown API key is compared with: no one has its preimage. */
+/** What an unknown API key is compared with: its preimage is not known. */
 const NOBODY = new Uint8Array(32);
 
 interface Known {
@@ -121,7 +121,7 @@ export class ApiKeys {
 
   /**
    * Rejects with `unauthenticated`, and with nothing that tells why. What the table says of an API key goes before the
-   * environment: one that somebody made for another principal, or revoked, is not `default` by being set there too.
+   * environment: one that was made for another principal, or revoked, is not `default` by being set there too.
    */
   async authenticate(presented: string | undefined): Promise<Authenticated> {
     const hash = hashOf(presented ?? "");
@@ -161,7 +161,7 @@ export class ApiKeys {
     }
   }
 
-  /** Whether anybody at all can get in. */
+  /** Whether there is an API key that lets a client in. */
   async hasAny(): Promise<boolean> {
     if (this.#environmentHash !== undefined) return true;
     return (await this.list()).some(({ revokedMs }) => revokedMs === undefined);
@@ -178,13 +178,13 @@ export class ApiKeys {
     }
   }
 
-  /** Whoever asks for a row that is being read joins that read. */
+  /** Callers that ask for a row that is being read share that read. */
   #readOnce(id: string): Promise<Known | undefined> {
     const reading =
       this.#reading.get(id) ??
       this.#read(id)
         .then((known) => {
-          // Unknown ids are not kept: whoever invents them would fill the memory.
+          // Unknown ids are not kept: a client that invents them would fill the memory.
           if (known !== undefined) this.#keep(id, known);
           return known;
         })
@@ -206,7 +206,7 @@ export class ApiKeys {
     return row === undefined ? undefined : { record: decodeApiKey(row), version: row.version };
   }
 
-  /** The new version, or undefined when somebody else was faster. */
+  /** The new version, or undefined when another writer was faster. */
   async #swap(version: number, record: ApiKeyRecord): Promise<number | undefined> {
     const at = { table: TABLE, key: record.id };
     const result = await this.#tables.compareAndSwap(at, version, encodeApiKey(record));
@@ -218,7 +218,7 @@ export class ApiKeys {
     if (nowMs - Math.max(lastUsedMs ?? 0, this.#usedMs.get(id) ?? 0) < LAST_USED_MS) return;
     if (this.#usedMs.size >= CACHED_MAX) this.#usedMs.clear();
     this.#usedMs.set(id, nowMs);
-    // Nobody waits for it, and a store that cannot write shows elsewhere.
+    // No request waits for it, and a store that cannot write shows elsewhere.
     this.#writeUsed(id, nowMs).catch(() => undefined);
   }
 

@@ -20,7 +20,7 @@ import type {
 import { InputFeed } from "./input-feed.ts";
 import type { LogReader } from "./stream-logs.ts";
 
-/** An event on its way into the log, with whoever waits for it. */
+/** An event on its way into the log, and how its caller learns what became of it. */
 export interface PendingEvent {
   /** Lent for the call only: the application may use its buffer again, and readers get what was logged (B4). */
   readonly body: Uint8Array;
@@ -34,7 +34,7 @@ interface RunHost {
   end(event: PendingEvent, reason: "completed" | "failed"): void;
   /** The application begins to read its events back, or has done so. */
   readingBack(isSo: boolean): void;
-  /** The logs cannot be read: this host cannot go on, which is no fault of the application. */
+  /** The logs cannot be read: this host cannot continue, which is no fault of the application. */
   unreadable(): void;
   onBug(bug: unknown): void;
   readonly blobs: ApplicationBlobs | undefined;
@@ -108,7 +108,7 @@ export class ApplicationRun {
   /** `hasMoved`: another host makes the model's call anew, and cannot reach one that is held here. */
   lose({ hasMoved = false } = {}): void {
     this.#isLost = true;
-    // Most streams are let go of when their turn is long over: nobody is there to be told.
+    // Most streams are let go of when their turn is long over: no application runs that could listen.
     if (this.#isRunning) {
       const { unavailable: message } = MESSAGES;
       this.#abort.abort(hasMoved ? new HoldfastError("unavailable", message) : new LetGo(message));
@@ -227,7 +227,7 @@ function unwatched<Value>(promise: Promise<Value>): Promise<Value> {
   return promise;
 }
 
-/** A failed read is told to the host before the application hears of it. */
+/** The host learns of a failed read before the application does. */
 function guarded(logs: LogReader, onFailure: () => void): LogReader {
   const guard = <Value>(reading: Promise<Value>): Promise<Value> =>
     reading.catch((cause: unknown) => {

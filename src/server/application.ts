@@ -3,7 +3,7 @@
  *
  * The host calls it when a stream begins and again after every restart, with both logs from their
  * beginning: an application that folds them first and acts afterwards needs no second code path for
- * recovery. What it emits is durable before anybody sees it, and in order.
+ * recovery. What it emits is durable before any client sees it, and in order.
  */
 import type { EndReason } from "../protocol/frames.ts";
 

@@ -137,7 +137,7 @@ export function serverConnection(
     refuseUnattached(): void {
       if (target === undefined) refuse(new HoldfastError("unavailable", "the store works again; reconnect"));
     },
-    /** Tells a client to reconnect, unless its stream has told it already. */
+    /** Tells a client to reconnect, unless its stream has done so already. */
     shutdown(): void {
       if (isHosted) return;
       refuse(new HoldfastError("unavailable", "this server is shutting down; reconnect"));

@@ -1,7 +1,7 @@
 /**
  * What a server counts while it works: plain numbers in one object.
  *
- * The hot path only adds to fields; whoever wants them as metrics reads them when asked. Nothing here
+ * The hot path only adds to fields; `/metrics` reads them when it is asked. Nothing here
  * names a stream, a principal or a key, so nothing of it can leak (E4).
  */
 import { noStalls, type StallCounts } from "../core/standstill.ts";

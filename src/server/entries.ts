@@ -21,7 +21,7 @@ export interface LogEntry {
 const MARKS: readonly LogEntry["mark"][] = ["plain", "close", "completed", "aborted", "failed"];
 const HEAD_BYTES = 5;
 
-/** Good until the next call: whoever seals it makes a copy anyway, and a fresh buffer costs a third of a small seal. */
+/** Good until the next call: sealing makes a copy anyway, and a fresh buffer costs a third of a small seal. */
 export function packEntries(entries: readonly LogEntry[]): Uint8Array {
   let bytes = 0;
   for (const { body } of entries) bytes += HEAD_BYTES + body.length;

@@ -103,13 +103,13 @@ export class HostedStream {
     return host.hasWriter(this.#state);
   }
 
-  /** Nobody is attached, nothing runs, nothing waits to be stored: forgetting it loses nothing. */
+  /** No client is attached, nothing runs, nothing waits to be stored: forgetting it loses nothing. */
   get isIdle(): boolean {
     const { attached, inFlight } = this.#state;
     return attached.size === 0 && inFlight === undefined && !this.#run.isRunning;
   }
 
-  /** For how long nobody has confirmed that this host still runs the stream. */
+  /** How long ago the store last confirmed that this host runs the stream. */
   get unconfirmedMs(): number {
     return this.#now() - this.#confirmedMs;
   }
@@ -213,7 +213,7 @@ export class HostedStream {
     if (this.#state.inFlight === undefined) this.#letters.discard();
   }
 
-  /** Forgets events before `eventFloor` once the stream has ended; a client that needs them is told so. */
+  /** Forgets events before `eventFloor` once the stream has ended; a client that needs them is refused. */
   trim(eventFloor: number): void {
     this.#put({ input: { kind: "trim", eventFloor } });
   }
@@ -369,11 +369,11 @@ export class HostedStream {
       const events = await this.#logs.readEvents(from, bytesMax);
       // A store that has them in memory gives one read after the other: requests have their turn between two.
       await new Promise<void>((resolve) => this.#context.environment.after(0, resolve));
-      // The store may already have a commit that this host has not been told of.
+      // The store may already have a commit that this host does not know of yet.
       const { eventHead } = this.#state.durable;
       this.#deliver(connection, events.filter(({ eventId }) => eventId <= eventHead).map(frameOf));
     } catch (cause) {
-      // Damage here is ours to mend: the client keeps its state and comes back.
+      // Damage here is ours to mend: the client keeps its state and reconnects.
       this.#refuse(connection, new HoldfastError("unavailable", "the log cannot be read", { cause }));
     }
   }

@@ -32,7 +32,7 @@ type FoundStream =
   | { readonly kind: "followed"; readonly followed: FollowedStream }
   | { readonly kind: "degraded" };
 
-/** What a request beside the stream is judged by: it goes where a reader might go on, and makes nothing. */
+/** What a request beside the stream is judged by: it is let in where a reader could resume, and makes nothing. */
 const GO_ON: AttachFrame = Object.freeze({
   kind: "attach",
   protocolVersion: PROTOCOL_VERSION,
@@ -125,7 +125,7 @@ export function createKeeper(
       try {
         if (hosted.letter(letter)) return true;
       } catch {
-        // It does not open with this stream's key: nobody who may speak to the stream wrote it.
+        // It does not open with this stream's key: no node that may speak to the stream wrote it.
         letters?.discard([number]).catch(() => undefined);
         return true;
       }

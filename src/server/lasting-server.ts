@@ -45,7 +45,7 @@ export type StoreNews =
   /** What stood on the store that failed did not end in good order. */
   | { readonly kind: "unclean"; readonly reason: Error };
 
-/** Soon enough after the first opening, and long enough that a crowd does not ask in vain. */
+/** Soon enough after the first opening, and late enough that a crowd of clients does not retry for nothing. */
 const RETRY_AFTER_MS = 5_000;
 
 export class LastingServer<S extends Standing> implements Server {
@@ -56,7 +56,7 @@ export class LastingServer<S extends Standing> implements Server {
   readonly #end = Promise.withResolvers<Error>();
   #life: storeLife.State;
   #standing: S;
-  /** Those of before whose degraded streams go on. */
+  /** Earlier servers whose degraded streams still run. */
   #former: StandingServer[] = [];
   #closing: Promise<void> = Promise.resolve();
   #opening: Promise<void> = Promise.resolve();

@@ -24,7 +24,7 @@ export function requestsIn(
   return asked.length + answered.length === 0 ? undefined : { asked, answered };
 }
 
-/** The same logs; what is read for the first time is told. `through`: what the host found in the store, everything else it commits itself. */
+/** The same logs; `tell` gets what is read a first time. `through`: what the host found in the store, everything else it commits itself. */
 export function watchedLogs(
   logs: LogReader,
   through: { readonly eventHead: number; readonly nextSeqno: number },

@@ -28,7 +28,7 @@ export interface ServerOptions {
   readonly blobs?: BlobStore;
   /** Of conversations that this server keeps. */
   readonly conversations?: Partial<ConversationLimits>;
-  /** To be shared with whoever counts for the same server, the store's log for one. */
+  /** To be shared with others that count for the same server, the store's log for one. */
   readonly counters?: ServerCounters;
   readonly environment?: Environment;
   readonly host?: Partial<host.Options>;
@@ -40,9 +40,9 @@ export interface ServerOptions {
   readonly leaseMs?: number;
   /** How often expired streams are looked for. */
   readonly sweepIntervalMs?: number;
-  /** Told of failed assertions and of what the application throws. Default: a process warning. */
+  /** Called with failed assertions and with what the application throws. Default: a process warning. */
   readonly onBug?: (bug: unknown) => void;
-  /** Told when a running turn stands still, and when it moves again: for a log. Default: it is only counted. */
+  /** Called when a running turn stands still, and when it moves again: for a log. Default: it is only counted. */
   readonly onStall?: (news: TurnStallNews) => void;
 }
 
@@ -57,7 +57,7 @@ export interface Server {
   probe(): Promise<void>;
   /** Forgets events before `eventFloor` of a stream that has ended and that this node still has in hand. */
   trim(name: StreamName, eventFloor: number): void;
-  /** Tells everybody to come back, gives the leases back, stops. Nothing acknowledged is lost. */
+  /** Tells every client to reconnect, gives the leases back, stops. Nothing acknowledged is lost. */
   shutdown(): Promise<void>;
 }
 
@@ -184,7 +184,7 @@ function blobsOf(
   });
 }
 
-/** Nobody listens for bugs: they must not vanish all the same. */
+/** Without a listener bugs must not vanish either. */
 function warn(bug: unknown): void {
   process.emitWarning(bug instanceof Error ? bug : String(bug), { code: "HOLDFAST_BUG" });
 }

@@ -13,7 +13,7 @@ import type { AcceptedMeta } from "../transport/transport.ts";
 import { nameText } from "./entries.ts";
 import type { HostContext } from "./host-context.ts";
 
-/** How often a stream may be asked for in vain: slow enough to make guessing pointless. */
+/** How often clients may ask for a stream and fail: slow enough to make guessing pointless. */
 const VAIN_ATTEMPTS: budget.Options = { burst: 10, refillMs: 5_000 };
 const VAIN_STREAMS_MAX = 10_000;
 
@@ -69,7 +69,7 @@ export function streamAccess(context: Pick<HostContext, "sealing" | "clock">): D
     if (known === undefined) return;
     const [, { waitMs }] = budget.spend(known, context.clock.now());
     if (waitMs > 0)
-      throw new HoldfastError("overloaded", "asked for in vain too often", { retryAfterMs: waitMs });
+      throw new HoldfastError("overloaded", "too many failed attempts", { retryAfterMs: waitMs });
   }
 
   function countVain(meta: AcceptedMeta): void {

@@ -2,7 +2,7 @@
  * How one stream's commits reach the store. The first commit of a stream that is not there yet makes it: opening record and first chunk
  * are one record and one sync, as on the client's side (A5).
  *
- * Invariant: nobody is told of a stream before the store has it. Until then it is *unborn*, and whoever else asks for it waits.
+ * Invariant: no client learns of a stream before the store has it. Until then it is *unborn*, and other attaches to it wait.
  */
 import type { StreamName, StreamState } from "../core/stream-state.ts";
 import type { Commit, Creation, StreamStore } from "../store/stream-store.ts";
@@ -38,7 +38,7 @@ export class StreamCommits {
     return this.#born.promise;
   }
 
-  /** False when the stream is somebody else's: then nothing was committed. */
+  /** False when another host has the stream: then nothing was committed. */
   async commit(expected: StreamState, contents: Contents): Promise<boolean> {
     const name = this.#name;
     if (this.#birth === undefined) {
@@ -48,7 +48,7 @@ export class StreamCommits {
     }
     const { keyCheck, conversationCheck, host } = this.#birth;
     const made = await this.#store.create({ keyCheck, conversationCheck, host, name, first: contents });
-    // Somebody else's was never born here: whoever waits looks again once this host has given up.
+    // Another host's stream was never born here: callers that wait look again once this host has given up.
     if (made.kind !== "committed") return false;
     this.#birth = undefined;
     this.#born.resolve();

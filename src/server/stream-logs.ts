@@ -93,7 +93,7 @@ export class StreamLogs implements LogReader {
     return this.#seal("events", first, entries);
   }
 
-  /** Called once the events are durable, before anybody is told. */
+  /** Called once the events are durable, before any reader gets them. */
   remember(events: readonly SharedEvent[]): void {
     for (const event of events) {
       this.#tail.push(event);

@@ -5,7 +5,7 @@
  * three to four times faster than the generated code for a thousand entries. What is rare (a restated
  * state, a tombstone) goes through the generated messages, in `stream-meta.ts`.
  *
- * Bodies that come out of a record are views into it; whoever keeps one longer copies it.
+ * Bodies that come out of a record are views into it; a caller that keeps one longer copies it.
  */
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import {

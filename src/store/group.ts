@@ -3,7 +3,7 @@
  * before it in the same group.
  *
  * Nothing here touches the index or the log. An operation either stages an entry or finds that it may
- * not; either way it has its answer, and `settled` says whether that answer may be told at once or
+ * not; either way it has its answer, and `settled` says whether that answer may be given at once or
  * speaks of something that is not durable yet and must wait for the append (B2, D1).
  *
  * A failed assertion is the caller's bug. It is thrown before anything is staged, so the rest of the
@@ -279,7 +279,7 @@ export function isNoChange(change: StateChange): boolean {
   );
 }
 
-/** A lone surrogate would come back from the disk as another name. */
+/** A lone surrogate would be read back from the disk as another name. */
 function assertStorable(name: StreamName, hostId: string): void {
   assert(name.principal.isWellFormed(), "a principal is well-formed text");
   assert(name.idempotencyKey.isWellFormed(), "an idempotency key is well-formed text");

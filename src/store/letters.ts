@@ -1,7 +1,7 @@
 /**
  * Letters from one node to another, through the store that they share: what a client says to a node that does not run its stream.
  *
- * A letter may arrive twice, late, or never: whoever posts it looks at the stream, and posts it again while it is not covered. What
+ * A letter may arrive twice, late, or never: its sender looks at the stream, and posts it again while it is not covered. What
  * it says is a frame of the stream's client, sealed under the stream key, and the rules of the stream make a second copy harmless (A2, D1, D3).
  * The host removes a letter with the commit that deals with it (`Commit.letters`).
  *

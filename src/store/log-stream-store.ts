@@ -95,7 +95,7 @@ export async function openLogStreamStore(
   let tidying: Promise<void> | undefined;
   let closing: Promise<void> | undefined;
 
-  /** Commits go on between two records of it: whoever waits for a sync waits for one of them at most. */
+  /** Commits continue between two records of it: a caller that waits for a sync waits for one of them at most. */
   async function tidy(quietSinceMs: number): Promise<void> {
     groups.assertUsable();
     for (;;) {
@@ -174,7 +174,7 @@ export async function openLogStreamStore(
       groups.assertUsable();
       return index.idleSince(beforeMs).slice(0, countMax);
     },
-    /** One at a time; whoever asks meanwhile waits for the one under way. */
+    /** One at a time; a caller that asks meanwhile waits for the one under way. */
     tidy: (quietSinceMs) => (tidying ??= tidy(quietSinceMs).finally(() => (tidying = undefined))),
     close: () => (closing ??= groups.close()),
   };
@@ -237,7 +237,7 @@ class GroupCommits {
     });
   }
 
-  /** One group after the other until nothing waits. Never rejects: a failure answers whoever waits. */
+  /** One group after the other until nothing waits. Never rejects: a failure answers the callers that wait. */
   async #pump(): Promise<void> {
     // Whatever is submitted in the same turn of the event loop shares the first group.
     await Promise.resolve();
@@ -278,7 +278,7 @@ class GroupCommits {
       return;
     }
     for (const op of staged) op.answer();
-    // What commits free waits for the next one: nobody's commit stands behind a sync that only gives space back.
+    // What commits free waits for the next one: no commit stands behind a sync that only gives space back.
     if (queue !== this.commits) await this.giveBack();
   }
 

@@ -1,7 +1,7 @@
 /**
  * Blobs in memory: for tests, for the server's cache, for a client that keeps nothing.
  *
- * Bytes are copied on the way in and out, so nobody can change a blob after it was named (E5).
+ * Bytes are copied on the way in and out, so no caller can change a blob after it was named (E5).
  */
 import { createHash } from "node:crypto";
 import { HoldfastError } from "../protocol/errors.ts";

@@ -81,7 +81,7 @@ export async function collectMoves(
       for (const name of LOGS) bytes += collect(cursor, name, entry[name]);
     }
   }
-  // Whoever was not reached has its turn in the next round; to restate it now would be for nothing.
+  // A stream that was not reached has its turn in the next round; to restate it now would be for nothing.
   const hasTurn = ({ collected: { chunks, events } }: Cursor): boolean =>
     !isCut || chunks.length + events.length > 0;
   return groupsOf([...cursors.values()].filter(hasTurn));

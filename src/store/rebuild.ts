@@ -3,7 +3,7 @@
  *
  * It fails closed. A newer format is refused before anything is written; a row that cannot be
  * decoded, or a stream whose batches are not all there, refuses the whole log, because a gap would
- * be taken for the end and tools would run again. Rows that nobody needs any more, whose dropping a
+ * be taken for the end and tools would run again. Rows that no stream needs any more, whose dropping a
  * crash took back, are dropped again.
  */
 import { HoldfastError, messageOf } from "../protocol/errors.ts";

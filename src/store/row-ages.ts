@@ -1,7 +1,7 @@
 /**
  * About how old a row is: now and then, the last row and the time of its record.
  *
- * Filled by durable records only, so a restart knows it again. One entry in a while is enough: nobody
+ * Filled by durable records only, so a restart knows it again. One entry in a while is enough: no caller
  * needs to know it to the second.
  */
 const INTERVAL_MS = 10_000;

@@ -2,7 +2,7 @@
  * Rows read from the commit log, the last few kept.
  *
  * A row holds batches of many streams, and after a restart many clients return at once and want the
- * same rows; whoever asks for a row that is being read joins that read.
+ * same rows; a caller that asks for a row that is being read joins that read.
  */
 import { entriesOf } from "./commit-record.ts";
 import type { StreamEntry } from "./commit-record.ts";
@@ -33,7 +33,7 @@ export function rowReader(log: CommitLog, bytesMax: number) {
     return read;
   }
 
-  /** Called while the row still counts as being read: between the two somebody else would read it, and it would count twice. */
+  /** Called while the row still counts as being read: between the two another call would read it, and it would count twice. */
   function keep(key: number, bytes: Uint8Array): Uint8Array {
     if (bytes.byteLength > bytesMax) return bytes;
     kept.set(key, bytes);
@@ -50,7 +50,7 @@ export function rowReader(log: CommitLog, bytesMax: number) {
     async entriesOf(stream: number, row: number): Promise<readonly StreamEntry[]> {
       return entriesOf(await read(row, () => log.read(row)), stream);
     },
-    /** Whoever asks for the row soon joins this read; a failure is theirs to meet. */
+    /** A caller that asks for the row soon joins this read, and meets its failure. */
     prefetch(row: number): void {
       if (!kept.has(row)) read(row, () => log.read(row)).catch(() => undefined);
     },

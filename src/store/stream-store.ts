@@ -159,7 +159,7 @@ export interface StreamStore {
 
   /**
    * Brings streams that ended and have been quiet since `quietSinceMs`, and the old parts of others, to where
-   * they cost least. Nothing that anybody can see changes; a store without such a place does nothing.
+   * they cost least. Nothing that a caller can see changes; a store without such a place does nothing.
    */
   tidy(quietSinceMs: number): Promise<void>;
 

@@ -131,7 +131,7 @@ export function byBatchesOfOne(batch: TableStore["batch"]): Pick<TableStore, "pu
 /** Fits every index, and every name that we build. */
 const KEY_BYTES_MAX = 512;
 
-/** What every store can hold as text: SQL has no NUL, and a lone surrogate would come back as another key. */
+/** What every store can hold as text: SQL has no NUL, and a lone surrogate would be read back as another key. */
 export function assertKey(text: string): void {
   assert(text.isWellFormed() && !text.includes("\0"), "a key is well-formed text without NUL");
   assert(Buffer.byteLength(text) <= KEY_BYTES_MAX, `a key has at most ${KEY_BYTES_MAX} bytes`);

@@ -2,7 +2,7 @@
  * Who may do what: a policy per tool, and the question to the user where the policy is "ask".
  *
  * An approval is for one exec with exactly these arguments, in this workspace, and runs out (C7): the tool journal binds
- * it to the arguments' hash, the time comes from here. Where nobody can be asked, what would ask is denied with a
+ * it to the arguments' hash, the time comes from here. Where no user can be asked, what would ask is denied with a
  * reason that says how to allow it, so the model and the user both know.
  */
 import type { Approval, ToolRun } from "../client/tools.ts";
@@ -140,7 +140,7 @@ function no(reason: string): Approval {
 
 function nobodyToAsk(name: string): string {
   return (
-    `"${name}" needs an approval and nobody can be asked here. To allow it, set tools.approvals.${name} to "allow" in ` +
+    `"${name}" needs an approval and no user can be asked here. To allow it, set tools.approvals.${name} to "allow" in ` +
     `holdfast.config.json${name === "shell" ? ", or list the command under tools.shell.allow" : ""}`
   );
 }

@@ -32,7 +32,7 @@ export interface CommandEnd {
 const GATE = 'read -r go <&3 && [ "$go" = go ] || exit 126; exec 3<&-; exec "$@"';
 /** Time to end by itself after SIGTERM. */
 const TERM_MS = 2_000;
-/** Output that is still on its way when the program has exited. A child in the background that holds the pipe waits in vain. */
+/** Output that is still on its way when the program has exited. A background child that holds the pipe is not waited for. */
 const DRAIN_MS = 250;
 
 export async function runCommand(options: CommandOptions): Promise<CommandEnd> {
@@ -109,7 +109,7 @@ function exitOf(child: ChildProcess): Promise<Exit> {
 function openGate(child: ChildProcess): void {
   const gate = child.stdio[3];
   if (!(gate instanceof Writable)) throw new Error("the command's gate is missing");
-  // A child that was killed at the gate is told by its exit.
+  // A child that was killed at the gate is noticed by its exit.
   gate.on("error", () => undefined);
   gate.end("go\n");
 }

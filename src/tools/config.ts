@@ -119,7 +119,7 @@ export const TOOLS = fields({
   approvals: z._default(named(oneOf(POLICIES)), {}),
   shell: z.prefault(SHELL, {}),
   mcp: z._default(named(MCP_SERVER), {}),
-  /** How long a yes is good: long enough to come back from a crash, short enough to still know what was approved. */
+  /** How long a yes is good: long enough to recover from a crash, short enough to still know what was approved. */
   approvalMs: z._default(whole(1000, DAY_MS), 10 * MINUTE_MS),
 });
 

@@ -32,7 +32,7 @@ export interface DeclaredTool {
 export interface DeclaredRun extends ToolRun {
   /** The same for this call however often it runs: an idempotency key for others. */
   readonly callId: string;
-  /** A line for people. Of lines that come faster than they are kept, the last one is told. */
+  /** A line for people. Of lines that come faster than they are kept, the last one is sent. */
   readonly progress: (text: string) => void;
 }
 
@@ -107,7 +107,7 @@ export async function argumentsOf({ argsJson }: McpArgs, run: Pick<ToolRun, "dow
 
 /** So much of a name stays when a hash is put behind it. */
 const KEPT_CHARS = 55;
-/** A server with such a name is told from its tool by the first two underscores, whatever the tool is called. */
+/** The first two underscores part a server with such a name from its tool, whatever the tool is called. */
 const PLAIN_SERVER = /^(?!.*__)[a-zA-Z0-9_-]*[a-zA-Z0-9-]$/;
 const HASHED = /_[0-9a-f]{8}$/;
 

@@ -2,7 +2,7 @@
  * Why a tool could not do what it was asked, and which outcome of an exec that is.
  *
  * A fault is an error with a system code, as Node's own are, so one table tells permission_denied,
- * not_found and error apart, whoever noticed the fault. Messages name the path that was asked for, never the
+ * not_found and error apart, whichever part noticed it. Messages name the path that was asked for, never the
  * descriptor through which it was reached.
  */
 import { getSystemErrorMessage } from "node:util";
@@ -36,7 +36,7 @@ export function failureOf(cause: unknown, path: string): Failure {
   const message = wordsOf(cause, path);
   if (code === "ABORT_ERR") return { case: "aborted", value: { detail: "stopped before it was done" } };
   if (code === "ETIMEDOUT") return { case: "timeout", value: { timeoutMs: numberOf(cause, "timeoutMs") } };
-  // Whoever was asked went away before it answered: it may have done it (C1).
+  // The process that was asked went away before it answered: it may have done it (C1).
   if (code === "ECONNRESET") return { case: "unknown", value: { detail: message } };
   if (NOT_FOUND.has(code)) return { case: "notFound", value: { message, path } };
   if (DENIED.has(code)) return { case: "permissionDenied", value: { message, path } };

@@ -1,5 +1,5 @@
 /**
- * What a search has found so far, within its bounds: whoever searches, the results are cut by the same rules.
+ * What a search has found so far, within its bounds: both engines cut the results by the same rules.
  *
  * A match is a matching line; a pattern that matches across lines counts each line that it touches. Everything is
  * counted, also what is left out.

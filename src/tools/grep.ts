@@ -26,7 +26,7 @@ export async function grep(
   run: ToolRun,
 ): Promise<ResultMessage> {
   if (args.pattern === "") throw fault("EINVAL", "the pattern is empty");
-  // A place that is not there is told the same way by both.
+  // Both engines report a place that is not there in the same way.
   using place = jail.locate(args.path);
   if (place.held === undefined) throw fault("ENOENT", `there is no ${args.path}`);
   const { path, glob } = args;

@@ -1,8 +1,8 @@
 /**
  * Files and directories held by descriptor, and what can be reached from one.
  *
- * Node has no `openat`. On Linux `/proc/self/fd/<descriptor>/<name>` is the same: the kernel goes on from the open
- * directory itself, so nobody can put a symlink in the way of what was walked already. Opening with O_PATH takes
+ * Node has no `openat`. On Linux `/proc/self/fd/<descriptor>/<name>` is the same: the kernel continues from the open
+ * directory itself, so no process can put a symlink in the way of what was walked already. Opening with O_PATH takes
  * hold of a thing without opening it, so a fifo does not block and a device does nothing.
  *
  * macOS has no such path. There every open goes by the physical path with O_NOFOLLOW_ANY, which refuses a symlink

@@ -1,6 +1,6 @@
 /**
  * `.gitignore` files, as git reads them: the last rule that matches decides, a deeper file comes later, and what lies
- * in an ignored directory cannot be brought back, because nobody looks there.
+ * in an ignored directory cannot be brought back, because no walk looks there.
  */
 import { codeOf } from "./faults.ts";
 import { compileGlob, type Glob, GLOB_CHARS_MAX } from "./glob-pattern.ts";

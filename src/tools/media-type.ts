@@ -1,5 +1,5 @@
 /**
- * What a file is, told by its first bytes. Names lie; magic numbers rarely do.
+ * What a file is, judged by its first bytes. Names lie; magic numbers rarely do.
  */
 
 const MAGIC: readonly (readonly [mediaType: string, at: number, bytes: string])[] = [

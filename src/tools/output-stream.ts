@@ -40,7 +40,7 @@ export function outputStream(exec: ExecRef, run: ToolRun, bytesMax: number) {
   function say(message: ResultMessage): void {
     const body = writeExecResult(exec, message);
     said = said.then(() => run.say(body));
-    // It is told where it is awaited; until then a refusal must not look unhandled.
+    // A refusal is reported where this is awaited; until then it must not look unhandled.
     said.catch(() => undefined);
   }
 

@@ -1,7 +1,7 @@
 /**
  * Processes as the kernel tells of them, and how to end a group of them.
  *
- * A pid alone names nobody: it is used again. A pid with its start time, on the same boot, does.
+ * A pid alone names no process: it is used again. A pid with its start time, on the same boot, does.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { codeOf } from "./faults.ts";

@@ -54,7 +54,7 @@ export async function searchWithRipgrep(
       await pace.next();
       if (batch.length === FILES_AT_ONCE) await searchBatch();
     }
-    // Also when there is nothing to search: a pattern that is none is told in any case.
+    // Also when there is nothing to search: an invalid pattern is reported in any case.
     await searchBatch();
     return collector.findings;
   } finally {

@@ -30,8 +30,8 @@ interface SandboxPlace {
 
 const PROBE_MS = 5_000;
 /**
- * The sockets of the system's and the user's services (docker, systemd, D-Bus): whoever reaches them has programs started
- * outside. A file system that can only be read does not keep anybody from connecting.
+ * The sockets of the system's and the user's services (docker, systemd, D-Bus): a command that reaches them has programs
+ * started outside. A file system that can only be read does not keep it from connecting.
  */
 const SERVICES = "/run";
 const RESOLVER = "/etc/resolv.conf";

@@ -150,7 +150,7 @@ export function toolSet(parts: ToolSetParts): ToolSet {
       return writeExecThrow(exec, "unknown_kind", `this client does not offer "${exec.tool}"`);
     }
     try {
-      // The workspace's descriptor may be somebody else's by now.
+      // The workspace's descriptor may name another file by now.
       throwIfAborted(closing.signal);
       const { message: request } = message;
       if (request.case === "subagentArgs" && subagents !== undefined) {
@@ -173,7 +173,7 @@ export function toolSet(parts: ToolSetParts): ToolSet {
           ? declared.get(exec.tool)?.definition.repeatable === true
           : REPEATABLE.has(exec.kind);
       const subject = subjectOf(exec);
-      // What cannot be run at all is answered without asking anybody.
+      // What cannot be run at all is answered without asking the user.
       const isOffered = subject !== undefined && offers(exec);
       return { repeatable, needsApproval: isOffered && approvals.policy(subject) !== "allow" };
     },

@@ -32,7 +32,7 @@ interface TreeOptions {
 
 /**
  * The place must be held until the walk is over. A place that is a file is its only file. Undefined is a step
- * that found none: whoever walks can stop, or let others run, also where there are no files.
+ * that found none: the caller can stop, or let others run, also where there are no files.
  */
 export function* filesBelow(jail: Jail, place: Place, options: TreeOptions): Generator<TreeFile | undefined> {
   if (place.held === undefined) return;

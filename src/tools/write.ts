@@ -3,7 +3,7 @@
  *
  * The content goes to a temporary file in the same directory, is synced, takes the old file's permissions, and is
  * renamed over it; then the directory is synced. "Only if there is none" is a hard link instead of the rename, which
- * fails when somebody was first. "Only if it is still this one" is checked directly before the rename.
+ * fails when another process was first. "Only if it is still this one" is checked directly before the rename.
  */
 import { createHash, hash } from "node:crypto";
 import { constants, linkSync, renameSync, unlinkSync } from "node:fs";

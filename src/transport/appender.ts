@@ -5,7 +5,7 @@
  * the server's help, and a slow network makes larger appends instead of more of them. Since an append is answered only when its
  * chunks are durable, heartbeats and an abort do not wait behind it: they have one of their own (D3).
  *
- * An append that fails is the end of the connection: nobody knows what arrived, and the next attach finds out.
+ * An append that fails is the end of the connection: the client does not know what arrived, and the next attach finds out.
  */
 import { APPEND_BYTES_MAX, type Append, type AppendOutcome } from "../protocol/append-codec.ts";
 import { HoldfastError } from "../protocol/errors.ts";

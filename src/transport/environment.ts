@@ -37,7 +37,7 @@ export function systemEnvironment(): Environment {
  * A clock set back by an hour must not stop a stall clock for an hour, so spans are the monotonic
  * clock's. But that one stands still while a machine is suspended, and a host that slept must not
  * believe that it still has its lease: where the wall has moved further, the wall counts. One that
- * was merely set forward makes somebody look again early, which is harmless.
+ * was merely set forward makes a caller look again early, which is harmless.
  */
 export class SteadyClock {
   readonly #environment: Environment;

@@ -59,7 +59,7 @@ export function fetchListener(
     onClosed();
     abort.abort();
     isReady.reject(reason);
-    // Each one leaves while this goes on, which a Map allows.
+    // Each one leaves during the loop, which a Map allows.
     for (const connection of connections.values()) connection.close(reason);
   }
 
@@ -89,7 +89,7 @@ export function fetchListener(
   function heard(message: Uint8Array): void {
     heardMs = environment.monotonic();
     const { connectionTag, frames, closed } = decodeHeard(message);
-    // Frames for a connection that has left are nobody's.
+    // Frames for a connection that has left are dropped.
     const connection = connections.get(connectionTag);
     if (connection === undefined) return;
     connection.joined();
@@ -106,7 +106,7 @@ export function fetchListener(
     });
   }
 
-  // Whoever waits hears of it; nobody has to.
+  // Callers that wait get the error; none has to wait.
   isReady.promise.catch(() => undefined);
   watchSilence();
   void listen();
@@ -120,7 +120,7 @@ export function fetchListener(
     leave(connection: Listening): void {
       connections.delete(connection.tag);
       if (connections.size > 0 || isClosed) return;
-      const idle = new HoldfastError("connection_lost", "nobody listens any more");
+      const idle = new HoldfastError("connection_lost", "no connection listens any more");
       cancelIdle = environment.after(IDLE_MS, () => close(idle));
     },
     close,

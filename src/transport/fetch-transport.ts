@@ -1,6 +1,6 @@
 /**
- * The client's half by `fetch`, for browsers and wherever only HTTP/1.1 gets through: one response that goes on for what comes
- * back, small requests for what is sent.
+ * The client's half by `fetch`, for browsers and wherever only HTTP/1.1 gets through: one long response for what is
+ * received, small requests for what is sent.
  *
  * Each connection has a response of its own (`Attach`), or all that have the same credentials share one (`Listen`): a browser
  * opens six HTTP/1.1 connections to a server, and a page may have more streams than that.

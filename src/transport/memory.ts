@@ -29,7 +29,7 @@ export interface MemoryTransportOptions {
   readonly principalOf: (credentials: string | undefined) => string | undefined;
   /** The blobs of the server, as it sees them. Without them every blob is `not_found`. */
   readonly blobs?: ServedBlobs | undefined;
-  /** Whoever connects bounds its principals' open streams itself. Default: the server does. */
+  /** The connecting side bounds its principals' open streams itself. Default: the server does. */
   readonly countsItself?: boolean;
   /** Needed only for `delay`. Default: the system's. */
   readonly environment?: Environment;
@@ -251,7 +251,7 @@ class End<In extends ClientFrame | ServerFrame, Out extends ClientFrame | Server
   }
 }
 
-/** Credentials that nobody can make sense of are no credentials. */
+/** Credentials that cannot be read are no credentials. */
 function principalOf(options: MemoryTransportOptions, credentials: string | undefined): string | undefined {
   try {
     return options.principalOf(credentials);

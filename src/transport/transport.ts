@@ -1,8 +1,8 @@
 /**
  * What a transport is: one pair of mirror functions.
  *
- * A client *connects* and gets a wire to write client frames to, handing over a handler for what
- * comes back; a server *accepts* and gets a wire to write server frames to, handing back a handler
+ * A client *connects* and gets a wire to write client frames to, handing over a handler for what it
+ * receives; a server *accepts* and gets a wire to write server frames to, handing back a handler
  * for what comes in. Joining the two is a whole transport (`memory.ts`), so everything above can be
  * tested without a network and no side has a second code path.
  *
@@ -16,7 +16,7 @@ import type { ClientFrame, ServerFrame } from "../protocol/frames.ts";
 export interface Wire<Frame> {
   /**
    * Hands frames over, in order, in one piece. Returns how many bytes now wait unsent: the sender
-   * must pause above its bound and go on at `drained`.
+   * must pause above its bound and continue at `drained`.
    */
   write(frames: readonly Frame[]): number;
   /** Ends the connection after what was written. Calling it twice, or after `closed`, does nothing. */

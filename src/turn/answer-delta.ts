@@ -52,7 +52,7 @@ export type AnswerDelta = Placed & DeltaBody;
 export type DeltaBody =
   | { readonly kind: "text"; readonly text: string }
   | { readonly kind: "reasoning"; readonly text: string }
-  /** The thought so far is whole, and signed. Its text was told in `reasoning` deltas; there may be none that can be shown. */
+  /** The thought so far is whole, and signed. Its text came in `reasoning` deltas; there may be none that can be shown. */
   | {
       readonly kind: "thought";
       readonly thought: SignedThought;

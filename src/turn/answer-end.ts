@@ -16,7 +16,7 @@ import type { AnswerDelta, Finish } from "./answer-delta.ts";
 
 export type TurnEnd = Pick<Extract<AnswerDelta, { kind: "ended" }>, "reason" | "finish" | "failure">;
 
-/** Bounds of a turn, not faults: the client has what was said up to there, and may go on with a message. */
+/** Bounds of a turn, not faults: the client has what was said up to there, and may continue with a message. */
 const BOUNDS: Readonly<Partial<Record<FailureKind, Finish>>> = {
   [FailureKind.STEP_LIMIT]: "length",
   [FailureKind.TOKEN_LIMIT]: "length",
@@ -28,7 +28,7 @@ const BOUNDS: Readonly<Partial<Record<FailureKind, Finish>>> = {
 export function endOf({ reason, failure }: TurnEndedUpdate, last: FinishReason): TurnEnd {
   if (reason === TurnEndReason.ABORTED) return { reason: "aborted", finish: undefined, failure: undefined };
   if (reason === TurnEndReason.FAILED) {
-    // The model said something before the filter came down: the client has it, and is told why there is no more.
+    // The model said something before the filter came down: the client has it, and learns why there is no more.
     const isCut = failure?.kind === FailureKind.CONTENT_FILTERED && last === FinishReason.CONTENT_FILTER;
     const bound = failure === undefined ? undefined : BOUNDS[failure.kind];
     return { reason: "failed", finish: isCut ? "content_filter" : bound, failure };

@@ -165,7 +165,7 @@ function continuedPlace(facts: Facts, open: OpenStep): StepPlace | undefined {
   return { ...restartPlace(facts, open), begin, onlyModel: open.servedBy };
 }
 
-/** A call that came before the last words cannot be told to the model as the beginning of its answer. */
+/** A call that came before the last words cannot be given to the model as the beginning of its answer. */
 function hasCallInText({ runs }: OpenStep): boolean {
   const last = runs.findLastIndex(({ kind }) => kind === "text");
   return runs.slice(0, Math.max(last, 0)).some(({ kind }) => kind === "call" || kind === "arguments");

@@ -61,7 +61,7 @@ export interface TurnContents {
   readonly maxTokens: number;
   /** Set when the messages so far are replaced by it. */
   readonly summary?: string;
-  /** Absent while the turn goes on. */
+  /** Absent while the turn runs. */
   readonly shown?: ShownTurn;
 }
 

@@ -33,7 +33,7 @@ export function checkpointSoFar(facts: Facts, request: RunRequest): Decision | u
   const { own } = found.conversation;
   if (!isKept(facts) || isSummarizing(facts) || own.length === found.drafted) return undefined;
   const draft = conversationNow(facts, request, [], undefined);
-  // One that is too long to be told is told of at the end of the turn.
+  // One that is too long is reported at the end of the turn.
   return isTooLong(draft.state) ? undefined : keep(facts, draft);
 }
 
@@ -87,7 +87,7 @@ function conversationNow(
   shown: ShownTurn | undefined,
 ): Draft {
   const { summary, found } = facts;
-  // For display there is the client's own view: the server keeps what the model is told.
+  // For display there is the client's own view: the server keeps what the model gets.
   const display = serverKeeps(facts) ? undefined : shown;
   const contents = {
     before: request.conversationState,

@@ -1,5 +1,5 @@
 /**
- * What the model is told: the conversation before this turn, then what the turn's log holds, in the same order.
+ * What the model gets: the conversation before this turn, then what the turn's log holds, in the same order.
  *
  * Each message is read once, when its bytes are in hand; until then the decision is to get them.
  */
@@ -33,7 +33,7 @@ export function isSummary({ request }: Facts): boolean {
   return request?.action?.action.case === "summarizeAction";
 }
 
-/** True until the summary was told. */
+/** True until the summary was said. */
 export function isSummarizing(facts: Facts): boolean {
   return isSummary(facts) && facts.summary === undefined;
 }
@@ -209,7 +209,7 @@ function callsOf(message: AssistantChatMessage): readonly ToolCallPart[] {
   return message.content.filter((part) => part.type === "tool-call");
 }
 
-/** How many of the last steps asked for the same things and were told the same. */
+/** How many of the last steps asked for the same things and got the same results. */
 export function sameSteps({ own }: Conversation): number {
   const signatures: string[] = [];
   for (let at = own.length - 1; at > 0; at -= 2) {

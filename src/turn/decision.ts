@@ -62,7 +62,7 @@ export interface OverCall {
 export type Decision =
   /** Something has to be heard first. */
   | { readonly kind: "wait" }
-  /** Much was read at once: others get their turn, then this goes on. */
+  /** Much was read at once: others get their turn, then this continues. */
   | { readonly kind: "yield" }
   /** Resolve the model and the tools that the request names. */
   | { readonly kind: "open"; readonly request: RunRequest }

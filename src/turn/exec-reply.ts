@@ -4,7 +4,7 @@
 import { LIMITS } from "../protocol/limits.ts";
 import type { ExecClientMessage } from "../protocol/messages.ts";
 
-/** How an exec ended, as the client told it. */
+/** How an exec ended, as the client reported it. */
 export type ExecReply =
   | { readonly kind: "reply"; readonly reply: ExecClientMessage }
   /** The client could make nothing of the request. */

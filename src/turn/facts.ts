@@ -93,7 +93,7 @@ export interface Facts {
   usage: Usage;
   readonly book: ExecBook;
   readonly replies: Map<string, ExecReply>;
-  /** What running execs have said, and how much of it the readers have been told. */
+  /** What running execs have said, and how much of it the readers have got. */
   readonly pieces: Map<string, ExecPiece[]>;
   readonly relayed: Map<string, number>;
   /** Execs that the client was told to stop. */

@@ -1,5 +1,5 @@
 /**
- * Why a turn cannot go on: told as data in its last event, the stream itself is well.
+ * Why a turn cannot continue, as data in its last event: the stream itself is well.
  */
 import { create } from "@bufbuild/protobuf";
 import { type Failure, FailureKind, FailureSchema } from "../protocol/messages.ts";

@@ -96,7 +96,7 @@ export interface Found {
   isLost: boolean;
   /** Of the model that answers the open step. */
   ways: Ways;
-  /** The turn cannot go on. */
+  /** The turn cannot continue. */
   failure: Failure | undefined;
   /** Checkpoints whose blobs the client was asked to keep, oldest first. */
   drafts: Draft[];

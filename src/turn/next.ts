@@ -150,7 +150,7 @@ function ended({ lastStep }: Facts): Ending {
   return { reason: "completed" };
 }
 
-/** A summary is told before it takes the place of what it sums up; one that is none takes the place of nothing. */
+/** A summary is said before it takes the place of what it sums up; one that is none takes the place of nothing. */
 function summary(facts: Facts): Decision | Ending {
   const filtered = ended(facts);
   if (filtered.reason === "failed") return filtered;
@@ -168,16 +168,16 @@ function exceeded(
   limits: TurnLimits,
 ): Ending | undefined {
   if (steps >= limits.stepsMax)
-    return failed("step_limit", `the turn took ${steps} steps; continue to let it go on`);
+    return failed("step_limit", `the turn took ${steps} steps; continue it to allow more`);
   if (book.issued >= limits.execsMax)
-    return failed("step_limit", `the turn ran ${book.issued} tools; continue to let it go on`);
+    return failed("step_limit", `the turn ran ${book.issued} tools; continue it to allow more`);
   const tokens = usage.inputTokens + usage.outputTokens + usage.cacheWriteTokens;
   if (tokens >= limits.tokensMax)
-    return failed("token_limit", `the turn used ${tokens} tokens; continue to let it go on`);
+    return failed("token_limit", `the turn used ${tokens} tokens; continue it to allow more`);
   // A client that runs its own tools may wait by asking again and again: that is its affair.
   const same = hasBuiltIns ? sameSteps(found.conversation) : 0;
   if (same < limits.sameStepsMax) return undefined;
-  return failed("no_progress", `the model asked for the same ${same} times in a row and was told the same`);
+  return failed("no_progress", `the model asked for the same ${same} times in a row and got the same`);
 }
 
 /** A step, once everything that its prompt needs is in hand. */

@@ -42,7 +42,7 @@ function rollbackOf(message: AgentServerMessage): number | undefined {
 }
 
 /**
- * All that a reader of these events gets now, and the state to go on with. The events begin at a request or after a pause. `givenAfter`: the event
+ * All that a reader of these events gets now, and the state after that. The events begin at a request or after a pause. `givenAfter`: the event
  * behind which the reader is given the deltas; by default that is what it has seen.
  */
 export function projectRange(

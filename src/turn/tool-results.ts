@@ -1,5 +1,5 @@
 /**
- * What the model is told of an exec's outcome: text, bounded, and images.
+ * What the model sees of an exec's outcome: text, bounded, and images.
  *
  * Every kind of result ends in the same few ways; only success looks different for each.
  */
@@ -32,7 +32,7 @@ export interface CallResult {
 /** Reads what a client sent, wherever it lies. */
 export type ReadContent = (content: Content | undefined) => Uint8Array;
 
-/** About ten thousand tokens: a result that fills the context helps nobody. */
+/** About ten thousand tokens: a result that fills the context is of no use. */
 export const RESULT_CHARS_MAX = 40_000;
 
 /** Of one result; no model looks at more. */

@@ -9,7 +9,7 @@ import { InteractionQuerySchema } from "../protocol/messages.ts";
 import { EMPTY_TOOL } from "./tool-view.ts";
 import { EMPTY_VIEW, type PendingQuery, type TurnView, type ViewPart } from "./view.ts";
 
-/** 2: a part is told by its `type`. */
+/** 2: a part is known by its `type`. */
 const FORMAT = 2;
 
 interface StoredView extends Omit<TurnView, "queries" | "mark"> {

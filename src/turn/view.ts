@@ -45,7 +45,7 @@ export interface ToolView {
   /** `writing`: the model is not done with the call, and nothing runs. */
   readonly state: "writing" | "running" | "over";
   readonly outcome: ToolOutcomeName | undefined;
-  /** What the model was told; undefined before, and when it is in `resultBlobId`. */
+  /** What the model got; undefined before, and when it is in `resultBlobId`. */
   readonly result: string | undefined;
   readonly resultBlobId: string | undefined;
   readonly execIds: readonly string[];

@@ -1,5 +1,5 @@
 /**
- * The models that are offered when nobody has configured any: a few of each provider, the first being its default.
+ * The models that are offered when none is configured: a few of each provider, the first being its default.
  *
  * A list and no gate: every other name of a provider is passed on to it. Sizes are what the model reads at the
  * least, so that a conversation is summarized too early rather than refused.

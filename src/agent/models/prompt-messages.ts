@@ -41,7 +41,7 @@ export class Teller {
   readonly #dialect: Dialect;
   readonly #modelId: string | undefined;
 
-  /** `modelId`: the model that is told. */
+  /** `modelId`: the model that gets the prompt. */
   constructor(file: ModelCall["file"], dialect: Dialect, modelId?: string) {
     this.#file = file;
     this.#dialect = dialect;
@@ -182,7 +182,7 @@ export class Teller {
     return { type: outcome === "done" ? "text" : "error-text", value: text };
   }
 
-  /** Text is told as text: every model reads it, while few take it as a file. */
+  /** Text is sent as text: every model reads it, while few take it as a file. */
   async #filePart(part: FilePart): Promise<LanguageModelV4TextPart | LanguageModelV4FilePart> {
     const { mediaType, fileName, blobId, url } = part;
     const more = { ...(fileName === undefined ? {} : { filename: fileName }), ...this.#spoken(part) };

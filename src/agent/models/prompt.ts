@@ -1,5 +1,5 @@
 /**
- * The conversation as a provider is told it.
+ * The conversation as a provider gets it.
  *
  * The one idea: every message is translated by itself, from nothing but itself and its neighbours, so the same
  * messages give the same bytes and each prompt begins with the one before. No words are made up: messages in a
@@ -23,7 +23,7 @@ import { anthropicWishes } from "./anthropic-wishes.ts";
 import type { Dialect } from "./dialect.ts";
 import { type PromptRequest, Teller } from "./prompt-messages.ts";
 
-/** `modelId`: the model that is told. */
+/** `modelId`: the model that gets the prompt. */
 export async function promptOf(
   call: PromptRequest,
   dialect: Dialect,

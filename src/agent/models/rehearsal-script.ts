@@ -108,7 +108,7 @@ const DIRECTIVES: readonly (readonly [RegExp, Reader])[] = [
   [/^help[.!?]?$/i, () => [{ kind: "say", text: HELP, paceMs: 0 }]],
 ];
 
-/** Free text alone comes back as it is, with a line that says what it is; a question that names a tool calls it. Beside directives it is said. */
+/** Free text alone is echoed as it is, with a line that says what it is; a question that names a tool calls it. Beside directives it is said. */
 export function readScript(text: string, offered: readonly ModelTool[]): readonly Step[] {
   const tools: ReadonlySet<string> = new Set(offered.map(({ name }) => name));
   let paceMs = 0;
@@ -146,7 +146,7 @@ function inSteps(lines: readonly Line[]): readonly Step[] {
     if (isNext && step.length > 0) steps.push([]);
     if (act.kind !== "then" && act.kind !== "pace") steps.at(-1)?.push(act);
   }
-  // Somebody asked for the calls: they want to see what came of them.
+  // The user asked for the calls, and wants to see what came of them.
   if (steps.at(-1)?.some(({ kind }) => kind === "call") === true) steps.push([{ kind: "result", paceMs: 0 }]);
   return steps;
 }

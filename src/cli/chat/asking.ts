@@ -43,7 +43,7 @@ export type QueryAnswer =
 
 const STOPPED = "the user stopped the turn";
 const CLOSED = "the request was taken back, or the turn was stopped elsewhere";
-const UNANSWERED = "nobody answered";
+const UNANSWERED = "the user did not answer";
 /** The person has left: whatever waits for the answer ends with this process. */
 const LEFT = "left";
 

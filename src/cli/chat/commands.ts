@@ -24,14 +24,14 @@ export const COMMAND_HELP: readonly (readonly [string, string])[] = [
   ["/help", "this list"],
   ["/new", "begin another conversation"],
   ["/list", "the conversations of this workspace"],
-  ["/resume <number or id>", "go on with one of them"],
+  ["/resume <number or id>", "continue one of them"],
   ["/model [name]", "tell or choose the model"],
   ["/models", "the models that the server offers"],
-  ["/continue", "let the agent go on without a new message"],
+  ["/continue", "let the agent continue without a new message"],
   ["/summarize", "replace the history by a summary"],
   ["/todos", "what the agent means to do"],
   ["/shell <command>, !<command>", "run a command here; the agent sees it and what it said"],
-  ["/quit, Ctrl-D", "leave; a turn under way can be gone on with later"],
+  ["/quit, Ctrl-D", "leave; a turn under way can be resumed later"],
 ];
 
 export const COMMAND_NAMES: readonly string[] = [...PLAIN, "resume", "model", "shell"].map(
@@ -66,7 +66,7 @@ function shell(command: string): Typed {
     : { kind: "shell", command };
 }
 
-/** A line that ends in a backslash goes on in the next one; the text so far, or undefined when it is whole. */
+/** A line that ends in a backslash continues in the next one; the text so far, or undefined when it is whole. */
 export function continued(line: string): string | undefined {
   return /(?:^|[^\\])(?:\\\\)*\\$/.test(line) ? `${line.slice(0, -1)}\n` : undefined;
 }

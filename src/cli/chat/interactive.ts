@@ -136,7 +136,7 @@ export function interactiveChat({
         for (const [name, about] of COMMAND_HELP) screen.print(`  ${style.bold(name.padEnd(30))}${about}`);
         screen.print(
           style.dim(
-            "  A line that ends in \\ goes on in the next one. Ctrl-C stops a turn, twice it leaves.",
+            "  A line that ends in \\ continues in the next one. Ctrl-C stops a turn, twice it leaves.",
           ),
         );
         return;
@@ -190,7 +190,7 @@ export function interactiveChat({
     }
   }
 
-  /** Opens a conversation, tells how it stood, and goes on with the turn that was cut off, if there is one. */
+  /** Opens a conversation, shows how it stood, and resumes the turn that was cut off, if there is one. */
   async function goOn(conversationId: string): Promise<void> {
     const opened = await session.conversations.open(conversationId);
     conversation = opened;
@@ -204,7 +204,7 @@ export function interactiveChat({
     const turn = await opened.resume();
     if (turn === undefined) {
       screen.note(
-        style.yellow("The turn that was cut off is gone; /continue lets the agent go on from what is known."),
+        style.yellow("The turn that was cut off is gone; /continue lets the agent start from what is known."),
       );
       return;
     }

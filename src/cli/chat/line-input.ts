@@ -1,7 +1,7 @@
 /**
  * The keyboard: whole lines, edited with `node:readline`, with a history of their own per workspace.
  *
- * While a turn runs, readline goes on editing but draws nothing: its output is muted and `onEdit` tells what was
+ * While a turn runs, readline still edits but draws nothing: its output is muted and `onEdit` reports what was
  * typed, for the screen's own line. So the answer and the typing do not write over each other.
  *
  * Lines that are pasted together are one text. Answers to questions do not enter the history.
@@ -206,7 +206,7 @@ function clearLine(lines: Interface): void {
 }
 
 /**
- * Lines from a pipe: each is a message, and waits until somebody asks for one. None is an answer: what was written before
+ * Lines from a pipe: each is a message, and waits until the chat asks for one. None is an answer: what was written before
  * the question was known must not become a yes to it.
  */
 export function pipedInput(input: NodeJS.ReadableStream): LineInput {

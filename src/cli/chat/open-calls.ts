@@ -68,7 +68,7 @@ export function newOpenCalls(style: Style) {
     return [style.dim(cut(`  ${call.heading}:`))];
   }
 
-  /** What a tool that said nothing while it ran told the model: in short, or more of it when it failed. */
+  /** The result of a tool that said nothing while it ran: in short, or more of it when it failed. */
   function quietResult(call: OpenCall, { outcome, result = "" }: ToolView): readonly string[] {
     const text = safeText(result.trim());
     if (text === "" || (outcome === "done" && call.shown > 0)) return [];

@@ -1,7 +1,7 @@
 /**
  * Text of models and tools, made safe to print: it may show anything and steer nothing.
  *
- * Whoever writes the text of a web page that a tool reads must not be able to move the cursor, hide a
+ * The author of a web page that a tool reads must not be able to move the cursor, hide a
  * line or rewrite an answer. So line breaks stay, tabs become spaces, and every other control and format
  * character is shown by its number.
  *

@@ -2,7 +2,7 @@
  * The screen of a turn: text that only grows, and below it one line that is rewritten.
  *
  * The text is written as it comes, so that the terminal wraps it and a person can copy it whole. The cursor's column is
- * counted along, since to draw the line below and come back is only possible when it is known.
+ * counted along, since to draw the line below and return is only possible when it is known.
  *
  * Without a terminal there is no line: what it would say goes to standard error, when it changes.
  */
@@ -20,7 +20,7 @@ export interface TurnScreen {
   print(line: string): void;
   /** The same for what is said about the chat; without a terminal it goes to standard error. */
   note(line: string): void;
-  /** Lets somebody else use the screen, from the beginning of a line; what comes meanwhile waits until it is given back. */
+  /** Lets others use the screen, from the beginning of a line; what comes meanwhile waits until it is given back. */
   hold(): () => void;
 }
 
@@ -29,14 +29,14 @@ export function ttyScreen(out: Screen, style: Style): TurnScreen {
   let line: string | undefined;
   /** The cursor stands on the next row already, though the text has not ended its line. */
   let isCut = false;
-  /** What waits while somebody else has the screen. */
+  /** What waits while another writer has the screen. */
   let waiting: (() => void)[] | undefined;
 
   function put(text: string): string {
     const columns = style.columns();
     column = columnAfter(column, stripVTControlCharacters(text), columns);
     if (column < columns) return text;
-    // The terminal waits to wrap until there is more; to come back here the cursor must really be on the next row.
+    // The terminal waits to wrap until there is more; to return here the cursor must really be on the next row.
     column = 0;
     isCut = true;
     return `${text} \r`;
@@ -77,7 +77,7 @@ export function ttyScreen(out: Screen, style: Style): TurnScreen {
     },
     status: (next) => {
       if (next === line) return;
-      // While somebody else has the screen there is no line: only the last word on it counts.
+      // While another writer has the screen there is no line: only the last word on it counts.
       const erase = waiting === undefined ? erased() : "";
       line = next;
       if (waiting === undefined) out.write(erase + below());

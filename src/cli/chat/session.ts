@@ -30,7 +30,7 @@ interface SessionOptions {
   readonly closed: readonly string[];
   readonly link: ServerLink;
   readonly toolsConfig: ToolsConfig | undefined;
-  /** Absent: nobody can be asked, and what would need it is denied. */
+  /** Absent: no user can be asked, and what would need it is denied. */
   readonly ask?: (request: ApprovalRequest, signal: AbortSignal) => Promise<ApprovalAnswer>;
   readonly onQuery: (query: InteractionQuery, signal: AbortSignal) => Promise<QueryAnswer>;
   readonly env: Readonly<Record<string, string | undefined>>;

@@ -33,7 +33,7 @@ function cellWidth(grapheme: string): number {
   return WIDE.test(grapheme) || EMOJI.test(grapheme) ? 2 : 1;
 }
 
-/** At most so many cells; what was cut off is told by an ellipsis. */
+/** At most so many cells; an ellipsis shows that something was cut off. */
 export function cutToWidth(text: string, cells: number): string {
   if (cells <= 0) return "";
   if (text.length <= cells && PLAIN.test(text)) return text;

@@ -80,7 +80,7 @@ export function newTranscript({ style, showsThinking, typed, now }: TranscriptOp
     return flow("text", safeText(text), (shown) => shown);
   }
 
-  /** Text that goes on where the last piece of its kind ended. */
+  /** Text that continues where the last piece of its kind ended. */
   function flow(kind: "text" | "thinking", text: string, paint: (text: string) => string): string {
     const isNew = block !== kind;
     const shown = isNew ? text.replace(/^\n+/, "") : text;

@@ -66,8 +66,8 @@ const REMEDIES: Readonly<Record<string, string>> = {
   model_unauthenticated: "check the provider's API key on the server",
   model_not_found: "/models lists what there is, /model <name> chooses",
   context_too_long: "/summarize makes room",
-  step_limit: "/continue goes on",
-  token_limit: "/continue goes on",
+  step_limit: "/continue allows more",
+  token_limit: "/continue allows more",
   restarts_exhausted: "/continue tries again",
 };
 

@@ -1,5 +1,5 @@
 /**
- * The two processes of the show, as anybody would start them: `holdfast serve`, and a client.
+ * The two processes of the show, as a user would start them: `holdfast serve`, and a client.
  *
  * An actor dies when the show kills it. One that ends by itself has failed, and the show with it: what it said last
  * is the reason.
@@ -13,7 +13,7 @@ import { type News, readNews } from "./news.ts";
 export interface ActorOptions {
   readonly cwd: string;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** It ended, and nobody had asked it to. */
+  /** It ended, and the show had not asked it to. */
   readonly onFailure: (reason: Error) => void;
 }
 
@@ -114,7 +114,7 @@ export function startClient({ url, workspace, prompt, onNews, ...options }: Clie
     env: { ...env },
     stdio: ["pipe", "pipe", "pipe"],
   });
-  // A line that was cut off by a kill is none: nobody has seen all of it.
+  // A line that a kill cut off is none: the rest of it never comes.
   let rest = "";
   child.stdout.setEncoding("utf8").on("data", (text: string) => {
     const lines = (rest + text).split("\n");

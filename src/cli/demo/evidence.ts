@@ -1,6 +1,6 @@
 /**
  * What the proof is made from: both logs of the stream as they lie on the server's disk, opened with the client's home
- * key, and the files that the tools changed. Nothing here is told by the processes of the show.
+ * key, and the files that the tools changed. Nothing here comes from the processes of the show.
  */
 import { join } from "node:path";
 import { type AgentClientMessage, type AgentServerMessage } from "../../protocol/messages.ts";

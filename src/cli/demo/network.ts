@@ -48,7 +48,7 @@ export async function openNetwork() {
   function keep(socket: Socket): Socket {
     sockets.add(socket);
     socket.setNoDelay(true);
-    // A broken connection is what this is for; its end is told by "close".
+    // A broken connection is what this is for; its end is reported by "close".
     socket.on("error", () => undefined);
     socket.on("close", () => sockets.delete(socket));
     return socket;

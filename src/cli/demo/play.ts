@@ -23,7 +23,7 @@ export const LETTER_FILE = "letter.txt";
 export const LETTER_BEFORE = "Dear reader, this is a draft.\n";
 export const LETTER_AFTER = "Dear reader, this is final.\n";
 
-/** Its client is killed while it runs: long enough for that, short enough to be seen to end if nobody stopped it. */
+/** Its client is killed while it runs: long enough for that, short enough to be seen to end if nothing stops it. */
 const CUT_OFF_SECONDS = 12;
 
 export const PLAY: readonly PlayStep[] = [

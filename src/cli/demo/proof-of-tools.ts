@@ -1,6 +1,6 @@
 /**
  * The part of the proof that is about tools: asked once, run at most once, answered once, and honest about what
- * nobody can know. Pure.
+ * cannot be known. Pure.
  */
 import { isTerminal } from "../../turn/exec-reply.ts";
 import type { AgentClientMessage, ExecServerMessage } from "../../protocol/messages.ts";
@@ -106,7 +106,7 @@ function deedsOnDisk(evidence: Evidence): readonly DeedOnDisk[] {
   );
 }
 
-/** As the model was told. */
+/** As the model got it. */
 function outcomeOf(deed: Deed, evidence: Evidence): string {
   const command = commandOf(deed);
   const request = requestsOf(evidence).find(({ message: { value } }) => {
@@ -117,10 +117,10 @@ function outcomeOf(deed: Deed, evidence: Evidence): string {
     const update = updateOf(event.message);
     const call = update.case === "toolCallCompleted" ? update.value.toolCall : undefined;
     if (call !== undefined && request !== undefined && call.execIds.includes(request.execId)) {
-      return outcomeName(call.outcome) ?? "never told";
+      return outcomeName(call.outcome) ?? "never reported";
     }
   }
-  return "never told";
+  return "never reported";
 }
 
 /** The files do not lie: what is done happened once, what is unknown at most once, and nothing else is there. */

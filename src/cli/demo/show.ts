@@ -193,7 +193,7 @@ export async function prepareShow({
     const deadline = board.elapsedMs() + ACT_MS_MAX;
     while (!isSo()) {
       if (failed !== undefined) throw failed;
-      if (board.elapsedMs() > deadline) throw failure(`the show waited in vain for ${what}`);
+      if (board.elapsedMs() > deadline) throw failure(`the show waited too long for ${what}`);
       await sleep(POLL_MS, undefined, { signal });
     }
   }

@@ -1,7 +1,7 @@
 /**
- * What has happened so far, as the clients told it: each life of the client, what the screen shows, which tools ran.
+ * What has happened so far, as the clients reported it: each life of the client, what the screen shows, which tools ran.
  *
- * A client that was killed comes back and hears again what it had no snapshot of. The screen does not repeat it: it shows
+ * A killed client starts anew and hears again what it had no snapshot of. The screen does not repeat it: it shows
  * what is new. The lives keep everything, as it came, for the proof.
  */
 import { decodeServer, updateOf } from "../../turn/messages.ts";
@@ -20,7 +20,7 @@ export interface Run {
 /** One client process, from its start to its death. */
 export interface Life {
   readonly pid: number;
-  /** It goes on after this event; -1 before it follows the turn. */
+  /** It continues after this event; -1 before it follows the turn. */
   cursor: number;
   isKilled: boolean;
   /** It has heard something that no life before it had. */
@@ -103,7 +103,7 @@ export class Story {
     return [...caughtUp, ...this.#see(Buffer.from(body, "base64"), isNew)];
   }
 
-  /** Told at the first event that is new to the screen. */
+  /** Shown at the first event that is new to the screen. */
   #caughtUp(life: Life): readonly Sight[] {
     const { cursor, isCaughtUp } = life;
     life.isCaughtUp = true;

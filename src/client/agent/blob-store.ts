@@ -2,7 +2,7 @@
  * Where a client keeps its conversations' blobs: immutable bytes named by their SHA-256.
  *
  * The id is checked on every put and every get (E5), so neither a lying server nor a bad disk can pass off
- * other bytes. A put resolves once the blob is durable: the server is told so afterwards, and publishes the
+ * other bytes. A put resolves once the blob is durable: the server learns so afterwards, and publishes the
  * checkpoint that names it only then.
  */
 import { sha256 } from "@noble/hashes/sha2.js";

@@ -36,7 +36,7 @@ export interface Reachable {
   readonly ids: ReadonlySet<string>;
   /** Named, and not there. */
   readonly missing: readonly string[];
-  /** There, and not readable: nobody knows what they name. */
+  /** There, and not readable: what they name is not known. */
   readonly unreadable: readonly string[];
 }
 

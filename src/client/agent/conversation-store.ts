@@ -2,7 +2,7 @@
  * What a client remembers of each conversation: its name, its last checkpoint, the turn under way.
  *
  * A record is small; everything said is in blobs that the checkpoint names. Several processes or tabs may
- * share a store: a record is written over only by somebody who has seen it as it is, so of two that begin a
+ * share a store: a record is written over only by a writer that has seen it as it is, so of two that begin a
  * turn at the same time one is refused.
  */
 import { HoldfastError } from "../../protocol/errors.ts";

@@ -2,7 +2,7 @@
  * One conversation: an ordered list of turns that outlives every stream and every process.
  *
  * What it is lies in the store: the last checkpoint, and the name of the stream that carries the turn under way.
- * That name is durable before the stream is opened, so no turn is ever running that nobody remembers. One turn at
+ * That name is durable before the stream is opened, so no turn is ever running that the store does not name. One turn at
  * a time; between turns nothing is open anywhere.
  */
 import { given } from "../../protocol/given.ts";
@@ -177,7 +177,7 @@ export class Conversation {
       return this.follow(await client.resume(idempotencyKey), { keeps: true, onQuery });
     } catch (cause) {
       const code = HoldfastError.codeOf(cause);
-      // Resumed by somebody else meanwhile.
+      // Another call has resumed it meanwhile.
       if (this.#turn !== undefined) return this.#turn;
       if (code === "fenced" || code === "busy")
         return this.follow(await client.follow(idempotencyKey), { keeps: false });
@@ -185,7 +185,7 @@ export class Conversation {
         return this.follow(await client.follow(idempotencyKey), { keeps: true });
       }
       if (code !== "not_found") throw cause;
-      // This client died before its journal was on disk. If the server has the turn, it waits for somebody to answer it.
+      // This client died before its journal was on disk. If the server has the turn, it waits for a client to answer it.
       return this.follow(await client.takeOver(idempotencyKey), { keeps: true, onQuery });
     }
   }
@@ -250,7 +250,7 @@ export class Conversation {
         const { turn } = this.#record;
         if (!isOwn(turn) || end.reason === "left") return;
         const { reason } = end;
-        // Half a summary stands for nothing, and a command that was stopped has told the model nothing.
+        // Half a summary stands for nothing, and the model knows nothing of a command that was stopped.
         const isTalk = turn.kind === "message" || turn.kind === "continue";
         const state = isTalk && reason !== "completed" ? await this.#continued(turn, view) : undefined;
         const lastTurn = {

@@ -30,7 +30,7 @@ export interface ConversationsOptions {
   readonly environment?: MessageInitShape<typeof EnvironmentSchema> | undefined;
   /** What the client can carry out; the client itself has the tools. Default: nothing. */
   readonly tools?: OfferedTools | undefined;
-  /** Whom the questions of a turn go to. Default: nobody, and they are answered so. */
+  /** Asks the user the questions of a turn. Default: they are answered as unanswerable. */
   readonly onQuery?: OnQuery | undefined;
   /** A reader of a sub-stream was too slow and has been cut. */
   readonly onSlow?: ((name: SubStreamName) => void) | undefined;
@@ -59,7 +59,7 @@ export interface BeginOptions {
 
 export interface ResumedTurns {
   readonly turns: readonly Turn[];
-  /** Streams of this client that no conversation knows: somebody else has to read them. */
+  /** Streams of this client that no conversation knows: the caller has to read them. */
   readonly strays: readonly ClientStream[];
   readonly report: ResumeReport;
 }
@@ -181,7 +181,7 @@ export class Conversations {
     return this.#context.turns.get(idempotencyKey);
   }
 
-  /** At start: goes on with every turn that was cut off. `onTurn` gets each at once; one that is too old ends as `left`, and can be resumed by its conversation. */
+  /** At start: resumes every turn that was cut off. `onTurn` gets each at once; one that is too old ends as `left`, and can be resumed by its conversation. */
   async resumeAll(onTurn: (turn: Turn) => void = () => undefined): Promise<ResumedTurns> {
     const { client, records } = this.#context;
     const open = new Map<string, ConversationRecord>();

@@ -36,7 +36,7 @@ export type Item<Value> = { readonly kind: "found"; readonly value: Value } | Mi
 
 export interface FullAgentTurn {
   readonly kind: "agent";
-  /** Undefined for a turn that went on without one. */
+  /** Undefined for a turn that continued without one. */
   readonly userMessage: Item<UserMessage> | undefined;
   readonly steps: readonly Item<StepBlob["step"]>[];
 }

@@ -98,7 +98,7 @@ function userMessage({ text, attachments }: UserMessageView): UserChatMessage {
 
 const STOPPED = "The turn was stopped before this had a result.";
 
-/** The results of the last step's calls, if nobody gave them to the model. */
+/** The results of the last step's calls, if the model has not got them. */
 function unansweredCalls(kept: CutOffTurn["kept"], view: TurnView): readonly ChatMessage[] {
   const last = kept.at(-1)?.message;
   if (last?.role !== "assistant") return [];

@@ -39,7 +39,7 @@ export interface SaidByUser {
 
 export type TurnInput =
   | SaidByUser
-  /** Goes on without a new message. */
+  /** Continues without a new message. */
   | { readonly kind: "continue" }
   /** Replaces the history by a summary. */
   | { readonly kind: "summarize" }
@@ -53,7 +53,7 @@ export type StepOptionsInit = MessageInitShape<typeof StepOptionsSchema>;
 export interface OfferedTools {
   readonly kinds: readonly ExecKind[];
   readonly definitions: readonly ToolDefinition[];
-  /** Somebody answers what the agent asks. Where built-in kinds are offered it may ask anyway. */
+  /** A user answers what the agent asks. Where built-in kinds are offered it may ask anyway. */
   readonly answersQuestions?: boolean;
 }
 

@@ -1,8 +1,8 @@
 /**
  * A turn's events as four sub-streams: interaction, exec, checkpoint, kv.
  *
- * The events come in one order and are handed out in it. Whoever reads one sub-stream slowly holds up
- * the others for a bounded time, once; then it is cut and told, and the others go on.
+ * The events come in one order and are handed out in it. A slow reader of one sub-stream holds up
+ * the others for a bounded time, once; then it is cut with an error, and the others continue.
  */
 import { HoldfastError } from "../../protocol/errors.ts";
 import type { EndReason } from "../../protocol/frames.ts";
@@ -45,7 +45,7 @@ export interface SplitStream {
 export interface SplitOptions extends Partial<SubStreamBounds> {
   /** How long one slow reader may hold up the others before it is cut. */
   readonly patienceMs?: number;
-  /** A sub-stream was cut because its reader was slow; told once for each. */
+  /** A sub-stream was cut because its reader was slow; called once for each. */
   readonly onSlow?: (name: SubStreamName) => void;
   /** A message of a kind that this client does not know: it was skipped. */
   readonly onUnknown?: (eventId: number) => void;
@@ -154,7 +154,7 @@ export function splitMessages(messages: AsyncIterable<AgentEvent>, options: Spli
       throw cause;
     },
   );
-  // Readers of a sub-stream are told as well.
+  // Readers of a sub-stream get the error as well.
   done.catch(() => undefined);
   return { ...streams, done };
 }

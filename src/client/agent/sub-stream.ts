@@ -2,10 +2,10 @@
  * One of the streams that a turn's events are split into: an async iterable with a bounded buffer.
  *
  * It has one reader. Until that one comes, messages are kept up to the bound and then let go, so that a
- * sub-stream nobody wants costs nothing and holds nobody up. A reader that came and is slow makes the
+ * sub-stream without a reader costs nothing and holds up no other. A reader that came and is slow makes the
  * writer wait, and may be cut: what it still gets then is an error that says how much is missing.
  *
- * Invariant: what is buffered never exceeds the bound by more than one message; whoever reads gets every
+ * Invariant: what is buffered never exceeds the bound by more than one message; a reader gets every
  * message in order, or an error at the first one that is missing.
  */
 import { ChangeSignal } from "../../async/change-signal.ts";
@@ -64,7 +64,7 @@ export class SubStream<Message> implements AsyncIterableIterator<Message> {
     this.#changes.notify();
   }
 
-  /** Gives up on the reader: what it has not read is gone, and it is told so. */
+  /** Gives up on the reader: what it has not read is gone, and it gets an error. */
   cut(): void {
     this.#isCut = true;
     this.#dropped += this.#messages.length;
@@ -120,7 +120,7 @@ export class SubStream<Message> implements AsyncIterableIterator<Message> {
     return new HoldfastError(
       "overloaded",
       `the ${this.name} sub-stream was read too slowly or too late, and ${this.#dropped} messages of it were let go; ` +
-        "the turn itself goes on: take its view for what was missed, and read faster",
+        "the turn itself continues: take its view for what was missed, and read faster",
     );
   }
 }

@@ -1,8 +1,8 @@
 /**
- * The questions of a turn: each is asked of somebody and answered once.
+ * The questions of a turn: each is put to the user and answered once.
  *
- * A question is open until its answer is on this client's disk; then a restart does not ask it again. While it is
- * in somebody's hands the server owes nothing, and nothing is taken for a stall. Where nobody can be asked, that is
+ * A question is open until its answer is on this client's disk; then a restart does not ask it again. While the
+ * user has it the server owes nothing, and nothing is taken for a stall. Where no user can be asked, that is
  * the answer.
  */
 import { type MessageInitShape } from "@bufbuild/protobuf";
@@ -38,7 +38,7 @@ export function turnQueries(
   async function decide(query: InteractionQuery, signal: AbortSignal): Promise<QueryAnswer | undefined> {
     if (query.query.case === undefined)
       return unanswerable("this client does not know this kind of question");
-    if (askUser === undefined) return unanswerable("nobody can be asked here");
+    if (askUser === undefined) return unanswerable("no user can be asked here");
     try {
       return await askUser(query, signal);
     } catch (cause) {

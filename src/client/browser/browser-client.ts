@@ -2,7 +2,7 @@
  * A client among tabs: the same as any other, and it can join a stream that another tab writes to.
  *
  * Tabs of one origin share their journals, so a stream has one writer among them and any number of
- * readers. When the writing tab goes away, a tab that has joined becomes the writer and goes on from
+ * readers. When the writing tab goes away, a tab that has joined becomes the writer and continues from
  * the journal, as after a reload.
  */
 import { HoldfastError } from "../../protocol/errors.ts";
@@ -59,7 +59,7 @@ export class BrowserClient extends Client<BrowserHomeKeys> {
     const over = new AbortController();
     void reader.ended.then(() => over.abort());
     const promotion = this.#promote(idempotencyKey, reader, over.signal);
-    // Heard below, if anybody still listens.
+    // Awaited below, if the caller reads on.
     promotion.catch(() => undefined);
     let isRead = false;
     try {
@@ -90,7 +90,7 @@ export class BrowserClient extends Client<BrowserHomeKeys> {
     }
   }
 
-  /** Waits for the writing tab to go, and then goes on in its place. */
+  /** Waits for the writing tab to go, and then continues in its place. */
   async #promote(
     idempotencyKey: string,
     reader: ClientStream,
@@ -121,7 +121,7 @@ async function* leaving(
 ): AsyncGenerator<JoinedStream, void, undefined> {
   try {
     yield { role, stream };
-    // Whoever only hands it on does not mean to leave it.
+    // A caller that only hands it on does not mean to leave it.
     await stream.ended;
   } finally {
     stream.leave();

@@ -1,7 +1,7 @@
 /**
  * Conversations' records in IndexedDB, sealed under the home key.
  *
- * A record is written over only by somebody who has seen it as it is: the version is compared and raised in
+ * A record is written over only by a writer that has seen it as it is: the version is compared and raised in
  * one strictly durable transaction, whichever tab it is from.
  */
 import { HoldfastError } from "../../protocol/errors.ts";

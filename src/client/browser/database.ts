@@ -76,7 +76,7 @@ export function browserDatabase(factory: DatabaseFactory, name: string) {
       database.close();
       throw isOver;
     } catch (cause) {
-      // Whoever calls next may find the reason gone.
+      // The next caller may find the reason gone.
       opening = undefined;
       throw cause;
     }

@@ -2,7 +2,7 @@
  * The home key of a browser scope: made once, kept as a key that no script can read out.
  *
  * It lies in the same profile as what it seals, so this is obfuscated, not apart: it keeps journals
- * from being read by somebody who copies records, not by somebody who has the profile. A script in the
+ * from being read by an attacker who copies records, not by one who has the profile. A script in the
  * page can use the key, but cannot carry it away.
  *
  * Two tabs that begin at the same time agree: the key is looked for and put in one transaction, and

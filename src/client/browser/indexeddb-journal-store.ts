@@ -84,7 +84,7 @@ function erase(transaction: Transaction, idempotencyKey: string, range: KeyRange
   transaction.objectStore(JOURNALS).delete(idempotencyKey);
 }
 
-/** Keys come back in order, so the last one being right would not do: each is at its place. */
+/** Keys are read in order, so the last one being right would not do: each is at its place. */
 function isPlace(key: unknown, at: number): boolean {
   return Array.isArray(key) && key[1] === at;
 }

@@ -30,7 +30,7 @@ interface LeadingTabOptions {
 }
 
 export interface LeadingTab {
-  /** Ends everybody's connections: they come back through the next leader. */
+  /** Ends the connections of all tabs: they reconnect through the next leader. */
   close(): void;
 }
 

@@ -1,5 +1,5 @@
 /**
- * What a browser client can be told, with units, defaults and the reason for each; checked once. The
+ * The options of a browser client, with units, defaults and the reason for each; checked once. The
  * names are those of the Node client wherever they mean the same.
  */
 import * as z from "zod/mini";
@@ -25,9 +25,9 @@ export interface BrowserClientOptions {
   readonly homeKey?: Uint8Array | undefined;
   /** Journals in IndexedDB. Off: they live in memory and a reload forgets. Default: true. */
   readonly persistence?: boolean | undefined;
-  /** Streams that go on after a break. Off: a broken connection is the end. Default: true. */
+  /** Streams that continue after a break. Off: a broken connection is the end. Default: true. */
   readonly reliable?: boolean | undefined;
-  /** How long a stream may have been quiet, by the server's clock, for `resumeAll` to go on with it. Default: 7,200,000. */
+  /** How long a stream may have been quiet, by the server's clock, for `resumeAll` to resume it. Default: 7,200,000. */
   readonly retryLookbackWindowMs?: number | undefined;
   /** Whether a new stream may run without durability while the server's store is down. Default: true. */
   readonly allowDegraded?: boolean | undefined;
@@ -46,12 +46,12 @@ export interface BrowserClientOptions {
   readonly stream?: StreamSettings | (() => StreamSettings) | undefined;
   /** How many streams resume at the same time. Default: 4. */
   readonly resumesMax?: number | undefined;
-  /** What people should know once, such as where the home key lies. Default: nobody is told. */
+  /** What people should know once, such as where the home key lies. Default: it is dropped. */
   readonly onNotice?: ((message: string) => void) | undefined;
-  /** Told of failed assertions and of listeners that throw. Default: `reportError`. */
+  /** Called with failed assertions and with what listeners throw. Default: `reportError`. */
   readonly onBug?: ((bug: unknown) => void) | undefined;
   /**
-   * Told when a stream stands still, and when it moves again: what, for how long, which requests of the server are unanswered.
+   * Called when a stream stands still, and when it moves again: what, for how long, which requests of the server are unanswered.
    * `stallLine(news)` is one line for a log. Default: nothing is printed.
    */
   readonly onStall?: OnStall | undefined;

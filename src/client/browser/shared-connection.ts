@@ -2,7 +2,7 @@
  * One connection for all tabs of an origin.
  *
  * Browsers open at most six HTTP/1.1 connections to an origin, all tabs together. So one tab leads,
- * by a Web Lock: it holds the one call that receives, and sends for everybody. The other tabs reach it
+ * by a Web Lock: it holds the one call that receives, and sends for all tabs. The other tabs reach it
  * by BroadcastChannel. When it is closed or crashes, the lock passes on and all connections it carried
  * are lost, which to a stream is a broken connection like any other: it attaches again, through the
  * next leader.
@@ -23,7 +23,7 @@ import { CHANNEL_VERSION, parseToTab, type ToLeader, type ToTab } from "./tab-me
 export interface SharedConnectionOptions {
   /** The server: tabs share a connection only to the same one. */
   readonly url: string;
-  /** How this tab connects when it leads, or when nobody who leads answers. */
+  /** How this tab connects when it leads, or when the leader does not answer. */
   readonly connect: Connect;
   readonly platform: Pick<Platform, "locks" | "openChannel">;
   readonly environment?: Environment;
@@ -39,7 +39,7 @@ type Leadership =
   /** Not known yet: connections wait for a moment. */
   | { readonly kind: "unknown" }
   | { readonly kind: "other"; readonly leader: string }
-  /** Somebody leads and does not answer. */
+  /** Another tab leads and does not answer. */
   | { readonly kind: "silent" }
   | { readonly kind: "own"; readonly leading: LeadingTab };
 

@@ -1,6 +1,6 @@
 /**
  * The browser that this code runs in. Only this file names its globals; they are looked up at the call,
- * so that importing the client where there is none (a server that renders pages) harms nobody.
+ * so that importing the client where there is none (a server that renders pages) is harmless.
  */
 import { HoldfastError } from "../../protocol/errors.ts";
 import type { Channel, DatabaseFactory, KeyRanges, Locks, Page, PageEvents, Platform } from "./platform.ts";

@@ -1,5 +1,5 @@
 /**
- * When a browser says that it may work now, nothing waits for its timer: the network is back, somebody
+ * When a browser says that it may work now, nothing waits for its timer: the network is back, the user
  * looks at the page again, or the page was taken out of the back/forward cache.
  *
  * `offline` needs nothing: what is broken is noticed as broken, and not everything that is called

@@ -10,7 +10,7 @@ const HELD = { kind: "held", holder: "another tab" } as const;
 export type WebWriterLocks = ReturnType<typeof webWriterLocks>;
 
 export function webWriterLocks(locks: Locks, scope: string) {
-  /** What `reserve` has waited for and nobody has taken yet. */
+  /** What `reserve` has waited for and no `acquire` has taken yet. */
   const reserved = new Map<string, () => void>();
 
   function request(
@@ -36,7 +36,7 @@ export function webWriterLocks(locks: Locks, scope: string) {
     async acquire(idempotencyKey: string): Promise<WriterLock> {
       const own = reserved.get(idempotencyKey);
       reserved.delete(idempotencyKey);
-      // What is reserved while the browser is asked belongs to whoever reserved it.
+      // What is reserved while the browser is asked belongs to the caller that reserved it.
       const release = own ?? (await request(idempotencyKey, { ifAvailable: true }));
       return release === undefined ? HELD : { kind: "acquired", release };
     },

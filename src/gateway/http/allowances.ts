@@ -4,8 +4,8 @@
  * Counted by the API key's id in this process, and by nothing that a client says; the rate, where other nodes serve the same API keys, in a table that they share. A refused
  * request costs nothing, so a client that comes back after `Retry-After` is let in.
  *
- * A client that lost its connection and comes back to the same answer has paid for it: it has a rate of its own, generous enough for any bad
- * network. Its dead connection may not be known to be dead for many minutes; when there is no room, the one that comes back takes its place.
+ * A client that lost its connection and resumes the same answer has paid for it: it has a rate of its own, generous enough for any bad
+ * network. Its dead connection may not be known to be dead for many minutes; when there is no room, the resuming request takes its place.
  *
  * Invariant: within any T minutes at most `ratePerMinute * (1 + T)` requests are let in, and never more than `concurrency` are open.
  */
@@ -16,7 +16,7 @@ import type { Guest, Limits } from "./mounted.ts";
 export interface Visitor {
   /** What it reads, as far as it is known: a stream, or the answer to an idempotency key. */
   readonly reads: ReadonlySet<string>;
-  /** It goes on with an answer that it has begun to read before. */
+  /** It resumes an answer that its client has begun to read before. */
   readonly isReturning: boolean;
   /** Another one that reads the same takes its place. */
   readonly giveWay: () => void;
@@ -48,7 +48,7 @@ interface Used {
   readonly open: Set<Visitor>;
 }
 
-/** Of an API key that has a rate: ten times a second, a client would not come back in good faith. */
+/** For an API key that has a rate: no client resumes ten times a second in good faith. */
 const RETURNS_PER_MINUTE = 600;
 
 const MINUTE_MS = 60_000;
@@ -130,7 +130,7 @@ export function spent(
   const [left, perMinute] = isReturning ? [now.returns, RETURNS_PER_MINUTE] : [now.tokens, ratePerMinute];
   if (left < 1) {
     const message = isReturning
-      ? `This API key may come back to its answers ${perMinute} times in a minute. Wait, then try again.`
+      ? `This API key may resume its answers ${perMinute} times in a minute. Wait, then try again.`
       : `This API key may send ${perMinute} requests in a minute. Wait, then try again.`;
     throw tooMany("rate_limit_exceeded", message, Math.ceil(((1 - left) * MINUTE_MS) / perMinute));
   }

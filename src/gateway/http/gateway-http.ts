@@ -259,7 +259,7 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
     const { mounted, call, guest } = visit;
     await enter(visit, [streamName(which.streamId)], { isReturning: true });
     const given = lastEventIdOf(mounted.exchange) ?? "";
-    // Nothing yet is where everybody begins, with the role. A client whose response broke between its head and its first frame says it with an empty id.
+    // Nothing yet is where readers begin, with the role. A client whose response broke between its head and its first frame says it with an empty id.
     const isNew = given === "" || given === "0";
     const after = isNew ? undefined : parseFramePlace(given);
     if (!isNew && after === undefined) {

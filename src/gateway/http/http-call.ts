@@ -102,7 +102,7 @@ export class HttpCall {
     });
   }
 
-  /** The body as it comes; whoever takes it may pause the exchange. */
+  /** The body as it comes; the reader may pause the exchange. */
   takeBody(reader: BodyReader): void {
     this.#listen(reader);
   }
@@ -187,7 +187,7 @@ export class HttpCall {
   }
 
   #stop(end: CallEnded): void {
-    // Told to go first and gone then: it is gone.
+    // A shutdown first and a hang-up then: the client has hung up.
     this.#end = end;
     this.#interrupt?.(end);
     this.#ended.abort(end);

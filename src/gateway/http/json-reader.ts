@@ -23,7 +23,7 @@ const LOWER_U = 0x75;
 const COMMA = 0x2c;
 const COLON = 0x3a;
 const [LIST_OPENS, LIST_CLOSES, OBJECT_OPENS, OBJECT_CLOSES] = [0x5b, 0x5d, 0x7b, 0x7d] as const;
-/** A longer number is nobody's; it would be parsed in one piece. */
+/** No client sends a longer number; it would be parsed in one piece. */
 const WORD_BYTES_MAX = 1_024;
 
 export class JsonReader {
@@ -44,7 +44,7 @@ export class JsonReader {
     this.#valuesMax = valuesMax;
   }
 
-  /** Goes on by about so many bytes; true when all are read. Throws a `SyntaxError` for what is not JSON, a `HoldfastError` for too much of it. */
+  /** Reads about so many bytes more; true when all are read. Throws a `SyntaxError` for what is not JSON, a `HoldfastError` for too much of it. */
   step(byteCount: number): boolean {
     const until = Math.min(this.#bytes.length, this.#at + byteCount);
     while (this.#at < until) {

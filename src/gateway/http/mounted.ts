@@ -1,7 +1,7 @@
 /**
- * What the gateway's HTTP stands on: a port that somebody else keeps.
+ * What the gateway's HTTP stands on: a port that the server keeps.
  *
- * The gateway cannot name the server (it must not go around durability), so it says here what it needs of whoever has the port; the server's
+ * The gateway cannot name the server (it must not go around durability), so it says here what it needs of the port's owner; the server's
  * mount has the same shape, and the program that starts both hands one to the other.
  */
 import type { Exchange } from "../../transport/node/exchange.ts";

@@ -1,7 +1,7 @@
 /**
- * The name of what a request asks for, however it wants to be told: as a stream or in one piece.
+ * The name of what a request asks for, whether it wants the answer as a stream or in one piece.
  *
- * A client that falls back from one to the other still asks the same. `stream_options` says how a stream is told, and is absent without one.
+ * A client that falls back from one to the other still asks the same. `stream_options` says how a stream is sent, and is absent without one.
  * The hash is over the values in their order, each with its kind and length, so white space does not count and nothing runs together.
  */
 import { createHash } from "node:crypto";
@@ -17,7 +17,7 @@ export interface HashRules {
   readonly door: Door;
 }
 
-/** Told, not asked. */
+/** How the answer is sent, not what is asked. */
 const TELLING = ["stream", "stream_options"] as const;
 
 export const CHAT_HASH: HashRules = { without: new Set(TELLING), order: "as_written", door: "chat" };

@@ -33,7 +33,7 @@ export function patienceMsOf(exchange: Exchange): number | undefined {
   throw invalidRequest("x-holdfast-patience", "The header x-holdfast-patience is a number of seconds.");
 }
 
-/** In the header that browsers send when they come back, or in the query for who cannot set headers. */
+/** In the header that browsers send when they reconnect, or in the query for clients that cannot set headers. */
 export function lastEventIdOf(exchange: Exchange): string | undefined {
   return (
     exchange.header("last-event-id") ?? new URLSearchParams(exchange.query).get("starting_after") ?? undefined

@@ -33,7 +33,7 @@ interface Place {
 
 const READ = ["GET", "HEAD"] as const;
 
-/** What is served, for whoever asks for something else. */
+/** What is served: a 404 for another path lists it. */
 const SERVED = [
   "POST /v1/chat/completions",
   "DELETE /v1/chat/completions",
@@ -101,7 +101,7 @@ export class MethodNotAllowed extends GatewayError {
   }
 }
 
-/** Clients that would rather speak WebSocket ask for it; those we know go on by HTTP when they are told so. */
+/** Clients that would rather speak WebSocket ask for it; those we know fall back to HTTP after this refusal. */
 export function noUpgrade(): GatewayError {
   return refusal(
     426,

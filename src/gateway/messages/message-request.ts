@@ -73,7 +73,7 @@ const READ: ReadonlySet<string> = new Set([
 
 const OUTPUT: ReadonlySet<string> = new Set(["effort", "format"]);
 
-/** Betas that change how a model works. Others change what is sent and what comes back, which the SDK would have to know. */
+/** Betas that change how a model works. Others change the request and the response, which the SDK would have to know. */
 const PASSED =
   /^(?:interleaved-thinking|context-1m|output-128k|fine-grained-tool-streaming)-\d{4}-\d{2}-\d{2}$/;
 const BETAS_MAX = 64;

@@ -16,7 +16,7 @@ import { reasoningDetail } from "./reasoning-details.ts";
 import { errorBody, type GatewayError } from "./gateway-error.ts";
 
 export interface ChunkOptions extends AnswerHead {
-  /** Where the reader is that comes back; absent for one that has nothing. */
+  /** Where a resuming reader is; absent for one that has nothing. */
   readonly after?: FramePlace;
 }
 
@@ -32,7 +32,7 @@ export class ChatChunks implements AnswerFrames {
   /** The beginning of every chunk, written once: there is one for every few letters of the answer. */
   #head: string;
   #model: string;
-  /** As OpenAI does: whoever asked for the usage finds the field in every chunk. */
+  /** As OpenAI does: a client that asked for the usage finds the field in every chunk. */
   readonly #tail: string;
   /** Frames that the reader has already. */
   #toSkip: number;
@@ -64,7 +64,7 @@ export class ChatChunks implements AnswerFrames {
     return this.#end === "finish";
   }
 
-  /** To be sent at once, before anything is known. Nothing for a reader that comes back. */
+  /** To be sent at once, before anything is known. Nothing for a reader that resumes. */
   begin(): readonly Frame[] {
     if (this.#options.after !== undefined) return [];
     return [this.#here(this.#chunk({ role: "assistant", content: "" }, null))];
@@ -102,7 +102,7 @@ export class ChatChunks implements AnswerFrames {
     return [this.done()];
   }
 
-  /** No progress: who comes back after it is where it was before. */
+  /** No progress: a reader that resumes after it is where it was before. */
   #here(data: string): Frame {
     return { id: this.#placeId, data };
   }

@@ -1,7 +1,7 @@
 /**
  * The content of a chat message: a text, or parts of text, images and files.
  *
- * Images come as `data:` URLs and are decoded here, once. A remote address would make whoever fetches it reach where the
+ * Images come as `data:` URLs and are decoded here, once. A remote address would make its fetcher reach where the
  * client cannot, so it is refused unless the operator allows it, and then it is the provider who fetches.
  */
 import { isJsonObject, type JsonObject } from "../../protocol/chat-message.ts";

@@ -2,8 +2,8 @@
  * The body of `POST /v1/chat/completions`, read and checked as a whole before anything happens.
  *
  * Whatever would change the answer and cannot be done is refused, with the field's name. The rest of what OpenAI's clients send
- * (`user`, `metadata`, `store`, `service_tier`, `safety_identifier`, and fields that nobody here knows) is accepted and
- * ignored, because clients send it to everybody; the response names it.
+ * (`user`, `metadata`, `store`, `service_tier`, `safety_identifier`, and unknown fields) is accepted and
+ * ignored, because clients send it to every provider; the response names it.
  */
 import { type ContentRules } from "./chat-content.ts";
 import { chatMessages } from "./chat-messages.ts";

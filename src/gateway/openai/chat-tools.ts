@@ -2,7 +2,7 @@
  * The tools that a chat request declares, and what it says about using them.
  *
  * Function tools only: the client carries them out itself. Tools that a provider carries out on its own side (web search and the
- * like) are refused, because nobody here would answer for them.
+ * like) are refused, because the gateway could not answer for them.
  */
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { ToolChoiceMode, type ToolChoiceSchema } from "../../protocol/messages.ts";

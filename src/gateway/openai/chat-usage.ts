@@ -1,7 +1,7 @@
 /**
  * Token counts as OpenAI's clients read them: cached tokens are part of the prompt's, reasoning is part of the completion's.
  *
- * What the provider did not say is absent. No call costs nothing, so counts that are all zero were never told.
+ * What the provider did not say is absent. No call costs nothing, so counts that are all zero were not reported.
  */
 import type { Usage } from "../../turn/usage.ts";
 

@@ -1,7 +1,7 @@
 /**
- * Failures of a turn and errors of a stream, as OpenAI's clients are told of them.
+ * Failures of a turn and errors of a stream, as OpenAI's clients get them.
  *
- * The question is always the same: can the identical request succeed later? Then 429 or 5xx; else a 4xx that nobody retries. In
+ * The question is always the same: can the identical request succeed later? Then 429 or 5xx; else a 4xx that no client retries. In
  * particular a refusal of the server's own credentials is no 401 (the client would ask its user for another API key)
  * and no 5xx (the client would try again): 424, the thing that this answer depends on failed.
  *
@@ -49,7 +49,7 @@ export function failureError(failure: Failure | undefined): GatewayError {
   const message = failure?.message ?? "";
   return new GatewayError({
     ...row,
-    message: message === "" ? "the model's turn failed, and nobody said why; try again" : message,
+    message: message === "" ? "the model's turn failed without a reason; try again" : message,
     retryAfterMs: failure?.retryAfterMs,
   });
 }
@@ -57,7 +57,7 @@ export function failureError(failure: Failure | undefined): GatewayError {
 const TOO_SLOW: Row = { status: 408, type: "timeout_error", code: "model_unavailable" };
 const NO_CREDIT: Row = { status: 402, type: "invalid_request_error", code: "insufficient_quota" };
 
-/** Those of a request that cannot succeed: none of them is retried by anybody, and none is about who asks. */
+/** Those of a request that cannot succeed: no client retries them, and none is about who asks. */
 const REFUSALS: ReadonlySet<number> = new Set([400, 405, 406, 411, 413, 414, 415, 422, 431]);
 
 function withStatus(row: Row, kind: FailureKind, status: number): Row {
@@ -107,7 +107,7 @@ const OF_CODE: Readonly<Record<ErrorCode, Row>> = {
   busy: UNREACHED,
 };
 
-/** Whatever was thrown. What nobody foresaw is told without its words: they may hold anything. */
+/** Whatever was thrown. An unforeseen error is reported without its message, which may hold anything. */
 export function toGatewayError(error: unknown): GatewayError {
   if (error instanceof GatewayError) return error;
   if (error instanceof HoldfastError) {

@@ -1,9 +1,9 @@
 /**
- * Server-sent event frames, and the ids by which a reader comes back.
+ * Server-sent event frames, and the ids by which a reader resumes.
  *
  * An id says which answer of the stream it is part of, by the event that the answer begins after, and how far its reader is. One event may
  * become several frames, and a connection may break between them: `8:12` has all of event 12; `8:11.2` has everything through event 11, and
- * two frames of what follows. An event in progress is counted from the event before it, so whoever resumes attaches after a whole event and
+ * two frames of what follows. An event in progress is counted from the event before it, so a reader that resumes attaches after a whole event and
  * passes over a number of frames.
  *
  * Ids of the Messages door begin with an m. Its frames before a text (a block ends, a block starts) depend on what follows, so an id inside an event also says

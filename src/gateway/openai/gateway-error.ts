@@ -1,11 +1,11 @@
 /**
- * What an OpenAI client is told when something goes wrong: a status, and a body in OpenAI's shape.
+ * What an OpenAI client gets when something goes wrong: a status, and a body in OpenAI's shape.
  *
  * Clients decide by status and `error.type` whether to try again, some of them without end, so both must be honest:
  * a 4xx is never a `server_error`, and what cannot succeed has no status that clients retry (408, 409, 429, 5xx).
  * `x-should-retry` says the same aloud for the clients that read it.
  *
- * Invariant: an error that is not retryable has a status that nobody retries.
+ * Invariant: an error that is not retryable has a status that no client retries.
  */
 
 /** OpenAI's own names, and four of ours for what OpenAI has no word for. */
@@ -19,7 +19,7 @@ export type ErrorType =
   | "timeout_error"
   /** The server's own access to the provider is wrong: its operator must act, the client cannot. */
   | "upstream_error"
-  /** Somebody stopped the answer on purpose. */
+  /** A client stopped the answer on purpose. */
   | "aborted_error";
 
 export interface GatewayErrorInit {

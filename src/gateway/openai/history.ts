@@ -1,7 +1,7 @@
 /**
  * A request's messages as a conversation: what was before, and what is new.
  *
- * A session that goes on needs only what is new; a fresh stream gets the whole history, in the form that feeds models. Providers refuse
+ * A continued session needs only what is new; a fresh stream gets the whole history, in the form that feeds models. Providers refuse
  * a call without a result and a result without a call, so neither leaves here; and nothing that the client said is lost
  * without a word.
  */
@@ -32,11 +32,11 @@ export interface RequestSplit {
   readonly history: readonly LineMessage[];
   /** Results of the tools that were called there. */
   readonly results: readonly ToolLine[];
-  /** What was said after it. Neither results nor this: go on. */
+  /** What was said after it. Neither results nor this: continue. */
   readonly said: readonly SaidLine[];
 }
 
-/** What somebody says to the model, beside what tools say. */
+/** What the client says to the model, beside what tools say. */
 export type SaidLine = UserLine | SystemLine;
 
 export function splitRequest(messages: readonly LineMessage[]): RequestSplit {

@@ -1,5 +1,5 @@
 /**
- * The messages of a request, read and checked, before anybody decides what becomes of them.
+ * The messages of a request, read and checked, before the gateway decides what becomes of them.
  *
  * The same shape for every dialect of clients: the lineage is computed from it, and the history of a fresh stream is
  * made from it. The system prompt is not among the messages; it is compared apart. (The line that holds model calls is `src/agent/models/line`.)

@@ -11,7 +11,7 @@ export interface ListedModel {
 export interface ModelObject {
   readonly id: string;
   readonly object: "model";
-  /** Seconds since 1970; nobody says when a model was made, so it is when the server began to offer it. */
+  /** When the server began to offer it, in seconds since 1970: no provider says when a model was made. */
   readonly created: number;
   readonly owned_by: string;
   /** Not OpenAI's: the name that most compatible servers use for it. */

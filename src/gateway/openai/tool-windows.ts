@@ -11,7 +11,7 @@ export interface Window {
   readonly assistant: AssistantLine | undefined;
   /** In the order of the calls, each with what came for it: none, one, or several. */
   readonly results: readonly (readonly ToolLine[])[];
-  /** The others, in order: what the user said, and results of calls that nobody made. */
+  /** The others, in order: what the user said, and results without a call. */
   readonly others: readonly LineMessage[];
 }
 

@@ -1,7 +1,7 @@
 /**
  * What a request asks for beside its words and tools: by name, so that none of it is dropped in silence.
  *
- * Some of it every provider is told, some only those that have a word for it, and some nobody. Which is which decides what the
+ * Some of it goes to every provider, some only to those that have a word for it, some to none. Which is which decides what the
  * response's `x-holdfast-ignored` says; here a request only says what it asked for.
  */
 import { BODY_WORDS } from "../../protocol/wish-words.ts";
@@ -10,7 +10,7 @@ import type { Fields } from "./fields.ts";
 export interface Wishes {
   /** OpenAI's names of what a provider may have no word for. */
   readonly words: readonly string[];
-  /** What is told to nobody. */
+  /** What goes to no provider. */
   readonly ignored: readonly string[];
 }
 

@@ -19,9 +19,9 @@ export interface ModelField {
 
 export interface ModelFinder {
   readonly found: ModelField | undefined;
-  /** The next piece of the body. Throws what the client is told. */
+  /** The next piece of the body. Throws the error for the client. */
   push(piece: Uint8Array): void;
-  /** The body is complete. Throws what the client is told. */
+  /** The body is complete. Throws the error for the client. */
   end(): void;
   /** Another name in the field's place. */
   written(name: string): Uint8Array;

@@ -22,7 +22,7 @@ export interface Passing {
   readonly limits: PassedLimits;
 }
 
-/** Resolves when the answer is complete. Rejects with what the client is told. */
+/** Resolves when the answer is complete. Rejects with the error for the client. */
 export async function passThrough({ call, body, target, limits }: Passing): Promise<void> {
   const length = body.lengthWith(target.model);
   const headers = {
@@ -33,7 +33,7 @@ export async function passThrough({ call, body, target, limits }: Passing): Prom
   const send = target.url.protocol === "https:" ? httpsRequest : httpRequest;
   const request = send(target.url, { method: "POST", headers, signal: call.signal, agent: false });
   const answered = headOf(request, limits.headMs);
-  // Whichever fails first is told; the other one's failure follows from it.
+  // The first failure is reported; the other one follows from it.
   answered.catch(() => undefined);
   try {
     body.sendTo(request, target.model);

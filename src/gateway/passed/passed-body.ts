@@ -45,12 +45,12 @@ export class PassedBody {
       });
   }
 
-  /** As soon as it is known. Rejects with what the client is told. */
+  /** As soon as it is known. Rejects with the error for the client. */
   get model(): Promise<ModelField> {
     return this.#model.promise;
   }
 
-  /** All of it was given to the request. Rejects with what the client is told; the request is broken off then. */
+  /** All of it was given to the request. Rejects with the error for the client; the request is broken off then. */
   get sent(): Promise<void> {
     return this.#sent.promise;
   }

@@ -30,7 +30,7 @@ export class PassedRoute {
     this.#limits = { ...PASSED_LIMITS, ...options.limits };
   }
 
-  /** Resolves when the answer is complete. Rejects with what the client is told. */
+  /** Resolves when the answer is complete. Rejects with the error for the client. */
   async serve(call: HttpCall, guest: Guest, path: string): Promise<void> {
     if (this.#underWay >= this.#limits.atOnceMax) throw tooMany();
     this.#underWay++;

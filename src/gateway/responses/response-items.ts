@@ -2,7 +2,7 @@
  * The items of a request as messages: instructions that they begin with become part of the system prompt, all else the line.
  *
  * What a model says is one message of the line and several items here: thoughts, text and calls in a row belong together. Their texts are joined as an
- * answer's steps are, so an answer that comes back in several items has the lineage that it left with.
+ * answer's steps are, so an answer that a client returns in several items has the lineage that it left with.
  */
 import type { JsonObject } from "../../protocol/chat-message.ts";
 import {

@@ -1,5 +1,5 @@
 /**
- * Whole answers: small bodies, the right headers, and a request's body that nobody wants.
+ * Whole answers: small bodies, the right headers, and a request's body that no handler reads.
  */
 import type { HoldfastError } from "../../protocol/errors.ts";
 import { connectErrorJson, statusOf } from "../../transport/connect/errors.ts";
@@ -15,7 +15,7 @@ export const SECURITY_HEADERS: ResponseHeaders = Object.freeze({
   "x-content-type-options": "nosniff",
 });
 
-/** For pages: they load nothing but what is ours and are shown in nobody's frame. */
+/** For pages: they load nothing but what is ours, and no page may frame them. */
 export const PAGE_HEADERS: ResponseHeaders = Object.freeze({
   "content-security-policy":
     "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",

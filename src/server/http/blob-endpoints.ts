@@ -141,7 +141,7 @@ export function blobEndpoints(options: BlobEndpointsOptions): BlobEndpoints {
   };
 }
 
-/** What the client is told. Damage in the store is no verdict on the client's request, and a bug none on anything. */
+/** The error for the client. Damage in the store is no verdict on the client's request, and a bug none on anything. */
 function verdictOf(cause: unknown, { counters, onBug }: BlobEndpointsOptions): HoldfastError {
   if (!(cause instanceof HoldfastError)) onBug(cause);
   const error = HoldfastError.from(cause, "internal", "this server made a mistake; try again");

@@ -1,7 +1,7 @@
 /**
  * How much memory blobs may take while they pass through (F2).
  *
- * A blob is checked and sealed as a whole, so it lies in memory as a whole. Whoever wants to bring or fetch one
+ * A blob is checked and sealed as a whole, so it lies in memory as a whole. A request that brings or fetches one
  * reserves its size first, and waits in line for it: the sender is slowed down, nothing is refused until the line itself is
  * too long. No principal may hold more than half of the memory or of the line, so that one with a slow line does not stop all others.
  */

@@ -2,7 +2,7 @@
  * The API keys that a request brings, in the order in which they are looked at.
  *
  * A header that cannot be an API key (empty, another scheme, several words) counts as absent. One that can be and is not ours does not
- * hide the next: programs and proxies send an `Authorization` of their own beside the header that somebody configured.
+ * hide the next: programs and proxies send an `Authorization` of their own beside the header that their user configured.
  */
 import type { Exchange } from "../../transport/node/exchange.ts";
 

@@ -164,7 +164,7 @@ export function createEdge(options: EdgeOptions): (exchange: Exchange) => void {
           pass.over = options.openCalls.add(token, exchange);
         }
         call(exchange, principal);
-        // Refused by its headers: nobody reads the rest.
+        // Refused by its headers: no handler reads the rest.
         if (exchange.hasResponded) discardBody(exchange);
       }
     }
@@ -292,5 +292,5 @@ function onlyMounted(): HoldfastError {
   return new HoldfastError("unauthenticated", message);
 }
 
-/** Longer ones are not methods of anybody. */
+/** No method that clients use is longer. */
 const METHOD_CHARS_MAX = 16;

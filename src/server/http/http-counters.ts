@@ -1,5 +1,5 @@
 /**
- * What the HTTP edge counts: plain numbers, read when somebody asks for metrics.
+ * What the HTTP edge counts: plain numbers, which `/metrics` reads when it is asked.
  */
 
 /** What a request is about: the label of metrics and logs. Closed, so that no request can make new ones. */

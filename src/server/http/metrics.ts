@@ -1,7 +1,7 @@
 /**
  * What `/metrics` shows: the plain numbers of the server and of this edge, in Prometheus' format.
  *
- * Everything is collected when somebody asks. Labels come from closed sets: no stream, no principal and nothing that a client
+ * Everything is collected on request. Labels come from closed sets: no stream, no principal and nothing that a client
  * chose can become one (E4), and their number is bounded (F2). `docs/OPERATIONS.md` has the table.
  */
 import { readdirSync } from "node:fs";

@@ -1,8 +1,8 @@
 /**
- * A part of the port's paths that somebody else answers: the gateway.
+ * A part of the port's paths that another component answers: the gateway.
  *
  * The edge keeps what every request has in common (Host and Origin, headers, counters, the log, sign-in), and the mount answers in a shape of
- * its own, refusals included. This folder knows nothing of what is mounted; whoever starts both puts them together.
+ * its own, refusals included. This folder knows nothing of what is mounted; the program that starts both puts them together.
  */
 import { randomBytes } from "node:crypto";
 import type { Exchange } from "../../transport/node/exchange.ts";
@@ -48,7 +48,7 @@ export interface Mount {
   refuse(call: MountedCall, refusal: { readonly status: number; readonly message: string }): void;
   /** What a 404 of the port says to the mount's clients, which may have been given a wrong base URL. */
   strayed(baseUrl: string): Readonly<Record<string, unknown>>;
-  /** The server is shutting down: whoever has an answer open is told to come back. */
+  /** The server is shutting down: the mount tells clients with an open answer to retry. */
   close(): void;
 }
 

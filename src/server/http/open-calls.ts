@@ -1,7 +1,7 @@
 /**
- * The calls that go on, by the API key that opened each: one that is revoked ends them, too.
+ * The open calls, by the API key that opened each: revoking it ends them, too.
  *
- * Looked at again now and then rather than told, so that it does not matter which process revoked it.
+ * The API keys are checked again now and then, so it does not matter which process revoked one.
  */
 import type { Exchange } from "../../transport/node/exchange.ts";
 
@@ -13,7 +13,7 @@ export function openCalls(isGood: (apiKey: string | undefined) => Promise<boolea
   async function check(): Promise<void> {
     for (const [apiKey, open] of calls) {
       if (await isGood(apiKey)) continue;
-      // Hung up on, a client comes back, and then it is told why.
+      // A client that is hung up on reconnects, and the refusal says why.
       for (const exchange of open) exchange.destroy();
     }
   }

@@ -20,7 +20,7 @@ export type Claim = Pick<Exchange, "isSecure" | "method" | "path" | "host" | "he
 
 export type Judgement =
   | { readonly kind: "refused"; readonly reason: string }
-  /** `corsOrigin` is set when a foreign page that is allowed asks, and must be told so. */
+  /** `corsOrigin` is set when an allowed foreign page asks: the response must say that it is. */
   | { readonly kind: "allowed"; readonly corsOrigin: string | undefined };
 
 export type Judge = (claim: Claim) => Judgement;
@@ -83,7 +83,7 @@ function nameOf(host: string): string {
   return host.replace(/:\d+$/, "");
 }
 
-/** A `Host` that only somebody on this machine would use: a proxy for others passes their name on. */
+/** A `Host` that only a client on this machine would use: a proxy for others passes their name on. */
 export function isLoopbackHost(host: string): boolean {
   return isLoopbackName(nameOf(normalHost(host)));
 }

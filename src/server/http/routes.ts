@@ -31,7 +31,7 @@ export const ROUTES: ReadonlyMap<string, Route> = new Map<string, Route>([
   ["/holdfast.v1.BlobService/Forget", { kind: "blob_forget", ...STREAMING }],
 ]);
 
-/** For whoever asks for something else. */
+/** A 404 for another path lists them. */
 export const SERVED_PATHS: readonly string[] = Object.freeze([...ROUTES.keys()]);
 
 /** The front page until there is a real one. */

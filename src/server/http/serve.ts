@@ -55,7 +55,7 @@ export interface HttpOptions {
   readonly portLimits?: Partial<PortLimits>;
   readonly blobLimits?: Partial<BlobLimits>;
   readonly failedSignIns?: budget.Options;
-  /** How often the API keys of calls that go on are looked at again, so that a revoked one ends them. Default: 10 s. */
+  /** How often the API keys of open calls are checked again, so that a revoked one ends them. Default: 10 s. */
   readonly recheckMs?: number;
 }
 
@@ -65,8 +65,8 @@ export interface HttpServer extends Pick<Mountable, "listener" | "fetch"> {
   readonly port: number;
   readonly url: string;
   /**
-   * In this order: `/ready` says no, for `noticeMs`; nobody new is let in; clients are told to come back; what is under way ends,
-   * for at most `drainMs`; whoever is left is hung up on. Nothing acknowledged is lost. The store stays open: it is not ours.
+   * In this order: `/ready` says no, for `noticeMs`; new requests are refused; clients are told to reconnect; what is under way
+   * ends, for at most `drainMs`; the rest is cut. Nothing acknowledged is lost. The store stays open: it is not ours.
    */
   close(options?: CloseOptions): Promise<void>;
 }
@@ -76,7 +76,7 @@ interface CloseOptions {
   readonly drainMs?: number;
   /** Where a load balancer asks `/ready` now and then: a little more than its interval. Default: 0. */
   readonly noticeMs?: number;
-  /** Awaited when nobody new is let in, before clients are told. Default: nothing. */
+  /** Awaited once new requests are refused, before clients are told to reconnect. Default: nothing. */
   readonly drain?: () => Promise<void>;
 }
 
@@ -171,7 +171,7 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
     isStopped = true;
     await drain?.();
     for (const mount of mounts) mount.close();
-    // Both at once: a connection that is told to come back ends by itself, and that is what the port waits for.
+    // Both at once: a client that is told to reconnect ends its connection, and that is what the port waits for.
     const told = server.shutdown().then(() => streams.close());
     await Promise.all([told, port.close(drainMs), mounted.close(drainMs)]);
     metrics.close();

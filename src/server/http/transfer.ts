@@ -68,7 +68,7 @@ export function newTransfer({ exchange, contentType, messageBytesMax, stallMs, t
     if (discardLeft === undefined) {
       pieces.push(piece);
       // Only here, within the call that brings a piece: an HTTP/2 stream of Node that is paused while it waits for one
-      // does not go on when it is resumed.
+      // does not continue when it is resumed.
       isPaused = true;
       exchange.pause();
       wake();

@@ -64,7 +64,7 @@ export interface WriteAct {
 export interface StatementAct {
   readonly kind: "statement";
   readonly statement: Statement;
-  /** The node that is to be told of it. */
+  /** The node to notify of it. */
   readonly tells?: string;
 }
 

@@ -26,7 +26,7 @@ export interface Address {
   readonly password: string | undefined;
   /** Where a password is looked up when none is given. */
   readonly passfile: string;
-  /** Tried in order: `prefer` goes on without TLS where the server has none. */
+  /** Tried in order: `prefer` connects without TLS where the server has none. */
   readonly protections: readonly Protection[];
   readonly rootCertFile: string | undefined;
   readonly certFile: string | undefined;

@@ -1,7 +1,7 @@
 /**
  * What an operator asks of a shared database: which version its tables have, how much is in it, and whether it is whole.
  *
- * A check looks at everything that can be told without a key: that both logs of each stream are dense up to where its row says they stand, and that nothing is there that belongs to
+ * A check looks at everything that can be seen without a key: that both logs of each stream are dense up to where its row says they stand, and that nothing is there that belongs to
  * nothing. It reads one snapshot, so it may run beside nodes that write.
  */
 import { homedir } from "node:os";

@@ -9,7 +9,7 @@ import { ANYTHING, payloadOf } from "./bell-payload.ts";
 import { connect, type Connection } from "./driver.ts";
 
 const CHANNEL = "holdfast";
-/** Between two tries to connect: polling goes on meanwhile. */
+/** Between two tries to connect: polling continues meanwhile. */
 const PAUSE_MS = 1_000;
 
 export class Bell {
@@ -59,7 +59,7 @@ export class Bell {
         });
       }
     } catch {
-      // The connection is gone: whoever listens polls, and is told when it is back.
+      // The connection is gone: listeners poll, and are woken when it is back.
       this.#news = new Set();
     } finally {
       this.#isRinging = false;
@@ -77,7 +77,7 @@ export class Bell {
         this.#heard(ANYTHING);
         await connection.gone;
       } catch {
-        // A database that is away is noticed, and told, by those who cannot do without it.
+        // The parts that cannot do without the database notice and report that it is away.
       }
       this.#connection = undefined;
       await this.#pause();

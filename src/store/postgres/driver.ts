@@ -33,7 +33,7 @@ export interface Connection {
   readonly settings: Usable;
   /** Of the server's process, to end it when it is not heard of any more. */
   readonly processId: number | undefined;
-  /** Resolves when the connection is gone, whoever ended it. */
+  /** Resolves when the connection is gone, whichever side ended it. */
   readonly gone: Promise<Error>;
   /** Statements that are asked for one behind the other travel together. */
   ask(statement: Statement): Promise<Answer>;

@@ -1,7 +1,7 @@
 /**
- * What became of a group that was sent, judged by what came back.
+ * What became of a group that was sent, judged by the answers.
  *
- * Three fates: it is committed, it was undone, or nothing is known. Only the first may be told to anybody. The third is resolved by the receipt (decision 107), never by sending
+ * Three fates: it is committed, it was undone, or nothing is known. Only the first may be reported. The third is resolved by the receipt (decision 107), never by sending
  * again in the hope that it did not happen.
  */
 import { type Meaning, meaningOf } from "./failures.ts";

@@ -1,5 +1,5 @@
 /**
- * Sends groups to the database, one behind the other over one connection, and answers whoever asked for what is in them.
+ * Sends groups to the database, one behind the other over one connection, and answers the callers of the acts in them.
  *
  * Whatever waits when a group has returned goes into the next one together: with no load an act leaves at once, under load acts batch by themselves, and no timer is involved.
  * What shares a group, what became of it and what each act is answered is decided elsewhere (`plan.ts`, `group-fate.ts`, `verdicts.ts`).
@@ -117,7 +117,7 @@ export class GroupWriter {
     return this.#isClosing ? unavailable("the store is closed") : undefined;
   }
 
-  /** One group after the other until nothing waits. Never rejects: a failure answers whoever waits. */
+  /** One group after the other until nothing waits. Never rejects: a failure answers the callers that wait. */
   async #pump(): Promise<void> {
     // Whatever is asked for in the same turn of the event loop shares the first group.
     await Promise.resolve();

@@ -42,7 +42,7 @@ export function discardLetters(numbers: readonly number[]): Statement {
   };
 }
 
-/** Those that nobody will read: of a node that is gone. */
+/** Those that no node will read: to a node that is gone. */
 export function discardOldLetters(olderMs: number): Statement {
   return {
     text: "DELETE FROM holdfast.letters WHERE posted_ms < holdfast.now_ms() - $1::bigint",

@@ -30,7 +30,7 @@ export interface PostgresOptions {
   readonly patienceMs?: number;
   /** After so long without an answer a connection counts as lost. Default: 10,000. */
   readonly answerMsMax?: number;
-  /** Told of each group that is durable: to count, or to watch. */
+  /** Called with each group that is durable: to count, or to watch. */
   readonly onGroup?: (group: GroupSize) => void;
   /** Other nodes are woken by what this one does, and it by what they do. Without it, and behind a pooler, nodes only poll. Default: false. */
   readonly isRinging?: boolean;

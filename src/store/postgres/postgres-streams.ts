@@ -65,7 +65,7 @@ export interface StreamsParts {
 const PAGE_BATCHES_MAX = 512;
 /** A receipt that was not written for so long belongs to a process that is gone. */
 const RECEIPT_MS = 7 * 24 * 3_600_000;
-/** Whoever wrote a letter posts it again much sooner. */
+/** The sender of a letter posts it again much sooner. */
 const LETTER_MS = 600_000;
 
 export function postgresStreams({ writer, readers, durability, close }: StreamsParts): PostgresStreams {

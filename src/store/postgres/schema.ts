@@ -2,7 +2,7 @@
  * The tables of a shared database, as a list of migrations. Each is applied once, in order, in one transaction under a lock.
  *
  * Old and new nodes run side by side while an installation is upgraded, so a migration only adds. `usableFrom` is the oldest version of
- * the software's tables that may go on after it; raising it is what stops old nodes, and is said in the release notes.
+ * the software's tables that may be used after it; raising it is what stops old nodes, and is said in the release notes.
  *
  * What lies in the tables is sealed before it comes here. Streams' rows are written at every commit: the fill factor leaves room so that a new version
  * of a row stays on its page, and no index covers what changes at each commit (`idle_slot` changes every ten minutes).

@@ -69,7 +69,7 @@ export function judgeSettings(settings: Settings): Usable | Unusable {
   const { synchronousCommit } = settings;
   if (synchronousCommit !== "on" && synchronousCommit !== "remote_apply") {
     return unusable(
-      `synchronous_commit is ${synchronousCommit}, so a commit would be told before it is safe; set synchronous_commit = on for this role or server`,
+      `synchronous_commit is ${synchronousCommit}, so a commit would be confirmed before it is safe; set synchronous_commit = on for this role or server`,
     );
   }
   return {

@@ -37,7 +37,7 @@ export class StreamPlaces {
     this.#known.delete(nameKey(name));
   }
 
-  /** Those who ask at the same time share one look-up, and go on in the order in which they asked. */
+  /** Callers that ask at the same time share one look-up, and continue in the order in which they asked. */
   find(name: StreamName): Promise<FoundPlace> {
     const key = nameKey(name);
     const place = this.#known.get(key);

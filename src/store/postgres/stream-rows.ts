@@ -14,7 +14,7 @@ import { bytes, flag, number, optional, type Row, text } from "./driver.ts";
 export interface StoredStream {
   readonly id: number;
   readonly period: number;
-  /** Drawn by whoever made it: tells one's own stream from another of the same name. */
+  /** Drawn by the node that made it: tells its own stream from another of the same name. */
   readonly birth: number;
   readonly state: StreamState;
   readonly lease: Lease;

@@ -1,7 +1,7 @@
 /**
  * The statements by which a group changes streams. Each takes any number of streams at once, as arrays.
  *
- * Rows are first locked, in the order of their ids, by one statement; what follows waits for nobody and sees what is there now. Every change compares in its own `WHERE`, so what does
+ * Rows are first locked, in the order of their ids, by one statement; what follows never waits and sees what is there now. Every change compares in its own `WHERE`, so what does
  * not fit is left out (D1). What belongs to a stream (batches, blobs) is written for the rows that this very transaction has written: their `xmin` is its number.
  *
  * Everything is found by an index, row by row: the group's settings leave the planner no other way, however few rows there are yet.

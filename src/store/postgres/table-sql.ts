@@ -78,7 +78,7 @@ export function writeRows(store: number, acts: readonly WriteAct[]): readonly St
   return statements;
 }
 
-/** Of the numbers that the last statement told: for each batch that failed, the places of its writes. */
+/** Of the numbers that the last statement returned: for each batch that failed, the places of its writes. */
 export function failuresOf(
   acts: readonly WriteAct[],
   failed: ReadonlySet<number>,

@@ -91,7 +91,7 @@ function judged(state: StreamState, { commit }: CommitAct, nowMs: number): Judge
   try {
     return { kind: "fits", state: applyCommit(state, commitShape(commit), nowMs) };
   } catch (error) {
-    // The caller's bug, told to that caller alone.
+    // The caller's bug, reported to that caller alone.
     if (!(error instanceof Error)) throw error;
     return { kind: "refused", verdict: refuse(error) };
   }
@@ -214,7 +214,7 @@ export function writeReadBack(act: WriteAct, back: ReadBack): Verdict<BatchResul
   const isThere = act.writes.some(
     (write) => write.kind === "put" && back.rows.get(rowKey(write)) === back.rowVersion,
   );
-  // Refused, or written over by another node meanwhile: nobody can tell any more.
+  // Refused, or written over by another node meanwhile: the database cannot say any more.
   return isThere ? written : refuse(unknown());
 }
 

@@ -45,7 +45,7 @@ export function createDatabase(path: string): void {
 }
 
 /**
- * For reading only, in a folder where nobody writes; whatever happens, no byte of it changes. A log without commits is passed
+ * For reading only, in a folder without a writer; whatever happens, no byte of it changes. A log without commits is passed
  * over: who may only read cannot open that (it waits for ten seconds and fails).
  */
 export function openUnwritten(path: string, log: LogLook | undefined): DatabaseSync {
@@ -104,8 +104,8 @@ export function openWriting(path: string): DatabaseSync {
 
 /**
  * Closes a connection whose write or sync failed, and nothing else: the last one that closes would sync once more and,
- * when that seems to work, delete the write-ahead log, perhaps the only whole copy (F5). It does not while somebody
- * reads, and who may only read never does. Returns the one that reads, to be closed when all others are.
+ * when that seems to work, delete the write-ahead log, perhaps the only whole copy (F5). It does not while another
+ * one reads, and one that may only read never does. Returns the one that reads, to be closed when all others are.
  */
 export function abandon(database: DatabaseSync, path: string): DatabaseSync | undefined {
   let bystander: DatabaseSync | undefined;

@@ -1,8 +1,8 @@
 /**
  * The one counter of a database: versions, uploads.
  *
- * Kept in memory and written once per transaction, before its commit, so that no number that anybody
- * was told is drawn again after a crash.
+ * Kept in memory and written once per transaction, before its commit, so that no number that a caller
+ * has got is drawn again after a crash.
  */
 import type { DatabaseSync } from "node:sqlite";
 import { number } from "./columns.ts";

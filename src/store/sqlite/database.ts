@@ -3,7 +3,7 @@
  *
  * Opening checks and changes nothing that was there. Writing begins with the first write, or with
  * `beginWriting` once the caller has read the log and found it whole; so a database that is refused, for
- * whatever reason and by whoever reads it, is afterwards what it was before.
+ * whatever reason and by whichever reader, is afterwards what it was before.
  *
  * One process owns the file at a time; the lock beside it says so (D1).
  */
@@ -25,7 +25,7 @@ import { startThread } from "./thread.ts";
 export interface SqliteOptions {
   /** The clock of the streams' leases and of expiry, in milliseconds (D7). */
   readonly now: () => number;
-  /** Told now and then while the commit log is read at start. */
+  /** Called now and then while the commit log is read at start. */
   readonly onProgress?: (progress: ScanProgress) => void;
 }
 
@@ -38,7 +38,7 @@ export interface SqliteDatabase {
   findDamage(): Promise<string | undefined>;
   /** Makes a new file with everything in it as of one moment; on the disk when it resolves. */
   copyTo(path: string): Promise<void>;
-  /** Resolves when a write or a sync has failed, whether or not anybody waited for it. */
+  /** Resolves when a write or a sync has failed, whether or not a caller waited for it. */
   readonly failed: Promise<HoldfastError>;
   /** Fails now instead of at the first write when the file may not be written. */
   beginWriting(): Promise<void>;

@@ -1,7 +1,7 @@
 /**
  * The database within its thread: first looked at, then written, one transaction per group.
  *
- * A group is whatever requests wait at the same time: appends, batches, blobs of everybody in the
+ * A group is whatever requests wait at the same time: appends, batches, blobs of all parts of the
  * process. They share one transaction and one sync, and are answered after it (A3). What a request
  * expects is judged before it writes, so a refused one changes nothing for the others.
  *
@@ -90,7 +90,7 @@ export class Engine {
       this.#parts = parts;
       this.#isWriting = true;
       // What a process left behind that was killed, or whose sync failed, may be nowhere but in the memory of
-      // the system. Moved into the database it is on the disk, before anybody is told of it (A3, F5).
+      // the system. Moved into the database it is on the disk, before any client learns of it (A3, F5).
       parts.house.log.moveAll();
       this.#transaction(() => {
         parts.removeUnnamed();
@@ -196,7 +196,7 @@ export function run<C extends CallKind, K extends C>(handlers: Handlers<C>, requ
   return handlers[request.kind](request.ask);
 }
 
-/** Somebody who only looks stands aside for nobody, but keeps an owner from starting under its eyes. */
+/** A process that only looks also does so beside an owner, but keeps one from starting meanwhile. */
 function shareIfFree(lockPath: string, isLocked: boolean): FileLock | undefined {
   if (!isLocked) return undefined;
   try {
@@ -225,7 +225,7 @@ function missing(path: string): HoldfastError {
   );
 }
 
-/** Damage is for good; anything else may be over when somebody comes back. */
+/** Damage is for good; anything else may be over at the next try. */
 export function readFailure(path: string, error: unknown): HoldfastError {
   if (isDamage(error)) return damagedFile(path, messageOf(error), error);
   return HoldfastError.from(error, "unavailable", `the database could not be read: ${messageOf(error)}`);

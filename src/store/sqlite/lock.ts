@@ -5,8 +5,8 @@
  * a stale one to clean up and no pid to guess about. Nothing is ever written to the file.
  *
  * The file must not be opened by other means in the process that holds it: POSIX drops a process's
- * locks when it closes any descriptor of the file. It is never deleted: whoever waits for the old file
- * and whoever makes a new one would both own it.
+ * locks when it closes any descriptor of the file. It is never deleted: the process that waits for the
+ * old file and the one that makes a new file would both own it.
  */
 import { chmodSync, statSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
@@ -21,13 +21,13 @@ export interface FileLock {
 export interface LockOptions {
   /** How long to wait, blocking this thread, for an owner that is about to leave. Default: not at all. */
   readonly waitMs?: number;
-  /** Many may share a lock while nobody owns it. Default: own it alone. */
+  /** Many may share a lock while no process owns it. Default: own it alone. */
   readonly shared?: boolean;
 }
 
 const BUSY = 5;
 
-/** Rejects by throwing `unavailable` when somebody else holds the lock. The folder must exist. */
+/** Rejects by throwing `unavailable` when the lock is held elsewhere. The folder must exist. */
 export function lockFile(path: string, { waitMs = 0, shared = false }: LockOptions = {}): FileLock {
   const database = openLock(path, waitMs, shared);
   try {

@@ -1,5 +1,5 @@
 /**
- * What was in the commits that a salvage gives up, as far as it can be read: a list of names, never something to go on with.
+ * What was in the commits that a salvage gives up, as far as it can be read: a list of names, never something to build on.
  *
  * It is read from the database with everything that is left of the damaged log. Pages of it are wrong, so each row is read by
  * itself, and one that does not match its checksum is counted and passed over.
@@ -32,7 +32,7 @@ interface LostTable {
 export interface LostCommits {
   readonly streams: readonly LostStream[];
   readonly tables: readonly LostTable[];
-  /** Records of the log that cannot be read; undefined when not even their number can be told. */
+  /** Records of the log that cannot be read; undefined when not even their number is known. */
   readonly unreadable: number | undefined;
 }
 

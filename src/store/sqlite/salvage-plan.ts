@@ -35,11 +35,11 @@ import {
 export interface SalvagePlan {
   /** Commits of the log that can be proved whole. */
   readonly commitsKept: number;
-  /** Commits behind them, as far as they can be told. The newest may never have been confirmed. */
+  /** Commits behind them, as far as they can be counted. The newest may never have been confirmed. */
   readonly commitsGone: number;
   /** Damaged frames among the kept ones: put right, or not needed. */
   readonly framesMended: number;
-  /** The log to go on with, its sums made anew. Empty when no commit of it is kept. */
+  /** The log to continue with, its sums made anew. Empty when no commit of it is kept. */
   readonly kept: Buffer;
   /** The log with everything that is there, right or wrong: to name what is lost, and for nothing else. */
   readonly everything: Buffer;

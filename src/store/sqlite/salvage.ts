@@ -1,5 +1,5 @@
 /**
- * Goes on with what a damaged write-ahead log still proves, and keeps the damaged log.
+ * Continues with what a damaged write-ahead log still proves, and keeps the damaged log.
  *
  * Everything is tried first in a folder of its own: a second name of the database beside a log that was written anew. That
  * folder is only read. The database itself is touched at the end, in an order that a crash may interrupt anywhere: the

@@ -25,7 +25,7 @@ import { lookAtLog, settleLog } from "./wal-look.ts";
 
 /** Another process that writes is done in milliseconds; a disk under load may make it seconds. */
 const WRITE_WAIT_MS = 10_000;
-/** Making a database takes milliseconds; whoever has it for longer owns it alone. */
+/** Making a database takes milliseconds; a process that has it for longer owns it alone. */
 const OWNER_WAIT_MS = 3_000;
 const POLL_MS = 50;
 const BUSY = 5;

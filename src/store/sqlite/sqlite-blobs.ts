@@ -2,7 +2,7 @@
  * Blobs over the database's thread, in parts of a bounded size.
  *
  * A part is one request, sent when the one before is durable, so a large blob never makes a transaction
- * long and the streams' commits go on between its parts. The blob is there when its name is.
+ * long and the streams' commits continue between its parts. The blob is there when its name is.
  */
 import { assert } from "../../protocol/assert.ts";
 import type { BlobStore } from "../blob-store.ts";

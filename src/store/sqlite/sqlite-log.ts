@@ -36,7 +36,7 @@ export function sqliteLog(
         const last = page.rows.at(-1);
         if (!page.isLast && last !== undefined) {
           coming = thread.call("scan", { after: last.row, bytesMax: SCAN_BYTES });
-          // Whoever stops scanning early does not wait for it.
+          // A caller that stops scanning early does not wait for it.
           coming.catch(() => undefined);
         }
         for (const row of page.rows) {
@@ -102,7 +102,7 @@ function rowReads(thread: Thread): CommitLog["read"] {
 
 /**
  * Bytes whose memory can be handed to another thread: a view of a larger buffer is copied, because
- * handing it on would take the rest of the buffer away from whoever else looks into it.
+ * handing it on would take the rest of the buffer away from its other views.
  */
 function ownBuffer(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   const { buffer, byteOffset, byteLength } = bytes;

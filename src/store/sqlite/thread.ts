@@ -64,7 +64,7 @@ export class Thread {
     });
     worker.on("error", (error: Error) => this.#fail(error));
     worker.on("exit", () => this.#fail(undefined));
-    // Only what somebody waits for keeps the process alive.
+    // Only a call that has no answer yet keeps the process alive.
     worker.unref();
   }
 

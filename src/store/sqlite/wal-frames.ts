@@ -3,8 +3,8 @@
  *
  * A frame has its page's number, a commit mark (the size of the database, when the frame ends a transaction), the two salts
  * of the log, and a sum. The sum covers the page, its number and the mark, and continues the sum that the frame
- * before it has stored. The salts change whenever the log begins anew, so that what an older log left behind is told from
- * what belongs to this one. Pure.
+ * before it has stored. The salts change whenever the log begins anew, so that what an older log left behind is not taken
+ * for a part of this one. Pure.
  */
 import { endianness } from "node:os";
 

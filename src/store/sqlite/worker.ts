@@ -101,7 +101,7 @@ function turnsOf(
     answer(id, () => engine.close());
   }
 
-  /** Between two reads whatever came meanwhile is committed: the replay of a long log holds up nobody. */
+  /** Between two reads whatever came meanwhile is committed: the replay of a long log holds up no commit. */
   return (first) => {
     const reads: ReadRequest[] = [];
     const closing: Request[] = [];

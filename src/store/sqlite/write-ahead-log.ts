@@ -30,7 +30,7 @@ export function writeAheadLog(database: DatabaseSync) {
 
   return {
     length: () => lengthOf(look),
-    /** Moves what it can without waiting for anybody, and syncs it. A log that was moved whole begins anew. */
+    /** Moves what it can without waiting, and syncs it. A log that was moved whole begins anew. */
     move: () => lengthOf(moveSome),
     /** Moves everything, or throws. What another process keeps in the log may not be on the disk. */
     moveAll(): void {

@@ -1,8 +1,8 @@
 /**
  * Our errors as Connect's, and back.
  *
- * Connect has sixteen codes for everybody, so several of ours share one. Nothing is lost: our own `Error`
- * message rides along in `details`, and whoever knows it reads that. An error that does not carry it was not written by us
+ * Connect has sixteen codes for all services, so several of ours share one. Nothing is lost: our own `Error`
+ * message rides along in `details`, and peers that know it read it. An error that does not carry it was not written by us
  * (a proxy, another server): then only what surely means the same is believed, and the rest is
  * `internal`, which is tried again within a budget and ends no healthy stream.
  */

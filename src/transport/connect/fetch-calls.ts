@@ -1,5 +1,5 @@
 /**
- * Connect's calls by `fetch`: one that is answered at once, and one whose answer goes on.
+ * Connect's calls by `fetch`: one that is answered at once, and one whose answer is a stream.
  *
  * Whatever goes wrong becomes one HoldfastError: what the server said where it said something,
  * `connection_lost` where the network failed.

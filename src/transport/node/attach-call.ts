@@ -1,5 +1,5 @@
 /**
- * `Attach`: the receiving half of one connection, as a response that goes on.
+ * `Attach`: the receiving half of one connection, as a response that stays open.
  *
  * The request is one message, the attach. What the client says afterwards comes by appends, which find the
  * connection by its tag.

@@ -88,7 +88,7 @@ export function readTag(exchange: Exchange): string {
   return tag;
 }
 
-/** What a client is told about `cause`: an error of ours, or only that there was a bug. */
+/** What a client gets for `cause`: an error of ours, or only that there was a bug. */
 export function asRefusal(cause: unknown, onBug: (bug: unknown) => void): HoldfastError {
   if (cause instanceof HoldfastError) return cause;
   onBug(cause);

@@ -1,7 +1,7 @@
 /**
  * Where appends find their connection: by principal, stream, stream key and tag.
  *
- * The principal is part of the name, so nobody reaches another's connection, whatever tag is sent (E2). So is the stream key: whoever has a
+ * The principal is part of the name, so no client reaches another's connection by any tag (E2). So is the stream key: a client with a
  * wrong one finds nothing, and does not push out the connection that has the right one (E1).
  */
 import { HoldfastError } from "../../protocol/errors.ts";

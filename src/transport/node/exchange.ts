@@ -3,7 +3,7 @@
  *
  * Handlers are written once, against this, and never see `node:http` or `node:http2`. It is made of calls
  * instead of Node streams or promises because it lies on the hot path: an event that goes out is one call
- * of `write`, and how much waits is a number that comes back.
+ * of `write`, and how much waits is a number that it returns.
  */
 import { joinedBytes } from "../../protocol/bytes.ts";
 import { HoldfastError } from "../../protocol/errors.ts";
@@ -26,8 +26,8 @@ export interface ExchangeListener {
   /** What waited unsent is on its way; only called when something waited. */
   drained(): void;
   /**
-   * Nothing more comes or goes: the response has left, or somebody has hung up. `isWhole` when all of the response was handed
-   * to the system: more than that nobody can know without the peer's word.
+   * Nothing more comes or goes: the response has left, or one side has hung up. `isWhole` when all of the response was handed
+   * to the system: more than that is not known without the peer's word.
    */
   closed(isWhole: boolean): void;
   /** After `closed(true)`, at most once, and perhaps never: what the connection has shown since. */
@@ -52,7 +52,7 @@ export interface Exchange {
   readonly remoteAddress: string;
   /** Name in lower case. A header that came several times is joined by ", ". */
   header(name: string): string | undefined;
-  /** Begins to read the body. Once; an exchange that nobody listens to reads nothing. */
+  /** Begins to read the body. Once; an exchange without a listener reads nothing. */
   listen(listener: ExchangeListener): void;
   /** No `received` until `resume`, apart from what is already in hand: the peer is slowed down. */
   pause(): void;

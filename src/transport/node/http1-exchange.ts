@@ -39,7 +39,7 @@ export class Http1Exchange implements Exchange {
     this.#isLast = isLast;
     this.#lastBytesTimeoutMs = lastBytesTimeoutMs;
     this.#fate = fate;
-    // A broken connection is told by `close`; without these the error itself would end the process.
+    // A broken connection is reported by `close`; without these the error itself would end the process.
     request.on("error", () => undefined);
     response.on("error", () => undefined);
     response.on("finish", () => {
@@ -121,7 +121,7 @@ export interface Http1Line {
   readonly fate: ConnectionFate;
 }
 
-/** Empty when there is none, or more than one: then nobody can tell which is meant, and proxies disagree. */
+/** Empty when there is none, or more than one: then it is unclear which is meant, and proxies disagree. */
 function onlyHost(rawHeaders: readonly string[]): string {
   let host: string | undefined;
   for (let at = 0; at < rawHeaders.length; at += 2) {

@@ -94,7 +94,7 @@ export class ClientSession {
       });
     };
     this.#pinging = setInterval(ping, this.#pingIntervalMs).unref();
-    // It may have died while nobody used it.
+    // It may have died while no call used it.
     ping();
   }
 

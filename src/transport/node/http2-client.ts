@@ -47,7 +47,7 @@ export function http2Connect(options: Http2ConnectOptions): Http2Transport {
   return {
     connect(meta, handler) {
       const call = http2Call(meta, handler);
-      // Whatever is written in this turn travels with the head, and nobody is called before `connect` returned.
+      // Whatever is written in this turn travels with the head, and the handler is not called before `connect` returned.
       queueMicrotask(() => {
         if (call.isClosed) return;
         try {

@@ -34,7 +34,7 @@ export class Http2Exchange implements Exchange {
     this.host = text(headers[":authority"]) ?? text(headers["host"]) ?? "";
     this.#stream = stream;
     this.#headers = headers;
-    // A broken stream is told by `close`; without this the error itself would end the process.
+    // A broken stream is reported by `close`; without this the error itself would end the process.
     stream.on("error", () => undefined);
     // A peer that resets with "no error" while its body is not being read would otherwise be waited for.
     stream.on("aborted", () => queueMicrotask(() => stream.destroy()));
@@ -48,7 +48,7 @@ export class Http2Exchange implements Exchange {
     const stream = this.#stream;
     stream.on("data", (piece: Uint8Array) => listener.received(piece));
     stream.on("end", () => listener.ended());
-    // An empty body ends by itself, before anybody has listened: that end is not told a second time.
+    // An empty body ends by itself, before there is a listener: that end is not emitted a second time.
     if (stream.readableEnded) queueMicrotask(() => listener.ended());
     stream.on("drain", () => {
       if (!stream.destroyed) listener.drained();

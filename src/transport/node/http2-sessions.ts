@@ -110,7 +110,7 @@ export function sessionKeeper(limits: PortLimits, handle: (exchange: Exchange) =
         }
         handle(new Http2Exchange(stream, headers, peer));
       });
-      // What is wrong with a connection is told to its streams by their end.
+      // The streams of a broken connection learn of it by their end.
       session.on("error", () => undefined);
       session.on("goaway", (code) => {
         if (code !== constants.NGHTTP2_NO_ERROR) fate.broke();

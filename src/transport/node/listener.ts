@@ -24,7 +24,7 @@ import type { SplitConnection } from "./split-connection.ts";
 /** A page has a few streams, and a principal may have 100 open ones; readers of the same stream come on top. */
 const CONNECTIONS_PER_LISTENER_MAX = 4 * LIMITS.openStreamsPerPrincipalMax;
 
-/** So many signs of life in a row that nobody has taken: that client is gone, or plays dead. */
+/** A client that has not taken so many signs of life in a row is gone, or plays dead. */
 const UNTAKEN_SIGNS_MAX = 3;
 
 export function listener(
@@ -39,7 +39,7 @@ export function listener(
   let isWaiting = false;
   let untakenSigns = 0;
 
-  /** Its connections may all have left, or never come: nobody else would notice that nothing is taken (F2). */
+  /** Its connections may all have left, or never come: nothing else would notice that nothing is taken (F2). */
   function signOfLife(): void {
     if (isWaiting && ++untakenSigns > UNTAKEN_SIGNS_MAX) exchange.destroy();
     else write("", [], false);
@@ -73,7 +73,7 @@ export function listener(
         write: (messages) => write(tag, messages, false),
         end: () => {
           write(tag, [], true);
-          // The other side has nothing to answer, but nobody hears of the end inside the call that made it.
+          // The other side has nothing to answer, but no handler hears of the end inside the call that made it.
           queueMicrotask(() => connections.get(tag)?.close(undefined));
         },
       };
@@ -103,7 +103,7 @@ export function listener(
       request.cancel();
       if (name !== undefined) listeners.remove(principal, name, listening);
       const lost = new HoldfastError("connection_lost", "the listener broke");
-      // A connection takes itself out while this goes on, which a Map allows.
+      // A connection takes itself out during the loop, which a Map allows.
       for (const connection of connections.values()) connection.close(lost);
     },
   };

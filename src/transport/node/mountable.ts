@@ -1,5 +1,5 @@
 /**
- * The same requests as a port has, out of somebody else's server: as a listener of `node:http`, and as a handler of the fetch standard.
+ * The same requests as a port has, out of the program's own server: as a listener of `node:http`, and as a handler of the fetch standard.
  *
  * That server owns sockets, TLS and timeouts. HTTP/2 in both directions at once is only
  * on a port of our own: clients of ours use `transport: "fetch"` here.

@@ -15,7 +15,7 @@ export interface PortLimits {
   readonly headersTimeoutMs: number;
   /** HTTP/1.1: to the end of its body, which there is never longer than one append or blob. */
   readonly requestTimeoutMs: number;
-  /** From the end of a response until its last byte has been taken: nobody else watches it any more. */
+  /** From the end of a response until its last byte has been taken: nothing else watches it any more. */
   readonly lastBytesTimeoutMs: number;
   /** HTTP/1.1: a connection that we have ended, until its client has done the same. */
   readonly hangUpTimeoutMs: number;

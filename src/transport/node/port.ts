@@ -161,7 +161,7 @@ function listenerOf(
 async function listening(listener: Server, options: PortOptions): Promise<void> {
   listener.listen({ host: options.host ?? "127.0.0.1", port: options.port ?? 0, backlog: 4096 });
   await once(listener, "listening");
-  // Running out of file descriptors must not end the process: that connection is lost, others go on.
+  // Running out of file descriptors must not end the process: that connection is lost, others continue.
   listener.on("error", (error) => options.onBug?.(error));
 }
 

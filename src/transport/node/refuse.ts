@@ -2,7 +2,7 @@
  * Answers a call that is refused before it has begun, in the way that its client understands.
  *
  * Connect wants a streaming call to be answered with status 200 and the error at its end, and a unary one with a
- * status and the error as JSON. Whoever speaks neither gets the second.
+ * status and the error as JSON. A client that speaks neither gets the second.
  */
 import type { HoldfastError } from "../../protocol/errors.ts";
 import { endEnvelope } from "../connect/envelopes.ts";

@@ -2,7 +2,7 @@
  * The server's half of a connection as it goes out: frames are encoded here, and end as a Connect response
  * or within a listener's.
  *
- * All frames of one write leave as one piece of bytes. An error frame is told twice: as a frame, which our
+ * All frames of one write leave as one piece of bytes. An error frame is sent twice: as a frame, which our
  * clients read, and as the error of the call, which every Connect client understands.
  */
 import { HoldfastError } from "../../protocol/errors.ts";
@@ -67,7 +67,7 @@ export class ServerWire implements Wire<ServerFrame> {
     this.end();
   }
 
-  /** Nobody can be told anything any more. */
+  /** The client cannot be reached any more. */
   lose(): void {
     this.#isEnded = true;
   }

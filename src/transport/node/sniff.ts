@@ -3,7 +3,7 @@
  *
  * HTTP/2 begins with "PRI * HTTP/2.0". HTTP/1.1 has methods that begin with "P" and "PR", but none with
  * "PRI", so three bytes are enough, and mostly the first one is. Whether the rest of the preface is right is checked by
- * whoever is handed the connection, with every byte still in it.
+ * the server that gets the connection, with every byte still in it.
  */
 import type { Socket } from "node:net";
 
@@ -28,7 +28,7 @@ export function sniff(
     serve(socket, isSame ? 2 : 1);
   }
 
-  /** The socket is allowed to be half open, so it must be told when its peer has nothing to say. */
+  /** The socket is allowed to be half open, so it must be destroyed when its peer has nothing to say. */
   function giveUp(): void {
     leave();
     socket.destroy();

@@ -2,7 +2,7 @@
  * A connection whose two directions are different HTTP requests, put together again.
  *
  * Appends may overtake each other, and the server takes chunks in order only. So a chunk that came early is
- * held until the ones before it are there; which one is next is told by the welcome on its way out. An append is
+ * held until the ones before it are there; the welcome on its way out says which one is next. An append is
  * answered when the acks that pass here cover its chunks: the promise of the ack is the promise of the
  * answer (A3).
  *

@@ -23,7 +23,7 @@ export function frameBytesMax(format: Format): number {
   return format === "proto" ? bytesMax : Math.ceil((bytesMax * 4) / 3);
 }
 
-/** A client that has been told the end ends its side too; one that does not is hung up on. */
+/** A client that has received the end ends its side too; one that does not is hung up on. */
 export const LINGER_MS = 5_000;
 
 export function streamCall(

@@ -2,8 +2,8 @@
  * The server's half of every HTTP transport: the calls of `StreamService`, served on exchanges whose
  * principal is known.
  *
- * Whoever owns the port authenticates and limits, then hands the exchange over. Nothing that a client sends
- * makes these throw; what does is a bug, told to `onBug`, and costs that exchange only.
+ * The port's owner authenticates and limits, then hands the exchange over. Nothing that a client sends
+ * makes these throw; what does is a bug, reported to `onBug`, and costs that exchange only.
  */
 import { HoldfastError } from "../../protocol/errors.ts";
 import type { Accept } from "../transport.ts";
