@@ -12,3 +12,5 @@ if (status !== 0) process.exit(status ?? 1);
 const manifest: unknown = JSON.parse(readFileSync("package.json", "utf8"));
 const { dependencies } = Object.assign({ dependencies: {} }, manifest);
 await bundleInto("dist", Object.keys(dependencies));
+const page = spawnSync(process.execPath, ["scripts/page.ts", "dist/page"], { stdio: "inherit" });
+process.exitCode = page.status ?? 1;

@@ -5,7 +5,8 @@
  * so one run tells everything. The last line counts tests, and one for each stage that is no test run.
  *
  * Tests of the stage `unit` wait for processes, disks and timers for a part of their time. Stages that only compute, in virtual time, run beside it at
- * a lower priority: they take what it leaves of the processor, and print what they have to say at their end.
+ * a lower priority: they take what it leaves of the processor, and print what they have to say at their end. So do lint and types beside `core`, which is
+ * one process.
  */
 import { spawn } from "node:child_process";
 import { globSync } from "node:fs";
@@ -19,7 +20,7 @@ interface Stage {
   /** The test files of a test run. A run without any would pass for nothing, so it fails. */
   readonly tests?: readonly string[];
   /** It only computes: it runs beside the stage of this name, when that one is wanted as well. */
-  readonly beside?: "unit";
+  readonly beside?: "core" | "unit";
   /** A stage that measures coverage compiles everything anew: code from the cache has lost where its lines are. */
   readonly compilesAnew?: boolean;
 }
@@ -58,11 +59,17 @@ const compiled = resolve("node_modules/.cache/holdfast-compiled");
 
 const stages: readonly Stage[] = [
   { name: "format", about: "the format (oxfmt)", command: ["npm", "run", "--silent", "format:check"] },
-  { name: "lint", about: "lint, type-aware (oxlint)", command: ["npm", "run", "--silent", "lint"] },
+  {
+    name: "lint",
+    about: "lint, type-aware (oxlint)",
+    command: ["npm", "run", "--silent", "lint"],
+    beside: "core",
+  },
   {
     name: "types",
     about: "types, for Node and for browsers (tsc)",
     command: ["npm", "run", "--silent", "typecheck"],
+    beside: "core",
   },
   {
     name: "core",
@@ -76,6 +83,8 @@ const stages: readonly Stage[] = [
       "--test-coverage-include=src/gateway/session.ts",
       "--test-coverage-lines=100",
       "--test-coverage-branches=95",
+      // Without I/O they need no process each: the code is loaded once. And what counts as covered was run, which the sum over many processes does not say.
+      "--test-isolation=none",
       ...runTests,
     ],
     tests: tests.filter(isPure),

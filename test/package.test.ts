@@ -70,6 +70,7 @@ test("the tarball holds what package.json promises, and neither tests nor source
     assert.ok(files.includes(code), `${name} has no ${code}`);
   }
   assert.ok(files.includes("LICENSE") && files.includes("README.md"));
+  assert.ok(files.includes("dist/page/page.html.br") && files.includes("dist/page/LICENSE.preact.txt"));
   assert.deepEqual(
     files.filter((file) => /(?:^|\/)tests?(?:\/|\.)/.test(file) || /(?<!\.d)\.ts$/.test(file)),
     [],
@@ -101,8 +102,12 @@ test("an install is small, and what is bundled in it is whole, with its licences
   const program = [...made, `${mcp}-index`, `${mcp}-stdio`, `${mcp}-streamableHttp`].map(
     (name) => `console.log(Object.keys(await import(${JSON.stringify(join(vendor, `${name}.js`))})).join());`,
   );
+  // The page comes out of the package, where there is nothing to build it with.
+  const page = JSON.stringify(join(modules, "holdfast/dist/node/page-file.js"));
+  program.push(`console.log(String((await (await import(${page})).pageFile()()).html).slice(0, 15));`);
   writeFileSync(join(consumer, "main.js"), program.join("\n"));
   const said = await run(process.execPath, ["main.js"], consumer);
+  assert.match(said, /^<!doctype html>$/m);
   for (const name of [
     "createAnthropic",
     "createGoogleGenerativeAI",

@@ -6,6 +6,7 @@ import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import type { LanguageModelV4, LanguageModelV4CallOptions, LanguageModelV4Prompt } from "@ai-sdk/provider";
 import { LineClient } from "../../src/agent/models/line/line-client.ts";
 import { heldRequests } from "../../src/agent/models/line/line-fetch.ts";
+import { TAKEN } from "../../src/agent/models/upstream/given-events.ts";
 import { STALL_CLOCKS } from "../../src/agent/models/upstream/stall-clocks.ts";
 import { UpstreamCall } from "../../src/agent/models/upstream/upstream-call.ts";
 import { ensureLine } from "../../src/node/line-life.ts";
@@ -28,12 +29,34 @@ function modelAt(port: number): LanguageModelV4 {
 
 type Fetch = typeof globalThis.fetch;
 
-async function byFetch(send: Fetch, port: number, content: string, times: AnswerTimes): Promise<void> {
-  const response = await send(`http://127.0.0.1:${port}/v1/chat/completions`, {
-    method: "POST",
-    headers: { "content-type": "application/json" },
-    body: JSON.stringify({ model: "bench", stream: true, messages: [{ role: "user", content }] }),
+function requestOf(port: number, content: string): readonly [string, RequestInit] {
+  const body = JSON.stringify({ model: "bench", stream: true, messages: [{ role: "user", content }] });
+  const headers = { "content-type": "application/json" };
+  return [`http://127.0.0.1:${port}/v1/chat/completions`, { method: "POST", headers, body }];
+}
+
+/** As a chat completion is read: its events are parsed once, below the SDK. */
+async function byEvents(
+  call: UpstreamCall,
+  port: number,
+  content: string,
+  times: AnswerTimes,
+): Promise<void> {
+  await call.fetch(...requestOf(port, content)).catch((cause: unknown) => {
+    if (cause !== TAKEN) throw cause;
   });
+  for (let isOver = false; !isOver;) {
+    const { events, isLast } = await call.next();
+    for (const { value } of events) {
+      const said = contentOf(value);
+      if (said !== undefined) times.came(said);
+    }
+    isOver = isLast;
+  }
+}
+
+async function byFetch(send: Fetch, port: number, content: string, times: AnswerTimes): Promise<void> {
+  const response = await send(...requestOf(port, content));
   if (!response.ok || response.body === null) throw new Error(`the provider answered ${response.status}`);
   let rest = "";
   for await (const text of response.body.pipeThrough(new TextDecoderStream())) {
@@ -48,8 +71,10 @@ async function byFetch(send: Fetch, port: number, content: string, times: Answer
 
 function contentIn(event: string): string | undefined {
   const data = event.slice("data: ".length);
-  if (data === "[DONE]") return undefined;
-  const json: unknown = JSON.parse(data);
+  return data === "[DONE]" ? undefined : contentOf(JSON.parse(data));
+}
+
+function contentOf(json: unknown): string | undefined {
   const choice: unknown = isRecord(json) && Array.isArray(json["choices"]) ? json["choices"][0] : undefined;
   const delta: unknown = isRecord(choice) ? choice["delta"] : undefined;
   const content: unknown = isRecord(delta) ? delta["content"] : undefined;
@@ -70,24 +95,29 @@ async function ask(given: Arguments): Promise<Measured> {
   const question = textIn(given, "question");
   const model = modelAt(port);
   const how = textIn(given, "how");
-  const plain = how === "line" || how === "upstream" ? await lineFetch(textIn(given, "directory")) : fetch;
-  const send = how === "upstream" ? upstreamFetch(plain) : plain;
-  const asked = (times: AnswerTimes): Promise<void> =>
-    how === "sdk" ? bySdk(model, question, times) : byFetch(send, port, question, times);
+  const isHeld = how === "line" || how === "upstream" || how === "events";
+  const plain = isHeld ? await lineFetch(textIn(given, "directory")) : fetch;
+  const send: Fetch = how === "upstream" ? (...request) => newCall(plain).fetch(...request) : plain;
+  const asked = (times: AnswerTimes): Promise<void> => {
+    if (how === "sdk") return bySdk(model, question, times);
+    return how === "events"
+      ? byEvents(newCall(plain, true), port, question, times)
+      : byFetch(send, port, question, times);
+  };
   return timeAnswers(asked, { warmUps: numberIn(given, "warmUps"), asked: numberIn(given, "asked") });
 }
 
 /** As below the SDK: whole events only, with the clocks of a call. */
-function upstreamFetch(send: Fetch): Fetch {
-  const options = {
+function newCall(send: Fetch, isReadByEvents = false): UpstreamCall {
+  return new UpstreamCall({
     dialect: "openai-compatible",
     fetch: send,
     clocks: STALL_CLOCKS,
     provider: { pings: false },
+    isReadByEvents,
     onRequest: () => Promise.resolve(),
     watch: {},
-  } as const;
-  return (...request) => new UpstreamCall(options).fetch(...request);
+  });
 }
 
 /** Each request through a line, under a name of its own, and forgotten when it is over. */

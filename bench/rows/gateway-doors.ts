@@ -26,9 +26,9 @@ async function measure(rounds: Rounds, directory: string, door: Door | "direct")
     ...by,
   });
   const many = { question: writeQuestion({ tokens: CHUNKS }), atOnce: rounds.size(AT_ONCE, 4), ...by };
-  await ask("rate", { ...many, measureMs: rounds.size(1_500, 100) });
+  await ask("rate", { ...many, measureMs: rounds.size(1_500, 10) });
   await gateway?.call("count");
-  const rate = await ask("rate", { ...many, measureMs: rounds.size(4_000, 200) });
+  const rate = await ask("rate", { ...many, measureMs: rounds.size(4_000, 20) });
   const { serverCpuMs = 0 } = (await gateway?.call("counted")) ?? {};
   return { ...paced, cpuMs: serverCpuMs / numberOf(rate, "answers") };
 }

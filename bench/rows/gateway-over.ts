@@ -27,8 +27,8 @@ async function over(rounds: Rounds, directory: string): Promise<Measured> {
   if (gateway === undefined) throw new Error("Holdfast's gateway was not started");
   const load = {
     question: writeQuestion({ tokens: 2 }),
-    atOnce: AT_ONCE,
-    measureMs: rounds.size(PART_MS, 300),
+    atOnce: rounds.size(AT_ONCE, 4),
+    measureMs: rounds.size(PART_MS, 20),
   };
   const many = async (): Promise<Measured> => {
     const rate = await ask("rate", load);

@@ -30,9 +30,9 @@ async function measure(rounds: Rounds, directory: string, kind: Kind): Promise<M
     asked: rounds.size(10, 2),
   });
   const many = { question: writeQuestion({ tokens: CHUNKS }), atOnce: rounds.size(AT_ONCE, 4) };
-  await ask("rate", { ...many, measureMs: rounds.size(1_500, 100) });
+  await ask("rate", { ...many, measureMs: rounds.size(1_500, 10) });
   await gateway?.call("count");
-  const rate = await ask("rate", { ...many, measureMs: rounds.size(4_000, 200) });
+  const rate = await ask("rate", { ...many, measureMs: rounds.size(4_000, 20) });
   const { serverCpuMs = 0 } = (await gateway?.call("counted")) ?? {};
   if (kind === "holdfast") await proveKept(asking);
   const requests = pacedAsked.warmUps + pacedAsked.asked;

@@ -18,6 +18,7 @@ import { kill } from "./kill.ts";
 import { latency } from "./latency.ts";
 import { line } from "./line.ts";
 import { memory } from "./memory.ts";
+import { nodes } from "./nodes.ts";
 import { reconnect } from "./reconnect.ts";
 import { resumableStream } from "./resumable-stream.ts";
 import { storm5000 } from "./storm.ts";
@@ -27,6 +28,7 @@ import { turnGrowth } from "./turn-growth.ts";
 export const rows: readonly Row[] = [
   delivery,
   appends,
+  nodes,
   resumableStream,
   latency,
   reconnect,

@@ -1,5 +1,6 @@
 /**
- * What stands between a model's answer and the SDK: the line, a hop over a local socket for each piece, and the `fetch` that passes whole events only.
+ * What stands between a model's answer and its reader: the line, a hop over a local socket for each piece, and the `fetch` that passes whole events only,
+ * to an SDK, or parsed to our own reader of chat completions.
  */
 import type { Measured } from "../harness/numbers.ts";
 import { writeQuestion } from "../harness/question.ts";
@@ -10,13 +11,14 @@ import { startDirect } from "./agent-peers.ts";
 /** As the design says it. */
 const ADDED_MS_MAX = 0.15;
 
-const WAYS = ["fetch", "line", "upstream"] as const;
+const WAYS = ["fetch", "line", "upstream", "events"] as const;
 type Way = (typeof WAYS)[number];
 
 const WHAT: Readonly<Record<Way, string>> = {
   fetch: "fetch",
   line: "line",
-  upstream: "line, whole events",
+  upstream: "line, whole events for an SDK",
+  events: "line, whole events, parsed",
 };
 
 async function asked(rounds: Rounds, directory: string, how: Way): Promise<Measured> {
@@ -35,6 +37,7 @@ export const line: Row = {
       fetch: (directory) => asked(rounds, directory, "fetch"),
       line: (directory) => asked(rounds, directory, "line"),
       upstream: (directory) => asked(rounds, directory, "upstream"),
+      events: (directory) => asked(rounds, directory, "events"),
     });
     const addedBy = (way: Way): Line => {
       const added = results.difference(way, "fetch", "delayP50");
@@ -53,6 +56,6 @@ export const line: Row = {
         value: results.spread(how, name),
       }));
     });
-    return { lines: [...lines, addedBy("line"), addedBy("upstream")] };
+    return { lines: [...lines, addedBy("line"), addedBy("upstream"), addedBy("events")] };
   },
 };

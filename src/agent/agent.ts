@@ -12,6 +12,7 @@ import type { TurnLimits } from "../turn/next.ts";
 import { BlobCache } from "./blobs.ts";
 import type { Models } from "./model.ts";
 import { DEFAULT_PATIENCE } from "./models/patience.ts";
+import { SYSTEM_TIME } from "./models/upstream/time.ts";
 import { pause, Turn, type TurnContext, type TurnEnvironment } from "./turn.ts";
 import { failureOf } from "./turn-failure.ts";
 import { Stopped, TurnIo } from "./turn-io.ts";
@@ -40,14 +41,7 @@ export interface AgentOptions {
 
 const CACHE_BYTES_MAX = 64 * 1024 * 1024;
 
-const SYSTEM: TurnEnvironment = {
-  monotonic: () => performance.now(),
-  random: () => Math.random(),
-  after: (delayMs, run) => {
-    const timer = setTimeout(run, delayMs);
-    return () => clearTimeout(timer);
-  },
-};
+const SYSTEM: TurnEnvironment = { ...SYSTEM_TIME, random: () => Math.random() };
 
 export function createAgent(options: AgentOptions): Application {
   const { backoffMs = TURN_LIMITS.backoffMs } = options;

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import type { ModelInfo } from "../agent/index.ts";
 import { shellWord } from "../protocol/shell-word.ts";
 import type { KeyNews } from "../node/first-key.ts";
-import { isLoopback } from "../node/loopback.ts";
+import { isEveryAddress, isLoopback } from "../node/loopback.ts";
 import type { ResolvedSettings } from "./settings.ts";
 import type { Terminal } from "./terminal.ts";
 
@@ -13,6 +13,8 @@ interface Started {
   readonly url: string;
   readonly settings: ResolvedSettings;
   readonly keys: KeyNews;
+  /** What signs in the browser that opens the page by it first; empty where there is no such thing. */
+  readonly signInLink: string;
   readonly models: readonly ModelInfo[];
   /** A command to paste: `on("keys list")`. */
   readonly on: (command: string) => string;
@@ -26,7 +28,7 @@ interface Started {
 const DOCS = join(import.meta.dirname, "../../docs/START.md");
 
 export function announce(
-  { url, settings, keys, models, troubles, on, notices }: Started,
+  { url, settings, keys, signInLink, models, troubles, on, notices }: Started,
   { print, bold, dim }: Terminal,
 ): void {
   const line = (title: string, text: string): void => print(`  ${dim(title.padEnd(9))}${text}`);
@@ -38,7 +40,7 @@ export function announce(
   for (const text of troubles) line("warning", `${text} ${TROUBLE}`);
   line("API key", keyText(keys, on));
   line("try", tryText(local, models, settings.tls !== undefined));
-  line("page", `${local}/`);
+  line("page", `${local}/${signInLink}`);
   for (const text of warnings(url, settings)) line("warning", text);
   for (const text of notices) line("note", text);
   line("docs", DOCS);
@@ -76,10 +78,6 @@ function tryText(url: string, models: readonly ModelInfo[], hasTls: boolean): st
   const body = JSON.stringify({ model, messages: [{ role: "user", content: "count to 3" }] });
   const headers = `-H "authorization: Bearer $HOLDFAST_API_KEY" -H "content-type: application/json"`;
   return `curl ${hasTls ? "--insecure " : ""}${url}/v1/chat/completions ${headers} -d ${shellWord(body)}`;
-}
-
-function isEveryAddress(host: string): boolean {
-  return host === "0.0.0.0" || host === "::" || host === "";
 }
 
 /** A wildcard is no name to ask for. */

@@ -9,6 +9,7 @@ import * as z from "zod/mini";
 import { checked, fields, inFile, list, oneOf, text, textThat, whole, yesOrNo } from "../protocol/checked.ts";
 import { messageOf } from "../protocol/errors.ts";
 import { given } from "../protocol/given.ts";
+import { TOKENS_MAX } from "../server/api-key-limits.ts";
 import { TOOLS } from "../tools/config.ts";
 import { readFileIfThere } from "../node/data-dir.ts";
 import { usageError } from "../node/failures.ts";
@@ -50,6 +51,8 @@ const CONFIG = fields(
     logLevel: z.exactOptional(oneOf(LOG_LEVELS)),
     /** How long a stream stays after its last activity. */
     retentionMs: z.exactOptional(whole(RETENTION_MS_MIN)),
+    /** Of an API key that has no such limit of its own. */
+    tokensPerDay: z.exactOptional(whole(1, TOKENS_MAX)),
     /** How long a response can be asked for by its id. */
     responseTtlMs: z.exactOptional(whole(RETENTION_MS_MIN)),
     /** How long after a failure of the store it is opened anew; each further pause is three times as long. */

@@ -8,6 +8,7 @@ import { join } from "node:path";
 import * as z from "zod/mini";
 import { CONTROL_FILE, readFileIfThere } from "../node/data-dir.ts";
 import { failure } from "../node/failures.ts";
+import type { Forgotten, ForgetWish } from "../node/forgetting.ts";
 import type { KeyAdmin } from "../node/key-admin.ts";
 import { HoldfastError, isErrorCode } from "../protocol/errors.ts";
 import { fieldsOf, parsedJson } from "../protocol/fields.ts";
@@ -27,6 +28,14 @@ const CREATED = z.object({ key: z.extend(API_KEY_INFO, { apiKey: z.string() }) }
 const REVOKED = z.object({ revoked: z.boolean() });
 const SESSIONS = z.object({ sessions: z.array(SESSION_INFO) });
 const ROOM = z.object({ stops: z.boolean() });
+const FORGOTTEN = z.object({
+  streams: z.number(),
+  blobs: z.number(),
+  rows: z.number(),
+  apiKeys: z.number(),
+});
+/** A large database is written anew. */
+const FORGET_TIMEOUT_MS = 60 * 60_000;
 
 /** Undefined when no server runs on this data directory. */
 export async function reachServer(dataDir: string): Promise<KeyAdmin | undefined> {
@@ -69,6 +78,11 @@ export async function askForRoom(dataDir: string): Promise<boolean> {
   return (await ask(dataDir, "POST", "/make-room", ROOM))?.stops === true;
 }
 
+/** Has the running server delete what it keeps of a principal. */
+export async function askToForget(dataDir: string, wish: ForgetWish): Promise<Forgotten> {
+  return here(await ask(dataDir, "POST", "/forget", FORGOTTEN, wish, FORGET_TIMEOUT_MS));
+}
+
 /** The open sessions of its gateway; undefined when none runs. */
 export async function askSessions(dataDir: string) {
   return (await ask(dataDir, "GET", "/sessions", SESSIONS))?.sessions;
@@ -86,10 +100,11 @@ async function ask<Schema extends z.core.$ZodType>(
   path: string,
   schema: Schema,
   body?: object,
+  timeoutMs?: number,
 ): Promise<z.output<Schema> | undefined> {
   const control = controlOf(dataDir);
   if (control === undefined) return undefined;
-  const answer = await send(control, method, path, body);
+  const answer = await send(control, method, path, body, timeoutMs);
   if (answer.kind === "silent") {
     throw failure(
       `the server that runs on this data directory (process ${control.pid}) does not answer; retry, or stop it`,
@@ -105,6 +120,7 @@ async function send(
   method: string,
   path: string,
   request?: object,
+  timeoutMs = TIMEOUT_MS,
 ): Promise<Answer> {
   let status: number;
   let text: string;
@@ -112,7 +128,7 @@ async function send(
     const response = await fetch(`${url}${path}`, {
       method,
       headers: { authorization: `Bearer ${token}` },
-      signal: AbortSignal.timeout(TIMEOUT_MS),
+      signal: AbortSignal.timeout(timeoutMs),
       body: request === undefined ? null : JSON.stringify(request),
     });
     ({ status } = response);

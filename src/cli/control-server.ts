@@ -15,6 +15,7 @@ import { rmSync } from "node:fs";
 import { join } from "node:path";
 import * as z from "zod/mini";
 import { CONTROL_FILE, readFileIfThere, writeSecretFile } from "../node/data-dir.ts";
+import type { Forgotten, ForgetWish } from "../node/forgetting.ts";
 import type { KeyAdmin } from "../node/key-admin.ts";
 import { checked } from "../protocol/checked.ts";
 import { HoldfastError } from "../protocol/errors.ts";
@@ -27,6 +28,7 @@ interface ControlAnswers {
   readonly keys: KeyAdmin;
   readonly about: () => ServerAbout;
   readonly sessions: () => readonly SessionInfo[];
+  readonly forget: (wish: ForgetWish) => Promise<Forgotten>;
   /** Stops the server, in order, for another that starts; false when a person has started it, who alone stops it. */
   readonly makeRoom: () => boolean;
 }
@@ -94,11 +96,12 @@ function hasToken(request: IncomingMessage, token: string): boolean {
 /** A limit that is not understood must not become no limit. */
 const NEW_KEY = z.object({ principal: z.string(), label: z.string(), limits: LIMITS });
 const REVOKED_KEY = z.object({ id: z.string() });
+const FORGOTTEN = z.object({ principal: z.string(), isDryRun: z.boolean(), keepsApiKeys: z.boolean() });
 
 async function answer(
   route: string,
   body: unknown,
-  { keys, about, sessions, makeRoom }: ControlAnswers,
+  { keys, about, sessions, makeRoom, forget }: ControlAnswers,
 ): Promise<unknown> {
   switch (route) {
     case "GET /server":
@@ -115,6 +118,8 @@ async function answer(
     }
     case "POST /keys/revoke":
       return { revoked: await keys.revoke(checked(REVOKED_KEY, body).id) };
+    case "POST /forget":
+      return forget(checked(FORGOTTEN, body));
     default:
       throw new HoldfastError(
         "invalid_frame",

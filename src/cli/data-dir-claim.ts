@@ -65,12 +65,13 @@ async function whenStartIsOurs({ dataDir, note }: ClaimOptions): Promise<FileLoc
     for (let waitedMs = 0; ; waitedMs += POLL_MS) {
       const claim = claimOn(dataDir, await findServer(dataDir));
       if (claim.kind === "refuse") throw claim.error;
-      if (claim.kind === "ask_for_room" && claim.line !== asked) {
+      // First the lock: a chat whose server makes room looks for another at once, and would start one.
+      lock ??= tryLock(join(dataDir, START_LOCK_FILE));
+      if (claim.kind === "ask_for_room" && claim.line !== asked && lock !== undefined) {
         asked = claim.line;
         note(claim.line);
         await askForRoom(dataDir);
       }
-      lock ??= tryLock(join(dataDir, START_LOCK_FILE));
       if (claim.kind === "take" && lock !== undefined) return lock;
       if (waitedMs === NOTE_MS) note("Waiting for another process that starts or stops a server here ...");
       await sleep(POLL_MS);

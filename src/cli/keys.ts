@@ -5,9 +5,10 @@
  * once and no other process writes. Otherwise the command opens the database itself; its lock keeps a
  * server from starting for that moment. Keys of a server that has its streams in PostgreSQL (`HOLDFAST_STORE`, or `store` in the config file) are there.
  */
-import { type ApiKeyLimits, COUNT_MAX } from "../server/api-key-limits.ts";
+import { type ApiKeyLimits, COUNT_MAX, isForGatewayOnly, TOKENS_MAX } from "../server/api-key-limits.ts";
 import type { ApiKeyInfo } from "../server/api-key-record.ts";
 import { ApiKeys } from "../server/api-keys.ts";
+import { Spending } from "../server/spending.ts";
 import * as z from "zod/mini";
 import { asFlag, checked, textThat, wholeText } from "../protocol/checked.ts";
 import { openSqlite } from "../store/index.ts";
@@ -29,6 +30,7 @@ export interface KeysFlags extends Pick<Flags, "dataDir" | "config"> {
   readonly rate?: string;
   readonly concurrency?: string;
   readonly parked?: string;
+  readonly tokensPerDay?: string;
 }
 
 export async function createKey(flags: KeysFlags, surroundings: Surroundings): Promise<void> {
@@ -49,7 +51,8 @@ export async function createKey(flags: KeysFlags, surroundings: Surroundings): P
     `API key ${created.id} for principal "${visible(principal)}". It is shown this once; only its hash is stored.`,
   );
   if (created.limits !== undefined) {
-    note(`It is for /v1 alone, within these limits: ${limitsText(created.limits)}.`);
+    const where = isForGatewayOnly(created.limits) ? "It is for /v1 alone, within" : "It has";
+    note(`${where} these limits: ${limitsText(created.limits)}.`);
   }
   note(`Revoke it with: ${commandsOn(dataDir, surroundings)(`keys revoke ${created.id}`)}`);
 }
@@ -79,7 +82,14 @@ export async function listKeys(flags: KeysFlags, surroundings: Surroundings): Pr
     "STATE",
     ...(hasLimits ? ["LIMITS"] : []),
   ];
-  const rows = keys.map((key) => (hasLimits ? rowOf(key).concat(limitsText(key.limits)) : rowOf(key)));
+  const hasSpent = keys.some(({ tokensToday }) => tokensToday !== undefined);
+  if (hasSpent) head.push("TOKENS TODAY");
+  const rows = keys.map((key) =>
+    rowOf(key).concat(
+      hasLimits ? [limitsText(key.limits)] : [],
+      hasSpent ? [String(key.tokensToday ?? 0)] : [],
+    ),
+  );
   for (const line of table(head, rows, term)) term.print(line);
 }
 
@@ -116,7 +126,9 @@ async function withKeys<Result>(
       ? await openSqlite(databasePath(dataDir), { now })
       : await (await import("../store/postgres/index.ts")).openPostgresStore(address, { variables: env });
   try {
-    return await act(keyAdmin(new ApiKeys({ tables: store.tables, now })));
+    const { tables } = store;
+    const spending = await Spending.open({ tables, now, retentionMs: 0, isShared: true });
+    return await act(keyAdmin(new ApiKeys({ tables, now }), spending));
   } finally {
     await store.close();
   }
@@ -138,15 +150,17 @@ const LIMIT_FLAGS = z.object({
   rate: z.optional(wholeText(1, COUNT_MAX)),
   concurrency: z.optional(wholeText(1, COUNT_MAX)),
   parked: z.optional(wholeText(0, COUNT_MAX)),
+  tokensPerDay: z.optional(wholeText(1, TOKENS_MAX)),
 });
 
 function limitsOf(flags: KeysFlags): ApiKeyLimits {
-  const { models, rate, concurrency, parked } = checked(LIMIT_FLAGS, flags, asFlag);
+  const { models, rate, concurrency, parked, tokensPerDay } = checked(LIMIT_FLAGS, flags, asFlag);
   return given({
     models: models === undefined ? undefined : patternsIn(models),
     ratePerMinute: rate,
     concurrency,
     parked,
+    tokensPerDay,
   });
 }
 
@@ -156,16 +170,18 @@ function patternsIn(models: string): readonly string[] {
 
 function limitsText(limits: ApiKeyLimits | undefined): string {
   if (limits === undefined) return "none";
-  const { models, ratePerMinute, concurrency, parked } = limits;
+  const { models, ratePerMinute, concurrency, parked, tokensPerDay } = limits;
   return [
     ...(models === undefined ? [] : [`models ${models.map(visible).join(",")}`]),
     ...(ratePerMinute === undefined ? [] : [`${ratePerMinute}/min`]),
     ...(concurrency === undefined ? [] : [`${concurrency} at once`]),
     ...(parked === undefined ? [] : [`${parked} parked`]),
+    ...(tokensPerDay === undefined ? [] : [`${tokensPerDay} tokens/day`]),
   ].join("; ");
 }
 
-function jsonOf({ id, principal, label, createdMs, lastUsedMs, revokedMs, limits }: ApiKeyInfo): object {
+function jsonOf(key: ApiKeyInfo): object {
+  const { id, principal, label, createdMs, lastUsedMs, revokedMs, limits, tokensToday = 0 } = key;
   const time = (timeMs: number | undefined): string | null =>
     timeMs === undefined ? null : new Date(timeMs).toISOString();
   return {
@@ -176,5 +192,6 @@ function jsonOf({ id, principal, label, createdMs, lastUsedMs, revokedMs, limits
     lastUsed: time(lastUsedMs),
     revoked: time(revokedMs),
     limits: limits ?? null,
+    tokensToday,
   };
 }

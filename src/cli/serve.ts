@@ -34,7 +34,7 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
     return;
   }
   const { dataDir, host, port, apiKey, providers, workspace, upstreamServer } = settings;
-  const { retentionMs, responseTtlMs, storePauseMs, storePatienceMs, leaseMs } = settings;
+  const { retentionMs, responseTtlMs, storePauseMs, storePatienceMs, leaseMs, tokensPerDay } = settings;
   const term = terminal(surroundings);
   const logger = serverLog(settings.logLevel);
   const notices: string[] = [];
@@ -51,6 +51,7 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
     upstreamServer,
     retentionMs,
     responseTtlMs,
+    tokensPerDay,
     storePauseMs,
     storePatienceMs,
     leaseMs,
@@ -83,7 +84,7 @@ export async function serve(flags: Flags, surroundings: Surroundings): Promise<v
       start?.release();
       const { url, keyNews: keys } = server;
       const [models, troubles] = [server.models(), server.modelTroubles()];
-      announce({ url, settings, keys, models, troubles, on, notices }, term);
+      announce({ url, settings, keys, signInLink: server.signInLink(), models, troubles, on, notices }, term);
     });
     const why = typeof ending === "string" ? ending : "No store";
     if (isStopSignal(ending)) ({ drainMs } = settings);
@@ -114,6 +115,7 @@ async function untilItEnds(
   try {
     const control = await openControl(dataDir, {
       keys: server.keys,
+      forget: server.forget,
       about: () => {
         idle?.touch();
         const [models, troubles] = [server.models(), server.modelTroubles()];

@@ -109,6 +109,8 @@ export function resolveSettings(
     allowOrigins: said.allowOrigins ?? [],
     logLevel: said.logLevel ?? DEFAULT_LOG_LEVEL,
     retentionMs: said.retentionMs ?? RETENTION.retentionMs,
+    /** Undefined = any number. */
+    tokensPerDay: said.tokensPerDay,
     responseTtlMs: said.responseTtlMs ?? GATEWAY_LIMITS.responseTtlMs,
     storePauseMs: said.storePauseMs ?? STORE_LIFE.pauseMs,
     storePatienceMs: said.storePatienceMs ?? SERVE_DEFAULTS.storePatienceMs,

@@ -65,6 +65,8 @@ export interface State {
   readonly stall: turnStall.State;
   /** When the stream was last active, by this host's own clock; undefined before its first commit and tick. */
   readonly activeMs: number | undefined;
+  /** When a writer of another node last asked for the stream. */
+  readonly wantedMs: number | undefined;
   /** This host has stopped: nothing may happen any more. */
   readonly dropped: boolean;
 }
@@ -114,12 +116,15 @@ export function init(
     graceUntilMs: stored.aborted && stored.end === undefined ? 0 : undefined,
     stall: turnStall.init(options.stall),
     activeMs: undefined,
+    wantedMs: undefined,
     dropped: false,
   };
 }
 
-export function hasWriter(state: State): boolean {
-  return [...state.attached.values()].some((one) => one.role === "writer");
+/** A writer is attached, here or at another node, which asks again and again while nothing moves. */
+export function hasWriter({ attached, wantedMs, options }: State, nowMs: number): boolean {
+  const isWanted = wantedMs !== undefined && nowMs - wantedMs < options.retention.retentionMs / 2;
+  return isWanted || [...attached.values()].some((one) => one.role === "writer");
 }
 
 /** Welcomes every connection whose writer epoch is durable by now. */

@@ -220,7 +220,8 @@ function letter(state: State, { said, nowMs }: Extract<Input, { kind: "letter" }
       const { frame, writerEpoch } = said;
       const admission = admit(frame, state.staged, state.durable, 0);
       const isNew = admission.kind === "new_writer" && writerEpoch > state.staged.writerEpoch;
-      return isNew ? commitNext(...beginWriter(state, admission, writerEpoch)) : [state, []];
+      const wanted = frame.role === "writer" ? { ...state, wantedMs: nowMs } : state;
+      return isNew ? commitNext(...beginWriter(wanted, admission, writerEpoch)) : [wanted, []];
     }
     case "chunk": {
       const isLate = said.writerEpoch !== state.staged.writerEpoch || state.staged.end !== undefined;
@@ -339,6 +340,7 @@ function tick(state: State, nowMs: number): Step {
   const activeMs = next.activeMs ?? nowMs;
   next = { ...next, activeMs };
   const isStale = nowMs - activeMs > state.options.retention.retentionMs / 4;
-  if (isStale && hasWriter(next) && next.inFlight === undefined) next = stage(next, 0, 0, { touched: true });
+  if (isStale && hasWriter(next, nowMs) && next.inFlight === undefined)
+    next = stage(next, 0, 0, { touched: true });
   return commitNext(next, effects);
 }

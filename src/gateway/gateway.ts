@@ -10,6 +10,7 @@ import { AnswerLog, CATCH_UP_MS } from "./answer-log.ts";
 import { type AnswerRef, answerRef, responseOf } from "./answer-ref.ts";
 import { BackgroundTasks } from "./background-tasks.ts";
 import { type GatewayCounters, gatewayMetrics, newGatewayCounters } from "./counters.ts";
+import { eraseRows, type Erasing } from "./erasing.ts";
 import { GivenAnswers } from "./given-answers.ts";
 import type { Answer, ChatCall, EventsCall, GatewayAnswers, KeyedCall, StopCall } from "./http/answers.ts";
 import { ContinuedTurns } from "./continued-turns.ts";
@@ -33,6 +34,7 @@ import { canTake, isCounted } from "./session.ts";
 import type { SessionDriver } from "./session-driver.ts";
 import { checkpointOf, newSession, type OpenSession, type SessionRecord } from "./session-record.ts";
 import { SharedRates } from "./shared-rates.ts";
+import { mayAsk, payerOf } from "./spending.ts";
 import { SessionStore } from "./session-store.ts";
 import { Sessions } from "./sessions.ts";
 import { Stops } from "./stops.ts";
@@ -190,8 +192,11 @@ export class Gateway implements GatewayAnswers, SpentElsewhere {
       request: call.request,
     };
     const match = await this.#match(facts);
+    const { spending } = this.#options;
+    if (call.tokensPerDay !== undefined) await mayAsk(spending, payerOf(call));
     switch (match.kind) {
       case "results":
+        if (spending !== undefined) await this.#charge(call, match.session.answer.streamId);
         return (await this.#turns.continue(call, facts, match)) ?? this.#fresh(call, facts, "lost");
       case "next_turn": {
         const { session, messages } = match;
@@ -201,6 +206,12 @@ export class Gateway implements GatewayAnswers, SpentElsewhere {
       case "fresh":
         return this.#fresh(call, facts, match.reason);
     }
+  }
+
+  /** Before the model is asked for this request. */
+  async #charge(call: ChatCall, streamId: string): Promise<void> {
+    const { principal } = call;
+    await this.#options.spending?.charge({ principal, idempotencyKey: streamId }, payerOf(call));
   }
 
   async #match(facts: Facts): Promise<Match> {
@@ -296,6 +307,7 @@ export class Gateway implements GatewayAnswers, SpentElsewhere {
     const isShared = this.#sessions.takeovers !== undefined;
     // What another node may have written first decides before anything is generated.
     if (isShared) await this.#claim(session, responses, writes);
+    if (call.tokensPerDay !== undefined) await this.#charge(call, answer.streamId);
     const stream = await opening.open(client, { first, conversation }).catch(async (cause: unknown) => {
       if (isShared) await session.feed({ kind: "lost" });
       throw cause;
@@ -372,6 +384,14 @@ export class Gateway implements GatewayAnswers, SpentElsewhere {
 
   forgetConversation(principal: string, streamId: string): Promise<void> {
     return this.#awaited(this.#sessions.forgetConversation(principal, streamId));
+  }
+
+  /** Stops what is open of a principal, and deletes what the tables keep of it; returns how many rows. */
+  async erase(which: Pick<Erasing, "principal" | "streamIds" | "isDryRun">): Promise<number> {
+    if (!which.isDryRun) await this.#sessions.stopAll(({ principal }) => principal === which.principal);
+    const { rows, answers } = await this.#awaited(eraseRows({ ...this.#options, ...which }));
+    if (!which.isDryRun) this.#given.forget(answers);
+    return rows;
   }
 
   stop(call: StopCall | KeyedCall): Promise<void> {

@@ -18,7 +18,7 @@ import { livesElsewhere, type Neighbours } from "./neighbours.ts";
 import { NO_ROW, type SealedRows } from "./sealed-rows.ts";
 import { decodeResponse, encodeRow, type ResponseRecord } from "./session-record.ts";
 
-const RESPONSES = "gateway_responses";
+export const RESPONSES = "gateway_responses";
 /** Two are enough to make it doubtful which one a retry means. */
 const CLOSED_PER_BODY_MAX = 16;
 /** Rows that end by themselves soon; they go with a write that is made anyhow. */

@@ -29,7 +29,7 @@ import type { GatewayLimits } from "./options.ts";
 import { conversationBusy, conversationFull } from "./refusals.ts";
 import type { Looked, SealedRows } from "./sealed-rows.ts";
 
-const CONVERSATIONS = "gateway_conversations";
+export const CONVERSATIONS = "gateway_conversations";
 const ENTRIES_MAX = 5_000;
 /** Of the items that clients put there themselves. */
 const ROW_BYTES_MAX = 8 * 1024 * 1024;

@@ -18,7 +18,7 @@ import type { GatewayLimits } from "./options.ts";
 import { type ResponseEnd, STATUSES } from "./responses/index.ts";
 import type { SealedRows } from "./sealed-rows.ts";
 
-const KEPT = "gateway_kept";
+export const KEPT = "gateway_kept";
 
 const OBJECT = z.custom<JsonObject>(isJsonObject);
 const END = z.object({

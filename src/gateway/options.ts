@@ -9,6 +9,7 @@ import type { HeldStreams } from "./left-streams.ts";
 import type { Neighbours } from "./neighbours.ts";
 import type { ListedModel } from "./openai/index.ts";
 import type { Workspace } from "./own-execs.ts";
+import type { Spending } from "./spending.ts";
 
 export interface GatewayOptions {
   /** One principal's way to the server, the same object each time. It has no tools: execs are the OpenAI client's to carry out. */
@@ -25,6 +26,8 @@ export interface GatewayOptions {
   readonly workspace?: Workspace | undefined;
   /** Model calls that outlive this process. Default: none does. */
   readonly held?: HeldStreams | undefined;
+  /** What API keys with tokens a day have spent. Default: it is counted nowhere, and they are refused. */
+  readonly spending?: Spending | undefined;
   /** The other nodes on the same tables. Default: there can be none. */
   readonly neighbours?: Neighbours | undefined;
   readonly limits?: Partial<GatewayLimits>;

@@ -80,6 +80,29 @@ export function tooManyInBackground(max: number): GatewayError {
   });
 }
 
+/** Clients that read `x-should-retry` give up at once: hours are no pause. */
+export function tokensUsed(tokensPerDay: number, retryAfterMs: number): GatewayError {
+  return new GatewayError({
+    status: 429,
+    type: "rate_limit_error",
+    code: "tokens_per_day_exceeded",
+    message: `This API key has used its ${tokensPerDay} tokens of today (UTC). Try again after midnight UTC, or ask the server's operator for an API key with more (holdfast keys create --tokens-per-day). Answers that were given before can still be had again.`,
+    retryAfterMs,
+    isRetryable: false,
+  });
+}
+
+/** The server that runs the models counts; this one would let everything through. */
+export function tokensNotCounted(): GatewayError {
+  return new GatewayError({
+    status: 403,
+    type: "permission_error",
+    code: "tokens_not_counted",
+    message:
+      "This API key has a limit of tokens a day, and this gateway uses the streams of another server (--upstream-server), so it cannot count them. Set the limit at that server.",
+  });
+}
+
 /** No status that clients retry: its own client has stopped it. */
 export function answerStopped(): GatewayError {
   const message =

@@ -67,10 +67,15 @@ export class Returns {
 
   /** An id names its answer: one of another answer is refused, because the rest of the one that is meant would not continue what that client has. */
   async resume({ principal, streamId, head, after, signal }: EventsCall): Promise<Answer> {
-    const { store, retries } = this.#parts;
+    const { store, retries, sessions } = this.#parts;
     const fromEvent = head?.fromEvent ?? after?.answer;
-    const session = await this.awake(principal, { streamId, fromEvent });
-    const kept = session?.record ?? (await store.byStream(principal, streamId));
+    const here = await this.awake(principal, { streamId, fromEvent });
+    const isAsked = here === undefined || (sessions.takeovers !== undefined && here.state.at === "parked");
+    const row = isAsked ? await store.byStream(principal, streamId) : undefined;
+    // One that waited here may have its results at another node, and not know it yet.
+    const session =
+      row !== undefined && here?.record.answer.fromEvent !== row.answer.fromEvent ? undefined : here;
+    const kept = session?.record ?? row;
     await retries.recall(kept?.responses ?? []);
     // Results that may have died with their process are not waited for: only a retry says them again. What is there, the log says.
     const isWaitingInVain =

@@ -226,13 +226,13 @@ export class SessionDriver {
     try {
       await this.#context.writes.run(this.record.sessionId, write);
     } catch (cause) {
-      if (this.#claim !== undefined && HoldfastError.codeOf(cause) === "fenced") this.#letGo();
+      if (this.#claim !== undefined && HoldfastError.codeOf(cause) === "fenced") this.letGo();
       throw cause;
     }
   }
 
   /** Another node has written the record: nothing is written here any more, and readers go on from the log. */
-  #letGo(): void {
+  letGo(): void {
     this.#isFenced = true;
     this.#context.onMoved(this);
     if (this.#stream === undefined) void this.feed({ kind: "over" });

@@ -15,9 +15,9 @@ import type { Names } from "./names.ts";
 import { type Looked, NO_ROW, type SealedRows } from "./sealed-rows.ts";
 import { decodeSession, encodeRow, type SessionRecord } from "./session-record.ts";
 
-const SESSIONS = "gateway_sessions";
-const INDEX = "gateway_index";
-const READERS = "gateway_readers";
+export const SESSIONS = "gateway_sessions";
+export const INDEX = "gateway_index";
+export const READERS = "gateway_readers";
 /** Said once a second. */
 const READERS_MS = 5_000;
 

@@ -77,7 +77,7 @@ export class Sessions implements SessionLookup {
             neighbours,
             store,
             closing,
-            knows: (streamId) => this.knows(streamId),
+            find: (streamId) => this.#byStream.get(streamId),
             run: (record, version) => this.#take(record, version),
           });
     this.#context = {
@@ -278,13 +278,18 @@ export class Sessions implements SessionLookup {
     await this.#forget(named);
   }
 
+  /** Those of the sessions that are open here. */
+  async stopAll(isMeant: (record: SessionRecord) => boolean): Promise<void> {
+    const open = this.all.filter(({ record }) => isMeant(record));
+    await Promise.all(open.map((session) => session.feed({ kind: "end", why: "stopped" })));
+    await Promise.all(open.map((session) => session.closed()));
+  }
+
   async #forget({ principal, conversationId }: SessionRecord): Promise<void> {
     const { store, clientOf } = this.#parts;
     const isMeant = (record: SessionRecord): boolean =>
       record.principal === principal && record.conversationId === conversationId;
-    const open = this.all.filter(({ record }) => isMeant(record));
-    await Promise.all(open.map((session) => session.feed({ kind: "end", why: "stopped" })));
-    await Promise.all(open.map((session) => session.closed()));
+    await this.stopAll(isMeant);
     for (const record of (await store.list()).filter(isMeant)) {
       const { state, answer } = record;
       // Another node runs it, or waits for its results: that one is fenced by the missing row, and told by the stream's end.
@@ -389,12 +394,7 @@ export class Sessions implements SessionLookup {
     return record.pending.some((call) => call.toolId === toolId);
   }
 
-  byLineage(
-    principal: string,
-    model: string,
-    context: string,
-    head: string,
-  ): Promise<SessionRecord | undefined> {
-    return this.#parts.store.byLineage(principal, model, context, head);
+  byLineage(...named: Parameters<SessionLookup["byLineage"]>): Promise<SessionRecord | undefined> {
+    return this.#parts.store.byLineage(...named);
   }
 }

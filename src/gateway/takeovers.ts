@@ -18,8 +18,8 @@ import type { SessionStore } from "./session-store.ts";
 export interface TakeoversParts {
   readonly neighbours: Neighbours;
   readonly store: SessionStore;
-  /** True for a session that runs here. */
-  readonly knows: (streamId: string) => boolean;
+  /** The session of that stream, if it is here. */
+  readonly find: (streamId: string) => SessionDriver | undefined;
   /** Runs a session here whose record this process has written. */
   readonly run: (record: SessionRecord, version: number) => Promise<SessionDriver>;
   /** Aborted when the gateway closes. */
@@ -47,12 +47,18 @@ export class Takeovers {
 
   /** An answer that is under way, and whose owner is gone, is taken over. */
   async takeUp(principal: string, streamId: string, fromEvent?: number): Promise<void> {
-    const { neighbours, store, knows, closing } = this.#parts;
+    const { neighbours, store, find, closing } = this.#parts;
+    const knows = (id: string): boolean => find(id) !== undefined;
+    const waiting = (id: string): SessionDriver | undefined =>
+      find(id)?.state.at === "parked" ? find(id) : undefined;
     await this.#turns.run(streamId, async () => {
-      while (!knows(streamId) && !closing.aborted) {
+      while (!closing.aborted && (!knows(streamId) || waiting(streamId) !== undefined)) {
         const { row: record, version } = await store.look(principal, streamId);
         if (record?.state !== "generating") return;
         if (fromEvent !== undefined && fromEvent !== record.answer.fromEvent) return;
+        // The node that took the results of one that waited here may have died before the stream had them: nothing has told it that it moved.
+        if (record.owner !== neighbours.self) waiting(streamId)?.letGo();
+        if (knows(streamId)) return;
         if (await livesElsewhere(neighbours, record.owner)) return;
         if ((await this.#claimed(record, version)) !== undefined) return;
       }
@@ -69,9 +75,10 @@ export class Takeovers {
   ): Promise<SessionDriver | undefined> {
     const { principal, head, answer } = seen;
     return this.#turns.run(answer.streamId, async () => {
-      const { store, knows } = this.#parts;
+      const { store, find } = this.#parts;
       const { row: found, version } = await store.look(principal, answer.streamId);
-      if (knows(answer.streamId) || found?.state !== "parked" || found.head !== head) return undefined;
+      if (find(answer.streamId) !== undefined || found?.state !== "parked" || found.head !== head)
+        return undefined;
       const { record, writes } = await take(found);
       return this.#claimed(record, version, writes);
     });

@@ -54,6 +54,8 @@ export interface LiveParts {
   readonly approvals: PageApprovals;
   /** Tells the other tabs that a turn of this conversation has begun. */
   readonly begun: (conversationId: string) => void;
+  /** Asks the tab that writes to let go. */
+  readonly wanted: (conversationId: string) => void;
 }
 
 export class LiveConversation {
@@ -67,6 +69,8 @@ export class LiveConversation {
   #error: HoldfastError | undefined;
   #loading: Promise<void> | undefined;
   #following: Promise<void> | undefined;
+  /** The turn that this tab lets another one write to. */
+  #yielded: Turn | undefined;
   #snapshot: ConversationSnapshot | undefined;
   #isTelling = false;
 
@@ -129,6 +133,27 @@ export class LiveConversation {
     await this.#turn?.answer(queryId, response);
   }
 
+  /** Writes to the turn under way in the place of the tab that does: that one lets go and follows. Does nothing where this tab writes. */
+  takeOver(): void {
+    if (this.#turn?.role === "reader") this.#parts.wanted(this.id);
+  }
+
+  /** Another tab wants to write to the turn under way. It stands in the queue for the stream already, so it gets it. */
+  wanted(): void {
+    const turn = this.#turn;
+    if (turn?.role !== "writer" || this.#yielded === turn) return;
+    this.#yielded = turn;
+    this.#yield(turn).catch((cause: unknown) => this.#fail(cause));
+  }
+
+  async #yield(turn: Turn): Promise<void> {
+    turn.stream.leave();
+    await turn.ended;
+    await this.#follow(this.#view.eventId);
+    if (this.#turn === turn) this.#turn = undefined;
+    this.#changed();
+  }
+
   /** Another tab has begun a turn. */
   heard(): void {
     if (this.#conversation === undefined || this.#turn !== undefined) return;
@@ -154,17 +179,17 @@ export class LiveConversation {
     await this.#follow();
   }
 
-  #follow(): Promise<void> {
-    this.#following ??= this.#resume().finally(() => {
+  #follow(from = 0): Promise<void> {
+    this.#following ??= this.#resume(from).finally(() => {
       this.#following = undefined;
     });
     return this.#following;
   }
 
-  async #resume(): Promise<void> {
+  async #resume(from: number): Promise<void> {
     const turn = await this.#opened.resume();
     if (turn === undefined || turn === this.#turn) return;
-    this.#adopt(turn);
+    this.#adopt(turn, from);
     if (turn.role === "reader") this.#inherit(turn).catch((cause: unknown) => this.#fail(cause));
   }
 
@@ -201,10 +226,11 @@ export class LiveConversation {
   async #keepUntilEnd(turn: Turn): Promise<void> {
     try {
       const end = await turn.ended;
+      if (this.#yielded === turn) return;
       if (this.#turn === turn)
         this.#past = [...this.#past, shownView(turn.stream.idempotencyKey, turn.view, end)];
     } finally {
-      if (this.#turn === turn) this.#turn = undefined;
+      if (this.#turn === turn && this.#yielded !== turn) this.#turn = undefined;
       this.#changed();
     }
   }

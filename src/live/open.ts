@@ -54,6 +54,7 @@ export class LiveConversations {
       },
       approvals,
       begun: (conversationId: string) => void this.#tell(conversationId),
+      wanted: (conversationId: string) => void this.#tell(`${WANTED}${conversationId}`),
     };
     const open = (): Promise<Opened> => this.#open();
     const conversation = new LiveConversation(id, parts);
@@ -78,8 +79,8 @@ export class LiveConversations {
     await opened?.client.close();
   }
 
-  async #tell(conversationId: string): Promise<void> {
-    (await this.#open()).tabs.post(conversationId);
+  async #tell(news: string): Promise<void> {
+    (await this.#open()).tabs.post(news);
   }
 
   #open(): Promise<Opened> {
@@ -104,8 +105,13 @@ export class LiveConversations {
     });
     const place = `${options.database ?? ""} ${options.url ?? ""}`;
     const tabs = thisBrowser().openChannel(`holdfast conversations ${place}`, (heard) => {
-      if (typeof heard === "string") this.#known.get(heard)?.heard();
+      if (typeof heard !== "string") return;
+      if (heard.startsWith(WANTED)) this.#known.get(heard.slice(WANTED.length))?.wanted();
+      else this.#known.get(heard)?.heard();
     });
     return { client, conversations, tabs };
   }
 }
+
+/** Before the id of a conversation whose turn another tab wants to write to; no id has a space. */
+const WANTED = "wanted ";

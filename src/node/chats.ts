@@ -69,7 +69,13 @@ export async function openChats(options: ChatsOptions): Promise<Chats> {
   makeDataDir(dataDir, onNotice);
   const store = await openSqliteStore(dataDir, { now: machine.now });
   try {
-    const homeKey = await gatewayHomeKey({ store, dataDir, machine, onNotice });
+    const homeKey = await gatewayHomeKey({
+      tables: store.tables,
+      isShared: false,
+      dataDir,
+      machine,
+      onNotice,
+    });
     return new Chats(store, homeKey, retentionMs);
   } catch (cause) {
     await store.close();

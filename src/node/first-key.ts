@@ -38,7 +38,7 @@ export async function provideKey(
 ): Promise<KeyNews> {
   const path = join(dataDir, API_KEY_FILE);
   if (hasEnvironmentKey) return { kind: "environment" };
-  const isFirstStart = (await keys.list()).length === 0;
+  const isFirstStart = (await keys.list()).every(({ label }) => label === PAGE_LABEL);
   if (isFirstStart) {
     const { apiKey } = await keys.create(DEFAULT_PRINCIPAL, "made at the first start");
     writeSecretFile(path, `${apiKey}\n`);
@@ -47,6 +47,13 @@ export async function provideKey(
   if (!(await keys.hasAny())) return { kind: "none" };
   const apiKey = readFileIfThere(path)?.trim() ?? "";
   return (await isValid(keys, apiKey)) ? { kind: "file", apiKey, path } : { kind: "table" };
+}
+
+const PAGE_LABEL = "a browser, signed in by a link";
+
+/** For a browser that has shown a one-time token. It is listed and revoked like any other. */
+export async function makePageKey(keys: ApiKeys): Promise<string> {
+  return (await keys.create(DEFAULT_PRINCIPAL, PAGE_LABEL)).apiKey;
 }
 
 async function isValid(keys: ApiKeys, apiKey: string): Promise<boolean> {

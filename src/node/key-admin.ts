@@ -4,6 +4,7 @@
 import type { ApiKeyLimits } from "../server/api-key-limits.ts";
 import type { ApiKeyInfo, ApiKeyRecord } from "../server/api-key-record.ts";
 import type { ApiKeys } from "../server/api-keys.ts";
+import type { Spending } from "../server/index.ts";
 
 export interface CreatedKey extends ApiKeyInfo {
   readonly apiKey: string;
@@ -16,13 +17,19 @@ export interface KeyAdmin {
   revoke(id: string): Promise<boolean>;
 }
 
-export function keyAdmin(keys: ApiKeys): KeyAdmin {
+export function keyAdmin(keys: ApiKeys, spending: Pick<Spending, "today">): KeyAdmin {
   return {
     create: async (principal, label, limits) => {
       const { apiKey, record } = await keys.create(principal, label, limits);
       return { apiKey, ...infoOf(record) };
     },
-    list: async () => (await keys.list()).map(infoOf),
+    list: async () =>
+      Promise.all(
+        (await keys.list()).map(async (record) => {
+          const tokensToday = await spending.today(record.id);
+          return tokensToday === 0 ? infoOf(record) : Object.assign(infoOf(record), { tokensToday });
+        }),
+      ),
     revoke: (id) => keys.revoke(id),
   };
 }

@@ -11,7 +11,7 @@ import { type Model, type ModelCall, type ModelPart, type Models, RESTART_ONLY }
 const SETTLE_MS = 250;
 
 /** How a model is called. */
-type Calling = (model: Model, call: ModelCall) => AsyncIterable<ModelPart>;
+export type Calling = (model: Model, call: ModelCall) => AsyncIterable<ModelPart>;
 
 export class ModelCalls {
   readonly #calling: Calling;

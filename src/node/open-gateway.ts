@@ -20,6 +20,7 @@ import {
   type ListedModel,
   type Neighbours,
   type ProviderSide,
+  type Spending,
   type Workspace,
 } from "../gateway/index.ts";
 import { counted } from "../core/standstill.ts";
@@ -36,6 +37,7 @@ import { failure, usageError } from "./failures.ts";
 import { hexOf } from "../protocol/blob-id.ts";
 import { heldStreams } from "./held-calls.ts";
 import type { ServerStore } from "./open-store.ts";
+import type { TableStore } from "../store/index.ts";
 import { providerSide, serverSide } from "./provider-side.ts";
 import { logStall } from "./stall-log.ts";
 import type { Machine } from "./machine.ts";
@@ -78,6 +80,8 @@ export async function openGround(parts: GroundParts): Promise<GatewayGround> {
 export interface GatewayParts {
   readonly server: Server;
   readonly store: Omit<ServerStore, "hostId" | "letters">;
+  /** What API keys have spent at this server's models. Default: it is counted nowhere, and those that have a limit are refused. */
+  readonly spending?: Spending | undefined;
   /** Other nodes may share the store: then they have the same home key. */
   readonly neighbours?: Neighbours | undefined;
   readonly ground: GatewayGround;
@@ -91,7 +95,11 @@ export interface GatewayParts {
   readonly line: LineClient | undefined;
 }
 
-export type HomeKeyParts = Pick<GatewayParts, "store" | "dataDir" | "machine" | "neighbours" | "onNotice">;
+export interface HomeKeyParts extends Pick<GatewayParts, "dataDir" | "machine" | "onNotice"> {
+  readonly tables: TableStore;
+  /** Other nodes have the same tables, and the same home key. */
+  readonly isShared: boolean;
+}
 
 export interface OpenGateway {
   readonly gateway: Gateway;
@@ -108,8 +116,8 @@ export async function openGateway(parts: GatewayParts): Promise<OpenGateway> {
   const { counters } = parts.server;
   const { tables } = store;
   const sealing = nodeSealing();
-  const homeKey = await gatewayHomeKey(parts);
-  const sealer = sealing.homeSealer(homeKey);
+  const homeKey = await gatewayHomeKey({ ...parts, tables, isShared: parts.neighbours !== undefined });
+  const { sealer, secret } = gatewaySecrets(homeKey);
   // Beside its own server the log is all that a client needs (decision 89). A server elsewhere may be out of reach.
   const journals = ground.upstream === undefined ? "none" : tableJournalStore({ tables });
   const way = ground.upstream ?? wayWithin(parts.server, ground.models);
@@ -123,6 +131,8 @@ export async function openGateway(parts: GatewayParts): Promise<OpenGateway> {
   const clients = new Map<string, Client>();
   const gateway = new Gateway({
     neighbours: parts.neighbours,
+    // A server elsewhere runs the models then, and counts by its own API keys.
+    spending: ground.upstream === undefined ? parts.spending : undefined,
     workspace: ground.workspace,
     // Streams of a server elsewhere are held there.
     held:
@@ -135,7 +145,7 @@ export async function openGateway(parts: GatewayParts): Promise<OpenGateway> {
     limits: { openStreamsMax: parts.openStreamsMax, responseTtlMs: parts.responseTtlMs },
     tables,
     sealer,
-    secret: sealing.deriveStreamKey(homeKey, NAMES),
+    secret,
     isReusing: machine.env["HOLDFAST_SESSION_REUSE"] !== "0",
     models: way.models,
     resolveModel: way.resolveModel,
@@ -296,20 +306,26 @@ function resolveModel(models: ProviderModels, name: string): string | undefined 
   }
 }
 
+/** What the gateway's rows are sealed and named by. */
+export function gatewaySecrets(homeKey: Uint8Array) {
+  const sealing = nodeSealing();
+  return { sealer: sealing.homeSealer(homeKey), secret: sealing.deriveStreamKey(homeKey, NAMES) };
+}
+
 export function gatewayHomeKey({
-  store,
+  tables,
   dataDir,
   machine,
-  neighbours,
+  isShared,
   onNotice,
 }: HomeKeyParts): Promise<Uint8Array> {
   const { env, home, platform: name } = machine;
   const text = env["HOLDFAST_HOME_KEY"] ?? "";
   return resolveHomeKey({
-    tables: store.tables,
+    tables,
     sealing: nodeSealing(),
     directory: dataDir,
-    isShared: neighbours !== undefined,
+    isShared,
     given: text === "" ? undefined : parseHomeKey(text, "HOLDFAST_HOME_KEY"),
     places: (scopeId) => [filePlace(keyDirectory({ name, home, environment: env }), scopeId, onNotice)],
     keyLock: join(dataDir, "home-key.lock"),

@@ -22,6 +22,7 @@ import {
   yesOrNo,
 } from "../protocol/checked.ts";
 import { GATEWAY_LIMITS } from "../gateway/options.ts";
+import { TOKENS_MAX } from "../server/api-key-limits.ts";
 import type { ScanProgress } from "../store/index.ts";
 import type { Machine } from "./machine.ts";
 import type { Saved } from "./saved.ts";
@@ -56,6 +57,8 @@ export interface ServeOptions {
   readonly openStreamsMax?: number | undefined;
   /** How long the gateway keeps a response that can be asked for by its id. Default: 30 days. */
   readonly responseTtlMs?: number | undefined;
+  /** Tokens that an API key without a limit of its own may spend in a day of UTC. Default: any number. */
+  readonly tokensPerDay?: number | undefined;
   /** How long a stream is kept after its last activity. Default: two hours. */
   readonly retentionMs?: number | undefined;
   /** Before a store that failed is opened anew. */
@@ -125,6 +128,7 @@ const SCHEMA = fields({
   upstreamServer: z.optional(httpUrl()),
   openStreamsMax: z.optional(whole(1)),
   responseTtlMs: z.optional(whole(1)),
+  tokensPerDay: z.optional(whole(1, TOKENS_MAX)),
   retentionMs: z.optional(whole(1)),
   storePauseMs: z.optional(whole(1)),
   storePatienceMs: z.optional(whole(1)),

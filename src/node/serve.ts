@@ -11,24 +11,30 @@ import type { LineClient } from "../agent/models/line/line-client.ts";
 import { gatewayHttp, type OpenSession } from "../gateway/index.ts";
 import type { Durability } from "../protocol/frames.ts";
 import { type HttpServer, serveHttp } from "../server/http/index.ts";
-import { type Application, LastingServer, newServerCounters } from "../server/index.ts";
+import { type Application, LastingServer, newServerCounters, type Spending } from "../server/index.ts";
 import { DATABASE_FILE } from "../store/index.ts";
 import { given } from "../protocol/given.ts";
+import { countingTokens } from "./counting-tokens.ts";
 import { defaultDataDir, makeDataDir } from "./data-dir.ts";
 import { failure, systemCode } from "./failures.ts";
-import { type KeyNews, provideKey } from "./first-key.ts";
+import { type KeyNews, makePageKey, provideKey } from "./first-key.ts";
+import type { Forgotten, ForgetWish } from "./forgetting.ts";
 import { endingHeldCalls } from "./held-calls.ts";
 import type { KeyAdmin } from "./key-admin.ts";
 import { openLine } from "./line-life.ts";
+import { isEveryAddress, isLoopback } from "./loopback.ts";
 import { thisMachine } from "./machine.ts";
 import { ModelCalls } from "./model-calls.ts";
 import { type GatewayGround, modelsOf, openGround } from "./open-gateway.ts";
+import { pageFile } from "./page-file.ts";
 import { checkServeOptions, defaultPort, SERVE_DEFAULTS, type ServeOptions } from "./serve-options.ts";
 import { SAVED_BY, tellingSaved } from "./saved.ts";
 import { serverLog } from "./server-log.ts";
+import { SignInLinks } from "./sign-in-links.ts";
 import { Telemetry } from "./telemetry/telemetry.ts";
 import {
   lastingAnswers,
+  lastingForget,
   lastingKeys,
   lastingResponses,
   logNews,
@@ -51,6 +57,13 @@ export interface RunningServer {
   /** Where the API key came from. */
   readonly keyNews: KeyNews;
   readonly keys: KeyAdmin;
+  /**
+   * What stands behind the address of the page in a link that signs in one browser of this machine, once, within ten minutes. Empty where no browser of
+   * this machine reaches the port under a name of its own.
+   */
+  readonly signInLink: () => string;
+  /** Deletes everything that is kept of a principal; stops what runs of it first. */
+  readonly forget: (wish: ForgetWish) => Promise<Forgotten>;
   readonly durability: Durability;
   readonly models: () => readonly ModelInfo[];
   /** Why some models could not be listed. */
@@ -94,7 +107,10 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
   if (models.hasProviders) void line?.place();
   const telemetry = Telemetry.open(machine.env, logger);
   running.telemetry = telemetry;
-  const calls = new ModelCalls(telemetry === undefined ? undefined : (...call) => telemetry.call(...call));
+  let spending: Spending | undefined;
+  const calls = new ModelCalls(
+    countingTokens(() => spending, logger, telemetry && ((...call) => telemetry.call(...call))),
+  );
   const agent = endingHeldCalls(createAgent({ models: calls.counted(models) }), line);
   const turns = countedTurns(telemetry?.application(agent) ?? agent);
   try {
@@ -117,6 +133,7 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
       retentionMs,
       openStreamsMax,
       responseTtlMs,
+      tokensPerDay: options.tokensPerDay,
       store: address,
     };
     const lasting = await LastingServer.open({
@@ -131,6 +148,7 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
           machine,
           onNotice,
           onReading,
+          onSpending: (opened) => (spending = opened),
         }),
       life: { pauseMs: storePauseMs },
       // An address may hold a password (E4).
@@ -143,16 +161,25 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
         responses: lastingResponses(lasting),
         providers: ground.providers,
         rates: { spend: (...use) => lasting.ask(({ gateway: one }) => one.spend(...use)) },
+        spending: {
+          waitMs: (payer) => lasting.ask(() => lasting.usable.spending.waitMs(payer)),
+          spend: (...spent) => lasting.ask(() => lasting.usable.spending.spend(...spent)),
+        },
       }),
       onSaved,
     );
+    const links = new SignInLinks(machine.now);
     const http = await serveHttp({
       server: lasting,
+      page: {
+        read: pageFile(),
+        signIn: (token) => links.redeem(token, () => lasting.ask(({ keys }) => makePageKey(keys))),
+      },
       logger,
       authenticate: (given) => lasting.ask(({ keys }) => keys.authenticate(given)),
       mounts: [telemetry?.mount(gateway) ?? gateway],
       onRequest: telemetry?.request,
-      extraMetrics: () => lasting.standing.gateway.metrics() + models.metrics() + (line?.metrics() ?? ""),
+      extraMetrics: () => metricsOf(lasting.standing) + models.metrics() + (line?.metrics() ?? ""),
       illness: () => lasting.illness,
       host,
       port,
@@ -176,6 +203,8 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
       apiKey: apiKey ?? ("apiKey" in keyNews ? keyNews.apiKey : undefined),
       keyNews,
       keys: lastingKeys(lasting),
+      signInLink: () => (port !== false && (isLoopback(host) || isEveryAddress(host)) ? links.issue() : ""),
+      forget: lastingForget(lasting),
       durability: store.streams.durability,
       models: () => models.list(),
       modelTroubles: () => models.troubles,
@@ -211,6 +240,10 @@ async function takeDown(
   await ground?.close();
   line?.close();
   await telemetry?.close();
+}
+
+function metricsOf(standing: ServeStanding): string {
+  return standing.gateway.metrics() + standing.spending.metrics();
 }
 
 function onceOnly(act: RunningServer["close"]): RunningServer["close"] {

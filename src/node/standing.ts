@@ -15,6 +15,7 @@ import {
   type Application,
   createServer,
   type LastingServer,
+  Spending,
   type Standing,
   type StandingServer,
   type StoreNews,
@@ -22,6 +23,7 @@ import {
 import type { LineClient } from "../agent/models/line/line-client.ts";
 import type { GatewayAnswers, KeptAnswers } from "../gateway/index.ts";
 import { checkReachable } from "./first-key.ts";
+import { type ForgetParts, forgetPrincipal, type ForgetWish, type Forgotten } from "./forgetting.ts";
 import { takeUpHeldCalls } from "./held-calls.ts";
 import { type KeyAdmin, keyAdmin } from "./key-admin.ts";
 import { type GatewayGround, type OpenGateway, openGateway, type Way } from "./open-gateway.ts";
@@ -33,11 +35,13 @@ export interface ServeStanding extends Standing {
   readonly store: ServerStore;
   readonly keys: ApiKeys;
   readonly gateway: OpenGateway["gateway"];
+  readonly spending: Spending;
 }
 
 export interface StandingParts extends StoreParts {
   readonly host: string;
   readonly apiKey: string | undefined;
+  readonly tokensPerDay: number | undefined;
   readonly retentionMs: number;
   readonly openStreamsMax: number;
   readonly responseTtlMs: number;
@@ -47,6 +51,8 @@ export interface StandingParts extends StoreParts {
   readonly line: LineClient | undefined;
   readonly logger: Logger;
   readonly onNotice: (message: string) => void;
+  /** Called before anything of this standing asks a model. */
+  readonly onSpending: (spending: Spending) => void;
 }
 
 export async function openStanding(parts: StandingParts): Promise<ServeStanding> {
@@ -55,7 +61,11 @@ export async function openStanding(parts: StandingParts): Promise<ServeStanding>
   let server: StandingServer | undefined;
   try {
     const { now } = machine;
-    const keys = new ApiKeys({ tables: store.tables, now, environmentKey: parts.apiKey });
+    const { tables } = store;
+    const { retentionMs, tokensPerDay } = parts;
+    const keys = new ApiKeys({ tables, now, environmentKey: parts.apiKey, tokensPerDay });
+    const spending = await Spending.open({ tables, now, retentionMs, isShared: store.letters !== undefined });
+    parts.onSpending(spending);
     await checkReachable(keys, parts.host, dataDir);
     server = createServer({
       store: store.streams,
@@ -65,16 +75,17 @@ export async function openStanding(parts: StandingParts): Promise<ServeStanding>
       application: parts.application,
       hostId: store.hostId,
       leaseMs: parts.leaseMs,
+      admit: (...asked) => spending.admit(...asked),
       ...given({ letters: store.letters }),
-      host: { retention: { ...HOST.retention, retentionMs: parts.retentionMs } },
+      host: { retention: { ...HOST.retention, retentionMs } },
       onBug: (bug) => logger.error({ err: bug }, "a failed assertion, or something the application threw"),
       onStall: (news) => logStall(logger, "server", news, news),
     });
-    const { letters, hostId: nodeId, tables } = store;
+    const { letters, hostId: nodeId } = store;
     // A store that no other node can share has letters for none.
     const life = letters === undefined ? undefined : await joinNodes(tables, nodeId, parts.leaseMs);
     const closing = new AbortController();
-    const opened = await openGateway({ ...parts, server, store, neighbours: life });
+    const opened = await openGateway({ ...parts, server, store, spending, neighbours: life });
     const { gateway } = opened;
     if (parts.line !== undefined) void takeUp(parts.line, store, gateway, closing.signal, logger);
     const close = async (): Promise<void> => {
@@ -83,7 +94,7 @@ export async function openStanding(parts: StandingParts): Promise<ServeStanding>
       await life?.close();
       await store.close();
     };
-    return { store, keys, server, gateway, failed: store.failed, close };
+    return { store, keys, spending, server, gateway, failed: store.failed, close };
   } catch (error) {
     await server?.shutdown();
     await store.close();
@@ -147,11 +158,25 @@ export function lastingResponses(lasting: LastingServer<ServeStanding>): KeptAns
 
 /** The API keys of the moment, for the commands on this machine. */
 export function lastingKeys(lasting: LastingServer<ServeStanding>): KeyAdmin {
-  const admin = (): KeyAdmin => keyAdmin(lasting.usable.keys);
+  const admin = (): KeyAdmin => keyAdmin(lasting.usable.keys, lasting.usable.spending);
   return {
     create: async (principal, label, limits) => admin().create(principal, label, limits),
     list: async () => admin().list(),
     revoke: async (id) => admin().revoke(id),
+  };
+}
+
+/** Deletes what the store of the moment keeps of a principal. */
+export function lastingForget(
+  lasting: LastingServer<ServeStanding>,
+): (wish: ForgetWish) => Promise<Forgotten> {
+  return async (wish) => {
+    const { store, keys, spending, gateway, server } = lasting.usable;
+    const erase: ForgetParts["erase"] = (which) => gateway.erase(which);
+    return forgetPrincipal(
+      { store, keys, spending, erase, stop: (principal) => server.stopAll(principal) },
+      wish,
+    );
   };
 }
 

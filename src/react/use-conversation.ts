@@ -7,12 +7,14 @@ import { useEffect, useMemo, useSyncExternalStore } from "react";
 import type { ConversationSnapshot, LiveConversation, LiveConversations } from "../live/index.ts";
 
 export interface UsedConversation
-  extends ConversationSnapshot, Pick<LiveConversation, "send" | "stop" | "decide" | "answer" | "rewind"> {}
+  extends
+    ConversationSnapshot,
+    Pick<LiveConversation, "send" | "stop" | "decide" | "answer" | "rewind" | "takeOver"> {}
 
 export function useConversation(conversations: LiveConversations, id: string): UsedConversation {
   const live = conversations.conversation(id);
   const [watch, read] = useMemo(
-    () => [(listener: () => void) => live.watch(listener), () => live.snapshot] as const,
+    () => [paced((listener) => live.watch(listener)), () => live.snapshot] as const,
     [live],
   );
   const snapshot = useSyncExternalStore(watch, read, read);
@@ -27,8 +29,34 @@ export function useConversation(conversations: LiveConversations, id: string): U
       decide: live.decide.bind(live),
       answer: live.answer.bind(live),
       rewind: live.rewind.bind(live),
+      takeOver: live.takeOver.bind(live),
     }),
     [live],
   );
   return useMemo(() => ({ ...snapshot, ...actions }), [snapshot, actions]);
+}
+
+/** Once in a frame is as often as anybody sees. */
+const FRAME_MS = 16;
+
+/** The first change is told at once, and what follows it within a frame is told together. */
+function paced(watch: (listener: () => void) => () => void): (listener: () => void) => () => void {
+  return (listener) => {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    let isDue = false;
+    const tell = (): void => {
+      isDue = timer !== undefined;
+      if (isDue) return;
+      timer = setTimeout(() => {
+        timer = undefined;
+        if (isDue) tell();
+      }, FRAME_MS);
+      listener();
+    };
+    const stop = watch(tell);
+    return () => {
+      clearTimeout(timer);
+      stop();
+    };
+  };
 }

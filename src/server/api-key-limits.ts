@@ -9,6 +9,8 @@ import { list, textThat, whole } from "../protocol/checked.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 
 export const COUNT_MAX = 1_000_000;
+/** More than any model says in a day. */
+export const TOKENS_MAX = 1_000_000_000_000;
 const PATTERNS_MAX = 100;
 const pattern = textThat((said) => /^[\x21-\x7e]{1,200}$/.test(said), "must be the name of a model");
 
@@ -22,6 +24,8 @@ export const LIMITS = z.strictObject({
   concurrency: z.exactOptional(whole(1, COUNT_MAX)),
   /** Sessions that wait for a tool's result at the same time. */
   parked: z.exactOptional(whole(0, COUNT_MAX)),
+  /** Tokens in a day of UTC, as models report them. Unlike the others it counts for streams, too. */
+  tokensPerDay: z.exactOptional(whole(1, TOKENS_MAX)),
 });
 
 export type ApiKeyLimits = Readonly<z.output<typeof LIMITS>>;
@@ -31,8 +35,13 @@ export function checkLimits(limits: ApiKeyLimits): void {
   if (z.safeParse(LIMITS, limits).success) return;
   throw new HoldfastError(
     "invalid_argument",
-    `limits are whole numbers from 1 to ${COUNT_MAX} (parked: from 0), and at most ${PATTERNS_MAX} names of models without spaces`,
+    `limits are whole numbers from 1 to ${COUNT_MAX} (parked: from 0; tokensPerDay: to ${TOKENS_MAX}), and at most ${PATTERNS_MAX} names of models without spaces`,
   );
+}
+
+/** True when it limits what only the gateway counts. */
+export function isForGatewayOnly(limits: ApiKeyLimits | undefined): boolean {
+  return Object.keys(limits ?? {}).some((limit) => limit !== "tokensPerDay");
 }
 
 /** True when it limits anything at all. */

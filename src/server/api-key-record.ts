@@ -24,7 +24,12 @@ const FIELDS = {
 };
 
 /** One API key as lists show it. Times in milliseconds since 1970. The id is public: it stands in the API key, in lists and in logs. */
-export const API_KEY_INFO = z.object({ id: z.string(), ...FIELDS });
+export const API_KEY_INFO = z.object({
+  id: z.string(),
+  ...FIELDS,
+  /** What it has spent since the day of UTC began; absent when that is nothing. */
+  tokensToday: z.optional(z.number()),
+});
 export type ApiKeyInfo = Readonly<z.output<typeof API_KEY_INFO>>;
 
 export interface ApiKeyRecord extends ApiKeyInfo {

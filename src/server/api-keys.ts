@@ -16,6 +16,7 @@
  */
 import { hash, randomBytes, timingSafeEqual } from "node:crypto";
 import { HoldfastError } from "../protocol/errors.ts";
+import { given } from "../protocol/given.ts";
 import { NO_ROW, rowsOf, type TableRow, type TableStore } from "../store/table-store.ts";
 import { type ApiKeyLimits, checkLimits, isLimited } from "./api-key-limits.ts";
 import {
@@ -36,6 +37,8 @@ export interface ApiKeysOptions {
   readonly cacheMs?: number;
   /** One more API key, of principal `default`, that is in no table (`HOLDFAST_API_KEY`). */
   readonly environmentKey?: string | undefined;
+  /** For every API key that has no such limit of its own. Default: none. */
+  readonly tokensPerDay?: number | undefined;
 }
 
 export interface CreatedApiKey {
@@ -83,6 +86,8 @@ export class ApiKeys {
   readonly #now: () => number;
   readonly #cacheMs: number;
   readonly #environmentHash: Uint8Array | undefined;
+  /** Of every API key, unless its own say otherwise. */
+  readonly #limits: ApiKeyLimits;
   readonly #cache = new Map<string, Cached>();
   readonly #reading = new Map<string, Promise<Known | undefined>>();
   /** When each was last written as used, so that many requests at once write once. */
@@ -92,6 +97,7 @@ export class ApiKeys {
     this.#tables = options.tables;
     this.#now = options.now;
     this.#cacheMs = options.cacheMs ?? CACHE_MS;
+    this.#limits = given({ tokensPerDay: options.tokensPerDay });
     this.#environmentHash = options.environmentKey === undefined ? undefined : hashOf(options.environmentKey);
   }
 
@@ -133,10 +139,10 @@ export class ApiKeys {
       if (known.record.revokedMs !== undefined) throw unauthenticated();
       this.#used(known.record);
       const { principal, limits } = known.record;
-      return { principal, apiKeyId: known.record.id, limits };
+      return { principal, apiKeyId: known.record.id, limits: this.#limited(limits) };
     }
     if (isEnvironment) {
-      return { principal: DEFAULT_PRINCIPAL, apiKeyId: ENVIRONMENT_ID, limits: undefined };
+      return { principal: DEFAULT_PRINCIPAL, apiKeyId: ENVIRONMENT_ID, limits: this.#limited(undefined) };
     }
     throw unauthenticated();
   }
@@ -161,10 +167,25 @@ export class ApiKeys {
     }
   }
 
+  /** Deletes the rows of a principal's API keys, which counts at once; returns their ids. */
+  async removeOf(principal: string): Promise<readonly string[]> {
+    const own = (await this.list()).filter((record) => record.principal === principal);
+    for (const { id } of own) {
+      await this.#tables.delete({ table: TABLE, key: id });
+      this.#cache.delete(id);
+    }
+    return own.map(({ id }) => id);
+  }
+
   /** Whether there is an API key that lets a client in. */
   async hasAny(): Promise<boolean> {
     if (this.#environmentHash !== undefined) return true;
     return (await this.list()).some(({ revokedMs }) => revokedMs === undefined);
+  }
+
+  #limited(own: ApiKeyLimits | undefined): ApiKeyLimits | undefined {
+    const limits = { ...this.#limits, ...own };
+    return isLimited(limits) ? limits : undefined;
   }
 
   async #find(id: string, mayBeAbsent: boolean): Promise<Known | undefined> {

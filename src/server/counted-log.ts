@@ -9,6 +9,7 @@ import type { ServerCounters } from "./counters.ts";
 
 export function countedLog(log: CommitLog, counters: ServerCounters): CommitLog {
   return {
+    ...(log.rewrite === undefined ? {} : { rewrite: async (rows) => log.rewrite?.(rows) }),
     durability: log.durability,
     scan: () => log.scan(),
     append: async (record, body, freed, blobs) => {

@@ -8,7 +8,7 @@ import type { SyncSealing } from "../sealing/index.ts";
 import type { Letters } from "../store/letters.ts";
 import type { StreamStore } from "../store/stream-store.ts";
 import type { Environment, SteadyClock } from "../transport/environment.ts";
-import type { AcceptedMeta } from "../transport/transport.ts";
+import type { AcceptedMeta, Payer } from "../transport/transport.ts";
 import type { Application } from "./application.ts";
 import type { ServerCounters } from "./counters.ts";
 import type { StreamBlobs } from "./stream-blobs.ts";
@@ -23,6 +23,8 @@ export interface HostContext {
   readonly application: Application;
   /** Undefined where this server keeps no blobs. */
   readonly blobs: StreamBlobs | undefined;
+  /** Rejects a stream whose payer has spent what it may; undefined where no API key has such a limit. */
+  readonly admit: ((stream: StreamName, payer: Payer) => Promise<void>) | undefined;
   readonly options: host.Options;
   readonly counters: ServerCounters;
   /** Called with every bug: a failed assertion or anything else that should be impossible. */

@@ -100,7 +100,7 @@ export class HostedStream {
   }
 
   get hasWriter(): boolean {
-    return host.hasWriter(this.#state);
+    return host.hasWriter(this.#state, this.#now());
   }
 
   /** No client is attached, nothing runs, nothing waits to be stored: forgetting it loses nothing. */

@@ -12,4 +12,5 @@ export { countedLog } from "./counted-log.ts";
 export { newServerCounters, type ServerCounters } from "./counters.ts";
 export type { TurnStallNews } from "./host-context.ts";
 export { LastingServer, type LastingOptions, type Standing, type StoreNews } from "./lasting-server.ts";
+export { Spending } from "./spending.ts";
 export { createServer, type Server, type ServerOptions, type StandingServer } from "./server.ts";

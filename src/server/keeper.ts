@@ -91,6 +91,9 @@ export function createKeeper(
     for (;;) {
       const askedMs = context.clock.now();
       const stored = await load(name);
+      // What a degraded stream costs would not be counted.
+      if (stored === undefined && meta.payer !== undefined)
+        throw new HoldfastError("unavailable", "the store is down; reconnect");
       if (stored?.kind === "absent") return make(meta, attach, stored, askedMs);
       if (decide(meta, attach, stored, 0) === "degrade") return { kind: "degraded" };
       const isRead = stored?.kind === "live" && following?.needsHost(meta, attach, stored.state) === false;
@@ -143,6 +146,7 @@ export function createKeeper(
     absent: Absent,
     askedMs: number,
   ): Promise<FoundStream> {
+    if (meta.payer !== undefined) await context.admit?.(meta, meta.payer);
     if (meta.countsItself === true) {
       decide(meta, attach, absent, 0);
       return create(meta, attach, askedMs);
@@ -299,6 +303,10 @@ export function createKeeper(
   }
 
   return {
+    /** Runs of this principal's streams end, and their model calls with them; for streams that are about to be forgotten. */
+    dropAll(principal: string): void {
+      for (const hosted of streams.values()) if (hosted.name.principal === principal) hosted.drop("moved");
+    },
     get hostedCount(): number {
       return streams.size;
     },

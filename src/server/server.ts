@@ -38,6 +38,8 @@ export interface ServerOptions {
   readonly hostId?: string;
   /** How long the other nodes wait when this one falls silent. */
   readonly leaseMs?: number;
+  /** Asked before a stream is opened by an API key that has tokens a day: rejects when it has used them, and notes who pays. Default: no limit counts. */
+  readonly admit?: HostContext["admit"];
   /** How often expired streams are looked for. */
   readonly sweepIntervalMs?: number;
   /** Called with failed assertions and with what the application throws. Default: a process warning. */
@@ -64,6 +66,8 @@ export interface Server {
 /** A server that lives no longer than its store: `lasting-server.ts` replaces it when the store has failed. */
 export interface StandingServer extends Server {
   readonly connectionCount: number;
+  /** Ends what runs of a principal here, at its providers too. */
+  stopAll(principal: string): void;
   /**
    * The store has failed for good. Hosted streams stop at their durable head; from then on there are degraded streams
    * only, and those are new ones (D5).
@@ -92,6 +96,7 @@ export function createServer(options: ServerOptions): StandingServer {
     clock: new SteadyClock(environment),
     application: options.application,
     blobs,
+    admit: options.admit,
     options: { ...host.DEFAULTS, ...options.host },
     counters,
     onBug,
@@ -158,6 +163,7 @@ export function createServer(options: ServerOptions): StandingServer {
       stopTimers();
       keeper.loseStore();
     },
+    stopAll: (principal) => keeper.dropAll(principal),
     stepAside: () => {
       for (const connection of connections) connection.refuseUnattached();
     },

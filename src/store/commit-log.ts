@@ -20,9 +20,14 @@ export interface LogRow {
   readonly record: Uint8Array;
 }
 
+export interface RewrittenRow extends LogRow {
+  /** Undefined: it stays as it is. */
+  readonly body: Uint8Array | undefined;
+}
+
 export interface CommitLog {
   readonly durability: Durability;
-  /** All rows in order. Called once, before the first append. */
+  /** All rows in order. Called before the first append, and to rewrite some. */
   scan(): AsyncIterable<LogRow>;
   /**
    * Resolves with the row's number once it is durable. The caller waits for one before the next. The bytes
@@ -40,5 +45,7 @@ export interface CommitLog {
   readBody(row: number): Promise<Uint8Array>;
   /** Gives the rows' space back. May be lost in a crash: rows dropped twice are no error. */
   drop(rows: readonly number[]): Promise<void>;
+  /** Puts these in the place of what the rows hold; one that is gone stays gone. Absent where nothing lies on a disk. */
+  rewrite?(rows: readonly RewrittenRow[]): Promise<void>;
   close(): Promise<void>;
 }

@@ -191,6 +191,23 @@ export class Group {
     return { answer: numbers.length, settled: this.#forgotten === undefined };
   }
 
+  /** Replaces streams by tombstones and forgets these at once, with those that there are. */
+  forget(names: readonly StreamName[]): Verdict<number> {
+    const numbers: number[] = [];
+    for (const name of names) {
+      const key = nameKey(name);
+      const { number, view } = this.#at(key);
+      if (view.kind === "absent") continue;
+      const { keyCheck } = view.kind === "gone" ? view : view.state;
+      const tombstone = { name, keyCheck, goneMs: this.#nowMs };
+      if (view.kind === "gone") this.#staged.set(key, { number, view: ABSENT });
+      else this.#stage(key, number, ABSENT, { ...NO_ENTRY, stream: number, tombstone });
+      numbers.push(number);
+    }
+    if (numbers.length > 0) this.#forgotten = addNumbers(this.#forgotten ?? this.#index.forgotten, numbers);
+    return { answer: numbers.length, settled: numbers.length === 0 };
+  }
+
   /** Writes the batches of a stream once more, into this group's body, and restates it. False when it is gone. */
   move({ name, number, batches }: Move): Verdict<boolean> {
     const key = nameKey(name);

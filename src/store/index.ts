@@ -48,6 +48,7 @@ export type {
   HostLease,
   Live,
   Seen,
+  ErasableStreams,
   StreamStore,
 } from "./stream-store.ts";
 export type {

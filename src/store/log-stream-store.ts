@@ -23,7 +23,8 @@ import { candidatesToMove, collectMoves, movedEntries } from "./mover.ts";
 import { rebuildIndex } from "./rebuild.ts";
 import type { Slot, StreamIndex } from "./stream-index.ts";
 import { nameKey } from "./stream-index.ts";
-import type { Commit, StreamStore } from "./stream-store.ts";
+import { shredded } from "./shredding.ts";
+import type { Commit, ErasableStreams } from "./stream-store.ts";
 
 export interface LogStreamStoreOptions {
   /** The clock of leases and retention, in milliseconds (D7). */
@@ -83,10 +84,15 @@ class Operation<T> {
 /** An operation without regard to what it answers. */
 type Waiting = Pick<Operation<unknown>, "bytes" | "judge" | "answer" | "reject">;
 
+export interface LogStreamStore extends ErasableStreams {
+  /** Takes every entry of a forgotten stream out of the rows that others still need. */
+  shred(): Promise<void>;
+}
+
 export async function openLogStreamStore(
   log: CommitLog,
   options: LogStreamStoreOptions,
-): Promise<StreamStore> {
+): Promise<LogStreamStore> {
   const tail = new EventTail(TAIL_BYTES_MAX);
   const index = await rebuildIndex(log, { tail, bytes: options.youngestBytes ?? YOUNGEST_BYTES });
   const reader = batchReader(log, READ_BYTES_MAX);
@@ -148,6 +154,16 @@ export async function openLogStreamStore(
     commit: (commit) => groups.submit(commits, bytesOf(commit), (group) => group.commit(commit)),
     expire: (name, hostEpoch) => groups.submit(housekeeping, 0, (group) => group.expire(name, hostEpoch)),
     forgetGone: (beforeMs) => groups.submit(housekeeping, 0, (group) => group.forgetGone(beforeMs)),
+    async namesOf(principal) {
+      groups.assertUsable();
+      return index.namesOf(principal);
+    },
+    forget: (principal) => groups.submit(housekeeping, 0, (group) => group.forget(index.namesOf(principal))),
+    async shred() {
+      groups.assertUsable();
+      await groups.giveBack();
+      await shredded(log, index.forgotten);
+    },
     async readEvents(name, from, bytesMax) {
       groups.assertUsable();
       const find = (): Slot | undefined => index.find(nameKey(name));

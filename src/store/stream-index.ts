@@ -153,6 +153,13 @@ export class StreamIndex {
     return idle.toSorted((a, b) => a.activityMs - b.activityMs).map(({ name }) => name);
   }
 
+  /** All streams of a principal, those at rest and tombstones too. */
+  namesOf(principal: string): readonly StreamName[] {
+    const begin = nameKey({ principal, idempotencyKey: "" });
+    const keys = [...this.#byName.keys(), ...this.#resting.keys()];
+    return keys.filter((key) => key.startsWith(begin)).map(nameIn);
+  }
+
   apply(row: number, record: GroupRecord): void {
     this.ages.add(row, record.timeMs);
     for (const entry of record.entries) this.#applyEntry(row, entry, record.timeMs);

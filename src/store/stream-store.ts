@@ -165,3 +165,11 @@ export interface StreamStore {
 
   close(): Promise<void>;
 }
+
+/** Streams that can be deleted before their time, by whom they belong to. */
+export interface ErasableStreams extends StreamStore {
+  /** All of a principal, tombstones too. */
+  namesOf(principal: string): Promise<readonly StreamName[]>;
+  /** Deletes all streams of a principal and their tombstones, whichever node runs them: its next commit finds none. Returns how many. */
+  forget(principal: string): Promise<number>;
+}

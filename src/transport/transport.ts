@@ -52,7 +52,18 @@ export interface AcceptedMeta extends ConnectionMeta {
   readonly principal: string;
   /** The peer is a part of this process that bounds the principal's open streams itself: they do not count for the server's limit. */
   readonly countsItself?: boolean;
+  /** Pays for the model calls of a stream that is opened; absent: no limit counts for it. */
+  readonly payer?: Payer | undefined;
 }
+
+/** An API key that may spend so many tokens of models in a day. */
+export interface Payer {
+  readonly apiKeyId: string;
+  readonly tokensPerDay: number;
+}
+
+/** Whose a call is. */
+export type Caller = Pick<AcceptedMeta, "principal" | "payer">;
 
 export interface ClientMeta extends ConnectionMeta {
   /** The API key; undefined where the transport already knows the principal. */

@@ -315,14 +315,18 @@ function paused([state, before]: Result): Result {
 
 function ended(state: AnswerState, update: TurnEndedUpdate): Result {
   const end = endOf(update, state.finish);
-  // A turn that broke off has not said everything; what was shown of it is not contradicted.
-  const [said, before] = end.reason === "completed" ? closed(state) : [{ ...state, owed: "" }, []];
+  const [said, before] = end.reason === "completed" ? closed(state) : [brokenOff(state), []];
   const [whole, why] = explained(said, end);
   const bodies = [...before, ...why];
   const usage = isCounted(whole.usage) ? whole.usage : cleanUsage(update);
   const stopped = state.stopSequence === "" ? {} : { stopSequence: state.stopSequence };
   const body: DeltaBody = { kind: "ended", ...end, usage, said: wordsOf(whole), ...stopped };
   return [{ ...whole, isOver: true }, [...bodies, body]];
+}
+
+/** A turn that broke off has not said everything: what its last attempt has not said again was shown all the same, and is part of the answer. */
+function brokenOff(state: AnswerState): AnswerState {
+  return { ...state, current: { ...state.current, text: state.current.text + state.owed }, owed: "" };
 }
 
 /** An answer without a word that ends in good order would leave the user wondering: why it ended is what it says. */

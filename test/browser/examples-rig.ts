@@ -1,7 +1,6 @@
 /**
  * The examples of `examples/` as a user has them: their pages built by Vite, their servers as processes of their own, a real Chromium in front.
  */
-import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -14,11 +13,9 @@ import { build } from "vite";
 import { keptPort } from "../kept-port.ts";
 import { repository } from "../docs/entry-points.ts";
 import { profile } from "./chromium.ts";
+import { PATIENCE_MS, shownText } from "./waiting.ts";
 
 export type Example = "use-chat" | "use-conversation" | "own-route";
-
-/** About what a slow machine needs; nothing waits for it when all is well. */
-const PATIENCE_MS = 60_000;
 
 const built = mkdtempSync(join(tmpdir(), "holdfast-examples-"));
 after(() => rmSync(built, { recursive: true, force: true, maxRetries: 5 }));
@@ -112,14 +109,8 @@ export class ExamplePage {
     return said.join("");
   }
 
-  async answers(isIt: (answer: string) => boolean, what: string): Promise<string> {
-    const deadline = performance.now() + PATIENCE_MS;
-    for (;;) {
-      const answer = await this.answer();
-      if (isIt(answer)) return answer;
-      assert.ok(performance.now() < deadline, `it never happened: ${what}; the last answer is "${answer}"`);
-      await new Promise((resolve) => setTimeout(resolve, 20));
-    }
+  answers(isIt: (answer: string) => boolean, what: string): Promise<string> {
+    return shownText(() => this.answer(), isIt, what);
   }
 
   /** `useChat`'s word for what it does. */

@@ -156,7 +156,7 @@ test("leaving the loop leaves the stream and the lock to others", async (t) => {
 });
 
 test("F4: a tab whose timers are held back still answers the server's heartbeats", async (t) => {
-  const tab = await browser(t, { heartbeatIntervalMs: 20, clientSilenceMs: 100 });
+  const tab = await browser(t, { heartbeatIntervalMs: 20, clientSilenceMs: 1_000 });
   let isHidden = false;
   const environment: Environment = {
     ...systemEnvironment(),
@@ -179,8 +179,8 @@ test("F4: a tab whose timers are held back still answers the server's heartbeats
   const states: string[] = [];
   stream.watch(({ state }) => states.push(state));
   isHidden = true;
-  // Several times the server's patience with a client that says nothing.
-  await until(() => heartbeats > 30 || states.length > 0, "thirty heartbeats");
+  // Several times the server's patience with a client that says nothing. A busy machine may keep this process waiting for a tenth of a second.
+  await until(() => heartbeats > 150 || states.length > 0, "heartbeats for three seconds");
   assert.deepEqual(states, [], "the connection was never lost");
 });
 

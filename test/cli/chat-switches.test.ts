@@ -30,7 +30,7 @@ class SwitchRig extends ChatRig {
     const { url } = await ensureServer({ dataDir, config: undefined, env, cwd: this.workspace, ...quiet });
     const network = await openNetwork();
     t.after(() => network.close());
-    network.targetPort = Number(new URL(url).port);
+    network.targetPorts = [Number(new URL(url).port)];
     return network;
   }
 }

@@ -8,11 +8,14 @@ import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
+import { openSharedDatabase } from "../../src/cli/demo/cluster.ts";
 import { newBoard } from "../../src/cli/demo/board.ts";
 import { printProof } from "../../src/cli/demo/proof-table.ts";
 import { prove } from "../../src/cli/demo/proof.ts";
 import { textWidth } from "../../src/cli/chat/text-width.ts";
 import { inherited } from "../inherited.ts";
+import { openPostgresStore } from "../../src/store/postgres/index.ts";
+import { asked, startPostgres } from "../store/postgres/server.ts";
 import { soundEvidence } from "./demo-evidence.ts";
 
 const MAIN = join(import.meta.dirname, "../../src/cli/main.ts");
@@ -80,6 +83,23 @@ test("B1, C1: a demo with real kills proves that nothing is lost and no tool run
   assert.match(text, /^\S.* serve\n$/m, "it ends with the next command to paste");
   assert.ok(!text.includes("\u001b"), "a pipe gets no colours");
   assert.deepEqual(demoDirectories(temporary), []);
+});
+
+test("B1, C1, D1: a demo of three nodes kills the one that runs the turn, and its proof reads the database", async (t) => {
+  const postgres = await startPostgres();
+  t.after(() => postgres.close());
+  const store = await postgres.newDatabase();
+  const inUse = await postgres.newDatabase();
+  await (await openPostgresStore(inUse)).close();
+  await assert.rejects(openSharedDatabase(inUse, {}), /has tables of Holdfast already/);
+  const { output, code } = start(t, ["--fast", "--nodes", "3", "--store", store]);
+  assert.equal(await code, 0, output());
+  const text = output();
+  assert.equal(text.match(/SIGKILL to node-\d, process \d+, which runs the turn$/gm)?.length, 3);
+  assert.equal(text.match(/^ok /gm)?.length, 12);
+  assert.match(text, /Of 3 nodes the one with the turn was killed 3 times/);
+  const left = await asked(store, "SELECT nspname FROM pg_namespace WHERE nspname = 'holdfast'");
+  assert.deepEqual(left, [], "its tables are removed");
 });
 
 test("a demo that is interrupted leaves no process and no directory behind", async (t) => {

@@ -40,6 +40,7 @@ test("makes, lists and revokes while no server runs", async (t) => {
     "lastUsed",
     "revoked",
     "limits",
+    "tokensToday",
   ]);
   assert.match(String(only.revoked), /^20\d\d-/);
   assert.equal(only.lastUsed, null);
@@ -129,10 +130,19 @@ test("mistakes: no directory, no such id, names that cannot be", async (t) => {
 
 test("limits are set at the making, shown by the list, and kept by a running server too", async (t) => {
   const cli = new Cli(t);
-  const flags = ["--models", "acme/*, other/one", "--rate", "60", "--concurrency", "4", "--parked", "20"];
+  const flags = [
+    "--models",
+    "acme/*, other/one",
+    "--rate",
+    "60",
+    "--concurrency",
+    "4",
+    "--parked",
+    "20",
+  ].concat("--tokens-per-day", "5000000");
   const made = await cli.run(["keys", "create", ...flags, ...cli.inDataDir]);
   assert.match(made.stdout, SHAPE);
-  const words = "models acme/*,other/one; 60/min; 4 at once; 20 parked";
+  const words = "models acme/*,other/one; 60/min; 4 at once; 20 parked; 5000000 tokens/day";
   assert.ok(made.stderr.includes(words), made.stderr);
   await cli.run(["keys", "create", ...cli.inDataDir]);
   const listed = await cli.run(["keys", "list", ...cli.inDataDir]);

@@ -86,6 +86,17 @@ test("A3: gateway, chat and keys work on PostgreSQL, and a killed server finds e
   const damaged = await cli.run(["store", "check"], env);
   assert.equal(damaged.code, 3);
   assert.match(damaged.stdout, /stream \d+ (?:has a gap|stands at)/);
+  const forgotten = await cli.run(
+    ["forget", "--principal", "default", "--keep-api-keys", "--json", ...cli.inDataDir],
+    env,
+  );
+  assert.match(forgotten.stdout, /"streams":2,/, forgotten.stderr);
+  const [left] = await asked(
+    store,
+    `SELECT (SELECT count(*) FROM holdfast.streams) + (SELECT count(*) FROM holdfast.log) + (SELECT count(*) FROM holdfast.blobs)
+      + (SELECT count(*) FROM holdfast.tombstones) + (SELECT count(*) FROM holdfast.rows WHERE tab LIKE 'gateway_%') AS left`,
+  );
+  assert.equal(Number(left?.["left"]), 0);
   server.signal("SIGTERM");
   const ended = await server.exit;
   assert.equal(ended.code, 0, ended.stderr);

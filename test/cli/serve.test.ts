@@ -7,7 +7,9 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
 import { z } from "zod";
+import { ProviderCounters } from "../../src/agent/models/provider-counters.ts";
 import { savedLines } from "../../src/cli/saved-lines.ts";
+import { SAVED_BY } from "../../src/node/saved.ts";
 import { serverLog } from "../../src/node/server-log.ts";
 import { Cli, isLetIn } from "./cli-process.ts";
 
@@ -275,6 +277,27 @@ test("what was saved is one line: JSON in a pipe, in colour for a person at a te
   );
   savedLines(serverLog("error"), { stderr, env: {}, now: () => 0 })("attached");
   assert.equal(written.length, 1, "who asks for errors alone gets no others");
+
+  // How a provider's answer was continued, as its counters tell it.
+  const counters = new ProviderCounters((how) => {
+    const one = SAVED_BY[how];
+    if (one !== undefined) say(one);
+  });
+  counters.continued("acme", "replay");
+  counters.continued("acme", "prefill");
+  counters.watch("acme").onResumed?.(1);
+  counters.continued("acme", "restart");
+  say("resumed");
+  assert.deepEqual(
+    written.slice(1).map((text) => text.split("\u001b[32m")[1]?.split("\u001b")[0]),
+    [
+      "continued a model call that outlived its server: no new model call",
+      "continued after the provider broke off",
+      "continued after the provider broke off",
+      "sent the rest of an answer: no new model call",
+    ],
+    "a step that begins anew saves nothing",
+  );
 });
 
 const SAVED_LINE = z.object({ saved: z.string(), msg: z.string() });

@@ -27,7 +27,10 @@ export async function startRig(t: TestContext, application: Application): Promis
   const store = await memoryStreamStore({ now: Date.now });
   const server = createServer({ store, sealing: nodeSealing(), application, onBug });
   const endpoints = streamEndpoints({ accept: server.accept, onBug });
-  const port = await openPort({ handle: (exchange) => endpoints.handle(exchange, "me"), onBug });
+  const port = await openPort({
+    handle: (exchange) => endpoints.handle(exchange, { principal: "me" }),
+    onBug,
+  });
   const workspace = temporaryDirectory(t);
   const configuration = join(temporaryDirectory(t), "configuration");
   t.after(async () => {

@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Input, Said } from "../../src/core/hosted-stream.ts";
-import { abort, after, attach, chunk, committed, end, hosted, macOf, stateAfter } from "./host.ts";
+import { abort, after, attach, chunk, committed, end, hosted, macOf, stateAfter, tick } from "./host.ts";
 
 const letter = (said: Said): Input => ({ kind: "letter", said, nowMs: 0 });
 
@@ -39,6 +39,19 @@ test("D1, D2: a writer elsewhere begins the epoch that its node has drawn, and f
   assert.deepEqual(after(hosted, asks("phone", 40), committed(), asks("phone", 40)), []);
   assert.deepEqual(after(hosted, asks("phone", 1)), [], "an epoch that is over does not begin");
   assert.deepEqual(after(hosted, asks("laptop", 40)), [], "who is the writer needs no epoch");
+});
+
+test("D7: a writer that asks by letters counts as activity for half the retention time; a reader does not", () => {
+  const { retentionMs } = hosted.options.retention;
+  const left = stateAfter(hosted, { kind: "closed", connection: 1 }, tick(1));
+  assert.deepEqual(after(left, tick(retentionMs / 3)), []);
+  const asked = stateAfter(left, asks("laptop", 1));
+  assert.deepEqual(after(asked, tick(retentionMs / 3)), ["commit"]);
+  assert.deepEqual(after(asked, tick(retentionMs / 2)), [], "it has not asked since");
+  const read = attach(0, "phone", { role: "reader" });
+  assert.ok(read.kind === "attach");
+  const reader = stateAfter(left, letter({ kind: "attach", frame: read.frame, writerEpoch: 0 }));
+  assert.deepEqual(after(reader, tick(retentionMs / 3)), []);
 });
 
 test("D3: an abort by letter is recorded as any other", () => {

@@ -53,6 +53,10 @@ const HOW: Readonly<Record<string, How>> = {
   "npx node examples/tool-over-a-cut.ts": {
     prints: /^deploy runs\nthe server has a result: execClientMessage\nthe stream ended: completed\n$/,
   },
+  "npx node examples/cluster.ts": {
+    as: (command) => `HOLDFAST_CLUSTER_PORT=0 exec ${command}`,
+    untilItSays: /Kill a node while it counts/,
+  },
   "npx holdfast chat": { input: "say Ahoy.\n", prints: /Ahoy\./ },
   'git diff | npx holdfast chat -p "What is wrong with this?" --no-tools': {
     prints: /What is wrong with this\?/,

@@ -194,8 +194,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/gateway/returns.ts",
-        from: "const session = await this.awake(principal, { streamId, fromEvent });",
-        to: "const session = this.#parts.sessions.get(principal, streamId);",
+        from: "const here = await this.awake(principal, { streamId, fromEvent });",
+        to: "const here = this.#parts.sessions.get(principal, streamId);",
       },
     ],
   },

@@ -106,6 +106,18 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
+    name: "D7: a stream expires under its writer at another node",
+    file: "test/core/hosted-letters.test.ts",
+    test: "D7: a writer that asks by letters",
+    patches: [
+      {
+        file: "src/core/hosted-stream.ts",
+        from: `const wanted = frame.role === "writer" ? { ...state, wantedMs: nowMs } : state;`,
+        to: "const wanted = state;",
+      },
+    ],
+  },
+  {
     name: "A7: a stream expires under a connection that is about to get it",
     file: "test/server/expiry.test.ts",
     test: "A7: a stream that a connection is about to get",

@@ -2,6 +2,9 @@
 import type { Mutation } from "./mutation.ts";
 
 const TAKEOVERS = "test/gateway/takeovers.test.ts";
+const SIMULATED = "test/simulation/gateway/nodes.test.ts";
+const TWO_NODES =
+  "two nodes on one database: an answer is the same at both, asked for once, and every client gets its own";
 const FOLLOWED = "src/core/followed-stream.ts";
 const FOLLOWED_TEST = "test/core/followed-stream.test.ts";
 
@@ -119,6 +122,26 @@ export const MUTATIONS: readonly Mutation[] = [
         file: "src/node/node-life.ts",
         from: "const self = `${nodeId}/${randomUUID()}`;",
         to: "const self = nodeId;",
+      },
+    ],
+  },
+  {
+    name: "F1: a session that waits here, and whose results another node has taken and died with, stands in the way of its takeover",
+    file: SIMULATED,
+    test: TWO_NODES,
+    patches: [
+      { file: "src/gateway/takeovers.ts", from: "waiting(streamId)?.letGo();", to: "waiting(streamId);" },
+    ],
+  },
+  {
+    name: "G1: /events at a node whose session has moved tells the answer before the latest",
+    file: SIMULATED,
+    test: TWO_NODES,
+    patches: [
+      {
+        file: "src/gateway/returns.ts",
+        from: "here?.record.answer.fromEvent !== row.answer.fromEvent ? undefined",
+        to: "here === undefined ? undefined",
       },
     ],
   },

@@ -143,7 +143,7 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/agent/models/upstream/upstream-call.ts",
-        from: "this.#pausedMs += performance.now() - this.#pausedAtMs;",
+        from: "this.#pausedMs += this.#time.monotonic() - this.#pausedAtMs;",
         to: "this.#pausedMs += 0;",
       },
     ],

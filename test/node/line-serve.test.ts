@@ -7,6 +7,7 @@ import { test, type TestContext } from "node:test";
 import { serve, type RunningServer, type ServeOptions } from "../../src/node/index.ts";
 import { serverLog } from "../../src/node/server-log.ts";
 import type { OpenSession } from "../../src/gateway/index.ts";
+import { given } from "../../src/protocol/given.ts";
 import { SealedRows } from "../../src/gateway/sealed-rows.ts";
 import { Stops } from "../../src/gateway/stops.ts";
 import { nodeSealing } from "../../src/sealing/node.ts";
@@ -70,14 +71,18 @@ function ask({ url, apiKey = "" }: RunningServer): Exchange {
   return new Exchange(url, body, { apiKey, headers: { "idempotency-key": "the-same" } });
 }
 
-test("G6: a server that closes lets go of its call, and the next one continues the same answer", async (t) => {
+test("G6: a server that closes lets go of its call, and the next one continues the same answer, with another key of the provider", async (t) => {
   const { provider, release, options } = await stage(t);
   const first = await serve(options);
   const cut = ask(first);
   await cut.until("Answer 1");
   await first.close();
   assert.ok(!(await cut.reply()).isWhole);
-  const second = await serve(options);
+  const saved: string[] = [];
+  const { machine } = options;
+  assert.ok(machine !== undefined);
+  const rotated = { ...machine, env: { ...machine.env, LOCAL_KEY: "the-next-one" } };
+  const second = await serve({ ...options, machine: rotated, onSaved: (how) => saved.push(how) });
   t.after(() => second.close());
   const again = ask(second);
   await again.until("Answer 1");
@@ -89,6 +94,23 @@ test("G6: a server that closes lets go of its call, and the next one continues t
   assert.doesNotMatch(await metricsOf(second), /holdfast_provider_requests_total\{/);
   // Its step is on disk, so nothing of it is held.
   await until(async () => (await metricsOf(second)).includes("holdfast_line_calls 0\n"));
+  const { streamId } = await again.reply();
+  const events = await fetch(`${second.url}/v1/streams/${streamId}/events`, {
+    headers: { authorization: `Bearer ${second.apiKey}` },
+  });
+  assert.match(await events.text(), /and ends\./);
+  assert.deepEqual(saved.toSorted(), ["attached", "held", "resumed"]);
+  // The held call left with the key of its time; what is asked now has the new one.
+  const fresh = new Exchange(
+    second.url,
+    bodyOf([user("Say something else")], { model: `local/${MODEL}` }),
+    given({ apiKey: second.apiKey }),
+  );
+  assert.equal((await fresh.reply()).text, "Answer 2 begins and ends.");
+  assert.deepEqual(
+    callsOf(provider).map(({ headers }) => headers.authorization),
+    ["Bearer of-the-provider", "Bearer the-next-one"],
+  );
 });
 
 test("G7: a server that starts finishes the answer whose call is held, before any client asks for it", async (t) => {

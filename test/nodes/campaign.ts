@@ -1,13 +1,16 @@
 /**
- * A campaign of faults against three nodes: nodes are killed, stopped for longer than their lease and drained, PostgreSQL is killed, each in every phase of a turn with a tool.
+ * A campaign of faults against three nodes: nodes are killed, stopped for longer than their lease and drained, PostgreSQL is killed, the network between a node and PostgreSQL is late or half open, each in every phase of a turn with a tool.
  *
  * The fault meets the node that runs the stream that is looked at. After each one the checker reads the database and the transcripts of all clients.
  */
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
+import { openNetwork } from "../../src/cli/demo/network.ts";
 import { openPostgresStore } from "../../src/store/postgres/index.ts";
 import type { Cleanup } from "../cleanup.ts";
 import { asked, type PostgresServer } from "../store/postgres/server.ts";
+import { type DatabaseLink, openDatabaseLink } from "./database-link.ts";
 import {
   checkTranscript,
   ClusterClient,
@@ -15,11 +18,13 @@ import {
   LEASE_MS,
   type Phase,
   PHASES,
-  roundRobin,
   startNode,
 } from "./processes.ts";
 
+const KINDS = ["kills", "sleeps", "drains", "databaseKills", "delays", "halfOpens"] as const;
 const CLIENTS = 4;
+/** Each way, so that a commit takes a third of a lease. */
+const DELAY_MS = 250;
 
 /** How often each fault happens. */
 export interface FaultCounts {
@@ -27,6 +32,10 @@ export interface FaultCounts {
   readonly sleeps: number;
   readonly drains: number;
   readonly databaseKills: number;
+  /** What passes between the node and PostgreSQL is late. */
+  readonly delays: number;
+  /** Nothing passes between them, for longer than the lease, and the connections stay. */
+  readonly halfOpens: number;
 }
 
 export interface CampaignReport {
@@ -52,10 +61,14 @@ export async function runCampaign(
 ): Promise<CampaignReport> {
   const url = await postgres.newDatabase();
   const env = sharedSecrets();
-  const first = await startNode(t, url, env);
-  const nodes = [first, ...(await Promise.all([startNode(t, url, env), startNode(t, url, env)]))];
-  const proxy = await roundRobin(() => nodes.map(({ port }) => port));
+  const links = await Promise.all([0, 1, 2].map(() => openDatabaseLink(postgres.port)));
+  t.after(async () => void (await Promise.all(links.map((link) => link.close()))));
+  const nodes = await Promise.all(
+    links.map((link) => startNode(t, url.replace(`:${postgres.port}/`, `:${link.port}/`), env)),
+  );
+  const proxy = await openNetwork();
   t.after(() => proxy.close());
+  proxy.targetPorts = nodes.map(({ port }) => port);
   const store = await openPostgresStore(url);
   t.after(() => store.close());
   /** The node that runs the stream, by the database. */
@@ -63,6 +76,8 @@ export async function runCampaign(
     const [row] = await asked(url, `SELECT host_id FROM holdfast.streams WHERE idempotency_key = '${name}'`);
     return nodes.find(({ hostId }) => hostId === row?.["host_id"]) ?? assert.fail("a node runs the stream");
   };
+  const linkOf = async (name: string): Promise<DatabaseLink> =>
+    links[nodes.indexOf(await hostOf(name))] ?? assert.fail("each node has a link");
   const faults: Readonly<Record<keyof FaultCounts, (name: string) => Promise<void>>> = {
     kills: async (name) => {
       const node = await hostOf(name);
@@ -79,13 +94,28 @@ export async function runCampaign(
       await postgres.kill();
       await postgres.start();
     },
+    delays: async (name) => {
+      const link = await linkOf(name);
+      link.delayMs = DELAY_MS;
+      await sleep(LEASE_MS + 700);
+      link.delayMs = 0;
+    },
+    halfOpens: async (name) => {
+      const link = await linkOf(name);
+      link.halfOpen();
+      await sleep(LEASE_MS + 700);
+      link.mend();
+    },
   };
   const met = new Map<string, number>();
   let streams = 0;
 
   async function meet(kind: keyof FaultCounts, phase: Phase): Promise<void> {
     const apiKey = env["HOLDFAST_API_KEY"] ?? "";
-    const clients = Array.from({ length: CLIENTS }, () => new ClusterClient(proxy.url, apiKey));
+    const clients = Array.from(
+      { length: CLIENTS },
+      () => new ClusterClient(`http://127.0.0.1:${proxy.port}`, apiKey),
+    );
     const [looked] = clients;
     assert.ok(looked !== undefined);
     const conversations = clients.map((client) => client.converse());
@@ -104,20 +134,14 @@ export async function runCampaign(
     say(`${name}: ${met.get(name)}`);
   }
 
-  let turn = 0;
-  const left = { ...counts };
-  while (Object.values(left).some((count) => count > 0)) {
-    for (const kind of ["kills", "sleeps", "drains", "databaseKills"] as const) {
-      if (left[kind] === 0) continue;
-      left[kind]--;
+  for (let round = 0; Object.values(counts).some((count) => count > round); round++) {
+    for (const [at, kind] of KINDS.entries()) {
       // Each fault meets the phases in turn, and not all of them the same one.
-      await meet(kind, PHASES[turn++ % PHASES.length] ?? "tool");
+      if (counts[kind] > round) await meet(kind, PHASES[(round + at) % PHASES.length] ?? "tool");
     }
-    // With a number of faults that the phases divide, the next round would be the same.
-    turn++;
   }
-  for (const [kind, count] of Object.entries(counts))
-    if (count >= 3 * PHASES.length)
+  for (const kind of KINDS)
+    if (counts[kind] >= PHASES.length)
       for (const phase of PHASES) assert.ok(met.has(`${kind} in ${phase}`), `${kind} never met ${phase}`);
   const [row] = await asked(url, "SELECT coalesce(last_value, 0) AS count FROM holdfast.letters_number_seq");
   const letters = Number(row?.["count"]);

@@ -1,7 +1,7 @@
 /**
  * A provider that counts what it is asked, for nodes that must not ask it twice.
  *
- * It calls the tool `echo` for a message that asks for it, repeats a tool's result, and otherwise counts to ten. In the middle it waits as long as it is held.
+ * It calls the tool `echo`, or `bash` where there is one, for a message that asks for it, repeats a tool's result, and otherwise counts to ten. In the middle it waits as long as it is held.
  */
 import type { ServerResponse } from "node:http";
 import {
@@ -12,14 +12,19 @@ import {
   listOf,
   ProviderServer,
 } from "../agent/models/providers/server.ts";
+import { toolsOf } from "../agent/models/providers/scripted.ts";
 import type { Cleanup } from "../cleanup.ts";
 
 export const MODEL = "local/counted";
+
+const ECHO = { name: "echo", arguments: '{"text":"hi"}' };
 
 export class CountedProvider {
   #server: ProviderServer | undefined;
   #gate: Promise<void> = Promise.resolve();
   #open = (): void => undefined;
+  /** The arguments of the tool `bash`, which is called where it is offered. */
+  command = "{}";
 
   static async start(t: Cleanup): Promise<CountedProvider> {
     const provider = new CountedProvider();
@@ -60,12 +65,14 @@ export class CountedProvider {
     this.#open();
   }
 
-  async answer(response: ServerResponse, { body, path }: Asked): Promise<void> {
+  async answer(response: ServerResponse, asked: Asked): Promise<void> {
+    const { body, path } = asked;
     if (path.endsWith("/models")) {
       response.setHeader("content-type", "application/json").end('{"object":"list","data":[]}');
       return;
     }
     const last = listOf(body["messages"]).at(-1) ?? {};
+    const tools = toolsOf(asked);
     const say = (delta: Fields, finish: string | null = null): void =>
       void response.write(frameText(chunk(delta, finish)));
     begin(response);
@@ -75,13 +82,9 @@ export class CountedProvider {
       await this.#gate;
       say({ content: `said ${content}.` });
       say({}, "stop");
-    } else if (content.includes("use the tool")) {
-      const call = {
-        index: 0,
-        id: "call_1",
-        type: "function",
-        function: { name: "echo", arguments: '{"text":"hi"}' },
-      };
+    } else if (content.includes("use the tool") && tools.length > 0) {
+      const called = tools.includes("bash") ? { name: "bash", arguments: this.command } : ECHO;
+      const call = { index: 0, id: "call_1", type: "function", function: called };
       say({ role: "assistant", tool_calls: [call] });
       say({}, "tool_calls");
     } else {

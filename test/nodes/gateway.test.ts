@@ -1,10 +1,19 @@
 /**
  * The gateway on three nodes of one PostgreSQL: what a request began at one of them goes on at another, whatever became of the first, and the model is asked for nothing twice.
  */
+import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
+import { isStepCount, streamText, tool } from "ai";
 import assert from "node:assert/strict";
 import { randomBytes, randomUUID } from "node:crypto";
-import { after, before, test } from "node:test";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, test, type TestContext } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 import OpenAI from "openai";
+import { z } from "zod";
+import { openNetwork } from "../../src/cli/demo/network.ts";
+import { binaryFor, Opencode } from "../gateway/clients/opencode-binary.ts";
 import { Exchange } from "../gateway/openai-user.ts";
 import { asked, type PostgresServer, startPostgres } from "../store/postgres/server.ts";
 import { CountedProvider, MODEL } from "./counted-provider.ts";
@@ -232,4 +241,96 @@ test("E8: a rate holds over all nodes", async () => {
     statuses.push((await new Exchange(node(at % 3).running.url, body, { apiKey }).json()).status);
   }
   assert.deepEqual(statuses, [200, 200, 200, 200, 200, 429, 429, 429, 429]);
+});
+
+/** The node that runs the youngest stream is killed; it stands again at the end of the test. */
+async function killRunning(t: TestContext): Promise<void> {
+  const [row] = await asked(url, "SELECT host_id FROM holdfast.streams ORDER BY created_ms DESC LIMIT 1");
+  const running = nodes.find(({ hostId }) => hostId === row?.["host_id"]) ?? assert.fail("a node runs it");
+  t.after(() => running.start());
+  await running.kill();
+}
+
+/** Each connection goes to the next node. */
+async function behindProxy(t: TestContext): Promise<string> {
+  const proxy = await openNetwork();
+  proxy.targetPorts = nodes.map(({ port }) => port);
+  t.after(() => proxy.close());
+  return `http://127.0.0.1:${proxy.port}/v1`;
+}
+
+test("the openai SDK over three nodes: its tool runs once, and the node dies before the result is there", async (t) => {
+  const client = new OpenAI({ baseURL: await behindProxy(t), apiKey: API_KEY });
+  let runs = 0;
+  const echo = {
+    type: "function" as const,
+    function: {
+      name: "echo",
+      description: "says it back",
+      parameters: { type: "object", properties: { text: { type: "string" } } },
+      parse: (input: string) => z.object({ text: z.string() }).parse(JSON.parse(input)),
+      function: async () => {
+        runs++;
+        await killRunning(t);
+        return "openai result";
+      },
+    },
+  };
+  const messages = [user("openai: use the tool")];
+  const runner = client.chat.completions.runTools({
+    model: MODEL,
+    messages,
+    tools: [echo],
+    stream: true,
+  });
+  assert.equal(await runner.finalContent(), 'The tool said "openai result".');
+  assert.deepEqual([runs, provider.calls("openai: use"), provider.calls("openai result")], [1, 1, 1]);
+});
+
+test("the AI SDK over three nodes: its tool runs once, and the node dies before the result is there", async (t) => {
+  const client = createOpenAICompatible({ name: "gw", baseURL: await behindProxy(t), apiKey: API_KEY });
+  let runs = 0;
+  const echo = tool({
+    inputSchema: z.object({ text: z.string() }),
+    async execute() {
+      runs++;
+      await killRunning(t);
+      return "ai-sdk result";
+    },
+  });
+  const { text } = streamText({
+    model: client(MODEL),
+    tools: { echo },
+    stopWhen: isStepCount(3),
+    prompt: "ai-sdk: use the tool",
+  });
+  assert.equal(await text, 'The tool said "ai-sdk result".');
+  assert.deepEqual([runs, provider.calls("ai-sdk: use"), provider.calls("ai-sdk result")], [1, 1, 1]);
+});
+
+test("OpenCode over three nodes: its tool runs once, and the node dies while it runs", async (t) => {
+  const binary = await binaryFor(t);
+  if (binary === undefined) return;
+  const home = mkdtempSync(join(tmpdir(), "holdfast-nodes-opencode-"));
+  t.after(() => rmSync(home, { recursive: true, force: true }));
+  const opencode = new Opencode({
+    binary,
+    home,
+    baseURL: await behindProxy(t),
+    apiKey: API_KEY,
+    model: MODEL,
+  });
+  const made = join(opencode.project, "made.txt");
+  const command = "echo made >> made.txt; until [ -e go ]; do sleep 0.1; done; echo opencode result";
+  provider.command = JSON.stringify({ command, description: "Makes the file" });
+  const run = opencode.run("opencode: use the tool");
+  const ended = run.then(({ stderr }) => assert.fail(`it ended too early: ${stderr}`));
+  while (!existsSync(made)) await Promise.race([sleep(20), ended]);
+  await killRunning(t);
+  writeFileSync(join(opencode.project, "go"), "");
+  const { code, stdout, stderr } = await run;
+  assert.equal(code, 0, stderr);
+  assert.match(stdout, /The tool said .*opencode result/);
+  assert.equal(readFileSync(made, "utf8"), "made\n");
+  assert.equal(provider.calls("opencode result"), 1);
 });

@@ -1,5 +1,5 @@
 /**
- * `npm run nodes`: kills, stops and drains three nodes on a real PostgreSQL, and kills PostgreSQL, as often as you like.
+ * `npm run nodes`: kills, stops and drains three nodes on a real PostgreSQL, kills PostgreSQL, and disturbs the network between them, as often as you like.
  */
 import { parse, whole } from "../../scripts/arguments.ts";
 import { startPostgres } from "../store/postgres/server.ts";
@@ -10,6 +10,8 @@ const HELP = `npm run nodes -- [options]
   --sleeps N          nodes stopped for longer than their lease (default 20)
   --drains N          nodes stopped in order and started again (default 10)
   --database-kills N  kills of PostgreSQL with all its processes (default 10)
+  --delays N          what passes between a node and PostgreSQL is late (default 10)
+  --half-opens N      nothing passes between them for longer than the lease, and nothing breaks (default 10)
   --help              this text`;
 
 const values = parse(
@@ -18,6 +20,8 @@ const values = parse(
     sleeps: { type: "string", default: "20" },
     drains: { type: "string", default: "10" },
     "database-kills": { type: "string", default: "10" },
+    delays: { type: "string", default: "10" },
+    "half-opens": { type: "string", default: "10" },
     help: { type: "boolean", default: false },
   },
   HELP,
@@ -26,13 +30,15 @@ const values = parse(
 if (values.help) {
   process.stdout.write(`${HELP}\n`);
 } else {
-  const count = (name: "kills" | "sleeps" | "drains" | "database-kills"): number =>
+  const count = (name: "kills" | "sleeps" | "drains" | "database-kills" | "delays" | "half-opens"): number =>
     whole(values[name], name, 0, HELP);
   const counts = {
     kills: count("kills"),
     sleeps: count("sleeps"),
     drains: count("drains"),
     databaseKills: count("database-kills"),
+    delays: count("delays"),
+    halfOpens: count("half-opens"),
   };
   const ends: (() => void | Promise<void>)[] = [];
   const postgres = await startPostgres();

@@ -28,8 +28,8 @@ export interface TestNode {
   readonly connect: Connect;
   cut(): void;
   kill(): void;
-  /** From now on nothing that it asks of the store arrives, until it is woken. */
-  sleep(): () => void;
+  /** From now on nothing that it asks of the store arrives, until it is woken. What it had asked before has its answer when this resolves. */
+  sleep(): Promise<() => void>;
 }
 
 export class NodesRig {
@@ -48,6 +48,14 @@ export class NodesRig {
   node(name: string, shared: SharedParts, application: Application): TestNode {
     let isDead = false;
     let asleep: Promise<void> | undefined;
+    const underWay = new Set<Promise<unknown>>();
+    const asked = (answer: unknown): unknown => {
+      if (!(answer instanceof Promise)) return answer;
+      underWay.add(answer);
+      const settled = (): void => void underWay.delete(answer);
+      answer.then(settled, settled);
+      return answer;
+    };
     const alive = <Parts extends object>(parts: Parts): Parts =>
       new Proxy(parts, {
         get(target, property) {
@@ -56,7 +64,7 @@ export class NodesRig {
           return (...args: unknown[]): unknown => {
             if (property === "listen") return Reflect.apply(value, target, args);
             if (isDead) return new Promise(() => undefined);
-            const act = (): unknown => Reflect.apply(value, target, args);
+            const act = (): unknown => asked(Reflect.apply(value, target, args));
             return asleep === undefined ? act() : asleep.then(act);
           };
         },
@@ -79,9 +87,10 @@ export class NodesRig {
       server,
       cut,
       connect: (meta, handler) => transport.connect(meta, handler),
-      sleep: () => {
+      sleep: async () => {
         const { promise, resolve } = Promise.withResolvers<void>();
         asleep = promise;
+        await Promise.allSettled(underWay);
         return () => {
           asleep = undefined;
           resolve();

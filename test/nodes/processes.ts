@@ -6,9 +6,7 @@
  */
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
-import { once } from "node:events";
 import { readFileSync, writeFileSync } from "node:fs";
-import { connect, createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { Client, type StreamEvent, type Tools } from "../../src/client/index.ts";
 import { retry } from "../../src/core/index.ts";
@@ -81,53 +79,6 @@ export async function startNode(
       running.signal("SIGSTOP");
       await new Promise((resolve) => setTimeout(resolve, ms));
       running.signal("SIGCONT");
-    },
-  };
-}
-
-export interface RoundRobin {
-  readonly url: string;
-  close(): Promise<void>;
-}
-
-/** Each connection goes to the next node; one that does not answer is passed over. */
-export async function roundRobin(ports: () => readonly number[]): Promise<RoundRobin> {
-  let next = 0;
-  const sockets = new Set<Socket>();
-  const server = createServer((client) => {
-    sockets.add(client);
-    client.on("error", () => client.destroy());
-    const all = ports();
-    const attempt = (left: number): void => {
-      const port = all[next++ % all.length] ?? 0;
-      const node = connect(port, "127.0.0.1");
-      let isOpen = false;
-      node.once("connect", () => {
-        isOpen = true;
-        client.pipe(node).pipe(client);
-      });
-      node.on("error", () => {
-        if (isOpen || left === 0) client.destroy();
-        else attempt(left - 1);
-      });
-      client.once("close", () => node.destroy());
-      node.once("close", () => {
-        if (isOpen) client.destroy();
-      });
-    };
-    attempt(all.length);
-    client.once("close", () => sockets.delete(client));
-  });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const address = server.address();
-  assert.ok(typeof address === "object" && address !== null);
-  return {
-    url: `http://127.0.0.1:${address.port}`,
-    async close() {
-      for (const socket of sockets) socket.destroy();
-      server.close();
-      await once(server, "close");
     },
   };
 }

@@ -150,7 +150,7 @@ export function nodesSuite(of: string, open: (t: TestContext) => Promise<SharedW
     let at = sleeper;
     const stream = await rig.client(() => at).open({ first: bytes("one") });
     assert.deepEqual(await heard(stream, 1), ["sleeper heard one"]);
-    const wake = sleeper.sleep();
+    const wake = await sleeper.sleep();
     world.advance(16_000);
     at = b;
     sleeper.cut();

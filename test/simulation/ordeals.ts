@@ -7,6 +7,7 @@
 import type { ChaosContext } from "./chaos.ts";
 import { LEASE_MS } from "./cluster.ts";
 import { PROVIDER_KINDS } from "./provider.ts";
+import { WIRE_KINDS } from "./wire.ts";
 import type { Random, SimProcess } from "./world/index.ts";
 
 /**
@@ -16,8 +17,9 @@ import type { Random, SimProcess } from "./world/index.ts";
  * - `split`: what clients send are requests of their own, which overtake each other.
  * - `uploads`: blobs are put beside the stream, and cut on their way.
  * - `provider`: the provider breaks answers off, its calls may outlive the server, and some text cannot be taken back.
+ * - `wire`: the same, and what the provider writes is read from bytes.
  */
-export type Ordeal = "clocks" | "chatter" | "long_answer" | "provider" | "split" | "uploads";
+export type Ordeal = "clocks" | "chatter" | "long_answer" | "provider" | "split" | "uploads" | "wire";
 
 const EVERY = 40;
 const ORDEALS: ReadonlyMap<number, Ordeal> = new Map([
@@ -28,7 +30,9 @@ const ORDEALS: ReadonlyMap<number, Ordeal> = new Map([
   [21, "split"],
   [23, "uploads"],
   [27, "provider"],
+  [17, "wire"],
   [33, "provider"],
+  [37, "wire"],
 ]);
 /** The dearest of all. */
 const LONG_EVERY = 400;
@@ -36,6 +40,7 @@ const LONG_AT = 229;
 
 export const ORDEAL_KINDS: readonly string[] = [
   ...PROVIDER_KINDS,
+  ...WIRE_KINDS,
   "sometimes.step_continued",
   ...["client", "server", "all"].flatMap((who) => [`clock.hours_ahead.${who}`, `clock.hours_back.${who}`]),
   "blob.got",
@@ -49,6 +54,11 @@ export const ORDEAL_KINDS: readonly string[] = [
 
 export function ordealOf(seed: number): Ordeal | undefined {
   return seed % LONG_EVERY === LONG_AT ? "long_answer" : ORDEALS.get(seed % EVERY);
+}
+
+/** The provider outside of all processes is asked. */
+export function isProviders(ordeal: Ordeal | undefined): boolean {
+  return ordeal === "provider" || ordeal === "wire";
 }
 
 const HOUR_MS = 3_600_000;
@@ -82,7 +92,7 @@ export function planOrdeal(ordeal: Ordeal | undefined, context: ChaosContext, is
   if (ordeal === "clocks")
     for (const who of ["client", "server", "all"] as const)
       for (const direction of [1, -1] as const) at(() => setClocks(context, random, who, direction));
-  if (ordeal === "provider") {
+  if (isProviders(ordeal)) {
     at(() => context.provider?.loseLine());
     for (let times = 0; times < SERVER_FAULTS; times++) {
       at(() => random.pick(context.cluster.processes).crash());

@@ -25,6 +25,7 @@ import {
   written,
 } from "./generation.ts";
 import type { ProviderChecks } from "./provider-checks.ts";
+import { overWire } from "./wire.ts";
 import type { Random, SimProcess, World } from "./world/index.ts";
 
 /** Not `took_over`, which the planted bugs of two readers need: the first seed that meets it is 1067. */
@@ -50,17 +51,20 @@ export class SimProvider {
   readonly #random: Random;
   readonly #checks: ProviderChecks;
   readonly #durableText: DurableText;
+  /** What it writes goes over a wire, which the production reader reads. */
+  readonly #isWired: boolean;
   readonly #nature: Nature;
   readonly #hasLine: boolean;
   /** How long a part takes at most. */
   readonly #paceMs: number;
   readonly #held = new Map<string, Generation>();
 
-  constructor(world: World, checks: ProviderChecks, durableText: DurableText) {
+  constructor(world: World, checks: ProviderChecks, durableText: DurableText, isWired: boolean) {
     this.#world = world;
     this.#random = world.random.fork("provider");
     this.#checks = checks;
     this.#durableText = durableText;
+    this.#isWired = isWired;
     this.#nature = this.#random.pick([
       "continues",
       "continues",
@@ -122,7 +126,14 @@ export class SimProvider {
     const generation = held ?? this.#begin(call, name);
     if (hostEpoch < generation.epoch) throw broken();
     if (held !== undefined) this.#readAgain(held);
-    yield* this.#read(generation, process, hostEpoch, signal);
+    if (!this.#isWired) return yield* this.#read(generation, process, hostEpoch, signal);
+    yield* overWire(call, {
+      world: this.#world,
+      process,
+      random: this.#random,
+      modelId: MODEL_ID,
+      read: (left) => this.#read(generation, process, hostEpoch, left),
+    });
   }
 
   #readAgain(generation: Generation): void {
@@ -143,7 +154,9 @@ export class SimProvider {
     process: SimProcess,
     epoch: number,
     signal: AbortSignal,
-  ): AsyncGenerator<ModelPart> {
+  ): AsyncGenerator<ModelPart, void> {
+    // Over a wire it may have died since it asked: a dead process reads nothing.
+    if (!process.alive) await new Promise(() => undefined);
     const reader = this.#attach(generation, process, epoch);
     const wakes = (): void => reader.wake();
     signal.addEventListener("abort", wakes, { once: true });

@@ -15,7 +15,7 @@ import { checkedAccept } from "./frame-checks.ts";
 import { fail, LogChecks } from "./log-checks.ts";
 import { Ledger } from "./ledger.ts";
 import { longAnswers } from "./long-answer.ts";
-import { clockErrorMsMax, ORDEAL_KINDS, ordealOf } from "./ordeals.ts";
+import { clockErrorMsMax, isProviders, ORDEAL_KINDS, type Ordeal, ordealOf } from "./ordeals.ts";
 import { SimProvider } from "./provider.ts";
 import { ProviderChecks } from "./provider-checks.ts";
 import { splitAccept } from "./split-transport.ts";
@@ -45,6 +45,8 @@ const CALM_MS_MAX = 3_600_000;
 const CALM_STEPS_MAX = 100_000;
 /** Of ten thousand things that every device reads, some more than once. */
 const LONG_STEPS_MAX = 500_000;
+/** Of the days until streams expire whose clock was set. */
+const DAYS_STEPS_MAX = 2_000_000;
 
 /** Conditions that a campaign must have met, or it proved less than it seems to. */
 export const SOMETIMES: readonly string[] = [
@@ -145,6 +147,11 @@ export async function runOneCrash(
   return new Simulation(new World(seed), true).runOneCrash(plan);
 }
 
+function stepsMaxOf(ordeal: Ordeal | undefined): number {
+  if (ordeal === "clocks") return DAYS_STEPS_MAX;
+  return ordeal === "long_answer" ? LONG_STEPS_MAX : CALM_STEPS_MAX;
+}
+
 class Simulation {
   readonly #world: World;
   readonly #truth: Truth;
@@ -175,13 +182,18 @@ class Simulation {
     this.#ledger = new Ledger(world);
     this.#logChecks = new LogChecks(world, this.#ledger);
     const pauseBytes = 50 + random.int(800);
-    this.#providerChecks = ordeal === "provider" ? new ProviderChecks() : undefined;
+    this.#providerChecks = isProviders(ordeal) ? new ProviderChecks() : undefined;
     const provider =
       this.#providerChecks &&
-      new SimProvider(world, this.#providerChecks, (conversationId) => {
-        this.#truth.refresh();
-        return this.#turnChecks.turnOf(conversationId)?.openText ?? "";
-      });
+      new SimProvider(
+        world,
+        this.#providerChecks,
+        (conversationId) => {
+          this.#truth.refresh();
+          return this.#turnChecks.turnOf(conversationId)?.openText ?? "";
+        },
+        ordeal === "wire",
+      );
     const modelsOf = (process: SimProcess): Models => {
       if (provider !== undefined) return provider.models(process);
       return ordeal === "long_answer" ? longAnswers(wildModels(process), process.env) : wildModels(process);
@@ -232,7 +244,7 @@ class Simulation {
       stream,
       pickNode: () => this.#cluster.pickNode(),
       blobTarget: ordeal === "uploads" ? this.#cluster.blobTarget : undefined,
-      isShownFinal: () => ordeal === "provider" && finals.chance(0.5),
+      isShownFinal: () => isProviders(ordeal) && finals.chance(0.5),
       provider,
     };
     this.#devices = ["laptop", "phone"].map((name) => new Device(context, name));
@@ -282,7 +294,7 @@ class Simulation {
     const isOver = this.#providerChecks === undefined ? () => true : this.#isQuiet();
     await this.#world.run({
       untilMs: this.#world.nowMs + CALM_MS_MAX + clockErrorMsMax(ordeal),
-      stepsMax: ordeal === "long_answer" || ordeal === "clocks" ? LONG_STEPS_MAX : CALM_STEPS_MAX,
+      stepsMax: stepsMaxOf(ordeal),
       stop: () => this.#isDone() && isOver(),
     });
     const doneMs = this.#world.nowMs;

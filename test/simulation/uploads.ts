@@ -110,7 +110,7 @@ export function simulatedBlobCalls(client: SimProcess, principal: string, target
       delayMs: () => random.int(20),
       isCut: () => random.chance(CUT),
     });
-    endpoints(found.blobs)[request.method === "Put" ? "blob_put" : "blob_get"](exchange, principal);
+    endpoints(found.blobs)[request.method === "Put" ? "blob_put" : "blob_get"](exchange, { principal });
     return promise;
   });
 }

@@ -10,10 +10,10 @@ import { readSource, repositoryFiles, type Source, type Violation } from "./sour
  * The bound only falls. It rises for new behaviour alone, and the commit that raises it names the behaviour.
  * Code that does the same as before has to fit.
  */
-export const TOKENS_MAX = 567_282;
+export const TOKENS_MAX = 603_108;
 
 const isCounted = ({ path }: Pick<Source, "path">): boolean =>
-  /^src\/.*\.ts$/.test(path) && !path.startsWith("src/protocol/gen/");
+  /^src\/.*\.tsx?$/.test(path) && !path.startsWith("src/protocol/gen/");
 
 /** The source, without generated code, has at most `max` tokens. */
 export function checkCodeSize(files: readonly Source[], max = TOKENS_MAX): Violation[] {

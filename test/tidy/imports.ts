@@ -36,6 +36,7 @@ export const importTable: Readonly<Record<string, Reach | "anything">> = {
   tools: { may: ["protocol", "turn"], types: ["client"] },
   live: { may: ["client", "protocol", "tools", "turn"] },
   react: { may: ["live", "protocol", "tools"], types: ["client"] },
+  page: { may: ["protocol", "react"], types: ["turn"] },
   "ai-sdk": { may: ["client", "fetch", "live", "protocol", "tools"], types: ["turn"] },
   server: { may: ["async", "core", "protocol", "sealing", "store", "transport"] },
   agent: { may: ["core", "protocol", "turn"], types: ["server"] },
@@ -125,7 +126,7 @@ export function checkImportTable(file: Source): Violation[] {
 
 /** In the simulator these look at messages: checks, and what stands for users, their tools and a provider. */
 const simulatedOutside =
-  /\/(?:[\w-]*-checks|agent-(?:account|checks|messages|model|scenario|user|workbench|stores|comparison)|confused-server|sim-tools|user-blobs|generation|wild-model|long-answer|scenario|gateway-node|provider)\.ts$/;
+  /\/(?:[\w-]*-checks|agent-(?:account|checks|messages|model|scenario|user|workbench|stores|comparison)|confused-server|sim-tools|user-blobs|generation|wild-model|long-answer|scenario|gateway-node|provider|wire)\.ts$/;
 
 /**
  * The simulator runs what ships: it decides nothing for a turn. No file of it imports the turn's decisions, and only checks and the
@@ -137,6 +138,8 @@ export function checkSimulatedTurn(file: Source): Violation[] {
   return importsOf(file).flatMap(({ specifier, position }) => {
     const target = specifier === undefined ? undefined : ownTarget(file.path, specifier);
     if (target === undefined) return [];
+    // What lies between a provider and the turn is run there as it ships.
+    if (target === "src/agent/models/sdk-model.ts") return [];
     if (/^src\/turn\/(?!attempts\.ts$)/.test(target) || /^src\/agent\/(?!index\.ts$)/.test(target))
       return [violation(file, position, `the simulator runs the turn from outside, and imports ${target}`)];
     const isMessage = target === "src/protocol/messages.ts" || target === "src/agent/index.ts";
@@ -154,6 +157,7 @@ const browserFolders = new Set([
   "core",
   "fetch",
   "live",
+  "page",
   "protocol",
   "react",
   "transport",
@@ -184,6 +188,9 @@ export function checkBrowserImports(file: Source): Violation[] {
 /** Packages that whoever imports a folder has beside ours. */
 const PEERS: Readonly<Record<string, string>> = { react: "react" };
 
+/** Packages that the page has inside: it is built before it is published. */
+const BUILT_IN: ReadonlySet<string> = new Set(["react", "react-dom"]);
+
 /** What is published needs only what is installed with it. Of a peer, types are for everybody, and values for the folder that is made for it. */
 export function checkPackages(
   file: Source,
@@ -196,6 +203,7 @@ export function checkPackages(
     if (specifier.startsWith("node:")) return [];
     const parts = specifier.split("/");
     const name = parts.slice(0, specifier.startsWith("@") ? 2 : 1).join("/");
+    if (folderOf(file.path) === "page" && BUILT_IN.has(name)) return [];
     const isPeer = peers.includes(name) && (typeOnly || PEERS[folderOf(file.path) ?? ""] === name);
     return isPeer || dependencies.includes(name)
       ? []

@@ -40,7 +40,9 @@ export function tokensOf(text: string): readonly Token[] {
     const depth = templates.at(-1);
     if (kind === SyntaxKind.SlashToken || kind === SyntaxKind.SlashEqualsToken) {
       const before = tokens.at(-1)?.kind;
-      if (before === undefined || !VALUES.has(before)) kind = scanner.reScanSlashToken();
+      // In JSX it closes an element.
+      const isElement = before === SyntaxKind.LessThanToken || text.charAt(scanner.getTokenEnd()) === ">";
+      if (!isElement && (before === undefined || !VALUES.has(before))) kind = scanner.reScanSlashToken();
     } else if (kind === SyntaxKind.CloseBraceToken && depth === 0) {
       kind = scanner.reScanTemplateToken(false);
       if (kind === SyntaxKind.TemplateTail) templates.pop();

@@ -28,7 +28,7 @@ export function principalOf(exchange: Exchange): string | undefined {
 export function serveWith(endpoints: StreamEndpoints): (exchange: Exchange) => void {
   return (exchange) => {
     const principal = principalOf(exchange);
-    if (principal !== undefined) return endpoints.handle(exchange, principal);
+    if (principal !== undefined) return endpoints.handle(exchange, { principal });
     refuse(exchange, new HoldfastError("unauthenticated", "the credentials were not accepted"));
   };
 }

@@ -232,20 +232,22 @@ test("a write that failed is told as it failed", () => {
 });
 
 test("subagents nest so deep and no deeper", () => {
-  const turn = TurnOfFacts.asked({ subagentDepth: 10 });
-  turn.started();
-  turn.planned("c", "subagent");
-  const { plans } = turn.facts.found.opened ?? {};
-  assert.ok(plans !== undefined);
-  const args = { description: "d", prompt: "p" };
-  turn.facts.found.opened = {
-    contextTokensMax: 0,
-    holdsCalls: false,
-    keepsConversation: false,
-    plans: { hasBuiltIns: true, plan: () => ({ kind: "subagent", args }) },
+  const asked = (subagentDepth: number): string => {
+    const turn = TurnOfFacts.asked({ subagentDepth });
+    turn.started();
+    turn.planned("c", "subagent");
+    const args = { description: "d", prompt: "p" };
+    turn.facts.found.opened = {
+      contextTokensMax: 0,
+      holdsCalls: false,
+      keepsConversation: false,
+      plans: { hasBuiltIns: true, plan: () => ({ kind: "subagent", args }) },
+    };
+    turn.completed();
+    return wanted(turn);
   };
-  turn.completed();
-  assert.equal(wanted(turn), "complete c failed");
+  assert.equal(asked(9), "issue c");
+  assert.equal(asked(10), "complete c failed");
 });
 
 test("a question is asked once; every kind of answer is told, and a client that is gone is not asked", () => {

@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";
 import { type AnswerDelta, AnswerCollector, endError, projectRange } from "../../src/gateway/openai/index.ts";
-import { type AgentServerMessage, FinishReason } from "../../src/protocol/messages.ts";
+import { type AgentServerMessage, FinishReason, TurnEndReason } from "../../src/protocol/messages.ts";
 import {
   called,
   completed,
@@ -103,6 +103,15 @@ test("a reader that comes back within the attempt that was given up is told the 
     "diverged",
     "ended",
   ]);
+});
+
+test("G1: an answer that is stopped before a new attempt has said its words again still has the words that were shown", () => {
+  const stopped = turnEnded({ reason: TurnEndReason.ABORTED });
+  for (const again of [[], [text("Hel")]]) {
+    const deltas = live(eventsOf([started(0), text("Hello wo"), restarted(0, 1), ...again, stopped]));
+    assert.equal(wordsOf(deltas), "Hello wo");
+    assert.equal(saidIn(deltas), "Hello wo");
+  }
 });
 
 test("an answer that is collected has the words that count", () => {

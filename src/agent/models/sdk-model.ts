@@ -29,6 +29,7 @@ import type { HeldRequests } from "./line/line-fetch.ts";
 import type { Cooldown } from "./routing/health.ts";
 import type { AskedTarget } from "./routing/routed-model.ts";
 import { TAKEN } from "./upstream/given-events.ts";
+import type { Time } from "./upstream/time.ts";
 import { UpstreamCall } from "./upstream/upstream-call.ts";
 import type { ProviderSeen } from "./upstream/upstream-options.ts";
 
@@ -55,6 +56,8 @@ export interface SdkTargetOptions {
   /** Whether the provider may store answers, so that they can be read on behind a break. */
   readonly resume?: boolean | undefined;
   readonly watch?: TargetWatch;
+  /** Default: the process's own. */
+  readonly time?: Time;
 }
 
 export class SdkTarget implements AskedTarget {
@@ -121,7 +124,7 @@ export class SdkTarget implements AskedTarget {
     key: string | undefined,
     held: HeldRequests | undefined,
   ): AsyncGenerator<ModelPart> {
-    const { dialect, fetch, load, resume = false, watch = {} } = this.#options;
+    const { dialect, fetch, load, resume = false, watch = {}, time } = this.#options;
     const upstream = new UpstreamCall({
       dialect,
       fetch: fetch(held),
@@ -134,6 +137,7 @@ export class SdkTarget implements AskedTarget {
       // What is read again was counted when it was sent (G2).
       onRequest: async () => (held?.isHeld === true ? undefined : requests?.take()),
       watch,
+      time,
     });
     const stop = new AbortController();
     const reader = new PartReader();

@@ -70,31 +70,41 @@ function newActor(child: ChildProcess, name: string, onFailure: ActorOptions["on
 interface ServerActor {
   readonly actor: Actor;
   readonly port: number;
+  /** What stands behind the address of its page. */
+  readonly signInLink: string;
+}
+
+export interface ServerOptions extends ActorOptions {
+  readonly dataDir: string;
+  /** What it is called when it fails. Default: server. */
+  readonly name?: string;
+  /** More flags of `holdfast serve`. */
+  readonly flags?: readonly string[];
 }
 
 /** Resolves when it listens. */
-export async function startServer(dataDir: string, options: ActorOptions): Promise<ServerActor> {
+export async function startServer(options: ServerOptions): Promise<ServerActor> {
   const main = join(import.meta.dirname, `../main.${EXTENSION}`);
-  // Should the show itself be killed, the server is left alone, and ends by itself.
-  const flags = ["--port", "0", "--data-dir", dataDir, "--exit-when-idle", "60"];
-  const { cwd, env, onFailure } = options;
-  const child = spawn(process.execPath, [main, "serve", ...flags], {
+  const { dataDir, name = "server", flags = [], cwd, env, onFailure } = options;
+  const given = ["--port", "0", "--data-dir", dataDir, ...flags];
+  const child = spawn(process.execPath, [main, "serve", ...given], {
     cwd,
     env: { ...env },
     stdio: ["ignore", "pipe", "pipe"],
   });
-  const actor = newActor(child, "server", onFailure);
+  const actor = newActor(child, name, onFailure);
   let said = "";
   child.stdout.setEncoding("utf8").on("data", (text: string) => (said += text));
   for (;;) {
     const port = /listening on \S+:(\d+)\b[\s\S]*\n {2}docs /.exec(said)?.[1];
-    if (port !== undefined) return { actor, port: Number(port) };
+    const signInLink = /^ {2}page +[^#\s]+(#\S+)$/m.exec(said)?.[1] ?? "";
+    if (port !== undefined) return { actor, port: Number(port), signInLink };
     const isOver = await Promise.race([
       once(child.stdout, "data").then(() => false),
       actor.ended.then(() => true),
     ]);
     if (isOver) {
-      throw failure(`the server did not start (${child.signalCode ?? child.exitCode}):\n${actor.lastWords}`);
+      throw failure(`the ${name} did not start (${child.signalCode ?? child.exitCode}):\n${actor.lastWords}`);
     }
   }
 }

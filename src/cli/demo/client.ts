@@ -52,7 +52,7 @@ function aboutOf({ args }: ExecRequest): string {
 function follow(turn: Turn): void {
   const { view, stream } = turn;
   const stepText = view.mark === undefined ? "" : (textsOf(view)[view.step] ?? "");
-  tell({ kind: "follows", cursor: view.eventId, stepText });
+  tell({ kind: "follows", name: stream.idempotencyKey, cursor: view.eventId, stepText });
   turn.watch((_, heard) => {
     if (heard !== undefined) tell({ kind: "heard", eventId: heard.eventId, body: bodyOf(heard.message) });
   });

@@ -1,5 +1,5 @@
 /**
- * The network between client and server, as a TCP proxy that can be cut and can go silent.
+ * The network between clients and servers, as a TCP proxy that can be cut and can go silent. Each connection goes to the next server in turn; one that does not answer is passed over.
  *
  * Cut: connections break and new ones are refused. Silent: nothing breaks, and nothing arrives any more, which
  * is what a lost radio link looks like.
@@ -7,16 +7,19 @@
 import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
 
+const noPorts: readonly number[] = [];
+
 type State = "up" | "cut" | "silent";
 
 export type Network = Awaited<ReturnType<typeof openNetwork>>;
 
-export async function openNetwork() {
-  const server = createServer((socket) => accept(socket)).listen(0, "127.0.0.1");
+export async function openNetwork(port = 0) {
+  const server = createServer((socket) => accept(socket)).listen(port, "127.0.0.1");
   const sockets = new Set<Socket>();
   /** Open while the network went silent. */
   const deaf = new WeakSet<Socket>();
   let state: State = "up";
+  let turn = 0;
   await once(server, "listening");
 
   function cut(): void {
@@ -40,9 +43,23 @@ export async function openNetwork() {
       client.resume();
       return;
     }
-    const target = keep(connect(network.targetPort, "127.0.0.1"));
-    carry(client, target);
-    carry(target, client);
+    reach(client, network.targetPorts.length);
+  }
+
+  function reach(client: Socket, left: number): void {
+    const targets = network.targetPorts;
+    const target = keep(connect(targets[turn++ % targets.length] ?? 0, "127.0.0.1"));
+    const passOver = (): void => {
+      if (left > 1 && !client.destroyed) reach(client, left - 1);
+      else client.destroy();
+    };
+    target.once("error", passOver);
+    target.once("connect", () => {
+      target.off("error", passOver);
+      carry(client, target);
+      carry(target, client);
+      if (client.destroyed) target.destroy();
+    });
   }
 
   function keep(socket: Socket): Socket {
@@ -61,13 +78,14 @@ export async function openNetwork() {
       to.once("drain", () => from.resume());
     });
     from.on("close", () => {
-      if (!deaf.has(from)) to.destroy();
+      // What is still on its way arrives.
+      if (!deaf.has(from)) to.destroySoon();
     });
   }
 
   const network = {
-    /** Where the server listens at present. */
-    targetPort: 0,
+    /** Where servers listen at present. */
+    targetPorts: noPorts,
     get port(): number {
       const address = server.address();
       return typeof address === "object" && address !== null ? address.port : 0;

@@ -10,8 +10,8 @@ import { encodeServer } from "../../turn/messages.ts";
 import type { TurnView } from "../../turn/view.ts";
 
 const NEWS = z.discriminatedUnion("kind", [
-  /** It follows the turn now: from which event on, and what of the step under way it remembers. */
-  z.object({ kind: z.literal("follows"), cursor: z.number(), stepText: z.string() }),
+  /** It follows the turn now: the stream's name, from which event on, and what of the step under way it remembers. */
+  z.object({ kind: z.literal("follows"), name: z.string(), cursor: z.number(), stepText: z.string() }),
   z.object({ kind: z.literal("state"), state: z.string(), why: z.string() }),
   z.object({ kind: z.literal("heard"), eventId: z.number(), body: z.string() }),
   z.object({ kind: z.literal("runs"), execId: z.string(), tool: z.string(), about: z.string() }),

@@ -9,6 +9,8 @@ interface Blows {
   readonly server: number;
   readonly client: number;
   readonly network: number;
+  /** How many servers there were. Default: one. */
+  readonly nodes?: number;
 }
 
 const VERDICT_WIDTH = 8;
@@ -16,7 +18,9 @@ const VERDICT_WIDTH = 8;
 export function printProof(checks: readonly Check[], blows: Blows, board: Board): void {
   const { bold, dim, green, red } = board.style;
   board.print();
-  board.print("The proof, from both logs on the server's disk and the files that tools wrote", bold);
+  const { nodes = 1 } = blows;
+  const where = nodes === 1 ? "on the server's disk" : "in the database of the nodes";
+  board.print(`The proof, from both logs ${where} and the files that tools wrote`, bold);
   const names = Math.max(...checks.map(({ name }) => name.length));
   const indent = VERDICT_WIDTH + names + 2;
   const room = Math.max(20, board.columns() - indent);
@@ -30,7 +34,8 @@ export function printProof(checks: readonly Check[], blows: Blows, board: Board)
   board.print();
   const failed = checks.filter(({ problems }) => problems.length > 0).length;
   const seconds = (board.elapsedMs() / 1_000).toFixed(1);
-  const pulled = `The server was killed ${times(blows.server)}, the client ${times(blows.client)}, the network failed ${times(blows.network)}, in ${seconds} s.`;
+  const killed = nodes === 1 ? "The server was killed" : `Of ${nodes} nodes the one with the turn was killed`;
+  const pulled = `${killed} ${times(blows.server)}, the client ${times(blows.client)}, the network failed ${times(blows.network)}, in ${seconds} s.`;
   board.print(pulled, dim);
   if (failed === 0) board.print("The proof holds: nothing lost, no tool twice.", (text) => bold(green(text)));
   else

@@ -7,19 +7,19 @@
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { failure } from "../../node/failures.ts";
-import { type Actor, type ActorOptions, startClient, startServer } from "./actors.ts";
+import { type Actor, type ActorOptions, startClient } from "./actors.ts";
 import type { Board } from "./board.ts";
 import { linesOf } from "./evidence.ts";
-import { openNetwork } from "./network.ts";
 import { beginning, DEEDS_FILE, type Deed, ending, middleOf, PLAY, promptOf } from "./play.ts";
+import type { Servers } from "./servers.ts";
 import { tellSight } from "./sights.ts";
 import { Story } from "./story.ts";
 
 interface ShowOptions {
   readonly directory: string;
-  readonly dataDir: string;
   readonly workspace: string;
   readonly env: Readonly<Record<string, string | undefined>>;
+  readonly openServers: (options: ActorOptions) => Promise<Servers>;
   /** Between two words of the agent. */
   readonly paceMs: number;
   readonly board: Board;
@@ -36,20 +36,21 @@ const ACTS = 7;
 
 export async function prepareShow({
   directory,
-  dataDir,
   workspace,
   env,
+  openServers,
   paceMs,
   board,
   signal,
 }: ShowOptions) {
-  const network = await openNetwork();
   const story = new Story();
-  let server: Actor | undefined;
   let client: Actor | undefined;
   let failed: Error | undefined;
   let act = 0;
+  let restarted = Promise.resolve();
   const actorOptions: ActorOptions = { cwd: directory, env, onFailure: (reason) => (failed ??= reason) };
+  const servers = await openServers(actorOptions);
+  const { network, noun, disaster } = servers;
   /** How often each was killed or cut. */
   const blows = { server: 0, client: 0, network: 0 };
 
@@ -82,18 +83,18 @@ export async function prepareShow({
   async function serverKilledInTool(step: number): Promise<void> {
     const [build] = deedsOf(step);
     await until(`"${build.label}" to run`, () => hasLine(beginning(build)));
-    announce(`The server is killed while the tool "${build.label}" runs at the client`);
+    announce(`The ${noun} is killed while the tool "${build.label}" runs at the client`);
     await killServer();
     await until(`"${build.label}" to end`, () => hasLine(ending(build)));
-    board.say("client", `"${build.label}" has ended; its result waits in the journal`);
-    await beginServer();
+    board.say("client", `"${build.label}" has ended; its result is in the journal`);
+    await beginAgain();
   }
 
   async function serverKilledInText(step: number): Promise<void> {
     await midText(step);
-    announce("The server is killed in the middle of a sentence");
+    announce(`The ${noun} is killed in the middle of a sentence`);
     await killServer();
-    await beginServer();
+    await beginAgain();
   }
 
   async function networkSilentInTool(step: number): Promise<void> {
@@ -114,9 +115,14 @@ export async function prepareShow({
     announce("Everything at once");
     cutNetwork();
     await Promise.all([killServer(), killClient()]);
+    if (disaster !== undefined) {
+      board.say("KILL", `SIGKILL to ${disaster.title}`, board.style.red);
+      await disaster.strike();
+    }
     await pause();
     mendNetwork();
     beginClient();
+    if (disaster !== undefined) board.say("server", await disaster.mend());
     await beginServer();
   }
 
@@ -138,14 +144,14 @@ export async function prepareShow({
   }
 
   async function beginServer(): Promise<void> {
-    const isFirst = server === undefined;
-    const { actor, port } = await startServer(dataDir, actorOptions);
-    server = actor;
-    network.targetPort = port;
-    board.say(
-      "server",
-      isFirst ? `process ${actor.pid}, holdfast serve` : `process ${actor.pid} starts on the same disk`,
-    );
+    for (const news of await servers.begin()) board.say("server", news);
+  }
+
+  /** The other nodes go on meanwhile, and so does the show. */
+  async function beginAgain(): Promise<void> {
+    restarted = beginServer();
+    if (noun === "server") await restarted;
+    else restarted.catch((reason: unknown) => (failed ??= failure(String(reason))));
   }
 
   function beginClient(): void {
@@ -167,9 +173,10 @@ export async function prepareShow({
   }
 
   async function killServer(): Promise<void> {
-    board.say("KILL", `SIGKILL to server ${server?.pid ?? 0}`, board.style.red);
+    const { title, kill } = await servers.victim(story.name);
+    board.say("KILL", `SIGKILL to ${title}`, board.style.red);
     blows.server++;
-    await server?.kill();
+    await kill();
   }
 
   async function killClient(): Promise<void> {
@@ -186,7 +193,10 @@ export async function prepareShow({
   async function midText(step: number): Promise<void> {
     const play = PLAY[step];
     const middle = play === undefined ? 0 : middleOf(play);
-    await until(`step ${step} to be half said`, () => story.step === step && story.stepText.length >= middle);
+    await until(
+      `step ${step} to be half said`,
+      () => story.step > step || (story.step === step && story.stepText.length >= middle),
+    );
   }
 
   async function until(what: string, isSo: () => boolean): Promise<void> {
@@ -206,6 +216,7 @@ export async function prepareShow({
   return {
     story,
     blows,
+    disk: servers.disk,
     async play(): Promise<void> {
       await beginServer();
       beginClient();
@@ -222,13 +233,13 @@ export async function prepareShow({
     /** In good order, as far as they still are: for the proof no process may hold the database. */
     async end(): Promise<void> {
       await client?.dismiss();
-      await server?.dismiss();
-      await network.close();
+      await restarted;
+      await servers.dismiss();
     },
     /** At once. */
     async abandon(): Promise<void> {
-      await Promise.all([client?.kill(), server?.kill()]);
-      await network.close();
+      await restarted.catch(() => undefined);
+      await Promise.all([client?.kill(), servers.abandon()]);
     },
   };
 }

@@ -35,8 +35,9 @@ export function setStage({ env }: Pick<Surroundings, "env">) {
     homeKeyFile,
     /** In the environment of every command that a tool runs. */
     mark,
-    // Nothing of the user's: no provider is asked, no setting gets in the way.
+    // Nothing of the user's but how a PostgreSQL is reached: no provider is asked, no setting gets in the way.
     env: {
+      ...Object.fromEntries(Object.entries(env).filter(([name]) => /^PG[A-Z]+$/.test(name))),
       PATH: env["PATH"],
       HOME: directory,
       TMPDIR: env["TMPDIR"],

@@ -43,6 +43,8 @@ export class Story {
   readonly lives: Life[] = [];
   /** How each exec's tool call ended. */
   readonly outcomes = new Map<string, string>();
+  /** Of the turn's stream; empty before a client follows it. */
+  name = "";
   step = -1;
   /** What the screen shows of the step under way. */
   stepText = "";
@@ -71,6 +73,7 @@ export class Story {
     if (life === undefined) return [];
     switch (news.kind) {
       case "follows":
+        this.name = news.name;
         life.cursor = news.cursor;
         this.#lifeText = news.stepText;
         return this.lives.length === 1 ? [] : [{ kind: "goes_on", cursor: news.cursor }];

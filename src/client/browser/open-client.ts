@@ -8,6 +8,7 @@ import type { BlobCalls, Connect } from "../../transport/transport.ts";
 import type { ClientOptions } from "../client-options.ts";
 import type { JournalStore } from "../journal-store.ts";
 import { type ClientStores, memoryStores } from "../agent/conversation-store.ts";
+import { withTraffic } from "../traffic.ts";
 import { indexedDbBlobStore } from "./blobs.ts";
 import { BrowserClient, type BrowserHomeKeys } from "./browser-client.ts";
 import { indexedDbConversationStore } from "./conversations.ts";
@@ -25,7 +26,7 @@ const HOME_KEY_NOTICE =
   "Holdfast keeps its journals in this browser profile, sealed with a key in the same profile: obfuscated, not apart.";
 
 export async function openClient(options: BrowserClientOptions = {}): Promise<BrowserClient> {
-  const { onBug, tools, onStall, resumesMax } = options;
+  const { onBug, tools, onStall, onTraffic, resumesMax } = options;
   const page = thisPage();
   const settings = settle(options, thisOrigin());
   const platform = thisBrowser();
@@ -33,7 +34,10 @@ export async function openClient(options: BrowserClientOptions = {}): Promise<Br
   const kept = settings.persistence ? await openJournals(settings, platform) : undefined;
   const transport = transportOf(options, settings, platform);
   const clientOptions: ClientOptions<BrowserHomeKeys> = {
-    connect: transport.connect,
+    connect:
+      onTraffic === undefined
+        ? transport.connect
+        : withTraffic(transport.connect, onTraffic, onBug ?? thrown),
     blobs: transport.blobs,
     sealing,
     // Without journals nothing outlives this page, so neither need the key.
@@ -54,6 +58,13 @@ export async function openClient(options: BrowserClientOptions = {}): Promise<Br
   });
   const unwatch = page === undefined ? () => undefined : onWakeUp(page, () => client.wake());
   return client;
+}
+
+/** Where nobody wants to hear of it, the browser says it. */
+function thrown(bug: unknown): void {
+  queueMicrotask(() => {
+    throw bug;
+  });
 }
 
 interface Kept {

@@ -3,11 +3,12 @@
  * names are those of the Node client wherever they mean the same.
  */
 import * as z from "zod/mini";
-import { checked, fields, httpUrl, text, yesOrNo } from "../../protocol/checked.ts";
+import { callable, checked, fields, httpUrl, text, yesOrNo } from "../../protocol/checked.ts";
 import type { BlobCalls, Connect } from "../../transport/transport.ts";
 import { type ApiKey, credentialsOf } from "../api-key.ts";
 import type { OnStall, StreamSettings, Tools } from "../index.ts";
 import { CLIENT_FIELDS } from "../client-fields.ts";
+import type { OnTraffic } from "../traffic.ts";
 import { mayPersist, switchedSettings } from "../stream-options.ts";
 
 export interface BrowserClientOptions {
@@ -55,6 +56,8 @@ export interface BrowserClientOptions {
    * `stallLine(news)` is one line for a log. Default: nothing is printed.
    */
   readonly onStall?: OnStall | undefined;
+  /** Told of every frame that is sent and received, for a view of what goes on. Default: nothing is told. */
+  readonly onTraffic?: OnTraffic | undefined;
 }
 
 /** Everything decided. */
@@ -75,6 +78,7 @@ const OPTIONS = fields({
   ...CLIENT_FIELDS,
   database: z.optional(text()),
   shareConnection: z.optional(yesOrNo()),
+  onTraffic: z.optional(callable<OnTraffic>()),
 });
 
 export function settle(options: BrowserClientOptions, pageOrigin: string | undefined): Settings {

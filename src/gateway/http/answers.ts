@@ -51,8 +51,10 @@ export interface ChatCall {
   readonly patienceMs?: number | undefined;
   /** It is generated whether or not a client reads it. Default: not. */
   readonly isBackground?: boolean;
-  /** Background answers are counted by it. */
+  /** Background answers are counted by it, and tokens. */
   readonly apiKeyId?: string;
+  /** What the API key may spend; undefined: no limit counts. */
+  readonly tokensPerDay?: number | undefined;
   /** What is kept of the request, of doors whose answers are asked for by their ids. */
   readonly keeping?: Keeping;
   /** How many sessions of this API key may wait for tools; undefined: as many as there is room for. */

@@ -27,7 +27,7 @@ import { chatDoor, type DoorHttp, messagesDoor, responsesDoor } from "./door-htt
 import { ResponseRoutes, showsSealedOf, startingAfterOf } from "./response-routes.ts";
 import { responseForm } from "../responses/index.ts";
 import type { PassedLimits } from "../passed/passed-limits.ts";
-import { PassedRoute } from "../passed/passed-route.ts";
+import { PassedRoute, type PassedRouteOptions } from "../passed/passed-route.ts";
 import { BodyMemory } from "./body-memory.ts";
 import { CallEnded, HttpCall } from "./http-call.ts";
 import { HTTP_LIMITS, type HttpLimits } from "./http-limits.ts";
@@ -53,6 +53,8 @@ export interface GatewayHttpOptions {
   readonly allowRemoteImages?: boolean;
   /** Rates that hold over several nodes. Default: they are counted here. */
   readonly rates?: SpentElsewhere;
+  /** For requests that are passed on. Default: API keys with tokens a day have none passed on. */
+  readonly spending?: PassedRouteOptions["spending"];
   readonly limits?: Partial<HttpLimits>;
   /** Of requests that are passed on to providers. */
   readonly passedLimits?: Partial<PassedLimits>;
@@ -78,10 +80,11 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
   };
   const routes = new ResponseRoutes(responses, answers);
   const conversations = new ConversationRoutes(responses.conversations);
+  const { passedLimits, spending } = options;
   const limits = { ...HTTP_LIMITS, ...options.limits };
   const memory = new BodyMemory(limits.bodiesBytesMax);
   const bodies = new JsonBodies(limits, memory);
-  const passed = new PassedRoute({ providers, memory, namesOf: namesFor, limits: options.passedLimits });
+  const passed = new PassedRoute({ providers, memory, namesOf: namesFor, limits: passedLimits, spending });
   const allowances = new Allowances(() => performance.now(), options.rates);
   const saidRetries = new SaidRetries(() => performance.now());
   const createdS = Math.floor((options.now ?? Date.now)() / 1000);
@@ -126,8 +129,8 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
       case "conversation":
       case "conversation_items":
       case "conversation_item": {
-        const { principal } = guest;
         await enter(visit, []);
+        const { principal } = guest;
         const body = async () => (await bodies.read(call, principal, doors.responses.hash)).value;
         const made = conversations.follow(route, { principal, exchange: mounted.exchange, body });
         return respondJson(call, await call.wait(made));
@@ -218,6 +221,7 @@ export function gatewayHttp(options: GatewayHttpOptions): GatewayMount {
         retrySign: saidRetries.signOf(exchange, asker),
         patienceMs,
         parkedMax: guest.limits?.parked,
+        tokensPerDay: guest.limits?.tokensPerDay,
         requestId,
         signal: call.signal,
       }),

@@ -13,6 +13,7 @@ export interface Limits {
   readonly ratePerMinute?: number;
   readonly concurrency?: number;
   readonly parked?: number;
+  readonly tokensPerDay?: number;
 }
 
 export interface Guest {

@@ -5,7 +5,7 @@
  * a 4xx is never a `server_error`, and what cannot succeed has no status that clients retry (408, 409, 429, 5xx).
  * `x-should-retry` says the same aloud for the clients that read it.
  *
- * Invariant: an error that is not retryable has a status that no client retries.
+ * Invariant: an error that is not retryable has a status that no client retries; but for 429 at the end of a day's tokens, whose `retry-after` says hours.
  */
 
 /** OpenAI's own names, and four of ours for what OpenAI has no word for. */
@@ -32,6 +32,8 @@ export interface GatewayErrorInit {
   /** The field of the request that is wrong. */
   readonly param?: string | null;
   readonly retryAfterMs?: number | undefined;
+  /** Default: by its type. */
+  readonly isRetryable?: boolean;
   readonly cause?: unknown;
 }
 
@@ -41,8 +43,11 @@ export class GatewayError extends Error {
   readonly code: string | null;
   readonly param: string | null;
   readonly retryAfterMs: number | undefined;
+  /** The same again, soon, may succeed. */
+  readonly isRetryable: boolean;
 
-  constructor({ status, type, message, code = null, param = null, retryAfterMs, cause }: GatewayErrorInit) {
+  constructor(init: GatewayErrorInit) {
+    const { status, type, message, code = null, param = null, retryAfterMs, cause } = init;
     super(message, cause === undefined ? undefined : { cause });
     this.name = "GatewayError";
     this.status = status;
@@ -50,11 +55,7 @@ export class GatewayError extends Error {
     this.code = code;
     this.param = param;
     this.retryAfterMs = retryAfterMs;
-  }
-
-  /** The same again, later, may succeed. */
-  get isRetryable(): boolean {
-    return RETRYABLE.has(this.type);
+    this.isRetryable = init.isRetryable ?? RETRYABLE.has(type);
   }
 }
 

@@ -20,10 +20,12 @@ export interface Passing {
   readonly body: PassedBody;
   readonly target: PassTarget;
   readonly limits: PassedLimits;
+  /** Sees all of an answer that is passed on. */
+  readonly onPiece: (piece: Uint8Array) => void;
 }
 
 /** Resolves when the answer is complete. Rejects with the error for the client. */
-export async function passThrough({ call, body, target, limits }: Passing): Promise<void> {
+export async function passThrough({ call, body, target, limits, onPiece }: Passing): Promise<void> {
   const length = body.lengthWith(target.model);
   const headers = {
     ...headersUp(call.exchange),
@@ -43,7 +45,7 @@ export async function passThrough({ call, body, target, limits }: Passing): Prom
       return;
     }
     await call.wait(body.sent);
-    await handDown(call, answer, limits);
+    await handDown(call, answer, limits, onPiece);
   } finally {
     request.destroy();
   }
@@ -57,13 +59,19 @@ function headOf(request: ClientRequest, headMs: number): Promise<IncomingMessage
   return promise.finally(() => clearTimeout(timer));
 }
 
-async function handDown(call: HttpCall, answer: IncomingMessage, limits: PassedLimits): Promise<void> {
+async function handDown(
+  call: HttpCall,
+  answer: IncomingMessage,
+  limits: PassedLimits,
+  onPiece: Passing["onPiece"],
+): Promise<void> {
   if ((answer.headers["content-encoding"] ?? "identity") !== "identity")
     throw unreachable(424, "packs its answer although it was asked not to");
   call.begin(answer.statusCode ?? 200, headersDown(answer.headers));
   let byteCount = 0;
   for await (const piece of piecesOf(answer, limits.silenceMs)) {
     byteCount += piece.length;
+    onPiece(piece);
     if (byteCount > limits.answerBytesMax) throw unreachable(503, "says more than is passed on");
     const room = call.write(piece);
     if (room !== undefined) await room;

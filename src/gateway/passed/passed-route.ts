@@ -7,10 +7,12 @@ import type { HttpCall } from "../http/http-call.ts";
 import type { Guest } from "../http/mounted.ts";
 import type { ProviderSide } from "../http/provider-side.ts";
 import { GatewayError } from "../openai/index.ts";
+import { mayAsk, payerOf, type Spending } from "../spending.ts";
 import { finderFor } from "./body-types.ts";
 import { passThrough } from "./pass-through.ts";
 import { PassedBody } from "./passed-body.ts";
 import { PASSED_LIMITS, type PassedLimits } from "./passed-limits.ts";
+import { ReportedTokens } from "./reported-tokens.ts";
 
 export interface PassedRouteOptions {
   readonly providers: ProviderSide;
@@ -18,6 +20,7 @@ export interface PassedRouteOptions {
   /** Every name by which an API key may be allowed the model that a client names. */
   readonly namesOf: (name: string) => readonly string[];
   readonly limits?: Partial<PassedLimits> | undefined;
+  readonly spending?: Pick<Spending, "waitMs" | "spend"> | undefined;
 }
 
 export class PassedRoute {
@@ -35,7 +38,9 @@ export class PassedRoute {
     if (this.#underWay >= this.#limits.atOnceMax) throw tooMany();
     this.#underWay++;
     call.onOver(() => this.#underWay--);
-    const { providers, memory: shared, namesOf } = this.#options;
+    const { providers, memory: shared, namesOf, spending } = this.#options;
+    const payer = payerOf({ apiKeyId: guest.apiKeyId, tokensPerDay: guest.limits?.tokensPerDay });
+    await call.wait(mayAsk(spending, payer));
     const { bodyBytesMax: bytesMax, bodyTimeoutMs: timeoutMs } = this.#limits;
     if ((call.exchange.header("content-encoding") ?? "identity") !== "identity") throw packed();
     const finder = finderFor(call.exchange.header("content-type"));
@@ -46,7 +51,9 @@ export class PassedRoute {
     if (!mayUse(guest.limits, names)) throw modelNotFound();
     const target = providers.target(names[0] ?? name, path);
     if ("refusal" in target) throw notPassed(path, target.refusal);
-    await passThrough({ call, body, target, limits: this.#limits });
+    const reported = new ReportedTokens();
+    await passThrough({ call, body, target, limits: this.#limits, onPiece: (piece) => reported.take(piece) });
+    if (payer !== undefined) await spending?.spend(payer.apiKeyId, reported.tokens);
   }
 }
 

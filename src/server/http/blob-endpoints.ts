@@ -32,7 +32,7 @@ import {
 } from "../../transport/connect/formats.ts";
 import { readMeta } from "../../transport/node/call-head.ts";
 import type { Exchange } from "../../transport/node/exchange.ts";
-import type { AcceptedMeta } from "../../transport/transport.ts";
+import type { AcceptedMeta, Caller } from "../../transport/transport.ts";
 import { countRefusal, type ServerCounters } from "../counters.ts";
 import type { StreamBlobs } from "../stream-blobs.ts";
 import type { BlobLimits } from "./blob-limits.ts";
@@ -50,7 +50,7 @@ interface BlobEndpointsOptions {
   readonly onBug: (bug: unknown) => void;
 }
 
-type BlobCall = (exchange: Exchange, principal: string) => void;
+type BlobCall = (exchange: Exchange, caller: Caller) => void;
 
 interface BlobEndpoints {
   readonly blob_put: BlobCall;
@@ -119,13 +119,13 @@ export function blobEndpoints(options: BlobEndpointsOptions): BlobEndpoints {
     await transfer.write(envelopes([toWireFormat(format, ForgetResponseSchema, answer)]));
   }
 
-  function begin(exchange: Exchange, principal: string, run: (asked: Asked) => Promise<void>): void {
+  function begin(exchange: Exchange, caller: Caller, run: (asked: Asked) => Promise<void>): void {
     const format = formatOf(exchange.header("content-type"), "stream") ?? "proto";
     const type = contentType(format, "stream");
     const { stallMs, totalMs } = limits;
     const bounds = { messageBytesMax: MESSAGE_BYTES_MAX, stallMs, totalMs };
     const transfer = newTransfer({ exchange, contentType: type, ...bounds });
-    const work = async (): Promise<void> => run({ transfer, format, meta: readMeta(exchange, principal) });
+    const work = async (): Promise<void> => run({ transfer, format, meta: readMeta(exchange, caller) });
     work()
       .then(
         () => transfer.finish(),
@@ -135,9 +135,9 @@ export function blobEndpoints(options: BlobEndpointsOptions): BlobEndpoints {
   }
 
   return {
-    blob_put: (exchange, principal) => begin(exchange, principal, put),
-    blob_get: (exchange, principal) => begin(exchange, principal, get),
-    blob_forget: (exchange, principal) => begin(exchange, principal, forget),
+    blob_put: (exchange, caller) => begin(exchange, caller, put),
+    blob_get: (exchange, caller) => begin(exchange, caller, get),
+    blob_forget: (exchange, caller) => begin(exchange, caller, forget),
   };
 }
 

@@ -8,30 +8,24 @@ import type { Logger } from "pino";
 import { HoldfastError } from "../../protocol/errors.ts";
 import { HeadRefusal, readFormat } from "../../transport/node/call-head.ts";
 import type { Exchange, ResponseHeaders } from "../../transport/node/exchange.ts";
+import type { Caller } from "../../transport/transport.ts";
 import { countRefusal, type ServerCounters } from "../counters.ts";
 import { logBug, logRequest, type RequestLine, streamHash } from "./access-log.ts";
-import {
-  answer,
-  answerEmpty,
-  answerJson,
-  answerError,
-  discardBody,
-  PAGE_HEADERS,
-  SECURITY_HEADERS,
-} from "./answers.ts";
+import { answer, answerEmpty, answerJson, answerError, discardBody, SECURITY_HEADERS } from "./answers.ts";
 import { bearerTokens, gatewayTokens } from "./credentials.ts";
+import { answerPage, answerSignIn, type FrontPage } from "./front-page.ts";
 import { addTo, type HttpCounters, type RequestKind } from "./http-counters.ts";
 import type { Metrics } from "./metrics.ts";
 import { type Mount, type MountedCall, mountOf, requestIdOf } from "./mount.ts";
 import { ObservedExchange } from "./observed-exchange.ts";
 import type { OpenCalls } from "./open-calls.ts";
 import { EXPOSED_HEADERS, isLoopbackHost, type Judge, PREFLIGHT_HEADERS } from "./origin.ts";
-import { NOTICE, type Route, ROUTES, SERVED_PATHS } from "./routes.ts";
+import { type Route, ROUTES, SERVED_PATHS } from "./routes.ts";
 import type { Entry, SignIn } from "./sign-in.ts";
-import { isLimited } from "../api-key-limits.ts";
+import { isForGatewayOnly } from "../api-key-limits.ts";
 
 /** A call of one of the services, of a principal that is known. */
-export type Call = (exchange: Exchange, principal: string) => void;
+export type Call = (exchange: Exchange, caller: Caller) => void;
 
 interface EdgeOptions {
   readonly judge: Judge;
@@ -40,6 +34,8 @@ interface EdgeOptions {
   readonly calls: Readonly<Partial<Record<RequestKind, Call>>>;
   readonly mounts: readonly Mount[];
   readonly metrics: () => Metrics;
+  /** Absent: a notice stands in its place. */
+  readonly page?: FrontPage | undefined;
   /** Whether `/metrics` is shown without an API key. */
   readonly hasOpenMetrics: boolean;
   /** Why this server should not be sent anything; undefined when it should. */
@@ -124,8 +120,13 @@ export function createEdge(options: EdgeOptions): (exchange: Exchange) => void {
     const { exchange } = pass;
     switch (route.kind) {
       case "page":
-        answer(exchange, 200, PAGE_HEADERS, NOTICE);
+        await answerPage(exchange, options.page);
         return;
+      case "sign_in": {
+        const tokens = bearerTokens(exchange.header("authorization"));
+        answerJson(exchange, 200, { apiKey: await answerSignIn(exchange, options.page, tokens) });
+        return;
+      }
       case "health": {
         const reason = options.illness();
         if (reason === undefined) answerJson(exchange, 200, { status: "alive" });
@@ -150,8 +151,8 @@ export function createEdge(options: EdgeOptions): (exchange: Exchange) => void {
           refuse(pass, format.error, format.status);
           return;
         }
-        const { principal, limits, token } = await signIn(pass);
-        if (isLimited(limits)) throw onlyMounted();
+        const { principal, apiKeyId = principal, limits, token } = await signIn(pass);
+        if (isForGatewayOnly(limits)) throw onlyMounted();
         if (options.isStopped()) {
           throw new HoldfastError(
             "unavailable",
@@ -163,7 +164,11 @@ export function createEdge(options: EdgeOptions): (exchange: Exchange) => void {
         if (route.call === "stream") {
           pass.over = options.openCalls.add(token, exchange);
         }
-        call(exchange, principal);
+        const tokensPerDay = limits?.tokensPerDay;
+        call(exchange, {
+          principal,
+          payer: tokensPerDay === undefined ? undefined : { apiKeyId, tokensPerDay },
+        });
         // Refused by its headers: no handler reads the rest.
         if (exchange.hasResponded) discardBody(exchange);
       }
@@ -286,9 +291,10 @@ function baseUrlOf({ prefix }: Mount, { isSecure, host }: Exchange): string {
   return `${isSecure ? "https" : "http"}://${host}${prefix.replace(/\/$/, "")}`;
 }
 
-/** Streams of our own protocol are not counted by API key: one that is limited must not get around its limits there. */
+/** Streams of our own protocol are counted by tokens alone: an API key with other limits must not get around them there. */
 function onlyMounted(): HoldfastError {
-  const message = "this API key has limits, which count for /v1 alone; use one without limits for streams";
+  const message =
+    "this API key has limits that count for /v1 alone; for streams use one without limits, or with tokens a day only";
   return new HoldfastError("unauthenticated", message);
 }
 

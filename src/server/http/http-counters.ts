@@ -16,6 +16,7 @@ export const REQUEST_KINDS = [
   "ready",
   "metrics",
   "page",
+  "sign_in",
   "preflight",
   "other",
 ] as const;

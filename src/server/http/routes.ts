@@ -17,6 +17,8 @@ const UNARY = { methods: ["POST"], call: "unary" } as const;
 
 export const ROUTES: ReadonlyMap<string, Route> = new Map<string, Route>([
   ["/", { kind: "page", methods: READ }],
+  // By a one-time token of a link that this server has printed.
+  ["/sign-in", { kind: "sign_in", methods: ["POST"] }],
   ["/health", { kind: "health", methods: READ }],
   // Where Claude Code looks whether its server is there.
   ["/api/hello", { kind: "health", methods: READ }],
@@ -34,7 +36,7 @@ export const ROUTES: ReadonlyMap<string, Route> = new Map<string, Route>([
 /** A 404 for another path lists them. */
 export const SERVED_PATHS: readonly string[] = Object.freeze([...ROUTES.keys()]);
 
-/** The front page until there is a real one. */
+/** The front page of a server that has no other. */
 export const NOTICE = `<!doctype html>
 <html lang="en">
 <meta charset="utf-8">

@@ -18,6 +18,7 @@ import { blobEndpoints } from "./blob-endpoints.ts";
 import { BLOB_DEFAULTS, type BlobLimits } from "./blob-limits.ts";
 import { byteBudget } from "./byte-budget.ts";
 import { type Call, createEdge } from "./edge.ts";
+import type { FrontPage } from "./front-page.ts";
 import { newHttpCounters, type RequestKind } from "./http-counters.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
 import type { Mount } from "./mount.ts";
@@ -42,6 +43,8 @@ export interface HttpOptions {
   readonly allowedOrigins?: readonly string[];
   /** What answers under paths of its own. */
   readonly mounts?: readonly Mount[];
+  /** What stands at `/`. Absent: a notice. */
+  readonly page?: FrontPage;
   /** More lines for `/metrics`, in Prometheus' format: of what is mounted. */
   readonly extraMetrics?: () => string;
   /** Absent: says nothing. */
@@ -107,7 +110,7 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
   let isStopped = false;
 
   const streams = streamEndpoints({ accept: loggedAccept(server.accept, logger, http), onBug });
-  const streamCall: Call = (exchange, principal) => streams.handle(exchange, principal);
+  const streamCall: Call = (exchange, caller) => streams.handle(exchange, caller);
   const calls: Partial<Record<RequestKind, Call>> = {
     stream: streamCall,
     attach: streamCall,
@@ -134,6 +137,7 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
     openCalls: underWay,
     calls,
     mounts,
+    page: options.page,
     metrics: () => metrics,
     // Whom another server lets in, we cannot know.
     hasOpenMetrics: options.port !== false && isLoopbackName(host),

@@ -41,6 +41,8 @@ export interface StoreAdmin {
   migrate(): Promise<readonly number[]>;
   /** What is wrong, one line each. */
   check(): Promise<readonly string[]>;
+  /** Everything of Holdfast's in this database, for good. */
+  removeTables(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -125,6 +127,9 @@ export async function openPostgresAdmin(url: string, variables: Variables): Prom
       }
       await rowsOf("COMMIT");
       return findings;
+    },
+    async removeTables() {
+      await rowsOf("DROP SCHEMA IF EXISTS holdfast CASCADE");
     },
     close: () => connection.end(),
   };

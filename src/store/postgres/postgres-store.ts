@@ -8,7 +8,7 @@ import type { HoldfastError } from "../../protocol/errors.ts";
 import { given } from "../../protocol/given.ts";
 import type { BlobStore } from "../blob-store.ts";
 import type { Letters } from "../letters.ts";
-import type { StreamStore } from "../stream-store.ts";
+import type { ErasableStreams } from "../stream-store.ts";
 import type { TableStore } from "../table-store.ts";
 import { parseAddress, type Variables } from "./address.ts";
 import { Bell } from "./bell.ts";
@@ -37,7 +37,9 @@ export interface PostgresOptions {
 }
 
 export interface PostgresStore {
-  readonly streams: StreamStore;
+  readonly streams: ErasableStreams;
+  /** PostgreSQL's own vacuum does it in its time. */
+  shred(): Promise<void>;
   readonly tables: TableStore;
   readonly blobs: BlobStore;
   /** Between the nodes that share the database. */
@@ -90,6 +92,7 @@ export async function openPostgresStore(url: string, options: PostgresOptions = 
     tables: postgresTables(parts),
     blobs: postgresBlobs(parts),
     isPooled,
+    shred: async () => undefined,
     failed: writer.failed,
     close,
   };

@@ -21,6 +21,7 @@ import type {
   Live,
   LogBatches,
   LogName,
+  ErasableStreams,
   StreamStore,
 } from "../stream-store.ts";
 import type { StreamPlace } from "./acts.ts";
@@ -50,7 +51,7 @@ import {
 
 /** The streams of a store, and where those are that it has met. */
 export interface PostgresStreams {
-  readonly streams: StreamStore;
+  readonly streams: ErasableStreams;
   readonly placeOf: (name: StreamName) => StreamPlace | undefined;
 }
 
@@ -129,7 +130,7 @@ export function postgresStreams({ writer, readers, durability, close }: StreamsP
     return { kind: "live", state: found.state };
   }
 
-  const streams: StreamStore = {
+  const streams: ErasableStreams = {
     durability,
     now: async () => clockIn(await ask({ text: "SELECT holdfast.now_ms() AS now_ms" })),
     load,
@@ -259,6 +260,27 @@ export function postgresStreams({ writer, readers, durability, close }: StreamsP
         values: [beforeMs],
       });
       return row === undefined ? 0 : number(row, "count");
+    },
+    async namesOf(principal) {
+      const rows = await ask({
+        name: "holdfast-names-of",
+        text: `SELECT principal, idempotency_key FROM holdfast.streams WHERE principal = $1
+          UNION SELECT principal, idempotency_key FROM holdfast.tombstones WHERE principal = $1`,
+        values: [principal],
+      });
+      return rows.map((row) => ({ principal, idempotencyKey: text(row, "idempotency_key") }));
+    },
+    async forget(principal) {
+      const names = await streams.namesOf(principal);
+      await statement(writer, {
+        text: `WITH gone AS (DELETE FROM holdfast.streams WHERE principal = $1 RETURNING id, period),
+          logs AS (DELETE FROM holdfast.log l USING gone g WHERE l.period = g.period AND l.stream = g.id),
+          letters AS (DELETE FROM holdfast.letters WHERE principal = $1)
+          DELETE FROM holdfast.tombstones WHERE principal = $1`,
+        values: [principal],
+      });
+      for (const name of names) places.forget(name);
+      return names.length;
     },
     /** Rows lie where they cost least from the beginning; what is given back here is what died processes left. */
     async tidy() {

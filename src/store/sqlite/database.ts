@@ -13,7 +13,7 @@ import type { HoldfastError } from "../../protocol/errors.ts";
 import type { BlobStore } from "../blob-store.ts";
 import type { CommitLog } from "../commit-log.ts";
 import { openLogStreamStore } from "../log-stream-store.ts";
-import type { StreamStore } from "../stream-store.ts";
+import type { ErasableStreams } from "../stream-store.ts";
 import type { TableStore } from "../table-store.ts";
 import { syncFile, syncFolder } from "./connection.ts";
 import { sqliteBlobs } from "./sqlite-blobs.ts";
@@ -38,6 +38,8 @@ export interface SqliteDatabase {
   findDamage(): Promise<string | undefined>;
   /** Makes a new file with everything in it as of one moment; on the disk when it resolves. */
   copyTo(path: string): Promise<void>;
+  /** Writes the file anew, without anything that was deleted. */
+  vacuum(): Promise<void>;
   /** Resolves when a write or a sync has failed, whether or not a caller waited for it. */
   readonly failed: Promise<HoldfastError>;
   /** Fails now instead of at the first write when the file may not be written. */
@@ -46,9 +48,11 @@ export interface SqliteDatabase {
 }
 
 export interface SqliteStore {
-  readonly streams: StreamStore;
+  readonly streams: ErasableStreams;
   readonly tables: TableStore;
   readonly blobs: BlobStore;
+  /** Takes what was forgotten or deleted off the disk, as far as this store has it in hand. Commits wait meanwhile. */
+  shred(): Promise<void>;
   /** Resolves when a part of it has failed: then it is to be closed and opened anew (F5). */
   readonly failed: Promise<HoldfastError>;
   close(): Promise<void>;
@@ -94,7 +98,11 @@ export async function openSqliteStore(dataDir: string, options: SqliteStoreOptio
       await streams.close();
       await database.close();
     };
-    return { streams, tables, blobs, failed, close };
+    const shred = async (): Promise<void> => {
+      await streams.shred();
+      await database.vacuum();
+    };
+    return { streams, tables, blobs, shred, failed, close };
   } catch (error) {
     await database.close();
     throw error;
@@ -113,6 +121,7 @@ async function open(path: string, options: SqliteOptions, mode: "own" | "look"):
       await thread.call("copyTo", copy);
       syncFile(copy);
     },
+    vacuum: () => thread.call("vacuum", undefined),
     failed: thread.failed,
     beginWriting: () => thread.call("beginWriting", undefined),
     close: () => thread.close(),

@@ -7,7 +7,7 @@ import { crc32 } from "node:zlib";
 import type { DatabaseSync } from "node:sqlite";
 import { HoldfastError } from "../../protocol/errors.ts";
 import type { SealedBlob } from "../blob-store.ts";
-import type { LogRow } from "../commit-log.ts";
+import type { LogRow, RewrittenRow } from "../commit-log.ts";
 import type { Row } from "./columns.ts";
 import { bytes, number, numberOrNull } from "./columns.ts";
 
@@ -42,6 +42,8 @@ export function logRows(database: DatabaseSync, storeBlob?: (blob: SealedBlob, n
   const insert = database.prepare(
     "INSERT INTO log (row, crc, record, body_crc, body) VALUES (?, ?, ?, ?, ?)",
   );
+  const replace = database.prepare("UPDATE log SET crc = ?, record = ? WHERE row = ?");
+  const replaceBody = database.prepare("UPDATE log SET body_crc = ?, body = ? WHERE row = ?");
   const remove = database.prepare("DELETE FROM log WHERE row = ?");
   const select = database.prepare("SELECT row, crc, record FROM log WHERE row = ?");
   const selectBody = database.prepare("SELECT body_crc, body FROM log WHERE row = ?");
@@ -71,6 +73,12 @@ export function logRows(database: DatabaseSync, storeBlob?: (blob: SealedBlob, n
         return row;
       },
       drop,
+      rewrite({ rewritten }: { readonly rewritten: readonly RewrittenRow[] }): void {
+        for (const { row, record, body } of rewritten) {
+          replace.run(checksum(row, record), record, row);
+          if (body !== undefined) replaceBody.run(checksum(row, body), body, row);
+        }
+      },
     },
     reads: {
       /** The rows after `after`, up to about `bytesMax` but at least one when there is any. */

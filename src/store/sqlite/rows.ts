@@ -15,13 +15,14 @@ export function rowsOf(database: DatabaseSync) {
   const blobs = blobRows(database, counter);
   const log = logRows(database, blobs.store);
   const free = database.prepare("PRAGMA freelist_count");
+  const writeAhead = writeAheadLog(database);
   return {
     database,
     counter,
     removeUnnamed: blobs.removeUnnamed,
     /** What housekeeping works on. */
     house: {
-      log: writeAheadLog(database),
+      log: writeAhead,
       /** Pages of the file that hold nothing. */
       freePages: () => number(free.get(), "freelist_count"),
       /** Gives free pages to the disk. The file itself becomes shorter when the write-ahead log is moved into it. */
@@ -40,6 +41,11 @@ export function rowsOf(database: DatabaseSync) {
       /** A new file with everything that one read transaction sees, also while another process writes. Not synced. */
       copyTo(path: string): void {
         database.prepare("VACUUM INTO ?").run(path);
+      },
+      /** Writes the file anew: what was deleted is neither in free pages nor in the gaps of others, nor in the write-ahead log. */
+      vacuum(): void {
+        database.exec("VACUUM");
+        writeAhead.moveAll();
       },
     },
   };

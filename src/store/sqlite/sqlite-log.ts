@@ -58,6 +58,7 @@ export function sqliteLog(
     read: rowReads(thread),
     readBody: (row) => thread.call("readBody", { row }),
     drop: (rows) => thread.call("drop", { rows }),
+    rewrite: (rows) => thread.call("rewrite", { rewritten: rows }),
     close: () => thread.close(),
   };
 }

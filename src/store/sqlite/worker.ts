@@ -45,6 +45,7 @@ const READ_KINDS: Readonly<Record<keyof ReadCalls, true>> = {
   listSpaces: true,
   checkPages: true,
   copyTo: true,
+  vacuum: true,
 };
 
 function isRead(request: Request): request is ReadRequest {

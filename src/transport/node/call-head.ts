@@ -5,7 +5,7 @@ import { HoldfastError } from "../../protocol/errors.ts";
 import { checkName, invalidFrame, parseEventId } from "../../protocol/frame-check.ts";
 import type { AttachFrame } from "../../protocol/frames.ts";
 import { LIMITS } from "../../protocol/limits.ts";
-import type { AcceptedMeta } from "../transport.ts";
+import type { AcceptedMeta, Caller } from "../transport.ts";
 import { decodeBase64 } from "../connect/base64.ts";
 import { CONNECT_PROTOCOL_VERSION, HEADERS } from "../connect/calls.ts";
 import { type CallKind, type Format, formatOf } from "../connect/formats.ts";
@@ -45,11 +45,11 @@ export function readFormat(exchange: Exchange, kind: CallKind): Format | HeadRef
 }
 
 /** The stream that a call means. */
-export function readMeta(exchange: Exchange, principal: string): AcceptedMeta {
+export function readMeta(exchange: Exchange, caller: Caller): AcceptedMeta {
   const idempotencyKey = exchange.header(HEADERS.idempotencyKey) ?? "";
   checkName(idempotencyKey, LIMITS.idempotencyKeyBytesMax, `the header ${HEADERS.idempotencyKey}`, true);
   const streamKey = readKey(exchange, HEADERS.streamKey);
-  const meta = { principal, idempotencyKey, streamKey };
+  const meta = { ...caller, idempotencyKey, streamKey };
   if (exchange.header(HEADERS.conversationKey) === undefined) return meta;
   const keep = exchange.header(HEADERS.conversationKeep) ?? "";
   const isTime = /^[1-9]\d{0,9}$/.test(keep);

@@ -6,7 +6,7 @@
  * makes these throw; what does is a bug, reported to `onBug`, and costs that exchange only.
  */
 import { HoldfastError } from "../../protocol/errors.ts";
-import type { Accept } from "../transport.ts";
+import type { Accept, Caller } from "../transport.ts";
 import { type Method, methodOf } from "../connect/calls.ts";
 import { serveAppend } from "./append-call.ts";
 import { attachCall } from "./attach-call.ts";
@@ -30,8 +30,8 @@ export interface StreamEndpointsOptions {
 export interface StreamEndpoints {
   /** Whether a path is one of ours. */
   handles(path: string): boolean;
-  /** Serves a call of this principal, refusing what is malformed. Never throws. */
-  handle(exchange: Exchange, principal: string): void;
+  /** Serves a call, refusing what is malformed. Never throws. */
+  handle(exchange: Exchange, caller: Caller): void;
   /** Connections of the split transport, for metrics. */
   readonly splitCount: number;
   readonly listenerCount: number;
@@ -49,7 +49,7 @@ export function streamEndpoints({
   const bodies = bodyBudget(appendBytesMax);
   const context: CallContext = { accept, connections, listeners, bodies, onBug };
 
-  function serve(exchange: Exchange, principal: string, method: Method): void {
+  function serve(exchange: Exchange, caller: Caller, method: Method): void {
     const format = readFormat(exchange, method === "Append" ? "unary" : "stream");
     if (format instanceof HeadRefusal) return refuse(exchange, format.error, format.status);
     if (method === "Stream" && exchange.httpVersion === 1) {
@@ -57,9 +57,9 @@ export function streamEndpoints({
       return refuse(exchange, error, status);
     }
     if (method === "Listen") {
-      return exchange.listen(listener(exchange, principal, format, context));
+      return exchange.listen(listener(exchange, caller.principal, format, context));
     }
-    const meta = readMeta(exchange, principal);
+    const meta = readMeta(exchange, caller);
     switch (method) {
       case "Stream":
         return exchange.listen(streamCall(exchange, meta, format, context));
@@ -79,11 +79,11 @@ export function streamEndpoints({
 
   return {
     handles: (path) => methodOf(path) !== undefined,
-    handle(exchange, principal) {
+    handle(exchange, caller) {
       const method = methodOf(exchange.path);
       try {
         if (method === undefined) refuse(exchange, new HoldfastError("not_found", "there is no such call"));
-        else serve(exchange, principal, method);
+        else serve(exchange, caller, method);
       } catch (cause) {
         failed(exchange, cause);
       }

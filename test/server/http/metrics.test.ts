@@ -7,6 +7,8 @@ import { ProviderCounters } from "../../../src/agent/models/provider-counters.ts
 import { counted } from "../../../src/core/standstill.ts";
 import { gatewayMetrics, newGatewayCounters } from "../../../src/gateway/counters.ts";
 import { REQUEST_KINDS } from "../../../src/server/http/http-counters.ts";
+import { Spending } from "../../../src/server/spending.ts";
+import { memoryTableStore } from "../../store/memory-table-store.ts";
 import { openStream, putParts, uploadOf } from "./blob-client.ts";
 import { ALICE_KEY, ask, bearer, type HttpRig, startHttp, VERSIONS } from "./rig.ts";
 
@@ -26,11 +28,13 @@ function valueOf(text: string, name: string): number {
 
 test("every metric is in the operator's table, with its type, and every one in the table exists", async (t) => {
   const rig = await startHttp(t);
+  const tables = memoryTableStore({ now: Date.now });
   const text = [
     await scrape(rig),
     gatewayMetrics(newGatewayCounters(), { count: 0, bytes: 0 }, 0),
     new ProviderCounters().metrics(),
     new LineClient(async () => undefined).metrics(),
+    (await Spending.open({ tables, now: Date.now, retentionMs: 1, isShared: false })).metrics(),
   ].join("");
   const real = [...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)].map(([, name, type]) => `${name} ${type}`);
   const manual = await readFile(new URL("../../../docs/OPERATIONS.md", import.meta.url), "utf8");

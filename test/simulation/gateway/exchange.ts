@@ -299,3 +299,29 @@ function showWhole(shown: Shown, { choices: [{ message, finish_reason }] }: Chat
     shown.calls.push({ id: call.id, name: call.function.name, args: call.function.arguments });
   shown.finish = finish_reason;
 }
+
+/** A client that needs more gets no answer. */
+const TRIES_MAX = 40;
+/** Answers that a model thinks about for minutes fill all places for so long: until then a refusal for want of a place is no try. */
+const FULL_MS_MAX = 900_000;
+
+/** How often a client has asked for one answer. */
+export class Tries {
+  readonly #world: World;
+  readonly #fullUntilMs: number;
+  #count = 0;
+
+  constructor(world: World) {
+    this.#world = world;
+    this.#fullUntilMs = world.nowMs + FULL_MS_MAX;
+  }
+
+  get areLeft(): boolean {
+    return this.#count < TRIES_MAX;
+  }
+
+  count(end: ResponseEnd): void {
+    const isFull = end.kind === "error" && end.code === "open_streams_limit";
+    if (!isFull || this.#world.nowMs > this.#fullUntilMs) this.#count++;
+  }
+}

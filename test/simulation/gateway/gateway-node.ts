@@ -8,6 +8,7 @@ import { fromBinary } from "@bufbuild/protobuf";
 import { createAgent } from "../../../src/agent/index.ts";
 import { Client } from "../../../src/client/index.ts";
 import { Gateway, type GatewayLimits } from "../../../src/gateway/index.ts";
+import { given } from "../../../src/protocol/given.ts";
 import { hexOf } from "../../../src/protocol/blob-id.ts";
 import { HoldfastError } from "../../../src/protocol/errors.ts";
 import type { ClientFrame } from "../../../src/protocol/frames.ts";
@@ -20,12 +21,15 @@ import type { Accept, AcceptedMeta } from "../../../src/transport/transport.ts";
 import { type Random, SimProcess, type World } from "../world/index.ts";
 import { SimDatabase } from "./database.ts";
 import type { Provider } from "./provider.ts";
+import { joinSimulated, LEASE_MS, type SharedDatabase } from "./shared-database.ts";
 
 export interface GatewayNodeOptions {
   readonly world: World;
   readonly provider: Provider;
   readonly limits: GatewayLimits;
   readonly retentionMs: number;
+  /** Several nodes have one; without it the node has a disk of its own. */
+  readonly shared?: { readonly name: string; readonly database: SharedDatabase };
 }
 
 /** A turn that was begun, as the server is asked for it. */
@@ -71,7 +75,7 @@ export class GatewayNode {
     const random = world.random.fork("keys");
     this.#homeKey = random.bytes(32);
     this.#secret = random.bytes(32);
-    this.process = new SimProcess(world, "gateway");
+    this.process = new SimProcess(world, options.shared?.name ?? "gateway");
     this.#database = new SimDatabase(world, () => this.process.env.now());
   }
 
@@ -87,15 +91,17 @@ export class GatewayNode {
   boot(): void {
     const { world } = this.#options;
     const process = this.process.restart();
-    const random = world.random.fork(`restart ${process.incarnation}`);
+    const { shared } = this.#options;
+    const random = world.random.fork(`restart ${shared?.name ?? ""}${process.incarnation}`);
     this.process = process;
     process.onCrash(() => {
       this.count();
       this.#running = undefined;
       this.onDown("killed");
-      if (!this.isCalm && random.chance(STREAM_LOST)) this.#loseStream(random);
+      const isLossy = !this.isCalm && this.#options.shared === undefined;
+      if (isLossy && random.chance(STREAM_LOST)) this.#loseStream(random);
       const other = world.random.fork(`conversation ${process.incarnation}`);
-      if (!this.isCalm && other.chance(CONVERSATION_LOST)) this.#loseConversation(other);
+      if (isLossy && other.chance(CONVERSATION_LOST)) this.#loseConversation(other);
       world.enqueue(random.int(RESTART_MS_MAX), () => this.boot());
     });
     this.#start(process).catch((cause: unknown) => world.fail(cause));
@@ -163,15 +169,13 @@ export class GatewayNode {
   }
 
   async #start(process: SimProcess): Promise<void> {
-    const { world, provider, limits, retentionMs } = this.#options;
+    const { world, provider, limits, retentionMs, shared } = this.#options;
     const { env } = process;
     const onBug = (bug: unknown): void => {
       if (process.alive) world.fail(bug);
     };
     const sealing = nodeSealing({ randomBytes: (length) => env.randomBytes(length) });
-    const { log, tables, blobs: serverBlobs } = this.#database.open(process);
-    // What a start has in memory is left to the worlds of streams: here logs are read from their rows.
-    const store = await openLogStreamStore(log, { now: () => env.now(), youngestBytes: 0 });
+    const { store, tables, blobs: serverBlobs, letters, neighbours } = await this.#openStore(process);
     const models = provider.modelsOf(process);
     const server = createServer({
       store,
@@ -179,6 +183,8 @@ export class GatewayNode {
       sealing,
       application: createAgent({ models, environment: env }),
       environment: env,
+      ...given({ letters }),
+      ...(shared === undefined ? {} : { hostId: shared.name, leaseMs: LEASE_MS }),
       host: {
         retention: { retentionMs, tombstoneMs: 100 * retentionMs },
         heartbeatIntervalMs: HEARTBEAT_MS,
@@ -221,6 +227,7 @@ export class GatewayNode {
       models: () => models.list(),
       resolveModel: (name) => models.list().find(({ id }) => id === name)?.id,
       limits,
+      ...given({ neighbours }),
       environment: env,
       onBug,
     });
@@ -238,6 +245,18 @@ export class GatewayNode {
     if (!process.alive) return;
     this.#running = { process, gateway, clientOf, close };
     world.trace("gateway", "takes requests in life", process.incarnation);
+  }
+
+  async #openStore(process: SimProcess) {
+    const { shared } = this.#options;
+    if (shared === undefined) {
+      const { log, tables, blobs } = this.#database.open(process);
+      // What a start has in memory is left to the worlds of streams: here logs are read from their rows.
+      const store = await openLogStreamStore(log, { now: () => process.env.now(), youngestBytes: 0 });
+      return { store, tables, blobs, letters: undefined, neighbours: undefined };
+    }
+    const { streams, tables, blobs, letters } = await shared.database.open(process);
+    return { store: streams, tables, blobs, letters, neighbours: await joinSimulated(tables, process) };
   }
 
   /** Notes which conversation each new stream is for. */

@@ -34,6 +34,14 @@ const FAILED_ONCE = [
   [27_148, "a gateway that is being stopped has said results, and would begin another turn for them"],
   [30_995, "a clock jumps while the row of an answer is on its way to the disk"],
   [32_527, "a gateway closes while it stops a turn that its client has given up"],
+  [
+    400_075,
+    "models think for minutes about as many answers as there may be, and a client asks again and again",
+  ],
+  [
+    410_277,
+    "an answer is stopped while its step begins anew, and its reader has words of the attempt before",
+  ],
   [22_048, "a slow reader does not know yet that its turn has failed"],
 ] as const;
 

@@ -8,7 +8,7 @@ import { type Door, DOORS } from "../../../src/gateway/openai/index.ts";
 import { fail } from "../log-checks.ts";
 import type { Random, World } from "../world/index.ts";
 import type { AnswerChecks } from "./answer-checks.ts";
-import { type Exchange, newShown, PASSING, type ResponseEnd, type Shown, soon } from "./exchange.ts";
+import { type Exchange, newShown, PASSING, type ResponseEnd, type Shown, soon, Tries } from "./exchange.ts";
 import type { FrontDoor } from "./front-door.ts";
 import { type SimContext, type SimMessage, written } from "./messages.ts";
 import { MODEL_IDS } from "./provider.ts";
@@ -38,8 +38,6 @@ const LATER_MS_MAX = 3_000;
 const EARLIER_MAX = 3;
 /** Longer than any grace period. */
 const MUCH_LATER_MS = 100_000;
-/** A client that needs more gets no answer. */
-const TRIES_MAX = 40;
 
 export class OpenAiClient {
   readonly principal: string;
@@ -305,11 +303,13 @@ export class OpenAiClient {
     const { door } = this.#parts;
     let shown = newShown();
     let exchange = this.#chat(sent, saysRetry, shown);
-    for (let tries = 0; tries < TRIES_MAX; tries++) {
+    const tries = new Tries(this.#parts.world);
+    while (tries.areLeft) {
       const end: ResponseEnd =
         exchange === undefined ? { kind: "broken" } : await this.#read(exchange, shown);
       if (end.kind === "whole") return this.#keep(sent, shown);
       if (end.kind === "error" && !PASSING.has(end.code)) return undefined;
+      tries.count(end);
       if (!this.isCalm && random.chance(this.#parts.isHasty ? 0.4 : 0.12)) {
         this.#asked("given_up");
         return undefined;
@@ -335,7 +335,7 @@ export class OpenAiClient {
       shown = newShown();
       exchange = this.#chat(sent, counts, shown);
     }
-    return fail("F1", `${this.principal} has asked ${TRIES_MAX} times and has no answer`);
+    return fail("F1", `${this.principal} has asked again and again and has no answer`);
   }
 
   /** Between a request that broke off and its retry: another client asks for the same, or this one for the answer before it. */

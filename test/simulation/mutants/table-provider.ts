@@ -1,7 +1,7 @@
 /**
  * Bugs on the provider's side (G1 to G6): how broken answers are continued, how held calls are read again, and what becomes of calls.
  *
- * What lies below the turn (pings, flushed tool calls, numbers of a run's events, the line itself) is broken in `test/mutations`, where its tests are.
+ * Numbers of a run's events and the line itself are broken in `test/mutations`, where their tests are.
  */
 import type { Mutant } from "./table.ts";
 
@@ -13,6 +13,9 @@ const STEP = "src/agent/model-step.ts";
 const REQUESTS = "src/agent/step-requests.ts";
 const TURN = "src/agent/turn.ts";
 const RUN = "src/server/application-run.ts";
+const SDK_MODEL = "src/agent/models/sdk-model.ts";
+const CHUNKS = "src/agent/models/chat-chunks.ts";
+const STALL_CLOCKS = "src/agent/models/upstream/stall-clocks.ts";
 
 export const PROVIDER_MUTANTS: readonly Mutant[] = [
   {
@@ -119,6 +122,34 @@ export const PROVIDER_MUTANTS: readonly Mutant[] = [
         file: ATTEMPTS,
         from: `const begin = { how: "prefill", join, rollbackTo, continuation } as const;`,
         to: `const begin = { how: "prefill", join, rollbackTo: rollbackTo + 1000, continuation } as const;`,
+      },
+    ],
+  },
+  {
+    name: "a call is taken that was flushed from a body that broke off",
+    breaks: "G3",
+    patches: [
+      {
+        file: SDK_MODEL,
+        from: "if (upstream.broken !== undefined && (part.kind",
+        to: "if (false && (part.kind",
+      },
+      {
+        file: CHUNKS,
+        from: "if (this.#finish === undefined) this.#parts.push(",
+        to: `if (this.#parts.some(({ type }) => type === "tool-call")) this.#finish ??= "tool_calls";
+    if (this.#finish === undefined) this.#parts.push(`,
+      },
+    ],
+  },
+  {
+    name: "a ping counts as content",
+    breaks: "G5",
+    patches: [
+      {
+        file: STALL_CLOCKS,
+        from: "return { ...state, byteMs: nowMs, isPinged: true, pings: true };",
+        to: "return { ...state, contentMs: nowMs, resumedMs: nowMs, byteMs: nowMs, isPinged: true, pings: true };",
       },
     ],
   },

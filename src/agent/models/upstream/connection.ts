@@ -6,6 +6,7 @@
 import { LetGo } from "../../../protocol/let-go.ts";
 import type { Fetch } from "../providers.ts";
 import type { BreakCause } from "./answer-progress.ts";
+import type { Time } from "./time.ts";
 
 export type FetchInput = Parameters<Fetch>[0];
 export type FetchInit = Parameters<Fetch>[1];
@@ -31,7 +32,7 @@ const CATCH_UP_MS = 1_000;
 const WHOLE = new LetGo("the answer is whole");
 
 /** Of the call: it stands still while its reader is busy. */
-export interface CallClock {
+export interface CallClock extends Pick<Time, "after"> {
   nowMs(): number;
   deadlineMs(): number;
   /** The answer is whole: its request is let go, for there is nothing left to cancel, and it may have to be read again. */
@@ -44,7 +45,7 @@ export class Connection {
   /** Until when the read under way is waited for; undefined while none is. */
   #dueMs: number | undefined;
   /** One for all reads. A token moves the deadline and leaves the timer alone, which looks again when it fires. */
-  #timer: NodeJS.Timeout | undefined;
+  #cancelTimer: (() => void) | undefined;
   #firesMs = 0;
   #isLate = false;
 
@@ -57,7 +58,7 @@ export class Connection {
   }
 
   stop(reason: unknown = this.#clock.isWhole() ? WHOLE : undefined): void {
-    clearTimeout(this.#timer);
+    this.#cancelTimer?.();
     this.#stop.abort(reason);
   }
 
@@ -74,10 +75,10 @@ export class Connection {
     try {
       const { done, value } = await reader.read();
       if (!done) return { bytes: value };
-      clearTimeout(this.#timer);
+      this.#cancelTimer?.();
       return { end: "eof" };
     } catch (cause) {
-      clearTimeout(this.#timer);
+      this.#cancelTimer?.();
       // The caller has gone: how its request ends is no break.
       if (caller?.aborted === true) throw cause;
       return this.isStopped ? { end: "stall" } : { end: "reset", cause };
@@ -90,17 +91,17 @@ export class Connection {
     const nowMs = this.#clock.nowMs();
     this.#dueMs = Math.max(deadlineMs, nowMs);
     this.#isLate = false;
-    if (this.#timer === undefined || this.#dueMs < this.#firesMs) this.#arm(this.#dueMs - nowMs);
+    if (this.#cancelTimer === undefined || this.#dueMs < this.#firesMs) this.#arm(this.#dueMs - nowMs);
   }
 
   #arm(delayMs: number): void {
-    clearTimeout(this.#timer);
+    this.#cancelTimer?.();
     this.#firesMs = this.#clock.nowMs() + delayMs;
-    this.#timer = setTimeout(() => this.#fired(), delayMs);
+    this.#cancelTimer = this.#clock.after(delayMs, () => this.#fired());
   }
 
   #fired(): void {
-    this.#timer = undefined;
+    this.#cancelTimer = undefined;
     if (this.#dueMs === undefined) return;
     const lateMs = this.#clock.nowMs() - this.#dueMs;
     if (lateMs < 0) this.#arm(-lateMs);
@@ -151,14 +152,14 @@ export class Connection {
     const dueMs = Math.max(deadlineMs, this.#clock.nowMs());
     const giveUp = (): void => {
       const isLate = this.#clock.nowMs() - dueMs > LATE_MS;
-      if (isLate) timer = setTimeout(() => this.stop(), CATCH_UP_MS);
+      if (isLate) cancel = this.#clock.after(CATCH_UP_MS, () => this.stop());
       else this.stop();
     };
-    let timer = setTimeout(giveUp, Math.max(0, dueMs - this.#clock.nowMs()));
+    let cancel = this.#clock.after(Math.max(0, dueMs - this.#clock.nowMs()), giveUp);
     try {
       return await wait();
     } finally {
-      clearTimeout(timer);
+      cancel();
     }
   }
 }

@@ -43,6 +43,7 @@ import { addressOf, Redirected } from "./redirects.ts";
 import { Resuming } from "./resuming.ts";
 import type { Resumption } from "./resumption.ts";
 import { type SseEvent, SseSplitter } from "./sse-events.ts";
+import { SYSTEM_TIME, type Time } from "./time.ts";
 import type { UpstreamOptions } from "./upstream-options.ts";
 import { lastWordOf, wireEventOf } from "./wire-events.ts";
 
@@ -59,6 +60,7 @@ export class UpstreamCall {
   /** Why there is no answer, or no whole one. */
   broken: ProviderBreak | undefined;
   readonly #options: UpstreamOptions;
+  readonly #time: Time;
   #progress: progress.State;
   #splitter = new SseSplitter();
   readonly #clock: CallClock;
@@ -77,9 +79,11 @@ export class UpstreamCall {
 
   constructor(options: UpstreamOptions) {
     this.#options = options;
+    this.#time = options.time ?? SYSTEM_TIME;
     this.#progress = progress.init(this.#nowMs, options.provider.pings);
     this.#clock = {
       nowMs: () => this.#nowMs,
+      after: (delayMs, run) => this.#time.after(delayMs, run),
       deadlineMs: () => this.#deadlineMs,
       isWhole: () => progress.isWhole(this.#progress),
     };
@@ -101,7 +105,7 @@ export class UpstreamCall {
       this.#resumption = new HoldfastAnswer(addressOf(input), new Headers(init?.headers), response.headers);
     caller?.addEventListener("abort", () => this.#leave(caller.reason), { once: true });
     this.#source = { caller, reader: reader ?? readerOf(response), next: head };
-    this.#pausedAtMs = performance.now();
+    this.#pausedAtMs = this.#time.monotonic();
     if (this.#options.isReadByEvents === true) throw TAKEN;
     return new Response(this.#body(), { status: 200, headers: response.headers });
   };
@@ -157,12 +161,12 @@ export class UpstreamCall {
 
   /** The caller has gone before the run had a name. */
   async #abandon(run: BackgroundRun, begun: Promise<Begun>): Promise<void> {
-    const timer = setTimeout(() => this.#connection.stop(), NAME_MS);
+    const cancelTimer = this.#time.after(NAME_MS, () => this.#connection.stop());
     const isRefused = await begun.then(
       ({ response }) => !response.ok,
       () => false,
     );
-    clearTimeout(timer);
+    cancelTimer();
     this.#connection.stop();
     if (!isRefused) await this.#resuming.cancel(run);
   }
@@ -202,7 +206,7 @@ export class UpstreamCall {
   }
 
   get #nowMs(): number {
-    return performance.now() - this.#pausedMs;
+    return this.#time.monotonic() - this.#pausedMs;
   }
 
   get #deadlineMs(): number {
@@ -272,7 +276,7 @@ export class UpstreamCall {
       }
       // What came before the end is not kept waiting for it.
       if (end !== undefined) source.next = { events: [], ended: end };
-      this.#pausedAtMs = performance.now();
+      this.#pausedAtMs = this.#time.monotonic();
       return { events: given, isLast: false };
     }
     source.caller?.throwIfAborted();
@@ -280,7 +284,7 @@ export class UpstreamCall {
   }
 
   #resume(): void {
-    if (this.#pausedAtMs !== undefined) this.#pausedMs += performance.now() - this.#pausedAtMs;
+    if (this.#pausedAtMs !== undefined) this.#pausedMs += this.#time.monotonic() - this.#pausedAtMs;
     this.#pausedAtMs = undefined;
   }
 

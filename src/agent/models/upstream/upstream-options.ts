@@ -5,6 +5,7 @@ import type { Dialect } from "../dialect.ts";
 import type { Fetch } from "../providers.ts";
 import type { BreakReport } from "./provider-break.ts";
 import type { StallClocks } from "./stall-clocks.ts";
+import type { Time } from "./time.ts";
 
 /** What is known of a provider; learned by its calls. */
 export interface ProviderSeen {
@@ -28,6 +29,8 @@ export interface UpstreamOptions {
   /** Before each request, which leaves when this resolves. */
   readonly onRequest: () => Promise<void>;
   readonly watch: UpstreamWatch;
+  /** Default: the process's own. */
+  readonly time?: Time | undefined;
 }
 
 /** For what is counted. */

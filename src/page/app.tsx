@@ -1,0 +1,213 @@
+/**
+ * The page: conversations at the left, the answer in the middle, one quiet line below.
+ *
+ * The conversation on the screen is named behind the `#`, so a reload, a bookmark and a second tab show the same one.
+ */
+import { type RefObject, useCallback, useEffect, useRef, useState } from "react";
+import { type LiveConversations, type PendingApproval, useConversation } from "../react/index.ts";
+import { Chat } from "./chat.tsx";
+import { Composer } from "./composer.tsx";
+import { useConversationList } from "./conversation-list.ts";
+import { useModels } from "./model-list.ts";
+import { Sidebar } from "./sidebar.tsx";
+import { type StreamLogs } from "./stream-logs.ts";
+import { StreamView } from "./stream-view.tsx";
+import { StatusLine } from "./status-line.tsx";
+import type { Decide } from "./tool-card.tsx";
+import { Welcome } from "./welcome.tsx";
+
+interface AppProps {
+  readonly conversations: LiveConversations;
+  readonly logs: StreamLogs;
+  readonly apiKey: string;
+  readonly signOut: (reason: string) => void;
+}
+
+const LAST = "holdfast last conversation";
+const REFUSED = "The server does not know this browser any more.";
+
+/** The one that is named, else the one that was open last, else a new one. */
+function conversationToOpen(): string {
+  const named = /^#\/(?<id>[!-~]{1,128})$/.exec(location.hash)?.groups?.["id"];
+  return named ?? localStorage.getItem(LAST) ?? crypto.randomUUID();
+}
+
+export function App({ conversations, logs, apiKey, signOut }: AppProps) {
+  const [id, setId] = useState(conversationToOpen);
+  const [isListOpen, setListOpen] = useState(false);
+  const [isStreamOpen, setStreamOpen] = useState(false);
+  const [model, setModel] = useState("");
+  const refused = useCallback(() => signOut(REFUSED), [signOut]);
+  const models = useModels(apiKey, refused);
+  const field = useRef<HTMLTextAreaElement>(null);
+  const chat = useConversation(conversations, id);
+  const { turns, isBusy, approvals, send, stop, rewind, error } = chat;
+  const listed = useConversationList(conversations, `${id} ${turns.length} ${isBusy} ${chat.title}`);
+  const [trouble, setTrouble] = useState("");
+
+  const show = useCallback((next: string) => {
+    setId(next);
+    setListOpen(false);
+    setTrouble("");
+    field.current?.focus();
+  }, []);
+  useEffect(() => {
+    history.replaceState(null, "", `#/${id}`);
+    localStorage.setItem(LAST, id);
+    document.title = chat.title === "" ? "Holdfast" : `${chat.title} · Holdfast`;
+  }, [id, chat.title]);
+  useEffect(() => {
+    const changed = (): void => setId(conversationToOpen());
+    addEventListener("hashchange", changed);
+    return () => removeEventListener("hashchange", changed);
+  }, []);
+  useEffect(() => {
+    if (error?.code === "unauthenticated") refused();
+  }, [error, refused]);
+
+  const tell = useCallback((cause: unknown) => {
+    setTrouble(cause instanceof Error ? cause.message : String(cause));
+  }, []);
+  const say = useCallback(
+    async (text: string) => {
+      setTrouble("");
+      try {
+        await send(model === "" ? text : { text, model });
+      } catch (cause) {
+        tell(cause);
+        throw cause;
+      }
+    },
+    [send, model, tell],
+  );
+  const resend = useCallback(
+    (turnId: string, text: string) => {
+      const at = turns.findIndex((turn) => turn.id === turnId);
+      rewind(at)
+        .then(() => say(text))
+        .catch(tell);
+    },
+    [turns, rewind, say, tell],
+  );
+  const decide = useDecisions(approvals, chat.decide, field);
+  useKeys(approvals, decide, {
+    KeyN: () => show(crypto.randomUUID()),
+    KeyS: () => setStreamOpen(!isStreamOpen),
+  });
+
+  return (
+    <div className={`page${isListOpen ? " list-open" : ""}${isStreamOpen ? " stream-open" : ""}`}>
+      <header className="bar">
+        <button
+          type="button"
+          className="quiet"
+          aria-expanded={isListOpen}
+          aria-controls="conversations"
+          onClick={() => setListOpen(!isListOpen)}
+        >
+          Conversations
+        </button>
+        <h1>{chat.title === "" ? "Holdfast" : chat.title}</h1>
+      </header>
+      <Sidebar
+        listed={listed}
+        current={id}
+        open={show}
+        begin={() => show(crypto.randomUUID())}
+        models={models}
+        model={model}
+        lastModel={turns.findLast((turn) => turn.model !== "")?.model ?? ""}
+        choose={setModel}
+        signOut={() => signOut("")}
+      />
+      <Chat key={id} turns={turns} approvals={approvals} mayEdit={!isBusy} decide={decide} resend={resend}>
+        {!chat.isLoading && error === undefined && (
+          <Welcome
+            isRehearsal={models.every((one) => one.id.startsWith("rehearsal"))}
+            ask={(text) => void say(text).catch(() => undefined)}
+          />
+        )}
+      </Chat>
+      <div className="write">
+        {trouble !== "" && (
+          <p className="warns" role="alert">
+            {trouble}{" "}
+            <button type="button" className="quiet" onClick={() => setTrouble("")}>
+              Dismiss
+            </button>
+          </p>
+        )}
+        {error !== undefined && (
+          <p className="warns" role="alert">
+            This conversation could not be read: {error.message} What was said in it is kept.{" "}
+            <button type="button" className="quiet" onClick={() => location.reload()}>
+              Load it again
+            </button>
+          </p>
+        )}
+        <Composer
+          key={id}
+          conversation={id}
+          isBusy={isBusy}
+          field={field}
+          send={say}
+          stop={() => void stop()}
+        />
+      </div>
+      {isStreamOpen && (
+        <StreamView logs={logs} name={turns.at(-1)?.id ?? ""} close={() => setStreamOpen(false)} />
+      )}
+      <StatusLine
+        snapshot={chat}
+        takeOver={chat.takeOver}
+        isStreamOpen={isStreamOpen}
+        toggleStream={() => setStreamOpen(!isStreamOpen)}
+      />
+    </div>
+  );
+}
+
+/** A yes or a no, and those that were given for a tool once and for all, in this tab. */
+function useDecisions(
+  approvals: readonly PendingApproval[],
+  answer: (id: string, isAllowed: boolean) => boolean,
+  field: RefObject<HTMLTextAreaElement | null>,
+): Decide {
+  const always = useRef(new Set<string>());
+  useEffect(() => {
+    for (const { id, tool } of approvals) if (always.current.has(tool)) answer(id, true);
+  }, [approvals, answer]);
+  return useCallback(
+    ({ id, tool }, said) => {
+      if (said === "always") always.current.add(tool);
+      answer(id, said !== "deny");
+      field.current?.focus();
+    },
+    [answer, field],
+  );
+}
+
+/** A and D answer the oldest question, unless somebody is typing. */
+function useKeys(
+  approvals: readonly PendingApproval[],
+  decide: Decide,
+  withAlt: Readonly<Record<string, () => void>>,
+): void {
+  useEffect(() => {
+    const pressed = (event: KeyboardEvent): void => {
+      const act = event.altKey ? withAlt[event.code] : undefined;
+      if (act !== undefined) {
+        event.preventDefault();
+        act();
+      }
+      const { target, key } = event;
+      const isTyping = target instanceof HTMLElement && target.matches("input, textarea, select");
+      const [first] = approvals;
+      if (first === undefined || isTyping || event.altKey || event.ctrlKey || event.metaKey) return;
+      if (key === "a" || key === "A") decide(first, "allow");
+      if (key === "d" || key === "D") decide(first, "deny");
+    };
+    addEventListener("keydown", pressed);
+    return () => removeEventListener("keydown", pressed);
+  });
+}

@@ -1,0 +1,258 @@
+/**
+ * Both logs of the stream under way, side by side: for a person who doubts.
+ *
+ * Chunks stand at the left, events at the right, one row for each; cuts and returns are rules across both. Only the rows that can be seen are drawn, whatever
+ * their number. Whoever looks at the end stays there, until they scroll up or pause.
+ */
+import { type KeyboardEvent, useLayoutEffect, useRef, useState } from "react";
+import { Drawer, isDemo } from "./drawer.tsx";
+import { plainText } from "./markdown.ts";
+import { decoded, type Row, shownMs, type StreamLog } from "./stream-log.ts";
+import { type StreamLogs, useStreamLog } from "./stream-logs.ts";
+import { Timeline } from "./timeline.tsx";
+
+interface StreamViewProps {
+  readonly logs: StreamLogs;
+  /** Of the stream; empty while there is none. */
+  readonly name: string;
+  readonly close: () => void;
+}
+
+const FILTERS = {
+  all: ({ kind }: Row) => kind !== "pulse",
+  chunks: ({ kind }: Row) => kind === "chunk",
+  events: ({ kind }: Row) => kind === "event",
+  breaks: ({ kind }: Row) => kind === "rule",
+  "all and heartbeats": () => true,
+} as const;
+type Filter = keyof typeof FILTERS;
+const FILTER_NAMES = ["all", "chunks", "events", "breaks", "all and heartbeats"] as const;
+
+export function StreamView({ logs, name, close }: StreamViewProps) {
+  const log = useStreamLog(logs, name);
+  const [filter, setFilter] = useState<Filter>("all");
+  /** The rows as they were when somebody paused. */
+  const [paused, setPaused] = useState<readonly Row[]>();
+  const [picked, setPicked] = useState<Row>();
+  const rows = paused ?? log?.rows.filter(FILTERS[filter]) ?? [];
+  return (
+    <aside className="stream" id="stream" aria-label="Stream">
+      <header>
+        <h2>Stream</h2>
+        <code title={name}>{name === "" ? "none yet" : name.slice(0, 8)}</code>
+        <button type="button" className="quiet" onClick={close}>
+          Close
+        </button>
+      </header>
+      {log === undefined ? (
+        <p className="hint">
+          Both logs of the next answer will stand here. One of an earlier visit was not seen by this tab.
+        </p>
+      ) : (
+        <>
+          <FactList log={log} />
+          <Timeline log={log} />
+          <div className="tools">
+            <select
+              aria-label="Show"
+              value={filter}
+              onChange={({ target }) => {
+                setFilter(FILTER_NAMES.find((one) => one === target.value) ?? "all");
+                setPaused(undefined);
+              }}
+            >
+              {FILTER_NAMES.map((one) => (
+                <option key={one}>{one}</option>
+              ))}
+            </select>
+            <button
+              type="button"
+              aria-pressed={paused !== undefined}
+              onClick={() => setPaused(paused === undefined ? [...rows] : undefined)}
+            >
+              {paused === undefined ? "Pause" : "Go on"}
+            </button>
+            <span className="hint">{rows.length.toLocaleString("en")} rows</span>
+          </div>
+          <div className="lanes" aria-hidden="true">
+            <span>chunks</span>
+            <span>events</span>
+          </div>
+          <Rows rows={rows} picked={picked} pick={setPicked} />
+          {isDemo() && <Drawer log={log} />}
+          {picked !== undefined && <Entry row={picked} close={() => setPicked(undefined)} />}
+        </>
+      )}
+    </aside>
+  );
+}
+
+function FactList({ log: { facts } }: { readonly log: StreamLog }) {
+  const { events, chunks, acked, bytesIn, bytesOut, reconnects, epoch, durability, lagMs } = facts;
+  const all: readonly (readonly [string, string])[] = [
+    ["events", events.toLocaleString("en")],
+    ["chunks", `${chunks}, ${acked} acked`],
+    ["epoch", epoch === undefined ? "none" : String(epoch)],
+    ["durability", durability ?? "none"],
+    ["ack after", lagMs === undefined ? "none" : shownMs(lagMs)],
+    ["reconnects", String(reconnects)],
+    ["in, out", `${shownBytes(bytesIn)}, ${shownBytes(bytesOut)}`],
+  ];
+  return (
+    <dl className="facts">
+      {all.map(([title, text]) => (
+        <div key={title}>
+          <dt>{title}</dt>
+          <dd>{text}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+function shownBytes(bytes: number): string {
+  return bytes < 10_000 ? `${bytes} B` : `${Math.round(bytes / 1_000).toLocaleString("en")} kB`;
+}
+
+const ROW_PX = 22;
+/** Rows beyond what can be seen, so that scrolling meets no gap. */
+const SPARE = 12;
+
+interface RowsProps {
+  readonly rows: readonly Row[];
+  readonly picked: Row | undefined;
+  readonly pick: (row: Row | undefined) => void;
+}
+
+function Rows({ rows, picked, pick }: RowsProps) {
+  const box = useRef<HTMLDivElement>(null);
+  const isAtEnd = useRef(true);
+  const [top, setTop] = useState(0);
+  const [height, setHeight] = useState(300);
+  useLayoutEffect(() => {
+    const element = box.current;
+    if (element === null) return;
+    setHeight(element.clientHeight);
+    if (isAtEnd.current) element.scrollTop = element.scrollHeight;
+  });
+  const count = Math.ceil(height / ROW_PX) + 2 * SPARE;
+  // A list that has become shorter is drawn from its end, before the browser has scrolled there.
+  const first = Math.max(0, Math.min(Math.floor(top / ROW_PX) - SPARE, rows.length - count));
+  const drawn = rows.slice(first, first + count);
+  const move = (event: KeyboardEvent): void => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (step === undefined || rows.length === 0) return;
+    event.preventDefault();
+    const at = picked === undefined ? rows.length - 1 : rows.indexOf(picked) + step;
+    const next = Math.min(rows.length - 1, Math.max(0, at));
+    pick(rows[next]);
+    isAtEnd.current = false;
+    const element = box.current;
+    if (element === null) return;
+    const place = next * ROW_PX;
+    if (place < element.scrollTop) element.scrollTop = place;
+    if (place + ROW_PX > element.scrollTop + height) element.scrollTop = place + ROW_PX - height;
+  };
+  return (
+    <div
+      className="rows"
+      ref={box}
+      role="listbox"
+      aria-label="Entries"
+      tabIndex={0}
+      onKeyDown={move}
+      onScroll={({ currentTarget }) => {
+        const { scrollTop, scrollHeight, clientHeight } = currentTarget;
+        isAtEnd.current = scrollHeight - scrollTop - clientHeight < ROW_PX;
+        setTop(scrollTop);
+      }}
+    >
+      <div className="all" style={{ height: rows.length * ROW_PX }}>
+        {drawn.map((row, at) => (
+          <div
+            key={first + at}
+            role="option"
+            aria-selected={row === picked}
+            className={`row ${row.kind}${row.kind === "event" && row.isReplay ? " replay" : ""}${row.kind === "rule" && row.isBreak ? " cut" : ""}`}
+            style={{ top: (first + at) * ROW_PX }}
+            onClick={() => {
+              isAtEnd.current = false;
+              pick(row);
+            }}
+          >
+            <RowText row={row} />
+          </div>
+        ))}
+      </div>
+    </div>
+  );
+}
+
+function RowText({ row }: { readonly row: Row }) {
+  switch (row.kind) {
+    case "chunk": {
+      const tick = row.ackMs === undefined ? "…" : "✓";
+      return (
+        <span className="left">
+          <b>{row.seqno}</b> {tick} {row.name}
+          {row.times > 1 && " again"}
+        </span>
+      );
+    }
+    case "event": {
+      const count = row.untilId - row.eventId + 1;
+      return (
+        <span className="right">
+          <b>{count > 1 ? `${row.eventId} to ${row.untilId}` : row.eventId}</b>{" "}
+          {count > 1 ? `${count} replayed` : plainText(row.name)}
+        </span>
+      );
+    }
+    case "pulse":
+      return <span className={row.from === "client" ? "left" : "right"}>heartbeat</span>;
+    case "rule":
+      return <span className="across">{row.text}</span>;
+  }
+}
+
+/** So much of an entry is shown. */
+const ENTRY_CHARS_MAX = 4_000;
+
+function Entry({ row, close }: { readonly row: Row; readonly close: () => void }) {
+  const text = entryText(row);
+  return (
+    <section className="entry" aria-label="Entry">
+      <button type="button" className="quiet" onClick={close}>
+        Close
+      </button>
+      <pre tabIndex={0}>{plainText(text.slice(0, ENTRY_CHARS_MAX))}</pre>
+    </section>
+  );
+}
+
+function entryText(row: Row): string {
+  switch (row.kind) {
+    case "chunk": {
+      const ack = row.ackMs === undefined ? "not acknowledged" : `acknowledged after ${shownMs(row.ackMs)}`;
+      return `chunk ${row.seqno}, ${row.name}, ${row.bytes} bytes\n${ack}, sent ${row.times} times`;
+    }
+    case "event": {
+      const message = decoded(row.body)?.message;
+      const body = JSON.stringify(
+        message,
+        (key, value: unknown) => (key === "$typeName" ? undefined : shown(value)),
+        2,
+      );
+      return `event ${row.untilId}, ${row.name}, ${row.bytes} bytes${row.isReplay ? ", replayed" : ""}\n${body ?? ""}`;
+    }
+    case "pulse":
+      return `heartbeat of the ${row.from}`;
+    case "rule":
+      return row.text;
+  }
+}
+
+function shown(value: unknown): unknown {
+  if (typeof value === "bigint") return String(value);
+  return value instanceof Uint8Array ? `${value.length} bytes` : value;
+}

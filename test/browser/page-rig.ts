@@ -1,0 +1,163 @@
+/**
+ * The page at `/` as a person has it: `holdfast serve` in a process of its own, opened by the link that it prints, in a real Chromium under its own policy.
+ */
+import assert from "node:assert/strict";
+import type { TestContext } from "node:test";
+import type { BrowserContext, BrowserContextOptions, Page } from "playwright-core";
+import { Cli, type Running } from "../cli/cli-process.ts";
+import { browser } from "./chromium.ts";
+import { PATIENCE_MS, shownText } from "./waiting.ts";
+
+const HOME_KEY = { HOLDFAST_HOME_KEY: Buffer.alloc(32, 7).toString("base64url") };
+
+export class PageServer {
+  readonly #cli: Cli;
+  #running: Running;
+
+  private constructor(cli: Cli, running: Running) {
+    this.#cli = cli;
+    this.#running = running;
+  }
+
+  static async start(t: TestContext): Promise<PageServer> {
+    // It lives for as long as all the tests that use it.
+    const cli = new Cli(t, { patienceMs: 10 * PATIENCE_MS });
+    return new PageServer(cli, await cli.serve([], HOME_KEY));
+  }
+
+  get url(): string {
+    return `${this.#running.url}/`;
+  }
+
+  get apiKey(): string {
+    return this.#running.apiKey;
+  }
+
+  /** What it says as `page`. */
+  get link(): string {
+    return /^ {2}page +(\S+)$/m.exec(this.#running.stdout())?.[1] ?? "";
+  }
+
+  /** Everything that it has written. */
+  get said(): string {
+    return this.#running.stdout() + this.#running.stderr();
+  }
+
+  /** `kill -9`. */
+  async kill(): Promise<void> {
+    this.#running.signal("SIGKILL");
+    await this.#running.exit;
+  }
+
+  /** On the port that it had. */
+  async startAgain(): Promise<void> {
+    const { port } = new URL(this.#running.url);
+    this.#running = await this.#cli.serve(["--port", port], HOME_KEY);
+  }
+}
+
+/** Every text that an answer ever was, with its question, and everything that was struck through, since the page was loaded. */
+const WATCH = `
+globalThis.seen = [];
+globalThis.struck = [];
+globalThis.refused = [];
+addEventListener("securitypolicyviolation", (event) => globalThis.refused.push(event.violatedDirective + " " + event.sample));
+new MutationObserver(() => {
+  const last = [...document.querySelectorAll("article")].at(-1);
+  const text = [...(last?.querySelectorAll(".markdown") ?? [])].map((one) => one.textContent).join("");
+  const question = last?.querySelector(".said p")?.textContent ?? "";
+  if (globalThis.seen.at(-1)?.text !== text) globalThis.seen.push({ question, text });
+  for (const gone of document.querySelectorAll(".answer > .gone")) globalThis.struck.push(gone.textContent);
+}).observe(document, { subtree: true, childList: true, characterData: true });
+`;
+
+/** A profile of its own, under the page's own policy. */
+export async function visitor(t: TestContext, options: BrowserContextOptions = {}): Promise<BrowserContext> {
+  const context = await (await browser()).newContext(options);
+  t.after(() => context.close());
+  await context.addInitScript({ content: WATCH });
+  return context;
+}
+
+/** A tab with the page, as a person uses it. */
+export class Tab {
+  readonly page: Page;
+
+  constructor(page: Page) {
+    this.page = page;
+    page.setDefaultTimeout(PATIENCE_MS);
+  }
+
+  static async open(context: BrowserContext, url: string): Promise<Tab> {
+    const page = await context.newPage();
+    page.on("pageerror", (error) => console.error("the page:", error));
+    const tab = new Tab(page);
+    await page.goto(url);
+    return tab;
+  }
+
+  /** Signed in, and ready to be written in. */
+  async isReady(): Promise<void> {
+    await this.page.getByLabel("Message", { exact: true }).waitFor();
+  }
+
+  /** Says it, and waits until it stands there: the answer before is not its answer. */
+  async say(text: string): Promise<void> {
+    const before = await this.page.locator("article").count();
+    await this.page.getByLabel("Message", { exact: true }).fill(text);
+    await this.page.keyboard.press("Enter");
+    await this.page.locator("article").nth(before).waitFor();
+  }
+
+  async begin(): Promise<void> {
+    await this.page.keyboard.press("Alt+KeyN");
+    await this.page.getByText("Answers that stay").waitFor();
+  }
+
+  async press(name: string | RegExp): Promise<void> {
+    await this.page.getByRole("button", { name }).first().click();
+  }
+
+  /** The text of the last answer. */
+  async answer(): Promise<string> {
+    const said = await this.page.locator("article").last().locator(".markdown").allTextContents();
+    return said.join("");
+  }
+
+  answers(isIt: (answer: string) => boolean, what: string): Promise<string> {
+    return shownText(() => this.answer(), isIt, what);
+  }
+
+  /** The word of the status line. */
+  async is(word: string | RegExp): Promise<void> {
+    await this.page.getByRole("status").filter({ hasText: word }).waitFor();
+  }
+
+  struck(): Promise<readonly string[]> {
+    return this.page.evaluate("globalThis.struck");
+  }
+
+  /** What the page's policy has refused. */
+  refused(): Promise<readonly string[]> {
+    return this.page.evaluate("globalThis.refused");
+  }
+
+  /** Every text that was ever shown as the answer to this question is the beginning of this one. */
+  async sawOnly(asked: string, whole: string): Promise<void> {
+    const seen =
+      await this.page.evaluate<readonly { readonly question: string; readonly text: string }[]>(
+        "globalThis.seen",
+      );
+    const texts = seen.filter(({ question }) => question === asked).map(({ text }) => text);
+    assert.ok(texts.includes(whole));
+    assert.deepEqual(
+      texts.filter((text) => !whole.startsWith(text)),
+      [],
+    );
+  }
+}
+
+/** What the rehearsal model says to `count to N`. */
+export function counted(to: number): string {
+  return Array.from({ length: to }, (_, at) => `${at + 1} `).join("");
+}

@@ -1,0 +1,274 @@
+/**
+ * The page at `/` in a real browser: who gets in, that it holds, that hostile text stays text, and that everybody can read it.
+ *
+ * One server and one Chromium for all of it. What an answer is, the rehearsal model's script says; so a text on the screen is compared with the server's
+ * log character by character, and so is every text that ever stood there.
+ */
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { test } from "node:test";
+import type { AxeResults } from "axe-core";
+import { noBrowser } from "./chromium.ts";
+import { counted, PageServer, Tab, visitor } from "./page-rig.ts";
+
+const skip = noBrowser ?? false;
+
+/** Of the issue: what a first visit loads. */
+const FIRST_LOAD_BYTES_MAX = 150_000;
+
+test("the page", { skip }, async (t) => {
+  const server = await PageServer.start(t);
+  const { link } = server;
+  const context = await visitor(t);
+  const tab = await Tab.open(context, link);
+
+  await t.test("E7: the link signs in one browser, once, and leaves no token behind", async (t) => {
+    await tab.isReady();
+    const token = new URL(link).hash.slice("#sign-in=".length);
+    assert.match(token, /^[\w-]{43}$/);
+    assert.ok(!(await tab.page.evaluate<string>("location.href")).includes(token));
+    assert.ok(!(await tab.page.evaluate<string>("JSON.stringify({ ...localStorage })")).includes(token));
+    const stranger = await Tab.open(await visitor(t), link);
+    await stranger.page.getByText("This link was used before").waitFor();
+    assert.equal(server.said.split(token).length, 2, "only the announcement has it");
+    await stranger.page.getByLabel("API key").fill("hf_0123456789_wrong");
+    await stranger.press("Sign in");
+    await stranger.page.getByText("does not know this API key").waitFor();
+    await stranger.page.getByLabel("API key").fill(server.apiKey);
+    await stranger.press("Sign in");
+    await stranger.isReady();
+  });
+
+  await t.test("a first load is small, and runs nothing but itself", async () => {
+    const response = await fetch(server.url, { headers: { "accept-encoding": "br" } });
+    const bytes = Number(response.headers.get("content-length"));
+    assert.equal(response.headers.get("content-encoding"), "br");
+    assert.ok(bytes > 10_000 && bytes < FIRST_LOAD_BYTES_MAX, `${bytes} bytes`);
+    const html = await response.text();
+    assert.equal(await (await fetch(server.url, { headers: { "accept-encoding": "gzip" } })).text(), html);
+    const policy = response.headers.get("content-security-policy") ?? "";
+    for (const rule of [
+      /default-src 'none'; script-src 'sha256-[\w+/=]+'; style-src 'sha256-[\w+/=]+'; connect-src 'self'/,
+      /base-uri 'none'; form-action 'none'; frame-ancestors 'none'/,
+      /require-trusted-types-for 'script'; trusted-types 'none'$/,
+    ])
+      assert.match(policy, rule);
+    assert.equal(response.headers.get("x-frame-options"), "DENY");
+    assert.equal(response.headers.get("referrer-policy"), "no-referrer");
+    assert.deepEqual(await tab.refused(), [], "its own script and style are allowed");
+    const tried = await tab.page.evaluate<string>(
+      `try { document.body.innerHTML = "<b>x</b>"; "done" } catch (error) { error.name }`,
+    );
+    assert.equal(tried, "TypeError", "no string becomes markup");
+    await tab.page.evaluate(`{
+      const script = document.createElement("script");
+      try { script.text = "globalThis.ran = true"; } catch {}
+      document.body.append(script);
+      const image = new Image();
+      image.src = "https://example.com/x.png";
+    }`);
+    assert.equal(await tab.page.evaluate("globalThis.ran"), undefined);
+    assert.ok((await tab.refused()).length >= 2);
+  });
+
+  await t.test("B4: a reload in the middle of an answer goes on with it, at the same character", async () => {
+    await tab.say("count to 60 every 40 ms");
+    await tab.answers((answer) => answer.startsWith("1 2 3 4 5"), "the answer begins");
+    await tab.page.reload();
+    await tab.answers((answer) => answer === counted(60), "all of it is there");
+    await tab.is("ended");
+    await tab.sawOnly("count to 60 every 40 ms", counted(60));
+  });
+
+  await t.test("B4: a tab that is closed and opened again shows the same answer", async () => {
+    await tab.say("count to 61 every 40 ms");
+    await tab.answers((answer) => answer.startsWith("1 2 3 4 5"), "the answer begins");
+    const second = await Tab.open(context, server.url);
+    await tab.page.close();
+    await second.answers((answer) => answer === counted(61), "all of it is there");
+    await second.is("ended");
+    await second.sawOnly("count to 61 every 40 ms", counted(61));
+    await second.page.close();
+  });
+
+  const writer = await Tab.open(context, server.url);
+  await writer.isReady();
+
+  await t.test("D2: a second tab follows, writes by a click, and the first one follows then", async () => {
+    const follower = await Tab.open(context, server.url);
+    await follower.isReady();
+    await writer.say("count to 200 every 20 ms");
+    await follower.answers((answer) => answer.startsWith("1 2 3 4 5"), "the other tab follows");
+    await follower.is("another tab writes");
+    await follower.press("Write here");
+    await writer.is("another tab writes");
+    await follower.is(/^●live$/);
+    for (const one of [writer, follower]) {
+      await one.answers((answer) => answer === counted(200), "all of it is there");
+      await one.is("ended");
+      await one.sawOnly("count to 200 every 20 ms", counted(200));
+    }
+    await follower.page.close();
+  });
+
+  await t.test("F1: what comes while the network is away is there when it is back", async () => {
+    await writer.say("count to 100 every 40 ms");
+    await writer.answers((answer) => answer.startsWith("1 2 3 4 5"), "the answer begins");
+    await context.setOffline(true);
+    await writer.is("reconnecting");
+    await context.setOffline(false);
+    await writer.answers((answer) => answer === counted(100), "all of it is there");
+    await writer.is("ended");
+    await writer.sawOnly("count to 100 every 40 ms", counted(100));
+    await context.setOffline(true);
+    await writer.say("count to 20 every 10 ms");
+    await writer.is(/connecting/);
+    await context.setOffline(false);
+    await writer.answers((answer) => answer === counted(20), "all of it is there");
+    await writer.is("ended");
+  });
+
+  await t.test(
+    "B3: a server that is killed comes back, the text is whole, and the stream view shows how",
+    async () => {
+      await writer.page.keyboard.press("Alt+KeyS");
+      await writer.say("count to 80 every 40 ms");
+      await writer.answers((answer) => answer.startsWith("1 2 3 4 5 6"), "the answer begins");
+      await server.kill();
+      await writer.is("reconnecting");
+      const kept = await writer.answer();
+      assert.ok(kept.startsWith("1 2 3 4 5 6"), `what is on the screen stays: "${kept}"`);
+      await server.startAgain();
+      await writer.answers((answer) => answer === counted(80), "all of it is there");
+      await writer.is("ended");
+      await writer.page.getByText(/nothing lost over \d+ reconnects?/).waitFor();
+      await writer.sawOnly("count to 80 every 40 ms", counted(80));
+      // Without a line the step is generated again: what it had said is taken back, and seen to be.
+      assert.ok((await writer.struck()).includes(kept), "it was struck through");
+      assert.equal(await writer.page.locator(".answer > .gone").count(), 0);
+      const entries = writer.page.getByRole("listbox", { name: "Entries" });
+      const blow = await fetch(`${server.url}demo/kill`, { method: "POST" });
+      assert.equal(blow.status, 404, "an ordinary server cannot be asked to die");
+      assert.equal(await writer.page.getByText("Try to break it").count(), 0);
+      await writer.page.getByLabel("Show").selectOption("breaks");
+      const breaks = await entries.innerText();
+      assert.match(
+        breaks,
+        /^connected, epoch 1, fsync, \d+ in the log\ncut: connection lost\nback after .* s, epoch 1/,
+      );
+      assert.match(breaks, /the step begins anew/);
+      await writer.page.getByLabel("Show").selectOption("chunks");
+      assert.match(await entries.innerText(), /^0 ✓ run\n/);
+      await writer.page.getByLabel("Show").selectOption("events");
+      await entries.focus();
+      await writer.page.keyboard.press("ArrowDown");
+      await writer.page.getByLabel("Entry", { exact: true }).filter({ hasText: "completed" }).waitFor();
+      await writer.page.keyboard.press("Alt+KeyS");
+    },
+  );
+
+  await t.test("C7: an approval shows what changes, waits over a reload, and is given by a key", async () => {
+    await writer.begin();
+    await writer.say('call write_note {"name":"n","text":"one\\ntwo"}');
+    await writer.page.getByRole("group", { name: "Allow write_note?" }).waitFor();
+    await writer.page.reload();
+    await writer.page.getByRole("group", { name: "Allow write_note?" }).waitFor();
+    assert.equal(await writer.page.getByLabel("What changes").textContent(), "+ one\n+ two\n");
+    await writer.page.keyboard.press("a");
+    await writer.answers((answer) => answer.includes('"done": the note "n" is written'), "it has run");
+    await writer.is("ended");
+    await writer.say('call write_note {"name":"n","text":"one\\nthree"}');
+    await writer.page.getByLabel("What changes").waitFor();
+    assert.equal(await writer.page.getByLabel("What changes").textContent(), "  one\n- two\n+ three\n");
+    await writer.page.keyboard.press("d");
+    await writer.answers((answer) => answer.includes('"denied"'), "the model was told");
+    await writer.is("ended");
+    await writer.say('call timer {"seconds":2}');
+    await writer.page.getByLabel("Output so far").filter({ hasText: "1 of 2 s" }).waitFor();
+    await writer.answers((answer) => answer.includes("2 seconds have passed"), "it has run");
+    await writer.is("ended");
+  });
+
+  await t.test("D3: a stop is a real one, and a message can be changed and sent again", async () => {
+    await writer.begin();
+    await writer.say("count to 1000 every 20 ms");
+    await writer.answers((answer) => answer.startsWith("1 2 3"), "the answer begins");
+    await writer.page.keyboard.press("Escape");
+    await writer.page.getByText("You stopped it here.").waitFor();
+    const stopped = await writer.answer();
+    assert.ok(counted(1000).startsWith(stopped) && stopped.length < 3000);
+    await writer.press("Edit");
+    await writer.page.getByLabel("Your message, changed").fill("think Well.\nsay Said **anew**.");
+    await writer.press("Send instead");
+    await writer.answers((answer) => answer === "Said anew.", "the new answer");
+    await writer.is("ended");
+    assert.equal(await writer.page.locator("article").count(), 1);
+    assert.equal(await writer.page.locator("details.thinking p").isVisible(), false, "thinking is folded");
+    await writer.page.locator("details.thinking summary").click();
+    assert.equal(await writer.page.locator("details.thinking p").innerText(), "Well.");
+  });
+
+  await t.test("what a model says stays text, whatever it is", async () => {
+    await writer.begin();
+    const hostile = [
+      "say <img src=x onerror=globalThis.ran=1><script>globalThis.ran=1</script>",
+      "say [a](javascript:globalThis.ran=1) [b](data:text/html,x) [c](https://example.com/?q=1) ![d](https://example.com/p.png)",
+      "say `\u202egnp.exe` and \u202eevil",
+      "say **bold** _em_ <b>not</b>",
+    ];
+    await writer.say(hostile.join("\n"));
+    await writer.is("ended");
+    const answer = writer.page.locator("article").last().locator(".answer");
+    const text = await answer.innerText();
+    assert.ok(text.includes("<img src=x onerror=globalThis.ran=1><script>globalThis.ran=1</script>"));
+    assert.ok(text.includes("[a](javascript:globalThis.ran=1) [b](data:text/html,x) c d"));
+    assert.ok(text.includes("\\u202egnp.exe") && text.includes("\\u202eevil") && !text.includes("\u202e"));
+    assert.equal(await answer.locator("img, script, b").count(), 0);
+    assert.equal(await writer.page.evaluate("globalThis.ran"), undefined);
+    const links = await writer.page.evaluate<readonly string[]>(
+      `[...document.querySelectorAll("article .markdown a")].map((one) => one.outerHTML)`,
+    );
+    assert.deepEqual(
+      links.map((html) => /href="([^"]*)"/.exec(html)?.[1]),
+      ["https://example.com/?q=1", "https://example.com/p.png"],
+    );
+    for (const html of links) assert.match(html, /rel="noopener noreferrer"/);
+    await writer.say(`say ${"x".repeat(60_000)}`);
+    await writer.answers((answer) => answer.length === 60_000, "a line without end");
+    const isWide = "document.documentElement.scrollWidth > document.documentElement.clientWidth";
+    assert.equal(await writer.page.evaluate(isWide), false);
+  });
+
+  await t.test("everybody can read it, light and dark, on a desk and on a phone", async (t) => {
+    const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+    const context = await visitor(t, { storageState: await writer.page.context().storageState() });
+    const reader = await Tab.open(context, server.url);
+    await reader.isReady();
+    await reader.say(
+      "think Let me see.\nsay # A title\nsay - one\nsay ```js\nsay let x;\nsay ```\nsay | a | b |\nsay |---|---|\nsay | 1 | 2 |\nerror rate_limited",
+    );
+    await reader.page.getByText("What it said so far is kept.").waitFor();
+    await reader.say('call write_note {"name":"n","text":"one"}');
+    await reader.page.getByLabel("What changes").waitFor();
+    await reader.press("Stream");
+    for (const colorScheme of ["light", "dark"] as const)
+      for (const size of [
+        { width: 1280, height: 800 },
+        { width: 390, height: 844 },
+      ]) {
+        await reader.page.emulateMedia({ colorScheme });
+        await reader.page.setViewportSize(size);
+        const { violations } = await reader.page.evaluate<AxeResults>(
+          `${axe}; axe.run(document, { resultTypes: ["violations"] })`,
+        );
+        assert.deepEqual(
+          violations
+            .filter(({ impact }) => impact === "serious" || impact === "critical")
+            .map(({ id, nodes }) => [id, nodes.map(({ html }) => html)]),
+          [],
+          `${colorScheme}, ${size.width}`,
+        );
+      }
+  });
+});

@@ -1,0 +1,137 @@
+/**
+ * What models write, as the page understands it. The tree is all that there is: nothing of it is markup.
+ */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import * as fc from "fast-check";
+import {
+  type Block,
+  blocksOf,
+  type Inline,
+  inlineOf,
+  plainText,
+  proseText,
+  safeHref,
+  sectionsOf,
+} from "../../src/page/markdown.ts";
+
+/** A text in which everything that means something is frequent. */
+const written = fc
+  .array(
+    fc.constantFrom(
+      ...Array.from("#*_~`[]()!<>|-+1.\\ \n\t:/"),
+      "```",
+      "~~~",
+      "\n\n",
+      "](",
+      "http://a.b",
+      "javascript:",
+      "- ",
+      "> ",
+      "word",
+      "ä",
+      "\u202e",
+    ),
+    { maxLength: 60 },
+  )
+  .map((parts) => parts.join(""));
+
+test("sections are the text itself, and what is behind the last blank line changes only the last one", () => {
+  fc.assert(
+    fc.property(written, written, (before, more) => {
+      const sections = sectionsOf(before);
+      assert.equal(sections.join(""), before);
+      const grown = sectionsOf(before + more);
+      assert.deepEqual(grown.slice(0, Math.max(0, sections.length - 1)), sections.slice(0, -1));
+    }),
+  );
+});
+
+test("code between fences keeps its blank lines and is nothing else, whether it is closed yet or not", () => {
+  const code = "```ts\nlet a;\n\n# no title\n```";
+  assert.deepEqual(sectionsOf(`${code}\n\nthen`).length, 2);
+  const block = { kind: "code", language: "ts", text: "let a;\n\n# no title" };
+  assert.deepEqual(blocksOf(code), [block]);
+  assert.deepEqual(blocksOf(code.slice(0, -4)), [block]);
+});
+
+test("headings, lists, quotes, tables and rules", () => {
+  const text = (said: string): Block => ({ kind: "paragraph", text: said });
+  assert.deepEqual(blocksOf("## Two ##\nplain\nmore"), [
+    { kind: "heading", level: 2, text: "Two" },
+    text("plain\nmore"),
+  ]);
+  const inner = { kind: "list", isOrdered: false, start: 1, items: [[text("c")]] };
+  assert.deepEqual(blocksOf("3. a\n4. b\n   - c"), [
+    { kind: "list", isOrdered: true, start: 3, items: [[text("a")], [text("b"), inner]] },
+  ]);
+  assert.deepEqual(blocksOf("> a\n> b\n\n---"), [{ kind: "quote", inner: [text("a\nb")] }, { kind: "rule" }]);
+  assert.deepEqual(blocksOf("| a | b |\n|---|:-:|\n| 1 | x \\| y |"), [
+    { kind: "table", head: ["a", "b"], rows: [["1", "x | y"]] },
+  ]);
+});
+
+function textOf(inline: Inline): string {
+  return "inner" in inline ? inline.inner.map(textOf).join("") : inline.text;
+}
+
+test("emphasis, code and links within a line; what is none of them stays as it is", () => {
+  const said = (text: string): readonly Inline[] => [{ kind: "text", text }];
+  assert.deepEqual(inlineOf("a **b _c_** `d*` \\*e\\*"), [
+    ...said("a "),
+    { kind: "strong", inner: [...said("b "), { kind: "em", inner: said("c") }] },
+    ...said(" "),
+    { kind: "code", text: "d*" },
+    ...said(" *e*"),
+  ]);
+  assert.deepEqual(inlineOf("see https://a.b/c?d=1. Yes"), [
+    ...said("see "),
+    { kind: "link", href: "https://a.b/c?d=1", inner: said("https://a.b/c?d=1") },
+    ...said(". Yes"),
+  ]);
+  for (const plain of ["snake_case_name", "2 * 3 * 4", "a ** b", "[a](javascript:x)", "[x]", "<b>", "`"])
+    assert.deepEqual(inlineOf(plain), said(plain), plain);
+});
+
+test("a link leads to the web or to a mailbox, and nowhere else", () => {
+  for (const bad of [
+    "javascript:alert(1)",
+    "JaVaScRiPt:x",
+    "java\nscript:x",
+    " javascript:x",
+    "data:text/html,x",
+    "file:///etc",
+    "/x",
+    "#sign-in=x",
+  ])
+    assert.equal(safeHref(bad), undefined, bad);
+  assert.equal(safeHref("mailto:a@b.c"), "mailto:a@b.c");
+  fc.assert(
+    fc.property(written, (text) => {
+      const hrefs = (all: readonly Inline[]): readonly string[] =>
+        all.flatMap((one) => [
+          ...(one.kind === "link" ? [one.href] : []),
+          ...("inner" in one ? hrefs(one.inner) : []),
+        ]);
+      for (const href of hrefs(inlineOf(text))) assert.match(href, /^(?:https?|mailto):/);
+    }),
+  );
+});
+
+test("no text is lost but the marks, and a text that is too long is left as it is", () => {
+  fc.assert(
+    fc.property(written, (text) => {
+      const letters = (one: string): string => one.replaceAll(/[^a-zä]/g, "");
+      // A link's address may be hidden behind its words.
+      if (text.includes("](")) return;
+      assert.equal(letters(inlineOf(text).map(textOf).join("")), letters(text));
+    }),
+  );
+  const long = "*a ".repeat(10_000);
+  assert.deepEqual(inlineOf(long), [{ kind: "text", text: long }]);
+});
+
+test("what turns text around is shown; in code so is everything that cannot be seen", () => {
+  assert.equal(proseText("a\u202eb\u2067c"), "a\\u202eb\u2067c");
+  assert.equal(plainText("a\u202eb\u2067c\u200b\u001b[1m\td\n"), "a\\u202eb\\u2067c\\u200b\\u001b[1m\td\n");
+});
