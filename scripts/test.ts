@@ -12,6 +12,7 @@ import { spawn } from "node:child_process";
 import { globSync } from "node:fs";
 import { availableParallelism, constants, setPriority } from "node:os";
 import { resolve } from "node:path";
+import { bundleCommand } from "./tested-command.ts";
 
 interface Stage {
   readonly name: string;
@@ -23,6 +24,8 @@ interface Stage {
   readonly beside?: "core" | "unit";
   /** A stage that measures coverage compiles everything anew: code from the cache has lost where its lines are. */
   readonly compilesAnew?: boolean;
+  /** Its tests start the command: it is bundled for them once. */
+  readonly startsCommand?: boolean;
 }
 
 interface Outcome {
@@ -95,6 +98,7 @@ const stages: readonly Stage[] = [
     about: "all other tests",
     command: ["node", ...runTests],
     tests: tests.filter((path) => !isPure(path)),
+    startsCommand: true,
   },
   {
     name: "sim",
@@ -154,7 +158,7 @@ function failuresOf(output: string): string {
 }
 
 async function runStage(stage: Stage, { isBeside }: { readonly isBeside: boolean }): Promise<Outcome> {
-  const { name, about, command, tests, compilesAnew } = stage;
+  const { name, about, command, tests, compilesAnew, startsCommand } = stage;
   const heading = `\n== ${name}: ${about}`;
   if (!isBeside) console.log(heading);
   const began = performance.now();
@@ -166,7 +170,11 @@ async function runStage(stage: Stage, { isBeside }: { readonly isBeside: boolean
     return outcome(0, 1);
   }
   const [program, ...args] = command;
-  const env = compilesAnew === true ? process.env : { ...process.env, NODE_COMPILE_CACHE: compiled };
+  const env = {
+    ...process.env,
+    ...(compilesAnew === true ? {} : { NODE_COMPILE_CACHE: compiled }),
+    ...(startsCommand === true ? { HOLDFAST_TESTED_COMMAND: await bundleCommand() } : {}),
+  };
   const { code, output } = await run(program, [...args, ...(tests ?? [])], { env, isBeside });
   if (isBeside) console.log(`${heading}\n${output.trimEnd()}\n`);
   if (tests === undefined) return code === 0 ? outcome(1, 0) : outcome(0, 1);

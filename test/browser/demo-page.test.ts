@@ -3,10 +3,9 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
-import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { test } from "node:test";
-import { repository } from "../docs/entry-points.ts";
+import { COMMAND } from "../command.ts";
 import { inherited } from "../inherited.ts";
 import { noBrowser } from "./chromium.ts";
 import { counted, Tab, visitor } from "./page-rig.ts";
@@ -14,9 +13,8 @@ import { counted, Tab, visitor } from "./page-rig.ts";
 const skip = noBrowser ?? false;
 
 test("G1: the drawer strikes for real, and says what came of it", { skip }, async (t) => {
-  const main = join(repository, "src/cli/main.ts");
   const env = { PATH: process.env["PATH"], HOME: "/nowhere", ...inherited() };
-  const demo = spawn(process.execPath, [main, "demo", "--page"], {
+  const demo = spawn(process.execPath, [COMMAND, "demo", "--page"], {
     env,
     stdio: ["ignore", "pipe", "inherit"],
   });

@@ -8,11 +8,11 @@ import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
+import { COMMAND } from "../command.ts";
 import { inherited } from "../inherited.ts";
 import { stopServer } from "./background-server.ts";
 import { TinyTerminal } from "./tiny-terminal.ts";
 
-const MAIN = join(import.meta.dirname, "../../src/cli/main.ts");
 const PATIENCE_MS = 60_000;
 const COLUMNS = 90;
 const ROWS = 30;
@@ -101,7 +101,7 @@ export class ChatRig {
   }
 
   start(...args: readonly string[]): ChatProcess {
-    return this.#keep(new ChatProcess(process.execPath, [MAIN, ...this.#args(args)], this.#options()));
+    return this.#keep(new ChatProcess(process.execPath, [COMMAND, ...this.#args(args)], this.#options()));
   }
 
   /** Runs to the end, with what is piped in. */
@@ -113,7 +113,7 @@ export class ChatRig {
 
   /** On a terminal of its own, made by `script` of util-linux. */
   onTerminal(...args: readonly string[]): ChatProcess {
-    const command = ["exec", process.execPath, MAIN, ...this.#args(args)].map(quoted).join(" ");
+    const command = ["exec", process.execPath, COMMAND, ...this.#args(args)].map(quoted).join(" ");
     const script = ["-qfec", `stty cols ${COLUMNS} rows ${ROWS}; ${command}`, "/dev/null"];
     return this.#keep(new ChatProcess("script", script, this.#options()));
   }
@@ -121,7 +121,7 @@ export class ChatRig {
   /** A server that a person starts on the same data directory, once it says where it listens. */
   async serve(...args: readonly string[]): Promise<{ readonly pid: number; readonly url: string }> {
     const flags = ["serve", "--data-dir", this.dataDir, ...args];
-    const server = this.#keep(new ChatProcess(process.execPath, [MAIN, ...flags], this.#options()));
+    const server = this.#keep(new ChatProcess(process.execPath, [COMMAND, ...flags], this.#options()));
     await server.shows(/\n {2}docs /);
     return {
       pid: server.child.pid ?? 0,

@@ -8,6 +8,7 @@ import { test, type TestContext } from "node:test";
 import type { Act } from "../agent/models/providers/server.ts";
 import { chunkOf, MODEL } from "../agent/models/providers/formats.ts";
 import { FLAVOURS, openaiProvider, scriptedProvider } from "../agent/models/providers/scripted.ts";
+import { COMMAND } from "../command.ts";
 import { inherited } from "../inherited.ts";
 import { ChatProcess, hasScript } from "./chat-process.ts";
 import { Cli } from "./cli-process.ts";
@@ -57,8 +58,7 @@ test("-p on a terminal says that the words of a step that begins anew are void",
   if (!hasScript())
     return t.diagnostic("there is no `script` of util-linux here: the terminal is not tested");
   const { cli, args, apiKey } = await asking(t);
-  const main = join(import.meta.dirname, "../../src/cli/main.ts");
-  const command = ["exec", process.execPath, main, ...args, "2>/dev/null"].join(" ");
+  const command = ["exec", process.execPath, COMMAND, ...args, "2>/dev/null"].join(" ");
   const env = {
     ...inherited(),
     PATH: process.env["PATH"],

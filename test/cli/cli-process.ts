@@ -8,10 +8,10 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Cleanup } from "../cleanup.ts";
+import { COMMAND } from "../command.ts";
 import { inherited } from "../inherited.ts";
 import { keptPort } from "../kept-port.ts";
 
-const MAIN = join(import.meta.dirname, "../../src/cli/main.ts");
 /** Far more than a command takes; a hanging one must not hang the test run. */
 const PATIENCE_MS = 60_000;
 
@@ -119,7 +119,7 @@ export class Cli {
   }
 
   #start(args: readonly string[], env: Readonly<Record<string, string>>, log: number | "pipe" = "pipe") {
-    const [command, ...before] = [...this.#under, process.execPath, MAIN];
+    const [command, ...before] = [...this.#under, process.execPath, COMMAND];
     const child = spawn(command, [...before, ...args], {
       cwd: this.home,
       env: {

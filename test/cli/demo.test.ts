@@ -13,12 +13,11 @@ import { newBoard } from "../../src/cli/demo/board.ts";
 import { printProof } from "../../src/cli/demo/proof-table.ts";
 import { prove } from "../../src/cli/demo/proof.ts";
 import { textWidth } from "../../src/cli/chat/text-width.ts";
+import { COMMAND } from "../command.ts";
 import { inherited } from "../inherited.ts";
 import { openPostgresStore } from "../../src/store/postgres/index.ts";
 import { asked, startPostgres } from "../store/postgres/server.ts";
 import { soundEvidence } from "./demo-evidence.ts";
-
-const MAIN = join(import.meta.dirname, "../../src/cli/main.ts");
 
 /** The show takes half a minute; a test run has the machine not to itself. */
 const PATIENCE_MS = 150_000;
@@ -33,7 +32,7 @@ interface Running {
 
 function start(t: TestContext, flags: readonly string[]): Running {
   const temporary = mkdtempSync(join(tmpdir(), "holdfast-demo-test-"));
-  const child = spawn(process.execPath, [MAIN, "demo", ...flags], {
+  const child = spawn(process.execPath, [COMMAND, "demo", ...flags], {
     cwd: temporary,
     env: { ...inherited(), PATH: process.env["PATH"], HOME: temporary, TMPDIR: temporary },
     stdio: ["ignore", "pipe", "pipe"],

@@ -10,8 +10,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { text } from "node:stream/consumers";
+import { COMMAND } from "../command.ts";
 import { blocksRunBy } from "./blocks.ts";
-import { repository } from "./entry-points.ts";
 
 function scriptOf(path: string): string {
   return blocksRunBy("test/docs/curl-client.test.ts")
@@ -97,8 +97,7 @@ interface Started {
 
 async function startServer(t: TestContext): Promise<Started> {
   const home = mkdtempSync(join(tmpdir(), "holdfast-curl-"));
-  const main = join(repository, "src/cli/main.ts");
-  const server = spawn(process.execPath, [main, "serve", "--port", "0"], {
+  const server = spawn(process.execPath, [COMMAND, "serve", "--port", "0"], {
     cwd: home,
     stdio: ["ignore", "pipe", "inherit"],
     env: {

@@ -12,11 +12,11 @@ import { openJournals } from "../../src/client-node/journals.ts";
 import { readJournal } from "../../src/client/journal-file.ts";
 import { type AgentServerMessage, AgentServerMessageSchema } from "../../src/protocol/messages.ts";
 import { nodeSealing } from "../../src/sealing/node.ts";
+import { COMMAND } from "../command.ts";
 import { inherited } from "../inherited.ts";
 import { agentEnvironment, type AgentSetup, isTold, type Order, type Told } from "./agent-setup.ts";
 import { keptPort } from "../kept-port.ts";
 
-const MAIN = join(import.meta.dirname, "../../src/cli/main.ts");
 const API_KEY = "an-api-key-for-this-run-only-and-no-other";
 const HOME_KEY = Buffer.alloc(32, 9).toString("base64url");
 /** Far more than anything takes, on a machine busy with something else. */
@@ -36,7 +36,7 @@ export class AgentServer {
   async start(): Promise<void> {
     // The next one listens where clients look for it.
     if (this.#port === "0") this.#port = String(await keptPort());
-    const args = [MAIN, "serve", "--port", this.#port, "--data-dir", join(this.#directory, "server")];
+    const args = [COMMAND, "serve", "--port", this.#port, "--data-dir", join(this.#directory, "server")];
     const server = spawn(process.execPath, args, {
       cwd: this.#directory,
       env: { ...inherited(), PATH: process.env["PATH"], HOME: this.#directory, HOLDFAST_API_KEY: API_KEY },
