@@ -15,23 +15,25 @@ import type { DoctorFlags } from "./doctor.ts";
 import type { ForgetFlags } from "./forget.ts";
 import type { InspectFlags } from "./inspect.ts";
 import type { KeysFlags } from "./keys.ts";
+import type { RotateHomeFlags } from "./rotate-home.ts";
 import type { SessionsFlags } from "./sessions.ts";
 import type { StoreFlags } from "./store.ts";
 import type { Surroundings } from "./terminal.ts";
 
 export function addKeys(root: Command, surroundings: Surroundings): void {
   const { command: holdfast } = surroundings;
-  const keys = subcommand(root, "keys", "make, list and revoke API keys").addHelpText(
+  const keys = subcommand(root, "keys", "make, list and revoke API keys; rotate the home key").addHelpText(
     "after",
     `
-Works while a server runs on the data directory (the server is asked) and while none does.
+Works while a server runs on the data directory (the server is asked) and while none does; rotate-home needs it stopped.
 
 Examples:
   API_KEY=$(${holdfast} keys create --principal alice --label laptop)
   ${holdfast} keys create --label ci --models 'openai/gpt-*' --rate 60 --concurrency 4
   ${holdfast} keys create --principal bob --tokens-per-day 2000000
   ${holdfast} keys list
-  ${holdfast} keys revoke 4f1c02ab97`,
+  ${holdfast} keys revoke 4f1c02ab97
+  ${holdfast} keys rotate-home`,
   );
   dataCommand(keys, "create", "make an API key; it is shown this once")
     .option("--principal <name>", "who the API key stands for (default: default)")
@@ -51,6 +53,15 @@ Examples:
     .argument("<id>", "its id, as `keys list` shows it")
     .action(async (id: string, flags: KeysFlags) =>
       (await import("./keys.ts")).revokeKey(id, flags, surroundings),
+    );
+  dataCommand(
+    keys,
+    "rotate-home",
+    "give the gateway a new home key; sessions, conversations and answers under the old ones continue",
+  )
+    .option("--keep <count>", "how many older home keys stay; what the others sealed is gone (default: all)")
+    .action(async (flags: RotateHomeFlags) =>
+      (await import("./rotate-home.ts")).rotateHome(flags, surroundings),
     );
 }
 

@@ -8,7 +8,7 @@ import { ApiKeys, Spending } from "../server/index.ts";
 import { eraseRows } from "../gateway/index.ts";
 import { usageError } from "../node/failures.ts";
 import { type Forgotten, forgetPrincipal, type ForgetWish } from "../node/forgetting.ts";
-import { gatewayHomeKey, gatewaySecrets } from "../node/open-gateway.ts";
+import { gatewayHomeKeys, gatewaySecrets } from "../node/home-keys.ts";
 import { openSqliteStore } from "../store/index.ts";
 import { askToForget, reachServer } from "./control-client.ts";
 import { existingDatabase } from "./database-path.ts";
@@ -65,14 +65,14 @@ async function forgetHere(
   try {
     const { tables } = store;
     const onNotice = terminal(surroundings).note;
-    const homeKey = await gatewayHomeKey({ tables, isShared, dataDir, machine: surroundings, onNotice });
-    const secrets = gatewaySecrets(homeKey);
+    const parts = { tables, isShared, dataDir, machine: surroundings, onNotice };
+    const { sealer, secret } = gatewaySecrets(await gatewayHomeKeys(parts));
     return await forgetPrincipal(
       {
         store,
         keys: new ApiKeys({ tables, now }),
         spending: await Spending.open({ tables, now, retentionMs, isShared }),
-        erase: async (which) => (await eraseRows({ tables, ...secrets, ...which })).rows,
+        erase: async (which) => (await eraseRows({ tables, sealer, secret, ...which })).rows,
         stop: () => undefined,
       },
       wish,

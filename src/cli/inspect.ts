@@ -8,7 +8,7 @@
 import { DEFAULTS as RETENTION, retentionLeftMs } from "../core/retention.ts";
 import { shellWord } from "../protocol/shell-word.ts";
 import { nodeSealing } from "../sealing/node.ts";
-import { openSqliteReadOnly } from "../store/index.ts";
+import { openSqliteReadOnly, type TableStore } from "../store/index.ts";
 import { commandsOn } from "./commands-on.ts";
 import { inspectedDatabase } from "./database-path.ts";
 import { failure, usageError } from "../node/failures.ts";
@@ -47,7 +47,7 @@ export async function inspect(flags: InspectFlags, surroundings: Surroundings): 
   try {
     const scan = await scanStreams(database.log);
     if (flags.stream === undefined) showList(scan, flags, settings, surroundings);
-    else await showStream(database.log, pick(scan, flags.stream, flags.principal), said, flags, surroundings);
+    else await showStream(database, pick(scan, flags.stream, flags.principal), said, flags, surroundings);
     if (scan.damage !== undefined) {
       throw failure(`a server would not start on this directory: ${scan.damage}; restore it from a backup`);
     }
@@ -172,7 +172,7 @@ function rowOf(summary: StreamSummary, nowMs: number): readonly string[] {
 }
 
 async function showStream(
-  log: Rows,
+  { log, tables }: { readonly log: Rows; readonly tables: Pick<TableStore, "get"> },
   stream: ScannedStream,
   said: SaidKey,
   flags: InspectFlags,
@@ -183,7 +183,8 @@ async function showStream(
   const term = terminal(surroundings);
   const { view, name } = stream;
   const keyCheck = view.kind === "gone" ? view.keyCheck : view.state.keyCheck;
-  const key = await streamKeyOf({ idempotencyKey: name.idempotencyKey, keyCheck }, said, surroundings);
+  const sealed = { idempotencyKey: name.idempotencyKey, keyCheck };
+  const key = await streamKeyOf(sealed, said, surroundings, tables);
   const entries = key.kind === "found" ? await read(log, stream, key.streamKey) : undefined;
   if (flags.json === true) {
     term.print(JSON.stringify({ ...jsonOf(summary), timeline: entries?.map(jsonOfEntry) ?? null }));

@@ -19,6 +19,7 @@ import { databasePath, existingDatabase } from "./database-path.ts";
 import { failure } from "../node/failures.ts";
 import { given } from "../protocol/given.ts";
 import { keyAdmin, type KeyAdmin } from "../node/key-admin.ts";
+import type { ServerStore } from "../node/open-store.ts";
 import { type Flags, type ResolvedSettings, resolveSettings } from "./settings.ts";
 import { minute, type Surroundings, table, terminal, visible } from "./terminal.ts";
 
@@ -114,17 +115,24 @@ function idOf(text: string): string {
   return /^hf_(?<id>[0-9a-f]{10})_/.exec(text)?.groups?.["id"] ?? text;
 }
 
-async function withKeys<Result>(
+/** The tables of a server that does not run. */
+export async function openTables(
   { dataDir, store: address }: Pick<ResolvedSettings, "dataDir" | "store">,
   { now, env }: Surroundings,
+): Promise<Pick<ServerStore, "tables" | "close">> {
+  if (address === undefined) return openSqlite(databasePath(dataDir), { now });
+  return (await import("../store/postgres/index.ts")).openPostgresStore(address, { variables: env });
+}
+
+async function withKeys<Result>(
+  settings: Pick<ResolvedSettings, "dataDir" | "store">,
+  surroundings: Surroundings,
   act: (keys: KeyAdmin) => Promise<Result>,
 ): Promise<Result> {
-  const server = await reachServer(dataDir);
+  const server = await reachServer(settings.dataDir);
   if (server !== undefined) return act(server);
-  const store =
-    address === undefined
-      ? await openSqlite(databasePath(dataDir), { now })
-      : await (await import("../store/postgres/index.ts")).openPostgresStore(address, { variables: env });
+  const { now } = surroundings;
+  const store = await openTables(settings, surroundings);
   try {
     const { tables } = store;
     const spending = await Spending.open({ tables, now, retentionMs: 0, isShared: true });

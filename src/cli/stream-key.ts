@@ -4,8 +4,11 @@
  * A key that was named by a flag is the only one tried, and a wrong one is an error. `HOLDFAST_HOME_KEY` stays set in a shell for whichever
  * program needs it, so it is only tried first. Keys are never printed (E4).
  */
+import { homeKeysOf } from "../client-node/home-key-ring.ts";
 import { parseHomeKey } from "../client-node/key-places.ts";
+import { onlyHomeKey, ringSealing } from "../sealing/index.ts";
 import { nodeSealing } from "../sealing/node.ts";
+import type { TableStore } from "../store/index.ts";
 import { readFileIfThere } from "../node/data-dir.ts";
 import { failure, usageError } from "../node/failures.ts";
 import { keptHomeKeys } from "./kept-home-keys.ts";
@@ -50,23 +53,27 @@ export async function streamKeyOf(
   stream: SealedStream,
   said: SaidKey,
   surroundings: Surroundings,
+  /** Of the database that the stream lies in: there the older home keys lie, too. */
+  tables: Pick<TableStore, "get">,
 ): Promise<FoundKey> {
   const { idempotencyKey, keyCheck } = stream;
   const sealing = nodeSealing();
   const opens = (key: Uint8Array): boolean => sealing.equal(sealing.keyCheck(key), keyCheck);
-  const derived = (homeKey: Uint8Array): Uint8Array => sealing.deriveStreamKey(homeKey, idempotencyKey);
+  const derived = async (homeKey: Uint8Array): Promise<Uint8Array> => {
+    const keys = (await homeKeysOf(tables, sealing, homeKey)) ?? onlyHomeKey(sealing, homeKey);
+    return ringSealing(sealing, keys).deriveStreamKey(homeKey, idempotencyKey);
+  };
   const name = `stream "${visible(idempotencyKey)}"`;
   if (said.kind !== "search") {
-    const streamKey = said.kind === "stream_key" ? said.key : derived(said.homeKey);
+    const streamKey = said.kind === "stream_key" ? said.key : await derived(said.homeKey);
     if (opens(streamKey)) return { kind: "found", streamKey };
     throw failure(`this key does not open ${name}: it was sealed with another one`);
   }
-  if (said.first !== undefined && opens(derived(said.first))) {
-    return { kind: "found", streamKey: derived(said.first) };
-  }
+  const first = said.first && (await derived(said.first));
+  if (first !== undefined && opens(first)) return { kind: "found", streamKey: first };
   const troubles: string[] = [];
   for await (const homeKey of keptHomeKeys(surroundings, (trouble) => troubles.push(trouble))) {
-    const streamKey = derived(homeKey);
+    const streamKey = await derived(homeKey);
     if (opens(streamKey)) return { kind: "found", streamKey };
   }
   if (said.first === undefined) return { kind: "none", troubles };

@@ -4,7 +4,8 @@
  *
  * It is given (option or `HOLDFAST_HOME_KEY`), or kept by the system's keyring, or in a file apart
  * from the data; the last is said aloud, once. The database keeps a check value of the key and an id by
- * which keyring and file know it, so a directory that was moved finds its key again.
+ * which keyring and file know it, so a directory that was moved finds its key again. Behind the check value of a
+ * rotated key lie the older ones (`home-key-ring.ts`).
  *
  * Invariant: a database that has a check value is never used with another key, and no key is made for
  * it: that would leave its journals unreadable for ever while looking healthy.
@@ -12,7 +13,7 @@
 import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { HoldfastError } from "../protocol/errors.ts";
-import { equalConstantTime, KEY_BYTES, type SyncSealing } from "../sealing/index.ts";
+import { equalConstantTime, KEY_BYTES, KEY_CHECK_BYTES, type SyncSealing } from "../sealing/index.ts";
 import type { FileLock } from "../store/sqlite/lock.ts";
 import { NO_ROW, type TableStore } from "../store/table-store.ts";
 import type { KeyPlace } from "./key-places.ts";
@@ -21,7 +22,8 @@ import { makePrivateFile } from "./private-files.ts";
 
 const TABLE = "scope";
 const ID = { table: TABLE, key: "id" } as const;
-const CHECK = { table: TABLE, key: "home_key_check" } as const;
+/** The check value, and what `home-key-ring.ts` keeps behind it. */
+export const CHECK = { table: TABLE, key: "home_key_check" } as const;
 const SCOPE_ID = /^[0-9a-f]{32}$/;
 
 /** Making a key takes milliseconds, asking a keyring at most some seconds. */
@@ -146,19 +148,19 @@ function otherKey(hasOne: boolean): HoldfastError {
   return new HoldfastError(
     "stream_failed",
     `${hasOne ? "this node has another home key than" : "this node has no home key of"} the nodes that share this PostgreSQL: set HOLDFAST_HOME_KEY to the same 32 bytes in base64url on all of them, ` +
-      "or copy the file of the first node's home key. Nothing was changed",
+      "or copy the file of the first node's home key; if it was rotated, the newest. Nothing was changed",
   );
 }
 
 function wrongKey(directory: string): HoldfastError {
   return new HoldfastError(
     "stream_failed",
-    `this is not the home key of ${directory}: use the one that its journals were written with, or another directory. Nothing was changed`,
+    `this is not the home key of ${directory}: use the one that its journals were written with (the newest, if it was rotated), or another directory. Nothing was changed`,
   );
 }
 
 async function readCheck(tables: TableStore): Promise<Uint8Array | undefined> {
-  return (await tables.get(CHECK))?.value;
+  return (await tables.get(CHECK))?.value.subarray(0, KEY_CHECK_BYTES);
 }
 
 /** Drawn once per database, so that it may be moved; becomes part of a path, so it is looked at closely. */

@@ -4,6 +4,7 @@
  * A place tells apart that it has no key and that it cannot be asked, since only the first allows to
  * make one.
  */
+import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { HoldfastError, messageOf } from "../protocol/errors.ts";
 import { KEY_BYTES } from "../sealing/index.ts";
@@ -97,4 +98,13 @@ export function filePlace(directory: string, scopeId: string, onNotice: (message
       return { kind: "written" };
     },
   };
+}
+
+/** Of a rotation. One that is there already was never asked for by a database. */
+export function writeNextKey(directory: string, name: string, homeKey: Uint8Array): void {
+  const path = join(directory, name);
+  makePrivateDirectory(directory);
+  rmSync(path, { force: true });
+  if (!writeOnce(path, `${Buffer.from(homeKey).toString("base64url")}\n`))
+    throw new HoldfastError("busy", `another process writes ${path}`);
 }

@@ -14,6 +14,7 @@ import {
   mkdirSync,
   openSync,
   readFileSync,
+  renameSync,
   rmSync,
   type Stats,
   writeFileSync,
@@ -102,6 +103,12 @@ export function writeOnce(path: string, text: string): boolean {
     rmSync(draft, { force: true });
     syncDirectory(dirname(path));
   }
+}
+
+/** In place of what is there, if anything is. */
+export function moveOver(from: string, to: string): void {
+  renameSync(from, to);
+  syncDirectory(dirname(to));
 }
 
 interface PrivateText {

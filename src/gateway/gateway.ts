@@ -77,7 +77,7 @@ export class Gateway implements GatewayAnswers, SpentElsewhere {
     const sessionTtlMs = options.isReusing === false ? graceMs : this.#limits.sessionTtlMs;
     const conversationMs = Math.max(this.#limits.conversationMs, sessionTtlMs);
     const limits = { ...this.#limits, sessionTtlMs, conversationMs };
-    const names = new Names(options.secret);
+    const names = new Names(options.secret, options.thoughts);
     const rows = new SealedRows({ tables, sealer, onDamaged: onBug });
     const tasks = new BackgroundTasks(onBug, neighbours !== undefined);
     const now = (): number => environment.now();
@@ -85,7 +85,7 @@ export class Gateway implements GatewayAnswers, SpentElsewhere {
     this.#rates = neighbours && new SharedRates({ rows, names, now });
     const store = new SessionStore({ rows, given, names, ttlMs: sessionTtlMs });
     const { counters } = this;
-    const left = new LeftStreams({ held, isKnown: (id) => this.#sessions.knows(id), environment, onBug });
+    const left = new LeftStreams({ ...options, isKnown: (id) => this.#sessions.knows(id) });
     [this.#names, this.#left, this.#tasks, this.#given] = [names, left, tasks, given];
     const stops = new Stops(rows, this.#limits.patienceMaxMs + sessionTtlMs);
     const keeping = { rows, names, limits: this.#limits };

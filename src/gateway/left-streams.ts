@@ -2,7 +2,7 @@
  * Streams that a killed process had begun, whose model call is held beside the server and whose request no row knows.
  *
  * The model is called while chunk 0 and the gateway's rows are on their way to the disk. A process that is killed then leaves a call under way at the
- * line, and a retry that finds nothing. So the name of a stream says which request it is for (`Names.stream`): the line knows the name, and a
+ * line, and a retry that finds nothing. So the name of a stream says which request it is for (`streamName`): the line knows the name, and a
  * retry of that request gets the stream, with the call that is held for it (G6). No disk is waited for.
  *
  * Invariant: a stream is given to one request, which has the Idempotency-Key and the body that it was begun for. Its name is opened when the store has no such
@@ -40,10 +40,12 @@ export interface Opening {
 }
 
 export interface LeftStreamsParts {
-  readonly held: HeldStreams | undefined;
+  readonly held?: HeldStreams | undefined;
   /** True for a stream of which the gateway has a session. */
   readonly isKnown: (streamId: string) => boolean;
   readonly environment: Pick<Environment, "randomBytes">;
+  /** Of the home key that new streams begin under. */
+  readonly keyNumber?: number | undefined;
   readonly onBug: (bug: unknown) => void;
 }
 
@@ -70,12 +72,12 @@ export class LeftStreams {
   /** Resolves with a stream that was left for this request, or with a new one. */
   async opening(principal: string, request: RequestNames): Promise<Opening> {
     if (this.#learning !== undefined) await this.#learning;
-    const { environment, isKnown } = this.#parts;
+    const { environment, isKnown, keyNumber = 0 } = this.#parts;
     const isMeant = (left: HeldStream): boolean =>
       left.principal === principal && sameRequest(left.streamId, request) && !isKnown(left.streamId);
     const left = this.#left.values().find(isMeant);
     if (left === undefined) {
-      const streamId = streamName(request, environment);
+      const streamId = streamName(request, environment, keyNumber);
       const open: Opening["open"] = (client, how) =>
         client.open({ ...how, idempotencyKey: streamId, isFresh: true });
       return { streamId, left, source: "new", open };

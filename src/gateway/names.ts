@@ -6,6 +6,7 @@
  * ones and no table of them is needed. A stream's name begins with the names of its request, so that a retry knows it.
  */
 import { createHmac, createSecretKey, type KeyObject } from "node:crypto";
+import { keyNumberOf, numberedName } from "../protocol/key-number.ts";
 import type { Environment } from "../transport/environment.ts";
 import { ThoughtTokens } from "./thought-tokens.ts";
 
@@ -33,9 +34,14 @@ const ASKER_BYTES = 9;
 const BODY_BYTES = 6;
 const DRAWN_BYTES = 9;
 
-/** Says which request the stream is for, and tells its generations apart by a number that is drawn. */
-export function streamName(request: RequestNames, { randomBytes }: Pick<Environment, "randomBytes">): string {
-  return requestPart(request) + Buffer.from(randomBytes(DRAWN_BYTES)).toString("base64url");
+/** Says which request the stream is for and under which home key, and tells its generations apart by a number that is drawn. */
+export function streamName(
+  request: RequestNames,
+  { randomBytes }: Pick<Environment, "randomBytes">,
+  keyNumber: number,
+): string {
+  const drawn = Buffer.from(randomBytes(DRAWN_BYTES)).toString("base64url");
+  return numberedName(requestPart(request) + drawn, keyNumber);
 }
 
 /** True when the stream is for a request with this Idempotency-Key and this body; without a key, with this body. */
@@ -62,10 +68,10 @@ export class Names {
   /** What clients are given for signed thoughts. */
   readonly thoughts: ThoughtTokens;
 
-  /** `secret`: 32 bytes that outlive the process. */
-  constructor(secret: Uint8Array) {
+  /** `secret`: 32 bytes that outlive the process. `thoughts`: what thoughts are sealed under, by the number of the home key. */
+  constructor(secret: Uint8Array, thoughts: ReadonlyMap<number, Uint8Array> = new Map([[0, secret]])) {
     this.#secret = createSecretKey(secret);
-    this.thoughts = new ThoughtTokens(secret);
+    this.thoughts = new ThoughtTokens(thoughts);
   }
 
   /** The key of a row; the parts cannot run into each other. */
@@ -77,7 +83,7 @@ export class Names {
 
   /** Of a conversation that begins with this stream. */
   conversation(streamId: string): string {
-    return this.row("conversation", streamId).slice(0, NAME_CHARS / 2);
+    return numberedName(this.row("conversation", streamId).slice(0, NAME_CHARS / 2), keyNumberOf(streamId));
   }
 
   toolId(streamId: string, execId: string): string {

@@ -19,6 +19,10 @@ export interface GatewayOptions {
   readonly sealer: Sealer;
   /** 32 bytes that outlive the process: names of rows and tool calls follow from it. */
   readonly secret: Uint8Array;
+  /** Of the home key that streams begin under: how often it was rotated. Default: 0. */
+  readonly keyNumber?: number | undefined;
+  /** What thoughts are sealed under, by the number of the home key. Default: `secret`, for 0. */
+  readonly thoughts?: ReadonlyMap<number, Uint8Array> | undefined;
   readonly models: () => readonly ListedModel[];
   /** The id of a model that a client names; undefined when there is none. */
   readonly resolveModel: (name: string) => string | undefined;

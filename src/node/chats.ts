@@ -13,13 +13,15 @@ import { Client, type ClientStream } from "../client/index.ts";
 import { DEFAULTS as RETENTION } from "../core/retention.ts";
 import { HoldfastError, messageOf } from "../protocol/errors.ts";
 import { fieldsOf, parsedJson } from "../protocol/fields.ts";
+import { numberedName } from "../protocol/key-number.ts";
+import { type HomeKeys, ringSealing } from "../sealing/index.ts";
 import { nodeSealing } from "../sealing/node.ts";
 import { type ApplicationStream, createServer } from "../server/index.ts";
 import { openSqliteStore, type TableStore } from "../store/index.ts";
 import { memoryTransport, systemEnvironment } from "../transport/index.ts";
 import { chunkTexts, eventsOf, heard, NOTHING_SAID, type Said } from "./answer-log.ts";
 import { makeDataDir } from "./data-dir.ts";
-import { gatewayHomeKey } from "./open-gateway.ts";
+import { gatewayHomeKeys } from "./home-keys.ts";
 import { thisMachine } from "./machine.ts";
 
 export interface ChatsOptions {
@@ -69,14 +71,14 @@ export async function openChats(options: ChatsOptions): Promise<Chats> {
   makeDataDir(dataDir, onNotice);
   const store = await openSqliteStore(dataDir, { now: machine.now });
   try {
-    const homeKey = await gatewayHomeKey({
+    const keys = await gatewayHomeKeys({
       tables: store.tables,
       isShared: false,
       dataDir,
       machine,
       onNotice,
     });
-    return new Chats(store, homeKey, retentionMs);
+    return new Chats(store, keys, retentionMs);
   } catch (cause) {
     await store.close();
     throw cause;
@@ -89,14 +91,17 @@ export class Chats {
   readonly #server: ReturnType<typeof createServer>;
   readonly #client: Client;
   readonly #retentionMs: number;
+  readonly #keyNumber: number;
   /** How the answers that this process makes are made, by stream. */
   readonly #making = new Map<string, AnswerOptions["answer"]>();
 
-  constructor(store: Awaited<ReturnType<typeof openSqliteStore>>, homeKey: Uint8Array, retentionMs: number) {
+  constructor(store: Awaited<ReturnType<typeof openSqliteStore>>, keys: HomeKeys, retentionMs: number) {
     this.#store = store;
     this.#tables = store.tables;
     this.#retentionMs = retentionMs;
-    const sealing = nodeSealing();
+    this.#keyNumber = keys.keyNumber;
+    const { homeKey } = keys;
+    const sealing = ringSealing(nodeSealing(), keys);
     const application = (stream: ApplicationStream): Promise<void> => this.#make(stream);
     this.#server = createServer({
       store: store.streams,
@@ -117,7 +122,7 @@ export class Chats {
     const requestKey = chat.request.headers.get("idempotency-key") ?? newName();
     const known = await this.#newest(chat);
     if (known?.requestKey === requestKey) return this.#again(known.stream, answer, chat.request);
-    const stream = newName();
+    const stream = numberedName(newName(), this.#keyNumber);
     const value = new TextEncoder().encode(JSON.stringify({ requestKey, stream } satisfies Row));
     await this.#tables.put({ table: TABLE, key: keyOf(chat) }, value, { ttlMs: this.#retentionMs * 2 });
     this.#making.set(stream, answer);

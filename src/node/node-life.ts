@@ -12,6 +12,13 @@ import { rowsOf, type TableStore } from "../store/table-store.ts";
 
 const NODES = "nodes";
 
+/** Machine and process of each. One that was killed counts until its time is over. */
+export async function livingNodes(tables: Pick<TableStore, "list">): Promise<ReadonlySet<string>> {
+  const keys = new Set<string>();
+  for await (const { key } of rowsOf(tables, NODES)) keys.add(key);
+  return keys;
+}
+
 export interface NodeLife extends Neighbours {
   /** The others take over at once what this process had. */
   close(): Promise<void>;
@@ -21,20 +28,15 @@ export interface NodeLife extends Neighbours {
 export async function joinNodes(tables: TableStore, nodeId: string, leaseMs: number): Promise<NodeLife> {
   const self = `${nodeId}/${randomUUID()}`;
   const listeners = new Set<() => void>();
-  const listed = async (): Promise<ReadonlySet<string>> => {
-    const keys = new Set<string>();
-    for await (const { key } of rowsOf(tables, NODES)) keys.add(key);
-    return keys;
-  };
   for await (const { key } of rowsOf(tables, NODES, `${nodeId}/`)) await tables.delete({ table: NODES, key });
   const renew = (): Promise<number> =>
     tables.put({ table: NODES, key: self }, new Uint8Array(1), { ttlMs: leaseMs });
   await renew();
-  let known = await listed();
+  let known = await livingNodes(tables);
   let renewing: Promise<void> = Promise.resolve();
   const look = async (): Promise<void> => {
     await renew();
-    const now = await listed();
+    const now = await livingNodes(tables);
     const isOneGone = known.difference(now).size > 0;
     known = now;
     if (isOneGone) for (const listener of listeners) listener();

@@ -1,8 +1,7 @@
 /**
  * The gateway beside a server in one process: joined by the memory transport, with its tables in the server's database.
  *
- * It is a client like any other, one per principal, and cannot go around durability. Its home key lies apart from the data, as
- * every client's does: `HOLDFAST_HOME_KEY`, or a file in the user's configuration.
+ * It is a client like any other, one per principal, and cannot go around durability.
  */
 import { dirname, join } from "node:path";
 import type { Logger } from "pino";
@@ -11,8 +10,6 @@ import type { LineClient } from "../agent/models/line/line-client.ts";
 import type { ProviderModels } from "../agent/models/index.ts";
 import { ModelFailure } from "../agent/index.ts";
 import { Client } from "../client/index.ts";
-import { resolveHomeKey } from "../client-node/home-key.ts";
-import { filePlace, parseHomeKey } from "../client-node/key-places.ts";
 import { keyDirectory, thisPlatform } from "../client-node/scope.ts";
 import { tableJournalStore } from "../client-node/table-journal-store.ts";
 import {
@@ -27,6 +24,7 @@ import { counted } from "../core/standstill.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import { ExecKind } from "../protocol/messages.ts";
 import { modelNameOf } from "../protocol/model-name.ts";
+import { ringSealing } from "../sealing/index.ts";
 import { nodeSealing } from "../sealing/node.ts";
 import type { Server } from "../server/index.ts";
 import type { BlobCalls, Connect } from "../transport/index.ts";
@@ -36,8 +34,8 @@ import { http2Connect } from "../transport/node/http2-client.ts";
 import { failure, usageError } from "./failures.ts";
 import { hexOf } from "../protocol/blob-id.ts";
 import { heldStreams } from "./held-calls.ts";
+import { gatewayHomeKeys, gatewaySecrets } from "./home-keys.ts";
 import type { ServerStore } from "./open-store.ts";
-import type { TableStore } from "../store/index.ts";
 import { providerSide, serverSide } from "./provider-side.ts";
 import { logStall } from "./stall-log.ts";
 import type { Machine } from "./machine.ts";
@@ -95,12 +93,6 @@ export interface GatewayParts {
   readonly line: LineClient | undefined;
 }
 
-export interface HomeKeyParts extends Pick<GatewayParts, "dataDir" | "machine" | "onNotice"> {
-  readonly tables: TableStore;
-  /** Other nodes have the same tables, and the same home key. */
-  readonly isShared: boolean;
-}
-
 export interface OpenGateway {
   readonly gateway: Gateway;
   close(): Promise<void>;
@@ -108,16 +100,13 @@ export interface OpenGateway {
 
 const CLEAN_UP_MS = 60 * 60_000;
 
-/** Names of rows and tool calls follow from a secret of their own, not from one that seals anything. */
-const NAMES = "the gateway's names";
-
 export async function openGateway(parts: GatewayParts): Promise<OpenGateway> {
   const { store, ground, logger, machine, line } = parts;
   const { counters } = parts.server;
   const { tables } = store;
-  const sealing = nodeSealing();
-  const homeKey = await gatewayHomeKey({ ...parts, tables, isShared: parts.neighbours !== undefined });
-  const { sealer, secret } = gatewaySecrets(homeKey);
+  const keys = await gatewayHomeKeys({ ...parts, tables, isShared: parts.neighbours !== undefined });
+  const { homeKey } = keys;
+  const sealing = ringSealing(nodeSealing(), keys);
   // Beside its own server the log is all that a client needs (decision 89). A server elsewhere may be out of reach.
   const journals = ground.upstream === undefined ? "none" : tableJournalStore({ tables });
   const way = ground.upstream ?? wayWithin(parts.server, ground.models);
@@ -144,8 +133,7 @@ export async function openGateway(parts: GatewayParts): Promise<OpenGateway> {
         : undefined,
     limits: { openStreamsMax: parts.openStreamsMax, responseTtlMs: parts.responseTtlMs },
     tables,
-    sealer,
-    secret,
+    ...gatewaySecrets(keys),
     isReusing: machine.env["HOLDFAST_SESSION_REUSE"] !== "0",
     models: way.models,
     resolveModel: way.resolveModel,
@@ -304,30 +292,4 @@ function resolveModel(models: ProviderModels, name: string): string | undefined 
     if (error instanceof ModelFailure) return undefined;
     throw error;
   }
-}
-
-/** What the gateway's rows are sealed and named by. */
-export function gatewaySecrets(homeKey: Uint8Array) {
-  const sealing = nodeSealing();
-  return { sealer: sealing.homeSealer(homeKey), secret: sealing.deriveStreamKey(homeKey, NAMES) };
-}
-
-export function gatewayHomeKey({
-  tables,
-  dataDir,
-  machine,
-  isShared,
-  onNotice,
-}: HomeKeyParts): Promise<Uint8Array> {
-  const { env, home, platform: name } = machine;
-  const text = env["HOLDFAST_HOME_KEY"] ?? "";
-  return resolveHomeKey({
-    tables,
-    sealing: nodeSealing(),
-    directory: dataDir,
-    isShared,
-    given: text === "" ? undefined : parseHomeKey(text, "HOLDFAST_HOME_KEY"),
-    places: (scopeId) => [filePlace(keyDirectory({ name, home, environment: env }), scopeId, onNotice)],
-    keyLock: join(dataDir, "home-key.lock"),
-  });
 }

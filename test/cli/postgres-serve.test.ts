@@ -1,6 +1,6 @@
 /** `holdfast serve --store postgres://...`: everything as with a data directory, over kills of the server and of PostgreSQL. */
 import assert from "node:assert/strict";
-import { writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { upTo } from "../e2e/rig.ts";
@@ -97,10 +97,26 @@ test("A3: gateway, chat and keys work on PostgreSQL, and a killed server finds e
       + (SELECT count(*) FROM holdfast.tombstones) + (SELECT count(*) FROM holdfast.rows WHERE tab LIKE 'gateway_%') AS left`,
   );
   assert.equal(Number(left?.["left"]), 0);
+  const neighbour = new Cli(t);
+  const early = await neighbour.run(["keys", "rotate-home", ...neighbour.inDataDir], env);
+  assert.match(early.stderr, /1 node of this PostgreSQL would not know the new home key: stop all/);
   server.signal("SIGTERM");
   const ended = await server.exit;
   assert.equal(ended.code, 0, ended.stderr);
-  const seen = [killed, ended, made, withoutServer, told, status, whole].map(
+  const keys = join(cli.home, ".config/holdfast/keys");
+  const before = readFileSync(join(keys, readdirSync(keys)[0] ?? ""), "utf8").trim();
+  const rotated = await cli.run(["keys", "rotate-home", ...cli.inDataDir], env);
+  assert.match(rotated.stderr, /copy that file to the other nodes/);
+  const outdated = await neighbour.run(["serve", "--port", "0", "--no-line", ...neighbour.inDataDir], {
+    ...env,
+    HOLDFAST_HOME_KEY: before,
+  });
+  assert.equal(outdated.code, 1);
+  assert.match(
+    outdated.stderr,
+    /another home key than the nodes that share this PostgreSQL.*Nothing was changed/,
+  );
+  const seen = [killed, ended, made, early, rotated, outdated, withoutServer, told, status, whole].map(
     (one) => one.stdout + one.stderr,
   );
   assert.ok(!seen.join("").includes(CANARY), "E4: the password is nowhere");

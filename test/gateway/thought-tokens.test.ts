@@ -11,6 +11,8 @@ const SECRET = new Uint8Array(32).fill(7);
 const STREAM = "a".repeat(32);
 const metadata = { anthropic: { signature: "sig" }, holdfast: { model: "acme/one" } };
 
+const tokensOf = (...secrets: readonly Uint8Array[]) => new ThoughtTokens(new Map(secrets.entries()));
+
 const signed = (text: string, attempt = 1, step = 1) => {
   return { text, metadataJson: JSON.stringify(metadata), step, attempt };
 };
@@ -19,9 +21,9 @@ test("a token opens for its principal, in every process, and for no other", () =
   fc.assert(
     fc.property(fc.string({ unit: "binary" }), fc.string(), fc.string(), (text, alice, bob) => {
       fc.pre(alice !== bob);
-      const tokens = new ThoughtTokens(SECRET);
+      const tokens = tokensOf(SECRET);
       const token = tokens.seal(alice, STREAM, signed(text.toWellFormed()));
-      const restarted = new ThoughtTokens(SECRET);
+      const restarted = tokensOf(SECRET);
       assert.equal(
         restarted.seal(alice, STREAM, signed(text.toWellFormed())),
         token,
@@ -30,14 +32,14 @@ test("a token opens for its principal, in every process, and for no other", () =
       const opened = { text: text.toWellFormed(), metadata, origin: `${STREAM}/1`, attempt: 1 };
       assert.deepEqual(restarted.open(alice, token), opened);
       assert.equal(tokens.open(bob, token), undefined);
-      assert.equal(new ThoughtTokens(new Uint8Array(32).fill(8)).open(alice, token), undefined);
+      assert.equal(tokensOf(new Uint8Array(32).fill(8)).open(alice, token), undefined);
     }),
     { numRuns: 100 },
   );
 });
 
 test("two thoughts never share a nonce, nor do two principals", () => {
-  const tokens = new ThoughtTokens(SECRET);
+  const tokens = tokensOf(SECRET);
   const nonceOf = (token: string) => Buffer.from(token, "base64").subarray(1, 13).toString("hex");
   const all = ["alice", "bob"].flatMap((who) =>
     ["a", "b"].flatMap((text) => [1, 2].map((attempt) => tokens.seal(who, STREAM, signed(text, attempt)))),
@@ -46,7 +48,7 @@ test("two thoughts never share a nonce, nor do two principals", () => {
 });
 
 test("a token with any bit changed, cut short or made up is none", () => {
-  const tokens = new ThoughtTokens(SECRET);
+  const tokens = tokensOf(SECRET);
   const token = tokens.seal("alice", STREAM, signed("hm"));
   const bytes = Buffer.from(token, "base64");
   for (let bit = 0; bit < bytes.length * 8; bit++) {
@@ -61,7 +63,7 @@ test("a token with any bit changed, cut short or made up is none", () => {
 });
 
 test("a history has each thought where it was thought, once, of the last attempt; what does not open is left out", () => {
-  const tokens = new ThoughtTokens(SECRET);
+  const tokens = tokensOf(SECRET);
   const seal = (text: string, attempt?: number, step?: number) =>
     tokens.seal("alice", STREAM, signed(text, attempt, step));
   const thoughts = [
@@ -85,4 +87,15 @@ test("a history has each thought where it was thought, once, of the last attempt
     ["text", "So."],
   ]);
   assert.deepEqual(contentFor("bob"), [["text", "Well. So."]]);
+});
+
+test("behind a rotation of the home key a thought keeps its token, and a new stream's has another", () => {
+  const token = tokensOf(SECRET).seal("alice", STREAM, signed("before"));
+  const next = new Uint8Array(32).fill(9);
+  const rotated = tokensOf(SECRET, next);
+  assert.equal(rotated.seal("alice", STREAM, signed("before")), token);
+  assert.equal(rotated.open("alice", token)?.text, "before");
+  const later = rotated.seal("alice", `${STREAM}.h1`, signed("after"));
+  assert.equal(rotated.open("alice", later)?.text, "after");
+  assert.equal(tokensOf(SECRET).open("alice", later), undefined, "the old key opens nothing new");
 });
