@@ -39,7 +39,7 @@ interface Outcome {
   readonly why: string;
 }
 
-/** About a minute of simulation; a fifth as many seeds of the gateway take a third of a minute more. `npm run sim -- --seeds N` runs as many as you like. */
+/** About a minute of simulation; a fifth as many seeds of the gateway, and a fortieth of its nodes, run beside it. `npm run sim -- --seeds N` runs as many as you like. */
 const simulationSeeds = 800;
 
 const tests = globSync("test/**/*.test.ts").toSorted();
@@ -102,7 +102,7 @@ const stages: readonly Stage[] = [
   },
   {
     name: "sim",
-    about: `simulation, ${String(simulationSeeds)} seeds of streams and a fifth as many of the gateway`,
+    about: `simulation, ${String(simulationSeeds)} seeds of streams, a fifth as many of the gateway and a fortieth of its nodes`,
     command: ["npm", "run", "--silent", "sim", "--", "--seeds", String(simulationSeeds)],
     beside: "unit",
   },

@@ -2,7 +2,8 @@
  * Answers that another node generates, read here from their streams' logs.
  *
  * Readers cannot tell: what the log says goes into a memory, as it does where the answer is generated. Its end is given out when the session's record shows that its owner has settled it. An owner
- * that dies meanwhile is noticed once a second, and its session taken over.
+ * that dies meanwhile is noticed once a second, and its session taken over. A retry that reads here brings the tool results of its request: should the owner have died with them, or have taken the session
+ * over without them, they are said from here. Where only readers without results are left, these are cut off, and their client's retry brings them.
  *
  * Invariant: what a client gets of a tool call can be found by the request that answers the call, at every node.
  */
@@ -12,6 +13,7 @@ import { AnswerMemory, cutOff } from "./answer-memory.ts";
 import type { AnswerRef } from "./answer-ref.ts";
 import type { BackgroundTasks } from "./background-tasks.ts";
 import type { GatewayOptions } from "./options.ts";
+import type { Saying } from "./said-results.ts";
 import type { SessionStore } from "./session-store.ts";
 import { loggedEvents } from "./stream-events.ts";
 
@@ -19,8 +21,8 @@ export interface FollowedAnswersParts extends Pick<GatewayOptions, "clientOf"> {
   readonly store: Pick<SessionStore, "byStream" | "readElsewhere">;
   readonly tasks: BackgroundTasks;
   readonly environment: Pick<Environment, "after">;
-  /** Takes the session over if nobody generates its answer any more. */
-  readonly takeUp: (principal: string, answer: AnswerRef) => Promise<void>;
+  /** Takes the session over if no process generates its answer any more, or if the one that does lacks what `say` can say. */
+  readonly takeUp: (principal: string, place: Place, say?: Saying) => Promise<void>;
   /** Aborted when the gateway closes. */
   readonly closing: AbortSignal;
 }
@@ -31,29 +33,41 @@ const SETTLE_MS = { first: 5, last: 250 } as const;
 /** A session's rows come before its stream. */
 const UNOPENED_MS = 50;
 
+/** An answer of a stream; without an event its latest. */
+export interface Place {
+  readonly streamId: string;
+  readonly fromEvent: number | undefined;
+}
+
 interface Followed {
   readonly principal: string;
   readonly answer: AnswerRef;
   readonly memory: AnswerMemory;
+  /** Of a retry that reads it; all of them are equal. */
+  say?: Saying | undefined;
 }
 
 export class FollowedAnswers {
   readonly #parts: FollowedAnswersParts;
-  readonly #byAnswer = new Map<string, AnswerMemory>();
+  readonly #byAnswer = new Map<string, Followed>();
 
   constructor(parts: FollowedAnswersParts) {
     this.#parts = parts;
   }
 
   /** The memory of an answer that is generated elsewhere. */
-  of(principal: string, answer: AnswerRef): AnswerMemory {
+  of(principal: string, answer: AnswerRef, say?: Saying): AnswerMemory {
     const known = this.#byAnswer.get(answer.responseId);
-    if (known !== undefined) return known;
+    if (known !== undefined) {
+      known.say ??= say;
+      return known.memory;
+    }
     const memory = new AnswerMemory(answer.fromEvent, () => undefined);
     memory.readBack();
     memory.heard(answer.fromEvent);
-    this.#byAnswer.set(answer.responseId, memory);
-    this.#parts.tasks.run(this.#follow({ principal, answer, memory }));
+    const followed: Followed = { principal, answer, memory, say };
+    this.#byAnswer.set(answer.responseId, followed);
+    this.#parts.tasks.run(this.#follow(followed));
     return memory;
   }
 
@@ -75,7 +89,7 @@ export class FollowedAnswers {
       failure = cause;
     } finally {
       over.abort();
-      if (this.#byAnswer.get(answer.responseId) === memory) this.#byAnswer.delete(answer.responseId);
+      if (this.#byAnswer.get(answer.responseId) === followed) this.#byAnswer.delete(answer.responseId);
       memory.finish(failure);
       await watched;
     }
@@ -129,16 +143,25 @@ export class FollowedAnswers {
   }
 
   /** Until the signal fires. Without readers nothing is followed. */
-  async #watch({ principal, answer, memory }: Followed, signal: AbortSignal, end: () => void): Promise<void> {
+  async #watch(followed: Followed, signal: AbortSignal, end: () => void): Promise<void> {
     const { store, takeUp } = this.#parts;
+    const { principal, answer, memory } = followed;
     for (;;) {
       // A store that is away says so itself.
       await store.readElsewhere(principal, answer.streamId).catch(() => undefined);
       await this.#pause(WATCH_MS, signal);
       if (signal.aborted) return;
       if (memory.readers === 0) return end();
-      await takeUp(principal, answer).catch(() => undefined);
+      await takeUp(principal, answer, followed.say).catch(() => undefined);
+      if (followed.say === undefined && (await this.#waitsInVain(followed).catch(() => false))) return end();
     }
+  }
+
+  /** Nothing was said since its owner took it over without its results. */
+  async #waitsInVain({ principal, answer, memory }: Followed): Promise<boolean> {
+    const record = await this.#parts.store.byStream(principal, answer.streamId);
+    const isMeant = record?.lacksResults === true && record.answer.fromEvent === answer.fromEvent;
+    return isMeant && memory.lastEvent <= answer.fromEvent;
   }
 
   #pause(delayMs: number, signal?: AbortSignal): Promise<void> {

@@ -28,7 +28,7 @@ import { type BegunTurn, turnRequest } from "./requests.ts";
 import { ResponseAnswers } from "./response-answers.ts";
 import { Retries } from "./retries.ts";
 import { Returns } from "./returns.ts";
-import { sayAgain } from "./said-results.ts";
+import { saying } from "./said-results.ts";
 import { SealedRows } from "./sealed-rows.ts";
 import { canTake, isCounted } from "./session.ts";
 import type { SessionDriver } from "./session-driver.ts";
@@ -345,14 +345,14 @@ export class Gateway implements GatewayAnswers, SpentElsewhere {
   async #earlier(call: ChatCall): Promise<Answer | undefined> {
     const before = await this.#retries.earlier(call);
     if (before === undefined) return undefined;
-    const [{ principal, signal }, { fromEvent }] = [call, before];
-    const session = await this.#returns.awake(principal, before, (found) => sayAgain(call, found, fromEvent));
+    const [{ principal, signal }, { fromEvent }, say] = [call, before, saying(call, before)];
+    const session = await this.#returns.awake(principal, before, say);
     // A retry may ask for the usage where the request before did not.
     const answer = { ...before, includeUsage: call.request.includeUsage };
     // The log of one that is ending says how: a process that died may have given it up before.
     const isLive = session !== undefined && isCounted(session.state);
     const isHere = isLive && session.memory.fromEvent === fromEvent && session.memory.holds(fromEvent);
-    const memory = isHere ? session.memory : await this.#sessions.followed(principal, answer);
+    const memory = isHere ? session.memory : await this.#sessions.followed(principal, answer, say);
     if (memory !== undefined) {
       this.counters.attached++;
       return this.#returns.respond({ principal, answer, signal, memory }, "attached");

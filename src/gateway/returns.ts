@@ -13,8 +13,10 @@ import { type AnswerLog, type AnswerRead, CATCH_UP_MS, placeAhead } from "./answ
 import { type AnswerRef, answerRef, responseOf } from "./answer-ref.ts";
 import type { Answer, AnswerSource, EventsCall, KeyedCall, StopCall } from "./http/answers.ts";
 import type { Door } from "./openai/index.ts";
+import type { Place } from "./followed-answers.ts";
 import { otherAnswer, otherDoor } from "./refusals.ts";
 import type { Retries } from "./retries.ts";
+import type { Saying } from "./said-results.ts";
 import { owesResults } from "./session.ts";
 import type { SessionDriver } from "./session-driver.ts";
 import type { SessionStore } from "./session-store.ts";
@@ -49,16 +51,12 @@ export class Returns {
    * The principal's session of that stream, resumed if it slept in the answer that is meant. What a step that begins anew has said before is known
    * by then; where a model call is held, the session may still be read back, and its reader waits for what it needs (`answer-log.ts`).
    */
-  async awake(
-    principal: string,
-    { streamId, fromEvent }: { readonly streamId: string; readonly fromEvent: number | undefined },
-    onFound: (session: SessionDriver) => Promise<void> = async () => undefined,
-  ): Promise<SessionDriver | undefined> {
+  async awake(principal: string, place: Place, say?: Saying): Promise<SessionDriver | undefined> {
     const { sessions } = this.#parts;
-    await sessions.wake(principal, streamId, fromEvent);
+    const { streamId } = place;
+    await sessions.wake(principal, place, say);
     const session = sessions.get(principal, streamId);
     if (session === undefined) return undefined;
-    await onFound(session);
     const isKnown = (): boolean =>
       session.memory.held.size > 0 && !(owesResults(session.state) && session.memory.isBehind);
     await session.until(() => session.state.at !== "resuming" || isKnown(), CATCH_UP_MS);

@@ -5,6 +5,7 @@
  * so what it says again is what was said. The server takes one result for each exec, and one message for each id, and ignores a second (A8).
  */
 import { HoldfastError } from "../protocol/errors.ts";
+import type { AnswerRef } from "./answer-ref.ts";
 import type { ChatCall } from "./http/answers.ts";
 import { resultsOf } from "./matching.ts";
 import { splitRequest } from "./openai/index.ts";
@@ -24,8 +25,15 @@ export function bodiesFor(
   });
 }
 
-/** `call` is a retry of the request whose answer begins after that event. */
-export async function sayAgain(call: ChatCall, session: SessionDriver, fromEvent: number): Promise<void> {
+/** Says again what a request brought, to a session that may lack it. */
+export type Saying = (session: SessionDriver) => Promise<void>;
+
+/** `call` is a retry of the request that got this answer. */
+export function saying(call: ChatCall, { fromEvent }: AnswerRef): Saying {
+  return (session) => sayAgain(call, session, fromEvent);
+}
+
+async function sayAgain(call: ChatCall, session: SessionDriver, fromEvent: number): Promise<void> {
   const { record, state, memory } = session;
   if (memory.fromEvent !== fromEvent || !owesResults(state)) return;
   void session.feed({ kind: "repeated" });

@@ -54,6 +54,8 @@ const SESSION = z.object({
   checkpoint: z.string(),
   /** On shared tables: the process that generates its answer, or did. */
   owner: z.string().optional(),
+  /** On shared tables: its owner took it over without the results that its answer begins with. They may have died with the owner before. */
+  lacksResults: z.boolean().optional(),
   /** The event with which it began to wait: its next answer begins behind it. */
   pausedAt: z.number().optional(),
   createdMs: z.number(),

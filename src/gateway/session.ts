@@ -205,6 +205,7 @@ function paused(state: State, pause: Pause, checkpoint: string | undefined, nowM
     head: chain(state.record.requestHead, levelled(answerLine(pause))),
     pending: pause.kind === "calls" ? pause.calls.map(pendingOf) : [],
     answered: [],
+    lacksResults: undefined,
     steps: pause.kind === "calls" ? pause.step : 0,
     checkpoint: checkpoint ?? state.record.checkpoint,
     pausedAt: pause.eventId,

@@ -14,13 +14,14 @@ import { KeyedQueue } from "../async/keyed-queue.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import type { AnswerMemory } from "./answer-memory.ts";
 import type { AnswerRef } from "./answer-ref.ts";
-import { FollowedAnswers } from "./followed-answers.ts";
+import { FollowedAnswers, type Place } from "./followed-answers.ts";
 import type { ChatCall } from "./http/answers.ts";
 import type { SessionLookup } from "./matching.ts";
 import type { Neighbours } from "./neighbours.ts";
 import type { GatewayLimits } from "./options.ts";
 import { crowdedOut, type Parked, parkedBytes } from "./eviction.ts";
 import { tooManyInBackground, tooManyOpen } from "./refusals.ts";
+import type { Saying } from "./said-results.ts";
 import { NO_ROW } from "./sealed-rows.ts";
 import { begin, canMakeRoom, find, isCounted, isWaiting, type State } from "./session.ts";
 import { type SessionContext, SessionDriver } from "./session-driver.ts";
@@ -65,10 +66,8 @@ export class Sessions implements SessionLookup {
 
   constructor(parts: SessionsParts) {
     this.#parts = parts;
-    const takeUp = (principal: string, { streamId, fromEvent }: AnswerRef): Promise<void> =>
-      this.wake(principal, streamId, fromEvent);
-    const { neighbours, store } = parts;
-    const closing = this.#closing.signal;
+    const [{ neighbours, store }, closing] = [parts, this.#closing.signal];
+    const takeUp: Sessions["wake"] = (...asked) => this.wake(...asked);
     this.#followed = new FollowedAnswers({ ...parts, takeUp, closing });
     this.takeovers =
       neighbours === undefined
@@ -197,13 +196,14 @@ export class Sessions implements SessionLookup {
 
   /**
    * A client asks for what this stream says after that event, or for its latest answer: if its session sleeps in that answer, it is resumed. An
-   * earlier answer is in the log, and does not mean that a client wants the one that was cut off (G7).
+   * earlier answer is in the log, and does not mean that a client wants the one that was cut off (G7). `say`: of a retry, which can say its results again.
    */
-  async wake(principal: string, streamId: string, fromEvent: number | undefined): Promise<void> {
-    await this.takeovers?.takeUp(principal, streamId, fromEvent);
+  async wake(principal: string, { streamId, fromEvent }: Place, say?: Saying): Promise<void> {
+    await this.takeovers?.takeUp(principal, streamId, { fromEvent, hasResults: say !== undefined });
     const session = this.#byStream.get(streamId);
     if (session?.record.principal !== principal) return;
     if (fromEvent === undefined || fromEvent === session.record.answer.fromEvent) await session.wanted();
+    if (this.get(principal, streamId) === session) await say?.(session);
   }
 
   /** A session that this process has the record of. */
@@ -219,9 +219,9 @@ export class Sessions implements SessionLookup {
   }
 
   /** What another node generates, to be read here; undefined when none does. */
-  async followed(principal: string, answer: AnswerRef): Promise<AnswerMemory | undefined> {
+  async followed(principal: string, answer: AnswerRef, say?: Saying): Promise<AnswerMemory | undefined> {
     const isElsewhere = await this.takeovers?.isElsewhere(principal, answer);
-    return isElsewhere === true ? this.#followed.of(principal, answer) : undefined;
+    return isElsewhere === true ? this.#followed.of(principal, answer, say) : undefined;
   }
 
   /** The answer is under way, here or at another node. */

@@ -26,6 +26,13 @@ export interface TakeoversParts {
   readonly closing: AbortSignal;
 }
 
+interface Wanted {
+  /** The answer that is meant; undefined: the latest. */
+  readonly fromEvent?: number | undefined;
+  /** A retry asks, which can say again what its request brought. */
+  readonly hasResults?: boolean;
+}
+
 /** The record of a session that waited, with its results' request, and what belongs to the same moment. */
 export interface Adopted {
   readonly record: SessionRecord;
@@ -45,8 +52,15 @@ export class Takeovers {
     return this.#parts.neighbours.self;
   }
 
-  /** An answer that is under way, and whose owner is gone, is taken over. */
-  async takeUp(principal: string, streamId: string, fromEvent?: number): Promise<void> {
+  /**
+   * An answer that is under way, and whose owner is gone, is taken over; and by a retry with its results also one whose owner lives and does not have them. No process takes it from a
+   * second one that has them, so it does not travel back and forth.
+   */
+  async takeUp(
+    principal: string,
+    streamId: string,
+    { fromEvent, hasResults = false }: Wanted = {},
+  ): Promise<void> {
     const { neighbours, store, find, closing } = this.#parts;
     const knows = (id: string): boolean => find(id) !== undefined;
     const waiting = (id: string): SessionDriver | undefined =>
@@ -59,8 +73,10 @@ export class Takeovers {
         // The node that took the results of one that waited here may have died before the stream had them: nothing has told it that it moved.
         if (record.owner !== neighbours.self) waiting(streamId)?.letGo();
         if (knows(streamId)) return;
-        if (await livesElsewhere(neighbours, record.owner)) return;
-        if ((await this.#claimed(record, version)) !== undefined) return;
+        const isWithout = hasResults && record.lacksResults === true;
+        if (!isWithout && (await livesElsewhere(neighbours, record.owner))) return;
+        const lacksResults = (record.answered.length > 0 && !hasResults) || undefined;
+        if ((await this.#claimed({ ...record, lacksResults }, version)) !== undefined) return;
       }
     });
   }

@@ -1,24 +1,25 @@
 /**
  * `npm run sim -- --seeds N [--seed S] [--trace]`: runs the production code in the deterministic
- * world, seed after seed, and says what it met. There are two kinds of worlds: clients and servers of streams, and the gateway.
+ * world, seed after seed, and says what it met. There are three kinds of worlds: clients and servers of streams, the gateway, and two nodes of a gateway on one database.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { text } from "node:stream/consumers";
 import { parse, refuse, whole } from "../../scripts/arguments.ts";
 import { GATEWAY_KINDS } from "./gateway/kinds.ts";
+import { NODES_KINDS, runNodesSeed } from "./gateway/nodes-scenario.ts";
 import { runGatewaySeed } from "./gateway/scenario.ts";
 import { ALL_KINDS, runSeed, type SeedResult } from "./scenario.ts";
 import { Counters, WorldFailure } from "./world/index.ts";
 
 const HELP = `npm run sim -- [options]
-  --seeds N     how many seeds of streams to run (default 100); a fifth as many of the gateway
-  --only WORLD  "streams" or "gateway": only those, N seeds of them
+  --seeds N     how many seeds of streams to run (default 100); a fifth as many of the gateway, and a fortieth of its nodes
+  --only WORLD  "streams", "gateway" or "nodes": only those, N seeds of them
   --from S      the first seed (default 1)
   --seed S      one seed only, twice, and check that both runs are identical (of streams, unless --only says otherwise)
   --trace       print every line of the trace (with --seed)
   --seconds T   stop after T seconds of each world instead of after N seeds
-  A run of 800 seeds of streams, or 160 of the gateway, or more must meet every kind of fault and every condition; where some are missing it
+  A run of 800 seeds of streams, or 160 of the gateway, or 20 of its nodes, or more must meet every kind of fault and every condition; where some are missing it
   takes more seeds, up to four times as many, and fails if they are missing still.
   --help        this text`;
 
@@ -32,8 +33,9 @@ interface Campaign {
 
 const STREAMS: Campaign = { name: "streams", run: runSeed, kinds: ALL_KINDS, seeds: 800 };
 const GATEWAY: Campaign = { name: "gateway", run: runGatewaySeed, kinds: GATEWAY_KINDS, seeds: 160 };
-/** A seed of the gateway costs some five times as much. */
-const GATEWAY_SHARE = 5;
+const NODES: Campaign = { name: "nodes", run: runNodesSeed, kinds: NODES_KINDS, seeds: 20 };
+/** A seed of the gateway costs some five times as much, one of its nodes some forty times. */
+const SHARES = { gateway: 5, nodes: 40 } as const;
 const CAMPAIGN_FACTOR_MAX = 4;
 
 const values = parse(
@@ -49,8 +51,8 @@ const values = parse(
   HELP,
 );
 
-const only = [STREAMS, GATEWAY].find(({ name }) => name === values.only);
-if (values.only !== undefined && only === undefined) refuse("--only is streams or gateway", HELP);
+const only = [STREAMS, GATEWAY, NODES].find(({ name }) => name === values.only);
+if (values.only !== undefined && only === undefined) refuse("--only is streams, gateway or nodes", HELP);
 
 if (values.help) {
   print(HELP);
@@ -65,9 +67,11 @@ if (values.help) {
   const seeds = whole(values.seeds ?? "100", "seeds", 1, HELP);
   if (only !== undefined) await runMany(only, from, seeds, seconds);
   else {
-    const gateway = runBeside(GATEWAY, from, Math.ceil(seeds / GATEWAY_SHARE), seconds);
-    await runMany(STREAMS, from, seeds, seconds);
-    await gateway;
+    const beside = async (): Promise<void> => {
+      await runBeside(GATEWAY, from, Math.ceil(seeds / SHARES.gateway), seconds);
+      await runBeside(NODES, from, Math.ceil(seeds / SHARES.nodes), seconds);
+    };
+    await Promise.all([runMany(STREAMS, from, seeds, seconds), beside()]);
   }
 }
 

@@ -29,6 +29,14 @@ const PACE_MS = 1_500;
 const PRINCIPAL = "ada";
 const TOOL = { type: "function", function: { name: "look", parameters: { type: "object" } } };
 
+/** What a campaign must have met. */
+export const NODES_KINDS = [
+  ...["answer", "results", "events", "look", "replayed", "broken"].map((kind) => `gateway_nodes.got.${kind}`),
+  "gateway_nodes.fault.slept",
+  "gateway_nodes.fault.closed",
+  "process.crash",
+];
+
 /** Rejects with `WorldFailure` when nodes do to each other what they must not. */
 export async function runNodesSeed(seed: number, print?: (line: string) => void): Promise<SeedResult> {
   const world = new World(seed, { print });
@@ -102,9 +110,12 @@ class NodesScenario {
     const random = this.#world.random.fork(name);
     for (let marker = 1; ; marker++) {
       const messages: Json[] = [{ role: "user", content: `m${marker} of ${name}.` }];
+      let streamId: string | undefined;
       for (let step = 0; step < STEPS_MAX; step++) {
         const id = `m${marker} of ${name}./${messages.filter(({ role }) => role === "tool").length}`;
-        const { text, calls } = await this.#answered(id, messages, step > 0, random);
+        const told = await this.#answered(id, messages, streamId, random);
+        const { text, calls } = told;
+        streamId = told.streamId;
         if (calls.length === 0) break;
         const tool_calls = calls.map(({ id: call, name: tool, args }) => ({
           id: call,
@@ -121,8 +132,14 @@ class NodesScenario {
     this.#idle++;
   }
 
-  /** Asks until the whole answer is there, and then once more, elsewhere. */
-  async #answered(id: string, messages: readonly Json[], isResults: boolean, random: Random): Promise<Shown> {
+  /** Asks until the whole answer is there, and then once more, elsewhere. `turn`: the stream whose tools these messages have the results of. */
+  async #answered(
+    id: string,
+    messages: readonly Json[],
+    turn: string | undefined,
+    random: Random,
+  ): Promise<Shown> {
+    const isResults = turn !== undefined;
     // A node that sleeps has its trouble before it.
     const before = this.#troubles - this.#nodes.filter(({ process }) => process.paused).length;
     // Results are known by the session that waits for them, and need no key.
@@ -137,6 +154,8 @@ class NodesScenario {
         else this.#world.hit(`gateway_nodes.got.${end.kind === "error" ? end.code : end.kind}`);
       }
       if (told !== undefined) break;
+      // A page that shows the stream asks as well, and has no results to say.
+      if (isResults && random.chance(0.5)) this.#looksOn(turn, id, random);
       await this.#pause(200 + random.int(PACE_MS));
     }
     this.#world.hit(isResults ? "gateway_nodes.got.results" : "gateway_nodes.got.answer");
@@ -154,15 +173,23 @@ class NodesScenario {
     return told;
   }
 
-  /** The rest of the answer, as `/events` tells it at any node. */
-  async #elsewhere(id: string, told: Shown, random: Random): Promise<void> {
+  #looksOn(turn: string, id: string, random: Random): void {
+    this.#world.hit("gateway_nodes.got.look");
+    this.#events(turn, id, random).catch((cause: unknown) => this.#world.fail(cause));
+  }
+
+  /** The latest answer of a stream, as `/events` tells it at any node. */
+  #events(streamId: string, id: string, random: Random) {
     const node = random.pick(this.#nodes);
-    const { streamId } = told;
     const requestId = `e${++this.#requests}`;
     this.#world.trace(node.process.name, "is asked", requestId, "for the rest of", id);
-    const { shown, end } = await this.#exchange(node, requestId, (gateway, signal) =>
+    return this.#exchange(node, requestId, (gateway, signal) =>
       gateway.events({ principal: PRINCIPAL, streamId, after: undefined, signal }),
     );
+  }
+
+  async #elsewhere(id: string, told: Shown, random: Random): Promise<void> {
+    const { shown, end } = await this.#events(told.streamId, id, random);
     if (end.kind !== "whole") return;
     this.#same(id, told, shown);
     this.#world.hit("gateway_nodes.got.events");
