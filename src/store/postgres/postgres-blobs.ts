@@ -10,12 +10,12 @@ import type { BlobStore } from "../blob-store.ts";
 import { checkGot, checkPut, damagedBlob } from "../blob-store.ts";
 import { sha256Hex } from "../memory-blob-store.ts";
 import { bytes, number, type Row, type Statement, text } from "./driver.ts";
-import { statement, type StreamsParts } from "./postgres-streams.ts";
+import { statement, type StoreParts } from "./postgres-streams.ts";
 
 const PART_BYTES = 512 * 1024;
 const UNNAMED_MS = 24 * 3_600_000;
 
-export function postgresBlobs({ writer, readers, close }: StreamsParts): BlobStore {
+export function postgresBlobs({ writer, readers, close }: StoreParts): BlobStore {
   const ask = async (statement: Statement): Promise<readonly Row[]> => {
     writer.assertUsable();
     return readers.ask(statement);

@@ -17,6 +17,7 @@ import { connect } from "./driver.ts";
 import { type GroupSize, GroupWriter } from "./group-writer.ts";
 import { migrate } from "./migrate.ts";
 import { Openings } from "./openings.ts";
+import { keepPartitions } from "./partitions.ts";
 import { postgresBlobs } from "./postgres-blobs.ts";
 import { postgresLetters } from "./postgres-letters.ts";
 import { postgresStreams } from "./postgres-streams.ts";
@@ -64,6 +65,7 @@ export async function openPostgresStore(url: string, options: PostgresOptions = 
   const first = await connect(address, "holdfast");
   try {
     await migrate(first);
+    await keepPartitions(first);
   } finally {
     await first.end().catch(() => undefined);
   }
@@ -85,7 +87,12 @@ export async function openPostgresStore(url: string, options: PostgresOptions = 
       await readers.close();
     })());
   const parts = { writer, readers, durability, close };
-  const { streams, placeOf } = postgresStreams(parts);
+  // Its locks are waited for on a connection of its own.
+  const keepLog = async (): Promise<void> => {
+    const own = await connect(address, openings.applicationName);
+    await keepPartitions(own).finally(() => own.end());
+  };
+  const { streams, placeOf } = postgresStreams({ ...parts, keepLog });
   return {
     streams,
     letters: postgresLetters({ writer, readers, bell, placeOf }),

@@ -55,11 +55,16 @@ export interface PostgresStreams {
   readonly placeOf: (name: StreamName) => StreamPlace | undefined;
 }
 
-export interface StreamsParts {
+export interface StoreParts {
   readonly writer: GroupWriter;
   readonly readers: Readers;
   readonly durability: StreamStore["durability"];
   readonly close: () => Promise<void>;
+}
+
+export interface StreamsParts extends StoreParts {
+  /** Makes and drops partitions of the log. */
+  readonly keepLog: () => Promise<void>;
 }
 
 /** Rows of one log that are looked at for one page; the bytes end it much earlier. */
@@ -69,7 +74,13 @@ const RECEIPT_MS = 7 * 24 * 3_600_000;
 /** The sender of a letter posts it again much sooner. */
 const LETTER_MS = 600_000;
 
-export function postgresStreams({ writer, readers, durability, close }: StreamsParts): PostgresStreams {
+export function postgresStreams({
+  writer,
+  readers,
+  durability,
+  keepLog,
+  close,
+}: StreamsParts): PostgresStreams {
   const ask = async (statement: Statement): Promise<readonly Row[]> => {
     writer.assertUsable();
     return readers.ask(statement);
@@ -289,6 +300,7 @@ export function postgresStreams({ writer, readers, durability, close }: StreamsP
         values: [RECEIPT_MS],
       });
       await statement(writer, discardOldLetters(LETTER_MS));
+      await keepLog();
     },
     close,
   };

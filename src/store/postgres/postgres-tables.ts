@@ -3,13 +3,13 @@ import type { TableRow, TableStore, TableWrite } from "../table-store.ts";
 import { assertBatch, assertKey, byBatchesOfOne } from "../table-store.ts";
 import { bytes, number, optional, type Row, type Statement, text } from "./driver.ts";
 import type { GroupWriter } from "./group-writer.ts";
-import { statement, type StreamsParts } from "./postgres-streams.ts";
+import { statement, type StoreParts } from "./postgres-streams.ts";
 import { writeReadBack, writeVerdict } from "./verdicts.ts";
 
 const LIVE = "(expires_ms IS NULL OR expires_ms > holdfast.now_ms())";
 const COLUMNS = "key, value, version, expires_ms";
 
-export function postgresTables({ writer, readers, durability, close }: StreamsParts): TableStore {
+export function postgresTables({ writer, readers, durability, close }: StoreParts): TableStore {
   const ask = async (statement: Statement): Promise<readonly Row[]> => {
     writer.assertUsable();
     return readers.ask(statement);

@@ -17,7 +17,7 @@ export interface Migration {
 
 /** How coarse the index of idle streams is: a stream's entry moves at most so often. */
 export const IDLE_SLOT_MS = 600_000;
-/** Streams made in the same period will share a partition of the log. */
+/** Streams made in the same period share a partition of the log (`partitions.ts`). */
 export const PERIOD_MS = 3_600_000;
 
 const FIRST = `
@@ -136,9 +136,24 @@ CREATE INDEX letters_to ON holdfast.letters (host_id, number);
 ALTER TABLE holdfast.letters ALTER COLUMN sealed SET STORAGE EXTERNAL;
 `;
 
+/**
+ * The log that is there becomes the partition for the rest, as it is: nothing is moved or read. Nodes that know nothing of partitions write and read `holdfast.log` as before.
+ */
+const PARTITIONS = `
+ALTER TABLE holdfast.log RENAME TO log_rest;
+ALTER TABLE holdfast.log_rest RENAME CONSTRAINT log_pkey TO log_rest_pkey;
+CREATE TABLE holdfast.log (
+  LIKE holdfast.log_rest INCLUDING STORAGE,
+  PRIMARY KEY (period, stream, log, first)
+) PARTITION BY RANGE (period);
+ALTER TABLE holdfast.log ATTACH PARTITION holdfast.log_rest DEFAULT;
+CREATE INDEX streams_period ON holdfast.streams (period);
+`;
+
 export const MIGRATIONS: readonly Migration[] = [
   { version: 1, usableFrom: 1, sql: FIRST },
   { version: 2, usableFrom: 1, sql: LETTERS },
+  { version: 3, usableFrom: 1, sql: PARTITIONS },
 ];
 
 /** Of the tables that this software knows. */
