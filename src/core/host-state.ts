@@ -25,6 +25,8 @@ export interface Options {
   /** How long the application may take to say its last word after an abort. */
   readonly abortGraceMs: number;
   readonly stall: turnStall.Options;
+  /** A commit waits for the end of the turn in which it is due: what is staged by then is part of it. */
+  readonly gathers: boolean;
 }
 
 export const DEFAULTS: Options = {
@@ -34,6 +36,7 @@ export const DEFAULTS: Options = {
   clientSilenceMs: 20_000,
   abortGraceMs: 5_000,
   stall: turnStall.DEFAULTS,
+  gathers: false,
 };
 
 /** One connection. Its sender exists once it has been welcomed. */
@@ -58,6 +61,8 @@ export interface State {
   /** Staged and not yet part of a commit. */
   readonly waiting: CommitShape;
   readonly inFlight: CommitShape | undefined;
+  /** A commit is due, and waits for what this turn of the event loop still stages. */
+  readonly isGathering: boolean;
   readonly inbox: inbox.State;
   readonly life: life.State;
   readonly attached: ReadonlyMap<number, Attached>;
@@ -76,6 +81,8 @@ export type Effect =
   | { readonly kind: "stage_chunk"; readonly seqno: number; readonly isClose: boolean }
   | { readonly kind: "stage_event"; readonly end: EndReason | undefined }
   | { readonly kind: "refuse_event" }
+  /** Ask for the commit, by `gathered`, when this turn of the event loop is over. */
+  | { readonly kind: "gather" }
   | { readonly kind: "commit"; readonly expected: StreamState; readonly shape: CommitShape }
   | { readonly kind: "send"; readonly connection: number; readonly frame: ServerFrame }
   | {
@@ -109,6 +116,7 @@ export function init(
     staged: stored,
     waiting: NOTHING,
     inFlight: undefined,
+    isGathering: false,
     inbox: inbox.init(stored.nextSeqno, macs, stored.closed),
     life: life.init(stored.aborted, stored.end),
     attached: new Map(),
@@ -299,14 +307,25 @@ export function stage(state: State, chunkCount: number, eventCount: number, chan
   };
 }
 
+/** Something is staged that the store does not have. */
+export function isUnstored({ inFlight, isGathering }: State): boolean {
+  return inFlight !== undefined || isGathering;
+}
+
 /** At most one commit is in flight; everything staged meanwhile shares the next. */
 export function commitNext(state: State, effects: readonly Effect[]): Step {
-  const { waiting } = state;
+  const { waiting, options } = state;
   const isEmpty =
     waiting.chunkCount === 0 && waiting.eventCount === 0 && Object.keys(waiting.change).length === 0;
-  if (isEmpty || state.inFlight !== undefined) return [state, effects];
-  const commit: Effect = { kind: "commit", expected: state.durable, shape: waiting };
-  return [{ ...state, inFlight: waiting, waiting: NOTHING }, [...effects, commit]];
+  if (isEmpty || isUnstored(state)) return [state, effects];
+  if (options.gathers) return [{ ...state, isGathering: true }, [...effects, { kind: "gather" }]];
+  return commitNow(state, effects);
+}
+
+export function commitNow(state: State, effects: readonly Effect[]): Step {
+  const { waiting, durable } = state;
+  const commit: Effect = { kind: "commit", expected: durable, shape: waiting };
+  return [{ ...state, inFlight: waiting, waiting: NOTHING, isGathering: false }, [...effects, commit]];
 }
 
 /** `durability_lost`: the store failed; `moved`: another host runs the stream; `shutdown`: we stop; `bug`: ours. */

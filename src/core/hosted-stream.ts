@@ -14,6 +14,7 @@ import { assert, unreachable } from "../protocol/assert.ts";
 import { admit, type Admission } from "./attach.ts";
 import {
   commitNext,
+  commitNow,
   detach,
   drop,
   type DropReason,
@@ -70,6 +71,8 @@ export type Input =
   /** Of a client that is attached to another node. */
   | { readonly kind: "letter"; readonly said: Said; readonly nowMs: number }
   | { readonly kind: "closed"; readonly connection: number }
+  /** The turn is over in which a commit was due. */
+  | { readonly kind: "gathered" }
   | { readonly kind: "sender"; readonly connection: number; readonly input: sender.Input }
   | {
       readonly kind: "refuse";
@@ -137,6 +140,9 @@ export function step(state: State, input: Input): Step {
       if (isRunning || eventFloor === state.staged.eventFloor) return [state, []];
       return commitNext(stage(state, 0, 0, { eventFloor }), []);
     }
+    case "gathered":
+      assert(state.isGathering, "only a commit that is due is gathered");
+      return commitNow(state, []);
     case "committed":
       return committed(state, input.nowMs);
     case "logged":

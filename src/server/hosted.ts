@@ -105,8 +105,8 @@ export class HostedStream {
 
   /** No client is attached, nothing runs, nothing waits to be stored: forgetting it loses nothing. */
   get isIdle(): boolean {
-    const { attached, inFlight } = this.#state;
-    return attached.size === 0 && inFlight === undefined && !this.#run.isRunning;
+    const { attached } = this.#state;
+    return attached.size === 0 && !host.isUnstored(this.#state) && !this.#run.isRunning;
   }
 
   /** How long ago the store last confirmed that this host runs the stream. */
@@ -135,7 +135,7 @@ export class HostedStream {
 
   /** An attach that was to make the stream came to nothing: then it is not made. */
   dropUnborn(): void {
-    if (this.isUnborn && this.#state.inFlight === undefined) this.drop("shutdown");
+    if (this.isUnborn && !host.isUnstored(this.#state)) this.drop("shutdown");
   }
 
   attach(
@@ -188,14 +188,14 @@ export class HostedStream {
   /** A client of another node says something. False when this host does not run the turn that the client wants to run. */
   letter({ number, sealed }: Pick<Letter, "number" | "sealed">): boolean {
     const letter = this.#logs.openLetter(sealed);
-    const isIdle = !this.#run.isRunning && this.#state.inFlight === undefined;
+    const isIdle = !this.#run.isRunning && !host.isUnstored(this.#state);
     if (letter.canRun && isIdle && this.durable.end === undefined) return false;
     // What the application does not read is said again later.
     const isFull = this.#run.unreadBytes > LIMITS.bodyBytesMax;
     const { said, ...more } = saidBy(letter, this.#contentMac);
     if (said === undefined || isFull) this.#letters.add(number);
     else this.#put({ letter: number, input: { kind: "letter", said, nowMs: this.#now() }, ...more });
-    if (this.#state.inFlight === undefined) this.#letters.discard();
+    if (!host.isUnstored(this.#state)) this.#letters.discard();
     return true;
   }
 
@@ -210,7 +210,7 @@ export class HostedStream {
 
   tick(): void {
     this.#put({ input: { kind: "tick", nowMs: this.#now() } });
-    if (this.#state.inFlight === undefined) this.#letters.discard();
+    if (!host.isUnstored(this.#state)) this.#letters.discard();
   }
 
   /** Forgets events before `eventFloor` once the stream has ended; a client that needs them is refused. */
@@ -280,6 +280,9 @@ export class HostedStream {
       }
       case "refuse_event":
         item.event?.refused("stream_ended");
+        return;
+      case "gather":
+        this.#context.environment.turnOver?.(() => this.#put({ input: { kind: "gathered" } }));
         return;
       case "commit":
         this.#commit(effect.expected, effect.shape).catch((bug: unknown) => this.#failed(bug));

@@ -78,7 +78,10 @@ export interface StandingServer extends Server {
 }
 
 export function createServer(options: ServerOptions): StandingServer {
-  const environment = options.environment ?? systemEnvironment();
+  const environment = options.environment ?? {
+    ...systemEnvironment(),
+    turnOver: (run) => process.nextTick(run),
+  };
   const counters = options.counters ?? newServerCounters();
   const warnOfBug = options.onBug ?? warn;
   const onBug = (bug: unknown): void => {
@@ -97,7 +100,7 @@ export function createServer(options: ServerOptions): StandingServer {
     application: options.application,
     blobs,
     admit: options.admit,
-    options: { ...host.DEFAULTS, ...options.host },
+    options: { ...host.DEFAULTS, ...options.host, gathers: environment.turnOver !== undefined },
     counters,
     onBug,
     onStall: (news) => {

@@ -11,6 +11,8 @@ export interface Environment {
   monotonic(): number;
   /** Calls `run` once after `delayMs`; returns how to cancel it. */
   after(delayMs: number, run: () => void): () => void;
+  /** Calls `run` behind all promises of this turn of the event loop. Absent: nothing waits for the end of a turn. */
+  turnOver?(run: () => void): void;
   /** At least 0 and below 1; spreads retries. Not for secrets. */
   random(): number;
   /** For ids and secrets. */

@@ -19,10 +19,10 @@ export const OPTIONS: hostState.Options = {
 export const macOf = (content: number): Uint8Array => Uint8Array.of(content);
 
 /** A host that has just found the stream in its store. */
-export function host(stored: Partial<StreamState> = {}): State {
+export function host(stored: Partial<StreamState> = {}, options = OPTIONS): State {
   const state = { ...newStreamState(Uint8Array.of(1), 0, 1), ...stored };
   const macs = Array.from({ length: state.nextSeqno }, (_, seqno) => macOf(seqno));
-  return hostState.init(OPTIONS, "fsync", state, macs);
+  return hostState.init(options, "fsync", state, macs);
 }
 
 export function attach(
@@ -96,6 +96,7 @@ function word(effect: Effect): string {
     case "stall":
       return stallLine(effect.news);
     case "commit":
+    case "gather":
     case "stage_event":
     case "refuse_event":
     case "tell_takeover":

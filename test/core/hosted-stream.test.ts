@@ -39,6 +39,30 @@ test("B2: an event is read to connections only when it is durable", () => {
   assert.deepEqual(after(hosted, emit, committed()), ["1: read 1"]);
 });
 
+test("a host that gathers commits at the end of a turn what the whole turn has staged", () => {
+  const gathering = host({}, { ...OPTIONS, gathers: true });
+  const gathered: Input = { kind: "gathered" };
+  assert.deepEqual(after(gathering, opening(1, "laptop")), ["stage chunk 0", "gather"]);
+  assert.deepEqual(after(gathering, opening(1, "laptop"), emit), ["stage_event"]);
+  const turn = [opening(1, "laptop"), emit, emit, gathered];
+  const [, effects] = run(step, gathering, turn);
+  assert.deepEqual(
+    only(effects, "commit").map(({ shape }) => [shape.chunkCount, shape.eventCount]),
+    [[1, 2]],
+  );
+  // Nothing leaves before its commit, and what the next turn stages waits for its own end.
+  assert.deepEqual(only(effects, "send"), []);
+  assert.deepEqual(after(gathering, ...turn, emit), ["stage_event"]);
+  assert.deepEqual(after(gathering, ...turn, emit, committed()).at(-1), "gather");
+  assert.throws(() => after(gathering, gathered), AssertionFailed);
+});
+
+test("a host that is dropped while it gathers commits nothing", () => {
+  const gathering = host({}, { ...OPTIONS, gathers: true });
+  const dropped: Input = { kind: "drop", reason: "moved" };
+  assert.deepEqual(after(gathering, opening(1, "laptop"), dropped, { kind: "gathered" }), []);
+});
+
 test("one commit is in flight at a time, and everything staged meanwhile shares the next", () => {
   const [, effects] = run(step, hosted, [emit, chunk(1, 0), emit, chunk(1, 1), committed()]);
   const commits = only(effects, "commit");

@@ -47,8 +47,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/server/hosted.ts",
-        from: "return attached.size === 0 && inFlight === undefined && !this.#run.isRunning;",
-        to: "return attached.size === 0 && inFlight === undefined;",
+        from: "return attached.size === 0 && !host.isUnstored(this.#state) && !this.#run.isRunning;",
+        to: "return attached.size === 0 && !host.isUnstored(this.#state);",
       },
     ],
   },

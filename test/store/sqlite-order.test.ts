@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { test } from "node:test";
+import type { Transferable, Worker } from "node:worker_threads";
 import { DATABASE_FILE } from "../../src/store/index.ts";
 import { lockPathOf } from "../../src/store/sqlite/database.ts";
 import { startThread, type Thread } from "../../src/store/sqlite/thread.ts";
@@ -66,4 +67,33 @@ test("A5, F5: of writes that did not wait for each other a failure leaves the fi
     await numbersIn(folder),
     answered.filter((number) => number !== 1),
   );
+});
+
+test("requests of one turn of the event loop are one message, and one that cannot be sent holds up none", async () => {
+  const posts: number[] = [];
+  process.once("worker", (worker: Worker) => {
+    const post = worker.postMessage.bind(worker);
+    worker.postMessage = (message: readonly unknown[], transfer: readonly Transferable[] = []): void => {
+      posts.push(message.length);
+      post(message, transfer);
+    };
+  });
+  const thread = await open(newFolder());
+  const put = (key: string, value: Uint8Array) => ({ kind: "put", table: "t", key, value }) as const;
+  const appended = async (): Promise<number> => {
+    // However many promises lie between them.
+    for (let hop = 0; hop < 50; hop++) await Promise.resolve();
+    const record = Uint8Array.of(1);
+    return thread.call("append", { record, body: undefined, freed: [], blobs: [], nowMs: 0 });
+  };
+  const batch = (value: Uint8Array) => thread.call("batch", { writes: [put("a", value)], nowMs: 0 });
+  await Promise.all([batch(Uint8Array.of(1)), appended()]);
+  assert.deepEqual(posts, [2]);
+  const lent = new Uint8Array(8);
+  structuredClone(lent, { transfer: [lent.buffer] });
+  const unsendable = thread.call("copyTo", "x", [lent.buffer]);
+  const [refused, written] = await Promise.allSettled([unsendable, batch(Uint8Array.of(2))]);
+  assert.equal(refused.status, "rejected");
+  assert.equal(written.status, "fulfilled");
+  await thread.close();
 });

@@ -1,6 +1,9 @@
 /**
  * The event loop's end of the database's thread: requests out, promises answered.
  *
+ * Requests of one turn of the event loop leave in one message, at its end: a message costs more than what is in it,
+ * and writes that travel together share a commit.
+ *
  * A thread that dies takes every pending request with it, as a failed disk would: they are refused, and
  * so is every later one (F5).
  */
@@ -22,6 +25,12 @@ interface Pending {
   // Each takes the answer of its own kind; see `Reply`.
   readonly resolve: (value: never) => void;
   readonly reject: (error: Error) => void;
+}
+
+interface Post {
+  readonly request: Request;
+  /** The memory that leaves with it. */
+  readonly transfer: readonly ArrayBuffer[];
 }
 
 /** The source runs as it is, and so does the build: the thread's file has the ending that this one has. */
@@ -51,6 +60,8 @@ export class Thread {
   readonly #worker: Worker;
   readonly #ended = Promise.withResolvers<HoldfastError>();
   readonly #pending = new Map<number, Pending>();
+  /** Of this turn. */
+  readonly #waiting: Post[] = [];
   #lastId = 0;
   #failure: HoldfastError | undefined;
   #closing: Promise<void> | undefined;
@@ -94,17 +105,36 @@ export class Thread {
     return new Promise((resolve, reject) => {
       this.#lastId += 1;
       const request: Request<K> = { id: this.#lastId, kind, ask };
-      // First: what cannot be sent must not be waited for.
-      this.#worker.postMessage(request, transfer);
+      if (this.#waiting.length === 0) setImmediate(() => this.#post());
+      this.#waiting.push({ request, transfer });
       if (this.#pending.size === 0) this.#worker.ref();
       this.#pending.set(request.id, { resolve, reject });
     });
   }
 
-  #settle(reply: Reply): void {
-    const pending = this.#pending.get(reply.id);
-    this.#pending.delete(reply.id);
+  #post(posts: readonly Post[] = this.#waiting.splice(0)): void {
+    try {
+      const transfer = posts.flatMap((post) => post.transfer);
+      this.#worker.postMessage(
+        posts.map(({ request }) => request),
+        transfer,
+      );
+    } catch (cause) {
+      // Nothing of it has left: what cannot be sent must not hold up the rest, and is not waited for.
+      if (posts.length > 1) for (const post of posts) this.#post([post]);
+      else for (const { request } of posts) this.#take(request.id)?.reject(unsent(cause));
+    }
+  }
+
+  #take(id: number): Pending | undefined {
+    const pending = this.#pending.get(id);
+    this.#pending.delete(id);
     if (this.#pending.size === 0) this.#worker.unref();
+    return pending;
+  }
+
+  #settle(reply: Reply): void {
+    const pending = this.#take(reply.id);
     if (reply.kind === "answer") pending?.resolve(reply.value);
     else pending?.reject(errorOf(reply.failure));
   }
@@ -121,6 +151,10 @@ export class Thread {
 
 function closed(): HoldfastError {
   return new HoldfastError("unavailable", "the database is closed");
+}
+
+function unsent(cause: unknown): Error {
+  return cause instanceof Error ? cause : new Error(String(cause));
 }
 
 function errorOf({ code, message, cause }: WireFailure): HoldfastError {

@@ -56,21 +56,21 @@ function isWrite(request: Request): request is WriteRequest {
   return !isRead(request) && request.kind !== "beginWriting" && request.kind !== "close";
 }
 
-/** Serves what waits, beginning with `first`. Those who share a database leave its housekeeping to SQLite. */
+/** Serves what waits, beginning with what `first` brings. Those who share a database leave its housekeeping to SQLite. */
 function turnsOf(
   port: MessagePort,
   engine: AnyEngine,
   housekeeping: ReturnType<typeof housekeepingOf> | undefined,
-): (first: Request) => void {
+): (first: readonly Request[]) => void {
   const send = (replies: readonly Sent[], transfer: readonly ArrayBuffer[] = []): void =>
     port.postMessage(replies, transfer);
 
   function waiting(): readonly Request[] {
     const requests: Request[] = [];
     for (;;) {
-      const next: { readonly message: Request } | undefined = receiveMessageOnPort(port);
+      const next: { readonly message: readonly Request[] } | undefined = receiveMessageOnPort(port);
       if (next === undefined) return requests;
-      requests.push(next.message);
+      requests.push(...next.message);
     }
   }
 
@@ -106,7 +106,7 @@ function turnsOf(
   return (first) => {
     const reads: ReadRequest[] = [];
     const closing: Request[] = [];
-    let came: readonly Request[] = [first, ...waiting()];
+    let came: readonly Request[] = [...first, ...waiting()];
     for (;;) {
       for (const { id } of came.filter(({ kind }) => kind === "beginWriting")) {
         answer(id, () => engine.beginWriting());
@@ -157,7 +157,7 @@ function failureOf(error: unknown): WireFailure {
   return { code, message, cause };
 }
 
-function openedTurns(port: MessagePort, start: ThreadStart): (first: Request) => void {
+function openedTurns(port: MessagePort, start: ThreadStart): (first: readonly Request[]) => void {
   const { path, lockPath, mode } = start;
   if (mode === "share") return turnsOf(port, new SharedEngine(path, lockPath), undefined);
   const engine = new Engine(start, (failure) => {
