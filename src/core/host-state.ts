@@ -135,6 +135,13 @@ export function hasWriter({ attached, wantedMs, options }: State, nowMs: number)
   return isWanted || [...attached.values()].some((one) => one.role === "writer");
 }
 
+/** A connection that could take more lacks events that are durable. */
+export function hasReaderBehind({ attached, durable }: State): boolean {
+  return [...attached.values()].some(({ eventId, sender: { cursor = eventId, blockedSinceMs } = {} }) => {
+    return cursor < durable.eventHead && blockedSinceMs === undefined;
+  });
+}
+
 /** Welcomes every connection whose writer epoch is durable by now. */
 export function welcomeReady(state: State, nowMs: number): Step {
   let next = state;

@@ -15,7 +15,7 @@ import type { AnswerRef } from "./answer-ref.ts";
 import type { AnswerMemory, HeardEvent } from "./answer-memory.ts";
 import type { HeldStreams } from "./left-streams.ts";
 import type { Names } from "./names.ts";
-import { type AnswerDelta, project, projectRange } from "./openai/index.ts";
+import { type AnswerDelta, project, type ProjectedRange, projectRange } from "./openai/index.ts";
 import type { GatewayOptions } from "./options.ts";
 import {
   answerEvents,
@@ -96,16 +96,23 @@ export class AnswerLog {
     const { principal, answer, seenThrough, isAgain = false, signal, memory } = read;
     const { streamId, fromEvent } = answer;
     const givenAfter = isAgain ? fromEvent : seenThrough;
-    const events = this.#events(read);
     const known: HeardEvent[] = [];
     let last = fromEvent;
+    let following: AsyncGenerator<HeardEvent, void> | undefined;
+    let begun: ProjectedRange | undefined;
     const ready = async (delta: AnswerDelta): Promise<AnswerDelta> => {
       if (isPauseDelta(delta)) await memory?.settled(delta.eventId, signal);
       return named(delta, this.#parts.names, { principal, streamId });
     };
+    const events = (): AsyncGenerator<HeardEvent, void> => (following ??= this.#events(read, last));
+    const isPaused = (): boolean => known.at(-1)?.isPause === true;
     const take = async (through: number): Promise<void> => {
-      while (last < through) {
-        const { done, value } = await events.next();
+      // At once where memory has them: a promise for each of thousands would take as long as they take to be read.
+      const isHere = following === undefined && memory?.holds(seenThrough) === true;
+      if (isHere) known.push(...memory.known(last, through, seenThrough));
+      last = Math.max(last, known.at(-1)?.eventId ?? 0);
+      while (last < through && !isPaused()) {
+        const { done, value } = await events().next();
         if (done === true) return;
         known.push(value);
         last = value.eventId;
@@ -114,8 +121,10 @@ export class AnswerLog {
     try {
       if (memory?.isBehind === true) {
         if (seenThrough > (await memory.logEnd(signal))) throw placeAhead();
+        await memory.readThrough(seenThrough, signal);
         await take(seenThrough);
-        const { shown } = projectRange(known, { seenThrough }).state;
+        begun = projectRange(known, { seenThrough, givenAfter });
+        const { shown } = begun.state;
         // Nothing of a held call is said anew: a reader that has words of it need not wait for the rest of its log.
         if (shown.text === "" || !this.#isHeld(read, known)) await memory.caughtUp(signal);
       }
@@ -126,16 +135,18 @@ export class AnswerLog {
           await this.#saidMore(memory, signal);
       }
       await take(memory?.lastEvent ?? Infinity);
-      let { state, deltas } = projectRange(known, { seenThrough, givenAfter });
+      let { state, deltas } = projectRange(known, { seenThrough, givenAfter, begun });
       for (const delta of deltas) yield await ready(delta);
-      for await (const { eventId, message, blob } of events) {
-        last = eventId;
-        [state, deltas] = project(state, eventId, message, blob);
-        if (eventId > givenAfter) for (const delta of deltas) yield await ready(delta);
+      if (!isPaused()) {
+        for await (const { eventId, message, blob } of events()) {
+          last = eventId;
+          [state, deltas] = project(state, eventId, message, blob);
+          if (eventId > givenAfter) for (const delta of deltas) yield await ready(delta);
+        }
       }
       if (!isAgain && seenThrough > last) throw placeAhead();
     } finally {
-      await events.return();
+      await following?.return();
     }
   }
 
@@ -156,12 +167,15 @@ export class AnswerLog {
     cancel();
   }
 
-  /** The answer's events from its beginning to the pause that ends it. */
-  async *#events({ principal, answer, seenThrough, signal, memory }: AnswerRead) {
+  /** The answer's events behind this one, to the pause that ends it. */
+  async *#events(
+    { principal, answer, seenThrough, signal, memory }: AnswerRead,
+    after: number,
+  ): AsyncGenerator<HeardEvent, void> {
     const { streamId, fromEvent } = answer;
-    let last = fromEvent;
+    let last = after;
     if (memory?.holds(seenThrough) === true) {
-      for await (const event of memory.events(fromEvent, signal, seenThrough)) {
+      for await (const event of memory.events(after, signal, seenThrough)) {
         yield event;
         if (event.isPause) return;
         last = event.eventId;

@@ -13,7 +13,7 @@
 import { ChangeSignal } from "../async/change-signal.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import type { AnswerEvent } from "./openai/index.ts";
-import { updateMessage, updateOf } from "../turn/messages.ts";
+import { pieceMessage, updateOf } from "../turn/messages.ts";
 
 /** An event of a stream that an answer is made of. */
 export interface HeardEvent extends AnswerEvent {
@@ -138,6 +138,12 @@ export class AnswerMemory {
     return this.#logEnd;
   }
 
+  /** Resolves when the log is read back through this event. */
+  async readThrough(eventId: number, signal: AbortSignal): Promise<void> {
+    const isRead = (): boolean => this.#heardThrough >= eventId || !this.isBehind;
+    await this.#changes.until(() => isRead() || this.#end !== undefined, signal);
+  }
+
   /** Resolves when memory has what the log had. */
   async caughtUp(signal: AbortSignal): Promise<void> {
     await this.#changes.until(() => !this.isBehind || this.#end !== undefined, signal);
@@ -188,9 +194,8 @@ export class AnswerMemory {
    */
   async *events(after: number, signal: AbortSignal, border = after): AsyncGenerator<HeardEvent, void> {
     for (let last = after; this.#heldFrom <= last;) {
-      const next = this.#after(last);
-      if (next !== undefined) {
-        const event = partOf(next, last, border > last ? border : Infinity);
+      const event = this.#next(last, border);
+      if (event !== undefined) {
         yield event;
         if (event.isPause) return;
         last = event.eventId;
@@ -203,6 +208,15 @@ export class AnswerMemory {
     }
   }
 
+  /** Those of them that memory has now, through this one. */
+  *known(after: number, through: number, border: number): Generator<HeardEvent, void> {
+    if (this.#heldFrom > after) return;
+    for (let event = this.#next(after, border); event !== undefined && event.eventId <= through;) {
+      yield event;
+      event = event.isPause ? undefined : this.#next(event.eventId, border);
+    }
+  }
+
   /** Resolves when what the stream said up to this event may be given out. */
   async settled(eventId: number, signal: AbortSignal): Promise<void> {
     const isSettled = (): boolean => (this.#pausedAt ?? this.fromEvent) >= eventId;
@@ -210,14 +224,16 @@ export class AnswerMemory {
     if (!isSettled()) throw this.#end?.failure ?? cutOff();
   }
 
-  #after(eventId: number): HeardEvent | undefined {
+  /** The event behind this place; what is joined is parted there and at the border. */
+  #next(place: number, border: number): HeardEvent | undefined {
     let [low, high] = [0, this.#events.length];
     while (low < high) {
       const middle = (low + high) >> 1;
-      if ((this.#events[middle]?.eventId ?? Infinity) > eventId) high = middle;
+      if ((this.#events[middle]?.eventId ?? Infinity) > place) high = middle;
       else low = middle + 1;
     }
-    return this.#events[low];
+    const event = this.#events[low];
+    return event && partOf(event, place, border > place ? border : Infinity);
   }
 
   #trim(): void {
@@ -292,7 +308,7 @@ function joint(
   text: string,
   joinedAfter: number,
 ): HeardEvent {
-  return { eventId, message: updateMessage({ case: kind, value: { text } }), joinedAfter, isPause: false };
+  return { eventId, message: pieceMessage(kind, text), joinedAfter, isPause: false };
 }
 
 /** The piece of text or thinking that the event is. */

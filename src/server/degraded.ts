@@ -138,6 +138,7 @@ export function degradedStream(
     emit: (event) => live({ kind: "emit" }, event),
     end: (event, reason) => live({ kind: "end", reason }, event),
     readingBack: () => undefined,
+    readersServed: () => Promise.resolve(),
     unreadable: () => undefined,
     onBug: context.onBug,
     // A blob would be kept where nothing else is.

@@ -24,6 +24,7 @@ import { HostedConversation } from "./hosted-conversation.ts";
 import { frameOf, inputOf } from "./log-views.ts";
 import { type Logged, requestsIn, watchedLogs } from "./logged-requests.ts";
 import { Outgoing } from "./outgoing.ts";
+import { readersServed } from "./readers-first.ts";
 import { applicationBlobs } from "./stream-blobs.ts";
 import { type Birth, StreamCommits } from "./stream-commits.ts";
 import { type LoggedChunk, StreamLogs } from "./stream-logs.ts";
@@ -85,6 +86,7 @@ export class HostedStream {
       emit: (event) => this.#put({ input: { kind: "emit" }, event: this.#keep(event) }),
       end: (event, reason) => this.#put({ input: { kind: "end", reason }, event: this.#keep(event) }),
       readingBack: (isSo) => this.#logs.readingBack(isSo),
+      readersServed: () => readersServed(() => host.hasReaderBehind(this.#state), context),
       unreadable,
       onBug: context.onBug,
       blobs: context.blobs && applicationBlobs(context.blobs, { ...name, streamKey }, unreadable),

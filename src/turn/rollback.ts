@@ -41,23 +41,39 @@ function rollbackOf(message: AgentServerMessage): number | undefined {
   return isAgain ? Number(update.value.rollbackToEventId) : undefined;
 }
 
+export interface ProjectedRange {
+  readonly state: AnswerState;
+  readonly deltas: readonly AnswerDelta[];
+  /** How many events it is made of. */
+  readonly count: number;
+}
+
 /**
  * All that a reader of these events gets now, and the state after that. The events begin at a request or after a pause. `givenAfter`: the event
- * behind which the reader is given the deltas; by default that is what it has seen.
+ * behind which the reader is given the deltas; by default that is what it has seen. `begun`: the same of the first of these events.
  */
 export function projectRange(
   events: readonly AnswerEvent[],
   {
     seenThrough = 0,
     givenAfter = seenThrough,
-  }: { readonly seenThrough?: number; readonly givenAfter?: number } = {},
-): { readonly state: AnswerState; readonly deltas: readonly AnswerDelta[] } {
-  let state = initAnswer();
-  const deltas: AnswerDelta[] = [];
-  for (const { eventId, message, blob } of withoutRolledBack(events, seenThrough)) {
+    begun,
+  }: {
+    readonly seenThrough?: number;
+    readonly givenAfter?: number;
+    readonly begun?: ProjectedRange | undefined;
+  } = {},
+): ProjectedRange {
+  const more = events.slice(begun?.count ?? 0);
+  // What is rolled back may be among the events that are projected already.
+  if (begun !== undefined && more.some(({ message }) => rollbackOf(message) !== undefined))
+    return projectRange(events, { seenThrough, givenAfter });
+  let { state } = begun ?? { state: initAnswer() };
+  const deltas: AnswerDelta[] = [...(begun?.deltas ?? [])];
+  for (const { eventId, message, blob } of withoutRolledBack(more, seenThrough)) {
     const [next, made] = project(state, eventId, message, blob);
     state = next;
     if (eventId > givenAfter) deltas.push(...made);
   }
-  return { state, deltas };
+  return { state, deltas, count: events.length };
 }

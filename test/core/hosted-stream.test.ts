@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { AssertionFailed } from "../../src/protocol/assert.ts";
+import { hasReaderBehind } from "../../src/core/host-state.ts";
 import { type Input, step } from "../../src/core/hosted-stream.ts";
 import { LIMITS } from "../../src/protocol/limits.ts";
 import {
@@ -61,6 +62,17 @@ test("a host that is dropped while it gathers commits nothing", () => {
   const gathering = host({}, { ...OPTIONS, gathers: true });
   const dropped: Input = { kind: "drop", reason: "moved" };
   assert.deepEqual(after(gathering, opening(1, "laptop"), dropped, { kind: "gathered" }), []);
+});
+
+test("a connection is behind until it has what is durable, and while it can take more", () => {
+  const behind = stateAfter(host({ eventHead: 3 }), read(1));
+  assert.equal(hasReaderBehind(behind), true);
+  assert.equal(hasReaderBehind(stateAfter(behind, written(1, 2))), true);
+  assert.equal(hasReaderBehind(stateAfter(behind, written(1, 3))), false);
+  assert.equal(hasReaderBehind(stateAfter(behind, written(1, 2, LIMITS.sendQueueBytesMax))), false);
+  assert.equal(hasReaderBehind(stateAfter(behind, closed(1))), false);
+  // Before its welcome it will want them.
+  assert.equal(hasReaderBehind(stateAfter(host({ eventHead: 3 }), attach(1, "laptop"))), true);
 });
 
 test("one commit is in flight at a time, and everything staged meanwhile shares the next", () => {

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { create } from "@bufbuild/protobuf";
+import { create, fromBinary } from "@bufbuild/protobuf";
 import { LIMITS } from "../../src/protocol/index.ts";
-import { ContentSchema } from "../../src/protocol/messages.ts";
+import { AgentServerMessageSchema, ContentSchema } from "../../src/protocol/messages.ts";
 import { blobIn, bytesIn, fitsInline, inBlob, inline, textIn } from "../../src/turn/content.ts";
 import {
   decodeClient,
@@ -10,6 +10,7 @@ import {
   encodeClient,
   encodeServer,
   clientMessage,
+  pieceMessage,
   serverMessage,
   updateMessage,
   updateOf,
@@ -23,6 +24,42 @@ test("a message that was made and one that was read are the same", () => {
   assert.deepEqual(decodeServer(encodeServer(told)), told);
   assert.throws(() => decodeClient(Uint8Array.of(255)));
   assert.throws(() => decodeServer(Uint8Array.of(255)));
+});
+
+test("a piece of text is read as the generated code reads it, whatever its length and its characters", () => {
+  for (const kind of ["textDelta", "thinkingDelta"] as const) {
+    for (const text of [
+      "",
+      "a",
+      "größe 😀",
+      "\uFEFFx",
+      ...[119, 120, 121, 122, 123, 300].map((n) => "x".repeat(n)),
+    ]) {
+      const body = encodeServer(updateMessage({ case: kind, value: { text } }));
+      assert.deepStrictEqual(decodeServer(body), fromBinary(AgentServerMessageSchema, body));
+      assert.deepStrictEqual(pieceMessage(kind, text), updateMessage({ case: kind, value: { text } }));
+    }
+  }
+  // The same bytes with one changed: another field, a length that does not fit, what is no UTF-8. Both read the same, or both refuse.
+  const whole = encodeServer(updateMessage({ case: "textDelta", value: { text: "hello" } }));
+  const outcome = (read: () => unknown): unknown => {
+    try {
+      return read();
+    } catch {
+      return "refused";
+    }
+  };
+  for (let at = 0; at < whole.length; at++) {
+    for (let value = 0; value < 256; value++) {
+      const body = whole.with(at, value);
+      const generated = outcome(() => fromBinary(AgentServerMessageSchema, body));
+      assert.deepStrictEqual(
+        outcome(() => decodeServer(body)),
+        generated,
+        `${at} ${value}`,
+      );
+    }
+  }
 });
 
 test("an update is told from every other message", () => {

@@ -160,6 +160,19 @@ function saidIn(deltas: readonly AnswerDelta[]): string {
   return last.said.text;
 }
 
+test("a range that is projected in two parts is what it is in one", () => {
+  fc.assert(
+    fc.property(turns, fc.nat(), fc.nat(), (steps, cut, seen) => {
+      const events = turnOf(steps);
+      const [count, seenThrough] = [cut % events.length, seen % events.length];
+      for (const wanted of [{ seenThrough }, { seenThrough, givenAfter: 0 }]) {
+        const begun = projectRange(events.slice(0, count), wanted);
+        assert.deepEqual(projectRange(events, { ...wanted, begun }), projectRange(events, wanted));
+      }
+    }),
+  );
+});
+
 test("live, later, collected or coming back after any event: everybody ends with the same text", () => {
   fc.assert(
     fc.property(turns, (steps) => {

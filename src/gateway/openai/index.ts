@@ -2,7 +2,12 @@
 export { answerLine, endError } from "./answer.ts";
 export type { AnswerCall, AnswerDelta, Finish, Said } from "../../turn/answer-delta.ts";
 export { type AnswerState, initAnswer, neededBlob, project } from "../../turn/answer.ts";
-export { type AnswerEvent, projectRange, withoutRolledBack } from "../../turn/rollback.ts";
+export {
+  type AnswerEvent,
+  type ProjectedRange,
+  projectRange,
+  withoutRolledBack,
+} from "../../turn/rollback.ts";
 export type { Usage as AnswerUsage } from "../../turn/usage.ts";
 export { ChatChunks, type ChunkOptions, completionId } from "./chat-chunks.ts";
 export { AnswerCollector, type ChatCompletion } from "./chat-completion.ts";
