@@ -6,7 +6,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { Client, type Tools } from "../src/client/index.ts";
-import { AgentClientMessageSchema, AgentServerMessageSchema } from "../src/protocol/index.ts";
+import { AgentClientMessageSchema, AgentServerMessageSchema } from "../src/protocol/public.ts";
 import { nodeSealing } from "../src/sealing/node.ts";
 import { type Application, createServer } from "../src/server/index.ts";
 import { memoryStreamStore } from "../src/store/index.ts";

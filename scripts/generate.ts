@@ -6,6 +6,7 @@
  */
 import { spawnSync } from "node:child_process";
 import { delimiter, join, resolve } from "node:path";
+import { writeTables } from "./message-tables.ts";
 
 const root = resolve(import.meta.dirname, "..");
 const binaries = join(root, "node_modules/.bin");
@@ -27,3 +28,5 @@ function buf(...args: readonly string[]): void {
 buf("lint");
 buf("format", "--write");
 buf("generate");
+
+await writeTables(join(root, "src/protocol/gen"));

@@ -1,7 +1,7 @@
 /**
  * A turn of a client that keeps nothing: the whole conversation travels with the question.
  */
-import { create, toBinary } from "@bufbuild/protobuf";
+import { create, toBinary } from "../../src/protocol/message.ts";
 import { type NodeClient, splitStream } from "../../src/client-node/index.ts";
 import { type ChatMessage, encodeChatMessage } from "../../src/protocol/chat-message.ts";
 import { AgentClientMessageSchema, TurnEndReason } from "../../src/protocol/messages.ts";

@@ -4,7 +4,7 @@
  * Each exec has to cost the same, early and late: 2,000 are eight times 250, so ten times the cost is the most. And a server that reads such a
  * turn back lets others have their turn: between two of its pauses there is little work.
  */
-import { create, toBinary } from "@bufbuild/protobuf";
+import { create, toBinary } from "../../src/protocol/message.ts";
 import { createHash } from "node:crypto";
 import { TURN_LIMITS } from "../../src/agent/index.ts";
 import { FOLDED_AT_ONCE } from "../../src/agent/turn-io.ts";

@@ -2,7 +2,7 @@
  * Blob ids and contents: bytes in a log up to a limit, named by their SHA-256 beyond it.
  */
 import { createHash } from "node:crypto";
-import { create } from "@bufbuild/protobuf";
+import { create } from "../protocol/message.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import { type Content, ContentSchema } from "../protocol/messages.ts";
 import type { ApplicationBlobs } from "../server/application.ts";

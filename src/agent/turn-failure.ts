@@ -1,7 +1,7 @@
 /**
  * Why a turn cannot continue, as data in its last event: the stream itself is well.
  */
-import { create } from "@bufbuild/protobuf";
+import { create } from "../protocol/message.ts";
 import { type Failure, FailureKind, FailureSchema } from "../protocol/messages.ts";
 import { cutMessage, failure, type TurnFailureKind } from "../turn/failure.ts";
 import { ModelFailure, type ModelFailureKind } from "./model.ts";

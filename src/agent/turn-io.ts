@@ -8,7 +8,7 @@
  *
  * Invariant: once an event was refused nothing more is said, so the log never holds what follows from a missing event.
  */
-import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { create, type MessageInitShape } from "../protocol/message.ts";
 import {
   type AgentServerMessage,
   type BlobKind,

@@ -3,7 +3,7 @@
  *
  * The driver decides nothing. What it does is in the facts afterwards: as an event of the log, or as something found out.
  */
-import { clone, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import { clone, type MessageInitShape, toBinary } from "../protocol/message.ts";
 import { unreachable } from "../protocol/assert.ts";
 import { blobIdBytes } from "../protocol/blob-id.ts";
 import { LIMITS } from "../protocol/limits.ts";
@@ -276,7 +276,7 @@ export class Turn {
 
   /** What is attached to a large message is put beside the stream. */
   async #appendUser(message: UserMessage): Promise<void> {
-    const userMessage = clone(UserMessageSchema, message);
+    const userMessage = clone(message);
     const { blobs } = this.#io.stream;
     if (toBinary(UserMessageSchema, message).length > LIMITS.inlineBytesMax) {
       for (const attachment of userMessage.attachments) {

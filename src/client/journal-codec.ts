@@ -3,9 +3,8 @@
  *
  * Whatever does not decode into exactly one known record is damage and is refused, never skipped.
  */
-import { fromBinary, type MessageInitShape } from "@bufbuild/protobuf";
+import { encoded, fromBinary, type MessageInitShape } from "../protocol/message.ts";
 import type { JournalRecord, Outcome } from "../core/journal.ts";
-import { encoded } from "../protocol/encoded.ts";
 import { enumName } from "../protocol/enum-name.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import { given } from "../protocol/given.ts";
@@ -13,7 +12,7 @@ import {
   JournalOutcome,
   type JournalRecord as Message,
   JournalRecordSchema,
-} from "../protocol/gen/holdfast/storage/v1/journal_pb.ts";
+} from "../protocol/gen/holdfast/storage/v1/journal.ts";
 
 const OUTCOMES: Readonly<Record<Outcome, JournalOutcome>> = {
   completed: JournalOutcome.COMPLETED,

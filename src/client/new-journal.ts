@@ -4,7 +4,7 @@
  * Both are drawn at random, so no other client has the same.
  */
 import { recover, type Recovered } from "../core/journal.ts";
-import { hexOf } from "../protocol/blob-id.ts";
+import { hexOf } from "../protocol/bytes.ts";
 import type { Environment } from "../transport/environment.ts";
 
 export function newName(environment: Environment): string {

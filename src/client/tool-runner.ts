@@ -4,8 +4,8 @@
  * It starts nothing by itself. A run that this process has begun is known here until its result is
  * handed over, so cancelling finds it.
  */
-import { sha256 } from "@noble/hashes/sha2.js";
-import { bytesToHex } from "@noble/hashes/utils.js";
+import { sha256 } from "../protocol/sha256.ts";
+import { hexOf } from "../protocol/bytes.ts";
 import { assert } from "../protocol/assert.ts";
 import type { JournalRecord, Recovered } from "../core/journal.ts";
 import type { ToolOrder } from "../core/client-state.ts";
@@ -206,7 +206,7 @@ function isKnownKind(exec: ExecRequest): boolean {
 }
 
 function hashOf({ args }: ExecRequest): string {
-  return bytesToHex(sha256(args));
+  return hexOf(sha256(args));
 }
 
 const HARMLESS = { repeatable: true, needsApproval: false };

@@ -6,7 +6,7 @@
  * the conversation before.
  */
 import { hash } from "node:crypto";
-import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { create, type MessageInitShape } from "../protocol/message.ts";
 import { encodeChatMessage, textOf } from "../protocol/chat-message.ts";
 import { messageIds, withIds } from "../protocol/id-pages.ts";
 import { checkSize } from "../protocol/frame-check.ts";

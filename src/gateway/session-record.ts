@@ -4,7 +4,7 @@
  * The history itself is not here: it is the conversation's, named by the checkpoint. What the client has seen is one hash,
  * the lineage's head, so a record does not grow with the history.
  */
-import { fromBinary, toBinary } from "@bufbuild/protobuf";
+import { fromBinary, toBinary } from "../protocol/message.ts";
 import { z } from "zod";
 import { HoldfastError } from "../protocol/errors.ts";
 import { type ConversationState, ConversationStateSchema } from "../protocol/messages.ts";

@@ -4,7 +4,7 @@
  * The same `tool` as in a program, without files, commands and MCP servers. When and how often a tool runs is decided by the tool journal; an approval waits
  * here until somebody answers it, and is asked again after a reload.
  */
-import { create, fromBinary } from "@bufbuild/protobuf";
+import { create, fromBinary } from "../protocol/message.ts";
 import type { OfferedTools } from "../client/agent/run-request.ts";
 import type { Approval, ToolRun, Tools } from "../client/tools.ts";
 import { messageOf } from "../protocol/errors.ts";

@@ -32,7 +32,7 @@ import { createTools } from "../tools/index.ts";
 import { memoryTransport, systemEnvironment } from "../transport/index.ts";
 import { http2Connect } from "../transport/node/http2-client.ts";
 import { failure, usageError } from "./failures.ts";
-import { hexOf } from "../protocol/blob-id.ts";
+import { hexOf } from "../protocol/bytes.ts";
 import { heldStreams } from "./held-calls.ts";
 import { gatewayHomeKeys, gatewaySecrets } from "./home-keys.ts";
 import type { ServerStore } from "./open-store.ts";

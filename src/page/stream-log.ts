@@ -5,7 +5,7 @@
  *
  * Invariant: rows stand in the order in which their frames passed, and no more than `ROWS_MAX` are kept.
  */
-import { fromBinary } from "@bufbuild/protobuf";
+import { fromBinary } from "../protocol/message.ts";
 import type { ClientFrame, Durability, ServerFrame } from "../protocol/frames.ts";
 import { type AgentServerMessage, AgentServerMessageSchema } from "../protocol/messages.ts";
 import type { Traffic } from "../react/index.ts";

@@ -2,15 +2,15 @@
  * The unary call of the split transport: several client frames in one request, and its answer.
  */
 import { given } from "./given.ts";
-import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
-import { encoded } from "./encoded.ts";
+import { encoded } from "./message.ts";
 import { HoldfastError, errorCodeFromWire } from "./errors.ts";
 import { APPEND_SHAPE, checkFieldCount } from "./field-count.ts";
 import { checkName, checkSize, checkUint32, invalidFrame } from "./frame-check.ts";
 import { clientFrameOf, encodeClientFrame, errorInit, parse } from "./frame-codec.ts";
 import type { ClientFrame } from "./frames.ts";
-import { AppendRequestSchema, AppendResponseSchema } from "./gen/holdfast/v1/stream_pb.ts";
+import { AppendRequestSchema, AppendResponseSchema } from "./gen/holdfast/v1/stream.ts";
 import { LIMITS } from "./limits.ts";
+import { LENGTH_DELIMITED, VARINT, WireWriter } from "./wire.ts";
 
 /** All that may wait for its ack, and the heads of that many frames. */
 export const APPEND_BYTES_MAX = LIMITS.unackedBytesMax + LIMITS.frameOverheadBytesMax;
@@ -29,24 +29,28 @@ export interface Append {
 
 export function encodeAppend(append: Append): Uint8Array {
   checkAppend(append);
-  const writer = new BinaryWriter();
-  writer.tag(1, WireType.LengthDelimited).string(append.idempotencyKey);
+  const writer = new WireWriter();
+  writer.varint(lengthDelimited(1)).string(append.idempotencyKey);
   for (const frame of append.frames) {
     // Only these must name their stream again; the others mean the append's.
     const isNamed = frame.kind === "abort" || frame.kind === "attach";
     const frameKey = isNamed ? append.idempotencyKey : "";
-    writer.tag(2, WireType.LengthDelimited).bytes(encodeClientFrame(frame, frameKey));
+    writer.varint(lengthDelimited(2)).bytes(encodeClientFrame(frame, frameKey));
   }
   if (append.connectionTag !== "") {
-    writer.tag(3, WireType.LengthDelimited).string(append.connectionTag);
+    writer.varint(lengthDelimited(3)).string(append.connectionTag);
   }
   if (append.listener !== "") {
-    writer.tag(4, WireType.LengthDelimited).string(append.listener);
+    writer.varint(lengthDelimited(4)).string(append.listener);
   }
   if (append.detach) {
-    writer.tag(5, WireType.Varint).bool(true);
+    writer.varint((5 << 3) | VARINT).varint(1);
   }
   return writer.finish();
+}
+
+function lengthDelimited(field: number): number {
+  return (field << 3) | LENGTH_DELIMITED;
 }
 
 export function decodeAppend(bytes: Uint8Array): Append {

@@ -6,7 +6,7 @@
  * `errors.proto`; the functions at the end are the only place where the two meet. Local codes are for
  * mistakes of a caller within one process, and never travel.
  */
-import { ErrorCode as WireErrorCode } from "./gen/holdfast/v1/errors_pb.ts";
+import { ErrorCode as WireErrorCode } from "./gen/holdfast/v1/errors.ts";
 
 /**
  * - `stop`: trying again cannot help; tell the user.

@@ -5,15 +5,14 @@
  * Requests are read without decoding them: the bytes of the request itself are what is hashed, so an
  * exec id that comes again with other arguments is noticed whatever the difference is (C5).
  */
-import type { MessageInitShape } from "@bufbuild/protobuf";
-import { BinaryReader, WireType } from "@bufbuild/protobuf/wire";
-import { encoded } from "./encoded.ts";
+import { encoded, type MessageInitShape } from "./message.ts";
 import { HoldfastError } from "./errors.ts";
 import { checkName, invalidFrame } from "./frame-check.ts";
-import { AgentClientMessageSchema } from "./gen/holdfast/v1/agent_pb.ts";
-import { ExecThrowCode } from "./gen/holdfast/v1/exec_pb.ts";
-import type { ExecClientMessageSchema, ReadResultSchema } from "./gen/holdfast/v1/exec_pb.ts";
+import { AgentClientMessageSchema } from "./gen/holdfast/v1/agent.ts";
+import { ExecThrowCode } from "./gen/holdfast/v1/exec.ts";
+import type { ExecClientMessageSchema, ReadResultSchema } from "./gen/holdfast/v1/exec.ts";
 import { LIMITS } from "./limits.ts";
+import { LENGTH_DELIMITED, VARINT, WireReader } from "./wire.ts";
 
 type KnownKind =
   | "shell"
@@ -92,17 +91,18 @@ const AGENT_SERVER_CASES: ReadonlySet<number> = new Set([1, 2, 3, 4, 5, 7]);
 
 /** Other messages cost one tag and one skip. */
 function execField(message: Uint8Array): { readonly field: number; readonly bytes: Uint8Array } | undefined {
-  const reader = new BinaryReader(message);
+  const reader = new WireReader(message);
   let exec: { readonly field: number; readonly bytes: Uint8Array } | undefined;
   let cases = 0;
   while (reader.pos < reader.len) {
-    const [field, wireType] = reader.tag();
+    const tag = reader.tag();
+    const field = tag >>> 3;
     if (AGENT_SERVER_CASES.has(field)) cases++;
     const isExec = field === EXEC_SERVER_MESSAGE || field === EXEC_SERVER_CONTROL;
-    if (isExec && wireType === WireType.LengthDelimited) {
+    if (isExec && (tag & 7) === LENGTH_DELIMITED) {
       exec = { field, bytes: reader.bytes() };
     } else {
-      reader.skip(wireType, field);
+      reader.skip(tag);
     }
   }
   if (exec !== undefined && cases > 1) {
@@ -124,26 +124,28 @@ function abortedExecId(control: Uint8Array): string | undefined {
 }
 
 function lastBytes(message: Uint8Array, wanted: number): Uint8Array | undefined {
-  const reader = new BinaryReader(message);
+  const reader = new WireReader(message);
   let found: Uint8Array | undefined;
   while (reader.pos < reader.len) {
-    const [field, wireType] = reader.tag();
-    if (field === wanted && wireType === WireType.LengthDelimited) found = reader.bytes();
-    else reader.skip(wireType, field);
+    const tag = reader.tag();
+    const field = tag >>> 3;
+    if (field === wanted && (tag & 7) === LENGTH_DELIMITED) found = reader.bytes();
+    else reader.skip(tag);
   }
   return found;
 }
 
 function readRequest(args: Uint8Array): ExecRequest {
-  const reader = new BinaryReader(args);
+  const reader = new WireReader(args);
   let id: number | undefined;
   let execId: string | undefined;
   let toolCallId: string | undefined;
   let kind: KnownKind | undefined;
   let tool = "";
   while (reader.pos < reader.len) {
-    const [field, wireType] = reader.tag();
-    const isBytes = wireType === WireType.LengthDelimited;
+    const tag = reader.tag();
+    const field = tag >>> 3;
+    const isBytes = (tag & 7) === LENGTH_DELIMITED;
     const kindHere = isBytes ? KIND_OF_FIELD.get(field) : undefined;
     if (kindHere !== undefined) {
       once(kind);
@@ -152,15 +154,15 @@ function readRequest(args: Uint8Array): ExecRequest {
       tool = kind === "mcp" ? mcpName(body) : kind;
     } else if (isBytes && field === 15) {
       once(execId);
-      execId = reader.string(true);
+      execId = reader.string();
     } else if (isBytes && field === 16) {
       once(toolCallId);
-      toolCallId = reader.string(true);
-    } else if (wireType === WireType.Varint && field === 1) {
+      toolCallId = reader.string();
+    } else if ((tag & 7) === VARINT && field === 1) {
       once(id);
       id = reader.uint32();
     } else {
-      reader.skip(wireType, field);
+      reader.skip(tag);
     }
   }
   checkName(execId ?? "", LIMITS.execIdBytesMax, "exec_id", true);
@@ -182,14 +184,15 @@ function once(value: unknown): void {
 }
 
 function mcpName(args: Uint8Array): string {
-  const reader = new BinaryReader(args);
+  const reader = new WireReader(args);
   let name = "";
   while (reader.pos < reader.len) {
-    const [field, wireType] = reader.tag();
-    if (field === 1 && wireType === WireType.LengthDelimited) {
-      name = reader.string(true);
+    const tag = reader.tag();
+    const field = tag >>> 3;
+    if (field === 1 && (tag & 7) === LENGTH_DELIMITED) {
+      name = reader.string();
     } else {
-      reader.skip(wireType, field);
+      reader.skip(tag);
     }
   }
   return name;

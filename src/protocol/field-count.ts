@@ -5,8 +5,8 @@
  * event loop for seconds and take gigabytes. An honest message has few fields, and its bytes are in bodies. So fields are
  * counted first, by walking over them, which makes nothing and ends at the limit (E8, F2).
  */
-import { BinaryReader, WireType } from "@bufbuild/protobuf/wire";
 import { invalidFrame } from "./frame-check.ts";
+import { LENGTH_DELIMITED, WireReader } from "./wire.ts";
 
 /** The fields of a message that are messages themselves, by number. */
 export type Shape = ReadonlyMap<number, Shape>;
@@ -35,13 +35,13 @@ export function checkFieldCount(bytes: Uint8Array, shape: Shape): void {
 
 /** How many of `left` are left over; negative when there were too many. */
 function countFields(bytes: Uint8Array, shape: Shape, left: number): number {
-  const reader = new BinaryReader(bytes);
+  const reader = new WireReader(bytes);
   try {
     while (reader.pos < reader.len && left >= 0) {
       left--;
-      const [field, type] = reader.tag();
-      const inner = type === WireType.LengthDelimited ? shape.get(field) : undefined;
-      if (inner === undefined) reader.skip(type, field);
+      const tag = reader.tag();
+      const inner = (tag & 7) === LENGTH_DELIMITED ? shape.get(tag >>> 3) : undefined;
+      if (inner === undefined) reader.skip(tag);
       else left = countFields(reader.bytes(), inner, left);
     }
   } catch {

@@ -6,9 +6,7 @@
  * given, so a caller that reuses its buffers copies first.
  */
 import { given } from "./given.ts";
-import { fromBinary } from "@bufbuild/protobuf";
-import type { DescMessage, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
-import { encoded } from "./encoded.ts";
+import { encoded, fromBinary, type MessageInitShape, type MessageShape, type Schema } from "./message.ts";
 import { enumName } from "./enum-name.ts";
 import { errorCodeFromWire, errorCodeToWire, messageOf } from "./errors.ts";
 import type { HoldfastError } from "./errors.ts";
@@ -29,7 +27,7 @@ import type {
   StreamRequest,
   StreamResponse,
   WelcomeMessage,
-} from "./gen/holdfast/v1/stream_pb.ts";
+} from "./gen/holdfast/v1/stream.ts";
 import {
   AttachMode,
   EndReason as WireEndReason,
@@ -37,7 +35,7 @@ import {
   Role as WireRole,
   StreamRequestSchema,
   StreamResponseSchema,
-} from "./gen/holdfast/v1/stream_pb.ts";
+} from "./gen/holdfast/v1/stream.ts";
 import { encodeChunk, encodeEvent } from "./hot-frames.ts";
 import { LIMITS } from "./limits.ts";
 import { SharedEvent } from "./shared-event.ts";
@@ -284,7 +282,7 @@ function readWelcome(welcome: WelcomeMessage): WelcomeFrame {
   };
 }
 
-export function parse<Desc extends DescMessage>(schema: Desc, bytes: Uint8Array): MessageShape<Desc> {
+export function parse<Desc extends Schema>(schema: Desc, bytes: Uint8Array): MessageShape<Desc> {
   try {
     return fromBinary(schema, bytes);
   } catch (cause) {

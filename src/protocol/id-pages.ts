@@ -8,8 +8,7 @@
  * Invariant: equal lists have equal pages, and the newest id is never in a page, so the last one can be replaced without
  * reading anything.
  */
-import { create, fromBinary } from "@bufbuild/protobuf";
-import { encoded } from "./encoded.ts";
+import { create, encoded, fromBinary } from "./message.ts";
 import { invalidFrame } from "./frame-check.ts";
 import { type ConversationState, IdPageSchema, type PageOfIds, PageOfIdsSchema } from "./messages.ts";
 

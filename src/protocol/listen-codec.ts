@@ -4,11 +4,11 @@
  * Written by hand, because every event of a page goes through it: frames are given encoded (an event is
  * encoded once for all its readers) and are copied once, into a message whose size is known beforehand.
  */
-import { encoded } from "./encoded.ts";
+import { encoded } from "./message.ts";
 import { checkName, checkSize } from "./frame-check.ts";
 import { parse, serverFrameOf } from "./frame-codec.ts";
 import type { ServerFrame } from "./frames.ts";
-import { ListenRequestSchema, ListenResponseSchema } from "./gen/holdfast/v1/stream_pb.ts";
+import { ListenRequestSchema, ListenResponseSchema } from "./gen/holdfast/v1/stream.ts";
 import { FieldWriter, fieldSize } from "./hot-frames.ts";
 import { LIMITS } from "./limits.ts";
 

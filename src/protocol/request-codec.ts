@@ -7,8 +7,8 @@
  *
  * Invariant: an application's own text or JSON is never taken for a request: a request has a byte that text does not contain.
  */
-import { BinaryReader, WireType } from "@bufbuild/protobuf/wire";
 import { LIMITS } from "./limits.ts";
+import { LENGTH_DELIMITED, VARINT, WireReader } from "./wire.ts";
 
 export interface ServerRequest {
   readonly kind: "exec" | "kv" | "query";
@@ -55,7 +55,7 @@ const ANSWERS: ReadonlyMap<number, Carrier> = new Map([
 ]);
 
 function tagOf(field: number): number {
-  return (field << 3) | WireType.LengthDelimited;
+  return (field << 3) | LENGTH_DELIMITED;
 }
 
 const ID = 1;
@@ -106,12 +106,12 @@ function isRunning(reply: Fields): boolean {
 function fieldsOf(bytes: Uint8Array): Fields | undefined {
   const fields = new Map<number, number | Uint8Array>();
   try {
-    const reader = new BinaryReader(bytes);
+    const reader = new WireReader(bytes);
     while (reader.pos < reader.len) {
-      const [field, wireType] = reader.tag();
-      if (wireType === WireType.LengthDelimited) fields.set(field, reader.bytes());
-      else if (wireType === WireType.Varint) fields.set(field, reader.uint32());
-      else reader.skip(wireType, field);
+      const tag = reader.tag();
+      if ((tag & 7) === LENGTH_DELIMITED) fields.set(tag >>> 3, reader.bytes());
+      else if ((tag & 7) === VARINT) fields.set(tag >>> 3, reader.uint32());
+      else reader.skip(tag);
     }
     return reader.pos === reader.len ? fields : undefined;
   } catch {

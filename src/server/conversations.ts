@@ -8,7 +8,7 @@
  * each sweep lets it be counted again.
  */
 import { HoldfastError } from "../protocol/errors.ts";
-import { hexOf } from "../protocol/blob-id.ts";
+import { hexOf } from "../protocol/bytes.ts";
 import type { SyncSealing } from "../sealing/index.ts";
 import type { BlobStore } from "../store/blob-store.ts";
 import type { AcceptedMeta, ConversationAccess } from "../transport/transport.ts";

@@ -8,7 +8,7 @@ import { assert } from "../protocol/assert.ts";
 import * as host from "../core/host-state.ts";
 import { type Input, step } from "../core/hosted-stream.ts";
 import type { CommitShape, StreamName, StreamState } from "../core/stream-state.ts";
-import { hexOf } from "../protocol/blob-id.ts";
+import { hexOf } from "../protocol/bytes.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import { sharedEvent } from "../protocol/frame-codec.ts";
 import type { AttachFrame, ClientFrame, ServerFrame } from "../protocol/frames.ts";

@@ -4,10 +4,9 @@
  * The record of the row says which part of the logs was moved and where in the row's body it is; only a
  * reader of the stream needs the body.
  */
-import { fromBinary } from "@bufbuild/protobuf";
+import { encoded, fromBinary } from "../protocol/message.ts";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
-import { encoded } from "../protocol/encoded.ts";
-import { MovedLogsSchema } from "../protocol/gen/holdfast/storage/v1/commit_pb.ts";
+import { MovedLogsSchema } from "../protocol/gen/holdfast/storage/v1/commit.ts";
 import { lengthDelimited, readBatch, refuseField, writeChunkBatch, writeEventBatch } from "./batch-codec.ts";
 import type { Batch, ChunkBatch, LogBatches, LogName } from "./stream-store.ts";
 

@@ -4,9 +4,8 @@
  * A state is always restated whole, never as a difference, so the last one is enough and every row
  * before it may go. Generated messages do the encoding: this is not the hot path.
  */
-import { fromBinary } from "@bufbuild/protobuf";
+import { encoded, fromBinary } from "../protocol/message.ts";
 import type { StreamName, StreamState } from "../core/stream-state.ts";
-import { encoded } from "../protocol/encoded.ts";
 import { enumName } from "../protocol/enum-name.ts";
 import type { EndReason } from "../protocol/frames.ts";
 import {
@@ -14,7 +13,7 @@ import {
   StreamEnd,
   StreamMetaSchema,
   TombstoneSchema,
-} from "../protocol/gen/holdfast/storage/v1/commit_pb.ts";
+} from "../protocol/gen/holdfast/storage/v1/commit.ts";
 import type { NumberRange } from "./number-ranges.ts";
 
 /** Who runs a stream and until when. */

@@ -6,7 +6,7 @@
 import { hash } from "node:crypto";
 import { addAbortListener } from "node:events";
 import type { ToolRun } from "../client/tools.ts";
-import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { create, type MessageInitShape } from "../protocol/message.ts";
 import { messageOf } from "../protocol/errors.ts";
 import { given } from "../protocol/given.ts";
 import {

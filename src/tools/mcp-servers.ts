@@ -1,7 +1,7 @@
 /**
  * All MCP servers of the user's config: started together, and one that does not start takes nothing from the others.
  */
-import { create } from "@bufbuild/protobuf";
+import { create } from "../protocol/message.ts";
 import { messageOf } from "../protocol/errors.ts";
 import { ToolDefinitionSchema } from "../protocol/messages.ts";
 import type { McpServerConfig } from "./config.ts";

@@ -4,7 +4,7 @@
  * A reply repeats the request's ids. Whatever is larger than the inline limit is put to the stream's blobs
  * first, so that a reply always fits a chunk and the logs stay small. Runs in browsers too.
  */
-import type { MessageInitShape } from "@bufbuild/protobuf";
+import type { MessageInitShape } from "../protocol/message.ts";
 import type { ToolRun } from "../client/tools.ts";
 import type { ExecRef } from "../protocol/exec-codec.ts";
 import type { Content, ExecClientMessageSchema } from "../protocol/messages.ts";

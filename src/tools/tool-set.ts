@@ -5,7 +5,7 @@
  * It decides nothing about when and how often: the tool journal does. A run always answers; what goes wrong is an outcome
  * of its kind, never an exception.
  */
-import { fromBinary } from "@bufbuild/protobuf";
+import { fromBinary } from "../protocol/message.ts";
 import type { ToolRun, Tools } from "../client/tools.ts";
 import { fieldsOf } from "../protocol/fields.ts";
 import { failedResult, type ExecKindName, type ExecRequest, writeExecThrow } from "../protocol/exec-codec.ts";

@@ -3,7 +3,7 @@
  *
  * A finish reason is given whenever the client has a whole answer: one without it makes clients ask again and again.
  */
-import { create } from "@bufbuild/protobuf";
+import { create } from "../protocol/message.ts";
 import {
   type Failure,
   FailureKind,

@@ -1,7 +1,7 @@
 /**
  * What a tool call of the model asks for, once its arguments are known to be right.
  */
-import type { MessageInitShape } from "@bufbuild/protobuf";
+import type { MessageInitShape } from "../protocol/message.ts";
 import type { ExecServerMessageSchema } from "../protocol/messages.ts";
 
 /** What an exec asks for: the kind and its arguments. */

@@ -5,7 +5,7 @@
  * turn only appends, and only a summary begins anew. Lists that grow are kept in pages, which are blobs like all others, so a
  * state does not grow with what was said before.
  */
-import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import { create, type MessageInitShape, toBinary } from "../protocol/message.ts";
 import type { ToolCallPart } from "../protocol/chat-message.ts";
 import { countOf, LIST_IDS_MAX, messageIds, NO_IDS, turnIds, withIds } from "../protocol/id-pages.ts";
 import { LIMITS } from "../protocol/limits.ts";

@@ -6,7 +6,8 @@
  *
  * Invariant: every blob of a published checkpoint was acknowledged before, or is durable with it.
  */
-import { equals } from "@bufbuild/protobuf";
+import { isSameBytes } from "../protocol/bytes.ts";
+import { toBinary } from "../protocol/message.ts";
 import type { ChatMessage } from "../protocol/chat-message.ts";
 import { ConversationStateSchema, type RunRequest } from "../protocol/messages.ts";
 import type { Todo } from "./call-plan.ts";
@@ -63,7 +64,11 @@ export function closing(facts: Facts, request: RunRequest, ending: Ending): Deci
       return endFailed("internal", `the client could not keep a part of the conversation: ${why}`);
   }
   const isTold =
-    facts.checkpoint !== undefined && equals(ConversationStateSchema, facts.checkpoint, draft.state);
+    facts.checkpoint !== undefined &&
+    isSameBytes(
+      toBinary(ConversationStateSchema, facts.checkpoint),
+      toBinary(ConversationStateSchema, draft.state),
+    );
   return isTold ? end : { kind: "publish", draft };
 }
 

@@ -4,8 +4,9 @@
  * Outside of messages a blob id is text, in hexadecimal digits. What fits is inline; the caller puts the rest beside the stream
  * and names it.
  */
-import type { MessageInitShape } from "@bufbuild/protobuf";
-import { blobIdBytes, hexOf } from "../protocol/blob-id.ts";
+import type { MessageInitShape } from "../protocol/message.ts";
+import { blobIdBytes } from "../protocol/blob-id.ts";
+import { hexOf } from "../protocol/bytes.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import type { Content, ContentSchema } from "../protocol/messages.ts";
 

@@ -3,7 +3,7 @@
  *
  * Each message is read once, when its bytes are in hand; until then the decision is to get them.
  */
-import { hexOf } from "../protocol/blob-id.ts";
+import { hexOf } from "../protocol/bytes.ts";
 import {
   type AssistantChatMessage,
   type ChatMessage,

@@ -8,7 +8,7 @@
  * The facts are changed in place, so that a fact costs the same early and late in a turn.
  */
 import { assert } from "../protocol/assert.ts";
-import { hexOf } from "../protocol/blob-id.ts";
+import { hexOf } from "../protocol/bytes.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import {
   type AgentServerMessage,

@@ -3,7 +3,7 @@
  *
  * A message that is made from an init is the same as one that was read from its bytes, so folds do not know where it comes from.
  */
-import { create, fromBinary, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import { create, fromBinary, type MessageInitShape, toBinary } from "../protocol/message.ts";
 import {
   type AgentClientMessage,
   AgentClientMessageSchema,

@@ -9,7 +9,7 @@
  *
  * Invariant: what was passed over and the news together are what the generation said, or it `differs` and there are no news.
  */
-import { create } from "@bufbuild/protobuf";
+import { create } from "../protocol/message.ts";
 import { type Content, ToolCallSchema } from "../protocol/messages.ts";
 import { blobIn, textIn } from "./content.ts";
 import type { Output } from "./messages.ts";

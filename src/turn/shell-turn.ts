@@ -3,7 +3,7 @@
  *
  * To the log it is a step with one tool call, so the rules for execs, restarts and takeovers are the same.
  */
-import { create } from "@bufbuild/protobuf";
+import { create } from "../protocol/message.ts";
 import type { ToolCallPart } from "../protocol/chat-message.ts";
 import { type ShellCommandAction, type ShellSuccess, ShellSuccessSchema } from "../protocol/messages.ts";
 import type { ExecReply } from "./exec-reply.ts";

@@ -4,7 +4,7 @@
  * Calls are found by the ids that came with them. A provider's id may repeat across steps, so it names
  * the last call that has it and is not over; an exec id is unique.
  */
-import { bytesToHex, hexToBytes } from "@noble/hashes/utils.js";
+import { bytesOfHex, hexOf } from "../protocol/bytes.ts";
 import { type ToolCall } from "../protocol/messages.ts";
 import { blobIn, textIn } from "./content.ts";
 import type { ToolView, ViewPart } from "./view.ts";
@@ -112,13 +112,13 @@ export function addOutput(parts: Parts, step: number, execId: string, bytes: Uin
 }
 
 function withOutput(call: ToolView, bytes: Uint8Array): ToolView {
-  const rest = hexToBytes(call.outputRest);
+  const rest = bytesOfHex(call.outputRest);
   const whole = new Uint8Array(rest.length + bytes.length);
   whole.set(rest);
   whole.set(bytes, rest.length);
   const cut = wholeCharacters(whole);
   const grown = call.output + new TextDecoder().decode(whole.subarray(0, cut));
-  const outputRest = bytesToHex(whole.subarray(cut));
+  const outputRest = hexOf(whole.subarray(cut));
   // In large steps: cutting at every piece would copy all of it each time.
   if (grown.length <= 2 * OUTPUT_CHARS_MAX) return { ...call, output: grown, outputRest };
   const output = grown.slice(-OUTPUT_CHARS_MAX);

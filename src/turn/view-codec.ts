@@ -4,7 +4,8 @@
  * JSON with a format number. What opens under the journal's seal is what this client wrote, so beyond the
  * format nothing is checked; of a view of another format only what comes after it is shown.
  */
-import { fromJson, type JsonValue, toJson } from "@bufbuild/protobuf";
+import { bytesOfHex, hexOf } from "../protocol/bytes.ts";
+import { fromBinary, toBinary } from "../protocol/message.ts";
 import { InteractionQuerySchema } from "../protocol/messages.ts";
 import { EMPTY_TOOL } from "./tool-view.ts";
 import { EMPTY_VIEW, type PendingQuery, type TurnView, type ViewPart } from "./view.ts";
@@ -13,7 +14,7 @@ import { EMPTY_VIEW, type PendingQuery, type TurnView, type ViewPart } from "./v
 const FORMAT = 2;
 
 interface StoredView extends Omit<TurnView, "queries" | "mark"> {
-  readonly queries: readonly { readonly eventId: number; readonly query: JsonValue }[];
+  readonly queries: readonly { readonly eventId: number; readonly query: string }[];
   readonly mark?: StoredView | undefined;
 }
 
@@ -41,7 +42,7 @@ export function decodeView(bytes: Uint8Array): TurnView | undefined {
 function stored(view: TurnView): StoredView {
   const queries = view.queries.map(({ eventId, query }) => ({
     eventId,
-    query: toJson(InteractionQuerySchema, query),
+    query: hexOf(toBinary(InteractionQuerySchema, query)),
   }));
   return { ...view, queries, mark: view.mark === undefined ? undefined : stored(view.mark) };
 }
@@ -49,7 +50,7 @@ function stored(view: TurnView): StoredView {
 function restored(view: StoredView): TurnView {
   const queries = view.queries.map(({ eventId, query }): PendingQuery => ({
     eventId,
-    query: fromJson(InteractionQuerySchema, query),
+    query: fromBinary(InteractionQuerySchema, bytesOfHex(query)),
   }));
   const mark = view.mark === undefined ? undefined : restored(view.mark);
   return {

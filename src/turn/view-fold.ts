@@ -6,8 +6,8 @@
  *
  * Invariant: folding any prefix of the log and then the rest gives the same view as folding all of it.
  */
-import { fromBinary } from "@bufbuild/protobuf";
-import { hexOf } from "../protocol/blob-id.ts";
+import { fromBinary } from "../protocol/message.ts";
+import { hexOf } from "../protocol/bytes.ts";
 import {
   type AgentServerMessage,
   BlobKind,

@@ -4,7 +4,7 @@
  * The same events give the same bytes, so each prompt begins with the one before, also after a restart, and the
  * blob of a message never changes.
  */
-import { create, toBinary } from "@bufbuild/protobuf";
+import { create, toBinary } from "../protocol/message.ts";
 import {
   type ChatMessage,
   encodeChatMessage,

@@ -1,6 +1,6 @@
 /** What else a turn can be asked: to go on, to sum up, to run a command, to stop; and where it stops by itself. */
 import assert from "node:assert/strict";
-import { fromBinary } from "@bufbuild/protobuf";
+import { fromBinary } from "../../src/protocol/message.ts";
 import { test } from "node:test";
 import { createAgent, type TurnLimits } from "../../src/agent/index.ts";
 import {

@@ -4,7 +4,7 @@
  * Each request is answered once per its id, however often the run behind it is replaced.
  */
 import { createHash } from "node:crypto";
-import type { MessageInitShape } from "@bufbuild/protobuf";
+import type { MessageInitShape } from "../../src/protocol/message.ts";
 import type {
   AgentServerMessage,
   ConversationState,

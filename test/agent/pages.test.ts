@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { test } from "node:test";
-import { create, toBinary } from "@bufbuild/protobuf";
+import { create, toBinary } from "../../src/protocol/message.ts";
 import { createAgent } from "../../src/agent/index.ts";
 import { encodeChatMessage, textOf as wordsOf } from "../../src/protocol/chat-message.ts";
 import {

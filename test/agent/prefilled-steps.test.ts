@@ -7,7 +7,7 @@ import { createAgent } from "../../src/agent/index.ts";
 import { createModels, type ModelsOptions } from "../../src/agent/models/index.ts";
 import { decodeChatMessage } from "../../src/protocol/chat-message.ts";
 import { FailureKind, type StepOptionsSchema, TurnEndReason } from "../../src/protocol/messages.ts";
-import type { MessageInitShape } from "@bufbuild/protobuf";
+import type { MessageInitShape } from "../../src/protocol/message.ts";
 import { KeepingClient, readDone } from "./keeping-client.ts";
 import type { Break } from "./models/providers/breaking.ts";
 import {

@@ -8,7 +8,7 @@
  */
 import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
-import { create, fromBinary, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import { create, fromBinary, type MessageInitShape, toBinary } from "../../src/protocol/message.ts";
 import { createAgent, type Model, type Models } from "../../src/agent/index.ts";
 import { Client, type ClientStream } from "../../src/client/index.ts";
 import { retry } from "../../src/core/index.ts";

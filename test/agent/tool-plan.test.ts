@@ -1,6 +1,6 @@
 /** Which tools are offered, and what becomes of a call. */
 import assert from "node:assert/strict";
-import { create } from "@bufbuild/protobuf";
+import { create } from "../../src/protocol/message.ts";
 import { test } from "node:test";
 import { offerOf } from "../../src/agent/tool-plan.ts";
 import { ExecKind, RunRequestSchema } from "../../src/protocol/messages.ts";

@@ -5,7 +5,7 @@
  * As on the server an event has its place when it is accepted, and is durable later: an abort does not take back
  * what was accepted before it, and losing the stream takes away all that is not durable.
  */
-import { create, fromBinary, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import { create, fromBinary, type MessageInitShape, toBinary } from "../../src/protocol/message.ts";
 import { createHash } from "node:crypto";
 import {
   type AgentClientMessage,

@@ -1,7 +1,7 @@
 /** Turns from a request to their end: what is told, in which order, and what the model is asked. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { fromBinary } from "@bufbuild/protobuf";
+import { fromBinary } from "../../src/protocol/message.ts";
 import { createAgent, ModelFailure } from "../../src/agent/index.ts";
 import {
   FailureKind,

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { stripVTControlCharacters } from "node:util";
 import { test } from "node:test";
-import { create } from "@bufbuild/protobuf";
+import { create } from "../../src/protocol/message.ts";
 import { approvalPage, approvalPrompt, type ShownRequest } from "../../src/cli/chat/approval-pages.ts";
 import { type Asker, newAsker } from "../../src/cli/chat/asking.ts";
 import type { Entered, LineInput } from "../../src/cli/chat/line-input.ts";

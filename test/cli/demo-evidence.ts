@@ -2,7 +2,7 @@
  * A small turn as the demo's proof gets it: two steps, a command that is done, one that was cut off, and an edit. All is well
  * with it; tests spoil one thing at a time.
  */
-import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { create, type MessageInitShape } from "../../src/protocol/message.ts";
 import type { Evidence } from "../../src/cli/demo/check.ts";
 import { bodyOf } from "../../src/cli/demo/news.ts";
 import { beginning, commandOf, ending, LETTER_AFTER, type PlayStep } from "../../src/cli/demo/play.ts";

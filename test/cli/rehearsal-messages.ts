@@ -1,5 +1,5 @@
 /** What a client without blobs says to the rehearsal model, and how its events read. */
-import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { create, fromBinary, toBinary } from "../../src/protocol/message.ts";
 import type { Tools } from "../../src/client/index.ts";
 import { AgentClientMessageSchema, AgentServerMessageSchema } from "../../src/protocol/messages.ts";
 

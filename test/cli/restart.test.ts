@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { fromBinary } from "@bufbuild/protobuf";
+import { fromBinary } from "../../src/protocol/message.ts";
 import { Client, type StreamEvent } from "../../src/client/index.ts";
 import { retry } from "../../src/core/index.ts";
 import { AgentServerMessageSchema } from "../../src/protocol/messages.ts";

@@ -3,7 +3,7 @@
  */
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
-import { fromBinary } from "@bufbuild/protobuf";
+import { fromBinary } from "../../src/protocol/message.ts";
 import { createAgent } from "../../src/agent/index.ts";
 import { createModels } from "../../src/agent/models/index.ts";
 import { openClient } from "../../src/client-node/index.ts";

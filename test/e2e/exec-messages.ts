@@ -1,5 +1,5 @@
 /** The smallest exec request, and what its result says. */
-import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { create, fromBinary, toBinary } from "../../src/protocol/message.ts";
 import { AgentClientMessageSchema, AgentServerMessageSchema } from "../../src/protocol/messages.ts";
 
 export const execRequest = toBinary(

@@ -3,7 +3,7 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { create, fromBinary, toBinary } from "../../src/protocol/message.ts";
 import { type ClientStream, memoryJournalStore, type Tools } from "../../src/client/index.ts";
 import {
   AgentClientMessageSchema,

@@ -6,7 +6,7 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { create, toBinary } from "@bufbuild/protobuf";
+import { create, toBinary } from "../../src/protocol/message.ts";
 import { stallLine, type StreamStallNews } from "../../src/client/index.ts";
 import { writeExecUnknown } from "../../src/protocol/exec-codec.ts";
 import { AgentClientMessageSchema, AgentServerMessageSchema } from "../../src/protocol/messages.ts";

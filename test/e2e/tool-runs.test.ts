@@ -3,7 +3,7 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { create, fromBinary, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import { create, fromBinary, type MessageInitShape, toBinary } from "../../src/protocol/message.ts";
 import type { Approval, ToolRun, Tools } from "../../src/client/index.ts";
 import {
   AgentClientMessageSchema,

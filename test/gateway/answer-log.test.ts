@@ -3,7 +3,7 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { create } from "@bufbuild/protobuf";
+import { create } from "../../src/protocol/message.ts";
 import { AnswerMemory, type HeardEvent, textIn } from "../../src/gateway/answer-memory.ts";
 import { AgentServerMessageSchema } from "../../src/protocol/messages.ts";
 import { updateMessage } from "../../src/turn/messages.ts";

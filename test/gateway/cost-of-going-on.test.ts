@@ -10,7 +10,7 @@
  */
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
-import { fromBinary } from "@bufbuild/protobuf";
+import { fromBinary } from "../../src/protocol/message.ts";
 import { createAgent } from "../../src/agent/index.ts";
 import { AgentServerMessageSchema } from "../../src/protocol/messages.ts";
 import type {

@@ -2,7 +2,7 @@
  * A server's application that says what a test wants it to, event by event: servers that are not our agent, and moments that our agent
  * comes to only by accident.
  */
-import { create, fromBinary, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import { create, fromBinary, type MessageInitShape, toBinary } from "../../src/protocol/message.ts";
 import {
   type AgentClientMessage,
   AgentClientMessageSchema,

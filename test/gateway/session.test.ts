@@ -3,7 +3,7 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { create } from "@bufbuild/protobuf";
+import { create } from "../../src/protocol/message.ts";
 import { answerRef } from "../../src/gateway/answer-ref.ts";
 import {
   begin,

@@ -6,7 +6,7 @@ import { once } from "node:events";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fromBinary } from "@bufbuild/protobuf";
+import { fromBinary } from "../../src/protocol/message.ts";
 import { openClient } from "../../src/client-node/index.ts";
 import { openJournals } from "../../src/client-node/journals.ts";
 import { readJournal } from "../../src/client/journal-file.ts";

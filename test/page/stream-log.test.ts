@@ -1,7 +1,7 @@
 /** Both logs of a stream as the stream view has them, frame by frame. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { create, toBinary } from "@bufbuild/protobuf";
+import { create, toBinary } from "../../src/protocol/message.ts";
 import type { ClientFrame, ServerFrame, WelcomeFrame } from "../../src/protocol/frames.ts";
 import { AgentServerMessageSchema, type InteractionUpdate } from "../../src/protocol/messages.ts";
 import { ROWS_MAX, type Row, StreamLog } from "../../src/page/stream-log.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { create, toBinary } from "@bufbuild/protobuf";
+import { create, toBinary } from "../../src/protocol/message.ts";
 import * as fc from "fast-check";
 import {
   decodeAppend,
@@ -10,7 +10,7 @@ import {
 } from "../../src/protocol/append-codec.ts";
 import { HoldfastError } from "../../src/protocol/errors.ts";
 import type { ClientFrame } from "../../src/protocol/frames.ts";
-import { AppendRequestSchema } from "../../src/protocol/gen/holdfast/v1/stream_pb.ts";
+import { AppendRequestSchema } from "../../src/protocol/gen/holdfast/v1/stream.ts";
 import { appendableFrame, idempotencyKey, record } from "./arbitraries.ts";
 import { clientFrames } from "./fixtures/stream-messages.ts";
 

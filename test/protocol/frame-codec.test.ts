@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { create, toBinary } from "@bufbuild/protobuf";
-import type { MessageInitShape } from "@bufbuild/protobuf";
+import { create, type MessageInitShape, toBinary } from "../../src/protocol/message.ts";
 import * as fc from "fast-check";
 import { HoldfastError } from "../../src/protocol/errors.ts";
 import {
@@ -11,7 +10,7 @@ import {
   encodeServerFrame,
 } from "../../src/protocol/frame-codec.ts";
 import type { ClientFrame, ServerFrame } from "../../src/protocol/frames.ts";
-import type { AttachSchema } from "../../src/protocol/gen/holdfast/v1/stream_pb.ts";
+import type { AttachSchema } from "../../src/protocol/gen/holdfast/v1/stream.ts";
 import {
   AttachMode,
   Durability,
@@ -19,7 +18,7 @@ import {
   Role,
   StreamRequestSchema,
   StreamResponseSchema,
-} from "../../src/protocol/gen/holdfast/v1/stream_pb.ts";
+} from "../../src/protocol/gen/holdfast/v1/stream.ts";
 import { chunkFrame, clientFrame, eventFrame, idempotencyKey, serverFrame } from "./arbitraries.ts";
 import { utf8 } from "./fixtures/fixture.ts";
 import { clientFrames, serverFrames } from "./fixtures/stream-messages.ts";

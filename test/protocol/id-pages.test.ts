@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { test } from "node:test";
-import { create, toBinary } from "@bufbuild/protobuf";
+import { create, toBinary } from "../../src/protocol/message.ts";
 import * as fc from "fast-check";
 import {
   allIds,

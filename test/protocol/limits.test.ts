@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { create, toBinary } from "@bufbuild/protobuf";
+import { create, toBinary } from "../../src/protocol/message.ts";
 import { decodeAppend, encodeAppend } from "../../src/protocol/append-codec.ts";
 import { HoldfastError } from "../../src/protocol/errors.ts";
 import type { ErrorCode } from "../../src/protocol/errors.ts";
@@ -11,7 +11,7 @@ import {
   encodeServerFrame,
 } from "../../src/protocol/frame-codec.ts";
 import type { ClientFrame } from "../../src/protocol/frames.ts";
-import { StreamRequestSchema, StreamResponseSchema } from "../../src/protocol/gen/holdfast/v1/stream_pb.ts";
+import { StreamRequestSchema, StreamResponseSchema } from "../../src/protocol/gen/holdfast/v1/stream.ts";
 import { LIMITS, PROTOCOL_VERSION } from "../../src/protocol/limits.ts";
 
 const fails = (code: ErrorCode) => (error: unknown) => error instanceof HoldfastError && error.code === code;

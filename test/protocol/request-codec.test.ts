@@ -6,7 +6,7 @@ import { test } from "node:test";
 import { create, fromBinary, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import * as fc from "fast-check";
 import { writeExecThrow, writeExecUnknown } from "../../src/protocol/exec-codec.ts";
-import { AgentClientMessageSchema, AgentServerMessageSchema } from "../../src/protocol/messages.ts";
+import { AgentClientMessageSchema, AgentServerMessageSchema } from "./described.ts";
 import { answerIn, nameOfRequest, requestIn } from "../../src/protocol/request-codec.ts";
 import { clientFixtures } from "./fixtures/client-messages.ts";
 import { execFixtures } from "./fixtures/exec-messages.ts";

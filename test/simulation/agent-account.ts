@@ -3,7 +3,7 @@
  *
  * A reader that rolls back as `step_restarted` says must end up with what `step_completed` says, step by step.
  */
-import { fromBinary } from "@bufbuild/protobuf";
+import { fromBinary } from "../../src/protocol/message.ts";
 import { type ConversationState, type TurnEndReason, TurnBlobSchema } from "../../src/protocol/messages.ts";
 import { STEP_RESTARTS_MAX } from "../../src/turn/attempts.ts";
 import { fail } from "./log-checks.ts";

@@ -3,7 +3,7 @@
  *
  * Everything is read from the two logs, as any later reader would, event by event.
  */
-import { fromBinary } from "@bufbuild/protobuf";
+import { fromBinary } from "../../src/protocol/message.ts";
 import {
   type ChatMessage,
   decodeChatMessage,

@@ -1,7 +1,7 @@
 /**
  * The messages of the simulated turns, as the world looks at them: the production ones, made and read for users and checks.
  */
-import { create, fromBinary, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import { create, fromBinary, type MessageInitShape, toBinary } from "../../src/protocol/message.ts";
 import {
   AgentClientMessageSchema,
   type AgentServerMessage,

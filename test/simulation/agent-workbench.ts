@@ -6,7 +6,7 @@
  *
  * Invariant: no exec that is not repeatable takes effect twice (C1).
  */
-import { fromBinary } from "@bufbuild/protobuf";
+import { fromBinary } from "../../src/protocol/message.ts";
 import { createHash } from "node:crypto";
 import type { ToolRun, Tools } from "../../src/client/index.ts";
 import type { ExecRequest } from "../../src/protocol/exec-codec.ts";

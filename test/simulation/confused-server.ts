@@ -5,7 +5,7 @@
  * The production turn does neither. So a second voice puts the forged request into its stream, and hides it from the turn: the
  * turn counts its own events, and whatever names one is translated.
  */
-import { fromBinary, toBinary } from "@bufbuild/protobuf";
+import { fromBinary, toBinary } from "../../src/protocol/message.ts";
 import { AgentServerMessageSchema } from "../../src/protocol/messages.ts";
 import type { ApplicationStream, ClientInput, PastEvent, KeptBlob } from "../../src/server/application.ts";
 import type { Application } from "../../src/server/index.ts";

@@ -2,7 +2,7 @@
  * The tools of a simulated device: they take time, run outside the client's process, and leave their
  * effects in the outside world, where a crash of the client neither stops nor undoes them.
  */
-import { fromBinary } from "@bufbuild/protobuf";
+import { fromBinary } from "../../src/protocol/message.ts";
 import { createHash } from "node:crypto";
 import type { ExecRequest } from "../../src/protocol/exec-codec.ts";
 import type { Approval, ToolRun, Tools } from "../../src/client/index.ts";

@@ -3,7 +3,7 @@
  *
  * It belongs to the user and not to a device: nothing of it is lost in a crash. Each answer is said when what it promises is so.
  */
-import { fromBinary } from "@bufbuild/protobuf";
+import { fromBinary } from "../../src/protocol/message.ts";
 import {
   AgentServerMessageSchema,
   type ConversationState,

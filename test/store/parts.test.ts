@@ -1,13 +1,13 @@
 /** The small parts under the log store, each against something plain or generated. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { create, fromBinary, toBinary } from "../../src/protocol/message.ts";
 import * as fc from "fast-check";
 import {
   CommitRecordSchema,
   MovedBatchesSchema,
   StreamEnd,
-} from "../../src/protocol/gen/holdfast/storage/v1/commit_pb.ts";
+} from "../../src/protocol/gen/holdfast/storage/v1/commit.ts";
 import { RecordEncoder, decodeRecord, entriesOf } from "../../src/store/commit-record.ts";
 import type { GroupRecord } from "../../src/store/commit-record.ts";
 import { EventTail } from "../../src/store/event-tail.ts";

@@ -4,7 +4,7 @@ import { readdirSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { test, type TestContext } from "node:test";
 import { type GrepArgs, GrepArgsSchema } from "../../src/protocol/index.ts";
-import { create } from "@bufbuild/protobuf";
+import { create } from "../../src/protocol/message.ts";
 import { searchInThread } from "../../src/tools/grep-thread.ts";
 import { searchOf } from "../../src/tools/grep.ts";
 import { Jail } from "../../src/tools/jail.ts";

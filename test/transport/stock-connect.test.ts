@@ -6,8 +6,8 @@ import { test, type TestContext } from "node:test";
 import { type Client, createClient, type Transport } from "@connectrpc/connect";
 import * as connectNode from "@connectrpc/connect-node";
 import * as connectWeb from "@connectrpc/connect-web";
-import { ErrorCode } from "../../src/protocol/gen/holdfast/v1/errors_pb.ts";
-import { StreamService } from "../../src/protocol/index.ts";
+import { ErrorCode } from "../../src/protocol/gen/holdfast/v1/errors.ts";
+import { StreamService } from "../../src/protocol/gen/holdfast/v1/stream_pb.ts";
 import {
   attach,
   chunk,

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { create, fromBinary } from "@bufbuild/protobuf";
+import { create, fromBinary } from "../../src/protocol/message.ts";
 import { LIMITS } from "../../src/protocol/index.ts";
 import { AgentServerMessageSchema, ContentSchema } from "../../src/protocol/messages.ts";
 import { blobIn, bytesIn, fitsInline, inBlob, inline, textIn } from "../../src/turn/content.ts";

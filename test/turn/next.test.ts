@@ -2,7 +2,7 @@
  * What a turn does next, by its facts alone: the same for a run that lived through them and for one that read them back.
  */
 import assert from "node:assert/strict";
-import { create, toBinary } from "@bufbuild/protobuf";
+import { create, toBinary } from "../../src/protocol/message.ts";
 import { test } from "node:test";
 import { AssertionFailed } from "../../src/protocol/assert.ts";
 import { LIMITS } from "../../src/protocol/limits.ts";

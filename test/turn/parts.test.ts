@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";
-import { create } from "@bufbuild/protobuf";
+import { create } from "../../src/protocol/message.ts";
 import { type AgentServerMessage, AgentServerMessageSchema } from "../../src/protocol/index.ts";
 import { partsBetween, queued, settledBetween, type TurnPart } from "../../src/turn/parts.ts";
 import { reduce } from "../../src/turn/view-fold.ts";

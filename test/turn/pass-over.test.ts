@@ -3,7 +3,7 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { create } from "@bufbuild/protobuf";
+import { create } from "../../src/protocol/message.ts";
 import { InteractionUpdateSchema } from "../../src/protocol/messages.ts";
 import { type ContentInit, inBlob } from "../../src/turn/content.ts";
 import type { Output } from "../../src/turn/messages.ts";

@@ -3,7 +3,7 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { create, type MessageInitShape } from "../../src/protocol/message.ts";
 import {
   ExecClientMessageSchema,
   type InteractionResponseSchema,

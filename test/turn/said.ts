@@ -1,8 +1,8 @@
 /**
  * What a server says in a turn, message by message, for tests of the folds.
  */
-import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
-import { hexToBytes } from "@noble/hashes/utils.js";
+import { create, type MessageInitShape, toBinary } from "../../src/protocol/message.ts";
+import { bytesOfHex } from "../../src/protocol/bytes.ts";
 import { blobIdOf } from "../../src/client/index.ts";
 import {
   type AgentServerMessage,
@@ -55,7 +55,7 @@ export const progress = (toolCallId: string, words: string) =>
   update({ case: "toolCallDelta", value: { toolCallId, text: words } });
 
 export function set(bytes: Uint8Array, kind: BlobKind): AgentServerMessage {
-  const value = { blobId: hexToBytes(blobIdOf(bytes)), blobData: bytes, kind };
+  const value = { blobId: bytesOfHex(blobIdOf(bytes)), blobData: bytes, kind };
   return message({
     case: "kvServerMessage",
     value: { id: 1, message: { case: "setBlobArgs", value } },
@@ -76,4 +76,4 @@ export function todo(words: string) {
 }
 
 export const checkpoint = (todos: readonly string[]) =>
-  message({ case: "conversationCheckpointUpdate", value: { todos: todos.map((id) => hexToBytes(id)) } });
+  message({ case: "conversationCheckpointUpdate", value: { todos: todos.map((id) => bytesOfHex(id)) } });

@@ -1,7 +1,7 @@
 /**
  * A turn made of facts alone: both logs are said to it, and it says what is next. No server, no client, no waiting.
  */
-import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import { create, type MessageInitShape, toBinary } from "../../src/protocol/message.ts";
 import { createHash } from "node:crypto";
 import { TURN_LIMITS } from "../../src/agent/index.ts";
 import { offerOf } from "../../src/agent/tool-plan.ts";

@@ -1,7 +1,7 @@
 /**
  * Events of a turn, as short as they can be written, for the tests of the projection.
  */
-import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { create, type MessageInitShape } from "../../src/protocol/message.ts";
 import type { AnswerDelta, AnswerEvent } from "../../src/gateway/openai/index.ts";
 import { initAnswer, project } from "../../src/gateway/openai/index.ts";
 import { type AssistantChatMessage, encodeChatMessage } from "../../src/protocol/chat-message.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { create, toBinary } from "@bufbuild/protobuf";
-import { hexToBytes } from "@noble/hashes/utils.js";
+import { create, toBinary } from "../../src/protocol/message.ts";
+import { bytesOfHex } from "../../src/protocol/bytes.ts";
 import {
   answered,
   blobIdOf,
@@ -38,7 +38,7 @@ const set = (bytes: Uint8Array, kind: BlobKind): AgentServerMessage =>
         id: 1,
         message: {
           case: "setBlobArgs",
-          value: { blobId: hexToBytes(blobIdOf(bytes)), blobData: bytes, kind },
+          value: { blobId: bytesOfHex(blobIdOf(bytes)), blobData: bytes, kind },
         },
       },
     },
@@ -105,7 +105,7 @@ const turn: readonly AgentServerMessage[] = [
   update({ case: "summary", value: { text: "all of it" } }),
   set(todo, BlobKind.TODO),
   create(AgentServerMessageSchema, {
-    message: { case: "conversationCheckpointUpdate", value: { todos: [hexToBytes(blobIdOf(todo))] } },
+    message: { case: "conversationCheckpointUpdate", value: { todos: [bytesOfHex(blobIdOf(todo))] } },
   }),
   update({
     case: "turnEnded",
@@ -328,7 +328,7 @@ test("each outcome of a call has its name, and one of a newer server is unknown"
 });
 
 test("an attachment names its blob, and what the client said itself is not said twice", () => {
-  const blobId = hexToBytes(blobIdOf(utf8("a picture")));
+  const blobId = bytesOfHex(blobIdOf(utf8("a picture")));
   const file = {
     mediaType: "image/png",
     fileName: "a.png",

@@ -2,7 +2,8 @@
  * How a turn ended, in words: what it cost, or what went wrong and what to do about it.
  */
 import type { TurnEnd, UsageView } from "../../client/index.ts";
-import { type FailureKind, FailureKindSchema } from "../../protocol/messages.ts";
+import { enumName } from "../../protocol/enum-name.ts";
+import { FailureKind } from "../../protocol/messages.ts";
 import { safeLine } from "./safe-text.ts";
 import type { Style } from "./style.ts";
 
@@ -42,7 +43,7 @@ export function failureOf({ reason, failure, error }: TurnEnd, lost: string): Tu
 
 /** As in the contract, in small letters and without the prefix. */
 function failureWord(kind: FailureKind): string {
-  const name = FailureKindSchema.value[kind]?.name.replace(/^FAILURE_KIND_/, "").toLowerCase();
+  const name = enumName(FailureKind, kind)?.toLowerCase();
   return name === undefined || name === "unspecified" ? "internal" : name;
 }
 

@@ -7,7 +7,7 @@
 import { flushCompileCache } from "node:module";
 import { join } from "node:path";
 import process from "node:process";
-import { fromBinary } from "@bufbuild/protobuf";
+import { fromBinary } from "../../protocol/message.ts";
 import { Conversations, openClient, type Turn } from "../../client-node/index.ts";
 import { DEFAULTS as RETRY } from "../../core/retry.ts";
 import type { ExecRequest } from "../../protocol/exec-codec.ts";

@@ -5,8 +5,8 @@
  * other bytes. A put resolves once the blob is durable: the server learns so afterwards, and publishes the
  * checkpoint that names it only then.
  */
-import { sha256 } from "@noble/hashes/sha2.js";
-import { bytesToHex } from "@noble/hashes/utils.js";
+import { sha256 } from "../../protocol/sha256.ts";
+import { hexOf } from "../../protocol/bytes.ts";
 import { HoldfastError } from "../../protocol/errors.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 
@@ -28,7 +28,7 @@ export interface ClientBlobStore {
 }
 
 export function blobIdOf(bytes: Uint8Array): string {
-  return bytesToHex(sha256(bytes));
+  return hexOf(sha256(bytes));
 }
 
 /** The checks of a put, the same for every store. */

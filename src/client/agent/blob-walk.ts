@@ -3,7 +3,7 @@
  *
  * The only place that knows the shape, so that what is shown and what is kept from the clean-up agree.
  */
-import { fromBinary } from "@bufbuild/protobuf";
+import { fromBinary } from "../../protocol/message.ts";
 import { type ChatMessage, decodeChatMessage } from "../../protocol/chat-message.ts";
 import { idsIn, type IdList, messageIds, PAGE_IDS, turnIds } from "../../protocol/id-pages.ts";
 import {
@@ -16,7 +16,7 @@ import {
   UserMessageSchema,
 } from "../../protocol/messages.ts";
 import type { ClientBlobStore } from "./blob-store.ts";
-import { hexOf } from "../../protocol/blob-id.ts";
+import { hexOf } from "../../protocol/bytes.ts";
 import { blobIn } from "../../turn/content.ts";
 
 type Kind = "message" | "turn" | "user_message" | "step" | "shell_output" | "leaf" | Page;

@@ -1,7 +1,7 @@
 /**
  * What the conversations of one client share.
  */
-import type { MessageInitShape } from "@bufbuild/protobuf";
+import type { MessageInitShape } from "../../protocol/message.ts";
 import type { EnvironmentSchema } from "../../protocol/messages.ts";
 import type { Client } from "../client.ts";
 import type { ClientBlobStore } from "./blob-store.ts";

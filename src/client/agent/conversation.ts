@@ -6,9 +6,9 @@
  * a time; between turns nothing is open anywhere.
  */
 import { given } from "../../protocol/given.ts";
-import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
-import { sha256 } from "@noble/hashes/sha2.js";
-import { bytesToHex } from "@noble/hashes/utils.js";
+import { create, fromBinary, toBinary } from "../../protocol/message.ts";
+import { sha256 } from "../../protocol/sha256.ts";
+import { hexOf } from "../../protocol/bytes.ts";
 import { type ChatMessage, decodeChatMessage } from "../../protocol/chat-message.ts";
 import { HoldfastError } from "../../protocol/errors.ts";
 import { countOf, messageIds, newestIds, turnIds } from "../../protocol/id-pages.ts";
@@ -29,7 +29,6 @@ import { offeredNames } from "./offered-tools.ts";
 import { rewound } from "./rewind.ts";
 import { EMPTY_VIEW, type TurnEnd, type TurnView } from "../../turn/view.ts";
 import { type OnQuery, Turn, type TurnKeeper } from "./turn.ts";
-import { hexOf } from "../../protocol/blob-id.ts";
 import { spokenIn } from "../../turn/messages.ts";
 
 export interface SendOptions {
@@ -354,7 +353,7 @@ function wordsOf(input: TurnInput): string {
 
 function digestOf(input: TurnInput): string {
   const { kind = "message" } = input;
-  return bytesToHex(sha256(new TextEncoder().encode(JSON.stringify([kind, wordsOf(input)]))));
+  return hexOf(sha256(new TextEncoder().encode(JSON.stringify([kind, wordsOf(input)]))));
 }
 
 function titleOf(input: TurnInput): string {

@@ -2,8 +2,8 @@
  * All conversations of a client: begun, found again, resumed after a restart, cleared away.
  */
 import { given } from "../../protocol/given.ts";
-import type { MessageInitShape } from "@bufbuild/protobuf";
-import { bytesToHex } from "@noble/hashes/utils.js";
+import type { MessageInitShape } from "../../protocol/message.ts";
+import { hexOf } from "../../protocol/bytes.ts";
 import { HoldfastError } from "../../protocol/errors.ts";
 import type { EnvironmentSchema } from "../../protocol/messages.ts";
 import { systemEnvironment } from "../../transport/environment.ts";
@@ -80,7 +80,7 @@ export class Conversations {
       split: { ...options.split, ...given({ onSlow }) },
       onBug: options.onBug ?? (() => undefined),
       now: options.now ?? Date.now,
-      newId: options.newId ?? (() => bytesToHex(systemEnvironment().randomBytes(16))),
+      newId: options.newId ?? (() => hexOf(systemEnvironment().randomBytes(16))),
       turns: new Map(),
     };
     client.limitTools(async (exec, idempotencyKey) =>

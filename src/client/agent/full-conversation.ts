@@ -3,7 +3,7 @@
  *
  * What cannot be read is said where it would stand, item by item; the rest is shown all the same.
  */
-import { type DescMessage, fromBinary, type MessageShape } from "@bufbuild/protobuf";
+import { type Schema, fromBinary, type MessageShape } from "../../protocol/message.ts";
 import { allIds, type IdEntry, idsIn, type ReadPages, turnIds } from "../../protocol/id-pages.ts";
 import {
   type AgentTurn,
@@ -23,7 +23,8 @@ import {
 } from "../../protocol/messages.ts";
 import type { ClientBlobStore } from "./blob-store.ts";
 import type { TodoView } from "../../turn/view.ts";
-import { blobIdBytes, hexOf } from "../../protocol/blob-id.ts";
+import { blobIdBytes } from "../../protocol/blob-id.ts";
+import { hexOf } from "../../protocol/bytes.ts";
 
 export interface Missing {
   readonly kind: "missing";
@@ -141,7 +142,7 @@ async function shellTurn(blobs: Blobs, { shellCommand, shellOutput }: ShellTurn)
   };
 }
 
-function item<Desc extends DescMessage>(
+function item<Desc extends Schema>(
   blobs: Blobs,
   id: Uint8Array,
   schema: Desc,

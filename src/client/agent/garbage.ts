@@ -5,7 +5,7 @@
  * way; so does everything put since the oldest open turn began. One blob that cannot be read might name any
  * other, so then nothing is deleted.
  */
-import { fromBinary } from "@bufbuild/protobuf";
+import { fromBinary } from "../../protocol/message.ts";
 import { ConversationStateSchema } from "../../protocol/messages.ts";
 import type { ClientBlobStore, StoredBlob } from "./blob-store.ts";
 import { reach } from "./blob-walk.ts";

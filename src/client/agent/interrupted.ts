@@ -9,7 +9,7 @@
  * caches stay warm.
  */
 import { given } from "../../protocol/given.ts";
-import { clone, type MessageInitShape } from "@bufbuild/protobuf";
+import { clone, encoded, type MessageInitShape } from "../../protocol/message.ts";
 import {
   type AssistantChatMessage,
   type ChatMessage,
@@ -17,7 +17,6 @@ import {
   type ToolResultPart,
   type UserChatMessage,
 } from "../../protocol/chat-message.ts";
-import { encoded } from "../../protocol/encoded.ts";
 import { countOf, messageIds, turnIds, withIds, withoutNewest } from "../../protocol/id-pages.ts";
 import {
   type ConversationState,
@@ -76,7 +75,7 @@ export function continued(turn: CutOffTurn): Continued | undefined {
   const shown = countOf(turnIds(state)) - turnsBefore;
   if (added.length === 0 && (shown > 0 || view.userMessages.length === 0)) return undefined;
   // A clone keeps what a newer server put there.
-  const next = clone(ConversationStateSchema, state);
+  const next = clone(state);
   const messages = withIds(messageIds(state), added, put);
   const turns = withIds(withoutNewest(turnIds(state), shown), [put(turnBlob(view, put))], put);
   next.messages = [...messages.ids];

@@ -6,7 +6,7 @@
  * Ids are checked both ways (E5), and a set is answered only when the blob is durable.
  */
 import { given } from "../../protocol/given.ts";
-import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { create, type MessageInitShape } from "../../protocol/message.ts";
 import { HoldfastError, messageOf } from "../../protocol/errors.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import {
@@ -18,7 +18,7 @@ import {
 import type { ClientStream } from "../stream.ts";
 import type { ClientBlobStore } from "./blob-store.ts";
 import type { Heard } from "./split-stream.ts";
-import { hexOf } from "../../protocol/blob-id.ts";
+import { hexOf } from "../../protocol/bytes.ts";
 import { encodeClient } from "../../turn/messages.ts";
 
 /** What answering takes of a stream. */

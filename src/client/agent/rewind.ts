@@ -6,8 +6,9 @@
  *
  * Invariant: what is left is a prefix of what was there, in both lists.
  */
-import { clone } from "@bufbuild/protobuf";
-import { blobIdBytes, hexOf } from "../../protocol/blob-id.ts";
+import { clone } from "../../protocol/message.ts";
+import { blobIdBytes } from "../../protocol/blob-id.ts";
+import { hexOf } from "../../protocol/bytes.ts";
 import { decodeChatMessage } from "../../protocol/chat-message.ts";
 import { HoldfastError } from "../../protocol/errors.ts";
 import {
@@ -44,7 +45,7 @@ export async function rewound(
     messages: withIds(NO_IDS, messages.slice(0, messages.length - messagesGone), put),
   };
   for (const [id, page] of pages) await blobs.put(id, page);
-  const next = clone(ConversationStateSchema, state);
+  const next = clone(state);
   next.turns = [...left.turns.ids];
   next.turnPages = [...left.turns.pages];
   next.messages = [...left.messages.ids];

@@ -5,7 +5,7 @@
  * of this client that the server asks for. So continuing a long conversation costs as little as a short one.
  */
 import { given } from "../../protocol/given.ts";
-import { fromBinary, type MessageInitShape } from "@bufbuild/protobuf";
+import { fromBinary, type MessageInitShape } from "../../protocol/message.ts";
 import { HoldfastError } from "../../protocol/errors.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import {

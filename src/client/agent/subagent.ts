@@ -5,10 +5,9 @@
  * after whatever crash, finds its child: running, cut off or finished. It is never started twice. The child is an
  * ordinary turn of an ordinary conversation; only who begins it differs.
  */
-import { type MessageInitShape } from "@bufbuild/protobuf";
-import { hmac } from "@noble/hashes/hmac.js";
-import { sha256 } from "@noble/hashes/sha2.js";
-import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
+import { type MessageInitShape } from "../../protocol/message.ts";
+import { hmacSha256 } from "../../protocol/sha256.ts";
+import { hexOf } from "../../protocol/bytes.ts";
 import { HoldfastError } from "../../protocol/errors.ts";
 import type { ExecRequest } from "../../protocol/exec-codec.ts";
 import { LIMITS } from "../../protocol/limits.ts";
@@ -48,11 +47,13 @@ export interface ChildNames {
   readonly conversationId: string;
 }
 
+const encoder = new TextEncoder();
+
 /** 32 hexadecimal digits each; the purpose keeps the two apart. */
 export function childNames(parentIdempotencyKey: string, execId: string): ChildNames {
   const derive = (purpose: string): string => {
-    const mac = hmac(sha256, utf8ToBytes(parentIdempotencyKey), utf8ToBytes(`${purpose}\0${execId}`));
-    return bytesToHex(mac).slice(0, 32);
+    const mac = hmacSha256(encoder.encode(parentIdempotencyKey), encoder.encode(`${purpose}\0${execId}`));
+    return hexOf(mac).slice(0, 32);
   };
   return {
     idempotencyKey: derive("holdfast/v1/subagent-stream"),

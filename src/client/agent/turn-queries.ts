@@ -5,7 +5,7 @@
  * user has it the server owes nothing, and nothing is taken for a stall. Where no user can be asked, that is
  * the answer.
  */
-import { type MessageInitShape } from "@bufbuild/protobuf";
+import { type MessageInitShape } from "../../protocol/message.ts";
 import { HoldfastError, messageOf } from "../../protocol/errors.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import { type InteractionQuery, type InteractionResponseSchema } from "../../protocol/messages.ts";

@@ -4,7 +4,7 @@
  * They are outside the lineage: a client may change them from request to request, and they apply from the next step on.
  * Absent stays absent, so that a model's own defaults hold.
  */
-import type { MessageInitShape } from "@bufbuild/protobuf";
+import type { MessageInitShape } from "../../protocol/message.ts";
 import type { ResponseFormatSchema, StepOptionsSchema } from "../../protocol/messages.ts";
 import { type RequestTool, toolChoice } from "./chat-tools.ts";
 import type { Fields } from "./fields.ts";

@@ -4,7 +4,7 @@
  * Function tools only: the client carries them out itself. Tools that a provider carries out on its own side (web search and the
  * like) are refused, because the gateway could not answer for them.
  */
-import type { MessageInitShape } from "@bufbuild/protobuf";
+import type { MessageInitShape } from "../../protocol/message.ts";
 import { ToolChoiceMode, type ToolChoiceSchema } from "../../protocol/messages.ts";
 import type { Fields } from "./fields.ts";
 

@@ -4,7 +4,7 @@
  * A transfer is a header and pieces; a Put is answered once the blob is durable. The order of checks is that of streams:
  * nothing is said about a stream, and no memory is given, before its stream key has been checked (E1, E2).
  */
-import { create, type DescMessage, fromBinary, type MessageShape, toBinary } from "@bufbuild/protobuf";
+import { create, type Schema, fromBinary, type MessageShape, toBinary } from "../../protocol/message.ts";
 import { HoldfastError } from "../../protocol/errors.ts";
 import { BLOB_SHAPE, checkFieldCount } from "../../protocol/field-count.ts";
 import { checkSize, invalidFrame } from "../../protocol/frame-check.ts";
@@ -19,17 +19,12 @@ import {
   type PutRequest,
   PutRequestSchema,
   PutResponseSchema,
-} from "../../protocol/gen/holdfast/v1/blob_pb.ts";
+} from "../../protocol/gen/holdfast/v1/blob.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import { BLOB_PIECE_BYTES_MAX, HEADERS } from "../../transport/connect/calls.ts";
 import { envelopes } from "../../transport/connect/envelopes.ts";
-import {
-  contentType,
-  type Format,
-  formatOf,
-  fromWireFormat,
-  toWireFormat,
-} from "../../transport/connect/formats.ts";
+import { contentType, type Format, formatOf } from "../../transport/connect/formats.ts";
+import { fromWireFormat, toWireFormat } from "../../transport/node/wire-format.ts";
 import { readMeta } from "../../transport/node/call-head.ts";
 import type { Exchange } from "../../transport/node/exchange.ts";
 import type { AcceptedMeta, Caller } from "../../transport/transport.ts";
@@ -39,7 +34,7 @@ import type { BlobLimits } from "./blob-limits.ts";
 import type { ByteBudget } from "./byte-budget.ts";
 import type { HttpCounters } from "./http-counters.ts";
 import { newTransfer, type Transfer } from "./transfer.ts";
-import { hexOf } from "../../protocol/blob-id.ts";
+import { hexOf } from "../../protocol/bytes.ts";
 
 interface BlobEndpointsOptions {
   readonly blobs: StreamBlobs;
@@ -179,11 +174,11 @@ async function readPieces({ transfer, format }: Asked, sizeBytes: number): Promi
   return bytes;
 }
 
-async function readOne<Schema extends DescMessage>(
+async function readOne<Of extends Schema>(
   transfer: Transfer,
   format: Format,
-  schema: Schema,
-): Promise<MessageShape<Schema>> {
+  schema: Of,
+): Promise<MessageShape<Of>> {
   const message = await transfer.read();
   if (message === undefined) throw invalidFrame("the request is empty");
   const binary = fromWireFormat(format, schema, message);

@@ -6,7 +6,7 @@
  */
 import { blobIdBytes } from "../../protocol/blob-id.ts";
 import { isSameBytes, joinedBytes } from "../../protocol/bytes.ts";
-import { encoded } from "../../protocol/encoded.ts";
+import { encoded } from "../../protocol/message.ts";
 import { HoldfastError } from "../../protocol/errors.ts";
 import { BLOB_SHAPE, checkFieldCount } from "../../protocol/field-count.ts";
 import { checkSize, invalidFrame } from "../../protocol/frame-check.ts";
@@ -18,7 +18,7 @@ import {
   GetResponseSchema,
   PutRequestSchema,
   PutResponseSchema,
-} from "../../protocol/gen/holdfast/v1/blob_pb.ts";
+} from "../../protocol/gen/holdfast/v1/blob.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import type { BlobCalls, ClientMeta } from "../transport.ts";
 import { BLOB_PIECE_BYTES_MAX } from "./calls.ts";

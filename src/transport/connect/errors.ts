@@ -7,12 +7,11 @@
  * `internal`, which is tried again within a budget and ends no healthy stream.
  */
 import { given } from "../../protocol/given.ts";
-import { fromBinary } from "@bufbuild/protobuf";
-import { encoded } from "../../protocol/encoded.ts";
+import { encoded, fromBinary } from "../../protocol/message.ts";
 import { errorCodeFromWire, HoldfastError, type WireCode, wireCodeOf } from "../../protocol/errors.ts";
 import { fieldsOf } from "../../protocol/fields.ts";
 import { errorInit } from "../../protocol/frame-codec.ts";
-import { ErrorSchema } from "../../protocol/gen/holdfast/v1/errors_pb.ts";
+import { ErrorSchema } from "../../protocol/gen/holdfast/v1/errors.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import { decodeBase64, encodeBase64 } from "./base64.ts";
 

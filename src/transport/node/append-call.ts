@@ -13,9 +13,10 @@ import {
 } from "../../protocol/append-codec.ts";
 import { HoldfastError } from "../../protocol/errors.ts";
 import { invalidFrame } from "../../protocol/frame-check.ts";
-import { AppendRequestSchema, AppendResponseSchema } from "../../protocol/gen/holdfast/v1/stream_pb.ts";
+import { AppendRequestSchema, AppendResponseSchema } from "../../protocol/gen/holdfast/v1/stream.ts";
 import type { AcceptedMeta } from "../transport.ts";
-import { contentType, type Format, fromWireFormat, toWireFormat } from "../connect/formats.ts";
+import { contentType, type Format } from "../connect/formats.ts";
+import { fromWireFormat, toWireFormat } from "./wire-format.ts";
 import type { CallContext } from "./call-context.ts";
 import { checkEventId } from "./call-head.ts";
 import { type Exchange, readBody, respondWith } from "./exchange.ts";

@@ -7,9 +7,10 @@
 import { HoldfastError } from "../../protocol/errors.ts";
 import { invalidFrame } from "../../protocol/frame-check.ts";
 import { decodeClientFrame } from "../../protocol/frame-codec.ts";
-import { StreamRequestSchema } from "../../protocol/gen/holdfast/v1/stream_pb.ts";
+import { StreamRequestSchema } from "../../protocol/gen/holdfast/v1/stream.ts";
 import type { AcceptedMeta } from "../transport.ts";
-import { type Format, fromWireFormat } from "../connect/formats.ts";
+import type { Format } from "../connect/formats.ts";
+import { fromWireFormat } from "./wire-format.ts";
 import type { CallContext } from "./call-context.ts";
 import { asRefusal, checkAddress, checkEventId, readTag } from "./call-head.ts";
 import type { Exchange, ExchangeListener } from "./exchange.ts";

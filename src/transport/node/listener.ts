@@ -6,12 +6,13 @@
  */
 import { HoldfastError } from "../../protocol/errors.ts";
 import { invalidFrame } from "../../protocol/frame-check.ts";
-import { ListenRequestSchema, ListenResponseSchema } from "../../protocol/gen/holdfast/v1/stream_pb.ts";
+import { ListenRequestSchema, ListenResponseSchema } from "../../protocol/gen/holdfast/v1/stream.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import { decodeListen, encodeHeard } from "../../protocol/listen-codec.ts";
 import { endEnvelope, envelopes } from "../connect/envelopes.ts";
 import { endOfStreamJson } from "../connect/errors.ts";
-import { type Format, fromWireFormat, toWireFormat } from "../connect/formats.ts";
+import type { Format } from "../connect/formats.ts";
+import { fromWireFormat, toWireFormat } from "./wire-format.ts";
 import type { CallContext } from "./call-context.ts";
 import { asRefusal } from "./call-head.ts";
 import type { Exchange, ExchangeListener } from "./exchange.ts";

@@ -8,11 +8,12 @@
 import { HoldfastError } from "../../protocol/errors.ts";
 import { encodeServerFrame } from "../../protocol/frame-codec.ts";
 import type { ServerFrame } from "../../protocol/frames.ts";
-import { StreamResponseSchema } from "../../protocol/gen/holdfast/v1/stream_pb.ts";
+import { StreamResponseSchema } from "../../protocol/gen/holdfast/v1/stream.ts";
 import type { Wire } from "../transport.ts";
 import { endEnvelope, envelopes, envelopesInto } from "../connect/envelopes.ts";
 import { endOfStreamJson } from "../connect/errors.ts";
-import { contentType, type Format, toWireFormat } from "../connect/formats.ts";
+import { contentType, type Format } from "../connect/formats.ts";
+import { toWireFormat } from "./wire-format.ts";
 import type { Exchange } from "./exchange.ts";
 
 /** Where encoded frames go. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { create } from "@bufbuild/protobuf";
+import { create } from "../../../src/protocol/message.ts";
 import type { ModelPart } from "../../../src/agent/model.ts";
 import type { ChatMessage } from "../../../src/protocol/chat-message.ts";
 import { StepOptionsSchema } from "../../../src/protocol/messages.ts";

@@ -6,7 +6,7 @@ import { test } from "node:test";
 import type { Model, ModelPart } from "../../../src/agent/model.ts";
 import { createModels, type ModelsOptions, type ProviderConfig } from "../../../src/agent/models/index.ts";
 import { StepOptionsSchema } from "../../../src/protocol/messages.ts";
-import { create } from "@bufbuild/protobuf";
+import { create } from "../../../src/protocol/message.ts";
 import { callOf, partsOf, ProviderServer, refuses, textIn } from "./providers/server.ts";
 import { answers, breaksOff, WIRES, type Wire } from "./providers/wires.ts";
 

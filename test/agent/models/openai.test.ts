@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { create } from "@bufbuild/protobuf";
+import { create } from "../../../src/protocol/message.ts";
 import { StepOptionsSchema } from "../../../src/protocol/messages.ts";
 import { messageOf, resultsOf, TOOLS } from "./conversation.ts";
 import { API_KEY, events, type Fields, listOf, partsOf, ProviderServer, user } from "./providers/server.ts";

@@ -1,7 +1,7 @@
 /**
  * The agent messages that the simulated turn is made of: the real ones, encoded as on the wire.
  */
-import { create, fromBinary, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import { create, fromBinary, type MessageInitShape, toBinary } from "../../../src/protocol/message.ts";
 import {
   AgentClientMessageSchema,
   type AgentServerMessage,

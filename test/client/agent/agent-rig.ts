@@ -4,8 +4,8 @@
  */
 import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
-import { create, fromBinary, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
-import { hexToBytes } from "@noble/hashes/utils.js";
+import { create, fromBinary, type MessageInitShape, toBinary } from "../../../src/protocol/message.ts";
+import { bytesOfHex } from "../../../src/protocol/bytes.ts";
 import {
   blobIdOf,
   Client,
@@ -103,7 +103,7 @@ export class Talk {
   /** Has the client keep a blob; its id as bytes, once that is acknowledged. */
   async keep(bytes: Uint8Array, kind: BlobKind): Promise<Uint8Array> {
     const id = ++this.#lastKv;
-    const blobId = hexToBytes(blobIdOf(bytes));
+    const blobId = bytesOfHex(blobIdOf(bytes));
     const isLarge = bytes.length > 64 * 1024;
     if (isLarge) await this.stream.blobs?.put(bytes);
     const value = isLarge ? { blobId, kind } : { blobId, kind, blobData: bytes };

@@ -3,8 +3,8 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
-import { bytesToHex } from "@noble/hashes/utils.js";
+import { create, fromBinary, toBinary } from "../../../src/protocol/message.ts";
+import { hexOf } from "../../../src/protocol/bytes.ts";
 import { blobIdOf, type OnQuery, type Turn } from "../../../src/client/index.ts";
 import {
   BlobKind,
@@ -149,9 +149,9 @@ test("attachments and long prompts are blobs that the server asks for, small and
         const answer = await talk.fetch(content.content.value);
         assert.ok(answer.case === "getBlobResult");
         const { blobData, uploaded } = answer.value;
-        const bytes = uploaded ? await talk.stream.blobs?.get(bytesToHex(content.content.value)) : blobData;
+        const bytes = uploaded ? await talk.stream.blobs?.get(hexOf(content.content.value)) : blobData;
         got.push(
-          `${uploaded} ${bytes?.length} ${blobIdOf(bytes ?? utf8("")) === bytesToHex(content.content.value)}`,
+          `${uploaded} ${bytes?.length} ${blobIdOf(bytes ?? utf8("")) === hexOf(content.content.value)}`,
         );
       }
       const missing = await talk.fetch(new Uint8Array(32));
@@ -287,7 +287,7 @@ async function messagesOf(
   const state = fromBinary(ConversationStateSchema, record.checkpoint ?? new Uint8Array());
   const words: string[] = [];
   for (const id of state.messages) {
-    const bytes = await blobs.get(bytesToHex(id));
+    const bytes = await blobs.get(hexOf(id));
     const message = decodeChatMessage(bytes ?? utf8(""));
     words.push(`${message.role}: ${textOf(message)}`);
   }

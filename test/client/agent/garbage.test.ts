@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { create, toBinary } from "@bufbuild/protobuf";
-import { hexToBytes } from "@noble/hashes/utils.js";
+import { create, toBinary } from "../../../src/protocol/message.ts";
+import { bytesOfHex } from "../../../src/protocol/bytes.ts";
 import { collectGarbage } from "../../../src/client/agent/garbage.ts";
 import { fullConversation } from "../../../src/client/agent/full-conversation.ts";
 import {
@@ -34,7 +34,7 @@ class Disk implements ClientStores {
 
   async put(bytes: Uint8Array): Promise<Uint8Array> {
     await this.blobs.put(blobIdOf(bytes), bytes);
-    return hexToBytes(blobIdOf(bytes));
+    return bytesOfHex(blobIdOf(bytes));
   }
 
   async ids(): Promise<readonly string[]> {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { create, fromBinary } from "@bufbuild/protobuf";
-import { bytesToHex, hexToBytes } from "@noble/hashes/utils.js";
+import { create, fromBinary } from "../../../src/protocol/message.ts";
+import { bytesOfHex, hexOf } from "../../../src/protocol/bytes.ts";
 import { continued, type CutOffTurn } from "../../../src/client/agent/interrupted.ts";
 import { EMPTY_TOOL } from "../../../src/turn/tool-view.ts";
 import { EMPTY_VIEW, type TurnView } from "../../../src/turn/view.ts";
@@ -28,7 +28,7 @@ const keep = (message: ChatMessage, isNamed = false) => ({
   message,
   isNamed,
 });
-const idOf = (message: ChatMessage): Uint8Array => hexToBytes(keep(message).blobId);
+const idOf = (message: ChatMessage): Uint8Array => bytesOfHex(keep(message).blobId);
 
 const view = (changes: Partial<TurnView>): TurnView => ({
   ...EMPTY_VIEW,
@@ -42,12 +42,8 @@ function added(turn: Partial<CutOffTurn>): readonly ChatMessage[] {
   const known = new Map(turn.kept?.map(({ blobId, message }) => [blobId, message]));
   const next = continued({ state, turnsBefore: state.turns.length, kept: [], view: view({}), ...turn });
   if (next === undefined) return [];
-  const messages = next.state.messages.map(bytesToHex);
-  assert.deepEqual(
-    messages.slice(0, state.messages.length),
-    state.messages.map(bytesToHex),
-    "a strict prefix",
-  );
+  const messages = next.state.messages.map(hexOf);
+  assert.deepEqual(messages.slice(0, state.messages.length), state.messages.map(hexOf), "a strict prefix");
   const blobs = new Map(next.blobs.map(({ id, bytes }) => [id, bytes]));
   for (const [id, bytes] of blobs) assert.equal(blobIdOf(bytes), id);
   return messages.slice(state.messages.length).map((id) => {
@@ -89,7 +85,7 @@ test("a call without a result gets one, and one with a result keeps it", () => {
 test("what a checkpoint of the turn has is not said again", () => {
   const kept = [keep(user("do it"), true), keep(assistant("one"), true)];
   const state = create(ConversationStateSchema, {
-    messages: kept.map(({ blobId }) => hexToBytes(blobId)),
+    messages: kept.map(({ blobId }) => bytesOfHex(blobId)),
     turns: [new Uint8Array(32)],
   });
   const all = view({ parts: [{ type: "text", step: 0, text: "one" }], savedParts: 1 });
@@ -118,11 +114,11 @@ test("the turn is shown with everything that came of it, in the place of an earl
   assert.ok(next !== undefined);
   const [first, second, ...others] = next.state.turns;
   assert.deepEqual([first, others.length], [new Uint8Array(32), 0]);
-  const bytes = next.blobs.find(({ id }) => id === bytesToHex(second ?? new Uint8Array()))?.bytes;
+  const bytes = next.blobs.find(({ id }) => id === hexOf(second ?? new Uint8Array()))?.bytes;
   const { turn } = fromBinary(TurnBlobSchema, bytes ?? new Uint8Array());
   assert.ok(turn.case === "agentTurn");
   assert.equal(turn.value.steps.length, 4);
-  for (const step of turn.value.steps) assert.ok(next.blobs.some(({ id }) => id === bytesToHex(step)));
+  for (const step of turn.value.steps) assert.ok(next.blobs.some(({ id }) => id === hexOf(step)));
 });
 
 test("with full pages the ids in them stay there, new ones fill the next, and the last turn is still replaced", () => {
@@ -139,7 +135,7 @@ test("with full pages the ids in them stay there, new ones fill the next, and th
   assert.ok(next !== undefined);
   const { messagePages, messages, turnPages, turns } = next.state;
   assert.deepEqual([messagePages.length, messages.length], [2, 2]);
-  const page = next.blobs.find(({ id }) => id === bytesToHex(messagePages[1]?.page ?? new Uint8Array()));
+  const page = next.blobs.find(({ id }) => id === hexOf(messagePages[1]?.page ?? new Uint8Array()));
   assert.deepEqual(page === undefined ? [] : idsIn(page.bytes), some(16));
   assert.deepEqual([turnPages, turns.length], [state.turnPages, 1]);
   assert.notDeepEqual(turns, state.turns);

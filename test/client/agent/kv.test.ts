@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { create, fromBinary, type MessageInitShape } from "@bufbuild/protobuf";
-import { hexToBytes } from "@noble/hashes/utils.js";
+import { create, fromBinary, type MessageInitShape } from "../../../src/protocol/message.ts";
+import { bytesOfHex } from "../../../src/protocol/bytes.ts";
 import {
   answerKv,
   answerTo,
@@ -19,7 +19,7 @@ import {
 } from "../../../src/protocol/index.ts";
 
 const bytes = (length: number): Uint8Array => new Uint8Array(length).fill(length & 0xff);
-const idOf = (blob: Uint8Array): Uint8Array => hexToBytes(blobIdOf(blob));
+const idOf = (blob: Uint8Array): Uint8Array => bytesOfHex(blobIdOf(blob));
 
 type Request = NonNullable<MessageInitShape<typeof KvServerMessageSchema>["message"]>;
 const request = (message: Request, id = 1): KvServerMessage => create(KvServerMessageSchema, { id, message });

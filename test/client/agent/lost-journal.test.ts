@@ -3,7 +3,7 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { create } from "@bufbuild/protobuf";
+import { create } from "../../../src/protocol/message.ts";
 import { BlobKind, encodeChatMessage, UserMessageSchema } from "../../../src/protocol/index.ts";
 import { AgentRig, type Disk, newDisk, scripted } from "./agent-rig.ts";
 

@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { create, fromBinary, type MessageInitShape } from "@bufbuild/protobuf";
+import { create, fromBinary, type MessageInitShape } from "../../../src/protocol/message.ts";
 import { type Conversations, subagentRunner, type Tools } from "../../../src/client/index.ts";
 import { writeExecError } from "../../../src/protocol/exec-codec.ts";
 import {

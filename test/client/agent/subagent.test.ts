@@ -3,7 +3,7 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { fromBinary } from "@bufbuild/protobuf";
+import { fromBinary } from "../../../src/protocol/message.ts";
 import {
   childNames,
   type Conversations,

@@ -6,7 +6,7 @@ import { test } from "node:test";
 import { MessageStream } from "@anthropic-ai/sdk/lib/MessageStream";
 import * as fc from "fast-check";
 import { z } from "zod";
-import { create } from "@bufbuild/protobuf";
+import { create } from "../../../src/protocol/message.ts";
 import { FailureKind, FailureSchema } from "../../../src/protocol/messages.ts";
 import { NO_USAGE } from "../../../src/turn/usage.ts";
 import {

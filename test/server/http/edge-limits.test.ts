@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { create, toBinary } from "@bufbuild/protobuf";
+import { create, toBinary } from "../../../src/protocol/message.ts";
 import { APPEND_BYTES_MAX, encodeClientFrame, LIMITS } from "../../../src/protocol/index.ts";
-import { AppendRequestSchema, StreamRequestSchema } from "../../../src/protocol/gen/holdfast/v1/stream_pb.ts";
+import { AppendRequestSchema, StreamRequestSchema } from "../../../src/protocol/gen/holdfast/v1/stream.ts";
 import { envelopes } from "../../../src/transport/connect/envelopes.ts";
 import { readErrorResponse } from "../../../src/transport/connect/errors.ts";
 import { MemoryLog } from "../../../src/store/index.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { connect as http2Connect } from "node:http2";
 import { test } from "node:test";
-import { create, toBinary } from "@bufbuild/protobuf";
+import { create, toBinary } from "../../../src/protocol/message.ts";
 import { GetRequestSchema } from "../../../src/protocol/index.ts";
 import { attachHeaders } from "./slow-reader.ts";
 import { blobHeaders, headerPart, idOf, openStream, putParts, uploadOf } from "./blob-client.ts";

@@ -11,7 +11,7 @@ import { type CallOptions, Code, ConnectError, createClient } from "@connectrpc/
 import { createConnectTransport } from "@connectrpc/connect-node";
 import { Client } from "../../../src/client/index.ts";
 import { retry } from "../../../src/core/index.ts";
-import { BlobService } from "../../../src/protocol/index.ts";
+import { BlobService } from "../../../src/protocol/gen/holdfast/v1/blob_pb.ts";
 import { nodeSealing } from "../../../src/sealing/node.ts";
 import { ApiKeys } from "../../../src/server/api-keys.ts";
 import { countedLog, createServer, newServerCounters } from "../../../src/server/index.ts";

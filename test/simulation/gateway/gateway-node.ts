@@ -4,12 +4,12 @@
  * It may die at any call that leaves it, or be stopped in good order; a supervisor starts it again. What is in front of the gateway, the
  * HTTP layer, is in the same process: `gateway` is what it would call.
  */
-import { fromBinary } from "@bufbuild/protobuf";
+import { fromBinary } from "../../../src/protocol/message.ts";
 import { createAgent } from "../../../src/agent/index.ts";
 import { Client } from "../../../src/client/index.ts";
 import { Gateway, type GatewayLimits } from "../../../src/gateway/index.ts";
 import { given } from "../../../src/protocol/given.ts";
-import { hexOf } from "../../../src/protocol/blob-id.ts";
+import { hexOf } from "../../../src/protocol/bytes.ts";
 import { HoldfastError } from "../../../src/protocol/errors.ts";
 import type { ClientFrame } from "../../../src/protocol/frames.ts";
 import { AgentClientMessageSchema } from "../../../src/protocol/messages.ts";
