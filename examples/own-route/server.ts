@@ -15,10 +15,12 @@ import { openChats } from "../../src/node/ai-sdk.ts";
 import { serve } from "../../src/node/index.ts";
 
 const data = process.env["DATA"] ?? "./data";
-// Any model of the AI SDK does. This one is Holdfast's rehearsal model, which needs no provider.
+// Any model of the AI SDK does. This one is Holdfast's rehearsal model, which needs no provider, or one of its others.
 const gateway = await serve({ port: 0, data: `${data}/gateway` });
 const { baseUrl: baseURL, apiKey = "" } = gateway;
-const model = createOpenAICompatible({ name: "holdfast", baseURL, apiKey })("rehearsal");
+const model = createOpenAICompatible({ name: "holdfast", baseURL, apiKey })(
+  process.env["MODEL"] ?? "rehearsal",
+);
 const chats = await openChats({ data: `${data}/chats` });
 
 const app = new Hono();

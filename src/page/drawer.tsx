@@ -5,7 +5,7 @@
  */
 import { useState } from "react";
 import { BASE } from "./session.ts";
-import type { Facts, StreamLog } from "./stream-log.ts";
+import type { RuleRow, StreamLog } from "./stream-log.ts";
 
 interface Blow {
   readonly name: string;
@@ -28,7 +28,13 @@ const BLOWS: readonly Blow[] = [
     name: "kill",
     title: "Kill the server",
     should:
-      "SIGKILL. It starts again on the same disk; the step under way begins anew, and nothing is there twice.",
+      "SIGKILL. It starts again on the same disk. The call to the provider was held beside it: the text goes on.",
+  },
+  {
+    name: "break",
+    title: "Break the provider's stream",
+    should:
+      "The answer is asked for again from its last word, and goes on at the same character. A third break of a step begins it anew.",
   },
 ];
 
@@ -36,18 +42,17 @@ export const isDemo = (): boolean => document.documentElement.hasAttribute("data
 
 interface Struck {
   readonly name: string;
-  readonly reconnects: number;
+  /** Of the log, before the blow. */
+  readonly rows: number;
 }
 
 export function Drawer({ log }: { readonly log: StreamLog }) {
   const [struck, setStruck] = useState<Struck>();
-  const { facts, rows } = log;
-  const isOver = facts.end !== undefined;
+  const isOver = log.facts.end !== undefined;
   const strike = async (name: string): Promise<void> => {
-    setStruck({ name, reconnects: facts.reconnects });
+    setStruck({ name, rows: log.omitted + log.rows.length });
     await fetch(new URL(`demo/${name}`, BASE), { method: "POST" });
   };
-  const back = rows.findLast((row) => row.kind === "rule" && row.text.startsWith("back after"));
   return (
     <details className="drawer">
       <summary>Try to break it</summary>
@@ -59,9 +64,7 @@ export function Drawer({ log }: { readonly log: StreamLog }) {
               {title}
             </button>
             <p className="hint">{should}</p>
-            {struck?.name === name && (
-              <p role="status">{didWords(facts, struck, back?.kind === "rule" ? back.text : "")}</p>
-            )}
+            {struck?.name === name && <p role="status">{didWords(log, struck)}</p>}
           </li>
         ))}
       </ul>
@@ -69,8 +72,14 @@ export function Drawer({ log }: { readonly log: StreamLog }) {
   );
 }
 
-function didWords({ reconnects, events, missing, twice }: Facts, before: Struck, back: string): string {
-  if (reconnects <= before.reconnects) return "Waiting for the connection to come back.";
-  const [when = ""] = back.split(",");
-  return `It came ${when}: ${events} events, ${missing} missing, ${twice} twice.`;
+function didWords({ rows, omitted, facts }: StreamLog, { name, rows: before }: Struck): string {
+  const { events, missing, twice } = facts;
+  const happened = rows
+    .slice(Math.max(0, before - omitted))
+    .flatMap((row) => (row.kind === "rule" ? [row] : []));
+  const isMend = ({ mends }: RuleRow): boolean => mends === (name === "break" ? "provider" : "connection");
+  const mend = happened.find(isMend);
+  if (mend === undefined) return "Waiting for what comes of it.";
+  const [what = ""] = mend.text.split(",");
+  return `${what[0]?.toUpperCase()}${what.slice(1)}: ${events} events, ${missing} missing, ${twice} twice.`;
 }

@@ -47,6 +47,8 @@ export interface RuleRow {
   readonly text: string;
   readonly isBreak: boolean;
   readonly atMs: number;
+  /** What was broken, and is whole with this. */
+  readonly mends?: "connection" | "provider";
 }
 
 export type Row = ChunkRow | EventRow | PulseRow | RuleRow;
@@ -201,7 +203,8 @@ export class StreamLog {
     const lostAtMs = this.#lostAtMs;
     if (lostAtMs !== undefined) this.facts.reconnects++;
     const how = lostAtMs === undefined ? "connected" : `back after ${shownMs(nowMs - lostAtMs)}`;
-    this.#add({ kind: "rule", text: `${how}, ${where}`, isBreak: false, atMs: nowMs });
+    const mended = lostAtMs === undefined ? {} : { mends: "connection" as const };
+    this.#add({ kind: "rule", text: `${how}, ${where}`, isBreak: false, atMs: nowMs, ...mended });
     this.#endSpan("break", nowMs);
     this.#lostAtMs = undefined;
   }
@@ -258,16 +261,20 @@ export class StreamLog {
         this.#endSpan(update.value.toolCall?.toolCallId ?? "", nowMs);
         return;
       case "stepRestarted":
-        this.#add({ kind: "rule", text: "the step begins anew", isBreak: true, atMs: nowMs });
+        this.#mend("the step begins anew", nowMs);
         return;
       case "stepContinued":
-        this.#add({ kind: "rule", text: "the provider broke off; continued", isBreak: true, atMs: nowMs });
+        this.#mend("the answer broke off; it was continued", nowMs);
         return;
       case "stepFallback":
-        this.#add({ kind: "rule", text: `goes on with ${update.value.model}`, isBreak: true, atMs: nowMs });
+        this.#mend(`goes on with ${update.value.model}`, nowMs);
         return;
       default:
     }
+  }
+
+  #mend(text: string, atMs: number): void {
+    this.#add({ kind: "rule", text, isBreak: true, atMs, mends: "provider" });
   }
 
   #endSpan(id: string, nowMs: number): void {

@@ -13,6 +13,7 @@ import { build } from "vite";
 import { keptPort } from "../kept-port.ts";
 import { repository } from "../docs/entry-points.ts";
 import { profile } from "./chromium.ts";
+import type { HeldProvider } from "./held-provider.ts";
 import { PATIENCE_MS, shownText } from "./waiting.ts";
 
 export type Example = "use-chat" | "use-conversation" | "own-route";
@@ -38,19 +39,26 @@ export class ExampleServer {
   readonly #port: number;
   readonly #data: string;
   readonly #args: readonly string[];
+  readonly #env: Readonly<Record<string, string>>;
   #process: ChildProcess | undefined;
 
-  private constructor(port: number, args: readonly string[]) {
+  private constructor(port: number, args: readonly string[], env: Readonly<Record<string, string>>) {
     this.#port = port;
     this.#args = args;
+    this.#env = env;
     this.#data = mkdtempSync(join(tmpdir(), "holdfast-example-"));
   }
 
   /** `use-conversation` has the server of `use-chat`. */
-  static async start(t: TestContext, example: Example, page: string): Promise<ExampleServer> {
+  static async start(
+    t: TestContext,
+    example: Example,
+    page: string,
+    provider: HeldProvider,
+  ): Promise<ExampleServer> {
     const folder = example === "own-route" ? example : "use-chat";
     const program = join(repository, "examples", folder, "server.ts");
-    const server = new ExampleServer(await keptPort(), [program, page]);
+    const server = new ExampleServer(await keptPort(), [program, page], provider.env);
     t.after(async () => {
       await server.kill();
       rmSync(server.#data, { recursive: true, force: true, maxRetries: 5 });
@@ -66,6 +74,8 @@ export class ExampleServer {
   async start(): Promise<void> {
     const env = {
       ...process.env,
+      ...this.#env,
+      MODEL: "ollama/rehearsal",
       PORT: String(this.#port),
       DATA: this.#data,
       HOLDFAST_HOME_KEY: Buffer.alloc(32, 7).toString("base64url"),

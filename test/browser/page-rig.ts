@@ -2,27 +2,36 @@
  * The page at `/` as a person has it: `holdfast serve` in a process of its own, opened by the link that it prints, in a real Chromium under its own policy.
  */
 import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import type { TestContext } from "node:test";
 import type { BrowserContext, BrowserContextOptions, Page } from "playwright-core";
 import { Cli, type Running } from "../cli/cli-process.ts";
 import { browser } from "./chromium.ts";
+import type { HeldProvider } from "./held-provider.ts";
 import { PATIENCE_MS, shownText } from "./waiting.ts";
 
 const HOME_KEY = { HOLDFAST_HOME_KEY: Buffer.alloc(32, 7).toString("base64url") };
 
 export class PageServer {
   readonly #cli: Cli;
+  readonly #flags: readonly string[];
   #running: Running;
 
-  private constructor(cli: Cli, running: Running) {
+  private constructor(cli: Cli, flags: readonly string[], running: Running) {
     this.#cli = cli;
+    this.#flags = flags;
     this.#running = running;
   }
 
-  static async start(t: TestContext): Promise<PageServer> {
+  /** Without a provider the rehearsal model answers. */
+  static async start(t: TestContext, provider?: HeldProvider): Promise<PageServer> {
     // It lives for as long as all the tests that use it.
     const cli = new Cli(t, { patienceMs: 10 * PATIENCE_MS });
-    return new PageServer(cli, await cli.serve([], HOME_KEY));
+    const path = join(cli.home, "page.config.json");
+    writeFileSync(path, JSON.stringify(provider?.config ?? {}));
+    const flags = ["--config", path];
+    return new PageServer(cli, flags, await cli.serve(flags, HOME_KEY));
   }
 
   get url(): string {
@@ -52,7 +61,7 @@ export class PageServer {
   /** On the port that it had. */
   async startAgain(): Promise<void> {
     const { port } = new URL(this.#running.url);
-    this.#running = await this.#cli.serve(["--port", port], HOME_KEY);
+    this.#running = await this.#cli.serve(["--port", port, ...this.#flags], HOME_KEY);
   }
 }
 
@@ -133,8 +142,13 @@ export class Tab {
     await this.page.getByRole("status").filter({ hasText: word }).waitFor();
   }
 
-  struck(): Promise<readonly string[]> {
-    return this.page.evaluate("globalThis.struck");
+  /** Until this text has been struck through. */
+  async hasStruck(text: string): Promise<void> {
+    const read = async (): Promise<string> => {
+      const struck = await this.page.evaluate<readonly string[]>("globalThis.struck");
+      return struck.find((one) => one === text) ?? "";
+    };
+    await shownText(read, (found) => found === text, `"${text}" is struck through`);
   }
 
   /** What the page's policy has refused. */

@@ -1,8 +1,8 @@
 /**
  * The page at `/` in a real browser: who gets in, that it holds, that hostile text stays text, and that everybody can read it.
  *
- * One server and one Chromium for all of it. What an answer is, the rehearsal model's script says; so a text on the screen is compared with the server's
- * log character by character, and so is every text that ever stood there.
+ * One server, one provider and one Chromium for all of it. The provider counts as far as a test lets it, so that what happens to an answer happens in its middle,
+ * however slow the machine is; and what an answer is, is known, so every text that ever stood on the screen is compared with it character by character.
  */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -10,15 +10,18 @@ import { createRequire } from "node:module";
 import { test } from "node:test";
 import type { AxeResults } from "axe-core";
 import { noBrowser } from "./chromium.ts";
+import { HeldProvider } from "./held-provider.ts";
 import { counted, PageServer, Tab, visitor } from "./page-rig.ts";
+import { TEST_MS } from "./waiting.ts";
 
 const skip = noBrowser ?? false;
 
 /** Of the issue: what a first visit loads. */
 const FIRST_LOAD_BYTES_MAX = 150_000;
 
-test("the page", { skip }, async (t) => {
-  const server = await PageServer.start(t);
+test("the page", { skip, timeout: TEST_MS }, async (t) => {
+  const provider = await HeldProvider.start(t);
+  const server = await PageServer.start(t, provider);
   const { link } = server;
   const context = await visitor(t);
   const tab = await Tab.open(context, link);
@@ -73,22 +76,29 @@ test("the page", { skip }, async (t) => {
   });
 
   await t.test("B4: a reload in the middle of an answer goes on with it, at the same character", async () => {
-    await tab.say("count to 60 every 40 ms");
-    await tab.answers((answer) => answer.startsWith("1 2 3 4 5"), "the answer begins");
+    provider.allow(20);
+    await tab.say("count to 60");
+    await tab.answers((answer) => answer === counted(20), "the answer begins");
     await tab.page.reload();
+    await tab.answers((answer) => answer === counted(20), "what was said is there");
+    provider.allow(60);
     await tab.answers((answer) => answer === counted(60), "all of it is there");
     await tab.is("ended");
-    await tab.sawOnly("count to 60 every 40 ms", counted(60));
+    await tab.sawOnly("count to 60", counted(60));
   });
 
   await t.test("B4: a tab that is closed and opened again shows the same answer", async () => {
-    await tab.say("count to 61 every 40 ms");
-    await tab.answers((answer) => answer.startsWith("1 2 3 4 5"), "the answer begins");
-    const second = await Tab.open(context, server.url);
+    provider.allow(20);
+    await tab.say("count to 61");
+    await tab.answers((answer) => answer === counted(20), "the answer begins");
     await tab.page.close();
+    provider.allow(40);
+    const second = await Tab.open(context, server.url);
+    await second.answers((answer) => answer === counted(40), "what was said meanwhile is there");
+    provider.allow(61);
     await second.answers((answer) => answer === counted(61), "all of it is there");
     await second.is("ended");
-    await second.sawOnly("count to 61 every 40 ms", counted(61));
+    await second.sawOnly("count to 61", counted(61));
     await second.page.close();
   });
 
@@ -98,31 +108,37 @@ test("the page", { skip }, async (t) => {
   await t.test("D2: a second tab follows, writes by a click, and the first one follows then", async () => {
     const follower = await Tab.open(context, server.url);
     await follower.isReady();
-    await writer.say("count to 200 every 20 ms");
-    await follower.answers((answer) => answer.startsWith("1 2 3 4 5"), "the other tab follows");
+    provider.allow(50);
+    await writer.say("count to 200");
+    await follower.answers((answer) => answer === counted(50), "the other tab follows");
     await follower.is("another tab writes");
     await follower.press("Write here");
     await writer.is("another tab writes");
     await follower.is(/^●live$/);
+    provider.allow(200);
     for (const one of [writer, follower]) {
       await one.answers((answer) => answer === counted(200), "all of it is there");
       await one.is("ended");
-      await one.sawOnly("count to 200 every 20 ms", counted(200));
+      await one.sawOnly("count to 200", counted(200));
     }
     await follower.page.close();
   });
 
   await t.test("F1: what comes while the network is away is there when it is back", async () => {
-    await writer.say("count to 100 every 40 ms");
-    await writer.answers((answer) => answer.startsWith("1 2 3 4 5"), "the answer begins");
+    provider.allow(30);
+    await writer.say("count to 100");
+    await writer.answers((answer) => answer === counted(30), "the answer begins");
     await context.setOffline(true);
     await writer.is("reconnecting");
+    provider.allow(60);
     await context.setOffline(false);
+    await writer.answers((answer) => answer === counted(60), "what came meanwhile is there");
+    provider.allow(100);
     await writer.answers((answer) => answer === counted(100), "all of it is there");
     await writer.is("ended");
-    await writer.sawOnly("count to 100 every 40 ms", counted(100));
+    await writer.sawOnly("count to 100", counted(100));
     await context.setOffline(true);
-    await writer.say("count to 20 every 10 ms");
+    await writer.say("count to 20");
     await writer.is(/connecting/);
     await context.setOffline(false);
     await writer.answers((answer) => answer === counted(20), "all of it is there");
@@ -133,20 +149,22 @@ test("the page", { skip }, async (t) => {
     "B3: a server that is killed comes back, the text is whole, and the stream view shows how",
     async () => {
       await writer.page.keyboard.press("Alt+KeyS");
-      await writer.say("count to 80 every 40 ms");
-      await writer.answers((answer) => answer.startsWith("1 2 3 4 5 6"), "the answer begins");
+      provider.allow(30);
+      await writer.say("count to 80");
+      await writer.answers((answer) => answer === counted(30), "the answer begins");
       await server.kill();
       await writer.is("reconnecting");
-      const kept = await writer.answer();
-      assert.ok(kept.startsWith("1 2 3 4 5 6"), `what is on the screen stays: "${kept}"`);
+      assert.equal(await writer.answer(), counted(30), "what is on the screen stays");
+      // Without a line the step is generated again. What it had said is taken back, and seen to be, before anything new comes.
+      provider.allow(0);
       await server.startAgain();
+      await writer.hasStruck(counted(30));
+      provider.allow(80);
       await writer.answers((answer) => answer === counted(80), "all of it is there");
       await writer.is("ended");
       await writer.page.getByText(/nothing lost over \d+ reconnects?/).waitFor();
-      await writer.sawOnly("count to 80 every 40 ms", counted(80));
-      // Without a line the step is generated again: what it had said is taken back, and seen to be.
-      assert.ok((await writer.struck()).includes(kept), "it was struck through");
-      assert.equal(await writer.page.locator(".answer > .gone").count(), 0);
+      await writer.sawOnly("count to 80", counted(80));
+      await writer.page.locator(".answer > .gone").waitFor({ state: "detached" });
       const entries = writer.page.getByRole("listbox", { name: "Entries" });
       const blow = await fetch(`${server.url}demo/kill`, { method: "POST" });
       assert.equal(blow.status, 404, "an ordinary server cannot be asked to die");
@@ -192,12 +210,12 @@ test("the page", { skip }, async (t) => {
 
   await t.test("D3: a stop is a real one, and a message can be changed and sent again", async () => {
     await writer.begin();
-    await writer.say("count to 1000 every 20 ms");
-    await writer.answers((answer) => answer.startsWith("1 2 3"), "the answer begins");
+    provider.allow(30);
+    await writer.say("count to 1000");
+    await writer.answers((answer) => answer === counted(30), "the answer begins");
     await writer.page.keyboard.press("Escape");
     await writer.page.getByText("You stopped it here.").waitFor();
-    const stopped = await writer.answer();
-    assert.ok(counted(1000).startsWith(stopped) && stopped.length < 3000);
+    assert.equal(await writer.answer(), counted(30));
     await writer.press("Edit");
     await writer.page.getByLabel("Your message, changed").fill("think Well.\nsay Said **anew**.");
     await writer.press("Send instead");
@@ -245,6 +263,7 @@ test("the page", { skip }, async (t) => {
     const context = await visitor(t, { storageState: await writer.page.context().storageState() });
     const reader = await Tab.open(context, server.url);
     await reader.isReady();
+    await reader.page.getByLabel("Model").selectOption("rehearsal/rehearsal");
     await reader.say(
       "think Let me see.\nsay # A title\nsay - one\nsay ```js\nsay let x;\nsay ```\nsay | a | b |\nsay |---|---|\nsay | 1 | 2 |\nerror rate_limited",
     );

@@ -3,8 +3,11 @@
  */
 import assert from "node:assert/strict";
 
-/** About what a slow machine needs; nothing waits for it when all is well. */
-export const PATIENCE_MS = 60_000;
+/** What a machine needs that is slow, loaded, and has yet to build the page; nothing waits for it when all is well. */
+export const PATIENCE_MS = 240_000;
+
+/** Of a test whose parts share a server and a browser. */
+export const TEST_MS = 1_200_000;
 
 /** The text that a page shows, as soon as it is the one that is waited for. */
 export async function shownText(

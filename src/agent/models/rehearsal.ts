@@ -47,9 +47,12 @@ class Rehearsal {
   #wordsSaid = 0;
   #wordsThought = 0;
   #pieces = 0;
+  /** What is left of the beginning of the answer that it was given: it is not said again, and not waited for. */
+  #given: string;
 
   constructor(call: ModelCall) {
     this.#call = call;
+    this.#given = call.prefill ?? "";
   }
 
   async *parts(): AsyncGenerator<ModelPart, void> {
@@ -60,8 +63,10 @@ class Rehearsal {
       if (act.kind === "finish") ({ reason } = act);
       else if (act.kind === "call") yield* this.#toolCall(act.tool, act.args, ++calls);
       else {
-        if (before !== undefined && before !== "think" && act.kind !== "think")
-          yield { kind: "text", text: "\n" };
+        if (before !== undefined && before !== "think" && act.kind !== "think") {
+          const text = this.#unsaid("text", "\n");
+          if (text !== "") yield { kind: "text", text };
+        }
         yield* this.#words(act);
       }
       before = act.kind;
@@ -100,14 +105,24 @@ class Rehearsal {
     paceMs: number,
   ): AsyncGenerator<ModelPart, void> {
     const { signal } = this.#call;
-    for (const text of pieces) {
+    for (const piece of pieces) {
       signal.throwIfAborted();
+      const text = this.#unsaid(kind, piece);
+      if (text === "") continue;
       if (kind === "text") this.#wordsSaid++;
       else this.#wordsThought++;
       yield { kind, text };
       if (paceMs > 0) await delay(paceMs, undefined, { signal });
       else if (++this.#pieces % PIECES_AT_ONCE === 0) await nextTurn(undefined, { signal });
     }
+  }
+
+  /** What of this piece was not given. Thoughts before given words are not thought again. */
+  #unsaid(kind: "text" | "thinking", piece: string): string {
+    if (kind === "thinking") return this.#given === "" ? piece : "";
+    const text = piece.slice(this.#given.length);
+    this.#given = this.#given.slice(piece.length);
+    return text;
   }
 
   *#toolCall(tool: string, args: string, count: number): Generator<ModelPart> {

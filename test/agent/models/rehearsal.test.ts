@@ -39,6 +39,17 @@ test("counts as the demonstration does", async () => {
   assert.deepEqual(texts, ["1 ", "2 ", "3 "]);
 });
 
+test("writes on behind the beginning of its answer that it is given, at once and to the character", async () => {
+  const script = "think Well.\npace 60000 ms\nsay one two three\npace 0 ms\ncount to 3";
+  assert.equal(textIn(await says(script, { prefill: "one two three\n1 " })), "2 3 ");
+  const parts = await says("think Well.\nsay one two\nthink Now.\ncount to 2", { prefill: "one t" });
+  assert.equal(textIn(parts), "wo1 2 ");
+  assert.deepEqual(
+    parts.flatMap((part) => (part.kind === "thinking" ? [part.text] : [])),
+    ["Now."],
+  );
+});
+
 test("free text comes back word by word, after a line that says what this is", async () => {
   const text = `two  words, a\nline and ${"x".repeat(10_000)} 🌊`;
   const parts = await says(text);

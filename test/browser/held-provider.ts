@@ -1,0 +1,70 @@
+/**
+ * A provider for browser tests that counts no further than it is let, so a test decides what is under way and never races with an answer.
+ *
+ * It is the provider of `holdfast demo --page` with the rehearsal model behind it: "count to 60" waits before each number that is not allowed yet.
+ */
+import type { Cleanup } from "../cleanup.ts";
+import type { Model, ModelCall, ModelPart } from "../../src/agent/model.ts";
+import { rehearsalModel } from "../../src/agent/models/index.ts";
+import { openProvider } from "../../src/cli/demo/provider.ts";
+import { textOf } from "../../src/protocol/chat-message.ts";
+
+export class HeldProvider {
+  readonly #provider: Awaited<ReturnType<typeof openProvider>>;
+  readonly #model: HeldModel;
+
+  private constructor(provider: Awaited<ReturnType<typeof openProvider>>, model: HeldModel) {
+    this.#provider = provider;
+    this.#model = model;
+  }
+
+  static async start(t: Cleanup): Promise<HeldProvider> {
+    const model = new HeldModel();
+    const provider = await openProvider(model);
+    t.after(() => provider.close());
+    return new HeldProvider(provider, model);
+  }
+
+  /** It may count up to this number, in this answer and in all that follow. */
+  allow(upTo: number): void {
+    this.#model.allow(upTo);
+  }
+
+  /** What a config file says of it. It is never asked to continue an answer, so a step that was cut off begins anew. */
+  get config(): object {
+    const held = { type: "openai-compatible", baseURL: this.#provider.url, prefill: "off" };
+    return { providers: { held } };
+  }
+
+  /** The same, by the environment. */
+  get env(): Readonly<Record<string, string>> {
+    return { OLLAMA_HOST: new URL(this.#provider.url).origin };
+  }
+}
+
+class HeldModel implements Model {
+  readonly id = "held/rehearsal";
+  readonly contextTokensMax = undefined;
+  readonly #inner = rehearsalModel();
+  #allowed = Number.POSITIVE_INFINITY;
+  #changed = Promise.withResolvers<void>();
+
+  allow(upTo: number): void {
+    this.#allowed = upTo;
+    this.#changed.resolve();
+    this.#changed = Promise.withResolvers();
+  }
+
+  async *call(call: ModelCall): AsyncGenerator<ModelPart, void> {
+    const gone = new Promise<void>((resolve) => call.signal.addEventListener("abort", () => resolve()));
+    const asked = call.messages.findLast(({ role }) => role === "user");
+    const counts = asked !== undefined && textOf(asked).startsWith("count to");
+    for await (const part of this.#inner.call(call)) {
+      const number = counts && part.kind === "text" ? Number(part.text) : 0;
+      while (number > this.#allowed && !call.signal.aborted)
+        await Promise.race([this.#changed.promise, gone]);
+      if (call.signal.aborted) return;
+      yield part;
+    }
+  }
+}
