@@ -9,8 +9,7 @@ import { dirname, join } from "node:path";
 import process from "node:process";
 import { text as textOf } from "node:stream/consumers";
 import type { Switches } from "../client/stream-options.ts";
-import { Conversations, type Turn } from "../client/index.ts";
-import { openClient } from "../client-node/index.ts";
+import type { Turn } from "../client/index.ts";
 import { keyDirectory, scopePaths, thisPlatform } from "../client-node/scope.ts";
 import { CONFIG_FILE } from "./config-file.ts";
 import type { InteractionQuery } from "../protocol/messages.ts";
@@ -32,6 +31,7 @@ import { openSession, type Session } from "./chat/session.ts";
 import { type Style, styleOf } from "./chat/style.ts";
 import { commandsOn } from "./commands-on.ts";
 import { usageError } from "../node/failures.ts";
+import { openConversations } from "../node/open-conversations.ts";
 import { describeFailure } from "./failures.ts";
 import { given } from "../protocol/given.ts";
 import { resolveSettings } from "./settings.ts";
@@ -107,13 +107,10 @@ export async function chat(flags: ChatFlags, surroundings: Surroundings): Promis
 }
 
 async function listConversations({ settings, surroundings, style, note }: Chat): Promise<void> {
-  const client = await openClient({
-    directory: settings.workspace,
-    persistence: true,
-    onNotice: note,
-  });
+  const client = { directory: settings.workspace, persistence: true, onNotice: note };
+  const { conversations, close } = await openConversations({ client });
   try {
-    const records = await new Conversations({ client, ...client.stores }).list();
+    const records = await conversations.list();
     const { stdout, now } = surroundings;
     if (settings.isJson) {
       const rows = records.map(({ conversationId, title, model, createdMs, updatedMs, turn }) => ({
@@ -129,7 +126,7 @@ async function listConversations({ settings, surroundings, style, note }: Chat):
     }
     for (const line of listLines(records, now(), style)) stdout.write(`${line}\n`);
   } finally {
-    await client.close();
+    await close();
   }
 }
 

@@ -1,16 +1,17 @@
 /**
  * A client of a Holdfast server for a program: conversations by their names, and tools that are given once.
  *
- * It stands on `openClient` and `Conversations`: everything is journaled under `.holdfast/` of the working directory, so a program that dies resumes where
+ * It stands on `openConversations`, as `holdfast chat` does: everything is journaled under `.holdfast/` of the working directory, so a program that dies resumes where
  * it was when it is started again.
  */
-import { type NodeClient, openClient } from "../client-node/open-client.ts";
+import type { NodeClient } from "../client-node/open-client.ts";
 import { DEFAULT_URL, type NodeClientOptions } from "../client-node/options.ts";
-import { type ConversationRecord, Conversations, type Turn } from "../client/index.ts";
+import type { ConversationRecord, Conversations, Turn } from "../client/index.ts";
 import { callable, checked, whole } from "../protocol/checked.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import * as z from "zod/mini";
 import { type ConversationOptions, NamedConversation } from "./named-conversation.ts";
+import { openConversations, type OpenConversations } from "./open-conversations.ts";
 import { type Approve, programTools } from "./program-tools.ts";
 import { type AnswerQuestion, answersOf } from "./questions.ts";
 import { reachServer } from "./reach-server.ts";
@@ -40,11 +41,13 @@ const OPTIONS = z.object({
 export class Holdfast {
   /** The streams below. */
   readonly client: NodeClient;
+  readonly #opened: OpenConversations;
   readonly #conversations: Conversations;
 
-  constructor(client: NodeClient, conversations: Conversations) {
-    this.client = client;
-    this.#conversations = conversations;
+  constructor(opened: OpenConversations) {
+    this.client = opened.client;
+    this.#opened = opened;
+    this.#conversations = opened.conversations;
   }
 
   /** The conversation of that name: as it was left, or a new one. Names are your own: at most 128 bytes of visible ASCII. */
@@ -72,7 +75,7 @@ export class Holdfast {
 
   /** Leaves all turns, which continue at the server and can be resumed. */
   close(): Promise<void> {
-    return this.client.close();
+    return this.#opened.close();
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -86,23 +89,24 @@ export async function connect(url?: string, options: ConnectOptions = {}): Promi
     throw new HoldfastError("invalid_argument", "connect takes the address first: connect(url, options)");
   const { tools = {}, approve, answer, patienceMs = PATIENCE_MS, ...clientOptions } = options;
   checked(OPTIONS, { tools, approve, answer, patienceMs });
-  const conversationOf = async (idempotencyKey: string): Promise<string> =>
-    (await conversations.underWay(idempotencyKey))?.conversationId ?? "";
-  const offered = programTools({ tools, approve, conversationOf });
-  const client = await openClient({ ...clientOptions, url, tools: offered });
-  const conversations = new Conversations({
-    client,
-    ...client.stores,
-    tools: { ...offered, answersQuestions: answer !== undefined },
+  const opened = await openConversations({
+    client: { ...clientOptions, url },
+    tools: (conversations) =>
+      programTools({
+        tools,
+        approve,
+        conversationOf: async (idempotencyKey) =>
+          (await conversations().underWay(idempotencyKey))?.conversationId ?? "",
+      }),
     onQuery: answersOf({ answer, approve }),
-    onBug: clientOptions.onBug,
+    answersQuestions: answer !== undefined,
   });
   try {
     const address = url ?? process.env["HOLDFAST_URL"] ?? DEFAULT_URL;
-    if (patienceMs > 0) await reachServer(client, address, patienceMs);
+    if (patienceMs > 0) await reachServer(opened.client, address, patienceMs);
   } catch (cause) {
-    await client.close();
+    await opened.close();
     throw cause;
   }
-  return new Holdfast(client, conversations);
+  return new Holdfast(opened);
 }

@@ -1,13 +1,11 @@
 /**
- * What a chat works with, put together: a server, a client with its journals, tools, conversations.
- *
- * Everything here outlives a turn and nothing outlives the process; what must is in the scope's directory.
+ * What a chat works with: what `connect` opens for a program, with the way to a server that may move, and the tools of this machine.
  */
 import { join } from "node:path";
-import { Conversations, STREAM_DEFAULTS, subagentRunner } from "../../client/index.ts";
-import { openClient } from "../../client-node/index.ts";
+import { type Conversations, STREAM_DEFAULTS, subagentRunner } from "../../client/index.ts";
 import type { Switches } from "../../client/stream-options.ts";
 import { scopePaths } from "../../client-node/scope.ts";
+import { openConversations } from "../../node/open-conversations.ts";
 import { given } from "../../protocol/given.ts";
 import type { InteractionQuery } from "../../protocol/messages.ts";
 import {
@@ -43,15 +41,8 @@ export async function openSession(options: SessionOptions) {
   const { settings, link, onQuery, onNotice } = options;
   const { directory } = scopePaths({ scope: "workspace", directory: settings.workspace });
   const transport = movingTransport(() => link.url);
-  let conversations: Conversations | undefined;
-  const tools = settings.hasTools
-    ? await openTools(options, directory, () => {
-        if (conversations === undefined) throw new Error("a tool runs before there are conversations");
-        return conversations;
-      })
-    : undefined;
-  try {
-    const client = await openClient({
+  const opened = await openConversations({
+    client: {
       url: link.url,
       connect: transport.connect,
       blobs: transport.blobs,
@@ -59,35 +50,26 @@ export async function openSession(options: SessionOptions) {
       directory: settings.workspace,
       onNotice,
       stream: options.switches,
-      ...given({ tools }),
-    });
-    conversations = new Conversations({
-      client,
-      ...client.stores,
-      onQuery: (query, _turn, signal) => onQuery(query, signal),
-      environment: environmentOf(settings.workspace, options.env),
-      ...given({ tools }),
-    });
-    const close = async (): Promise<void> => {
-      await client.close();
+    },
+    tools: settings.hasTools ? (conversations) => openTools(options, directory, conversations) : undefined,
+    onQuery: (query, _turn, signal) => onQuery(query, signal),
+    environment: environmentOf(settings.workspace, options.env),
+  });
+  const { conversations, client, tools } = opened;
+  return {
+    conversations,
+    client,
+    /** What people should know before they begin. */
+    notices: tools?.notices ?? [],
+    /** A turn that was quiet for longer is not offered at a start. */
+    retryLookbackWindowMs: () =>
+      options.switches().retryLookbackWindowMs ?? STREAM_DEFAULTS.retryLookbackWindowMs,
+    close: async (): Promise<void> => {
+      await opened.close();
       transport.close();
-      await tools?.close();
       link.close();
-    };
-    return {
-      conversations,
-      client,
-      /** What people should know before they begin. */
-      notices: tools?.notices ?? [],
-      /** A turn that was quiet for longer is not offered at a start. */
-      retryLookbackWindowMs: () =>
-        options.switches().retryLookbackWindowMs ?? STREAM_DEFAULTS.retryLookbackWindowMs,
-      close,
-    };
-  } catch (error) {
-    await tools?.close();
-    throw error;
-  }
+    },
+  };
 }
 
 function openTools(
