@@ -1,8 +1,10 @@
 /**
  * Deletes everything that a server keeps of one principal: API keys, gateway sessions, kept responses and conversations, the names of retries, streams with both logs, blobs.
  *
- * API keys go first, so that nothing new begins; then what runs is stopped; then what there is goes, and the store takes it off its disk. What a crash interrupts is
- * done by the next call: each part is looked for anew.
+ * API keys are revoked first, so that nothing new begins; then what runs is stopped; then what there is goes, and the store takes it off its disk.
+ *
+ * Invariant: what a crash interrupts is done by the next call, which looks for each part anew. So what other parts are found by goes behind them: the rows of API keys behind
+ * the counts, sessions behind their index, streams behind the gateway's rows.
  */
 import type { ApiKeys, Spending } from "../server/index.ts";
 import { checkPrincipal } from "../server/api-key-record.ts";
@@ -30,7 +32,7 @@ export interface Forgotten {
 
 export interface ForgetParts {
   readonly store: Pick<ServerStore, "streams" | "tables" | "blobs" | "shred">;
-  readonly keys: Pick<ApiKeys, "list" | "removeOf">;
+  readonly keys: Pick<ApiKeys, "list" | "revoke" | "removeOf">;
   readonly spending: Pick<Spending, "rowsOf">;
   /** Stops sessions, and deletes the gateway's rows. */
   readonly erase: (which: {
@@ -49,7 +51,7 @@ export async function forgetPrincipal(parts: ForgetParts, wish: ForgetWish): Pro
   const { principal, isDryRun, keepsApiKeys } = wish;
   checkPrincipal(principal);
   const own = keepsApiKeys ? [] : (await keys.list()).filter((key) => key.principal === principal);
-  if (!isDryRun && !keepsApiKeys) await keys.removeOf(principal);
+  if (!isDryRun) for (const { id } of own) await keys.revoke(id);
   const names = await store.streams.namesOf(principal);
   const streamIds = new Set(names.map(({ idempotencyKey }) => idempotencyKey));
   const sessionRows = await erase({ principal, streamIds, isDryRun });
@@ -62,6 +64,7 @@ export async function forgetPrincipal(parts: ForgetParts, wish: ForgetWish): Pro
     await store.streams.forget(principal);
     const gone = counts.map((at): TableWrite => ({ kind: "delete", ...at }));
     for (const write of gone) await store.tables.batch([write]);
+    if (!keepsApiKeys) await keys.removeOf(principal);
   }
   let blobs = 0;
   for (const space of await spacesOf(store.blobs, principal))

@@ -1,9 +1,13 @@
 /** `holdfast forget`: a person's data goes, from tables, logs and files, and nobody else's does; asked of a running server, and without one. */
 import assert from "node:assert/strict";
-import { readdirSync, readFileSync } from "node:fs";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { cpSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
+import { inherited } from "../inherited.ts";
+import { forgetIn } from "../node/programs/killed-forget.ts";
 import { Cli, type Running } from "./cli-process.ts";
 
 const ALICE = "alice-the-canary";
@@ -11,8 +15,8 @@ const BOB = "bob-the-neighbour";
 /** More than is kept beside an event: it becomes a blob. */
 const LONG = "word ".repeat(60_000);
 
-async function keyOf(cli: Cli, principal: string): Promise<string> {
-  const { stdout } = await cli.run(["keys", "create", "--principal", principal, ...cli.inDataDir]);
+async function keyOf(cli: Cli, principal: string, ...flags: readonly string[]): Promise<string> {
+  const { stdout } = await cli.run(["keys", "create", "--principal", principal, ...flags, ...cli.inDataDir]);
   return stdout.trim();
 }
 
@@ -51,16 +55,16 @@ async function use(server: Running, apiKey: string, who: string): Promise<void> 
 }
 
 /** What a reader of the disk finds. */
-function onDisk(cli: Cli, text: string): readonly string[] {
-  return readdirSync(cli.dataDir).filter((name) => readFileSync(join(cli.dataDir, name)).includes(text));
+function onDisk({ dataDir }: Pick<Cli, "dataDir">, text: string): readonly string[] {
+  return readdirSync(dataDir).filter((name) => readFileSync(join(dataDir, name)).includes(text));
 }
 
 /** Rows of retries come and go with deliveries. */
 const LASTING = "WHERE tab NOT IN ('gateway_readers', 'gateway_responses')";
 
 /** How many rows each table has, and how many blobs there are. */
-function contentOf(cli: Cli, where = LASTING): Readonly<Record<string, unknown>> {
-  const database = new DatabaseSync(join(cli.dataDir, "holdfast.db"), { readOnly: true });
+function contentOf({ dataDir }: Pick<Cli, "dataDir">, where = LASTING): Readonly<Record<string, unknown>> {
+  const database = new DatabaseSync(join(dataDir, "holdfast.db"), { readOnly: true });
   try {
     const rows = database.prepare(`SELECT tab, count(*) AS n FROM rows ${where} GROUP BY tab`).all();
     const blobs = database.prepare("SELECT count(*) AS n FROM blobs").get()?.["n"];
@@ -141,4 +145,44 @@ test("a running server forgets a person: streams, sessions, responses, blobs, re
   assert.deepEqual(contentOf(cli, "WHERE tab LIKE 'gateway_%'"), { rows: [], blobs: 0, parts: 0 });
   const listed = await cli.run(["keys", "list", ...cli.inDataDir]);
   assert.match(listed.stdout, /bob-the-neighbour/);
+});
+
+const KILLED = join(import.meta.dirname, "../node/programs/killed-forget.ts");
+
+test("killed in any of its changes, it is run again: everything of the person is gone, and nothing else", async (t) => {
+  const cli = new Cli(t);
+  const server = await cli.serve();
+  const bob = await keyOf(cli, BOB, "--tokens-per-day", "100000");
+  await use(server, bob, BOB);
+  const before = contentOf(cli);
+  const alice = await keyOf(cli, ALICE, "--tokens-per-day", "100000");
+  await use(server, alice, ALICE);
+  await stop(server);
+  const env = { ...inherited(), HOME: cli.home };
+  const machine = { env, home: cli.home, platform: process.platform, now: Date.now };
+  const copied = (name: string): string => {
+    const dataDir = join(cli.home, name);
+    cpSync(cli.dataDir, dataDir, { recursive: true });
+    return dataDir;
+  };
+  let changes = 0;
+  await forgetIn({
+    dataDir: copied("whole"),
+    principal: ALICE,
+    machine,
+    around: (change) => (changes++, change()),
+  });
+  assert.ok(changes > 10, String(changes));
+  // Between rows, between streams and blobs, and in the shredding.
+  const points = [0.2, 0.5, 0.8].map((part) => Math.floor(changes * part)).concat(changes - 2, changes - 1);
+  for (const at of points) {
+    const dataDir = copied(`killed-${at}`);
+    const child = spawn(process.execPath, [KILLED, dataDir, ALICE, String(at)], { env, stdio: "inherit" });
+    await once(child, "close");
+    assert.equal(child.signalCode, "SIGKILL");
+    await forgetIn({ dataDir, principal: ALICE, machine, around: (change) => change() });
+    assert.deepEqual(onDisk({ dataDir }, ALICE), [], `killed in change ${at} of ${changes}`);
+    assert.deepEqual(onDisk({ dataDir }, alice.slice(3, 13)), [], `the API key's id, killed in change ${at}`);
+    assert.deepEqual(contentOf({ dataDir }), before, `killed in change ${at} of ${changes}`);
+  }
 });

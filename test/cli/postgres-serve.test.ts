@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
+import { z } from "zod";
 import { upTo } from "../e2e/rig.ts";
 import { asked, type PostgresServer, startPostgres } from "../store/postgres/server.ts";
 import { Cli, isLetIn, type Running } from "./cli-process.ts";
@@ -178,4 +179,36 @@ test("what cannot be used is refused in one line, without the password", async (
   const inspected = await cli.run(["inspect"], { HOLDFAST_STORE: await address() });
   assert.match(inspected.stderr, /holdfast store status/);
   assert.ok(![nobody, wrong, inspected].some(({ stdout, stderr }) => (stdout + stderr).includes(CANARY)));
+});
+
+const USED = z.object({ usage: z.object({ total_tokens: z.number() }) });
+const LISTED = z.array(z.object({ label: z.string(), tokensToday: z.number() }));
+
+test("tokens a day are counted over two nodes that spend at the same time, and each refuses what both have spent", async (t) => {
+  const store = await address();
+  const env = { HOLDFAST_STORE: store, HOLDFAST_HOME_KEY: Buffer.alloc(32, 5).toString("base64url") };
+  const [here, there] = [new Cli(t), new Cli(t)];
+  const nodes = [await here.serve([], env), await there.serve([], env)];
+  const limit = ["--label", "limited", "--tokens-per-day", "200"];
+  const { stdout } = await here.run(["keys", "create", ...limit, ...here.inDataDir], env);
+  const apiKey = stdout.trim();
+  // Each is asked while the others run, so that counts of both nodes meet.
+  const answers = await Promise.all(
+    upTo(8).map((at) => chat({ ...(nodes[at % 2] ?? assert.fail()), apiKey }, `count to 3 every ${at} ms`)),
+  );
+  let spent = 0;
+  for (const answer of answers) spent += USED.parse(await answer.json()).usage.total_tokens;
+  const tokensToday = async (): Promise<number | undefined> => {
+    const listed = await there.run(["keys", "list", "--json", ...there.inDataDir], env);
+    return LISTED.parse(JSON.parse(listed.stdout)).find(({ label }) => label === "limited")?.tokensToday;
+  };
+  assert.equal(await tokensToday(), spent);
+  const last = await chat({ ...(nodes[0] ?? assert.fail()), apiKey }, "count to 200");
+  spent += USED.parse(await last.json()).usage.total_tokens;
+  assert.ok(spent >= 200, String(spent));
+  for (const node of nodes) {
+    const refused = await chat({ ...node, apiKey }, "count to 1");
+    assert.equal(refused.status, 429, await refused.text());
+  }
+  assert.equal(await tokensToday(), spent);
 });
