@@ -50,19 +50,26 @@ function findBinaries(): Binaries | undefined {
 export async function startOwnPostgres(settings: readonly string[] = []): Promise<OwnPostgres | undefined> {
   const binaries = findBinaries();
   if (binaries === undefined) return undefined;
-  const isRoot = process.getuid?.() === 0;
-  const asUser = isRoot ? { uid: NOBODY, gid: NOBODY } : {};
-  const folder = mkdtempSync(join(tmpdir(), "holdfast-postgres-"));
+  const asUser = userOf();
+  const folder = newFolder();
   const data = join(folder, "data");
-  if (isRoot) chownSync(folder, NOBODY, NOBODY);
   const initial = ["-U", "holdfast", "--auth=trust", "--no-sync", "-E", "UTF8", "--locale=C"];
   await promisify(execFile)(binaries.initdb, ["-D", data, ...initial], { ...asUser, cwd: folder });
   const port = await freePort();
   const lines = ["listen_addresses = '127.0.0.1'", `port = ${port}`, "unix_socket_directories = ''"];
   appendFileSync(join(data, "postgresql.conf"), [...lines, ...settings, ""].join("\n"));
+  const own = ownPostgresIn(folder, port, binaries.postgres);
+  await own.start();
+  return own;
+}
+
+/** One whose data lies in that folder, and does not run yet. */
+export function ownPostgresIn(folder: string, port: number, binary = findBinaries()?.postgres): OwnPostgres {
+  const data = join(folder, "data");
+  const asUser = userOf();
   let child: ChildProcess | undefined;
 
-  const own: OwnPostgres = {
+  return {
     folder,
     port,
     urlOf: (database) => `postgres://holdfast@127.0.0.1:${port}/${database}?sslmode=disable`,
@@ -79,7 +86,7 @@ export async function startOwnPostgres(settings: readonly string[] = []): Promis
       child = undefined;
     },
     async start() {
-      const starting = spawn(binaries.postgres, ["-D", data], {
+      const starting = spawn(binary ?? "postgres", ["-D", data], {
         ...asUser,
         cwd: folder,
         stdio: ["ignore", "ignore", "pipe"],
@@ -91,7 +98,7 @@ export async function startOwnPostgres(settings: readonly string[] = []): Promis
         starting.once("exit", () => reject(failure(`PostgreSQL did not start: ${said}`)));
         starting.stderr.setEncoding("utf8").on("data", (text: string) => {
           said = (said + text).slice(-SAID_CHARS_MAX);
-          if (said.includes("ready to accept connections")) resolve();
+          if (/ready to accept (?:read-only )?connections/.test(said)) resolve();
         });
       });
       starting.removeAllListeners("exit");
@@ -107,8 +114,19 @@ export async function startOwnPostgres(settings: readonly string[] = []): Promis
       rmSync(folder, { recursive: true, force: true });
     },
   };
-  await own.start();
-  return own;
+}
+
+/** As whom PostgreSQL runs. */
+export function userOf(): { readonly uid?: number; readonly gid?: number } {
+  return process.getuid?.() === 0 ? { uid: NOBODY, gid: NOBODY } : {};
+}
+
+/** A temporary one that belongs to the user as whom PostgreSQL runs. */
+export function newFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), "holdfast-postgres-"));
+  const { uid, gid } = userOf();
+  if (uid !== undefined && gid !== undefined) chownSync(folder, uid, gid);
+  return folder;
 }
 
 /** Where the system does not tell, they notice by themselves that their parent is gone. */

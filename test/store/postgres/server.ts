@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { Client } from "pg";
 import { type OwnPostgres, startOwnPostgres } from "../../../src/cli/demo/own-postgres.ts";
 
-export interface PostgresServer extends Omit<OwnPostgres, "folder"> {
+export interface PostgresServer extends OwnPostgres {
   /** The address of a superuser without a password, on a fresh database. */
   newDatabase(): Promise<string>;
   /** The same for one database that is used again and again, with nothing in its tables: much faster. */
