@@ -108,7 +108,9 @@ export class Spending {
     if (payer === undefined && !this.#hasPayers) return;
     const { tables } = this.#options;
     if (payer === undefined) {
-      await tables.delete(payerAt(stream));
+      // Where no API key has a limit there is no row: looking costs no commit.
+      const row = await tables.get(payerAt(stream));
+      if (row !== undefined) await tables.delete(payerAt(stream));
       return;
     }
     this.#hasPayers = true;

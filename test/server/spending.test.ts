@@ -117,3 +117,21 @@ test("a count that cannot be read is no zero", async () => {
   await own.tables.put({ table: "spent_tokens", key: row?.key ?? "" }, Buffer.from("{}"));
   await assert.rejects(spending.waitMs(ALICE), { code: "stream_failed" });
 });
+
+test("on shared tables a stream without a payer costs no write, and one that had a payer loses it", async () => {
+  const own = world();
+  const spending = await own.open(true);
+  let deletes = 0;
+  const { delete: remove } = own.tables;
+  own.tables.delete = (...given) => {
+    deletes++;
+    return remove.apply(own.tables, given);
+  };
+  await spending.charge(STREAM, undefined);
+  assert.equal(deletes, 0);
+  await (await own.open(true)).charge(STREAM, ALICE);
+  await spending.charge(STREAM, undefined);
+  assert.equal(deletes, 1);
+  await spending.count({ stream: STREAM, name: "after", tokens: 5 });
+  assert.equal(await spending.today("a1"), 0);
+});
