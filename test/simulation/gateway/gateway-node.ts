@@ -28,6 +28,8 @@ export interface GatewayNodeOptions {
   readonly provider: Provider;
   readonly limits: GatewayLimits;
   readonly retentionMs: number;
+  /** A start keeps the end of the log in memory, as what ships does; else logs are read from their rows. */
+  readonly keepsLogEnd?: boolean;
   /** Several nodes have one; without it the node has a disk of its own. */
   readonly shared?: { readonly name: string; readonly database: SharedDatabase };
 }
@@ -248,11 +250,13 @@ export class GatewayNode {
   }
 
   async #openStore(process: SimProcess) {
-    const { shared } = this.#options;
+    const { shared, keepsLogEnd = false, world } = this.#options;
     if (shared === undefined) {
       const { log, tables, blobs } = this.#database.open(process);
-      // What a start has in memory is left to the worlds of streams: here logs are read from their rows.
-      const store = await openLogStreamStore(log, { now: () => process.env.now(), youngestBytes: 0 });
+      if (process.incarnation > 1)
+        world.hit(`gateway.restarted.${keepsLogEnd ? "log_end_kept" : "from_rows"}`);
+      const kept = keepsLogEnd ? {} : { youngestBytes: 0 };
+      const store = await openLogStreamStore(log, { now: () => process.env.now(), ...kept });
       return { store, tables, blobs, letters: undefined, neighbours: undefined };
     }
     const { streams, tables, blobs, letters } = await shared.database.open(process);

@@ -92,6 +92,8 @@ export const GATEWAY_KINDS: readonly string[] = [
   ...SOMETIMES.map((kind) => `gateway.sometimes.${kind}`),
   ...PROVIDER.map((kind) => `gateway.provider.${kind}`),
   ...FAULTS.map((kind) => `gateway.fault.${kind}`),
+  "gateway.restarted.from_rows",
+  "gateway.restarted.log_end_kept",
   "process.clock_jump",
   "process.crash",
   ...["disk.append", "disk.read", "disk.sync", "timer"].flatMap((kind) => [

@@ -33,10 +33,23 @@ const SESSION_TTL_MS = 10 * MINUTE_MS;
 const SILENCE_MS = SESSION_TTL_MS + MINUTE_MS;
 const CALM_STEPS_MAX = 200_000;
 
-/** Rejects with `WorldFailure` when the gateway does what it must not. */
-export async function runGatewaySeed(seed: number, print?: (line: string) => void): Promise<SeedResult> {
+/** The first worlds notice most planted bugs: they read logs from their rows, as all worlds did when the bugs were hunted. */
+const ROWS_THROUGH_SEED = 56;
+const KEEPING: readonly number[] = [1, 4, 6];
+
+/** In three worlds of seven a start keeps the end of the log in memory, as what ships does. In the others more can happen between two reads of a log. */
+function keepsLogEnd(seed: number): boolean {
+  return seed > ROWS_THROUGH_SEED && KEEPING.includes(seed % 7);
+}
+
+/** Rejects with `WorldFailure` when the gateway does what it must not. `isFromRows`: whatever the seed says of the log. */
+export async function runGatewaySeed(
+  seed: number,
+  print?: (line: string) => void,
+  { isFromRows = false } = {},
+): Promise<SeedResult> {
   const world = new World(seed, { print });
-  const scenario = new GatewayScenario(world);
+  const scenario = new GatewayScenario(world, !isFromRows && keepsLogEnd(seed));
   try {
     await scenario.run();
   } catch (cause) {
@@ -57,7 +70,7 @@ class GatewayScenario {
   readonly #isSlow: boolean;
   #isCalm = false;
 
-  constructor(world: World) {
+  constructor(world: World, keepsLogEnd: boolean) {
     this.#world = world;
     this.#random = world.random.fork("gateway scenario");
     const limits = limitsOf(this.#random);
@@ -81,6 +94,7 @@ class GatewayScenario {
         turnStepsMax: 190,
       },
       retentionMs: limits.retentionMs,
+      keepsLogEnd,
     });
     const { streams } = this.#node;
     this.#node.onStreamLost = (streamId) => this.#reference.streamLost(streamId);

@@ -126,6 +126,22 @@ export const PROVIDER_MUTANTS: readonly Mutant[] = [
     ],
   },
   {
+    name: "arguments of a call that broke off are joined with those of the next generation",
+    breaks: "G3",
+    patches: [
+      {
+        file: STEP,
+        from: "const { updates, call } = this.#output.take(this.#named(part));",
+        to: `const own = this.#named(part);
+    const left = (this.#context.io.left ??= new Map());
+    if (own.kind === "tool_call_delta") left.set(own.toolCallId, (left.get(own.toolCallId) ?? "") + own.args);
+    const args = own.kind === "tool_call" ? left.get(own.toolCallId) : undefined;
+    if (args !== undefined) left.delete(own.toolCallId);
+    const { updates, call } = this.#output.take(args === undefined ? own : { ...own, args });`,
+      },
+    ],
+  },
+  {
     name: "a call is taken that was flushed from a body that broke off",
     breaks: "G3",
     patches: [

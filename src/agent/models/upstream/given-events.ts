@@ -21,6 +21,8 @@ export interface Begun {
 export interface GivenEvent {
   /** As it came. */
   readonly text: string;
+  /** The same, where it came alone. */
+  readonly bytes?: Uint8Array | undefined;
   /** What its data say; undefined where that is no JSON. */
   readonly value: unknown;
 }

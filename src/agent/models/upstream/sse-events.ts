@@ -6,6 +6,8 @@
  * Invariant: the texts that came out, in order, are a prefix of what came in.
  */
 
+import { StringDecoder } from "node:string_decoder";
+
 /** Far above any event of a provider (images travel in them); what is longer is no event stream. */
 const EVENT_CHARS_MAX = 64 * 1024 * 1024;
 
@@ -16,16 +18,22 @@ export interface SseEvent {
   readonly id: string | undefined;
   /** As it came, with the blank line behind it. */
   readonly text: string;
+  /** The same, where it came alone. */
+  readonly bytes?: Uint8Array;
 }
 
 /** Two ends of lines, in any of the three forms; a CR whose LF is still to come counts as one. */
 const BOUNDARY = /(?:\r\n|\n|\r(?!\n)){2}/g;
 const LINE_END = /\r\n|\n|\r/;
+const LINE_FEED = 0x0a;
+const BYTE_ORDER_MARK = "\uFEFF";
 /** A boundary has up to four characters: so many may have come before its last one. */
 const TAIL_CHARS = 3;
 
 export class SseSplitter {
-  readonly #decoder = new TextDecoder();
+  /** Not the platform's `TextDecoder`, which takes longer for a token than everything else here together. */
+  readonly #decoder = new StringDecoder("utf8");
+  #isFirst = true;
   /** What has come of the next event. Its pieces are joined once, when it is complete: an event may have megabytes. */
   #pieces: string[] = [];
   #chars = 0;
@@ -34,7 +42,8 @@ export class SseSplitter {
 
   /** The events that these bytes complete. Throws a RangeError for one that never ends. */
   push(bytes: Uint8Array): readonly SseEvent[] {
-    const text = this.#tail + this.#decoder.decode(bytes, { stream: true });
+    const isBegun = this.#chars > 0;
+    const text = this.#tail + this.#decoded(bytes);
     const events: SseEvent[] = [];
     let from = this.#tail.length;
     let begin = 0;
@@ -50,7 +59,19 @@ export class SseSplitter {
     this.#chars += text.length - from;
     this.#tail = text.slice(Math.max(begin, text.length - TAIL_CHARS));
     if (this.#chars > EVENT_CHARS_MAX) throw new RangeError("an event is too long");
-    return events;
+    const [event, second] = events;
+    if (isBegun || event === undefined || second !== undefined || this.#chars > 0) return events;
+    // The decoder may have had a part of a character, or have one now.
+    const isAll = bytes[0] === event.text.charCodeAt(0) && bytes.at(-1) === LINE_FEED;
+    return isAll ? [{ ...event, bytes }] : events;
+  }
+
+  /** Without the mark that some servers begin with. */
+  #decoded(bytes: Uint8Array): string {
+    const text = this.#decoder.write(bytes);
+    if (!this.#isFirst || text === "") return text;
+    this.#isFirst = false;
+    return text.startsWith(BYTE_ORDER_MARK) ? text.slice(1) : text;
   }
 
   /** What is left when the body has ended in good order: some servers leave out the last blank line. */
@@ -60,6 +81,9 @@ export class SseSplitter {
 }
 
 function eventOf(text: string): SseEvent {
+  // Nearly all events are one line of data.
+  const isPlain = text.startsWith("data:") && text.indexOf("\n") === text.length - 2 && !text.includes("\r");
+  if (isPlain) return { data: valueOf(text.slice(0, -2), 5), id: undefined, text };
   const data: string[] = [];
   let id: string | undefined;
   for (const line of text.split(LINE_END))

@@ -245,7 +245,7 @@ export class UpstreamCall {
       {
         pull: async (controller) => {
           const { events, isLast } = await this.next();
-          for (const { text } of events) controller.enqueue(Buffer.from(text));
+          for (const { text, bytes = Buffer.from(text) } of events) controller.enqueue(bytes);
           if (isLast) controller.close();
         },
         cancel: () => this.#leave(undefined),
@@ -338,7 +338,8 @@ export class UpstreamCall {
     this.#progress = progress.heardEvent(this.#progress, meaning, this.#nowMs);
     if (meaning.isPing === true) this.#options.provider.pings = true;
     if (meaning.content !== undefined || meaning.isFinish === true) this.#heardContent();
-    given.push({ text: event.text, value });
+    const { text, bytes } = event;
+    given.push({ text, bytes, value });
     return undefined;
   }
 

@@ -72,12 +72,39 @@ test("events are the same wherever the network cuts their bytes, and none is pas
       for (const event of splitter.push(bytes.subarray(at, at + size))) {
         text += event.text;
         assert.ok(BODY.startsWith(text));
+        if (event.bytes !== undefined) assert.equal(new TextDecoder().decode(event.bytes), event.text);
         if (event.text.trim() !== "") events.push(event.data);
       }
     }
     assert.deepEqual(events, DATA, `pieces of ${size}`);
     assert.equal(text, BODY);
   }
+});
+
+test("an event that comes alone is given as the bytes that came, and any other as its text", () => {
+  const [event, half] = [Buffer.from('data: {"a":"é"}\n\n'), Buffer.from("é").subarray(0, 1)];
+  const splitter = new SseSplitter();
+  const bytesOf = (bytes: Uint8Array): unknown => splitter.push(bytes).map((given) => given.bytes);
+  assert.deepEqual(bytesOf(event), [event]);
+  assert.deepEqual(bytesOf(Buffer.concat([event, event])), [undefined, undefined]);
+  // Half a character behind it is not lost, and the event that it belongs to is not alone.
+  assert.deepEqual(bytesOf(Buffer.concat([event, half])), [undefined]);
+  const [broken] = splitter.push(event);
+  assert.equal(broken?.bytes, undefined);
+  assert.ok(broken?.text.endsWith(event.toString()));
+  assert.deepEqual(bytesOf(event), [event]);
+});
+
+test("a byte-order mark before the first event is left out", () => {
+  const splitter = new SseSplitter();
+  const events = [
+    ...splitter.push(Buffer.from("\uFEFFdata: 1\n\n")),
+    ...splitter.push(Buffer.from("data: \uFEFF2\n\n")),
+  ];
+  assert.deepEqual(
+    events.map(({ data }) => data),
+    ["1", "\uFEFF2"],
+  );
 });
 
 test("a long event costs its length, however many pieces it comes in", (t) => {
