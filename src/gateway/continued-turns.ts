@@ -100,10 +100,10 @@ export class ContinuedTurns {
     const { retries, sessions, now } = this.#parts;
     const { streamId, door } = before.answer;
     const { parkedMax, bodyBytes: historyBytes, request } = call;
-    const { model, sessionId } = before;
+    const { model } = before;
     const { includeUsage } = request;
     const answer = answerRef({ streamId, model, fromEvent, includeUsage, door }, now());
-    const { keys: responses, writes } = await retries.rows(call, answer, sessionId, before.answer);
+    const { keys: responses, writes } = await retries.rows(call, answer, before.answer);
     const wanted = sessions.wantedBy(call);
     const results = { answer, requestHead: lineage.whole, responses, parkedMax, ...wanted, historyBytes };
     return { results, writes };

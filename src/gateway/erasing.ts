@@ -33,12 +33,14 @@ export interface Erased {
 const KEPT_ROW = z.object({ answer: z.object({ responseId: z.string() }) });
 const CONVERSATION_ROW = z.object({ id: z.string() });
 const BATCH_MAX = 256;
+/** Nothing of this waits. */
+const NO_TIMERS = { after: () => () => undefined };
 
 export async function eraseRows(erasing: Erasing): Promise<Erased> {
   const { principal, streamIds, secret } = erasing;
   const names = new Names(secret);
   // A row that cannot be read may be the principal's or not: nobody can read it.
-  const rows = new SealedRows({ ...erasing, onDamaged: () => undefined });
+  const rows = new SealedRows({ ...erasing, onDamaged: () => undefined, environment: NO_TIMERS });
   const found: TableWrite[] = [];
   const take = async <Row>(
     table: string,
@@ -50,18 +52,14 @@ export async function eraseRows(erasing: Erasing): Promise<Erased> {
       if (row !== undefined && isOwn(row, stored.key)) found.push({ kind: "delete", table, key: stored.key });
     }
   };
-  const sessionIds = new Set<string>();
+  const sessions = new Set(streamIds);
   await take(SESSIONS, decodeSession, (session) => {
     const isOwn = session.principal === principal;
-    if (isOwn) sessionIds.add(session.sessionId);
+    if (isOwn) sessions.add(session.answer.streamId);
     return isOwn;
   });
-  await take(INDEX, textOf, (sessionId) => sessionIds.has(sessionId));
-  await take(
-    RESPONSES,
-    decodeResponse,
-    ({ sessionId, answer }) => sessionIds.has(sessionId) || streamIds.has(answer.streamId),
-  );
+  await take(INDEX, textOf, (streamId) => sessions.has(streamId));
+  await take(RESPONSES, decodeResponse, ({ answer }) => sessions.has(answer.streamId));
   await take(
     KEPT,
     jsonOf(KEPT_ROW),

@@ -19,12 +19,12 @@ import { contextOf, type Facts, type FreshReason, type Match, matchRequest } fro
 import { KeptConversations } from "./kept-conversations.ts";
 import { KeptResponses } from "./kept-responses.ts";
 import { LeftStreams, type Opening } from "./left-streams.ts";
-import { Names, newId } from "./names.ts";
+import { Names } from "./names.ts";
 import { uncontested } from "./neighbours.ts";
-import { lineageOf, type LineMessage, type ListedModel } from "./openai/index.ts";
+import { lineageOf, type ListedModel } from "./openai/index.ts";
 import { GATEWAY_LIMITS, type GatewayLimits, type GatewayOptions } from "./options.ts";
 import { noMessages, noModel } from "./refusals.ts";
-import { type BegunTurn, turnRequest } from "./requests.ts";
+import { type Beginning, type BegunTurn, turnRequest } from "./requests.ts";
 import { ResponseAnswers } from "./response-answers.ts";
 import { Retries } from "./retries.ts";
 import { Returns } from "./returns.ts";
@@ -32,19 +32,13 @@ import { saying } from "./said-results.ts";
 import { SealedRows } from "./sealed-rows.ts";
 import { canTake, isCounted } from "./session.ts";
 import type { SessionDriver } from "./session-driver.ts";
-import { checkpointOf, newSession, type OpenSession, type SessionRecord } from "./session-record.ts";
+import { checkpointOf, newSession, type OpenSession } from "./session-record.ts";
 import { SharedRates } from "./shared-rates.ts";
 import { mayAsk, payerOf } from "./spending.ts";
 import { SessionStore } from "./session-store.ts";
 import { Sessions } from "./sessions.ts";
 import { Stops } from "./stops.ts";
 import type { TableWrite } from "../store/table-store.ts";
-
-/** Of a conversation that is there, or of a new one. */
-interface Beginning {
-  readonly session: SessionRecord | undefined;
-  readonly messages: readonly LineMessage[];
-}
 
 const ROWS_PER_SWEEP = 1_000;
 
@@ -65,6 +59,7 @@ export class Gateway implements GatewayAnswers, SpentElsewhere {
   readonly #names: Names;
   readonly #turns: ContinuedTurns;
   readonly #rates: SharedRates | undefined;
+  readonly #rows: SealedRows;
   /** By their ids. */
   readonly responses: ResponseAnswers;
 
@@ -78,7 +73,7 @@ export class Gateway implements GatewayAnswers, SpentElsewhere {
     const conversationMs = Math.max(this.#limits.conversationMs, sessionTtlMs);
     const limits = { ...this.#limits, sessionTtlMs, conversationMs };
     const names = new Names(options.secret, options.thoughts);
-    const rows = new SealedRows({ tables, sealer, onDamaged: onBug });
+    const rows = new SealedRows({ tables, sealer, onDamaged: onBug, environment });
     const tasks = new BackgroundTasks(onBug, neighbours !== undefined);
     const now = (): number => environment.now();
     const given = new GivenAnswers({ rows, names, now, neighbours });
@@ -86,7 +81,7 @@ export class Gateway implements GatewayAnswers, SpentElsewhere {
     const store = new SessionStore({ rows, given, names, ttlMs: sessionTtlMs });
     const { counters } = this;
     const left = new LeftStreams({ ...options, isKnown: (id) => this.#sessions.knows(id) });
-    [this.#names, this.#left, this.#tasks, this.#given] = [names, left, tasks, given];
+    [this.#names, this.#left, this.#tasks, this.#given, this.#rows] = [names, left, tasks, given, rows];
     const stops = new Stops(rows, this.#limits.patienceMaxMs + sessionTtlMs);
     const keeping = { rows, names, limits: this.#limits };
     const kept = new KeptResponses({ ...keeping, now });
@@ -129,8 +124,9 @@ export class Gateway implements GatewayAnswers, SpentElsewhere {
   }
 
   /** Lets go of everything; the next start takes it up again. After that the gateway asks the disk nothing more. */
-  close(): Promise<void> {
-    return this.#sessions.close();
+  async close(): Promise<void> {
+    await this.#sessions.close();
+    await this.#rows.flush().catch(this.#options.onBug);
   }
 
   /** Deletes expired sessions and responses. */
@@ -249,7 +245,6 @@ export class Gateway implements GatewayAnswers, SpentElsewhere {
     const opening = await this.#left.opening(principal, this.#retries.namesOf(call));
     const [{ streamId }, createdMs] = [opening, environment.now()];
     const record = newSession({
-      sessionId: newId(environment),
       principal,
       model,
       conversationId: before?.conversationId ?? this.#names.conversation(streamId),
@@ -297,13 +292,13 @@ export class Gateway implements GatewayAnswers, SpentElsewhere {
     before: AnswerRef | undefined,
   ): Promise<Answer> {
     const { signal } = call;
-    const { principal, answer, sessionId } = session.record;
+    const { principal, answer } = session.record;
     const [client, { conversation }] = [this.#options.clientOf(principal), session];
     if (large.length > 0) {
       const blobs = await client.conversation(conversation);
       await Promise.all(large.map((bytes) => blobs.put(bytes)));
     }
-    const { keys: responses, writes } = await this.#retries.rows(call, answer, sessionId, before);
+    const { keys: responses, writes } = await this.#retries.rows(call, answer, before);
     const isShared = this.#sessions.takeovers !== undefined;
     // What another node may have written first decides before anything is generated.
     if (isShared) await this.#claim(session, responses, writes);
@@ -389,6 +384,7 @@ export class Gateway implements GatewayAnswers, SpentElsewhere {
   /** Stops what is open of a principal, and deletes what the tables keep of it; returns how many rows. */
   async erase(which: Pick<Erasing, "principal" | "streamIds" | "isDryRun">): Promise<number> {
     if (!which.isDryRun) await this.#sessions.stopAll(({ principal }) => principal === which.principal);
+    await this.#rows.flush();
     const { rows, answers } = await this.#awaited(eraseRows({ ...this.#options, ...which }));
     if (!which.isDryRun) this.#given.forget(answers);
     return rows;

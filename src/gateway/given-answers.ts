@@ -190,19 +190,21 @@ export class GivenAnswers {
     return encodeRow(neighbours === undefined ? record : { ...record, owner: neighbours.self });
   }
 
-  /** Writes down what became of it. */
-  async save(given: GivenAnswer, ttlMs: number): Promise<void> {
-    await this.#writes.run(given.key, () => this.#write(given, ttlMs));
+  /** Notes what became of it. A crash that loses this leaves an answer that counts as lost: its next request is a retry. */
+  async note(given: GivenAnswer, ttlMs: number): Promise<void> {
+    await this.#writes.run(given.key, () => this.#write(given, ttlMs, "behind"));
   }
 
-  async #write(given: GivenAnswer, ttlMs: number): Promise<void> {
+  async #write(given: GivenAnswer, ttlMs: number, when: "now" | "behind"): Promise<void> {
     const { key, isRetried, takes, delivery = "open" } = given;
     const record = { ...given.record, isRetried, takes, delivery };
     const put = await this.#options.rows.put(RESPONSES, key, this.#encoded(record), ttlMs);
     // It may have come to its end meanwhile, and its row with it.
     if (this.#byAnswer.get(record.answer.responseId) !== given) return;
     if (this.#options.neighbours !== undefined) return this.#writeShared(put, takes);
-    await this.#options.rows.batch([put, ...this.#gone.splice(0).map(deletion)]);
+    const writes = [put, ...this.#gone.splice(0).map(deletion)];
+    if (when === "behind") this.#options.rows.behind(writes);
+    else await this.#options.rows.batch(writes);
   }
 
   /** Not over what another node has taken. */
@@ -219,7 +221,7 @@ export class GivenAnswers {
     given.before = undefined;
     given.responses = new Set();
     given.expiresMs = this.#options.now() + ttlMs;
-    await this.save(given, ttlMs);
+    await this.#writes.run(given.key, () => this.#write(given, ttlMs, "now"));
   }
 
   /** Rejects with `fenced` when another node takes it at the same time. */

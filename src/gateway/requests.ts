@@ -27,7 +27,7 @@ import {
   toChatMessages,
   type ToolLine,
 } from "./openai/index.ts";
-import type { PendingCall } from "./session-record.ts";
+import type { PendingCall, SessionRecord } from "./session-record.ts";
 import { encodeClient } from "../turn/messages.ts";
 import { type ContentInit, fitsInline, inBlob, inline } from "../turn/content.ts";
 import { blobIdBytes } from "../protocol/blob-id.ts";
@@ -48,6 +48,12 @@ export interface TurnRequest {
   readonly messages: readonly LineMessage[];
   /** Default: there are no signed thoughts among them. */
   readonly openThought?: OpenThought;
+}
+
+/** The next turn of a conversation that is there, or of a new one. */
+export interface Beginning {
+  readonly session: SessionRecord | undefined;
+  readonly messages: readonly LineMessage[];
 }
 
 export interface BegunTurn {

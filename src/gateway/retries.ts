@@ -131,7 +131,6 @@ export class Retries {
   async rows(
     request: Request & Pick<ChatCall, "keeping">,
     answer: AnswerRef,
-    sessionId: string,
     before?: AnswerRef,
   ): Promise<{ readonly keys: readonly string[]; readonly writes: readonly TableWrite[] }> {
     const { given, kept, conversations, limits } = this.#parts;
@@ -139,7 +138,7 @@ export class Retries {
     const conversation = keeping?.conversation;
     const named = this.#keyName(request);
     const state = { isRetried: false, takes: 0, isKeyed: named !== undefined, delivery: "open" } as const;
-    const response: ResponseRecord = { answer, bodyHash: request.bodyHash, sessionId, ...state };
+    const response: ResponseRecord = { answer, bodyHash: request.bodyHash, ...state };
     const writes = [await given.begin(this.#bodyName(request), response, limits.sessionTtlMs)];
     if (named !== undefined) writes.push(await given.namedWrite(named, response, limits.idempotencyTtlMs));
     const keys = writes.map(({ key }) => key);
@@ -190,7 +189,7 @@ export class Retries {
   #keepForGrace(answer: GivenAnswer): Promise<void> {
     const { given, limits } = this.#parts;
     given.settle(answer, limits.graceMs);
-    return given.save(answer, limits.graceMs);
+    return given.note(answer, limits.graceMs);
   }
 
   #bodyName({ principal, bodyHash }: Request): string {

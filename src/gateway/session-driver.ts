@@ -14,7 +14,7 @@ import { type ConversationState, FailureKind } from "../protocol/messages.ts";
 import type { TableWrite } from "../store/table-store.ts";
 import type { Environment } from "../transport/environment.ts";
 import { named } from "./answer-log.ts";
-import { endedResponse } from "./ended-response.ts";
+import { endWrites } from "./ended-response.ts";
 import { AnswerMemory, cutOff } from "./answer-memory.ts";
 import type { BackgroundTasks } from "./background-tasks.ts";
 import type { GatewayCounters } from "./counters.ts";
@@ -37,7 +37,7 @@ import {
 } from "./session.ts";
 import { clockMs, encodedCheckpoint, type SessionRecord } from "./session-record.ts";
 import type { Claim, SessionStore } from "./session-store.ts";
-import { isPauseDelta, pastEvents } from "./stream-events.ts";
+import { isPauseDelta, isWhole, onWelcome, pastEvents } from "./stream-events.ts";
 import { decodeServer } from "../turn/messages.ts";
 
 export interface SessionContext extends Pick<GatewayOptions, "clientOf" | "workspace" | "onBug"> {
@@ -81,6 +81,8 @@ export class SessionDriver {
   #stopClock = (): void => undefined;
   readonly #claim: Claim;
   #isFenced = false;
+  /** Resolves when its record says what its log says. */
+  looked: Promise<void> = Promise.resolve();
 
   /** `claim`: on tables that other nodes share. */
   constructor(context: SessionContext, state: State, claim?: Claim) {
@@ -172,12 +174,16 @@ export class SessionDriver {
       case "forget_answers":
         given.forget(this.record.responses);
         return undefined;
+      case "look":
+        this.looked = this.#look();
+        this.#context.tasks.run(this.looked);
+        return undefined;
       case "resume":
         return this.#resume();
       case "keep":
         return this.#inTurn(() => store.write(continuation?.writes));
       case "save":
-        return this.save(continuation?.writes);
+        return effect.when === "now" ? this.save(continuation?.writes) : this.#note(continuation?.writes);
       case "continue":
         return this.#continue(continuation);
       case "remove": {
@@ -222,9 +228,15 @@ export class SessionDriver {
     });
   }
 
+  /** Other nodes know nothing of what waits in this process. */
+  #note(more: readonly TableWrite[] = []): Promise<void> {
+    if (more.length > 0 || this.#claim !== undefined) return this.save(more);
+    return this.#inTurn(() => this.#context.store.note(this.record));
+  }
+
   async #inTurn(write: () => Promise<void>): Promise<void> {
     try {
-      await this.#context.writes.run(this.record.sessionId, write);
+      await this.#context.writes.run(this.record.answer.streamId, write);
     } catch (cause) {
       if (this.#claim !== undefined && HoldfastError.codeOf(cause) === "fenced") this.letGo();
       throw cause;
@@ -253,6 +265,15 @@ export class SessionDriver {
   async wanted(): Promise<void> {
     await this.feed({ kind: "wanted" });
     await this.#changes.until(() => this.#stream !== undefined || this.#state.at !== "resuming");
+  }
+
+  async #look(): Promise<void> {
+    const { clientOf, closing } = this.#context;
+    const { principal, answer } = this.record;
+    // A log that cannot be read now is read when its answer is asked for.
+    if (!(await isWhole(clientOf(principal), answer, closing).catch(() => false))) return;
+    await this.wanted();
+    await this.#changes.until(() => this.#memory.pausedAt !== undefined || this.#state.at === "gone");
   }
 
   async #resume({ abort = false } = {}): Promise<void> {
@@ -286,7 +307,11 @@ export class SessionDriver {
 
   attach(stream: ClientStream): void {
     this.#stream = stream;
-    this.#awaitWelcome(stream);
+    // A server welcomes a writer when the attach is durable: with the stream, if that is new.
+    onWelcome(stream, (head) => {
+      this.#memory.welcomed(head);
+      this.#changes.notify();
+    });
     this.#pumped = this.#pump(stream);
     if (this.#context.closing.aborted) stream.leave();
     this.#changes.notify();
@@ -297,19 +322,6 @@ export class SessionDriver {
     const isWelcome = (): boolean => this.#stream?.status.headAtWelcome !== undefined;
     await this.#changes.until(() => isWelcome() || this.#state.at === "gone");
     if (!isWelcome()) throw cutOff();
-  }
-
-  /** A server welcomes a writer when the attach is durable: with the stream, if that is new. */
-  #awaitWelcome(stream: ClientStream): void {
-    const learn = (): void => {
-      const { headAtWelcome } = stream.status;
-      if (headAtWelcome === undefined) return;
-      unwatch();
-      this.#memory.welcomed(headAtWelcome);
-      this.#changes.notify();
-    };
-    const unwatch = stream.watch(learn);
-    learn();
   }
 
   /** Resolves when its stream is not read any more, and its journal is quiet. */
@@ -367,29 +379,17 @@ export class SessionDriver {
     const isNew = eventId > (stream.status.headAtWelcome ?? Infinity);
     if (isNew && this.#state.at === "resuming") await this.feed({ kind: "restarted" });
     if (pause === undefined) return;
-    const writes = await this.#ended();
-    const { principal, answer } = this.record;
-    const owner = { principal, streamId: answer.streamId };
+    const writes = await endWrites(this.#memory, this.record, this.#context);
+    const owner = { principal: this.record.principal, streamId: this.record.answer.streamId };
     const checkpoint = this.#checkpoint && encodedCheckpoint(this.#checkpoint);
-    const nowMs = environment.now();
     await this.feed(
-      { kind: "paused", pause: named(pause, names, owner), checkpoint, nowMs },
+      { kind: "paused", pause: named(pause, names, owner), checkpoint, nowMs: environment.now() },
       { bodies: [], writes },
     );
     this.#memory.settle(eventId);
     this.#changes.notify();
     const failure = pause.kind === "ended" ? pause.failure : undefined;
     if (failure?.kind === FailureKind.BLOB_MISSING) this.#context.onUnreadable(this);
-  }
-
-  /** A response that clients ask for by its id is complete on the disk, with its session, before one of them can have its end. */
-  async #ended(): Promise<readonly TableWrite[]> {
-    const { kept, names, closing } = this.#context;
-    const { answer, principal } = this.record;
-    if (answer.door !== "responses") return [];
-    const events = await Array.fromAsync(this.#memory.events(answer.fromEvent, closing));
-    const end = endedResponse(events, answer, { names, principal });
-    return end === undefined ? [] : kept.ended(principal, answer.responseId, end);
   }
 
   #readers(memory: AnswerMemory): void {

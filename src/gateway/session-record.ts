@@ -19,8 +19,8 @@ const PENDING = z.object({
   toolCallId: z.string(),
 });
 
+/** Its stream names it: a session is one turn. */
 const SESSION = z.object({
-  sessionId: z.string(),
   principal: z.string(),
   model: z.string(),
   conversationId: z.string(),
@@ -74,7 +74,6 @@ export type OpenSession = Omit<SessionRecord, "state"> & {
 const RESPONSE = z.object({
   answer: ANSWER,
   bodyHash: z.string(),
-  sessionId: z.string(),
   /** A retry has asked for it. */
   isRetried: z.boolean(),
   /** It was asked for under an Idempotency-Key. */

@@ -1,8 +1,8 @@
 /**
  * Sessions, durably: a record each, and the rows by which a request finds its own.
  *
- *     gateway_sessions   by session
- *     gateway_index      by tool call id, and by lineage: which session it is
+ *     gateway_sessions   by stream: a session is one turn
+ *     gateway_index      by tool call id, and by lineage: the stream of the session
  *     gateway_readers    by stream: another node reads its answer
  *
  * A record and its index rows change in one batch, so a request that finds a session finds it as it is. Rows end by
@@ -63,12 +63,8 @@ export class SessionStore implements SessionLookup {
     more: readonly TableWrite[] = [],
     { behind, claim }: SaveOptions = {},
   ): Promise<void> {
-    const { ttlMs, rows } = this.#options;
-    const value = new TextEncoder().encode(record.sessionId);
-    const writes = await Promise.all([
-      rows.put(SESSIONS, this.#sessionKey(record), encodeRow(record), ttlMs),
-      ...this.#indexKeys(record).map((key) => rows.put(INDEX, key, value, ttlMs)),
-    ]);
+    const { rows } = this.#options;
+    const writes = await this.#writesOf(record);
     if (claim === undefined) {
       const written = rows.batch([...writes, ...more]);
       await Promise.all([written, behind?.()]);
@@ -78,6 +74,20 @@ export class SessionStore implements SessionLookup {
     const claiming = first === undefined ? [] : [{ ...first, expectedVersion: claim.version }];
     claim.version = await rows.batch([...claiming, ...others, ...more]);
     await behind?.();
+  }
+
+  /** The same, some time later: see `SealedRows.behind`. */
+  async note(record: SessionRecord): Promise<void> {
+    this.#options.rows.behind(await this.#writesOf(record));
+  }
+
+  #writesOf(record: SessionRecord): Promise<readonly TableWrite[]> {
+    const { ttlMs, rows } = this.#options;
+    const value = new TextEncoder().encode(record.answer.streamId);
+    return Promise.all([
+      rows.put(SESSIONS, this.#sessionKey(record), encodeRow(record), ttlMs),
+      ...this.#indexKeys(record).map((key) => rows.put(INDEX, key, value, ttlMs)),
+    ]);
   }
 
   async write(writes: readonly TableWrite[] = []): Promise<void> {
@@ -113,23 +123,17 @@ export class SessionStore implements SessionLookup {
 
   /** The session of a stream, while it is kept. */
   async byStream(principal: string, streamId: string): Promise<SessionRecord | undefined> {
-    return (await this.look(principal, streamId)).row;
+    return this.#options.rows.read(SESSIONS, this.#keyOf(principal, streamId), decodeSession);
   }
 
   /** The same, with the version that a claim of it expects. */
   async look(principal: string, streamId: string): Promise<Looked<SessionRecord>> {
-    return this.#lookAt(principal, this.#options.names.row("stream", principal, streamId));
+    return this.#options.rows.look(SESSIONS, this.#keyOf(principal, streamId), decodeSession);
   }
 
   async #indexed(principal: string, key: string): Promise<SessionRecord | undefined> {
-    return (await this.#lookAt(principal, key)).row;
-  }
-
-  async #lookAt(principal: string, key: string): Promise<Looked<SessionRecord>> {
-    const { rows } = this.#options;
-    const sessionId = await rows.read(INDEX, key, (bytes) => new TextDecoder().decode(bytes));
-    if (sessionId === undefined) return { row: undefined, version: NO_ROW };
-    return rows.look(SESSIONS, this.#sessionKey({ principal, sessionId }), decodeSession);
+    const streamId = await this.#options.rows.read(INDEX, key, (bytes) => new TextDecoder().decode(bytes));
+    return streamId === undefined ? undefined : this.byStream(principal, streamId);
   }
 
   /** The stream's answer is read at a node that does not generate it. */
@@ -149,19 +153,24 @@ export class SessionStore implements SessionLookup {
     const { rows } = this.#options;
     for await (const { key } of rows.list(SESSIONS)) {
       const record = await rows.read(SESSIONS, key, decodeSession);
-      if (record !== undefined) records.push(record);
+      // Version 0.1.0 named its rows otherwise: what it left ends by itself.
+      if (record !== undefined && key === this.#sessionKey(record)) records.push(record);
     }
     return records;
   }
 
-  #sessionKey({ principal, sessionId }: Pick<SessionRecord, "principal" | "sessionId">): string {
-    return this.#options.names.row("session", principal, sessionId);
+  #sessionKey({ principal, answer }: Pick<SessionRecord, "principal" | "answer">): string {
+    return this.#keyOf(principal, answer.streamId);
   }
 
-  #indexKeys({ principal, model, context, head, pending, answer }: SessionRecord): readonly string[] {
+  #keyOf(principal: string, streamId: string): string {
+    return this.#options.names.row("session", principal, streamId);
+  }
+
+  /** By what the next request brings. */
+  #indexKeys({ principal, model, context, head, pending }: SessionRecord): readonly string[] {
     const { names } = this.#options;
-    const tools = pending.map(({ toolId }) => names.row("tool", principal, toolId));
-    const keys = [names.row("stream", principal, answer.streamId), ...tools];
+    const keys = pending.map(({ toolId }) => names.row("tool", principal, toolId));
     return head === "" ? keys : [...keys, names.row("lineage", principal, model, context, head)];
   }
 }

@@ -82,13 +82,16 @@ export type Input =
 export type Clock = "grace" | "ttl" | "none";
 
 export type Effect =
+  /** Reads the stream back if its log has the whole answer: the process may have died before it could say so. */
+  | { readonly kind: "look" }
   /** Attaches to the stream as its writer, and reads it back. */
   | { readonly kind: "resume" }
   | { readonly kind: "clock"; readonly clock: Clock }
   | { readonly kind: "count"; readonly why: EndReason }
   /** Sessions end that there is no room for beside this one. */
   | { readonly kind: "make_room" }
-  | { readonly kind: "save" }
+  /** `behind`: the log says the same, and a start reads it there. */
+  | { readonly kind: "save"; readonly when: "now" | "behind" }
   /** Nothing of the session is written; what came with the input is. */
   | { readonly kind: "keep" }
   /** Another answer begins. The record goes first: what is said twice does no harm (A8), and what is said without it would run the turn at the next start. */
@@ -113,14 +116,15 @@ export function begin(record: SessionRecord): State {
 }
 
 /**
- * A session that a start finds. One that waits for tool results costs nothing and is resumed; an answer that was cut off sleeps (G7), unless it is
- * wanted without a reader.
+ * A session that a start finds. One that waits for tool results costs nothing and is resumed, and so does an answer that is complete in the log; one that was cut off
+ * sleeps (G7), unless it is wanted without a reader.
  */
 export function find(record: SessionRecord): Step {
   const state: State = { at: "resuming", record, readers: 0, taken: "earlier" };
   if (record.state === "generating" && record.isBackground === true)
     return [state, [{ kind: "clock", clock: "grace" }, { kind: "resume" }]];
-  if (record.state !== "parked") return [{ at: "sleeping", record }, [{ kind: "clock", clock: "grace" }]];
+  if (record.state !== "parked")
+    return [{ at: "sleeping", record }, [{ kind: "clock", clock: "grace" }, { kind: "look" }]];
   return [state, [{ kind: "clock", clock: "ttl" }, { kind: "resume" }]];
 }
 
@@ -179,7 +183,7 @@ function react(state: State, input: Input): Step {
   }
 }
 
-/** The answer is complete. What a later request needs is saved before the client has anything that could bring it. */
+/** The answer is complete. What a later request needs is in the log or saved before the client has anything that could bring it. */
 function paused(state: State, pause: Pause, checkpoint: string | undefined, nowMs: number): Step {
   if (state.at === "ending" && state.rows === "kept") {
     // The process before this one may have died with the answer complete: then its Idempotency-Key finds it still.
@@ -211,9 +215,10 @@ function paused(state: State, pause: Pause, checkpoint: string | undefined, nowM
     pausedAt: pause.eventId,
     updatedMs: nowMs,
   };
-  if (pause.kind === "ended") return [{ at: "finished", record, readers }, [{ kind: "save" }]];
+  if (pause.kind === "ended")
+    return [{ at: "finished", record, readers }, [{ kind: "save", when: "behind" }]];
   const request = state.at === "parked" ? state.request : "none";
-  return [{ at: "parked", record, readers, request }, [{ kind: "make_room" }, { kind: "save" }]];
+  return [{ at: "parked", record, readers, request }, [{ kind: "make_room" }, { kind: "save", when: "now" }]];
 }
 
 function pendingOf(call: Extract<Pause, { kind: "calls" }>["calls"][number]): PendingCall {

@@ -372,10 +372,7 @@ export class Sessions implements SessionLookup {
   /** Ends those that there is no room for beside a session that begins to wait. */
   #makeRoom(newcomer?: SessionDriver): void {
     const next = newcomer?.record;
-    const about =
-      next === undefined
-        ? undefined
-        : { principal: next.principal, bytes: parkedBytes(next.historyBytes), countMax: next.parkedMax };
+    const about = next && { ...next, bytes: parkedBytes(next.historyBytes), countMax: next.parkedMax };
     const others = this.#waiting.filter(({ session }) => session !== newcomer);
     const crowd = crowdedOut(others, about, this.#parts.limits.parkedBytesMax);
     for (const { session } of crowd) this.#evict(session);
@@ -394,7 +391,9 @@ export class Sessions implements SessionLookup {
     return record.pending.some((call) => call.toolId === toolId);
   }
 
-  byLineage(...named: Parameters<SessionLookup["byLineage"]>): Promise<SessionRecord | undefined> {
+  /** What a start still reads from logs may be what is asked for. */
+  async byLineage(...named: Parameters<SessionLookup["byLineage"]>): Promise<SessionRecord | undefined> {
+    for (const { looked } of this.#of(named[0])) await looked;
     return this.#parts.store.byLineage(...named);
   }
 }

@@ -43,12 +43,7 @@ export interface LogNews {
 export async function* loggedEvents(source: StreamSource, after: number, news?: LogNews): Events {
   const { client, streamId, signal, isPast } = source;
   const reader = await client.follow(streamId, after, { peek: isPast });
-  const learn = (): void => {
-    const { headAtWelcome } = reader.status;
-    if (headAtWelcome !== undefined) news?.welcomed(headAtWelcome);
-  };
-  const unwatch = reader.watch(learn);
-  learn();
+  const unwatch = onWelcome(reader, (head) => news?.welcomed(head));
   const leave = (): void => reader.leave();
   signal.addEventListener("abort", leave);
   if (signal.aborted) leave();
@@ -74,6 +69,22 @@ export async function* loggedEvents(source: StreamSource, after: number, news?: 
   }
 }
 
+/** Calls `learn` once with where the log ended at the first welcome; returns how to cancel it. */
+export function onWelcome(
+  stream: Pick<ClientStream, "status" | "watch">,
+  learn: (head: number) => void,
+): () => void {
+  const look = (): void => {
+    const { headAtWelcome } = stream.status;
+    if (headAtWelcome === undefined) return;
+    unwatch();
+    learn(headAtWelcome);
+  };
+  const unwatch = stream.watch(look);
+  look();
+  return unwatch;
+}
+
 /** What the log of a stream had when its reader came. Throws what refused the reader. */
 export async function* pastEvents(
   reader: Pick<ClientStream, "events" | "status" | "watch">,
@@ -95,6 +106,17 @@ export type Pause = Extract<AnswerDelta, { kind: "calls" | "ended" }>;
 
 export function isPauseDelta(delta: AnswerDelta): delta is Pause {
   return delta.kind === "calls" || delta.kind === "ended";
+}
+
+/** True when the log has the whole answer, whatever its rows say of it. */
+export async function isWhole(
+  client: StreamSource["client"],
+  { streamId, fromEvent }: { readonly streamId: string; readonly fromEvent: number },
+  signal: AbortSignal,
+): Promise<boolean> {
+  const source = { client, streamId, signal, isPast: true };
+  for await (const { isPause } of loggedEvents(source, fromEvent)) if (isPause) return true;
+  return false;
 }
 
 /** An answer as the log knows it. */

@@ -39,10 +39,19 @@ class Rig {
   readonly #tables = memoryTableStore({ now: () => this.nowMs });
   readonly #failed = (bug: unknown): void => assert.fail(String(bug));
   readonly tasks = new BackgroundTasks(this.#failed);
+  #rows: SealedRows | undefined;
 
+  /** The process before has ended in good order. */
   async start(): Promise<Retries> {
+    await this.#rows?.flush();
     const sealer = nodeSealing().homeSealer(new Uint8Array(32).fill(7));
-    const rows = new SealedRows({ tables: this.#tables, sealer, onDamaged: this.#failed });
+    const rows = new SealedRows({
+      tables: this.#tables,
+      sealer,
+      onDamaged: this.#failed,
+      environment: systemEnvironment(),
+    });
+    this.#rows = rows;
     const names = new Names(new Uint8Array(32).fill(8));
     const now = (): number => this.nowMs;
     const given = new GivenAnswers({ rows, names, now });
@@ -61,7 +70,7 @@ class Rig {
   }
 
   async answered(retries: Retries, answer: AnswerRef = ANSWER): Promise<void> {
-    const { writes } = await retries.rows(REQUEST, answer, "session");
+    const { writes } = await retries.rows(REQUEST, answer);
     await this.#tables.batch(writes);
   }
 }

@@ -56,3 +56,19 @@ test("C4: what does not fit into the request is kept before its stream is opened
   assert.equal(world.gateway.counters.continuedConversations, 1);
   assert.equal(lastTold(world.model.calls.at(-1) ?? assert.fail("no call")), "And on");
 });
+
+test("G7: a process that dies before the rows behind an answer leaves them to the next one, which reads the log and asks no model", async (t) => {
+  const world = await World.begin(t, new PacedModel(() => ["Yes."]));
+  let batches = 0;
+  world.life.onWrite = (name) => {
+    if (name === "batch" && ++batches === 2) world.life.die();
+  };
+  const lines = [user("One?")];
+  const first = await new Exchange(world.url, bodyOf(lines)).reply();
+  assert.equal(first.text, "Yes.", "no row is waited for");
+  await world.restart();
+  const second = await new Exchange(world.url, bodyOf([...lines, said(first), user("Two?")])).reply();
+  assert.equal(second.text, "Yes.");
+  assert.equal(world.gateway.counters.continuedConversations, 1);
+  assert.equal(world.model.calls.length, 2);
+});

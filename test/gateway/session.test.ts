@@ -28,7 +28,6 @@ const NOW = 1_000;
 const ANSWER = answerRef({ streamId: "s", model: "m", fromEvent: 0, includeUsage: false }, NOW);
 
 const RECORD: SessionRecord = newSession({
-  sessionId: "session",
   principal: "alice",
   model: "m",
   conversationId: "c",
@@ -134,7 +133,8 @@ test("a session begins fresh, and is generating with its rows' names when its st
 
 test("G7: a start resumes what waits for tool results, and lets an answer that was cut off sleep", () => {
   assert.deepEqual(find(PARKED.record)[1], [{ kind: "clock", clock: "ttl" }, { kind: "resume" }]);
-  assert.deepEqual(find(RECORD), [{ at: "sleeping", record: RECORD }, [{ kind: "clock", clock: "grace" }]]);
+  const asleep = [{ kind: "clock", clock: "grace" }, { kind: "look" }];
+  assert.deepEqual(find(RECORD), [{ at: "sleeping", record: RECORD }, asleep]);
 });
 
 test("G7: a sleeper is resumed once, when a client asks for it", () => {
@@ -178,7 +178,7 @@ test("a session that is read back is generating when its step begins anew; one t
 
 test("tool calls park the session: there is room for it, and its record is saved, before they are given out", () => {
   const [state, effects] = after(GENERATING, readers(1), paused(calls));
-  assert.deepEqual(effects, [{ kind: "make_room" }, { kind: "save" }]);
+  assert.deepEqual(effects, [{ kind: "make_room" }, { kind: "save", when: "now" }]);
   const { record } = state;
   assert.deepEqual(
     [record.state, record.pending, record.steps, record.checkpoint, record.updatedMs],
@@ -190,7 +190,10 @@ test("tool calls park the session: there is room for it, and its record is saved
 
 test("a completed turn is finished and saved, and no clock runs", () => {
   const [state, effects] = after(GENERATING, paused(ended()));
-  assert.deepEqual(effects, [{ kind: "clock", clock: "none" }, { kind: "save" }]);
+  assert.deepEqual(effects, [
+    { kind: "clock", clock: "none" },
+    { kind: "save", when: "behind" },
+  ]);
   assert.deepEqual([state.at, state.record.state, state.record.pending], ["finished", "finished", []]);
 });
 

@@ -26,7 +26,12 @@ function cluster(living: Set<string>) {
     const isAlive = async (owner: string): Promise<boolean> => living.has(owner);
     const neighbours: Neighbours = { self, isAlive, onGone: () => () => undefined };
     const sealer = nodeSealing().homeSealer(new Uint8Array(32).fill(2));
-    const rows = new SealedRows({ tables, sealer, onDamaged: (cause) => assert.fail(String(cause)) });
+    const rows = new SealedRows({
+      tables,
+      sealer,
+      onDamaged: (cause) => assert.fail(String(cause)),
+      environment: { after: () => assert.fail("nothing waits") },
+    });
     const given = new GivenAnswers({ rows, names, now: () => 0, neighbours });
     return { given, store: new SessionStore({ rows, given, names, ttlMs: 1_000 }) };
   };
@@ -36,7 +41,6 @@ const ANSWER = answerRef({ streamId: "s", model: "m", fromEvent: 3, includeUsage
 
 function session(): SessionRecord {
   const names = {
-    sessionId: "1",
     principal: "p",
     model: "m",
     conversationId: "c",
@@ -76,7 +80,6 @@ test("D1: an answer that another node has taken is not written over by what its 
   const record = {
     answer: ANSWER,
     bodyHash: "",
-    sessionId: "1",
     isRetried: false,
     isKeyed: false,
     takes: 0,
@@ -89,7 +92,7 @@ test("D1: an answer that another node has taken is not written over by what its 
   assert.ok(atA !== undefined);
   await b.given.take(atB, ttlMs);
   a.given.respond(atA).delivery = "lost";
-  await a.given.save(atA, ttlMs);
+  await a.given.note(atA, ttlMs);
   assert.equal((await node("c").given.ofBody(body))[0]?.delivery, "open");
   await assert.rejects(a.given.take(atA, ttlMs), FENCED, "it was taken at the other node");
 });
@@ -102,7 +105,6 @@ test("what a node that is gone had open counts as lost", async () => {
   const record = {
     answer: ANSWER,
     bodyHash: "",
-    sessionId: "1",
     isRetried: false,
     isKeyed: false,
     takes: 0,

@@ -192,7 +192,12 @@ test(
 test("G4: a stop that no server had the time to carry out ends the held call at once", LIMITED, (t) =>
   stopped(t, async ({ tables }, { responses }) => {
     const sealer = nodeSealing().homeSealer(HOME_KEY);
-    const rows = new SealedRows({ tables, sealer, onDamaged: () => undefined });
+    const rows = new SealedRows({
+      tables,
+      sealer,
+      onDamaged: () => undefined,
+      environment: { after: () => assert.fail() },
+    });
     for (const name of responses) await new Stops(rows, 60_000).remember(name);
   }),
 );
