@@ -109,6 +109,7 @@ export type Effect =
 type Step = readonly [State, readonly Effect[]];
 
 const NOTHING: readonly Effect[] = [];
+const ASLEEP: readonly Effect[] = [{ kind: "clock", clock: "grace" }, { kind: "look" }];
 
 /** A session whose stream is about to be opened. */
 export function begin(record: SessionRecord): State {
@@ -123,8 +124,7 @@ export function find(record: SessionRecord): Step {
   const state: State = { at: "resuming", record, readers: 0, taken: "earlier" };
   if (record.state === "generating" && record.isBackground === true)
     return [state, [{ kind: "clock", clock: "grace" }, { kind: "resume" }]];
-  if (record.state !== "parked")
-    return [{ at: "sleeping", record }, [{ kind: "clock", clock: "grace" }, { kind: "look" }]];
+  if (record.state !== "parked") return [{ at: "sleeping", record }, ASLEEP];
   return [state, [{ kind: "clock", clock: "ttl" }, { kind: "resume" }]];
 }
 

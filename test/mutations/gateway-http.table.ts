@@ -265,8 +265,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/gateway/session.ts",
-        from: '[{ kind: "make_room" }, { kind: "save" }]',
-        to: '[{ kind: "save" }, { kind: "make_room" }]',
+        from: '[{ kind: "make_room" }, { kind: "save", when: "now" }]',
+        to: '[{ kind: "save", when: "now" }, { kind: "make_room" }]',
       },
     ],
   },

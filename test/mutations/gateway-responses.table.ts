@@ -42,7 +42,7 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/gateway/session-driver.ts",
-        from: "const writes = await this.#ended();",
+        from: "const writes = await endWrites(this.#memory, this.record, this.#context);",
         to: "const writes: readonly TableWrite[] = [];",
       },
     ],

@@ -47,8 +47,44 @@ export const MUTATIONS: readonly Mutation[] = [
       },
       {
         file: STORE,
-        from: `names.row("session", principal, sessionId)`,
-        to: `names.row("session", sessionId)`,
+        from: `names.row("session", principal, streamId)`,
+        to: `names.row("session", streamId)`,
+      },
+    ],
+  },
+  {
+    name: "G7: a start does not look for answers that are whole in the log",
+    file: "test/gateway/kept-history.test.ts",
+    test: "G7: a process that dies before the rows behind an answer leaves them to the next one",
+    patches: [
+      {
+        file: "src/gateway/session.ts",
+        from: `{ kind: "clock", clock: "grace" }, { kind: "look" }`,
+        to: `{ kind: "clock", clock: "grace" }`,
+      },
+    ],
+  },
+  {
+    name: "a row that waits is not read",
+    file: "test/gateway/sealed-rows.test.ts",
+    test: "what waits is read at once",
+    patches: [
+      {
+        file: "src/gateway/sealed-rows.ts",
+        from: `if (waiting?.kind === "put") return`,
+        to: `if (waiting?.kind === "put" && decode === undefined) return`,
+      },
+    ],
+  },
+  {
+    name: "what waits is written over what follows it",
+    file: "test/gateway/sealed-rows.test.ts",
+    test: "what waits is read at once",
+    patches: [
+      {
+        file: "src/gateway/sealed-rows.ts",
+        from: "const waited = this.flush();",
+        to: "const waited = Promise.resolve().then(() => this.flush());",
       },
     ],
   },

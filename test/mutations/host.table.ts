@@ -53,6 +53,18 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
+    name: "a commit that is due is asked for twice in a turn",
+    file: "test/core/hosted-stream.test.ts",
+    test: "a host that gathers commits at the end of a turn what the whole turn has staged",
+    patches: [
+      {
+        file: "src/core/host-state.ts",
+        from: "if (isEmpty || isUnstored(state)) return",
+        to: "if (isEmpty || state.inFlight !== undefined) return",
+      },
+    ],
+  },
+  {
     name: "A2: after a restart the window of known chunks is one short",
     file,
     test: "A2: after a restart the whole window",

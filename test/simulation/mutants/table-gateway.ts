@@ -82,7 +82,7 @@ export const GATEWAY_MUTANTS: readonly Mutant[] = [
       {
         file: GATEWAY,
         from: "conversationId: before?.conversationId ?? this.#names.conversation(streamId),",
-        to: "conversationId: newId(environment),",
+        to: "conversationId: this.#names.conversation(streamId),",
       },
     ],
   },

@@ -37,8 +37,8 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: SESSION,
-        from: `if (record.state !== "parked") return [{ at: "sleeping"`,
-        to: `if (record.state !== "finished") return [{ at: "sleeping"`,
+        from: `if (record.state !== "parked") return [{ at: "sleeping", record }, ASLEEP]`,
+        to: `if (record.state !== "finished") return [{ at: "sleeping", record }, [{ kind: "clock", clock: "grace" }]]`,
       },
     ],
   },
@@ -71,7 +71,11 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     breaks: "paused",
     hunter,
     patches: [
-      { file: SESSION, from: `[{ kind: "make_room" }, { kind: "save" }]`, to: `[{ kind: "make_room" }]` },
+      {
+        file: SESSION,
+        from: `[{ kind: "make_room" }, { kind: "save", when: "now" }]`,
+        to: `[{ kind: "make_room" }]`,
+      },
     ],
   },
   {
@@ -81,7 +85,7 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: SESSION,
-        from: `return [{ at: "finished", record, readers }, [{ kind: "save" }]];`,
+        from: `return [{ at: "finished", record, readers }, [{ kind: "save", when: "behind" }]];`,
         to: `return [{ at: "finished", record, readers }, NOTHING];`,
       },
     ],
@@ -215,8 +219,8 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: DRIVER,
-        from: "    const writes = await this.#ended();\n    const { principal, answer } = this.record;",
-        to: "    const writes = await this.#ended();\n    this.#memory.settle(eventId);\n    const { principal, answer } = this.record;",
+        from: "    const owner = { principal: this.record.principal,",
+        to: "    this.#memory.settle(eventId);\n    const owner = { principal: this.record.principal,",
       },
     ],
   },
