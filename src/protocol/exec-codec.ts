@@ -8,11 +8,17 @@
 import { encoded, type MessageInitShape } from "./message.ts";
 import { HoldfastError } from "./errors.ts";
 import { checkName, invalidFrame } from "./frame-check.ts";
-import { AgentClientMessageSchema } from "./gen/holdfast/v1/agent.ts";
-import { ExecThrowCode } from "./gen/holdfast/v1/exec.ts";
+import {
+  ExecAbortedSchema,
+  ExecErrorSchema,
+  ExecRejectedSchema,
+  ExecThrowCode,
+  ExecThrowSchema,
+  ExecUnknownSchema,
+} from "./gen/holdfast/v1/exec.ts";
 import type { ExecClientMessageSchema, ReadResultSchema } from "./gen/holdfast/v1/exec.ts";
 import { LIMITS } from "./limits.ts";
-import { LENGTH_DELIMITED, VARINT, WireReader } from "./wire.ts";
+import { LENGTH_DELIMITED, VARINT, WireReader, WireWriter } from "./wire.ts";
 
 type KnownKind =
   | "shell"
@@ -112,13 +118,16 @@ function execField(message: Uint8Array): { readonly field: number; readonly byte
   return exec;
 }
 
-const ABORT_EXEC_ID = 15;
+/** Of requests, of results, and of what aborts an exec. */
+const ID = 1;
+const EXEC_ID = 15;
+const TOOL_CALL_ID = 16;
 
 /** Undefined for a control message of a newer server. */
 function abortedExecId(control: Uint8Array): string | undefined {
   const abort = lastBytes(control, 1);
   if (abort === undefined) return undefined;
-  const execId = new TextDecoder("utf-8", { fatal: true }).decode(lastBytes(abort, ABORT_EXEC_ID));
+  const execId = new TextDecoder("utf-8", { fatal: true }).decode(lastBytes(abort, EXEC_ID));
   checkName(execId, LIMITS.execIdBytesMax, "exec_id", true);
   return execId;
 }
@@ -152,13 +161,13 @@ function readRequest(args: Uint8Array): ExecRequest {
       kind = kindHere;
       const body = reader.bytes();
       tool = kind === "mcp" ? mcpName(body) : kind;
-    } else if (isBytes && field === 15) {
+    } else if (isBytes && field === EXEC_ID) {
       once(execId);
       execId = reader.string();
-    } else if (isBytes && field === 16) {
+    } else if (isBytes && field === TOOL_CALL_ID) {
       once(toolCallId);
       toolCallId = reader.string();
-    } else if ((tag & 7) === VARINT && field === 1) {
+    } else if ((tag & 7) === VARINT && field === ID) {
       once(id);
       id = reader.uint32();
     } else {
@@ -198,23 +207,27 @@ function mcpName(args: Uint8Array): string {
   return name;
 }
 
+/** The outcomes that every kind of result shares, by their numbers. */
+const OUTCOME = { error: 2, rejected: 3, unknown: 7, aborted: 8 } as const;
+
 /** Started, and how it ended is not known (C2). `startedAtMs` 0 = not known. */
 export function writeExecUnknown(exec: ExecRef, detail: string, startedAtMs = 0): Uint8Array {
-  return writeOutcome(exec, { case: "unknown", value: { detail, startedAtMs: BigInt(startedAtMs) } });
+  const unknown = encoded(ExecUnknownSchema, { detail, startedAtMs: BigInt(startedAtMs) });
+  return writeOutcome(exec, OUTCOME.unknown, unknown);
 }
 
 /** The user or a policy said no; it did not run. */
 export function writeExecRejected(exec: ExecRef, reason: string): Uint8Array {
-  return writeOutcome(exec, { case: "rejected", value: { reason } });
+  return writeOutcome(exec, OUTCOME.rejected, encoded(ExecRejectedSchema, { reason }));
 }
 
 export function writeExecAborted(exec: ExecRef, detail: string): Uint8Array {
-  return writeOutcome(exec, { case: "aborted", value: { detail } });
+  return writeOutcome(exec, OUTCOME.aborted, encoded(ExecAbortedSchema, { detail }));
 }
 
 /** It was tried and failed, and the tool itself could not say so. */
 export function writeExecError(exec: ExecRef, message: string): Uint8Array {
-  return writeOutcome(exec, { case: "error", value: { message } });
+  return writeOutcome(exec, OUTCOME.error, encoded(ExecErrorSchema, { message }));
 }
 
 type ExecThrowReason = "unknown_kind" | "invalid_args" | "args_changed" | "internal";
@@ -228,25 +241,49 @@ const THROW_CODE: Readonly<Record<ExecThrowReason, ExecThrowCode>> = Object.free
 
 /** The client cannot make sense of the request; terminal, like an outcome. */
 export function writeExecThrow(exec: ExecRef, reason: ExecThrowReason, error: string): Uint8Array {
-  const value = { id: exec.id, execId: exec.execId, error, code: THROW_CODE[reason] };
-  return encode({ case: "execClientControlMessage", value: { message: { case: "throw", value } } });
+  const { id, execId } = exec;
+  const thrown = encoded(ExecThrowSchema, { id, execId, error, code: THROW_CODE[reason] });
+  return within(EXEC_CLIENT_CONTROL, within(THROW, thrown));
 }
 
-/** The outcomes that every kind of result shares, under the same numbers: all but success. */
+const EXEC_CLIENT_MESSAGE = 2;
+const EXEC_CLIENT_CONTROL = 5;
+/** Of the control message. */
+const THROW = 2;
+
+/**
+ * An AgentClientMessage around the outcome of an exec. It is put together here and not by its schema, which leads to every message that a client can send: a
+ * page that only follows streams would load them all.
+ */
+function writeOutcome(exec: ExecRef, outcome: number, body: Uint8Array): Uint8Array {
+  const kindField = KIND_OF_FIELD.entries().find(([, kind]) => kind === exec.kind)?.[0];
+  if (kindField === undefined) {
+    // There is no result of a kind that we do not know; a throw ends the exec all the same.
+    return writeExecThrow(exec, "unknown_kind", "this client does not know this kind of exec");
+  }
+  const result = within(kindField, within(outcome, body));
+  const writer = new WireWriter();
+  if (exec.id !== 0) writer.varint((ID << 3) | VARINT).varint(exec.id);
+  // Fields are written in order of their numbers.
+  if (kindField < EXEC_ID) writer.raw(result);
+  if (exec.execId !== "") writer.varint((EXEC_ID << 3) | LENGTH_DELIMITED).string(exec.execId);
+  if (exec.toolCallId !== "") writer.varint((TOOL_CALL_ID << 3) | LENGTH_DELIMITED).string(exec.toolCallId);
+  if (kindField > EXEC_ID) writer.raw(result);
+  return within(EXEC_CLIENT_MESSAGE, writer.finish());
+}
+
+function within(field: number, body: Uint8Array): Uint8Array {
+  return new WireWriter()
+    .varint((field << 3) | LENGTH_DELIMITED)
+    .bytes(body)
+    .finish();
+}
+
+/** The outcomes of results that are no success. */
 type FailedOutcome = Extract<
   NonNullable<MessageInitShape<typeof ReadResultSchema>["result"]>,
   { case: "error" | "rejected" | "permissionDenied" | "notFound" | "timeout" | "unknown" | "aborted" }
 >;
-
-function writeOutcome(exec: ExecRef, outcome: FailedOutcome): Uint8Array {
-  if (exec.kind === "unrecognized") {
-    // There is no result of a kind that we do not know; a throw ends the exec all the same.
-    return writeExecThrow(exec, "unknown_kind", "this client does not know this kind of exec");
-  }
-  const { id, execId, toolCallId } = exec;
-  const value = { id, execId, toolCallId, message: failedResult(exec.kind, outcome) };
-  return encode({ case: "execClientMessage", value });
-}
 
 type ResultInit = NonNullable<MessageInitShape<typeof ExecClientMessageSchema>["message"]>;
 
@@ -274,10 +311,4 @@ export function failedResult(kind: KnownKind, result: FailedOutcome): ResultInit
     case "subagent":
       return { case: "subagentResult", value: { result } };
   }
-}
-
-function encode(
-  message: NonNullable<MessageInitShape<typeof AgentClientMessageSchema>["message"]>,
-): Uint8Array {
-  return encoded(AgentClientMessageSchema, { message });
 }
