@@ -5,7 +5,7 @@
  * look like a setting that is on. Every message names the file and the field.
  */
 import { dirname, resolve } from "node:path";
-import * as z from "zod/mini";
+import * as z from "../protocol/rules.ts";
 import { checked, fields, inFile, list, oneOf, text, textThat, whole, yesOrNo } from "../protocol/checked.ts";
 import { messageOf } from "../protocol/errors.ts";
 import { given } from "../protocol/given.ts";

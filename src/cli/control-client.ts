@@ -5,14 +5,14 @@
  * whatever it does: both mean that no server runs, and the database's lock has the last word on it.
  */
 import { join } from "node:path";
-import * as z from "zod/mini";
+import * as z from "../protocol/rules.ts";
 import { CONTROL_FILE, readFileIfThere } from "../node/data-dir.ts";
 import { failure } from "../node/failures.ts";
 import type { Forgotten, ForgetWish } from "../node/forgetting.ts";
 import type { KeyAdmin } from "../node/key-admin.ts";
 import { HoldfastError, isErrorCode } from "../protocol/errors.ts";
 import { fieldsOf, parsedJson } from "../protocol/fields.ts";
-import { API_KEY_INFO } from "../server/api-key-record.ts";
+import { API_KEY_INFO, API_KEY_INFO_FIELDS } from "../server/api-key-record.ts";
 import {
   CONTROL,
   type ControlFile,
@@ -24,7 +24,7 @@ import {
 const TIMEOUT_MS = 5_000;
 
 const KEYS = z.object({ keys: z.array(API_KEY_INFO) });
-const CREATED = z.object({ key: z.extend(API_KEY_INFO, { apiKey: z.string() }) });
+const CREATED = z.object({ key: z.object({ ...API_KEY_INFO_FIELDS, apiKey: z.string() }) });
 const REVOKED = z.object({ revoked: z.boolean() });
 const SESSIONS = z.object({ sessions: z.array(SESSION_INFO) });
 const ROOM = z.object({ stops: z.boolean() });
@@ -94,14 +94,14 @@ function controlOf(dataDir: string): ControlFile | undefined {
 }
 
 /** Undefined when no server runs. */
-async function ask<Schema extends z.core.$ZodType>(
+async function ask<Of extends z.Rule>(
   dataDir: string,
   method: string,
   path: string,
-  schema: Schema,
+  schema: Of,
   body?: object,
   timeoutMs?: number,
-): Promise<z.output<Schema> | undefined> {
+): Promise<z.output<Of> | undefined> {
   const control = controlOf(dataDir);
   if (control === undefined) return undefined;
   const answer = await send(control, method, path, body, timeoutMs);
@@ -150,9 +150,6 @@ function here<Value>(answer: Value | undefined): Value {
 }
 
 /** Undefined for what no server of ours says. */
-function understood<Schema extends z.core.$ZodType>(
-  schema: Schema,
-  answer: Answer,
-): z.output<Schema> | undefined {
+function understood<Of extends z.Rule>(schema: Of, answer: Answer): z.output<Of> | undefined {
   return answer.kind === "answered" ? z.safeParse(schema, answer.body).data : undefined;
 }

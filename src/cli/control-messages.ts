@@ -1,7 +1,7 @@
 /**
  * What a running server tells the commands of its machine, as both halves of the control channel know it.
  */
-import * as z from "zod/mini";
+import * as z from "../protocol/rules.ts";
 
 /** The file by which commands find the channel; a killed server leaves it behind. */
 export const CONTROL = z.object({

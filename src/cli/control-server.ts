@@ -13,7 +13,7 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { rmSync } from "node:fs";
 import { join } from "node:path";
-import * as z from "zod/mini";
+import * as z from "../protocol/rules.ts";
 import { CONTROL_FILE, readFileIfThere, writeSecretFile } from "../node/data-dir.ts";
 import type { Forgotten, ForgetWish } from "../node/forgetting.ts";
 import type { KeyAdmin } from "../node/key-admin.ts";

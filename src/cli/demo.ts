@@ -6,7 +6,7 @@
  * holds.
  */
 import { rmSync } from "node:fs";
-import * as z from "zod/mini";
+import * as z from "../protocol/rules.ts";
 import { asFlag, checked, wholeText } from "../protocol/checked.ts";
 import { shellWord } from "../protocol/shell-word.ts";
 import { newBoard } from "./demo/board.ts";

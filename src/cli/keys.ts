@@ -9,7 +9,7 @@ import { type ApiKeyLimits, COUNT_MAX, isForGatewayOnly, TOKENS_MAX } from "../s
 import type { ApiKeyInfo } from "../server/api-key-record.ts";
 import { ApiKeys } from "../server/api-keys.ts";
 import { Spending } from "../server/spending.ts";
-import * as z from "zod/mini";
+import * as z from "../protocol/rules.ts";
 import { asFlag, checked, textThat, wholeText } from "../protocol/checked.ts";
 import { openSqlite } from "../store/index.ts";
 import { commandsOn } from "./commands-on.ts";

@@ -4,7 +4,7 @@
  * An API key has no place in the file: it names the environment variable that holds one. What cannot work, such as a
  * provider without an address, is said at the start and not at the first call.
  */
-import * as z from "zod/mini";
+import * as z from "../protocol/rules.ts";
 import { PROVIDER_TYPES } from "../agent/models/dialect.ts";
 import { PREFILL_RULES } from "../agent/models/prefill.ts";
 import { CONTINUE_RULES } from "../agent/models/providers.ts";

@@ -3,7 +3,7 @@
  * wins over the defaults. Checked once, here, so that the rest of a command can rely on it.
  */
 import { resolve } from "node:path";
-import * as z from "zod/mini";
+import * as z from "../protocol/rules.ts";
 import {
   asFlag,
   checked,

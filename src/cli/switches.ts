@@ -7,7 +7,7 @@
  */
 import { messageOf } from "../protocol/errors.ts";
 import { environmentSwitches } from "../client-node/environment-switches.ts";
-import * as z from "zod/mini";
+import * as z from "../protocol/rules.ts";
 import { asFlag, checked, wholeText, yesOrNo } from "../protocol/checked.ts";
 import type { Switches } from "../client/stream-options.ts";
 import { readConfigFile } from "./config-file.ts";

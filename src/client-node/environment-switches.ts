@@ -1,7 +1,7 @@
 /**
  * The switches of a client as the environment sets them: for programs that leave the options to those who start them.
  */
-import * as z from "zod/mini";
+import * as z from "../protocol/rules.ts";
 import type { Switches } from "../client/stream-options.ts";
 import { checked, variable, wholeText, yesOrNoText } from "../protocol/checked.ts";
 import { given } from "../protocol/given.ts";

@@ -4,7 +4,7 @@
  * The switches have the meaning they have in the design that this one follows; the names there are in
  * parentheses. Ours default to on.
  */
-import * as z from "zod/mini";
+import * as z from "../protocol/rules.ts";
 import { type ApiKey, credentialsOf } from "../client/api-key.ts";
 import type { OnStall, StreamSettings, Tools } from "../client/index.ts";
 import { CLIENT_FIELDS } from "../client/client-fields.ts";

@@ -1,7 +1,7 @@
 /**
  * The options that every client takes, in Node and in browsers, as they are checked.
  */
-import * as z from "zod/mini";
+import * as z from "../protocol/rules.ts";
 import type { BlobCalls, Connect } from "../transport/transport.ts";
 import { callable, custom, having, httpUrl, whole } from "../protocol/checked.ts";
 import { KEY_BYTES } from "../sealing/index.ts";

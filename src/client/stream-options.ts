@@ -4,7 +4,7 @@
  * Everything is checked before a stream begins. Its machine gets complete options and never looks again, so a switch that
  * changes while a client runs counts for the streams that begin after it.
  */
-import * as z from "zod/mini";
+import * as z from "../protocol/rules.ts";
 import type * as budget from "../core/budget.ts";
 import { DEFAULTS, type Options } from "../core/client-state.ts";
 import type * as retry from "../core/retry.ts";

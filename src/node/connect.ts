@@ -9,7 +9,7 @@ import { DEFAULT_URL, type NodeClientOptions } from "../client-node/options.ts";
 import type { ConversationRecord, Conversations, Turn } from "../client/index.ts";
 import { callable, checked, whole } from "../protocol/checked.ts";
 import { HoldfastError } from "../protocol/errors.ts";
-import * as z from "zod/mini";
+import * as z from "../protocol/rules.ts";
 import { type ConversationOptions, NamedConversation } from "./named-conversation.ts";
 import { openConversations, type OpenConversations } from "./open-conversations.ts";
 import { type Approve, programTools } from "./program-tools.ts";

@@ -3,7 +3,7 @@
  * them here.
  */
 import type { Logger } from "pino";
-import * as z from "zod/mini";
+import * as z from "../protocol/rules.ts";
 import type { ModelsConfig, ProviderConfig } from "../agent/models/index.ts";
 import { DEFAULTS as RETENTION } from "../core/retention.ts";
 import { DEFAULTS as STORE_LIFE } from "../core/store-life.ts";

@@ -1,15 +1,13 @@
 /**
- * How options, flags, variables and config files are checked: a zod schema says what is right, and the first thing that is not
+ * How options, flags, variables and config files are checked: rules say what is right, and the first thing that is not
  * becomes one sentence with the name of the field, what it must be, and what it is instead.
  *
- * The schemas are made of the words below. The message of each is the rest of a sentence that begins with the field's name, so that
- * the same schema can be said of a file, an option or a flag. A field that no schema has is refused: a mistyped setting that
+ * The rules (`rules.ts`) are made of the words below. The message of each is the rest of a sentence that begins with the field's name, so that
+ * the same rule can be said of a file, an option or a flag. A field that no schema has is refused: a mistyped setting that
  * does nothing would look like one that is on. What may be a secret is never repeated.
- *
- * `zod/mini`, because browsers load it too: a tenth of the browser client, where zod itself would be a quarter.
  */
-import * as z from "zod/mini";
 import { HoldfastError } from "./errors.ts";
+import * as z from "./rules.ts";
 
 /** How a field is called where the value comes from; the name is empty for the whole. */
 type Naming = (name: string) => string;
@@ -26,34 +24,25 @@ export const inFile =
   (name) =>
     `${path}: ${name === "" ? "the whole file" : `"${name}"`}`;
 
-/** The value as the schema makes it. Throws `invalid_argument` with what is wrong first. */
-export function checked<Schema extends z.core.$ZodType>(
-  schema: Schema,
+/** The value as the rule makes it. Throws `invalid_argument` with what is wrong first. */
+export function checked<Of extends z.Rule>(
+  rule: Of,
   value: unknown,
   naming: Naming = asOption,
-): z.output<Schema> {
-  const result = z.safeParse(schema, value, { reportInput: true });
+): z.output<Of> {
+  const result = z.safeParse(rule, value);
   if (result.success) return result.data;
-  const { issues } = result.error;
+  const { issues } = result;
   // A misspelt name explains what else is missing.
-  const issue = issues.find(({ code }) => code === "unrecognized_keys") ?? issues[0];
+  const issue = issues.find(({ isUnknownName }) => isUnknownName) ?? issues[0];
   throw new HoldfastError("invalid_argument", issue === undefined ? "invalid" : sentenceOf(issue, naming));
 }
 
-function sentenceOf(issue: z.core.$ZodIssue, naming: Naming): string {
-  if (issue.code === "unrecognized_keys") {
-    return `${naming(nameOf([...issue.path, issue.keys[0] ?? ""]))} ${issue.message}`;
-  }
+function sentenceOf(issue: z.Issue, naming: Naming): string {
   const place = naming(nameOf(issue.path));
-  // A key of a record is wrong by itself; the rest of the path is the record's.
-  if (issue.code === "invalid_key") {
-    return `${naming(nameOf(issue.path))} ${issue.issues[0]?.message ?? issue.message}`;
-  }
+  if (issue.isUnknownName) return `${place} ${issue.message}`;
   if (issue.input === undefined) return `${place} is missing: it ${issue.message}`;
-  // What is wrong with a union is one of its fields, and not what the whole is.
-  const isSaid =
-    issue.code === "custom" ? issue.params?.["isHidden"] !== true : issue.code !== "invalid_union";
-  return `${place} ${issue.message}${isSaid ? `, not ${shown(issue.input)}` : ""}`;
+  return `${place} ${issue.message}${issue.isHidden ? "" : `, not ${shown(issue.input)}`}`;
 }
 
 function nameOf(path: readonly PropertyKey[]): string {
@@ -104,8 +93,10 @@ export function httpUrl(remedy = "") {
 
 export function whole(min: number, max = Number.MAX_SAFE_INTEGER) {
   const range = max === Number.MAX_SAFE_INTEGER ? `, at least ${min}` : ` from ${min} to ${max}`;
-  const error = `must be a whole number${range}`;
-  return z.int({ error }).check(z.minimum(min, { error }), z.maximum(max, { error }));
+  return custom<number>(
+    (value) => typeof value === "number" && Number.isSafeInteger(value) && value >= min && value <= max,
+    `must be a whole number${range}`,
+  );
 }
 
 /** A whole number as a flag or a variable says it. */
@@ -157,36 +148,33 @@ export function yesOrNoText() {
 }
 
 /** A variable of the environment. An empty one is not set: that is how shells and compose files switch them off. */
-export function variable<Schema extends z.core.$ZodType>(schema: Schema) {
+export function variable<Output, Input>(rule: z.Rule<Output, Input>) {
   const asSet = z.transform((said: unknown) => (said === "" ? undefined : said));
-  return z.optional(z.pipe(asSet, z.optional(schema)));
+  return z.optional(z.pipe(asSet, z.optional(rule)));
 }
 
 export function oneOf<const Choices extends readonly string[]>(choices: Choices) {
   return z.enum(choices, { error: `must be one of ${choices.join(", ")}` });
 }
 
-export function list<Item extends z.core.$ZodType>(item: Item, what = "must be a list") {
+export function list<Output, Input>(item: z.Rule<Output, Input>, what = "must be a list") {
   return z.array(item, { error: what });
 }
 
 /** An object whose fields have names that the user chose. */
-export function named<Value extends z.core.$ZodType>(value: Value, name = z.string()) {
+export function named<Output, Input>(value: z.Rule<Output, Input>, name: z.Rule<string> = z.string()) {
   return z.record(name, value, { error: "must be an object" });
 }
 
 /** An object with these fields and no others. `remedies`: what to say of a name that belongs elsewhere. */
-export function fields<Shape extends z.core.$ZodShape>(
+export function fields<const Shape extends z.Shape>(
   shape: Shape,
   remedies: (name: string) => string | undefined = () => undefined,
 ) {
   const known = Object.keys(shape);
   return z.strictObject(shape, {
-    error: (issue) => {
-      if (issue.code !== "unrecognized_keys") return "must be an object";
-      const [name = ""] = issue.keys;
-      return remedies(name) ?? `is not known; ${hint(name, known)}`;
-    },
+    error: "must be an object",
+    unknown: (name) => remedies(name) ?? `is not known; ${hint(name, known)}`,
   });
 }
 
@@ -211,7 +199,7 @@ function missing(method: string): string {
   return `must have a function ${method}`;
 }
 
-/** A rule that zod has no word for. */
+/** A rule that has no word here. */
 export function custom<Value>(
   isRight: (value: unknown) => boolean,
   what: string,

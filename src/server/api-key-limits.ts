@@ -4,7 +4,7 @@
  * The limits are part of the API key's row, so that they hold on every node and after every start. An absent limit limits nothing; a row with a
  * limit that cannot be read is damaged: the server does not guess limits.
  */
-import * as z from "zod/mini";
+import * as z from "../protocol/rules.ts";
 import { list, textThat, whole } from "../protocol/checked.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 

@@ -5,10 +5,11 @@
  * The API key itself is not in it. A row that does not fit the schema is refused as damaged: a field that is
  * guessed might let a stranger in.
  */
-import * as z from "zod/mini";
+import * as z from "../protocol/rules.ts";
 import { HoldfastError } from "../protocol/errors.ts";
 import { parsedJson } from "../protocol/fields.ts";
 import type { TableRow } from "../store/table-store.ts";
+import { textThat } from "../protocol/checked.ts";
 import { LIMITS } from "./api-key-limits.ts";
 
 const FIELDS = {
@@ -24,12 +25,13 @@ const FIELDS = {
 };
 
 /** One API key as lists show it. Times in milliseconds since 1970. The id is public: it stands in the API key, in lists and in logs. */
-export const API_KEY_INFO = z.object({
+export const API_KEY_INFO_FIELDS = {
   id: z.string(),
   ...FIELDS,
   /** What it has spent since the day of UTC began; absent when that is nothing. */
   tokensToday: z.optional(z.number()),
-});
+};
+export const API_KEY_INFO = z.object(API_KEY_INFO_FIELDS);
 export type ApiKeyInfo = Readonly<z.output<typeof API_KEY_INFO>>;
 
 export interface ApiKeyRecord extends ApiKeyInfo {
@@ -37,7 +39,10 @@ export interface ApiKeyRecord extends ApiKeyInfo {
   readonly hash: Uint8Array;
 }
 
-const ROW = z.object({ ...FIELDS, sha256: z.string().check(z.regex(/^[0-9a-f]{64}$/)) });
+const ROW = z.object({
+  ...FIELDS,
+  sha256: textThat((digits) => /^[0-9a-f]{64}$/.test(digits), "must be a hash"),
+});
 
 const PRINCIPAL_CHARS_MAX = 128;
 const LABEL_CHARS_MAX = 100;

@@ -4,7 +4,7 @@
  * A field that is not known is refused, not ignored. Every message names the field from the top of the file, so
  * that it can be found.
  */
-import * as z from "zod/mini";
+import * as z from "../protocol/rules.ts";
 import {
   checked,
   fields,
@@ -33,7 +33,7 @@ const variableName = textThat(
   "must be the name of an environment variable, or its beginning and *",
 );
 
-function listOrNone<Item extends z.core.$ZodType>(item: Item) {
+function listOrNone<Output, Input>(item: z.Rule<Output, Input>) {
   return z._default(z.readonly(list(item)), []);
 }
 
@@ -60,7 +60,7 @@ const SHELL = z.pipe(
   }).check(({ value: { timeoutMs, timeoutMsMax }, issues }) => {
     if (timeoutMs === undefined || timeoutMs <= timeoutMsMax) return;
     const message = `must be a whole number from 1 to ${timeoutMsMax}, as "timeoutMsMax" says`;
-    issues.push({ code: "custom", path: ["timeoutMs"], input: timeoutMs, message });
+    issues.push({ path: ["timeoutMs"], input: timeoutMs, message });
   }),
   z.transform(({ program, timeoutMs, ...shell }) => ({
     ...shell,

@@ -3,7 +3,7 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import * as z from "zod/mini";
+import * as z from "../../src/protocol/rules.ts";
 import {
   asFlag,
   callable,

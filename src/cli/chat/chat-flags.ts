@@ -3,7 +3,7 @@
  */
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
-import * as z from "zod/mini";
+import * as z from "../../protocol/rules.ts";
 import { asFlag, checked, httpUrl, variable } from "../../protocol/checked.ts";
 import { systemCode, usageError } from "../../node/failures.ts";
 import type { SwitchFlags } from "../switches.ts";

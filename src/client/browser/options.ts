@@ -2,7 +2,7 @@
  * The options of a browser client, with units, defaults and the reason for each; checked once. The
  * names are those of the Node client wherever they mean the same.
  */
-import * as z from "zod/mini";
+import * as z from "../../protocol/rules.ts";
 import { callable, checked, fields, httpUrl, text, yesOrNo } from "../../protocol/checked.ts";
 import type { BlobCalls, Connect } from "../../transport/transport.ts";
 import { type ApiKey, credentialsOf } from "../api-key.ts";

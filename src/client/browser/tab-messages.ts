@@ -7,7 +7,7 @@
  *
  * What does not parse is ignored: it is no message of ours.
  */
-import * as z from "zod/mini";
+import * as z from "../../protocol/rules.ts";
 import { HoldfastError, isErrorCode } from "../../protocol/errors.ts";
 
 /** Changes with the messages, so that tabs with older code do not meet newer ones. */
@@ -20,7 +20,7 @@ const FRAMES = z.array(BYTES);
 const REASON = z.object({
   code: z.string(),
   message: z.string(),
-  retryAfterMs: z.union([z.number(), z.undefined()]),
+  retryAfterMs: z.union([z.number(), z.literal(undefined)]),
 });
 
 /** To whichever tab leads. A connection's number is its tab's. */
@@ -34,7 +34,7 @@ const TO_LEADER = z.discriminatedUnion("kind", [
       idempotencyKey: z.string(),
       streamKey: BYTES,
       conversation: z.optional(z.object({ key: BYTES, keepMs: z.number() })),
-      credentials: z.union([z.string(), z.undefined()]),
+      credentials: z.union([z.string(), z.literal(undefined)]),
     }),
   }),
   z.object({ ...OF_TAB, kind: z.literal("frames"), frames: FRAMES }),
@@ -50,7 +50,7 @@ const TO_TAB = z.discriminatedUnion("kind", [
   z.object({ ...OF_LEADER, kind: z.literal("frames"), frames: FRAMES }),
   /** So many bytes of this connection, in all, wait for nothing any more. */
   z.object({ ...OF_LEADER, kind: z.literal("taken"), bytes: z.number() }),
-  z.object({ ...OF_LEADER, kind: z.literal("closed"), reason: z.union([REASON, z.undefined()]) }),
+  z.object({ ...OF_LEADER, kind: z.literal("closed"), reason: z.union([REASON, z.literal(undefined)]) }),
 ]);
 export type ToTab = z.input<typeof TO_TAB>;
 type ClosedReason = z.input<typeof REASON>;
