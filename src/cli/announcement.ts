@@ -81,7 +81,7 @@ function tryText(url: string, models: readonly ModelInfo[], hasTls: boolean): st
 }
 
 /** A wildcard is no name to ask for. */
-function localUrl(url: string, host: string): string {
+export function localUrl(url: string, host: string): string {
   if (!isEveryAddress(host)) return url;
   const { protocol, port } = new URL(url);
   return `${protocol}//127.0.0.1:${port}`;

@@ -16,6 +16,7 @@ import { API_KEY_INFO, API_KEY_INFO_FIELDS } from "../server/api-key-record.ts";
 import {
   CONTROL,
   type ControlFile,
+  PAGE_LINK,
   SERVER_ABOUT,
   type ServerAbout,
   SESSION_INFO,
@@ -86,6 +87,11 @@ export async function askToForget(dataDir: string, wish: ForgetWish): Promise<Fo
 /** The open sessions of its gateway; undefined when none runs. */
 export async function askSessions(dataDir: string) {
   return (await ask(dataDir, "GET", "/sessions", SESSIONS))?.sessions;
+}
+
+/** A fresh link to its page, which signs in one browser; empty when it has none to give, undefined when none runs. */
+export async function askLink(dataDir: string): Promise<string | undefined> {
+  return (await ask(dataDir, "POST", "/link", PAGE_LINK))?.link;
 }
 
 /** Of a server that runs, or of one that was killed. */

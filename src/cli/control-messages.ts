@@ -26,6 +26,9 @@ export const SERVER_ABOUT = z.object({
 });
 export type ServerAbout = Readonly<z.output<typeof SERVER_ABOUT>>;
 
+/** The page's address with a token that signs in one browser, once; empty where no browser of this machine reaches the server by loopback. */
+export const PAGE_LINK = z.object({ link: z.string() });
+
 /** An open session of the gateway, without what was said in it. */
 export const SESSION_INFO = z.object({
   streamId: z.string(),

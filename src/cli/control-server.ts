@@ -28,6 +28,8 @@ interface ControlAnswers {
   readonly keys: KeyAdmin;
   readonly about: () => ServerAbout;
   readonly sessions: () => readonly SessionInfo[];
+  /** A fresh link to the page. */
+  readonly link: () => string;
   readonly forget: (wish: ForgetWish) => Promise<Forgotten>;
   /** Stops the server, in order, for another that starts; false when a person has started it, who alone stops it. */
   readonly makeRoom: () => boolean;
@@ -101,13 +103,15 @@ const FORGOTTEN = z.object({ principal: z.string(), isDryRun: z.boolean(), keeps
 async function answer(
   route: string,
   body: unknown,
-  { keys, about, sessions, makeRoom, forget }: ControlAnswers,
+  { keys, about, sessions, link, makeRoom, forget }: ControlAnswers,
 ): Promise<unknown> {
   switch (route) {
     case "GET /server":
       return about();
     case "GET /sessions":
       return { sessions: sessions() };
+    case "POST /link":
+      return { link: link() };
     case "POST /make-room":
       return { stops: makeRoom() };
     case "GET /keys":

@@ -15,6 +15,7 @@ import type { DoctorFlags } from "./doctor.ts";
 import type { ForgetFlags } from "./forget.ts";
 import type { InspectFlags } from "./inspect.ts";
 import type { KeysFlags } from "./keys.ts";
+import type { LinkFlags } from "./link.ts";
 import type { RotateHomeFlags } from "./rotate-home.ts";
 import type { SessionsFlags } from "./sessions.ts";
 import type { StoreFlags } from "./store.ts";
@@ -82,6 +83,21 @@ Examples:
   ${holdfast} forget --principal alice`,
     )
     .action(async (flags: ForgetFlags) => (await import("./forget.ts")).forget(flags, surroundings));
+}
+
+export function addLink(root: Command, surroundings: Surroundings): void {
+  const { command: holdfast } = surroundings;
+  dataCommand(root, "link", "make a link to the page of a running server, which signs in one browser")
+    .addHelpText(
+      "after",
+      `
+The link is good once, for ten minutes, in a browser of this machine. \`keys list\` shows the API key that the browser gets.
+
+Examples:
+  ${holdfast} link
+  open "$(${holdfast} link)"`,
+    )
+    .action(async (flags: LinkFlags) => (await import("./link.ts")).link(flags, surroundings));
 }
 
 export function addSessions(root: Command, surroundings: Surroundings): void {

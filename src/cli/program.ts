@@ -17,6 +17,7 @@ import {
   addForget,
   addInspect,
   addKeys,
+  addLink,
   addSessions,
   addStore,
 } from "./data-commands.ts";
@@ -60,6 +61,7 @@ config file.`,
   addChat(root, surroundings);
   addServe(root, surroundings);
   addKeys(root, surroundings);
+  addLink(root, surroundings);
   addSessions(root, surroundings);
   addForget(root, surroundings);
   addSetup(root, surroundings);

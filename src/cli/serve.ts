@@ -11,7 +11,7 @@ import { type RunningServer, serve as runServer } from "../node/serve.ts";
 import { serverLog } from "../node/server-log.ts";
 import type { ScanProgress } from "../store/index.ts";
 import type { FileLock } from "../store/sqlite/lock.ts";
-import { announce } from "./announcement.ts";
+import { announce, localUrl } from "./announcement.ts";
 import { commandsOn } from "./commands-on.ts";
 import type { SessionInfo } from "./control-messages.ts";
 import { openControl } from "./control-server.ts";
@@ -122,6 +122,10 @@ async function untilItEnds(
         return { url: server.url, pid: process.pid, endsWhenIdle, models, troubles };
       },
       sessions: () => server.sessions().map(sessionInfo),
+      link: () => {
+        const signIn = server.signInLink();
+        return signIn === "" ? "" : `${localUrl(server.url, settings.host)}/${signIn}`;
+      },
       makeRoom: () => {
         if (endsWhenIdle) roomWanted.resolve("Another server starts here");
         return endsWhenIdle;

@@ -5,7 +5,7 @@
  */
 import { useState } from "react";
 import { BASE } from "./session.ts";
-import type { RuleRow, StreamLog } from "./stream-log.ts";
+import type { StreamLog } from "./stream-log.ts";
 
 interface Blow {
   readonly name: string;
@@ -44,13 +44,14 @@ interface Struck {
   readonly name: string;
   /** Of the log, before the blow. */
   readonly rows: number;
+  readonly replayed: number;
 }
 
 export function Drawer({ log }: { readonly log: StreamLog }) {
   const [struck, setStruck] = useState<Struck>();
   const isOver = log.facts.end !== undefined;
   const strike = async (name: string): Promise<void> => {
-    setStruck({ name, rows: log.omitted + log.rows.length });
+    setStruck({ name, rows: log.omitted + log.rows.length, replayed: log.facts.replayed });
     await fetch(new URL(`demo/${name}`, BASE), { method: "POST" });
   };
   return (
@@ -72,14 +73,14 @@ export function Drawer({ log }: { readonly log: StreamLog }) {
   );
 }
 
-function didWords({ rows, omitted, facts }: StreamLog, { name, rows: before }: Struck): string {
-  const { events, missing, twice } = facts;
-  const happened = rows
-    .slice(Math.max(0, before - omitted))
-    .flatMap((row) => (row.kind === "rule" ? [row] : []));
-  const isMend = ({ mends }: RuleRow): boolean => mends === (name === "break" ? "provider" : "connection");
-  const mend = happened.find(isMend);
-  if (mend === undefined) return "Waiting for what comes of it.";
+function didWords({ rows, omitted, facts }: StreamLog, before: Struck): string {
+  const { missing, twice, replayed } = facts;
+  const mended = before.name === "break" ? "provider" : "connection";
+  const mend = rows
+    .slice(Math.max(0, before.rows - omitted))
+    .find((row) => row.kind === "rule" && row.mends === mended);
+  if (mend?.kind !== "rule") return "Waiting for what comes of it.";
   const [what = ""] = mend.text.split(",");
-  return `${what[0]?.toUpperCase()}${what.slice(1)}: ${events} events, ${missing} missing, ${twice} twice.`;
+  const count = `${replayed - before.replayed} events replayed, ${missing} missing, ${twice} twice`;
+  return `${what.slice(0, 1).toUpperCase()}${what.slice(1)}: ${count}.`;
 }
