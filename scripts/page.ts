@@ -95,8 +95,10 @@ if (import.meta.main) {
     mkdirSync(folder, { recursive: true });
     put(path, page);
     // Its code is in the page, and its package is not installed with ours.
-    if (directory !== undefined)
+    if (directory !== undefined) {
       put(join(folder, "LICENSE.preact.txt"), readFileSync(join(root, "node_modules/preact/LICENSE")));
+      put(join(folder, "languages.json"), readFileSync(join(root, "src/page/languages.json")));
+    }
   }
   process.stdout.write(`${path}\n`);
 }

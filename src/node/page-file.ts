@@ -15,6 +15,8 @@ import type { PageFile } from "../server/http/index.ts";
 
 /** What `npm run build` leaves beside this folder. */
 const PACKED = join(import.meta.dirname, "../page/page.html.br");
+/** Beside the page in a package; in a checkout beside its sources. */
+const LANGUAGES = join(import.meta.dirname, "../page/languages.json");
 const BUILD = join(import.meta.dirname, "../../scripts/page.ts");
 const BUILD_MS = 120_000;
 
@@ -33,7 +35,11 @@ export function pageFile(): () => Promise<PageFile> {
 
 async function read(): Promise<PageFile> {
   const brotli = await readFile(existsSync(PACKED) ? PACKED : await built());
-  return { brotli, html: await promisify(brotliDecompress)(brotli) };
+  return {
+    brotli,
+    html: await promisify(brotliDecompress)(brotli),
+    languages: await readFile(LANGUAGES),
+  };
 }
 
 async function built(): Promise<string> {

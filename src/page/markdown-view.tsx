@@ -1,8 +1,10 @@
 /**
  * Markdown on the screen: one element for each kind of the tree, and never a string as markup.
  */
-import { createElement, memo, type ReactNode, useState } from "react";
+import { createElement, memo, type ReactNode, useMemo, useState } from "react";
+import { type Languages, piecesOf } from "./highlight.ts";
 import { type Block, blocksOf, type Inline, inlineOf, plainText, proseText, sectionsOf } from "./markdown.ts";
+import { useLanguages } from "./use-languages.ts";
 
 /** A text that may still grow. */
 export function Markdown({ text }: { readonly text: string }) {
@@ -120,9 +122,12 @@ function InlineView({ inline }: { readonly inline: Inline }): ReactNode {
 
 /** How long a copy is confirmed. */
 const COPIED_MS = 1_500;
+const NO_LANGUAGES: Languages = new Map();
 
 function Code({ language, text }: { readonly language: string; readonly text: string }) {
   const [word, setWord] = useState("Copy");
+  const languages = useLanguages() ?? NO_LANGUAGES;
+  const pieces = useMemo(() => piecesOf(text, language, languages), [text, language, languages]);
   const copy = async (): Promise<void> => {
     const isDone = await navigator.clipboard.writeText(text).then(
       () => true,
@@ -140,7 +145,17 @@ function Code({ language, text }: { readonly language: string; readonly text: st
         </button>
       </figcaption>
       <pre tabIndex={0}>
-        <code>{plainText(text)}</code>
+        <code>
+          {pieces.map(({ kind, text: piece }, at) =>
+            kind === undefined ? (
+              plainText(piece)
+            ) : (
+              <span key={at} className={kind}>
+                {plainText(piece)}
+              </span>
+            ),
+          )}
+        </code>
       </pre>
     </figure>
   );

@@ -12,17 +12,24 @@ import { textOf } from "../../src/protocol/chat-message.ts";
 export class HeldProvider {
   readonly #provider: Awaited<ReturnType<typeof openProvider>>;
   readonly #model: HeldModel;
+  readonly #prefill: "fields" | "off";
 
-  private constructor(provider: Awaited<ReturnType<typeof openProvider>>, model: HeldModel) {
+  private constructor(
+    provider: Awaited<ReturnType<typeof openProvider>>,
+    model: HeldModel,
+    prefill: "fields" | "off",
+  ) {
     this.#provider = provider;
     this.#model = model;
+    this.#prefill = prefill;
   }
 
-  static async start(t: Cleanup): Promise<HeldProvider> {
+  /** With `continues` it is asked to write on behind what it has said; else a step that was cut off begins anew. */
+  static async start(t: Cleanup, { continues = false } = {}): Promise<HeldProvider> {
     const model = new HeldModel();
     const provider = await openProvider(model);
     t.after(() => provider.close());
-    return new HeldProvider(provider, model);
+    return new HeldProvider(provider, model, continues ? "fields" : "off");
   }
 
   /** It may count up to this number, in this answer and in all that follow. */
@@ -30,9 +37,9 @@ export class HeldProvider {
     this.#model.allow(upTo);
   }
 
-  /** What a config file says of it. It is never asked to continue an answer, so a step that was cut off begins anew. */
+  /** What a config file says of it. */
   get config(): object {
-    const held = { type: "openai-compatible", baseURL: this.#provider.url, prefill: "off" };
+    const held = { type: "openai-compatible", baseURL: this.#provider.url, prefill: this.#prefill };
     return { providers: { held } };
   }
 

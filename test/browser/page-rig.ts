@@ -58,6 +58,12 @@ export class PageServer {
     await this.#running.exit;
   }
 
+  /** It is asked to stop in order, and killed while it does. */
+  async killWhileItStops(): Promise<void> {
+    this.#running.signal("SIGTERM");
+    await this.kill();
+  }
+
   /** On the port that it had. */
   async startAgain(): Promise<void> {
     const { port } = new URL(this.#running.url);

@@ -252,6 +252,19 @@ test("the page", { skip, timeout: TEST_MS }, async (t) => {
       ["https://example.com/?q=1", "https://example.com/p.png"],
     );
     for (const html of links) assert.match(html, /rel="noopener noreferrer"/);
+    const code = 'const a = "<b>\u202e"; // not <i>bold</i>';
+    await writer.say(`say \`\`\`js\nsay ${code}\nsay \`\`\``);
+    const shown = writer.page.locator("article").last().locator(".code code");
+    await shown.locator(".keyword", { hasText: /^const$/ }).waitFor();
+    assert.deepEqual(await shown.locator(".string, .comment").allTextContents(), [
+      '"<b>\\u202e"',
+      "// not <i>bold</i>",
+    ]);
+    assert.equal(await shown.textContent(), code.replace("\u202e", "\\u202e"));
+    await context.grantPermissions(["clipboard-read", "clipboard-write"]);
+    await writer.press("Copy");
+    await writer.press("Copied");
+    assert.equal(await writer.page.evaluate("navigator.clipboard.readText()"), code);
     await writer.say(`say ${"x".repeat(60_000)}`);
     await writer.answers((answer) => answer.length === 60_000, "a line without end");
     const isWide = "document.documentElement.scrollWidth > document.documentElement.clientWidth";
@@ -268,6 +281,7 @@ test("the page", { skip, timeout: TEST_MS }, async (t) => {
       "think Let me see.\nsay # A title\nsay - one\nsay ```js\nsay let x;\nsay ```\nsay | a | b |\nsay |---|---|\nsay | 1 | 2 |\nerror rate_limited",
     );
     await reader.page.getByText("What it said so far is kept.").waitFor();
+    await reader.page.locator(".code .keyword").waitFor();
     await reader.say('call write_note {"name":"n","text":"one"}');
     await reader.page.getByLabel("What changes").waitFor();
     await reader.press("Stream");

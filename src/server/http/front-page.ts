@@ -16,6 +16,8 @@ export interface PageFile {
   readonly html: Uint8Array;
   /** The same, compressed. */
   readonly brotli: Uint8Array;
+  /** How code is coloured: JSON, for `/languages.json`. */
+  readonly languages: Uint8Array;
 }
 
 export interface FrontPage {
@@ -33,9 +35,11 @@ export async function answerPage(exchange: ObservedExchange, page: FrontPage | u
     respondWith(exchange, status, headers, exchange.method === "HEAD" ? "" : body);
     discardBody(exchange);
   };
-  if (page === undefined) return send(200, PAGE_HEADERS, NOTICE);
+  const isPage = !exchange.path.endsWith("/languages.json");
+  if (page === undefined) return isPage ? send(200, PAGE_HEADERS, NOTICE) : send(404, PAGE_HEADERS, "");
   try {
     const file = await page.read();
+    if (!isPage) return send(200, { "content-type": "application/json" }, file.languages);
     const { html, brotli } = file;
     const policy = policies.get(file) ?? policyOf(Buffer.from(html).toString());
     policies.set(file, policy);

@@ -17,6 +17,8 @@ const UNARY = { methods: ["POST"], call: "unary" } as const;
 
 export const ROUTES: ReadonlyMap<string, Route> = new Map<string, Route>([
   ["/", { kind: "page", methods: READ }],
+  // What the page fetches when it first shows code.
+  ["/languages.json", { kind: "page", methods: READ }],
   // By a one-time token of a link that this server has printed.
   ["/sign-in", { kind: "sign_in", methods: ["POST"] }],
   ["/health", { kind: "health", methods: READ }],

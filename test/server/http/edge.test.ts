@@ -112,6 +112,7 @@ test("unknown paths are told what there is, wrong methods and types what is righ
     assert.equal(told.get("code"), "not_found");
     assert.deepEqual(told.get("served"), [
       "/",
+      "/languages.json",
       "/sign-in",
       "/health",
       "/api/hello",

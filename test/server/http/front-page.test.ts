@@ -6,7 +6,7 @@ import { HoldfastError } from "../../../src/protocol/errors.ts";
 import { ask, startHttp, VERSIONS } from "./rig.ts";
 
 const HTML = "<!doctype html><style>a{}</style><script type=module>go()</script>";
-const FILE = { html: Buffer.from(HTML), brotli: brotliCompressSync(HTML) };
+const FILE = { html: Buffer.from(HTML), brotli: brotliCompressSync(HTML), languages: Buffer.from("[]") };
 
 test("a page comes compressed to whoever can read that, under a policy of its own", async (t) => {
   const page = { read: async () => FILE, signIn: async () => undefined };
@@ -26,6 +26,8 @@ test("a page comes compressed to whoever can read that, under a policy of its ow
       assert.equal(plain.body.toString(), HTML);
     }
     assert.equal((await ask(rig, version, { method: "HEAD", path: "/" })).body.length, 0);
+    const later = await ask(rig, version, { path: "/languages.json" });
+    assert.deepEqual([later.headers["content-type"], later.body.toString()], ["application/json", "[]"]);
   }
 });
 
@@ -63,5 +65,6 @@ test("E4, E7: a token signs in from this machine alone, and no log has it", asyn
     [],
   );
   const bare = await startHttp(t);
+  assert.equal((await ask(bare, 1, { path: "/languages.json" })).status, 404);
   assert.equal((await ask(bare, 1, { method: "POST", path: "/sign-in" })).status, 401);
 });
