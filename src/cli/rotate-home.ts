@@ -4,7 +4,7 @@
  * What begins from then on is sealed under the new key. What there is stays under its own, which lies sealed under the new one in the database, so sessions, kept conversations and
  * answers continue. It needs the servers stopped, since one that runs would not know the new key.
  */
-import * as z from "zod/mini";
+import * as z from "../protocol/rules.ts";
 import { failure } from "../node/failures.ts";
 import { rotateGatewayKey } from "../node/home-keys.ts";
 import { livingNodes } from "../node/node-life.ts";
