@@ -26,7 +26,7 @@ function post({ url, apiKey }: Running, path: string, body: object, key?: string
 
 const ANSWERED = z.object({
   choices: z.tuple([
-    z.object({ message: z.looseObject({ tool_calls: z.tuple([z.object({ id: z.string() })]) }) }),
+    z.object({ message: z.looseObject({ tool_calls: z.tuple([z.looseObject({ id: z.string() })]) }) }),
   ]),
 });
 
