@@ -20,8 +20,9 @@ import type { SessionDriver } from "./session-driver.ts";
 import type { SessionRecord } from "./session-record.ts";
 import type { Sessions } from "./sessions.ts";
 import type { Takeovers } from "./takeovers.ts";
+import { wantedBy, type WantedParts } from "./wanted.ts";
 
-export interface ContinuedTurnsParts {
+export interface ContinuedTurnsParts extends WantedParts {
   readonly sessions: Sessions;
   readonly retries: Retries;
   readonly returns: Returns;
@@ -97,14 +98,14 @@ export class ContinuedTurns {
     before: SessionRecord,
     fromEvent: number,
   ): Promise<{ readonly results: TakenResults; readonly writes: readonly TableWrite[] }> {
-    const { retries, sessions, now } = this.#parts;
+    const { retries, now } = this.#parts;
     const { streamId, door } = before.answer;
     const { parkedMax, bodyBytes: historyBytes, request } = call;
     const { model } = before;
     const { includeUsage } = request;
     const answer = answerRef({ streamId, model, fromEvent, includeUsage, door }, now());
     const { keys: responses, writes } = await retries.rows(call, answer, before.answer);
-    const wanted = sessions.wantedBy(call);
+    const wanted = await wantedBy(this.#parts, call, streamId);
     const results = { answer, requestHead: lineage.whole, responses, parkedMax, ...wanted, historyBytes };
     return { results, writes };
   }

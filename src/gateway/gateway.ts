@@ -14,7 +14,6 @@ import { eraseRows, type Erasing } from "./erasing.ts";
 import { GivenAnswers } from "./given-answers.ts";
 import type { Answer, ChatCall, EventsCall, GatewayAnswers, KeyedCall, StopCall } from "./http/answers.ts";
 import { ContinuedTurns } from "./continued-turns.ts";
-import type { RateUse, SpentElsewhere } from "./http/allowances.ts";
 import { contextOf, type Facts, type FreshReason, type Match, matchRequest } from "./matching.ts";
 import { KeptConversations } from "./kept-conversations.ts";
 import { KeptResponses } from "./kept-responses.ts";
@@ -33,11 +32,12 @@ import { SealedRows } from "./sealed-rows.ts";
 import { canTake, isCounted } from "./session.ts";
 import type { SessionDriver } from "./session-driver.ts";
 import { checkpointOf, newSession, type OpenSession } from "./session-record.ts";
-import { SharedRates } from "./shared-rates.ts";
+import { SharedLimits } from "./shared-limits.ts";
 import { mayAsk, payerOf } from "./spending.ts";
 import { SessionStore } from "./session-store.ts";
 import { Sessions } from "./sessions.ts";
 import { Stops } from "./stops.ts";
+import { wantedBy, type WantedParts } from "./wanted.ts";
 import type { TableWrite } from "../store/table-store.ts";
 
 const ROWS_PER_SWEEP = 1_000;
@@ -45,7 +45,7 @@ const ROWS_PER_SWEEP = 1_000;
 /** The session is there, and does not wait. */
 const MET: ReadonlySet<FreshReason> = new Set<FreshReason>(["not_waiting", "busy", "lost"]);
 
-export class Gateway implements GatewayAnswers, SpentElsewhere {
+export class Gateway implements GatewayAnswers {
   readonly counters: GatewayCounters = newGatewayCounters();
   readonly #options: GatewayOptions;
   readonly #limits: GatewayLimits;
@@ -58,8 +58,10 @@ export class Gateway implements GatewayAnswers, SpentElsewhere {
   readonly #returns: Returns;
   readonly #names: Names;
   readonly #turns: ContinuedTurns;
-  readonly #rates: SharedRates | undefined;
   readonly #rows: SealedRows;
+  /** Limits that hold over all nodes; undefined where no other node shares the tables. */
+  readonly shared: SharedLimits | undefined;
+  readonly #wanting: WantedParts;
   /** By their ids. */
   readonly responses: ResponseAnswers;
 
@@ -77,8 +79,9 @@ export class Gateway implements GatewayAnswers, SpentElsewhere {
     const tasks = new BackgroundTasks(onBug, neighbours !== undefined);
     const now = (): number => environment.now();
     const given = new GivenAnswers({ rows, names, now, neighbours });
-    this.#rates = neighbours && new SharedRates({ rows, names, now });
     const store = new SessionStore({ rows, given, names, ttlMs: sessionTtlMs });
+    const sharing = { rows, names, store, tasks, environment };
+    this.shared = neighbours && new SharedLimits({ ...sharing, neighbours });
     const { counters } = this;
     const left = new LeftStreams({ ...options, isKnown: (id) => this.#sessions.knows(id) });
     [this.#names, this.#left, this.#tasks, this.#given, this.#rows] = [names, left, tasks, given, rows];
@@ -90,7 +93,7 @@ export class Gateway implements GatewayAnswers, SpentElsewhere {
     const found = { given, kept, stops, names };
     this.#retries = new Retries({ ...found, conversations, left, limits: this.#limits, tasks, environment });
     this.#log = new AnswerLog({ clientOf, names, environment, held });
-    const parts = { ...found, clientOf, workspace, onBug, store, neighbours };
+    const parts = { ...found, clientOf, workspace, onBug, store, neighbours, shared: this.shared };
     this.#sessions = new Sessions({ ...parts, limits, environment, counters, tasks });
     this.#returns = new Returns({
       sessions: this.#sessions,
@@ -100,7 +103,8 @@ export class Gateway implements GatewayAnswers, SpentElsewhere {
       now,
     });
     const [sessions, retries, returns] = [this.#sessions, this.#retries, this.#returns];
-    this.#turns = new ContinuedTurns({ sessions, retries, returns, counters, now });
+    this.#wanting = { limits: this.#limits, sessions, shared: this.shared };
+    this.#turns = new ContinuedTurns({ ...this.#wanting, sessions, retries, returns, counters, now });
     this.responses = new ResponseAnswers({
       kept,
       sessions: this.#sessions,
@@ -108,12 +112,6 @@ export class Gateway implements GatewayAnswers, SpentElsewhere {
       log: this.#log,
       conversations,
     });
-  }
-
-  /** Takes one of what the API key may send in a minute. False where no other node shares the tables: then it is counted elsewhere. */
-  async spend(apiKeyId: string, use: RateUse): Promise<boolean> {
-    await this.#rates?.spend(apiKeyId, use);
-    return this.#rates !== undefined;
   }
 
   /** Takes up what was open when the process ended, as far as it is wanted. */
@@ -241,29 +239,28 @@ export class Gateway implements GatewayAnswers, SpentElsewhere {
   async #open(call: ChatCall, facts: Facts, { session: before, messages }: Beginning): Promise<Answer> {
     const { principal, model, context, lineage, request } = facts;
     const { environment, workspace } = this.#options;
-    const wanted = this.#sessions.wantedBy(call);
     const opening = await this.#left.opening(principal, this.#retries.namesOf(call));
     const [{ streamId }, createdMs] = [opening, environment.now()];
-    const record = newSession({
-      principal,
-      model,
-      conversationId: before?.conversationId ?? this.#names.conversation(streamId),
-      answer: answerRef(
-        { streamId, model, fromEvent: 0, includeUsage: request.includeUsage, door: call.door ?? "chat" },
-        createdMs,
-      ),
-      context,
-      requestHead: lineage.whole,
-      parkedMax: call.parkedMax,
-      ...wanted,
-      historyBytes: call.bodyBytes,
-      responses: [],
-      checkpoint: before?.checkpoint ?? "",
-      owner: this.#sessions.takeovers?.self,
-      createdMs,
-    });
     let session: SessionDriver | undefined;
     try {
+      const record = newSession({
+        principal,
+        model,
+        conversationId: before?.conversationId ?? this.#names.conversation(streamId),
+        answer: answerRef(
+          { streamId, model, fromEvent: 0, includeUsage: request.includeUsage, door: call.door ?? "chat" },
+          createdMs,
+        ),
+        context,
+        requestHead: lineage.whole,
+        parkedMax: call.parkedMax,
+        ...(await wantedBy(this.#wanting, call, streamId)),
+        historyBytes: call.bodyBytes,
+        responses: [],
+        checkpoint: before?.checkpoint ?? "",
+        owner: this.#sessions.takeovers?.self,
+        createdMs,
+      });
       // Before another session makes room for it: one that is too large is refused, and ends none.
       const turn = turnRequest({
         request,

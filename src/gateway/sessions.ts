@@ -15,17 +15,18 @@ import { HoldfastError } from "../protocol/errors.ts";
 import type { AnswerMemory } from "./answer-memory.ts";
 import type { AnswerRef } from "./answer-ref.ts";
 import { FollowedAnswers, type Place } from "./followed-answers.ts";
-import type { ChatCall } from "./http/answers.ts";
 import type { SessionLookup } from "./matching.ts";
 import type { Neighbours } from "./neighbours.ts";
+import { Orphans } from "./orphans.ts";
 import type { GatewayLimits } from "./options.ts";
 import { crowdedOut, type Parked, parkedBytes } from "./eviction.ts";
-import { tooManyInBackground, tooManyOpen } from "./refusals.ts";
+import { tooManyOpen } from "./refusals.ts";
 import type { Saying } from "./said-results.ts";
 import { NO_ROW } from "./sealed-rows.ts";
 import { begin, canMakeRoom, find, isCounted, isWaiting, type State } from "./session.ts";
 import { type SessionContext, SessionDriver } from "./session-driver.ts";
 import type { SessionRecord } from "./session-record.ts";
+import type { SharedLimits } from "./shared-limits.ts";
 import type { Stops } from "./stops.ts";
 import { Takeovers } from "./takeovers.ts";
 
@@ -35,18 +36,12 @@ export interface SessionsParts extends Omit<
 > {
   readonly limits: Pick<
     GatewayLimits,
-    | "graceMs"
-    | "sessionTtlMs"
-    | "conversationMs"
-    | "openStreamsMax"
-    | "parkedBytesMax"
-    | "backgroundMax"
-    | "backgroundMs"
-    | "patienceMaxMs"
+    "graceMs" | "sessionTtlMs" | "conversationMs" | "openStreamsMax" | "parkedBytesMax"
   >;
   readonly stops: Pick<Stops, "has">;
   /** Of tables that other nodes share. */
   readonly neighbours: Neighbours | undefined;
+  readonly shared: SharedLimits | undefined;
 }
 
 interface ParkedSession extends Parked {
@@ -63,6 +58,7 @@ export class Sessions implements SessionLookup {
   readonly #followed: FollowedAnswers;
   /** Undefined where no other node shares the tables. */
   readonly takeovers: Takeovers | undefined;
+  readonly #orphans: Orphans | undefined;
 
   constructor(parts: SessionsParts) {
     this.#parts = parts;
@@ -79,11 +75,19 @@ export class Sessions implements SessionLookup {
             find: (streamId) => this.#byStream.get(streamId),
             run: (record, version) => this.#take(record, version),
           });
+    const { takeovers } = this;
+    this.#orphans =
+      neighbours &&
+      takeovers &&
+      new Orphans({ ...parts, neighbours, takeovers, closing, ttlMs: parts.limits.sessionTtlMs });
     this.#context = {
       ...parts,
       writes: new KeyedQueue(),
       closing: this.#closing.signal,
-      onParking: (session) => this.#makeRoom(session),
+      onParking: (session) => {
+        this.#makeRoom(session);
+        if (parts.shared !== undefined) parts.tasks.run(this.#makeRoomElsewhere(parts.shared, session));
+      },
       onUnreadable: ({ record }) => parts.tasks.run(this.#forget(record)),
       onGone: (session) => {
         const { streamId } = session.record.answer;
@@ -122,19 +126,6 @@ export class Sessions implements SessionLookup {
     return this.#byStream.has(streamId);
   }
 
-  /** How long the answer is wanted without a reader. Throws when its API key has as many of them in the background as it may. */
-  wantedBy({
-    patienceMs,
-    isBackground,
-    apiKeyId,
-  }: Pick<ChatCall, "patienceMs" | "isBackground" | "apiKeyId">) {
-    const { backgroundMs, patienceMaxMs } = this.#parts.limits;
-    if (isBackground !== true)
-      return { patienceMs: patienceMs === undefined ? undefined : Math.min(patienceMs, patienceMaxMs) };
-    this.#admitBackground(apiKeyId);
-    return { patienceMs: backgroundMs, isBackground, apiKeyId };
-  }
-
   /** A session whose stream is about to be opened. Throws when its principal may have no more. */
   begin(record: SessionRecord): SessionDriver {
     // The server has told its client to retry: a turn that begins now would be paid for and never read.
@@ -150,19 +141,6 @@ export class Sessions implements SessionLookup {
     if (this.#openOf(principal) >= openStreamsMax && this.#evictOne(principal) === undefined)
       throw tooManyOpen();
     return this.#add(begin(record));
-  }
-
-  /** Throws when this API key has as many answers in the background as it may. */
-  #admitBackground(apiKeyId: string | undefined): void {
-    const { backgroundMax } = this.#parts.limits;
-    const underWay = this.all.filter(
-      ({ record, state }) =>
-        record.isBackground === true &&
-        record.apiKeyId === apiKeyId &&
-        record.state === "generating" &&
-        isCounted(state),
-    );
-    if (underWay.length >= backgroundMax) throw tooManyInBackground(backgroundMax);
   }
 
   #add(state: State, version = NO_ROW): SessionDriver {
@@ -181,7 +159,9 @@ export class Sessions implements SessionLookup {
   }
 
   async #findOpen(): Promise<void> {
-    for (const record of await this.#parts.store.list()) {
+    const records = await this.#parts.store.list();
+    await this.#orphans?.learn(records);
+    for (const record of records) {
       const { state, isBackground = false, principal, answer } = record;
       if (state === "finished") continue;
       if (this.takeovers === undefined) await this.#take(record);
@@ -376,6 +356,18 @@ export class Sessions implements SessionLookup {
     const others = this.#waiting.filter(({ session }) => session !== newcomer);
     const crowd = crowdedOut(others, about, this.#parts.limits.parkedBytesMax);
     for (const { session } of crowd) this.#evict(session);
+  }
+
+  /** Its API key may have no more that wait, and the one that has waited longest may be at another node. */
+  async #makeRoomElsewhere(shared: SharedLimits, { record }: SessionDriver): Promise<void> {
+    const { principal, answer } = record;
+    // Its record is being saved: places are judged by records.
+    await Promise.resolve();
+    await this.#context.writes.run(answer.streamId, async () => undefined);
+    for (let oldest; (oldest = await shared.parking(record)) !== undefined;) {
+      await this.get(principal, oldest)?.feed({ kind: "end", why: "evicted" });
+      if ((await this.takeovers?.evict(principal, oldest)) === true) await this.stop(principal, oldest);
+    }
   }
 
   /** Whatever waits for results is here: the disk is asked only about what does not. */

@@ -81,6 +81,18 @@ export class Takeovers {
     });
   }
 
+  /** A session of a process that is gone, which no other one has taken meanwhile. */
+  async takeOrphan(principal: string, { streamId, fromEvent }: AnswerRef): Promise<void> {
+    const { neighbours, store, find } = this.#parts;
+    await this.#turns.run(streamId, async () => {
+      const { row: record, version } = await store.look(principal, streamId);
+      const isMeant = record?.answer.fromEvent === fromEvent && record.state !== "finished";
+      if (!isMeant || find(streamId) !== undefined || (await livesElsewhere(neighbours, record.owner)))
+        return;
+      await this.#claimed(record, version);
+    });
+  }
+
   /**
    * Tool results for a session that waits at another node, or at none. Resolves with the session, which owes its stream the results; with undefined when it is not what the request has
    * seen any more.
@@ -98,6 +110,21 @@ export class Takeovers {
       const { record, writes } = await take(found);
       return this.#claimed(record, version, writes);
     });
+  }
+
+  /** Removes the rows of a session that waits, at whichever node. False when it does not wait any more: then it is not touched. */
+  async evict(principal: string, streamId: string): Promise<boolean> {
+    const { store } = this.#parts;
+    const { row, version } = await store.look(principal, streamId);
+    if (row?.state !== "parked") return false;
+    try {
+      await store.remove(row, { withResponses: true, claim: { version } });
+      return true;
+    } catch (cause) {
+      // Its results have come meanwhile.
+      if (HoldfastError.codeOf(cause) === "fenced") return false;
+      throw cause;
+    }
   }
 
   /** Undefined when another node was first. */

@@ -160,7 +160,11 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
         answers: lastingAnswers(lasting, modelsOf(ground)),
         responses: lastingResponses(lasting),
         providers: ground.providers,
-        rates: { spend: (...use) => lasting.ask(({ gateway: one }) => one.spend(...use)) },
+        rates: {
+          spend: (...use) =>
+            lasting.ask(async ({ gateway: one }) => (await one.shared?.spend(...use)) ?? false),
+          enter: (...use) => lasting.ask(async ({ gateway: one }) => one.shared?.enter(...use)),
+        },
         spending: {
           waitMs: (payer) => lasting.ask(() => lasting.usable.spending.waitMs(payer)),
           spend: (...spent) => lasting.ask(() => lasting.usable.spending.spend(...spent)),

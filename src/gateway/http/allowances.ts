@@ -35,10 +35,18 @@ export interface RateUse {
   readonly isReturning: boolean;
 }
 
-/** Rates that hold over several nodes. */
+/** One request of an API key that may have so many at once. */
+export interface OpenUse {
+  readonly concurrency: number;
+  readonly reads: readonly string[];
+}
+
+/** What holds over several nodes. */
 export interface SpentElsewhere {
   /** False where no other node serves the same API keys: then the rate is counted here. Rejects as a refusal. */
   spend(apiKeyId: string, use: RateUse): Promise<boolean>;
+  /** Resolves with what is to be called when the request is over; undefined likewise. Rejects as a refusal. */
+  enter(apiKeyId: string, use: OpenUse): Promise<(() => void) | undefined>;
 }
 
 interface Used {
@@ -70,8 +78,30 @@ export class Allowances {
   async enter({ apiKeyId, limits }: Guest, visitor: Visitor): Promise<() => void> {
     if (limits?.ratePerMinute === undefined && limits?.concurrency === undefined) return () => undefined;
     const used = this.#usedOf(apiKeyId);
-    const { concurrency = Infinity, ratePerMinute } = limits;
+    const { concurrency = Infinity } = limits;
     placeFor(visitor, used, concurrency);
+    const leaveElsewhere =
+      limits.concurrency === undefined
+        ? undefined
+        : await this.#elsewhere?.enter(apiKeyId, { concurrency, reads: [...visitor.reads] });
+    try {
+      await this.#enterHere({ apiKeyId, limits }, visitor, used);
+    } catch (cause) {
+      leaveElsewhere?.();
+      throw cause;
+    }
+    return () => {
+      used.open.delete(visitor);
+      leaveElsewhere?.();
+    };
+  }
+
+  async #enterHere(
+    { apiKeyId, limits }: { readonly apiKeyId: string; readonly limits: Limits },
+    visitor: Visitor,
+    used: Used,
+  ): Promise<void> {
+    const { concurrency = Infinity, ratePerMinute } = limits;
     if (ratePerMinute !== undefined) {
       const use = { ratePerMinute, isReturning: visitor.isReturning };
       const isSpent = (await this.#elsewhere?.spend(apiKeyId, use)) === true;
@@ -83,7 +113,6 @@ export class Allowances {
       before.giveWay();
     }
     used.open.add(visitor);
-    return () => used.open.delete(visitor);
   }
 
   #usedOf(apiKeyId: string): Used {
@@ -107,7 +136,11 @@ function placeFor({ reads }: Visitor, { open }: Used, concurrency: number): Visi
   if (open.size < concurrency) return undefined;
   const before = [...open].find((one) => !one.reads.isDisjointFrom(reads));
   if (before !== undefined) return before;
-  throw tooMany(
+  throw tooManyAtOnce(concurrency);
+}
+
+export function tooManyAtOnce(concurrency: number): GatewayError {
+  return tooMany(
     "concurrency_limit_exceeded",
     `This API key may have ${concurrency} requests at once. Wait until one of them is over.`,
     1_000,

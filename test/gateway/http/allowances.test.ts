@@ -120,12 +120,13 @@ test("E8: a rate that several nodes share is spent there, and counted here where
       if (left-- === 0) throw new Error("spent at another node");
       return true;
     },
+    enter: async () => undefined,
   };
   const allowances = new Allowances(() => 0, shared);
   for (let count = 0; count < 2; count++) await allowances.enter(guest({ ratePerMinute: 1 }), visitor());
   await assert.rejects(allowances.enter(guest({ ratePerMinute: 1 }), visitor()), /at another node/);
   assert.deepEqual(spentAs, ["a", "a", "a"]);
-  const alone = new Allowances(() => 0, { spend: async () => false });
+  const alone = new Allowances(() => 0, { spend: async () => false, enter: async () => undefined });
   await alone.enter(guest({ ratePerMinute: 1 }), visitor());
   await assert.rejects(alone.enter(guest({ ratePerMinute: 1 }), visitor()), { status: 429 });
 });
