@@ -17,6 +17,30 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
+    name: "a run that reads a long log back does so beside its clients",
+    file: "test/server/readers-first.test.ts",
+    test: "a run that reads a long log back lets its clients read first",
+    patches: [
+      {
+        file: "src/server/application-run.ts",
+        from: "if (eventHead - eventFloor > SHORT_LOG) await this.#host.readersServed();",
+        to: "",
+      },
+    ],
+  },
+  {
+    name: "F1: a run waits for a client that does not read",
+    file: "test/core/hosted-stream.test.ts",
+    test: "a connection is behind until it has what is durable",
+    patches: [
+      {
+        file: "src/core/host-state.ts",
+        from: "durable.eventHead && blockedSinceMs === undefined;",
+        to: "durable.eventHead;",
+      },
+    ],
+  },
+  {
     name: "F5: a store that fails while a blob is read ends the turn",
     file: "test/e2e/blobs.test.ts",
     test: "F5: a store that fails while the application reads a blob ends no stream",

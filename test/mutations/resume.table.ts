@@ -27,6 +27,18 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
+    name: "G1: a range that is continued keeps what a later event takes back",
+    file: "test/turn/rollback.test.ts",
+    test: "a range that is projected in two parts",
+    patches: [
+      {
+        file: "src/turn/rollback.ts",
+        from: "if (begun !== undefined && more.some(",
+        to: "if (begun === undefined && more.some(",
+      },
+    ],
+  },
+  {
     name: "G1: any call that is held of a stream is taken for that of the step under way",
     file: "test/gateway/held-answers.test.ts",
     test: "G1: a reader with words of a step whose call is not held",
