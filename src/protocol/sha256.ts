@@ -7,30 +7,30 @@
 const BLOCK_BYTES = 64;
 
 /** The first 32 bits of the fractional parts of the roots (square: 1/2, cube: 1/3) of the first prime numbers. */
-function fractions(count: number, root: number): Uint32Array {
+function fractions(count: number, root: number): Int32Array {
   const found: number[] = [];
   for (let candidate = 2; found.length < count; candidate++) {
     let divisor = 2;
     while (candidate % divisor !== 0) divisor++;
     if (divisor === candidate) found.push((candidate ** root % 1) * 2 ** 32);
   }
-  return Uint32Array.from(found);
+  return new Int32Array(Uint32Array.from(found));
 }
 
-let tables: { readonly start: Uint32Array; readonly rounds: Uint32Array } | undefined;
+let tables: { readonly start: Int32Array; readonly rounds: Int32Array } | undefined;
 
 export function sha256(...pieces: readonly Uint8Array[]): Uint8Array {
   const { start, rounds } = (tables ??= { start: fractions(8, 1 / 2), rounds: fractions(64, 1 / 3) });
   const message = padded(pieces);
   const view = new DataView(message.buffer);
   const state = start.slice();
-  const words = new Uint32Array(64);
+  const words = new Int32Array(64);
   for (let at = 0; at < message.length; at += BLOCK_BYTES) {
-    for (let word = 0; word < 16; word++) words[word] = view.getUint32(at + word * 4);
+    for (let word = 0; word < 16; word++) words[word] = view.getInt32(at + word * 4);
     addBlock(state, words, rounds);
   }
   const hash = new DataView(new ArrayBuffer(32));
-  state.forEach((word, at) => hash.setUint32(at * 4, word));
+  state.forEach((word, at) => hash.setInt32(at * 4, word));
   return new Uint8Array(hash.buffer);
 }
 
@@ -50,19 +50,28 @@ function padded(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
 
 const turned = (word: number, bits: number): number => (word >>> bits) | (word << (32 - bits));
 
-function addBlock(state: Uint32Array, words: Uint32Array, rounds: Uint32Array): void {
+function addBlock(state: Int32Array, words: Int32Array, rounds: Int32Array): void {
   for (let at = 16; at < 64; at++) {
     const far = words[at - 15] ?? 0;
     const near = words[at - 2] ?? 0;
     const farMixed = turned(far, 7) ^ turned(far, 18) ^ (far >>> 3);
     const nearMixed = turned(near, 17) ^ turned(near, 19) ^ (near >>> 10);
-    words[at] = (words[at - 16] ?? 0) + farMixed + (words[at - 7] ?? 0) + nearMixed;
+    words[at] = ((words[at - 16] ?? 0) + farMixed + (words[at - 7] ?? 0) + nearMixed) | 0;
   }
-  let [a = 0, b = 0, c = 0, d = 0, e = 0, f = 0, g = 0, h = 0] = state;
+  // One by one: taking them apart as a list is as slow as half of the rounds.
+  const word = (at: number): number => state[at] ?? 0;
+  let a = word(0);
+  let b = word(1);
+  let c = word(2);
+  let d = word(3);
+  let e = word(4);
+  let f = word(5);
+  let g = word(6);
+  let h = word(7);
   for (let at = 0; at < 64; at++) {
     const mixed = turned(e, 6) ^ turned(e, 11) ^ turned(e, 25);
     const first = (h + mixed + ((e & f) ^ (~e & g)) + (rounds[at] ?? 0) + (words[at] ?? 0)) | 0;
-    const second = (turned(a, 2) ^ turned(a, 13) ^ turned(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));
+    const second = ((turned(a, 2) ^ turned(a, 13) ^ turned(a, 22)) + ((a & b) ^ (a & c) ^ (b & c))) | 0;
     h = g;
     g = f;
     f = e;
@@ -72,7 +81,14 @@ function addBlock(state: Uint32Array, words: Uint32Array, rounds: Uint32Array): 
     b = a;
     a = (first + second) | 0;
   }
-  [a, b, c, d, e, f, g, h].forEach((word, at) => (state[at] = (state[at] ?? 0) + word));
+  state[0] = word(0) + a;
+  state[1] = word(1) + b;
+  state[2] = word(2) + c;
+  state[3] = word(3) + d;
+  state[4] = word(4) + e;
+  state[5] = word(5) + f;
+  state[6] = word(6) + g;
+  state[7] = word(7) + h;
 }
 
 /** HMAC with SHA-256. */

@@ -10,8 +10,8 @@ import { InteractionQuerySchema } from "../protocol/messages.ts";
 import { EMPTY_TOOL } from "./tool-view.ts";
 import { EMPTY_VIEW, type PendingQuery, type TurnView, type ViewPart } from "./view.ts";
 
-/** 2: a part is known by its `type`. */
-const FORMAT = 2;
+/** 2: a part is known by its `type`. 3: a query is the bytes of the wire, in hexadecimal digits. */
+const FORMAT = 3;
 
 interface StoredView extends Omit<TurnView, "queries" | "mark"> {
   readonly queries: readonly { readonly eventId: number; readonly query: string }[];

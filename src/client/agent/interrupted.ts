@@ -20,7 +20,6 @@ import {
 import { countOf, messageIds, turnIds, withIds, withoutNewest } from "../../protocol/id-pages.ts";
 import {
   type ConversationState,
-  ConversationStateSchema,
   StepBlobSchema,
   TurnBlobSchema,
   UserMessageSchema,

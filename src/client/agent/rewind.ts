@@ -20,7 +20,7 @@ import {
   turnIds,
   withIds,
 } from "../../protocol/id-pages.ts";
-import { type ConversationState, ConversationStateSchema } from "../../protocol/messages.ts";
+import type { ConversationState } from "../../protocol/messages.ts";
 import { blobIdOf, type ClientBlobStore } from "./blob-store.ts";
 import { fullConversation, pagesOf } from "./full-conversation.ts";
 

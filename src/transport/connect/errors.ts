@@ -16,26 +16,27 @@ import { LIMITS } from "../../protocol/limits.ts";
 import { decodeBase64, encodeBase64 } from "./base64.ts";
 
 /** Connect's code, which its clients go by, and the status, which is for people, proxies and curl. */
-const TOLD_AS: Readonly<Record<WireCode, readonly [connectCode: string, status: number]>> = Object.freeze({
-  invalid_frame: ["invalid_argument", 400],
-  too_large: ["resource_exhausted", 413],
-  not_found: ["not_found", 404],
-  stream_ended: ["failed_precondition", 409],
-  stream_failed: ["data_loss", 500],
-  seqno_conflict: ["already_exists", 409],
-  fenced: ["aborted", 409],
-  unsupported_version: ["unimplemented", 501],
-  seqno_gap: ["out_of_range", 409],
-  event_gap: ["out_of_range", 409],
-  connection_lost: ["canceled", 409],
-  stream_gone: ["not_found", 410],
-  events_gone: ["out_of_range", 410],
-  event_ahead: ["out_of_range", 409],
-  overloaded: ["resource_exhausted", 429],
-  unavailable: ["unavailable", 503],
-  internal: ["internal", 500],
-  unauthenticated: ["unauthenticated", 401],
-});
+const TOLD_AS: Readonly<Record<WireCode, readonly [connectCode: string, status: number]>> =
+  /* @__PURE__ */ Object.freeze({
+    invalid_frame: ["invalid_argument", 400],
+    too_large: ["resource_exhausted", 413],
+    not_found: ["not_found", 404],
+    stream_ended: ["failed_precondition", 409],
+    stream_failed: ["data_loss", 500],
+    seqno_conflict: ["already_exists", 409],
+    fenced: ["aborted", 409],
+    unsupported_version: ["unimplemented", 501],
+    seqno_gap: ["out_of_range", 409],
+    event_gap: ["out_of_range", 409],
+    connection_lost: ["canceled", 409],
+    stream_gone: ["not_found", 410],
+    events_gone: ["out_of_range", 410],
+    event_ahead: ["out_of_range", 409],
+    overloaded: ["resource_exhausted", 429],
+    unavailable: ["unavailable", 503],
+    internal: ["internal", 500],
+    unauthenticated: ["unauthenticated", 401],
+  });
 
 /** What an error without our detail surely means. */
 const BELIEVED: ReadonlyMap<unknown, WireCode> = new Map([

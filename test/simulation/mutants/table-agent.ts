@@ -26,7 +26,7 @@ export const AGENT_MUTANTS: readonly Mutant[] = [
       {
         file: MODEL_STEP,
         from: `import { BlobKind, type Content, FinishReason } from "../protocol/messages.ts";`,
-        to: `import { create, toBinary } from "@bufbuild/protobuf"; import { AgentServerMessageSchema, BlobKind, type Content, FinishReason } from "../protocol/messages.ts";`,
+        to: `import { create, toBinary } from "../protocol/message.ts"; import { AgentServerMessageSchema, BlobKind, type Content, FinishReason } from "../protocol/messages.ts";`,
       },
     ],
   },
