@@ -5,7 +5,7 @@
  */
 import { useState } from "react";
 import { BASE } from "./session.ts";
-import type { StreamLog } from "./stream-log.ts";
+import { type Row, type RuleRow, shownMs, type StreamLog } from "./stream-log.ts";
 
 interface Blow {
   readonly name: string;
@@ -44,14 +44,15 @@ interface Struck {
   readonly name: string;
   /** Of the log, before the blow. */
   readonly rows: number;
-  readonly replayed: number;
 }
 
 export function Drawer({ log }: { readonly log: StreamLog }) {
-  const [struck, setStruck] = useState<Struck>();
+  /** The last of each kind. */
+  const [struck, setStruck] = useState<ReadonlyMap<string, Struck>>(new Map());
   const isOver = log.facts.end !== undefined;
   const strike = async (name: string): Promise<void> => {
-    setStruck({ name, rows: log.omitted + log.rows.length, replayed: log.facts.replayed });
+    const before = { name, rows: log.omitted + log.rows.length };
+    setStruck((all) => new Map(all).set(name, before));
     await fetch(new URL(`demo/${name}`, BASE), { method: "POST" });
   };
   return (
@@ -59,28 +60,52 @@ export function Drawer({ log }: { readonly log: StreamLog }) {
       <summary>Try to break it</summary>
       {isOver && <p className="hint">This answer is over. Ask for something slow first.</p>}
       <ul>
-        {BLOWS.map(({ name, title, should }) => (
-          <li key={name}>
-            <button type="button" disabled={isOver} onClick={() => void strike(name).catch(() => undefined)}>
-              {title}
-            </button>
-            <p className="hint">{should}</p>
-            {struck?.name === name && <p role="status">{didWords(log, struck)}</p>}
-          </li>
-        ))}
+        {BLOWS.map(({ name, title, should }) => {
+          const before = struck.get(name);
+          return (
+            <li key={name}>
+              <button
+                type="button"
+                disabled={isOver}
+                onClick={() => void strike(name).catch(() => undefined)}
+              >
+                {title}
+              </button>
+              <p className="hint">{should}</p>
+              {before !== undefined && <p role="status">{didWords(log, before)}</p>}
+            </li>
+          );
+        })}
       </ul>
     </details>
   );
 }
 
-function didWords({ rows, omitted, facts }: StreamLog, before: Struck): string {
-  const { missing, twice, replayed } = facts;
-  const mended = before.name === "break" ? "provider" : "connection";
-  const mend = rows
-    .slice(Math.max(0, before.rows - omitted))
-    .find((row) => row.kind === "rule" && row.mends === mended);
+function didWords({ rows, omitted, facts }: StreamLog, { name, rows: before }: Struck): string {
+  const from = Math.max(0, before - omitted);
+  const mended = name === "break" ? "provider" : "connection";
+  const at = rows.findIndex((row, place) => place >= from && isMend(row, mended));
+  const mend = rows[at];
   if (mend?.kind !== "rule") return "Waiting for what comes of it.";
-  const [what = ""] = mend.text.split(",");
-  const count = `${replayed - before.replayed} events replayed, ${missing} missing, ${twice} twice`;
-  return `${what.slice(0, 1).toUpperCase()}${what.slice(1)}: ${count}.`;
+  const proof = `${facts.missing} missing, ${facts.twice} twice`;
+  if (mended === "provider") return `${capital(mend.text)}: ${proof}.`;
+  const last = rows.slice(0, at).findLast((row) => row.kind === "event");
+  const next = rows.findIndex((row, place) => place > at && isMend(row, mended));
+  const replayed = rows
+    .slice(at, next === -1 ? undefined : next)
+    .reduce((sum, row) => sum + replaysIn(row), 0);
+  const silence = shownMs(mend.atMs - (last?.atMs ?? mend.atMs));
+  return `Nothing came for ${silence}. Then it was back: ${replayed} events replayed, ${proof}.`;
+}
+
+function isMend(row: Row, what: RuleRow["mends"]): boolean {
+  return row.kind === "rule" && row.mends === what;
+}
+
+function replaysIn(row: Row): number {
+  return row.kind === "event" && row.isReplay ? row.untilId - row.eventId + 1 : 0;
+}
+
+function capital(text: string): string {
+  return text.slice(0, 1).toUpperCase() + text.slice(1);
 }

@@ -68,8 +68,6 @@ export interface Facts {
   /** Ids that were passed over, and such as came again. */
   missing: number;
   twice: number;
-  /** That were in the log before the connection that brought them. */
-  replayed: number;
   chunks: number;
   acked: number;
   bytesIn: number;
@@ -96,7 +94,6 @@ export class StreamLog {
     events: 0,
     missing: 0,
     twice: 0,
-    replayed: 0,
     chunks: 0,
     acked: 0,
     bytesIn: 0,
@@ -231,7 +228,6 @@ export class StreamLog {
     else if (this.facts.events > 0) this.facts.missing += eventId - this.facts.events - 1;
     this.facts.events = Math.max(this.facts.events, eventId);
     this.facts.bytesIn += bytes;
-    if (isReplay) this.facts.replayed++;
     if (end !== undefined) this.facts.end = end;
     const last = this.rows.at(-1);
     if (isReplay && last?.kind === "event" && last.isReplay && last.untilId === eventId - 1) {

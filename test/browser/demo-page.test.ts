@@ -9,9 +9,11 @@ import { COMMAND } from "../command.ts";
 import { inherited } from "../inherited.ts";
 import { noBrowser } from "./chromium.ts";
 import { counted, Tab, visitor } from "./page-rig.ts";
+import { DESK, looksAs } from "./pictures.ts";
 import { TEST_MS } from "./waiting.ts";
 
 const skip = noBrowser ?? false;
+const LOOK = { viewport: DESK, colorScheme: "light", reducedMotion: "reduce" } as const;
 
 test("G1: the drawer strikes for real, and says what came of it", { skip, timeout: TEST_MS }, async (t) => {
   const env = { PATH: process.env["PATH"], HOME: "/nowhere", ...inherited() };
@@ -23,7 +25,7 @@ test("G1: the drawer strikes for real, and says what came of it", { skip, timeou
   const lines = createInterface({ input: demo.stdout });
   let link = "";
   for await (const line of lines) if ((link = /http:\S+/.exec(line)?.[0] ?? "") !== "") break;
-  const tab = await Tab.open(await visitor(t), link);
+  const tab = await Tab.open(await visitor(t, LOOK), link);
   await tab.isReady();
   const { origin } = new URL(link);
   for (const headers of [{}, { origin: "https://evil.example" }, { origin: "http://localhost:1" }])
@@ -39,21 +41,24 @@ test("G1: the drawer strikes for real, and says what came of it", { skip, timeou
   await goesOn();
   await tab.page.keyboard.press("Alt+KeyS");
   await tab.page.getByText("Try to break it").click();
+  const back = (count: string): RegExp =>
+    new RegExp(`^Nothing came for .*s\\. Then it was back: ${count} events replayed, 0 missing, 0 twice\\.$`);
   for (const [blow, mended] of [
-    ["Cut the connection", /^Back after .*s: \d+ events replayed, 0 missing, 0 twice\.$/],
-    [
-      "Break the provider's stream",
-      /^The answer broke off; it was continued: 0 events replayed, 0 missing, 0 twice\.$/,
-    ],
-    ["Kill the server", /^Back after .*s: \d+ events replayed, 0 missing, 0 twice\.$/],
+    ["Cut the connection", back("\\d+")],
+    ["Break the provider's stream", /^The answer broke off; it was continued: 0 missing, 0 twice\.$/],
+    ["Kill the server", back("\\d+")],
     // What was said meanwhile was lost on its way, and comes again.
-    ["Lose everything for 10 s", /^Back after .*s: (?:[2-9]|\d\d+) events replayed, 0 missing, 0 twice\.$/],
+    ["Lose everything for 10 s", back("(?:[2-9]|\\d\\d+)")],
   ] as const) {
     await tab.press(blow);
-    await tab.page.locator(".drawer [role=status]").filter({ hasText: mended }).waitFor();
+    const mend = tab.page.locator(".drawer li", { has: tab.page.getByRole("button", { name: blow }) });
+    await mend.getByRole("status").filter({ hasText: mended }).waitFor();
     await tab.is("live");
     await goesOn();
   }
+  const fits = "document.documentElement.scrollHeight <= document.documentElement.clientHeight";
+  assert.equal(await tab.page.evaluate(fits), true, "the drawer scrolls, and not the page");
+  await looksAs("page-drawer", tab.page);
   await tab.press("Stop");
   await tab.is("stopped");
   const answer = await tab.answer();

@@ -40,7 +40,8 @@ export class HeldProvider {
   /** What a config file says of it. */
   get config(): object {
     const held = { type: "openai-compatible", baseURL: this.#provider.url, prefill: this.#prefill };
-    return { providers: { held } };
+    // The page takes models of such a name for a rehearsal's.
+    return { providers: { "rehearsal-held": held } };
   }
 
   /** The same, by the environment. */

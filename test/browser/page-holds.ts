@@ -38,13 +38,7 @@ const POINTS: Readonly<Record<string, Point>> = {
     await server.startAgain();
     return [await Tab.open(context, server.url)];
   },
-  "a second tab that follows": async (moment, tab) => {
-    const second = await follower(moment);
-    await moment.server.kill();
-    await moment.server.startAgain();
-    return [tab, second];
-  },
-  "a click that takes over": async (moment, tab) => {
+  "a second tab that follows, and takes over by a click": async (moment, tab) => {
     const second = await follower(moment);
     await second.is("another tab writes");
     await Promise.all([moment.server.kill(), second.press("Write here")]);

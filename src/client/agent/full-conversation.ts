@@ -58,10 +58,19 @@ export interface FullConversation {
 
 type Blobs = Pick<ClientBlobStore, "get">;
 
+/** So many turns are read at a time: a page that opens a long conversation stays awake meanwhile. */
+const TURNS_AT_ONCE = 32;
+
 export async function fullConversation(blobs: Blobs, state: ConversationState): Promise<FullConversation> {
   const { summary } = state;
+  const entries = await turnsOf(blobs, state);
+  const turns: FullConversation["turns"][number][] = [];
+  for (let from = 0; from < entries.length; from += TURNS_AT_ONCE) {
+    const some = entries.slice(from, from + TURNS_AT_ONCE);
+    turns.push(...(await Promise.all(some.map((entry) => turn(blobs, entry)))));
+  }
   return {
-    turns: await Promise.all((await turnsOf(blobs, state)).map((entry) => turn(blobs, entry))),
+    turns,
     todos: await Promise.all(state.todos.map((id) => item(blobs, id, TodoItemSchema))),
     summary: summary.length === 0 ? undefined : await read(blobs, summary, (bytes) => utf8.decode(bytes)),
   };
