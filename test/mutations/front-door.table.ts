@@ -71,8 +71,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/cli/stream-key.ts",
-        from: "if (said.first !== undefined && opens(derived(said.first))) {",
-        to: "if (said.first !== undefined) {",
+        from: "if (first !== undefined && opens(first)) return",
+        to: "if (first !== undefined) return",
       },
     ],
   },
