@@ -7,6 +7,7 @@ import { livesElsewhere, type Neighbours, uncontested } from "../../src/gateway/
 import { NO_ROW, SealedRows } from "../../src/gateway/sealed-rows.ts";
 import { newSession, type SessionRecord } from "../../src/gateway/session-record.ts";
 import { SessionStore } from "../../src/gateway/session-store.ts";
+import { Takeovers } from "../../src/gateway/takeovers.ts";
 import { nodeSealing } from "../../src/sealing/node.ts";
 import { joinNodes } from "../../src/node/node-life.ts";
 import { HoldfastError } from "../../src/protocol/errors.ts";
@@ -140,4 +141,35 @@ test("work that another node was ahead of is done anew, and given up after many 
     uncontested(() => Promise.reject(new Error("another"))),
     /another/,
   );
+});
+
+test("F1: results are taken to a session whose living owner lacks them, and once", async () => {
+  const node = cluster(new Set(["a", "b", "c"]));
+  const { store } = node("a");
+  const call = { toolId: "t", execId: "e", id: 1, toolCallId: "c" };
+  const begun = { ...session(), answered: [call] };
+  await store.save({ ...begun, owner: "gone" }, [], { claim: { version: NO_ROW } });
+  const owners: (string | undefined)[] = [];
+  const takenBy = async (self: string, hasResults: boolean): Promise<void> => {
+    const isAlive = async (owner: string): Promise<boolean> => owner !== "gone";
+    const takeovers = new Takeovers({
+      neighbours: { self, isAlive, onGone: () => () => undefined },
+      store: node(self).store,
+      closing: new AbortController().signal,
+      find: () => undefined,
+      run: async (record) => {
+        owners.push(record.owner);
+        throw new HoldfastError("internal", "only the claim is looked at");
+      },
+    });
+    await takeovers.takeUp("p", "s", { hasResults }).catch(() => undefined);
+  };
+  // By a reader, which has none.
+  await takenBy("a", false);
+  await takenBy("b", false);
+  assert.deepEqual(owners, ["a"]);
+  await takenBy("b", true);
+  await takenBy("c", true);
+  assert.deepEqual(owners, ["a", "b"]);
+  assert.equal((await store.byStream("p", "s"))?.lacksResults, undefined);
 });

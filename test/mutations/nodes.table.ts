@@ -145,4 +145,40 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
   },
+  {
+    name: "F1: a retry that follows an answer does not say the results that died with their node",
+    file: SIMULATED,
+    test: TWO_NODES,
+    patches: [
+      {
+        file: "src/gateway/followed-answers.ts",
+        from: "await takeUp(principal, answer, followed.say)",
+        to: "await takeUp(principal, answer)",
+      },
+    ],
+  },
+  {
+    name: "E8: requests of a node that is gone keep their places",
+    file: "test/gateway/shared-limits.test.ts",
+    test: "E8: requests at once are counted over all nodes; those of a node that is gone are over",
+    patches: [
+      {
+        file: "src/gateway/shared-limits.ts",
+        from: "!(await neighbours.isAlive(taken.owner))",
+        to: "false",
+      },
+    ],
+  },
+  {
+    name: "F1: a session whose owner lacks its results stays with it, though a retry has them",
+    file: TAKEOVERS,
+    test: "F1: results are taken to a session whose living owner lacks them, and once",
+    patches: [
+      {
+        file: "src/gateway/takeovers.ts",
+        from: "const isWithout = hasResults && record.lacksResults === true;",
+        to: "const isWithout = false;",
+      },
+    ],
+  },
 ];

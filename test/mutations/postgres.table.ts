@@ -63,4 +63,16 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
   },
+  {
+    name: "D7: a closed range of the log is never dropped",
+    file: "test/store/postgres/partitions.test.ts",
+    test: "D7: over twenty retention periods under load the size on disk stays where it was, with one stream alive all the time",
+    patches: [
+      {
+        file: "src/store/postgres/partitions.ts",
+        from: "if (isLittle(await leftOf(connection, range)))",
+        to: "if (false && isLittle(await leftOf(connection, range)))",
+      },
+    ],
+  },
 ];

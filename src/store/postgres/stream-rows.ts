@@ -71,8 +71,17 @@ export function writersText(writers: readonly Writer[]): string {
 
 const WRITERS = z.array(z.object({ journalId: z.string(), sinceSeqno: z.number(), sinceEvent: z.number() }));
 
+/** A stream's writers are the same from commit to commit. */
+const READ_WRITERS_MAX = 4_096;
+const readWriters = new Map<string, readonly Writer[]>();
+
 function writersIn(json: string): readonly Writer[] {
-  return z.parse(WRITERS, JSON.parse(json));
+  const known = readWriters.get(json);
+  if (known !== undefined) return known;
+  const writers = z.parse(WRITERS, JSON.parse(json));
+  if (readWriters.size >= READ_WRITERS_MAX) readWriters.clear();
+  readWriters.set(json, writers);
+  return writers;
 }
 
 /** How a log is called in the database. */

@@ -9,7 +9,7 @@
 import { applyCommit, FIRST_HOST_EPOCH, newStreamState } from "../../core/stream-state.ts";
 import type { SealedBlob } from "../blob-store.ts";
 import { NO_COMMIT, shapeOf as commitShape } from "../group.ts";
-import type { Commit, LogName } from "../stream-store.ts";
+import type { Commit, LogBatches, LogName } from "../stream-store.ts";
 import { LOGS } from "../stream-store.ts";
 import { randomUUID } from "node:crypto";
 import type { Act, ClaimAct, CommitAct, CreateAct, ExpireAct, ReleaseAct, RenewAct } from "./acts.ts";
@@ -152,48 +152,72 @@ type Contents = Pick<Commit, "chunks" | "events" | "blobs">;
 
 interface Owned {
   readonly name: CommitAct["name"];
+  /** Of a stream that is being made it is not known yet. */
+  readonly place: CommitAct["place"] | undefined;
   readonly contents: Contents;
 }
 
 function ownedBy(acts: readonly Act[]): readonly Owned[] {
-  return acts.flatMap((act) => {
-    if (act.kind === "commit") return [{ name: act.name, contents: act.commit }];
+  return acts.flatMap((act): readonly Owned[] => {
+    if (act.kind === "commit") return [{ name: act.name, place: act.place, contents: act.commit }];
     if (act.kind !== "create" || act.creation.first === undefined) return [];
-    return [{ name: act.name, contents: act.creation.first }];
+    return [{ name: act.name, place: undefined, contents: act.creation.first }];
   });
+}
+
+interface OwnedBatch extends Pick<Owned, "name" | "place"> {
+  readonly log: LogName;
+  readonly batch: LogBatches[LogName];
+}
+
+/** Into the logs of streams that are there, by their ids; into those of streams that this group makes, by their names. */
+function storeBatches(batches: readonly OwnedBatch[]): readonly Statement[] {
+  const columns = (of: readonly OwnedBatch[]) => [
+    bigints(of.map(({ log }) => LOG_NUMBER[log])),
+    bigints(of.map(({ batch }) => batch.first)),
+    bigints(of.map(({ batch }) => batch.count)),
+    bodies(of.map(({ batch }) => batch.sealed)),
+    bodies(of.map(({ batch }) => ("macs" in batch ? packedMacs(batch.macs) : undefined))),
+  ];
+  const into = `INSERT INTO holdfast.log (period, stream, log, first, count, sealed, macs)
+        SELECT s.period, s.id, b.log::smallint, b.first, b.count, b.sealed, b.macs`;
+  const statements: Statement[] = [];
+  const there = batches.filter(({ place }) => place !== undefined);
+  const made = batches.filter(({ place }) => place === undefined);
+  if (there.length > 0) {
+    statements.push({
+      name: "holdfast-log",
+      text: `${into} FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bytea[], $6::bytea[])
+          AS b(id, log, first, count, sealed, macs)
+        JOIN holdfast.streams s ON s.id = b.id AND ${OURS}`,
+      values: [bigints(there.map(({ place }) => place?.id)), ...columns(there)],
+    });
+  }
+  if (made.length > 0) {
+    statements.push({
+      name: "holdfast-first-log",
+      text: `${into} FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bytea[], $7::bytea[])
+          AS b(principal, idempotency_key, log, first, count, sealed, macs)
+        JOIN holdfast.streams s ON s.principal = b.principal AND s.idempotency_key = b.idempotency_key AND ${OURS}`,
+      values: [...namesOf(made), ...columns(made)],
+    });
+  }
+  return statements;
 }
 
 /** The bodies of all commits and creations, for those streams that were written. */
 export function storeContents(store: number, acts: readonly Act[]): readonly Statement[] {
   const owned = ownedBy(acts);
-  const batches = owned.flatMap(({ name, contents }) =>
-    LOGS.flatMap((log: LogName) => {
+  const batches = owned.flatMap(({ name, place, contents }) =>
+    LOGS.flatMap((log: LogName): readonly OwnedBatch[] => {
       const batch = contents[log];
-      return batch === undefined ? [] : [{ name, log, batch }];
+      return batch === undefined ? [] : [{ name, place, log, batch }];
     }),
   );
   const blobs = owned.flatMap(({ name, contents }) =>
     (contents.blobs ?? []).map((blob) => ({ name, blob, upload: randomUUID() })),
   );
-  const statements: Statement[] = [];
-  if (batches.length > 0) {
-    statements.push({
-      name: "holdfast-log",
-      text: `INSERT INTO holdfast.log (period, stream, log, first, count, sealed, macs)
-        SELECT s.period, s.id, b.log::smallint, b.first, b.count, b.sealed, b.macs
-        FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bytea[], $7::bytea[])
-          AS b(principal, idempotency_key, log, first, count, sealed, macs)
-        JOIN holdfast.streams s ON s.principal = b.principal AND s.idempotency_key = b.idempotency_key AND ${OURS}`,
-      values: [
-        ...namesOf(batches),
-        bigints(batches.map(({ log }) => LOG_NUMBER[log])),
-        bigints(batches.map(({ batch }) => batch.first)),
-        bigints(batches.map(({ batch }) => batch.count)),
-        bodies(batches.map(({ batch }) => batch.sealed)),
-        bodies(batches.map(({ batch }) => ("macs" in batch ? packedMacs(batch.macs) : undefined))),
-      ],
-    });
-  }
+  const statements = [...storeBatches(batches)];
   if (blobs.length > 0) statements.push(...storeBlobs(store, blobs));
   return statements;
 }

@@ -6,13 +6,26 @@
 
 const OID = { int8: 20, text: 25, bytea: 17 } as const;
 const HEAD_BYTES = 20;
+const INT8_BYTES = 8;
 const LENGTH_BYTES = 4;
 const NULL_LENGTH = -1;
 
 type Element = Uint8Array | undefined;
 
 export function bigints(values: readonly (number | undefined)[]): Buffer {
-  return arrayOf(OID.int8, values.map(bigint));
+  const nulls = values.filter((value) => value === undefined).length;
+  const array = Buffer.allocUnsafe(
+    HEAD_BYTES + values.length * (LENGTH_BYTES + INT8_BYTES) - nulls * INT8_BYTES,
+  );
+  let at = writeHead(array, OID.int8, values.length, nulls > 0);
+  for (const value of values) {
+    at = array.writeInt32BE(value === undefined ? NULL_LENGTH : INT8_BYTES, at);
+    if (value === undefined) continue;
+    // In two halves: numbers are safe integers, and a BigInt for each would be garbage.
+    at = array.writeInt32BE(Math.floor(value / 2 ** 32), at);
+    at = array.writeUInt32BE(value >>> 0, at);
+  }
+  return array;
 }
 
 export function texts(values: readonly (string | undefined)[]): Buffer {
@@ -26,23 +39,11 @@ export function bodies(values: readonly Element[]): Buffer {
   return arrayOf(OID.bytea, values);
 }
 
-function bigint(value: number | undefined): Element {
-  if (value === undefined) return undefined;
-  const bytes = Buffer.allocUnsafe(8);
-  bytes.writeBigInt64BE(BigInt(value));
-  return bytes;
-}
-
 function arrayOf(oid: number, elements: readonly Element[]): Buffer {
   let bytes = HEAD_BYTES;
   for (const element of elements) bytes += LENGTH_BYTES + (element?.byteLength ?? 0);
   const array = Buffer.allocUnsafe(bytes);
-  array.writeInt32BE(1, 0);
-  array.writeInt32BE(elements.includes(undefined) ? 1 : 0, 4);
-  array.writeInt32BE(oid, 8);
-  array.writeInt32BE(elements.length, 12);
-  array.writeInt32BE(1, 16);
-  let at = HEAD_BYTES;
+  let at = writeHead(array, oid, elements.length, elements.includes(undefined));
   for (const element of elements) {
     array.writeInt32BE(element?.byteLength ?? NULL_LENGTH, at);
     at += LENGTH_BYTES;
@@ -51,4 +52,13 @@ function arrayOf(oid: number, elements: readonly Element[]): Buffer {
     at += element.byteLength;
   }
   return array;
+}
+
+/** One dimension, counted from 1. Returns where the elements begin. */
+function writeHead(array: Buffer, oid: number, length: number, hasNull: boolean): number {
+  array.writeInt32BE(1, 0);
+  array.writeInt32BE(hasNull ? 1 : 0, 4);
+  array.writeInt32BE(oid, 8);
+  array.writeInt32BE(length, 12);
+  return array.writeInt32BE(1, 16);
 }
