@@ -39,6 +39,18 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
+    name: "half a character behind an event is passed on with it",
+    file: "test/agent/models/upstream/wire-events.test.ts",
+    test: "an event that comes alone is given as the bytes that came",
+    patches: [
+      {
+        file: "src/agent/models/upstream/sse-events.ts",
+        from: " && bytes.at(-1) === LINE_FEED",
+        to: "",
+      },
+    ],
+  },
+  {
     name: "G1: any call that is held of a stream is taken for that of the step under way",
     file: "test/gateway/held-answers.test.ts",
     test: "G1: a reader with words of a step whose call is not held",

@@ -313,18 +313,6 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
-    name: "half a character behind an event is passed on with it",
-    file: "test/agent/models/upstream/wire-events.test.ts",
-    test: "an event that comes alone is given as the bytes that came",
-    patches: [
-      {
-        file: "src/agent/models/upstream/sse-events.ts",
-        from: " && bytes.at(-1) === LINE_FEED",
-        to: "",
-      },
-    ],
-  },
-  {
     name: "a long event is searched from its beginning with each piece",
     file: "test/agent/models/upstream/wire-events.test.ts",
     test: "a long event costs its length",
