@@ -2,8 +2,8 @@
  * The youngest event batches of all streams, so that following a live stream reads no row.
  *
  * Filled by durable commits only, those of earlier processes too, because whoever returns to a restarted server asks for the youngest events. Bounded by bytes over all streams together: the oldest batch goes
- * first, whosever it is. A stream that ends lets go of its batches: a batch keeps a block of sealed bytes in memory that is far larger
- * than itself. What is not here is read from the log; the bytes are the same (B4).
+ * first, whosever it is. A stream that ends lets go of its batches. A batch that is sealed into a block of memory with others is copied out of it: a view would keep
+ * the whole block, which the bound does not count. What is not here is read from the log; the bytes are the same (B4).
  *
  * Invariant: what is held of a stream is a dense run.
  */
@@ -50,7 +50,7 @@ export class EventTail {
   follow({ entries }: Pick<GroupRecord, "entries">): void {
     for (const { stream, events, meta } of entries) {
       if (meta?.state.end !== undefined) this.drop(stream);
-      else if (events !== undefined) this.add(stream, events);
+      else if (events !== undefined) this.add(stream, isView(events) ? ownCopy(events) : events);
     }
   }
 
@@ -118,6 +118,10 @@ export class EventTail {
     this.#batches += more;
     this.#bytes += more * (batch.sealed.byteLength + OVERHEAD_BYTES);
   }
+}
+
+function isView({ sealed }: Batch): boolean {
+  return sealed.buffer.byteLength > sealed.byteLength;
 }
 
 function lastAtOrBefore(held: Fifo<Batch>, from: number): number {

@@ -331,6 +331,20 @@ test("B4: the tail has no gap: behind one it begins anew", () => {
   );
 });
 
+test("F2: a batch of the tail keeps no more memory than its own bytes", () => {
+  const tail = new EventTail(10_000);
+  const sealed = new Uint8Array(new ArrayBuffer(8_192), 40, 100).fill(7);
+  const events = { first: 1, count: 1, sealed };
+  tail.follow({
+    entries: [
+      { stream: 1, events, chunks: undefined, meta: undefined, tombstone: undefined, moved: undefined },
+    ],
+  });
+  const [held] = tail.read(1, 1, 1000);
+  assert.deepEqual(held?.sealed, sealed);
+  assert.equal(held?.sealed.buffer.byteLength, 100);
+});
+
 test("F2: a stream that has ended leaves the tail, and takes no room from others", () => {
   const tail = new EventTail(10_000);
   const batch = (first: number): Batch => ({ first, count: 1, sealed: new Uint8Array(100) });

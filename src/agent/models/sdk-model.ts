@@ -139,12 +139,16 @@ export class SdkTarget implements AskedTarget {
       watch,
       time,
     });
+    // Not `AbortSignal.any`: Node keeps such a signal, and all that listens to it, for as long as its sources live, which is the whole turn.
     const stop = new AbortController();
+    const leave = (): void => stop.abort(signal.reason);
+    signal.addEventListener("abort", leave, { once: true });
+    if (signal.aborted) leave();
     const reader = new PartReader();
     let isWhole = false;
     try {
       const model = await load(this.#fetch, key);
-      const abortSignal = AbortSignal.any([signal, stop.signal]);
+      const abortSignal = stop.signal;
       this.#fetches.set(abortSignal, upstream.fetch);
       for await (const parts of partsOf(model, { ...request, abortSignal }, upstream)) {
         for (const one of parts)
@@ -161,6 +165,7 @@ export class SdkTarget implements AskedTarget {
     } catch (error) {
       throw upstream.broken ?? error;
     } finally {
+      signal.removeEventListener("abort", leave);
       if (!isWhole) stop.abort();
     }
   }

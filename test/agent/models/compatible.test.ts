@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { create } from "../../../src/protocol/message.ts";
 import { StepOptionsSchema } from "../../../src/protocol/messages.ts";
 import type { ChatMessage } from "../../../src/protocol/chat-message.ts";
@@ -239,4 +241,47 @@ test("G2: two calls at once share the SDK's model, and each request counts for i
   assert.deepEqual(taken, [1, 1, 1]);
   assert.equal(server.asked.length, 3);
   for (const parts of all) assert.equal(parts.at(-1)?.kind, "finish");
+});
+
+/** How many there are after a collection. */
+async function living(made: readonly WeakRef<object>[]): Promise<number> {
+  setFlagsFromString("--expose-gc");
+  const collect: unknown = runInNewContext("gc");
+  for (let round = 0; round < 3; round++) {
+    // A reference that was looked at lives to the end of its turn.
+    await new Promise((resolve) => setImmediate(resolve));
+    if (typeof collect === "function") Reflect.apply(collect, undefined, []);
+  }
+  return made.filter((one) => one.deref() !== undefined).length;
+}
+
+test("F2: of a call that is over nothing is kept, however long its turn still lasts", async (t) => {
+  const server = await ProviderServer.start(t, WORKING);
+  const model = server.model("openai-compatible");
+  const [stream, cancel] = [new AbortController(), new AbortController()];
+  /** Whatever a call listens to, its own signals among it. */
+  const heard: WeakRef<object>[] = [];
+  const target = EventTarget.prototype;
+  const plain = Object.getOwnPropertyDescriptor(target, "addEventListener");
+  const listen: unknown = plain?.value;
+  assert.ok(plain !== undefined && typeof listen === "function");
+  // Not by a mock of the test's: that keeps what it was called on.
+  Object.defineProperty(target, "addEventListener", {
+    ...plain,
+    value(this: EventTarget, ...given: unknown[]) {
+      if (this instanceof AbortSignal) heard.push(new WeakRef(this));
+      Reflect.apply(listen, this, given);
+    },
+  });
+  t.after(() => Object.defineProperty(target, "addEventListener", plain));
+  const ask = async (): Promise<void> => {
+    const parts = await partsOf(model, { signal: AbortSignal.any([stream.signal, cancel.signal]) });
+    assert.ok(parts.length > 0);
+  };
+  for (let call = 0; call < 10; call++) await ask();
+  assert.ok(heard.length >= 10, "each call listens to something");
+  // The last one may still be in hand.
+  const left = await living(heard);
+  assert.ok(left <= heard.length / 5, `${left} of ${heard.length} are left`);
+  assert.ok(!stream.signal.aborted && !cancel.signal.aborted);
 });

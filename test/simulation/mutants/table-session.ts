@@ -70,13 +70,7 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     name: "a session that begins to wait for tools is not saved",
     breaks: "paused",
     hunter,
-    patches: [
-      {
-        file: SESSION,
-        from: `[{ kind: "make_room" }, { kind: "save", when: "now" }]`,
-        to: `[{ kind: "make_room" }]`,
-      },
-    ],
+    patches: [{ file: SESSION, from: `, { kind: "save", when: "now" }]];`, to: "]];" }],
   },
   {
     name: "a finished turn is not saved",
