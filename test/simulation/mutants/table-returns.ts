@@ -11,6 +11,12 @@ const hunter = "gateway" as const;
 
 export const RETURN_MUTANTS: readonly Mutant[] = [
   {
+    name: "a start does not look whether the log has the whole answer",
+    breaks: "paused",
+    hunter,
+    patches: [{ file: "src/gateway/session.ts", from: `, { kind: "look" }];`, to: "];" }],
+  },
+  {
     name: "an answer whose stream is gone stands in the way of the next retry",
     breaks: "retry",
     hunter,
