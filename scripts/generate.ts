@@ -1,5 +1,5 @@
 /**
- * Writes `src/protocol/gen` from the .proto files, after checking them.
+ * Writes `src/protocol/gen` from the .proto files, after checking them: what protoc-gen-es makes of them, and the tables of our own codec.
  *
  * Everything is local: buf's launcher finds its binary in the platform's own package, so neither its
  * install script nor a network is needed, and the plugin is the one of this repository.

@@ -7,7 +7,7 @@ import { test } from "node:test";
 import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
 
-const KB = 1024;
+const KB = 1000;
 
 async function bundled(contents: string) {
   const { outputFiles, metafile } = await build({

@@ -122,7 +122,7 @@ test("a message of any fields is the same value, and the same bytes, with both",
       assert.deepStrictEqual(fromBinary(schema, encoded), buf.fromBinary(desc, encoded));
       assert.deepStrictEqual(clone(ours), ours);
     };
-    fc.assert(fc.property(initOf(desc, 4), check), { numRuns: 20 });
+    fc.assert(fc.property(initOf(desc, 4), check), { numRuns: 12 });
   }
 });
 
@@ -169,9 +169,9 @@ test("bytes that are nearly a message are the same value with both, or refused b
         Buffer.from(buf.toBinary(desc, buf.fromBinary(desc, given))),
       );
     };
-    fc.assert(fc.property(nearly(desc), check), { numRuns: 60 });
+    fc.assert(fc.property(nearly(desc), check), { numRuns: 40 });
   }
-  assert.ok(refused > 1000 && unknown > 500, `refused ${refused}, with unknown fields ${unknown}`);
+  assert.ok(refused > 500 && unknown > 300, `refused ${refused}, with unknown fields ${unknown}`);
 });
 
 const group = (depth: number): Uint8Array =>
