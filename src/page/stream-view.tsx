@@ -126,15 +126,22 @@ interface RowsProps {
 
 function Rows({ rows, picked, pick }: RowsProps) {
   const box = useRef<HTMLDivElement>(null);
+  const inner = useRef<HTMLDivElement>(null);
   const isAtEnd = useRef(true);
   const [top, setTop] = useState(0);
   const [height, setHeight] = useState(300);
+  // Told after the browser has laid out, of the box and of what is in it: to ask at each row would have the whole page laid out once more.
   useLayoutEffect(() => {
     const element = box.current;
-    if (element === null) return;
-    setHeight(element.clientHeight);
-    if (isAtEnd.current) element.scrollTop = element.scrollHeight;
-  });
+    if (element === null || inner.current === null) return undefined;
+    const watcher = new ResizeObserver(() => {
+      setHeight(element.clientHeight);
+      if (isAtEnd.current) element.scrollTop = element.scrollHeight;
+    });
+    watcher.observe(element);
+    watcher.observe(inner.current);
+    return () => watcher.disconnect();
+  }, []);
   const count = Math.ceil(height / ROW_PX) + 2 * SPARE;
   // A list that has become shorter is drawn from its end, before the browser has scrolled there.
   const first = Math.max(0, Math.min(Math.floor(top / ROW_PX) - SPARE, rows.length - count));
@@ -167,7 +174,7 @@ function Rows({ rows, picked, pick }: RowsProps) {
         setTop(scrollTop);
       }}
     >
-      <div className="all" style={{ height: rows.length * ROW_PX }}>
+      <div className="all" ref={inner} style={{ height: rows.length * ROW_PX }}>
         {drawn.map((row, at) => (
           <div
             key={first + at}

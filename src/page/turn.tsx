@@ -80,12 +80,20 @@ function Answer({ parts, isOver, approvals, decide }: AnswerProps) {
   const height = useRef(0);
   useLayoutEffect(() => {
     const element = box.current;
+    if (element === null || isOver) return undefined;
+    // Told after the browser has laid out; asking for it at each word would have it lay out once more.
+    const watcher = new ResizeObserver(() => {
+      height.current = element.offsetHeight;
+    });
+    watcher.observe(element);
+    return () => watcher.disconnect();
+  }, [isOver]);
+  useLayoutEffect(() => {
+    const element = box.current;
     if (element === null) return;
-    const { offsetHeight } = element;
     if (isOver) element.style.minHeight = "";
-    else if (gone !== undefined) element.style.minHeight = `${Math.max(height.current, offsetHeight)}px`;
-    else height.current = offsetHeight;
-  });
+    else if (gone !== undefined) element.style.minHeight = `${height.current}px`;
+  }, [isOver, gone]);
   useLayoutEffect(() => {
     // It stays where it stood while the new text grows.
     if (ghost.current !== null) ghost.current.style.top = `${ghost.current.offsetTop}px`;

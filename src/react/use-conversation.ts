@@ -36,26 +36,45 @@ export function useConversation(conversations: LiveConversations, id: string): U
   return useMemo(() => ({ ...snapshot, ...actions }), [snapshot, actions]);
 }
 
-/** Once in a frame is as often as anybody sees. */
-const FRAME_MS = 16;
+// Every browser has them; the types of this folder are those of all places where it is compiled.
+declare function requestAnimationFrame(act: () => void): number;
+declare function cancelAnimationFrame(frame: number): void;
 
-/** The first change is told at once, and what follows it within a frame is told together. */
+/** A page that is not drawn, because it is hidden, goes on so often. */
+const HIDDEN_MS = 100;
+
+/** Calls back when the browser draws next; returns how to call it off. */
+function onNextFrame(act: () => void): () => void {
+  const stop = (): void => {
+    cancelAnimationFrame(frame);
+    clearTimeout(timer);
+  };
+  const run = (): void => {
+    stop();
+    act();
+  };
+  const frame = requestAnimationFrame(run);
+  const timer = setTimeout(run, HIDDEN_MS);
+  return stop;
+}
+
+/** The first change is told at once, and what follows it within a frame is told together: more often nobody sees it, and a busy page would fall behind. */
 function paced(watch: (listener: () => void) => () => void): (listener: () => void) => () => void {
   return (listener) => {
-    let timer: ReturnType<typeof setTimeout> | undefined;
+    let callOff: (() => void) | undefined;
     let isDue = false;
     const tell = (): void => {
-      isDue = timer !== undefined;
+      isDue = callOff !== undefined;
       if (isDue) return;
-      timer = setTimeout(() => {
-        timer = undefined;
+      callOff = onNextFrame(() => {
+        callOff = undefined;
         if (isDue) tell();
-      }, FRAME_MS);
+      });
       listener();
     };
     const stop = watch(tell);
     return () => {
-      clearTimeout(timer);
+      callOff?.();
       stop();
     };
   };
