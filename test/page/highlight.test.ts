@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { languagesIn, piecesOf } from "../../src/page/highlight.ts";
 
 const languages = languagesIn(
