@@ -21,7 +21,12 @@ test("G1: the drawer strikes for real, and says what came of it", { skip, timeou
     env,
     stdio: ["ignore", "pipe", "inherit"],
   });
-  t.after(() => void demo.kill("SIGKILL"));
+  const ended = once(demo, "exit");
+  t.after(async () => {
+    // Killed, it would leave its server behind.
+    demo.kill("SIGINT");
+    await ended;
+  });
   const lines = createInterface({ input: demo.stdout });
   let link = "";
   for await (const line of lines) if ((link = /http:\S+/.exec(line)?.[0] ?? "") !== "") break;
@@ -67,7 +72,7 @@ test("G1: the drawer strikes for real, and says what came of it", { skip, timeou
   assert.deepEqual(await tab.refused(), []);
 
   demo.kill("SIGINT");
-  await once(demo, "exit");
+  await ended;
   assert.equal(demo.exitCode, 0);
   assert.ok(!existsSync("/nowhere"));
 });
