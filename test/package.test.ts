@@ -70,7 +70,8 @@ test("the tarball holds what package.json promises, and neither tests nor source
     assert.ok(files.includes(code), `${name} has no ${code}`);
   }
   assert.ok(files.includes("LICENSE") && files.includes("README.md"));
-  assert.ok(files.includes("dist/page/page.html.br") && files.includes("dist/page/LICENSE.preact.txt"));
+  for (const name of ["page.html.br", "languages.json", "LICENSE.preact.txt"])
+    assert.ok(files.includes(`dist/page/${name}`), name);
   assert.deepEqual(
     files.filter((file) => /(?:^|\/)tests?(?:\/|\.)/.test(file) || /(?<!\.d)\.ts$/.test(file)),
     [],
