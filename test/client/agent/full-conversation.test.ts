@@ -1,7 +1,7 @@
 /** A conversation rebuilt for display: how much of it is read at a time. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { create } from "@bufbuild/protobuf";
+import { create } from "../../../src/protocol/message.ts";
 import { fullConversation } from "../../../src/client/agent/full-conversation.ts";
 import { ConversationStateSchema } from "../../../src/protocol/messages.ts";
 
