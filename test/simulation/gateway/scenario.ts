@@ -35,11 +35,11 @@ const CALM_STEPS_MAX = 200_000;
 
 /** The first worlds notice most planted bugs: they read logs from their rows, as all worlds did when the bugs were hunted. */
 const ROWS_THROUGH_SEED = 56;
-const KEEPING: readonly number[] = [1, 4, 6];
+const KEEPING: ReadonlySet<number> = new Set([1, 4, 6]);
 
 /** In three worlds of seven a start keeps the end of the log in memory, as what ships does. In the others more can happen between two reads of a log. */
 function keepsLogEnd(seed: number): boolean {
-  return seed > ROWS_THROUGH_SEED && KEEPING.includes(seed % 7);
+  return seed > ROWS_THROUGH_SEED && KEEPING.has(seed % 7);
 }
 
 /** Rejects with `WorldFailure` when the gateway does what it must not. `isFromRows`: whatever the seed says of the log. */
