@@ -49,7 +49,7 @@ function cluster() {
   };
   const pass = async (ms: number): Promise<void> => {
     world.nowMs += ms;
-    for (const timer of [...timers])
+    for (const timer of timers)
       if (timer.atMs <= world.nowMs) {
         timers.delete(timer);
         timer.ring();

@@ -19,9 +19,9 @@ export const MUTATIONS: readonly Mutation[] = [
     test: "background: an API key has as many under way as it may, and one more is refused until one is over",
     patches: [
       {
-        file: "src/gateway/sessions.ts",
-        from: "underWay.length >= backgroundMax",
-        to: "underWay.length > backgroundMax",
+        file: "src/gateway/wanted.ts",
+        from: "underWay.length >= max",
+        to: "underWay.length > max",
       },
     ],
   },

@@ -122,10 +122,10 @@ test("on shared tables a stream without a payer costs no write, and one that had
   const own = world();
   const spending = await own.open(true);
   let deletes = 0;
-  const { delete: remove } = own.tables;
+  const remove = own.tables.delete.bind(own.tables);
   own.tables.delete = (...given) => {
     deletes++;
-    return remove.apply(own.tables, given);
+    return remove(...given);
   };
   await spending.charge(STREAM, undefined);
   assert.equal(deletes, 0);

@@ -90,7 +90,11 @@ export async function openPostgresStore(url: string, options: PostgresOptions = 
   // Its locks are waited for on a connection of its own.
   const keepLog = async (): Promise<void> => {
     const own = await connect(address, openings.applicationName);
-    await keepPartitions(own).finally(() => own.end());
+    try {
+      await keepPartitions(own);
+    } finally {
+      await own.end();
+    }
   };
   const { streams, placeOf } = postgresStreams({ ...parts, keepLog });
   return {

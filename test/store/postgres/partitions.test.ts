@@ -124,10 +124,13 @@ test("F2: an older node writes and reads on while a newer one makes partitions o
     "SELECT c.relname::text AS place, count(*)::int AS count FROM holdfast.log l JOIN pg_class c ON c.oid = l.tableoid GROUP BY 1",
   );
   const counts = new Map(rows.map(({ place, count }) => [String(place).replace(/\d+_\d+/, "N"), count]));
-  assert.deepEqual([...counts].toSorted(), [
-    ["log_N", 1],
-    ["log_rest", 9],
-  ]);
+  assert.deepEqual(
+    [...counts].toSorted(([a], [b]) => a.localeCompare(b)),
+    [
+      ["log_N", 1],
+      ["log_rest", 9],
+    ],
+  );
   await assert.rejects(
     write(period + 3, 10),
     { code: "23505" },
