@@ -3,7 +3,7 @@
  *
  * Everything here outlives a turn and nothing outlives the process; what must is in the scope's directory.
  */
-import { type NodeClient, openClient } from "../client-node/open-client.ts";
+import { openClient } from "../client-node/open-client.ts";
 import type { NodeClientOptions } from "../client-node/options.ts";
 import { Conversations, type ConversationsOptions } from "../client/index.ts";
 import { given } from "../protocol/given.ts";

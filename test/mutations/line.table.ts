@@ -182,8 +182,8 @@ export const MUTATIONS: readonly Mutation[] = [
     patches: [
       {
         file: "src/gateway/names.ts",
-        from: "return requestPart(request) + Buffer.from(randomBytes(DRAWN_BYTES))",
-        to: "return Buffer.from(randomBytes(24))",
+        from: "return numberedName(requestPart(request) + drawn, keyNumber);",
+        to: 'return numberedName(Buffer.from(randomBytes(24)).toString("base64url"), keyNumber);',
       },
     ],
   },
