@@ -326,3 +326,13 @@ test("a gateway that is closed has nothing more to do on its disk", async (t) =>
   assert.ok(asked > 0);
   assert.deepEqual(await world.rows("journal_heads"), []);
 });
+
+test("G7: a gateway that is being closed begins no turn, and its client is told to retry", async (t) => {
+  const model = new PacedModel(() => ["Hello."]);
+  const world = await World.begin(t, model);
+  const closed = world.gateway.close();
+  const { status, error } = await new Exchange(world.url, bodyOf([user("Hi")])).reply();
+  assert.deepEqual([status, error], [503, "server_error unavailable"]);
+  await closed;
+  assert.equal(model.calls.length, 0);
+});

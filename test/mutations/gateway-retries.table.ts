@@ -262,4 +262,28 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
   },
+  {
+    name: "an answer whose stream is gone stands in the way of the next retry",
+    file: "test/gateway/given-answers.test.ts",
+    test: "an answer whose stream is gone is in no retry's way, in the next process either",
+    patches: [
+      {
+        file: "src/gateway/retries.ts",
+        from: "if (answer !== undefined) await given.remove(answer);",
+        to: "",
+      },
+    ],
+  },
+  {
+    name: "a gateway that is being stopped begins turns",
+    file: "test/gateway/bounds.test.ts",
+    test: "G7: a gateway that is being closed begins no turn, and its client is told to retry",
+    patches: [
+      {
+        file: "src/gateway/sessions.ts",
+        from: `if (this.#closing.signal.aborted) throw new HoldfastError("unavailable", "the server is shutting down");`,
+        to: "",
+      },
+    ],
+  },
 ];

@@ -17,24 +17,6 @@ export const RETURN_MUTANTS: readonly Mutant[] = [
     patches: [{ file: "src/gateway/session.ts", from: `, { kind: "look" }];`, to: "];" }],
   },
   {
-    name: "an answer whose stream is gone stands in the way of the next retry",
-    breaks: "retry",
-    hunter,
-    patches: [{ file: RETRIES, from: "if (answer !== undefined) await given.remove(answer);", to: "" }],
-  },
-  {
-    name: "a gateway that is being stopped begins turns",
-    breaks: "fresh",
-    hunter,
-    patches: [
-      {
-        file: SESSIONS,
-        from: `if (this.#closing.signal.aborted) throw new HoldfastError("unavailable", "the server is shutting down");`,
-        to: "",
-      },
-    ],
-  },
-  {
     name: "equal bodies of two principals are one request",
     breaks: "E2",
     hunter,
