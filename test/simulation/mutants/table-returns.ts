@@ -5,7 +5,6 @@ import type { Mutant } from "./table.ts";
 
 const SAID_RESULTS = "src/gateway/said-results.ts";
 const RETRIES = "src/gateway/retries.ts";
-const SESSIONS = "src/gateway/sessions.ts";
 
 const hunter = "gateway" as const;
 
