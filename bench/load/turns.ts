@@ -4,7 +4,7 @@
 import { join } from "node:path";
 import { Worker } from "node:worker_threads";
 import { busyMeter, serveCommands } from "../harness/child.ts";
-import { type Arguments, flagIn, type Measured, numberIn, textIn } from "../harness/numbers.ts";
+import { type Arguments, flagIn, isRecord, type Measured, numberIn, textIn } from "../harness/numbers.ts";
 import { TOOL, TOOL_ABOUT, TOOL_SCHEMA } from "../harness/question.ts";
 import { percentile } from "../harness/statistics.ts";
 import {
@@ -24,15 +24,14 @@ let conversation: Conversation | undefined;
 let toolRuns = 0;
 let writes = 0;
 
-/** Each is at most one sync; some share one. */
+/** Each message is at most one sync; some share one. */
 function countWrites(): void {
   const { postMessage } = Object.getOwnPropertyDescriptors(Worker.prototype);
   const send = postMessage.value;
   if (send === undefined) throw new Error("the database's thread is asked by messages");
   Worker.prototype.postMessage = function counted(message: unknown, ...transfer) {
-    if (typeof message === "object" && message !== null && "kind" in message && message.kind === "batch") {
+    if (Array.isArray(message) && message.some((request) => isRecord(request) && request["kind"] === "batch"))
       writes++;
-    }
     return send.apply(this, [message, ...transfer]);
   };
 }
