@@ -214,8 +214,14 @@ export function array<Output, Input>(
   });
 }
 
-function isPlain(value: unknown): value is Record<string, unknown> {
+function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** Not of a class: of one, such as a date, the names would not be all that it is. */
+function isPlain(value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === null || Object.getPrototypeOf(prototype) === null;
 }
 
 /** An object with any names that pass. */
@@ -225,7 +231,7 @@ export function record<Output, Input>(
   params: Params = {},
 ): Rule<Record<string, Output>, Record<string, Input>, "required"> {
   return new Rule((value, issues) => {
-    if (!isPlain(value)) {
+    if (!isObject(value) || !isPlain(value)) {
       issues.push(issueOf(value, params));
       return value;
     }
@@ -280,7 +286,7 @@ function objectRule<Output, Input>(
   unknown: ((name: string) => string) | undefined,
 ): Rule<Output, Input, "required"> {
   return new Rule((value, issues) => {
-    if (!isPlain(value)) {
+    if (!isObject(value)) {
       issues.push(issueOf(value, params));
       return value;
     }
@@ -305,7 +311,7 @@ export function discriminatedUnion<const Rules extends readonly Rule[]>(
   params: Params = {},
 ): Rule<output<Rules[number]>, input<Rules[number]>, "required"> {
   return new Rule((value, issues) => {
-    if (!isPlain(value)) {
+    if (!isObject(value)) {
       issues.push(issueOf(value, params));
       return value;
     }
