@@ -3,6 +3,7 @@
  *
  * It is a client like any other, one per principal, and cannot go around durability.
  */
+import { randomBytes } from "node:crypto";
 import { dirname, join } from "node:path";
 import type { Logger } from "pino";
 import { z } from "zod";
@@ -117,6 +118,11 @@ export async function openGateway(parts: GatewayParts): Promise<OpenGateway> {
     if (isStoreOver && bug instanceof HoldfastError && bug.code === "unavailable") return;
     logger.error({ err: bug }, "the gateway made a mistake");
   };
+  // The platform's `crypto` is loaded when it is first used, while a client waits for its answer.
+  const environment = {
+    ...systemEnvironment(),
+    randomBytes: (length: number) => new Uint8Array(randomBytes(length)),
+  };
   const clients = new Map<string, Client>();
   const gateway = new Gateway({
     neighbours: parts.neighbours,
@@ -137,7 +143,7 @@ export async function openGateway(parts: GatewayParts): Promise<OpenGateway> {
     isReusing: machine.env["HOLDFAST_SESSION_REUSE"] !== "0",
     models: way.models,
     resolveModel: way.resolveModel,
-    environment: { ...systemEnvironment(), now: machine.now },
+    environment: { ...environment, now: machine.now },
     onBug,
     clientOf: (principal) => {
       const known = clients.get(principal);
@@ -145,6 +151,7 @@ export async function openGateway(parts: GatewayParts): Promise<OpenGateway> {
       const credentials = (): Promise<string> => Promise.resolve(way.credentialsOf(principal));
       const { connect, blobs: blobCalls } = way;
       const client = new Client({
+        environment,
         connect,
         blobs: blobCalls,
         sealing,
