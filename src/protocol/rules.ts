@@ -82,15 +82,23 @@ function issueOf(value: unknown, { error = "is not right", params }: Params, isO
   return { message, path: [], input: value, isHidden: params?.isHidden === true, isOfType };
 }
 
-/** Any value that passes; every value when there is no test. */
+function fitting<Value>(
+  isRight: (value: unknown) => boolean,
+  params: Params,
+  isOfType: boolean,
+): Rule<Value, Value, "required"> {
+  return new Rule((value, issues) => {
+    if (!isRight(value)) issues.push(issueOf(value, params, isOfType));
+    return value;
+  });
+}
+
+/** Any value that passes; every value when there is no test. As in zod, its type is whatever was given. */
 export function custom<Value>(
   isRight: (value: unknown) => boolean = () => true,
   params: Params = {},
 ): Rule<Value, Value, "required"> {
-  return new Rule((value, issues) => {
-    if (!isRight(value)) issues.push(issueOf(value, params));
-    return value;
-  });
+  return fitting(isRight, params, true);
 }
 
 export function refine<Value>(
@@ -112,17 +120,20 @@ export function maxLength(length: number, params: Params = {}): Check<Sized> {
   return refine((value) => value.length <= length, params);
 }
 
-export const string = (params?: Params) => custom<string>((value) => typeof value === "string", params);
-export const number = (params?: Params) => custom<number>((value) => Number.isFinite(value), params);
-export const boolean = (params?: Params) => custom<boolean>((value) => typeof value === "boolean", params);
+export const string = (params: Params = {}) =>
+  fitting<string>((value) => typeof value === "string", params, false);
+export const number = (params: Params = {}) =>
+  fitting<number>((value) => Number.isFinite(value), params, false);
+export const boolean = (params: Params = {}) =>
+  fitting<boolean>((value) => typeof value === "boolean", params, false);
 
-export function literal<const Value>(wanted: Value, params?: Params): Rule<Value, Value, "required"> {
-  return custom((value) => value === wanted, params);
+export function literal<const Value>(wanted: Value, params: Params = {}): Rule<Value, Value, "required"> {
+  return fitting((value) => value === wanted, params, false);
 }
 
-function oneOf<const Values extends readonly string[]>(values: Values, params?: Params) {
+function oneOf<const Values extends readonly string[]>(values: Values, params: Params = {}) {
   const known: ReadonlySet<unknown> = new Set(values);
-  return custom<Values[number]>((value) => known.has(value), params);
+  return fitting<Values[number]>((value) => known.has(value), params, false);
 }
 export { oneOf as enum };
 

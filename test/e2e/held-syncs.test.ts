@@ -46,11 +46,11 @@ const someTurns = async (): Promise<void> => {
 test("C2: a tool does not run while the sync of its start alone is missing", async (t) => {
   const { rig, tools, runs } = await askedForATool(t);
   const disk = new HeldDisk();
-  // The opening with the first chunk, then that the server has welcomed us, then `received`, then `started`.
-  const held = disk.holdAt(4);
+  // The opening with the first chunk, then that the server has welcomed us and asked for a tool, then `started`.
+  const held = disk.holdAt(3);
   const stream = await rig.client({ journals: disk, tools }).open({ first: bytes("go") });
   await stream.events.next();
-  await until(() => disk.writes === 4, "the start is written");
+  await until(() => disk.writes === 3, "the start is written");
   await someTurns();
   const runsBefore = runs();
   held.resolve();

@@ -86,7 +86,7 @@ async function removeStreams({ streams }: SqliteStore, sessions: readonly OpenSe
 }
 
 async function removeRows({ tables }: SqliteStore): Promise<void> {
-  for (const table of ["gateway_sessions", "gateway_index", "gateway_responses"]) {
+  for (const table of ["gateway_sessions", "gateway_responses"]) {
     const rows = await tables.list(table, "", { after: undefined, countMax: 100 });
     assert.ok(rows.length > 0);
     await tables.batch(rows.map(({ key }) => ({ kind: "delete", table, key })));
