@@ -325,8 +325,14 @@ export function commitNext(state: State, effects: readonly Effect[]): Step {
   const isEmpty =
     waiting.chunkCount === 0 && waiting.eventCount === 0 && Object.keys(waiting.change).length === 0;
   if (isEmpty || isUnstored(state)) return [state, effects];
-  if (options.gathers) return [{ ...state, isGathering: true }, [...effects, { kind: "gather" }]];
+  if (options.gathers && !isReturning(state))
+    return [{ ...state, isGathering: true }, [...effects, { kind: "gather" }]];
   return commitNow(state, effects);
+}
+
+/** A client that returns waits for its welcome: it tells what is new by where the log ended then, so nothing that its return causes is in that commit. */
+function isReturning({ attached }: State): boolean {
+  return [...attached.values()].some(({ sender, resumed }) => sender === undefined && resumed);
 }
 
 export function commitNow(state: State, effects: readonly Effect[]): Step {

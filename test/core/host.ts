@@ -30,7 +30,7 @@ export function attach(
   journalId: string,
   more: Partial<AttachFrame> = {},
   firstMac?: Uint8Array,
-): Input {
+): Extract<Input, { kind: "attach" }> {
   const frame: AttachFrame = {
     kind: "attach",
     protocolVersion: PROTOCOL_VERSION,
@@ -46,7 +46,7 @@ export function attach(
   return { kind: "attach", connection, frame, firstMac, resumed: true, nowMs: 0 };
 }
 /** A fresh stream's first attach, chunk 0 inside. */
-export const opening = (connection: number, journalId: string): Input =>
+export const opening = (connection: number, journalId: string): ReturnType<typeof attach> =>
   attach(connection, journalId, { mode: "open", fresh: true, firstChunk: Uint8Array.of(0) }, macOf(0));
 export const read = (connection: number, eventId = 0): Input =>
   attach(connection, "reader", { role: "reader", eventId });

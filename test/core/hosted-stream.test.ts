@@ -40,12 +40,15 @@ test("B2: an event is read to connections only when it is durable", () => {
   assert.deepEqual(after(hosted, emit, committed()), ["1: read 1"]);
 });
 
+/** The attach that makes a stream. */
+const born: Input = { ...opening(1, "laptop"), resumed: false };
+
 test("a host that gathers commits at the end of a turn what the whole turn has staged", () => {
   const gathering = host({}, { ...OPTIONS, gathers: true });
   const gathered: Input = { kind: "gathered" };
-  assert.deepEqual(after(gathering, opening(1, "laptop")), ["stage chunk 0", "gather"]);
-  assert.deepEqual(after(gathering, opening(1, "laptop"), emit), ["stage_event"]);
-  const turn = [opening(1, "laptop"), emit, emit, gathered];
+  assert.deepEqual(after(gathering, born), ["stage chunk 0", "gather"]);
+  assert.deepEqual(after(gathering, born, emit), ["stage_event"]);
+  const turn = [born, emit, emit, gathered];
   const [, effects] = run(step, gathering, turn);
   assert.deepEqual(
     only(effects, "commit").map(({ shape }) => [shape.chunkCount, shape.eventCount]),
@@ -58,10 +61,20 @@ test("a host that gathers commits at the end of a turn what the whole turn has s
   assert.throws(() => after(gathering, gathered), AssertionFailed);
 });
 
+test("a client that returns is welcomed by a commit of its own: what its return causes is behind the head that it is told", () => {
+  const gathering = host({ nextSeqno: 1, eventHead: 3 }, { ...OPTIONS, gathers: true });
+  const [, effects] = run(step, gathering, [attach(1, "laptop"), emit]);
+  assert.deepEqual(
+    only(effects, "commit").map(({ shape }) => shape.eventCount),
+    [0],
+  );
+  assert.deepEqual(only(effects, "gather"), []);
+});
+
 test("a host that is dropped while it gathers commits nothing", () => {
   const gathering = host({}, { ...OPTIONS, gathers: true });
   const dropped: Input = { kind: "drop", reason: "moved" };
-  assert.deepEqual(after(gathering, opening(1, "laptop"), dropped, { kind: "gathered" }), []);
+  assert.deepEqual(after(gathering, born, dropped, { kind: "gathered" }), []);
 });
 
 test("a connection is behind until it has what is durable, and while it can take more", () => {

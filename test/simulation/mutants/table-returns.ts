@@ -16,6 +16,18 @@ export const RETURN_MUTANTS: readonly Mutant[] = [
     patches: [{ file: "src/gateway/session.ts", from: `, { kind: "look" }];`, to: "];" }],
   },
   {
+    name: "a client that returns is told a head that has what its return caused",
+    breaks: "F4",
+    hunter,
+    patches: [
+      {
+        file: "src/core/host-state.ts",
+        from: "if (options.gathers && !isReturning(state))",
+        to: "if (options.gathers)",
+      },
+    ],
+  },
+  {
     name: "equal bodies of two principals are one request",
     breaks: "E2",
     hunter,
