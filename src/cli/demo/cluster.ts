@@ -12,7 +12,7 @@ import { type Actor, type ActorOptions, startServer } from "./actors.ts";
 import { type Network, openNetwork } from "./network.ts";
 import { type OwnPostgres, startOwnPostgres } from "./own-postgres.ts";
 
-/** Short, so that nobody waits long for another node to take over; the usual lease is ten times as long. */
+/** Short, so that another node takes over soon; the usual lease is ten times as long. */
 const LEASE_MS = 1_500;
 /** For how long nodes wait for a PostgreSQL that is away. */
 const STORE_PATIENCE_MS = 60_000;
@@ -27,7 +27,7 @@ export interface ClusterOptions extends Omit<ActorOptions, "onFailure"> {
   readonly port?: number;
   /** More flags of `holdfast serve`. */
   readonly flags?: readonly string[];
-  /** A node ended, and nobody had asked it to. */
+  /** A node ended without having been told to. */
   readonly onEnd: (node: ClusterNode, reason: Error) => void;
 }
 
@@ -112,7 +112,7 @@ function newNode(name: string, options: NodeOptions, onPort: () => void): Cluste
 
 export interface SharedDatabase {
   readonly url: string;
-  /** Undefined when somebody else runs it. */
+  /** Undefined when another process runs it. */
   readonly own: OwnPostgres | undefined;
   close(): Promise<void>;
 }
