@@ -1,7 +1,7 @@
 /**
  * `holdfast link`: a fresh link to the page of the running server, without a restart.
  *
- * Asked of the server, which alone can sign a browser in. It goes to standard output and nowhere else: whoever opens it first is signed in (E4).
+ * Asked of the server, which alone can sign a browser in. It goes to standard output and nowhere else: the browser that opens it first is signed in (E4).
  */
 import { failure } from "../node/failures.ts";
 import { commandsOn } from "./commands-on.ts";

@@ -335,4 +335,5 @@ test("G7: a gateway that is being closed begins no turn, and its client is told 
   assert.deepEqual([status, error], [503, "server_error unavailable"]);
   await closed;
   assert.equal(model.calls.length, 0);
+  assert.deepEqual(await world.rows("gateway_sessions"), [], "no stream was opened for it");
 });

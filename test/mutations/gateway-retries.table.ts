@@ -274,4 +274,16 @@ export const MUTATIONS: readonly Mutation[] = [
       },
     ],
   },
+  {
+    name: "a gateway that is being stopped begins turns",
+    file: "test/gateway/bounds.test.ts",
+    test: "G7: a gateway that is being closed begins no turn, and its client is told to retry",
+    patches: [
+      {
+        file: "src/gateway/sessions.ts",
+        from: `if (this.#closing.signal.aborted) throw new HoldfastError("unavailable", "the server is shutting down");`,
+        to: "",
+      },
+    ],
+  },
 ];

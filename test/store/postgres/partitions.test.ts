@@ -138,7 +138,7 @@ test("F2: an older node writes and reads on while a newer one makes partitions o
   );
 });
 
-test("a page of a log is read by the key of one partition, and a commit writes one", async (t) => {
+test("a page of a log is read by the key of one partition", async (t) => {
   const url = await server.newDatabase();
   const store = await openPostgresStore(url);
   t.after(() => store.close());
