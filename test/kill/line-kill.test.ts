@@ -10,8 +10,20 @@ const CASES: readonly LineCase[] = [
   { provider: "responses", client: "retry", killed: "term", stage: "text" },
 ];
 
+/** What is left without the line: the provider's connection went with it. */
+const WITHOUT: readonly LineCase[] = [
+  { provider: "chat", client: "retry", killed: "line", stage: "arguments" },
+  { provider: "claude", client: "whole", killed: "both", stage: "text" },
+];
+
 for (const one of CASES)
   test(`G6: ${nameOf(one)}`, async (t) => {
+    const outcome = await runLineCase(t, one);
+    checkLineCase(one, outcome);
+  });
+
+for (const one of WITHOUT)
+  test(`the line is gone: ${nameOf(one)}`, async (t) => {
     const outcome = await runLineCase(t, one);
     checkLineCase(one, outcome);
   });

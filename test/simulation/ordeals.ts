@@ -18,8 +18,17 @@ import type { Random, SimProcess } from "./world/index.ts";
  * - `uploads`: blobs are put beside the stream, and cut on their way.
  * - `provider`: the provider breaks answers off, its calls may outlive the server, and some text cannot be taken back.
  * - `wire`: the same, and what the provider writes is read from bytes.
+ * - `slow`: the same as `provider`, and it writes for longer than a host sleeps: the host that took its streams over reads its calls when it wakes.
  */
-export type Ordeal = "clocks" | "chatter" | "long_answer" | "provider" | "split" | "uploads" | "wire";
+export type Ordeal =
+  | "clocks"
+  | "chatter"
+  | "long_answer"
+  | "provider"
+  | "slow"
+  | "split"
+  | "uploads"
+  | "wire";
 
 const EVERY = 40;
 const ORDEALS: ReadonlyMap<number, Ordeal> = new Map([
@@ -30,6 +39,7 @@ const ORDEALS: ReadonlyMap<number, Ordeal> = new Map([
   [21, "split"],
   [23, "uploads"],
   [27, "provider"],
+  [28, "slow"],
   [17, "wire"],
   [33, "provider"],
   [37, "wire"],
@@ -59,7 +69,7 @@ export function ordealOf(seed: number): Ordeal | undefined {
 
 /** The provider outside of all processes is asked. */
 export function isProviders(ordeal: Ordeal | undefined): boolean {
-  return ordeal === "provider" || ordeal === "wire";
+  return ordeal === "provider" || ordeal === "slow" || ordeal === "wire";
 }
 
 const HOUR_MS = 3_600_000;

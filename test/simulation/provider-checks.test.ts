@@ -129,3 +129,9 @@ test("G1: a step that was cancelled before its call was made says nothing, and n
   assert.throws(() => checks.completed({ ...said, mayBeCut: false }), /G1/);
   assert.throws(() => checks.completed({ ...said, text: "a", mayBeCut: true }), /G1/);
 });
+
+test("D1: a cancel that the line hears is that of the newest host, or of an equal one", () => {
+  const checks = new ProviderChecks();
+  checks.cancelled(generation({ epoch: 2 }), 2);
+  assert.throws(() => checks.cancelled(generation({ epoch: 2 }), 1), /D1/);
+});

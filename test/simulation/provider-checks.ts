@@ -59,6 +59,11 @@ export class ProviderChecks {
       fail("D1", "two hosts with the same epoch read one call");
   }
 
+  /** The line has heard the cancel of a reader whose place another has taken. */
+  cancelled({ epoch }: Generation, byEpoch: number): void {
+    if (byEpoch < epoch) fail("D1", "a host that was fenced cancels the call of the one that took its place");
+  }
+
   /**
    * The log has the request of a turn from now on. A run asks its model once before that (decision 31). What a run asked that then lost the request
    * stands in no log, and the next run cannot count it: to that one the turn is new.

@@ -14,6 +14,7 @@ import {
   type ModelPart,
   type Models,
 } from "../../src/agent/index.ts";
+import { isFenced } from "../../src/agent/models/line/line-wire.ts";
 import { HoldfastError } from "../../src/protocol/errors.ts";
 import { LetGo } from "../../src/protocol/let-go.ts";
 import {
@@ -28,7 +29,7 @@ import type { ProviderChecks } from "./provider-checks.ts";
 import { overWire } from "./wire.ts";
 import type { Random, SimProcess, World } from "./world/index.ts";
 
-/** Not `took_over`, which the planted bugs of two readers need: the first seed that meets it is 1067. */
+/** Not `took_over`, which the planted bugs of two readers need: few seeds meet it. */
 export const PROVIDER_KINDS: readonly string[] = [
   "provider.attached",
   "provider.broke",
@@ -39,10 +40,15 @@ export const PROVIDER_KINDS: readonly string[] = [
 
 /** The line keeps a call for so long without a reader. */
 const GRACE_MS = 60_000;
+/** A generation takes a minute and more, and a host sleeps for half of one. */
+const SLOW_PACE_MS = 20_000;
 const MODEL_ID = "simulated/fickle";
 
 /** What of the open step of a conversation is text and durable at this moment. */
 type DurableText = (conversationId: string) => string;
+
+/** Its answers are read part by part, from bytes, or part by part for a long time. */
+export type ProviderKind = "provider" | "wire" | "slow";
 
 type Ways = ReturnType<NonNullable<Model["waysOf"]>>;
 
@@ -59,12 +65,12 @@ export class SimProvider {
   readonly #paceMs: number;
   readonly #held = new Map<string, Generation>();
 
-  constructor(world: World, checks: ProviderChecks, durableText: DurableText, isWired: boolean) {
+  constructor(world: World, checks: ProviderChecks, durableText: DurableText, kind: ProviderKind) {
     this.#world = world;
     this.#random = world.random.fork("provider");
     this.#checks = checks;
     this.#durableText = durableText;
-    this.#isWired = isWired;
+    this.#isWired = kind === "wire";
     this.#nature = this.#random.pick([
       "continues",
       "continues",
@@ -73,8 +79,8 @@ export class SimProvider {
       "varies",
       "refuses",
     ]);
-    this.#hasLine = this.#random.chance(0.6);
-    this.#paceMs = this.#random.pick([100, 600, 1_500]);
+    this.#hasLine = this.#random.chance(0.6) || kind === "slow";
+    this.#paceMs = kind === "slow" ? SLOW_PACE_MS : this.#random.pick([100, 600, 1_500]);
   }
 
   /** The models of one life of a server: what it learns of them goes with it. */
@@ -93,7 +99,7 @@ export class SimProvider {
       },
       done: ({ nameOf, hostEpoch = 0 }) => {
         const held = this.#held.get(nameOf?.(0) ?? "");
-        if (process.alive && held !== undefined && hostEpoch >= held.epoch) this.#forget(held);
+        if (process.alive && held !== undefined && !isFenced(hostEpoch, held)) this.#forget(held);
       },
     };
     return {
@@ -124,7 +130,7 @@ export class SimProvider {
     // A name that is held is not asked for twice, also where it was not looked for.
     const held = this.#held.get(name ?? "");
     const generation = held ?? this.#begin(call, name);
-    if (hostEpoch < generation.epoch) throw broken();
+    if (isFenced(hostEpoch, generation)) throw broken();
     if (held !== undefined) this.#readAgain(held);
     if (!this.#isWired) return yield* this.#read(generation, process, hostEpoch, signal);
     yield* overWire(call, {
@@ -180,7 +186,7 @@ export class SimProvider {
       }
     } finally {
       signal.removeEventListener("abort", wakes);
-      if (process.alive && generation.reader === reader) this.#leave(generation, isRead, signal);
+      if (process.alive) this.#leave(generation, reader, isRead, signal);
     }
   }
 
@@ -201,9 +207,15 @@ export class SimProvider {
     return reader;
   }
 
-  /** What a reader says when it goes. */
-  #leave(generation: Generation, isRead: boolean, signal: AbortSignal): void {
-    if (isRead || (signal.aborted && signal.reason instanceof LetGo)) {
+  /** What a reader says when it goes. One whose place another has taken says it as well, and the line does not hear it. */
+  #leave(generation: Generation, reader: Reader, isRead: boolean, signal: AbortSignal): void {
+    const isLetGo = isRead || (signal.aborted && signal.reason instanceof LetGo);
+    if (generation.reader !== reader) {
+      const isHeard = generation.name !== undefined && !isFenced(reader.epoch, generation);
+      if (isHeard && !isLetGo) this.#check(() => this.#checks.cancelled(generation, reader.epoch));
+      return;
+    }
+    if (isLetGo) {
       generation.wasLetGo = !isRead;
       this.#detach(generation);
       return;

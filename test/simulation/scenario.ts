@@ -192,7 +192,7 @@ class Simulation {
           this.#truth.refresh();
           return this.#turnChecks.turnOf(conversationId)?.openText ?? "";
         },
-        ordeal === "wire",
+        ordeal === "wire" || ordeal === "slow" ? ordeal : "provider",
       );
     const modelsOf = (process: SimProcess): Models => {
       if (provider !== undefined) return provider.models(process);

@@ -15,6 +15,7 @@ const TURN = "src/agent/turn.ts";
 const RUN = "src/server/application-run.ts";
 const SDK_MODEL = "src/agent/models/sdk-model.ts";
 const CHUNKS = "src/agent/models/chat-chunks.ts";
+const LINE_WIRE = "src/agent/models/line/line-wire.ts";
 const STALL_CLOCKS = "src/agent/models/upstream/stall-clocks.ts";
 
 export const PROVIDER_MUTANTS: readonly Mutant[] = [
@@ -223,5 +224,10 @@ export const PROVIDER_MUTANTS: readonly Mutant[] = [
         to: "return { nameOf, hostEpoch: 1, stream",
       },
     ],
+  },
+  {
+    name: "a host that was fenced cancels the call of the one that took its place",
+    breaks: "D1",
+    patches: [{ file: LINE_WIRE, from: "return hostEpoch < call.epoch;", to: "return false;" }],
   },
 ];

@@ -23,6 +23,7 @@ import {
   type Fields,
   fieldsIn,
   type HeldCall,
+  isFenced,
   isSecret,
   LINE_VERSION,
   type LineCounts,
@@ -210,13 +211,13 @@ export class Line {
   #find(names: readonly string[], epoch: number): readonly (string | null)[] {
     return names.map((name) => {
       const call = this.#calls.get(name);
-      return call?.isResumable === true && epoch >= call.epoch ? call.label : null;
+      return call?.isResumable === true && !isFenced(epoch, call) ? call.label : null;
     });
   }
 
   #hear(word: Word, name: string, epoch: number): void {
     const call = this.#calls.get(name);
-    if (call !== undefined && epoch < call.epoch) return;
+    if (call !== undefined && isFenced(epoch, call)) return;
     if (call === undefined) {
       if (word === "cancel") this.#cancelled.set(name, CANCELLED_TICKS);
     } else if (word === "detach") this.#detach(call);
@@ -288,7 +289,7 @@ export class Line {
 
   /** A second reader is one that has taken the first one's place (D1). */
   #attach(call: Call, epoch: number, socket: Socket): void {
-    if (epoch < call.epoch || !call.isResumable) socket.destroy();
+    if (isFenced(epoch, call) || !call.isResumable) socket.destroy();
     else {
       call.epoch = epoch;
       this.#reattached++;

@@ -152,6 +152,11 @@ export function settingsIn(json: string): LineSettings {
   };
 }
 
+/** A call is that of the highest host epoch that has read it: an earlier host can neither read nor end it (D1). */
+export function isFenced(hostEpoch: number, call: { readonly epoch: number }): boolean {
+  return hostEpoch < call.epoch;
+}
+
 /** What only the line that this server knows can say. */
 export function proofOf(secret: string, nonce: string): string {
   return createHmac("sha256", secret).update(`line ${nonce}`).digest("hex");
