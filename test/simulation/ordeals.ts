@@ -60,7 +60,6 @@ export const ORDEAL_KINDS: readonly string[] = [
   "split.answered",
   "stream.chunks_above_256",
   "stream.events_above_10000",
-  "turn.gathered",
 ];
 
 export function ordealOf(seed: number): Ordeal | undefined {

@@ -31,6 +31,7 @@ import {
   PROCESS_KINDS,
   SimNetwork,
   type SimProcess,
+  TURN_KINDS,
   World,
   WorldFailure,
 } from "./world/index.ts";
@@ -110,6 +111,7 @@ export const ALL_KINDS: readonly string[] = [
   ...NETWORK_KINDS,
   ...DISK_KINDS,
   ...PROCESS_KINDS,
+  ...TURN_KINDS,
   ...CHAOS_KINDS,
   ...ORDEAL_KINDS,
   ...SOMETIMES,

@@ -20,6 +20,7 @@ import { memoryTransport } from "../../../src/transport/index.ts";
 import type { Accept, AcceptedMeta } from "../../../src/transport/transport.ts";
 import { type Random, SimProcess, type World } from "../world/index.ts";
 import { SimDatabase } from "./database.ts";
+import type { LogEnd } from "./kinds.ts";
 import type { Provider } from "./provider.ts";
 import { joinSimulated, LEASE_MS, type SharedDatabase } from "./shared-database.ts";
 
@@ -28,8 +29,7 @@ export interface GatewayNodeOptions {
   readonly provider: Provider;
   readonly limits: GatewayLimits;
   readonly retentionMs: number;
-  /** A start keeps the end of the log in memory, as what ships does; else logs are read from their rows. */
-  readonly keepsLogEnd?: boolean;
+  readonly logEnd?: LogEnd;
   /** Several nodes have one; without it the node has a disk of its own. */
   readonly shared?: { readonly name: string; readonly database: SharedDatabase };
 }
@@ -54,6 +54,12 @@ const CONVERSATION_LOST = 0.06;
 const CLEAN_UP_MS = 60 * 60_000;
 /** Rare: a session that waits for hours costs few steps. */
 const HEARTBEAT_MS = 60_000;
+/** Logs of the gateway's worlds are some kilobytes long. */
+const YOUNGEST: Readonly<Record<LogEnd, { readonly youngestBytes?: number }>> = {
+  log_kept: {},
+  log_end_kept: { youngestBytes: 3_000 },
+  from_rows: { youngestBytes: 0 },
+};
 
 export class GatewayNode {
   process: SimProcess;
@@ -250,13 +256,11 @@ export class GatewayNode {
   }
 
   async #openStore(process: SimProcess) {
-    const { shared, keepsLogEnd = false, world } = this.#options;
+    const { shared, logEnd = "log_kept", world } = this.#options;
     if (shared === undefined) {
       const { log, tables, blobs } = this.#database.open(process);
-      if (process.incarnation > 1)
-        world.hit(`gateway.restarted.${keepsLogEnd ? "log_end_kept" : "from_rows"}`);
-      const kept = keepsLogEnd ? {} : { youngestBytes: 0 };
-      const store = await openLogStreamStore(log, { now: () => process.env.now(), ...kept });
+      if (process.incarnation > 1) world.hit(`gateway.restarted.${logEnd}`);
+      const store = await openLogStreamStore(log, { now: () => process.env.now(), ...YOUNGEST[logEnd] });
       return { store, tables, blobs, letters: undefined, neighbours: undefined };
     }
     const { streams, tables, blobs, letters } = await shared.database.open(process);

@@ -2,6 +2,8 @@
  * What a campaign of the gateway's seeds must have met, or it proved less than it seems to: every kind of request, what requests got, and
  * everything that went wrong.
  */
+import { TURN_KINDS } from "../world/index.ts";
+
 const ASKED = [
   "again",
   "again_twice",
@@ -86,14 +88,18 @@ const FAULTS = [
   "unanswered_write_lost",
 ];
 
+/** How much of the log a start keeps in memory: all that there is, as what ships does, a part of it, or nothing. */
+export const LOG_ENDS = ["log_kept", "log_end_kept", "from_rows"] as const;
+export type LogEnd = (typeof LOG_ENDS)[number];
+
 export const GATEWAY_KINDS: readonly string[] = [
   ...ASKED.map((kind) => `gateway.asked.${kind}`),
   ...GOT.map((kind) => `gateway.got.${kind}`),
   ...SOMETIMES.map((kind) => `gateway.sometimes.${kind}`),
   ...PROVIDER.map((kind) => `gateway.provider.${kind}`),
   ...FAULTS.map((kind) => `gateway.fault.${kind}`),
-  "gateway.restarted.from_rows",
-  "gateway.restarted.log_end_kept",
+  ...LOG_ENDS.map((kind) => `gateway.restarted.${kind}`),
+  ...TURN_KINDS,
   "process.clock_jump",
   "process.crash",
   ...["disk.append", "disk.read", "disk.sync", "timer"].flatMap((kind) => [

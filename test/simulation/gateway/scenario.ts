@@ -8,11 +8,12 @@
 import { GATEWAY_LIMITS } from "../../../src/gateway/index.ts";
 import { fail } from "../log-checks.ts";
 import type { SeedResult } from "../scenario.ts";
-import { type Random, World, WorldFailure } from "../world/index.ts";
+import { type Random, type Turns, World, WorldFailure } from "../world/index.ts";
 import { Account } from "./account.ts";
 import { AnswerChecks } from "./answer-checks.ts";
 import { FrontDoor } from "./front-door.ts";
 import { GatewayNode } from "./gateway-node.ts";
+import type { LogEnd } from "./kinds.ts";
 import { OpenAiClient } from "./openai-client.ts";
 import { Provider } from "./provider.ts";
 import { Reference } from "./reference.ts";
@@ -33,23 +34,27 @@ const SESSION_TTL_MS = 10 * MINUTE_MS;
 const SILENCE_MS = SESSION_TTL_MS + MINUTE_MS;
 const CALM_STEPS_MAX = 200_000;
 
-/** The first worlds notice most planted bugs: they read logs from their rows, as all worlds did when the bugs were hunted. */
-const ROWS_THROUGH_SEED = 56;
-const KEEPING: ReadonlySet<number> = new Set([1, 4, 6]);
-
-/** In three worlds of seven a start keeps the end of the log in memory, as what ships does. In the others more can happen between two reads of a log. */
-function keepsLogEnd(seed: number): boolean {
-  return seed > ROWS_THROUGH_SEED && KEEPING.has(seed % 7);
+/** Most worlds are as what ships, whose logs are mostly in memory. A log that is longer than that is read from its rows, and more can happen between two reads. */
+function logEndOf(random: Random): LogEnd {
+  const drawn = random.float();
+  if (drawn < 0.7) return "log_kept";
+  return drawn < 0.85 ? "log_end_kept" : "from_rows";
 }
 
-/** Rejects with `WorldFailure` when the gateway does what it must not. `isFromRows`: whatever the seed says of the log. */
+/** As all worlds were once: a seed that found something then would not find it otherwise. */
+export interface AsBefore {
+  readonly logEnd?: LogEnd;
+  readonly turns?: Turns;
+}
+
+/** Rejects with `WorldFailure` when the gateway does what it must not. */
 export async function runGatewaySeed(
   seed: number,
   print?: (line: string) => void,
-  { isFromRows = false } = {},
+  { turns, logEnd }: AsBefore = {},
 ): Promise<SeedResult> {
-  const world = new World(seed, { print });
-  const scenario = new GatewayScenario(world, !isFromRows && keepsLogEnd(seed));
+  const world = new World(seed, { print, turns });
+  const scenario = new GatewayScenario(world, logEnd ?? logEndOf(world.random.fork("log end")));
   try {
     await scenario.run();
   } catch (cause) {
@@ -70,7 +75,7 @@ class GatewayScenario {
   readonly #isSlow: boolean;
   #isCalm = false;
 
-  constructor(world: World, keepsLogEnd: boolean) {
+  constructor(world: World, logEnd: LogEnd) {
     this.#world = world;
     this.#random = world.random.fork("gateway scenario");
     const limits = limitsOf(this.#random);
@@ -94,7 +99,7 @@ class GatewayScenario {
         turnStepsMax: 190,
       },
       retentionMs: limits.retentionMs,
-      keepsLogEnd,
+      logEnd,
     });
     const { streams } = this.#node;
     this.#node.onStreamLost = (streamId) => this.#reference.streamLost(streamId);

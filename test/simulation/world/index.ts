@@ -19,4 +19,4 @@ export { Random } from "./random.ts";
 export { SimCommitLog } from "./sim-commit-log.ts";
 export { SimJournalStore } from "./sim-journal-store.ts";
 export type { TraceOptions, TraceValue } from "./trace.ts";
-export { type RunOptions, type RunResult, World, WorldFailure } from "./world.ts";
+export { type RunOptions, type RunResult, TURN_KINDS, type Turns, World, WorldFailure } from "./world.ts";

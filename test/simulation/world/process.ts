@@ -57,11 +57,6 @@ interface Held {
 /** What the world's time 0 is by a clock without skew: 2025-06-15. Any date will do, as long as it stays. */
 export const EPOCH_MS = 1_750_000_000_000;
 
-/** In these worlds hosts gather what a turn of the event loop stages into one commit, as they do in production; in the others every commit is due at once. */
-function hasTurns(seed: number): boolean {
-  return seed % 40 === 28 || seed % 40 === 34;
-}
-
 export class SimProcess implements Owner {
   readonly world: World;
   readonly name: string;
@@ -95,14 +90,15 @@ export class SimProcess implements Owner {
       after: (delayMs, run) => this.effect("timer", () => this.#startTimer(delayMs, run), ignore),
       random: () => random.float(),
       randomBytes: (length) => random.bytes(length),
-      ...(hasTurns(world.seed) ? { turnOver: (run) => this.#turnOver(run) } : {}),
+      ...(world.turns === "at_once" ? {} : { turnOver: (run) => this.#turnOver(run) }),
     };
   }
 
-  /** Other things may come first, and the process may die: more than a real event loop allows. */
   #turnOver(run: () => void): void {
-    this.world.hit("turn.gathered");
-    this.env.after(0, run);
+    const { turns } = this.world;
+    this.world.hit(`turn.over.${turns}`);
+    if (turns === "ticks") process.nextTick(run);
+    else this.env.after(0, run);
   }
 
   /** The next life of the same machine: same name and clock, nothing else in common. */

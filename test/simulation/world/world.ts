@@ -16,6 +16,28 @@ import { EventQueue, type Owner } from "./event-queue.ts";
 import { Random } from "./random.ts";
 import { Trace, type TraceOptions, type TraceValue } from "./trace.ts";
 
+/**
+ * When a turn of the event loop is over for what waits for that (`turnOver` of the environment).
+ *
+ * - `ticks`: behind its promises, as in production. The step is not over before.
+ * - `moments`: at a moment of its own: other things may come first, and the process may die. More than a real event loop allows.
+ * - `at_once`: nothing waits for it, as with an environment that knows no turns.
+ */
+export type Turns = "ticks" | "moments" | "at_once";
+export const TURN_KINDS: readonly string[] = ["turn.over.ticks", "turn.over.moments"];
+
+/** Most worlds have what ships. */
+function turnsOf(random: Random): Turns {
+  const drawn = random.float();
+  if (drawn < 0.7) return "ticks";
+  return drawn < 0.95 ? "moments" : "at_once";
+}
+
+export interface WorldOptions extends TraceOptions {
+  /** Default: the seed decides. */
+  readonly turns?: Turns | undefined;
+}
+
 export interface RunOptions {
   /** Runs everything due up to and including this time, then sets the clock to it. */
   readonly untilMs?: number;
@@ -64,6 +86,7 @@ const BATCH = 64;
 export class World {
   readonly seed: number;
   readonly random: Random;
+  readonly turns: Turns;
   readonly counters = new Counters();
   nowMs = 0;
   steps = 0;
@@ -75,9 +98,10 @@ export class World {
   #unchecked = false;
   #batchQueued = false;
 
-  constructor(seed: number, options: TraceOptions = {}) {
+  constructor(seed: number, options: WorldOptions = {}) {
     this.seed = seed;
     this.random = new Random(seed);
+    this.turns = options.turns ?? turnsOf(this.random.fork("turns"));
     this.#queue = new EventQueue(this.random.fork("ties"));
     this.#trace = new Trace(options);
   }
