@@ -46,6 +46,10 @@ const FAILED_ONCE = [
   [22_048, "a slow reader does not know yet that its turn has failed"],
 ] as const;
 
+test("gateway seed 1434 has no violation: a clock jumps while the row of a finished session is on its way to the disk", async () => {
+  assert.ok((await runGatewaySeed(1434)).steps > 0);
+});
+
 for (const [seed, met] of FAILED_ONCE)
   test(`gateway seed ${seed} has no violation: ${met}`, async () => {
     assert.ok((await runGatewaySeed(seed, undefined, AS_BEFORE)).steps > 0);
@@ -98,6 +102,19 @@ test("the reference knows that one of two requests with the same results may be 
   assert.deepEqual([...alone.permitted], ["results stream"]);
   const second = reference.ask(resultOf(3));
   assert.equal(reference.refused(second, "open_streams_limit"), "refused open_streams_limit");
+});
+
+test("the reference knows that a session's time counts from when its row is written", () => {
+  for (const [jumpedMs, state] of [
+    [500, "parked"],
+    [2_000, "gone"],
+  ] as const) {
+    const session = parked(10).sessions.get("stream");
+    const day = { wallMs: 86_400_000, steadyMs: jumpedMs };
+    session?.clockSet(day);
+    assert.ok(session?.states(day).has(state), `the clock was set ${jumpedMs} ms behind the answer's end`);
+    assert.equal(session?.states(day).has("parked"), state === "parked");
+  }
 });
 
 test("the reference knows that a loss that is heard of behind the grace period revives no answer", () => {

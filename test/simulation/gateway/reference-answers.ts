@@ -43,7 +43,7 @@ export interface ReferenceLimits {
 /** Around a deadline both sides of it are possible: timers, disks and requests take a moment. */
 export const SLACK_MS = 3_000;
 /** A write that is older than this is on the disk. */
-const WRITTEN_MS = 1_000;
+export const WRITTEN_MS = 1_000;
 
 /** How one answer may look to an equal request. `none`: it is not to be had again. */
 export interface Possible {

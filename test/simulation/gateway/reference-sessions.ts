@@ -6,9 +6,18 @@
  *     parked     -> generating the results of all calls came
  *     any of them -> gone      stopped, abandoned for the grace period, expired, evicted
  */
-import { type Clock, type RefAnswer, type ReferenceLimits, SLACK_MS } from "./reference-answers.ts";
+import {
+  type Clock,
+  type RefAnswer,
+  type ReferenceLimits,
+  SLACK_MS,
+  WRITTEN_MS,
+} from "./reference-answers.ts";
 import type { LostConversations } from "./reference-conversations.ts";
 import { canonical, type SimCall, type SimContext } from "./messages.ts";
+
+/** A start that finds the whole answer in its log has written the session's row by then. */
+const STARTED_MS = 5_000;
 
 export type SessionState = "generating" | "parked" | "finished" | "gone";
 
@@ -50,6 +59,8 @@ export class RefSession {
   /** When it began to wait, by the machine's clock: not before the one, and not after the other. */
   #waitsFromMs = 0;
   #waitsSinceMs = 0;
+  /** By the world's clock: from then on its row is on the disk, which counts its time from when it is written. */
+  #writtenByMs = 0;
 
   constructor(facts: SessionFacts, first: RefAnswer, limits: ReferenceLimits, now: Clock) {
     this.facts = facts;
@@ -96,6 +107,10 @@ export class RefSession {
     this.#readers.clear();
     this.#leftMs = now.steadyMs;
     this.isResumed = true;
+    if (now.steadyMs >= this.#writtenByMs) return;
+    // The next start writes its row.
+    this.#writtenByMs = now.steadyMs + STARTED_MS;
+    this.#waitsSinceMs = Math.max(this.#waitsSinceMs, now.wallMs + STARTED_MS);
   }
 
   /** What its clock may have ended stays ended when the clock is set again. */
@@ -122,6 +137,12 @@ export class RefSession {
     this.#states = new Set([how === "calls" ? "parked" : "finished", ...gone]);
     this.#waitsFromMs = this.last.begunMs;
     this.#waitsSinceMs = now.wallMs;
+    this.#writtenByMs = now.steadyMs + WRITTEN_MS;
+  }
+
+  /** The machine's clock was set: a row that is on its way has more time. */
+  clockSet({ wallMs, steadyMs }: Clock): void {
+    if (steadyMs < this.#writtenByMs) this.#waitsSinceMs = Math.max(this.#waitsSinceMs, wallMs);
   }
 
   /** Its stream is lost: it cannot be continued. */

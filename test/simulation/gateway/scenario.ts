@@ -83,7 +83,7 @@ class GatewayScenario {
     this.#isSlow = this.#random.chance(0.2);
     // In some, models think for longer than clients wait: answers are cut, stopped and given up.
     const isHasty = this.#random.chance(0.35);
-    const now = (): Clock => ({ wallMs: this.#node.process.env.now(), steadyMs: world.nowMs });
+    const now = (): Clock => this.#now();
     const life = (): number => this.#node.life;
     this.#provider = new Provider(world);
     this.#provider.isThoughtful = isHasty;
@@ -197,6 +197,10 @@ class GatewayScenario {
     work.catch((cause: unknown) => this.#world.fail(cause));
   }
 
+  #now(): Clock {
+    return { wallMs: this.#node.process.env.now(), steadyMs: this.#world.nowMs };
+  }
+
   #watched(check: () => void): void {
     try {
       check();
@@ -232,8 +236,9 @@ class GatewayScenario {
         process.crashAtEffect(1 + random.int(60));
         return;
       case 4:
-        if (random.chance(0.5))
-          process.jumpClock(random.pick([30_000, 70_000, 11 * MINUTE_MS, 3 * 60 * MINUTE_MS]));
+        if (!random.chance(0.5)) return;
+        process.jumpClock(random.pick([30_000, 70_000, 11 * MINUTE_MS, 3 * 60 * MINUTE_MS]));
+        for (const session of this.#reference.sessions.values()) session.clockSet(this.#now());
         return;
       default:
         this.#world.hit("gateway.fault.closed");
