@@ -354,7 +354,11 @@ export class Gateway implements GatewayAnswers {
       this.#retries.responding(answer).delivered(false);
       throw cause;
     });
-    if (whole === undefined) return this.#retries.cannotBeHad(before);
+    if (whole === undefined) {
+      await this.#retries.cannotBeHad(before);
+      // An equal request may have got another answer, which can be had. A key means one answer only.
+      return call.idempotencyKey === undefined ? this.#earlier(call) : undefined;
+    }
     this.counters.replayed++;
     return responseOf(answer, "replayed", whole, this.#retries.responding(answer));
   }

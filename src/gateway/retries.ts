@@ -91,11 +91,10 @@ export class Retries {
   }
 
   /** Its stream is gone: the next retry must not be given it instead of the answer that this one gets. */
-  async cannotBeHad({ responseId }: AnswerRef): Promise<undefined> {
+  async cannotBeHad({ responseId }: AnswerRef): Promise<void> {
     const { given } = this.#parts;
     const answer = given.ofAnswer(responseId);
     if (answer !== undefined) await given.remove(answer);
-    return undefined;
   }
 
   /** True when a request under this Idempotency-Key was accepted and can be answered again, or is being accepted. */

@@ -233,6 +233,28 @@ test("of two identical requests the one that fails takes nothing from the other,
   assert.deepEqual([retried.streamId, retried.text], [cut.streamId, "It begins. And it ends."]);
 });
 
+test("a retry whose answer cannot be had any more gets the other one that an identical request lost", async (t) => {
+  const { model, letGo } = haltingModel();
+  const world = await World.begin(t, model);
+  const both = [new Exchange(world.url, HELLO), new Exchange(world.url, HELLO)];
+  for (const one of both) await one.until("begins");
+  await world.restart();
+  const lost = await Promise.all(both.map((one) => one.reply()));
+  // After a start the order is the same each time: this one comes first.
+  const probe = new Exchange(world.url, HELLO);
+  await probe.until("begins");
+  await world.restart();
+  const { streamId: first } = await probe.reply();
+  const principal = world.gateway.sessions[0]?.principal ?? "";
+  await (
+    await world.clientOf(principal).abort(first)
+  ).ended;
+  letGo();
+  const retried = await ask(world, HELLO);
+  assert.deepEqual([first, retried.streamId].toSorted(), lost.map(({ streamId }) => streamId).toSorted());
+  assert.match(retried.text, /And it ends\.$/);
+});
+
 test("an Idempotency-Key names one generation even when its requests come in the very same moment", async (t) => {
   const { model, letGo } = haltingModel();
   letGo();

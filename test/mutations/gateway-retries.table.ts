@@ -275,6 +275,18 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
+    name: "a retry whose answer cannot be had is a new request, and another answer to it was lost",
+    file: "test/gateway/retries.test.ts",
+    test: "a retry whose answer cannot be had any more gets the other one",
+    patches: [
+      {
+        file: "src/gateway/gateway.ts",
+        from: "return call.idempotencyKey === undefined ? this.#earlier(call) : undefined;",
+        to: "return undefined;",
+      },
+    ],
+  },
+  {
     name: "a gateway that is being stopped begins turns",
     file: "test/gateway/bounds.test.ts",
     test: "G7: a gateway that is being closed begins no turn, and its client is told to retry",

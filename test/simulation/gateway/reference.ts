@@ -336,11 +336,7 @@ export class Reference {
         delivery === "none" ? worlds : worlds.map((world) => world.concat({ answer, delivery, isRetried })),
       );
     }
-    // The gateway may take it for the answer whose log is gone, and then begins anew.
-    const mayBeGone = answers.some(({ streamId }) => this.sessions.get(streamId)?.isLost === true);
-    return [
-      ...new Set([...worlds.flatMap((world) => retryIn(world, asked)), ...(mayBeGone ? ["none"] : [])]),
-    ];
+    return [...new Set(worlds.flatMap((world) => retryIn(world, asked)))];
   }
 
   #begin(asked: Asked): readonly Verdict[] {
