@@ -54,6 +54,7 @@ export class Cluster {
     replyLost: 0,
     delayMsMax: 3,
     hintLost: 0,
+    lookLateMsMax: 0,
     sleepAtCommitMs: 0,
   };
   readonly #world: World;

@@ -19,6 +19,8 @@ export interface StoreFaults {
   delayMsMax: number;
   /** How likely a hint to another node gets lost. */
   hintLost: number;
+  /** How much later than other replies those to looks may come: a later look is answered first. */
+  lookLateMsMax: number;
   /** The node that commits next falls asleep for so long, with its commit under way. */
   sleepAtCommitMs: number;
 }
@@ -40,7 +42,10 @@ export function flakyStore(context: FlakyStoreContext): StreamStore {
     durability: "fsync",
     now: () => call((store) => store.now()),
     load: (name) => call((store) => store.load(name)),
-    look: (names) => call((store) => store.look(names)),
+    look: (names) => {
+      const found = call((store) => store.look(names));
+      return context.faults.lookLateMsMax === 0 ? found : late(context, found);
+    },
     create: (creation) => call((store) => store.create(creation)),
     claim: (name, host) => call((store) => store.claim(name, host)),
     renew: (name, hostEpoch, leaseMs) => call((store) => store.renew(name, hostEpoch, leaseMs)),
@@ -122,6 +127,18 @@ function callStore<Store, Result>(
     // A database that died with the request says nothing: the caller gives up after a while.
     target.process.onCrash(() => reply(() => reject(down())));
   });
+}
+
+async function late<Result>(
+  { world, random, faults, process }: FlakyStoreContext,
+  reply: Promise<Result>,
+): Promise<Result> {
+  const result = await reply;
+  world.hit("store.look_late");
+  await new Promise<void>((resolve) =>
+    world.enqueue(random.int(faults.lookLateMsMax), resolve, undefined, process),
+  );
+  return result;
 }
 
 function asError(cause: unknown): Error {

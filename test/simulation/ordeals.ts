@@ -14,6 +14,7 @@ import type { Random, SimProcess } from "./world/index.ts";
  * - `clocks`: wall clocks are set by hours.
  * - `chatter`: a user says more than may be unacknowledged.
  * - `long_answer`: a model says more than ten thousand things.
+ * - `late_looks`: two nodes; what one hears of the other's streams comes late, and in any order.
  * - `split`: what clients send are requests of their own, which overtake each other.
  * - `uploads`: blobs are put beside the stream, and cut on their way.
  * - `provider`: the provider breaks answers off, its calls may outlive the server, and some text cannot be taken back.
@@ -23,6 +24,7 @@ import type { Random, SimProcess } from "./world/index.ts";
 export type Ordeal =
   | "clocks"
   | "chatter"
+  | "late_looks"
   | "long_answer"
   | "provider"
   | "slow"
@@ -40,6 +42,7 @@ const ORDEALS: ReadonlyMap<number, Ordeal> = new Map([
   [23, "uploads"],
   [27, "provider"],
   [28, "slow"],
+  [31, "late_looks"],
   [17, "wire"],
   [33, "provider"],
   [37, "wire"],
@@ -58,6 +61,7 @@ export const ORDEAL_KINDS: readonly string[] = [
   "blob.put_cut",
   "net.reordered_append",
   "split.answered",
+  "store.look_late",
   "stream.chunks_above_256",
   "stream.events_above_10000",
 ];
@@ -88,6 +92,7 @@ const SERVER_FAULTS = 4;
 const UPLOAD_BYTES_MAX = 12_000;
 /** More than `unackedChunksMax`. */
 const WORDS = 300;
+const LOOK_LATE_MS_MAX = 15_000;
 /** About as long as they take to arrive. */
 const CHATTER_MS = 1_000;
 
@@ -102,6 +107,7 @@ export function planOrdeal(ordeal: Ordeal | undefined, context: ChaosContext, is
   if (ordeal === "clocks")
     for (const who of ["client", "server", "all"] as const)
       for (const direction of [1, -1] as const) at(() => setClocks(context, random, who, direction));
+  if (ordeal === "late_looks") context.cluster.faults.lookLateMsMax = LOOK_LATE_MS_MAX;
   if (isProviders(ordeal)) {
     at(() => context.provider?.loseLine());
     for (let times = 0; times < SERVER_FAULTS; times++) {

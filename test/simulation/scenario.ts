@@ -31,7 +31,6 @@ import {
   PROCESS_KINDS,
   SimNetwork,
   type SimProcess,
-  TURN_KINDS,
   World,
   WorldFailure,
 } from "./world/index.ts";
@@ -111,7 +110,6 @@ export const ALL_KINDS: readonly string[] = [
   ...NETWORK_KINDS,
   ...DISK_KINDS,
   ...PROCESS_KINDS,
-  ...TURN_KINDS,
   ...CHAOS_KINDS,
   ...ORDEAL_KINDS,
   ...SOMETIMES,
@@ -201,7 +199,7 @@ class Simulation {
       return ordeal === "long_answer" ? longAnswers(wildModels(process), process.env) : wildModels(process);
     };
     const finals = world.random.fork("finals");
-    const shared = random.chance(0.4) && !isCalm;
+    const shared = (random.chance(0.4) || ordeal === "late_looks") && !isCalm;
     if (this.#providerChecks !== undefined) this.#providerChecks.hasSeveralNodes = shared;
     this.#cluster = new Cluster(world, network, {
       shared,

@@ -10,7 +10,7 @@
 import type { Environment } from "../../../src/transport/environment.ts";
 import type { Owner } from "./event-queue.ts";
 import type { Random } from "./random.ts";
-import type { World } from "./world.ts";
+import { TURN_KINDS, type World } from "./world.ts";
 
 /** Every kind of call that leaves a process, hence every kind of crash point. */
 export const EFFECT_KINDS = [
@@ -31,6 +31,7 @@ export const PROCESS_KINDS: readonly string[] = [
   "process.crash",
   "process.pause",
   "process.clock_jump",
+  ...TURN_KINDS,
   ...EFFECT_KINDS.flatMap((kind) => [`crash.before.${kind}`, `crash.after.${kind}`]),
 ];
 
