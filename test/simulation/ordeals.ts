@@ -49,7 +49,7 @@ const ORDEALS: ReadonlyMap<number, Ordeal> = new Map([
 ]);
 /** The dearest of all. */
 const LONG_EVERY = 400;
-const LONG_AT = 229;
+const LONG_AT = 69;
 
 export const ORDEAL_KINDS: readonly string[] = [
   ...PROVIDER_KINDS,
